@@ -113,9 +113,12 @@ func (q toolRequest) answerSuccess(c *callable, r reply) {
 	if structured {
 		b, value = content.AppendJSON(b, r.Result.Body)
 	} else {
-		b = q.appendContent(b, form, r.Outcome)
+		b = content.AppendResponse(b, form, r.Outcome, q.tools, q.version)
 	}
-	b = q.appendLinks(b, r.Result)
+	if content.HasLinks(r.Result) {
+		links := content.Links{Version: q.version, Origin: q.tools.Origin, ResourceAt: q.catalog().index().ResourceAt}
+		b = links.AppendTo(b, r.Result)
+	}
 	b = append(b, ']')
 	before := len(b)
 	b = output.append(b, value, q.version)

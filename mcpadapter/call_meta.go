@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/callcontext"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -38,7 +39,9 @@ const completeHead = `"resultType":"complete",`
 // appendResultHead appends the members that every result starts with, followed by a comma. meta
 // holds further members of the result's _meta, separated by commas, or is nil.
 func (m *message) appendResultHead(dst []byte, resultType string, meta []byte) []byte {
-	meta = m.appendLocale(meta)
+	if locale := m.locale(); locale != "" {
+		meta = callcontext.AppendLocale(meta, locale)
+	}
 	if !m.version.Stateless() {
 		if len(meta) == 0 {
 			return dst

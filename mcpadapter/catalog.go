@@ -17,6 +17,7 @@ type catalog struct {
 	server   *Server
 	tools    *tool.Toolset
 	library  *library.Library
+	hints    bool         // whether calls carry hints of the client to the API
 	login    *Login       // login that every caller needs; nil for none
 	visible  []*tool.Tool // tools that are listed
 	complete []byte       // `"resultType":"complete","_meta":{…}` of 2026-07-28
@@ -93,6 +94,7 @@ func (l *restricted) catalog(s *Server, tools *tool.Toolset, access *Access, log
 // pages, digests and the shelf are computed on first use.
 func (s *Server) newCatalog(tools *tool.Toolset, access *Access) *catalog {
 	c := &catalog{server: s, tools: tools, library: s.library.Load(), size: s.options.PageSize}
+	c.hints = c.library.HasHints()
 	if c.size <= 0 {
 		c.size = max(len(tools.Tools()), 1)
 	}

@@ -31,7 +31,7 @@ func TestFilename_of_a_binary_answer_reaches_the_client(t *testing.T) {
 			if v >= revision.V20250618 {
 				want = `"a \"b\".bin"`
 			}
-			if name := string(block.Meta[metaFilename]); name != want {
+			if name := string(block.Meta["io.github.fairwayhq/filename"]); name != want {
 				t.Errorf("%s %s: name %s, want %s", contentType, v, name, want)
 			}
 		}

@@ -61,22 +61,3 @@ func FuzzNative(f *testing.F) {
 		}
 	})
 }
-
-// FuzzLinks holds for any headers: the links are few, and have a target and a
-// relation that is of use.
-func FuzzLinks(f *testing.F) {
-	f.Add(`</a>; rel="next"; title="\"x", <b>;rel=prev;anchor="#x"`)
-	f.Add(`<a>;rel="`)
-	f.Add(`<a>;;;=;rel=item;rel=up,,,<`)
-	f.Fuzz(func(t *testing.T, header string) {
-		links := parseLinks([]string{header, header})
-		for _, l := range links {
-			if !relations[l.relation] || l.target == "" || len(l.title) > maxLinkTitle+len("…") {
-				t.Errorf("%q is read as %+v", header, l)
-			}
-		}
-		if len(links) > maxLinks {
-			t.Errorf("%d links", len(links))
-		}
-	})
-}

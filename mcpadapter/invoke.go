@@ -1,7 +1,11 @@
 package mcpadapter
 
 import (
+	"context"
+
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/callcontext"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -27,7 +31,7 @@ type reply struct {
 // plain tool is called once. If the tool may need something from the client, package elicit may ask
 // the client and call the tool several times.
 func (m *message) invoke(i invocation) (reply, *jsonrpc.Fault) {
-	ctx, own := m.context()
+	ctx, own := m.callContext()
 	c := i.callable
 	if c != nil {
 		if f := m.checkAccess(c.tool); f != nil {
@@ -67,4 +71,41 @@ func (m *message) elicitation(i invocation) *elicit.Request {
 func (m *message) writeInputRequired(r reply) {
 	b := m.appendResultHead(m.beginResult(), "input_required", nil)
 	m.out.B = append(append(b, r.InputRequired...), "}}"...)
+}
+
+// callContext returns the context for a tool call. It carries the client's hints and the OCP context of
+// _meta, which own returns too. own is nil if _meta has no OCP context.
+func (m *message) callContext() (ctx context.Context, own *ocp.Incoming) {
+	ctx = m.ctx
+	if c := m.wholeCatalog(); c.hints {
+		ctx = callcontext.WithHints(ctx, c.library, m.params.meta)
+	}
+	if m.params.meta == nil {
+		return ctx, nil
+	}
+	if own = callcontext.ReadOCP(m.params.meta); own == nil {
+		return ctx, nil
+	}
+	return ocp.ContextWithIncoming(ctx, own), own
+}
+
+// locale returns the language of the response, or "" if the client has sent no locale.
+func (m *message) locale() string {
+	if m.params.meta == nil {
+		return ""
+	}
+	return callcontext.Locale(m.server.library.Load(), m.params.meta)
+}
+
+// contextMeta returns the members of the result's _meta with the OCP context and the exposed fields.
+func (r *reply) contextMeta() []byte {
+	if r.Result == nil || r.requestContext == nil && r.Result.Exposed == "" {
+		return nil
+	}
+	return callcontext.ResultMeta(r.Result, r.requestContext)
+}
+
+// blocks returns the writer of content blocks that come from the API.
+func (m *message) blocks() content.Blocks {
+	return content.Blocks{Version: m.version, Source: content.ToolURI(m.tools, nil)}
 }

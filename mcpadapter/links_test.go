@@ -7,57 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
-
-func TestParseLinks(t *testing.T) {
-	for _, c := range []struct {
-		rule    string
-		headers []string
-		want    []link
-	}{
-		{"one", []string{`<https://a.example/?p=2>; rel="next"`}, []link{{"https://a.example/?p=2", "next", "", ""}}},
-		{"token", []string{`</x>;rel=next`}, []link{{"/x", "next", "", ""}}},
-		{"two", []string{`</a>; rel="next", </b>; rel="last"`}, []link{{"/a", "next", "", ""}, {"/b", "last", "", ""}}},
-		{"two-headers", []string{`</a>; rel=next`, `</b>; rel=prev`}, []link{{"/a", "next", "", ""}, {"/b", "prev", "", ""}}},
-		{"several-relations", []string{`</a>; rel="https://x.example/rel First"`}, []link{{"/a", "first", "", ""}}},
-		{"comma-in-target", []string{`</a,b;c>; rel=next`}, []link{{"/a,b;c", "next", "", ""}}},
-		{"quoted", []string{`</a>; title="a \"b\", c; d"; rel=next; type="Text/HTML"`}, []link{{"/a", "next", `a "b", c; d`, "text/html"}}},
-		{"case", []string{`</a>; REL=NEXT`}, []link{{"/a", "next", "", ""}}},
-		{"first-relation-counts", []string{`</a>; rel=preload; rel=next`}, nil},
-		{"useless", []string{`</a.css>; rel=preload; as=style, </b>; rel=next`}, []link{{"/b", "next", "", ""}}},
-		{"anchored", []string{`</a>; rel=next; anchor="/other"`}, nil},
-		{"no-relation", []string{`</a>`}, nil},
-		{"empty-target", []string{`<>; rel=next`}, nil},
-		{"flag", []string{`</a>; crossorigin; rel=next`}, []link{{"/a", "next", "", ""}}},
-		{"space", []string{" , </a> ; rel = \"next\" ,, "}, []link{{"/a", "next", "", ""}}},
-		{"malformed", []string{`/a; rel=next`, `</b; rel=next`, `</c>; rel="next`}, []link{{"/c", "next", "", ""}}},
-		{"too-long", []string{strings.Repeat("x", maxLinkHeader+1), `</a>; rel=next`}, nil},
-		{"too-many", []string{strings.Repeat(`</a>; rel=next,`, 100)}, repeat(link{"/a", "next", "", ""}, maxLinks)},
-	} {
-		if got := parseLinks(c.headers); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: got %+v", c.rule, got)
-		}
-	}
-}
-
-func repeat(l link, n int) (links []link) {
-	for range n {
-		links = append(links, l)
-	}
-	return links
-}
-
-func FuzzParseLinks(f *testing.F) {
-	f.Add(`</a>; rel="next", <b>; title="x\"`)
-	f.Fuzz(func(t *testing.T, header string) {
-		for _, l := range parseLinks([]string{header}) {
-			if l.relation == "" || l.target == "" || len(l.title) > maxLinkTitle+len("…") {
-				t.Errorf("%q gives %+v", header, l)
-			}
-		}
-	})
-}
 
 func TestLinksOfAnAnswer(t *testing.T) {
 	for _, c := range []struct {
@@ -116,6 +68,7 @@ func TestLinkToAResource(t *testing.T) {
 	tools := stationTools(t)
 	tools.Origin = "https://stations.example.com"
 	m := message{server: stocked(t, Options{}), site: &Site{}, tools: tools, version: revision.V20251125}
+	links := content.Links{Version: m.version, Origin: tools.Origin, ResourceAt: m.catalog().index().ResourceAt}
 	for location, want := range map[string]string{
 		"/stations/7": `,{"type":"resource_link","uri":"trains:///stations/7","name":"get_station","description":"location"}`,
 		"https://stations.example.com/stations/7": `,{"type":"resource_link","uri":"trains:///stations/7","name":"get_station","description":"location"}`,
@@ -125,7 +78,7 @@ func TestLinkToAResource(t *testing.T) {
 	} {
 		outcome := answered(http.StatusCreated, "", "")
 		outcome.Result.Header.Set("Location", location)
-		if got := string(m.appendLinks(nil, outcome.Result)); got != want {
+		if got := string(links.AppendTo(nil, outcome.Result)); got != want {
 			t.Errorf("%s: %s", location, got)
 		}
 	}

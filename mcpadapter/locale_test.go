@@ -86,7 +86,7 @@ func TestHintsAreBounded(t *testing.T) {
 	for meta, want := range map[string][2]string{
 		`"openai/userAgent":"ChatGPT/1.0"`:                            {"ChatGPT/1.0", ""},
 		`"openai/userAgent":"a\r\nX-Admin: 1\u0000ü"`:                 {"aX-Admin: 1", ""},
-		`"openai/userAgent":"` + long + `"`:                           {long[:maxUserAgent], ""},
+		`"openai/userAgent":"` + long + `"`:                           {long[:256], ""},
 		`"openai/userAgent":{"a":1}`:                                  {"", ""},
 		`"openai/userLocation":"Berlin"`:                              {"", ""},
 		`"openai/userLocation":{}`:                                    {"", ""},

@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/callcontext"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
@@ -142,8 +143,8 @@ func (q lifecycleRequest) initialize() *jsonrpc.Fault {
 	b = append(b, `,"serverInfo":`...)
 	b = q.server.appendIdentity(b, q.tools, v)
 	b = q.server.appendInstructions(b, q.tools)
-	if meta := q.appendLocale(nil); meta != nil {
-		b = append(append(append(b, `,"_meta":{`...), meta...), '}')
+	if locale := q.locale(); locale != "" {
+		b = append(append(append(b, `,"_meta":{`...), callcontext.AppendLocale(nil, locale)...), '}')
 	}
 	q.out.B = append(b, "}}"...)
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/callcontext"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -34,7 +35,7 @@ func (q toolRequest) answerNative(r reply) {
 func (r *reply) nativeMeta(localized bool) []byte {
 	meta := r.contextMeta()
 	for walk := wire.Into(wire.MemberOf(r.Native, "_meta")); walk.Next(); {
-		if name := wire.Text(walk.Name); name == metaServer || localized && name == metaLocale || strings.HasPrefix(name, contextPrefix) {
+		if name := wire.Text(walk.Name); name == metaServer || localized && name == callcontext.MetaLocale || strings.HasPrefix(name, callcontext.Prefix) {
 			continue
 		}
 		if len(meta) > 0 {

@@ -237,7 +237,7 @@ func (q promptRequest) runPrompt(p *library.PromptEntry, values map[string]strin
 		return q.answerNativePrompt(p, r.Native)
 	}
 	form := content.FormOf(r.Result)
-	messages := q.appendContent([]byte(`{"role":"user","content":`), form, r.Outcome)
+	messages := content.AppendResponse([]byte(`{"role":"user","content":`), form, r.Outcome, q.tools, q.version)
 	q.answerPrompt(p.Description, append(messages, '}'))
 	return nil
 }

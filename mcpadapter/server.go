@@ -11,7 +11,7 @@
 //  3. methods.go selects the type of the method, such as toolRequest for tools/call. All of them embed
 //     the message that they serve.
 //  4. call.go serves tools/call: it finds the tool (callable.go), passes the arguments to a tool.Caller
-//     (invoke.go) and encodes the tool.Outcome (content.go). Package elicit makes the calls that may
+//     (invoke.go) and encodes the tool.Outcome (internal/content). Package elicit makes the calls that may
 //     need something from the client. tools_list.go serves tools/list from bytes that are encoded once
 //     per toolset (catalog.go). Package library has the resources, prompts and apps;
 //     resources_list.go, resource_read.go and prompts.go serve them.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/callcontext"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -290,7 +291,7 @@ func streamsThatTell(s *Server) (count int) {
 // The _meta of a result has no member twice: what this server says of itself and
 // of the language is not the API's to say.
 func TestNativeMetaHasNoMemberTwice(t *testing.T) {
-	native := jsontext.Value(`{"_meta":{"openai/locale":"en","` + metaServer + `":{},"a":1,"` + contextPrefix + `session":"x"}}`)
+	native := jsontext.Value(`{"_meta":{"openai/locale":"en","` + metaServer + `":{},"a":1,"` + callcontext.Prefix + `session":"x"}}`)
 	for localized, want := range map[bool]string{true: `"a":1`, false: `"openai/locale":"en","a":1`} {
 		if got := string((&reply{Reply: elicit.Reply{Native: native}}).nativeMeta(localized)); got != want {
 			t.Errorf("got %s, want %s", got, want)

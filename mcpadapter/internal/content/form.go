@@ -57,6 +57,7 @@ func AppendJSON(dst, body []byte) (b []byte, value []byte) {
 	return append(b, '}'), bytes.TrimSpace(body)
 }
 
+// AppendText appends a text block.
 func AppendText[T string | []byte](dst []byte, s T) []byte {
 	dst = wire.AppendString(append(dst, `{"type":"text","text":`...), s)
 	return append(dst, '}')

@@ -1,4 +1,4 @@
-package mcpadapter
+package content
 
 import (
 	"cmp"
@@ -7,37 +7,45 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// appendLinks appends the links of a response to an array of content blocks that is not empty. A
-// link that the client can follow becomes a resource_link, if the revision has that; other links
-// become text.
-func (m *message) appendLinks(dst []byte, r *tool.Result) []byte {
-	if r == nil {
-		return dst
-	}
+// Links writes the links in the headers of API responses.
+type Links struct {
+	Version revision.Revision
+	Origin  string // scheme and host of the API; "" if unknown
+
+	// ResourceAt returns the MCP resource for a path and query of the API. ok is false if there is none.
+	ResourceAt func(path string) (uri, name string, ok bool)
+}
+
+// HasLinks reports whether the headers of a response have links.
+func HasLinks(r *tool.Result) bool {
+	return r != nil && (len(r.Header["Location"]) > 0 || len(r.Header["Link"]) > 0)
+}
+
+// AppendTo appends the links of a response to an array of content blocks that is not empty. A link
+// that the client can follow becomes a resource_link, if the revision has that; other links become
+// text.
+func (w *Links) AppendTo(dst []byte, r *tool.Result) []byte {
 	location, headers := r.Header["Location"], r.Header["Link"]
-	if len(location) == 0 && len(headers) == 0 {
-		return dst
-	}
 	var links []link
 	if len(location) == 1 && location[0] != "" {
 		links = append(links, link{target: location[0], relation: "location"})
 	}
 	links = append(links, parseLinks(headers)...)
 	for i := range links[:min(len(links), maxLinks)] {
-		dst = m.appendLink(dst, &links[i], len(r.Body) == 0)
+		dst = w.append(dst, &links[i], len(r.Body) == 0)
 	}
 	return dst
 }
 
-// appendLink appends one link. It skips the Location of a response without a body, because
+// append appends one link. It skips the Location of a response without a body, because
 // statusLine already contains it.
-func (m *message) appendLink(dst []byte, l *link, bodiless bool) []byte {
-	uri, name, known := m.resolveLink(l.target)
-	if uri != "" && m.version.SupportsResourceLinks() {
+func (w *Links) append(dst []byte, l *link, bodiless bool) []byte {
+	uri, name, known := w.resolve(l.target)
+	if uri != "" && w.Version.SupportsResourceLinks() {
 		dst = wire.AppendString(append(dst, `,{"type":"resource_link","uri":`...), uri)
 		dst = wire.AppendString(append(dst, `,"name":`...), cmp.Or(name, l.relation))
 		if known && name != "" {
@@ -56,28 +64,28 @@ func (m *message) appendLink(dst []byte, l *link, bodiless bool) []byte {
 	}
 	target := text.Cut(cmp.Or(uri, l.target), maxLocation)
 	if l.relation == "location" {
-		return content.AppendText(append(dst, ','), "Location: "+target)
+		return AppendText(append(dst, ','), "Location: "+target)
 	}
-	return content.AppendText(append(dst, ','), "Link: <"+target+`>; rel="`+l.relation+`"`)
+	return AppendText(append(dst, ','), "Link: <"+target+`>; rel="`+l.relation+`"`)
 }
 
-// resolveLink returns the URI with which a client can follow a link:
+// resolve returns the URI with which a client can follow a link:
 //
 //   - the URI of the MCP resource for the same GET operation of the API
 //   - else the link itself, if it is an absolute http or https URL
 //   - else "": a relative link refers to the API's own address, which clients may be unable to reach
-func (m *message) resolveLink(target string) (uri, name string, known bool) {
+func (w *Links) resolve(target string) (uri, name string, known bool) {
 	u, err := url.Parse(target)
 	if err != nil || len(target) > maxLinkURL {
 		return "", "", false
 	}
 	absolute := u.Scheme != ""
-	if strings.HasPrefix(u.Path, "/") && (!absolute && u.Host == "" || absolute && m.tools.Origin != "" && u.Scheme+"://"+u.Host == m.tools.Origin) {
+	if strings.HasPrefix(u.Path, "/") && (!absolute && u.Host == "" || absolute && w.Origin != "" && u.Scheme+"://"+u.Host == w.Origin) {
 		path := u.EscapedPath()
 		if u.RawQuery != "" {
 			path += "?" + u.RawQuery
 		}
-		if uri, name, known = m.catalog().index().ResourceAt(path); known {
+		if uri, name, known = w.ResourceAt(path); known {
 			return uri, name, true
 		}
 	}
@@ -85,7 +93,7 @@ func (m *message) resolveLink(target string) (uri, name string, known bool) {
 		return "", "", false
 	}
 	u.User = nil
-	if uri = u.String(); !content.IsAbsoluteURL(uri) {
+	if uri = u.String(); !IsAbsoluteURL(uri) {
 		return "", "", false
 	}
 	return uri, "", false

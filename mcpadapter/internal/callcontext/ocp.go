@@ -1,8 +1,7 @@
-package mcpadapter
+package callcontext
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // An agent that cannot set HTTP headers for a single call (over stdio or in a batch) can put its OCP
@@ -28,9 +28,9 @@ import (
 // If _meta has any of these keys, they replace the OCP headers of the HTTP request completely. The
 // result's _meta then returns context-id, version and session from the headers of the API's
 // response.
-const contextPrefix = "org.opencontextprotocol/"
+const Prefix = "org.opencontextprotocol/"
 
-// contextHeaders maps keys, without contextPrefix, to headers.
+// contextHeaders maps keys, without Prefix, to headers.
 var contextHeaders = map[string]string{
 	"context-id":   ocp.HeaderContextID,
 	"agent-type":   ocp.HeaderAgentType,
@@ -41,15 +41,15 @@ var contextHeaders = map[string]string{
 	"session":      ocp.HeaderSession,
 }
 
-// readContext returns the OCP context in _meta, or nil if there is none. Invalid values are ignored,
+// ReadOCP returns the OCP context in _meta, or nil if there is none. Invalid values are ignored,
 // as in headers.
-func readContext(meta jsontext.Value) *ocp.Incoming {
+func ReadOCP(meta jsontext.Value) *ocp.Incoming {
 	var header http.Header
 	for walk := wire.Into(meta); walk.Next(); {
-		if !bytes.HasPrefix(walk.Name[1:], []byte(contextPrefix)) && bytes.IndexByte(walk.Name, '\\') < 0 {
+		if !bytes.HasPrefix(walk.Name[1:], []byte(Prefix)) && bytes.IndexByte(walk.Name, '\\') < 0 {
 			continue
 		}
-		name, ours := strings.CutPrefix(wire.Text(walk.Name), contextPrefix)
+		name, ours := strings.CutPrefix(wire.Text(walk.Name), Prefix)
 		if !ours {
 			continue
 		}
@@ -72,45 +72,29 @@ func readContext(meta jsontext.Value) *ocp.Incoming {
 	return ocp.ReadIncoming(header, ocp.ReadOptions{})
 }
 
-// context returns the context for the call. It carries the client's user agent and location and the
-// OCP context of _meta, which own returns too. own is nil if _meta has no OCP context.
-func (m *message) context() (ctx context.Context, own *ocp.Incoming) {
-	ctx = m.hinted(m.ctx)
-	if own = readContext(m.params.meta); own == nil {
-		return ctx, nil
-	}
-	return ocp.ContextWithIncoming(ctx, own), own
-}
-
 // replyKeys are the members of a result's _meta and the response headers that they repeat.
 var replyKeys = [...]struct{ key, header string }{
-	{`"` + contextPrefix + `context-id":`, ocp.HeaderContextID},
-	{`"` + contextPrefix + `version":`, ocp.HeaderVersion},
-	{`"` + contextPrefix + `session":`, ocp.HeaderSession},
+	{`"` + Prefix + `context-id":`, ocp.HeaderContextID},
+	{`"` + Prefix + `version":`, ocp.HeaderVersion},
+	{`"` + Prefix + `session":`, ocp.HeaderSession},
 }
 
 // metaExposes is the member of _meta with the fields that the calling agent's document exposes
-// (ocp.Result.Exposed).
+// (tool.Result.Exposed).
 const metaExposes = "org.openagentspec/exposes"
 
-// exposedMeta returns the member metaExposes, or nil if the agent exposes nothing.
-func (r *reply) exposedMeta() []byte {
-	if r.Result == nil || r.Result.Exposed == "" {
-		return nil
-	}
-	return []byte(`"` + metaExposes + `":` + r.Result.Exposed)
-}
-
-// contextMeta returns the members of _meta with the OCP context of the API's response, if the
-// request carried a context in _meta, and with the exposed fields. It returns nil if there are
+// ResultMeta returns the members of a result's _meta with the OCP context of the API's response, if the
+// request carried the context own in _meta, and with the exposed fields. It returns nil if there are
 // neither.
-func (r *reply) contextMeta() (meta []byte) {
-	meta = r.exposedMeta()
-	if r.requestContext == nil || r.Result == nil || len(r.Result.Header[ocp.HeaderSession]) == 0 {
+func ResultMeta(r *tool.Result, own *ocp.Incoming) (meta []byte) {
+	if r.Exposed != "" {
+		meta = append(append(meta, `"`+metaExposes+`":`...), r.Exposed...)
+	}
+	if own == nil || len(r.Header[ocp.HeaderSession]) == 0 {
 		return meta
 	}
 	for _, key := range replyKeys {
-		values := r.Result.Header[key.header]
+		values := r.Header[key.header]
 		if len(values) != 1 {
 			continue
 		}

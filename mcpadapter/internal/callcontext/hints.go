@@ -1,4 +1,6 @@
-package mcpadapter
+// Package callcontext carries what a client says about itself and its user from _meta of a request to the
+// tool call, and back into _meta of the result: the OCP context, and hints such as the locale.
+package callcontext
 
 import (
 	"context"
@@ -9,13 +11,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Members of _meta with hints about the client and its user (Apps SDK, Locale Negotiation, Client
 // Hints). Hints never affect authorization.
 const (
-	metaLocale       = "openai/locale"
+	MetaLocale       = "openai/locale"
 	metaLegacyLocale = "webplus/i18n" // name used by older clients
 	metaUserAgent    = "openai/userAgent"
 	metaUserLocation = "openai/userLocation"
@@ -26,16 +29,15 @@ const (
 	maxPlace     = 128 // bytes of one member of a location
 )
 
-// locale returns the API's best language for the locale that the client sent. It returns "" if the
+// Locale returns the API's best language for the locale that the client sent. It returns "" if the
 // client sent none or if no locales are configured.
-func (m *message) locale() string {
-	l := m.server.library.Load()
-	if !l.HasLocales() || m.params.meta == nil {
+func Locale(l *library.Library, meta jsontext.Value) string {
+	if !l.HasLocales() || meta == nil {
 		return ""
 	}
-	wanted := wire.Text(wire.MemberOf(m.params.meta, metaLocale))
+	wanted := wire.Text(wire.MemberOf(meta, MetaLocale))
 	if wanted == "" {
-		wanted = wire.Text(wire.MemberOf(m.params.meta, metaLegacyLocale))
+		wanted = wire.Text(wire.MemberOf(meta, metaLegacyLocale))
 	}
 	if wanted == "" {
 		return ""
@@ -43,36 +45,33 @@ func (m *message) locale() string {
 	return l.Locale(wanted)
 }
 
-// appendLocale appends openai/locale, the language of the response, to the members of a result's
-// _meta.
-func (m *message) appendLocale(meta []byte) []byte {
-	locale := m.locale()
+// AppendLocale appends openai/locale, the language of the response, to the members of a result's _meta.
+func AppendLocale(dst []byte, locale string) []byte {
 	if locale == "" {
-		return meta
+		return dst
 	}
-	if len(meta) > 0 {
-		meta = append(meta, ',')
+	if len(dst) > 0 {
+		dst = append(dst, ',')
 	}
-	return wire.AppendString(append(meta, `"`+metaLocale+`":`...), locale)
+	return wire.AppendString(append(dst, `"`+MetaLocale+`":`...), locale)
 }
 
-// hinted returns a context that adds the client's hints to the headers of the inner request. It
+// WithHints returns a context that adds the client's hints to the headers of the inner request. It
 // overwrites these headers, so values in the client's HTTP request, which are not sanitized, never
 // pass.
-func (m *message) hinted(ctx context.Context) context.Context {
-	l := m.server.library.Load()
+func WithHints(ctx context.Context, l *library.Library, meta jsontext.Value) context.Context {
 	if !l.HasHints() {
 		return ctx
 	}
 	header := make(http.Header)
-	if locale := m.locale(); locale != "" {
+	if locale := Locale(l, meta); locale != "" {
 		header["Accept-Language"] = []string{locale}
 	}
 	if name := l.UserAgentHeader(); name != "" {
-		header[name] = notEmpty(visible(wire.Text(wire.MemberOf(m.params.meta, metaUserAgent)), maxUserAgent))
+		header[name] = notEmpty(visible(wire.Text(wire.MemberOf(meta, metaUserAgent)), maxUserAgent))
 	}
 	if name := l.LocationHeader(); name != "" {
-		header[name] = notEmpty(locationHeader(wire.MemberOf(m.params.meta, metaUserLocation)))
+		header[name] = notEmpty(locationHeader(wire.MemberOf(meta, metaUserLocation)))
 	}
 	if len(header) == 0 {
 		return ctx

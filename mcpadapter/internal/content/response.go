@@ -1,4 +1,4 @@
-package mcpadapter
+package content
 
 import (
 	"cmp"
@@ -9,38 +9,33 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// blocks returns the writer of content blocks that come from the API.
-func (m *message) blocks() content.Blocks {
-	return content.Blocks{Version: m.version, Source: resourceURI(m.tools, nil)}
-}
-
-// appendContent appends the content block of a successful call.
-func (m *message) appendContent(dst []byte, f content.Form, outcome tool.Outcome) []byte {
+// AppendResponse appends the content block of a successful call of a tool in tools.
+func AppendResponse(dst []byte, f Form, outcome tool.Outcome, tools *tool.Toolset, v revision.Revision) []byte {
 	r := outcome.Result
-	if f == content.AudioForm && !m.version.SupportsAudio() {
-		f = content.BlobForm
+	if f == AudioForm && !v.SupportsAudio() {
+		f = BlobForm
 	}
 	switch f {
-	case content.JSONForm, content.TextForm:
-		return content.AppendText(dst, r.Body)
-	case content.ImageForm:
-		return m.appendFilename(appendBytes(append(dst, `{"type":"image","data":`...), r), r)
-	case content.AudioForm:
-		return m.appendFilename(appendBytes(append(dst, `{"type":"audio","data":`...), r), r)
-	case content.BlobForm:
-		uri := resourceURI(m.tools, outcome.Tool)
+	case JSONForm, TextForm:
+		return AppendText(dst, r.Body)
+	case ImageForm:
+		return appendFilename(appendBytes(append(dst, `{"type":"image","data":`...), r), r, v)
+	case AudioForm:
+		return appendFilename(appendBytes(append(dst, `{"type":"audio","data":`...), r), r, v)
+	case BlobForm:
+		uri := ToolURI(tools, outcome.Tool)
 		if name := r.Filename(); name != "" {
 			uri += "/" + url.PathEscape(name)
 		}
 		dst = append(dst, `{"type":"resource","resource":{"uri":`...)
 		dst = wire.AppendString(dst, uri)
-		return m.appendFilename(append(appendBytes(append(dst, `,"blob":`...), r), '}'), r)
+		return appendFilename(append(appendBytes(append(dst, `,"blob":`...), r), '}'), r, v)
 	}
-	return content.AppendText(dst, statusLine(r))
+	return AppendText(dst, statusLine(r))
 }
 
 // appendBytes appends the body in Base64, and its media type.
@@ -57,17 +52,17 @@ const metaFilename = "io.github.fairwayhq/filename"
 
 // appendFilename closes a content block. It adds the file name if the revision allows _meta in
 // content blocks.
-func (m *message) appendFilename(dst []byte, r *tool.Result) []byte {
-	if name := r.Filename(); name != "" && m.version.SupportsContentMeta() {
+func appendFilename(dst []byte, r *tool.Result, v revision.Revision) []byte {
+	if name := r.Filename(); name != "" && v.SupportsContentMeta() {
 		dst = append(dst, `,"_meta":{"`+metaFilename+`":`...)
 		dst = append(wire.AppendString(dst, name), '}')
 	}
 	return append(dst, '}')
 }
 
-// resourceURI returns the URI of an embedded resource: tool://TOOLSET/TOOL. The caller may append a
+// ToolURI returns the URI of an embedded resource: tool://TOOLSET/TOOL. The caller may append a
 // file name. The URI only names the source; clients cannot read it and have to call the tool again.
-func resourceURI(tools *tool.Toolset, tool *tool.Tool) string {
+func ToolURI(tools *tool.Toolset, tool *tool.Tool) string {
 	name := ""
 	if tool != nil {
 		name = tool.Name
