@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/internal/answer/pages"
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/internal/store/redis"
@@ -68,6 +69,7 @@ type sharedStore struct {
 	openStore func(store.Options) (store.Store, error)
 	logger    atomic.Pointer[zap.Logger] // logger of the configuration that was started last
 	opened    atomic.Pointer[store.Store]
+	pages     *pages.Keeper
 
 	mu      sync.Mutex
 	closed  bool
@@ -84,6 +86,9 @@ func (c *StoreConfig) acquire(logger *zap.Logger) (*sharedStore, error) {
 	}
 	value, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) {
 		s := &sharedStore{key: key, openStore: open}
+		if s.pages = pages.New(); c != nil && c.Redis != nil {
+			s.pages = pages.NewShared(s.open)
+		}
 		s.logger.Store(logger)
 		return s, nil
 	})
@@ -188,6 +193,7 @@ func (s *sharedStore) Destruct() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.pages.Close()
 	if opened := s.opened.Load(); opened != nil {
 		return (*opened).Close()
 	}
@@ -198,4 +204,10 @@ func (s *sharedStore) Destruct() error {
 // stays open until Cleanup, or longer if another configuration uses it.
 func (a *App) OpenStore(ctx context.Context) (store.Store, error) {
 	return a.store.open(ctx)
+}
+
+// Pages returns what keeps the pages of large responses: the store, if it is one that nodes share,
+// otherwise memory that outlives a reload.
+func (a *App) Pages() *pages.Keeper {
+	return a.store.pages
 }

@@ -39,6 +39,13 @@ type Result struct {
 	// API.
 	Exposed string
 
+	// Note tells the model what the gateway has left out of Body, and how to get it. It is "" if
+	// Body is the whole response.
+	Note string
+
+	// Next is the cursor of the next part of the response, "" if there is none.
+	Next string
+
 	// Memory is the reusable memory that Body belongs to. If it is nil, the garbage
 	// collector frees Body.
 	Memory Releaser

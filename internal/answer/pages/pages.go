@@ -11,11 +11,13 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/answer"
+	"github.com/fairwayhq/fairway/internal/keyedhash"
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
@@ -47,26 +49,50 @@ var (
 	ErrTooLarge = errors.New("the page is too large to be kept")
 )
 
-// An Owner identifies who may read pages: a user or client at an endpoint. It is a hash or a text of
-// bounded length.
+// An Owner identifies who may read pages: a user or client at an endpoint. See Keeper.Owner.
 type Owner string
 
 // A Keeper keeps pages. It is safe for concurrent use.
 type Keeper struct {
 	memory memory
 	shared *shared // nil if the pages are kept in memory
+	keys   *keyedhash.Keys
 }
 
 // New returns a Keeper that keeps pages in memory.
 func New() *Keeper {
-	return &Keeper{memory: memory{sets: make(map[string]*list.Element), owners: make(map[Owner][]*set)}}
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	return &Keeper{keys: keyedhash.NewKeys(secret[:]), memory: memory{sets: make(map[string]*list.Element), owners: make(map[Owner][]*set)}}
 }
 
 // NewShared returns a Keeper that keeps pages in a store that several nodes share.
 func NewShared(open func(context.Context) (store.Store, error)) *Keeper {
 	k := New()
-	k.shared = &shared{open: open}
+	k.shared, k.keys = &shared{open: open}, keyedhash.NewKeys(nil)
 	return k
+}
+
+// Owner returns the owner that is identified by these values: a keyed hash, so that credentials can be
+// among them.
+func (k *Keeper) Owner(ctx context.Context, identity ...string) (Owner, error) {
+	var records store.Store
+	if k.shared != nil {
+		var err error
+		if records, err = k.shared.open(ctx); err != nil {
+			return "", err
+		}
+	}
+	key, err := k.keys.Current(ctx, records)
+	if err != nil {
+		return "", err
+	}
+	h := key.Hash("pages")
+	for _, value := range identity {
+		h.Add(value)
+	}
+	digest := h.Digest()
+	return Owner(base64.RawURLEncoding.EncodeToString(digest[:idSize])), nil
 }
 
 // Close forgets the pages in memory.
@@ -85,6 +111,10 @@ func (k *Keeper) Keep(ctx context.Context, owner Owner, all []answer.Page) (curs
 	}
 	if count == 0 {
 		return "", 0, ErrTooLarge
+	}
+	if count < len(all) {
+		all = slices.Clone(all[:count])
+		all[count-1].Note += "; the gateway keeps no more of it"
 	}
 	id := newID()
 	if k.shared != nil {

@@ -117,8 +117,12 @@ func TestKeeper_owner_limit_drops_the_oldest(t *testing.T) {
 
 func TestKeeper_too_many_pages(t *testing.T) {
 	for name, k := range keepers(t) {
-		if _, count, err := k.Keep(t.Context(), "ann", somePages(20, 1<<20-1000)); err != nil || count != 8 {
+		cursor, count, err := k.Keep(t.Context(), "ann", somePages(20, 1<<20-1000))
+		if err != nil || count != 8 {
 			t.Errorf("%s: kept %d, %v; want 8", name, count, err)
+		}
+		if notes := read(t, k, "ann", cursor); len(notes) != 8 || !strings.Contains(notes[7], "no more") {
+			t.Errorf("%s: notes %q", name, notes)
 		}
 		if _, _, err := k.Keep(t.Context(), "ann", somePages(1, MaxOwner)); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: %v; want ErrTooLarge", name, err)
@@ -162,6 +166,21 @@ func TestKeeper_expiry(t *testing.T) {
 			t.Errorf("%d bytes are still kept", k.memory.size)
 		}
 	})
+}
+
+func TestKeeper_owner(t *testing.T) {
+	for name, k := range keepers(t) {
+		owner := func(identity ...string) Owner {
+			o, err := k.Owner(t.Context(), identity...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		if a := owner("/mcp", "ann"); a != owner("/mcp", "ann") || a == owner("/mcp", "bob") || a == owner("/otc", "ann") || a == owner("/mcpann") || strings.Contains(string(a), "ann") {
+			t.Errorf("%s: owners are not distinguished", name)
+		}
+	}
 }
 
 func TestKeeper_store_fails(t *testing.T) {
