@@ -71,6 +71,17 @@ type Tool struct {
 	Schema jsontext.Value `json:"schema,omitzero"`
 }
 
+// noArguments is the schema of a tool without arguments.
+var noArguments = jsontext.Value(`{"type":"object","properties":{}}`)
+
+// Parameters returns the JSON Schema of the arguments. Unlike Schema it is never empty.
+func (t *Tool) Parameters() jsontext.Value {
+	if len(t.Schema) == 0 {
+		return noArguments
+	}
+	return t.Schema
+}
+
 // ToolCall is a call that the model wants to make.
 type ToolCall struct {
 	// ID identifies the call in its message. It is never empty.
@@ -152,6 +163,8 @@ func (r *Request) Check() error {
 			return errUnnamedTool
 		case names[name]:
 			return fmt.Errorf("the request has two tools with the name %q", name)
+		case len(r.Tools[i].Schema) > 0 && !r.Tools[i].Schema.IsValid():
+			return fmt.Errorf("the schema of the tool %q is not JSON", name)
 		}
 		names[name] = true
 	}

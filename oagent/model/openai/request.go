@@ -52,9 +52,6 @@ type description struct {
 	Parameters  jsontext.Value `json:"parameters"`
 }
 
-// noParameters is the schema of a tool without arguments.
-var noParameters = jsontext.Value(`{"type":"object","properties":{}}`)
-
 // encode returns the body of a request.
 func (m *Model) encode(request *model.Request, names *model.Names, stream bool) ([]byte, error) {
 	r := chatRequest{Model: m.options.Model, Stream: stream}
@@ -75,13 +72,9 @@ func (m *Model) encode(request *model.Request, names *model.Names, stream bool) 
 	}
 	for i := range request.Tools {
 		t := &request.Tools[i]
-		parameters := t.Schema
-		if len(parameters) == 0 {
-			parameters = noParameters
-		}
-		r.Tools = append(r.Tools, tool{"function", description{names.ToAPI(t.Name), t.Description, parameters}})
+		r.Tools = append(r.Tools, tool{"function", description{names.ToAPI(t.Name), t.Description, t.Parameters()}})
 	}
-	return json.Marshal(&r)
+	return json.Marshal(&r, jsontext.AllowInvalidUTF8(true)) // of the results of tools
 }
 
 // appendMessages appends a message. Each result of a tool is a message of its own in the API.

@@ -69,18 +69,20 @@ func (c *Call) End() { c.cancel() }
 
 // Client returns the HTTP client of this call.
 func (c *Call) Client() *http.Client {
-	return &http.Client{
-		Transport:     c,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return &http.Client{Transport: c}
 }
 
-// RoundTrip implements http.RoundTripper. It limits the response.
+// RoundTrip implements http.RoundTripper. It limits the response. A redirect is an error.
 func (c *Call) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := c.options.Transport.RoundTrip(r)
 	if err != nil {
 		c.failure = err
 		return nil, err
+	}
+	if response.StatusCode >= 300 && response.StatusCode < 400 {
+		_ = response.Body.Close()
+		c.failure = c.StatusError(response.StatusCode, response.Header, nil)
+		return nil, c.failure
 	}
 	response.Body = &body{ReadCloser: response.Body, call: c, left: c.options.MaxResponse}
 	return response, nil
@@ -125,14 +127,19 @@ func (c *Call) Err(err error) error {
 	case errors.As(err, &wrapped):
 		err = wrapped.Err // the message of wrapped has the URL
 	}
-	if c.failure != nil || errors.Is(err, io.ErrUnexpectedEOF) {
+	if c.failure != nil {
 		return model.Errorf(model.KindConnection, "the connection to the API failed: %s", c.quote(err.Error()))
 	}
 	return model.Errorf(model.KindMalformed, "the response is malformed: %s", c.quote(err.Error()))
 }
 
 // Incomplete returns the error of a response that ended before it was complete.
-func (c *Call) Incomplete() error { return c.Err(io.ErrUnexpectedEOF) }
+func (c *Call) Incomplete() error {
+	if c.failure == nil {
+		c.failure = io.ErrUnexpectedEOF
+	}
+	return c.failure
+}
 
 // quote returns a text without secrets that fits into a message.
 func (c *Call) quote(message string) string {
