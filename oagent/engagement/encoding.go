@@ -5,11 +5,17 @@ import (
 	"errors"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // States and entries are stored in a compact binary form, because each call writes two of
 // each: a version, and then fields. A field is a tag and a value. Fields with the zero value
 // are left out. A value is a varint, or text with its length before it as a uvarint.
+//
+// The method fields of a type lists its fields once, for both directions: it passes each to a
+// codec, which appends it or, if it is the next field of the encoding, reads it.
 //
 // Tags must not be reused. A reader rejects unknown tags.
 
@@ -19,6 +25,105 @@ const encodingVersion = 1
 // errEncoding means that a state or an entry in the store is damaged, or was written by a
 // later version.
 var errEncoding = errors.New("not in a known form")
+
+// codec appends fields, or reads them.
+type codec struct {
+	to      encoder
+	from    decoder
+	reading bool
+	tag     byte // when reading: the tag of the next field; 0 at the end and after an error
+	rest    int  // when reading: what was left before the last pass over the fields, in bytes
+}
+
+// appending returns a codec that appends to dst.
+func appending(dst []byte) codec {
+	return codec{to: encoder{append(dst, encodingVersion)}}
+}
+
+// reading returns a codec that reads an encoding:
+//
+//	for c := reading(data); c.more(); { x.fields(&c) }
+//
+// One pass is enough if the encoding has the fields in that order.
+func reading(data []byte) codec {
+	c := codec{from: newDecoder(data), reading: true, rest: -1}
+	c.next()
+	return c
+}
+
+// more reports whether there are fields to read. It fails if the last pass has read none, because
+// their tag is unknown.
+func (c *codec) more() bool {
+	if c.tag != 0 && len(c.from.b) == c.rest {
+		c.from.fail()
+	}
+	c.rest = len(c.from.b)
+	return c.tag != 0 && c.from.err == nil
+}
+
+// next reads the next tag.
+func (c *codec) next() {
+	tag, ok := c.from.next()
+	if ok && tag == 0 {
+		c.from.fail()
+	}
+	c.tag = tag
+}
+
+func integer[T int | int64 | uint64](c *codec, tag byte, n *T) {
+	switch {
+	case !c.reading:
+		c.to.number(tag, int64(*n))
+	case c.tag == tag:
+		*n = T(c.from.number())
+		c.next()
+	}
+}
+
+// since is integer for a time that is written relative to base. What it reads is relative.
+func since(c *codec, tag byte, n *int64, base int64) {
+	if c.reading {
+		base = 0
+	}
+	relative := *n - base
+	integer(c, tag, &relative)
+	*n = relative + base
+}
+
+func text[T ~string](c *codec, tag byte, t *T) {
+	switch {
+	case !c.reading:
+		c.to.text(tag, string(*t))
+	case c.tag == tag:
+		*t = T(c.from.text())
+		c.next()
+	}
+}
+
+// asJSON is for a list of strings and numbers.
+func asJSON[T any](c *codec, tag byte, list *[]T) {
+	switch {
+	case !c.reading && len(*list) > 0:
+		encoded, _ := json.Marshal(*list)
+		c.to.bytes(tag, encoded)
+	case c.reading && c.tag == tag:
+		if json.Unmarshal(c.from.bytes(), list) != nil {
+			c.from.fail()
+		}
+		c.next()
+	}
+}
+
+// alias is for a text. Afterwards, the text is part of the encoding in both directions.
+func (c *codec) alias(tag byte, t *jsontext.Value) {
+	switch {
+	case !c.reading:
+		*t = c.to.bytes(tag, *t)
+	case c.tag == tag:
+		*t = c.from.bytes()
+		c.next()
+	}
+}
 
 // encoder appends fields.
 type encoder struct{ b []byte }
@@ -58,11 +163,11 @@ type decoder struct {
 }
 
 // newDecoder reads the version.
-func newDecoder(b []byte) *decoder {
+func newDecoder(b []byte) decoder {
 	if len(b) == 0 || b[0] != encodingVersion {
-		return &decoder{err: errEncoding}
+		return decoder{err: errEncoding}
 	}
-	return &decoder{b: b[1:]}
+	return decoder{b: b[1:]}
 }
 
 // next returns the tag of the next field. ok is false at the end and after an error.

@@ -75,57 +75,42 @@ const (
 // decodeEntry reads an entry of the store. Its inputs and outputs alias data.
 func decodeEntry(data []byte) (Entry, error) {
 	var e Entry
-	d := newDecoder(data)
-	for {
-		tag, ok := d.next()
-		if !ok {
-			break
-		}
-		switch tag {
-		case tagWhat:
-			e.What = d.text()
-		case tagAt:
-			e.At = time.Unix(0, d.number()).UTC()
-		case tagCall:
-			e.Call = d.number()
-		case tagNth:
-			e.Nth = d.number()
-		case tagName:
-			e.Name = d.text()
-		case tagInputs:
-			e.Inputs = d.bytes()
-		case tagOutputs:
-			e.Outputs = d.bytes()
-		case tagStatus:
-			e.Status = int(d.number())
-		case tagKind:
-			e.Kind = Kind(d.text())
-		case tagRule:
-			e.Rule = d.text()
-		case tagWhy:
-			e.Why = d.text()
-		case tagSide:
-			e.Side = Side(d.text())
-		case tagReview:
-			e.Review = d.text()
-		case tagBy:
-			e.By = d.text()
-		case tagVerdict:
-			e.Verdict = d.text()
-		case tagComment:
-			e.Comment = d.text()
-		case tagAgent:
-			e.Agent = d.text()
-		case tagEngagement:
-			e.Engagement = d.text()
-		default:
-			d.fail()
-		}
+	c := reading(data)
+	for c.more() {
+		e.fields(&c)
 	}
-	if d.err != nil {
-		return Entry{}, fmt.Errorf("reading an entry of an Engagement's record: %w", d.err)
+	if c.from.err != nil {
+		return Entry{}, fmt.Errorf("reading an entry of an Engagement's record: %w", c.from.err)
 	}
 	return e, nil
+}
+
+// fields passes the fields to the codec.
+func (e *Entry) fields(c *codec) {
+	text(c, tagWhat, &e.What)
+	switch {
+	case !c.reading:
+		c.to.number(tagAt, e.At.UnixNano())
+	case c.tag == tagAt:
+		e.At = time.Unix(0, c.from.number()).UTC()
+		c.next()
+	}
+	integer(c, tagCall, &e.Call)
+	integer(c, tagNth, &e.Nth)
+	text(c, tagName, &e.Name)
+	integer(c, tagStatus, &e.Status)
+	text(c, tagKind, &e.Kind)
+	text(c, tagRule, &e.Rule)
+	text(c, tagWhy, &e.Why)
+	text(c, tagSide, &e.Side)
+	text(c, tagReview, &e.Review)
+	text(c, tagBy, &e.By)
+	text(c, tagVerdict, &e.Verdict)
+	text(c, tagComment, &e.Comment)
+	text(c, tagAgent, &e.Agent)
+	text(c, tagEngagement, &e.Engagement)
+	c.alias(tagInputs, &e.Inputs)
+	c.alias(tagOutputs, &e.Outputs)
 }
 
 // size returns the approximate number of bytes of the encoded entry.
@@ -138,24 +123,7 @@ func (e *Entry) size() int {
 // append appends the encoded entry. It then replaces its inputs and outputs by the encoded
 // bytes, because the originals may be part of a larger buffer of the caller, or may change.
 func (e *Entry) append(dst []byte) []byte {
-	w := encoder{append(dst, encodingVersion)}
-	w.text(tagWhat, e.What)
-	w.number(tagAt, e.At.UnixNano())
-	w.number(tagCall, e.Call)
-	w.number(tagNth, e.Nth)
-	w.text(tagName, e.Name)
-	w.number(tagStatus, int64(e.Status))
-	w.text(tagKind, string(e.Kind))
-	w.text(tagRule, e.Rule)
-	w.text(tagWhy, e.Why)
-	w.text(tagSide, string(e.Side))
-	w.text(tagReview, e.Review)
-	w.text(tagBy, e.By)
-	w.text(tagVerdict, e.Verdict)
-	w.text(tagComment, e.Comment)
-	w.text(tagAgent, e.Agent)
-	w.text(tagEngagement, e.Engagement)
-	e.Inputs = w.bytes(tagInputs, e.Inputs)
-	e.Outputs = w.bytes(tagOutputs, e.Outputs)
-	return w.b
+	c := appending(dst)
+	e.fields(&c)
+	return c.to.b
 }

@@ -3,8 +3,6 @@ package engagement
 import (
 	"encoding/binary"
 	"fmt"
-
-	"github.com/go-json-experiment/json"
 )
 
 // Tags of the fields of a state, see encoding.go.
@@ -38,64 +36,23 @@ const (
 
 // append appends the encoded state.
 func (s *State) append(dst []byte) []byte {
-	w := encoder{append(dst, encodingVersion)}
-	w.number(tagBorn, int64(s.Born))         //nolint:gosec // 53 bits
-	w.number(tagRevision, int64(s.Revision)) //nolint:gosec // 53 bits
-	w.text(tagAgentName, s.Agent)
-	w.text(tagUserID, s.UserID)
-	w.text(tagEmail, s.Email)
-	w.text(tagID, s.ID)
-	w.number(tagStarted, s.Started)
-	w.number(tagLast, s.Last-s.Started)
-	w.number(tagUsed, s.Used-s.Started)
-	w.number(tagEnded, s.Ended)
-	w.text(tagEndedKind, string(s.EndedKind))
-	w.text(tagEndedRule, s.EndedRule)
-	w.text(tagEndedWhy, s.EndedWhy)
-	w.number(tagTotal, s.Total)
-	w.number(tagRefused, s.Refused)
-	w.number(tagKept, s.Kept)
-	w.number(tagRecent, int64(s.Recent))
-	w.bytes(tagTail, s.tail)
-	w.number(tagRenewals, s.Renewals)
-	w.number(tagFirst, s.First)
-	w.number(tagBefore, s.Before)
-	w.text(tagReviewed, s.Reviewed)
-	if len(s.Reviews) > 0 {
-		reviews, _ := json.Marshal(s.Reviews) // strings and numbers only
-		w.bytes(tagReviews, reviews)
-	}
-	if len(s.Questions) > 0 {
-		questions, _ := json.Marshal(s.Questions) // strings and numbers only
-		w.bytes(tagQuestions, questions)
-	}
-	for i := range s.Names {
-		n := &s.Names[i]
-		w.text(tagCalls, n.Name)
-		w.b = binary.AppendVarint(w.b, n.Count)
-		w.b = binary.AppendVarint(w.b, n.Call)
-		w.b = binary.AppendVarint(w.b, n.Begun)
-		w.b = binary.AppendVarint(w.b, n.Done)
-	}
-	return w.b
+	c := appending(dst)
+	s.fields(&c)
+	return c.to.b
 }
 
 // decodeState reads a state of the store.
 func decodeState(value []byte) (*State, error) {
 	s := new(State)
-	d := newDecoder(value)
-	for {
-		tag, ok := d.next()
-		if !ok {
-			break
-		}
-		s.decodeField(d, tag)
+	c := reading(value)
+	for c.more() {
+		s.fields(&c)
 	}
-	if d.err == nil && (s.Recent < 0 || s.Recent >= max(len(s.Names), 1)) {
-		d.fail()
+	if c.from.err == nil && (s.Recent < 0 || s.Recent >= max(len(s.Names), 1)) {
+		c.from.fail()
 	}
-	if d.err != nil {
-		return nil, fmt.Errorf("reading the record of an Engagement: %w", d.err)
+	if c.from.err != nil {
+		return nil, fmt.Errorf("reading the record of an Engagement: %w", c.from.err)
 	}
 	s.Last += s.Started
 	s.Used += s.Started
@@ -103,66 +60,56 @@ func decodeState(value []byte) (*State, error) {
 	return s, nil
 }
 
-func (s *State) decodeField(d *decoder, tag byte) {
-	switch tag {
-	case tagBorn:
-		s.Born = uint64(d.number()) //nolint:gosec // 53 bits
-	case tagRevision:
-		s.Revision = uint64(d.number()) //nolint:gosec // 53 bits
-	case tagAgentName:
-		s.Agent = d.text()
-	case tagUserID:
-		s.UserID = d.text()
-	case tagEmail:
-		s.Email = d.text()
-	case tagID:
-		s.ID = d.text()
-	case tagStarted:
-		s.Started = d.number()
-	case tagLast:
-		s.Last = d.number()
-	case tagUsed:
-		s.Used = d.number()
-	case tagEnded:
-		s.Ended = d.number()
-	case tagEndedKind:
-		s.EndedKind = Kind(d.text())
-	case tagEndedRule:
-		s.EndedRule = d.text()
-	case tagEndedWhy:
-		s.EndedWhy = d.text()
-	case tagTotal:
-		s.Total = d.number()
-	case tagRefused:
-		s.Refused = d.number()
-	case tagKept:
-		s.Kept = d.number()
-	case tagRecent:
-		s.Recent = int(d.number())
-	case tagTail:
-		s.tail = d.bytes()
-	case tagRenewals:
-		s.Renewals = d.number()
-	case tagFirst:
-		s.First = d.number()
-	case tagBefore:
-		s.Before = d.number()
-	case tagReviewed:
-		s.Reviewed = d.text()
-	case tagReviews:
-		d.json(&s.Reviews)
-	case tagQuestions:
-		d.json(&s.Questions)
-	case tagCalls:
+// fields passes the fields to the codec. When reading, Last and Used are relative to Started
+// afterwards.
+func (s *State) fields(c *codec) {
+	integer(c, tagBorn, &s.Born)
+	integer(c, tagRevision, &s.Revision)
+	text(c, tagAgentName, &s.Agent)
+	text(c, tagUserID, &s.UserID)
+	text(c, tagEmail, &s.Email)
+	text(c, tagID, &s.ID)
+	integer(c, tagStarted, &s.Started)
+	since(c, tagLast, &s.Last, s.Started)
+	since(c, tagUsed, &s.Used, s.Started)
+	integer(c, tagEnded, &s.Ended)
+	text(c, tagEndedKind, &s.EndedKind)
+	text(c, tagEndedRule, &s.EndedRule)
+	text(c, tagEndedWhy, &s.EndedWhy)
+	integer(c, tagTotal, &s.Total)
+	integer(c, tagRefused, &s.Refused)
+	integer(c, tagKept, &s.Kept)
+	integer(c, tagRecent, &s.Recent)
+	switch {
+	case !c.reading:
+		c.to.bytes(tagTail, s.tail) // no alias, because the State keeps appending to its own
+	case c.tag == tagTail:
+		s.tail = c.from.bytes()
+		c.next()
+	}
+	integer(c, tagRenewals, &s.Renewals)
+	integer(c, tagFirst, &s.First)
+	integer(c, tagBefore, &s.Before)
+	text(c, tagReviewed, &s.Reviewed)
+	asJSON(c, tagReviews, &s.Reviews)
+	asJSON(c, tagQuestions, &s.Questions)
+	if !c.reading {
+		for i := range s.Names {
+			c.to.call(&s.Names[i])
+		}
+	}
+	for c.reading && c.tag == tagCalls {
+		d := &c.from
 		s.Names = append(s.Names, CallSummary{Name: d.text(), Count: d.number(), Call: d.number(), Begun: d.number(), Done: d.number()})
-	default:
-		d.fail()
+		c.next()
 	}
 }
 
-// json reads a text that is JSON.
-func (d *decoder) json(into any) {
-	if json.Unmarshal(d.bytes(), into) != nil {
-		d.fail()
-	}
+// call appends a CallSummary.
+func (e *encoder) call(n *CallSummary) {
+	e.text(tagCalls, n.Name)
+	e.b = binary.AppendVarint(e.b, n.Count)
+	e.b = binary.AppendVarint(e.b, n.Call)
+	e.b = binary.AppendVarint(e.b, n.Begun)
+	e.b = binary.AppendVarint(e.b, n.Done)
 }
