@@ -24,6 +24,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -119,14 +120,9 @@ func FlattenWithin(schema jsontext.Value, room int) jsontext.Value {
 
 func newFlattener(schema jsontext.Value) *flattener {
 	f := &flattener{defs: make(map[string]definition), open: make(map[string]bool)}
-	for _, m := range membersOf(schema) {
-		if m.Name != "$defs" {
-			continue
-		}
-		for _, def := range membersOf(m.Value) {
-			if def.Value.Kind() == '{' {
-				f.defs[def.Name] = definition{membersOf(def.Value), len(def.Value), !bytes.Contains(def.Value, []byte(refKey))}
-			}
+	for _, def := range membersOf(wire.MemberOf(schema, "$defs")) {
+		if def.Value.Kind() == '{' {
+			f.defs[def.Name] = definition{membersOf(def.Value), len(def.Value), !bytes.Contains(def.Value, []byte(refKey))}
 		}
 	}
 	return f
@@ -172,7 +168,7 @@ func (f *flattener) object(members []wire.Member, level int) {
 		switch {
 		case m.Name == "$defs":
 		case m.Name == "$ref" && m.Value.Kind() == '"':
-			ref = textOf(m.Value)
+			ref = wire.Text(m.Value)
 		default:
 			siblings = append(siblings, m)
 		}
@@ -200,7 +196,7 @@ func (f *flattener) reference(name string, siblings []wire.Member, level int) {
 		f.stub(f.remarks(siblings, level), name, leftOut)
 		return
 	}
-	if slices.ContainsFunc(siblings, func(m wire.Member) bool { return !IsRemark(m.Name) }) {
+	if slices.ContainsFunc(siblings, func(m wire.Member) bool { return !schemaview.IsAnnotation(m.Name) }) {
 		f.keywords(together(siblings, name), level)
 		return
 	}
@@ -233,7 +229,7 @@ func (f *flattener) remarks(siblings []wire.Member, level int) []wire.Member {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(siblings), func(m wire.Member) bool {
-		return !IsRemark(m.Name) && m.Name != "type" && m.Name != "enum" && m.Name != "const"
+		return !schemaview.IsAnnotation(m.Name) && m.Name != "type" && m.Name != "enum" && m.Name != "const"
 	})
 }
 
@@ -250,15 +246,6 @@ func together(siblings []wire.Member, name string) []wire.Member {
 		all = append(append(all, m.Value[1:len(m.Value)-1]...), ',')
 	}
 	return append(rest, wire.Member{Name: "allOf", Value: append(append(all, part...), ']')})
-}
-
-// IsRemark reports whether the keyword is an annotation: it does not affect validation.
-func IsRemark(keyword string) bool {
-	switch keyword {
-	case "title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment":
-		return true
-	}
-	return false
 }
 
 // stub writes a schema without its details. If name is empty, it keeps only the type.
@@ -298,7 +285,7 @@ func (f *flattener) typesOf(name string) jsontext.Value {
 			case "type":
 				return m.Value
 			case "$ref":
-				next = textOf(m.Value)
+				next = wire.Text(m.Value)
 			}
 		}
 		if next == "" {
@@ -349,7 +336,7 @@ func (f *flattener) keyword(m wire.Member, siblings []wire.Member, level int) {
 		f.schema(m.Value, level+1)
 	case "$ref":
 		f.dst = append(f.dst, m.Value...)
-		f.loose = f.wide[strings.TrimPrefix(textOf(m.Value), defsPrefix)]
+		f.loose = f.wide[strings.TrimPrefix(wire.Text(m.Value), defsPrefix)]
 	case stubKey:
 		if f.keep {
 			f.dst = f.dst[:start]
@@ -412,24 +399,9 @@ func membersOf(object jsontext.Value) (members []wire.Member) {
 		return nil
 	}
 	for walk := wire.Into(object); walk.Next(); {
-		members = append(members, wire.Member{Name: textOf(walk.Name), Value: walk.Value})
+		members = append(members, wire.Member{Name: wire.Text(walk.Name), Value: walk.Value})
 	}
 	return members
-}
-
-// textOf returns the text of a JSON string, or "" for any other value.
-func textOf(value jsontext.Value) string {
-	if value.Kind() != '"' {
-		return ""
-	}
-	if bytes.IndexByte(value, '\\') < 0 {
-		return string(value[1 : len(value)-1])
-	}
-	plain, err := jsontext.AppendUnquote(nil, value)
-	if err != nil {
-		return ""
-	}
-	return string(plain)
 }
 
 func appendName(dst []byte, name string) []byte {

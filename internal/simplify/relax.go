@@ -28,12 +28,7 @@ func Relax(schema jsontext.Value) jsontext.Value {
 		return schema
 	}
 	f := &flattener{keep: true, room: math.MaxInt, most: math.MaxInt, wide: make(map[string]bool)}
-	var defs []wire.Member
-	for _, m := range membersOf(schema) {
-		if m.Name == "$defs" {
-			defs = membersOf(m.Value)
-		}
-	}
+	defs := membersOf(wire.MemberOf(schema, "$defs"))
 	f.findWide(defs)
 	root := f.relaxed(schema)
 	if len(defs) == 0 {

@@ -60,6 +60,26 @@ func AllStrings(list jsontext.Value) bool {
 	return true
 }
 
+// AppendWithout appends the elements of an array, or the members of an object, for which out
+// returns false. The caller writes the brackets.
+func AppendWithout(dst []byte, value jsontext.Value, out func(*Walk) bool) []byte {
+	first := true
+	for walk := Into(value); walk.Next(); {
+		if out(&walk) {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		if walk.Name != nil {
+			dst = append(append(dst, walk.Name...), ':')
+		}
+		dst = append(dst, walk.Value...)
+	}
+	return dst
+}
+
 // Boolean returns a boolean as JSON.
 func Boolean(value bool) []byte {
 	if value {

@@ -8,14 +8,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
-
-// maxReferences is the maximum number of $refs that are followed to the schema of an argument.
-const maxReferences = 8
 
 // An argumentForm is an elicitation form that asks the user for arguments of a tool (MCP,
 // Elicitation).
@@ -166,10 +164,9 @@ func fieldTakes(kind string, keyword *wire.Walk, v revision.Revision) bool {
 
 // plainSchema resolves references, and unwraps combinations that only add null.
 func plainSchema(tool *tool.Tool, schema jsontext.Value) jsontext.Value {
-	for range maxReferences {
-		if ref, ok := strings.CutPrefix(wire.Text(wire.MemberOf(schema, "$ref")), "#/$defs/"); ok {
-			ref = strings.NewReplacer("~1", "/", "~0", "~").Replace(ref)
-			schema = wire.MemberOf(wire.MemberOf(tool.InputSchema, "$defs"), ref)
+	for range schemaview.MaxReferences {
+		if target, ok := schemaview.Follow(tool.InputSchema, schema); ok {
+			schema = target
 			continue
 		}
 		if wire.HasMember(schema, "type") {
@@ -198,13 +195,9 @@ func plainSchema(tool *tool.Tool, schema jsontext.Value) jsontext.Value {
 // singleType returns the type of a schema, ignoring null. It returns "" if the schema has no type or
 // several.
 func singleType(schema jsontext.Value) string {
-	types := wire.MemberOf(schema, "type")
-	if types.Kind() == '"' {
-		return wire.Text(types)
-	}
 	single := ""
-	for walk := wire.Into(types); walk.Next(); {
-		switch kind := wire.Text(walk.Value); {
+	for kind := range schemaview.TypeNames(schema) {
+		switch {
 		case kind == "null":
 		case single != "":
 			return ""

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -131,7 +132,7 @@ func fillArguments(tool *tool.Tool, arguments, answers jsontext.Value) []byte {
 	asked := nonInferrable(tool)
 	filled := []byte{'{'}
 	if arguments.Kind() == '{' {
-		filled = appendWithout(filled, arguments, func(w *wire.Walk) bool { return slices.Contains(asked, wire.Text(w.Name)) })
+		filled = wire.AppendWithout(filled, arguments, func(w *wire.Walk) bool { return slices.Contains(asked, wire.Text(w.Name)) })
 	}
 	for walk := wire.Into(answers); walk.Next(); {
 		if len(filled) > 1 {
@@ -151,46 +152,5 @@ func AppendVisibleSchema(dst []byte, tool *tool.Tool) []byte {
 	if len(names) == 0 {
 		return append(dst, tool.InputSchema...)
 	}
-	hidden := make(map[string]bool)
-	for _, name := range names {
-		hidden[name] = true
-	}
-	dst = append(dst, '{')
-	for walk := wire.Into(tool.InputSchema); walk.Next(); {
-		if dst[len(dst)-1] != '{' {
-			dst = append(dst, ',')
-		}
-		dst = append(append(dst, walk.Name...), ':')
-		switch {
-		case walk.Is("properties") && walk.Value.Kind() == '{':
-			dst = appendWithout(append(dst, '{'), walk.Value, func(w *wire.Walk) bool { return hidden[wire.Text(w.Name)] })
-			dst = append(dst, '}')
-		case walk.Is("required") && walk.Value.Kind() == '[':
-			dst = appendWithout(append(dst, '['), walk.Value, func(w *wire.Walk) bool { return hidden[wire.Text(w.Value)] })
-			dst = append(dst, ']')
-		default:
-			dst = append(dst, walk.Value...)
-		}
-	}
-	return append(dst, '}')
-}
-
-// appendWithout appends the elements of an array, or the members of an object, for which out returns
-// false.
-func appendWithout(dst []byte, value jsontext.Value, out func(*wire.Walk) bool) []byte {
-	first := true
-	for walk := wire.Into(value); walk.Next(); {
-		if out(&walk) {
-			continue
-		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		if walk.Name != nil {
-			dst = append(append(dst, walk.Name...), ':')
-		}
-		dst = append(dst, walk.Value...)
-	}
-	return dst
+	return schemaview.AppendWithout(dst, tool.InputSchema, names)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -46,10 +47,10 @@ func (r *Entry) Proposals(variable string) ([]string, error) {
 
 // enumOf returns the values that the schema of an argument allows, as strings.
 func enumOf(a *tool.Argument, tool *tool.Tool) (values []string) {
-	schema := resolve(a.Schema, tool)
+	schema := schemaview.Resolve(tool.InputSchema, a.Schema)
 	types := typesOf(schema)
 	if types["array"] {
-		schema = resolve(wire.MemberOf(schema, "items"), tool)
+		schema = schemaview.Resolve(tool.InputSchema, wire.MemberOf(schema, "items"))
 	}
 	if constant := wire.MemberOf(schema, "const"); constant != nil {
 		return appendProposal(nil, constant)

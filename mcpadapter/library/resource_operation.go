@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -250,12 +251,12 @@ func (t Target) Call() []byte {
 // boolean, or an array of comma-separated values. A value that does not fit stays a string;
 // validation of the arguments then reports it.
 func appendArgument(dst []byte, a *tool.Argument, tool *tool.Tool, value string) []byte {
-	schema := resolve(a.Schema, tool)
+	schema := schemaview.Resolve(tool.InputSchema, a.Schema)
 	types := typesOf(schema)
 	switch {
 	case types["string"] || len(types) == 0:
 	case types["array"]:
-		return appendArray(dst, resolve(wire.MemberOf(schema, "items"), tool), value)
+		return appendArray(dst, schemaview.Resolve(tool.InputSchema, wire.MemberOf(schema, "items")), value)
 	case types["object"]:
 		if wire.Check([]byte(value)) == nil && jsontext.Value(value).Kind() == '{' {
 			return append(dst, value...)
@@ -301,31 +302,10 @@ func appendScalar(dst []byte, types map[string]bool, value string) []byte {
 // typesOf returns the types in a schema's type keyword; empty if it has none.
 func typesOf(schema jsontext.Value) map[string]bool {
 	types := make(map[string]bool)
-	switch value := wire.MemberOf(schema, "type"); value.Kind() {
-	case '"':
-		types[wire.Text(value)] = true
-	case '[':
-		for walk := wire.Into(value); walk.Next(); {
-			types[wire.Text(walk.Value)] = true
-		}
+	for name := range schemaview.TypeNames(schema) {
+		types[name] = true
 	}
 	return types
-}
-
-// resolve follows $refs into the $defs of the tool's input schema.
-func resolve(schema jsontext.Value, tool *tool.Tool) jsontext.Value {
-	const most = 8 // maximum length of a chain of $refs
-	for range most {
-		name, found := strings.CutPrefix(wire.Text(wire.MemberOf(schema, "$ref")), "#/$defs/")
-		if !found {
-			break
-		}
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
-		if schema = wire.MemberOf(wire.MemberOf(tool.InputSchema, "$defs"), name); schema == nil {
-			break
-		}
-	}
-	return schema
 }
 
 // ResourceAt returns the resource for a GET of an API path. location is the escaped path with its

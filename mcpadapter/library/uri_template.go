@@ -25,6 +25,9 @@ const (
 //   - {?name,…} matches query parameters and must be at the end.
 //
 // Literal text is required between two variables, so that a URI can be matched unambiguously.
+//
+// The package uritemplate is not used: its Match rejects query parameters in another order and
+// a ":" in a path segment, lets {+name} include the query, and reads "a,b" as an empty value.
 type uriTemplate struct {
 	text      string
 	path      *regexp.Regexp // matches the part before the query variables

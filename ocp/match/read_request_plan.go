@@ -113,11 +113,8 @@ func bindingPriority(s style.Shape) int {
 // furtherProperties returns the shape of additional properties, or nil if they may be
 // anything.
 func furtherProperties(owner *shapes) style.Shape {
-	root, _ := wire.Members(nil, owner.schema)
-	for _, m := range root {
-		if m.Name == "additionalProperties" && m.Value.Kind() == '{' {
-			return owner.of(m.Value)
-		}
+	if further := wire.MemberOf(owner.schema, "additionalProperties"); further.Kind() == '{' {
+		return owner.of(further)
 	}
 	return nil
 }

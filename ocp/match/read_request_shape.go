@@ -2,12 +2,11 @@ package match
 
 import (
 	"crypto/sha256"
-	"net/url"
-	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -60,7 +59,8 @@ func (s *shapes) argument(t *tool.Tool, i int) jsontext.Value {
 	}
 	if s.properties == nil {
 		s.properties = make(map[string]jsontext.Value)
-		for _, m := range memberOf(s.schema, "properties") {
+		members, _ := wire.Members(nil, wire.MemberOf(s.schema, "properties"))
+		for _, m := range members {
 			s.properties[m.Name] = m.Value
 		}
 	}
@@ -68,18 +68,6 @@ func (s *shapes) argument(t *tool.Tool, i int) jsontext.Value {
 		return schema
 	}
 	return a.Schema // the gateway fills it
-}
-
-// memberOf returns the members of the object that is the named member of another object.
-func memberOf(object jsontext.Value, name string) []wire.Member {
-	members, _ := wire.Members(nil, object)
-	for _, m := range members {
-		if m.Name == name {
-			inner, _ := wire.Members(nil, m.Value)
-			return inner
-		}
-	}
-	return nil
 }
 
 // of returns the shape of a value that must be valid for one of the schemas.
@@ -106,27 +94,17 @@ func (s *shapes) of(schemas ...jsontext.Value) *shape {
 
 // definition returns the schema that a $ref in the tool's schema refers to.
 func (s *shapes) definition(ref string) (schema jsontext.Value, ok bool) {
-	name, ok := strings.CutPrefix(ref, "#/$defs/")
+	name, ok := schemaview.DefinitionName(ref)
 	if !ok {
 		return nil, false
 	}
-	if decoded, err := url.PathUnescape(name); err == nil {
-		name = decoded
-	}
-	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.defs == nil {
 		s.defs = make(map[string]jsontext.Value)
-		root, _ := wire.Members(nil, s.schema)
-		for _, m := range root {
-			if m.Name != "$defs" {
-				continue
-			}
-			defs, _ := wire.Members(nil, m.Value)
-			for _, def := range defs {
-				s.defs[def.Name] = def.Value
-			}
+		defs, _ := wire.Members(nil, wire.MemberOf(s.schema, "$defs"))
+		for _, def := range defs {
+			s.defs[def.Name] = def.Value
 		}
 	}
 	schema, ok = s.defs[name]

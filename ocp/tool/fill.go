@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
@@ -89,7 +90,7 @@ func (t *Tool) without(names []string) *Tool {
 	c := &Tool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Method: t.Method, Path: t.Path,
 		OperationID: t.OperationID, Tags: t.Tags, Deprecated: t.Deprecated, Security: t.Security,
-		InputSchema: withoutProperties(t.InputSchema, names),
+		InputSchema: schemaview.AppendWithout(nil, t.InputSchema, names),
 		Answer:      t.Answer, OCP: t.OCP, MCP: t.MCP,
 		all: slices.Clone(t.all), plans: slices.Clone(t.plans), index: t.index,
 		path: t.path, base: t.base, template: t.template, query: t.query, identity: t.identity,
@@ -117,51 +118,6 @@ func (t *Tool) list() {
 			t.Arguments = append(t.Arguments, t.all[i])
 		}
 	}
-}
-
-// withoutProperties returns an object schema without the named properties.
-func withoutProperties(object jsontext.Value, names []string) jsontext.Value {
-	members, err := wire.Members(nil, object)
-	if err != nil {
-		return object
-	}
-	kept := []byte{'{'}
-	for _, m := range members {
-		switch m.Name {
-		case "properties":
-			properties := []byte{'{'}
-			all, _ := wire.Members(nil, m.Value)
-			for _, p := range all {
-				if !slices.Contains(names, p.Name) {
-					properties = appendMember(properties, p.Name, p.Value)
-				}
-			}
-			kept = appendMember(kept, m.Name, append(properties, '}'))
-		case "required":
-			if required := withoutTexts(m.Value, names); len(required) > len("[]") {
-				kept = appendMember(kept, m.Name, required)
-			}
-		default:
-			kept = appendMember(kept, m.Name, m.Value)
-		}
-	}
-	return append(kept, '}')
-}
-
-// withoutTexts returns a JSON list without the given strings.
-func withoutTexts(list jsontext.Value, texts []string) []byte {
-	kept := []byte{'['}
-	for walk := wire.Into(list); walk.Next(); {
-		text, err := jsontext.AppendUnquote(nil, walk.Value)
-		if err == nil && slices.Contains(texts, string(text)) {
-			continue
-		}
-		if len(kept) > 1 {
-			kept = append(kept, ',')
-		}
-		kept = append(kept, walk.Value...)
-	}
-	return append(kept, ']')
 }
 
 // AllowsText reports whether the argument can be a string.

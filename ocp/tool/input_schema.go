@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/simplify"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
@@ -151,7 +152,7 @@ func (t *Tool) checkedSchema() jsontext.Value {
 	if len(t.full.filled) == 0 {
 		return full
 	}
-	return withoutProperties(full, t.full.filled)
+	return schemaview.AppendWithout(nil, full, t.full.filled)
 }
 
 // A pendingTool is a tool whose listed schema is written after all tools are known,
@@ -429,14 +430,9 @@ func (p *pendingTool) descriptions(room int) int {
 // shareArguments sets the schema of each argument to its part of the tool's schema.
 func (p *pendingTool) shareArguments() {
 	properties := make(map[string]jsontext.Value)
-	root, _ := wire.Members(nil, p.tool.InputSchema)
-	for _, m := range root {
-		if m.Name == "properties" {
-			list, _ := wire.Members(nil, m.Value)
-			for _, property := range list {
-				properties[property.Name] = property.Value
-			}
-		}
+	list, _ := wire.Members(nil, wire.MemberOf(p.tool.InputSchema, "properties"))
+	for _, property := range list {
+		properties[property.Name] = property.Value
 	}
 	for i := range p.plan.arguments {
 		a := p.argument(&p.plan.arguments[i])

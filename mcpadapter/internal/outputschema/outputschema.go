@@ -4,10 +4,12 @@ package outputschema
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -170,19 +172,13 @@ func (w *outputWriter) additional(value jsontext.Value, patterns bool) {
 // refers reports whether the target of a $ref exists. Validators reject a schema with a dangling
 // $ref.
 func (w *outputWriter) refers(ref jsontext.Value) bool {
-	name, ok := strings.CutPrefix(wire.Text(ref), "#/$defs/")
+	name, ok := schemaview.DefinitionName(wire.Text(ref))
 	return ok && wire.MemberOf(w.defs, name) != nil
 }
 
 // describe writes a description that includes the type.
 func (w *outputWriter) describe(schema jsontext.Value) {
-	kind := wire.Text(wire.MemberOf(schema, "type"))
-	for walk := wire.Into(wire.MemberOf(schema, "type")); walk.Next(); {
-		if kind != "" {
-			kind += " or "
-		}
-		kind += wire.Text(walk.Value)
-	}
+	kind := strings.Join(slices.Collect(schemaview.TypeNames(schema)), " or ")
 	if format := wire.Text(wire.MemberOf(schema, "format")); format != "" {
 		kind = strings.TrimSpace(kind + " (" + format + ")")
 	}

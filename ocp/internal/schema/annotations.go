@@ -1,7 +1,7 @@
 package schema
 
 import (
-	"github.com/fairwayhq/fairway/internal/simplify"
+	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
@@ -15,7 +15,7 @@ type annotationWriter struct {
 func (a *annotationWriter) keyword(m openapi.Member, k *keywordSummary) bool {
 	kind := m.Value.Kind()
 	if a.bare {
-		return simplify.IsRemark(m.Name)
+		return schemaview.IsAnnotation(m.Name)
 	}
 	switch m.Name {
 	case "description":

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
@@ -58,10 +59,13 @@ const (
 	byValue           // minimum, maximum
 )
 
-// annotations are the keywords that do not affect validation.
-var annotations = []string{
-	"title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly",
-	"format", "contentEncoding", "contentMediaType", "$comment",
+// isIgnored reports whether a keyword does not affect validation.
+func isIgnored(keyword string) bool {
+	switch keyword {
+	case "format", "contentEncoding", "contentMediaType":
+		return true
+	}
+	return schemaview.IsAnnotation(keyword)
 }
 
 // Read returns the fast form of a schema, or nil if it has none.
@@ -73,7 +77,7 @@ func (f FastSet) Read(schema jsontext.Value) *Fast {
 	}
 	p := Fast{form: form{min: -maxPlainNumber, max: maxPlainNumber}}
 	for _, m := range members {
-		if !slices.Contains(annotations, m.Name) && !f.readKeyword(&p, m) {
+		if !isIgnored(m.Name) && !f.readKeyword(&p, m) {
 			return nil
 		}
 	}
