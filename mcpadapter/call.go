@@ -8,9 +8,11 @@ import (
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -40,14 +42,14 @@ func (q toolRequest) callTool() *jsonrpc.Fault {
 		tool.RecordCall(q.caller, nil, string(tool.InvalidArguments))
 		return jsonrpc.BadParams("params.arguments must be an object, not %s", wire.KindName(q.params.arguments.Kind()))
 	}
-	c, name := q.callableNamed(q.params.name)
-	if c != nil && c.hidden {
+	c, name := q.wholeCatalog().CallableNamed(q.params.name)
+	if c != nil && c.Hidden {
 		tool.RecordCall(q.caller, nil, string(tool.UnknownTool))
 		return q.unknownTool(name)
 	}
-	if c != nil && len(c.headers) > 0 && q.version.Stateless() && q.header != nil {
-		if f := negotiation.CheckArguments(c.headers, q.header, q.params.arguments); f != nil {
-			tool.RecordCall(q.caller, c.tool, string(tool.InvalidArguments))
+	if c != nil && len(c.Headers) > 0 && q.version.Stateless() && q.header != nil {
+		if f := negotiation.CheckArguments(c.Headers, q.header, q.params.arguments); f != nil {
+			tool.RecordCall(q.caller, c.Tool, string(tool.InvalidArguments))
 			return f
 		}
 	}
@@ -77,7 +79,7 @@ func (q toolRequest) callTool() *jsonrpc.Fault {
 // name among the tools that the client can see.
 func (q toolRequest) unknownTool(name string) *jsonrpc.Fault {
 	near := nearest.Name(name, func(yield func(string) bool) {
-		for _, tool := range q.catalog().visible {
+		for _, tool := range q.catalog().Visible {
 			if !yield(tool.Name) {
 				return
 			}
@@ -91,21 +93,21 @@ func (q toolRequest) unknownTool(name string) *jsonrpc.Fault {
 
 // answerSuccess writes the result of a successful call: the response body as content, and once more
 // as structuredContent if it is JSON that the revision allows there.
-func (q toolRequest) answerSuccess(c *callable, r reply) {
+func (q toolRequest) answerSuccess(c *catalog.Callable, r reply) {
 	form := content.FormOf(r.Result)
-	var output output
+	var output outputschema.Output
 	if c != nil {
-		output = c.output[q.version]
+		output = c.Output[q.version]
 	}
-	if output.strict {
-		if err := r.schemaMismatch(form); err != nil {
+	if output.Strict {
+		if err := outputschema.Check(r.Tool, r.Result, form == content.JSONForm); err != nil {
 			r.Failure = &tool.Failure{Kind: tool.Unreadable, Message: err.Error()}
 			tool.AmendCall(q.caller, string(tool.Unreadable))
 			q.answerFailure(r)
 			return
 		}
 	}
-	structured := form == content.JSONForm && output.structures(r.Result.Body, q.version)
+	structured := form == content.JSONForm && output.Structures(r.Result.Body, q.version)
 	q.reserve(r.Result, structured)
 	b := q.appendResultHead(q.beginResult(), "complete", r.contextMeta())
 	b = append(b, `"content":[`...)
@@ -116,12 +118,12 @@ func (q toolRequest) answerSuccess(c *callable, r reply) {
 		b = content.AppendResponse(b, form, r.Outcome, q.tools, q.version)
 	}
 	if content.HasLinks(r.Result) {
-		links := content.Links{Version: q.version, Origin: q.tools.Origin, ResourceAt: q.catalog().index().ResourceAt}
+		links := content.Links{Version: q.version, Origin: q.tools.Origin, ResourceAt: q.catalog().Index().ResourceAt}
 		b = links.AppendTo(b, r.Result)
 	}
 	b = append(b, ']')
 	before := len(b)
-	b = output.append(b, value, q.version)
+	b = output.AppendValue(b, value, q.version)
 	if size := len(b) - before; size > advisedStructure {
 		q.server.noteLargeStructure(r.Tool, size)
 	}

@@ -49,7 +49,7 @@ func (m *message) appendResultHead(dst []byte, resultType string, meta []byte) [
 		dst = append(append(dst, `"_meta":{`...), meta...)
 		return append(dst, "},"...)
 	}
-	complete := m.wholeCatalog().complete
+	complete := m.wholeCatalog().Complete
 	if resultType != "complete" {
 		dst = append(append(append(dst, `"resultType":"`...), resultType...), `",`...)
 		complete = bytes.TrimPrefix(complete, []byte(completeHead))

@@ -46,7 +46,7 @@ func (q completionRequest) complete() *jsonrpc.Fault {
 
 // Proposals returns all known values of an argument.
 func (q completionRequest) proposals(ref jsontext.Value, argument string) ([]string, *jsonrpc.Fault) {
-	s := q.catalog().index()
+	s := q.catalog().Index()
 	switch kind := wire.Text(wire.MemberOf(ref, "type")); kind {
 	case "ref/prompt":
 		name := wire.Text(wire.MemberOf(ref, "name"))

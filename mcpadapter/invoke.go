@@ -5,6 +5,7 @@ import (
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/callcontext"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/ocp"
@@ -14,11 +15,11 @@ import (
 // An invocation is a tool call made for a request of the client. Besides tools/call, prompts and
 // resources of operations also call tools.
 type invocation struct {
-	method    string    // method of the client's request
-	target    string    // name of the tool or prompt, or URI of the resource
-	name      string    // name of the tool
-	callable  *callable // nil if the tool does not exist
-	arguments []byte    // JSON object or nil; must not be in a pooled buffer
+	method    string            // method of the client's request
+	target    string            // name of the tool or prompt, or URI of the resource
+	name      string            // name of the tool
+	callable  *catalog.Callable // nil if the tool does not exist
+	arguments []byte            // JSON object or nil; must not be in a pooled buffer
 }
 
 // A reply is the result of an invocation. The caller must release it.
@@ -34,17 +35,17 @@ func (m *message) invoke(i invocation) (reply, *jsonrpc.Fault) {
 	ctx, own := m.callContext()
 	c := i.callable
 	if c != nil {
-		if f := m.checkAccess(c.tool); f != nil {
-			tool.RecordCall(m.caller, c.tool, string(tool.Unauthorized))
+		if f := m.checkAccess(c.Tool); f != nil {
+			tool.RecordCall(m.caller, c.Tool, string(tool.Unauthorized))
 			return reply{}, f
 		}
 	}
 	ctx = clientLog{m}.withProgress(ctx)
 	defer func() { m.reporter.Stop(m.ctx.Err() != nil) }()
-	if c == nil || !c.needs.Any() {
+	if c == nil || !c.Needs.Any() {
 		return reply{Reply: elicit.Reply{Outcome: m.caller.Call(ctx, i.name, i.arguments)}, requestContext: own}, nil
 	}
-	r, f := m.elicitation(i).Call(ctx, m.caller, c.tool, c.needs)
+	r, f := m.elicitation(i).Call(ctx, m.caller, c.Tool, c.Needs)
 	return reply{Reply: r, requestContext: own}, f
 }
 
@@ -77,8 +78,8 @@ func (m *message) writeInputRequired(r reply) {
 // _meta, which own returns too. own is nil if _meta has no OCP context.
 func (m *message) callContext() (ctx context.Context, own *ocp.Incoming) {
 	ctx = m.ctx
-	if c := m.wholeCatalog(); c.hints {
-		ctx = callcontext.WithHints(ctx, c.library, m.params.meta)
+	if c := m.wholeCatalog(); c.Hints {
+		ctx = callcontext.WithHints(ctx, c.Library, m.params.meta)
 	}
 	if m.params.meta == nil {
 		return ctx, nil

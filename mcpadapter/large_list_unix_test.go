@@ -13,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/internal/widedoc"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -34,7 +35,7 @@ var largeDocuments = map[string]widedoc.Options{
 
 // lists returns the pages of the list of a Toolset.
 func lists(tools *tool.Toolset, o Options) [][]byte {
-	return New(o).newCatalog(tools, nil).encode(revision.V20251125)
+	return New(o).newCatalog(tools).Pages(revision.V20251125)
 }
 
 // TestList_of_a_large_document_is_bounded in size and memory, which a process of
@@ -57,7 +58,7 @@ func TestList_of_a_large_document_is_bounded(t *testing.T) {
 			if !wire.Valid([]byte("{" + strings.TrimSuffix(string(page), "}"))) {
 				t.Error("a page is no JSON")
 			}
-			if size += len(page); len(page) > maxPageBytes+1<<20 {
+			if size += len(page); len(page) > catalog.MaxPageBytes+1<<20 {
 				t.Errorf("a page has %d bytes", len(page))
 			}
 		}

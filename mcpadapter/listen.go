@@ -64,7 +64,7 @@ func (h *httpExchange) knownLists(header http.Header) subscription.Digests {
 	}
 	switch {
 	case h.session == nil:
-		return h.wholeCatalog().digests()
+		return h.wholeCatalog().Digests()
 	case h.state == nil:
 		return h.session.Lists
 	}

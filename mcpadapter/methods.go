@@ -1,24 +1,19 @@
 package mcpadapter
 
 import (
-	"cmp"
 	"context"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/callcontext"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A method serves the requests with one method name.
@@ -141,8 +136,8 @@ func (q lifecycleRequest) initialize() *jsonrpc.Fault {
 	b := wire.AppendString(append(q.beginResult(), `"protocolVersion":`...), v.String())
 	b = q.appendCapabilities(append(b, `,"capabilities":`...), v)
 	b = append(b, `,"serverInfo":`...)
-	b = q.server.appendIdentity(b, q.tools, v)
-	b = q.server.appendInstructions(b, q.tools)
+	b = q.wholeCatalog().AppendIdentity(b, v)
+	b = q.wholeCatalog().AppendInstructions(b)
 	if locale := q.locale(); locale != "" {
 		b = append(append(append(b, `,"_meta":{`...), callcontext.AppendLocale(nil, locale)...), '}')
 	}
@@ -156,7 +151,7 @@ func (q lifecycleRequest) beginSession(v revision.Revision, client elicit.Capabi
 		q.connection.setNegotiated(v, client)
 		return
 	}
-	q.newSessionID = q.server.signer().Issue(v, client, q.wholeCatalog().digests(), q.site.User, time.Now().Add(q.server.options.SessionTTL))
+	q.newSessionID = q.server.signer().Issue(v, client, q.wholeCatalog().Digests(), q.site.User, time.Now().Add(q.server.options.SessionTTL))
 }
 
 // appendCapabilities appends the ServerCapabilities for the revision.
@@ -166,7 +161,7 @@ func (q lifecycleRequest) appendCapabilities(dst []byte, v revision.Revision) []
 	if v.SupportsCompletion() {
 		dst = append(dst, `,"completions":{}`...)
 	}
-	if v.SupportsExtensions() && q.catalog().index().Pages {
+	if v.SupportsExtensions() && q.catalog().Index().Pages {
 		dst = append(dst, `,"extensions":{"`+uiExtension+`":{"mimeTypes":["`+library.AppType+`"]}}`...)
 	}
 	dst = append(dst, `,"logging":{}`...)
@@ -186,10 +181,10 @@ func (q lifecycleRequest) discover() *jsonrpc.Fault {
 	b = q.server.enabled.AppendTo(b)
 	b = q.appendCapabilities(append(b, `,"capabilities":`...), q.version)
 	b = append(b, ',')
-	b = q.server.appendFreshness(b)
+	b = append(b, q.wholeCatalog().Fresh...)
 	b = append(b, ',')
 	b = q.appendComplete(b)
-	b = q.server.appendInstructions(b, q.tools)
+	b = q.wholeCatalog().AppendInstructions(b)
 	q.out.B = append(b, "}}"...)
 	return nil
 }
@@ -197,66 +192,5 @@ func (q lifecycleRequest) discover() *jsonrpc.Fault {
 // appendComplete appends the members of every result in 2026-07-28: resultType, and _meta with
 // serverInfo.
 func (m *message) appendComplete(dst []byte) []byte {
-	return append(dst, m.wholeCatalog().complete...)
-}
-
-// appendFreshness appends ttlMs and cacheScope: how long clients and proxies may cache a result, and
-// whether users may share it.
-func (s *Server) appendFreshness(dst []byte) []byte {
-	if !s.options.PublicLists {
-		return s.appendPrivateFreshness(dst)
-	}
-	return append(s.appendTTL(dst), `,"cacheScope":"public"`...)
-}
-
-// appendPrivateFreshness is appendFreshness for results that differ between users.
-func (s *Server) appendPrivateFreshness(dst []byte) []byte {
-	return append(s.appendTTL(dst), `,"cacheScope":"private"`...)
-}
-
-func (s *Server) appendTTL(dst []byte) []byte {
-	return strconv.AppendInt(append(dst, `"ttlMs":`...), s.options.ListTTL.Milliseconds(), 10)
-}
-
-// appendIdentity appends serverInfo.
-func (s *Server) appendIdentity(dst []byte, tools *tool.Toolset, v revision.Revision) []byte {
-	dst = wire.AppendString(append(dst, `{"name":`...), cmp.Or(s.options.Name, nameOfTitle(tools.Title), tools.Name, "fairway"))
-	if title := cmp.Or(s.options.Title, tools.Title); title != "" && v.SupportsTitles() {
-		dst = wire.AppendString(append(dst, `,"title":`...), title)
-	}
-	dst = wire.AppendString(append(dst, `,"version":`...), cmp.Or(s.options.Version, tools.Version, "0"))
-	return append(content.AppendIcons(dst, library.ExtensionIcons(tools.MCP), v), '}')
-}
-
-// maxServerName is how many bytes of a document's title become the server's name.
-const maxServerName = 64
-
-// nameOfTitle converts a document's title to a server name: ASCII letters and digits in lower case,
-// with a hyphen for everything else. It returns "" if the title has no such characters.
-func nameOfTitle(title string) string {
-	name := make([]byte, 0, min(len(title), maxServerName))
-	for _, c := range []byte(strings.ToLower(title)) {
-		isWord := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
-		switch {
-		case len(name) == maxServerName:
-			return strings.TrimRight(string(name), "-")
-		case isWord:
-			name = append(name, c)
-		case len(name) > 0 && name[len(name)-1] != '-':
-			name = append(name, '-')
-		}
-	}
-	return strings.TrimRight(string(name), "-")
-}
-
-// maxInstructions is how many bytes of a document's description become instructions. Clients may add
-// them to every conversation.
-const maxInstructions = 2048
-
-func (s *Server) appendInstructions(dst []byte, tools *tool.Toolset) []byte {
-	instructions := cmp.Or(s.options.Instructions, text.Cut(tools.Description, maxInstructions))
-	if instructions == "" {
-		return dst
-	}
-	return wire.AppendString(append(dst, `,"instructions":`...), instructions)
+	return append(dst, m.wholeCatalog().Complete...)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
@@ -59,7 +60,7 @@ func TestInitialize(t *testing.T) {
 }
 
 func TestIdentity(t *testing.T) {
-	long := strings.Repeat("é", maxInstructions)
+	long := strings.Repeat("é", catalog.MaxInstructions)
 	for _, c := range []struct {
 		rule         string
 		options      Options
@@ -77,11 +78,11 @@ func TestIdentity(t *testing.T) {
 			&tool.Toolset{Name: "github.json", Title: "  GitHub v3 REST API! (ünstable)"},
 			`{"name":"github-v3-rest-api-nstable","title":"  GitHub v3 REST API! (ünstable)","version":"0"}`, "",
 		},
-		{"long-description", Options{}, &tool.Toolset{Description: long}, `{"name":"fairway","version":"0"}`, strings.Repeat("é", (maxInstructions-len("…"))/2) + "…"},
+		{"long-description", Options{}, &tool.Toolset{Description: long}, `{"name":"fairway","version":"0"}`, strings.Repeat("é", (catalog.MaxInstructions-len("…"))/2) + "…"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := New(c.options)
-			if got := string(s.appendIdentity(nil, c.tools, revision.V20260728)); got != c.server {
+			if got := string(s.newCatalog(c.tools).AppendIdentity(nil, revision.V20260728)); got != c.server {
 				t.Errorf("got %s", got)
 			}
 			var got struct{ Instructions string }

@@ -23,7 +23,7 @@ type promptRequest struct{ *message }
 func (q promptRequest) listPrompts() *jsonrpc.Fault {
 	c := q.catalog()
 	var items []listed
-	for _, p := range c.index().Prompts {
+	for _, p := range c.Index().Prompts {
 		if !p.Denied {
 			items = append(items, p)
 		}
@@ -37,7 +37,7 @@ func (q promptRequest) getPrompt() *jsonrpc.Fault {
 		return jsonrpc.BadParams("params.name must be a string that names a prompt, not %s", wire.KindName(q.params.name.Kind()))
 	}
 	name := wire.Text(q.params.name)
-	p := q.catalog().index().ByName[name]
+	p := q.catalog().Index().ByName[name]
 	if p == nil {
 		return jsonrpc.BadParams("there is no prompt %q: prompts/list names those there are", text.Cut(name, text.MaxQuoted))
 	}
@@ -168,7 +168,7 @@ func (q promptRequest) appendPromptLink(dst []byte, c *library.PromptContent, va
 // embedResource reads a resource and appends it as an embedded resource.
 func (q promptRequest) embedResource(dst []byte, uri string, p *library.PromptEntry) (b []byte, answered bool, f *jsonrpc.Fault) {
 	resources := resourceRequest{q.message}
-	t, ok := q.catalog().index().Find(uri)
+	t, ok := q.catalog().Index().Find(uri)
 	if !ok {
 		return dst, false, asInvalidParams(resources.noResource(uri))
 	}
@@ -216,7 +216,7 @@ func firstItem(array jsontext.Value) jsontext.Value {
 // runPrompt calls the prompt's operation. A native GetPromptResult is passed on; any other response
 // becomes one message with the role user.
 func (q promptRequest) runPrompt(p *library.PromptEntry, values map[string]string) *jsonrpc.Fault {
-	r, f := q.invoke(invocation{method: "prompts/get", target: p.Name, name: p.Tool.Name, callable: q.callable(p.Tool.Name), arguments: p.Call(values)})
+	r, f := q.invoke(invocation{method: "prompts/get", target: p.Name, name: p.Tool.Name, callable: q.wholeCatalog().Callable(p.Tool.Name), arguments: p.Call(values)})
 	if f != nil {
 		return f
 	}

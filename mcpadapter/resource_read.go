@@ -32,7 +32,7 @@ func (q resourceRequest) readResource() *jsonrpc.Fault {
 	if f != nil {
 		return f
 	}
-	t, ok := q.catalog().index().Find(uri)
+	t, ok := q.catalog().Index().Find(uri)
 	if !ok {
 		return q.noResource(uri)
 	}
@@ -47,7 +47,7 @@ func (q resourceRequest) readResource() *jsonrpc.Fault {
 	}
 	b := q.appendResultHead(q.beginResult(), "complete", nil)
 	if q.version.Stateless() {
-		b = r.appendFreshness(b, q.server)
+		b = r.appendFreshness(b, q.wholeCatalog().Fresh)
 	}
 	if b, f = q.appendContents(append(b, `"contents":[`...), r); f != nil {
 		return f
@@ -107,7 +107,7 @@ func (q resourceRequest) openResource(t library.Target, method, name string) (op
 
 // openOperation calls the operation of the resource.
 func (q resourceRequest) openOperation(t library.Target, method, name string) (opened, *jsonrpc.Fault) {
-	r, f := q.invoke(invocation{method: method, target: name, name: t.Tool.Name, callable: q.callable(t.Tool.Name), arguments: t.Call()})
+	r, f := q.invoke(invocation{method: method, target: name, name: t.Tool.Name, callable: q.wholeCatalog().Callable(t.Tool.Name), arguments: t.Call()})
 	if f != nil {
 		return opened{}, f
 	}
@@ -180,9 +180,9 @@ func (q resourceRequest) appendNativeContents(dst []byte, r opened) ([]byte, *js
 // appendFreshness appends ttlMs and cacheScope. Files have the freshness of lists. API responses
 // have the lifetime that the API declares and are always private, because they may differ between
 // users.
-func (r *opened) appendFreshness(dst []byte, s *Server) []byte {
+func (r *opened) appendFreshness(dst, ofLists []byte) []byte {
 	if r.Target.Tool == nil {
-		return append(s.appendFreshness(dst), ',')
+		return append(append(dst, ofLists...), ',')
 	}
 	var ttl time.Duration
 	if r.Result != nil && r.Native == nil {

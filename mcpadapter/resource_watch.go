@@ -46,7 +46,7 @@ func (q watchRequest) unsubscribe() *jsonrpc.Fault {
 
 // watchable reports whether a resource with that URI exists and the caller may read it.
 func (q watchRequest) watchable(uri string) bool {
-	t, ok := q.catalog().index().Find(uri)
+	t, ok := q.catalog().Index().Find(uri)
 	return ok && !t.Denied
 }
 
@@ -57,7 +57,7 @@ func (q watchRequest) stamp(ctx context.Context, uri string) (string, bool) {
 	now := *q.message // use the current tools; those of the stream may be old
 	now.ctx, now.params = ctx, params{}
 	now.tools = q.site.Tools()
-	t, ok := now.catalog().index().Find(uri)
+	t, ok := now.catalog().Index().Find(uri)
 	switch {
 	case !ok || t.Denied:
 		return "gone", true

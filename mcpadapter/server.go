@@ -10,11 +10,11 @@
 //     checks the rules of that revision.
 //  3. methods.go selects the type of the method, such as toolRequest for tools/call. All of them embed
 //     the message that they serve.
-//  4. call.go serves tools/call: it finds the tool (callable.go), passes the arguments to a tool.Caller
-//     (invoke.go) and encodes the tool.Outcome (internal/content). Package elicit makes the calls that may
-//     need something from the client. tools_list.go serves tools/list from bytes that are encoded once
-//     per toolset (catalog.go). Package library has the resources, prompts and apps;
-//     resources_list.go, resource_read.go and prompts.go serve them.
+//  4. call.go serves tools/call: it finds the tool (internal/catalog), passes the arguments to a
+//     tool.Caller (invoke.go) and encodes the tool.Outcome (internal/content). Package elicit makes the
+//     calls that may need something from the client. tools_list.go serves tools/list from bytes that
+//     are encoded once per toolset (internal/catalog). Package library has the resources, prompts and
+//     apps; resources_list.go, resource_read.go and prompts.go serve them.
 //  5. The response is written as application/json. It becomes an event stream (internal/stream) only if
 //     something must be sent before it: progress, log messages, or a request to the client such
 //     as an elicitation (client_request.go).
@@ -37,6 +37,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
@@ -47,119 +48,15 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// Default values of Options.
-const (
-	DefaultMaxBody = 4 << 20         // bytes of a request body
-	DefaultListTTL = 1 * time.Minute // how long a client may cache a list
-)
-
-// Options configure a Server. The zero value is valid.
-type Options struct {
-	// Name, Title and Version identify the server in serverInfo. Defaults:
-	//
-	//   - Name: the toolset's Title in lower case with hyphens, else its Name, else "fairway"
-	//   - Title: the toolset's Title; omitted if it has none
-	//   - Version: the toolset's Version, else "0"
-	Name, Title, Version string
-
-	// Instructions tell models how to use the server. Default: the toolset's Description, cut at
-	// 2,048 bytes.
-	Instructions string
-
-	// MaxBody is the maximum size of a request body, in bytes. Default: DefaultMaxBody.
-	MaxBody int64
-
-	// AllowedOrigins are web origins such as "https://app.example.com" whose pages may call the
-	// server and read the responses (CORS), in addition to pages of the server's own host. "*"
-	// allows all. Requests without an Origin header do not come from a page and are always accepted.
-	AllowedOrigins []string
-
-	// AllowedHosts are additional Host names, without port, whose pages may call the server over a
-	// loopback connection. Localhost and loopback addresses are always allowed; "*" allows all. List
-	// the public host here if a proxy on the same machine forwards requests of pages: otherwise an
-	// unknown name on a loopback address is rejected as DNS rebinding. Requests without an Origin
-	// header are not checked.
-	AllowedHosts []string
-
-	// PageSize is the maximum number of tools on a page of tools/list. Default: 0, which means as
-	// many as fit into 4 MiB, because many clients never request a second page. A page never exceeds
-	// 4 MiB, unless a single tool does.
-	PageSize int
-
-	// ListTTL is how long a client may cache a list after receiving it (ttlMs, 2026-07-28). A
-	// negative value disables caching. Default: DefaultListTTL.
-	ListTTL time.Duration
-
-	// Versions are the enabled revisions, such as "2025-11-25". Default: all.
-	Versions []string
-
-	// Secret signs session ids and encrypts state that clients store for the server. Servers behind
-	// the same load balancer need the same Secret. Default: a random secret, so that sessions end
-	// with the Server.
-	Secret []byte
-
-	// LoadSecret returns the secret if Secret is empty. It is called once, when the secret is first
-	// needed.
-	LoadSecret func() []byte
-
-	// Memory is the state that the Server shares with its predecessor. Default: a new Memory.
-	Memory *Memory
-
-	// Instance distinguishes Servers that share a Memory and are in use at the same time. A Server
-	// replaces the previous one with the same Instance.
-	Instance int
-
-	// Current returns the current tools, or nil if they are not loaded yet. When this Server
-	// replaces another, clients of the other one are notified about the lists that differ. If
-	// Current is nil, they are not notified.
-	Current func() *tool.Toolset
-
-	// SessionTTL is the lifetime of a session. Default: DefaultSessionTTL.
-	SessionTTL time.Duration
-
-	// MaxStreams is the maximum number of open streams, and MaxClientStreams the maximum per user
-	// or, without users, per address. Defaults: DefaultMaxStreams, DefaultMaxClientStreams.
-	MaxStreams, MaxClientStreams int
-
-	// KeepAlive is the interval between comments on an idle stream. Default: DefaultKeepAlive.
-	KeepAlive time.Duration
-
-	// WatchInterval is how often a watched resource is polled. Default: DefaultWatchInterval.
-	WatchInterval time.Duration
-
-	// WatchRate is the maximum number of polling requests to the API per second, for all clients
-	// together. At the limit, each resource is polled less often. Default: DefaultWatchRate.
-	WatchRate int
-
-	// AskTimeout is how long the server waits for a client's response to a request of the server.
-	// Default: DefaultAskTimeout.
-	AskTimeout time.Duration
-
-	// PublicLists lets caches share lists between users (cacheScope "public", 2026-07-28). Set it
-	// only if everyone who can reach the server may see all of its tools. Default: false (cacheScope
-	// "private").
-	PublicLists bool
-
-	// OutputSchema says whether tools/list declares outputSchema. OutputLoose and OutputStrict
-	// require toolsets that were built with ocp.BuildOptions.ResponseSchemas. Default: OutputOff.
-	OutputSchema OutputSchema
-
-	// OnLargeStructure is called once for each tool whose structuredContent is larger than hosts of
-	// MCP Apps recommend (10 KiB). size is in bytes. The call happens while the response is written.
-	// Default: nil, which means no calls.
-	OnLargeStructure func(tool *tool.Tool, size int)
-}
-
 // A Server serves MCP requests. It is safe for concurrent use. Use one Server per endpoint, because
 // it caches the encoded lists of only one Toolset, the latest.
 type Server struct {
-	options Options
-	pages   admission.PageRules
-	enabled revision.Set
-	signer  func() *session.Signer
-	library atomic.Pointer[library.Library] // never nil
-	latest  atomic.Pointer[catalog]
-	lists   restricted
+	options  Options
+	pages    admission.PageRules
+	enabled  revision.Set
+	signer   func() *session.Signer
+	library  atomic.Pointer[library.Library] // never nil
+	catalogs *catalog.Cache
 
 	memory        *Memory
 	states        *session.States // part of memory
@@ -197,30 +94,9 @@ func New(options Options) *Server {
 	s.polls = library.Polls{Interval: s.options.WatchInterval, Rate: s.options.WatchRate}
 	s.states, s.legacy = &s.memory.lives, &s.memory.legacy
 	s.memory.attach(s)
+	s.catalogs = catalog.NewCache(s.options.catalogOptions())
 	s.SetLibrary(nil)
 	return s
-}
-
-// setDefaults sets the defaults of unset options.
-func (o *Options) setDefaults() {
-	orDefault(&o.MaxBody, DefaultMaxBody)
-	orDefault(&o.SessionTTL, DefaultSessionTTL)
-	orDefault(&o.MaxStreams, DefaultMaxStreams)
-	orDefault(&o.MaxClientStreams, DefaultMaxClientStreams)
-	orDefault(&o.KeepAlive, DefaultKeepAlive)
-	orDefault(&o.WatchInterval, DefaultWatchInterval)
-	orDefault(&o.WatchRate, library.DefaultWatchRate)
-	orDefault(&o.AskTimeout, DefaultAskTimeout)
-	if o.ListTTL == 0 {
-		o.ListTTL = DefaultListTTL
-	}
-	o.ListTTL = max(o.ListTTL, 0)
-}
-
-func orDefault[T int | int64 | time.Duration](option *T, value T) {
-	if *option <= 0 {
-		*option = value
-	}
 }
 
 // Versions returns the names of all supported revisions, newest first.

@@ -1,11 +1,9 @@
 package mcpadapter
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -52,28 +50,7 @@ type Site struct {
 
 // Login describes the authentication that the site requires of every caller. tools/list repeats it
 // in securitySchemes (Apps SDK).
-type Login struct {
-	OAuth  bool     // whether access tokens are accepted; if not, only other credentials such as API keys
-	Scopes []string // scopes that every access token needs
-}
-
-// key returns the same string for equal logins, "" for nil.
-func (l *Login) key() string {
-	if l == nil {
-		return ""
-	}
-	return fmt.Sprintf("login %t %q", l.OAuth, l.Scopes)
-}
+type Login = catalog.Login
 
 // Access is what an access token allows.
 type Access = tool.Access
-
-// accessKey returns the same string for tokens with the same scopes, "" for nil.
-func accessKey(a *Access) string {
-	if a == nil {
-		return ""
-	}
-	scopes := slices.Clone(a.Scopes)
-	slices.Sort(scopes)
-	return "scopes " + strings.Join(slices.Compact(scopes), " ")
-}

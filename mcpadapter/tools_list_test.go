@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -61,7 +62,7 @@ func TestAnnotationsFollowTheMethod(t *testing.T) {
 	} {
 		t.Run(method, func(t *testing.T) {
 			var got listedTool
-			if err := json.Unmarshal(New(Options{}).appendTool(nil, &tool.Tool{Name: "x", Description: "d", Method: method}, revision.V20251125), &got); err != nil {
+			if err := json.Unmarshal(New(Options{}).newCatalog(tool.NewToolset("", nil)).AppendTool(nil, &tool.Tool{Name: "x", Description: "d", Method: method}, revision.V20251125), &got); err != nil {
 				t.Fatal(err)
 			}
 			a := got.Annotations
@@ -138,7 +139,7 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 	if second.Tools[0].Name != "tool_0" {
 		t.Errorf("without a cursor the list starts with %s", second.Tools[0].Name)
 	}
-	beyond, _ := json.Marshal(server.newCatalog(old, nil).cursor(99))
+	beyond, _ := json.Marshal(catalog.Cursor(server.newCatalog(old).Stamp, 99))
 	for rule, r := range map[string]request{
 		"stale":     list(changed, string(next)),
 		"garbage":   list(old, `"x"`),

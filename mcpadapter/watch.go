@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -86,13 +87,13 @@ type watchRequest struct {
 func newWatchRequest(m *message) watchRequest {
 	key := library.PollKey{Client: m.clientIdentity(), Identity: rand.Text()} // unique, so no other stream shares its polls
 	if m.site.Identity != nil {
-		key.Identity = m.site.Identity() + accessKey(m.site.Access)
+		key.Identity = m.site.Identity() + catalog.AccessKey(m.site.Access)
 	}
 	return watchRequest{m, key}
 }
 
 // newListWatch returns the ListWatch for a new stream.
 func (q watchRequest) newListWatch() *subscription.ListWatch {
-	current := func() subscription.Digests { return q.server.digests(q.site.Tools()) }
+	current := func() subscription.Digests { return q.server.catalogOf(q.site.Tools()).Digests() }
 	return &subscription.ListWatch{Known: current(), Current: current}
 }

@@ -1,5 +1,5 @@
-// Package outputschema writes the outputSchema of a tool for tools/list: the schema of the API's document, reduced to
-// what clients' validators agree on.
+// Package outputschema declares the outputSchema of tools and encodes results accordingly. The
+// outputSchema is the schema of the API's document, reduced to what clients' validators agree on.
 package outputschema
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// Append appends a document's schema of the responses of a tool as an outputSchema. wrapped puts it into
+// appendSchema appends a document's schema of the responses of a tool as an outputSchema. wrapped puts it into
 // the property "result" of an object; objectOnly says that the revision allows only objects.
-func Append(dst []byte, schema jsontext.Value, strict, wrapped, objectOnly bool) []byte {
+func appendSchema(dst []byte, schema jsontext.Value, strict, wrapped, objectOnly bool) []byte {
 	defs := wire.MemberOf(schema, "$defs")
 	w := outputWriter{strict: strict, defs: defs, dst: append(dst, '{')}
 	switch {

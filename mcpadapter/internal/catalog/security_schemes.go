@@ -1,6 +1,7 @@
-package mcpadapter
+package catalog
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -78,4 +79,29 @@ func usesTokens(tools *tool.Toolset) bool {
 
 func isTokenScheme(s *tool.SecurityScheme) bool {
 	return s != nil && (s.Type == "oauth2" || s.Type == "openIdConnect")
+}
+
+// Login describes the authentication that the site requires of every caller. tools/list repeats it
+// in securitySchemes (Apps SDK).
+type Login struct {
+	OAuth  bool     // whether access tokens are accepted; if not, only other credentials such as API keys
+	Scopes []string // scopes that every access token needs
+}
+
+// key returns the same string for equal logins, "" for nil.
+func (l *Login) key() string {
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf("login %t %q", l.OAuth, l.Scopes)
+}
+
+// AccessKey returns the same string for tokens with the same scopes, "" for nil.
+func AccessKey(a *tool.Access) string {
+	if a == nil {
+		return ""
+	}
+	scopes := slices.Clone(a.Scopes)
+	slices.Sort(scopes)
+	return "scopes " + strings.Join(slices.Compact(scopes), " ")
 }

@@ -1,0 +1,36 @@
+package catalog
+
+import (
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// A Callable is a tool with everything that a call needs to know about it in advance. It is computed
+// once for each tool of a Toolset. For a plain tool all fields but Tool are zero, and a call goes
+// from finding the tool to the Caller without further checks.
+type Callable struct {
+	Tool    *tool.Tool
+	Hidden  bool                                        // whether only prompts and resources may call it
+	Needs   elicit.Needs                                // what it may need from the client during a call
+	Headers []negotiation.ArgumentHeader                // headers that repeat arguments (2026-07-28)
+	Output  [revision.V20260728 + 1]outputschema.Output // how successful results are encoded, by revision
+}
+
+// newCallables returns the callables of a Toolset by name.
+func newCallables(o *Options, tools *tool.Toolset) map[string]*Callable {
+	list := tools.Tools()
+	all, byName := make([]Callable, len(list)), make(map[string]*Callable, len(list))
+	for i, t := range list {
+		c := &all[i]
+		*c = Callable{Tool: t, Hidden: library.IsHidden(t), Needs: elicit.NeedsOf(t), Headers: negotiation.ArgumentHeaders(t)}
+		for v := range c.Output {
+			c.Output[v] = outputschema.Of(o.OutputSchema, t, c.Needs.Native, revision.Revision(v))
+		}
+		byName[t.Name] = c
+	}
+	return byName
+}

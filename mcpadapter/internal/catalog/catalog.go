@@ -1,0 +1,126 @@
+// Package catalog holds what an MCP server computes once for a toolset and then sends unchanged: the
+// pages of tools/list, the server's identity, and what a call needs to know about each tool.
+//
+// A Cache has the catalog that all callers share, and those of callers whose access token or login
+// changes what they may see. A catalog encodes nothing before it is needed.
+package catalog
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// Options are the options of mcpadapter.Options that concern lists.
+type Options struct {
+	Name, Title, Version string
+	Instructions         string
+	PageSize             int // tools per page; 0 for as many as fit
+	ListTTL              time.Duration
+	PublicLists          bool
+	OutputSchema         outputschema.Mode
+}
+
+// A Catalog holds everything that is encoded once for a Toolset and then sent unchanged.
+type Catalog struct {
+	Tools    *tool.Toolset
+	Library  *library.Library
+	Hints    bool         // whether calls carry hints of the client to the API
+	Visible  []*tool.Tool // tools that are listed
+	Complete []byte       // `"resultType":"complete","_meta":{…}` of 2026-07-28
+	Fresh    []byte       // `"ttlMs":…,"cacheScope":…` of lists
+	Stamp    [8]byte      // changes with the lists
+
+	options *Options
+	login   *Login // login that every caller needs; nil for none
+	size    int    // tools per page
+
+	pages     [revision.V20260728 + 1]func() [][]byte // encoded pages by revision
+	index     func() *library.Index
+	callables func() map[string]*Callable // all tools of the Toolset by name
+	digests   func() subscription.Digests
+}
+
+// Pages returns the pages of tools/list in a revision, each from "tools" to the end of the response.
+func (c *Catalog) Pages(v revision.Revision) [][]byte { return c.pages[v]() }
+
+// Index returns the resources and prompts.
+func (c *Catalog) Index() *library.Index { return c.index() }
+
+// Callable returns the tool with that name, or nil if it does not exist. Hidden tools exist too.
+func (c *Catalog) Callable(name string) *Callable { return c.callables()[name] }
+
+// CallableNamed is Callable for a JSON string. It also returns the name. For a known tool that is the
+// tool's own string, which saves an allocation.
+func (c *Catalog) CallableNamed(raw jsontext.Value) (*Callable, string) {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		if t := c.callables()[string(raw[1:len(raw)-1])]; t != nil {
+			return t, t.Tool.Name
+		}
+	}
+	name := wire.Text(raw)
+	return c.Callable(name), name
+}
+
+// Digests returns the digests of the lists.
+func (c *Catalog) Digests() subscription.Digests { return c.digests() }
+
+// New returns a catalog of the tools that the access token allows. It encodes nothing yet:
+// pages, digests and the index are computed on first use.
+func New(o *Options, tools *tool.Toolset, l *library.Library, access *tool.Access, login *Login) *Catalog {
+	c := &Catalog{options: o, Tools: tools, Library: l, login: login, size: o.PageSize}
+	c.Hints = c.Library.HasHints()
+	if c.size <= 0 {
+		c.size = max(len(tools.Tools()), 1)
+	}
+	for _, tool := range tools.Tools() {
+		if access.Missing(tool, tools.SecuritySchemes) == nil && !library.IsHidden(tool) {
+			c.Visible = append(c.Visible, tool)
+		}
+	}
+	c.Complete = append(c.Complete, `"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`...)
+	c.Complete = append(c.AppendIdentity(c.Complete, revision.V20260728), '}')
+	c.Fresh = o.appendFreshness(nil, o.PublicLists && access == nil) // with a token, the list depends on it
+
+	sum := sha256.New()
+	sum.Write([]byte(tools.Hash + AccessKey(access)))
+	sum.Write(c.Library.Hash[:])
+	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(c.size)))
+	copy(c.Stamp[:], sum.Sum(nil))
+
+	for v := range c.pages {
+		c.pages[v] = sync.OnceValue(func() [][]byte { return c.encode(revision.Revision(v)) })
+	}
+	c.callables = sync.OnceValue(func() map[string]*Callable { return newCallables(o, tools) })
+	c.digests = sync.OnceValue(c.digest)
+	c.index = sync.OnceValue(func() *library.Index { return library.NewIndex(c.Library, tools, access) })
+	return c
+}
+
+// digest computes the digests of a catalog. Files in folders are left out, because they change
+// without a new catalog.
+func (c *Catalog) digest() (d subscription.Digests) {
+	sum := sha256.New()
+	var b []byte
+	for _, tool := range c.Visible {
+		b = c.AppendTool(b[:0], tool, revision.V20260728)
+		sum.Write(b)
+	}
+	d[0] = binary.BigEndian.Uint32(sum.Sum(nil))
+	for i, list := range [][]byte{c.index().AppendPrompts(nil), c.index().AppendResources(nil)} {
+		sum := sha256.Sum256(list)
+		d[i+1] = binary.BigEndian.Uint32(sum[:])
+	}
+	return d
+}

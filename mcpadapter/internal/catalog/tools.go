@@ -1,0 +1,120 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// MaxPageBytes is the size, in bytes, at which a page of tools/list ends.
+const MaxPageBytes = 4 << 20
+
+// encode returns the pages of tools/list, each from "tools" to the end of the response. A page has
+// at most c.size tools and at most MaxPageBytes, unless a single tool is larger.
+func (c *Catalog) encode(v revision.Revision) [][]byte {
+	var pages [][]byte
+	var tool []byte
+	page, count := []byte(`"tools":[`), 0
+	for _, t := range c.Visible {
+		tool = c.AppendTool(tool[:0], t, v)
+		if count == c.size || count > 0 && len(page)+len(tool) > MaxPageBytes {
+			page = wire.AppendString(append(page, `],"nextCursor":`...), Cursor(c.Stamp, len(pages)+1))
+			pages = append(pages, bytes.Clone(append(page, "}}"...)))
+			page, count = append(page[:0], `"tools":[`...), 0
+		}
+		if count > 0 {
+			page = append(page, ',')
+		}
+		page = append(page, tool...)
+		count++
+	}
+	return append(pages, bytes.Clone(append(page, "]}}"...)))
+}
+
+// AppendTool appends a tool as tools/list returns it.
+func (c *Catalog) AppendTool(dst []byte, t *tool.Tool, v revision.Revision) []byte {
+	return c.decorate(c.options.appendTool(dst, t, v), t, v)
+}
+
+// appendTool appends what follows from the operation of a tool. In revisions where tools have no title, the
+// annotations contain it.
+//
+// The annotations state only what HTTP guarantees for the method (MCP, Tools, ToolAnnotations):
+//
+//   - GET, HEAD and OPTIONS are read-only.
+//   - All other methods may be destructive: a POST can be a cancellation. Clients assume the same by default.
+//   - openWorldHint is always true, because it is unknown whether the API uses other systems.
+func (o *Options) appendTool(dst []byte, tool *tool.Tool, v revision.Revision) []byte {
+	dst = wire.AppendString(append(dst, `{"name":`...), tool.Name)
+	if v.SupportsTitles() && tool.Title != "" {
+		dst = wire.AppendString(append(dst, `,"title":`...), tool.Title)
+	}
+	dst = wire.AppendString(append(dst, `,"description":`...), tool.Description)
+	dst = elicit.AppendVisibleSchema(append(dst, `,"inputSchema":`...), tool)
+	dst = outputschema.Of(o.OutputSchema, tool, elicit.NeedsOf(tool).Native, v).AppendTo(dst, tool, v)
+	if !v.SupportsAnnotations() {
+		return append(dst, '}')
+	}
+	dst = append(dst, `,"annotations":{`...)
+	if !v.SupportsTitles() && tool.Title != "" {
+		dst = append(wire.AppendString(append(dst, `"title":`...), tool.Title), ',')
+	}
+	dst = appendHint(dst, `"readOnlyHint":`, tool.ReadOnly())
+	dst = appendHint(dst, `,"destructiveHint":`, !tool.ReadOnly())
+	dst = appendHint(dst, `,"idempotentHint":`, tool.Idempotent())
+	dst = appendHint(dst, `,"openWorldHint":`, true)
+	return append(dst, "}}"...)
+}
+
+func appendHint(dst []byte, name string, hint bool) []byte {
+	dst = append(dst, name...)
+	if hint {
+		return append(dst, "true"...)
+	}
+	return append(dst, "false"...)
+}
+
+// decorate adds to an encoded tool (which ends in a brace) the members that do not follow from its
+// operation alone: icons, securitySchemes, and _meta with its app.
+func (c *Catalog) decorate(dst []byte, tool *tool.Tool, v revision.Revision) []byte {
+	if !v.SupportsTitles() {
+		return dst
+	}
+	schemes := securitySchemes(tool, c.Tools, c.login)
+	dst = content.AppendIcons(dst[:len(dst)-1], library.ExtensionIcons(tool.MCP), v)
+	if schemes != nil && v.SupportsIcons() {
+		dst = append(append(dst, `,"securitySchemes":`...), schemes...)
+	}
+	var meta wire.ObjectBuilder
+	if schemes != nil {
+		meta.Add("securitySchemes", schemes)
+	}
+	c.Library.AddToolMeta(&meta, tool)
+	if len(meta) > 0 {
+		dst = append(append(dst, `,"_meta":`...), meta.Close()...)
+	}
+	return append(dst, '}')
+}
+
+// Cursor returns the cursor for a page of a list with that stamp. The stamp makes it invalid for other
+// lists.
+func Cursor(stamp [8]byte, page int) string {
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(stamp[:], uint32(page)))
+}
+
+// PageOf is the inverse of Cursor. ok is false for a cursor of another list.
+func PageOf(stamp [8]byte, cursor string) (page int, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(raw) != len(stamp)+4 || string(raw[:len(stamp)]) != string(stamp[:]) {
+		return 0, false
+	}
+	return int(binary.BigEndian.Uint32(raw[len(stamp):])), true
+}

@@ -1,0 +1,107 @@
+package outputschema
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// A Mode says whether and how tools/list declares outputSchema. "" is Off.
+type Mode string
+
+// The values of Mode. See the constants of package mcpadapter.
+const (
+	Off    Mode = "off"
+	Loose  Mode = "loose"
+	Strict Mode = "strict"
+)
+
+// An Output says how the results of one tool are encoded in one revision.
+type Output struct {
+	Listed  bool // whether tools/list declares an outputSchema
+	Strict  bool // whether results are validated against the outputSchema
+	wrapped bool // whether the value is put into the member "result", because it may not be an object
+}
+
+// Of returns the Output of a tool in a revision. native says that the API returns MCP results, which
+// need not match the document.
+func Of(mode Mode, t *tool.Tool, native bool, v revision.Revision) (o Output) {
+	if mode == "" || mode == Off || !v.SupportsOutputSchema() {
+		return o
+	}
+	answer := &t.Answer
+	if answer.Schema.Kind() != '{' || native || mode == Strict && !alwaysJSON(answer) {
+		return o
+	}
+	return Output{
+		Listed:  true,
+		Strict:  mode == Strict,
+		wrapped: v.RequiresObjectOutput() && !slices.Equal(answer.Types, []string{"object"}),
+	}
+}
+
+// AppendTo appends a tool's outputSchema to its members in tools/list, unless it is not listed.
+func (o Output) AppendTo(dst []byte, t *tool.Tool, v revision.Revision) []byte {
+	if !o.Listed {
+		return dst
+	}
+	return appendSchema(append(dst, `,"outputSchema":`...), t.Answer.Schema, o.Strict, o.wrapped, v.RequiresObjectOutput())
+}
+
+// alwaysJSON reports whether the document declares only JSON responses. Other responses have no
+// structuredContent, which an outputSchema requires.
+func alwaysJSON(answer *tool.Answer) bool {
+	if answer.Empty || len(answer.MediaTypes) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(answer.MediaTypes, func(media string) bool { return !mediatype.IsJSON(media) })
+}
+
+// Check returns an error if the response of a tool does not match the document's schema. isJSON says
+// whether the response is declared as JSON. r may be nil.
+func Check(t *tool.Tool, r *tool.Result, isJSON bool) error {
+	err := errors.New("it is not JSON, or an object in it has a name twice")
+	if isJSON {
+		if value := bytes.TrimSpace(r.Body); wire.Unambiguous(value) {
+			err = t.CheckAnswer(value)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	status := 0
+	if r != nil {
+		status = r.Status
+	}
+	return fmt.Errorf("the call was carried out (%d), but its answer is not as the API's document declares it: %w; do not repeat a call that changes something, and take what follows with care",
+		status, err)
+}
+
+// Structures reports whether a JSON body becomes structuredContent, if it is valid.
+func (o Output) Structures(body []byte, v revision.Revision) bool {
+	body = bytes.TrimSpace(body)
+	return o.Listed || len(body) > 0 && v.SupportsStructuredContent(body[0])
+}
+
+// AppendValue appends structuredContent in the form that tools/list declares. value is nil if the response
+// is not valid JSON. If tools/list declares an outputSchema, there is always a structuredContent.
+func (o Output) AppendValue(dst []byte, value []byte, v revision.Revision) []byte {
+	switch {
+	case value == nil && o.Listed:
+		return append(dst, `,"structuredContent":{}`...)
+	case value == nil:
+		return dst
+	case o.wrapped || o.Listed && v.RequiresObjectOutput() && value[0] != '{':
+		dst = append(append(dst, `,"structuredContent":{"result":`...), value...)
+		return append(dst, '}')
+	case v.SupportsStructuredContent(value[0]):
+		return append(append(dst, `,"structuredContent":`...), value...)
+	}
+	return dst
+}
