@@ -133,6 +133,11 @@ func (c *Call) read(arguments []byte) (problems []Problem, err error) {
 		value := members.Value
 		i, known := c.Tool.index.position(c.Tool.all, string(members.Key()))
 		switch {
+		case known && c.Tool.plans[i].Guarded:
+			if len(problems) < validate.MaxProblems {
+				problems = append(problems, c.Tool.unknownArgument(c.Tool.all[i].Name))
+			}
+			continue
 		case known && c.Tool.plans[i].Filled:
 			if problem, wrong := c.Tool.filledProblem(i, value); wrong && len(problems) < validate.MaxProblems {
 				problems = append(problems, problem)
@@ -193,6 +198,9 @@ func (c *Call) bodyIsBegun() bool {
 
 // hasBody reports whether at least one argument of the body is given.
 func (c *Call) hasBody() bool {
+	if c.Tool.sendsBody {
+		return true
+	}
 	for i := range c.Tool.all {
 		if c.Tool.all[i].In == InBody && c.values[i] != nil && !c.Tool.plans[i].Filled {
 			return true
@@ -332,7 +340,8 @@ func (c *Call) checkSendable() error {
 	return c.setBody(r)
 }
 
-// awaitsUser reports whether a part of the path is a missing non-inferrable argument.
+// awaitsUser reports whether a part of the path is a missing non-inferrable argument, or a fixed value
+// that is not known before the call is sent.
 func (c *Call) awaitsUser(part plan.Part) bool {
-	return part.Literal == "" && c.Tool.all[part.Argument].NonInferrable && c.value(part.Argument) == nil
+	return part.Literal == "" && (c.Tool.all[part.Argument].NonInferrable && c.value(part.Argument) == nil || c.awaitsResolution(part.Argument))
 }

@@ -3,6 +3,8 @@ package tool
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -98,18 +100,31 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 		return nil, err
 	}
 	b.many = len(operations) >= manyOperations
+	unsafe := 0
 	for i, operation := range operations {
 		b.collect(i)
 		if len(include) > 0 && !include.matches(operation) || exclude.matches(operation) {
 			b.set.Excluded++
 			continue
 		}
+		if o.ReadOnly && !isSafe(operation.Method) {
+			b.set.Excluded++
+			unsafe++
+			continue
+		}
 		b.add(operation)
+	}
+	if unsafe > 0 && b.set.Excluded == len(operations) {
+		return nil, errors.New("readonly leaves no tool: no operation has a safe method (GET, HEAD or OPTIONS); remove readonly, or select other operations")
 	}
 	b.finishInputs()
 	b.finishAnswers()
+	built := slices.Clone(b.set.tools)
+	if err := b.shapeTools(operations); err != nil {
+		return nil, err
+	}
 	b.describe(document, len(operations))
-	b.warnOfUnprotected()
+	b.warnOfUnprotected(built)
 	b.set.Hash = b.hash(document)
 	b.collect(0)
 	return b.set, nil
@@ -183,6 +198,8 @@ type builder struct {
 
 	descriptions map[*openapi.Node]string // of properties
 
+	declared map[*Tool]*shape.Shape // x-fairway of the tools
+
 	enhanced int // bytes of the schemas of enhanced properties so far
 
 	unprotected []Warning // about configured non-inferrable names that match no argument
@@ -195,6 +212,7 @@ func newBuilder(o BuildOptions, mode schema.Mode) *builder {
 		set:          &Toolset{Name: o.Name, byName: make(map[string]*Tool)},
 		names:        naming.NewSet(),
 		siblings:     newSiblingIndex(),
+		declared:     make(map[*Tool]*shape.Shape),
 		plain:        make(validate.FastSet),
 		descriptions: make(map[*openapi.Node]string),
 		input:        schema.NewTranslator(mode, schema.Input),
@@ -274,7 +292,7 @@ func (b *builder) describe(document *openapi.Document, operations int) {
 	case operations == 0:
 		b.warn(Warning{Reason: "the document has no operations, so there are no tools"})
 	case b.set.Excluded == operations:
-		b.warn(Warning{Reason: "include and exclude leave no operation, so there are no tools"})
+		b.warn(Warning{Reason: "include, exclude and readonly leave no operation, so there are no tools"})
 	}
 }
 
@@ -283,7 +301,9 @@ func (b *builder) hash(document *openapi.Document) string {
 	sum := sha256.New()
 	options := b.options
 	options.Reloaded = false // does not affect the tools
-	fmt.Fprintf(sum, "%s\n%+v", document.Hash(), options)
+	shapes, _ := json.Marshal(options.Shapes)
+	options.Shapes = nil // contains pointers
+	fmt.Fprintf(sum, "%s\n%+v\n%s", document.Hash(), options, shapes)
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 

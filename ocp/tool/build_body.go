@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/schemaedit"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
@@ -128,7 +129,7 @@ func (t *bodyBuilder) addProperty(p *schema.Property, fills bool) {
 	plan := plan.Argument{NeededInBody: p.Required}
 	if value := singleValue(p.Required && fills, p.Place); value != nil {
 		plan.Filled, plan.Fill = true, value
-		a.Schema = constSchema(plan.Fill)
+		a.Schema = schemaedit.Const(plan.Fill)
 	} else {
 		a.Schema = t.propertySchema(p)
 	}
@@ -147,9 +148,9 @@ func (t *bodyBuilder) propertySchema(p *schema.Property) jsontext.Value {
 		if _, many := isFile(p.Place); many {
 			text = jsontext.Value(`{"type":"array","items":` + body.FileSchema + `}`)
 		}
-		return annotate(text, schema.Description(p.Place), false)
+		return schemaedit.Annotate(text, schema.Description(p.Place), false)
 	case likelyFile:
-		return annotate(jsontext.Value(`{"anyOf":[`+body.FileSchema+`,{"type":"string"}]}`), schema.Description(p.Place), false)
+		return schemaedit.Annotate(jsontext.Value(`{"anyOf":[`+body.FileSchema+`,{"type":"string"}]}`), schema.Description(p.Place), false)
 	}
 	return t.translate(p.Place)
 }
@@ -174,7 +175,7 @@ func (t *toolBuilder) translate(place openapi.Place) jsontext.Value {
 func (t *toolBuilder) translateAs(place openapi.Place, description string, deprecated bool) jsontext.Value {
 	translated := t.input.Translate(place)
 	t.translated = &schemaSource{translated, description, deprecated}
-	return annotate(translated.Text(), description, deprecated)
+	return schemaedit.Annotate(translated.Text(), description, deprecated)
 }
 
 // takeSource assigns the latest translation to the argument at position i.
@@ -219,11 +220,11 @@ func (t *bodyBuilder) wholeSchema(media *openapi.Media) jsontext.Value {
 	description := t.operation.Body.Description
 	switch kind := t.tool.body.Encoder.Kind(); {
 	case kind == body.Text || kind == body.XML:
-		return annotate(jsontext.Value(`{"type":"string"}`), description, false)
+		return schemaedit.Annotate(jsontext.Value(`{"type":"string"}`), description, false)
 	case kind == body.Binary:
-		return annotate(jsontext.Value(body.FileSchema), description, false)
+		return schemaedit.Annotate(jsontext.Value(body.FileSchema), description, false)
 	case media.Schema.Node == nil:
-		return annotate(jsontext.Value("{}"), description, false)
+		return schemaedit.Annotate(jsontext.Value("{}"), description, false)
 	}
 	return t.translateAs(media.Schema, description, false)
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/schemaedit"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
+	"github.com/fairwayhq/fairway/ocp/shape"
 )
 
 // toolBuilder makes a tool from one operation.
@@ -31,6 +32,9 @@ type toolBuilder struct {
 	translated   *schemaSource         // the latest translation, until an argument takes it
 	sources      map[int]*schemaSource // of the arguments, by position
 	closedSource *schemaSource         // of closed
+
+	argumentShapes map[string]shape.Argument // x-fairway of the arguments by name; nil if there are none
+	withheld       error                     // why an argument cannot be withheld as its x-fairway demands
 }
 
 // locations is the order of the arguments.
@@ -72,6 +76,9 @@ func (t *toolBuilder) build() error {
 	t.tool.index = indexOf(t.tool.all)
 	t.tool.list()
 	t.tool.identity = t.identity()
+	if err := cmp.Or(t.withheld, t.readShape()); err != nil {
+		return err
+	}
 	return t.planInput()
 }
 
@@ -85,6 +92,7 @@ func (t *toolBuilder) addArgument(a Argument, planned plan.Argument, place opena
 	}
 	a.Name = t.names.Claim(name)
 	a.types = schema.Types(place)
+	planned.Needed = a.Required
 	if planned.Filled {
 		a.Required = false
 	} else if def := schema.Default(place); def != nil && plan.Fits(def, a.types) {
@@ -150,7 +158,7 @@ func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 	plan := plan.Argument{Param: param}
 	if value := singleValue(p.Required, p.Schema); value != nil && isSendable(param, value) {
 		plan.Filled, plan.Fill = true, value
-		a.Schema = constSchema(value)
+		a.Schema = schemaedit.Const(value)
 	} else {
 		a.Schema = t.translateAs(p.Schema, p.Description, p.Deprecated)
 	}
@@ -167,45 +175,6 @@ func (t *toolBuilder) cannotSend(p *openapi.Parameter, err error) error {
 	}
 	t.warn(Warning{Operation: t.tool.Operation(), Reason: reason.Error() + "; it is left out"})
 	return nil
-}
-
-// annotate sets the parameter's own description and deprecation in its schema, in place of
-// those of the schema.
-func annotate(text jsontext.Value, description string, deprecated bool) jsontext.Value {
-	if description == "" && !deprecated {
-		return text
-	}
-	if text.Kind() != '{' {
-		text = jsontext.Value("{}") // the equivalent of the schema true
-	}
-	members, err := wire.Members(nil, text)
-	if err != nil {
-		return text
-	}
-	annotated := []byte{'{'}
-	for _, m := range members {
-		if m.Name == "description" && description != "" || m.Name == "deprecated" && deprecated {
-			continue
-		}
-		annotated = appendMember(annotated, m.Name, m.Value)
-	}
-	if description != "" {
-		annotated = appendMember(annotated, "description", wire.AppendString(nil, description))
-	}
-	if deprecated {
-		annotated = appendMember(annotated, "deprecated", []byte("true"))
-	}
-	return append(annotated, '}')
-}
-
-// appendMember appends a member to an object that is not closed yet.
-func appendMember(object []byte, name string, value []byte) []byte {
-	if object[len(object)-1] != '{' {
-		object = append(object, ',')
-	}
-	object = wire.AppendString(object, name)
-	object = append(object, ':')
-	return append(object, value...)
 }
 
 // planPath splits the escaped path at its parameters. Parameters that the gateway fills

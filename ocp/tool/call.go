@@ -7,8 +7,8 @@ import (
 )
 
 // AppendArguments appends the arguments that the API receives, as a JSON object: the
-// caller's values, and the document's defaults for absent arguments. It omits the
-// arguments that the gateway fills.
+// caller's values, the defaults for absent arguments, and the values that a shape fixes. It
+// omits the other arguments that the gateway fills, such as credentials.
 func (c *Call) AppendArguments(dst []byte) []byte {
 	dst = append(dst, '{')
 	start := len(dst)
@@ -19,7 +19,7 @@ func (c *Call) AppendArguments(dst []byte) []byte {
 		dst = append(wire.AppendString(dst, name), ':')
 	}
 	for i := range c.values {
-		if value := c.value(i); value != nil && !c.Tool.plans[i].Filled {
+		if value := c.value(i); value != nil && (!c.Tool.plans[i].Filled || c.Tool.plans[i].Guarded) {
 			member(c.Tool.all[i].Name)
 			dst = append(dst, value...)
 		}

@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/internal/validate"
+	"github.com/fairwayhq/fairway/ocp/internal/schemaedit"
 )
 
 // AppendOCP appends the tool as a JSON object in the format of the OCP tool schema (OCP
@@ -34,7 +33,7 @@ func (t *Tool) AppendOCP(dst []byte) []byte {
 		dst = wire.AppendString(dst, t.OperationID)
 	}
 	dst = append(dst, `,"parameters":{`...)
-	defs := readDefinitions(t.InputSchema)
+	defs := schemaedit.ReadDefinitions(t.InputSchema)
 	for i := range t.Arguments {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -67,9 +66,9 @@ func appendResponseSchema(dst []byte, schema jsontext.Value) []byte {
 	for _, m := range members {
 		switch {
 		case m.Name != "type" || m.Value.Kind() != '[':
-			object = appendMember(object, m.Name, m.Value)
+			object = schemaedit.Append(object, m.Name, m.Value)
 		case !hasMember(members, "anyOf"):
-			object = appendMember(object, "anyOf", alternativeTypes(m.Value))
+			object = schemaedit.Append(object, "anyOf", alternativeTypes(m.Value))
 		}
 	}
 	return append(append(dst, object...), '}')
@@ -96,7 +95,7 @@ func alternativeTypes(types jsontext.Value) []byte {
 	return append(list, ']')
 }
 
-func (a *Argument) appendDefinition(dst []byte, defs definitions) []byte {
+func (a *Argument) appendDefinition(dst []byte, defs schemaedit.Definitions) []byte {
 	dst = wire.AppendString(dst, a.Name)
 	dst = append(dst, `:{"type":`...)
 	dst = wire.AppendString(dst, a.mainType())
@@ -116,7 +115,7 @@ func (a *Argument) appendDefinition(dst []byte, defs definitions) []byte {
 	}
 	if a.Schema.Kind() == '{' {
 		dst = append(dst, `,"schema":`...)
-		dst = append(dst, defs.complete(a.Schema)...)
+		dst = append(dst, defs.Complete(a.Schema)...)
 	}
 	return append(dst, '}')
 }
@@ -141,80 +140,9 @@ func appendSecurity(dst []byte, alternatives []SecurityRequirement) []byte {
 		}
 		object := []byte{'{'}
 		for _, scheme := range slices.Sorted(maps.Keys(requirement)) {
-			object = appendMember(object, scheme, wire.AppendStrings(nil, requirement[scheme]))
+			object = schemaedit.Append(object, scheme, wire.AppendStrings(nil, requirement[scheme]))
 		}
 		dst = append(append(dst, object...), '}')
 	}
 	return append(dst, ']')
-}
-
-// definitions are the $defs of a tool's input schema.
-type definitions []wire.Member
-
-func readDefinitions(inputSchema jsontext.Value) definitions {
-	members, err := wire.Members(nil, inputSchema)
-	if err != nil {
-		return nil
-	}
-	for _, m := range members {
-		if m.Name == "$defs" {
-			defs, err := wire.Members(nil, m.Value)
-			if err != nil {
-				return nil
-			}
-			return defs
-		}
-	}
-	return nil
-}
-
-// complete makes a schema self-contained: it adds the $defs that the schema refers to,
-// directly or indirectly.
-func (d definitions) complete(schema jsontext.Value) jsontext.Value {
-	reached := make(map[string]bool)
-	d.reach(schema, reached)
-	if len(reached) == 0 {
-		return schema
-	}
-	defs := []byte{'{'}
-	for _, m := range d {
-		if reached[m.Name] {
-			defs = appendMember(defs, m.Name, m.Value)
-		}
-	}
-	whole := bytes.Clone(schema[:len(schema)-1])
-	whole = appendMember(whole, "$defs", append(defs, '}'))
-	return append(whole, '}')
-}
-
-// reach marks the definitions that the text refers to, directly or indirectly.
-func (d definitions) reach(text []byte, reached map[string]bool) {
-	for _, name := range references(text) {
-		if reached[name] {
-			continue
-		}
-		reached[name] = true
-		for _, m := range d {
-			if m.Name == name {
-				d.reach(m.Value, reached)
-			}
-		}
-	}
-}
-
-// references returns the names of the definitions that the text refers to.
-func references(text []byte) (names []string) {
-	for {
-		start := bytes.Index(text, []byte(validate.RefPrefix))
-		if start < 0 {
-			return names
-		}
-		text = text[start+len(validate.RefPrefix):]
-		end := bytes.IndexByte(text, '"')
-		if end < 0 {
-			return names
-		}
-		names = append(names, string(text[:end]))
-		text = text[end:]
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/schemaedit"
 )
 
 // The extensions that configure the tool protocols in a document.
@@ -52,6 +53,7 @@ func (b *builder) readMCP(where string, holder openapi.Place) jsontext.Value {
 // parameter or schema.
 func (t *toolBuilder) readArgumentExtensions(a *Argument, holders ...openapi.Place) {
 	for _, holder := range holders {
+		t.readArgumentShape(a, holder)
 		if holder.Get(extensionNonInferrable).True() {
 			a.NonInferrable = true
 		}
@@ -60,7 +62,7 @@ func (t *toolBuilder) readArgumentExtensions(a *Argument, holders ...openapi.Pla
 		}
 	}
 	if a.MCPHeader != "" {
-		a.Schema = withMember(a.Schema, extensionMCPHeader, wire.AppendString(nil, a.MCPHeader))
+		a.Schema = schemaedit.Set(a.Schema, wire.Member{Name: extensionMCPHeader, Value: wire.AppendString(nil, a.MCPHeader)})
 	}
 }
 
@@ -78,13 +80,4 @@ func (t *toolBuilder) readMCPHeader(a *Argument, node *openapi.Node) {
 	default:
 		a.MCPHeader = name
 	}
-}
-
-// withMember returns the schema, which must be an object, with one more member.
-func withMember(schema jsontext.Value, name string, value []byte) jsontext.Value {
-	if schema.Kind() != '{' {
-		schema = jsontext.Value("{}") // the equivalent of the schema true
-	}
-	open := append([]byte(nil), schema[:len(schema)-1]...)
-	return append(appendMember(open, name, value), '}')
 }

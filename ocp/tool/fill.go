@@ -10,13 +10,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
-	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/schemaedit"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
 
@@ -37,11 +37,6 @@ func singleValue(required bool, place openapi.Place) jsontext.Value {
 		return nil
 	}
 	return value
-}
-
-// constSchema returns a schema that allows only the given value.
-func constSchema(value jsontext.Value) jsontext.Value {
-	return append(appendMember([]byte{'{'}, "const", value), '}')
 }
 
 // isSendable reports whether the parameter can carry the value.
@@ -87,16 +82,8 @@ func filledNames(t *Tool, fills func(*Tool, *Argument) bool) (names []string) {
 
 // without returns a copy of the tool in which the gateway fills the named arguments.
 func (t *Tool) without(names []string) *Tool {
-	c := &Tool{
-		Name: t.Name, Title: t.Title, Description: t.Description, Method: t.Method, Path: t.Path,
-		OperationID: t.OperationID, Tags: t.Tags, Deprecated: t.Deprecated, Security: t.Security,
-		InputSchema: schemaview.AppendWithout(nil, t.InputSchema, names),
-		Answer:      t.Answer, OCP: t.OCP, MCP: t.MCP,
-		all: slices.Clone(t.all), plans: slices.Clone(t.plans), index: t.index,
-		path: t.path, base: t.base, template: t.template, query: t.query, identity: t.identity,
-		body: t.body, openBody: t.openBody, taken: t.taken, accept: t.accept,
-		Simplified: t.Simplified, full: t.full.without(names), unread: t.unread,
-	}
+	c, edit := t.clone(), schemaedit.Edit{Remove: names}
+	c.InputSchema, c.full = edit.Apply(t.InputSchema), t.full.with(edit)
 	for _, name := range names {
 		i, _ := t.index.position(t.all, name)
 		c.plans[i].Filled, c.plans[i].Fill = true, nil
@@ -104,6 +91,20 @@ func (t *Tool) without(names []string) *Tool {
 	}
 	c.list()
 	return c
+}
+
+// clone returns a copy of the tool whose arguments can be changed before it is used.
+func (t *Tool) clone() *Tool {
+	return &Tool{
+		Name: t.Name, Title: t.Title, Description: t.Description, Method: t.Method, Path: t.Path,
+		OperationID: t.OperationID, Tags: t.Tags, Deprecated: t.Deprecated, Builtin: t.Builtin, Security: t.Security,
+		InputSchema: t.InputSchema, Simplified: t.Simplified, Answer: t.Answer, OCP: t.OCP, MCP: t.MCP,
+		Annotations: t.Annotations, selection: t.selection, MaxTokens: t.MaxTokens, Fields: t.Fields, Unshaped: t.Unshaped,
+		Arguments: t.Arguments, all: slices.Clone(t.all), plans: slices.Clone(t.plans), index: t.index,
+		path: t.path, base: t.base, template: t.template, query: t.query, identity: t.identity,
+		body: t.body, openBody: t.openBody, taken: t.taken, accept: t.accept,
+		full: t.full, unread: t.unread, guards: t.guards, sendsBody: t.sendsBody,
+	}
 }
 
 // list sets Arguments to the arguments that callers give.
@@ -136,7 +137,7 @@ func (t *Tool) TakesForm() bool {
 // returns false, the argument is not sent.
 func (c *Call) Fill(value func(in Location, wireName string) (text string, ok bool)) {
 	for i := range c.Tool.plans {
-		if plan := &c.Tool.plans[i]; plan.Filled && plan.Fill == nil {
+		if plan := &c.Tool.plans[i]; plan.Filled && plan.Fill == nil && !plan.Guarded {
 			a := &c.Tool.all[i]
 			if text, ok := value(a.In, a.WireName); ok {
 				c.values[i] = wire.AppendString(nil, text)
@@ -207,6 +208,9 @@ func (t *Tool) filledProblem(argument int, value jsontext.Value) (problem Proble
 // with a parameter or property whose value is fixed. Many servers merge query and body,
 // and many ignore case in names.
 func (t *Tool) resemblesFixed(property string) bool {
+	if t.passesForGuarded(property) {
+		return true
+	}
 	alias := style.Alias(style.Stem(property))
 	isFixed := func(id plan.Identifier) bool {
 		return id.In == style.Query && id.IsFixed() && style.Alias(id.Name) == alias

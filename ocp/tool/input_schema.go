@@ -9,11 +9,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/schemaview"
 	"github.com/fairwayhq/fairway/internal/simplify"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
+	"github.com/fairwayhq/fairway/ocp/internal/schemaedit"
 )
 
 // Limits of the listed size of one tool, and of all tools together.
@@ -115,9 +115,9 @@ func (a *argumentText) writeFull(w schema.Writing) jsontext.Value {
 	case a.source == nil:
 		return a.text
 	case a.source.schema.Refers():
-		return annotate(w.AppendSchema(nil, a.source.schema), a.source.description, a.source.deprecated)
+		return schemaedit.Annotate(w.AppendSchema(nil, a.source.schema), a.source.description, a.source.deprecated)
 	case a.text == nil:
-		return annotate(a.source.schema.Text(), a.source.description, a.source.deprecated)
+		return schemaedit.Annotate(a.source.schema.Text(), a.source.description, a.source.deprecated)
 	}
 	return a.text
 }
@@ -128,17 +128,17 @@ type fullSchema struct {
 	mu      *sync.Mutex // of the Translator
 	writing schema.Writing
 	plan    *inputPlan
-	filled  []string // the arguments that the gateway fills
+	edits   []schemaedit.Edit // changes after the build, in order
 }
 
-// without returns the schema without the named arguments.
-func (f *fullSchema) without(names []string) *fullSchema {
+// with returns the schema with a further change.
+func (f *fullSchema) with(e schemaedit.Edit) *fullSchema {
 	if f == nil {
 		return nil
 	}
-	without := *f
-	without.filled = append(slices.Clip(f.filled), names...)
-	return &without
+	changed := *f
+	changed.edits = append(slices.Clip(f.edits), e)
+	return &changed
 }
 
 // checkedSchema returns the schema that validates the arguments.
@@ -149,10 +149,10 @@ func (t *Tool) checkedSchema() jsontext.Value {
 	t.full.mu.Lock()
 	defer t.full.mu.Unlock()
 	full := t.full.plan.writeFull(t.full.writing)
-	if len(t.full.filled) == 0 {
-		return full
+	for i := range t.full.edits {
+		full = t.full.edits[i].Apply(full)
 	}
-	return schemaview.AppendWithout(nil, full, t.full.filled)
+	return full
 }
 
 // A pendingTool is a tool whose listed schema is written after all tools are known,
@@ -370,7 +370,7 @@ func (p *pendingTool) simplify(room int) {
 		start := len(dst)
 		dst = bound.AppendSchema(dst, a.source.schema)
 		if bytes.HasPrefix(dst[start:], []byte(`{`+simplify.StubMark)) { // it has a description
-			text := annotate(bytes.Clone(dst[start:]), a.source.description, a.source.deprecated)
+			text := schemaedit.Annotate(bytes.Clone(dst[start:]), a.source.description, a.source.deprecated)
 			return append(dst[:start], text...)
 		}
 		return appendDescribed(dst, a.source)
@@ -391,10 +391,10 @@ func (p *pendingTool) simplify(room int) {
 func appendDescribed(dst []byte, source *schemaSource) []byte {
 	dst = dst[:len(dst)-1]
 	if source.description != "" {
-		dst = appendMember(dst, "description", wire.AppendString(nil, source.description))
+		dst = schemaedit.Append(dst, "description", wire.AppendString(nil, source.description))
 	}
 	if source.deprecated {
-		dst = appendMember(dst, "deprecated", []byte("true"))
+		dst = schemaedit.Append(dst, "deprecated", []byte("true"))
 	}
 	return append(dst, '}')
 }

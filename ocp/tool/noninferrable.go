@@ -47,9 +47,11 @@ func marksArgument(name string, t *Tool, a *Argument) bool {
 
 // warnOfUnprotected puts the warnings about names that match nothing before all others,
 // because the author of such a name relies on its protection.
-func (b *builder) warnOfUnprotected() {
+// Built are the tools before shapes changed them, whose names are allowed, too.
+func (b *builder) warnOfUnprotected(built []*Tool) {
 	for _, name := range b.options.NonInferrable {
-		if !slices.ContainsFunc(b.set.tools, func(t *Tool) bool { return marks(name, t) }) {
+		matches := func(t *Tool) bool { return marks(name, t) }
+		if !slices.ContainsFunc(b.set.tools, matches) && !slices.ContainsFunc(built, matches) {
 			b.unprotected = append(b.unprotected, unprotected("non_inferrable", name, b.set.tools))
 		}
 	}

@@ -24,6 +24,9 @@ import (
 // argument cannot be sent, for example because a path argument would leave its segment,
 // the error is a *Failure of kind InvalidArguments.
 func (c *Call) Request(ctx context.Context) (*http.Request, error) {
+	if err := c.checkResolved(); err != nil {
+		return nil, err
+	}
 	scratch := buffer.Get() // where the path and the query are put together
 	defer buffer.Put(scratch)
 	parts := new(struct { // one allocation for both
@@ -114,6 +117,9 @@ func (c *Call) setParameters(r *http.Request, scratch *buffer.Buffer) error {
 		var err error
 		switch a.In {
 		case InQuery:
+			if err := c.checkGuardedQuery(i, value); err != nil {
+				return err
+			}
 			query, err = appendJoined(query, "&", param, value)
 		case InCookie:
 			cookies, err = appendJoined(cookies, "; ", param, value)
@@ -164,6 +170,9 @@ func (c *Call) setBody(r *http.Request) error {
 	}
 	if contentType == "" {
 		return nil
+	}
+	if err := c.checkGuardedBody(plan, content); err != nil {
+		return err
 	}
 	r.Header["Content-Type"] = []string{contentType}
 	r.ContentLength = int64(len(content))

@@ -133,13 +133,16 @@ func (s selection) matches(c candidate) bool {
 
 // An UnmatchedError reports selectors that match no operation of the document.
 type UnmatchedError struct {
-	Option    string     // "include" or "exclude"
+	Option    string     // "include", "exclude" or "tool"
 	Selectors []Selector // at least one
 	near      []string   // for each selector that Error names, a suggestion or a hint
 }
 
 // maxNamedSelectors is the largest number of selectors that an UnmatchedError names.
 const maxNamedSelectors = 8
+
+// shapeOption is the UnmatchedError.Option for shapes.
+const shapeOption = "tool"
 
 // Error names the selectors and for each of them the nearest value of the document.
 func (e *UnmatchedError) Error() string {
@@ -148,7 +151,11 @@ func (e *UnmatchedError) Error() string {
 		if i > 0 {
 			list.WriteString("; ")
 		}
-		fmt.Fprintf(&list, "%s %s matches no operation of the document%s", e.Option, text.Cut(s.String(), validate.MaxProblem), e.near[i])
+		name := s.String()
+		if e.Option == shapeOption {
+			name = s.Value
+		}
+		fmt.Fprintf(&list, "%s %s matches no operation of the document%s", e.Option, text.Cut(name, validate.MaxProblem), e.near[i])
 	}
 	if more := len(e.Selectors) - maxNamedSelectors; more > 0 {
 		fmt.Fprintf(&list, "; and %d more", more)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
@@ -56,6 +57,9 @@ type Tool struct {
 	MaxTokens int  // limits the response for a model, in tokens; 0 means the limit of the endpoint, less than 0 means none
 	Fields    bool // the tool takes the argument "fields", with which a model asks for less of the response
 
+	// Unshaped says what the tool was before shapes changed it.
+	Unshaped Unshaped
+
 	read      jsontext.Value  // the JSON that UnmarshalJSON read; nil for a tool that Build made
 	all       []Argument      // Arguments, and those that the gateway fills
 	index     argumentIndex   // of all
@@ -74,11 +78,21 @@ type Tool struct {
 	full   *fullSchema // nil if InputSchema is the full schema
 	unread bool        // the full schema is too large to keep: plain requests are rejected
 
+	sendsBody bool // an optional body is sent with every call, as an argument of it has a fixed value or a configured default
+
+	selection *answer.Query // see Select
+
+	guards *guards // the arguments that a shape fixes or hides; nil if there are none
+
 	answerValidator validate.Schema // of Answer.Schema
 
 	planOnce sync.Once
 	plan     *plan.Plan // see Plan; nil until it is needed
 }
+
+// Select returns the query that is applied to JSON responses before a model gets them. It is nil if there
+// is none. It is for the handlers of this module.
+func (t *Tool) Select() *answer.Query { return t.selection }
 
 // Template returns the path template of requests, such as "/trips/{id}", without the base
 // path and without the query and fragment that Path may have. Each pair of "{" and "}"
@@ -86,8 +100,11 @@ type Tool struct {
 func (t *Tool) Template() string { return t.template }
 
 // ReadOnly reports whether the HTTP method is safe: GET, HEAD or OPTIONS.
-func (t *Tool) ReadOnly() bool {
-	switch t.Method {
+func (t *Tool) ReadOnly() bool { return isSafe(t.Method) }
+
+// isSafe reports whether a method is safe (RFC 9110, section 9.2.1).
+func isSafe(method string) bool {
+	switch method {
 	case "GET", "HEAD", "OPTIONS":
 		return true
 	}
@@ -165,6 +182,9 @@ func (t *Tool) Plan() *plan.Plan {
 			Arguments: t.plans, Parts: t.path, Base: t.base, Identity: t.identity,
 			Body: t.body, OpenBody: t.openBody, Taken: t.taken,
 			Schema: t.checkedSchema, Validator: &t.validator, Simplified: t.full != nil, Unchecked: t.unread,
+		}
+		if t.guards != nil {
+			t.readGuarded(t.plan)
 		}
 	})
 	return t.plan

@@ -51,6 +51,8 @@ type Argument struct {
 	DropNull     bool              // null is treated as absent
 	NeededInBody bool              // required by the body's schema
 	Filled       bool              // the gateway fills it, with Fill or for each call (Call.Fill)
+	Guarded      bool              // a shape fixes or hides it: it is Filled, callers do not know it, and rules see its value
+	Needed       bool              // the document requires it, with or without a default
 }
 
 // SentAs returns the name and the decoded value of a query parameter, header or cookie

@@ -1,0 +1,227 @@
+package tool
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/body"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/schemaedit"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
+	"github.com/fairwayhq/fairway/ocp/shape"
+)
+
+// A shape can fix an argument, which is then always sent with the same value, and hide an argument,
+// which is then never sent. Such arguments are guarded: for callers they do not exist, and nothing that
+// a caller gives may pass for one of them at the API.
+
+// guards describes the guarded arguments of a tool.
+type guards struct {
+	perCall    []perCallValue
+	aliases    map[string]bool // style.Alias of their names in path, query and body
+	configured []string        // names in the request of those that the options guard
+}
+
+// A perCallValue is a fixed value with placeholders.
+type perCallValue struct {
+	argument int
+	template jsontext.Value
+	schema   *validate.Schema // of the argument
+	text     jsontext.Value   // of schema
+}
+
+// PlaceholderError reports a fixed value that cannot be sent. Its message is for the operator.
+type PlaceholderError struct {
+	Tool     string
+	Argument string
+	Err      error
+}
+
+func (e *PlaceholderError) Error() string {
+	return fmt.Sprintf("fixed value of argument %s of tool %s: %v", e.Argument, e.Tool, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *PlaceholderError) Unwrap() error { return e.Err }
+
+// Resolve sets the fixed values that contain placeholders. Replace returns a text with its placeholders
+// replaced, or an error if one is empty or unknown. The error is a *PlaceholderError, and the call must
+// not be sent then. A call that is not resolved cannot be sent.
+func (c *Call) Resolve(replace func(text string) (string, error)) error {
+	if c.Tool.guards == nil {
+		return nil
+	}
+	for i := range c.Tool.guards.perCall {
+		v := &c.Tool.guards.perCall[i]
+		value, err := c.Tool.resolve(v, replace)
+		if err != nil {
+			return &PlaceholderError{Tool: c.Tool.Name, Argument: c.Tool.all[v.argument].Name, Err: err}
+		}
+		c.values[v.argument] = value
+	}
+	return nil
+}
+
+// resolve returns the value for one call.
+func (t *Tool) resolve(v *perCallValue, replace func(string) (string, error)) (jsontext.Value, error) {
+	value, err := shape.Replace(v.template, replace)
+	if err != nil {
+		return nil, err
+	}
+	if value, err = shape.Convert(value, t.all[v.argument].types); err != nil {
+		return nil, err
+	}
+	if fast := t.plans[v.argument].Fast; fast != nil && fast.Accepts(value) {
+		return value, nil
+	}
+	compiled, err := v.schema.Compile(func() jsontext.Value { return v.text })
+	if err != nil {
+		return nil, err
+	}
+	decoded, err := wire.Decode(value)
+	if err != nil {
+		return nil, err
+	}
+	return value, compiled.Validate(decoded)
+}
+
+// checkResolved returns a Failure if a fixed value is not known yet.
+func (c *Call) checkResolved() error {
+	if c.Tool.guards == nil {
+		return nil
+	}
+	for _, v := range c.Tool.guards.perCall {
+		if c.values[v.argument] == nil {
+			return &Failure{Kind: Internal, Message: fmt.Sprintf(
+				"%s was not sent: a value that the operator fixes is not known here", c.Tool.Operation())}
+		}
+	}
+	return nil
+}
+
+// awaitsResolution reports whether the argument has a fixed value that Resolve has not set yet.
+func (c *Call) awaitsResolution(argument int) bool {
+	return c.Tool.plans[argument].Guarded && c.value(argument) == nil
+}
+
+// passesForGuarded reports whether a server may confuse a name in the query or the body with a guarded
+// argument. Many servers merge path, query and body, and many ignore case in names.
+func (t *Tool) passesForGuarded(name string) bool {
+	return t.guards != nil && (t.guards.aliases[style.Alias(name)] || t.guards.aliases[style.Alias(style.Stem(name))])
+}
+
+// checkGuardedQuery returns an error if the value of a query argument has a property that becomes a
+// query parameter with the name of a guarded argument.
+func (c *Call) checkGuardedQuery(argument int, value jsontext.Value) error {
+	if c.Tool.guards == nil || c.Tool.plans[argument].Guarded || value.Kind() != '{' {
+		return nil
+	}
+	encoded, err := c.Tool.plans[argument].Param.Append(nil, value)
+	if err != nil {
+		return nil //nolint:nilerr // setParameters returns it
+	}
+	for name := range pairNames(string(encoded)) {
+		if err := c.checkGuardedName(argument, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pairNames returns the names of encoded pairs.
+func pairNames(encoded string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		pairs, _ := style.ParsePairs(nil, style.Query, encoded)
+		for i := range pairs {
+			if !yield(pairs[i].Name) {
+				return
+			}
+		}
+	}
+}
+
+// checkGuardedName returns an error if a name that a caller gave passes for a guarded argument.
+// Argument is where the name comes from, or -1.
+func (c *Call) checkGuardedName(argument int, name string) error {
+	if !c.Tool.passesForGuarded(name) {
+		return nil
+	}
+	problem := Problem{Message: fmt.Sprintf("the tool takes no property %q", text.Cut(name, validate.MaxProblem))}
+	if argument >= 0 {
+		problem.Path = text.Pointer(c.Tool.all[argument].Name)
+	}
+	return c.Tool.invalid([]Problem{problem})
+}
+
+// checkGuardedBody returns an error if the encoded body has a name that passes for a guarded argument.
+func (c *Call) checkGuardedBody(planned *plan.Body, content []byte) error {
+	if c.Tool.guards == nil {
+		return nil
+	}
+	switch encoder := c.encoderOf(planned); {
+	case encoder.Kind() == body.URLEncoded:
+		for name := range pairNames(string(content)) {
+			if c.Tool.declaresInBody(name) {
+				continue
+			}
+			if err := c.checkGuardedName(planned.Whole, name); err != nil {
+				return err
+			}
+		}
+	case planned.Whole < 0 || c.Tool.plans[planned.Whole].Guarded:
+	default:
+		value := c.value(planned.Whole)
+		if value.Kind() != '{' {
+			return nil
+		}
+		for walk := wire.Into(value); walk.Next(); {
+			if err := c.checkGuardedName(planned.Whole, wire.Text(walk.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// declaresInBody reports whether an argument is the property of the body with that name.
+func (t *Tool) declaresInBody(name string) bool {
+	return slices.ContainsFunc(t.all, func(a Argument) bool { return a.In == InBody && a.WireName == name })
+}
+
+// readGuarded changes the plan for reading plain requests. A plain request may have a guarded argument
+// with any value, as shapes are about tool calls only. Its value is read as that of any other argument,
+// so that no rule about the operation can be avoided by it.
+func (t *Tool) readGuarded(p *plan.Plan) {
+	var add []wire.Member
+	p.Arguments = slices.Clone(t.plans)
+	for i := range p.Arguments {
+		if a := &p.Arguments[i]; a.Guarded {
+			a.Filled, a.Fill = false, nil
+			add = append(add, wire.Member{Name: t.all[i].Name, Value: t.all[i].Schema})
+		}
+	}
+	edit := schemaedit.Edit{Add: add}
+	p.Schema = func() jsontext.Value { return edit.Apply(t.checkedSchema()) }
+	p.Validator = new(validate.Schema)
+}
+
+// RuleArguments returns the arguments whose values rules about calls see: those that callers give, and
+// those that a shape fixes or hides. A hidden argument is in plain requests only.
+func (t *Tool) RuleArguments() []Argument {
+	if t.guards == nil {
+		return t.Arguments
+	}
+	visible := make([]Argument, 0, len(t.all))
+	for i := range t.all {
+		if !t.plans[i].Filled || t.plans[i].Guarded {
+			visible = append(visible, t.all[i])
+		}
+	}
+	return visible
+}

@@ -1,0 +1,321 @@
+package tool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fairwayhq/fairway/internal/answer"
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/shape"
+)
+
+// Unshaped says what a tool was before shapes changed it.
+type Unshaped struct {
+	Name    string   // the name, as include and exclude use it
+	Size    int      // bytes of the name, title, description and input schema, with the description as the document has it
+	Changes []string // what shapes changed, for the operator; nil if nothing
+}
+
+// Shapes are applied after all tools are built. Tools without a shape stay as they are.
+
+// shaper applies the shapes of the options and of the document to the tools.
+type shaper struct {
+	*builder
+	shapes  []selectedShape
+	queries map[string]*answer.Query // by source
+	missing map[int]string           // arguments of shapes for all tools that no tool has; by position in shapes
+	lost    map[*Tool]bool
+	renamed map[*Tool]bool // by the options; their names win over those of the document
+}
+
+// A selectedShape is a shape of the options.
+type selectedShape struct {
+	shape.Shape
+	selection selection // nil for all tools
+}
+
+// name returns how messages name the shape.
+func (s *selectedShape) name() string { return "tool " + s.Tool }
+
+// matches reports whether the shape selects the tool. Declared is the shape in the document.
+func (s *selectedShape) matches(t *Tool, declared *shape.Shape) bool {
+	operation := openapi.Operation{ID: t.OperationID, Method: t.Method, Path: t.Path, Template: t.template}
+	return s.Tool == shape.All || s.selection.matches(candidate{&operation, t.Name}) || declared != nil && declared.Rename == s.Tool
+}
+
+// shapeTools applies all shapes. Operations are those of the document, also excluded ones.
+func (b *builder) shapeTools(operations []candidate) error {
+	for _, t := range b.set.tools {
+		t.Unshaped.Name, t.Unshaped.Size = t.Name, t.Unshaped.Size+len(t.Name)+len(t.Title)+len(t.InputSchema)
+	}
+	if len(b.options.Shapes) == 0 && len(b.declared) == 0 {
+		return nil
+	}
+	s := &shaper{builder: b, queries: make(map[string]*answer.Query), lost: make(map[*Tool]bool), renamed: make(map[*Tool]bool)}
+	if err := s.compile(operations); err != nil {
+		return err
+	}
+	given := make(map[string]bool) // arguments that at least one tool has, with the position of their shape
+	for i, t := range b.set.tools {
+		shaped, err := s.apply(t, given)
+		if err != nil {
+			return err
+		}
+		b.set.tools[i] = shaped
+	}
+	if err := s.checkGiven(given); err != nil {
+		return err
+	}
+	b.set.tools = slices.DeleteFunc(b.set.tools, func(t *Tool) bool { return s.lost[t] })
+	return s.claimNames()
+}
+
+// compile checks the shapes of the options and finds those that select nothing.
+func (s *shaper) compile(operations []candidate) error {
+	for i := range s.options.Shapes {
+		one := selectedShape{Shape: s.options.Shapes[i]}
+		if err := one.Check(); err != nil {
+			return fmt.Errorf("%s: %w", one.name(), err)
+		}
+		if one.Tool != shape.All {
+			var err error
+			if one.selection, err = compileSelectors([]Selector{{By: "operation", Value: one.Tool}}); err != nil {
+				return fmt.Errorf("%s: %w", one.name(), err)
+			}
+			if err := s.checkMatches(&one, operations); err != nil {
+				return err
+			}
+		}
+		s.shapes = append(s.shapes, one)
+	}
+	return nil
+}
+
+// checkMatches returns an error if the shape selects no operation. If the document was reloaded, this is
+// a warning for a shape that only changes what is shown. A shape that withholds an argument stays an
+// error, because its operation may have been renamed.
+func (s *shaper) checkMatches(one *selectedShape, operations []candidate) error {
+	for _, t := range s.set.tools {
+		if one.matches(t, s.declared[t]) {
+			return nil
+		}
+	}
+	e := one.selection.unmatched(shapeOption, operations)
+	if e == nil {
+		s.warn(Warning{Reason: one.name() + " has no effect: include, exclude or readonly leave its operation out"})
+		return nil
+	}
+	taken := func(t *Tool) bool { return one.Rename != "" && t.Name == one.Rename }
+	if !s.options.Reloaded || one.Guards() || slices.ContainsFunc(s.set.tools, taken) {
+		return e
+	}
+	s.set.Unmatched = append(s.set.Unmatched, e)
+	s.warn(Warning{Reason: e.Error()})
+	return nil
+}
+
+// apply returns the tool as the shapes change it. Given collects the arguments that shapes for all tools
+// found.
+func (s *shaper) apply(t *Tool, given map[string]bool) (*Tool, error) {
+	declared := s.declared[t]
+	one := toolShaper{shaper: s, from: t, configured: make(map[string]string)}
+	if declared != nil {
+		one.Shape = *declared
+		one.matched = true
+	}
+	for _, all := range [...]bool{true, false} {
+		for i := range s.shapes {
+			if c := &s.shapes[i]; (c.Tool == shape.All) == all && c.matches(t, declared) {
+				if err := one.add(c, declared, given); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	if !one.matched {
+		return t, nil
+	}
+	return one.shape()
+}
+
+// givenKey identifies an argument of a shape for all tools.
+func givenKey(argument string) string { return shape.All + "\x00" + argument }
+
+// checkGiven returns an error if no tool has an argument of a shape for all tools.
+func (s *shaper) checkGiven(given map[string]bool) error {
+	for i := range s.shapes {
+		one := &s.shapes[i]
+		if one.Tool != shape.All {
+			continue
+		}
+		for name, a := range one.Arguments {
+			if given[givenKey(name)] {
+				continue
+			}
+			near := nearest.Name(name, func(yield func(string) bool) {
+				for _, t := range s.set.tools {
+					for j := range t.all {
+						if !yield(t.all[j].Name) {
+							return
+						}
+					}
+				}
+			})
+			err := fmt.Errorf("%s: no tool has an argument %q%s", one.name(), name, didYouMean(near))
+			if !s.options.Reloaded || a.Guards() {
+				return err
+			}
+			s.warn(Warning{Reason: err.Error()})
+		}
+	}
+	return nil
+}
+
+// claimNames gives the tools their new names. A configured name that is taken is an error, and one of the
+// document is not used.
+func (s *shaper) claimNames() error {
+	owner := make(map[string]*Tool, len(s.set.tools))
+	for _, t := range s.set.tools {
+		if t.Unshaped.Name == t.Name {
+			owner[t.Name] = t
+		}
+	}
+	for _, configured := range [...]bool{true, false} {
+		for _, t := range s.set.tools {
+			if t.Unshaped.Name == t.Name || s.renamed[t] != configured {
+				continue
+			}
+			if other := owner[t.Name]; other != nil {
+				reason := fmt.Sprintf("%s: rename %s: this is the name of the tool for %s; choose another name", t.Unshaped.Name, t.Name, other.Operation())
+				if configured {
+					return fmt.Errorf("tool %s", reason)
+				}
+				s.warn(Warning{Operation: t.Operation(), Reason: shape.Extension + " of tool " + reason})
+				if t.Name = t.Unshaped.Name; owner[t.Name] != nil {
+					return fmt.Errorf("tool %s: rename %s: this is the name of the tool for %s; choose another name",
+						owner[t.Name].Unshaped.Name, t.Name, t.Operation())
+				}
+			}
+			owner[t.Name] = t
+		}
+	}
+	s.set.byName = owner
+	return nil
+}
+
+// CheckGuards returns an error if a tool of the previous toolset had an argument that the configuration
+// fixes or hides, and the same tool of this toolset takes it, or another in its place, from callers.
+func (s *Toolset) CheckGuards(previous *Toolset) error {
+	for _, before := range previous.tools {
+		if before.guards == nil || len(before.guards.configured) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(s.tools, func(t *Tool) bool { return t.Method == before.Method && t.Path == before.Path })
+		if i < 0 {
+			i = slices.IndexFunc(s.tools, func(t *Tool) bool { return t.Name == before.Name })
+		}
+		if i < 0 {
+			continue
+		}
+		for _, name := range before.guards.configured {
+			if !s.tools[i].guardsWire(name) {
+				return fmt.Errorf("tool %s: argument %s, which the configuration fixes or hides, is not in the changed document: "+
+					"change the configuration of the argument, or restart to accept the document", before.Name, name)
+			}
+		}
+	}
+	return nil
+}
+
+// guardsWire reports whether an argument with that name in the request is guarded.
+func (t *Tool) guardsWire(name string) bool {
+	for i := range t.all {
+		if t.all[i].WireName == name && t.plans[i].Guarded {
+			return true
+		}
+	}
+	return false
+}
+
+// readShape reads the x-fairway of the operation, and puts together with it those of its arguments. It
+// returns an error if an argument is not withheld as the document demands.
+func (t *toolBuilder) readShape() error {
+	at := t.operation.At(shape.Extension)
+	if at.Node == nil && t.argumentShapes == nil {
+		return nil
+	}
+	declared := shape.Shape{}
+	if at.Node != nil {
+		var mistakes shape.Mistakes
+		declared, mistakes = shape.ReadOperation(at.AppendJSON(nil))
+		if err := t.report(mistakes); err != nil {
+			return err
+		}
+	}
+	named := make(map[string]shape.Argument, len(declared.Arguments))
+	for name, a := range declared.Arguments {
+		i, known := t.tool.argumentFor(name)
+		if !known {
+			reason := fmt.Sprintf("%s: there is no argument %q%s", shape.Extension, name, didYouMean(t.tool.nearestArgument(name)))
+			if a.Guards() {
+				return fmt.Errorf("%s", reason)
+			}
+			t.bend("%s", reason)
+			continue
+		}
+		named[t.tool.all[i].Name] = a
+	}
+	declared.Arguments = named
+	declared = declared.Over(shape.Shape{Arguments: t.argumentShapes})
+	t.declared[t.tool] = &declared
+	return nil
+}
+
+// report adds warnings about mistakes. If an argument must be withheld, it returns them as an error.
+func (t *toolBuilder) report(mistakes shape.Mistakes) error {
+	if mistakes.Guards {
+		return fmt.Errorf("%s", strings.Join(mistakes.Reasons, "; "))
+	}
+	for _, reason := range mistakes.Reasons {
+		t.bend("%s", reason)
+	}
+	return nil
+}
+
+// readArgumentShape reads the x-fairway of an argument's parameter or property.
+func (t *toolBuilder) readArgumentShape(a *Argument, holder openapi.Place) {
+	at := holder.At(shape.Extension)
+	if at.Node == nil {
+		return
+	}
+	read, mistakes := shape.ReadArgument("argument "+a.Name, at.AppendJSON(nil))
+	if err := t.report(mistakes); err != nil {
+		t.withheld = err
+	}
+	if t.argumentShapes == nil {
+		t.argumentShapes = make(map[string]shape.Argument)
+	}
+	t.argumentShapes[a.Name] = read
+}
+
+// argumentFor returns the position of a listed argument by its name, or by its name in the request.
+func (t *Tool) argumentFor(name string) (position int, known bool) {
+	if i, known := t.index.position(t.all, name); known && !t.plans[i].Filled {
+		return i, true
+	}
+	i := slices.IndexFunc(t.all, func(a Argument) bool { return a.WireName == name })
+	return i, i >= 0 && !t.plans[i].Filled
+}
+
+// nearestArgument returns the name of the listed argument that is nearest to an unknown one.
+func (t *Tool) nearestArgument(name string) string {
+	return nearest.Name(name, func(yield func(string) bool) {
+		for i := range t.Arguments {
+			if !yield(t.Arguments[i].Name) {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,443 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/answer"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/plan"
+	"github.com/fairwayhq/fairway/ocp/internal/schemaedit"
+	"github.com/fairwayhq/fairway/ocp/internal/style"
+	"github.com/fairwayhq/fairway/ocp/internal/validate"
+	"github.com/fairwayhq/fairway/ocp/shape"
+)
+
+// toolShaper applies one shape, put together from the document and the options, to one tool.
+type toolShaper struct {
+	*shaper
+	shape.Shape // arguments by their name in from
+	matched     bool
+	configured  map[string]string // the shape of the options that names an argument, by the argument's name
+	source      string            // the shape of the options that was added last, for messages
+
+	from, to *Tool
+	names    []string // of the arguments, after renaming
+	edit     schemaedit.Edit
+	guards   guards
+	changes  []string
+}
+
+// add puts a shape of the options over what there is.
+func (s *toolShaper) add(c *selectedShape, declared *shape.Shape, given map[string]bool) error {
+	over := c.Shape
+	over.Arguments = make(map[string]shape.Argument, len(c.Arguments))
+	for _, name := range slices.Sorted(maps.Keys(c.Arguments)) {
+		a := c.Arguments[name]
+		own, known := s.argument(name, declared)
+		switch {
+		case known:
+			over.Arguments[own] = a
+			s.configured[own] = c.name()
+			given[givenKey(name)] = true
+		case c.Tool == shape.All:
+		default:
+			err := fmt.Errorf("%s: %s has no argument %q%s", c.name(), s.from.Operation(), name, didYouMean(s.from.nearestArgument(name)))
+			if !s.options.Reloaded || a.Guards() {
+				return err
+			}
+			s.warn(Warning{Operation: s.from.Operation(), Reason: err.Error()})
+		}
+	}
+	s.Shape = over.Over(s.Shape)
+	s.source = c.name()
+	s.matched = true
+	if c.Rename != "" {
+		s.renamed[s.from] = true
+	}
+	return nil
+}
+
+// argument returns the name of an argument by the name that the document gives it, or that the shape in
+// the document gives it.
+func (s *toolShaper) argument(name string, declared *shape.Shape) (own string, known bool) {
+	if i, known := s.from.argumentFor(name); known {
+		return s.from.all[i].Name, true
+	}
+	if declared != nil {
+		for own, a := range declared.Arguments {
+			if a.Rename == name {
+				return own, true
+			}
+		}
+	}
+	return "", false
+}
+
+// shape returns the changed tool.
+func (s *toolShaper) shape() (*Tool, error) {
+	s.to = s.from.clone()
+	s.names = make([]string, len(s.from.all))
+	s.edit = schemaedit.Edit{Rename: make(map[string]string), Set: make(map[string][]wire.Member)}
+	for i := range s.from.all {
+		s.names[i] = s.from.all[i].Name
+		if name := s.Arguments[s.names[i]].Rename; name != "" {
+			s.names[i] = name
+		}
+	}
+	for i := range s.from.all {
+		a, named := s.Arguments[s.from.all[i].Name]
+		if !named {
+			continue
+		}
+		if err := s.shapeArgument(i, &a); err != nil {
+			if err = s.refuse(i, &a, err); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := s.checkAliases(); err != nil {
+		return nil, err
+	}
+	s.finishArguments()
+	if err := s.shapeTexts(); err != nil {
+		return nil, err
+	}
+	s.to.Unshaped.Changes = s.changes
+	if s.renamed[s.from] {
+		s.renamed[s.to] = true
+	}
+	if s.lost[s.from] {
+		s.lost[s.to] = true
+	}
+	return s.to, nil
+}
+
+// refuse decides about a change of an argument that is not possible. Nothing of the change has been
+// applied. A mistake in the document is a warning. A tool that would take what must be withheld is left
+// out.
+func (s *toolShaper) refuse(i int, a *shape.Argument, err error) error {
+	name := s.from.all[i].Name
+	if source := s.configured[name]; source != "" {
+		err = fmt.Errorf("%s: argument %s: %w", source, name, err)
+		if !s.options.Reloaded || a.Guards() {
+			return err
+		}
+		s.warn(Warning{Operation: s.from.Operation(), Reason: err.Error()})
+		return nil
+	}
+	s.warn(Warning{Operation: s.from.Operation(), Reason: fmt.Sprintf("%s of argument %s: %v", shape.Extension, name, err), Lost: a.Guards()})
+	if a.Guards() {
+		s.lost[s.from] = true
+	}
+	return nil
+}
+
+// shapeArgument changes the argument at position i.
+func (s *toolShaper) shapeArgument(i int, a *shape.Argument) error {
+	if a.Rename != "" {
+		for j := range s.names {
+			if j != i && s.names[j] == a.Rename {
+				return fmt.Errorf("rename %s: the tool has an argument with this name; choose another name", a.Rename)
+			}
+		}
+	}
+	switch {
+	case a.Fixed != nil:
+		return s.fix(i, "fixed", a.Fixed)
+	case a.Hidden() && a.Default != nil:
+		return s.fix(i, "default", a.Default)
+	case a.Hidden():
+		return s.hide(i)
+	}
+	value, err := s.value(i, "default", a.Default)
+	if err != nil {
+		return err
+	}
+	argument, planned := &s.to.all[i], &s.to.plans[i]
+	var set []wire.Member
+	var changes []string
+	if a.Rename != "" && a.Rename != argument.Name {
+		s.edit.Rename[argument.Name] = a.Rename
+		changes = append(changes, "renamed to "+a.Rename)
+	}
+	if a.Description != "" {
+		argument.Description = a.Description
+		set = append(set, wire.Member{Name: "description", Value: wire.AppendString(nil, a.Description)})
+		changes = append(changes, "description")
+	}
+	if value != nil {
+		argument.Default, argument.Required = value, false
+		planned.Fill = value
+		set = append(set, wire.Member{Name: "default", Value: value})
+		s.edit.Optional = append(s.edit.Optional, argument.Name)
+		s.sendBody(i)
+		changes = append(changes, "default "+text.Cut(string(value), maxChange))
+	}
+	if len(set) > 0 {
+		s.edit.Set[argument.Name] = set
+		argument.Schema = schemaedit.Set(argument.Schema, set...)
+	}
+	if len(changes) > 0 {
+		s.changed("argument "+argument.Name, strings.Join(changes, ", "))
+	}
+	return nil
+}
+
+// maxChange is how much of a value Unshaped.Changes repeats, in bytes.
+const maxChange = 60
+
+func (s *toolShaper) changed(what, how string) {
+	s.changes = append(s.changes, what+": "+how)
+}
+
+// sendBody makes an optional body part of every call, if the argument is in it.
+func (s *toolShaper) sendBody(i int) {
+	if s.from.all[i].In == InBody && !s.from.body.Required {
+		s.to.sendsBody = true
+	}
+}
+
+// value returns a value of the configuration as the argument takes it. Word is the member of the shape.
+func (s *toolShaper) value(i int, word string, raw json.RawMessage) (jsontext.Value, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	a := &s.from.all[i]
+	value := jsontext.Value(raw).Clone()
+	if err := wire.Check(value); err != nil {
+		return nil, fmt.Errorf("%s: %w", word, err)
+	}
+	value, err := shape.Convert(value, a.types)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", word, text.Cut(string(raw), maxChange), err)
+	}
+	decoded, err := wire.Decode(value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", word, err)
+	}
+	problems, err := s.from.validate(map[string]any{a.Name: decoded}, func(*Argument) bool { return true })
+	if err != nil {
+		return nil, fmt.Errorf("%s: the schema of the tool cannot be used: %w", word, err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Path, text.Pointer(a.Name)) {
+			return nil, fmt.Errorf("%s %s: %s", word, text.Cut(string(raw), maxChange), p.Message)
+		}
+	}
+	if param := s.from.plans[i].Param; param != nil && value.Kind() != 'n' && !isSendable(param, value) {
+		return nil, fmt.Errorf("%s %s cannot be sent in the %s of a request", word, text.Cut(string(raw), maxChange), a.In)
+	}
+	return value, nil
+}
+
+// fix makes the gateway send the value with every call.
+func (s *toolShaper) fix(i int, word string, raw json.RawMessage) error {
+	template := jsontext.Value(raw).Clone()
+	a, planned := &s.to.all[i], &s.to.plans[i]
+	if word == "fixed" && wire.Check(template) == nil && shape.HasPlaceholder(template) {
+		if err := s.fixPerCall(i, template); err != nil {
+			return err
+		}
+		planned.Fill = nil
+	} else {
+		value, err := s.value(i, word, raw)
+		if err != nil {
+			return err
+		}
+		planned.Fill = value
+	}
+	s.sendBody(i)
+	s.guard(i)
+	s.changed("argument "+a.Name, "fixed "+text.Cut(string(template), maxChange))
+	return nil
+}
+
+// fixPerCall makes the gateway send a value that is known when the tool is called.
+func (s *toolShaper) fixPerCall(i int, template jsontext.Value) error {
+	a := &s.from.all[i]
+	if structured := template.Kind() == '[' || template.Kind() == '{'; structured && !plan.Fits(template, a.types) {
+		return fmt.Errorf("fixed: must be %s", strings.Join(a.types, " or "))
+	}
+	s.guards.perCall = append(s.guards.perCall, perCallValue{
+		argument: i, template: template, schema: new(validate.Schema),
+		text: schemaedit.ReadDefinitions(s.from.InputSchema).Complete(a.Schema),
+	})
+	return nil
+}
+
+// hide makes the argument one that is not sent. A default of the document is still sent if the document
+// requires the argument.
+func (s *toolShaper) hide(i int) error {
+	a, planned := &s.to.all[i], &s.to.plans[i]
+	sent := planned.Fill != nil && (planned.Needed || planned.NeededInBody || a.In == InPath)
+	if !sent && (a.Required || planned.Needed || planned.NeededInBody || a.In == InPath) {
+		return fmt.Errorf("hide: the API requires the argument; add default or fixed to its block")
+	}
+	if !sent {
+		planned.Fill = nil
+	}
+	s.guard(i)
+	s.changed("argument "+a.Name, "hidden")
+	return nil
+}
+
+// guard removes the argument from what callers see and give.
+func (s *toolShaper) guard(i int) {
+	a, planned := &s.to.all[i], &s.to.plans[i]
+	s.edit.Remove = append(s.edit.Remove, a.Name)
+	planned.Filled, planned.Guarded = true, true
+	a.Required, a.NonInferrable, a.MCPHeader = false, false, ""
+	if s.configured[a.Name] != "" {
+		s.guards.configured = append(s.guards.configured, a.WireName)
+	}
+	if a.In == InPath || a.In == InQuery || a.In == InBody && a.WireName != "" {
+		if s.guards.aliases == nil {
+			s.guards.aliases = make(map[string]bool)
+		}
+		s.guards.aliases[style.Alias(a.WireName)] = true
+		s.guards.aliases[style.Alias(style.Stem(a.WireName))] = true
+	}
+}
+
+// checkAliases returns an error if callers can give an argument that servers may confuse with a fixed
+// one.
+func (s *toolShaper) checkAliases() error {
+	for i := range s.to.all {
+		fixed := &s.to.all[i]
+		if !s.to.plans[i].Guarded || s.to.plans[i].Fill == nil && !slices.ContainsFunc(s.guards.perCall, func(v perCallValue) bool { return v.argument == i }) {
+			continue
+		}
+		for j := range s.to.all {
+			other := &s.to.all[j]
+			if s.to.plans[j].Filled || other.WireName == "" || other.In == InHeader || other.In == InCookie || fixed.In == InHeader || fixed.In == InCookie ||
+				style.Alias(style.Stem(other.WireName)) != style.Alias(style.Stem(fixed.WireName)) {
+				continue
+			}
+			a := s.Arguments[fixed.Name]
+			err := fmt.Errorf("fixed: some servers confuse argument %s (%s) with it; fix or hide that argument, too", other.Name, other.In)
+			if err := s.refuse(i, &a, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// finishArguments sets the schema and the list of arguments.
+func (s *toolShaper) finishArguments() {
+	t := s.to
+	if t.sendsBody {
+		for i := range t.all {
+			if a, planned := &t.all[i], &t.plans[i]; a.In == InBody && planned.NeededInBody && !planned.Filled && planned.Fill == nil && !a.Required {
+				a.Required = true
+				s.edit.Required = append(s.edit.Required, a.Name)
+			}
+		}
+	}
+	for i := range t.all {
+		t.all[i].Name = s.names[i]
+		t.plans[i].DropNull = t.plans[i].DropNull || !t.all[i].Required && !plan.Fits(jsontext.Value("null"), t.all[i].types)
+	}
+	if t.openBody {
+		t.taken = maps.Clone(t.taken)
+		for i := range t.all {
+			if a := &t.all[i]; a.In == InBody && a.Name != a.WireName {
+				t.taken[a.WireName] = true
+			}
+		}
+	}
+	if s.edit.Changes() {
+		t.InputSchema, t.full = schemaedit.Prune(s.edit.Apply(t.InputSchema)), t.full.with(s.edit)
+	}
+	if s.guards.aliases != nil || len(s.edit.Remove) > 0 {
+		t.guards = &s.guards
+	}
+	t.index = indexOf(t.all)
+	for i := range t.all {
+		a := &t.all[i]
+		if !t.plans[i].Guarded && slices.ContainsFunc(s.options.NonInferrable, func(name string) bool { return marksArgument(name, t, a) }) {
+			a.NonInferrable = true
+		}
+	}
+	t.list()
+}
+
+// shapeTexts changes the tool's name, texts and what models get of its responses.
+func (s *toolShaper) shapeTexts() error {
+	t := s.to
+	if s.Rename != "" && s.Rename != t.Name {
+		s.changed("renamed", "from "+t.Name)
+		t.Name = s.Rename
+	}
+	if s.Title != "" {
+		t.Title = s.Title
+		s.changed("title", s.Title)
+	}
+	if s.Description != "" {
+		t.Description = s.Description
+		s.changed("description", text.Cut(s.Description, maxChange))
+	}
+	if len(s.Annotations) > 0 {
+		t.Annotations = s.Annotations
+		for _, name := range slices.Sorted(maps.Keys(s.Annotations)) {
+			s.changed("annotation", fmt.Sprintf("%s %t", name, s.Annotations[name]))
+		}
+	}
+	if s.MaxTokens != 0 {
+		t.MaxTokens = s.MaxTokens
+	}
+	if s.Fields != nil {
+		t.Fields = *s.Fields
+	}
+	if s.Select == "" {
+		return nil
+	}
+	query, err := s.query(s.Select)
+	if err != nil {
+		err = fmt.Errorf("select: %w", err)
+		if s.source != "" {
+			return fmt.Errorf("%s: %w", s.source, err)
+		}
+		s.warn(Warning{Operation: t.Operation(), Reason: shape.Extension + ": " + err.Error() + "; it is left out"})
+		return nil
+	}
+	t.selection = query
+	s.changed("select", text.Cut(s.Select, maxChange))
+	return nil
+}
+
+// query compiles a jq program once for all tools.
+func (s *shaper) query(source string) (*answer.Query, error) {
+	if query := s.queries[source]; query != nil {
+		return query, nil
+	}
+	query, err := answer.Compile(source)
+	if err == nil {
+		s.queries[source] = query
+	}
+	return query, err
+}
+
+// Hint returns an annotation of the tool: what a shape says, or what the HTTP method implies. An
+// openWorldHint is true by default, because it is unknown whether the API uses other systems.
+func (t *Tool) Hint(name string) bool {
+	if hint, set := t.Annotations[name]; set {
+		return hint
+	}
+	switch name {
+	case shape.ReadOnlyHint:
+		return t.ReadOnly()
+	case shape.DestructiveHint:
+		return !t.Hint(shape.ReadOnlyHint)
+	case shape.IdempotentHint:
+		return t.Idempotent()
+	}
+	return true
+}
