@@ -144,14 +144,6 @@ func (c *Client) checkRedirect(request *http.Request, via []*http.Request) error
 	return nil
 }
 
-// StatusText returns a status for messages, such as "404 Not Found".
-func StatusText(status int) string {
-	if text := http.StatusText(status); text != "" {
-		return fmt.Sprintf("%d %s", status, text)
-	}
-	return fmt.Sprint(status)
-}
-
 // Shown returns the URL without possible secrets: user, password and query, since some APIs take
 // keys in the query.
 func Shown(u *url.URL) string {

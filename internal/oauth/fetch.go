@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/fetch"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 const (
@@ -57,7 +58,7 @@ func (f *fetcher) get(ctx context.Context, address string) ([]byte, time.Duratio
 	case err != nil:
 		return nil, 0, fmt.Errorf("%s: %w", address, err)
 	case response.Status != http.StatusOK:
-		return nil, 0, fmt.Errorf("%s responded with status %s", address, fetch.StatusText(response.Status))
+		return nil, 0, fmt.Errorf("%s responded with status %s", address, text.StatusLine(response.Status))
 	}
 	return response.Body, maxAge(response.Header), nil
 }

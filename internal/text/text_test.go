@@ -21,3 +21,18 @@ func TestCut(t *testing.T) {
 		}
 	}
 }
+
+func TestHasControl(t *testing.T) {
+	for text, want := range map[string]bool{
+		"":           false,
+		"Ada 🚂":      false,
+		"a\nb":       true,
+		"a\x00":      true,
+		"\u0085":     true, // a C1 control: next line
+		"\u00a0\xff": false,
+	} {
+		if got := HasControl(text); got != want {
+			t.Errorf("HasControl(%q) = %v", text, got)
+		}
+	}
+}

@@ -133,7 +133,7 @@ func (f state) sameContent(earlier state) bool {
 	return f.hashed && earlier.hashed && f.hash == earlier.hash
 }
 
-// lookAt reads and hashes the file at path. A file that cannot be read has no hash; whoever uses it
+// lookAt reads and hashes the file at path. A file that cannot be read has no hash; its reader
 // reports the error.
 func lookAt(path string, limit int64, began time.Time) state {
 	_, file, err := read(path, limit, began)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/fetch"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // accept is the Accept header for documents.
@@ -67,7 +68,7 @@ func checkAnswer(status int, header http.Header, asked validators) (fresh bool, 
 	case status == http.StatusNotModified && asked != validators{}:
 		return false, nil
 	case status != http.StatusOK:
-		return false, fmt.Errorf("status %s instead of a document", fetch.StatusText(status))
+		return false, fmt.Errorf("status %s instead of a document", text.StatusLine(status))
 	}
 	contentType, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	if strings.EqualFold(strings.TrimSpace(contentType), "text/html") {
