@@ -30,6 +30,7 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //	agents {
 //		toolset <name> [<file, URL or path on the site>] {
 //			openapi      <file, URL or path on the site>
+//			overlay      <files...>
 //			refresh      <duration> | off
 //			refs         <directory>
 //			include      tag | operation | path | method <values...>
@@ -52,7 +53,7 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //		}
 //	}
 //
-// toolset, include, exclude and credential may be repeated. See ToolsetConfig and StoreConfig
+// toolset, overlay, include, exclude and credential may be repeated. See ToolsetConfig and StoreConfig
 // for the meaning of the options and their defaults.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume option name

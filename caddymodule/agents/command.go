@@ -17,14 +17,14 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp/lint"
 	"github.com/fairwayhq/fairway/ocp/loader"
-	"github.com/fairwayhq/fairway/ocp/source"
+	"github.com/fairwayhq/fairway/ocp/overlay"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "tools",
-		Usage: "DOCUMENT [--format table|ocp|mcp] [--include <by=value>] [--exclude <by=value>] [--search <request>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
+		Usage: "DOCUMENT [--overlay <file>] [--format table|ocp|mcp] [--include <by=value>] [--exclude <by=value>] [--search <request>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
 		Short: "Prints the tools of an OpenAPI document",
 		Long: `
 Prints the tools that Fairway creates from an OpenAPI document (3.0, 3.1 or
@@ -40,6 +40,11 @@ more than once: --include tag=issues,pulls --exclude method=DELETE. The value of
 operation is the NAME that this command prints, the operationId, or the method and
 path: --exclude 'operation=DELETE /bookings/{booking_id}'. A value that matches no
 operation is an error.
+
+--overlay FILE applies an OpenAPI Overlay to the document first. It may be given
+more than once; the overlays are applied in order. To print the document after its
+overlays in place of its tools, give it as --document:
+caddy tools --overlay fixes.overlay.yaml --document openapi.yaml
 
 --format selects the output: table (the default), ocp (a JSON array of OCP tool
 schemas, with response schemas) or mcp (the tools as in a tools/list response).
@@ -59,6 +64,8 @@ operation could not be converted to a tool.
 			f := cmd.Flags()
 			f.String("format", "", "Output format: table, ocp or mcp (default: table)")
 			f.Bool("json", false, "Short for --format ocp")
+			f.StringArray("overlay", nil, "Apply this OpenAPI Overlay to the document first; repeatable")
+			f.String("document", "", "Print this document after its overlays, in place of its tools")
 			f.StringArray("include", nil, "Use only these operations: tag=…, operation=…, path=… or method=…, values separated by commas")
 			f.StringArray("exclude", nil, "Do not use these operations, in the same form")
 			f.String("schemas", "", "How to list shared schemas: auto, inline or defs (default: auto)")
@@ -66,7 +73,7 @@ operation could not be converted to a tool.
 			f.String("base-path", "", "Path prefix of the API (default: the path of the first server)")
 			f.String("search", "", "Print only the tools that fit this request, best first")
 			f.Bool("lint", false, "Also print findings of a strict validator, and fail if an operation is lost")
-			cmd.Args = cobra.ExactArgs(1)
+			cmd.Args = toolsArguments
 			cmd.RunE = caddycmd.WrapCommandFuncForCobra(commandTools(cmd))
 		},
 	})
@@ -78,6 +85,9 @@ const MaxCommandWait = time.Minute
 // commandTools returns the function of the command `caddy tools`.
 func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
 	return func(flags caddycmd.Flags) (int, error) {
+		if flags.String("document") != "" {
+			return printDocument(cmd, flags)
+		}
 		format, err := toolsFormat(flags)
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
@@ -131,12 +141,7 @@ func writeFound(out io.Writer, format string, toolset *tool.Toolset, request str
 // readTools builds the toolset that the command line describes. Findings are the errors that a
 // strict validator reports for the document; they are collected only with --lint.
 func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *tool.Toolset, findings []string, err error) {
-	address := flags.Arg(0)
-	if address == standardInput {
-		address = "./" + standardInput
-	}
 	config := ToolsetConfig{
-		OpenAPI:  address,
 		Schemas:  flags.String("schemas"),
 		Refs:     flags.String("refs"),
 		BasePath: flags.String("base-path"),
@@ -147,24 +152,13 @@ func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *t
 	if config.Exclude, err = SelectorFlag(flags, "exclude"); err != nil {
 		return nil, nil, err
 	}
-	key, err := config.Key("")
+	key, src, err := commandSource(&config, flags, flags.Arg(0), stdin)
 	if err != nil {
 		return nil, nil, err
-	}
-	if key.Kind == SourceSite {
-		// The command has no site, so an address that looks like a path on the site is a
-		// missing file.
-		key.Kind = SourceFile
-	}
-	src, err := key.Source()
-	if err != nil {
-		return nil, nil, err
-	}
-	if flags.Arg(0) == standardInput {
-		src = &readerSource{reader: stdin, maxSize: source.DefaultMaxDocument}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), MaxCommandWait)
 	defer cancel()
+	var warnings []overlay.Warning
 	build := func(ctx context.Context, data []byte, location string, _ *tool.Toolset) (*tool.Toolset, []string, error) {
 		if flags.Bool("lint") {
 			findings = lint.Document(ctx, data)
@@ -173,6 +167,7 @@ func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *t
 		options.ResponseSchemas = format == formatOCP
 		toolset, err := tool.Build(data, options)
 		if err == nil {
+			toolset.Warnings = append(overlayWarnings(warnings), toolset.Warnings...)
 			toolset.Finder = toolsearch.NewFinder(toolset.Tools())
 		}
 		if err == nil && flags.Bool("lint") {
@@ -180,7 +175,7 @@ func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *t
 		}
 		return toolset, nil, err
 	}
-	documents := loader.New(loader.Options{Source: src, Build: build})
+	documents := loader.New(loader.Options{Source: src, Prepare: key.prepare(&warnings), Build: build})
 	if err := documents.Load(ctx); err != nil {
 		return nil, nil, err
 	}

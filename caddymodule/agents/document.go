@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/toolsearch"
 	"github.com/fairwayhq/fairway/ocp/loader"
+	"github.com/fairwayhq/fairway/ocp/overlay"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -32,6 +33,7 @@ type DocumentKey struct {
 	Name        string          `json:"name"`
 	Kind        sourceKind      `json:"kind"`
 	Address     string          `json:"address"`
+	Overlays    []string        `json:"overlays"` // absolute paths
 	Refresh     time.Duration   `json:"refresh"`
 	Refs        string          `json:"refs"`
 	Include     []tool.Selector `json:"include"`
@@ -61,6 +63,9 @@ type Document struct {
 
 	responseSchemas atomic.Bool // the tools have response schemas
 
+	inputs          *inputFiles       // the files besides the document that the tools depend on
+	overlayWarnings []overlay.Warning // of the document that is being built; used by the loader only
+
 	logger         atomic.Pointer[zap.Logger] // logger of the configuration that was started last
 	loggedWarnings map[string]struct{}        // warnings already logged; used by the loader's observer only
 	previous       *tool.Toolset              // the toolset of the observer's previous call; nil at first
@@ -70,6 +75,9 @@ type Document struct {
 // closeDocument once. A file is read immediately and must be valid. URLs and paths on the site
 // are not fetched before Start.
 func openDocument(ctx context.Context, key DocumentKey, logger *zap.Logger) (*Document, error) {
+	if _, err := key.readOverlays(); err != nil {
+		return nil, fmt.Errorf("toolset %q: %w", key.Name, err)
+	}
 	value, _, err := documents.LoadOrNew(key.String(), func() (caddy.Destructor, error) {
 		return newDocument(key, logger)
 	})
@@ -98,6 +106,9 @@ func (d *Document) addResponseSchemas() {
 // load reads the document if it is a file, which must be valid. Other documents are loaded by
 // start.
 func (d *Document) load(ctx context.Context) error {
+	if d.inputs.changed() {
+		d.Loader.Rebuild()
+	}
 	if d.Key.Kind != SourceFile {
 		return nil
 	}
@@ -126,8 +137,10 @@ func newDocument(key DocumentKey, logger *zap.Logger) (*Document, error) {
 	d := &Document{Key: key, FromSite: key.Kind == SourceSite, loggedWarnings: make(map[string]struct{})}
 	d.logger.Store(logger)
 	d.responseSchemas.Store(key.ResponseSchemas)
+	d.inputs = newInputFiles(key.inputs())
 	d.Loader = loader.New(loader.Options{
 		Source:   source,
+		Prepare:  key.prepare(&d.overlayWarnings),
 		Build:    d.build,
 		Refresh:  key.Refresh,
 		Observer: loader.Observer{Loaded: d.loaded, Failed: d.failed},
@@ -163,7 +176,11 @@ func (k DocumentKey) Build(_ context.Context, data []byte, location string, prev
 func (d *Document) build(ctx context.Context, data []byte, location string, previous *tool.Toolset) (*tool.Toolset, []string, error) {
 	key := d.Key
 	key.ResponseSchemas = d.responseSchemas.Load()
-	return key.Build(ctx, data, location, previous)
+	toolset, files, err := key.Build(ctx, data, location, previous)
+	if err == nil {
+		toolset.Warnings = append(overlayWarnings(d.overlayWarnings), toolset.Warnings...)
+	}
+	return toolset, files, err
 }
 
 // ShownName returns the toolset's name as clients see it. For a toolset without a name it is
@@ -202,10 +219,12 @@ func (k DocumentKey) options(location string) tool.BuildOptions {
 func (d *Document) start(logger *zap.Logger) {
 	d.logger.Store(logger)
 	d.Loader.Start()
+	d.inputs.start(d.Loader.Rebuild)
 }
 
 // Destruct stops the loader. The pool calls it when no configuration uses the document.
 func (d *Document) Destruct() error {
+	d.inputs.stop()
 	d.Loader.Stop()
 	AllMetrics.release(d.Key.Name)
 	return nil
@@ -316,6 +335,9 @@ func (d *Document) failed(err error) {
 func ExplainFile(key DocumentKey, err error) error {
 	if unmatched, ok := errors.AsType[*tool.UnmatchedError](err); ok {
 		return fmt.Errorf("toolset %q: %w", key.Name, unmatched)
+	}
+	if faulty, ok := errors.AsType[*overlay.Error](err); ok {
+		return fmt.Errorf("toolset %q: %w", key.Name, faulty)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -47,6 +47,11 @@ type ToolsetConfig struct {
 	// Placeholders such as {env.SPEC} are replaced. Required.
 	OpenAPI string `json:"openapi,omitempty"`
 
+	// Files with OpenAPI Overlays (1.0 or 1.1, JSON or YAML). They are applied to the document
+	// in this order, before anything else. Fairway watches them for changes. Placeholders are
+	// replaced. Default: none.
+	Overlays []string `json:"overlays,omitempty"`
+
 	// How often to re-fetch a document that is not a file. A negative value ("off" in the
 	// Caddyfile) means never after the first success. Default: 5m.
 	Refresh caddy.Duration `json:"refresh,omitempty"`
@@ -127,7 +132,7 @@ func (c *ToolsetConfig) Empty() bool {
 
 // optionsSet reports whether any option except the document is set.
 func (c *ToolsetConfig) optionsSet() bool {
-	return c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
+	return len(c.Overlays) > 0 || c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
 		c.BasePath != "" || c.MaxDocument != 0 || c.MaxSchema != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil || c.Search != "" || len(c.Pins) > 0 ||
 		len(c.Credentials) > 0 || len(c.NonInferrable) > 0
 }
@@ -230,6 +235,15 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	}
 	if k.Schemas, err = tool.ParseSchemaMode(c.Schemas); err != nil {
 		return DocumentKey{}, fmt.Errorf("schemas: %w", err)
+	}
+	for _, file := range c.Overlays {
+		if file = repl.ReplaceAll(file, ""); file == "" {
+			return DocumentKey{}, errors.New("overlay: the path of a file is empty")
+		}
+		if file, err = filepath.Abs(file); err != nil {
+			return DocumentKey{}, err
+		}
+		k.Overlays = append(k.Overlays, file)
 	}
 	if refs := repl.ReplaceAll(c.Refs, ""); refs != "" {
 		if k.Refs, err = filepath.Abs(refs); err != nil {

@@ -15,6 +15,7 @@ import (
 // Syntax:
 //
 //	openapi      <file, URL or path on the site>
+//	overlay      <files...>
 //	refresh      <duration> | off
 //	refs         <directory>
 //	include      tag | operation | path | method <values...>
@@ -32,12 +33,14 @@ import (
 //	non_inferrable <arguments...>
 //
 // The value of an operation selector is the name of the operation's tool, its operationId, or
-// its method and path, as in DELETE /trips/{id}. include, exclude, pin, credential and
+// its method and path, as in DELETE /trips/{id}. overlay, include, exclude, pin, credential and
 // non_inferrable may be repeated. The other options may be given once.
 func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err error) {
 	switch b.Val() {
 	case "openapi":
 		err = b.Text(&c.OpenAPI)
+	case "overlay":
+		err = b.List(&c.Overlays)
 	case "refresh":
 		err = b.Duration(&c.Refresh)
 	case "refs":

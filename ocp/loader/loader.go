@@ -56,6 +56,10 @@ type Options struct {
 	Source source.Source
 	Build  BuildFunc
 
+	// Prepare changes the text of a document before it is built, and before KeepDocument
+	// keeps it. It may be nil. Call Rebuild when it starts to give another result.
+	Prepare func(data []byte) ([]byte, error)
+
 	// Refresh is how often to re-fetch a document that is not a file. 0 means
 	// DefaultRefresh; a negative value means that the document is not fetched again once
 	// it is loaded. Files are checked every second.
@@ -76,6 +80,7 @@ type Options struct {
 type Loader struct {
 	source   source.Source
 	build    BuildFunc
+	prepare  func(data []byte) ([]byte, error) // nil if documents are built as they are
 	observer Observer
 	interval time.Duration // between successful loads; negative means never again
 	polled   bool          // the source is a file, which is cheap to check
@@ -105,6 +110,7 @@ func New(options Options) *Loader {
 	l := &Loader{
 		source:   options.Source,
 		build:    options.Build,
+		prepare:  options.Prepare,
 		observer: options.Observer,
 		interval: options.Refresh,
 		turn:     make(chan struct{}, 1),
@@ -273,14 +279,19 @@ func (l *Loader) fetch(ctx context.Context) (snapshot *source.Snapshot, changed 
 	return snapshot, changed, err
 }
 
-// runBuild builds the Toolset. It recovers from panics of the libraries that parse
-// documents.
+// runBuild prepares the document and builds the Toolset. It recovers from panics of the
+// libraries that parse documents.
 func (l *Loader) runBuild(ctx context.Context, snapshot *source.Snapshot) (toolset *tool.Toolset, files []string, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			toolset, err = nil, fmt.Errorf("building the tools of %s: panic: %v", l.Location(), cause)
 		}
 	}()
+	if l.prepare != nil {
+		if snapshot.Data, err = l.prepare(snapshot.Data); err != nil {
+			return nil, nil, err
+		}
+	}
 	toolset, files, err = l.build(ctx, snapshot.Data, snapshot.Location, l.toolset.Load())
 	if err == nil && toolset == nil {
 		err = fmt.Errorf("the BuildFunc for %s returned neither a Toolset nor an error", l.Location())

@@ -28,10 +28,24 @@ func (w Warning) String() string {
 	return fmt.Sprintf("overlay %s:%d: %s", w.Overlay, w.Line, w.Reason)
 }
 
+// An Error is an action that cannot be applied to the document.
+type Error struct {
+	Overlay string // Overlay.Name
+	Line    int    // of the action, counted from 1
+	Err     error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("overlay %s:%d: %v", e.Overlay, e.Line, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
 // Apply applies the overlays to a document in JSON or YAML, in order. MaxSize limits the document,
 // in bytes; 0 means openapi's default. Overlays apply to the document as written, so that those for
 // Swagger 2.0 select what Swagger 2.0 calls it. The Result refers to parts of the document, which
-// must not be changed afterwards.
+// must not be changed afterwards. If an action cannot be applied, the error is an *Error.
 func Apply(document []byte, maxSize int, overlays ...*Overlay) (*Result, error) {
 	parsed, err := openapi.Parse(document, openapi.Limits{Size: maxSize})
 	if err != nil {
@@ -51,7 +65,7 @@ func Apply(document []byte, maxSize int, overlays ...*Overlay) (*Result, error) 
 		for i := range a.overlay.actions {
 			a.action = &a.overlay.actions[i]
 			if err := a.run(); err != nil {
-				return nil, fmt.Errorf("overlay %s:%d: %w", a.overlay.Name, a.action.line, err)
+				return nil, &Error{a.overlay.Name, a.action.line, err}
 			}
 		}
 	}

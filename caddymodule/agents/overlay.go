@@ -1,0 +1,52 @@
+package agents
+
+import (
+	"github.com/fairwayhq/fairway/ocp/overlay"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// readOverlays reads the overlays of the document.
+func (k DocumentKey) readOverlays() ([]*overlay.Overlay, error) {
+	overlays := make([]*overlay.Overlay, len(k.Overlays))
+	for i, path := range k.Overlays {
+		var err error
+		if overlays[i], err = overlay.ReadFile(path); err != nil {
+			return nil, err
+		}
+	}
+	return overlays, nil
+}
+
+// applyOverlays returns the document after its overlays. Result.JSON is what tools are built from.
+func (k DocumentKey) applyOverlays(data []byte) (*overlay.Result, error) {
+	overlays, err := k.readOverlays()
+	if err != nil {
+		return nil, err
+	}
+	return overlay.Apply(data, int(k.MaxDocument), overlays...)
+}
+
+// prepare returns the function that applies the overlays to each version of the document before its
+// tools are built. It is nil if there are no overlays. It sets warnings each time.
+func (k DocumentKey) prepare(warnings *[]overlay.Warning) func(data []byte) ([]byte, error) {
+	if len(k.Overlays) == 0 {
+		return nil
+	}
+	return func(data []byte) ([]byte, error) {
+		result, err := k.applyOverlays(data)
+		if err != nil {
+			return nil, err
+		}
+		*warnings = result.Warnings
+		return result.JSON(), nil
+	}
+}
+
+// overlayWarnings returns warnings about overlays as warnings about the document.
+func overlayWarnings(warnings []overlay.Warning) []tool.Warning {
+	converted := make([]tool.Warning, len(warnings))
+	for i, w := range warnings {
+		converted[i].Reason = w.String()
+	}
+	return converted
+}
