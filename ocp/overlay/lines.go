@@ -1,97 +1,64 @@
 package overlay
 
 import (
-	"bytes"
-	"strconv"
+	"errors"
+	"fmt"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/fairwayhq/fairway/internal/yamltree"
 )
 
-// lines finds the lines of an overlay's values, counted from 1.
-type lines struct {
-	yaml *yaml.Node
-	json map[jsontext.Pointer]int
+// maxDepth limits the levels of lists and mappings of an overlay.
+const maxDepth = 100
+
+// parseLines parses an overlay into nodes that know their lines. An error has the line.
+func parseLines(data []byte) (*yaml.Node, error) {
+	parse := yamltree.Parse
+	if isJSON(data) {
+		parse = yamltree.ParseJSON
+	}
+	root, err := parse(data, yamltree.Options{MaxDepth: maxDepth, Aliases: true})
+	if err != nil {
+		return nil, err
+	}
+	return root, uniqueKeys(root)
 }
 
-// maxPointer is the length of the deepest JSON Pointer whose line is recorded: actions, a number,
-// and the name of a field.
-const maxPointer = 3
-
-// linesOf indexes the lines of an overlay that was parsed without errors.
-func linesOf(data []byte) lines {
-	if start := bytes.TrimLeft(data, "\xef\xbb\xbf \t\r\n"); len(start) > 0 && start[0] == '{' {
-		return lines{json: jsonLines(data[len(data)-len(start):], bytes.Count(data[:len(data)-len(start)], []byte("\n")))}
+// uniqueKeys rejects mappings that repeat a key.
+func uniqueKeys(n *yaml.Node) error {
+	if n.Kind == yaml.MappingNode {
+		lines := make(map[string]int, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if line, taken := lines[key.Value]; taken && key.ShortTag() != "!!merge" {
+				return yamltree.At(key, fmt.Errorf("duplicate key %s; line %d already has it", key.Value, line))
+			}
+			lines[key.Value] = key.Line
+		}
 	}
-	var document yaml.Node
-	if err := yaml.Unmarshal(data, &document); err != nil || len(document.Content) == 0 {
-		return lines{}
+	for _, child := range n.Content {
+		if err := uniqueKeys(child); err != nil {
+			return err
+		}
 	}
-	return lines{yaml: document.Content[0]}
+	return nil
 }
 
-// jsonLines returns the lines of the values of a JSON text by their pointers.
-func jsonLines(data []byte, before int) map[jsontext.Pointer]int {
-	found := map[jsontext.Pointer]int{"": 1 + before}
-	d := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
-	line, counted := 1+before, int64(0)
-	for {
-		deep := d.StackDepth() > maxPointer
-		var err error
-		if deep {
-			err = d.SkipValue()
-		} else {
-			_, err = d.ReadToken()
-		}
-		if err != nil {
-			if !deep || d.PeekKind() != '}' && d.PeekKind() != ']' {
-				return found
-			}
-			if _, err = d.ReadToken(); err != nil {
-				return found
-			}
-		}
-		line += bytes.Count(data[counted:d.InputOffset()], []byte("\n"))
-		counted = d.InputOffset()
-		if at := d.StackPointer(); d.StackDepth() <= maxPointer {
-			if _, known := found[at]; !known {
-				found[at] = line
-			}
-		}
+// withLine returns an error with the name of the overlay, and with its line if it is known.
+func withLine(name string, err error) error {
+	if placed, ok := errors.AsType[*yamltree.Error](err); ok {
+		return fmt.Errorf("overlay %s:%d: %w", name, placed.Line, placed.Err)
 	}
+	return fmt.Errorf("overlay %s: %w", name, err)
 }
 
-// of returns the line of the value with the given path of names and positions, or of the nearest
+// lineOf returns the line of the value with the given path of names and positions, or of the nearest
 // value around it.
-func (l lines) of(path []any) int {
-	if l.yaml != nil {
-		return yamlLine(l.yaml, path)
-	}
-	line, pointer := 1, jsontext.Pointer("")
-	for i := -1; i < len(path); i++ {
-		if i >= 0 {
-			pointer = pointer.AppendToken(token(path[i]))
-		}
-		if known, ok := l.json[pointer]; ok {
-			line = known
-		}
-	}
-	return line
-}
-
-func token(step any) string {
-	if at, ok := step.(int); ok {
-		return strconv.Itoa(at)
-	}
-	return step.(string)
-}
-
-func yamlLine(n *yaml.Node, path []any) int {
+func lineOf(n *yaml.Node, path []any) int {
 	line := n.Line
 	for _, step := range path {
-		for n.Kind == yaml.AliasNode {
-			n = n.Alias
-		}
+		n = yamltree.Resolve(n)
 		var next *yaml.Node
 		switch step := step.(type) {
 		case int:

@@ -180,7 +180,11 @@ func TestRead_rejects(t *testing.T) {
 	head := "overlay: 1.1.0\ninfo: {title: T, version: '1'}\n"
 	for name, c := range map[string]struct{ text, words string }{
 		"empty":            {"", "o.yaml empty"},
-		"not-YAML":         {"a: [", "o.yaml"},
+		"not-YAML":         {head + "actions: [", "o.yaml:3"},
+		"not-JSON":         {"{\n\"overlay\": }", "o.yaml:2"},
+		"duplicate":        {head + "actions:\n- target: $\n  update: {}\n  update: {}", "o.yaml:6 update 5"},
+		"duplicate-JSON":   {"{\"overlay\": \"1.1.0\",\n\"overlay\": \"1.1.0\"}", "o.yaml duplicate"},
+		"deep":             {head + "actions: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "o.yaml:3 100"},
 		"list":             {"- a", "o.yaml:1 object"},
 		"OpenAPI":          {"openapi: 3.1.0", "o.yaml:1 overlay"},
 		"no-version":       {"info: {}", "o.yaml:1 overlay"},

@@ -1,11 +1,14 @@
 package overlay
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/jsonpath"
@@ -69,11 +72,16 @@ func Read(data []byte, name string) (*Overlay, error) {
 	if len(data) > MaxSize {
 		return nil, fmt.Errorf("overlay %s has %d bytes, and %d are the most: split it into several overlays", name, len(data), MaxSize)
 	}
-	root, err := openapi.Parse(data, openapi.Limits{Size: MaxSize, Nodes: maxValues})
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
+	lines, err := parseLines(data)
+	if err != nil {
+		return nil, withLine(name, err)
+	}
+	root, err := openapi.Parse(data, openapi.Limits{Size: MaxSize, Depth: maxDepth, Nodes: maxValues})
 	if err != nil {
 		return nil, fmt.Errorf("overlay %s: %w", name, err)
 	}
-	r := &reader{overlay: &Overlay{Name: name}, lines: linesOf(data)}
+	r := &reader{overlay: &Overlay{Name: name}, lines: lines}
 	if err := r.root(root); err != nil {
 		return nil, err
 	}
@@ -83,12 +91,12 @@ func Read(data []byte, name string) (*Overlay, error) {
 // A reader checks the tree of one overlay.
 type reader struct {
 	overlay *Overlay
-	lines   lines
+	lines   *yaml.Node
 }
 
 // fail returns an error at the place with the given path, such as "actions", 2, "target".
 func (r *reader) fail(path []any, format string, arguments ...any) error {
-	return fmt.Errorf("overlay %s:%d: %s%s", r.overlay.Name, r.lines.of(path), describe(path), fmt.Sprintf(format, arguments...))
+	return fmt.Errorf("overlay %s:%d: %s%s", r.overlay.Name, lineOf(r.lines, path), describe(path), fmt.Sprintf(format, arguments...))
 }
 
 // describe returns a path in the form actions[2].target, and a colon.
@@ -232,7 +240,7 @@ func (r *reader) action(n *openapi.Node, where []any) (a action, err error) {
 	if err := r.known(n, where, "target", "description", "update", "copy", "remove"); err != nil {
 		return a, err
 	}
-	a.line = r.lines.of(where)
+	a.line = lineOf(r.lines, where)
 	if _, err := r.text(n, where, "description", false); err != nil {
 		return a, err
 	}
