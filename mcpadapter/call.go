@@ -5,14 +5,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -43,19 +47,33 @@ func (q toolRequest) callTool() *jsonrpc.Fault {
 		return jsonrpc.BadParams("params.arguments must be an object, not %s", wire.KindName(q.params.arguments.Kind()))
 	}
 	c, name := q.wholeCatalog().CallableNamed(q.params.name)
+	arguments := q.params.arguments
+	resolved := c != nil && c.Stands
+	if resolved {
+		var failure *tool.Failure
+		if c, arguments, failure = q.resolve(c); failure != nil {
+			q.answerFailure(reply{Reply: elicit.Reply{Outcome: tool.Outcome{Failure: failure}}})
+			return nil
+		}
+		name = c.Tool.Name
+	}
 	if c != nil && c.Hidden {
 		tool.RecordCall(q.caller, nil, string(tool.UnknownTool))
 		return q.unknownTool(name)
 	}
 	if c != nil && len(c.Headers) > 0 && q.version.Stateless() && q.header != nil {
-		if f := negotiation.CheckArguments(c.Headers, q.header, q.params.arguments); f != nil {
+		headers := c.Headers
+		if resolved {
+			headers = negotiation.SentHeaders(headers, q.header)
+		}
+		if f := negotiation.CheckArguments(headers, q.header, arguments); f != nil {
 			tool.RecordCall(q.caller, c.Tool, string(tool.InvalidArguments))
 			return f
 		}
 	}
 	// Clone copies the arguments out of the pooled body: parts of the inner request may refer to
 	// them after the call is over.
-	r, f := q.invoke(invocation{method: "tools/call", target: name, name: name, callable: c, arguments: q.params.arguments.Clone()})
+	r, f := q.invoke(invocation{method: "tools/call", target: name, name: name, callable: c, arguments: arguments.Clone()})
 	if f != nil {
 		return f
 	}
@@ -66,6 +84,9 @@ func (q toolRequest) callTool() *jsonrpc.Fault {
 	case r.Failure != nil && r.Failure.Kind == tool.UnknownTool:
 		return q.unknownTool(name)
 	case r.Failure != nil:
+		if c.Brief && r.Failure.Kind == tool.InvalidArguments {
+			r.Failure.Message += schemaHint(c.Tool)
+		}
 		q.answerFailure(r)
 	case r.Native != nil:
 		q.answerNative(r)
@@ -75,9 +96,42 @@ func (q toolRequest) callTool() *jsonrpc.Fault {
 	return nil
 }
 
+// resolve returns the tool that a call of the built-in tool c stands for, and its arguments.
+func (q toolRequest) resolve(c *catalog.Callable) (called *catalog.Callable, arguments jsontext.Value, failure *tool.Failure) {
+	t, arguments, failure := q.tools.Resolve(c.Tool, q.params.arguments, q.allowed)
+	if failure == nil {
+		if called = q.wholeCatalog().Callable(t.Name); !called.Hidden {
+			return called, arguments, nil
+		}
+		failure = q.tools.Unknown(t.Name, q.allowed)
+	}
+	tool.RecordCall(q.caller, c.Tool, string(failure.Kind))
+	return nil, nil, failure
+}
+
+// allowed reports whether the client can see and call a tool.
+func (q toolRequest) allowed(t *tool.Tool) bool {
+	return !library.IsHidden(t) && q.site.Access.Missing(t, q.tools.SecuritySchemes) == nil
+}
+
+// maxSchemaHint is the size of an input schema, in bytes, up to which errors repeat it.
+const maxSchemaHint = 8 << 10
+
+// schemaHint returns the end of the error about arguments of a tool that lists leave out: its schema,
+// which the client may not know.
+func schemaHint(t *tool.Tool) string {
+	if len(t.InputSchema) > maxSchemaHint {
+		return "\nThe schema of its arguments is long: get it with " + string(tool.DescribeTools) + "."
+	}
+	return "\nThe schema of its arguments: " + string(elicit.AppendVisibleSchema(nil, t))
+}
+
 // unknownTool returns the fault for a tool name that does not exist. It suggests the most similar
 // name among the tools that the client can see.
 func (q toolRequest) unknownTool(name string) *jsonrpc.Fault {
+	if q.tools.Brief() {
+		return jsonrpc.BadParams("%s", q.tools.Unknown(name, q.allowed).Message)
+	}
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for _, tool := range q.catalog().Visible {
 			if !yield(tool.Name) {

@@ -58,7 +58,7 @@ func countEndpoint(app *agents.App, key string) int {
 // currentTools returns the tools that the endpoint serves now. It returns nil if they are not
 // known before the next request.
 func (m *Handler) currentTools() *tool.Toolset {
-	tools := m.Endpoint.Toolset.Loader.Toolset()
+	tools := m.Endpoint.Toolset.Filled(m.Endpoint.Toolset.Loader.Toolset())
 	if m.Endpoint.Agent == "" || tools == nil {
 		return tools
 	}

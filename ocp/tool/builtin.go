@@ -145,7 +145,7 @@ func (s *Toolset) Find(requests []string, limit int, allowed func(*Tool) bool) [
 const maxSimilar = 3
 
 // Similar returns the names of tools that may be meant by an unknown name: the one with the most
-// similar spelling, and those that Find finds. It returns only tools for which allowed returns true.
+// similar spelling and, if lists leave tools out, those that Find finds. It returns only tools for which allowed returns true.
 func (s *Toolset) Similar(name string, allowed func(*Tool) bool) (similar []string) {
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for _, t := range s.tools {
@@ -156,6 +156,9 @@ func (s *Toolset) Similar(name string, allowed func(*Tool) bool) (similar []stri
 	})
 	if near != "" {
 		similar = append(similar, near)
+	}
+	if !s.brief {
+		return similar
 	}
 	words := strings.NewReplacer("_", " ", "-", " ", ".", " ", "/", " ").Replace(text.Cut(name, 2*naming.MaxLength))
 	for _, t := range s.Find([]string{words}, maxSimilar, allowed) {
@@ -180,7 +183,7 @@ func (s *Toolset) Resolve(t *Tool, arguments []byte, allowed func(*Tool) bool) (
 	name := wire.Text(call.argument(CalledTool))
 	called = s.byName[name]
 	if called == nil || called.Builtin.IsCall() {
-		return nil, nil, s.unknownCalled(name, allowed)
+		return nil, nil, s.Unknown(name, allowed)
 	}
 	if t.Builtin == CallReadTool && !called.ReadOnly() {
 		return nil, nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("%s can change something, and %s only calls tools of the kind read: call it with %s",
@@ -197,13 +200,17 @@ func (c *Call) argument(name string) jsontext.Value {
 	return nil
 }
 
-// unknownCalled returns the failure of a built-in tool that is to call an unknown one.
-func (s *Toolset) unknownCalled(name string, allowed func(*Tool) bool) *Failure {
+// Unknown returns the failure of a call of an unknown tool. It suggests tools for which allowed returns
+// true. If lists leave tools out, it names the built-in tool that finds them.
+func (s *Toolset) Unknown(name string, allowed func(*Tool) bool) *Failure {
 	message := fmt.Sprintf("unknown tool %q", text.Cut(name, 2*naming.MaxLength))
 	if similar := s.Similar(name, allowed); len(similar) > 0 {
 		message += "; similar tools: " + strings.Join(similar, ", ")
 	}
-	return &Failure{Kind: UnknownTool, Message: message + fmt.Sprintf("; find others with %s", s.nameOf(SearchTools))}
+	if s.brief {
+		message += "; find others with " + s.nameOf(SearchTools)
+	}
+	return &Failure{Kind: UnknownTool, Message: message}
 }
 
 // nameOf returns the name of the built-in tool of that kind.

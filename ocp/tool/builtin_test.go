@@ -69,7 +69,7 @@ func TestToolset_lists(t *testing.T) {
 }
 
 func TestToolset_Resolve(t *testing.T) {
-	set := withGateway(t)
+	set := withGateway(t).Listing()
 	allowed := func(t *tool.Tool) bool { return t.Name != "create_item" }
 	for _, c := range []struct {
 		rule, tool, arguments string

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"slices"
+
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
@@ -15,6 +17,8 @@ import (
 type Callable struct {
 	Tool    *tool.Tool
 	Hidden  bool                                        // whether only prompts and resources may call it
+	Stands  bool                                        // whether its calls stand for calls of other tools (tool.Toolset.Resolve)
+	Brief   bool                                        // whether lists leave it out, so that clients may not know its schema
 	Needs   elicit.Needs                                // what it may need from the client during a call
 	Headers []negotiation.ArgumentHeader                // headers that repeat arguments (2026-07-28)
 	Output  [revision.V20260728 + 1]outputschema.Output // how successful results are encoded, by revision
@@ -22,15 +26,21 @@ type Callable struct {
 
 // newCallables returns the callables of a Toolset by name.
 func newCallables(o *Options, tools *tool.Toolset) map[string]*Callable {
-	list := tools.Tools()
+	list := slices.Concat(tools.Tools(), tools.Builtins())
 	all, byName := make([]Callable, len(list)), make(map[string]*Callable, len(list))
 	for i, t := range list {
 		c := &all[i]
 		*c = Callable{Tool: t, Hidden: library.IsHidden(t), Needs: elicit.NeedsOf(t), Headers: negotiation.ArgumentHeaders(t)}
+		c.Stands, c.Brief = t.Builtin.IsCall(), tools.Brief()
 		for v := range c.Output {
 			c.Output[v] = outputschema.Of(o.OutputSchema, t, c.Needs.Native, revision.Revision(v))
 		}
 		byName[t.Name] = c
+	}
+	if tools.Brief() {
+		for _, t := range tools.Listed() {
+			byName[t.Name].Brief = false
+		}
 	}
 	return byName
 }

@@ -82,9 +82,9 @@ func New(o *Options, tools *tool.Toolset, l *library.Library, access *tool.Acces
 	c := &Catalog{options: o, Tools: tools, Library: l, login: login, size: o.PageSize}
 	c.Hints = c.Library.HasHints()
 	if c.size <= 0 {
-		c.size = max(len(tools.Tools()), 1)
+		c.size = max(len(tools.Listed()), 1)
 	}
-	for _, tool := range tools.Tools() {
+	for _, tool := range tools.Listed() {
 		if access.Missing(tool, tools.SecuritySchemes) == nil && !library.IsHidden(tool) {
 			c.Visible = append(c.Visible, tool)
 		}
@@ -108,12 +108,17 @@ func New(o *Options, tools *tool.Toolset, l *library.Library, access *tool.Acces
 	return c
 }
 
-// digest computes the digests of a catalog. Files in folders are left out, because they change
-// without a new catalog.
+// digest computes the digests of a catalog. That of the tools covers all tools of the document, even
+// if the list leaves some out: it does not depend on the list that a client chooses, and a client that
+// found a tool by searching learns that it has changed. Files in folders are left out, because they
+// change without a new catalog.
 func (c *Catalog) digest() (d subscription.Digests) {
 	sum := sha256.New()
 	var b []byte
-	for _, tool := range c.Visible {
+	for _, tool := range c.Tools.Tools() {
+		if library.IsHidden(tool) {
+			continue
+		}
 		b = c.AppendTool(b[:0], tool, revision.V20260728)
 		sum.Write(b)
 	}

@@ -52,6 +52,17 @@ func CheckArguments(headers []ArgumentHeader, header http.Header, arguments json
 	return nil
 }
 
+// SentHeaders returns the headers that the client has sent. A client that calls a tool through a
+// built-in one does not know which headers repeat the arguments, so it may send none.
+func SentHeaders(headers []ArgumentHeader, header http.Header) (sent []ArgumentHeader) {
+	for i := range headers {
+		if len(header[headers[i].header]) > 0 {
+			sent = append(sent, headers[i])
+		}
+	}
+	return sent
+}
+
 // check checks the header. It must be absent if the argument is absent or null.
 func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *jsonrpc.Fault {
 	header, argument := h.shown, h.argument
