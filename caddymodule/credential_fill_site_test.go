@@ -174,7 +174,7 @@ func TestCredentialFills_real_document(t *testing.T) {
 		t.Run(in, func(t *testing.T) {
 			s := newSite(t)
 			s.write("slack.json", document)
-			s.start("", "mcp DIR/slack.json {\n\tcredential "+in+" token s3cret\n}\nmcp /open DIR/slack.json\nreverse_proxy "+upstream(t, echo))
+			s.start("", "mcp DIR/slack.json {\n\tcredential "+in+" token s3cret\n\tsearch off\n}\nmcp /open DIR/slack.json {\n\tsearch off\n}\nreverse_proxy "+upstream(t, echo))
 			required, listed := s.listed("/mcp", "token")
 			if len(required) != 174 || len(listed) != 0 {
 				t.Errorf("%d tools, of which %d list a token: %v", len(required), len(listed), listed)
