@@ -33,6 +33,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent/command"
+	_ "github.com/fairwayhq/fairway/caddymodule/oagent/models"
 	_ "github.com/fairwayhq/fairway/caddymodule/ocp"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"
 	_ "github.com/fairwayhq/fairway/caddymodule/stdio"

@@ -48,6 +48,7 @@ var subdirectives = map[string][]string{
 	},
 	"identity": {"header_up", "credential"},
 	"chat":     {"upstream", "roles", "allow_media", "max_input", "max_output", "keep_alive"},
+	"model":    {"base_url", "api_key", "model", "timeout", "max_tokens", "max_response", "retries"},
 	"reviewer": {"ask", "header", "credential", "timeout"},
 	"agent_auth": {
 		"issuer", "jwks", "audience", "resource", "resource_name", "resource_documentation", "algorithms",

@@ -22,6 +22,7 @@
 //	chat        guardrails on traffic to a model API
 //	reviewers   agents that review: who may decide for them, calls of their programs
 //	endpoints   agent documents, Engagements and reviews over HTTP
+//	models      guest modules: the models that agents use
 //	command     `caddy oagent`
 //
 // They do not import this package. What they need of the handler comes in through options and
