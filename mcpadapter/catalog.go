@@ -11,20 +11,6 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// catalog returns the catalog for the caller and the message's Toolset. It is cached until the
-// document or the Library changes.
-func (m *message) catalog() *catalog.Catalog {
-	if m.site.Access != nil || m.site.Login != nil {
-		return m.server.catalogs.Restricted(m.tools, m.server.library.Load(), m.site.Access, m.site.Login)
-	}
-	return m.wholeCatalog()
-}
-
-// wholeCatalog returns the unrestricted catalog, for everything that does not depend on the caller.
-func (m *message) wholeCatalog() *catalog.Catalog {
-	return m.server.catalogOf(m.tools)
-}
-
 // catalogOf returns the unrestricted catalog of a Toolset.
 func (s *Server) catalogOf(tools *tool.Toolset) *catalog.Catalog {
 	return s.catalogs.Shared(tools, s.library.Load())

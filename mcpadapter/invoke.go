@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
@@ -42,7 +43,7 @@ func (m *message) invoke(i invocation) (reply, *jsonrpc.Fault) {
 	}
 	ctx = clientLog{m}.withProgress(ctx)
 	defer func() { m.reporter.Stop(m.ctx.Err() != nil) }()
-	if c == nil || !c.Needs.Any() {
+	if c == nil || c.Plain {
 		return reply{Reply: elicit.Reply{Outcome: m.caller.Call(ctx, i.name, i.arguments)}, requestContext: own}, nil
 	}
 	r, f := m.elicitation(i).Call(ctx, m.caller, c.Tool, c.Needs)
@@ -109,4 +110,54 @@ func (r *reply) contextMeta() []byte {
 // blocks returns the writer of content blocks that come from the API.
 func (m *message) blocks() content.Blocks {
 	return content.Blocks{Version: m.version, Source: content.ToolURI(m.tools, nil)}
+}
+
+// catalog returns the catalog for the caller and the message's Toolset. It is cached until the
+// document or the Library changes.
+func (m *message) catalog() *catalog.Catalog {
+	if m.site.Access != nil || m.site.Login != nil {
+		return m.server.catalogs.Restricted(m.tools, m.server.library.Load(), m.site.Access, m.site.Login)
+	}
+	return m.wholeCatalog()
+}
+
+// wholeCatalog returns the unrestricted catalog, for everything that does not depend on the caller.
+func (m *message) wholeCatalog() *catalog.Catalog {
+	return m.server.catalogs.Shared(m.tools, m.server.library.Load())
+}
+
+// beginResult appends the head of the response, up to the members of the result.
+func (m *message) beginResult() []byte {
+	b := append(m.out.B, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, m.id...)
+	return append(b, `,"result":{`...)
+}
+
+// completeHead starts the pre-encoded head of results in 2026-07-28.
+const completeHead = `"resultType":"complete",`
+
+// appendResultHead appends the members that every result starts with, followed by a comma. meta
+// holds further members of the result's _meta, separated by commas, or is nil.
+func (m *message) appendResultHead(dst []byte, resultType string, meta []byte) []byte {
+	if locale := m.locale(); locale != "" {
+		meta = callcontext.AppendLocale(meta, locale)
+	}
+	if !m.version.Stateless() {
+		if len(meta) == 0 {
+			return dst
+		}
+		dst = append(append(dst, `"_meta":{`...), meta...)
+		return append(dst, "},"...)
+	}
+	complete := m.wholeCatalog().Complete
+	if resultType != "complete" {
+		dst = append(append(append(dst, `"resultType":"`...), resultType...), `",`...)
+		complete = bytes.TrimPrefix(complete, []byte(completeHead))
+	}
+	dst = append(dst, complete...)
+	if len(meta) > 0 {
+		dst = append(append(dst[:len(dst)-1], ','), meta...) // insert before the brace that closes _meta
+		dst = append(dst, '}')
+	}
+	return append(dst, ',')
 }

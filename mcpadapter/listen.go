@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 )
@@ -57,7 +57,7 @@ func (h *httpExchange) serveStream(w http.ResponseWriter, r *http.Request) *json
 // knownLists returns the lists that a client knew when it opened the stream: those of the event in
 // Last-Event-ID, or else those of its session. Without either, it returns the current ones.
 func (h *httpExchange) knownLists(header http.Header) subscription.Digests {
-	if id, sent := headervalue.Get(header, "Last-Event-Id"); sent {
+	if id, sent := negotiation.HeaderValue(header, "Last-Event-Id"); sent {
 		if known, ok := subscription.DigestsOfEvent(id); ok {
 			return known
 		}

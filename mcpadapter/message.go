@@ -2,6 +2,7 @@ package mcpadapter
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -9,24 +10,63 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// Limits of a batch, which only revision 2025-03-26 has. The responses are collected in memory, so a
-// small batch must not produce an unlimited amount.
-const (
-	maxBatch       = 64       // messages
-	maxBatchAnswer = 16 << 20 // bytes of responses after which no further request is served
-)
+// A message is one JSON-RPC message of a client and the response to it. It has what every method needs
+// to serve a request; the types of the methods, such as toolRequest, embed it.
+type message struct {
+	server *Server
+	site   *Site
+	tools  *tool.Toolset
+	caller tool.Caller
+	ctx    context.Context
+	header http.Header // nil if the message came over a connection
+	peer
 
-// Params holds the parameters that several methods use; absent ones are nil.
+	version revision.Revision
+	client  elicit.Capabilities
+	batched bool           // whether the message is part of a batch
+	id      jsontext.Value // nil if the message has none or it cannot be read
+	params  params
+
+	reporter stream.Reporter // forwards progress and log events of a tool call
+
+	out          *buffer.Buffer // for the response
+	trailer      []byte         // pre-encoded bytes that follow out; read-only
+	newSessionID string         // id of the session that initialize has started
+}
+
+// A peer is the client that sent a message, as far as the server knows it.
+type peer struct {
+	channel    stream.Channel   // sends messages other than the response; nil if that is not possible
+	connection *connection      // connection of the message; nil for an HTTP request of its own
+	session    *session.Session // nil if the request has none
+	state      *session.State   // state of the session or the connection; nil without one
+	remote     string           // address of the client; "" over a connection
+}
+
+// params holds the parameters that several methods use; absent ones are nil.
 type params struct {
 	raw                                            jsontext.Value // the whole params object
 	meta, name, arguments, cursor, protocolVersion jsontext.Value
+}
+
+// An exchange serves one body, which is a message or a batch, and collects the response.
+type exchange struct {
+	message
+	status   int            // HTTP status; 0 if the response is already written
+	fault    *jsonrpc.Fault // the last fault that was written as a response
+	canceled bool           // the client has canceled the request and expects no response
 }
 
 // serve serves a body: one message, or a batch if the revision has batches.
@@ -147,57 +187,6 @@ func (x *exchange) openParams(raw jsontext.Value) *jsonrpc.Fault {
 	return nil
 }
 
-// serveBatch serves the messages of a batch one after the other and writes the array of their
-// responses in the same order.
-func (x *exchange) serveBatch(body []byte) {
-	if !x.version.SupportsBatches() {
-		x.refuse(jsonrpc.Malformed("batches belong to revision 2025-03-26 only: send each message by itself"))
-		return
-	}
-	var messages []jsontext.Value
-	for walk := wire.Into(body); walk.Next(); {
-		if len(messages) == maxBatch {
-			x.refuse(jsonrpc.Malformed("a batch may have at most %d messages: send the rest in another", maxBatch))
-			return
-		}
-		messages = append(messages, walk.Value)
-	}
-	if len(messages) == 0 {
-		x.refuse(jsonrpc.Malformed("the batch is empty: send at least one message"))
-		return
-	}
-	x.batched = true
-	x.out.B = append(x.out.B, '[')
-	for _, raw := range messages {
-		if x.ctx.Err() != nil {
-			break
-		}
-		x.serveElement(raw)
-	}
-	if len(x.out.B) == 1 {
-		x.out.B, x.status = x.out.B[:0], http.StatusAccepted
-		return
-	}
-	x.out.B[len(x.out.B)-1] = ']' // replaces the comma after the last response
-	x.status = http.StatusOK
-}
-
-// serveElement serves one message of a batch and appends a comma to its response.
-func (x *exchange) serveElement(raw jsontext.Value) {
-	before := len(x.out.B)
-	x.id, x.version, x.status = nil, revision.V20250326, http.StatusOK // reset what the previous message set
-	if raw.Kind() == '{' {
-		x.serveMessage(raw)
-	} else {
-		x.refuse(jsonrpc.Malformed("a message must be an object, not %s", wire.KindName(raw.Kind())))
-	}
-	x.out.B = append(x.out.B, x.trailer...)
-	x.trailer = nil
-	if len(x.out.B) > before {
-		x.out.B = append(x.out.B, ',')
-	}
-}
-
 // refuseUnreadable rejects a body that fails wire.Check. The error has the id of the request if it
 // can be read, so that the client can match the two.
 func (x *exchange) refuseUnreadable(body []byte, err error) {
@@ -235,3 +224,92 @@ func (x *exchange) refuse(f *jsonrpc.Fault) {
 	}
 	x.out.B = append(b, "}}"...)
 }
+
+// dispatch serves a request.
+func (x *exchange) dispatch(name string) {
+	if len(x.out.B) > maxBatchAnswer {
+		x.refuse(jsonrpc.Malformed("the answers to this batch are larger than %d bytes: send this request by itself", maxBatchAnswer))
+		return
+	}
+	m, ok := methods[name]
+	if !ok || !m.known(x.version) {
+		f := jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound,
+			"method %q is unknown to this server in revision %v", text.Cut(name, text.MaxQuoted), x.version)
+		if x.version.Stateless() {
+			f.Status = http.StatusNotFound
+		}
+		x.refuse(f)
+		return
+	}
+	if x.state == nil {
+		x.refuseIf(m.serve(&x.message))
+		return
+	}
+	outer, start := x.ctx, len(x.out.B)
+	running, done := x.state.Run(outer, x.id)
+	defer func() {
+		x.ctx = outer
+		done()
+	}()
+	x.ctx = running
+	if context.Cause(running) != session.ErrCanceled { // a registered request may be canceled before it is served
+		x.refuseIf(m.serve(&x.message))
+	}
+	if x.canceled = context.Cause(running) == session.ErrCanceled; x.canceled {
+		x.withhold(start)
+	}
+}
+
+func (x *exchange) refuseIf(f *jsonrpc.Fault) {
+	if f != nil {
+		x.refuse(f)
+	}
+}
+
+// withhold removes the response that starts at start: a canceled request gets none (MCP 2025-11-25,
+// Cancellation, Behavior Requirements).
+func (x *exchange) withhold(start int) {
+	x.out.B, x.trailer, x.fault = x.out.B[:start], nil, nil
+	x.status = http.StatusAccepted
+}
+
+// A method serves the requests with one method name.
+type method struct {
+	name  string
+	known func(revision.Revision) bool
+	named string // parameter that the header Mcp-Name repeats; "" for none
+	serve func(*message) *jsonrpc.Fault
+}
+
+// methods maps the names of the served requests to their handlers. All notifications are accepted,
+// but only notifications/cancelled has an effect.
+var methods = byName([]method{
+	{"initialize", isStateful, "", func(m *message) *jsonrpc.Fault { return lifecycleRequest{m}.initialize() }},
+	{"ping", isStateful, "", func(m *message) *jsonrpc.Fault { return lifecycleRequest{m}.ping() }},
+	{"server/discover", isStateless, "", func(m *message) *jsonrpc.Fault { return lifecycleRequest{m}.discover() }},
+	{"logging/setLevel", isStateful, "", func(m *message) *jsonrpc.Fault { return clientLog{m}.setLevel() }},
+	{"tools/list", always, "", func(m *message) *jsonrpc.Fault { return toolListRequest{m}.listTools() }},
+	{"tools/call", always, "name", func(m *message) *jsonrpc.Fault { return toolRequest{m}.callTool() }},
+	{"resources/list", always, "", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.listResources() }},
+	{"resources/templates/list", always, "", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.listTemplates() }},
+	{"resources/read", always, "uri", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.readResource() }},
+	{"resources/subscribe", isStateful, "", func(m *message) *jsonrpc.Fault { return watchRequest{message: m}.subscribe() }},
+	{"resources/unsubscribe", isStateful, "", func(m *message) *jsonrpc.Fault { return watchRequest{message: m}.unsubscribe() }},
+	{"subscriptions/listen", isStateless, "", func(m *message) *jsonrpc.Fault { return newWatchRequest(m).listen() }},
+	{"prompts/list", always, "", func(m *message) *jsonrpc.Fault { return promptRequest{m}.listPrompts() }},
+	{"prompts/get", always, "name", func(m *message) *jsonrpc.Fault { return promptRequest{m}.getPrompt() }},
+	{"completion/complete", always, "", func(m *message) *jsonrpc.Fault { return completionRequest{m}.complete() }},
+})
+
+func byName(list []method) map[string]method {
+	all := make(map[string]method, len(list))
+	for _, m := range list {
+		all[m.name] = m
+	}
+	return all
+}
+
+// isStateful reports whether the revision starts with initialize.
+func isStateful(v revision.Revision) bool  { return !v.Stateless() }
+func isStateless(v revision.Revision) bool { return v.Stateless() }
+func always(revision.Revision) bool        { return true }

@@ -1,4 +1,4 @@
-// Package mcpadapter is a Model Context Protocol (MCP) server for the tools of an ocp.Toolset. It
+// Package mcpadapter is a Model Context Protocol (MCP) server for the tools of a tool.Toolset. It
 // depends on net/http, not on Caddy, and speaks Streamable HTTP in the revisions 2025-03-26 to
 // 2026-07-28, HTTP+SSE of 2024-11-05, and stdio.
 //
@@ -8,7 +8,7 @@
 //     the session of its signed id (session.go, internal/session), and reads the body up to a limit.
 //  2. message.go parses the JSON-RPC message. Package internal/negotiation determines the revision and
 //     checks the rules of that revision.
-//  3. methods.go selects the type of the method, such as toolRequest for tools/call. All of them embed
+//  3. message.go selects the type of the method, such as toolRequest for tools/call. All of them embed
 //     the message that they serve.
 //  4. call.go serves tools/call: it finds the tool (internal/catalog), passes the arguments to a
 //     tool.Caller (invoke.go) and encodes the tool.Outcome (internal/content). Package elicit makes the
@@ -19,8 +19,8 @@
 //     something must be sent before it: progress, log messages, or a request to the client such
 //     as an elicitation (client_request.go).
 //
-// Streams of notifications are in listen.go and internal/subscription. HTTP+SSE and stdio carry messages in
-// both directions over a connection (connection.go, http_sse.go, stdio.go).
+// Streams of notifications are in listen.go and internal/subscription. HTTP+SSE and stdio carry
+// messages in both directions over a connection (connection.go, http_sse.go, stdio.go).
 package mcpadapter
 
 import (
@@ -32,10 +32,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
@@ -45,7 +42,6 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A Server serves MCP requests. It is safe for concurrent use. Use one Server per endpoint, because
@@ -132,11 +128,7 @@ type httpExchange struct{ exchange }
 // route serves the request according to its path and method. If it returns a fault, the caller must
 // write it; otherwise the response is written.
 func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
-	if f := h.server.pages.Check(r); f != nil {
-		return f
-	}
-	h.server.pages.SetCORSHeaders(w.Header(), r)
-	if f := admission.CheckRequest(r); f != nil {
+	if f := h.server.pages.Admit(w.Header(), r); f != nil {
 		return f
 	}
 	switch {
@@ -149,12 +141,16 @@ func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fa
 		f.Anonymous = true
 		return f
 	}
-	if f := h.resume(); f != nil {
-		return f
+	if h.header[sessionHeader] != nil {
+		if f := h.resume(); f != nil {
+			return f
+		}
 	}
-	live, leave := h.server.states.Enter(h.session)
-	defer leave()
-	h.state = live
+	if h.session != nil {
+		state, leave := h.server.states.Enter(h.session)
+		defer leave()
+		h.state = state
+	}
 	switch {
 	case r.Method == http.MethodPost:
 		return h.servePost(w, r)
@@ -208,47 +204,6 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *jsonrp
 		_ = stream.Send(append(h.out.B, h.trailer...)) // an error means that the client has disconnected
 	}
 	return nil
-}
-
-// A message is one JSON-RPC message of a client and the response to it. It has what every method needs
-// to serve a request; the types of the methods, such as toolRequest, embed it.
-type message struct {
-	server *Server
-	site   *Site
-	tools  *tool.Toolset
-	caller tool.Caller
-	ctx    context.Context
-	header http.Header // nil if the message came over a connection
-	peer
-
-	version revision.Revision
-	client  elicit.Capabilities
-	batched bool           // whether the message is part of a batch
-	id      jsontext.Value // nil if the message has none or it cannot be read
-	params  params
-
-	reporter stream.Reporter // forwards progress and log events of a tool call
-
-	out          *buffer.Buffer // for the response
-	trailer      []byte         // pre-encoded bytes that follow out; read-only
-	newSessionID string         // id of the session that initialize has started
-}
-
-// A peer is the client that sent a message, as far as the server knows it.
-type peer struct {
-	channel    stream.Channel   // sends messages other than the response; nil if that is not possible
-	connection *connection      // connection of the message; nil for an HTTP request of its own
-	session    *session.Session // nil if the request has none
-	state      *session.State   // state of the session or the connection; nil without one
-	remote     string           // address of the client; "" over a connection
-}
-
-// An exchange serves one body, which is a message or a batch, and collects the response.
-type exchange struct {
-	message
-	status   int            // HTTP status; 0 if the response is already written
-	fault    *jsonrpc.Fault // the last fault that was written as a response
-	canceled bool           // the client has canceled the request and expects no response
 }
 
 // write writes the response. Each response gets its own header values, because other handlers may

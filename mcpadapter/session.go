@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
@@ -35,7 +34,7 @@ func (s *Server) sealer() *elicit.Sealer { return s.signer().Sealer }
 // resume restores the session of the request, if the request has a session id. An invalid or expired
 // id yields 404, after which clients start a new session.
 func (h *httpExchange) resume() *jsonrpc.Fault {
-	id, present := headervalue.Get(h.header, sessionHeader)
+	id, present := negotiation.HeaderValue(h.header, sessionHeader)
 	if !present || h.version.Stateless() {
 		return nil
 	}

@@ -27,12 +27,9 @@ const (
 	maxAskedHeaders = 1 << 10 // bytes of Access-Control-Request-Headers that are read; the rest is ignored
 )
 
-// SetCORSHeaders sets the CORS headers that let a page read the response. checkOrigin has already accepted
+// setCORSHeaders sets the CORS headers that let a page read the response. checkOrigin has already accepted
 // the page's origin.
-func (p *PageRules) SetCORSHeaders(header http.Header, r *http.Request) {
-	if len(p.origins) == 0 {
-		return
-	}
+func (p *PageRules) setCORSHeaders(header http.Header, r *http.Request) {
 	header.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
 	switch {

@@ -29,9 +29,8 @@ func NewPageRules(origins, hosts []string) PageRules {
 	return p
 }
 
-// Check checks the Host and Origin headers of requests that web pages make. Requests without an
-// Origin header always pass (MCP, Streamable HTTP, Security Warning).
-func (p *PageRules) Check(r *http.Request) *jsonrpc.Fault {
+// check checks the Host and Origin headers of a request that a web page makes.
+func (p *PageRules) check(r *http.Request) *jsonrpc.Fault {
 	if f := p.checkHost(r); f != nil {
 		return f
 	}
@@ -44,9 +43,6 @@ func (p *PageRules) Check(r *http.Request) *jsonrpc.Fault {
 // Origin header, which browsers send with every POST. A request without it does not come from a
 // page; it may come from a reverse proxy on this machine that forwards the public host name.
 func (p *PageRules) checkHost(r *http.Request) *jsonrpc.Fault {
-	if len(r.Header["Origin"]) == 0 {
-		return nil
-	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok || !loopback(local.String()) || loopback(r.Host) {
 		return nil
@@ -65,7 +61,7 @@ func (p *PageRules) checkHost(r *http.Request) *jsonrpc.Fault {
 // not come from a page.
 func (p *PageRules) checkOrigin(r *http.Request) *jsonrpc.Fault {
 	origins := r.Header["Origin"]
-	if len(origins) == 0 || p.origins["*"] {
+	if p.origins["*"] {
 		return nil
 	}
 	if len(origins) == 1 {

@@ -1,18 +1,35 @@
-// Package admission decides by its headers whether an HTTP request to an MCP endpoint is served. It checks which web pages may
-// call the server (PageRules), the method and the media types (CheckRequest), and reads the body up to a limit (ReadBody).
+// Package admission decides by its headers whether an HTTP request to an MCP endpoint is served, and
+// reads its body up to a limit. PageRules say which web pages may call the server.
 package admission
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 )
 
-// CheckRequest checks the method and the headers of a request before its body is read.
-func CheckRequest(r *http.Request) *jsonrpc.Fault {
+// Admit checks a request before its body is read, and sets the CORS headers of the response. Requests
+// without an Origin header do not come from a page, so the rules for pages do not apply to them (MCP,
+// Streamable HTTP, Security Warning).
+func (p *PageRules) Admit(header http.Header, r *http.Request) *jsonrpc.Fault {
+	if len(r.Header["Origin"]) > 0 {
+		if f := p.check(r); f != nil {
+			return f
+		}
+	}
+	if len(p.origins) > 0 {
+		p.setCORSHeaders(header, r)
+	}
+	return checkRequest(r)
+}
+
+// checkRequest checks the method and the headers of a request before its body is read.
+func checkRequest(r *http.Request) *jsonrpc.Fault {
 	switch r.Method {
 	case http.MethodPost:
 	case http.MethodGet:
@@ -97,4 +114,44 @@ func refusedByWeight(part string) bool {
 		}
 	}
 	return false
+}
+
+// firstRead is the largest buffer, in bytes, that is allocated for a body before any of it arrives.
+// A large Content-Length alone must not reserve memory.
+const firstRead = 64 << 10
+
+// ReadBody reads the whole body of a request into b, up to limit bytes.
+func ReadBody(b *buffer.Buffer, r *http.Request, limit int64) *jsonrpc.Fault {
+	if r.ContentLength > limit {
+		return TooLarge(limit)
+	}
+	if r.Body == nil {
+		return nil
+	}
+	if want := int(min(max(r.ContentLength+1, 512), firstRead)); cap(b.B) < want {
+		b.B = make([]byte, 0, want)
+	}
+	switch err := b.ReadAll(r.Body, limit); {
+	case err == nil:
+		return nil
+	case errors.Is(err, buffer.ErrTooLarge):
+		return TooLarge(limit)
+	default:
+		return incompleteBody(err, len(b.B))
+	}
+}
+
+// incompleteBody returns the fault for a body that ended early: either a handler in front of this server
+// limits bodies, or the client stopped sending.
+func incompleteBody(err error, read int) *jsonrpc.Fault {
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		return TooLarge(tooLong.Limit)
+	}
+	return jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.ParseError, "the body broke off after %d bytes: send it again", read)
+}
+
+// TooLarge returns the Fault for a body that is larger than the limit.
+func TooLarge(limit int64) *jsonrpc.Fault {
+	return jsonrpc.Faultf(http.StatusRequestEntityTooLarge, jsonrpc.InvalidRequest,
+		"the body is larger than the limit of %d bytes: send less at once", limit)
 }

@@ -12,13 +12,14 @@ import (
 )
 
 // A Callable is a tool with everything that a call needs to know about it in advance. It is computed
-// once for each tool of a Toolset. For a plain tool all fields but Tool are zero, and a call goes
+// once for each tool of a Toolset. For a plain tool all fields but Tool and Plain are zero, and a call goes
 // from finding the tool to the Caller without further checks.
 type Callable struct {
 	Tool    *tool.Tool
 	Hidden  bool                                        // whether only prompts and resources may call it
 	Stands  bool                                        // whether its calls stand for calls of other tools (tool.Toolset.Resolve)
 	Brief   bool                                        // whether lists leave it out, so that clients may not know its schema
+	Plain   bool                                        // whether a call needs nothing from the client
 	Needs   elicit.Needs                                // what it may need from the client during a call
 	Headers []negotiation.ArgumentHeader                // headers that repeat arguments (2026-07-28)
 	Output  [revision.V20260728 + 1]outputschema.Output // how successful results are encoded, by revision
@@ -32,6 +33,7 @@ func newCallables(o *Options, tools *tool.Toolset) map[string]*Callable {
 		c := &all[i]
 		*c = Callable{Tool: t, Hidden: library.IsHidden(t), Needs: elicit.NeedsOf(t), Headers: negotiation.ArgumentHeaders(t)}
 		c.Stands, c.Brief = t.Builtin.IsCall(), tools.Brief()
+		c.Plain = !c.Needs.Any()
 		for v := range c.Output {
 			c.Output[v] = outputschema.Of(o.OutputSchema, t, c.Needs.Native, revision.Revision(v))
 		}

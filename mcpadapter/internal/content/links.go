@@ -20,11 +20,6 @@ type Links struct {
 	ResourceAt func(path string) (uri, name string, ok bool)
 }
 
-// HasLinks reports whether the headers of a response have links.
-func HasLinks(r *tool.Result) bool {
-	return r != nil && (len(r.Header["Location"]) > 0 || len(r.Header["Link"]) > 0)
-}
-
 // AppendTo appends the links of a response to an array of content blocks that is not empty. A link
 // that the client can follow becomes a resource_link, if the revision has that; other links become
 // text.

@@ -1,11 +1,10 @@
-// Package headervalue reads HTTP header fields and encodes text for them. Fields carry only visible
-// ASCII characters and spaces. Text that a field cannot carry is sent in Base64 as =?base64?…?= (MCP
+// Package headervalue encodes text for HTTP header fields, which carry only visible ASCII characters
+// and spaces. Text that a field cannot carry is sent in Base64 as =?base64?…?= (MCP
 // 2026-07-28, Streamable HTTP, Value Encoding).
 package headervalue
 
 import (
 	"encoding/base64"
-	"net/http"
 	"strings"
 )
 
@@ -51,14 +50,4 @@ func IsText(value string) bool {
 		}
 	}
 	return true
-}
-
-// Get returns the value of a header field, trimmed. name is in canonical form. A field that occurs more
-// than once yields "", because proxy and server could disagree on its value.
-func Get(header http.Header, name string) (value string, present bool) {
-	values := header[name]
-	if len(values) != 1 {
-		return "", len(values) > 0
-	}
-	return strings.Trim(values[0], " \t"), true
 }

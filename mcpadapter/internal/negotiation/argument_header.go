@@ -83,7 +83,7 @@ func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *jsonr
 	case len(values) > 1:
 		return mismatched("the header %s is sent %d times: send it once, with the value of the argument %s", header, len(values), argument)
 	}
-	sent, _ := headervalue.Get(all, h.header)
+	sent, _ := HeaderValue(all, h.header)
 	if !headervalue.IsText(strings.ReplaceAll(sent, "\t", " ")) {
 		return mismatched("the header %s has characters that a header must not have: send its value as =?base64?…?=", header)
 	}

@@ -9,6 +9,7 @@ package negotiation
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -61,7 +62,7 @@ type meta struct {
 // Agree updates the terms for a message of an HTTP request. Version must be that of OfHeader or of the
 // session. The terms are also valid for the error response if Agree returns a fault.
 func (t *Terms) Agree(enabled revision.Set, m *Message) *jsonrpc.Fault {
-	header, sent := headervalue.Get(m.Header, VersionHeader)
+	header, sent := HeaderValue(m.Header, VersionHeader)
 	described, f := readMeta(m.Meta)
 	if f != nil {
 		return f
@@ -133,7 +134,7 @@ func (t *Terms) agreeByHeader(enabled revision.Set, m *Message, header string, s
 // allow neither method (MCP 2026-07-28, Streamable HTTP, Earlier Streamable HTTP Revisions).
 func (t *Terms) CheckBodiless(enabled revision.Set, r *http.Request) *jsonrpc.Fault {
 	var f *jsonrpc.Fault
-	header, sent := headervalue.Get(r.Header, VersionHeader)
+	header, sent := HeaderValue(r.Header, VersionHeader)
 	switch {
 	case sent && !enabled.Has(t.Version):
 		f = Unsupported(enabled, header)
@@ -214,7 +215,7 @@ func (t *Terms) checkMeta(m *Message, described meta) *jsonrpc.Fault {
 
 // checkRepeated checks that a header occurs once and equals the value in the body.
 func checkRepeated(all http.Header, header, member, want string) *jsonrpc.Fault {
-	value, present := headervalue.Get(all, header)
+	value, present := HeaderValue(all, header)
 	if count := len(all[header]); count > 1 {
 		return mismatched("the header %s is sent %d times: send it once, with the value of %s, %q", header, count, member, text.Cut(want, text.MaxQuoted))
 	}
@@ -283,9 +284,19 @@ func Unsupported(enabled revision.Set, requested string) *jsonrpc.Fault {
 // OfHeader returns the revision in the header of a request. Without the header it is 2025-03-26, because
 // later revisions require the header (MCP 2025-06-18, Transports, Protocol Version Header).
 func OfHeader(header http.Header) revision.Revision {
-	name, present := headervalue.Get(header, VersionHeader)
+	name, present := HeaderValue(header, VersionHeader)
 	if !present {
 		return revision.V20250326
 	}
 	return revision.Of(name)
+}
+
+// HeaderValue returns the value of a header field, trimmed. name is in canonical form. A field that occurs more
+// than once yields "", because proxy and server could disagree on its value.
+func HeaderValue(header http.Header, name string) (value string, present bool) {
+	values := header[name]
+	if len(values) != 1 {
+		return "", len(values) > 0
+	}
+	return strings.Trim(values[0], " \t"), true
 }

@@ -29,11 +29,8 @@ type States struct {
 }
 
 // Enter returns the state of a session; the caller must call leave when it is done with it. l is nil
-// for a nil or ended session, and if there are too many sessions.
+// for an ended session, and if there are too many sessions.
 func (ls *States) Enter(s *Session) (l *State, leave func()) {
-	if s == nil {
-		return nil, func() {}
-	}
 	key := s.Key
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/callcontext"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -32,35 +31,6 @@ const (
 	maxChallenges = 4        // challenges in _meta
 	maxChallenge  = 2 << 10  // bytes of each challenge
 )
-
-// completeHead starts the pre-encoded head of results in 2026-07-28.
-const completeHead = `"resultType":"complete",`
-
-// appendResultHead appends the members that every result starts with, followed by a comma. meta
-// holds further members of the result's _meta, separated by commas, or is nil.
-func (m *message) appendResultHead(dst []byte, resultType string, meta []byte) []byte {
-	if locale := m.locale(); locale != "" {
-		meta = callcontext.AppendLocale(meta, locale)
-	}
-	if !m.version.Stateless() {
-		if len(meta) == 0 {
-			return dst
-		}
-		dst = append(append(dst, `"_meta":{`...), meta...)
-		return append(dst, "},"...)
-	}
-	complete := m.wholeCatalog().Complete
-	if resultType != "complete" {
-		dst = append(append(append(dst, `"resultType":"`...), resultType...), `",`...)
-		complete = bytes.TrimPrefix(complete, []byte(completeHead))
-	}
-	dst = append(dst, complete...)
-	if len(meta) > 0 {
-		dst = append(append(dst[:len(dst)-1], ','), meta...) // insert before the brace that closes _meta
-		dst = append(dst, '}')
-	}
-	return append(dst, ',')
-}
 
 // failureMeta returns the members of _meta for a failed call.
 func (m *message) failureMeta(r reply) []byte {
