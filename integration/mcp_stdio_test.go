@@ -214,6 +214,7 @@ func TestStdioMistakes(t *testing.T) {
 		"broken":               {[]string{"--config", broken}, "unknown module: http.handlers.ghost"},
 		"stdin as config":      {[]string{"--config", "-"}, "standard input"},
 		"selector":             {[]string{"--openapi", document, "--upstream", "http://a", "--include", "bookings"}, "tag=bookings"},
+		"list":                 {[]string{"--openapi", document, "--upstream", "http://a", "--tools", "some"}, "--tools some all search"},
 		"argument":             {[]string{"trains.yaml"}, "unknown command"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -391,4 +392,15 @@ func TestServerJSON(t *testing.T) {
 			t.Errorf("exit code %d: %s", result.exit, result.stderr)
 		}
 	})
+}
+
+// TestStdioTools chooses what the server lists.
+func TestStdioTools(t *testing.T) {
+	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}` + "\n"
+	for choice, searches := range map[string]bool{"all": false, "search": true} {
+		result := runStdio(t, list, "--openapi", demoDocument(t), "--upstream", "http://127.0.0.1:1", "--tools", choice)
+		if result.exit != 0 || strings.Contains(result.stdout, `"search_tools"`) != searches || strings.Contains(result.stdout, `"get_trip"`) == searches {
+			t.Errorf("--tools %s: exit code %d, %s", choice, result.exit, result.stdout)
+		}
+	}
 }

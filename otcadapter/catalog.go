@@ -21,9 +21,9 @@ type catalog struct {
 	list       []byte
 	defined    []definedTool           // the tools of list, in its order
 	byID       map[string]*definedTool // the same tools
-	listTag    string               // strong entity tag of list
-	keyHeaders []string             // headers in which the APIs take keys, canonical and sorted
-	retryAfter func() time.Duration // see Options.RetryAfter
+	listTag    string                  // strong entity tag of list
+	keyHeaders []string                // headers in which the APIs take keys, canonical and sorted
+	retryAfter func() time.Duration    // see Options.RetryAfter
 }
 
 // catalog returns the catalog of the Toolsets. It is built at the first request and kept until

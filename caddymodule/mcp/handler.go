@@ -278,7 +278,7 @@ func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		client.serve(m, r, next)
 		return nil
 	}
-	if err := toolcall.CheckListChoice(r); err != nil {
+	if err := toolcall.CheckListQuery(r); err != nil {
 		problem.Write(w, http.StatusBadRequest, "The query of the endpoint is not valid", err.Error())
 		return nil
 	}

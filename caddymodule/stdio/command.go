@@ -20,7 +20,7 @@ import (
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "mcp",
-		Usage: "--config <path> [--adapter <name>] [--site <host>] [--path <path>] [--header <name: value>] | --openapi <document> --upstream <URL> [--header <name: value>]",
+		Usage: "--config <path> [--adapter <name>] [--site <host>] [--path <path>] [--tools all|search] [--header <name: value>] | --openapi <document> --upstream <URL> [--tools all|search] [--header <name: value>]",
 		Short: "Serves MCP on standard input and output",
 		Long: `
 Serves a Model Context Protocol (MCP) server on standard input and output, for
@@ -45,11 +45,15 @@ placeholders such as {env.API_TOKEN} to keep secrets out of the process list:
     caddy mcp --openapi trains.yaml --upstream https://api.example.com \
         --header 'Authorization: Bearer {env.API_TOKEN}'
 
+An endpoint with a very long list of tools lists tools that search for the others
+instead. --tools all lists all tools, and --tools search those that search.
+
 Logs are written to standard error. The command ends when its standard input ends
 and the pending requests have their responses.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			mcpFlags(cmd)
+			cmd.Flags().String("tools", "", "What to list: all tools, or search for tools that find the others (default: as the endpoint does)")
 			cmd.Flags().StringArray("header", nil, "A header of the client's request, as 'Name: value'")
 			cmd.Args = cobra.NoArgs
 			cmd.RunE = caddycmd.WrapCommandFuncForCobra(commandMCP)

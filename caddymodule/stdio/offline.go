@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 )
 
 // An offlineSite is a configuration that is loaded without listeners. Requests go to one of its
@@ -28,6 +29,7 @@ type offlineSite struct {
 	mcp    *mcp.Handler
 	target *url.URL // URL of the endpoint for clients of the site
 	header http.Header
+	query  string // of the client's request
 }
 
 // openOfflineSite loads the configuration that the command line selects and chooses the endpoint.
@@ -36,6 +38,13 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 	header, err := headerFlag(flags)
 	if err != nil {
 		return nil, err
+	}
+	query := ""
+	if choice := flags.String("tools"); calls && choice != "" {
+		if err := toolcall.CheckListChoice(choice); err != nil {
+			return nil, fmt.Errorf("--tools: %w", err)
+		}
+		query = toolcall.ListQuery(choice)
 	}
 	raw, err := loadConfig(flags, calls)
 	if err != nil {
@@ -49,7 +58,7 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the configuration: %w", err)
 	}
-	s := &offlineSite{header: header}
+	s := &offlineSite{header: header, query: query}
 	if s.agents, err = appOf[*agents.App](ctx, "agents"); err != nil {
 		return nil, err
 	}
@@ -218,7 +227,7 @@ func (s *offlineSite) request(r *http.Request) *offlineResponse {
 func (s *offlineSite) newRequest() *http.Request {
 	r := &http.Request{
 		Method:     http.MethodGet,
-		URL:        &url.URL{Path: s.target.Path, RawPath: s.target.RawPath},
+		URL:        &url.URL{Path: s.target.Path, RawPath: s.target.RawPath, RawQuery: s.query},
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1, ProtoMinor: 1,
 		Header:     s.header.Clone(),

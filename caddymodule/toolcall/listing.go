@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -126,12 +125,20 @@ const (
 	chooseSearch  = "search"
 )
 
-// ListChoices are the values by which clients choose what an endpoint lists.
-func ListChoices() []string { return []string{chooseAll, chooseSearch} }
+// CheckListChoice returns an error for an unknown choice of what an endpoint lists.
+func CheckListChoice(choice string) error {
+	if choice == chooseAll || choice == chooseSearch {
+		return nil
+	}
+	return fmt.Errorf("%q is unknown: use %s to list all tools, or %s for tools that search", text.Cut(choice, text.MaxQuoted), chooseAll, chooseSearch)
+}
 
-// CheckListChoice returns an error if the query of a request to an endpoint has an unknown choice of
+// ListQuery returns the query of an endpoint's URL with a choice of what it lists.
+func ListQuery(choice string) string { return url.Values{listParameter: {choice}}.Encode() }
+
+// CheckListQuery returns an error if the query of a request to an endpoint has an unknown choice of
 // what to list.
-func CheckListChoice(r *http.Request) error {
+func CheckListQuery(r *http.Request) error {
 	if r.URL.RawQuery == "" {
 		return nil
 	}
@@ -151,9 +158,9 @@ func listChoice(query string) (string, error) {
 		return "", nil // the endpoint ignores other parameters
 	case len(choices) > 1:
 		return "", fmt.Errorf("%s is given %d times in the query of the endpoint; give it once", listParameter, len(choices))
-	case !slices.Contains(ListChoices(), choices[0]):
-		return "", fmt.Errorf("%s=%s in the query of the endpoint is unknown: use %s to list all tools, or %s for tools that search",
-			listParameter, text.Cut(choices[0], text.MaxQuoted), chooseAll, chooseSearch)
+	}
+	if err := CheckListChoice(choices[0]); err != nil {
+		return "", fmt.Errorf("%s in the query of the endpoint: %w", listParameter, err)
 	}
 	return choices[0], nil
 }
