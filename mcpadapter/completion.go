@@ -52,7 +52,7 @@ func (q completionRequest) proposals(ref jsontext.Value, argument string) ([]str
 		name := wire.Text(wire.MemberOf(ref, "name"))
 		p := s.ByName[name]
 		if p == nil || p.Denied {
-			return nil, jsonrpc.BadParams("there is no prompt %q: prompts/list names those there are", text.Cut(name, text.MaxQuoted))
+			return nil, jsonrpc.BadParams("unknown prompt %q; prompts/list returns the available ones", text.Cut(name, text.MaxQuoted))
 		}
 		return values(p.Proposals(argument))
 	case "ref/resource":
@@ -63,7 +63,7 @@ func (q completionRequest) proposals(ref jsontext.Value, argument string) ([]str
 		if t, ok := s.Find(uri); ok && !t.Denied {
 			return nil, nil
 		}
-		return nil, jsonrpc.BadParams("there is no resource or template %q: resources/templates/list names those there are", text.Cut(uri, text.MaxQuoted))
+		return nil, jsonrpc.BadParams("unknown resource or template %q; resources/templates/list returns the available ones", text.Cut(uri, text.MaxQuoted))
 	default:
 		return nil, jsonrpc.BadParams("params.ref.type must be ref/prompt or ref/resource, not %q", text.Cut(kind, text.MaxQuoted))
 	}

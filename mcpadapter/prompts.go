@@ -39,7 +39,7 @@ func (q promptRequest) getPrompt() *jsonrpc.Fault {
 	name := wire.Text(q.params.name)
 	p := q.catalog().Index().ByName[name]
 	if p == nil {
-		return jsonrpc.BadParams("there is no prompt %q: prompts/list names those there are", text.Cut(name, text.MaxQuoted))
+		return jsonrpc.BadParams("unknown prompt %q; prompts/list returns the available ones", text.Cut(name, text.MaxQuoted))
 	}
 	values, f := readArguments(q.params.arguments, "params.arguments")
 	if f != nil {
