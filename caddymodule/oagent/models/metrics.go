@@ -27,7 +27,7 @@ const (
 	labelProvider  = "gen_ai_provider_name"
 	labelModel     = "gen_ai_request_model"
 	labelTokenType = "gen_ai_token_type" //nolint:gosec // no credential
-	labelError     = "error_type" // "" for a success
+	labelError     = "error_type"        // "" for a success
 
 	operationChat = "chat"
 )
