@@ -35,6 +35,9 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //			refs         <directory>
 //			include      tag | operation | path | method <values...>
 //			exclude      tag | operation | path | method <values...>
+//			readonly
+//			tool         <name> | <operationId> | "<method> <path>" | * { … }
+//			description_tokens <tokens> | off
 //			schemas      auto | inline | defs
 //			base_path    <path>
 //			max_document <size>
@@ -53,7 +56,7 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //		}
 //	}
 //
-// toolset, overlay, include, exclude and credential may be repeated. See ToolsetConfig and StoreConfig
+// toolset, overlay, include, exclude, tool and credential may be repeated. See ToolsetConfig and StoreConfig
 // for the meaning of the options and their defaults.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume option name

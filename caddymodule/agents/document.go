@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/toolsearch"
 	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/overlay"
+	"github.com/fairwayhq/fairway/ocp/shape"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -38,12 +39,16 @@ type DocumentKey struct {
 	Refs        string          `json:"refs"`
 	Include     []tool.Selector `json:"include"`
 	Exclude     []tool.Selector `json:"exclude"`
+	ReadOnly    bool            `json:"readonly"`
+	Tools       []shape.Shape   `json:"tools"`
 	Schemas     tool.SchemaMode `json:"schemas"`
 	BasePath    string          `json:"base_path"`
 	MaxDocument int64           `json:"max_document"`
 	MaxSchema   int64           `json:"max_schema"`
 	TokenBudget int             `json:"token_budget"`
 	Site        string          `json:"site"` // distinguishes sites whose documents have the same path
+
+	DescriptionTokens int `json:"description_tokens"`
 
 	NonInferrable   []string `json:"non_inferrable"`
 	ResponseSchemas bool     `json:"-"` // the handler needs response schemas
@@ -168,6 +173,11 @@ func (k DocumentKey) Build(_ context.Context, data []byte, location string, prev
 	if err != nil {
 		return nil, nil, err
 	}
+	if previous != nil {
+		if err := toolset.CheckGuards(previous); err != nil {
+			return nil, nil, err
+		}
+	}
 	toolset.Finder = toolsearch.NewFinder(toolset.Tools())
 	return toolset, toolset.Files, nil
 }
@@ -204,10 +214,14 @@ func (k DocumentKey) options(location string) tool.BuildOptions {
 		Refs:        k.Refs,
 		Include:     k.Include,
 		Exclude:     k.Exclude,
+		ReadOnly:    k.ReadOnly,
+		Shapes:      k.Tools,
 		Schemas:     k.Schemas,
 		BasePath:    k.BasePath,
 		MaxSchema:   int(k.MaxSchema),
 		MaxDocument: int(k.MaxDocument),
+
+		DescriptionTokens: k.DescriptionTokens,
 
 		NonInferrable:   k.NonInferrable,
 		ResponseSchemas: k.ResponseSchemas,

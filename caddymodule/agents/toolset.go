@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp/loader"
+	"github.com/fairwayhq/fairway/ocp/shape"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -69,6 +70,19 @@ type ToolsetConfig struct {
 	// after start, such a selector makes its tools unavailable (503), and a changed document is
 	// not used. Default: none.
 	Exclude []tool.Selector `json:"exclude,omitempty"`
+
+	// Whether only operations with a safe method (GET, HEAD, OPTIONS) become tools. Default: false.
+	ReadOnly bool `json:"readonly,omitempty"`
+
+	// Changes of tools: names, texts, arguments, and what a model gets of responses. A document
+	// can contain the same as x-fairway, and this list takes precedence. One that selects no
+	// operation is a configuration error. Default: none.
+	Tools []shape.Shape `json:"tools,omitempty"`
+
+	// The longest description of a tool, in tokens of about 4 bytes. A longer one is cut at a
+	// sentence. A negative value ("off" in the Caddyfile) lists descriptions in full, with their
+	// markup. Default: 400.
+	DescriptionTokens int `json:"description_tokens,omitempty"`
 
 	// How shared schemas are listed. "inline" copies them to where they are used, within a
 	// budget; "defs" keeps them in $defs; "auto" decides by size. Default: auto.
@@ -134,7 +148,7 @@ func (c *ToolsetConfig) Empty() bool {
 func (c *ToolsetConfig) optionsSet() bool {
 	return len(c.Overlays) > 0 || c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
 		c.BasePath != "" || c.MaxDocument != 0 || c.MaxSchema != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil || c.Search != "" || len(c.Pins) > 0 ||
-		len(c.Credentials) > 0 || len(c.NonInferrable) > 0
+		c.ReadOnly || len(c.Tools) > 0 || c.DescriptionTokens != 0 || len(c.Credentials) > 0 || len(c.NonInferrable) > 0
 }
 
 // Limits bound the calls of a toolset.
@@ -211,9 +225,13 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 		Refresh:     time.Duration(c.Refresh),
 		Include:     c.Include,
 		Exclude:     c.Exclude,
+		ReadOnly:    c.ReadOnly,
+		Tools:       c.Tools,
 		BasePath:    repl.ReplaceAll(c.BasePath, ""),
 		MaxDocument: c.MaxDocument,
 		MaxSchema:   c.MaxSchema,
+
+		DescriptionTokens: c.DescriptionTokens,
 
 		NonInferrable:   c.NonInferrable,
 		ResponseSchemas: c.ResponseSchemas,
@@ -274,7 +292,7 @@ func (k *DocumentKey) check() error {
 			return err
 		}
 	}
-	return nil
+	return checkShapes(k.Tools)
 }
 
 // RedactURL returns an address without user, password, query and fragment.

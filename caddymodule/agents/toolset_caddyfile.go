@@ -20,6 +20,9 @@ import (
 //	refs         <directory>
 //	include      tag | operation | path | method <values...>
 //	exclude      tag | operation | path | method <values...>
+//	readonly
+//	tool         <name> | <operationId> | "<method> <path>" | * { … }, see readShape
+//	description_tokens <tokens> | off
 //	schemas      auto | inline | defs
 //	base_path    <path>
 //	max_document <size>
@@ -33,7 +36,7 @@ import (
 //	non_inferrable <arguments...>
 //
 // The value of an operation selector is the name of the operation's tool, its operationId, or
-// its method and path, as in DELETE /trips/{id}. overlay, include, exclude, pin, credential and
+// its method and path, as in DELETE /trips/{id}. overlay, include, exclude, tool, pin, credential and
 // non_inferrable may be repeated. The other options may be given once.
 func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err error) {
 	switch b.Val() {
@@ -49,6 +52,12 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 		err = readSelectors(b, &c.Include)
 	case "exclude":
 		err = readSelectors(b, &c.Exclude)
+	case "readonly":
+		err = b.Flag(&c.ReadOnly)
+	case "tool":
+		err = readShape(b, &c.Tools)
+	case "description_tokens":
+		err = readTokens(b, &c.DescriptionTokens)
 	case "schemas":
 		err = b.Value(func(text string) error {
 			_, err := tool.ParseSchemaMode(text)

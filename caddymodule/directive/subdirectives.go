@@ -5,7 +5,7 @@ import "slices"
 // Options that several directives share.
 var (
 	documentOptions = []string{
-		"openapi", "overlay", "refresh", "refs", "include", "exclude", "schemas", "base_path", "max_document", "timeout",
+		"openapi", "overlay", "refresh", "refs", "include", "exclude", "readonly", "tool", "description_tokens", "schemas", "base_path", "max_document", "timeout",
 		"max_response", "max_schema", "token_budget", "credential", "non_inferrable", "search", "pin",
 	}
 	endpointOptions = append([]string{"path", "toolset", "agent", "allow_anonymous"}, documentOptions...)
@@ -16,6 +16,8 @@ var (
 var subdirectives = map[string][]string{
 	"agents":      {"toolset", "store"},
 	"toolset":     documentOptions,
+	"tool":        {"rename", "title", "description", "annotation", "argument", "select", "max_tokens", "fields"},
+	"argument":    {"rename", "description", "default", "fixed", "hide"},
 	"store bolt":  {"max_records", "max_size"},
 	"store redis": {"prefix"},
 	"mcp": slices.Concat(endpointOptions, []string{
@@ -38,7 +40,7 @@ var subdirectives = map[string][]string{
 	"idempotency": {"ttl", "max_size", "lease", "secret"},
 	"ocp": {
 		"enhance", "lists", "enhance_errors", "max_enhanced", "forward", "reply", "log", "strict", "require", "discovery",
-		"toolset", "openapi", "overlay", "refresh", "refs", "include", "exclude", "schemas", "base_path", "max_document", "credential",
+		"toolset", "openapi", "overlay", "refresh", "refs", "include", "exclude", "readonly", "tool", "description_tokens", "schemas", "base_path", "max_document", "credential",
 		"non_inferrable",
 	},
 	"oagent": {

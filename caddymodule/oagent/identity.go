@@ -128,7 +128,7 @@ func removeForwardedTargets(header http.Header) {
 
 // declaresHeader reports whether a header is an argument of the tool.
 func declaresHeader(t *tool.Tool, name string) bool {
-	return slices.ContainsFunc(t.Arguments, func(a tool.Argument) bool {
+	return slices.ContainsFunc(t.RuleArguments(), func(a tool.Argument) bool {
 		return a.In == tool.InHeader && strings.EqualFold(a.WireName, name)
 	})
 }

@@ -80,6 +80,9 @@ func (d *dispatch) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, e
 	if credentials != nil {
 		call.Fill(agents.CredentialValues(credentials))
 	}
+	if err := call.Resolve(d.fixedValue(call)); err != nil {
+		return nil, d.missingFixedFailure(call.Tool, err)
+	}
 	rec := NewRecorder(call.Tool.Method, d.limits.MaxResponse, cancel)
 	rec.callContext = tool.CallContext{Context: ctx, Call: call}
 	r, err := call.Request(&rec.callContext)
@@ -158,6 +161,24 @@ func (d *dispatch) copyVars(r *http.Request) {
 		if _, set := vars[name]; !set && name != "unhandled" {
 			vars[name] = value
 		}
+	}
+}
+
+// fixedValue returns a function that replaces the placeholders of a fixed value: those without a request,
+// and those of the client's request that agents.FixedPlaceholder permits.
+func (d *dispatch) fixedValue(call *tool.Call) func(text string) (string, error) {
+	return func(text string) (string, error) {
+		repl := caddy.NewReplacer()
+		repl.Map(func(key string) (any, bool) {
+			if value, ok := toolPlaceholder(key, call.Tool.Name, d.toolset, d.protocol); ok {
+				return value, true
+			}
+			if d.repl == nil || !agents.FixedPlaceholder(key) {
+				return nil, false
+			}
+			return d.repl.Get(key)
+		})
+		return repl.ReplaceOrErr(text, true, true)
 	}
 }
 

@@ -112,6 +112,16 @@ func (d *dispatch) missingCredentialFailure(t *tool.Tool, err error) *tool.Failu
 		t.Method, t.Path, location)}
 }
 
+// missingFixedFailure returns the failure of a call that was not sent because a value that the operator
+// fixes is missing. The reason is for the operator and only in the log.
+func (d *dispatch) missingFixedFailure(t *tool.Tool, err error) *tool.Failure {
+	if c := d.logger.Check(zapcore.ErrorLevel, "tool call not sent: a fixed value of an argument is missing"); c != nil {
+		c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
+	}
+	return &tool.Failure{Kind: tool.Internal, Message: fmt.Sprintf(
+		"%s %s was not sent: a value that the operator sets for this call is missing (the reason is in the gateway's log)", t.Method, t.Path)}
+}
+
 // UpstreamFailure returns the failure for a handler error with a status that says that the
 // upstream cannot be reached. It returns nil for other statuses.
 func UpstreamFailure(where string, status int) *tool.Failure {

@@ -156,15 +156,16 @@ func pathTemplate(tool *tool.Tool) string {
 		if name, rest, found = strings.Cut(after, "}"); !found {
 			return b.String()
 		}
-		b.WriteString("{" + argumentName(tool, name) + "}")
+		b.WriteString(argumentName(tool, name))
 	}
 }
 
-// argumentName returns the name of the tool's argument for a path parameter.
+// argumentName returns the variable for a path parameter: the name of the tool's argument. A parameter
+// that the operator fixes is no variable, and its name stands for it.
 func argumentName(t *tool.Tool, wireName string) string {
 	for i := range t.Arguments {
 		if a := &t.Arguments[i]; a.In == tool.InPath && a.WireName == wireName {
-			return a.Name
+			return "{" + a.Name + "}"
 		}
 	}
 	return wireName

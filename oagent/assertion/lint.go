@@ -148,11 +148,12 @@ func literalPath(part ast.Expr) (variable string, steps []string, ok bool) {
 // argumentType returns the CEL type of an argument's values. It returns nil if the schema does
 // not define a type, or allows several.
 func argumentType(t *tool.Tool, name string) *cel.Type {
-	i := slices.IndexFunc(t.Arguments, func(a tool.Argument) bool { return a.Name == name })
+	arguments := t.RuleArguments()
+	i := slices.IndexFunc(arguments, func(a tool.Argument) bool { return a.Name == name })
 	if i < 0 {
 		return nil
 	}
-	members, err := wire.Members(nil, t.Arguments[i].Schema)
+	members, err := wire.Members(nil, arguments[i].Schema)
 	if err != nil {
 		return nil
 	}

@@ -42,6 +42,10 @@ type BuildOptions struct {
 	// first. A shape that selects no operation is an error.
 	Shapes []shape.Shape
 
+	// DescriptionTokens limits the description of a tool, in tokens of about 4 bytes. 0 means
+	// describe.DefaultTokens. A negative value keeps descriptions as the document has them.
+	DescriptionTokens int
+
 	// Reloaded is true if this document replaces a version that all selectors matched.
 	// Some selectors that no longer match are then listed in Toolset.Unmatched instead of
 	// failing the build: each Include, and each Exclude of a method, because neither can

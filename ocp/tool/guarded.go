@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -50,6 +51,9 @@ func (e *PlaceholderError) Error() string {
 // Unwrap returns the reason.
 func (e *PlaceholderError) Unwrap() error { return e.Err }
 
+// errUnfitFixed reports a value that the document does not allow.
+var errUnfitFixed = errors.New("the value does not match the schema of the argument")
+
 // Resolve sets the fixed values that contain placeholders. Replace returns a text with its placeholders
 // replaced, or an error if one is empty or unknown. The error is a *PlaceholderError, and the call must
 // not be sent then. A call that is not resolved cannot be sent.
@@ -88,7 +92,10 @@ func (t *Tool) resolve(v *perCallValue, replace func(string) (string, error)) (j
 	if err != nil {
 		return nil, err
 	}
-	return value, compiled.Validate(decoded)
+	if compiled.Validate(decoded) != nil {
+		return nil, errUnfitFixed // the error of the validator repeats the value, which may be a secret
+	}
+	return value, nil
 }
 
 // checkResolved returns a Failure if a fixed value is not known yet.

@@ -128,7 +128,7 @@ func (s *Set) add(t Tools) {
 }
 
 func hasHeaderArguments(t *tool.Tool) bool {
-	return slices.ContainsFunc(t.Arguments, func(a tool.Argument) bool { return a.In == tool.InHeader || a.In == tool.InCookie })
+	return slices.ContainsFunc(t.RuleArguments(), func(a tool.Argument) bool { return a.In == tool.InHeader || a.In == tool.InCookie })
 }
 
 // capabilities returns those capabilities of the agent whose tools exist.

@@ -94,7 +94,7 @@ func (c *Caller) invoke(ctx context.Context, op *agentset.Operation, side engage
 	if err != nil {
 		return nil, err
 	}
-	outcome := tool.Execute(ctx, tools, t.Name, arguments.JSON(text.Input, text.Output), invoker)
+	outcome := tool.Execute(ctx, tools, t.Name, arguments.JSON(text.Input, text.Output), resolving{invoker})
 	defer outcome.Release()
 	if outcome.Failure != nil {
 		outcome.Failure.Message = toolcall.ConcealCredentials(outcome.Failure.Message, op.Toolset.Credentials)
@@ -147,6 +147,19 @@ func (c *Caller) invoker(op *agentset.Operation) (*tool.HTTPInvoker, error) {
 	invoker.Client.Timeout = max(op.Toolset.Limits.Timeout, 0)
 	invoker.Client.Transport = withCredentials{op.Toolset.Credentials}
 	return invoker, nil
+}
+
+// resolving is a tool.Invoker that sets fixed values with placeholders. There is no request of a caller, so
+// that only placeholders such as {env.…} have a value.
+type resolving struct{ *tool.HTTPInvoker }
+
+// Invoke implements tool.Invoker.
+func (i resolving) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	err := call.Resolve(func(text string) (string, error) { return caddy.NewReplacer().ReplaceOrErr(text, true, true) })
+	if err != nil {
+		return nil, err
+	}
+	return i.HTTPInvoker.Invoke(ctx, call)
 }
 
 // withCredentials is an http.RoundTripper that injects the gateway's credentials.

@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp/shape"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -51,7 +52,9 @@ func (c *Catalog) AppendTool(dst []byte, t *tool.Tool, v revision.Revision) []by
 //
 //   - GET, HEAD and OPTIONS are read-only.
 //   - All other methods may be destructive: a POST can be a cancellation. Clients assume the same by default.
-//   - openWorldHint is always true, because it is unknown whether the API uses other systems.
+//   - openWorldHint is true, because it is unknown whether the API uses other systems.
+//
+// A shape can set each of them.
 func (o *Options) appendTool(dst []byte, tool *tool.Tool, v revision.Revision) []byte {
 	dst = wire.AppendString(append(dst, `{"name":`...), tool.Name)
 	if v.SupportsTitles() && tool.Title != "" {
@@ -67,10 +70,10 @@ func (o *Options) appendTool(dst []byte, tool *tool.Tool, v revision.Revision) [
 	if !v.SupportsTitles() && tool.Title != "" {
 		dst = append(wire.AppendString(append(dst, `"title":`...), tool.Title), ',')
 	}
-	dst = appendHint(dst, `"readOnlyHint":`, tool.ReadOnly())
-	dst = appendHint(dst, `,"destructiveHint":`, !tool.ReadOnly())
-	dst = appendHint(dst, `,"idempotentHint":`, tool.Idempotent())
-	dst = appendHint(dst, `,"openWorldHint":`, true)
+	dst = appendHint(dst, `"readOnlyHint":`, tool.Hint(shape.ReadOnlyHint))
+	dst = appendHint(dst, `,"destructiveHint":`, tool.Hint(shape.DestructiveHint))
+	dst = appendHint(dst, `,"idempotentHint":`, tool.Hint(shape.IdempotentHint))
+	dst = appendHint(dst, `,"openWorldHint":`, tool.Hint(shape.OpenWorldHint))
 	return append(dst, "}}"...)
 }
 
