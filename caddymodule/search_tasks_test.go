@@ -172,6 +172,7 @@ func TestSearch_tasks(t *testing.T) {
 			if len(names) < 4 || tokens > maxBriefList {
 				t.Errorf("the list has %d tools and about %d tokens, want at least 4 and at most %d tokens: %v", len(names), tokens, maxBriefList, names)
 			}
+			t.Logf("the list has about %d tokens", tokens)
 			for _, task := range c.tasks {
 				calls := s.with(t).fulfil(task)
 				request, body := api.last()

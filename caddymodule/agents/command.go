@@ -230,8 +230,12 @@ func writeToolsTable(out io.Writer, toolset *tool.Toolset) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	tokens := EstimateTokens(toolset)
 	_, err := fmt.Fprintf(out, "\n%d tools of %d operations (%d excluded), about %d tokens\n",
-		len(toolset.Tools()), toolset.Operations, toolset.Excluded, EstimateTokens(toolset))
+		len(toolset.Tools()), toolset.Operations, toolset.Excluded, tokens)
+	if err == nil && tokens > SearchThreshold {
+		_, err = fmt.Fprintf(out, "more than %d tokens: mcp endpoints list tools that search for these (search auto); search off lists all\n", SearchThreshold)
+	}
 	return err
 }
 
