@@ -111,7 +111,7 @@ func (q toolRequest) resolve(c *catalog.Callable) (called *catalog.Callable, arg
 
 // allowed reports whether the client can see and call a tool.
 func (q toolRequest) allowed(t *tool.Tool) bool {
-	return !library.IsHidden(t) && q.site.Access.Missing(t, q.tools.SecuritySchemes) == nil
+	return !library.IsHidden(t) && q.site.Access.Missing(t, q.tools) == nil
 }
 
 // maxSchemaHint is the size of an input schema, in bytes, up to which errors repeat it.
@@ -172,7 +172,7 @@ func (q toolRequest) answerSuccess(c *catalog.Callable, r reply) {
 		b = content.AppendResponse(b, form, r.Outcome, q.tools, q.version)
 	}
 	if content.HasLinks(r.Result) {
-		links := content.Links{Version: q.version, Origin: q.tools.Origin, ResourceAt: q.catalog().Index().ResourceAt}
+		links := q.links(r.Tool)
 		b = links.AppendTo(b, r.Result)
 	}
 	b = append(b, ']')
@@ -182,6 +182,13 @@ func (q toolRequest) answerSuccess(c *catalog.Callable, r reply) {
 		q.server.noteLargeStructure(r.Tool, size)
 	}
 	q.out.B = append(b, "}}"...)
+}
+
+// links returns the writer of links in responses of a tool.
+func (m *message) links(t *tool.Tool) content.Links {
+	return content.Links{Version: m.version, Origin: m.tools.PartOf(t).Origin, ResourceAt: func(path string) (uri, name string, ok bool) {
+		return m.catalog().Index().ResourceAt(t, path)
+	}}
 }
 
 // largeBody is the size of a body, in bytes, from which the output buffer is sized for it at once.
@@ -222,7 +229,7 @@ func (q toolRequest) answerFailure(r reply) {
 // that the new token allows both (RFC 6750, section 3.1; MCP, Authorization, Runtime Insufficient
 // Scope).
 func (m *message) checkAccess(tool *tool.Tool) *jsonrpc.Fault {
-	missing := m.site.Access.Missing(tool, m.tools.SecuritySchemes)
+	missing := m.site.Access.Missing(tool, m.tools)
 	if missing == nil {
 		return nil
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
@@ -68,7 +67,7 @@ func TestLinkToAResource(t *testing.T) {
 	tools := stationTools(t)
 	tools.Origin = "https://stations.example.com"
 	m := message{server: stocked(t, Options{}), site: &Site{}, tools: tools, version: revision.V20251125}
-	links := content.Links{Version: m.version, Origin: tools.Origin, ResourceAt: m.catalog().Index().ResourceAt}
+	links := m.links(tools.Tools()[0])
 	for location, want := range map[string]string{
 		"/stations/7": `,{"type":"resource_link","uri":"trains:///stations/7","name":"get_station","description":"location"}`,
 		"https://stations.example.com/stations/7": `,{"type":"resource_link","uri":"trains:///stations/7","name":"get_station","description":"location"}`,

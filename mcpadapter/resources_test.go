@@ -312,7 +312,7 @@ func TestPathOfTheAPIIsAResource(t *testing.T) {
 		"/nothing":              "",
 		"":                      "",
 	} {
-		if uri, _, ok := m.catalog().Index().ResourceAt(path); uri != want || ok != (want != "") {
+		if uri, _, ok := m.catalog().Index().ResourceAt(m.tools.Tools()[0], path); uri != want || ok != (want != "") {
 			t.Errorf("%s is %q, %v; want %q", path, uri, ok, want)
 		}
 	}

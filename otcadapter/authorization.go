@@ -93,7 +93,7 @@ func carriesCredential(r *http.Request, scheme *tool.SecurityScheme) bool {
 // checkScopes rejects a caller whose token lacks the scopes of the tool, if the gateway would add
 // its own credentials to the call.
 func (k *toolkit) checkScopes(tool *entry, access *tool.Access) *fault {
-	if missing := access.Missing(tool.Tool, k.schemes); missing != nil {
+	if missing := access.Missing(tool.Tool, k.tools); missing != nil {
 		return insufficientScope(tool.Name, missing, access.Metadata)
 	}
 	return nil

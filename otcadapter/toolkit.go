@@ -29,9 +29,9 @@ type toolkit struct {
 	index       int               // in Site.Toolkits
 	entries     map[string]*entry // by the tool's name
 
-	schemes            map[string]*tool.SecurityScheme // of the document
-	injectsCredentials bool                            // the gateway adds the credentials for the API
-	authorizationURLs  map[string]string               // from the configuration, by id of the requirement
+	tools              *tool.Toolset
+	injectsCredentials bool              // the gateway adds the credentials for the API
+	authorizationURLs  map[string]string // from the configuration, by id of the requirement
 }
 
 // An entry is a tool with its requirements.
@@ -49,7 +49,7 @@ func newToolkit(options Options, index int, site Toolkit) *toolkit {
 		index:              index,
 		entries:            make(map[string]*entry, len(tools.Listed())),
 		injectsCredentials: site.InjectsCredentials,
-		schemes:            tools.SecuritySchemes,
+		tools:              tools,
 		authorizationURLs:  options.AuthorizationURLs,
 	}
 	for _, t := range tools.Listed() {

@@ -45,6 +45,6 @@ func (e *Endpoint) Access(r *http.Request) *tool.Access {
 func (e *Endpoint) allowed(r *http.Request, tools *tool.Toolset) func(*tool.Tool) bool {
 	access := e.Access(r)
 	return func(t *tool.Tool) bool {
-		return (e.Hidden == nil || !e.Hidden(t)) && access.Missing(t, tools.SecuritySchemes) == nil
+		return (e.Hidden == nil || !e.Hidden(t)) && access.Missing(t, tools) == nil
 	}
 }

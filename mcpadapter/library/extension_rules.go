@@ -151,7 +151,9 @@ func (s *Index) extensionWarnings() (warnings []tool.Warning) {
 	warn := func(format string, args ...any) {
 		warnings = append(warnings, tool.Warning{Operation: where, Reason: "x-mcp: " + fmt.Sprintf(format, args...)})
 	}
-	documentRules.check("", s.tools.MCP, warn)
+	for _, document := range s.tools.Parts() {
+		documentRules.check("", document.MCP, warn)
+	}
 	for _, tool := range s.tools.Tools() {
 		if tool.MCP == nil {
 			continue

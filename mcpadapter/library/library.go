@@ -212,8 +212,8 @@ type Index struct {
 	Templates []*Entry
 	Prompts   []*PromptEntry
 	warnings  []tool.Warning
-	routes    *match.Routes // nil if no operation is a resource
-	Pages     bool          // whether any resource is a page of an app
+	routes    map[*tool.Toolset]*match.Routes // by document; nil if no operation is a resource
+	Pages     bool                            // whether any resource is a page of an app
 
 	byURI      map[string]*Entry
 	ByTemplate map[string]*Entry // by the text of the template
@@ -243,12 +243,27 @@ func NewIndex(l *Library, tools *tool.Toolset, access *tool.Access) *Index {
 		s.addPrompt(p)
 	}
 	for _, tool := range tools.Tools() {
-		s.addOperation(l, tools, tool, access.Missing(tool, tools.SecuritySchemes) != nil)
+		s.addOperation(l, tools, tool, access.Missing(tool, tools) != nil)
 	}
 	if len(s.byTool) > 0 {
-		s.routes = match.NewRoutes(tools)
+		s.routes = routesOf(tools)
 	}
 	return s
+}
+
+// routesOf returns the routes of the tools, for each document. Documents may have operations with the
+// same paths.
+func routesOf(tools *tool.Toolset) map[*tool.Toolset]*match.Routes {
+	documents := tools.Parts()
+	routes := make(map[*tool.Toolset]*match.Routes, len(documents))
+	for _, document := range documents {
+		own := tools
+		if document != tools {
+			own = tools.Only(func(t *tool.Tool) bool { return tools.PartOf(t) == document })
+		}
+		routes[document] = match.NewRoutes(own)
+	}
+	return routes
 }
 
 // warn adds a warning about a part of the document that cannot be used.

@@ -309,10 +309,11 @@ func typesOf(schema jsontext.Value) map[string]bool {
 	return types
 }
 
-// ResourceAt returns the resource for a GET of an API path. location is the escaped path with its
-// query.
-func (s *Index) ResourceAt(location string) (uri, name string, ok bool) {
-	if s.routes == nil {
+// ResourceAt returns the resource for a GET of a path of the API that the tool from belongs to.
+// location is the escaped path with its query.
+func (s *Index) ResourceAt(from *tool.Tool, location string) (uri, name string, ok bool) {
+	routes := s.routes[s.tools.PartOf(from)]
+	if routes == nil {
 		return "", "", false
 	}
 	escaped, query, _ := strings.Cut(location, "?")
@@ -321,7 +322,7 @@ func (s *Index) ResourceAt(location string) (uri, name string, ok bool) {
 	if err != nil {
 		return "", "", false
 	}
-	tool := s.routes.ToolOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: plain, RawPath: escaped, RawQuery: strings.SplitN(query, "#", 2)[0]}})
+	tool := routes.ToolOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: plain, RawPath: escaped, RawQuery: strings.SplitN(query, "#", 2)[0]}})
 	r := s.byTool[tool]
 	if tool == nil || r == nil {
 		return "", "", false

@@ -9,14 +9,14 @@ type Access struct {
 }
 
 // Missing returns the scopes that the token lacks for a call of the tool, sorted; nil means that the
-// call is allowed. Schemes are the security schemes of the tool's document. If the document declares
-// several alternatives, Missing returns the one with the fewest missing scopes. It ignores
-// alternatives without a token, such as an API key: the gateway's own API key must not replace a
-// scope of the user.
-func (a *Access) Missing(tool *Tool, schemes map[string]*SecurityScheme) []string {
+// call is allowed. Set has the tool. If the document declares several alternatives, Missing returns
+// the one with the fewest missing scopes. It ignores alternatives without a token, such as an API
+// key: the gateway's own API key must not replace a scope of the user.
+func (a *Access) Missing(tool *Tool, set *Toolset) []string {
 	if a == nil || len(tool.Security) == 0 {
 		return nil
 	}
+	schemes := set.PartOf(tool).SecuritySchemes
 	var fewest []string
 	for _, requirement := range tool.Security {
 		missing, needsToken := a.missingFor(requirement, schemes)

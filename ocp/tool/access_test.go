@@ -29,7 +29,7 @@ func TestAccess_Missing(t *testing.T) {
 		for _, r := range c.security {
 			tool.Security = append(tool.Security, r)
 		}
-		if got := c.access.Missing(tool, schemes); !reflect.DeepEqual(got, c.want) {
+		if got := c.access.Missing(tool, &Toolset{SecuritySchemes: schemes}); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %q, want %q", rule, got, c.want)
 		}
 	}

@@ -86,7 +86,7 @@ func New(o *Options, tools *tool.Toolset, l *library.Library, access *tool.Acces
 		c.size = max(len(tools.Listed()), 1)
 	}
 	for _, tool := range tools.Listed() {
-		if access.Missing(tool, tools.SecuritySchemes) == nil && !library.IsHidden(tool) {
+		if access.Missing(tool, tools) == nil && !library.IsHidden(tool) {
 			c.Visible = append(c.Visible, tool)
 		}
 	}

@@ -16,7 +16,8 @@ import (
 // If the site requires a login, no tool is "noauth", and every token also needs the scopes of the
 // login. API keys and passwords do not appear: the gateway injects them.
 func securitySchemes(t *tool.Tool, tools *tool.Toolset, login *Login) []byte {
-	if !usesTokens(tools) || login != nil && !login.OAuth {
+	document := tools.PartOf(t)
+	if !usesTokens(document) || login != nil && !login.OAuth {
 		return nil
 	}
 	alternatives := t.Security
@@ -25,12 +26,12 @@ func securitySchemes(t *tool.Tool, tools *tool.Toolset, login *Login) []byte {
 	}
 	var list []string
 	for _, alternative := range alternatives {
-		if one, ok := appendScheme(nil, alternative, tools, login); ok && !slices.Contains(list, string(one)) {
+		if one, ok := appendScheme(nil, alternative, document, login); ok && !slices.Contains(list, string(one)) {
 			list = append(list, string(one))
 		}
 	}
 	if list == nil && login != nil { // the gateway injects the API's own credentials
-		one, _ := appendScheme(nil, nil, tools, login)
+		one, _ := appendScheme(nil, nil, document, login)
 		list = append(list, string(one))
 	}
 	if list == nil {
@@ -41,7 +42,7 @@ func securitySchemes(t *tool.Tool, tools *tool.Toolset, login *Login) []byte {
 
 // appendScheme appends one element of securitySchemes. It returns false if the alternative needs
 // credentials that a client cannot provide, such as an API key of the gateway.
-func appendScheme(dst []byte, alternative tool.SecurityRequirement, tools *tool.Toolset, login *Login) ([]byte, bool) {
+func appendScheme(dst []byte, alternative tool.SecurityRequirement, document *tool.Toolset, login *Login) ([]byte, bool) {
 	if len(alternative) == 0 && login == nil {
 		return append(dst, `{"type":"noauth"}`...), true
 	}
@@ -51,7 +52,7 @@ func appendScheme(dst []byte, alternative tool.SecurityRequirement, tools *tool.
 		scopes = append(scopes, login.Scopes...)
 	}
 	for name, needed := range alternative {
-		if isTokenScheme(tools.SecuritySchemes[name]) {
+		if isTokenScheme(document.SecuritySchemes[name]) {
 			found = true
 			scopes = append(scopes, needed...)
 		}
@@ -68,8 +69,8 @@ func appendScheme(dst []byte, alternative tool.SecurityRequirement, tools *tool.
 }
 
 // usesTokens reports whether the document declares an OAuth 2.0 or OpenID Connect scheme.
-func usesTokens(tools *tool.Toolset) bool {
-	for _, scheme := range tools.SecuritySchemes {
+func usesTokens(document *tool.Toolset) bool {
+	for _, scheme := range document.SecuritySchemes {
 		if isTokenScheme(scheme) {
 			return true
 		}
