@@ -5,9 +5,19 @@
 // that a caller can change or remove what it selected. The cost of an evaluation is limited by a
 // [Budget], since a query such as $..*..* can visit each value of a document many times.
 //
-// Why not a library: github.com/speakeasy-api/jsonpath v0.6.3 (and pb33f/jsonpath, made from it)
-// selects every value that lacks the member in [?match(@.name, 'a.*')], rejects a filter after
-// another selector ([0, ?@.a]), and has no limit on its work. An overlay that removes what it
-// selects would remove the wrong values. Other libraries decode to Go maps, which lose the order of
-// members and the text of numbers. This package passes the compliance test suite of RFC 9535.
+// Why not a library:
+//
+//   - github.com/theory/jsonpath v0.12.1 panics on [?match(@.name, 'a.*')] if a value lacks the
+//     member; search panics too. It compiles a pattern for each value, which takes about 2 ms if the
+//     pattern contains a dot: $..[?match(@.name, 'a.*')] on GitHub's document takes 7 s of CPU time,
+//     and this package takes 0.02 s. A query with .. takes 0.09 s there, and 0.02 s here. Nothing
+//     limits its work.
+//   - github.com/speakeasy-api/jsonpath v0.6.3 (and pb33f/jsonpath, made from it) selects every value
+//     that lacks the member in [?match(@.name, 'a.*')], rejects a filter after another selector
+//     ([0, ?@.a]), and has no limit on its work. An overlay that removes what it selects would remove
+//     the wrong values.
+//   - Other libraries decode to Go maps, which lose the order of members and the text of numbers.
+//
+// This package passes the compliance test suite of RFC 9535, except that it selects a value once where
+// the suite expects it twice, as in $[1,1].
 package jsonpath
