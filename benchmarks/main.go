@@ -58,6 +58,7 @@ var comparisons = []struct {
 	{"documents", nil},
 	{"calls", compareToolCalls},
 	{"large", compareLarge},
+	{"search", compareSearch},
 	{"recorded", compareRecorded},
 	{"guarded", compareGuarded},
 	{"histories", compareHistories},

@@ -233,11 +233,16 @@ http://%s {
 }
 http://%[3]s {
 	mcp /mcp items.json
+	mcp /search items.json {
+		search on
+	}
 	otc /otc items.json
 	reverse_proxy %[6]s
 }
 http://%[4]s {
-	mcp /mcp many.json
+	mcp /mcp many.json {
+		search off
+	}
 	reverse_proxy %[6]s
 }
 http://%[5]s {

@@ -176,20 +176,25 @@ func (s *Toolset) Resolve(t *Tool, arguments []byte, allowed func(*Tool) bool) (
 	if !t.Builtin.IsCall() {
 		return t, arguments, nil
 	}
-	call, err := t.Bind(arguments)
-	if err != nil {
-		return nil, nil, asFailure(err)
+	name, own, ok := readCalled(arguments)
+	if !ok {
+		call, err := t.Bind(arguments)
+		if err != nil {
+			return nil, nil, asFailure(err)
+		}
+		name, own = call.argument(CalledTool), call.argument(CalledArguments)
 	}
-	name := wire.Text(call.argument(CalledTool))
-	called = s.byName[name]
+	if called = s.byName[string(name[1:len(name)-1])]; called == nil { // without an allocation; it may have escapes
+		called = s.byName[wire.Text(name)]
+	}
 	if called == nil || called.Builtin.IsCall() {
-		return nil, nil, s.Unknown(name, allowed)
+		return nil, nil, s.Unknown(wire.Text(name), allowed)
 	}
 	if t.Builtin == CallReadTool && !called.ReadOnly() {
 		return nil, nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("%s can change something, and %s only calls tools of the kind read: call it with %s",
 			called.Name, t.Name, s.nameOf(CallWriteTool))}
 	}
-	return called, call.argument(CalledArguments), nil
+	return called, own, nil
 }
 
 // argument returns the value of an argument, nil if it is absent.
@@ -198,6 +203,24 @@ func (c *Call) argument(name string) jsontext.Value {
 		return c.values[i]
 	}
 	return nil
+}
+
+// readCalled reads the arguments of CallReadTool and CallWriteTool, which are a JSON object without
+// repeated names. If ok is false, they do not fit the schema. name is a JSON string.
+func readCalled(arguments []byte) (name, own jsontext.Value, ok bool) {
+	walk := wire.Into(arguments)
+	for walk.Next() {
+		switch {
+		case walk.Is(CalledTool) && walk.Value.Kind() == '"':
+			name = walk.Value
+		case walk.Is(CalledArguments) && walk.Value.Kind() == '{':
+			own = walk.Value
+		case walk.Is(CalledArguments) && walk.Value.Kind() == 'n':
+		default:
+			return nil, nil, false
+		}
+	}
+	return name, own, name != nil && walk.Err() == nil
 }
 
 // Unknown returns the failure of a call of an unknown tool. It suggests tools for which allowed returns

@@ -82,12 +82,15 @@ func TestToolset_Resolve(t *testing.T) {
 		{rule: "no arguments", tool: "call_read_tool", arguments: `{"name":"list_items"}`, called: "list_items"},
 		{rule: "writing", tool: "call_write_tool", arguments: `{"arguments":{"id":"1"},"name":"delete_item"}`, called: "delete_item", own: `{"id":"1"}`},
 		{rule: "reading is allowed to writers", tool: "call_write_tool", arguments: `{"name":"list_items"}`, called: "list_items"},
+		{rule: "escapes and null", tool: "call_read_tool", arguments: `{"name":"get\u005fitem","arguments":null}`, called: "get_item"},
 		{rule: "another built-in tool", tool: "call_read_tool", arguments: `{"name":"search_tools"}`, called: "search_tools"},
 		{rule: "writing with the tool that reads", tool: "call_read_tool", arguments: `{"name":"delete_item"}`, kind: tool.InvalidArguments, mentions: "call_write_tool"},
 		{rule: "itself", tool: "call_read_tool", arguments: `{"name":"call_read_tool"}`, kind: tool.UnknownTool, mentions: "search_tools"},
 		{rule: "unknown tool", tool: "call_read_tool", arguments: `{"name":"getitem"}`, kind: tool.UnknownTool, mentions: "get_item"},
 		{rule: "no name", tool: "call_read_tool", arguments: `{}`, kind: tool.InvalidArguments, mentions: "name"},
 		{rule: "arguments that are no object", tool: "call_read_tool", arguments: `{"name":"get_item","arguments":[]}`, kind: tool.InvalidArguments, mentions: "arguments"},
+		{rule: "a list", tool: "call_read_tool", arguments: `["get_item"]`, kind: tool.InvalidArguments, mentions: "object"},
+		{rule: "a number as name", tool: "call_read_tool", arguments: `{"name":1}`, kind: tool.InvalidArguments, mentions: "name"},
 		{rule: "arguments beside the name", tool: "call_read_tool", arguments: `{"name":"get_item","id":"1"}`, kind: tool.InvalidArguments, mentions: "id"},
 	} {
 		outer, _ := set.Tool(c.tool)
