@@ -16,9 +16,9 @@ func init() {
 
 // UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
 //
-//	mcp [<matcher>] [<path>] [<toolset>|<file, URL or path on the site>] {
+//	mcp [<matcher>] [<path>] [<toolset>|<file, URL or path on the site>...] {
 //		path         <path>
-//		toolset      <toolset>|<file, URL or path on the site>
+//		toolset      <toolset>|<file, URL or path on the site>...
 //		name         <name>
 //		title        <text>
 //		version      <text>
@@ -94,7 +94,7 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
 	shared := toolcall.EndpointOptions{
-		Path: &m.Path, Toolset: &m.Toolset, Document: &m.Document, Agent: &m.Agent,
+		Path: &m.Path, Toolset: &m.Toolset, Toolsets: &m.Toolsets, Document: &m.Document, Agent: &m.Agent,
 		AllowAnonymous: &m.AllowAnonymous, Search: &m.Search, Pins: &m.Pins,
 	}
 	if err := shared.UnmarshalArguments(b); err != nil {
@@ -109,7 +109,7 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return err
 		}
 	}
-	return nil
+	return shared.Check(b)
 }
 
 // unmarshalOption reads one option of the directive.

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -21,7 +22,7 @@ func init() {
 	caddy.RegisterModule(new(Handler))
 }
 
-// Handler serves the operations of an OpenAPI document as the tools of a Model Context Protocol
+// Handler serves the operations of one or more OpenAPI documents as the tools of a Model Context Protocol
 // server, at one path of the site. Each tool call becomes an ordinary request to the handlers
 // after this one. They see the API's own method, path and body, and the headers that identify
 // the caller. Requests for other paths are passed on unchanged.
@@ -33,8 +34,8 @@ func init() {
 //
 // Placeholder | Description
 // ------------|------------
-// `{http.tool.name}` | The tool that is called; if there are several, the latest
-// `{http.tool.toolset}` | The toolset
+// `{http.tool.name}` | The tool that is called, by its name in its toolset; if there are several, the latest
+// `{http.tool.toolset}` | The toolset of the tool; before a call, all toolsets of the endpoint, separated by commas
 // `{http.tool.protocol}` | `mcp`
 // `{http.tool.outcome}` | The outcome of the call: `ok`, or why it failed; empty before its end, and in the requests of tool calls
 //
@@ -52,7 +53,12 @@ type Handler struct {
 	// app.
 	Toolset string `json:"toolset,omitempty"`
 
-	// The options of the toolset, if it is not one of the agents app. Default: none.
+	// Further toolsets to serve, given in the same way. A tool keeps its name if no other toolset has a
+	// tool with that name. Otherwise the name of its toolset and an underscore precede it. Default:
+	// none.
+	Toolsets []string `json:"toolsets,omitempty"`
+
+	// The options of the toolset, if it is not one of the agents app and the only one. Default: none.
 	Document *agents.ToolsetConfig `json:"document,omitempty"`
 
 	// The name of the server in serverInfo. Default: the name of the toolset of the agents app.
@@ -194,11 +200,21 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	m.Endpoint.LimitToAgent(m.Agent)
 	m.Endpoint.IgnoreScopes = m.ToolScopes == toolScopesOff
 	m.Endpoint.Hidden = library.IsHidden
+	if len(m.Toolsets) > 0 && m.Document != nil {
+		return errors.New("document cannot be set for several toolsets; define the toolsets in the agents app")
+	}
+	if err := m.Endpoint.AddToolsets(ctx, m.Toolsets, m.toolsetConfig()); err != nil {
+		return err
+	}
+	m.openMemory()
+	if err := m.Endpoint.Merge(m.memory.names); err != nil {
+		return err
+	}
 	if err := m.Endpoint.SetSearch(m.Search, m.Pins); err != nil {
 		return err
 	}
 	if !m.AllowAnonymous {
-		m.Endpoint.WarnIfOpen(ctx, len(m.Endpoint.Toolset.Credentials) > 0)
+		m.Endpoint.WarnIfOpen(ctx, m.Endpoint.Injects())
 	}
 	toolcall.WarnIfPartlyAuthenticated(ctx, "mcp", m.Endpoint.Path, toolcall.MCPPaths[1:], m.Endpoint.Logger)
 	options, err := m.options(ctx)
@@ -214,7 +230,7 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if b := m.Endpoint.AgentLimit; b != nil {
 		b.ToolsChanged = func() { m.server.Notify(mcpadapter.ToolsChanged) }
 	}
-	m.unsubscribe = m.Endpoint.Toolset.Loader.OnChange(m.documentObserver(ctx.Logger()))
+	m.unsubscribe = m.Endpoint.OnChange(m.documentObserver(ctx.Logger()))
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		// Caddy waits for running requests when it stops or replaces a server. Streams would
 		// never end by themselves.

@@ -336,18 +336,18 @@ func readInFolder(folder, name string) ([]byte, error) {
 	return content, err
 }
 
-// documentObserver returns a function to call when the document has changed. It notifies clients
+// documentObserver returns a function to call when a document has changed. It notifies clients
 // about the lists that changed, and logs parts of x-mcp that cannot be used.
 func (m *Handler) documentObserver(logger *zap.Logger) func() {
 	var mu sync.Mutex
-	before := m.Endpoint.Toolset.Filled(m.Endpoint.Toolset.Loader.Toolset())
+	before := m.Endpoint.Declared()
 	if before != nil {
 		m.logLibraryWarnings(before, logger)
 	}
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
-		after := m.Endpoint.Toolset.Filled(m.Endpoint.Toolset.Loader.Toolset())
+		after := m.Endpoint.Declared()
 		changes := mcpadapter.ToolsChanged | mcpadapter.PromptsChanged | mcpadapter.ResourcesChanged
 		if before != nil && after != nil {
 			changes = m.server.Changes(before, after)

@@ -20,7 +20,8 @@ var memories = caddy.NewUsagePool()
 // each other's sessions (see ofEndpoint).
 type sharedMemory struct {
 	*mcpadapter.Memory
-	key string
+	key   string
+	names *tool.MergedNames // of the tools of several toolsets
 }
 
 // Destruct does nothing: the garbage collector frees the memory.
@@ -29,16 +30,20 @@ func (*sharedMemory) Destruct() error { return nil }
 // release gives up the memory.
 func (m *sharedMemory) release() { _, _ = memories.Delete(m.key) }
 
-// shareMemory gives the server of this configuration the Memory of the previous one.
-func (m *Handler) shareMemory(options *mcpadapter.Options) {
-	key := strings.Join([]string{m.Endpoint.Toolset.Key.ShownName(), m.Endpoint.Path}, "\x00")
+// openMemory opens the memory of the endpoint, which is that of the previous configuration.
+func (m *Handler) openMemory() {
+	key := strings.Join([]string{m.Endpoint.ShownName(), m.Endpoint.Path}, "\x00")
 	value, _, _ := memories.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return &sharedMemory{Memory: mcpadapter.NewMemory(), key: key}, nil
+		return &sharedMemory{Memory: mcpadapter.NewMemory(), key: key, names: tool.NewMergedNames()}, nil
 	})
 	m.memory = value.(*sharedMemory)
+}
+
+// shareMemory gives the server of this configuration the Memory of the previous one.
+func (m *Handler) shareMemory(options *mcpadapter.Options) {
 	options.Memory = m.memory.Memory
-	options.Instance = countEndpoint(m.Endpoint.App, key)
-	options.Current = m.currentTools
+	options.Instance = countEndpoint(m.Endpoint.App, m.memory.key)
+	options.Current = m.Endpoint.Loaded
 }
 
 // endpointCount counts the provisioned mcp handlers of one configuration by the key of their
@@ -53,16 +58,6 @@ func countEndpoint(app *agents.App, key string) int {
 	counted := agents.Share(app, endpointCountKey{}, func() endpointCount { return make(endpointCount) })
 	counted[key]++
 	return counted[key] - 1
-}
-
-// currentTools returns the tools that the endpoint serves now. It returns nil if they are not
-// known before the next request.
-func (m *Handler) currentTools() *tool.Toolset {
-	tools := m.Endpoint.Toolset.Filled(m.Endpoint.Toolset.Loader.Toolset())
-	if m.Endpoint.Agent == "" || tools == nil {
-		return tools
-	}
-	return m.Endpoint.App.LimitTools(m.Endpoint.Site, m.Endpoint.Agent, m.Endpoint.Toolset, tools)
 }
 
 // closeStreams ends the streams because the configuration ends. Calls that wait for a response of

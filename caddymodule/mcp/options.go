@@ -51,8 +51,8 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 		OutputSchema:     mcpadapter.OutputSchema(m.OutputSchema),
 		OnLargeStructure: m.warnLargeStructure,
 	}
-	if _, named := m.Endpoint.App.ToolsetsByName[m.Endpoint.Toolset.Name]; named && options.Name == "" {
-		options.Name = m.Endpoint.Toolset.Name // chosen by the operator
+	if options.Name == "" {
+		options.Name = m.Endpoint.ServerName()
 	}
 	secret, err := m.configuredSecret()
 	if err != nil {
@@ -103,7 +103,7 @@ func (m *Handler) configuredSecret() ([]byte, error) {
 // endpoint are therefore invalid at another.
 func (m *Handler) deriveKey(secret []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(m.Endpoint.Toolset.Key.ShownName() + "\x00" + m.Endpoint.Path))
+	mac.Write([]byte(m.Endpoint.ShownName() + "\x00" + m.Endpoint.Path))
 	return mac.Sum(nil)
 }
 

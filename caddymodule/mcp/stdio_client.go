@@ -2,8 +2,6 @@ package mcp
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -61,24 +59,8 @@ func (l *StdioClient) serve(m *Handler, r *http.Request, next caddyhttp.Handler)
 	l.Err = m.server.ServeStdio(r.Context(), l.In, l.Out, m.adapterSite(r, next, "", tools, new(toolcall.RequestCalls)))
 }
 
-// AwaitTools returns the toolset. It waits until the document is loaded, because a client on
+// AwaitTools returns the tools. It waits until the documents are loaded, because a client on
 // standard input cannot be asked to retry.
 func (m *Handler) AwaitTools(r *http.Request, next caddyhttp.Handler) (*tool.Toolset, error) {
-	toolcall.MarkToolEndpoint(r)
-	if tools := m.Endpoint.Current(r, next); tools != nil {
-		return tools, nil
-	}
-	loader := m.Endpoint.Toolset.Loader
-	if m.Endpoint.Toolset.FromSite {
-		return nil, fmt.Errorf("the document %s of the site could not be loaded: %w", loader.Location(), loader.Err())
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), maxToolsWait)
-	defer cancel()
-	if err := loader.Load(ctx); err != nil {
-		return nil, fmt.Errorf("the document could not be loaded: %w", err)
-	}
-	if tools := m.Endpoint.Current(r, next); tools != nil {
-		return tools, nil
-	}
-	return nil, errors.New("the document has no tools")
+	return m.Endpoint.Await(r, next, maxToolsWait)
 }

@@ -66,10 +66,7 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return err
 		}
 	}
-	if len(o.Toolsets) > 0 && o.Document != nil {
-		return b.Err("the options of a document cannot be given here for several toolsets; define the toolsets in the agents option")
-	}
-	return nil
+	return shared.Check(b)
 }
 
 // unmarshalOption reads one option of the directive.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -114,7 +112,7 @@ type Handler struct {
 	AllowAnonymous bool `json:"allow_anonymous,omitempty"`
 
 	endpoint  *toolcall.Endpoint
-	endpoints []*toolcall.Endpoint // endpoint, and its copies for Toolsets
+	endpoints []*toolcall.Endpoint // the parts of endpoint
 	server    *otcadapter.Server
 }
 
@@ -135,17 +133,12 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	o.endpoint.LimitToAgent(o.Agent)
-	o.endpoints = []*toolcall.Endpoint{o.endpoint}
-	for _, reference := range o.Toolsets {
-		endpoint, err := o.endpoint.WithToolset(ctx, reference, agents.WithResponseSchemas(nil))
-		if err != nil {
-			return err
-		}
-		o.endpoints = append(o.endpoints, endpoint)
+	if err := o.endpoint.AddToolsets(ctx, o.Toolsets, agents.WithResponseSchemas(nil)); err != nil {
+		return err
 	}
+	o.endpoints = o.endpoint.Parts()
 	if !o.AllowAnonymous {
-		injects := func(e *toolcall.Endpoint) bool { return len(e.Toolset.Credentials) > 0 }
-		o.endpoint.WarnIfOpen(ctx, o.NoRequirements || slices.ContainsFunc(o.endpoints, injects))
+		o.endpoint.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Injects())
 	}
 	idempotency, err := o.Idempotency.provision(ctx, o)
 	if err != nil {
@@ -161,7 +154,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 		Toolkit:           o.Toolkit,
 		Version:           o.Version,
 		MaxBody:           o.MaxBody,
-		RetryAfter:        o.retryAfter,
+		RetryAfter:        o.endpoint.RetryAfter,
 		DeveloperMessages: o.DeveloperMessages,
 		AuthorizationURLs: urls,
 		Idempotency:       idempotency,
@@ -183,11 +176,6 @@ func (o *Handler) Validate() error {
 	if o.Version != "" && len(o.endpoints) > 1 {
 		return fmt.Errorf("version %s requires a single toolset, and there are %d; each has the version of its document", o.Version, len(o.endpoints))
 	}
-	for i, e := range o.endpoints {
-		if slices.ContainsFunc(o.endpoints[:i], func(other *toolcall.Endpoint) bool { return other.Toolset.Document == e.Toolset.Document }) {
-			return fmt.Errorf("toolset %s is given twice", e.Toolset.Name)
-		}
-	}
 	if err := o.checkHealthUpstream(); err != nil {
 		return err
 	}
@@ -198,14 +186,6 @@ func (o *Handler) Validate() error {
 		return err
 	}
 	return directive.NotNegative("max_body", o.MaxBody)
-}
-
-// retryAfter returns how long a client should wait before it tries again to get the tools.
-func (o *Handler) retryAfter() (wait time.Duration) {
-	for _, e := range o.endpoints {
-		wait = max(wait, e.RetryAfter())
-	}
-	return wait
 }
 
 // ServeHTTP handles requests for the endpoints and passes all others on.

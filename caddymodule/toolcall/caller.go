@@ -63,11 +63,14 @@ func AccessLogFields(r *http.Request) *caddyhttp.ExtraLogFields {
 // placeholder returns the {http.tool.*} placeholders of the request. If a request calls several
 // tools, name and outcome are those of the latest call.
 func (c *caller) placeholder(key string) (any, bool) {
-	name, outcome := c.calls.latest()
+	toolset, name, outcome := c.calls.latest()
 	if key == PlaceholderOutcome {
 		return outcome, true
 	}
-	return toolPlaceholder(key, name, c.toolset, c.protocol)
+	if toolset == "" {
+		toolset = c.toolset
+	}
+	return toolPlaceholder(key, name, toolset, c.protocol)
 }
 
 // PlaceholderOutcome is the placeholder for the outcome of a call.
@@ -75,12 +78,48 @@ const PlaceholderOutcome = "http.tool.outcome"
 
 // Call runs the tool and records its outcome.
 func (c *caller) Call(ctx context.Context, tool string, arguments []byte) tool.Outcome {
-	outcome := c.execute(ctx, tool, arguments)
+	if c.endpoint.parts != nil {
+		if called, ok := c.tools.Tool(tool); ok {
+			return c.callPart(ctx, called, arguments)
+		}
+	}
+	return c.call(ctx, c.tools, tool, arguments)
+}
+
+// callPart runs a tool of an endpoint that serves several toolsets. The call has the limits and the
+// credentials of the tool's own toolset. Handlers after the endpoint, metrics and logs see it as a call of that toolset.
+func (c *caller) callPart(ctx context.Context, called *tool.Tool, arguments []byte) tool.Outcome {
+	part, own := c.partOf(called)
+	if part == c.endpoint {
+		return c.call(ctx, c.tools, called.Name, arguments)
+	}
+	d := c.dispatch
+	d.serve(part.Toolset)
+	p := &caller{dispatch: d, tools: c.tools, endpoint: part, metrics: &part.metrics, calls: c.calls, Conceal: c.Conceal}
+	outcome := p.call(ctx, c.tools.PartOf(called), own.Name, arguments)
+	if outcome.Tool == own {
+		outcome.Tool = called
+	}
+	return outcome
+}
+
+// partOf returns the part of the endpoint that a tool belongs to, and the tool as that part has it. For built-in
+// tools and for endpoints of one toolset these are the endpoint and the tool.
+func (c *caller) partOf(t *tool.Tool) (*Endpoint, *tool.Tool) {
+	if part, own := c.tools.Own(t); part >= 0 {
+		return c.endpoint.parts[part], own
+	}
+	return c.endpoint, t
+}
+
+// call runs a tool of a toolset and records the outcome.
+func (c *caller) call(ctx context.Context, tools *tool.Toolset, tool string, arguments []byte) tool.Outcome {
+	outcome := c.execute(ctx, tools, tool, arguments)
 	if c.Conceal != nil && outcome.Failure != nil {
 		outcome.Failure.Message = c.Conceal(outcome.Failure.Message)
 	}
 	c.metrics.Observe(&outcome)
-	c.calls.record(outcome.Tool, outcome.Name())
+	c.calls.record(c.toolset, outcome.Tool, outcome.Name())
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
 		entry.Write(outcomeFields(tool, c.toolset, c.protocol, &outcome)...)
 	}
@@ -90,8 +129,13 @@ func (c *caller) Call(ctx context.Context, tool string, arguments []byte) tool.O
 // RecordCall records a call that an adapter handled without running it. It implements
 // ocp.CallRecorder.
 func (c *caller) RecordCall(tool *tool.Tool, outcome string) {
-	c.metrics.Count(tool, outcome)
-	c.calls.record(tool, outcome)
+	metrics, toolset := c.metrics, c.toolset
+	if tool != nil && c.endpoint.parts != nil {
+		part, own := c.partOf(tool)
+		metrics, toolset, tool = &part.metrics, part.Toolset.Name, own
+	}
+	metrics.Count(tool, outcome)
+	c.calls.record(toolset, tool, outcome)
 }
 
 // AmendCall replaces the recorded outcome of the latest call. It implements ocp.CallRecorder.
@@ -101,14 +145,14 @@ func (c *caller) AmendCall(outcome string) {
 
 // execute runs the tool. A panic, for example of the schema validator, fails this call only, as
 // a panic in a handler does.
-func (c *caller) execute(ctx context.Context, t string, arguments []byte) (outcome tool.Outcome) {
+func (c *caller) execute(ctx context.Context, tools *tool.Toolset, t string, arguments []byte) (outcome tool.Outcome) {
 	defer func() {
 		if value := recover(); value != nil {
 			p := &PanicError{Value: value, Stack: debug.Stack()}
 			outcome = tool.Outcome{Failure: c.panicFailure("the call", p)}
 		}
 	}()
-	return tool.Execute(ctx, c.tools, t, arguments, c)
+	return tool.Execute(ctx, tools, t, arguments, c)
 }
 
 // Invoke runs a built-in tool. It sends the calls of all other tools through the handler chain.

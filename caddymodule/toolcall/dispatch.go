@@ -50,16 +50,19 @@ func newDispatch(next caddyhttp.Handler, outer *http.Request, protocol string, t
 	d := dispatch{
 		next:          next,
 		clientRequest: outer,
-		limits:        t.Limits,
 		protocol:      protocol,
-		toolset:       t.Name,
 		logger:        logger,
-		credentials:   t.Credentials,
 	}
+	d.serve(t)
 	d.repl, _ = ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	d.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	d.vars, _ = ctx.Value(caddyhttp.VarsCtxKey).(map[string]any)
 	return d
+}
+
+// serve gives calls the limits, the credentials and the name of a toolset.
+func (d *dispatch) serve(t *agents.Toolset) {
+	d.limits, d.credentials, d.toolset = t.Limits, t.Credentials, t.Name
 }
 
 // Invoke sends the call through the chain and returns the response. Its errors are

@@ -20,11 +20,11 @@ import (
 )
 
 // Endpoint is the common part of the handlers of all tool protocols: a path of the site and the
-// toolset that it serves.
+// toolsets that it serves.
 type Endpoint struct {
 	Protocol string
-	Path     string // without a trailing slash
-	Toolset  *agents.Toolset
+	Path     string          // without a trailing slash
+	Toolset  *agents.Toolset // if there are several, it has only a name and a search mode; see Parts
 	metrics  agents.CallMetrics
 	Logger   *zap.Logger
 
@@ -32,6 +32,10 @@ type Endpoint struct {
 	AgentLimit *agents.AgentEndpoint // nil unless Agent is set
 	App        *agents.App
 	Site       agents.Site
+
+	parts    []*Endpoint  // one for each toolset; nil if there is only one
+	merger   *tool.Merger // of the tools that the endpoint serves; nil unless Merge was called for several toolsets
+	declared *tool.Merger // of all tools of the documents
 
 	listing listingOptions
 	lists   *listings
@@ -69,19 +73,6 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ag
 	warnIfNoUpstream(ctx, protocol, e.Logger)
 	warnIfBypassed(ctx, protocol, e.Path, e.Logger)
 	return e, nil
-}
-
-// WithToolset returns a copy of the endpoint for a further toolset that is served at the same path.
-func (e *Endpoint) WithToolset(ctx caddy.Context, reference string, config *agents.ToolsetConfig) (*Endpoint, error) {
-	other := *e
-	other.lists = new(listings)
-	var err error
-	if other.Toolset, err = ResolveToolset(ctx, e.App, reference, config); err != nil {
-		return nil, err
-	}
-	e.App.AddServed(e.Site, other.Toolset)
-	other.metrics = agents.AllMetrics.Of(other.Toolset.Name, e.Protocol)
-	return &other, nil
 }
 
 // ResolveToolset determines the toolset that a handler serves:
@@ -151,7 +142,7 @@ func PassThrough(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler)
 }
 
 // Tools returns the endpoint's current tools and marks the request as one to a tool endpoint.
-// It returns nil if the document is not loaded yet.
+// It returns nil if no document is loaded yet.
 func (e *Endpoint) Tools(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
 	MarkToolEndpoint(r)
 	return e.Current(r, next)
@@ -160,12 +151,9 @@ func (e *Endpoint) Tools(r *http.Request, next caddyhttp.Handler) *tool.Toolset 
 // Current returns the endpoint's current tools, with its built-in tools. An endpoint of an agent
 // serves the tools that the agent may use.
 func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
-	tools := CurrentTools(e.Toolset, r, next)
+	tools := e.served(func(t *agents.Toolset) *tool.Toolset { return CurrentTools(t, r, next) })
 	if tools == nil {
 		return nil
-	}
-	if e.Agent != "" {
-		tools = e.App.LimitTools(e.Site, e.Agent, e.Toolset, tools)
 	}
 	return e.withBuiltins(tools, r)
 }
@@ -181,8 +169,11 @@ func (e *Endpoint) LimitToAgent(agent string) {
 }
 
 // RetryAfter returns how long a client should wait before it tries again to get the tools.
-func (e *Endpoint) RetryAfter() time.Duration {
-	return e.Toolset.Loader.RetryAfter()
+func (e *Endpoint) RetryAfter() (wait time.Duration) {
+	for _, part := range e.Parts() {
+		wait = max(wait, part.Toolset.Loader.RetryAfter())
+	}
+	return wait
 }
 
 // WriteUnavailable responds with 503 and a problem document (RFC 9457). The reason is for the
@@ -190,7 +181,7 @@ func (e *Endpoint) RetryAfter() time.Duration {
 func (e *Endpoint) WriteUnavailable(w http.ResponseWriter) error {
 	wait := strconv.Itoa(int(math.Ceil(e.RetryAfter().Seconds())))
 	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
-		"Try again in %s; the reason is in the gateway's log.", e.Toolset.Key.ShownName(), inSeconds(wait))
+		"Try again in %s; the reason is in the gateway's log.", e.ShownName(), inSeconds(wait))
 	w.Header().Set("Retry-After", wait)
 	problem.Write(w, http.StatusServiceUnavailable, "The tools are not loaded yet", detail)
 	return nil

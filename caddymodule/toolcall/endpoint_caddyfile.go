@@ -44,7 +44,7 @@ func ParseEndpoint(h httpcaddyfile.Helper, handler endpointHandler) ([]httpcaddy
 type EndpointOptions struct {
 	Path     *string
 	Toolset  *string
-	Toolsets *[]string // further toolsets; nil if the protocol serves one only
+	Toolsets *[]string // further toolsets
 	Document **agents.ToolsetConfig
 	Agent    *string // nil if the protocol does not support the option agent
 
@@ -54,41 +54,11 @@ type EndpointOptions struct {
 	Pins   *[]string          // nil if the protocol has no search tools
 }
 
-// UnmarshalArguments reads [<path>] [<toolset or document>]. A protocol that serves several
-// toolsets takes more of the latter. A single argument with the extension of a document is a
-// document, even if it begins with a slash.
+// UnmarshalArguments reads [<path>] [<toolset or document>...]. A single argument with the extension of a
+// document is a document, even if it begins with a slash.
 func (to EndpointOptions) UnmarshalArguments(b *directive.Block) error {
 	name := b.Val()
 	arguments := b.RemainingArgs()
-	if to.Toolsets != nil {
-		return to.unmarshalMultiple(b, name, arguments)
-	}
-	if len(arguments) > 2 {
-		return b.Errf("%s takes a path and a toolset or document, not %d arguments", name, len(arguments))
-	}
-	onlyDocument := len(arguments) == 1 && LooksLikeDocument(arguments[0])
-	if len(arguments) > 0 && strings.HasPrefix(arguments[0], "/") && !onlyDocument {
-		if err := CheckPath(arguments[0]); err != nil {
-			return b.Errf("%s %s: %v", name, arguments[0], err)
-		}
-		*to.Path, arguments = arguments[0], arguments[1:]
-		b.Seen["path"] = true
-	}
-	switch len(arguments) {
-	case 2:
-		return b.Errf("%s %s: the first of two arguments is the endpoint's path, which must begin with a slash", name, arguments[0])
-	case 1:
-		if arguments[0] == "" {
-			return b.Errf("%s: the name of the toolset is empty", name)
-		}
-		*to.Toolset = arguments[0]
-		b.Seen["toolset"] = true
-	}
-	return nil
-}
-
-// unmarshalMultiple reads the arguments of a protocol that serves several toolsets.
-func (to EndpointOptions) unmarshalMultiple(b *directive.Block, name string, arguments []string) error {
 	onlyDocument := len(arguments) == 1 && LooksLikeDocument(arguments[0])
 	if len(arguments) > 0 && strings.HasPrefix(arguments[0], "/") && !onlyDocument {
 		if err := CheckPath(arguments[0]); err != nil {
@@ -134,13 +104,7 @@ func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err e
 			return CheckPath(text)
 		})
 	case "toolset":
-		if to.Toolsets != nil {
-			return true, to.unmarshalToolsets(b)
-		}
-		if err = b.Text(to.Toolset); err == nil && *to.Document != nil {
-			err = to.checkSingleDocument(b, *to.Document)
-		}
-		return true, err
+		return true, to.unmarshalToolsets(b)
 	case "allow_anonymous":
 		return true, b.Flag(to.AllowAnonymous)
 	case "agent":
@@ -172,7 +136,7 @@ func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err e
 	return known, err
 }
 
-// unmarshalToolsets reads the option toolset of a protocol that serves several.
+// unmarshalToolsets reads the option toolset.
 func (to EndpointOptions) unmarshalToolsets(b *directive.Block) error {
 	if err := b.Once(); err != nil {
 		return err
@@ -185,6 +149,14 @@ func (to EndpointOptions) unmarshalToolsets(b *directive.Block) error {
 		return err
 	}
 	return to.checkSingleDocument(b, *to.Document)
+}
+
+// Check returns an error if the options of a document are given for several toolsets.
+func (to EndpointOptions) Check(b *directive.Block) error {
+	if len(*to.Toolsets) > 0 && *to.Document != nil {
+		return b.Err("the options of a document cannot be given here for several toolsets; define the toolsets in the agents option")
+	}
+	return nil
 }
 
 // checkSingleDocument returns an error if both a toolset and a document are configured.

@@ -58,10 +58,29 @@ func (e *Endpoint) SetSearch(mode agents.SearchMode, pins []string) error {
 	if err := mode.Check(); err != nil {
 		return err
 	}
-	if tools := e.Toolset.Loader.Toolset(); tools != nil {
+	if tools := e.Declared(); tools != nil && e.AllLoaded() {
 		return agents.CheckPins(pins, tools)
 	}
 	return nil
+}
+
+// pins returns the names of the pinned tools. The options of several toolsets pin tools by the names that
+// these have in their own toolset.
+func (e *Endpoint) pins(base *tool.Toolset) []string {
+	if len(e.listing.pins) > 0 || e.parts == nil {
+		return e.listing.pins
+	}
+	var pins []string
+	for i, part := range e.parts {
+		for _, name := range part.Toolset.Pins {
+			if served := base.NameIn(i, name); served != "" {
+				pins = append(pins, served)
+			} else if e.Agent == "" && part.Toolset.Loader.Toolset() != nil {
+				pins = append(pins, name) // CheckPins reports it
+			}
+		}
+	}
+	return pins
 }
 
 // withBuiltins returns the tools with the built-in tools of the endpoint, as the client of the request
@@ -92,7 +111,7 @@ func (e *Endpoint) newListing(base *tool.Toolset) *listing {
 	}
 	l := &listing{base: base, whole: base}
 	if e.listing.searchable {
-		l.brief = base.With(builtin.Tools(base, searchTools...)...).Listing(e.listing.pins...)
+		l.brief = base.With(builtin.Tools(base, searchTools...)...).Listing(e.pins(base)...)
 		l.searches = e.searches(base)
 	}
 	e.lists.current.Store(l)
@@ -102,7 +121,7 @@ func (e *Endpoint) newListing(base *tool.Toolset) *listing {
 // searches reports whether the endpoint searches unless a client chooses otherwise.
 func (e *Endpoint) searches(base *tool.Toolset) bool {
 	if e.Agent == "" {
-		if err := agents.CheckPins(e.listing.pins, base); err != nil {
+		if err := agents.CheckPins(e.pins(base), base); err != nil {
 			e.Logger.Warn("a pinned tool is not listed", zap.String("toolset", e.Toolset.Name), zap.Error(err))
 		}
 	}

@@ -20,6 +20,7 @@ const maxLoggedCalls = 64
 type RequestCalls struct {
 	mu      sync.Mutex
 	fields  *caddyhttp.ExtraLogFields // nil if the server writes no access log, or after end
+	toolset string                    // of the latest call; of the endpoint before the first one
 	tool    string                    // of the latest call; "" before the first one
 	outcome string                    // of the latest call
 	count   int
@@ -29,16 +30,23 @@ type RequestCalls struct {
 // Begin sets the fields that all calls of the request share. Fields is nil if the server
 // writes no access log.
 func (c *RequestCalls) Begin(fields *caddyhttp.ExtraLogFields, toolset, protocol string) {
+	c.toolset = toolset
 	if c.fields = fields; fields != nil {
 		fields.Set(zap.String("toolset", toolset))
 		fields.Set(zap.String("protocol", protocol))
 	}
 }
 
-// record adds a call. Tool is nil if the client named a tool that does not exist.
-func (c *RequestCalls) record(tool *tool.Tool, outcome string) {
+// record adds a call of a tool of the toolset. Tool is nil if the client named a tool that does not
+// exist.
+func (c *RequestCalls) record(toolset string, tool *tool.Tool, outcome string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if toolset != c.toolset {
+		if c.toolset = toolset; c.fields != nil {
+			c.fields.Set(zap.String("toolset", toolset))
+		}
+	}
 	if c.count == 1 && c.fields != nil {
 		c.logged = append(c.logged, c.tool+" "+c.outcome)
 	}
@@ -88,9 +96,9 @@ func (c *RequestCalls) End() {
 	c.fields = nil
 }
 
-// latest returns the tool and the outcome of the latest call.
-func (c *RequestCalls) latest() (tool, outcome string) {
+// latest returns the toolset, the tool and the outcome of the latest call.
+func (c *RequestCalls) latest() (toolset, tool, outcome string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tool, c.outcome
+	return c.toolset, c.tool, c.outcome
 }
