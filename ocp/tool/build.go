@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/fairwayhq/fairway/ocp/internal/describe"
 	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
@@ -238,7 +240,8 @@ func (b *builder) add(named candidate) {
 	t := &toolBuilder{builder: b, operation: operation, names: naming.NewSet(), index: make(map[string]int), tool: &Tool{
 		Name:        name,
 		Title:       operation.Summary,
-		Description: description(operation),
+		Description: b.describeOperation(operation),
+		Unshaped:    Unshaped{Size: len(description(operation))},
 		Method:      operation.Method,
 		Path:        operation.Path,
 		OperationID: operation.ID,
@@ -311,8 +314,13 @@ func (b *builder) hash(document *openapi.Document) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// description returns the tool's description. It is never empty, because some clients
+// describeOperation returns the tool's description. It is never empty, because some clients
 // reject a tool without a description.
+func (b *builder) describeOperation(operation *openapi.Operation) string {
+	return cmp.Or(describe.Operation(operation.Summary, operation.Description, b.options.DescriptionTokens), operation.Method+" "+operation.Path)
+}
+
+// description returns the operation's own description.
 func description(operation *openapi.Operation) string {
 	switch {
 	case operation.Description != "":

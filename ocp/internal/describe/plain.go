@@ -1,0 +1,183 @@
+package describe
+
+import (
+	"regexp"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// maxText is how much of a text is reduced, in bytes. What follows is left out: it is far beyond every
+// budget.
+const maxText = 64 << 10
+
+var (
+	image      = regexp.MustCompile(`!\[[^\]]*\](\([^)]*\)|\[[^\]]*\])`)
+	link       = regexp.MustCompile(`\[([^\[\]]+)\](\([^()\s]*(\([^()]*\)[^()\s]*)*(\s+"[^"]*")?\)|\[[^\[\]]*\])`)
+	definition = regexp.MustCompile(`(?m)^ {0,3}\[[^\]]+\]:\s*\S+.*$`)
+	callout    = regexp.MustCompile(`(?m)^>\s*\[![A-Za-z]+\]\s*$\n?`)
+	quote      = regexp.MustCompile(`(?m)^(> ?)+`)
+	entity     = regexp.MustCompile(`&(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});`)
+	trailing   = regexp.MustCompile(`(?m)[ \t]+$`)
+	blank      = regexp.MustCompile(`\n{3,}`)
+)
+
+// Plain reduces markup to plain text: HTML to its text, the rows of Markdown tables to lines, links to
+// their text. Images, definitions of links and quotation marks of paragraphs are removed. Code stays as
+// it is, and so does Markdown that reads well, such as lists and emphasis.
+func Plain(text string) string {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "")
+	}
+	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
+	if !strings.ContainsAny(text, "<|[>&\n") {
+		return text
+	}
+	if strings.Contains(text, "|") {
+		text = withoutTables(text)
+	}
+	if strings.Contains(text, "]:") {
+		text = definition.ReplaceAllString(text, "")
+	}
+	if strings.Contains(text, ">") {
+		text = callout.ReplaceAllString(text, "")
+		text = quote.ReplaceAllString(text, "")
+	}
+	if strings.ContainsAny(text, "<[&") {
+		text = outsideCode(text, plainSpan)
+	}
+	text = trailing.ReplaceAllString(text, "")
+	return strings.TrimSpace(blank.ReplaceAllString(text, "\n\n"))
+}
+
+// outsideCode applies change to the parts of the text that are not between backticks.
+func outsideCode(text string, change func(string) string) string {
+	if !strings.Contains(text, "`") {
+		return change(text)
+	}
+	var b strings.Builder
+	for text != "" {
+		start := strings.IndexByte(text, '`')
+		if start < 0 {
+			break
+		}
+		fence := len(text[start:]) - len(strings.TrimLeft(text[start:], "`"))
+		end := strings.Index(text[start+fence:], text[start:start+fence])
+		if end < 0 {
+			break
+		}
+		end += start + 2*fence
+		b.WriteString(change(text[:start]))
+		b.WriteString(text[start:end])
+		text = text[end:]
+	}
+	b.WriteString(change(text))
+	return b.String()
+}
+
+// plainSpan reduces the markup inside lines.
+func plainSpan(text string) string {
+	if strings.Contains(text, "[") {
+		text = image.ReplaceAllString(text, "")
+		text = link.ReplaceAllString(text, "$1")
+	}
+	if strings.Contains(text, "<") {
+		text = withoutHTML(text)
+	}
+	if strings.Contains(text, "&") {
+		text = entity.ReplaceAllStringFunc(text, html.UnescapeString)
+	}
+	return text
+}
+
+// withoutHTML returns the text of HTML. What looks like an element and is none, such as <owner>, stays.
+func withoutHTML(text string) string {
+	var b strings.Builder
+	tokens := html.NewTokenizer(strings.NewReader(text))
+	tokens.SetMaxBuf(maxText)
+	for {
+		kind := tokens.Next()
+		raw := string(tokens.Raw())
+		switch kind {
+		case html.ErrorToken:
+			b.WriteString(raw)
+			return b.String()
+		case html.CommentToken:
+			if !strings.HasPrefix(raw, "<!--") {
+				b.WriteString(raw)
+			}
+		case html.StartTagToken, html.EndTagToken, html.SelfClosingTagToken:
+			name, _ := tokens.TagName()
+			b.WriteString(insteadOf(atom.Lookup(name), kind, raw))
+		default:
+			b.WriteString(raw)
+		}
+	}
+}
+
+// insteadOf returns what stands for a tag in plain text.
+func insteadOf(element atom.Atom, kind html.TokenType, raw string) string {
+	switch element {
+	case 0:
+		return raw
+	case atom.Br:
+		return "\n"
+	case atom.P, atom.Div, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Ul, atom.Ol, atom.Table, atom.Pre, atom.Blockquote, atom.Dl:
+		return "\n\n"
+	case atom.Tr, atom.Dt:
+		return "\n"
+	case atom.Td, atom.Th, atom.Dd:
+		if kind == html.EndTagToken {
+			return " "
+		}
+	case atom.Li:
+		if kind == html.StartTagToken {
+			return "\n- "
+		}
+	case atom.Code:
+		return "`"
+	}
+	return ""
+}
+
+// withoutTables turns the rows of Markdown tables into lines, "name: text; text". The row with the names
+// of the columns is left out.
+func withoutTables(text string) string {
+	lines := strings.Split(text, "\n")
+	kept := lines[:0]
+	for i := 0; i < len(lines); i++ {
+		if i+1 >= len(lines) || !strings.Contains(lines[i], "|") || !isRule(lines[i+1]) {
+			kept = append(kept, lines[i])
+			continue
+		}
+		for i += 2; i < len(lines) && strings.Contains(lines[i], "|"); i++ {
+			kept = append(kept, row(lines[i]))
+		}
+		i--
+	}
+	return strings.Join(kept, "\n")
+}
+
+// isRule reports whether a line is the one below the names of a table's columns: |---|:---:|.
+func isRule(line string) bool {
+	line = strings.TrimSpace(line)
+	return strings.Contains(line, "-") && strings.Contains(line, "|") && strings.Trim(line, "|:- \t") == ""
+}
+
+func row(line string) string {
+	line = strings.Trim(strings.TrimSpace(line), "|")
+	var cells []string
+	for cell := range strings.SplitSeq(strings.ReplaceAll(line, `\|`, "\x00"), "|") {
+		if cell = strings.TrimSpace(strings.ReplaceAll(cell, "\x00", "|")); cell != "" {
+			cells = append(cells, cell)
+		}
+	}
+	switch len(cells) {
+	case 0:
+		return ""
+	case 1:
+		return "- " + cells[0]
+	}
+	return "- " + cells[0] + ": " + strings.Join(cells[1:], "; ")
+}
