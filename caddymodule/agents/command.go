@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,13 +19,14 @@ import (
 	"github.com/fairwayhq/fairway/ocp/lint"
 	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/overlay"
+	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "tools",
-		Usage: "DOCUMENT [--overlay <file>] [--format table|ocp|mcp] [--include <by=value>] [--exclude <by=value>] [--search <request>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
+		Usage: "DOCUMENT | --config <path> [--toolset <name>] [--overlay <file>] [--format table|ocp|mcp] [--include <by=value>] [--exclude <by=value>] [--search <request>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
 		Short: "Prints the tools of an OpenAPI document",
 		Long: `
 Prints the tools that Fairway creates from an OpenAPI document (3.0, 3.1 or
@@ -33,7 +35,15 @@ standard input.
 
 For each tool it prints the name, the method, the path, the estimated number of
 tokens, and the arguments (required ones with a star). The total and the warnings
-about the document follow.
+about the document follow. If shapes or shortened descriptions change the size of a
+tool, its tokens before the change stand before its tokens: 900→310. What each shape
+changed is printed below the table.
+
+--config FILE prints the tools of a toolset in a Caddy configuration, with its
+shapes and all its options. --toolset chooses one if there are several.
+
+caddy tools call NAME '{…}' calls a tool, or prints the request that the call
+becomes; see caddy tools call --help.
 
 --include and --exclude select operations as in the Caddyfile. They may be given
 more than once: --include tag=issues,pulls --exclude method=DELETE. The value of
@@ -62,6 +72,8 @@ operation could not be converted to a tool.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			f := cmd.Flags()
+			addConfigFlags(cmd)
+			cmd.AddCommand(callCommand())
 			f.String("format", "", "Output format: table, ocp or mcp (default: table)")
 			f.Bool("json", false, "Short for --format ocp")
 			f.StringArray("overlay", nil, "Apply this OpenAPI Overlay to the document first; repeatable")
@@ -92,7 +104,7 @@ func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
-		toolset, findings, err := readTools(flags, format, cmd.InOrStdin())
+		_, toolset, findings, err := readTools(flags, format, flags.Arg(0), cmd.InOrStdin())
 		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
@@ -140,27 +152,20 @@ func writeFound(out io.Writer, format string, toolset *tool.Toolset, request str
 
 // readTools builds the toolset that the command line describes. Findings are the errors that a
 // strict validator reports for the document; they are collected only with --lint.
-func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *tool.Toolset, findings []string, err error) {
-	config := ToolsetConfig{
-		Schemas:  flags.String("schemas"),
-		Refs:     flags.String("refs"),
-		BasePath: flags.String("base-path"),
+func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (config *ToolsetConfig, toolset *tool.Toolset, findings []string, err error) {
+	if err := checkConfigFlags(flags, document); err != nil {
+		return nil, nil, nil, err
 	}
-	if config.Include, err = SelectorFlag(flags, "include"); err != nil {
-		return nil, nil, err
-	}
-	if config.Exclude, err = SelectorFlag(flags, "exclude"); err != nil {
-		return nil, nil, err
-	}
-	key, src, err := commandSource(&config, flags, flags.Arg(0), stdin)
+	config, key, src, err := commandToolset(flags, document, stdin)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), MaxCommandWait)
 	defer cancel()
 	var warnings []overlay.Warning
+	linted := flags.Lookup("lint") != nil && flags.Bool("lint")
 	build := func(ctx context.Context, data []byte, location string, _ *tool.Toolset) (*tool.Toolset, []string, error) {
-		if flags.Bool("lint") {
+		if linted {
 			findings = lint.Document(ctx, data)
 		}
 		options := key.options(location)
@@ -170,16 +175,46 @@ func readTools(flags caddycmd.Flags, format string, stdin io.Reader) (toolset *t
 			toolset.Warnings = append(overlayWarnings(warnings), toolset.Warnings...)
 			toolset.Finder = toolsearch.NewFinder(toolset.Tools())
 		}
-		if err == nil && flags.Bool("lint") {
+		if err == nil && linted {
 			toolset.Warnings = append(toolset.Warnings, mcpadapter.New(mcpadapter.Options{}).Warnings(toolset)...)
 		}
 		return toolset, nil, err
 	}
 	documents := loader.New(loader.Options{Source: src, Prepare: key.prepare(&warnings), Build: build})
 	if err := documents.Load(ctx); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return documents.Toolset(), findings, nil
+	return config, documents.Toolset(), findings, nil
+}
+
+// commandToolset returns the options of the toolset and the source of its document.
+func commandToolset(flags caddycmd.Flags, document string, stdin io.Reader) (config *ToolsetConfig, key DocumentKey, src source.Source, err error) {
+	if flags.String("config") != "" {
+		var name string
+		if name, config, err = configuredToolset(flags); err != nil {
+			return nil, key, nil, err
+		}
+		if key, err = config.Key(name); err != nil {
+			return nil, key, nil, err
+		}
+		if key.Kind == SourceSite {
+			return nil, key, nil, fmt.Errorf("the document of toolset %s is a path on the site, %s, which a command cannot fetch: save it to a file and give that", name, key.Address)
+		}
+		src, err = key.Source()
+		return config, key, src, err
+	}
+	config = &ToolsetConfig{Refs: flags.String("refs"), BasePath: flags.String("base-path")}
+	if flags.Lookup("schemas") != nil { // a command that lists tools
+		config.Schemas = flags.String("schemas")
+		if config.Include, err = SelectorFlag(flags, "include"); err != nil {
+			return nil, key, nil, err
+		}
+		if config.Exclude, err = SelectorFlag(flags, "exclude"); err != nil {
+			return nil, key, nil, err
+		}
+	}
+	key, src, err = commandSource(config, flags, document, stdin)
+	return config, key, src, err
 }
 
 // SelectorFlag reads selectors such as tag=bookings or tag=issues,pulls.
@@ -225,18 +260,52 @@ func writeToolsTable(out io.Writer, toolset *tool.Toolset) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tMETHOD\tPATH\tTOKENS\tARGUMENTS")
 	for _, tool := range toolset.Tools() {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", tool.Name, tool.Method, tool.Path, toolTokens(tool), argumentNames(tool))
+		tokens := strconv.Itoa(toolTokens(tool))
+		if before := tokensBefore(tool); before != toolTokens(tool) {
+			tokens = fmt.Sprintf("%d→%s", before, tokens)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", tool.Name, tool.Method, tool.Path, tokens, argumentNames(tool))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	tokens := EstimateTokens(toolset)
-	_, err := fmt.Fprintf(out, "\n%d tools of %d operations (%d excluded), about %d tokens\n",
-		len(toolset.Tools()), toolset.Operations, toolset.Excluded, tokens)
-	if err == nil && tokens > SearchThreshold {
-		_, err = fmt.Fprintf(out, "more than %d tokens: mcp endpoints list tools that search for these (search auto); search off lists all\n", SearchThreshold)
+	before, after, note := 0, EstimateTokens(toolset), ""
+	for _, tool := range toolset.Tools() {
+		before += tokensBefore(tool)
 	}
-	return err
+	if before != after {
+		note = fmt.Sprintf(" (%d before shapes and shortened descriptions)", before)
+	}
+	if _, err := fmt.Fprintf(out, "\n%d tools of %d operations (%d excluded), about %d tokens%s\n",
+		len(toolset.Tools()), toolset.Operations, toolset.Excluded, after, note); err != nil {
+		return err
+	}
+	if after > SearchThreshold {
+		if _, err := fmt.Fprintf(out, "more than %d tokens: mcp endpoints list tools that search for these (search auto); search off lists all\n", SearchThreshold); err != nil {
+			return err
+		}
+	}
+	return writeChanges(out, toolset)
+}
+
+// writeChanges prints what shapes changed.
+func writeChanges(out io.Writer, toolset *tool.Toolset) error {
+	title := "\nshapes:\n"
+	for _, t := range toolset.Tools() {
+		if len(t.Unshaped.Changes) == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "%s  %s\n", title, t.Name); err != nil {
+			return err
+		}
+		title = ""
+		for _, change := range t.Unshaped.Changes {
+			if _, err := fmt.Fprintf(out, "    %s\n", change); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // argumentNames returns the names of a tool's arguments for the table.

@@ -19,6 +19,8 @@ func toolsArguments(cmd *cobra.Command, arguments []string) error {
 	switch {
 	case err != nil:
 		return err
+	case cmd.Flags().Changed("config"):
+		return nil // checkConfigFlags says what does not go with it
 	case printed == "":
 		return cobra.ExactArgs(1)(cmd, arguments)
 	case len(arguments) > 0:

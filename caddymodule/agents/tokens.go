@@ -22,6 +22,11 @@ func EstimateTokens(toolset *tool.Toolset) int {
 	return total
 }
 
+// tokensBefore estimates the tokens of one tool as it was before shapes and shortened descriptions.
+func tokensBefore(tool *tool.Tool) int {
+	return (tool.Unshaped.Size + len(tool.Answer.Schema) + toolFraming) / bytesPerToken
+}
+
 // toolTokens estimates the tokens of one tool. The response schema counts if the toolset has
 // it, because only then is it listed.
 func toolTokens(tool *tool.Tool) int {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -392,9 +393,11 @@ func (s *toolShaper) shapeTexts() error {
 	}
 	if s.MaxTokens != 0 {
 		t.MaxTokens = s.MaxTokens
+		s.changed("max_tokens", limitText(s.MaxTokens))
 	}
 	if s.Fields != nil {
 		t.Fields = *s.Fields
+		s.changed("fields", strconv.FormatBool(t.Fields))
 	}
 	if s.Select == "" {
 		return nil
@@ -411,6 +414,14 @@ func (s *toolShaper) shapeTexts() error {
 	t.selection = query
 	s.changed("select", text.Cut(s.Select, maxChange))
 	return nil
+}
+
+// limitText returns a limit as the Caddyfile writes it.
+func limitText(limit int) string {
+	if limit < 0 {
+		return "off"
+	}
+	return strconv.Itoa(limit)
 }
 
 // query compiles a jq program once for all tools.

@@ -1,0 +1,361 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/answer"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// maxCommandBody limits how much of a request body `caddy tools call --dry-run` prints, in bytes.
+const maxCommandBody = 1 << 20
+
+// hiddenCredential is printed in place of a credential.
+const hiddenCredential = "***"
+
+// callCommand returns the command `caddy tools call`.
+func callCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "call NAME [ARGUMENTS] --document <document> | --config <path> [--toolset <name>] [--dry-run] [--api <URL> | --yes]",
+		Short: "Calls a tool, or prints the request that the call becomes",
+		Long: `
+Calls a tool with arguments, a JSON object, and prints the response as a model reads
+it, with its status, duration and estimated tokens.
+
+The tool is one of an OpenAPI document (--document), or of a toolset in a Caddy
+configuration (--config, and --toolset if it has several). With --config, the
+shapes and the credentials of the toolset apply.
+
+--dry-run prints the HTTP request that the call becomes and sends nothing.
+Credentials are printed as ***.
+
+Otherwise the request is sent directly to the API, not through the handlers of a
+site: to the URL given with --api, or to the server that the document names if
+--yes is given. Nothing is sent without one of them.
+
+--header "Name: value" adds a header, such as a credential. --placeholder
+http.auth.user.id=grace gives a placeholder of a fixed value.
+`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	f := cmd.Flags()
+	f.String("document", "", "The OpenAPI document: a file, an http(s) URL, or - for standard input")
+	addConfigFlags(cmd)
+	f.StringArray("overlay", nil, "Apply this OpenAPI Overlay to the document first; repeatable")
+	f.String("refs", "", "Directory that $refs to other files may refer into (default: none)")
+	f.String("base-path", "", "Path prefix of the API (default: the path of the first server)")
+	f.Bool("dry-run", false, "Print the request and send nothing")
+	f.String("api", "", "Send the request to this API, such as https://api.example.com")
+	f.Bool("yes", false, "Send the request to the server that the document names")
+	f.StringArray("header", nil, "A header of the request, as \"Name: value\"; repeatable")
+	f.StringArray("placeholder", nil, "A placeholder of fixed values, as name=value; repeatable")
+	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
+		if err := callTool(cmd, flags); err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return caddy.ExitCodeSuccess, nil
+	})
+	return cmd
+}
+
+// addConfigFlags adds the flags that choose a toolset of a configuration.
+func addConfigFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringP("config", "c", "", "Caddy configuration with the toolset, in place of a document")
+	f.StringP("adapter", "a", "", "Name of the config adapter, if the file is not JSON")
+	f.String("toolset", "", "The toolset of the configuration, if it has several")
+}
+
+// A commandCall is a call of `caddy tools call`.
+type commandCall struct {
+	tools       *tool.Toolset
+	name        string
+	arguments   []byte
+	limits      Limits
+	credentials *tool.Supplement // of the toolset and of --header; nil if there are none
+	replace     func(text string) (string, error)
+}
+
+func callTool(cmd *cobra.Command, flags caddycmd.Flags) error {
+	c, err := readCall(cmd, flags)
+	if err != nil {
+		return err
+	}
+	if flags.Bool("dry-run") {
+		return c.print(cmd.OutOrStdout())
+	}
+	origin := flags.String("api")
+	switch {
+	case origin != "" && flags.Bool("yes"):
+		return errors.New("--api and --yes are both given; remove --yes, which sends to the server of the document")
+	case origin != "":
+	case c.tools.Origin == "":
+		return errors.New("the document names no server: give the address of the API with --api, or print the request with --dry-run")
+	case !flags.Bool("yes"):
+		return fmt.Errorf("the call would be sent to %s, the server of the document: confirm with --yes, give another address with --api, or print the request with --dry-run", c.tools.Origin)
+	default:
+		origin = c.tools.Origin
+	}
+	return c.send(cmd.OutOrStdout(), origin)
+}
+
+// readCall reads what the command line describes.
+func readCall(cmd *cobra.Command, flags caddycmd.Flags) (*commandCall, error) {
+	if flags.String("document") == "" && flags.String("config") == "" {
+		return nil, errors.New("give the API with --document and an OpenAPI document, or with --config and a Caddy configuration")
+	}
+	config, declared, _, err := readTools(flags, formatTable, flags.String("document"), cmd.InOrStdin())
+	if err != nil {
+		return nil, err
+	}
+	headers, err := headerFlag(flags)
+	if err != nil {
+		return nil, err
+	}
+	credentials, err := NewCredentials(append(slices.Clip(config.Credentials), headers...), zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	toolset := &Toolset{Credentials: credentials}
+	if len(credentials) > 0 {
+		toolset.filledToolsets = new(filledToolsets)
+	}
+	c := &commandCall{tools: toolset.Filled(declared), name: flags.Arg(0), arguments: []byte(flags.Arg(1)), limits: config.limits()}
+	if c.credentials, err = c.supplement(flags, credentials); err != nil {
+		return nil, err
+	}
+	c.replace, err = commandPlaceholders(flags)
+	return c, err
+}
+
+// headerFlag reads the headers of the command line, which are sent like credentials of a toolset.
+func headerFlag(flags caddycmd.Flags) (headers []Credential, err error) {
+	lines, err := flags.GetStringArray("header")
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range lines {
+		name, value, found := strings.Cut(line, ":")
+		c := Credential{In: InHeader, Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
+		if !found {
+			return nil, errors.New(`--header: write it as "Name: value"`)
+		}
+		if err := c.Check(); err != nil {
+			return nil, fmt.Errorf("--header: %w", err)
+		}
+		headers = append(headers, c)
+	}
+	return headers, nil
+}
+
+// supplement returns what the credentials add to the request. A dry run prints no values, so that it does
+// not need them.
+func (c *commandCall) supplement(flags caddycmd.Flags, credentials Credentials) (*tool.Supplement, error) {
+	if flags.Bool("dry-run") {
+		hidden := slices.Clone(credentials)
+		for i := range hidden {
+			hidden[i].Value = hiddenCredential
+		}
+		credentials = hidden
+	}
+	supplement, err := credentials.Current()
+	if err != nil {
+		return nil, err
+	}
+	if supplement == nil {
+		return &tool.Supplement{}, nil
+	}
+	for name := range supplement.Header {
+		if flags.Bool("dry-run") {
+			supplement.Header[name] = []string{hiddenCredential} // a basic one is encoded by now
+		}
+	}
+	return supplement, nil
+}
+
+// commandPlaceholders returns the function that replaces the placeholders of fixed values.
+func commandPlaceholders(flags caddycmd.Flags) (func(text string) (string, error), error) {
+	given, err := flags.GetStringArray("placeholder")
+	if err != nil {
+		return nil, err
+	}
+	values := make(map[string]string, len(given))
+	for _, pair := range given {
+		name, value, found := strings.Cut(pair, "=")
+		if !found || name == "" {
+			return nil, fmt.Errorf("--placeholder %.64q: write it as http.auth.user.id=grace", pair)
+		}
+		values[strings.Trim(name, "{}")] = value
+	}
+	return func(text string) (string, error) {
+		repl := caddy.NewReplacer()
+		repl.Map(func(key string) (any, bool) {
+			value, known := values[key]
+			return value, known
+		})
+		replaced, err := repl.ReplaceOrErr(text, true, true)
+		if err != nil {
+			return "", fmt.Errorf("%w; give its value with --placeholder name=value", err)
+		}
+		return replaced, nil
+	}, nil
+}
+
+// request returns the request that the call becomes, without a host.
+func (c *commandCall) request(ctx context.Context, call *tool.Call) (*http.Request, error) {
+	if err := call.Resolve(c.replace); err != nil {
+		return nil, err
+	}
+	call.Fill(CredentialValues(c.credentials))
+	r, err := call.Request(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.credentials.Apply(r)
+	return r, nil
+}
+
+// print writes the request that the call becomes.
+func (c *commandCall) print(out io.Writer) error {
+	recorder := &requestPrinter{call: c}
+	outcome := tool.Execute(context.Background(), c.tools, c.name, c.arguments, recorder)
+	defer outcome.Release()
+	if recorder.err != nil {
+		return recorder.err
+	}
+	if recorder.text == nil {
+		return outcome.Failure
+	}
+	_, err := out.Write(recorder.text)
+	return err
+}
+
+// A requestPrinter is a tool.Invoker that prints the request in place of sending it.
+type requestPrinter struct {
+	call *commandCall
+	text []byte
+	err  error
+}
+
+// Invoke implements tool.Invoker.
+func (p *requestPrinter) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	r, err := p.call.request(ctx, call)
+	if err != nil {
+		p.err = err
+		return nil, err
+	}
+	var b strings.Builder
+	target := strings.ReplaceAll(r.URL.RequestURI(), url.QueryEscape(hiddenCredential), hiddenCredential)
+	fmt.Fprintf(&b, "%s %s\n", r.Method, p.call.tools.Origin+target)
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		for _, value := range r.Header[name] {
+			fmt.Fprintf(&b, "%s: %s\n", name, value)
+		}
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxCommandBody))
+	if err != nil {
+		p.err = err
+		return nil, err
+	}
+	if len(body) > 0 {
+		fmt.Fprintf(&b, "\n%s\n", body)
+	}
+	p.text = []byte(b.String())
+	return &tool.Result{Status: http.StatusNoContent}, nil
+}
+
+// send sends the request to the API and writes the response as a model reads it.
+func (c *commandCall) send(out io.Writer, origin string) error {
+	invoker, err := tool.NewHTTPInvoker(origin)
+	if err != nil {
+		return fmt.Errorf("--api: %w", err)
+	}
+	invoker.MaxResponse = c.limits.MaxResponse
+	invoker.Client.Timeout = max(c.limits.Timeout, 0)
+	sender := &commandSender{call: c, HTTPInvoker: invoker}
+	outcome := tool.Execute(tool.ContextWithSupplement(context.Background(), c.credentials), c.tools, c.name, c.arguments, sender)
+	defer outcome.Release()
+	switch {
+	case sender.err != nil:
+		return sender.err
+	case outcome.Failure != nil:
+		return outcome.Failure
+	}
+	text, notes := modelText(outcome.Tool, outcome.Result)
+	if _, err := fmt.Fprintf(out, "%d %s, %s, about %d tokens\n", outcome.Result.Status, http.StatusText(outcome.Result.Status),
+		outcome.Duration.Round(time.Millisecond), len(text)/bytesPerToken); err != nil {
+		return err
+	}
+	for _, note := range notes {
+		if _, err := fmt.Fprintln(out, note); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(out, "\n%s\n", text)
+	return err
+}
+
+// A commandSender is a tool.Invoker that sets the fixed values and the credentials of the command line.
+type commandSender struct {
+	*tool.HTTPInvoker
+	call *commandCall
+	err  error
+}
+
+// Invoke implements tool.Invoker.
+func (s *commandSender) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	if err := call.Resolve(s.call.replace); err != nil {
+		s.err = err
+		return nil, err
+	}
+	call.Fill(CredentialValues(s.call.credentials))
+	return s.HTTPInvoker.Invoke(ctx, call)
+}
+
+// modelText returns the response as a model reads it, with what was done to it.
+func modelText(t *tool.Tool, result *tool.Result) (text []byte, notes []string) {
+	text = result.Body
+	before := len(text)
+	isJSON := false
+	if query := t.Select(); query != nil {
+		selected, err := query.Append(context.Background(), nil, text)
+		if err != nil {
+			notes = append(notes, "select: "+err.Error())
+		} else {
+			text, isJSON = selected, true
+			notes = append(notes, fmt.Sprintf("select: about %d of %d tokens", len(text)/bytesPerToken, before/bytesPerToken))
+		}
+	}
+	limit := t.MaxTokens
+	if limit == 0 {
+		limit = defaultAnswerTokens
+	}
+	if limit < 0 {
+		return text, notes
+	}
+	isJSON = isJSON || strings.Contains(result.MediaType(), "json")
+	if pages := answer.Cut(text, isJSON, limit*bytesPerToken); len(pages) > 0 {
+		text = pages[0].Body
+		if pages[0].Note != "" {
+			notes = append(notes, fmt.Sprintf("max_tokens: %s; the rest is on %d more pages", pages[0].Note, len(pages)-1))
+		}
+	}
+	return text, notes
+}
+
+// defaultAnswerTokens is the default of max_tokens.
+const defaultAnswerTokens = 20_000

@@ -1,0 +1,113 @@
+package caddymodule_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// callSite writes a configuration with a shaped toolset, and the document without a configuration.
+func callSite(t *testing.T) (config, document string) {
+	s := newSite(t)
+	document = s.write("orders.yaml", shapedDocument+"servers: [{url: https://api.example.com/v1}]\n")
+	return s.write("Caddyfile", `{
+		agents {
+			toolset orders `+document+` {
+				credential header Authorization "Bearer {env.FAIRWAY_TEST_TOKEN}"
+				credential query key k3y
+				`+shapedBlock+`
+			}
+			toolset others `+document+`
+		}
+	}
+	http://127.0.0.1:1 {
+		respond ok
+	}`), document
+}
+
+func TestToolsCall_dry_run(t *testing.T) {
+	config, document := callSite(t)
+	out, _, err := tools("call", "list_orders", `{"page_size":7}`, "--config", config, "--toolset", "orders", "--dry-run",
+		"--placeholder", "http.auth.user.id=grace", "--placeholder", "http.vars.tenant=blue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"GET https://api.example.com/v1/accounts/acme/orders?owner=grace&per_page=7&key=***\n", "Authorization: ***\n", "X-Tenant: t-blue\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	out, _, err = tools("call", "orders_list", `{"account":"a"}`, "--document", document, "--dry-run", "--header", "X-Key: s3cret")
+	if err != nil || !strings.HasPrefix(out, "GET https://api.example.com/v1/accounts/a/orders\n") || strings.Contains(out, "s3cret") || !strings.Contains(out, "X-Key: ***") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestToolsCall_errors(t *testing.T) {
+	config, document := callSite(t)
+	orders := []string{"--config", config, "--toolset", "orders"}
+	for word, arguments := range map[string][]string{
+		"--placeholder":                append([]string{"call", "list_orders", "{}", "--dry-run"}, orders...),
+		"list_orders":                  append([]string{"call", "list_order", "{}", "--dry-run"}, orders...),
+		"account":                      append([]string{"call", "list_orders", `{"account":"x"}`, "--dry-run", "--placeholder", "http.auth.user.id=g", "--placeholder", "http.vars.tenant=b"}, orders...),
+		"--toolset":                    {"call", "list_orders", "{}", "--config", config, "--dry-run"},
+		"others":                       {"call", "list_orders", "{}", "--config", config, "--toolset", "other", "--dry-run"},
+		"--document":                   {"call", "list_orders", "{}"},
+		"remove one":                   {"call", "list_orders", "{}", "--config", config, "--document", document},
+		"--yes":                        {"call", "orders_list", `{"account":"a"}`, "--document", document},
+		"Name: value":                  {"call", "orders_list", `{"account":"a"}`, "--document", document, "--dry-run", "--header", "nothing"},
+		"http.auth.user.id=grace":      {"call", "orders_list", `{"account":"a"}`, "--document", document, "--dry-run", "--placeholder", "nothing"},
+		"--include and --config":       {"--config", config, "--toolset", "orders", "--include", "tag=x"},
+		"--toolset and --adapter":      {document, "--toolset", "orders"},
+		"are both given; remove --yes": {"call", "orders_list", `{"account":"a"}`, "--document", document, "--api", "https://x", "--yes"},
+	} {
+		if out, _, err := tools(arguments...); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q: got %v, want %q\n%s", arguments, err, word, out)
+		}
+	}
+}
+
+func TestToolsCall_sends(t *testing.T) {
+	t.Setenv("FAIRWAY_TEST_TOKEN", "t0ken")
+	config, _ := callSite(t)
+	var seen *http.Request
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = r
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Get("per_page") == "9" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write([]byte(`{"orders":[1,2,3]}`))
+	}))
+	defer api.Close()
+	call := []string{
+		"call", "list_orders", `{}`, "--config", config, "--toolset", "orders", "--api", api.URL,
+		"--placeholder", "http.auth.user.id=grace", "--placeholder", "http.vars.tenant=blue",
+	}
+	out, _, err := tools(call...)
+	if err != nil || !strings.HasPrefix(out, "200 OK, ") || !strings.Contains(out, "tokens") || !strings.HasSuffix(out, "\n{\"orders\":[1,2,3]}\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if seen == nil || seen.Header.Get("Authorization") != "Bearer t0ken" || seen.URL.Query().Get("key") != "k3y" || seen.URL.Query().Get("owner") != "grace" {
+		t.Errorf("got %+v", seen)
+	}
+	call[2] = `{"page_size":9}`
+	if _, _, err := tools(call...); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTools_shows_shapes checks that the table has the tokens before and after, and what changed.
+func TestTools_shows_shapes(t *testing.T) {
+	config, _ := callSite(t)
+	out, _, err := tools("--config", config, "--toolset", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"→", "before shapes", "argument per_page: renamed to page_size", "renamed: from orders_list", "annotation: idempotentHint false"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
