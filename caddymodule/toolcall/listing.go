@@ -170,11 +170,11 @@ func listChoice(query string) (string, error) {
 	if !strings.Contains(query, listParameter) {
 		return "", nil
 	}
-	parameters, err := url.ParseQuery(query)
+	parameters, _ := url.ParseQuery(query) // what cannot be read is ignored, like other parameters
 	choices := parameters[listParameter]
 	switch {
-	case err != nil || len(choices) == 0:
-		return "", nil // the endpoint ignores other parameters
+	case len(choices) == 0:
+		return "", nil
 	case len(choices) > 1:
 		return "", fmt.Errorf("%s is given %d times in the query of the endpoint; give it once", listParameter, len(choices))
 	}

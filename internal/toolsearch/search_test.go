@@ -2,6 +2,7 @@ package toolsearch_test
 
 import (
 	"encoding/json"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -135,6 +136,26 @@ func document(t testing.TB, name string) []toolsearch.Entry {
 		t.Fatal(err)
 	}
 	return toolsearch.Entries(set.Tools())
+}
+
+// maxIndex is the largest index of GitHub's document, in bytes of memory.
+const maxIndex = 20 << 20
+
+func TestIndex_memory(t *testing.T) {
+	entries := document(t, "github-api.github.com.json.gz")
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	x := toolsearch.New(entries)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	used := int64(after.HeapAlloc) - int64(before.HeapAlloc)
+	t.Logf("the index of %d tools takes %d KiB", len(entries), used>>10)
+	if used > maxIndex {
+		t.Errorf("the index of %d tools takes %d bytes, want at most %d", len(entries), used, maxIndex)
+	}
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(entries)
 }
 
 // BenchmarkIndex builds the index of GitHub's document, and searches in it.

@@ -51,7 +51,8 @@ func anyTool(*tool.Tool) bool { return true }
 
 // run runs a built-in tool and decodes its answer.
 func run[T any](t *testing.T, set *tool.Toolset, runs func(*tool.Toolset, *tool.Call, func(*tool.Tool) bool) *tool.Result,
-	kind tool.Builtin, arguments string, allowed func(*tool.Tool) bool) (answer T, size int) {
+	kind tool.Builtin, arguments string, allowed func(*tool.Tool) bool,
+) (answer T, size int) {
 	t.Helper()
 	b, _ := set.Tool(string(kind))
 	call, err := b.Bind([]byte(arguments))
