@@ -13,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/naming"
+	"github.com/fairwayhq/fairway/ocp/shape"
 )
 
 // Builtin is the kind of a tool that the gateway provides itself, in addition to those of the
@@ -190,7 +191,7 @@ func (s *Toolset) Resolve(t *Tool, arguments []byte, allowed func(*Tool) bool) (
 	if called == nil || called.Builtin.IsCall() {
 		return nil, nil, s.Unknown(wire.Text(name), allowed)
 	}
-	if t.Builtin == CallReadTool && !called.ReadOnly() {
+	if t.Builtin == CallReadTool && !called.Hint(shape.ReadOnlyHint) {
 		return nil, nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("%s can change something, and %s only calls tools of the kind read: call it with %s",
 			called.Name, t.Name, s.nameOf(CallWriteTool))}
 	}

@@ -110,3 +110,17 @@ func TestToolset_Resolve(t *testing.T) {
 		t.Errorf("a tool that is not allowed is suggested: %v", similar)
 	}
 }
+
+// TestToolset_Resolve_annotation checks that the annotation of a tool decides whether it only reads.
+func TestToolset_Resolve_annotation(t *testing.T) {
+	set := withGateway(t)
+	read, _ := set.Tool("call_read_tool")
+	anyTool := func(*tool.Tool) bool { return true }
+	for name, reads := range map[string]bool{"create_item": true, "list_items": false} {
+		annotated, _ := set.Tool(name)
+		annotated.Annotations = map[string]bool{"readOnlyHint": reads}
+		if _, _, failure := set.Resolve(read, []byte(`{"name":"`+name+`"}`), anyTool); (failure == nil) != reads {
+			t.Errorf("%s with readOnlyHint %t: got failure %v", name, reads, failure)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/ocp/shape"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -93,7 +94,7 @@ func summary(t *tool.Tool) string {
 }
 
 func kindOf(t *tool.Tool) string {
-	if t.ReadOnly() {
+	if t.Hint(shape.ReadOnlyHint) {
 		return kindRead
 	}
 	return kindWrite
