@@ -3,6 +3,7 @@ package toolcall
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -99,6 +101,9 @@ func ResolveToolset(ctx caddy.Context, app *agents.App, reference string, config
 	switch {
 	case reference == "":
 	case !strings.ContainsAny(reference, `./\:{`):
+		if near := nearest.Name(reference, maps.Keys(app.ToolsetsByName)); near != "" {
+			return nil, fmt.Errorf("unknown toolset %q; did you mean %s?", reference, near)
+		}
 		return nil, fmt.Errorf("unknown toolset %q (%s); to give a document instead, write an address with a dot, a slash or a colon, such as ./%s", reference, app.ListNames(), reference)
 	case inline.OpenAPI != "":
 		return nil, fmt.Errorf("two documents are given, %q and %q; remove one", reference, agents.RedactURL(inline.OpenAPI))

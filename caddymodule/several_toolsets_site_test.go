@@ -1,0 +1,297 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
+)
+
+// timetable returns a document whose operations have the same paths in every timetable.
+func timetable(title string, operations ...string) string {
+	document := "openapi: 3.1.0\ninfo: {title: " + title + ", version: 1.0.0, description: About " + title + ".}\npaths:\n"
+	for _, operation := range operations {
+		document += fmt.Sprintf("  /%s:\n    get:\n      operationId: %s\n      summary: %s of %s\n      responses: {\"200\": {description: ok}}\n", operation, operation, operation, title)
+	}
+	return document
+}
+
+const (
+	// bothToolsets have documents with a tool of the same name, and credentials of their own.
+	bothToolsets = `agents {
+		toolset trains DIR/trains.yaml {
+			credential header Authorization trains-key
+			timeout 20s
+		}
+		toolset buses DIR/buses.yaml {
+			credential header X-Bus-Key buses-key
+		}
+	}`
+
+	// bothRouted sends the calls of each toolset to its own upstream.
+	bothRouted = `@trains expression {http.tool.toolset} == "trains"
+		@buses expression {http.tool.toolset} == "buses"
+		handle /metrics {
+			metrics
+		}
+		handle @trains {
+			reverse_proxy TRAINS
+		}
+		handle @buses {
+			reverse_proxy BUSES
+		}
+		handle {
+			respond "{http.tool.toolset}" 404
+		}`
+)
+
+// severalSite is a site with two documents and two APIs with the same paths.
+func severalSite(t *testing.T, mcp string) *site {
+	t.Helper()
+	s := newSite(t)
+	s.write("trains.yaml", timetable("Trains", "list", "book"))
+	s.write("buses.yaml", timetable("Buses", "list", "ride"))
+	s.start(bothToolsets, mcp+"\n"+s.bothRouted())
+	return s
+}
+
+func (s *site) bothRouted() string {
+	api := func(name string) string {
+		return upstream(s.t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Api", name)
+			echo(w, r)
+		})
+	}
+	return strings.NewReplacer("TRAINS", api("trains"), "BUSES", api("buses")).Replace(bothRouted)
+}
+
+func TestSeveral_names_credentials_and_routes(t *testing.T) {
+	s := severalSite(t, "mcp /mcp trains buses")
+	if got, want := s.toolNames(), []string{"trains_list", "book", "buses_list", "ride"}; !slices.Equal(got, want) {
+		t.Errorf("tools %q, want %q", got, want)
+	}
+	for name, want := range map[string]struct{ uri, authorization, busKey string }{
+		"trains_list": {"/list", "trains-key", ""},
+		"buses_list":  {"/list", "", "buses-key"},
+		"book":        {"/book", "trains-key", ""},
+		"ride":        {"/ride", "", "buses-key"},
+	} {
+		e := s.echo(s.callRequest(name, ""))
+		if e.URI != want.uri || e.Header.Get("Authorization") != want.authorization || e.Header.Get("X-Bus-Key") != want.busKey {
+			t.Errorf("%s became %s with %v", name, e.URI, e.Header)
+		}
+	}
+	if a := s.do(s.callRequest("list", "")); !keyword.All(a.body, "unknown list") {
+		t.Errorf("the plain name: %d %s", a.status, a.body)
+	}
+	for _, toolset := range []string{"trains", "buses"} {
+		eventually(t, "the calls of "+toolset, func() bool {
+			return strings.Contains(s.get("/metrics").body, `fairway_tool_calls_total{outcome="ok",protocol="mcp",tool="list",toolset="`+toolset+`"}`)
+		})
+		s.logged("http.log.access", `"tool":"list"`, `"toolset":"`+toolset+`"`, `"outcome":"ok"`)
+	}
+	s.logged("prefix", `"trains_list"`, `"buses_list"`)
+}
+
+func TestSeveral_batch(t *testing.T) {
+	s := severalSite(t, "mcp /mcp trains buses")
+	call := func(id int, name string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, name)
+	}
+	a := s.post("/mcp", "["+call(1, "trains_list")+","+call(2, "buses_list")+"]", map[string]string{"MCP-Protocol-Version": "2025-03-26"})
+	if strings.Count(a.body, "trains-key") != 1 || strings.Count(a.body, "buses-key") != 1 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+func TestSeveral_reload_of_one(t *testing.T) {
+	s := severalSite(t, "mcp /mcp trains buses")
+	stream := s.openStream(http.MethodGet, "", s.beginIn("2025-06-18", `{}`)...)
+	s.echo(s.callRequest("book", ""))
+
+	s.write("buses.yaml", timetable("Buses", "list", "book"))
+	want := []string{"trains_list", "trains_book", "buses_list", "buses_book"}
+	eventually(t, "the prefixes", func() bool { return slices.Equal(s.toolNames(), want) })
+	s.logged(`"level":"warn"`, "book is now trains_book")
+	if e := s.echo(s.callRequest("trains_book", "")); e.Header.Get("Authorization") != "trains-key" {
+		t.Errorf("trains_book has %v", e.Header)
+	}
+
+	s.write("trains.yaml", timetable("Trains", "list"))
+	want = []string{"trains_list", "buses_list", "buses_book"}
+	eventually(t, "the prefix that stays", func() bool { return slices.Equal(s.toolNames(), want) })
+
+	// A reload of the configuration does not forget the names.
+	if err := caddy.Load(s.config(bothToolsets, "mcp /mcp trains buses {\n\ttitle Other\n}\n"+s.bothRouted()), true); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.toolNames(); !slices.Equal(got, want) {
+		t.Errorf("after a reload: %q, want %q", got, want)
+	}
+	if text := s.rest(stream); !strings.Contains(text, "notifications/tools/list_changed") {
+		t.Errorf("the session got %q", text)
+	}
+}
+
+func TestSeveral_scopes_of_own_document(t *testing.T) {
+	const login = "components: {securitySchemes: {login: {type: oauth2, flows: {}}}}\nsecurity: [{login: [ride:read]}]\n"
+	i, s := newIssuer(t), newSite(t)
+	s.write("trains.yaml", timetable("Trains", "list", "book")+strings.Replace(login, "oauth2, flows: {}", "apiKey, in: header, name: X-Key", 1))
+	s.write("buses.yaml", timetable("Buses", "list", "ride")+login)
+	s.start("", "agent_auth /mcp* {\nissuer "+i.URL+"\n}\nmcp /mcp DIR/trains.yaml DIR/buses.yaml\nrespond ok")
+	token := func(scope ...any) []string {
+		return []string{"Authorization", "Bearer " + i.token(t, s.url+"/mcp", scope...), "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2025-06-18"}
+	}
+	for _, c := range []struct {
+		header []string
+		name   string
+		status int
+	}{
+		{token("scope", "other"), "trains_list", http.StatusOK},
+		{token("scope", "other"), "buses_list", http.StatusForbidden},
+		{token("scope", "ride:read"), "buses_list", http.StatusOK},
+	} {
+		a := s.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+c.name+`","arguments":{}}}`, c.header...)
+		if a.status != c.status {
+			t.Errorf("%s: %d %s, want %d", c.name, a.status, a.body, c.status)
+		}
+	}
+}
+
+func TestSeveral_search_and_pins(t *testing.T) {
+	s := newSite(t)
+	s.write("trains.yaml", timetable("Trains", "list", "book"))
+	s.write("buses.yaml", timetable("Buses", "list", "ride"))
+	pinned := strings.Replace(bothToolsets, "timeout 20s", "pin list\nsearch on", 1)
+	s.start(pinned, "mcp /mcp trains buses\n"+s.bothRouted())
+	if got, want := s.toolNames(), []string{"search_tools", "describe_tools", "call_read_tool", "call_write_tool", "trains_list"}; !slices.Equal(got, want) {
+		t.Errorf("tools %q, want %q", got, want)
+	}
+	if text := s.succeed("search_tools", `{"queries":["list of buses"]}`); !strings.Contains(text, `"name":"buses_list"`) {
+		t.Errorf("found %s", text)
+	}
+	e := s.echo(s.callRequest("call_read_tool", `{"name":"buses_list","arguments":{}}`))
+	if e.Header.Get("X-Bus-Key") != "buses-key" || e.Header.Get("Authorization") != "" {
+		t.Errorf("the call has %v", e.Header)
+	}
+	s.logged("http.log.access", `"tool":"list"`, `"toolset":"buses"`)
+	s.logged("http.log.access", `"tool":"search_tools"`, `"toolset":"trains,buses"`)
+
+	s.start(bothToolsets, "mcp /mcp trains buses {\nsearch on\npin ride\n}\n"+s.bothRouted())
+	if got := s.toolNames(); len(got) < 5 || got[4] != "ride" {
+		t.Errorf("tools %q, want ride as the fifth", got)
+	}
+}
+
+func TestSeveral_not_loaded(t *testing.T) {
+	s := newSite(t)
+	s.write("trains.yaml", timetable("Trains", "list"))
+	api := http.NewServeMux()
+	address := upstream(t, api.ServeHTTP)
+	toolsets := func(first string) string {
+		return "agents {\ntoolset trains " + first + "\ntoolset buses http://" + address + "/buses.yaml {\nrefresh 1s\n}\n}"
+	}
+	s.start(toolsets("http://"+address+"/trains.yaml"), "mcp /mcp trains buses\nrespond ok")
+	if a := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+		t.Errorf("no document is loaded: %d %s", a.status, a.body)
+	}
+	s.start(toolsets("DIR/trains.yaml"), "mcp /mcp trains buses\nrespond ok")
+	if got := s.toolNames(); !slices.Equal(got, []string{"list"}) {
+		t.Errorf("tools %q, want those of trains", got)
+	}
+	s.logged(`"level":"warn"`, `"missing":["buses"]`)
+}
+
+func TestSeveral_agent(t *testing.T) {
+	s := newSite(t)
+	s.write("trains.yaml", timetable("Trains", "list", "book"))
+	s.write("buses.yaml", timetable("Buses", "list", "ride"))
+	s.write("agent.yaml", agentDocument("desk", "  trains.list: {user_identity: false}\n  ride: {user_identity: false}\n"))
+	s.start(strings.Replace(bothToolsets, "agents {", "agents {\nstore bolt DIR/store.db", 1),
+		"mcp /mcp trains buses {\nagent desk\n}\noagent DIR/agent.yaml\nreverse_proxy "+upstream(t, echo))
+	if got, want := s.toolNames(), []string{"list", "ride"}; !slices.Equal(got, want) {
+		t.Errorf("tools %q, want %q", got, want)
+	}
+	if e := s.echo(s.callRequest("list", "")); e.Header.Get("Authorization") != "trains-key" {
+		t.Errorf("list has %v", e.Header)
+	}
+	s.echo(s.callRequest("ride", ""))
+}
+
+func TestSeveral_describes_server(t *testing.T) {
+	s := severalSite(t, "mcp /mcp trains buses {\ndiscovery\n}")
+	a := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`, nil)
+	var initialized struct {
+		Result struct {
+			ServerInfo   struct{ Name, Title, Version string }
+			Instructions string
+		}
+	}
+	if err := json.Unmarshal([]byte(a.body), &initialized); err != nil {
+		t.Fatal(err)
+	}
+	info := initialized.Result.ServerInfo
+	if info.Name != "trains-buses" || info.Title != "Trains, Buses" || info.Version != "1.0.0" {
+		t.Errorf("serverInfo %+v", info)
+	}
+	if text := initialized.Result.Instructions; !keyword.All(text, "Trains: About Buses:") {
+		t.Errorf("instructions %q", text)
+	}
+	var card struct{ Name, Title string }
+	if err := json.Unmarshal([]byte(s.get("/mcp/server-card").body), &card); err != nil || card.Title != "Trains, Buses" || !strings.HasSuffix(card.Name, "/trains-buses") {
+		t.Errorf("card %+v: %v", card, err)
+	}
+}
+
+func TestSeveral_config_errors(t *testing.T) {
+	s := newSite(t)
+	for _, name := range []string{"trains.yaml", "my-api.yaml", "my_api.yaml", "日本.yaml"} {
+		s.write(name, timetable("T", "list"))
+	}
+	for rule, c := range map[string]struct{ block, want string }{
+		"unknown":         {"mcp /mcp trains busses", "unknown busses mean buses"},
+		"pin":             {"mcp /mcp trains buses {\nsearch on\npin trains_lst\n}", "pin trains_lst mean trains_list"},
+		"the same prefix": {"mcp /mcp DIR/my-api.yaml DIR/my_api.yaml", "prefix my_api_"},
+		"no prefix":       {"mcp /mcp DIR/trains.yaml DIR/日本.yaml", "prefix letter"},
+		"two at one path": {"mcp /mcp trains buses\nmcp /mcp buses", "never reached trains,buses"},
+		"too many":        {"mcp /mcp trains" + tooManyDocuments(), "32"},
+	} {
+		s.write("buses.yaml", timetable("Buses", "list"))
+		if err := s.load(bothToolsets, c.block+"\nrespond ok"); err == nil || !keyword.All(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", rule, err, c.want)
+		}
+	}
+}
+
+// tooManyDocuments are more arguments than an endpoint can have toolsets.
+func tooManyDocuments() (arguments string) {
+	for i := range 40 {
+		arguments += fmt.Sprintf(" DIR/%d.yaml", i)
+	}
+	return arguments
+}
+
+func TestSeveral_adapt(t *testing.T) {
+	for block, want := range map[string]string{
+		"mcp /mcp a b {\ninclude tag x\n}":      "several document",
+		"mcp /mcp a a":                          "a twice",
+		"mcp a /mcp":                            "/mcp first",
+		`mcp /mcp a ""`:                         "empty",
+		"mcp /mcp {\ntoolset a b\ntoolset c\n}": "toolset twice",
+		"mcp /mcp a.json {\nopenapi b.json\n}":  "two a.json b.json",
+	} {
+		if _, _, err := adapt("http://a.test {\n" + block + "\n}"); err == nil || !keyword.All(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", block, err, want)
+		}
+	}
+	config, _, err := adapt("http://a.test {\nmcp /mcp {\ntoolset a b c\n}\n}")
+	if plain := strings.Join(strings.Fields(string(config)), ""); err != nil || !strings.Contains(plain, `"toolset":"a","toolsets":["b","c"]`) {
+		t.Errorf("%v: %s", err, plain)
+	}
+}
