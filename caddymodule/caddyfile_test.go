@@ -77,8 +77,7 @@ func TestAdaptErrors(t *testing.T) {
 	}{
 		"mcp/unknown subdirective":   {inSite("mcp {\n\t\tfrobnicate\n\t}"), "unrecognized mcp frobnicate", ":3"},
 		"mcp/otc's subdirective":     {inSite("mcp {\n\t\ttoolkit x\n\t}"), "unrecognized mcp toolkit", ":3"},
-		"mcp/too many arguments":     {inSite("mcp /mcp a b"), "not 3 arguments", ":2"},
-		"mcp/path second":            {inSite("mcp trains /mcp"), "path slash", ":2"},
+		"mcp/path second":            {inSite("mcp trains /mcp"), "path first", ":2"},
 		"mcp/document as path":       {inSite("mcp /openapi.json /mcp"), "path before", ":2"},
 		"mcp/wildcard path":          {inSite("mcp /mcp/* a.yaml"), "path", ":2"},
 		"mcp/unknown matcher":        {inSite("mcp @ghost"), "@ghost", ":2"},

@@ -44,7 +44,7 @@ func ParseEndpoint(h httpcaddyfile.Helper, handler endpointHandler) ([]httpcaddy
 type EndpointOptions struct {
 	Path     *string
 	Toolset  *string
-	Toolsets *[]string // further toolsets
+	Toolsets *[]string // further toolsets; nil if the handler has one only
 	Document **agents.ToolsetConfig
 	Agent    *string // nil if the protocol does not support the option agent
 
@@ -104,7 +104,13 @@ func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err e
 			return CheckPath(text)
 		})
 	case "toolset":
-		return true, to.unmarshalToolsets(b)
+		if to.Toolsets != nil {
+			return true, to.unmarshalToolsets(b)
+		}
+		if err = b.Text(to.Toolset); err == nil && *to.Document != nil {
+			err = to.checkSingleDocument(b, *to.Document)
+		}
+		return true, err
 	case "allow_anonymous":
 		return true, b.Flag(to.AllowAnonymous)
 	case "agent":
@@ -136,7 +142,7 @@ func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err e
 	return known, err
 }
 
-// unmarshalToolsets reads the option toolset.
+// unmarshalToolsets reads the option toolset of a handler that can have several.
 func (to EndpointOptions) unmarshalToolsets(b *directive.Block) error {
 	if err := b.Once(); err != nil {
 		return err
