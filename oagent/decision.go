@@ -61,7 +61,7 @@ func (d *decision) reach() error {
 			err = d.prepareReview()
 		case d.wait != nil:
 			if wait == nil {
-				wait = newReviewWait(d.guard)
+				wait = newReviewWait(d.guard, &d.call)
 			}
 			err = d.await(wait)
 		case d.fetch != "":
@@ -105,6 +105,11 @@ func (d *decision) decide(t *engagement.Tx) error {
 	}
 	if i := d.findHeld(t); i >= 0 {
 		return d.decideHeld(t, i)
+	}
+	if d.call.HeldOnly {
+		d.refusal = d.fill(&engagement.Refusal{Kind: engagement.KindInvalid, Cause: ErrNothingHeld, Message: fmt.Sprintf(
+			"the call of %s was not made: no result of an identical call is held", d.call.Name)})
+		return engagement.ErrUnchanged
 	}
 	if n := d.call.Agent.ShortCircuit; n > 0 && t.State.Repeats(d.call.Name, n) {
 		return d.refuseRepetition(t, n)

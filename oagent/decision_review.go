@@ -16,7 +16,10 @@ import (
 // reviewWait is the remaining time that one call waits for its reviewer.
 type reviewWait struct{ until time.Time }
 
-func newReviewWait(g *Guard) *reviewWait {
+func newReviewWait(g *Guard, c *Call) *reviewWait {
+	if c.NoWait {
+		return &reviewWait{until: time.Now()}
+	}
 	return &reviewWait{until: time.Now().Add(max(g.options.ReviewWait, 0))}
 }
 

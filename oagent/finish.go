@@ -51,7 +51,7 @@ func (f *finish) reach() error {
 		case f.prepare:
 		case f.wait != nil:
 			if wait == nil {
-				wait = newReviewWait(g)
+				wait = newReviewWait(g, &f.ticket.call)
 			}
 			if err := f.await(wait); err != nil || f.refusal != nil {
 				return err

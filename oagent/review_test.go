@@ -406,3 +406,33 @@ func TestReviewJSON(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 }
+
+// TestReviewNoWait checks that a call with NoWait is refused at once while its review is open, and that
+// one with HeldOnly only gets a held result and is never made.
+func TestReviewNoWait(t *testing.T) {
+	a := agent(t, held)
+	g := newGuard(t, oagent.GuardOptions{ReviewWait: time.Hour})
+	pay := call(a, "pay", `{"amount":5}`)
+	pay.NoWait = true
+	only := pay
+	only.HeldOnly = true
+
+	if _, err := g.Begin(t.Context(), only); !errors.Is(err, oagent.ErrNothingHeld) {
+		t.Fatalf("nothing is held: error %v", err)
+	}
+	ticket, err := g.Begin(t.Context(), pay)
+	if err != nil || ticket.Number != 1 {
+		t.Fatalf("call %+v, error %v", ticket, err)
+	}
+	if r := refusal(t, ticket.Finish(t.Context(), jsontext.Value(`{"ok":true}`), 200)); r.Kind != engagement.KindReviewPending || !r.Made {
+		t.Fatalf("refusal %+v", r)
+	}
+	if _, err := g.Begin(t.Context(), only); refusal(t, err).Kind != engagement.KindReviewPending {
+		t.Fatalf("the review is open: error %v", err)
+	}
+	decide(t, g, pending(t, g).ID, true)
+	ticket, err = g.Begin(t.Context(), only)
+	if err != nil || ticket.Replayed == nil {
+		t.Fatalf("the review is approved: ticket %+v, error %v", ticket, err)
+	}
+}

@@ -25,7 +25,18 @@ type Call struct {
 	// Checked is true if Inputs are known to be a strict JSON object, because the caller wrote
 	// them: they are not checked again.
 	Checked bool
+
+	// NoWait refuses a call that needs a review at once, instead of waiting for the decision up
+	// to GuardOptions.ReviewWait. The caller repeats the call when the review is decided.
+	NoWait bool
+	// HeldOnly never lets the call be made: Begin only releases the result of an identical call
+	// that is held for a review. If there is none, the refusal wraps ErrNothingHeld and is not
+	// recorded. It is for a caller that does not know whether it has made the call before.
+	HeldOnly bool
 }
+
+// ErrNothingHeld means that a call with HeldOnly has no held result.
+var ErrNothingHeld = errors.New("no result of an identical call is held")
 
 // Ticket allows one call, once. The call is already in the record. The holder makes the call
 // and then calls Finish or Abort.
@@ -61,11 +72,12 @@ type Replay struct {
 //
 //   - The Engagement has not ended, and its record is not full.
 //   - The agent has the capability.
-//   - If an identical call has a held result, its review decides (see Ticket.Replayed).
+//   - If an identical call has a held result, its review decides (see Ticket.Replayed). A call
+//     with Call.HeldOnly ends here.
 //   - The call does not violate short_circuit.
 //   - The assertion of the input restriction holds.
 //   - The reviewer of the input restriction has approved. Begin waits for the decision up to
-//     GuardOptions.ReviewWait.
+//     GuardOptions.ReviewWait, unless Call.NoWait is set.
 //
 // The error is an *engagement.Refusal, and then the call must not be made.
 func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
