@@ -1,0 +1,121 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/fairwayhq/fairway/oagent/engagement"
+)
+
+// advance moves the state to the next step, after the present one is over, and records what is
+// about to be done. It only changes the state: it runs inside a transaction of the store, and
+// may run several times.
+func (e *execution) advance(st *State) []entry {
+	switch st.Phase {
+	case phaseTools:
+		return e.advanceCalls(st)
+	case phaseAnswer:
+		if e.agent.Guardrail(engagement.SideOutput) == nil {
+			e.finishAnswer(st)
+		}
+	}
+	return nil
+}
+
+// advanceCalls begins the next calls, waits, or goes on with the model.
+func (e *execution) advanceCalls(st *State) []entry {
+	if st.count(CallBegun) > 0 {
+		return nil
+	}
+	if entries := st.beginCalls(e.runner.options.Node); entries != nil {
+		return entries
+	}
+	if st.count(CallWaiting) > 0 {
+		if st.Woken {
+			st.Woken = false
+			if st.retry() {
+				return st.beginCalls(e.runner.options.Node)
+			}
+		}
+		e.park(st)
+		return nil
+	}
+	st.Calls = nil
+	e.advanceTurn(st)
+	return nil
+}
+
+// beginCalls marks the next calls as begun: idempotent ones together, others alone, in the order
+// of the model. Calls that only fetch a held result count as idempotent.
+func (s *State) beginCalls(node string) (entries []entry) {
+	for i := range s.Calls {
+		c := &s.Calls[i]
+		if c.Status != CallPlanned {
+			continue
+		}
+		harmless := c.Idempotent || c.Uncertain
+		if !harmless && len(entries) > 0 {
+			break
+		}
+		c.Status = CallBegun
+		entries = append(entries, entry{What: entryBegun, Call: i, Name: c.Name, Node: node})
+		s.Made++
+		if !harmless || len(entries) == MaxParallel {
+			break
+		}
+	}
+	if entries != nil {
+		s.Status = StatusAwaitingTool
+	}
+	return entries
+}
+
+// park ends the work on a run whose calls wait, unless the user has already answered.
+func (e *execution) park(st *State) {
+	if st.question() >= 0 && len(st.Inputs) > 0 {
+		st.Status = StatusAwaitingModel
+		return
+	}
+	st.Lease = nil
+	st.Status = StatusAwaitingTool
+	for _, w := range st.Waits() {
+		switch w.Kind {
+		case WaitQuestion, WaitCredentials:
+			st.Status = StatusAwaitingInput
+			return
+		case WaitReview:
+			st.Status = StatusAwaitingReview
+		}
+	}
+}
+
+// advanceTurn continues with the next input of the user, or with the model.
+func (e *execution) advanceTurn(st *State) {
+	st.Status = StatusAwaitingModel
+	if len(st.Inputs) > 0 {
+		st.Phase = phaseInput
+		return
+	}
+	limits := &e.runner.options.Limits
+	switch {
+	case st.Turns >= limits.Turns:
+		st.end(StatusError, &Ending{Kind: EndLimit, Rule: "turns", Message: fmt.Sprintf(
+			"the Engagement has reached its limit of %d turns of the model", limits.Turns)})
+	case st.Usage.Total() >= limits.Tokens:
+		st.end(StatusError, &Ending{Kind: EndLimit, Rule: "tokens", Message: fmt.Sprintf(
+			"the Engagement has used %d tokens of the model; its limit is %d", st.Usage.Total(), limits.Tokens)})
+	default:
+		st.Phase = phaseModel
+		st.Turns++
+	}
+}
+
+// finishAnswer returns the answer to the user. If the user has said more meanwhile, the run goes
+// on with it.
+func (e *execution) finishAnswer(st *State) {
+	st.Text, st.Answer = st.Answer, ""
+	if len(st.Inputs) > 0 {
+		e.advanceTurn(st)
+		return
+	}
+	st.end(StatusComplete, nil)
+}

@@ -1,0 +1,124 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+)
+
+// claim leases a run to this node. It returns nil if there is nothing to do: the run has ended,
+// it waits, or another node works on it. That node is told to look again before it stops.
+func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
+	e := &execution{runner: r, id: id, token: rand.Text()}
+	claimed := false
+	st, err := r.storage.change(ctx, id, func(st *State) ([]entry, error) {
+		claimed = false
+		now := r.options.Now()
+		switch agent := r.options.Agent(st.Agent); {
+		case st.Status.IsFinal() || agent == nil:
+			return nil, errUnchanged
+		case st.Lease.isHeld(now):
+			if st.Woken {
+				return nil, errUnchanged
+			}
+			st.Woken = true
+			return nil, nil
+		default:
+			e.agent = agent
+		}
+		st.recover()
+		if !st.retry() && st.isWaiting() {
+			return nil, errUnchanged
+		}
+		claimed = true
+		st.Woken = false
+		st.Lease = &lease{Node: r.options.Node, Token: e.token, Until: now.Add(r.options.Lease).UTC()}
+		st.Steps++
+		entries := append([]entry{{What: entryResumed, Node: r.options.Node}}, e.advance(st)...)
+		if st.Status.IsFinal() {
+			entries = append(entries, entry{What: entryEnded, Status: st.Status, Ending: st.Ending})
+		}
+		return entries, nil
+	})
+	if err != nil || !claimed {
+		return nil, err
+	}
+	e.since = r.options.Now()
+	e.cause, e.cancel = context.WithCancelCause(ctx)
+	if err := e.load(st); err != nil {
+		e.cancel(nil)
+		return nil, err
+	}
+	return e, nil
+}
+
+// recover replans calls that were begun by a node that is gone. A call that is not idempotent
+// may have been made, and must not be made again.
+func (s *State) recover() {
+	for i := range s.Calls {
+		if c := &s.Calls[i]; c.Status == CallBegun {
+			c.Status = CallPlanned
+			c.Uncertain = c.Uncertain || !c.Idempotent
+		}
+	}
+}
+
+// retry replans the calls that wait, except those that wait for input that has not come. It
+// reports whether there are any.
+func (s *State) retry() (any bool) {
+	for i := range s.Calls {
+		if c := &s.Calls[i]; c.Status == CallWaiting && c.Wait.Kind != WaitQuestion {
+			c.Status = CallPlanned
+			c.Uncertain = c.Uncertain || c.Wait.Made
+			any = true
+		}
+	}
+	return any
+}
+
+// isWaiting reports whether there is nothing to do before something outside happens.
+func (s *State) isWaiting() bool {
+	if s.Phase != phaseTools || s.count(CallWaiting) == 0 || s.count(CallPlanned) > 0 || s.count(CallBegun) > 0 {
+		return false
+	}
+	return s.question() < 0 || len(s.Inputs) == 0
+}
+
+// question returns the index of the call that waits for an answer of the user, or -1.
+func (s *State) question() int {
+	for i := range s.Calls {
+		if c := &s.Calls[i]; c.Status == CallWaiting && c.Wait.Kind == WaitQuestion {
+			return i
+		}
+	}
+	return -1
+}
+
+// load reads what a node needs to work on a run: the conversation and the tools.
+func (e *execution) load(st *State) error {
+	e.state = st
+	e.model = nil
+	if err := e.runner.storage.entries(e.cause, e.id, e.talk.add); err != nil {
+		return err
+	}
+	e.loadTools()
+	return nil
+}
+
+// loadTools describes the tools of the agent. A tool that is not a capability is dropped.
+func (e *execution) loadTools() {
+	e.byName = make(map[string]*Tool)
+	for _, t := range e.runner.options.Tools.Describe(e.agent) {
+		if _, ok := e.agent.Capability(t.Name); !ok {
+			e.runner.report(e.id, fmt.Errorf("the tool %s is not a capability of the agent %s", t.Name, e.agent.Name))
+			continue
+		}
+		if e.byName[t.Name] == nil {
+			e.byName[t.Name] = &t
+			e.tools = append(e.tools, t.Tool)
+		}
+	}
+	if e.byName[questionTool.Name] == nil {
+		e.tools = append(e.tools, questionTool)
+	}
+}

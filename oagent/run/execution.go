@@ -1,0 +1,244 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/model"
+)
+
+// execution is the work of this node on one run, from the claim until the run waits or ends.
+type execution struct {
+	runner *Runner
+	id     string
+	token  string // of the lease
+	agent  *oagent.Agent
+	model  model.Model // nil until the first request
+	tools  []model.Tool
+	byName map[string]*Tool
+	talk   conversation
+
+	cause  context.Context // ends with the lease, with Cancel and with Close
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex // serializes record
+	state *State     // as last recorded; replaced, never changed
+	since time.Time  // until when State.Spent counts
+}
+
+const (
+	recordTime  = 10 * time.Second // for one attempt to record a step
+	recordTries = 4
+)
+
+// drive makes one step after the other until the run waits or ends. If it returns an error,
+// the lease stays, and a node takes the run up after its end.
+func (e *execution) drive() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	renewed := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		e.renewRegularly(done)
+	}()
+	defer func() { <-renewed }()
+	defer close(done)
+
+	for err == nil && e.state.Lease.hasToken(e.token) {
+		if e.runner.running.Err() != nil {
+			return e.release(true)
+		}
+		if err = e.step(); errors.Is(err, store.ErrTooLarge) {
+			err = e.fail(EndModel, string(model.KindTooLarge), "the Engagement is larger than the server can keep")
+		}
+	}
+	if err != nil {
+		err = e.stopped(err)
+	}
+	if e.state.Status.IsFinal() {
+		if e.state.Status == StatusComplete && e.agent.RetainMemory {
+			e.runner.report(e.id, e.runner.memory.retain(context.WithoutCancel(e.cause), e.state, e.talk.messages))
+		}
+		e.runner.finished(e.cause, e.state)
+	}
+	return err
+}
+
+// step makes the next step. Its context ends when the time of the run is over.
+func (e *execution) step() error {
+	left := e.runner.options.Limits.Time - time.Duration(e.state.Spent)*time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(e.cause, left, errTime)
+	defer cancel()
+	var err error
+	switch st := e.state; {
+	case left <= 0:
+		err = errTime
+	case st.Phase == phaseInput, st.Phase == phaseTools && st.question() >= 0 && st.count(CallBegun) == 0 && len(st.Inputs) > 0:
+		err = e.takeInput(ctx)
+	case st.Phase == phaseModel:
+		err = e.askModel(ctx)
+	case st.Phase == phaseTools:
+		err = e.makeCalls(ctx)
+	case st.Phase == phaseAnswer:
+		err = e.returnAnswer(ctx)
+	default:
+		err = fmt.Errorf("the state has the unknown phase %q", st.Phase)
+	}
+	if err != nil && e.cause.Err() == nil && (errors.Is(err, errTime) || errors.Is(context.Cause(ctx), errTime)) {
+		return e.fail(EndLimit, "time", fmt.Sprintf("the Engagement has reached its limit of time, %s", e.runner.options.Limits.Time))
+	}
+	return err
+}
+
+var errTime = errors.New("the run has reached its limit of time")
+
+// stopped handles an error that ends the work of this node, but not the run.
+func (e *execution) stopped(err error) error {
+	if errors.Is(err, errLost) || errors.Is(err, ErrNotFound) || errors.Is(context.Cause(e.cause), errLost) {
+		return nil
+	}
+	if e.cause.Err() != nil {
+		return e.release(false)
+	}
+	return err
+}
+
+// release gives the lease back, so that another node can take the run up at once. Between two
+// steps, the calls that are recorded as begun have certainly not been made.
+func (e *execution) release(betweenSteps bool) error {
+	err := e.record(func(st *State) []entry {
+		st.Lease = nil
+		for i := range st.Calls {
+			if c := &st.Calls[i]; betweenSteps && c.Status == CallBegun {
+				c.Status = CallPlanned
+				st.Made--
+			}
+		}
+		return nil
+	}, false)
+	if err == nil {
+		e.runner.hand(e.state)
+	}
+	return e.lost(err)
+}
+
+func (e *execution) lost(err error) error {
+	if errors.Is(err, errLost) || errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// hand gives a run to another node, because this one stops.
+func (r *Runner) hand(st *State) {
+	if r.options.Queue != nil {
+		r.report(st.ID, r.options.Queue.Push(context.Background(), Job{Run: st.ID}))
+	}
+}
+
+// fail ends the run with an error.
+func (e *execution) fail(kind EndKind, rule, message string) error {
+	return e.record(func(st *State) []entry {
+		st.end(StatusError, &Ending{Kind: kind, Rule: rule, Message: message})
+		return nil
+	}, false)
+}
+
+// record changes the state, if this node still has the lease, and prolongs the lease. With
+// advance it also moves the state to the next step, so that the end of a step and the
+// beginning of the next are one change of the store.
+//
+// If the store fails, record tries again. The number of steps tells whether an earlier attempt
+// was made nevertheless.
+func (e *execution) record(change func(*State) []entry, advance bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.runner
+	var entries []entry // of the last attempt that may have been made
+	for try := 1; ; try++ {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.cause), recordTime)
+		now := r.options.Now()
+		st, err := r.storage.change(ctx, e.id, func(st *State) ([]entry, error) {
+			held := st.Lease.hasToken(e.token)
+			switch {
+			case st.Steps == e.state.Steps+1 && (held || st.Lease == nil):
+				return nil, errUnchanged // written by an earlier attempt
+			case !held || st.Steps != e.state.Steps:
+				return nil, errLost
+			}
+			st.Steps++
+			st.Spent += now.Sub(e.since).Milliseconds()
+			st.Lease.Until = now.Add(r.options.Lease).UTC()
+			entries = change(st)
+			if advance && !st.Status.IsFinal() {
+				entries = append(entries, e.advance(st)...)
+			}
+			if st.Status.IsFinal() {
+				entries = append(entries, entry{What: entryEnded, Status: st.Status, Ending: st.Ending})
+			}
+			return entries, nil
+		})
+		cancel()
+		switch {
+		case err == nil:
+			e.state = st
+			e.since = e.since.Add(now.Sub(e.since).Truncate(time.Millisecond))
+			return e.see(entries)
+		case errors.Is(err, errLost), errors.Is(err, ErrNotFound), errors.Is(err, store.ErrTooLarge), errors.Is(err, store.ErrClosed), try == recordTries:
+			return err
+		}
+		pause(e.cause, time.Duration(try)*retryPause)
+	}
+}
+
+// see adds entries that were recorded to the conversation.
+func (e *execution) see(entries []entry) error {
+	for i := range entries {
+		if err := e.talk.add(&entries[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renewRegularly prolongs the lease during long steps. If the lease is lost, it interrupts the
+// step.
+func (e *execution) renewRegularly(done <-chan struct{}) {
+	ticker := time.NewTicker(e.runner.options.Lease / 3)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+		}
+		err := e.renew()
+		if errors.Is(err, errLost) || errors.Is(err, ErrNotFound) {
+			e.cancel(errLost)
+			return
+		}
+		e.runner.report(e.id, err)
+	}
+}
+
+func (e *execution) renew() error {
+	ctx, cancel := context.WithTimeout(e.cause, e.runner.options.Lease/3)
+	defer cancel()
+	_, err := e.runner.storage.change(ctx, e.id, func(st *State) ([]entry, error) {
+		if !st.Lease.hasToken(e.token) {
+			return nil, errLost
+		}
+		st.Lease.Until = e.runner.options.Now().Add(e.runner.options.Lease).UTC()
+		return nil, nil
+	})
+	return err
+}

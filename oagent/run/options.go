@@ -1,0 +1,129 @@
+package run
+
+import (
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/model"
+)
+
+// Defaults of Options and Limits.
+const (
+	DefaultTurns        = 50
+	DefaultTokens       = 200_000
+	DefaultTime         = 10 * time.Minute
+	DefaultResultTokens = 8000
+	DefaultWorkers      = 64
+	DefaultLease        = 30 * time.Second
+	DefaultSweep        = 15 * time.Second
+)
+
+// Limits that cannot be configured.
+const (
+	MaxInput    = 64 << 10  // bytes of a message of the user
+	MaxInputs   = 16        // messages of the user that the run has not read yet
+	MaxMessage  = 256 << 10 // bytes of a message of the model, with its calls
+	MaxParallel = 8         // tool calls of one run at the same time
+	MaxDepth    = 8         // runs above a run
+
+	maxTurnResults = 4 // results of one turn may together have this many times Limits.ResultTokens
+	bytesPerToken  = 4 // a common average for English text and JSON
+)
+
+// Limits bound one run. A zero value is replaced by its default.
+type Limits struct {
+	Turns  int   // messages requested of the model
+	Tokens int64 // input and output tokens of all requests together
+
+	// Time is how long nodes may work on the run. Waiting for reviewers or for the user does not
+	// count.
+	Time time.Duration
+
+	// ResultTokens is the approximate length of a tool result that the model gets. Longer ones
+	// are cut.
+	ResultTokens int
+}
+
+func (l *Limits) setDefaults() {
+	if l.Turns <= 0 {
+		l.Turns = DefaultTurns
+	}
+	if l.Tokens <= 0 {
+		l.Tokens = DefaultTokens
+	}
+	if l.Time <= 0 {
+		l.Time = DefaultTime
+	}
+	if l.ResultTokens <= 0 {
+		l.ResultTokens = DefaultResultTokens
+	}
+}
+
+// Options configures a Runner. The fields up to Tools are required.
+type Options struct {
+	Store store.Store
+	Guard *oagent.Guard
+
+	// Agent returns the agent with that name, or nil if this node does not host it.
+	Agent func(name string) *oagent.Agent
+	// Model returns the model of an agent.
+	Model func(agent *oagent.Agent) (model.Model, error)
+	Tools Tools
+
+	// Queue distributes the runs over the nodes. Default: all stay on this node.
+	Queue Queue
+
+	Limits Limits
+
+	// Node is the name of this node. Each Runner on a store needs its own. Default: a random name.
+	Node string
+	// Workers is how many runs this node works on at the same time. Default: DefaultWorkers.
+	Workers int
+	// Lease is how long a run belongs to a node that no longer responds. Default: DefaultLease.
+	Lease time.Duration
+	// Sweep is the time between two searches for runs that no node works on but could.
+	// Default: DefaultSweep.
+	Sweep time.Duration
+	// TTL is the lifetime of a run after its last change, and of what is retained of a user.
+	// Default: oagent.DefaultTTL. It should not be less than that of the Guard.
+	TTL time.Duration
+
+	// Report is called with errors that an operator should know. It must return quickly.
+	// Default: none.
+	Report func(id string, err error)
+	// Now returns the current time. Default: time.Now.
+	Now func() time.Time
+}
+
+func (o *Options) setDefaults() error {
+	if o.Store == nil || o.Guard == nil || o.Agent == nil || o.Model == nil || o.Tools == nil {
+		return errors.New("a Runner needs a store, a guard, agents, models and tools")
+	}
+	o.Limits.setDefaults()
+	if o.Node == "" {
+		o.Node = rand.Text()
+	}
+	if o.Workers <= 0 {
+		o.Workers = DefaultWorkers
+	}
+	if o.Lease <= 0 {
+		o.Lease = DefaultLease
+	}
+	if o.Sweep <= 0 {
+		o.Sweep = DefaultSweep
+	}
+	if o.TTL <= 0 {
+		o.TTL = oagent.DefaultTTL
+	}
+	o.TTL = min(o.TTL, store.MaxTTL)
+	if o.Report == nil {
+		o.Report = func(string, error) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return nil
+}

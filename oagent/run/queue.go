@@ -1,0 +1,89 @@
+package run
+
+import (
+	"context"
+	"sync"
+)
+
+// Job tells a node to look at a run.
+type Job struct {
+	Run  string
+	Node string // the node that must take it; "" for any
+}
+
+// Queue distributes jobs over the nodes. It need not be reliable: a node finds runs whose job is
+// lost when it sweeps, see Options.Sweep. It may deliver a job more than once.
+type Queue interface {
+	// Push adds a job.
+	Push(ctx context.Context, job Job) error
+
+	// Take blocks until there is a job for the node, and returns it. ack is called when the job
+	// is done or no longer needs the queue. If it is not called, the queue may deliver the job to
+	// another node later.
+	Take(ctx context.Context, node string) (job Job, ack func(), err error)
+}
+
+// localQueue is a Queue for one node, in memory. A job that is in it is not added again.
+type localQueue struct {
+	mu     sync.Mutex
+	jobs   []Job
+	listed map[string]bool
+	more   chan struct{} // has an element if jobs may be non-empty
+}
+
+// NewQueue returns a queue in memory, for a single node.
+func NewQueue() Queue { return newLocalQueue() }
+
+func newLocalQueue() *localQueue {
+	return &localQueue{listed: make(map[string]bool), more: make(chan struct{}, 1)}
+}
+
+// Push implements Queue.
+func (q *localQueue) Push(_ context.Context, job Job) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.listed[job.Run] {
+		return nil
+	}
+	q.listed[job.Run] = true
+	q.jobs = append(q.jobs, job)
+	q.signal()
+	return nil
+}
+
+// Take implements Queue.
+func (q *localQueue) Take(ctx context.Context, _ string) (Job, func(), error) {
+	for {
+		if job, ok := q.first(); ok {
+			return job, func() {}, nil
+		}
+		select {
+		case <-q.more:
+		case <-ctx.Done():
+			return Job{}, nil, ctx.Err()
+		}
+	}
+}
+
+func (q *localQueue) first() (Job, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.jobs) == 0 {
+		q.jobs = nil // releases the memory of a long queue
+		return Job{}, false
+	}
+	job := q.jobs[0]
+	q.jobs = q.jobs[1:]
+	delete(q.listed, job.Run)
+	if len(q.jobs) > 0 {
+		q.signal()
+	}
+	return job, true
+}
+
+func (q *localQueue) signal() {
+	select {
+	case q.more <- struct{}{}:
+	default:
+	}
+}

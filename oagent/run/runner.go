@@ -1,0 +1,329 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+)
+
+// Runner runs hosted agents on this node. It is safe for concurrent use.
+type Runner struct {
+	options Options
+	storage *storage
+	index   index
+	memory  memory
+	local   *localQueue // jobs that this node made for itself
+	texts   texts
+	workers chan struct{} // has an element for each run in progress
+
+	running context.Context // ends with Close
+	stop    context.CancelFunc
+	working context.Context // ends when Close no longer waits
+	abort   context.CancelFunc
+	ended   sync.WaitGroup
+
+	mu     sync.Mutex
+	active map[string]*execution // by run
+}
+
+// NewRunner returns a Runner that begins to work at once. Close ends it.
+func NewRunner(options Options) (*Runner, error) {
+	if err := options.setDefaults(); err != nil {
+		return nil, err
+	}
+	s := &storage{store: options.Store, ttl: options.TTL, now: options.Now}
+	slots := options.Workers // each dispatcher holds one while it waits for a job
+	if options.Queue != nil {
+		slots++
+	}
+	r := &Runner{
+		options: options, storage: s, index: index{s}, memory: memory{s},
+		local: newLocalQueue(), workers: make(chan struct{}, slots), active: make(map[string]*execution),
+	}
+	r.running, r.stop = context.WithCancel(context.Background())
+	r.working, r.abort = context.WithCancel(context.Background())
+	r.ended.Go(func() { r.dispatch(r.local) })
+	if options.Queue != nil {
+		r.ended.Go(func() { r.dispatch(options.Queue) })
+	}
+	r.ended.Go(r.sweepRegularly)
+	return r, nil
+}
+
+// Close stops taking up runs, and stops each run after its present step. When ctx ends, it
+// interrupts the steps. Another node, or the next Runner on this store, goes on with the runs.
+func (r *Runner) Close(ctx context.Context) error {
+	r.stop()
+	ended := make(chan struct{})
+	go func() {
+		r.ended.Wait()
+		close(ended)
+	}()
+	var err error
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	r.abort()
+	<-ended
+	r.report("", r.options.Store.Delete(context.WithoutCancel(ctx), nodeKey+r.options.Node))
+	return err
+}
+
+// New describes a run to start.
+type New struct {
+	Agent *oagent.Agent
+	User  engagement.User
+	Input string // the user's first message
+
+	Parent *Invocation // the tool call that starts it; nil if it is not started by a run
+
+	// Home keeps the run on this node as long as the node is alive, because this node has the
+	// user's credentials.
+	Home bool
+}
+
+// Start starts a run and returns its state.
+func (r *Runner) Start(ctx context.Context, n New) (*State, error) {
+	if err := checkInput(n.Input); err != nil {
+		return nil, err
+	}
+	now := r.options.Now().UTC()
+	st := &State{
+		ID: rand.Text(), Agent: n.Agent.Name, User: n.User, Started: now, Changed: now,
+		Status: StatusAwaitingModel, Phase: phaseInput, Inputs: []Input{{ID: rand.Text(), Text: n.Input}},
+	}
+	if n.Parent != nil {
+		if st.Parent, st.Depth = n.Parent.Engagement, n.Parent.Depth+1; st.Depth > MaxDepth {
+			return nil, fmt.Errorf("agents that call agents are nested deeper than %d levels", MaxDepth)
+		}
+	}
+	if n.Home {
+		st.Home = r.options.Node
+	}
+	if err := r.storage.create(ctx, st); err != nil {
+		return nil, err
+	}
+	if err := r.index.add(ctx, st.ID); err != nil {
+		return nil, errors.Join(err, r.options.Store.Delete(context.WithoutCancel(ctx), stateKey+st.ID))
+	}
+	r.push(ctx, st)
+	return st, nil
+}
+
+func checkInput(text string) error {
+	switch {
+	case text == "":
+		return errors.New("the input is empty")
+	case len(text) > MaxInput:
+		return fmt.Errorf("the input has %d bytes; the limit is %d", len(text), MaxInput)
+	}
+	return nil
+}
+
+// Get returns the state of a run, or ErrNotFound. The caller decides who may see it.
+func (r *Runner) Get(ctx context.Context, id string) (*State, error) {
+	return r.storage.get(ctx, id)
+}
+
+// View returns the state as clients get it, with the exposed values. Values that cannot be
+// computed are absent.
+func (r *Runner) View(ctx context.Context, st *State) *View {
+	v := st.View()
+	if agent := r.options.Agent(st.Agent); agent != nil {
+		if exposed, err := r.options.Guard.Exposed(ctx, st.binding(agent)); err == nil && len(agent.Exposes) > 0 {
+			v.Exposes = exposed.Object
+		}
+	}
+	return v
+}
+
+func (s *State) binding(agent *oagent.Agent) oagent.Binding {
+	return oagent.Binding{Agent: agent, Engagement: s.ID, User: s.User}
+}
+
+// AddInput adds a message of the user. The agent gets it with its next step. The error is
+// ErrEnded, ErrFull, or one about the text.
+func (r *Runner) AddInput(ctx context.Context, id, text string) (*State, error) {
+	if err := checkInput(text); err != nil {
+		return nil, err
+	}
+	in := Input{ID: rand.Text(), Text: text}
+	st, err := r.storage.change(ctx, id, func(st *State) ([]entry, error) {
+		switch {
+		case st.Status.IsFinal():
+			return nil, ErrEnded
+		case len(st.Inputs) >= MaxInputs:
+			return nil, ErrFull
+		}
+		st.Inputs = append(st.Inputs, in)
+		return nil, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.push(ctx, st)
+	return st, nil
+}
+
+// Cancel ends a run. Steps in progress on this node are interrupted at once, on other nodes
+// within a third of Options.Lease. The error is ErrEnded if the run has ended.
+func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
+	var waits []Wait
+	st, err := r.storage.change(ctx, id, func(st *State) ([]entry, error) {
+		if st.Status.IsFinal() {
+			return nil, ErrEnded
+		}
+		waits = st.Waits()
+		st.end(StatusError, &Ending{Kind: EndCanceled, Message: "the Engagement was canceled"})
+		return []entry{{What: entryEnded, Status: st.Status, Ending: st.Ending}}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.interrupt(id)
+	for _, w := range waits {
+		if w.Kind == WaitReview {
+			r.report(id, r.options.Guard.Reviews.Abandon(ctx, w.ID))
+		}
+	}
+	r.finished(ctx, st)
+	return st, nil
+}
+
+// Wake makes a node look at a run: because the review was decided, the user's credentials have
+// arrived, or the task is over, that one of its calls waits for. If the run does not wait, it
+// has no effect. Call it for oagent.EventReviewDecided with the Engagement of the review.
+func (r *Runner) Wake(ctx context.Context, id string) error {
+	st, err := r.storage.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !st.Status.IsFinal() {
+		r.push(ctx, st)
+	}
+	return nil
+}
+
+// Rehome makes this node the home of a run, because the user's credentials have arrived here,
+// and wakes it.
+func (r *Runner) Rehome(ctx context.Context, id string) error {
+	st, err := r.storage.change(ctx, id, func(st *State) ([]entry, error) {
+		if st.Status.IsFinal() {
+			return nil, ErrEnded
+		}
+		st.Home = r.options.Node
+		return nil, nil
+	})
+	if err != nil {
+		return err
+	}
+	r.push(ctx, st)
+	return nil
+}
+
+// Forget deletes what is retained of a user's earlier runs of an agent.
+func (r *Runner) Forget(ctx context.Context, agent string, user engagement.User) error {
+	return r.memory.forget(ctx, agent, user)
+}
+
+// push adds a job for the run. If that fails, a sweep finds the run.
+func (r *Runner) push(ctx context.Context, st *State) {
+	job := Job{Run: st.ID, Node: st.Home}
+	if r.options.Queue == nil || job.Node == r.options.Node {
+		_ = r.local.Push(ctx, job)
+		return
+	}
+	r.report(st.ID, r.options.Queue.Push(context.WithoutCancel(ctx), job))
+}
+
+// finished does what is to be done after the end of a run. Each part may be lost or repeated.
+func (r *Runner) finished(ctx context.Context, st *State) {
+	ctx = context.WithoutCancel(ctx)
+	r.report(st.ID, r.index.remove(ctx, st.ID))
+	if st.Parent != "" {
+		if err := r.Wake(ctx, st.Parent); !errors.Is(err, ErrNotFound) {
+			r.report(st.Parent, err)
+		}
+	}
+}
+
+func (r *Runner) report(id string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrClosed) {
+		r.options.Report(id, err)
+	}
+}
+
+// dispatch takes jobs from a queue and works on their runs.
+func (r *Runner) dispatch(q Queue) {
+	for r.running.Err() == nil {
+		select {
+		case r.workers <- struct{}{}:
+		case <-r.running.Done():
+			return
+		}
+		job, ack, err := q.Take(r.running, r.options.Node)
+		if err != nil {
+			<-r.workers
+			r.report("", err)
+			pause(r.running, retryPause)
+			continue
+		}
+		r.ended.Go(func() {
+			defer func() { <-r.workers }()
+			r.work(job.Run, ack)
+		})
+	}
+}
+
+const retryPause = 200 * time.Millisecond // after an error of the store or of the queue
+
+// pause waits, or returns when the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// work takes a run up, if it has something to do, and works on it until it waits or ends. From
+// then on that the run is leased, the job is not needed: the lease protects the run.
+func (r *Runner) work(id string, ack func()) {
+	e, err := r.claim(r.working, id)
+	ack()
+	if e == nil {
+		if !errors.Is(err, ErrNotFound) {
+			r.report(id, err)
+		}
+		return
+	}
+	r.mu.Lock()
+	r.active[id] = e
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		delete(r.active, id)
+		r.mu.Unlock()
+		e.cancel(nil)
+	}()
+	r.report(id, e.drive())
+}
+
+// interrupt ends the present step of a run on this node.
+func (r *Runner) interrupt(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.active[id]; e != nil {
+		e.cancel(errLost)
+	}
+}

@@ -1,0 +1,96 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+)
+
+// sweepRegularly finds runs that no node works on but could: because their node died, a job was
+// lost, or a review was decided while no node was there to notice. The first sweep is at once.
+func (r *Runner) sweepRegularly() {
+	for {
+		r.report("", r.announce(r.running))
+		r.report("", r.sweep(r.running))
+		spread := r.options.Sweep/2 + rand.N(r.options.Sweep) //nolint:gosec // only spreads the load
+		if pause(r.running, spread); r.running.Err() != nil {
+			return
+		}
+	}
+}
+
+const nodeKey = "run-node/" // followed by the name of the node
+
+// announce records that this node is alive, for runs whose home it is.
+func (r *Runner) announce(ctx context.Context) error {
+	return r.options.Store.Put(ctx, nodeKey+r.options.Node, store.Change{
+		Value: []byte(r.options.Now().UTC().Format(time.RFC3339)), TTL: 3*r.options.Sweep + r.options.Lease,
+	})
+}
+
+func (r *Runner) sweep(ctx context.Context) error {
+	ids, err := r.index.all(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := r.look(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look adds a job for a run that could go on.
+func (r *Runner) look(ctx context.Context, id string) error {
+	st, err := r.storage.get(ctx, id)
+	switch {
+	case isNotFound(err), err == nil && st.Status.IsFinal():
+		return r.index.remove(ctx, id)
+	case err != nil:
+		return err
+	case st.Lease.isHeld(r.options.Now()) || r.options.Agent(st.Agent) == nil:
+		return nil
+	case st.isWaiting() && !r.mayGoOn(ctx, st):
+		return nil
+	}
+	if st.Home != "" && st.Home != r.options.Node {
+		if _, err := r.options.Store.Get(ctx, nodeKey+st.Home); !isNotFound(err) {
+			return err // its home is alive
+		}
+	}
+	return r.local.Push(ctx, Job{Run: id})
+}
+
+// mayGoOn reports whether what a run waits for may be over: one of its reviews is no longer
+// pending, or it is a task.
+func (r *Runner) mayGoOn(ctx context.Context, st *State) bool {
+	var reviews []string
+	for _, w := range st.Waits() {
+		switch w.Kind {
+		case WaitTask:
+			return true
+		case WaitReview:
+			reviews = append(reviews, w.ID)
+		}
+	}
+	if reviews == nil {
+		return false
+	}
+	b := st.binding(r.options.Agent(st.Agent))
+	summary, err := r.options.Guard.Engagements.Get(ctx, b.Key())
+	if err != nil {
+		return isEngagementGone(err)
+	}
+	return slices.ContainsFunc(reviews, func(id string) bool { return !slices.Contains(summary.Pending, id) })
+}
+
+func isEngagementGone(err error) bool { return errors.Is(err, engagement.ErrNotFound) }
