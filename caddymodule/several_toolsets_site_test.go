@@ -1,11 +1,14 @@
 package caddymodule_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -246,6 +249,45 @@ func TestSeveral_describes_server(t *testing.T) {
 	var card struct{ Name, Title string }
 	if err := json.Unmarshal([]byte(s.get("/mcp/server-card").body), &card); err != nil || card.Title != "Trains, Buses" || !strings.HasSuffix(card.Name, "/trains-buses") {
 		t.Errorf("card %+v: %v", card, err)
+	}
+}
+
+func TestSeveral_resources_and_warnings(t *testing.T) {
+	s := newSite(t)
+	s.write("trains.yaml", timetable("Trains", "list", "book"))
+	s.write("buses.yaml", timetable("Buses", "list", "ride")+"x-mcp: {icon: [], icons: []}\n")
+	s.start(bothToolsets, "mcp /mcp trains buses {\nresources get all\n}\n"+s.bothRouted())
+	s.logged(`"level":"warn"`, "unknown key", "icon")
+	for uri, want := range map[string]string{"trains:///list": "trains-key", "buses:///list": "buses-key"} {
+		a := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"`+uri+`"}}`, map[string]string{"MCP-Protocol-Version": "2025-06-18"})
+		if a.status != http.StatusOK || strings.Count(a.body, "-key") != 1 || !strings.Contains(a.body, want) {
+			t.Errorf("%s: %d %s", uri, a.status, a.body)
+		}
+	}
+}
+
+func TestSeveral_list_changes_when_a_document_loads(t *testing.T) {
+	s := newSite(t)
+	s.write("trains.yaml", timetable("Trains", "list"))
+	var loads atomic.Bool
+	address := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if !loads.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, timetable("Buses", "ride"))
+	})
+	s.start("agents {\ntoolset trains DIR/trains.yaml\ntoolset buses http://"+address+"/buses.yaml {\nrefresh 1s\n}\n}", "mcp /mcp trains buses\nrespond ok")
+	if got := s.toolNames(); !slices.Equal(got, []string{"list"}) {
+		t.Errorf("tools %q, want those of trains", got)
+	}
+	stream := s.openStream(http.MethodGet, "", s.beginIn("2025-06-18", `{}`)...)
+	loads.Store(true)
+	if text := s.message(bufio.NewReader(stream.Body)); !strings.Contains(text, "list_changed") {
+		t.Errorf("the session got %q", text)
+	}
+	if got := s.toolNames(); !slices.Equal(got, []string{"list", "ride"}) {
+		t.Errorf("tools %q, want those of both", got)
 	}
 }
 

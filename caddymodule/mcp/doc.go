@@ -1,4 +1,4 @@
-// Package mcp is the directive `mcp`. It serves a toolset to MCP clients with package
+// Package mcp is the directive `mcp`. It serves one or more toolsets to MCP clients with package
 // mcpadapter.
 //
 // The Handler (handler.go) recognizes requests for the endpoint's path and passes others on.

@@ -1,7 +1,8 @@
 // Package toolcall runs tool calls through Caddy's handler chain.
 //
 // An Endpoint (endpoint.go) is the common part of mcp and otc: a path of the site and the
-// toolset that it serves. For each client request it creates a caller (caller.go), the
+// toolsets that it serves. If there are several, endpoint_toolsets.go makes one toolset of them, and an
+// Endpoint for each, under which its tools are called. For each client request it creates a caller (caller.go), the
 // ocp.Caller through which the adapters call tools. The caller binds the arguments and passes
 // the call to a dispatch (dispatch.go), which does three things:
 //

@@ -86,7 +86,7 @@ func declaredType(tool *tool.Tool) string {
 // operation can be called without path and query arguments, it also adds a resource with a fixed
 // URI.
 func (s *Index) addByPath(tools *tool.Toolset, t *tool.Tool, described Entry) {
-	uri := schemeOf(tools.Name) + "://" + pathTemplate(t)
+	uri := schemeOf(tools.PartOf(t).Name) + "://" + pathTemplate(t)
 	var query []string
 	needed := false
 	for i := range t.Arguments {
