@@ -287,7 +287,7 @@ func (b *builder) describe(document *openapi.Document, operations int) {
 	b.set.Description = document.Description
 	b.set.Version = document.Version
 	b.set.Operations = operations
-	b.set.Origin = serverOrigin(document)
+	b.set.Origin = document.Origin()
 	b.set.OCP = readAPIExtension(document)
 	b.set.MCP = b.readMCP("", document.Root())
 	b.set.SecuritySchemes = readSecuritySchemes(document)

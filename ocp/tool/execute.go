@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/ocp/internal/apierror"
 	"github.com/fairwayhq/fairway/ocp/internal/naming"
 )
 
@@ -82,7 +83,7 @@ func (t *Tool) judge(r *Result) *Failure {
 	if r.MediaType() == "text/html" && !declaresHTML(t) {
 		return &Failure{Kind: Unreadable, Status: r.Status, Message: fmt.Sprintf(
 			"%s answered an HTML page%s where its document declares %s: this is often a login or error page, so check the credentials and the address of the API",
-			t.Operation(), pageTitle(r.Body), strings.Join(t.Answer.MediaTypes, " or "))}
+			t.Operation(), apierror.PageTitle(r.Body), strings.Join(t.Answer.MediaTypes, " or "))}
 	}
 	return nil
 }

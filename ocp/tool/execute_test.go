@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/ocp/internal/apierror"
 	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 )
 
@@ -104,8 +105,8 @@ func TestRetryAfter(t *testing.T) {
 		"Fri, 20 Nov 2026 11:00:00 GMT": 0,
 		"2147483647":                    30 * 24 * time.Hour,
 	} {
-		if got := retryAfter(header, now); got != want {
-			t.Errorf("retryAfter(%q) = %v, want %v", header, got, want)
+		if got := apierror.RetryAfter(header, now); got != want {
+			t.Errorf("RetryAfter(%q) = %v, want %v", header, got, want)
 		}
 	}
 }

@@ -1,8 +1,13 @@
 package tool
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/ocp/internal/apierror"
 )
 
 // FailureKind is the step at which a call failed. Its text is the name of the outcome in
@@ -81,4 +86,35 @@ func (f *Failure) Retryable(t *Tool) bool {
 		return t != nil && t.Idempotent()
 	}
 	return false
+}
+
+// refusal describes a 4xx or 5xx response: the status, the API's error message, and what
+// to do next.
+func refusal(t *Tool, kind FailureKind, r *Result) *Failure {
+	f := &Failure{Kind: kind, Status: r.Status, RetryAfter: apierror.RetryAfter(r.Header.Get("Retry-After"), time.Now())}
+	message := t.Operation() + " answered " + text.StatusLine(r.Status)
+	detail := apierror.Detail(r.Body, r.MediaType(), r.Status)
+	if detail != "" {
+		message += ": " + detail
+	}
+	if advice := apierror.Advice(r.Status); advice != "" && (detail == "" || r.Status != http.StatusForbidden) {
+		message += " (" + advice + ")"
+	}
+	if f.RetryAfter > 0 {
+		message += fmt.Sprintf("; the API asks to wait %s before the next try", f.RetryAfter)
+	}
+	f.Message = message
+	return f
+}
+
+func redirection(t *Tool, r *Result) *Failure {
+	message := t.Operation() + " answered " + text.StatusLine(r.Status)
+	if r.Status == http.StatusNotModified {
+		return &Failure{Kind: Redirected, Status: r.Status, Message: message +
+			", so it has nothing but what is known already; call it without a condition (If-None-Match, If-Modified-Since)"}
+	}
+	if location := r.Header.Get("Location"); location != "" {
+		message += " to " + text.Cut(strconv.Quote(location), apierror.MaxDetail)
+	}
+	return &Failure{Kind: Redirected, Status: r.Status, Message: message + "; redirects are not followed"}
 }

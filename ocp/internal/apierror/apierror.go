@@ -1,4 +1,5 @@
-package tool
+// Package apierror reads what an API says about an error: a message, a date for the next try, the title of a page.
+package apierror
 
 import (
 	"bytes"
@@ -15,46 +16,16 @@ import (
 )
 
 const (
-	// maxDetail limits how much of the API's error message a failure repeats, in bytes.
-	maxDetail = 1 << 10
+	// MaxDetail limits how much of the API's error message a failure repeats, in bytes.
+	MaxDetail = 1 << 10
 
 	// maxProblemBody is the size, in bytes, of the largest error response that is searched
 	// for a message.
 	maxProblemBody = 64 << 10
 )
 
-// refusal describes a 4xx or 5xx response: the status, the API's error message, and what
-// to do next.
-func refusal(t *Tool, kind FailureKind, r *Result) *Failure {
-	f := &Failure{Kind: kind, Status: r.Status, RetryAfter: retryAfter(r.Header.Get("Retry-After"), time.Now())}
-	message := t.Operation() + " answered " + text.StatusLine(r.Status)
-	detail := problemDetail(r)
-	if detail != "" {
-		message += ": " + detail
-	}
-	if advice := adviceOn(r.Status); advice != "" && (detail == "" || r.Status != http.StatusForbidden) {
-		message += " (" + advice + ")"
-	}
-	if f.RetryAfter > 0 {
-		message += fmt.Sprintf("; the API asks to wait %s before the next try", f.RetryAfter)
-	}
-	f.Message = message
-	return f
-}
-
-func redirection(t *Tool, r *Result) *Failure {
-	message := t.Operation() + " answered " + text.StatusLine(r.Status)
-	if r.Status == http.StatusNotModified {
-		return &Failure{Kind: Redirected, Status: r.Status, Message: message +
-			", so it has nothing but what is known already; call it without a condition (If-None-Match, If-Modified-Since)"}
-	}
-	if location := r.Header.Get("Location"); location != "" {
-		message += " to " + text.Cut(strconv.Quote(location), maxDetail)
-	}
-	return &Failure{Kind: Redirected, Status: r.Status, Message: message + "; redirects are not followed"}
-}
-
-func adviceOn(status int) string {
+// Advice returns what to do about a status, or "".
+func Advice(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
 		return "the API wants credentials, or other ones"
@@ -66,8 +37,8 @@ func adviceOn(status int) string {
 	return ""
 }
 
-// retryAfter parses a Retry-After header, which holds seconds or a date.
-func retryAfter(header string, now time.Time) time.Duration {
+// RetryAfter parses a Retry-After header, which holds seconds or a date.
+func RetryAfter(header string, now time.Time) time.Duration {
 	const longest = 30 * 24 * time.Hour
 	if header == "" {
 		return 0
@@ -81,10 +52,10 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return min(max(wait, 0), longest)
 }
 
-// problemDetail finds the error message in a response: in a problem document (RFC 9457),
+// Detail finds the error message in a response: in a problem document (RFC 9457),
 // in the error formats of most APIs, or in plain text.
-func problemDetail(r *Result) string {
-	body := bytes.TrimSpace(r.Body)
+func Detail(body []byte, mediaType string, status int) string {
+	body = bytes.TrimSpace(body)
 	switch {
 	case len(body) == 0 || len(body) > maxProblemBody:
 		return ""
@@ -93,11 +64,11 @@ func problemDetail(r *Result) string {
 		if err != nil {
 			return ""
 		}
-		return text.Cut(errorText(members, http.StatusText(r.Status), 0), maxDetail)
-	case r.MediaType() == "text/html":
-		return text.Cut(strings.TrimSpace("an HTML page"+pageTitle(body)), maxDetail)
-	case strings.HasPrefix(r.MediaType(), "text/"):
-		return text.Cut(strings.ToValidUTF8(string(body), "\ufffd"), maxDetail)
+		return text.Cut(errorText(members, http.StatusText(status), 0), MaxDetail)
+	case mediaType == "text/html":
+		return text.Cut(strings.TrimSpace("an HTML page"+PageTitle(body)), MaxDetail)
+	case strings.HasPrefix(mediaType, "text/"):
+		return text.Cut(strings.ToValidUTF8(string(body), "\ufffd"), MaxDetail)
 	}
 	return ""
 }
@@ -155,9 +126,9 @@ func contains(parts []string, text string) bool {
 	return false
 }
 
-// pageTitle returns the title of an HTML page as ` titled "…"`, or "" if there is no title
+// PageTitle returns the title of an HTML page as ` titled "…"`, or "" if there is no title
 // near its beginning.
-func pageTitle(page []byte) string {
+func PageTitle(page []byte) string {
 	const head, longest = 4 << 10, 200 // bytes
 	page = page[:min(len(page), head)]
 	lower := bytes.ToLower(page)

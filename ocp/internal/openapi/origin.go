@@ -1,20 +1,18 @@
-package tool
+package openapi
 
 import (
 	"net/url"
 	"strings"
-
-	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
-// serverOrigin returns the scheme and host of the document's first server, or "" if it has
+// Origin returns the scheme and host of the document's first server, or "" if it has
 // none. A relative server URL is on the host that the document came from.
-func serverOrigin(document *openapi.Document) string {
-	base, err := url.Parse(document.Location())
+func (d *Document) Origin() string {
+	base, err := url.Parse(d.Location())
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" {
 		base = &url.URL{}
 	}
-	server, err := url.Parse(serverAddress(document))
+	server, err := url.Parse(d.serverAddress())
 	if err != nil {
 		return ""
 	}
@@ -27,9 +25,9 @@ func serverOrigin(document *openapi.Document) string {
 
 // serverAddress returns the URL of the first server, with the defaults of its variables.
 // For Swagger 2.0 it builds the URL from the document's scheme and host.
-func serverAddress(document *openapi.Document) string {
-	root := document.Root()
-	if host := root.Get("host").Text(); host != "" && strings.HasPrefix(document.OpenAPI, "2") {
+func (d *Document) serverAddress() string {
+	root := d.Root()
+	if host := root.Get("host").Text(); host != "" && strings.HasPrefix(d.OpenAPI, "2") {
 		if schemes := root.Get("schemes").Items(); len(schemes) > 0 && schemes[0].Text() == "http" {
 			return "http://" + host
 		}
