@@ -31,6 +31,7 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //		toolset <name> [<file, URL or path on the site>] {
 //			openapi      <file, URL or path on the site>
 //			overlay      <files...>
+//			lock         <file>
 //			refresh      <duration> | off
 //			refs         <directory>
 //			include      tag | operation | path | method <values...>

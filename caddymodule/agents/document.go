@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/internal/toollock"
 	"github.com/fairwayhq/fairway/internal/toolsearch"
 	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/overlay"
@@ -35,6 +36,7 @@ type DocumentKey struct {
 	Kind        sourceKind      `json:"kind"`
 	Address     string          `json:"address"`
 	Overlays    []string        `json:"overlays"` // absolute paths
+	Lock        string          `json:"lock"`     // absolute path; "" if there is none
 	Refresh     time.Duration   `json:"refresh"`
 	Refs        string          `json:"refs"`
 	Include     []tool.Selector `json:"include"`
@@ -68,8 +70,9 @@ type Document struct {
 
 	responseSchemas atomic.Bool // the tools have response schemas
 
-	inputs          *inputFiles       // the files besides the document that the tools depend on
-	overlayWarnings []overlay.Warning // of the document that is being built; used by the loader only
+	inputs          *inputFiles                       // the files besides the document that the tools depend on
+	lockChanges     atomic.Pointer[[]toollock.Change] // see LockChanges
+	overlayWarnings []overlay.Warning                 // of the document that is being built; used by the loader only
 
 	logger         atomic.Pointer[zap.Logger] // logger of the configuration that was started last
 	loggedWarnings map[string]struct{}        // warnings already logged; used by the loader's observer only
@@ -82,6 +85,11 @@ type Document struct {
 func openDocument(ctx context.Context, key DocumentKey, logger *zap.Logger) (*Document, error) {
 	if _, err := key.readOverlays(); err != nil {
 		return nil, fmt.Errorf("toolset %q: %w", key.Name, err)
+	}
+	if key.Lock != "" {
+		if _, err := toollock.ReadFile(key.Lock); err != nil {
+			return nil, explainLock(key, err)
+		}
 	}
 	value, _, err := documents.LoadOrNew(key.String(), func() (caddy.Destructor, error) {
 		return newDocument(key, logger)
@@ -187,9 +195,11 @@ func (d *Document) build(ctx context.Context, data []byte, location string, prev
 	key := d.Key
 	key.ResponseSchemas = d.responseSchemas.Load()
 	toolset, files, err := key.Build(ctx, data, location, previous)
-	if err == nil {
-		toolset.Warnings = append(overlayWarnings(d.overlayWarnings), toolset.Warnings...)
+	if err != nil {
+		return nil, files, err
 	}
+	toolset.Warnings = append(overlayWarnings(d.overlayWarnings), toolset.Warnings...)
+	toolset, err = d.withhold(toolset)
 	return toolset, files, err
 }
 
@@ -262,42 +272,8 @@ func (d *Document) loaded(toolset *tool.Toolset, took time.Duration) {
 			zap.Int("estimated_tokens", tokens), zap.Int("token_budget", budget))
 	}
 	d.logChanges(logger, toolset)
+	d.logWithheld(logger)
 	d.logWarnings(logger, toolset.Warnings)
-}
-
-// maxLoggedNames limits how many added and how many removed tools one log line names.
-const maxLoggedNames = 20
-
-// logChanges logs which tools a reload of the document added and removed.
-func (d *Document) logChanges(logger *zap.Logger, toolset *tool.Toolset) {
-	previous := d.previous
-	d.previous = toolset
-	if previous == nil {
-		return
-	}
-	added, addedCount := namesMissing(previous, toolset)
-	removed, removedCount := namesMissing(toolset, previous)
-	if addedCount+removedCount == 0 {
-		return
-	}
-	logger.Info("document reload changed the tools",
-		zap.Int("appeared_count", addedCount), zap.Strings("appeared", added),
-		zap.Int("gone_count", removedCount), zap.Strings("gone", removed))
-}
-
-// namesMissing returns the names of tools in "in" that the reference does not have, up to maxLoggedNames,
-// and their total number.
-func namesMissing(reference, in *tool.Toolset) (names []string, count int) {
-	for _, tool := range in.Tools() {
-		if _, has := reference.Tool(tool.Name); has {
-			continue
-		}
-		count++
-		if count <= maxLoggedNames {
-			names = append(names, tool.Name)
-		}
-	}
-	return names, count
 }
 
 // MaxLoggedWarnings limits how many warnings of one document are logged individually.
@@ -349,6 +325,9 @@ func (d *Document) failed(err error) {
 func ExplainFile(key DocumentKey, err error) error {
 	if unmatched, ok := errors.AsType[*tool.UnmatchedError](err); ok {
 		return fmt.Errorf("toolset %q: %w", key.Name, unmatched)
+	}
+	if other, ok := errors.AsType[*toollock.OtherError](err); ok {
+		return fmt.Errorf("toolset %q: lock %s: %w", key.Name, key.Lock, other)
 	}
 	if faulty, ok := errors.AsType[*overlay.Error](err); ok {
 		return fmt.Errorf("toolset %q: %w", key.Name, faulty)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/toollock"
 	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/ocp/overlay"
 )
@@ -14,9 +15,12 @@ const inputInterval = time.Second
 
 // inputs returns the files besides the document that the tools depend on.
 func (k DocumentKey) inputs() []watch.File {
-	files := make([]watch.File, len(k.Overlays))
-	for i, path := range k.Overlays {
-		files[i] = watch.File{Path: path, MaxSize: overlay.MaxSize}
+	files := make([]watch.File, 0, len(k.Overlays)+1)
+	for _, path := range k.Overlays {
+		files = append(files, watch.File{Path: path, MaxSize: overlay.MaxSize})
+	}
+	if k.Lock != "" {
+		files = append(files, watch.File{Path: k.Lock, MaxSize: toollock.MaxSize})
 	}
 	return files
 }

@@ -40,10 +40,11 @@ func ReadSearch(b *directive.Block, to *SearchMode) error {
 	return b.OneOf((*string)(to), searchModes...)
 }
 
-// CheckPins returns an error if a name is not the name of a tool. It suggests the nearest one.
+// CheckPins returns an error if a name is not the name of a tool. It suggests the nearest one. A tool
+// that a lock withholds is no error.
 func CheckPins(pins []string, tools *tool.Toolset) error {
 	for _, name := range pins {
-		if t, ok := tools.Tool(name); ok && t.Builtin == "" {
+		if t, ok := tools.Tool(name); ok && t.Builtin == "" || tools.Withheld[name] {
 			continue
 		}
 		near := nearest.Name(name, func(yield func(string) bool) {

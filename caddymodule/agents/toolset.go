@@ -53,6 +53,12 @@ type ToolsetConfig struct {
 	// replaced. Default: none.
 	Overlays []string `json:"overlays,omitempty"`
 
+	// A lock file with the tools that were approved, as `caddy tools lock` writes it. Tools that
+	// differ from it, and tools that it does not have, are withheld: they are neither listed nor
+	// can they be called. Fairway watches the file for changes. Default: none; every change of the
+	// document takes effect.
+	Lock string `json:"lock,omitempty"`
+
 	// How often to re-fetch a document that is not a file. A negative value ("off" in the
 	// Caddyfile) means never after the first success. Default: 5m.
 	Refresh caddy.Duration `json:"refresh,omitempty"`
@@ -146,7 +152,7 @@ func (c *ToolsetConfig) Empty() bool {
 
 // optionsSet reports whether any option except the document is set.
 func (c *ToolsetConfig) optionsSet() bool {
-	return len(c.Overlays) > 0 || c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
+	return len(c.Overlays) > 0 || c.Lock != "" || c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
 		c.BasePath != "" || c.MaxDocument != 0 || c.MaxSchema != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil || c.Search != "" || len(c.Pins) > 0 ||
 		c.ReadOnly || len(c.Tools) > 0 || c.DescriptionTokens != 0 || len(c.Credentials) > 0 || len(c.NonInferrable) > 0
 }
@@ -262,6 +268,13 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 			return DocumentKey{}, err
 		}
 		k.Overlays = append(k.Overlays, file)
+	}
+	if lock := repl.ReplaceAll(c.Lock, ""); lock != "" {
+		if k.Lock, err = filepath.Abs(lock); err != nil {
+			return DocumentKey{}, err
+		}
+	} else if c.Lock != "" {
+		return DocumentKey{}, fmt.Errorf("lock: %s is empty: give the path of a lock file", c.Lock)
 	}
 	if refs := repl.ReplaceAll(c.Refs, ""); refs != "" {
 		if k.Refs, err = filepath.Abs(refs); err != nil {

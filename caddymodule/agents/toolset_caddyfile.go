@@ -16,6 +16,7 @@ import (
 //
 //	openapi      <file, URL or path on the site>
 //	overlay      <files...>
+//	lock         <file>
 //	refresh      <duration> | off
 //	refs         <directory>
 //	include      tag | operation | path | method <values...>
@@ -44,6 +45,8 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 		err = b.Text(&c.OpenAPI)
 	case "overlay":
 		err = b.List(&c.Overlays)
+	case "lock":
+		err = b.Text(&c.Lock)
 	case "refresh":
 		err = b.Duration(&c.Refresh)
 	case "refs":

@@ -5,7 +5,7 @@ import "slices"
 // Options that several directives share.
 var (
 	documentOptions = []string{
-		"openapi", "overlay", "refresh", "refs", "include", "exclude", "readonly", "tool", "description_tokens", "schemas", "base_path", "max_document", "timeout",
+		"openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "tool", "description_tokens", "schemas", "base_path", "max_document", "timeout",
 		"max_response", "max_schema", "token_budget", "credential", "non_inferrable", "search", "pin",
 	}
 	endpointOptions = append([]string{"path", "toolset", "agent", "allow_anonymous"}, documentOptions...)
@@ -40,7 +40,7 @@ var subdirectives = map[string][]string{
 	"idempotency": {"ttl", "max_size", "lease", "secret"},
 	"ocp": {
 		"enhance", "lists", "enhance_errors", "max_enhanced", "forward", "reply", "log", "strict", "require", "discovery",
-		"toolset", "openapi", "overlay", "refresh", "refs", "include", "exclude", "readonly", "tool", "description_tokens", "schemas", "base_path", "max_document", "credential",
+		"toolset", "openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "tool", "description_tokens", "schemas", "base_path", "max_document", "credential",
 		"non_inferrable",
 	},
 	"oagent": {

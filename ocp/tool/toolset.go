@@ -23,6 +23,8 @@ type Toolset struct {
 	Unmatched   []*UnmatchedError // selectors that stopped matching; see BuildOptions.Reloaded
 	Files       []string          // the files of the document, if it was read from files
 
+	Withheld map[string]bool // names of tools that are left out because no operator has approved them; nil if there are none
+
 	Origin string // "https://api.example.com", of the document's first server; "" if it names no host
 
 	// SecuritySchemes are the authentication methods that Tool.Security names.
