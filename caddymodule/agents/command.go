@@ -14,6 +14,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/fairwayhq/fairway/internal/toollock"
 	"github.com/fairwayhq/fairway/internal/toolsearch"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp/lint"
@@ -26,7 +27,7 @@ import (
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "tools",
-		Usage: "DOCUMENT | --config <path> [--toolset <name>] [--overlay <file>] [--format table|ocp|mcp] [--include <by=value>] [--exclude <by=value>] [--search <request>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
+		Usage: "DOCUMENT | --config <path> [--toolset <name>] [--lock <file>] [--overlay <file>] [--format table|ocp|mcp] [--include <by=value>] [--exclude <by=value>] [--search <request>] [--schemas <mode>] [--refs <directory>] [--base-path <path>] [--lint]",
 		Short: "Prints the tools of an OpenAPI document",
 		Long: `
 Prints the tools that Fairway creates from an OpenAPI document (3.0, 3.1 or
@@ -56,6 +57,9 @@ more than once; the overlays are applied in order. To print the document after i
 overlays in place of its tools, give it as --document:
 caddy tools --overlay fixes.overlay.yaml --document openapi.yaml
 
+--lock FILE leaves out the tools that the lock file does not approve. The
+subcommands lock and diff write the lock file and compare it with the document.
+
 --format selects the output: table (the default), ocp (a JSON array of OCP tool
 schemas, with response schemas) or mcp (the tools as in a tools/list response).
 With ocp and mcp, everything else is printed to stderr. --json is short for
@@ -72,17 +76,11 @@ operation could not be converted to a tool.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			f := cmd.Flags()
-			addConfigFlags(cmd)
-			cmd.AddCommand(callCommand())
+			toolsetFlags(cmd)
+			cmd.AddCommand(callCommand(), lockToolsCommand(), diffToolsCommand())
 			f.String("format", "", "Output format: table, ocp or mcp (default: table)")
 			f.Bool("json", false, "Short for --format ocp")
-			f.StringArray("overlay", nil, "Apply this OpenAPI Overlay to the document first; repeatable")
 			f.String("document", "", "Print this document after its overlays, in place of its tools")
-			f.StringArray("include", nil, "Use only these operations: tag=…, operation=…, path=… or method=…, values separated by commas")
-			f.StringArray("exclude", nil, "Do not use these operations, in the same form")
-			f.String("schemas", "", "How to list shared schemas: auto, inline or defs (default: auto)")
-			f.String("refs", "", "Directory that $refs to other files may refer into (default: none)")
-			f.String("base-path", "", "Path prefix of the API (default: the path of the first server)")
 			f.String("search", "", "Print only the tools that fit this request, best first")
 			f.Bool("lint", false, "Also print findings of a strict validator, and fail if an operation is lost")
 			cmd.Args = toolsArguments
@@ -184,15 +182,43 @@ func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (
 	if err := documents.Load(ctx); err != nil {
 		return nil, nil, nil, err
 	}
-	return config, documents.Toolset(), findings, nil
+	toolset = documents.Toolset()
+	if key.Lock != "" {
+		var changes []toollock.Change
+		if toolset, changes, err = key.withhold(toolset); err != nil {
+			return nil, nil, nil, err
+		}
+		toolset.Warnings = append(toolset.Warnings, lockWarnings(changes)...)
+	}
+	return config, toolset, findings, nil
+}
+
+// toolsetFlags registers the flags that select a document and the options of its toolset.
+func toolsetFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	addConfigFlags(cmd)
+	f.StringArray("overlay", nil, "Apply this OpenAPI Overlay to the document first; repeatable")
+	f.StringArray("include", nil, "Use only these operations: tag=…, operation=…, path=… or method=…, values separated by commas")
+	f.StringArray("exclude", nil, "Do not use these operations, in the same form")
+	f.String("schemas", "", "How to list shared schemas: auto, inline or defs (default: auto)")
+	f.String("refs", "", "Directory that $refs to other files may refer into (default: none)")
+	f.String("base-path", "", "Path prefix of the API (default: the path of the first server)")
+	f.String("lock", "", "Lock file with the approved tools (default: none, or that of the configuration)")
 }
 
 // commandToolset returns the options of the toolset and the source of its document.
 func commandToolset(flags caddycmd.Flags, document string, stdin io.Reader) (config *ToolsetConfig, key DocumentKey, src source.Source, err error) {
+	lock := ""
+	if flags.Lookup("lock") != nil {
+		lock = flags.String("lock")
+	}
 	if flags.String("config") != "" {
 		var name string
 		if name, config, err = configuredToolset(flags); err != nil {
 			return nil, key, nil, err
+		}
+		if lock != "" {
+			config.Lock = lock
 		}
 		if key, err = config.Key(name); err != nil {
 			return nil, key, nil, err
@@ -203,7 +229,7 @@ func commandToolset(flags caddycmd.Flags, document string, stdin io.Reader) (con
 		src, err = key.Source()
 		return config, key, src, err
 	}
-	config = &ToolsetConfig{Refs: flags.String("refs"), BasePath: flags.String("base-path")}
+	config = &ToolsetConfig{Refs: flags.String("refs"), BasePath: flags.String("base-path"), Lock: lock}
 	if flags.Lookup("schemas") != nil { // a command that lists tools
 		config.Schemas = flags.String("schemas")
 		if config.Include, err = SelectorFlag(flags, "include"); err != nil {

@@ -82,6 +82,9 @@ func handlerToolsets(value any, found map[string]*ToolsetConfig) error {
 			if err := json.Unmarshal(text, config); err != nil {
 				return fmt.Errorf("reading the toolset of handler %v: %w", value["handler"], err)
 			}
+			if address, ok := value["toolset"].(string); ok && config.OpenAPI == "" && found[address] == nil {
+				config.OpenAPI = address // as in: mcp trips.yaml
+			}
 			if _, known := found[config.OpenAPI]; !known && config.OpenAPI != "" {
 				found[config.OpenAPI] = config
 			}

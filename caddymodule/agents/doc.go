@@ -4,7 +4,8 @@
 // A Toolset (toolset.go) is an OpenAPI document together with the options that select its
 // operations, limit its calls and add credentials (credential.go). Its Document (document.go)
 // is loaded once, kept current, and shared by all toolsets and configurations that build the
-// same tools from it.
+// same tools from it. Overlays (overlay.go) change the document before it is built, and a lock
+// (lock.go) withholds tools that no operator has approved.
 //
 // The data flow: the configuration names toolsets; Provision opens their documents; Start loads
 // and watches them; each load publishes an immutable ocp.Toolset; the endpoints (packages mcp

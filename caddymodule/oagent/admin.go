@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/toollock"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -77,6 +78,9 @@ type adminToolset struct {
 	Version  string      `json:"version,omitempty"`
 	Warnings int         `json:"warnings"`
 	Tools    []adminTool `json:"tools"`
+
+	// How the document's tools differ from the lock. Changed and new tools are withheld.
+	LockChanges []toollock.Change `json:"lock_changes,omitempty"`
 }
 
 type adminTool struct {
@@ -100,6 +104,7 @@ func (a *adminAgents) toolsets(*http.Request) (any, error) {
 		}
 		seen[key.String()] = true
 		t := adminToolset{Name: d.Key.Name, Document: agents.RedactURL(d.Key.Address), Tools: []adminTool{}}
+		t.LockChanges = d.LockChanges()
 		if set := d.Loader.Toolset(); set != nil {
 			t.Loaded, t.Title, t.Version, t.Warnings = true, set.Title, set.Version, len(set.Warnings)
 			t.Tools = adminTools(set)

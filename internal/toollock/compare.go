@@ -1,7 +1,6 @@
 package toollock
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,29 +59,26 @@ func (l *Lock) Check(set *tool.Toolset) error {
 	return &OtherError{text.Cut(l.document, maxLine), text.Cut(set.Title, maxLine)}
 }
 
-// Compare returns how the tools of a toolset differ from the lock: changed ones, new ones, then those
-// that are gone, each by name.
+// Compare returns how the tools of a toolset differ from the lock: changed ones and new ones in the
+// order of the document, then those that are gone, by name.
 func (l *Lock) Compare(set *tool.Toolset) []Change {
 	current := Of(set)
-	var changes []Change
-	for name, now := range current.tools {
-		switch was := l.tools[name]; {
+	var changed, added, gone []Change
+	for _, t := range set.Tools() {
+		now := current.tools[t.Name]
+		switch was := l.tools[t.Name]; {
 		case was == nil:
-			changes = append(changes, Change{New, name, now.Operation, now.lines("+ ")})
+			added = append(added, Change{New, t.Name, now.Operation, now.lines("+ ")})
 		case was.Digest != now.Digest:
-			changes = append(changes, Change{Changed, name, now.Operation, compare(was, now, set)})
+			changed = append(changed, Change{Changed, t.Name, now.Operation, compare(was, now, set)})
 		}
 	}
-	for name, was := range l.tools {
+	for _, name := range slices.Sorted(maps.Keys(l.tools)) {
 		if current.tools[name] == nil {
-			changes = append(changes, Change{Gone, name, was.Operation, []string{"- " + was.Operation}})
+			gone = append(gone, Change{Gone, name, l.tools[name].Operation, []string{"- " + l.tools[name].Operation}})
 		}
 	}
-	order := []Kind{Changed, New, Gone}
-	slices.SortFunc(changes, func(a, b Change) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), cmp.Compare(a.Tool, b.Tool))
-	})
-	return changes
+	return slices.Concat(changed, added, gone)
 }
 
 // Withheld returns the names of the tools that are changed or new.
@@ -129,11 +125,11 @@ func (e *entry) lines(sign string) []string {
 
 // compare shows what changed of a tool.
 func compare(was, now *entry, set *tool.Toolset) []string {
-	lines := changed("", was.Operation, now.Operation)
-	lines = append(lines, changed("title: ", was.Title, now.Title)...)
-	lines = append(lines, changed("description: ", was.Description, now.Description)...)
+	lines := differing("", was.Operation, now.Operation)
+	lines = append(lines, differing("title: ", was.Title, now.Title)...)
+	lines = append(lines, differing("description: ", was.Description, now.Description)...)
 	for _, name := range sortedKeys(was.Hints, now.Hints) {
-		lines = append(lines, changed(name+": ", shown(was.Hints, name), shown(now.Hints, name))...)
+		lines = append(lines, differing(name+": ", shown(was.Hints, name), shown(now.Hints, name))...)
 	}
 	for _, name := range sortedKeys(was.Arguments, now.Arguments) {
 		before, had := was.Arguments[name]
@@ -183,9 +179,9 @@ func schemaOf(set *tool.Toolset, name, argument string) string {
 	return ""
 }
 
-// changed returns lines for two texts that differ. They begin shortly before the first difference, so
+// differing returns lines for two texts that differ. They begin shortly before the first difference, so
 // that a change at the end of a long text shows.
-func changed(name, was, now string) []string {
+func differing(name, was, now string) []string {
 	if was == now {
 		return nil
 	}

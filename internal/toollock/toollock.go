@@ -37,9 +37,9 @@ const (
 	// MaxSize is the largest lock file, in bytes. That of GitHub's 1,223 tools has 1 MB.
 	MaxSize = 32 << 20
 
-	version  = 1 // of the file format
-	maxDepth = 8 // levels of a lock file; version 1 has four
-	shortSum = 6 // bytes of the digest of an argument
+	version  = 1   // of the file format
+	maxDepth = 100 // levels of a lock file; version 1 has four, and other files get an error of their own
+	shortSum = 6   // bytes of the digest of an argument
 	approve  = "approve the tools again with caddy tools lock"
 	header   = "# The approved tools of a toolset. Written by caddy tools lock; check it with caddy tools diff.\n"
 	indent   = 2

@@ -101,8 +101,8 @@ func TestCompare(t *testing.T) {
 		"base path": {
 			strings.Replace(before, "/v1", "/v2", 1),
 			[]Change{
-				{Changed, "getTrip", "GET /v2/trips/{id}", []string{"/v1/trips/{id}", "/v2/trips/{id}"}},
 				{Changed, "listTrips", "GET /v2/trips", []string{"/v1/trips", "/v2/trips"}},
+				{Changed, "getTrip", "GET /v2/trips/{id}", []string{"/v1/trips/{id}", "/v2/trips/{id}"}},
 			},
 		},
 		"new and gone": {
@@ -181,7 +181,7 @@ func TestRead_rejects(t *testing.T) {
 		"null":        {"version: 1\ntools: [null]", "tools.lock tool 1"},
 		"twice":       {"version: 1\ntools: [{name: a, digest: b}, {name: a, digest: c}]", "tools.lock a twice"},
 		"alias":       {"version: 1\ndocument: &a b\ntools: []", "tools.lock line 2"},
-		"deep":        {"version: 1\ntools: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), "tools.lock line 2"},
+		"deep":        {"version: 1\ntools: " + strings.Repeat("[", 150) + strings.Repeat("]", 150), "tools.lock line 2"},
 		"merge marks": {"version: 1\n<<<<<<< ours\ntools: []", "tools.lock"},
 	} {
 		if _, err := Read([]byte(c.text), "tools.lock"); err == nil || !keyword.All(err.Error(), c.words) {
