@@ -96,12 +96,12 @@ func describe(t *tool.Tool) *entry {
 		sum := digest(strconv.FormatBool(a.Required), a.Description, string(canonical(a.Schema)))
 		e.Arguments[a.Name] = sum[:2*shortSum]
 	}
-	var hints []string
+	parts := make([]string, 0, 5+2*len(e.Hints))
+	parts = append(parts, e.Name, e.Operation, e.Title, e.Description, string(canonical(t.InputSchema)))
 	for _, hint := range slices.Sorted(maps.Keys(e.Hints)) {
-		hints = append(hints, hint, strconv.FormatBool(e.Hints[hint]))
+		parts = append(parts, hint, strconv.FormatBool(e.Hints[hint]))
 	}
-	parts := []string{e.Name, e.Operation, e.Title, e.Description, string(canonical(t.InputSchema))}
-	e.Digest = "sha256:" + digest(append(parts, hints...)...)
+	e.Digest = "sha256:" + digest(parts...)
 	return e
 }
 

@@ -54,8 +54,8 @@ type Agent struct {
 }
 
 // New links the agents to the tools of the toolsets. The error reports tools that do not
-// exist; the Set can be used nevertheless. While a toolset is not loaded, a missing tool is no
-// error.
+// exist; the Set can be used nevertheless. While a toolset is not loaded, or a lock withholds some of
+// its tools, a missing tool is no error.
 func New(read []*oagent.Agent, toolsets []Tools) (*Set, error) {
 	s := &Set{
 		Agents:     make(map[string]*Agent, len(read)),
@@ -106,8 +106,11 @@ func (s *Set) link(read []*oagent.Agent) error {
 	return nil
 }
 
-// complete reports whether all toolsets are loaded.
-func (s *Set) complete() bool { return !slices.Contains(s.views, nil) }
+// complete reports whether all tools of the documents are known: all toolsets are loaded, and no lock
+// withholds tools.
+func (s *Set) complete() bool {
+	return !slices.ContainsFunc(s.views, func(set *tool.Toolset) bool { return set == nil || len(set.Withheld) > 0 })
+}
 
 // add adds the tools of a toolset. If another handler has the same tools with other options,
 // they are the same operations.
