@@ -179,7 +179,9 @@ func TestCrash(t *testing.T) {
 func crash(t *testing.T, k int, after bool) int {
 	s := openStore(t)
 	agent := readAgent(t, crashAgent)
-	passes := func(n *node, _ *run.Options) { n.tools.check = func(engagement.Side, string) string { return `{"ok":true}` } }
+	passes := func(n *node, _ *run.Options) {
+		n.tools.check = func(engagement.Side, string) string { return `{"ok":true}` }
+	}
 	m := newMortal(s, k, after)
 	first := newNode(t, m, agent, crashScript(), passes, func(_ *node, o *run.Options) { o.Report = func(string, error) {} })
 	defer first.close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -262,5 +263,16 @@ func TestLoop(t *testing.T) {
 	}
 	if !strings.Contains(n.results(), `{"ok":true}`) {
 		t.Errorf("the model got %s", n.results())
+	}
+}
+
+// drained waits until the node works on no run.
+func (n *node) drained() {
+	n.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); n.Working() > 0; {
+		if time.Now().After(deadline) {
+			n.t.Fatal("the node still works")
+		}
+		runtime.Gosched()
 	}
 }

@@ -327,3 +327,11 @@ func (r *Runner) interrupt(id string) {
 		e.cancel(errLost)
 	}
 }
+
+// Working returns the number of runs that this node works on at the moment. Waiting runs do not
+// count.
+func (r *Runner) Working() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.active)
+}
