@@ -24,7 +24,7 @@ const (
 // Limits that cannot be configured.
 const (
 	MaxInput    = 64 << 10  // bytes of a message of the user
-	MaxInputs   = 16        // messages of the user that the run has not read yet
+	MaxInputs   = 8         // messages of the user that the run has not read yet
 	MaxMessage  = 256 << 10 // bytes of a message of the model, with its calls
 	MaxParallel = 8         // tool calls of one run at the same time
 	MaxDepth    = 8         // runs above a run
