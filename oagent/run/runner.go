@@ -335,3 +335,6 @@ func (r *Runner) Working() int {
 	defer r.mu.Unlock()
 	return len(r.active)
 }
+
+// IsClosing reports whether Close was called.
+func (r *Runner) IsClosing() bool { return r.running.Err() != nil }

@@ -1,0 +1,167 @@
+package run_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/model"
+	"github.com/fairwayhq/fairway/oagent/run"
+)
+
+// TestNodes_one_at_a_time checks that two Runners on one store do not work on the same run,
+// however often both are told to.
+func TestNodes_one_at_a_time(t *testing.T) {
+	s := openStore(t)
+	agent := readAgent(t, "capabilities: {book: {}}\n")
+	const runs, turns = 10, 5
+	var mu sync.Mutex
+	inProgress, made := make(map[string]bool), make(map[string]int)
+	book := func(_ context.Context, i *run.Invocation) (string, error) {
+		mu.Lock()
+		if inProgress[i.Engagement] {
+			t.Errorf("two nodes work on %s", i.Engagement)
+		}
+		inProgress[i.Engagement] = true
+		made[i.Engagement]++
+		mu.Unlock()
+		defer func() {
+			mu.Lock()
+			defer mu.Unlock()
+			inProgress[i.Engagement] = false
+		}()
+		return "{}", nil
+	}
+	steps := make([]*model.Response, 0, turns+1)
+	for i := range turns {
+		steps = append(steps, wants("book", fmt.Sprintf(`{"n":%d}`, i)))
+	}
+	steps = append(steps, says("Done."))
+	var nodes [2]*node
+	for i := range nodes {
+		nodes[i] = newNode(t, s, agent, script(steps...), func(n *node, o *run.Options) {
+			n.tools.tools["book"] = book
+			o.Sweep = 5 * time.Millisecond
+		})
+	}
+	var ids []string
+	for range runs {
+		id := nodes[0].start("Go").ID
+		ids = append(ids, id)
+		if err := nodes[1].Wake(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range ids {
+		if st := nodes[1].ends(id); st.Text != "Done." || st.Turns != turns+1 || made[id] != turns {
+			t.Errorf("text %q, %d turns, %d calls", st.Text, st.Turns, made[id])
+		}
+	}
+}
+
+// TestClose_goes_on_elsewhere checks that Close interrupts a run between two steps, and that
+// another node goes on with it at once.
+func TestClose_goes_on_elsewhere(t *testing.T) {
+	s := openStore(t)
+	agent := readAgent(t, "capabilities: {book: {}, pay: {}}\n")
+	steps := script(wants("book", `{}`, "pay", `{}`), says("Done."))
+	b := newBlocker()
+	first := newNode(t, s, agent, steps)
+	first.tools.tools["book"] = func(ctx context.Context, _ *run.Invocation) (string, error) { return `"booked"`, b.wait(ctx) }
+	id := first.start("Go").ID
+	<-b.began
+	closed := make(chan error)
+	go func() { closed <- first.Close(context.Background()) }()
+	for !first.IsClosing() {
+		runtime.Gosched()
+	}
+	close(b.release)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	second := newNode(t, s, agent, steps)
+	if st := second.ends(id); st.Text != "Done." {
+		t.Errorf("status %s", st.Status)
+	}
+	if first.tools.count("book") != 1 || first.tools.count("pay") != 0 || second.tools.count("pay") != 1 || second.tools.count("book") != 0 {
+		t.Errorf("calls %q and %q", first.tools.calls(), second.tools.calls())
+	}
+	if !strings.Contains(second.results(), "booked") || strings.Contains(second.results(), "unknown whether") {
+		t.Errorf("the model got %s", second.results())
+	}
+}
+
+// TestClose_interrupts checks that a call that Close interrupts is not made again, and that the
+// model is told.
+func TestClose_interrupts(t *testing.T) {
+	s := openStore(t)
+	agent := readAgent(t, "capabilities: {book: {}, get-trip: {}}\n")
+	for _, test := range []struct {
+		tool  string
+		again int
+		model string
+	}{{"book", 0, "unknown whether"}, {"get-trip", 1, `{"ok":true}`}} {
+		steps := script(wants(test.tool, `{}`), says("Done."))
+		b := newBlocker()
+		first := newNode(t, s, agent, steps)
+		first.tools.tools[test.tool] = func(ctx context.Context, _ *run.Invocation) (string, error) { return "{}", b.wait(ctx) }
+		id := first.start("Go").ID
+		<-b.began
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := first.Close(now); err == nil {
+			t.Error("Close did not interrupt")
+		}
+		second := newNode(t, s, agent, steps)
+		second.ends(id)
+		if got := second.results(); second.tools.count(test.tool) != test.again || !strings.Contains(got, test.model) {
+			t.Errorf("%s: made %d times again, the model got %s", test.tool, second.tools.count(test.tool), got)
+		}
+		second.close()
+	}
+}
+
+// TestHome checks that a run stays with its home while the home is alive.
+func TestHome(t *testing.T) {
+	s := openStore(t)
+	agent := readAgent(t, "capabilities: {}\n")
+	b := newBlocker()
+	home := newNode(t, s, agent, func(ctx context.Context, _ *model.Request) (*model.Response, error) {
+		return says("Home."), b.wait(ctx)
+	}, func(_ *node, o *run.Options) { o.Workers = 1 })
+	start := func() string {
+		st, err := home.Start(t.Context(), run.New{Agent: agent, User: ada, Input: "Go", Home: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.ID
+	}
+	first := start()
+	<-b.began
+	second := start() // waits for the only worker
+	swept := make(chan struct{}, 1000)
+	other := newNode(t, s, agent, script(says("Elsewhere.")), func(_ *node, o *run.Options) {
+		o.Sweep = time.Millisecond
+		o.Agent = func(string) *oagent.Agent {
+			select {
+			case swept <- struct{}{}:
+			default:
+			}
+			return agent
+		}
+	})
+	for range 20 {
+		<-swept
+	}
+	close(b.release)
+	for _, id := range []string{first, second} {
+		if st := other.ends(id); st.Text != "Home." {
+			t.Errorf("text %q", st.Text)
+		}
+	}
+}
