@@ -6,7 +6,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
+	"github.com/fairwayhq/fairway/ocp/internal/bodychoice"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
@@ -17,7 +19,7 @@ import (
 // bodyBuilder makes the arguments of the request body of one operation.
 type bodyBuilder struct {
 	*toolBuilder
-	files map[string]fileUse // the properties of a multipart form that are files
+	files map[string]bodychoice.FileUse // the properties of a multipart form that are files
 }
 
 // addBody adds the arguments of the request body: one argument for each property of an
@@ -26,7 +28,7 @@ func (t *bodyBuilder) addBody() error {
 	if t.operation.Body == nil || len(t.operation.Body.Content) == 0 {
 		return nil
 	}
-	media := preferred(t.operation.Body.Content)
+	media := bodychoice.Preferred(t.operation.Body.Content)
 	object, flat := schema.ObjectOf(media.Schema)
 	encoder, err := t.bodyEncoder(media, object)
 	if err != nil {
@@ -40,7 +42,7 @@ func (t *bodyBuilder) addBody() error {
 		object = nil
 	}
 	if flat && mediatype.Base(media.Type) == "multipart/form-data" {
-		t.files = fileProperties(object)
+		t.files = bodychoice.FileProperties(object)
 	}
 	t.tool.body = &plan.Body{Encoder: encoder, Required: t.operation.Body.Required, Whole: -1}
 	if flat {
@@ -53,7 +55,7 @@ func (t *bodyBuilder) addBody() error {
 	} else {
 		t.addWholeBody(media)
 	}
-	if choices := bodyTypes(t.operation.Body.Content, media); choices != nil {
+	if choices := bodychoice.Types(t.operation.Body.Content, media); choices != nil {
 		if err := t.addBodyType(choices); err != nil {
 			return err
 		}
@@ -83,27 +85,15 @@ func (t *bodyBuilder) fields(media *openapi.Media, object *schema.Object) map[st
 	if object == nil || mediatype.Base(media.Type) != "multipart/form-data" {
 		return fields
 	}
-	files := fileProperties(object)
+	files := bodychoice.FileProperties(object)
 	for _, p := range object.Properties {
-		if use := files[p.Name]; use != noFile {
+		if use := files[p.Name]; use != bodychoice.NoFile {
 			field := fields[p.Name]
-			field.File, field.FileOrText = use == declaredFile, use == likelyFile
+			field.File, field.FileOrText = use == bodychoice.DeclaredFile, use == bodychoice.LikelyFile
 			fields[p.Name] = field
 		}
 	}
 	return fields
-}
-
-// isFile reports whether a property is declared as a file, or an array of files.
-func isFile(place openapi.Place) (file, many bool) {
-	if schema.IsFile(place) {
-		return true, false
-	}
-	resolved, err := place.Resolve()
-	if err != nil || resolved.Get("items") == nil {
-		return false, false
-	}
-	return schema.IsFile(resolved.At("items")), true
 }
 
 // isRequiredChoice reports whether every body must have a value for the property that the
@@ -134,7 +124,7 @@ func (t *bodyBuilder) addProperty(p *schema.Property, fills bool) {
 		a.Schema = t.propertySchema(p)
 	}
 	t.addArgument(a, plan, p.Place)
-	if t.files[p.Name] == likelyFile {
+	if t.files[p.Name] == bodychoice.LikelyFile {
 		t.tool.all[len(t.tool.all)-1].types = []string{"object", "string"}
 	}
 }
@@ -143,13 +133,13 @@ func (t *bodyBuilder) addProperty(p *schema.Property, fills bool) {
 // described as base64 content with a filename and a media type.
 func (t *bodyBuilder) propertySchema(p *schema.Property) jsontext.Value {
 	switch t.files[p.Name] {
-	case declaredFile:
+	case bodychoice.DeclaredFile:
 		text := jsontext.Value(body.FileSchema)
-		if _, many := isFile(p.Place); many {
+		if _, many := bodychoice.IsFile(p.Place); many {
 			text = jsontext.Value(`{"type":"array","items":` + body.FileSchema + `}`)
 		}
 		return schemaedit.Annotate(text, schema.Description(p.Place), false)
-	case likelyFile:
+	case bodychoice.LikelyFile:
 		return schemaedit.Annotate(jsontext.Value(`{"anyOf":[`+body.FileSchema+`,{"type":"string"}]}`), schema.Description(p.Place), false)
 	}
 	return t.translate(p.Place)
@@ -227,4 +217,86 @@ func (t *bodyBuilder) wholeSchema(media *openapi.Media) jsontext.Value {
 		return schemaedit.Annotate(jsontext.Value("{}"), description, false)
 	}
 	return t.translateAs(media.Schema, description, false)
+}
+
+// bodyEncoder returns the encoder for the media type. If the type is a range, it records
+// that Fairway guessed the format of the body.
+func (t *bodyBuilder) bodyEncoder(media *openapi.Media, object *schema.Object) (*body.Encoder, error) {
+	kind, isRange := bodychoice.RangeKind(media)
+	if !isRange {
+		return body.New(media.Type, t.fields(media, object))
+	}
+	encoder, err := body.NewRange(media.Type, kind)
+	if err != nil {
+		return nil, err
+	}
+	sentAs := "a file of any type"
+	if kind == body.JSON {
+		sentAs = "application/json"
+	}
+	t.guess("request body: the document declares only the range " + mediatype.Base(media.Type) + "; the body is sent as " + sentAs)
+	return encoder, nil
+}
+
+// guess records a decision that Fairway made because the document leaves it open.
+func (t *toolBuilder) guess(reason string) {
+	t.set.Guesses = append(t.set.Guesses, Warning{Operation: t.tool.Operation(), Reason: reason})
+}
+
+// addBodyType adds the argument that chooses the media type of the body. The request
+// carries it in the Content-Type header.
+func (t *bodyBuilder) addBodyType(choices []*openapi.Media) error {
+	content := t.tool.body
+	content.Encoders = make(map[string]*body.Encoder, len(choices))
+	list := []byte{'['}
+	for i, media := range choices {
+		encoder := content.Encoder
+		if i > 0 {
+			var err error
+			if encoder, err = body.New(media.Type, nil); err != nil {
+				return err
+			}
+			list = append(list, ',')
+		}
+		base := mediatype.Base(media.Type)
+		content.Encoders[base] = encoder
+		list = wire.AppendString(list, base)
+	}
+	standard := wire.AppendString(nil, mediatype.Base(choices[0].Type))
+	const description = "The format of the request body, which says how the API applies it."
+	text := []byte(`{"type":"string","enum":`)
+	text = append(append(text, list...), `],"default":`...)
+	text = append(append(text, standard...), `,"description":`...)
+	text = append(wire.AppendString(text, description), '}')
+
+	content.TypeArgument = len(t.tool.all)
+	t.addArgument(Argument{
+		Name:        "content_type",
+		WireName:    contentTypeHeader,
+		In:          InHeader,
+		Description: description,
+		Schema:      text,
+	}, plan.Argument{Fill: jsontext.Value(standard)}, openapi.Place{})
+	a := &t.tool.all[content.TypeArgument]
+	a.Default, a.types = standard, []string{"string"}
+	t.tool.plans[content.TypeArgument].DropNull = true
+	return nil
+}
+
+const contentTypeHeader = "Content-Type"
+
+// encoderOf returns the encoder of the media type that the caller chose.
+func (c *Call) encoderOf(plan *plan.Body) *body.Encoder {
+	if plan.Encoders == nil {
+		return plan.Encoder
+	}
+	var chosen string
+	if value := c.value(plan.TypeArgument); value.Kind() == '"' {
+		text, _ := jsontext.AppendUnquote(nil, value)
+		chosen = string(text)
+	}
+	if encoder := plan.Encoders[chosen]; encoder != nil {
+		return encoder
+	}
+	return plan.Encoder
 }

@@ -1,4 +1,4 @@
-package tool
+package bodychoice
 
 import (
 	"slices"
@@ -9,23 +9,23 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
 
-// fileUse says whether a property of a multipart form is a file.
-type fileUse uint8
+// FileUse says whether a property of a multipart form is a file.
+type FileUse uint8
 
 const (
-	noFile       fileUse = iota
-	declaredFile         // the document declares it as a file
-	likelyFile           // the document declares it as text, possibly by mistake
+	NoFile       FileUse = iota
+	DeclaredFile         // the document declares it as a file
+	LikelyFile           // the document declares it as text, possibly by mistake
 )
 
-// fileProperties returns which properties of a multipart form are files. Multipart forms
+// FileProperties returns which properties of a multipart form are files. Multipart forms
 // are normally used to upload files. If the document declares no property as a file, a
 // text property may be sent as one if its name or description suggests a file.
-func fileProperties(object *schema.Object) map[string]fileUse {
-	uses := make(map[string]fileUse)
+func FileProperties(object *schema.Object) map[string]FileUse {
+	uses := make(map[string]FileUse)
 	for _, p := range object.Properties {
-		if file, _ := isFile(p.Place); file {
-			uses[p.Name] = declaredFile
+		if file, _ := IsFile(p.Place); file {
+			uses[p.Name] = DeclaredFile
 		}
 	}
 	if len(uses) > 0 {
@@ -33,7 +33,7 @@ func fileProperties(object *schema.Object) map[string]fileUse {
 	}
 	for _, p := range object.Properties {
 		if looksLikeFile(p.Name, p.Place) {
-			uses[p.Name] = likelyFile
+			uses[p.Name] = LikelyFile
 		}
 	}
 	return uses
@@ -79,4 +79,16 @@ func lastWord(name string) string {
 		word = word[upper:]
 	}
 	return strings.ToLower(word)
+}
+
+// IsFile reports whether a property is declared as a file, or an array of files.
+func IsFile(place openapi.Place) (file, many bool) {
+	if schema.IsFile(place) {
+		return true, false
+	}
+	resolved, err := place.Resolve()
+	if err != nil || resolved.Get("items") == nil {
+		return false, false
+	}
+	return schema.IsFile(resolved.At("items")), true
 }

@@ -1,17 +1,15 @@
-package tool
+// Package bodychoice chooses how the body of an operation is sent: its media type, and which properties of
+// a form are files.
+package bodychoice
 
 import (
 	"bytes"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/fairwayhq/fairway/internal/mediatype"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
-	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
 
@@ -39,7 +37,7 @@ const (
 // bodyRank returns the rank of a media type of a request body.
 func bodyRank(media *openapi.Media) int {
 	base := mediatype.Base(media.Type)
-	kind, isRange := rangeKind(media)
+	kind, isRange := RangeKind(media)
 	rank := rankOther
 	switch {
 	case base == "application/json":
@@ -62,9 +60,9 @@ func bodyRank(media *openapi.Media) int {
 	return rank
 }
 
-// preferred returns the media type to send a body with. It prefers types that the schema
+// Preferred returns the media type to send a body with. It prefers types that the schema
 // fits, then JSON, forms, text and files, in this order.
-func preferred(content []openapi.Media) *openapi.Media {
+func Preferred(content []openapi.Media) *openapi.Media {
 	best := &content[0]
 	for i := range content {
 		if bodyRank(&content[i]) < bodyRank(best) {
@@ -106,10 +104,10 @@ func mayBeOperation(array openapi.Place) bool {
 	return len(types) == 0 || slices.Contains(types, "object")
 }
 
-// rangeKind returns how to build a body whose media type is a range without a format, such
+// RangeKind returns how to build a body whose media type is a range without a format, such
 // as */*. If the schema is absent or describes bytes, the body is a file. Otherwise it is
 // JSON.
-func rangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
+func RangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
 	switch base := mediatype.Base(media.Type); base {
 	case "*/*", "application/*":
 	case "application/*+json":
@@ -126,37 +124,13 @@ func rangeKind(media *openapi.Media) (kind body.Kind, isRange bool) {
 	return body.JSON, true
 }
 
-// bodyEncoder returns the encoder for the media type. If the type is a range, it records
-// that Fairway guessed the format of the body.
-func (t *bodyBuilder) bodyEncoder(media *openapi.Media, object *schema.Object) (*body.Encoder, error) {
-	kind, isRange := rangeKind(media)
-	if !isRange {
-		return body.New(media.Type, t.fields(media, object))
-	}
-	encoder, err := body.NewRange(media.Type, kind)
-	if err != nil {
-		return nil, err
-	}
-	sentAs := "a file of any type"
-	if kind == body.JSON {
-		sentAs = "application/json"
-	}
-	t.guess("request body: the document declares only the range " + mediatype.Base(media.Type) + "; the body is sent as " + sentAs)
-	return encoder, nil
-}
-
-// guess records a decision that Fairway made because the document leaves it open.
-func (t *toolBuilder) guess(reason string) {
-	t.set.Guesses = append(t.set.Guesses, Warning{Operation: t.tool.Operation(), Reason: reason})
-}
-
 // maxBodyTypes is the largest number of body media types that an operation offers.
 const maxBodyTypes = 8
 
-// bodyTypes returns the media types that a caller can choose from, the default first. It
+// Types returns the media types that a caller can choose from, the default first. It
 // offers only patch types that fit the chosen type's schema, because only they differ in
 // meaning. It returns nil if there is no choice.
-func bodyTypes(content []openapi.Media, chosen *openapi.Media) (choices []*openapi.Media) {
+func Types(content []openapi.Media, chosen *openapi.Media) (choices []*openapi.Media) {
 	choices = append(choices, chosen)
 	patches := isPatch(chosen)
 	for i := range content {
@@ -189,62 +163,4 @@ func isPatch(media *openapi.Media) bool {
 // sameSchema reports whether two media types clearly have the same schema.
 func sameSchema(a, b openapi.Place) bool {
 	return a.Node == b.Node || bytes.Equal(a.AppendJSON(nil), b.AppendJSON(nil))
-}
-
-// addBodyType adds the argument that chooses the media type of the body. The request
-// carries it in the Content-Type header.
-func (t *bodyBuilder) addBodyType(choices []*openapi.Media) error {
-	content := t.tool.body
-	content.Encoders = make(map[string]*body.Encoder, len(choices))
-	list := []byte{'['}
-	for i, media := range choices {
-		encoder := content.Encoder
-		if i > 0 {
-			var err error
-			if encoder, err = body.New(media.Type, nil); err != nil {
-				return err
-			}
-			list = append(list, ',')
-		}
-		base := mediatype.Base(media.Type)
-		content.Encoders[base] = encoder
-		list = wire.AppendString(list, base)
-	}
-	standard := wire.AppendString(nil, mediatype.Base(choices[0].Type))
-	const description = "The format of the request body, which says how the API applies it."
-	text := []byte(`{"type":"string","enum":`)
-	text = append(append(text, list...), `],"default":`...)
-	text = append(append(text, standard...), `,"description":`...)
-	text = append(wire.AppendString(text, description), '}')
-
-	content.TypeArgument = len(t.tool.all)
-	t.addArgument(Argument{
-		Name:        "content_type",
-		WireName:    contentTypeHeader,
-		In:          InHeader,
-		Description: description,
-		Schema:      text,
-	}, plan.Argument{Fill: jsontext.Value(standard)}, openapi.Place{})
-	a := &t.tool.all[content.TypeArgument]
-	a.Default, a.types = standard, []string{"string"}
-	t.tool.plans[content.TypeArgument].DropNull = true
-	return nil
-}
-
-const contentTypeHeader = "Content-Type"
-
-// encoderOf returns the encoder of the media type that the caller chose.
-func (c *Call) encoderOf(plan *plan.Body) *body.Encoder {
-	if plan.Encoders == nil {
-		return plan.Encoder
-	}
-	var chosen string
-	if value := c.value(plan.TypeArgument); value.Kind() == '"' {
-		text, _ := jsontext.AppendUnquote(nil, value)
-		chosen = string(text)
-	}
-	if encoder := plan.Encoders[chosen]; encoder != nil {
-		return encoder
-	}
-	return plan.Encoder
 }
