@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
 
-// askingAPI asks for a name, a sentence of a model and the roots, then for a
+// askingAPI requests a name, a sampled text and the roots, then a
 // color, and then answers with all of it.
 func askingAPI(w http.ResponseWriter, r *http.Request) {
 	var responses map[string]struct {
@@ -47,7 +48,7 @@ func askingAPI(w http.ResponseWriter, r *http.Request) {
 
 const askable = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
 
-// What an API asks looks the same to it in every revision that can ask for it.
+// In every revision that supports elicitation, the API gets the responses in the same form.
 func TestRoundTrips(t *testing.T) {
 	e := serveAPI(t, askingAPI)
 	for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
@@ -72,7 +73,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-func TestAskedWhatItCannot(t *testing.T) {
+func TestAsking_without_the_capability(t *testing.T) {
 	e := serveAPI(t, askingAPI)
 	for _, c := range []struct {
 		rule, capabilities string
@@ -81,19 +82,19 @@ func TestAskedWhatItCannot(t *testing.T) {
 	}{
 		{"2024-11-05", `{"sampling":{},"roots":{}}`, revision.V20241105, "elicitation.form"},
 		{"2025-11-25", `{"sampling":{}}`, revision.V20251125, "elicitation.form"},
-		{"all-but-one", `{"sampling":{},"elicitation":{}}`, revision.V20251125, "needs a client that can be asked (roots)"},
+		{"all-but-one", `{"sampling":{},"elicitation":{}}`, revision.V20251125, "native client (roots) 2025-11-25"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			got := resultOf(t, c.version, newClient(t, e, c.version, c.capabilities).call(t, "native", `{}`))
-			if text := words(got); !got.IsError || !strings.Contains(text, c.want) {
-				t.Errorf("got %q", text)
+			if text := words(got); !got.IsError || !keyword.All(text, c.want) {
+				t.Errorf("got %q, want the words %s", text, c.want)
 			}
 		})
 	}
 	t.Run("no-session", func(t *testing.T) {
 		c := newClient(t, e, revision.V20251125, askable)
 		c.session = ""
-		if text := words(resultOf(t, revision.V20251125, c.call(t, "native", `{}`))); !strings.Contains(text, "open a session") {
+		if text := words(resultOf(t, revision.V20251125, c.call(t, "native", `{}`))); !keyword.All(text, "session initialize") {
 			t.Errorf("got %q", text)
 		}
 	})
@@ -105,7 +106,7 @@ func TestAskedWhatItCannot(t *testing.T) {
 	})
 	t.Run("refused", func(t *testing.T) {
 		got := resultOf(t, revision.V20251125, newClient(t, e, revision.V20251125, askable).call(t, "native", `{}`))
-		if text := words(got); !got.IsError || !strings.Contains(text, "the client refused elicitation/create: the user is away") {
+		if text := words(got); !got.IsError || !keyword.All(text, "refused elicitation/create away") {
 			t.Errorf("got %q", text)
 		}
 	})
@@ -208,14 +209,14 @@ func manyResponses() string {
 	return strings.Join(members, ",")
 }
 
-// A form that an old revision cannot show is not shown in part.
-func TestFormOfSeveralChoices(t *testing.T) {
+// A form with a multiple choice, which the revision does not support, is refused as a whole.
+func TestForm_multiple_choice(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		answerNative(w, `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object",`+
 			`"properties":{"many":{"type":"array","items":{"type":"string","enum":["a"]}}}}}}}}`)
 	})
 	c := newClient(t, e, revision.V20250618, askable)
-	if got := words(resultOf(t, revision.V20250618, c.call(t, "native", `{}`))); !strings.Contains(got, `"many" of its form is a choice of several`) || len(c.asked) != 0 {
+	if got := words(resultOf(t, revision.V20250618, c.call(t, "native", `{}`))); !keyword.All(got, `"many" 2025-06-18`) || len(c.asked) != 0 {
 		t.Errorf("got %q after %q", got, c.asked)
 	}
 }

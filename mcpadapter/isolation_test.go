@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -101,7 +102,7 @@ func TestIsolationOfQuestions(t *testing.T) {
 	var wait sync.WaitGroup
 	for number := range clients {
 		c := newClient(t, e, []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728}[number%3], askable)
-		c.answers[payMessage] = fmt.Sprintf(`"result":{"action":"accept","content":{"iban":"DE%d"}}`, 100+number)
+		c.answers[elicit.MethodElicit] = fmt.Sprintf(`"result":{"action":"accept","content":{"iban":"DE%d"}}`, 100+number)
 		wait.Go(func() {
 			for i := range 5 {
 				got := words(resultOf(t, c.version, c.call(t, "pay", fmt.Sprintf(`{"amount":%d}`, i))))

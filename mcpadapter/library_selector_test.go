@@ -2,15 +2,16 @@ package mcpadapter
 
 import (
 	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A selector that matches nothing is reported, with the nearest match.
-func TestSelectorsThatChooseNothingAreWarnedAbout(t *testing.T) {
+func TestSelectorWarnings(t *testing.T) {
 	const document = `
 openapi: 3.1.0
 info: {title: Stations, version: "1"}
@@ -42,16 +43,21 @@ paths:
 	for _, w := range server.Warnings(tools) {
 		got = append(got, w.Reason)
 	}
-	want := []string{
-		"resources: tag station chooses no GET operation of the document; did you mean stations?",
-		"resources: tag changes chooses no GET operation of the document",
-		"resources: operation list_station chooses no GET operation of the document; did you mean list_stations?",
-		"resources: path /sations chooses no GET operation of the document; did you mean /stations?",
-		"resources: method PUT chooses no GET operation of the document",
-		"app ui://a/a.html is for the tool list_station, which the document does not have; did you mean list_stations?",
-		"app ui://a/a.html is for the tool zzzzzzzzzzzz, which the document does not have",
+	want := []struct{ words, nearest string }{
+		{"resources: tag station", "stations"},
+		{"resources: tag changes", ""},
+		{"resources: operation list_station", "list_stations"},
+		{"resources: path /sations", "/stations"},
+		{"resources: method PUT", ""},
+		{"app ui://a/a.html list_station", "list_stations"},
+		{"app ui://a/a.html zzzzzzzzzzzz", ""},
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	if len(got) != len(want) {
+		t.Fatalf("got %d warnings, want %d: %q", len(got), len(want), got)
+	}
+	for i, c := range want {
+		if !keyword.All(got[i], c.words+" "+c.nearest) || strings.HasSuffix(got[i], "?") != (c.nearest != "") {
+			t.Errorf("got %q, want the words %s and the suggestion %q", got[i], c.words, c.nearest)
+		}
 	}
 }

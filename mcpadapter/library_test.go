@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -288,7 +289,7 @@ func TestCapabilitiesAreThoseOfTheRevision(t *testing.T) {
 	}
 }
 
-func TestListsAnswerWithoutALibrary(t *testing.T) {
+func TestLists_without_a_library(t *testing.T) {
 	for _, v := range revisions {
 		for method, definition := range map[string]string{
 			"resources/list": "ListResourcesResult", "resources/templates/list": "ListResourceTemplatesResult", "prompts/list": "ListPromptsResult",
@@ -304,7 +305,7 @@ func TestListsAnswerWithoutALibrary(t *testing.T) {
 	}
 }
 
-func TestDocumentThatIsWrongIsWarnedAbout(t *testing.T) {
+func TestDocumentWarnings(t *testing.T) {
 	server := stocked(t, Options{})
 	var reasons []string
 	for _, w := range server.Warnings(stationTools(t)) {
@@ -312,61 +313,61 @@ func TestDocumentThatIsWrongIsWarnedAbout(t *testing.T) {
 	}
 	all := strings.Join(reasons, "\n")
 	for _, want := range []string{
-		"GET /wrong/{id}: x-mcp: the uri of the resource has the variable other, which is no argument",
-		"POST /wrong/{id}: x-mcp: only a GET operation can be a resource",
-		": x-mcp: icons[1] must be an object whose src is",
-		"GET /board: x-mcp: ui.resourceUri: there is no resource ui://board",
-		"GET /board: x-mcp: openai.outputTemplate: there is no resource ui://board",
-		"GET /board: x-mcp: openai.widgetAccessible is given twice",
+		"GET /wrong/{id}: x-mcp: uri variable other",
+		"POST /wrong/{id}: x-mcp: GET resource",
+		": x-mcp: icons[1] src",
+		"GET /board: x-mcp: ui.resourceUri: ui://board",
+		"GET /board: x-mcp: openai.outputTemplate: ui://board",
+		"GET /board: x-mcp: openai.widgetAccessible twice",
 	} {
-		if !strings.Contains(all, want) {
-			t.Errorf("%q is not in\n%s", want, all)
+		if !anyHas(reasons, want) {
+			t.Errorf("no warning has the words %s:\n%s", want, all)
 		}
 	}
 	if len(reasons) != 6 {
 		t.Errorf("%d warnings:\n%s", len(reasons), all)
 	}
-	if warnings := server.Warnings(tool.NewToolset("x", nil)); len(warnings) != 1 || !strings.Contains(warnings[0].Reason, "list_stations") {
+	if warnings := server.Warnings(tool.NewToolset("x", nil)); len(warnings) != 1 || !keyword.All(warnings[0].Reason, "list_stations") {
 		t.Errorf("of an app without its tool: %v", warnings)
 	}
 }
 
-func TestLibraryThatIsWrongIsRefused(t *testing.T) {
+func TestNewLibrary_invalid(t *testing.T) {
 	file := filepath.Join(writeFiles(t, map[string]string{"a.html": "x"}), "a.html")
 	message := []library.PromptMessage{{Role: "user", Content: library.PromptContent{Type: "text"}}}
 	for rule, c := range map[string]struct {
 		options library.LibraryOptions
 		want    string
 	}{
-		"uri":            {library.LibraryOptions{Resources: []library.Resource{{URI: "no uri", File: file}}}, "cannot stand in a URI"},
+		"uri":            {library.LibraryOptions{Resources: []library.Resource{{URI: "no uri", File: file}}}, "URI %"},
 		"scheme":         {library.LibraryOptions{Resources: []library.Resource{{URI: "/fares", File: file}}}, "scheme"},
-		"template":       {library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///{id}", File: file}}}, "without {variables}"},
-		"no-file":        {library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///a"}}}, "has no file"},
-		"twice":          {library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///a", File: file}, {URI: "docs:///a", File: file}}}, "given twice"},
+		"template":       {library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///{id}", File: file}}}, "URI {variables}"},
+		"no-file":        {library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///a"}}}, "docs:///a file"},
+		"twice":          {library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///a", File: file}, {URI: "docs:///a", File: file}}}, "docs:///a twice"},
 		"icon":           {library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///a", File: file, Icons: []content.Icon{{Source: "javascript:x"}}}}}, "icon"},
-		"no-folder":      {library.LibraryOptions{Folders: []library.Folder{{Path: file + "x"}}}, "folder"},
-		"folder-is-file": {library.LibraryOptions{Folders: []library.Folder{{Path: file}}}, "is not a folder"},
+		"no-folder":      {library.LibraryOptions{Folders: []library.Folder{{Path: file + "x"}}}, "folder a.htmlx"},
+		"folder-is-file": {library.LibraryOptions{Folders: []library.Folder{{Path: file}}}, "folder a.html"},
 		"app-uri":        {library.LibraryOptions{Apps: []library.App{{URI: "https://a", File: file}}}, "ui://"},
-		"app-origin":     {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, ConnectDomains: []string{"cdn.example.com"}}}}, "no origin"},
-		"app-injection":  {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, ResourceDomains: []string{"https://a;script-src *"}}}}, "no origin"},
+		"app-origin":     {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, ConnectDomains: []string{"cdn.example.com"}}}}, "cdn.example.com origin"},
+		"app-injection":  {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, ResourceDomains: []string{"https://a;script-src *"}}}}, "script-src origin"},
 		"app-visibility": {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, Visibility: []string{"all"}}}}, "visibility"},
-		"app-twice":      {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, Tools: []string{"x"}}, {URI: "ui://b", File: file, Tools: []string{"x"}}}}, "has the app"},
-		"prompt-twice":   {library.LibraryOptions{Prompts: []library.Prompt{{Name: "a", Messages: message}, {Name: "a", Messages: message}}}, "given twice"},
-		"locale":         {library.LibraryOptions{Locales: []string{"english please"}}, "language tag"},
-		"hint":           {library.LibraryOptions{UserAgentHeader: "authorization"}, "must not be put"},
-		"hint-name":      {library.LibraryOptions{LocationHeader: "a b"}, "not the name of a header"},
-		"hints-same":     {library.LibraryOptions{LocationHeader: "x-a", UserAgentHeader: "X-A"}, "same header"},
+		"app-twice":      {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, Tools: []string{"x"}}, {URI: "ui://b", File: file, Tools: []string{"x"}}}}, "ui://a ui://b tool x"},
+		"prompt-twice":   {library.LibraryOptions{Prompts: []library.Prompt{{Name: "a", Messages: message}, {Name: "a", Messages: message}}}, "prompt twice"},
+		"locale":         {library.LibraryOptions{Locales: []string{"english please"}}, "locale english"},
+		"hint":           {library.LibraryOptions{UserAgentHeader: "authorization"}, "hint authorization"},
+		"hint-name":      {library.LibraryOptions{LocationHeader: "a b"}, "hint name"},
+		"hints-same":     {library.LibraryOptions{LocationHeader: "x-a", UserAgentHeader: "X-A"}, "hint same"},
 		"selector":       {library.LibraryOptions{Operations: []tool.Selector{{By: "label", Value: "x"}}}, "selector"},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			if _, err := library.NewLibrary(c.options); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
+			if _, err := library.NewLibrary(c.options); err == nil || !keyword.All(err.Error(), c.want) {
+				t.Errorf("got %v, want the words %s", err, c.want)
 			}
 		})
 	}
 }
 
-func TestNewLibraryTakesThePlaceOfTheOld(t *testing.T) {
+func TestSetLibrary_replaces(t *testing.T) {
 	server := stocked(t, Options{})
 	count := func() int {
 		var got struct{ Prompts []any }
@@ -380,7 +381,7 @@ func TestNewLibraryTakesThePlaceOfTheOld(t *testing.T) {
 	}
 }
 
-func TestChangesAreThoseOfTheLists(t *testing.T) {
+func TestChanges(t *testing.T) {
 	server := New(Options{})
 	before := stationTools(t)
 	build := func(old, text string) *tool.Toolset {

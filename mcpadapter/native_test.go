@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
@@ -90,40 +91,40 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return string(x) == string(y)
 }
 
-// A native result that is none is an answer of the tool that says what is wrong.
+// A malformed native result becomes a failed tool result that contains the path of the problem.
 func TestNativeResult_malformed(t *testing.T) {
 	for rule, c := range map[string]struct{ result, want string }{
-		"not-json":          {`{`, "not strict JSON"},
-		"duplicate-member":  {`{"content":[],"content":[]}`, "not strict JSON"},
-		"surrogate":         {`{"content":[{"type":"text","text":"\ud800"}]}`, "not strict JSON"},
-		"array":             {`[]`, "must be an object, not an array"},
-		"empty":             {``, "not strict JSON"},
-		"no-content":        {`{}`, "content or structuredContent"},
-		"prompt":            {`{"messages":[]}`, "content or structuredContent"},
-		"content-object":    {`{"content":{}}`, "content must be an array"},
-		"block-string":      {`{"content":["x"]}`, "content[0]: a block must be an object"},
-		"block-unknown":     {`{"content":[{"type":"text","text":""},{"type":"video"}]}`, `content[1]: type must be text, image, audio, resource or resource_link, and is "video"`},
-		"no-text":           {`{"content":[{"type":"text"}]}`, "content[0]: text is missing"},
-		"base64":            {`{"content":[{"type":"image","data":"*","mimeType":"image/png"}]}`, "data must be Base64"},
-		"base64-cut":        {`{"content":[{"type":"image","data":"AAA","mimeType":"image/png"}]}`, "data must be Base64"},
-		"resource-both":     {`{"content":[{"type":"resource","resource":{"uri":"x://y","text":"","blob":""}}]}`, "resource: the contents of a resource must have either"},
-		"resource-relative": {`{"content":[{"type":"resource","resource":{"uri":"/y","text":""}}]}`, "uri must be a URI"},
-		"resource-string":   {`{"content":[{"type":"resource","resource":"x"}]}`, "must be an object"},
-		"link-nameless":     {`{"content":[{"type":"resource_link","uri":"x://y"}]}`, "name is missing"},
+		"not-json":          {`{`, "JSON"},
+		"duplicate-member":  {`{"content":[],"content":[]}`, "JSON"},
+		"surrogate":         {`{"content":[{"type":"text","text":"\ud800"}]}`, "JSON"},
+		"array":             {`[]`, "object array"},
+		"empty":             {``, "JSON"},
+		"no-content":        {`{}`, "content structuredContent"},
+		"prompt":            {`{"messages":[]}`, "content structuredContent"},
+		"content-object":    {`{"content":{}}`, "content array"},
+		"block-string":      {`{"content":["x"]}`, "content[0] object"},
+		"block-unknown":     {`{"content":[{"type":"text","text":""},{"type":"video"}]}`, `content[1] type text image audio resource resource_link video`},
+		"no-text":           {`{"content":[{"type":"text"}]}`, "content[0] text missing"},
+		"base64":            {`{"content":[{"type":"image","data":"*","mimeType":"image/png"}]}`, "data Base64 0"},
+		"base64-cut":        {`{"content":[{"type":"image","data":"AAA","mimeType":"image/png"}]}`, "data Base64 padding"},
+		"resource-both":     {`{"content":[{"type":"resource","resource":{"uri":"x://y","text":"","blob":""}}]}`, "resource text blob"},
+		"resource-relative": {`{"content":[{"type":"resource","resource":{"uri":"/y","text":""}}]}`, "uri scheme"},
+		"resource-string":   {`{"content":[{"type":"resource","resource":"x"}]}`, "resource object string"},
+		"link-nameless":     {`{"content":[{"type":"resource_link","uri":"x://y"}]}`, "content[0] name missing"},
 		"audience":          {`{"content":[{"type":"text","text":"","annotations":{"audience":["all"]}}]}`, "annotations .audience"},
 		"priority":          {`{"content":[{"type":"text","text":"","annotations":{"priority":7}}]}`, "annotations .priority"},
-		"is-error":          {`{"content":[],"isError":"yes"}`, "isError must be true or false"},
-		"meta":              {`{"content":[],"_meta":[]}`, "_meta must be an object"},
-		"result-type":       {`{"content":[],"resultType":"task"}`, "resultType must be"},
-		"error-code":        {`{"error":{"code":1.5,"message":"x"}}`, "error.code must be an integer"},
-		"error-range":       {`{"error":{"code":99999999999,"message":"x"}}`, "error.code must be an integer"},
+		"is-error":          {`{"content":[],"isError":"yes"}`, "isError"},
+		"meta":              {`{"content":[],"_meta":[]}`, "_meta object"},
+		"result-type":       {`{"content":[],"resultType":"task"}`, "resultType complete input_required"},
+		"error-code":        {`{"error":{"code":1.5,"message":"x"}}`, "error.code integer"},
+		"error-range":       {`{"error":{"code":99999999999,"message":"x"}}`, "error.code integer"},
 		"error-silent":      {`{"error":{"code":1}}`, "error.message"},
 		"error-string":      {`{"error":"no"}`, "error.code"},
-		"asks-nothing":      {`{"resultType":"input_required"}`, "must have inputRequests or a requestState"},
-		"asks-array":        {`{"resultType":"input_required","inputRequests":[]}`, "inputRequests must be an object"},
-		"asks-string":       {`{"resultType":"input_required","inputRequests":{"a":"b"}}`, "a request must be an object"},
-		"asks-unknown":      {`{"resultType":"input_required","inputRequests":{"a":{"method":"tools/list","params":{}}}}`, "method must be"},
-		"asks-no-params":    {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}}}`, "params must be an object"},
+		"asks-nothing":      {`{"resultType":"input_required"}`, "inputRequests requestState"},
+		"asks-array":        {`{"resultType":"input_required","inputRequests":[]}`, "inputRequests object"},
+		"asks-string":       {`{"resultType":"input_required","inputRequests":{"a":"b"}}`, "inputRequests object string"},
+		"asks-unknown":      {`{"resultType":"input_required","inputRequests":{"a":{"method":"tools/list","params":{}}}}`, "method tools/list"},
+		"asks-no-params":    {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}}}`, "params object"},
 		"form-no-message":   {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{}}}}`, "params.message"},
 		"form-no-schema":    {`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":""}}}}`, "params.requestedSchema"},
 		"form-nested": {
@@ -135,38 +136,37 @@ func TestNativeResult_malformed(t *testing.T) {
 		"sample-nothing": {`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"maxTokens":1}}}}`, "params.messages"},
 		"sample-endless": {`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"messages":[]}}}}`, "params.maxTokens"},
 		"sample-role":    {`{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{"maxTokens":1,"messages":[{"role":"system","content":{}}]}}}}`, "role"},
-		"state-number":   {`{"resultType":"input_required","requestState":1}`, "requestState must be a string"},
-		"state-large":    {`{"resultType":"input_required","requestState":"` + strings.Repeat("x", elicit.MaxState+1) + `"}`, "requestState has"},
+		"state-number":   {`{"resultType":"input_required","requestState":1}`, "requestState string"},
+		"state-large":    {`{"resultType":"input_required","requestState":"` + strings.Repeat("x", elicit.MaxState+1) + `"}`, "requestState bytes"},
 	} {
 		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) { answerNative(w, c.result) })
 		for _, v := range []revision.Revision{revision.V20241105, revision.V20251125, revision.V20260728} {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
 				got := resultOf(t, v, newClient(t, e, v, `{}`).call(t, "native", `{}`))
-				if text := words(got); !got.IsError || !strings.Contains(text, c.want) || !strings.Contains(text, "POST /native answered") {
-					t.Errorf("got %q, want %q in it", text, c.want)
+				if text := words(got); !got.IsError || !keyword.All(text, "POST /native "+c.want) {
+					t.Errorf("got %q, want the words %s", text, c.want)
 				}
 			})
 		}
 	}
 }
 
-// Icons of the API are held to what those of the configuration are: clients show
-// them.
+// Icons in native results are checked like those of the configuration, because clients show them.
 func TestNativeIconsAreChecked(t *testing.T) {
 	for rule, c := range map[string]struct{ icon, want string }{
-		"script":      {`{"src":"javascript:alert(1)"}`, "icons […] the source of an icon"},
-		"nothing":     {`{}`, "icons […] the source of an icon"},
-		"sizes":       {`{"src":"https://e.example/i","sizes":"48x48"}`, "sizes must be an array of strings"},
-		"theme":       {`{"src":"https://e.example/i","theme":1}`, "theme must be a string"},
-		"other-theme": {`{"src":"https://e.example/i","theme":"red"}`, "light or dark"},
+		"script":      {`{"src":"javascript:alert(1)"}`, "icons […] source"},
+		"nothing":     {`{}`, "icons […] source"},
+		"sizes":       {`{"src":"https://e.example/i","sizes":"48x48"}`, "icons […] sizes array"},
+		"theme":       {`{"src":"https://e.example/i","theme":1}`, "icons […] theme string"},
+		"other-theme": {`{"src":"https://e.example/i","theme":"red"}`, "icons […] light dark"},
 	} {
 		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 			answerNative(w, `{"content":[{"type":"resource_link","uri":"x://y","name":"y","icons":[`+c.icon+`]}]}`)
 		})
 		for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
 			got := resultOf(t, v, newClient(t, e, v, `{}`).call(t, "native", `{}`))
-			if text := words(got); !got.IsError || !strings.Contains(text, c.want) {
-				t.Errorf("%s in %v: %q", rule, v, text)
+			if text := words(got); !got.IsError || !keyword.All(text, c.want) {
+				t.Errorf("%s in %v: got %q, want the words %s", rule, v, text, c.want)
 			}
 		}
 	}
@@ -187,8 +187,8 @@ func TestNativeError(t *testing.T) {
 	}
 }
 
-// Only operations that the document says speak MCP are taken at their word, and
-// notified by the client.
+// Results are passed on as native ones only for operations that declare the media type. Only these
+// operations get the client's capabilities.
 func TestNativeIsDeclared(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/plain" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 )
@@ -127,9 +128,8 @@ func TestErrorsQuoteLittle(t *testing.T) {
 	}
 }
 
-// What was not sent is not quoted, and what is of the wrong kind is not called
-// missing.
-func TestErrorsSayWhatIsWrongWithTheRevision(t *testing.T) {
+// Errors distinguish missing values from unsupported values and from values of the wrong kind.
+func TestNegotiationErrors(t *testing.T) {
 	newest := New(Options{Versions: []string{"2026-07-28"}})
 	plain := `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
 	described := func(capabilities string) string {
@@ -140,17 +140,17 @@ func TestErrorsSayWhatIsWrongWithTheRevision(t *testing.T) {
 		code               int
 		want, not          string
 	}{
-		{"no-header", "", plain, jsonrpc.InvalidRequest, "the header MCP-Protocol-Version is missing, which means 2025-03-26", `"2025-03-26"`},
-		{"header", "2025-03-26", plain, jsonrpc.UnsupportedVersion, `"2025-03-26" is not supported`, "missing"},
-		{"capabilities/missing", "2026-07-28", described(``), jsonrpc.InvalidParams, `params._meta["` + metaCapabilities + `"] is missing`, "not "},
-		{"capabilities/number", "2026-07-28", described(`,"` + metaCapabilities + `":5`), jsonrpc.InvalidParams, "must be an object, {} if the client has no capabilities, not a number", "missing"},
-		{"capabilities/null", "2026-07-28", described(`,"` + metaCapabilities + `":null`), jsonrpc.InvalidParams, "not null", "missing"},
+		{"no-header", "", plain, jsonrpc.InvalidRequest, "MCP-Protocol-Version missing 2025-03-26", `"2025-03-26"`},
+		{"header", "2025-03-26", plain, jsonrpc.UnsupportedVersion, `"2025-03-26" supported`, "missing"},
+		{"capabilities/missing", "2026-07-28", described(``), jsonrpc.InvalidParams, `params._meta["` + metaCapabilities + `"] missing`, "not"},
+		{"capabilities/number", "2026-07-28", described(`,"` + metaCapabilities + `":5`), jsonrpc.InvalidParams, "object {} number", "missing"},
+		{"capabilities/null", "2026-07-28", described(`,"` + metaCapabilities + `":null`), jsonrpc.InvalidParams, "object null", "missing"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			r := request{server: newest, body: c.body, header: map[string]string{versionHeader: c.header, methodHeader: "tools/list"}}
 			a := r.fault(t, 400, c.code)
-			if a.Error == nil || !strings.Contains(a.Error.Message, c.want) || strings.Contains(a.Error.Message, c.not) {
-				t.Errorf("got %+v", a.Error)
+			if a.Error == nil || !keyword.All(a.Error.Message, c.want) || keyword.All(a.Error.Message, c.not) {
+				t.Errorf("got %+v, want the words %s and not %s", a.Error, c.want, c.not)
 			}
 		})
 	}

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// A model does not see what it must not make up.
+// Models do not see non-inferrable arguments.
 func TestNonInferrableIsHidden(t *testing.T) {
 	tools := build(t, payments, tool.BuildOptions{})
 	tool, _ := tools.Tool("pay")
@@ -27,13 +28,11 @@ func TestNonInferrableIsHidden(t *testing.T) {
 	}
 }
 
-// paid answers with the query that it got.
+// paid responds with the query of the request.
 func paid(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain")
 	fmt.Fprint(w, r.URL.RawQuery)
 }
-
-const payMessage = "Pay needs values that only you can give."
 
 func TestUserIsAskedForArguments(t *testing.T) {
 	e := serveAPI(t, paid)
@@ -46,8 +45,8 @@ func TestUserIsAskedForArguments(t *testing.T) {
 		}{
 			{"accept", `{"amount":5}`, `"result":{"action":"accept","content":{"iban":"DE12","memo":null,"speed":"fast","amount":7}}`, "iban=DE12&speed=fast&amount=5", false, 1},
 			{"invalid", `{"amount":5}`, `"result":{"action":"accept","content":{"iban":"123456"}}`, "/iban", true, 1},
-			{"decline", `{"amount":5}`, `"result":{"action":"decline"}`, "(decline)", true, 1},
-			{"cancel", `{"amount":5}`, `"result":{"action":"cancel"}`, "(cancel)", true, 1},
+			{"decline", `{"amount":5}`, `"result":{"action":"decline"}`, "iban decline", true, 1},
+			{"cancel", `{"amount":5}`, `"result":{"action":"cancel"}`, "iban cancel", true, 1},
 			{"made-up", `{"amount":5,"iban":"DE12"}`, ``, "iban of pay", true, 0},
 			{"made-up-optional", `{"amount":5,"memo":"x"}`, ``, "memo of pay", true, 0},
 			{"null", `{"amount":5,"memo":null}`, `"result":{"action":"accept","content":{"iban":"DE12"}}`, "iban=DE12&amount=5", false, 1},
@@ -55,10 +54,10 @@ func TestUserIsAskedForArguments(t *testing.T) {
 		} {
 			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
 				client := newClient(t, e, v, askable)
-				client.answers[payMessage] = c.answer
+				client.answers[elicit.MethodElicit] = c.answer
 				got := resultOf(t, v, client.call(t, "pay", c.arguments))
-				if text := words(got); got.IsError != c.failed || !strings.Contains(text, c.want) {
-					t.Errorf("got %q", text)
+				if text := words(got); got.IsError != c.failed || !keyword.All(text, c.want) {
+					t.Errorf("got %q, isError %t; want the words %s, isError %t", text, got.IsError, c.want, c.failed)
 				}
 				if len(client.asked) != c.asked {
 					t.Errorf("asked %q", client.asked)
@@ -67,6 +66,7 @@ func TestUserIsAskedForArguments(t *testing.T) {
 					return
 				}
 				for _, want := range []string{
+					`"message":"Pay `, // the tool's title
 					`"iban":{"type":"string","title":"iban","description":"Where to","minLength":4}`, `"memo":{"type":"string","title":"memo","maxLength":20}`,
 					`"enum":["slow","fast"]`, `"required":["iban"]`,
 				} {
@@ -75,7 +75,7 @@ func TestUserIsAskedForArguments(t *testing.T) {
 					}
 				}
 				if strings.Contains(client.asked[0], "extra") {
-					t.Errorf("asked for an object: %s", client.asked[0])
+					t.Errorf("the form contains an object: %s", client.asked[0])
 				}
 			})
 		}
@@ -89,7 +89,7 @@ func TestUserCannotBeAsked(t *testing.T) {
 			continue // TestAskingNeedsTheCapability
 		}
 		got := resultOf(t, v, newClient(t, e, v, `{"sampling":{}}`).call(t, "pay", `{"amount":5}`))
-		if text := words(got); !got.IsError || !strings.Contains(text, "pay needs iban from the user") || !strings.Contains(text, "elicitation.form") {
+		if text := words(got); !got.IsError || !keyword.All(text, "pay iban user elicitation.form") {
 			t.Errorf("%v: %q", v, text)
 		}
 	}
@@ -101,8 +101,8 @@ func TestUserCannotBeAsked(t *testing.T) {
 	})
 }
 
-// Who answers with nothing is asked again.
-func TestMissingAnswerIsAskedForAgain(t *testing.T) {
+// A client that sends no response is asked again.
+func TestMissingResponseIsRequestedAgain(t *testing.T) {
 	e := serveAPI(t, paid)
 	c := newClient(t, e, revision.V20260728, askable)
 	for _, params := range []string{``, `,"inputResponses":{}`, `,"inputResponses":{"fairway_arguments":{"action":"accept","content":{"iban":"DE12"}}}`} {
@@ -112,7 +112,7 @@ func TestMissingAnswerIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// What the user gave is kept while the API asks on.
+// Values from the user are kept while the API requests further input.
 func TestArgumentsOutliveFurtherRounds(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(elicit.HeaderInputResponses) == "" {
@@ -123,7 +123,7 @@ func TestArgumentsOutliveFurtherRounds(t *testing.T) {
 	})
 	for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
 		c := newClient(t, e, v, askable)
-		c.answers["vault needs values that only you can give."] = `"result":{"action":"accept","content":{"pin":42}}`
+		c.answers[elicit.MethodElicit] = `"result":{"action":"accept","content":{"pin":42}}`
 		c.answers["sure?"] = `"result":{"action":"accept","content":{}}`
 		if got := words(resultOf(t, v, c.call(t, "vault", `{}`))); got != "pin=42" || len(c.asked) != 2 {
 			t.Errorf("%v: got %q after %q", v, got, c.asked)
@@ -131,8 +131,8 @@ func TestArgumentsOutliveFurtherRounds(t *testing.T) {
 	}
 }
 
-// cards is a document whose operations need of the user what a model must not make
-// up, in a body that may be left out and elsewhere.
+// cards is a document whose operations have non-inferrable arguments, in an optional body and
+// in the query.
 const cards = `
 openapi: 3.1.0
 info: {title: Cards, version: "1"}
@@ -169,7 +169,7 @@ paths:
       responses: {'200': {description: found, content: {text/plain: {}}}}
 `
 
-// serveCards serves the cards; the API answers with what it got.
+// serveCards serves the cards. The API responds with the path, query and body of the request.
 func serveCards(t *testing.T) *endpoint {
 	t.Helper()
 	tools := build(t, cards, tool.BuildOptions{Name: "cards"})
@@ -182,10 +182,10 @@ func serveCards(t *testing.T) *endpoint {
 	return e
 }
 
-// A body that may be left out needs the user as soon as it is begun. What is wrong
-// with the rest is said before the user is asked, and the user is not asked for what is
-// optional alone.
-func TestUserIsAskedForWhatTheCallNeeds(t *testing.T) {
+// Once a call contains a part of an optional body, the user is asked for the values that the body
+// requires. Other invalid arguments are reported before the user is asked. The user is not asked if
+// only optional values are missing.
+func TestUserIsAskedForRequiredValues(t *testing.T) {
 	e := serveCards(t)
 	for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
 		for _, c := range []struct {
@@ -197,12 +197,12 @@ func TestUserIsAskedForWhatTheCallNeeds(t *testing.T) {
 			{"begun", "charge", `{"amount":3}`, `{"card":"1234"}`, `/charge  {"amount":3,"card":"1234"}`, false, 1},
 			{"with-optional", "charge", `{"amount":3}`, `{"card":"1234","note":"hi"}`, `/charge  {"amount":3,"card":"1234","note":"hi"}`, false, 1},
 			{"optional-left-empty", "charge", `{"amount":3}`, `{"card":"1234","note":""}`, `/charge  {"amount":3,"card":"1234"}`, false, 1},
-			{"not-asked-for", "charge", `{"amount":3}`, `{"card":"1234","amount":4}`, `/charge  {"amount":3,"card":"1234"}`, false, 1},
+			{"not-in-the-form", "charge", `{"amount":3}`, `{"card":"1234","amount":4}`, `/charge  {"amount":3,"card":"1234"}`, false, 1},
 			{"not-begun", "charge", `{}`, ``, `/charge  `, false, 0},
 			{"made-up", "charge", `{"amount":3,"card":"1234"}`, ``, "card of charge", true, 0},
-			{"wrong", "charge", `{"amount":"x"}`, ``, "invalid arguments for charge: /amount: must be integer, and is string", true, 0},
-			{"missing", "item", `{}`, ``, "invalid arguments for item: /id: missing, and required", true, 0},
-			{"unsendable", "item", `{"id":""}`, ``, "invalid arguments for item: /id: ", true, 0},
+			{"wrong", "charge", `{"amount":"x"}`, ``, "charge /amount integer string", true, 0},
+			{"missing", "item", `{}`, ``, "item /id missing", true, 0},
+			{"unsendable", "item", `{"id":""}`, ``, "item /id", true, 0},
 			{"optional", "find", `{"q":"a"}`, ``, "/find q=a ", false, 0},
 			{"optional-made-up", "find", `{"q":"a","pin":"1"}`, ``, "pin of find", true, 0},
 		} {
@@ -214,8 +214,8 @@ func TestUserIsAskedForWhatTheCallNeeds(t *testing.T) {
 				if got.IsError != c.failed {
 					t.Errorf("isError is %t, want %t: %q", got.IsError, c.failed, text)
 				}
-				if c.failed && !strings.Contains(text, c.want) {
-					t.Errorf("got the failure %q, want %q in it", text, c.want)
+				if c.failed && !keyword.All(text, c.want) {
+					t.Errorf("got the failure %q, want the words %s", text, c.want)
 				}
 				if !c.failed && text != c.want {
 					t.Errorf("got %q, want %q", text, c.want)
@@ -228,9 +228,8 @@ func TestUserIsAskedForWhatTheCallNeeds(t *testing.T) {
 	}
 }
 
-// A request that cannot be served without asking a client that has not declared
-// that it can be asked is an error of the protocol since 2026-07-28, whatever it
-// was a request for (MCP 2026-07-28, Overview, _meta).
+// Since 2026-07-28, any request that needs an elicitation returns a protocol error if the client
+// has not declared the capability (MCP 2026-07-28, Overview, _meta).
 func TestAskingNeedsTheCapability(t *testing.T) {
 	e := serveCards(t)
 	for _, c := range []struct {
@@ -242,10 +241,10 @@ func TestAskingNeedsTheCapability(t *testing.T) {
 		{"tool/body", "tools/call", "charge", `"name":"charge","arguments":{"amount":3}`, 400, `"code":-32021`},
 		{"resource", "resources/read", "cards:///item/7", `"uri":"cards:///item/7"`, 400, `"code":-32021`},
 		{"prompt", "prompts/get", "item", `"name":"item","arguments":{"id":"7"}`, 400, `"code":-32021`},
-		{"tool/not-needed", "tools/call", "charge", `"name":"charge","arguments":{}`, 200, `"text":"/charge  "`},
-		{"tool/wrong", "tools/call", "charge", `"name":"charge","arguments":{"amount":"x"}`, 200, "/amount: must be integer"},
-		{"resource/wrong", "resources/read", "cards:///item/7?limit=x", `"uri":"cards:///item/7?limit=x"`, 200, `"code":-32602,"message":"invalid arguments for item: /limit: must be integer`},
-		{"prompt/wrong", "prompts/get", "item", `"name":"item","arguments":{"id":"7","limit":"x"}`, 200, `"code":-32602,"message":"invalid arguments for item: /limit: must be integer`},
+		{"tool/not-needed", "tools/call", "charge", `"name":"charge","arguments":{}`, 200, `"text":"/charge`},
+		{"tool/wrong", "tools/call", "charge", `"name":"charge","arguments":{"amount":"x"}`, 200, "/amount integer"},
+		{"resource/wrong", "resources/read", "cards:///item/7?limit=x", `"uri":"cards:///item/7?limit=x"`, 200, `"code":-32602 item /limit integer`},
+		{"prompt/wrong", "prompts/get", "item", `"name":"item","arguments":{"id":"7","limit":"x"}`, 200, `"code":-32602 item /limit integer`},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			r := conformant(revision.V20260728, c.method, c.params)
@@ -255,8 +254,8 @@ func TestAskingNeedsTheCapability(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if response.StatusCode != c.status || !strings.Contains(string(body), c.want) {
-				t.Errorf("status %d: %s", response.StatusCode, body)
+			if response.StatusCode != c.status || !keyword.All(string(body), c.want) {
+				t.Errorf("got status %d: %s, want %d with the words %s", response.StatusCode, body, c.status, c.want)
 			}
 			if needed := `"data":{"requiredCapabilities":{"elicitation":{"form":{}}}}`; c.status == 400 && !strings.Contains(string(body), needed) {
 				t.Errorf("%s is not in %s", needed, body)
@@ -271,8 +270,8 @@ func TestAskingNeedsTheCapability(t *testing.T) {
 	}
 }
 
-// A client that could be asked in the round before may come without the capability
-// now, and with nothing that answers.
+// A client may declare the capability in the first round and not in the second, in which it sends
+// no response.
 func TestAskingAgainNeedsTheCapability(t *testing.T) {
 	e := serveCards(t)
 	c := newClient(t, e, revision.V20260728, askable)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -151,7 +152,7 @@ func TestNativeContentsAreReadAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestResourcesThatThereAreNot(t *testing.T) {
+func TestUnknownResources(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, uri := range []string{
 		"docs:///nothing", "docs:///gone", "docs:///", "", "nothing",
@@ -164,7 +165,7 @@ func TestResourcesThatThereAreNot(t *testing.T) {
 			t.Run(v.String()+" "+uri, func(t *testing.T) {
 				r := shelved(t, server, v, "resources/read", `"uri":"`+uri+`"`)
 				if v.Stateless() && (uri == "" || strings.Contains(uri, "u0000")) {
-					t.Skip("a header cannot say it")
+					t.Skip("a header cannot contain it")
 				}
 				code := resourceNotFound
 				if v.Stateless() {
@@ -412,16 +413,16 @@ func TestTemplateIsListedOnce(t *testing.T) {
 	}
 	warned := false
 	for _, w := range server.Warnings(tools) {
-		warned = warned || w.Operation == "GET /other" && strings.Contains(w.Reason, "another resource has it")
+		warned = warned || w.Operation == "GET /other" && keyword.All(w.Reason, "template bank://{id}")
 	}
 	if !warned {
 		t.Errorf("no warning: %v", server.Warnings(tools))
 	}
 }
 
-// What only the user may give is no part of a URI and no argument of a prompt, in
-// which anyone could write it: the user is asked.
-func TestNonInferrableIsAskedOfWhoReads(t *testing.T) {
+// Non-inferrable arguments are neither variables of a URI nor arguments of a prompt, because a model
+// could fill them in there. The user is asked for them.
+func TestNonInferrable_in_resources_and_prompts(t *testing.T) {
 	tools, server := build(t, bankDocument, tool.BuildOptions{Name: "bank"}), New(Options{})
 	ask := func(method, params, name string) request {
 		r := conformant(revision.V20260728, method, params)
@@ -459,16 +460,15 @@ func TestNonInferrableIsAskedOfWhoReads(t *testing.T) {
 	for _, w := range server.Warnings(tools) {
 		reasons = append(reasons, w.Reason)
 	}
-	for _, want := range []string{"cannot be a resource whose URI has the argument account", "the prompt get_account cannot have the argument account"} {
-		if !strings.Contains(strings.Join(reasons, "\n"), want) {
-			t.Errorf("%q is not in %q", want, reasons)
+	for _, want := range []string{"resource URI account non-inferrable", "prompt get_account account non-inferrable"} {
+		if !anyHas(reasons, want) {
+			t.Errorf("no warning has the words %s: %q", want, reasons)
 		}
 	}
 }
 
-// A resource that the API does not give is reported with what a tool's result would
-// say of it.
-func TestReadFaultsSayWhatToolsSay(t *testing.T) {
+// If the API fails, the error of resources/read has the same details as the result of a tool call.
+func TestReadFaults_of_the_API(t *testing.T) {
 	const document = `
 openapi: 3.1.0
 info: {title: Faults, version: "1"}
@@ -497,7 +497,7 @@ paths:
 		"limited": {jsonrpc.InternalError, "429", `{"uri":"a://limited","io.github.fairwayhq/http":{"status":429,"retryable":true,"retryAfterMs":7000}}`},
 		"login":   {jsonrpc.InternalError, "401", `{"uri":"a://login","io.github.fairwayhq/http":{"status":401,"retryable":false},"mcp/www_authenticate":"Bearer realm=\"api\""}`},
 		"none": {
-			resourceNotFound, "there is no resource a://none: GET /a/{id} answered 404 Not Found: Gone to Bern",
+			resourceNotFound, "a://none GET /a/{id} 404 Bern",
 			`{"uri":"a://none","io.github.fairwayhq/http":{"status":404,"retryable":false,"problem":{"title":"Gone to Bern","code":7}}}`,
 		},
 	} {
@@ -505,7 +505,7 @@ paths:
 			r := conformant(revision.V20251125, "resources/read", `"uri":"a://`+id+`"`)
 			r.tools, r.caller = tools, through(tools, answer)
 			a := r.fault(t, 200, c.code)
-			if !strings.Contains(a.Error.Message, c.message) || string(a.Error.Data) != c.data {
+			if !keyword.All(a.Error.Message, c.message) || string(a.Error.Data) != c.data {
 				t.Errorf("%s\n%s", a.Error.Message, a.Error.Data)
 			}
 		})

@@ -75,7 +75,7 @@ func (p *Prompt) check() error {
 	case strings.ContainsFunc(p.Name, unicode.IsControl):
 		return errors.New("has control characters in its name")
 	case len(p.Messages) == 0:
-		return errors.New("has no messages")
+		return errors.New("messages is empty")
 	case len(p.Arguments) > maxPromptArguments:
 		return fmt.Errorf("has more than %d arguments", maxPromptArguments)
 	}

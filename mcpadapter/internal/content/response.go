@@ -133,7 +133,7 @@ const maxLocation = 2 << 10
 // statusLine returns the text for a response without a body.
 func statusLine(r *tool.Result) string {
 	if r == nil {
-		return "done, without an answer"
+		return "done; the API returned no response"
 	}
 	line := strconv.Itoa(r.Status)
 	if reason := http.StatusText(r.Status); reason != "" {

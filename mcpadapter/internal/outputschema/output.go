@@ -66,7 +66,7 @@ func alwaysJSON(answer *tool.Answer) bool {
 // Check returns an error if the response of a tool does not match the document's schema. isJSON says
 // whether the response is declared as JSON. r may be nil.
 func Check(t *tool.Tool, r *tool.Result, isJSON bool) error {
-	err := errors.New("it is not JSON, or an object in it has a name twice")
+	err := errors.New("the response is not valid JSON, or an object has a duplicate name")
 	if isJSON {
 		if value := bytes.TrimSpace(r.Body); wire.Unambiguous(value) {
 			err = t.CheckAnswer(value)
@@ -79,8 +79,7 @@ func Check(t *tool.Tool, r *tool.Result, isJSON bool) error {
 	if r != nil {
 		status = r.Status
 	}
-	return fmt.Errorf("the call was carried out (%d), but its answer is not as the API's document declares it: %w; do not repeat a call that changes something, and take what follows with care",
-		status, err)
+	return fmt.Errorf("the API executed the call (status %d), but %w; do not repeat a call that changes data; check the response before you use it", status, err)
 }
 
 // Structures reports whether a JSON body becomes structuredContent, if it is valid.
