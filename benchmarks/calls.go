@@ -32,7 +32,7 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 	if err != nil {
 		return err
 	}
-	for name, document := range map[string][]byte{"items.json": []byte(itemsDocument), "many.json": manyDocument(), "agent.yaml": []byte(agentDocument)} {
+	for name, document := range map[string][]byte{"items.json": []byte(itemsDocument), "select.json": selectDocument(), "many.json": manyDocument(), "agent.yaml": []byte(agentDocument)} {
 		if err := os.WriteFile(filepath.Join(dir, name), document, 0o600); err != nil {
 			return err
 		}

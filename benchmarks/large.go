@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // listedItems is the number of items in a large response.
@@ -57,6 +58,44 @@ func compareLarge(ctx context.Context, t *table, g *gateway, s settings) error {
 
 // largeCall is a tool call of that MCP revision with a large response.
 func largeCall(g *gateway, revision string) probe {
-	return newProbe("MCP "+revision, g.tools, http.MethodPost, "/mcp", lastItem,
+	return largeProbe(g, "MCP "+revision, "/whole", lastItem, revision)
+}
+
+// largeProbe is a call of list_items at one of the endpoints. want is a text that the result has.
+func largeProbe(g *gateway, name, path, want, revision string) probe {
+	return newProbe(name, g.tools, http.MethodPost, path, want,
 		mcpRequest("tools/call", `"name":"list_items","arguments":{}`), mcpHeader(revision, "tools/call", ""))
+}
+
+// selectExpression is the select of the endpoint /select.
+const selectExpression = "{total: (.items | length), items: [.items[] | {sku, name, amount: .price.amount}]}"
+
+// selectDocument is itemsDocument with a select for list_items.
+func selectDocument() []byte {
+	const operation = `"operationId": "list_items",`
+	return []byte(strings.Replace(itemsDocument, operation, fmt.Sprintf(`%s "x-fairway": {"select": %q},`, operation, selectExpression), 1))
+}
+
+// compareShortened measures the CPU time of the gateway for a tool call whose large response is made
+// smaller, compared with passing the whole response on.
+func compareShortened(ctx context.Context, t *table, g *gateway, s settings) error {
+	const revision = "2025-11-25"
+	t.section(fmt.Sprintf("A tool call with a JSON response of %d KB that is made smaller: CPU time of the gateway, beside passing it on",
+		(len(itemList)+500)/1000), cpuColumns...)
+	whole := largeCall(g, revision)
+	for _, c := range []struct {
+		name, path, want string
+		target           bound
+	}{
+		{"select", "/select", lastItem, atMost(3)},
+		{"cut to 80 KB", "/mcp", "next_page", atMost(3)},
+	} {
+		call := largeProbe(g, c.name, c.path, c.want, revision)
+		m, err := g.measureBoth(ctx, whole, call, largeConnections, s)
+		if err != nil {
+			return err
+		}
+		m.cpuLine(t, onConnections(call.name, largeConnections), c.target)
+	}
+	return nil
 }

@@ -59,6 +59,7 @@ var comparisons = []struct {
 	{"calls", compareToolCalls},
 	{"large", compareLarge},
 	{"search", compareSearch},
+	{"shortened", compareShortened},
 	{"recorded", compareRecorded},
 	{"guarded", compareGuarded},
 	{"histories", compareHistories},

@@ -236,6 +236,10 @@ http://%[3]s {
 	mcp /search items.json {
 		search on
 	}
+	mcp /whole items.json {
+		max_tokens off
+	}
+	mcp /select select.json
 	otc /otc items.json
 	reverse_proxy %[6]s
 }

@@ -207,7 +207,7 @@ paths:
 	if err := json.Unmarshal([]byte(get("", "identity").body), &listed); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string][]string{"list": {"value", "error", "null"}, "clear": {"error", "null"}}
+	want := map[string][]string{"list": {"value", "error", "null"}, "clear": {"error", "null"}, "next_page": {"value", "error", "null"}}
 	for _, tool := range listed.Tools {
 		if !slices.Equal(tool.Output.Modes, want[tool.Name]) {
 			t.Errorf("%s has the modes %v, want %v", tool.Name, tool.Output.Modes, want[tool.Name])

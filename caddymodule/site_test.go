@@ -333,7 +333,7 @@ func (s *site) fail(tool, arguments string, texts ...string) {
 	}
 }
 
-// toolNames lists the tools over MCP, nil if they are unavailable.
+// toolNames lists the tools of the document over MCP, nil if they are unavailable.
 func (s *site) toolNames() []string {
 	s.t.Helper()
 	a := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, map[string]string{"MCP-Protocol-Version": "2025-06-18"})
@@ -352,7 +352,12 @@ func (s *site) toolNames() []string {
 	}
 	names := []string{}
 	for _, tool := range message.Result.Tools {
-		names = append(names, tool.Name)
+		if tool.Name != nextPage {
+			names = append(names, tool.Name)
+		}
 	}
 	return names
 }
+
+// nextPage is the built-in tool that endpoints list after those of the document.
+const nextPage = "next_page"

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// exampleTools are the tools of testdata/demo.openapi.yaml.
-var exampleTools = []string{"list_trips", "get_trip", "create_booking", "cancel_booking"}
+// exampleTools are the tools of testdata/demo.openapi.yaml, and the built-in one.
+var exampleTools = []string{"list_trips", "get_trip", "create_booking", "cancel_booking", "next_page"}
 
 // startExample runs Caddyfile.example as it stands but for its ports and the
 // admin endpoint, which other tests and a running Caddy want too.

@@ -244,7 +244,7 @@ func TestStdioUpstream(t *testing.T) {
 	cmd.Stderr = log
 	session := connect(ctx, t, &mcp.CommandTransport{Command: cmd}, "2025-11-25", nil)
 	list, err := session.ListTools(ctx, nil)
-	if err != nil || len(list.Tools) != 1 {
+	if err != nil || len(list.Tools) != 2 || list.Tools[1].Name != "next_page" {
 		t.Fatalf("tools %+v: %v\n%s", list, err, log)
 	}
 	if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "get_trip", Arguments: map[string]any{"trip_id": "ir-1512"}}); err != nil {

@@ -14,7 +14,7 @@ func TestDocumentReload(t *testing.T) {
 	g, _, path := startFaults(t)
 
 	replaceFile(t, path, document("fine", "text"))
-	waitForTools(t, g, "fine", "text")
+	waitForTools(t, g, "fine", "text", "next_page")
 
 	for _, bad := range []struct{ name, content string }{
 		{"garbage", "\x00\x01 not a document"},
@@ -30,7 +30,7 @@ func TestDocumentReload(t *testing.T) {
 			waitFor(t, waitTimeout, "the log to tell of the document", func() bool {
 				return strings.Count(g.log.String(), "\n") > seen
 			})
-			if names := g.toolNames(t); !slices.Equal(names, []string{"fine", "text"}) {
+			if names := g.toolNames(t); !slices.Equal(names, []string{"fine", "text", "next_page"}) {
 				t.Errorf("tools %q, want those of the last good document", names)
 			}
 			checkResult(t, g.callMCP(t, "fine", `{}`), false, []string{"fine"})
@@ -51,7 +51,7 @@ func TestDocumentReload(t *testing.T) {
 
 	t.Run("recovery", func(t *testing.T) {
 		replaceFile(t, path, document("gzip", "fine"))
-		waitForTools(t, g, "gzip", "fine")
+		waitForTools(t, g, "gzip", "fine", "next_page")
 		checkResult(t, g.callMCP(t, "gzip", `{}`), false, []string{"zipped"})
 	})
 }

@@ -163,7 +163,7 @@ func (q toolRequest) answerSuccess(c *catalog.Callable, r reply) {
 	}
 	structured := form == content.JSONForm && output.Structures(r.Result.Body, q.version)
 	q.reserve(r.Result, structured)
-	b := q.appendResultHead(q.beginResult(), "complete", r.contextMeta())
+	b := q.appendResultHead(q.beginResult(), "complete", appendNext(r.contextMeta(), r.Result))
 	b = append(b, `"content":[`...)
 	var value []byte
 	if structured {
@@ -175,7 +175,7 @@ func (q toolRequest) answerSuccess(c *catalog.Callable, r reply) {
 		links := q.links(r.Tool)
 		b = links.AppendTo(b, r.Result)
 	}
-	b = append(b, ']')
+	b = append(appendNote(b, r.Result), ']')
 	before := len(b)
 	b = output.AppendValue(b, value, q.version)
 	if size := len(b) - before; size > advisedStructure {
@@ -221,6 +221,7 @@ func (q toolRequest) answerFailure(r reply) {
 			b = content.AppendText(b, text.Cut(string(r.Body[:min(len(r.Body), maxErrorBody+4)]), maxErrorBody))
 		}
 	}
+	b = appendNote(b, r.Result)
 	q.out.B = append(b, `],"isError":true}}`...)
 }
 

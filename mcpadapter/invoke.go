@@ -41,6 +41,9 @@ func (m *message) invoke(i invocation) (reply, *jsonrpc.Fault) {
 			return reply{}, f
 		}
 	}
+	if i.method != "tools/call" {
+		ctx = tool.ContextWithWholeResponse(ctx) // only results of tools say how to get the rest
+	}
 	ctx = clientLog{m}.withProgress(ctx)
 	defer func() { m.reporter.Stop(m.ctx.Err() != nil) }()
 	if c == nil || c.Plain {

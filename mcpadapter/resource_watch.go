@@ -8,6 +8,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // subscribe serves resources/subscribe. From then on the session's streams notify the client when
@@ -75,7 +76,7 @@ func (q watchRequest) stamp(ctx context.Context, uri string) (string, bool) {
 // operationStamp calls the operation of a resource and returns the version of its response. It
 // returns "gone" if the API responds with 404 or 410.
 func (q watchRequest) operationStamp(t library.Target) (string, bool) {
-	outcome := q.caller.Call(q.ctx, t.Tool.Name, t.Call())
+	outcome := q.caller.Call(tool.ContextWithWholeResponse(q.ctx), t.Tool.Name, t.Call())
 	defer outcome.Release()
 	if outcome.Failure != nil {
 		status := outcome.Failure.Status

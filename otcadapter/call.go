@@ -5,6 +5,7 @@ import (
 	"maps"
 	"mime"
 	"net/http"
+	"strings"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -129,17 +130,42 @@ func resultHeader(result *tool.Result) http.Header {
 		return nil
 	}
 	var header http.Header
-	if result.Exposed != "" {
-		header = http.Header{}
-		header.Set(headerExposes, result.Exposed)
-	}
-	if filename := result.Filename(); filename != "" {
+	set := func(name, value string) {
 		if header == nil {
 			header = http.Header{}
 		}
-		header.Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": filename}))
+		header.Set(name, value)
+	}
+	if result.Exposed != "" {
+		set(headerExposes, result.Exposed)
+	}
+	if filename := result.Filename(); filename != "" {
+		set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": filename}))
+	}
+	if result.Note != "" {
+		set(headerNote, asciiText(result.Note))
+	}
+	if result.Next != "" {
+		set(headerNext, result.Next)
 	}
 	return header
+}
+
+// Headers of a response whose value is a part of the API's response: what part it is, as a text for
+// the model, and the cursor for the tool that returns the next part.
+const (
+	headerNote = "Fairway-Note"
+	headerNext = "Fairway-Next-Cursor"
+)
+
+// asciiText returns a text for a header. Characters outside ASCII become question marks.
+func asciiText(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // reject appends the response to a call that did not run.

@@ -72,7 +72,7 @@ func readShapeOption(b *directive.Block, s *shape.Shape) error {
 	case "select":
 		return b.Text(&s.Select)
 	case "max_tokens":
-		return readTokens(b, &s.MaxTokens)
+		return ReadMaxTokens(b, &s.MaxTokens)
 	case "fields":
 		s.Fields = new(bool)
 		return b.Toggle(s.Fields)
@@ -201,6 +201,9 @@ func checkShapes(shapes []shape.Shape) error {
 	for i := range shapes {
 		s := &shapes[i]
 		if err := s.Check(); err != nil {
+			return fmt.Errorf("tool %s: %w", s.Tool, err)
+		}
+		if err := CheckMaxTokens(s.MaxTokens); err != nil {
 			return fmt.Errorf("tool %s: %w", s.Tool, err)
 		}
 		for name, a := range s.Arguments {

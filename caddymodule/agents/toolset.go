@@ -132,6 +132,17 @@ type ToolsetConfig struct {
 	// later, it is a warning. Default: none.
 	Pins []string `json:"pins,omitempty"`
 
+	// The largest response that a model gets at once, in tokens of about 4 bytes. A larger response
+	// is cut at whole items of its largest array, or at lines, and the tool next_page returns the
+	// rest. Binary responses are not cut. A negative value ("off" in the Caddyfile) means no limit.
+	// Default: 20000.
+	MaxTokens int `json:"max_tokens,omitempty"`
+
+	// Whether each tool takes an optional argument "fields", with which a model asks for some
+	// members of a JSON response only, as in "items.title,total". Tools that have an argument of
+	// this name keep their own. Default: false.
+	Fields bool `json:"fields,omitempty"`
+
 	// Credentials that the gateway adds to each tool call. Default: none; the API receives what
 	// the caller's own request carries.
 	Credentials []Credential `json:"credentials,omitempty"`
@@ -153,7 +164,7 @@ func (c *ToolsetConfig) Empty() bool {
 // optionsSet reports whether any option except the document is set.
 func (c *ToolsetConfig) optionsSet() bool {
 	return len(c.Overlays) > 0 || c.Lock != "" || c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
-		c.BasePath != "" || c.MaxDocument != 0 || c.MaxSchema != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil || c.Search != "" || len(c.Pins) > 0 ||
+		c.BasePath != "" || c.MaxDocument != 0 || c.MaxSchema != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil || c.MaxTokens != 0 || c.Fields || c.Search != "" || len(c.Pins) > 0 ||
 		c.ReadOnly || len(c.Tools) > 0 || c.DescriptionTokens != 0 || len(c.Credentials) > 0 || len(c.NonInferrable) > 0
 }
 
@@ -232,7 +243,7 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 		Include:     c.Include,
 		Exclude:     c.Exclude,
 		ReadOnly:    c.ReadOnly,
-		Tools:       c.Tools,
+		Tools:       c.shapes(),
 		BasePath:    repl.ReplaceAll(c.BasePath, ""),
 		MaxDocument: c.MaxDocument,
 		MaxSchema:   c.MaxSchema,
@@ -284,6 +295,14 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	return k, k.check()
 }
 
+// shapes returns the shapes of the tools. That of the option fields comes first, so that a tool can undo it.
+func (c *ToolsetConfig) shapes() []shape.Shape {
+	if !c.Fields {
+		return c.Tools
+	}
+	return append([]shape.Shape{{Tool: shape.All, Fields: &c.Fields}}, c.Tools...)
+}
+
 // check returns an error for option values that can never work.
 func (k *DocumentKey) check() error {
 	switch {
@@ -330,6 +349,7 @@ type Toolset struct {
 	Pins           []string        // names of tools that are listed even if endpoints search
 	Credentials    Credentials     // added by the gateway; none if callers authenticate themselves
 	filledToolsets *filledToolsets // nil without credentials
+	MaxTokens      int             // less than 0: no limit
 }
 
 // open opens the document (see openDocument) and validates the credentials. Site distinguishes
@@ -343,6 +363,9 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	}
 	key, err := c.Key(name)
 	if err != nil {
+		return nil, err
+	}
+	if err := CheckMaxTokens(c.MaxTokens); err != nil {
 		return nil, err
 	}
 	checked, err := NewCredentials(c.Credentials, logger)
@@ -367,6 +390,9 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 		}
 	}
 	t := &Toolset{Name: key.Name, Document: d, Limits: c.limits(), Search: c.Search, Pins: c.Pins, Credentials: checked}
+	if t.MaxTokens = c.MaxTokens; t.MaxTokens == 0 {
+		t.MaxTokens = DefaultMaxTokens
+	}
 	if len(checked) > 0 {
 		t.filledToolsets = new(filledToolsets)
 	}

@@ -31,6 +31,8 @@ import (
 //	timeout      <duration> | off
 //	max_response <size>
 //	token_budget <tokens> | off
+//	max_tokens   <tokens> | off
+//	fields       on | off
 //	search       auto | on | off
 //	pin          <tools...>
 //	credential   header <name> <value> | query <name> <value> | basic <user> <password>
@@ -85,6 +87,10 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 		err = b.Size(&c.MaxResponse)
 	case "token_budget":
 		c.TokenBudget, err = readTokenBudget(b)
+	case "max_tokens":
+		err = ReadMaxTokens(b, &c.MaxTokens)
+	case "fields":
+		err = b.Toggle(&c.Fields)
 	case "search":
 		err = ReadSearch(b, &c.Search)
 	case "pin":

@@ -6,7 +6,7 @@ import "slices"
 var (
 	documentOptions = []string{
 		"openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "tool", "description_tokens", "schemas", "base_path", "max_document", "timeout",
-		"max_response", "max_schema", "token_budget", "credential", "non_inferrable", "search", "pin",
+		"max_response", "max_schema", "token_budget", "credential", "non_inferrable", "search", "pin", "max_tokens", "fields",
 	}
 	endpointOptions = append([]string{"path", "toolset", "agent", "allow_anonymous"}, documentOptions...)
 )

@@ -45,6 +45,7 @@ func init() {
 //		tool_scopes        document | off
 //		agent              <name>
 //		allow_anonymous
+//		max_tokens         <tokens> | off
 //		discovery {
 //			name <reverse DNS name>
 //			url  <URL of the endpoint>
@@ -83,6 +84,7 @@ func init() {
 //		timeout      <duration> | off
 //		max_response <size>
 //		token_budget <tokens> | off
+//		fields       on | off
 //		credential   header <name> <value> | query <name> <value> | basic <user> <password>
 //		non_inferrable <arguments...>
 //	}
@@ -95,7 +97,7 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b := directive.NewBlock(d)
 	shared := toolcall.EndpointOptions{
 		Path: &m.Path, Toolset: &m.Toolset, Toolsets: &m.Toolsets, Document: &m.Document, Agent: &m.Agent,
-		AllowAnonymous: &m.AllowAnonymous, Search: &m.Search, Pins: &m.Pins,
+		AllowAnonymous: &m.AllowAnonymous, MaxTokens: &m.MaxTokens, Search: &m.Search, Pins: &m.Pins,
 	}
 	if err := shared.UnmarshalArguments(b); err != nil {
 		return err

@@ -165,6 +165,11 @@ type Handler struct {
 	// Default: all tools are served.
 	Agent string `json:"agent,omitempty"`
 
+	// The largest response that a model gets at once, in tokens of about 4 bytes, as in a toolset.
+	// Tools with a limit of their own keep it. A negative value ("off" in the Caddyfile) means no
+	// limit. Default: as the toolset has it, else 20000.
+	MaxTokens int `json:"max_tokens,omitempty"`
+
 	// Suppresses the warning at start about an endpoint that has no authentication and whose
 	// tool calls carry the gateway's credentials. It does not change who can call the endpoint.
 	// Default: false.
@@ -204,6 +209,9 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 		return errors.New("document cannot be set for several toolsets; define the toolsets in the agents app")
 	}
 	if err := m.Endpoint.AddToolsets(ctx, m.Toolsets, m.toolsetConfig()); err != nil {
+		return err
+	}
+	if err := m.Endpoint.SetMaxTokens(m.MaxTokens); err != nil {
 		return err
 	}
 	m.openMemory()

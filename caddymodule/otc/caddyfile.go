@@ -38,6 +38,7 @@ func init() {
 //		authorization_url  <security scheme> <URL>
 //		agent              <name>
 //		allow_anonymous
+//		max_tokens         <tokens> | off
 //
 //		# for a document that is not a toolset of the agents option, see ToolsetConfig:
 //		openapi            <file, URL or path on the site>
@@ -52,7 +53,7 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b := directive.NewBlock(d)
 	shared := toolcall.EndpointOptions{
 		Path: &o.Path, Toolset: &o.Toolset, Toolsets: &o.Toolsets, Document: &o.Document, Agent: &o.Agent,
-		AllowAnonymous: &o.AllowAnonymous,
+		AllowAnonymous: &o.AllowAnonymous, MaxTokens: &o.MaxTokens,
 	}
 	if err := shared.UnmarshalArguments(b); err != nil {
 		return err

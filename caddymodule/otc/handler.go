@@ -106,6 +106,11 @@ type Handler struct {
 	// Default: all tools are served.
 	Agent string `json:"agent,omitempty"`
 
+	// The largest response that a model gets at once, in tokens of about 4 bytes, as in a toolset.
+	// Tools with a limit of their own keep it. A negative value ("off" in the Caddyfile) means no
+	// limit. Default: as the toolset has it, else 20000.
+	MaxTokens int `json:"max_tokens,omitempty"`
+
 	// Suppresses the warning at start about an endpoint that has no authentication and whose
 	// tool calls carry the gateway's credentials. It does not change who can call the endpoint.
 	// Default: false.
@@ -137,6 +142,9 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	o.endpoints = o.endpoint.Parts()
+	if err := o.endpoint.SetMaxTokens(o.MaxTokens); err != nil {
+		return err
+	}
 	if !o.AllowAnonymous {
 		o.endpoint.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Injects())
 	}

@@ -159,11 +159,13 @@ func (c *caller) execute(ctx context.Context, tools *tool.Toolset, t string, arg
 func (c *caller) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	switch call.Tool.Builtin {
 	case "":
-		return c.dispatch.Invoke(ctx, call)
+		return c.invokeTool(ctx, call)
 	case tool.SearchTools:
 		return builtin.Search(c.tools, call, c.endpoint.allowed(c.clientRequest, c.tools)), nil
 	case tool.DescribeTools:
 		return builtin.Describe(c.tools, call, c.endpoint.allowed(c.clientRequest, c.tools)), nil
+	case tool.NextPage:
+		return c.nextPage(ctx, call)
 	}
 	return nil, &tool.Failure{Kind: tool.InvalidArguments, Message: "this endpoint calls tools by their own names: call the tool itself instead of " + call.Tool.Name}
 }

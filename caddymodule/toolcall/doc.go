@@ -15,6 +15,9 @@
 //     API repeats in an error (conceal.go), and returns an ocp.Result, or an ocp.Failure
 //     that tells a model how to proceed (failures.go).
 //
+// The caller then makes large responses smaller (shorten.go) and runs the tools that the gateway
+// itself provides (package builtin).
+//
 // The rest of the package checks the configuration at start. It warns about an endpoint without
 // an upstream (warn_no_upstream.go), handlers that tool calls bypass (warn_bypass.go) and
 // endpoints without authentication (warn_open.go). It rejects endpoints that no request can

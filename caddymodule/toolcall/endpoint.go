@@ -42,6 +42,8 @@ type Endpoint struct {
 	listing listingOptions
 	lists   *listings
 
+	maxTokens int // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
+
 	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
 	IgnoreScopes bool
 

@@ -49,6 +49,7 @@ type EndpointOptions struct {
 	Agent    *string // nil if the protocol does not support the option agent
 
 	AllowAnonymous *bool
+	MaxTokens      *int // nil for a directive that returns no responses to models
 
 	Search *agents.SearchMode // nil if the protocol has no search tools
 	Pins   *[]string          // nil if the protocol has no search tools
@@ -95,7 +96,7 @@ func (to EndpointOptions) addToolsets(b *directive.Block, name string, toolsets 
 }
 
 // UnmarshalOption reads the subdirective at which b stands if all protocols have it: path,
-// toolset, agent, allow_anonymous, search, pin, and the options of a toolset.
+// toolset, agent, allow_anonymous, max_tokens, search, pin, and the options of a toolset.
 func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err error) {
 	switch b.Val() {
 	case "path":
@@ -113,6 +114,10 @@ func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err e
 		return true, err
 	case "allow_anonymous":
 		return true, b.Flag(to.AllowAnonymous)
+	case "max_tokens":
+		if to.MaxTokens != nil {
+			return true, agents.ReadMaxTokens(b, to.MaxTokens)
+		}
 	case "agent":
 		if to.Agent != nil {
 			return true, b.Text(to.Agent)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,8 +111,13 @@ func (e *Endpoint) newListing(base *tool.Toolset) *listing {
 		return l
 	}
 	l := &listing{base: base, whole: base}
+	var paging []tool.Builtin
+	if e.cuts(base) {
+		paging = []tool.Builtin{tool.NextPage}
+		l.whole = base.With(builtin.Tools(base, paging...)...)
+	}
 	if e.listing.searchable {
-		l.brief = base.With(builtin.Tools(base, searchTools...)...).Listing(e.pins(base)...)
+		l.brief = base.With(builtin.Tools(base, slices.Concat(searchTools, paging)...)...).Listing(e.pins(base)...)
 		l.searches = e.searches(base)
 	}
 	e.lists.current.Store(l)

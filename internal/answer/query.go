@@ -53,7 +53,8 @@ var (
 type Query struct {
 	source string
 	code   *gojq.Code
-	need   *need // the parts of the input that the expression can reach
+	need   *need       // the parts of the input that the expression can reach
+	fast   *projection // nil if the expression is not one
 }
 
 // Compile compiles a jq expression. The error says where in the expression the problem is.
@@ -75,7 +76,7 @@ func Compile(source string) (*Query, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jq: %w%s", err, positionOfName(source, err.Error()))
 	}
-	return &Query{source: source, code: code, need: needsOf(parsed)}, nil
+	return &Query{source: source, code: code, need: needsOf(parsed), fast: projectionOf(parsed)}, nil
 }
 
 // position describes a byte of the expression by line and column.
@@ -119,6 +120,11 @@ func (q *Query) Append(ctx context.Context, dst, body []byte) ([]byte, error) {
 		return dst, ErrNotJSON
 	}
 	budget := &queryBudget{Context: ctx, end: time.Now().Add(MaxQueryTime)}
+	if q.fast != nil {
+		if projected, ok := q.fast.project(dst, body, budget); ok {
+			return projected, nil
+		}
+	}
 	results := q.code.RunWithContext(budget, decode(body, q.need))
 	start, count := len(dst), 0
 	for {

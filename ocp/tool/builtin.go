@@ -193,7 +193,7 @@ func (s *Toolset) Resolve(t *Tool, arguments []byte, allowed func(*Tool) bool) (
 	}
 	if t.Builtin == CallReadTool && !called.Hint(shape.ReadOnlyHint) {
 		return nil, nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("%s can change something, and %s only calls tools of the kind read: call it with %s",
-			called.Name, t.Name, s.nameOf(CallWriteTool))}
+			called.Name, t.Name, s.NameOf(CallWriteTool))}
 	}
 	return called, own, nil
 }
@@ -232,13 +232,13 @@ func (s *Toolset) Unknown(name string, allowed func(*Tool) bool) *Failure {
 		message += "; similar tools: " + strings.Join(similar, ", ")
 	}
 	if s.brief {
-		message += "; find others with " + s.nameOf(SearchTools)
+		message += "; find others with " + s.NameOf(SearchTools)
 	}
 	return &Failure{Kind: UnknownTool, Message: message}
 }
 
-// nameOf returns the name of the built-in tool of that kind.
-func (s *Toolset) nameOf(kind Builtin) string {
+// NameOf returns the name of the built-in tool of that kind.
+func (s *Toolset) NameOf(kind Builtin) string {
 	for _, t := range s.builtins {
 		if t.Builtin == kind {
 			return t.Name

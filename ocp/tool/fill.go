@@ -110,12 +110,12 @@ func (t *Tool) clone() *Tool {
 // list sets Arguments to the arguments that callers give.
 func (t *Tool) list() {
 	t.Arguments = t.all
-	if !slices.ContainsFunc(t.plans, func(p plan.Argument) bool { return p.Filled }) {
+	if !t.Fields && !slices.ContainsFunc(t.plans, func(p plan.Argument) bool { return p.Filled }) {
 		return
 	}
 	t.Arguments = make([]Argument, 0, len(t.all))
 	for i := range t.all {
-		if !t.plans[i].Filled {
+		if !t.plans[i].Filled && t.all[i].In != InGateway {
 			t.Arguments = append(t.Arguments, t.all[i])
 		}
 	}

@@ -183,3 +183,17 @@ func ListenerFromContext(ctx context.Context) func(Event) {
 	listener, _ := ctx.Value(listenerKey{}).(func(Event))
 	return listener
 }
+
+type wholeResponseKey struct{}
+
+// ContextWithWholeResponse returns a context for calls whose response must not be cut, because their
+// protocol has no way to say that it was, and how to get the rest.
+func ContextWithWholeResponse(ctx context.Context) context.Context {
+	return context.WithValue(ctx, wholeResponseKey{}, true)
+}
+
+// WantsWholeResponse reports whether the response of a call must not be cut.
+func WantsWholeResponse(ctx context.Context) bool {
+	whole, _ := ctx.Value(wholeResponseKey{}).(bool)
+	return whole
+}

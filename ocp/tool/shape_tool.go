@@ -106,6 +106,7 @@ func (s *toolShaper) shape() (*Tool, error) {
 	if err := s.checkAliases(); err != nil {
 		return nil, err
 	}
+	s.addFields()
 	s.finishArguments()
 	if err := s.shapeTexts(); err != nil {
 		return nil, err
@@ -396,8 +397,10 @@ func (s *toolShaper) shapeTexts() error {
 		s.changed("max_tokens", limitText(s.MaxTokens))
 	}
 	if s.Fields != nil {
-		t.Fields = *s.Fields
 		s.changed("fields", strconv.FormatBool(t.Fields))
+	}
+	if t.Fields {
+		t.Answer.Schema, t.Answer.Types = nil, nil // the caller decides what the response has
 	}
 	if s.Select == "" {
 		return nil
@@ -412,6 +415,7 @@ func (s *toolShaper) shapeTexts() error {
 		return nil
 	}
 	t.selection = query
+	t.Answer.Schema, t.Answer.Types = nil, nil
 	s.changed("select", text.Cut(s.Select, maxChange))
 	return nil
 }

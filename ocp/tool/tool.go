@@ -126,6 +126,10 @@ const (
 	InHeader Location = "header"
 	InCookie Location = "cookie"
 	InBody   Location = "body"
+
+	// InGateway is the location of an argument that is not sent, because the gateway uses it itself.
+	// Tool.Arguments does not have it.
+	InGateway Location = "gateway"
 )
 
 // An Argument is one member of a tool's flat arguments object.

@@ -18,6 +18,9 @@ import (
 //go:embed builtin.yaml
 var document string
 
+// Cursor is the argument of next_page.
+const Cursor = "cursor"
+
 // prefix precedes the names of all built-in tools if the document has a tool of the same name.
 const prefix = "gateway_"
 

@@ -1,0 +1,262 @@
+package toolcall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall/builtin"
+	"github.com/fairwayhq/fairway/internal/answer"
+	"github.com/fairwayhq/fairway/internal/answer/pages"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// A successful response is made smaller before an adapter gets it, in three steps: the operator's select
+// chooses what the model needs, the argument fields what the model wants, and max_tokens limits the
+// rest. Handlers of the site, such as oagent and its records, have seen the whole response.
+
+// invokeTool sends a call through the handler chain and shortens the response.
+func (c *caller) invokeTool(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	var fields *answer.Fields
+	if call.Tool.Fields {
+		var err error
+		if fields, err = requestedFields(call); err != nil {
+			return nil, err
+		}
+	}
+	result, err := c.dispatch.Invoke(ctx, call)
+	if err != nil || len(result.Body) == 0 || result.Status < http.StatusOK || result.Status >= http.StatusMultipleChoices {
+		return result, err
+	}
+	if query := call.Tool.Select(); query != nil {
+		if err := c.selectParts(ctx, call.Tool, query, result); err != nil {
+			result.Release()
+			return nil, err
+		}
+	}
+	if fields != nil {
+		keepFields(fields, result)
+	}
+	if limit := c.endpoint.maxBytes(call.Tool); limit > 0 && len(result.Body) > limit {
+		c.cut(ctx, call.Tool, result, limit)
+	}
+	return result, nil
+}
+
+// requestedFields returns the fields that a call asks for, nil if it wants the whole response.
+func requestedFields(call *tool.Call) (*answer.Fields, error) {
+	list := call.Fields()
+	if list == "" {
+		return nil, nil
+	}
+	fields, err := answer.ParseFields(list)
+	if err != nil {
+		return nil, &tool.Failure{
+			Kind: tool.InvalidArguments, Message: fmt.Sprintf("%s: argument %s: %v", call.Tool.Name, tool.FieldsArgument, err),
+			Problems: []tool.Problem{{Path: text.Pointer(tool.FieldsArgument), Message: err.Error()}},
+		}
+	}
+	return fields, nil
+}
+
+// selectParts replaces a JSON response with what the operator's expression makes of it. Other responses
+// stay as they are.
+func (c *caller) selectParts(ctx context.Context, t *tool.Tool, query *answer.Query, result *tool.Result) error {
+	if !mediatype.IsJSON(result.MediaType()) {
+		return nil
+	}
+	selected := buffer.Get()
+	var err error
+	selected.B, err = query.Append(ctx, selected.B, result.Body)
+	if err != nil {
+		buffer.Put(selected)
+		if errors.Is(err, answer.ErrNotJSON) {
+			return nil
+		}
+		if entry := c.logger.Check(zapcore.ErrorLevel, "select failed"); entry != nil {
+			entry.Write(zap.String("tool", t.Name), zap.String("toolset", c.toolset), zap.String("select", query.String()),
+				zap.Int("size", len(result.Body)), zap.Error(err))
+		}
+		return &tool.Failure{Kind: tool.Internal, Status: result.Status, Message: fmt.Sprintf(
+			"%s answered %s, but the gateway cannot give you the answer: the select that its operator has set for this tool failed (%s); "+
+				"do not repeat a call that changes something, and report this to the operator", t.Operation(), text.StatusLine(result.Status), answer.ShortReason(err))}
+	}
+	replaceBody(result, selected.B, selected)
+	return nil
+}
+
+// keepFields removes what the model did not ask for from a JSON response.
+func keepFields(fields *answer.Fields, result *tool.Result) {
+	if !mediatype.IsJSON(result.MediaType()) {
+		result.Note = "the argument " + tool.FieldsArgument + " had no effect, because the response is not JSON"
+		return
+	}
+	kept := buffer.Get()
+	var err error
+	kept.B, result.Note, err = fields.Append(kept.B, result.Body)
+	if err != nil {
+		buffer.Put(kept)
+		result.Note = "the argument " + tool.FieldsArgument + " had no effect, because the response is not valid JSON"
+		return
+	}
+	replaceBody(result, kept.B, kept)
+}
+
+// replaceBody replaces the body of a result. Memory is what the new body belongs to.
+func replaceBody(result *tool.Result, body []byte, memory tool.Releaser) {
+	result.Release()
+	result.Body, result.Memory = body, memory
+	for _, name := range [...]string{"Content-Length", "Etag", "Digest", "Content-Md5", "Content-Digest", "Repr-Digest"} {
+		delete(result.Header, name) // these describe the body of the API
+	}
+}
+
+// SetMaxTokens sets the option max_tokens of the endpoint. If it is 0, that of each toolset applies.
+func (e *Endpoint) SetMaxTokens(tokens int) error {
+	for _, part := range e.Parts() {
+		if part.maxTokens = tokens; tokens == 0 {
+			part.maxTokens = part.Toolset.MaxTokens
+		}
+	}
+	return agents.CheckMaxTokens(tokens)
+}
+
+// cuts reports whether the responses of any of the tools are limited.
+func (e *Endpoint) cuts(tools *tool.Toolset) bool {
+	return slices.ContainsFunc(tools.Tools(), func(t *tool.Tool) bool {
+		part := e
+		if e.parts != nil {
+			if i, own := tools.Own(t); i >= 0 {
+				part, t = e.parts[i], own
+			}
+		}
+		return part.maxBytes(t) > 0
+	})
+}
+
+// maxBytes returns the largest response of the tool in bytes, 0 for no limit.
+func (e *Endpoint) maxBytes(t *tool.Tool) int {
+	tokens := t.MaxTokens
+	if tokens == 0 {
+		tokens = e.maxTokens
+	}
+	return max(tokens, 0) * answer.BytesPerToken
+}
+
+// cut shortens a response that is larger than limit bytes, and keeps the rest for next_page. Images,
+// sound and other binary responses stay as they are.
+func (c *caller) cut(ctx context.Context, t *tool.Tool, result *tool.Result, limit int) {
+	media := result.MediaType()
+	isJSON := mediatype.IsJSON(media)
+	if tool.WantsWholeResponse(ctx) || elicit.NeedsOf(t).Native {
+		return // a result of MCP consists of blocks, which must not be cut
+	}
+	if !isJSON && !mediatype.IsText(media) && (media != "" || !utf8.Valid(result.Body)) {
+		return
+	}
+	all := answer.Cut(result.Body, isJSON, limit)
+	if len(all) == 0 {
+		return
+	}
+	setPage(result, &all[0])
+	if len(all) == 1 {
+		return
+	}
+	if owner, err := c.pageOwner(ctx); err == nil {
+		if result.Next, _, err = c.endpoint.App.Pages().Keep(ctx, owner, all[1:]); err != nil {
+			c.logPageError("keeping the rest of a large response failed", err)
+		}
+	} else {
+		c.logPageError("keeping the rest of a large response failed", err)
+	}
+	c.addNote(result, all[0].Note)
+}
+
+// setPage makes a page the body of a result.
+func setPage(result *tool.Result, page *answer.Page) {
+	replaceBody(result, page.Body, nil)
+	if !page.JSON && mediatype.IsJSON(result.MediaType()) {
+		result.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	}
+}
+
+// addNote notes which part of the response the body is, and how to get the next one.
+func (c *caller) addNote(result *tool.Result, part string) {
+	note := "This is a part of the response: " + part
+	if result.Next != "" {
+		note += fmt.Sprintf(`; call %s with {"cursor":%q} for the next part`, c.tools.NameOf(tool.NextPage), result.Next)
+	} else {
+		note += "; the rest is not available, so ask for less if you need it"
+	}
+	if result.Note != "" {
+		note = result.Note + ". " + note
+	}
+	result.Note = note
+}
+
+// nextPage runs next_page.
+func (c *caller) nextPage(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	cursor, _ := call.Arguments()[builtin.Cursor].(string)
+	var page answer.Page
+	owner, err := c.pageOwner(ctx)
+	result := new(tool.Result)
+	if err == nil {
+		page, result.Next, err = c.endpoint.App.Pages().Page(ctx, owner, cursor)
+	}
+	switch {
+	case errors.Is(err, pages.ErrUnknown):
+		return nil, &tool.Failure{Kind: tool.InvalidArguments, Message: fmt.Sprintf(
+			"the cursor is unknown or has expired: pages are kept for %s and only for the caller who got them; call the tool again that returned it", pages.Lifetime)}
+	case err != nil:
+		c.logPageError("reading a page of a large response failed", err)
+		return nil, &tool.Failure{Kind: tool.Internal, Message: "the gateway cannot read the page; the reason is in its log. Call the tool again that returned the cursor"}
+	}
+	result.Status, result.Header, result.Body = http.StatusOK, make(http.Header, 1), page.Body
+	result.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	if page.JSON {
+		result.Header.Set("Content-Type", "application/json")
+	}
+	if result.Next != "" {
+		c.addNote(result, page.Note)
+	} else {
+		result.Note = "This is the last part of the response: " + page.Note
+	}
+	return result, nil
+}
+
+// logPageError logs an error of the store of pages.
+func (c *caller) logPageError(message string, err error) {
+	if entry := c.logger.Check(zapcore.ErrorLevel, message); entry != nil {
+		entry.Write(zap.String("toolset", c.toolset), zap.String("endpoint", c.endpoint.Path), zap.Error(err))
+	}
+}
+
+// pageOwner identifies who may read the pages of a response: the authenticated user at this endpoint,
+// or else the client's address with the credentials that the client sends to the API.
+func (c *caller) pageOwner(ctx context.Context) (pages.Owner, error) {
+	r, keeper := c.clientRequest, c.endpoint.App.Pages()
+	if user := AuthenticatedUser(r); user != "" {
+		return keeper.Owner(ctx, r.Host, c.endpoint.Path, "user", user)
+	}
+	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	if address == "" {
+		var err error
+		if address, _, err = net.SplitHostPort(r.RemoteAddr); err != nil {
+			address = r.RemoteAddr
+		}
+	}
+	return keeper.Owner(ctx, r.Host, c.endpoint.Path, "address", address, r.Header.Get("Authorization"))
+}
