@@ -200,7 +200,9 @@ func differing(name, was, now string) []string {
 			part = "…" + part
 		}
 		for line := range strings.SplitSeq(part, "\n") {
-			lines = append(lines, side.sign+oneLine(name)+oneLine(line))
+			if line != "" {
+				lines = append(lines, side.sign+oneLine(name)+oneLine(line))
+			}
 		}
 	}
 	return lines
