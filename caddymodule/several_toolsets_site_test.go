@@ -102,6 +102,23 @@ func TestSeveral_names_credentials_and_routes(t *testing.T) {
 	s.logged("prefix", `"trains_list"`, `"buses_list"`)
 }
 
+func TestSeveral_warns_of_equal_paths(t *testing.T) {
+	for block, want := range map[string]bool{
+		"reverse_proxy " + upstream(t, echo):                                              true,
+		"@trains vars {http.tool.toolset} trains\nrespond @trains train\nrespond bus":     false,
+		"@trains `{http.tool.toolset} == \"trains\"`\nrespond @trains train\nrespond bus": false,
+		"handle {\nrespond {http.tool.toolset}\n}":                                        false,
+	} {
+		s := newSite(t)
+		s.write("trains.yaml", timetable("Trains", "list"))
+		s.write("buses.yaml", timetable("Buses", "list"))
+		s.start(bothToolsets, "mcp /mcp trains buses\n"+block)
+		if got := s.hasLogged(`"level":"warn"`, "same method and path", "GET /list"); got != want {
+			t.Errorf("%s: warning %t, want %t", block, got, want)
+		}
+	}
+}
+
 func TestSeveral_batch(t *testing.T) {
 	s := severalSite(t, "mcp /mcp trains buses")
 	call := func(id int, name string) string {

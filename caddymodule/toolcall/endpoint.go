@@ -38,6 +38,7 @@ type Endpoint struct {
 	parts    []*Endpoint  // one for each toolset; nil if there is only one
 	merger   *tool.Merger // of the tools that the endpoint serves; nil unless Merge was called for several toolsets
 	declared *tool.Merger // of all tools of the documents
+	routed   bool         // no warning if toolsets have requests with the same method and path
 
 	listing listingOptions
 	lists   *listings

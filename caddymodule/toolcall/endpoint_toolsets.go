@@ -1,7 +1,9 @@
 package toolcall
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -48,7 +50,7 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 		e.App.AddServed(e.Site, part.Toolset)
 		parts = append(parts, &part)
 	}
-	e.parts = parts
+	e.parts, e.routed = parts, usesToolsetAfter(ctx)
 	e.Toolset = &agents.Toolset{Name: strings.Join(e.names(func(t *agents.Toolset) string { return t.Name }), ","), Search: e.commonSearch()}
 	e.lists = new(listings)
 	e.metrics = agents.AllMetrics.Of(e.Toolset.Name, e.Protocol)
@@ -129,7 +131,9 @@ func (e *Endpoint) Merge(names *tool.MergedNames) (err error) {
 	}
 	options.Names, options.Changed = names, e.logMerged
 	options.Finder = func(tools []*tool.Tool) tool.Finder { return toolsearch.NewFinder(tools) }
-	e.merger, err = tool.NewMerger(options)
+	if e.merger, err = tool.NewMerger(options); err == nil && e.Agent == "" && e.AllLoaded() {
+		e.Loaded() // logs the names at start
+	}
 	return err
 }
 
@@ -256,6 +260,7 @@ func (e *Endpoint) logMerged(previous, current *tool.Toolset) {
 			prefixed = append(prefixed, t.Name)
 		}
 	}
+	e.warnIfSameRequests(current, logger)
 	if len(prefixed) > 0 {
 		logger.Info("tools whose names another toolset has or had, too, are served with the name of their toolset as prefix",
 			zap.Int("count", len(prefixed)), zap.Strings("names", prefixed[:min(len(prefixed), maxLoggedNames)]))
@@ -264,6 +269,49 @@ func (e *Endpoint) logMerged(previous, current *tool.Toolset) {
 		logger.Warn("names of tools have changed, because two toolsets now have tools with the same names; calls of the old names fail",
 			zap.Int("count", len(renamed)), zap.Strings("names", renamed[:min(len(renamed), maxLoggedNames)]))
 	}
+}
+
+// warnIfSameRequests logs a warning if tools of two toolsets become requests with the same method and
+// path, and no handler or matcher after the endpoint can distinguish them. It logs once.
+func (e *Endpoint) warnIfSameRequests(tools *tool.Toolset, logger *zap.Logger) {
+	if e.routed {
+		return
+	}
+	parts := make(map[string]int)
+	var same []string
+	for _, t := range tools.Tools() {
+		part, _ := tools.Own(t)
+		request := t.Method + " " + t.BasePath() + t.Template()
+		if first, taken := parts[request]; taken && first != part {
+			same = append(same, request)
+		} else if !taken {
+			parts[request] = part
+		}
+	}
+	if len(same) > 0 {
+		e.routed = true
+		logger.Warn("operations of two toolsets have the same method and path, so their calls reach the same API; route them by {http.tool.toolset}, or set base_path",
+			zap.Int("count", len(same)), zap.Strings("operations", same[:min(len(same), maxLoggedNames)]))
+	}
+}
+
+// usesToolsetAfter reports whether a matcher or a handler that runs after the endpoint being
+// provisioned uses the placeholder {http.tool.toolset}.
+func usesToolsetAfter(ctx caddy.Context) bool {
+	uses := func(config []byte) bool { return bytes.Contains(config, []byte("http.tool.toolset")) }
+	for _, p := range routePositions(ctx) {
+		for _, route := range p.routes[p.index:] {
+			if slices.ContainsFunc(route.HandlersRaw, func(raw json.RawMessage) bool { return uses(raw) }) {
+				return true
+			}
+			for _, matcher := range slices.Concat(route.MatcherSets...) {
+				if config, err := json.Marshal(matcher); err == nil && uses(config) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // has reports whether the toolset has a tool with the name.
