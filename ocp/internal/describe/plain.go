@@ -12,16 +12,7 @@ import (
 // budget.
 const maxText = 64 << 10
 
-var (
-	image      = regexp.MustCompile(`!\[[^\]]*\](\([^)]*\)|\[[^\]]*\])`)
-	link       = regexp.MustCompile(`\[([^\[\]]+)\](\([^()\s]*(\([^()]*\)[^()\s]*)*(\s+"[^"]*")?\)|\[[^\[\]]*\])`)
-	definition = regexp.MustCompile(`(?m)^ {0,3}\[[^\]]+\]:\s*\S+.*$`)
-	callout    = regexp.MustCompile(`(?m)^>\s*\[![A-Za-z]+\]\s*$\n?`)
-	quote      = regexp.MustCompile(`(?m)^(> ?)+`)
-	entity     = regexp.MustCompile(`&(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});`)
-	trailing   = regexp.MustCompile(`(?m)[ \t]+$`)
-	blank      = regexp.MustCompile(`\n{3,}`)
-)
+var entity = regexp.MustCompile(`&(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});`)
 
 // Plain reduces markup to plain text: HTML to its text, the rows of Markdown tables to lines, links to
 // their text. Images, definitions of links and quotation marks of paragraphs are removed. Code stays as
@@ -37,18 +28,105 @@ func Plain(text string) string {
 	if strings.Contains(text, "|") {
 		text = withoutTables(text)
 	}
-	if strings.Contains(text, "]:") {
-		text = definition.ReplaceAllString(text, "")
-	}
-	if strings.Contains(text, ">") {
-		text = callout.ReplaceAllString(text, "")
-		text = quote.ReplaceAllString(text, "")
-	}
+	text = cleanLines(text)
 	if strings.ContainsAny(text, "<[&") {
-		text = outsideCode(text, plainSpan)
+		text = cleanLines(outsideCode(text, plainSpan))
 	}
-	text = trailing.ReplaceAllString(text, "")
-	return strings.TrimSpace(blank.ReplaceAllString(text, "\n\n"))
+	return text
+}
+
+// cleanLines removes definitions of links, quotation marks, spaces at the ends of lines, and blank lines
+// beside blank lines.
+func cleanLines(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	blank := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimRight(line, " \t")
+		for quoted := strings.HasPrefix(line, ">"); quoted; quoted = strings.HasPrefix(line, ">") {
+			if line = strings.TrimPrefix(line[1:], " "); strings.HasPrefix(line, "[!") && strings.HasSuffix(line, "]") {
+				line = ""
+			}
+		}
+		if start := strings.TrimLeft(line, " "); strings.HasPrefix(start, "[") && strings.Contains(start, "]: ") && strings.Index(start, "]: ") == strings.IndexByte(start, ']') {
+			continue
+		}
+		if line == "" {
+			blank++
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\n\n"[:1+min(blank, 1)])
+		}
+		b.WriteString(line)
+		blank = 0
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// plainLinks returns the text of links, and removes images: [text](url), [text][name], ![text](url).
+func plainLinks(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for {
+		open := strings.IndexByte(text, '[')
+		if open < 0 {
+			break
+		}
+		end := strings.IndexAny(text[open+1:], "[]")
+		if end < 0 {
+			break
+		}
+		end += open + 1
+		after := linkTarget(text[end:])
+		if text[end] != ']' || end == open+1 && (open == 0 || text[open-1] != '!') || after == 0 {
+			b.WriteString(text[:end])
+			if text = text[end:]; text[0] == ']' {
+				b.WriteByte(']')
+				text = text[1:]
+			}
+			continue
+		}
+		if isImage := open > 0 && text[open-1] == '!'; isImage {
+			b.WriteString(text[:open-1])
+		} else {
+			b.WriteString(text[:open])
+			b.WriteString(text[open+1 : end])
+		}
+		text = text[end+after:]
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// linkTarget returns the length of the bracket that closes the text of a link, and of its target behind
+// it. It returns 0 if there is no target.
+func linkTarget(text string) int {
+	if len(text) < 2 || text[0] != ']' {
+		return 0
+	}
+	switch text[1] {
+	case '[':
+		if end := strings.IndexByte(text, '\n'); end >= 0 {
+			text = text[:end]
+		}
+		if end := strings.IndexByte(text[2:], ']'); end >= 0 {
+			return 2 + end + 1
+		}
+	case '(':
+		depth := 0
+		for i := 1; i < len(text) && text[i] != '\n'; i++ {
+			switch text[i] {
+			case '(':
+				depth++
+			case ')':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+		}
+	}
+	return 0
 }
 
 // outsideCode applies change to the parts of the text that are not between backticks.
@@ -79,8 +157,7 @@ func outsideCode(text string, change func(string) string) string {
 // plainSpan reduces the markup inside lines.
 func plainSpan(text string) string {
 	if strings.Contains(text, "[") {
-		text = image.ReplaceAllString(text, "")
-		text = link.ReplaceAllString(text, "$1")
+		text = plainLinks(text)
 	}
 	if strings.Contains(text, "<") {
 		text = withoutHTML(text)
