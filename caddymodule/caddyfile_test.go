@@ -116,6 +116,17 @@ func TestAdaptErrors(t *testing.T) {
 		"toolset/max_response":       {inToolset("max_response -5"), "max_response -5", ":5"},
 		"toolset/token_budget":       {inToolset("token_budget many"), "token_budget many", ":5"},
 		"toolset/timeout twice":      {inToolset("timeout 5s\n\t\t\ttimeout 6s"), "timeout twice", ":6"},
+		"toolset/search":             {inToolset("search maybe"), "search maybe auto on off", ":5"},
+		"toolset/search twice":       {inToolset("search on\n\t\t\tsearch off"), "search twice", ":6"},
+		"toolset/search misspelled":  {inToolset("serch on"), "serch mean search", ":5"},
+		"toolset/pin nothing":        {inToolset("pin"), "wrong argument count", ":5"},
+		"toolset/pin twice":          {inToolset("pin a b a"), "a twice", ":5"},
+		"toolset/embeddings":         {inToolset("embeddings"), "embeddings URL", ":5"},
+		"toolset/embeddings address": {inToolset("embeddings localhost"), "embeddings URL", ":5"},
+		"toolset/embeddings option":  {inToolset("embeddings http://a {\n\t\t\t\tmodle x\n\t\t\t}"), "modle mean model", ":6"},
+		"mcp/search":                 {"a {\n\tmcp o.yaml {\n\t\tsearch yes\n\t}\n}", "search yes auto on off", ":3"},
+		"otc/search":                 {"a {\n\totc o.yaml {\n\t\tsearch on\n\t}\n}", "search mcp query", ":3"},
+		"otc/pin":                    {"a {\n\totc o.yaml {\n\t\tpin a\n\t}\n}", "pin mcp", ":3"},
 		"toolset/refs without value": {inToolset("refs"), "wrong argument count", ":5"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -65,6 +67,7 @@ func TestSearch_options_that_are_wrong(t *testing.T) {
 	for _, c := range []struct{ rule, global, block, words string }{
 		{"pin without a tool", "", "mcp /mcp TRIPS {\npin getTrips\n}\nrespond ok", "pin getTrips mean getTrip"},
 		{"pin of a toolset without a tool", "agents {\ntoolset t {\nopenapi TRIPS\npin xyzzy\n}\n}", "mcp /mcp t\nrespond ok", "toolset pin xyzzy names"},
+		{"embeddings without an address", "", "mcp /mcp TRIPS {\nembeddings {env.NOWHERE}\n}\nrespond ok", "embeddings URL"},
 		{"pin of a built-in tool", "", "mcp /mcp TRIPS {\npin search_tools\n}\nrespond ok", "pin search_tools"},
 	} {
 		if err := s.load(c.global, c.block); err == nil || !containsAll(err.Error(), strings.Fields(c.words)) {
@@ -287,5 +290,46 @@ func TestSearch_pages(t *testing.T) {
 	_, next := page("/mcp", "")
 	if names, _ := page("/mcp?tools=all", fmt.Sprintf(`"cursor":%q`, next)); names != nil {
 		t.Errorf("a cursor of the other list is accepted: %v", names)
+	}
+}
+
+// TestSearch_embeddings finds a tool whose words are not those of the query, with a server that knows
+// what they mean, and by words after the server has failed.
+func TestSearch_embeddings(t *testing.T) {
+	var down atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request struct{ Input []string }
+		_ = json.NewDecoder(r.Body).Decode(&request)
+		if down.Load() || r.Header.Get("Authorization") != "Bearer s3cret" {
+			http.Error(w, "down", http.StatusInternalServerError)
+			return
+		}
+		type vector struct {
+			Index     int       `json:"index"`
+			Embedding []float32 `json:"embedding"`
+		}
+		var data []vector
+		for i, text := range request.Input {
+			v := vector{i, []float32{1, 0}}
+			if strings.Contains(text, "deleteTrip") || strings.Contains(text, "vaporize") {
+				v.Embedding = []float32{0, 1}
+			}
+			data = append(data, v)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("EMBEDDINGS_KEY", "s3cret")
+	s := run(t, "", "mcp /mcp TRIPS {\nsearch on\nembeddings "+server.URL+"/v1 {\nmodel small\napi_key {env.EMBEDDINGS_KEY}\n}\n}\nrespond ok")
+	eventually(t, "the tool that the server finds", func() bool {
+		return strings.Contains(s.succeed("search_tools", `{"queries":"vaporize","limit":1}`), "deleteTrip")
+	})
+	down.Store(true)
+	if found := s.succeed("search_tools", `{"queries":"get a trip","limit":1}`); !strings.Contains(found, "getTrip") {
+		t.Errorf("while the server is down: got %s, want getTrip", found)
+	}
+	s.logged(`"level":"warn"`, "embeddings", "500")
+	if strings.Contains(s.log(), "s3cret") {
+		t.Error("the API key is logged")
 	}
 }

@@ -54,6 +54,8 @@ type DocumentKey struct {
 
 	NonInferrable   []string `json:"non_inferrable"`
 	ResponseSchemas bool     `json:"-"` // the handler needs response schemas
+
+	Embeddings *Embeddings `json:"embeddings,omitempty"` // its placeholders are not replaced
 }
 
 // String returns the key as comparable text.
@@ -199,6 +201,9 @@ func (d *Document) build(ctx context.Context, data []byte, location string, prev
 		return nil, files, err
 	}
 	toolset.Warnings = append(overlayWarnings(d.overlayWarnings), toolset.Warnings...)
+	if d.Key.Embeddings != nil {
+		toolset.Finder = d.finder(toolset, previous)
+	}
 	toolset, err = d.withhold(toolset)
 	return toolset, files, err
 }

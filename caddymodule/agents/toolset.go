@@ -143,6 +143,9 @@ type ToolsetConfig struct {
 	// this name keep their own. Default: false.
 	Fields bool `json:"fields,omitempty"`
 
+	// A server that improves the search for tools. Default: none; tools are found by their words.
+	Embeddings *Embeddings `json:"embeddings,omitempty"`
+
 	// Credentials that the gateway adds to each tool call. Default: none; the API receives what
 	// the caller's own request carries.
 	Credentials []Credential `json:"credentials,omitempty"`
@@ -164,7 +167,7 @@ func (c *ToolsetConfig) Empty() bool {
 // optionsSet reports whether any option except the document is set.
 func (c *ToolsetConfig) optionsSet() bool {
 	return len(c.Overlays) > 0 || c.Lock != "" || c.Refresh != 0 || c.Refs != "" || len(c.Include) > 0 || len(c.Exclude) > 0 || c.Schemas != "" ||
-		c.BasePath != "" || c.MaxDocument != 0 || c.MaxSchema != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil || c.MaxTokens != 0 || c.Fields || c.Search != "" || len(c.Pins) > 0 ||
+		c.BasePath != "" || c.MaxDocument != 0 || c.MaxSchema != 0 || c.Timeout != 0 || c.MaxResponse != 0 || c.TokenBudget != nil || c.MaxTokens != 0 || c.Fields || c.Search != "" || len(c.Pins) > 0 || c.Embeddings != nil ||
 		c.ReadOnly || len(c.Tools) > 0 || c.DescriptionTokens != 0 || len(c.Credentials) > 0 || len(c.NonInferrable) > 0
 }
 
@@ -252,6 +255,7 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 
 		NonInferrable:   c.NonInferrable,
 		ResponseSchemas: c.ResponseSchemas,
+		Embeddings:      c.Embeddings,
 	}
 	if k.Name == "" {
 		k.Name = RedactURL(c.OpenAPI)
@@ -305,6 +309,9 @@ func (c *ToolsetConfig) shapes() []shape.Shape {
 
 // check returns an error for option values that can never work.
 func (k *DocumentKey) check() error {
+	if err := k.Embeddings.check(); err != nil {
+		return err
+	}
 	switch {
 	case k.MaxDocument < 0:
 		return fmt.Errorf("max_document %d is negative: give a size, such as 64MiB", k.MaxDocument)

@@ -35,6 +35,7 @@ import (
 //	fields       on | off
 //	search       auto | on | off
 //	pin          <tools...>
+//	embeddings   <URL> { … }, see readEmbeddings
 //	credential   header <name> <value> | query <name> <value> | basic <user> <password>
 //	non_inferrable <arguments...>
 //
@@ -93,6 +94,8 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 		err = b.Toggle(&c.Fields)
 	case "search":
 		err = ReadSearch(b, &c.Search)
+	case "embeddings":
+		err = readEmbeddings(b, &c.Embeddings)
 	case "pin":
 		err = b.List(&c.Pins)
 	case "credential":

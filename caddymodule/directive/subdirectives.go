@@ -6,7 +6,7 @@ import "slices"
 var (
 	documentOptions = []string{
 		"openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "tool", "description_tokens", "schemas", "base_path", "max_document", "timeout",
-		"max_response", "max_schema", "token_budget", "credential", "non_inferrable", "search", "pin", "max_tokens", "fields",
+		"max_response", "max_schema", "token_budget", "credential", "non_inferrable", "search", "pin", "embeddings", "max_tokens", "fields",
 	}
 	endpointOptions = append([]string{"path", "toolset", "agent", "allow_anonymous"}, documentOptions...)
 )
@@ -18,6 +18,7 @@ var subdirectives = map[string][]string{
 	"toolset":     documentOptions,
 	"tool":        {"rename", "title", "description", "annotation", "argument", "select", "max_tokens", "fields"},
 	"argument":    {"rename", "description", "default", "fixed", "hide"},
+	"embeddings":  {"model", "api_key"},
 	"store bolt":  {"max_records", "max_size"},
 	"store redis": {"prefix"},
 	"mcp": slices.Concat(endpointOptions, []string{

@@ -91,7 +91,7 @@ func (h *Handler) unmarshalOption(b *directive.Block) error {
 			h.Discovery = text
 			return checkDiscoveryPath(text)
 		})
-	case "path", "timeout", "max_response", "token_budget", "search", "pin": // options of tool endpoints
+	case "path", "timeout", "max_response", "token_budget", "search", "pin", "embeddings": // options of tool endpoints
 	default:
 		options := toolcall.EndpointOptions{Toolset: &h.Toolset, Document: &h.Document}
 		if known, err := options.UnmarshalOption(b); known {

@@ -9,6 +9,9 @@
 //  3. It ranks the tools with BM25F. A tool gains if the request covers its name, and if it does what
 //     the request's verb says: read, create, update or delete.
 //
+// A Finder searches the tools of a Toolset. It may rank them by the vectors of an embeddings server too
+// (semantic.go), and then fuses both rankings.
+//
 // The stems of words are those of the Snowball algorithm for English. An Index is immutable and safe
 // for concurrent use.
 package toolsearch

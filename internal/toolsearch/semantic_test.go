@@ -1,0 +1,124 @@
+package toolsearch_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/toolsearch"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// embedder is an Embedder whose vectors say which of a few words a text has. It takes "tome" for "book".
+type embedder struct {
+	texts []string // all that were sent
+	err   error
+	short bool // return vectors of another length
+}
+
+func (e *embedder) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	if e.err != nil {
+		return nil, e.err
+	}
+	e.texts = append(e.texts, texts...)
+	vectors := make([][]float32, len(texts))
+	for i, t := range texts {
+		for _, word := range []string{"book", "loan", "reader"} {
+			value := float32(0)
+			if strings.Contains(strings.ReplaceAll(strings.ToLower(t), "tome", "book"), word) {
+				value = 1
+			}
+			vectors[i] = append(vectors[i], value)
+		}
+		if e.short {
+			vectors[i] = vectors[i][:2]
+		}
+	}
+	return vectors, nil
+}
+
+// libraryTools returns tools for books, loans and readers.
+func libraryTools(t *testing.T, further string) []*tool.Tool {
+	t.Helper()
+	set, err := tool.Build([]byte(`{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{
+		"/books":{"get":{"operationId":"list_books"}},"/loans":{"get":{"operationId":"list_loans"}},"/readers":{"get":{"operationId":"list_readers"}}`+further+`}}`), tool.BuildOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.Tools()
+}
+
+func anyName(string) bool { return true }
+
+func TestSemanticFinder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := new(embedder)
+		var warnings []error
+		warn := func(err error) { warnings = append(warnings, err) }
+		f := toolsearch.NewSemanticFinder(libraryTools(t, ""), e, nil, warn)
+		if len(e.texts) > 0 {
+			t.Error("vectors are computed before they are needed")
+		}
+		if got := f.Find([]string{"tome"}, 1, anyName); len(got) > 0 {
+			t.Errorf("before there are vectors: got %v, want nothing", got)
+		}
+		synctest.Wait()
+		if got := f.Find([]string{"tome"}, 1, anyName); !slices.Equal(got, []string{"list_books"}) {
+			t.Errorf("by meaning: got %v, want list_books", got)
+		}
+		if got := f.Find([]string{"loans"}, 1, anyName); !slices.Equal(got, []string{"list_loans"}) {
+			t.Errorf("by words and meaning: got %v, want list_loans", got)
+		}
+		if got := f.Find([]string{"tome", "loans"}, 3, func(name string) bool { return name != "list_books" }); slices.Contains(got, "list_books") || got[0] != "list_loans" {
+			t.Errorf("limited to other tools: got %v, want list_loans first and not list_books", got)
+		}
+
+		sent := len(e.texts)
+		next := toolsearch.NewSemanticFinder(libraryTools(t, `,"/fines":{"get":{"operationId":"list_fines"}}`), e, f, warn)
+		next.Find([]string{"tome"}, 1, anyName)
+		synctest.Wait()
+		if added := e.texts[sent:]; len(added) != 1 || !strings.Contains(added[0], "list_fines") {
+			t.Errorf("a changed document computes %q, want the new tool only", added)
+		}
+
+		e.err = errors.New("down")
+		if got := f.Find([]string{"loans"}, 1, anyName); !slices.Equal(got, []string{"list_loans"}) || len(warnings) != 1 {
+			t.Errorf("while the server is down: got %v and the warnings %v, want list_loans and one warning", got, warnings)
+		}
+		f.Find([]string{"loans"}, 1, anyName)
+		if len(warnings) != 1 {
+			t.Errorf("the second failure in a row warns again: %v", warnings)
+		}
+		e.err, e.short = nil, true
+		time.Sleep(time.Minute) // of the bubble's clock
+		if got := f.Find([]string{"loans"}, 1, anyName); !slices.Equal(got, []string{"list_loans"}) || len(warnings) != 2 {
+			t.Errorf("vectors of another length: got %v and the warnings %v, want list_loans and a warning", got, warnings)
+		}
+	})
+}
+
+func TestSemanticFinder_retries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &embedder{err: errors.New("down")}
+		warnings := 0
+		f := toolsearch.NewSemanticFinder(libraryTools(t, ""), e, nil, func(error) { warnings++ })
+		f.Find([]string{"tome"}, 1, anyName)
+		synctest.Wait()
+		e.err = nil
+		f.Find([]string{"tome"}, 1, anyName)
+		synctest.Wait()
+		if len(e.texts) > 0 || warnings != 1 {
+			t.Errorf("directly after a failure: %d texts are sent and %d warnings logged, want 0 and 1", len(e.texts), warnings)
+		}
+		time.Sleep(time.Minute) // of the bubble's clock
+		f.Find([]string{"tome"}, 1, anyName)
+		synctest.Wait()
+		if got := f.Find([]string{"tome"}, 1, anyName); !slices.Equal(got, []string{"list_books"}) {
+			t.Errorf("later: got %v, want list_books", got)
+		}
+	})
+}
