@@ -12,8 +12,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/internal/watch"
 )
 
 // document has one tool of that name.
@@ -328,6 +331,7 @@ func TestMain(m *testing.M) {
 	}
 	os.Setenv("XDG_DATA_HOME", dir)
 	os.Setenv("XDG_CONFIG_HOME", dir)
+	watch.SetInterval(20 * time.Millisecond)
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)

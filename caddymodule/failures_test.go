@@ -67,7 +67,10 @@ func TestDispatchFailures(t *testing.T) {
 		}
 	})
 	s := run(t, "", `mcp TRIPS {
-			timeout 3s
+			timeout 30s
+		}
+		mcp /hurried TRIPS {
+			timeout 300ms
 		}
 		handle /trips/panic {
 			test_panic
@@ -83,7 +86,7 @@ func TestDispatchFailures(t *testing.T) {
 		}`)
 
 	failing := map[string][]string{
-		"timeout":            {"slow", "GET /trips/{id}", "3s"},
+		"timeout":            {"slow", "GET /trips/{id}", "300ms"},
 		"too large":          {"large", "4.8 MiB", "1.0 MiB", "max_response"},
 		"endless":            {"endless", "more than 1.0 MiB"},
 		"cut off":            {"cut", "closed"},
@@ -99,11 +102,17 @@ func TestDispatchFailures(t *testing.T) {
 	for name, want := range failing {
 		t.Run(name, func(t *testing.T) {
 			s := s.with(t)
-			s.fail("getTrip", fmt.Sprintf(`{"id":%q}`, want[0]), want[1:]...)
+			request := s.callRequest("getTrip", fmt.Sprintf(`{"id":%q}`, want[0]))
+			if want[0] == "slow" {
+				request.URL.Path = "/hurried"
+			}
+			r := s.result(s.do(request))
+			if !r.IsError || !containsAll(r.text(), want[1:]) {
+				t.Fatalf("error %t %q, want an error with %q", r.IsError, r.text(), want[1:])
+			}
 			if got := s.succeed("getTrip", `{"id":"ok"}`); got != "fine" {
 				t.Errorf("the next call: %q", got)
 			}
-			r := s.call("getTrip", fmt.Sprintf(`{"id":%q}`, want[0]))
 			if strings.Contains(r.text(), api) || strings.Contains(r.text(), "127.0.0.1") {
 				t.Errorf("the message tells the upstream's address: %s", r.text())
 			}

@@ -14,7 +14,7 @@ import (
 // make as many requests as one, within the rate, and each stream to be notified of a
 // change.
 func TestMCPWatch_polls_once_for_all_streams_of_a_user(t *testing.T) {
-	const streams, resources, rate = 20, 50, 40
+	const streams, resources, rate = 20, 50, 200
 	var mu sync.Mutex
 	polls, total, version := make(map[string]int), 0, "1"
 	api := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,7 @@ func TestMCPWatch_polls_once_for_all_streams_of_a_user(t *testing.T) {
 	s := run(t, "", fmt.Sprintf(`
 		mcp TRIPS {
 			resources get operation getTrip
-			watch_interval 1s
+			watch_interval 200ms
 			watch_rate %d
 		}
 		reverse_proxy %s`, rate, api))

@@ -3,15 +3,11 @@ package agents
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/fairwayhq/fairway/internal/toollock"
 	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/ocp/overlay"
 )
-
-// inputInterval is how often the files besides the document are checked for changes.
-const inputInterval = time.Second
 
 // inputs returns the files besides the document that the tools depend on.
 func (k DocumentKey) inputs() []watch.File {
@@ -86,7 +82,7 @@ func (f *inputFiles) start(rebuild func()) {
 	var ctx context.Context
 	ctx, f.cancel = context.WithCancel(context.Background())
 	f.ended.Go(func() {
-		watch.Poll(ctx, inputInterval, func(context.Context) {
+		watch.Poll(ctx, watch.Interval(), func(context.Context) {
 			if f.changed() {
 				rebuild()
 			}

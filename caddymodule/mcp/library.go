@@ -149,11 +149,8 @@ type Hints struct {
 	Location string `json:"location,omitempty"`
 }
 
-// How often files that clients know of are checked for changes.
-const (
-	promptInterval = time.Second
-	folderInterval = 5 * time.Second
-)
+// folderInterval is how often folders are checked for files that were added or removed.
+const folderInterval = 5 * time.Second
 
 // maxPromptMedia is the maximum size of a file that a prompt refers to, in bytes.
 const maxPromptMedia = 4 << 20
@@ -185,7 +182,7 @@ func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server)
 		go watch.Poll(ctx.Context, folderInterval, k.folderCheck())
 	}
 	if k.source != nil {
-		go watch.Poll(ctx.Context, promptInterval, k.reloadPrompts)
+		go watch.Poll(ctx.Context, watch.Interval(), k.reloadPrompts)
 	}
 	return nil
 }

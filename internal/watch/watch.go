@@ -22,6 +22,16 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
+// interval is how often files are checked. Only SetInterval changes it.
+var interval = time.Second
+
+// Interval returns how often files are checked for changes.
+func Interval() time.Duration { return interval }
+
+// SetInterval changes the Interval. It is for a TestMain, so that tests do not wait a second for
+// each change of a file. It must not be called once a file is watched.
+func SetInterval(d time.Duration) { interval = d }
+
 // Poll calls check at the interval until ctx ends.
 func Poll(ctx context.Context, interval time.Duration, check func(context.Context)) {
 	tick := time.NewTicker(interval)

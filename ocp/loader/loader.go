@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -24,9 +25,6 @@ import (
 const (
 	// DefaultRefresh is how often to re-fetch a document that is not a file.
 	DefaultRefresh = 5 * time.Minute
-
-	// filePoll is how often to check the files of a document for changes.
-	filePoll = time.Second
 
 	// minBackoff and maxBackoff are the shortest and longest delay before a retry while
 	// there is no Toolset.
@@ -120,7 +118,7 @@ func New(options Options) *Loader {
 		l.interval = DefaultRefresh
 	}
 	if _, l.polled = options.Source.(*source.File); l.polled {
-		l.interval = filePoll
+		l.interval = watch.Interval()
 	}
 	return l
 }

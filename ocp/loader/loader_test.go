@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -337,7 +338,7 @@ func TestLoader_watches_files(t *testing.T) {
 		},
 		Observer: log.observer(),
 	})
-	if l.interval != filePoll {
+	if l.interval != watch.Interval() {
 		t.Errorf("files are looked at every %v", l.interval)
 	}
 	l.interval = 2 * time.Millisecond

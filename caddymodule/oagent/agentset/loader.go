@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -15,9 +14,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/oagent"
 )
-
-// interval is how often the files are checked for changes.
-const interval = time.Second
 
 // Options are the options of a Loader.
 type Options struct {
@@ -85,7 +81,7 @@ func (l *Loader) Watch(changed func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		watch.Poll(ctx, interval, func(context.Context) {
+		watch.Poll(ctx, watch.Interval(), func(context.Context) {
 			if l.updateStates() && l.reload() {
 				changed()
 			}
