@@ -40,11 +40,13 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 		return nil, err
 	}
 	query := ""
-	if choice := flags.String("tools"); calls && choice != "" {
-		if err := toolcall.CheckListChoice(choice); err != nil {
-			return nil, fmt.Errorf("--tools: %w", err)
+	if calls { // other commands do not have the flag
+		if choice := flags.String("tools"); choice != "" {
+			if err := toolcall.CheckListChoice(choice); err != nil {
+				return nil, fmt.Errorf("--tools: %w", err)
+			}
+			query = toolcall.ListQuery(choice)
 		}
-		query = toolcall.ListQuery(choice)
 	}
 	raw, err := loadConfig(flags, calls)
 	if err != nil {
