@@ -83,6 +83,7 @@ func asText(t *testing.T, result any, err error) string {
 // client: what the API answers in rounds reaches old clients as requests of the
 // server and new ones as results that require input, and looks the same to both.
 func TestGoSDKWhole(t *testing.T) {
+	t.Parallel() // it mostly waits
 	g := startFixture(t)
 	for _, c := range []struct {
 		name, revision string

@@ -341,6 +341,7 @@ func TestStdioSignals(t *testing.T) {
 // TestStdio_call_cut_at_the_end ends standard input while a call hangs: the call is
 // answered as canceled, not with a status that the API never gave.
 func TestStdio_call_cut_at_the_end(t *testing.T) {
+	t.Parallel() // it mostly waits
 	hang := make(chan struct{})
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {

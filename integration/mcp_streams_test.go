@@ -275,6 +275,7 @@ func holdCalls(t *testing.T) (address string, arrived <-chan struct{}, release f
 // are ended in good order while a call on the way is waited for; and nothing of
 // them is left in the gateway.
 func TestStreamsThroughReload(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const timeout = 5 * time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()

@@ -204,6 +204,7 @@ func TestOTC_versions(t *testing.T) {
 
 // TestOTC_health follows the API.
 func TestOTC_health(t *testing.T) {
+	t.Parallel() // it mostly waits
 	g := startVault(t, "", "health_upstream /healthz", "")
 	if a := g.send(t, http.MethodGet, "/otc/health", "", nil, nil); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
 		t.Errorf("%d %s while the API is ill", a.status, a.body)

@@ -101,6 +101,7 @@ func TestOTC_storm_on_two_nodes(t *testing.T) {
 // TestOTC_storm_with_a_node_killed kills one of two nodes while orders are under
 // way. Those that it had begun are reported to clients of the other node.
 func TestOTC_storm_with_a_node_killed(t *testing.T) {
+	t.Parallel() // it mostly waits
 	api := startOrders(t)
 	nodes := startPair(t, api, "lease 10s") // which a busy machine keeps up too
 	answers := storm(t, nodes, func() {

@@ -11,6 +11,7 @@ import (
 // TestDocumentReload swaps the document under a running gateway: a good one
 // takes its place, a bad one changes nothing.
 func TestDocumentReload(t *testing.T) {
+	t.Parallel() // it mostly waits
 	g, _, path := startFaults(t)
 
 	replaceFile(t, path, document("fine", "text"))
