@@ -51,7 +51,7 @@ func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.
 		r = Result{Text: "there is no tool of this name any more", IsError: true}
 	default:
 		r = e.call(ctx, &Invocation{
-			Binding: st.binding(e.agent), Depth: st.Depth, Number: st.Turns, Index: i, Name: c.Name, IsAgent: t.Agent,
+			Binding: e.binding, Depth: st.Depth, Number: st.Turns, Index: i, Name: c.Name, IsAgent: t.Agent,
 			Inputs: arguments, Uncertain: c.Uncertain, Waited: c.Wait,
 		})
 	}

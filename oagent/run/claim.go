@@ -96,8 +96,7 @@ func (s *State) question() int {
 
 // load reads what a node needs to work on a run: the conversation and the tools.
 func (e *execution) load(st *State) error {
-	e.state = st
-	e.model = nil
+	e.state, e.binding = st, st.binding(e.agent)
 	if err := e.runner.storage.entries(e.cause, e.id, e.talk.add); err != nil {
 		return err
 	}

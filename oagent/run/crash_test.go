@@ -159,6 +159,7 @@ func serve(n *node, m *mortal, id string) *run.State {
 // TestCrash kills a node at each write of a run, before and after it is made, and lets another
 // node finish the run.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	var writes int
 	t.Run("none", func(t *testing.T) { writes = crash(t, 0, false) })
 	if writes < 30 {

@@ -4,7 +4,7 @@
 // A run is one Engagement of a hosted agent. It is a state machine whose State is in the store,
 // with the conversation as the log of the same record. Data passes through it in this order:
 //
-//   - Runner.Start stores a new run and adds a Job to the Queue (runner.go, queue.go).
+//   - Runner.Start stores a new run and adds a job to the Queue (runner.go, queue.go).
 //   - A node takes the job and leases the run (claim.go). From then on an execution makes one
 //     step after the other (execution.go).
 //   - An input of the user passes the input guardrail and joins the conversation (input.go).

@@ -18,10 +18,12 @@ type execution struct {
 	id     string
 	token  string // of the lease
 	agent  *oagent.Agent
-	model  model.Model // nil until the first request
-	tools  []model.Tool
-	byName map[string]*Tool
-	talk   conversation
+	// binding is the agent and the Engagement of the run.
+	binding oagent.Binding
+	model   model.Model // nil until the first request
+	tools   []model.Tool
+	byName  map[string]*Tool
+	talk    conversation
 
 	cause  context.Context // ends with the lease, with Cancel and with Close
 	cancel context.CancelCauseFunc
@@ -141,7 +143,7 @@ func (e *execution) lost(err error) error {
 // hand gives a run to another node, because this one stops.
 func (r *Runner) hand(st *State) {
 	if r.options.Queue != nil {
-		r.report(st.ID, r.options.Queue.Push(context.Background(), Job{Run: st.ID}))
+		r.report(st.ID, r.options.Queue.Push(context.Background(), st.ID, ""))
 	}
 }
 

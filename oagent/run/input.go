@@ -32,7 +32,7 @@ func (e *execution) check(ctx context.Context, side engagement.Side, text string
 	if e.agent.Guardrail(side) == nil {
 		return false, nil
 	}
-	err = e.runner.options.Tools.CheckText(ctx, e.state.binding(e.agent), side, text)
+	err = e.runner.options.Tools.CheckText(ctx, e.binding, side, text)
 	if err == nil {
 		return false, nil
 	}

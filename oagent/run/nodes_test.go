@@ -3,7 +3,6 @@ package run_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -58,9 +57,12 @@ func TestNodes_one_at_a_time(t *testing.T) {
 		}
 	}
 	for _, id := range ids {
-		if st := nodes[1].ends(id); st.Text != "Done." || st.Turns != turns+1 || made[id] != turns {
+		st := nodes[1].ends(id)
+		mu.Lock()
+		if st.Text != "Done." || st.Turns != turns+1 || made[id] != turns {
 			t.Errorf("text %q, %d turns, %d calls", st.Text, st.Turns, made[id])
 		}
+		mu.Unlock()
 	}
 }
 
@@ -78,7 +80,7 @@ func TestClose_goes_on_elsewhere(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- first.Close(context.Background()) }()
 	for !first.IsClosing() {
-		runtime.Gosched()
+		first.yield()
 	}
 	close(b.release)
 	if err := <-closed; err != nil {

@@ -5,28 +5,22 @@ import (
 	"sync"
 )
 
-// Job tells a node to look at a run.
-type Job struct {
-	Run  string
-	Node string // the node that must take it; "" for any
-}
-
-// Queue distributes jobs over the nodes. It need not be reliable: a node finds runs whose job is
+// Queue distributes jobs over the nodes. A job is the id of a run that a node must look at. It need not be reliable: a node finds runs whose job is
 // lost when it sweeps, see Options.Sweep. It may deliver a job more than once.
 type Queue interface {
-	// Push adds a job.
-	Push(ctx context.Context, job Job) error
+	// Push adds a job for a node, or for any if node is "".
+	Push(ctx context.Context, job, node string) error
 
 	// Take blocks until there is a job for the node, and returns it. ack is called when the job
 	// is done or no longer needs the queue. If it is not called, the queue may deliver the job to
 	// another node later.
-	Take(ctx context.Context, node string) (job Job, ack func(), err error)
+	Take(ctx context.Context, node string) (job string, ack func(), err error)
 }
 
 // localQueue is a Queue for one node, in memory. A job that is in it is not added again.
 type localQueue struct {
 	mu     sync.Mutex
-	jobs   []Job
+	jobs   []string
 	listed map[string]bool
 	more   chan struct{} // has an element if jobs may be non-empty
 }
@@ -39,20 +33,20 @@ func newLocalQueue() *localQueue {
 }
 
 // Push implements Queue.
-func (q *localQueue) Push(_ context.Context, job Job) error {
+func (q *localQueue) Push(_ context.Context, job, _ string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.listed[job.Run] {
+	if q.listed[job] {
 		return nil
 	}
-	q.listed[job.Run] = true
+	q.listed[job] = true
 	q.jobs = append(q.jobs, job)
 	q.signal()
 	return nil
 }
 
 // Take implements Queue.
-func (q *localQueue) Take(ctx context.Context, _ string) (Job, func(), error) {
+func (q *localQueue) Take(ctx context.Context, _ string) (string, func(), error) {
 	for {
 		if job, ok := q.first(); ok {
 			return job, func() {}, nil
@@ -60,21 +54,21 @@ func (q *localQueue) Take(ctx context.Context, _ string) (Job, func(), error) {
 		select {
 		case <-q.more:
 		case <-ctx.Done():
-			return Job{}, nil, ctx.Err()
+			return "", nil, ctx.Err()
 		}
 	}
 }
 
-func (q *localQueue) first() (Job, bool) {
+func (q *localQueue) first() (string, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.jobs) == 0 {
 		q.jobs = nil // releases the memory of a long queue
-		return Job{}, false
+		return "", false
 	}
 	job := q.jobs[0]
 	q.jobs = q.jobs[1:]
-	delete(q.listed, job.Run)
+	delete(q.listed, job)
 	if len(q.jobs) > 0 {
 		q.signal()
 	}

@@ -158,13 +158,14 @@ type node struct {
 	guard *oagent.Guard
 	model *fakeModel
 	tools *fakeTools
+	began time.Time
 	*run.Runner
 }
 
 // newNode starts a node on a store. Each tool of the agent returns {"ok":true}.
 func newNode(t testing.TB, s store.Store, agent *oagent.Agent, respond func(context.Context, *model.Request) (*model.Response, error), more ...func(*node, *run.Options)) *node {
 	t.Helper()
-	n := &node{t: t, agent: agent, model: &fakeModel{respond: respond}}
+	n := &node{t: t, agent: agent, model: &fakeModel{respond: respond}, began: time.Now()}
 	var err error
 	n.guard, err = oagent.NewGuard(oagent.GuardOptions{Store: s, Notify: func(e oagent.Event) {
 		if e.Kind == oagent.EventReviewDecided && n.Runner != nil {
@@ -269,10 +270,16 @@ func TestLoop(t *testing.T) {
 // drained waits until the node works on no run.
 func (n *node) drained() {
 	n.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); n.Working() > 0; {
-		if time.Now().After(deadline) {
-			n.t.Fatal("the node still works")
-		}
-		runtime.Gosched()
+	for n.Working() > 0 {
+		n.yield()
 	}
+}
+
+// yield lets others run, and ends the test if it lasts too long.
+func (n *node) yield() {
+	n.t.Helper()
+	if time.Since(n.began) > 30*time.Second {
+		n.t.Fatal("the node does not get on")
+	}
+	runtime.Gosched()
 }

@@ -165,6 +165,9 @@ func (r *Runner) AddInput(ctx context.Context, id, text string) (*State, error) 
 			return nil, ErrFull
 		}
 		st.Inputs = append(st.Inputs, in)
+		if st.question() >= 0 && st.Status == StatusAwaitingInput {
+			st.Status = StatusAwaitingModel // it no longer waits for the user
+		}
 		return nil, nil
 	})
 	if err != nil {
@@ -237,12 +240,11 @@ func (r *Runner) Forget(ctx context.Context, agent string, user engagement.User)
 
 // push adds a job for the run. If that fails, a sweep finds the run.
 func (r *Runner) push(ctx context.Context, st *State) {
-	job := Job{Run: st.ID, Node: st.Home}
-	if r.options.Queue == nil || job.Node == r.options.Node {
-		_ = r.local.Push(ctx, job)
+	if r.options.Queue == nil || st.Home == r.options.Node {
+		_ = r.local.Push(ctx, st.ID, st.Home)
 		return
 	}
-	r.report(st.ID, r.options.Queue.Push(context.WithoutCancel(ctx), job))
+	r.report(st.ID, r.options.Queue.Push(context.WithoutCancel(ctx), st.ID, st.Home))
 }
 
 // finished does what is to be done after the end of a run. Each part may be lost or repeated.
@@ -264,7 +266,7 @@ func (r *Runner) report(id string, err error) {
 
 // dispatch takes jobs from a queue and works on their runs.
 func (r *Runner) dispatch(q Queue) {
-	for r.running.Err() == nil {
+	for failures := time.Duration(0); r.running.Err() == nil; {
 		select {
 		case r.workers <- struct{}{}:
 		case <-r.running.Done():
@@ -274,17 +276,22 @@ func (r *Runner) dispatch(q Queue) {
 		if err != nil {
 			<-r.workers
 			r.report("", err)
-			pause(r.running, retryPause)
+			failures++
+			pause(r.running, min(failures*retryPause, maxRetryPause))
 			continue
 		}
+		failures = 0
 		r.ended.Go(func() {
 			defer func() { <-r.workers }()
-			r.work(job.Run, ack)
+			r.work(job, ack)
 		})
 	}
 }
 
-const retryPause = 200 * time.Millisecond // after an error of the store or of the queue
+const (
+	retryPause    = 200 * time.Millisecond // after the first error of the store or of the queue
+	maxRetryPause = 10 * time.Second
+)
 
 // pause waits, or returns when the context ends.
 func pause(ctx context.Context, d time.Duration) {

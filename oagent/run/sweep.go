@@ -39,9 +39,6 @@ func (r *Runner) sweep(ctx context.Context) error {
 		return err
 	}
 	for _, id := range ids {
-		if ctx.Err() != nil {
-			return nil
-		}
 		if err := r.look(ctx, id); err != nil {
 			return err
 		}
@@ -59,6 +56,8 @@ func (r *Runner) look(ctx context.Context, id string) error {
 		return err
 	case st.Lease.isHeld(r.options.Now()) || r.options.Agent(st.Agent) == nil:
 		return nil
+	case r.options.Queue != nil && r.options.Now().Sub(st.Changed) < r.options.Sweep:
+		return nil // its job is probably in the queue
 	case st.isWaiting() && !r.mayGoOn(ctx, st):
 		return nil
 	}
@@ -67,7 +66,7 @@ func (r *Runner) look(ctx context.Context, id string) error {
 			return err // its home is alive
 		}
 	}
-	return r.local.Push(ctx, Job{Run: id})
+	return r.local.Push(ctx, id, "")
 }
 
 // mayGoOn reports whether what a run waits for may be over: one of its reviews is no longer

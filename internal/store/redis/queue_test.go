@@ -1,0 +1,76 @@
+package redis_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store/redis"
+	"github.com/fairwayhq/fairway/internal/store/storetest"
+)
+
+// take returns the next job of a node.
+func take(t *testing.T, q *redis.Queue, node string) (job string, ack func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	job, ack, err := q.Take(ctx, node)
+	if err != nil {
+		t.Fatalf("node %s: error %v", node, err)
+	}
+	return job, ack
+}
+
+// TestQueue checks that each job goes to one node, and that a job for a node goes to that node.
+func TestQueue(t *testing.T) {
+	address, _ := storetest.Redis(t)
+	a, b := openStore(t, address), openStore(t, address)
+	defer a.Close()
+	defer b.Close()
+	first, second := a.Queue("runs"), b.Queue("runs")
+	for _, job := range []string{"1", "2"} { // before any node has joined
+		if err := first.Push(t.Context(), job, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, ackOne := take(t, first, "a")
+	two, ackTwo := take(t, second, "b")
+	if got := []string{one, two}; !slices.Equal(got, []string{"1", "2"}) {
+		t.Errorf("jobs %q", got)
+	}
+	ackOne()
+	ackTwo()
+	if err := second.Push(t.Context(), "for a", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Push(t.Context(), "for b", "b"); err != nil {
+		t.Fatal(err)
+	}
+	if job, _ := take(t, first, "a"); job != "for a" {
+		t.Errorf("node a got %q", job)
+	}
+	if job, _ := take(t, second, "b"); job != "for b" {
+		t.Errorf("node b got %q", job)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if job, _, err := first.Take(ctx, "a"); err == nil {
+		t.Errorf("there is another job %q", job)
+	}
+}
+
+// TestQueue_down checks that errors reach the caller while the server is down.
+func TestQueue_down(t *testing.T) {
+	address, kill := storetest.Redis(t)
+	s := openStore(t, address)
+	defer s.Close()
+	kill()
+	q := s.Queue("runs")
+	if err := q.Push(t.Context(), "1", ""); err == nil {
+		t.Error("Push succeeds")
+	}
+	if _, _, err := q.Take(t.Context(), "a"); err == nil {
+		t.Error("Take succeeds")
+	}
+}
