@@ -46,24 +46,36 @@ func TestOAgentRun(t *testing.T) {
 		{"agent/6-described", "capabilities: {get-trip: {}}\n", func(_ context.Context, r *model.Request) (*model.Response, error) {
 			return says(fmt.Sprint(slices.ContainsFunc(r.Tools, func(t model.Tool) bool { return t.Name == "get-trip" }))), nil
 		}, nil, check{status: run.StatusComplete, text: "true"}},
-		{"agent/6-invoked", "capabilities: {get-trip: {}}\n", script(wants("get-trip", `{"id":1}`), done), nil,
-			check{status: run.StatusComplete, text: "Done.", calls: []string{`get-trip {"id":1}`}, model: `{"ok":true}`}},
-		{"agent/6-not-a-capability", "capabilities: {get-trip: {}}\n", script(wants("book", `{}`), done), nil,
-			check{status: run.StatusComplete, text: "Done.", model: "no tool book"}},
-		{"agent/10-input_restriction", "capabilities: {pay: {input_restriction: {assertion: recent.pay.inputs.sum < 10}}}\n",
+		{
+			"agent/6-invoked", "capabilities: {get-trip: {}}\n", script(wants("get-trip", `{"id":1}`), done), nil,
+			check{status: run.StatusComplete, text: "Done.", calls: []string{`get-trip {"id":1}`}, model: `{"ok":true}`},
+		},
+		{
+			"agent/6-not-a-capability", "capabilities: {get-trip: {}}\n", script(wants("book", `{}`), done), nil,
+			check{status: run.StatusComplete, text: "Done.", model: "no tool book"},
+		},
+		{
+			"agent/10-input_restriction", "capabilities: {pay: {input_restriction: {assertion: recent.pay.inputs.sum < 10}}}\n",
 			script(wants("pay", `{"sum":10}`), wants("pay", `{"sum":9}`), done), nil,
-			check{status: run.StatusComplete, text: "Done.", calls: []string{`pay {"sum":9}`}, model: "not made"}},
-		{"agent/11-output_restriction", "capabilities: {get-trip: {output_restriction: {assertion: '!recent[\"get-trip\"].outputs.ok'}}}\n",
+			check{status: run.StatusComplete, text: "Done.", calls: []string{`pay {"sum":9}`}, model: "not made"},
+		},
+		{
+			"agent/11-output_restriction", "capabilities: {get-trip: {output_restriction: {assertion: '!recent[\"get-trip\"].outputs.ok'}}}\n",
 			script(wants("get-trip", `{}`), done), nil,
-			check{status: run.StatusComplete, text: "Done.", calls: []string{"get-trip {}"}, model: "withheld"}},
-		{"agent/13.1-before-the-call", "capabilities: {get-trip: {}, pay: {input_restriction: {assertion: history._total > 0}}}\n",
+			check{status: run.StatusComplete, text: "Done.", calls: []string{"get-trip {}"}, model: "withheld"},
+		},
+		{
+			"agent/13.1-before-the-call", "capabilities: {get-trip: {}, pay: {input_restriction: {assertion: history._total > 0}}}\n",
 			script(wants("pay", `{}`), wants("get-trip", `{}`), wants("pay", `{}`), done), nil,
-			check{status: run.StatusComplete, text: "Done.", calls: []string{"get-trip {}", "pay {}"}}},
+			check{status: run.StatusComplete, text: "Done.", calls: []string{"get-trip {}", "pay {}"}},
+		},
 		{"agent/15.3-input", "capabilities: {}\n" + guardrails, script(done), checkedBy(func(side engagement.Side, text string) bool {
 			return side == engagement.SideOutput || text != "Hello"
 		}), check{status: run.StatusError, kind: "guardrail"}},
-		{"agent/15.3-input-passes", "capabilities: {}\n" + guardrails, script(done), checkedBy(func(engagement.Side, string) bool { return true }),
-			check{status: run.StatusComplete, text: "Done."}},
+		{
+			"agent/15.3-input-passes", "capabilities: {}\n" + guardrails, script(done), checkedBy(func(engagement.Side, string) bool { return true }),
+			check{status: run.StatusComplete, text: "Done."},
+		},
 		{"agent/15.4-output", "capabilities: {}\n" + guardrails, script(done), checkedBy(func(side engagement.Side, text string) bool {
 			return side == engagement.SideInput || text != "Done."
 		}), check{status: run.StatusError, kind: "guardrail"}},
@@ -76,21 +88,33 @@ func TestOAgentRun(t *testing.T) {
 		{"agent/15.6-no-more-tools", "capabilities: {get-trip: {}}\n" + guardrails, script(wants("get-trip", `{}`), done), checkedBy(func(side engagement.Side, _ string) bool {
 			return side == engagement.SideOutput
 		}), check{status: run.StatusError, kind: "guardrail"}},
-		{"agent/17.2-short_circuit", "capabilities: {get-trip: {}}\nlifespan: {short_circuit: 3}\n",
+		{
+			"agent/17.2-short_circuit", "capabilities: {get-trip: {}}\nlifespan: {short_circuit: 3}\n",
 			script(wants("get-trip", `{}`), wants("get-trip", `{}`), wants("get-trip", `{}`), done), nil,
-			check{status: run.StatusError, kind: "short_circuit", calls: []string{"get-trip {}", "get-trip {}"}}},
-		{"agent/17.2-short_circuit-two-tools", "capabilities: {get-trip: {}, book: {}}\nlifespan: {short_circuit: 3}\n",
+			check{status: run.StatusError, kind: "short_circuit", calls: []string{"get-trip {}", "get-trip {}"}},
+		},
+		{
+			"agent/17.2-short_circuit-two-tools", "capabilities: {get-trip: {}, book: {}}\nlifespan: {short_circuit: 3}\n",
 			script(wants("get-trip", `{}`, "book", `{}`), wants("get-trip", `{}`, "book", `{}`), wants("get-trip", `{}`, "book", `{}`), done), nil,
-			check{status: run.StatusError, kind: "short_circuit", calls: []string{"get-trip {}", "book {}", "get-trip {}", "book {}", "get-trip {}"}}},
+			check{status: run.StatusError, kind: "short_circuit", calls: []string{"get-trip {}", "book {}", "get-trip {}", "book {}", "get-trip {}"}},
+		},
 
-		{"call/arguments-not-json", "capabilities: {get-trip: {}}\n", script(wants("get-trip", `{"id":`), done), nil,
-			check{status: run.StatusComplete, text: "Done.", model: "JSON"}},
-		{"call/arguments-not-an-object", "capabilities: {get-trip: {}}\n", script(wants("get-trip", `[1]`), done), nil,
-			check{status: run.StatusComplete, text: "Done.", model: "object"}},
-		{"call/arguments-absent", "capabilities: {get-trip: {}}\n", script(wants("get-trip", ``), done), nil,
-			check{status: run.StatusComplete, text: "Done.", calls: []string{"get-trip {}"}}},
-		{"call/in-order", "capabilities: {book: {}, pay: {}}\n", script(wants("book", `{"n":1}`, "pay", `{}`, "book", `{"n":2}`), done), nil,
-			check{status: run.StatusComplete, text: "Done.", calls: []string{`book {"n":1}`, "pay {}", `book {"n":2}`}}},
+		{
+			"call/arguments-not-json", "capabilities: {get-trip: {}}\n", script(wants("get-trip", `{"id":`), done), nil,
+			check{status: run.StatusComplete, text: "Done.", model: "JSON"},
+		},
+		{
+			"call/arguments-not-an-object", "capabilities: {get-trip: {}}\n", script(wants("get-trip", `[1]`), done), nil,
+			check{status: run.StatusComplete, text: "Done.", model: "object"},
+		},
+		{
+			"call/arguments-absent", "capabilities: {get-trip: {}}\n", script(wants("get-trip", ``), done), nil,
+			check{status: run.StatusComplete, text: "Done.", calls: []string{"get-trip {}"}},
+		},
+		{
+			"call/in-order", "capabilities: {book: {}, pay: {}}\n", script(wants("book", `{"n":1}`, "pay", `{}`, "book", `{"n":2}`), done), nil,
+			check{status: run.StatusComplete, text: "Done.", calls: []string{`book {"n":1}`, "pay {}", `book {"n":2}`}},
+		},
 		{"call/tool-fails", "capabilities: {get-trip: {}}\n", script(wants("get-trip", ``), done), func(n *node) {
 			n.tools.tools["get-trip"] = func(context.Context, *run.Invocation) (string, error) { return "", errors.New("the server is down") }
 		}, check{status: run.StatusComplete, text: "Done.", calls: []string{"get-trip {}"}, model: "down"}},

@@ -266,7 +266,7 @@ func (r *Runner) report(id string, err error) {
 
 // dispatch takes jobs from a queue and works on their runs.
 func (r *Runner) dispatch(q Queue) {
-	for failures := time.Duration(0); r.running.Err() == nil; {
+	for wait := retryPause; r.running.Err() == nil; {
 		select {
 		case r.workers <- struct{}{}:
 		case <-r.running.Done():
@@ -276,11 +276,11 @@ func (r *Runner) dispatch(q Queue) {
 		if err != nil {
 			<-r.workers
 			r.report("", err)
-			failures++
-			pause(r.running, min(failures*retryPause, maxRetryPause))
+			wait = min(2*wait, maxRetryPause)
+			pause(r.running, wait)
 			continue
 		}
-		failures = 0
+		wait = retryPause
 		r.ended.Go(func() {
 			defer func() { <-r.workers }()
 			r.work(job, ack)
