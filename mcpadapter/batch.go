@@ -21,13 +21,13 @@ const (
 // responses in the same order.
 func (x *exchange) serveBatch(body []byte) {
 	if !x.version.SupportsBatches() {
-		x.refuse(jsonrpc.Malformed("batches belong to revision 2025-03-26 only: send each message by itself"))
+		x.refuse(jsonrpc.Malformed("only revision 2025-03-26 supports batches: send each message separately"))
 		return
 	}
 	var messages []jsontext.Value
 	for walk := wire.Into(body); walk.Next(); {
 		if len(messages) == maxBatch {
-			x.refuse(jsonrpc.Malformed("a batch may have at most %d messages: send the rest in another", maxBatch))
+			x.refuse(jsonrpc.Malformed("a batch can have at most %d messages: send the rest in another", maxBatch))
 			return
 		}
 		messages = append(messages, walk.Value)

@@ -20,7 +20,7 @@ const DefaultAskTimeout = 5 * time.Minute
 
 // Reasons why a server-to-client request has no response.
 var (
-	errAskTimeout = errors.New("the client did not answer in time")
+	errAskTimeout = errors.New("the client did not respond in time")
 	errClosing    = errors.New("the server is shutting down")
 )
 
@@ -106,10 +106,10 @@ func (q clientRequest) keepAlive() error {
 // takeResponse delivers a client's response to the ask call that waits for it.
 func (x *exchange) takeResponse(m *jsonrpc.Envelope) *jsonrpc.Fault {
 	if x.id == nil || (m.Result == nil) == (m.Failure == nil) {
-		return jsonrpc.Malformed("the message has no method: it is neither a request nor a notification nor a response")
+		return jsonrpc.Malformed("method is missing: the message is neither a request nor a notification nor a response")
 	}
 	if x.version.Stateless() {
-		return jsonrpc.Malformed("revision %v has no responses from clients: send a request", x.version)
+		return jsonrpc.Malformed("revision %v does not support responses from clients: send a request", x.version)
 	}
 	if x.state != nil {
 		x.state.Deliver(wire.Text(x.id), session.Response{Result: m.Result, Failure: m.Failure})

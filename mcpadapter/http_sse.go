@@ -33,7 +33,7 @@ func wantsLegacyStream(r *http.Request) bool {
 func (h *httpExchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
 	if !h.server.enabled.Has(revision.V20241105) {
 		f := jsonrpc.Faultf(http.StatusMethodNotAllowed, jsonrpc.InvalidRequest,
-			"HTTP+SSE of revision 2024-11-05 is not offered here: POST to the endpoint itself")
+			"HTTP+SSE of revision 2024-11-05 is not available here: send requests with POST to the endpoint")
 		f.Anonymous, f.Allow = true, true
 		return f
 	}
@@ -86,7 +86,7 @@ func (h *httpExchange) takeLegacyMessage(r *http.Request) *jsonrpc.Fault {
 	query := r.URL.Query()
 	id := query.Get("sessionId")
 	if id == "" {
-		f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidRequest, "the query parameter sessionId is missing: post to the address that the stream's first event names")
+		f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidRequest, "the query parameter sessionId is missing: send the request to the address in the first event of the stream")
 		f.Anonymous = true
 		return f
 	}
@@ -113,7 +113,7 @@ func (h *httpExchange) takeLegacyMessage(r *http.Request) *jsonrpc.Fault {
 // that accepts no more requests because the server closes.
 func noLegacyStream() *jsonrpc.Fault {
 	f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.SessionNotFound,
-		"there is no such stream open on this server: open a new one, and where several servers share the work, let a client always reach the same")
+		"the stream is not open on this server: open a new one; if there are several servers, route each client to the same one")
 	f.Anonymous = true
 	return f
 }

@@ -85,7 +85,7 @@ func (m *message) clientIdentity() string {
 func (q watchRequest) listen() *jsonrpc.Fault {
 	raw := wire.MemberOf(q.params.raw, "notifications")
 	if raw.Kind() != '{' {
-		return jsonrpc.BadParams("params.notifications must be an object that says what to listen for")
+		return jsonrpc.BadParams("params.notifications must be an object with the requested notifications")
 	}
 	wanted, f := subscription.ReadFilter(raw)
 	if f != nil {
@@ -93,7 +93,7 @@ func (q watchRequest) listen() *jsonrpc.Fault {
 	}
 	if q.channel == nil {
 		return jsonrpc.Faultf(http.StatusNotAcceptable, jsonrpc.InvalidRequest,
-			"subscriptions/listen is answered by a stream: let the Accept header list text/event-stream")
+			"subscriptions/listen opens a stream: add text/event-stream to the Accept header")
 	}
 	wanted.Resources = slices.DeleteFunc(wanted.Resources, func(uri string) bool { return !q.watchable(uri) })
 	id := q.id.Clone()

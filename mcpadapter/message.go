@@ -109,7 +109,7 @@ func (x *exchange) serveMessage(data []byte) {
 // revision.
 func (x *exchange) agree(method string) *jsonrpc.Fault {
 	if x.batched && method == "initialize" {
-		return jsonrpc.Malformed("initialize must not be part of a batch: send it by itself")
+		return jsonrpc.Malformed("initialize must not be part of a batch: send it separately")
 	}
 	terms := negotiation.Terms{Version: x.version, Client: x.client}
 	message := negotiation.Message{
@@ -228,7 +228,7 @@ func (x *exchange) refuse(f *jsonrpc.Fault) {
 // dispatch serves a request.
 func (x *exchange) dispatch(name string) {
 	if len(x.out.B) > maxBatchAnswer {
-		x.refuse(jsonrpc.Malformed("the answers to this batch are larger than %d bytes: send this request by itself", maxBatchAnswer))
+		x.refuse(jsonrpc.Malformed("the responses to this batch are larger than %d bytes: send this request separately", maxBatchAnswer))
 		return
 	}
 	m, ok := methods[name]

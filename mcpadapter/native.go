@@ -66,7 +66,7 @@ func (q toolRequest) appendToolResult(dst []byte, result jsontext.Value) ([]byte
 	case body.Kind() != 0:
 		return dst, fmt.Errorf("content must be an array, not %s", wire.KindName(body.Kind()))
 	case structured == nil:
-		return dst, fmt.Errorf("a result of a tool must have content or structuredContent")
+		return dst, fmt.Errorf("the result of a tool must have content or structuredContent")
 	default:
 		dst = content.AppendText(dst, []byte(structured))
 	}

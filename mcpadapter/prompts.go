@@ -109,7 +109,7 @@ func (q promptRequest) fillPrompt(p *library.PromptEntry, values map[string]stri
 
 // tooLongPrompt returns the fault for arguments that make a prompt too long.
 func tooLongPrompt(name string) *jsonrpc.Fault {
-	return jsonrpc.BadParams("with these arguments the prompt %s is longer than %d bytes: shorten them", name, maxPromptAnswer)
+	return jsonrpc.BadParams("the prompt %s is longer than %d bytes with these arguments; shorten them", name, maxPromptAnswer)
 }
 
 // answerPrompt writes a GetPromptResult.
@@ -189,7 +189,7 @@ func (q promptRequest) embedResource(dst []byte, uri string, p *library.PromptEn
 				return append(dst, '}'), false, nil
 			}
 		}
-		return dst, false, resources.unreadable(uri, "the API's contents cannot be used")
+		return dst, false, resources.unreadable(uri, "the API returned invalid contents")
 	}
 	if dst, f = resources.appendContents(dst, r); f != nil {
 		return dst, false, f
@@ -246,13 +246,13 @@ func (q promptRequest) runPrompt(p *library.PromptEntry, values map[string]strin
 func (q promptRequest) answerNativePrompt(p *library.PromptEntry, native jsontext.Value) *jsonrpc.Fault {
 	list := wire.MemberOf(native, "messages")
 	if list.Kind() != '[' {
-		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the API answered the prompt %s with a result that has no messages", p.Name)
+		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the API returned a result without messages for the prompt %s", p.Name)
 	}
 	var messages []byte
 	for walk := wire.Into(list); walk.Next(); {
 		role := wire.Text(wire.MemberOf(walk.Value, "role"))
 		if role != "user" && role != "assistant" {
-			return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the API answered the prompt %s with a message that is neither of the user nor of the assistant", p.Name)
+			return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the API returned a message for the prompt %s whose role is neither user nor assistant", p.Name)
 		}
 		if messages != nil {
 			messages = append(messages, ',')
@@ -260,7 +260,7 @@ func (q promptRequest) answerNativePrompt(p *library.PromptEntry, native jsontex
 		messages = append(append(append(messages, `{"role":"`...), role...), `","content":`...)
 		var err error
 		if messages, err = q.blocks().AppendBlock(messages, wire.MemberOf(walk.Value, "content")); err != nil {
-			return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the API answered the prompt %s with a message that cannot be used: %v", p.Name, err)
+			return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the API returned an invalid message for the prompt %s: %v", p.Name, err)
 		}
 		messages = append(messages, '}')
 	}

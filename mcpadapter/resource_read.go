@@ -102,7 +102,7 @@ func (q resourceRequest) openResource(t library.Target, method, name string) (op
 	case errors.Is(err, fs.ErrNotExist):
 		return opened{}, q.noResource(t.URI)
 	}
-	return opened{}, q.unreadable(t.URI, "resource %s cannot be read now", text.Cut(t.URI, text.MaxQuoted))
+	return opened{}, q.unreadable(t.URI, "resource %s cannot be read at the moment", text.Cut(t.URI, text.MaxQuoted))
 }
 
 // openOperation calls the operation of the resource.
@@ -118,7 +118,7 @@ func (q resourceRequest) openOperation(t library.Target, method, name string) (o
 	switch failure := r.Failure; {
 	case failure.Status == http.StatusNotFound || failure.Status == http.StatusGone:
 		f = q.noResource(t.URI)
-		f.Message = fmt.Sprintf("there is no resource %s: %s", text.Cut(t.URI, 4*text.MaxQuoted), failure.Message)
+		f.Message = fmt.Sprintf("unknown resource %s: %s", text.Cut(t.URI, 4*text.MaxQuoted), failure.Message)
 	case failure.Kind == tool.InvalidArguments:
 		f = jsonrpc.BadParams("%s", failure.Message)
 	default:
@@ -168,11 +168,11 @@ func (q resourceRequest) appendNativeContents(dst []byte, r opened) ([]byte, *js
 		}
 		var err error
 		if dst, err = q.blocks().AppendResourceContents(dst, walk.Value); err != nil {
-			return dst, q.unreadable(r.Target.URI, "the API's contents[%d] cannot be used: %v", count, err)
+			return dst, q.unreadable(r.Target.URI, "the API returned invalid contents[%d]: %v", count, err)
 		}
 	}
 	if contents.Kind() != '[' || count == 0 {
-		return dst, q.unreadable(r.Target.URI, "the API answered with a result that has no contents")
+		return dst, q.unreadable(r.Target.URI, "the API returned a result without contents")
 	}
 	return dst, nil
 }

@@ -22,10 +22,10 @@ func (q watchRequest) subscribe() *jsonrpc.Fault {
 		return resourceRequest{q.message}.noResource(uri)
 	}
 	if q.state == nil {
-		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "a subscription belongs to a session: begin one with initialize and send its Mcp-Session-Id")
+		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "a subscription needs a session: open one with initialize and send its Mcp-Session-Id")
 	}
 	if !q.state.Subscribe(uri) {
-		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "you watch %d resources, which is the most: unsubscribe from one first", subscription.MaxWatched)
+		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "this session watches %d resources, the limit: unsubscribe from one first", subscription.MaxWatched)
 	}
 	q.out.B = append(q.beginResult(), "}}"...)
 	return nil

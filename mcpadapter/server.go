@@ -137,7 +137,7 @@ func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fa
 	case h.site.Rest == "/message" && r.Method == http.MethodPost:
 		return h.answer(w, h.takeLegacyMessage(r))
 	case strings.Trim(h.site.Rest, "/") != "":
-		f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.InvalidRequest, "there is nothing here for %s: the endpoint is %s", r.Method, h.site.Base)
+		f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.InvalidRequest, "%s is not supported at this path: the endpoint is %s", r.Method, h.site.Base)
 		f.Anonymous = true
 		return f
 	}

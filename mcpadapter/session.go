@@ -41,12 +41,12 @@ func (h *httpExchange) resume() *jsonrpc.Fault {
 	s, err := h.server.states.Resume(h.server.signer(), id, h.site.User, time.Now())
 	if err != nil {
 		f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.SessionNotFound,
-			"the session %v: begin a new one with initialize, without the header Mcp-Session-Id", err)
+			"the session %v: open a new one with initialize, without the header Mcp-Session-Id", err)
 		f.Anonymous = true
 		return f
 	}
 	if sent := len(h.header[negotiation.VersionHeader]) > 0; sent && h.version != revision.Unknown && h.version != s.Version {
-		f := jsonrpc.Malformed("the session speaks %v and the header MCP-Protocol-Version says %v: send the header with %v, or begin a new session",
+		f := jsonrpc.Malformed("the session uses %v, but the header MCP-Protocol-Version is %v: send the header with %v, or open a new session",
 			s.Version, h.version, s.Version)
 		f.Anonymous = true
 		return f
@@ -62,7 +62,7 @@ func (h *httpExchange) resume() *jsonrpc.Fault {
 // endSession serves DELETE, which ends a session.
 func (h *httpExchange) endSession() *jsonrpc.Fault {
 	if h.session == nil {
-		f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidRequest, "DELETE ends a session: name it in the header Mcp-Session-Id")
+		f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidRequest, "DELETE needs the header Mcp-Session-Id with the session to end")
 		f.Anonymous = true
 		return f
 	}

@@ -57,6 +57,6 @@ func (m *message) page(list string, stamp [8]byte) (int, *jsonrpc.Fault) {
 
 // staleList returns the fault for a cursor of another or a changed list.
 func staleList(name string) *jsonrpc.Fault {
-	return jsonrpc.BadParams("params.cursor is not of this list, or the %s have changed since: "+
-		"drop what you have and list them again without a cursor", name)
+	return jsonrpc.BadParams("params.cursor does not belong to this list, or the %s have changed since: "+
+		"discard the pages that you have and list again without a cursor", name)
 }

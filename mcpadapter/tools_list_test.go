@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
@@ -149,7 +150,7 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 		"truncated": list(old, string(next[:len(next)-3])+`"`),
 	} {
 		t.Run(rule, func(t *testing.T) {
-			if a := r.fault(t, 200, jsonrpc.InvalidParams); rule == "stale" && !strings.Contains(a.Error.Message, "without a cursor") {
+			if a := r.fault(t, 200, jsonrpc.InvalidParams); rule == "stale" && !keyword.All(a.Error.Message, "tools cursor again") {
 				t.Errorf("message %q", a.Error.Message)
 			}
 		})

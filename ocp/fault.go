@@ -42,7 +42,7 @@ type Fault struct { //nolint:errname // more often a reason than an error
 
 // Error says what is wrong and where.
 func (f Fault) Error() string {
-	message := f.Field + ": " + f.Reason.words()
+	message := f.Field + ": " + f.Reason.message()
 	if f.Reason == ReasonPattern {
 		message += patternOf(f.Field)
 	}
@@ -67,12 +67,13 @@ func patternOf(field string) string {
 	return " that is required"
 }
 
-func (r Reason) words() string {
+// message returns the text of the reason for error messages.
+func (r Reason) message() string {
 	switch r {
 	case ReasonRepeated:
-		return "the header came more than once; send it once"
+		return "the header is repeated; send it once"
 	case ReasonEmpty:
-		return "empty; leave it out or give it a value"
+		return "empty; omit it or set a value"
 	case ReasonTooLong:
 		return "longer than allowed"
 	case ReasonUTF8:
@@ -84,11 +85,11 @@ func (r Reason) words() string {
 	case ReasonBase64:
 		return "not Base64"
 	case ReasonGzip:
-		return "its gzip stream is broken, or something follows it"
+		return "the gzip stream is invalid or followed by other data"
 	case ReasonInflated:
-		return "too large once it is decompressed"
+		return "too large after decompression"
 	case ReasonJSON:
-		return "not JSON that can be read"
+		return "not valid JSON"
 	case ReasonObject:
 		return "not a JSON object"
 	case ReasonDepth:
@@ -102,7 +103,7 @@ func (r Reason) words() string {
 	case ReasonURI:
 		return "not an absolute URI"
 	case ReasonNegative:
-		return "below zero"
+		return "must not be negative"
 	case ReasonTooMany:
 		return "more items than allowed"
 	case ReasonUnknown:

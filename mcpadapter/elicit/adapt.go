@@ -50,7 +50,7 @@ func adaptForm(params jsontext.Value) (jsontext.Value, error) {
 		b = append(append(b, walk.Name...), ':')
 		var ok bool
 		if b, ok = appendOldField(b, walk.Value); !ok {
-			return nil, fmt.Errorf("the field %s of its form is a choice of several, which revision %v does not have", text.Cut(string(walk.Name), text.MaxQuoted), revision.V20250618)
+			return nil, fmt.Errorf("the field %s of the form is a multiple choice, which revision %v does not support", text.Cut(string(walk.Name), text.MaxQuoted), revision.V20250618)
 		}
 	}
 	b = append(b, '}')
@@ -141,7 +141,7 @@ func appendOldMessages(dst []byte, messages jsontext.Value, v revision.Revision)
 		first = false
 		dst = append(append(append(dst, `{"role":`...), role...), `,"content":`...)
 		if kind := wire.Text(wire.MemberOf(part, "type")); kind != "text" && kind != "image" && (kind != "audio" || !v.SupportsAudio()) {
-			return fmt.Errorf("it asks a model with content that revision %v does not have", v)
+			return fmt.Errorf("the sampling request has content that revision %v does not support", v)
 		}
 		var err error
 		if dst, err = blocks.AppendBlock(dst, part); err != nil {

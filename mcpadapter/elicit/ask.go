@@ -12,12 +12,12 @@ import (
 )
 
 // ErrCannotAsk is the error of requests to a client that cannot be asked.
-var ErrCannotAsk = errors.New("the client's request came without a session or leaves no stream to ask on")
+var ErrCannotAsk = errors.New("the client's request has no session or does not accept a stream")
 
 // A ClientError is the JSON-RPC error with which the client responded to a request of the server.
 type ClientError struct{ Failure jsontext.Value }
 
-func (e *ClientError) Error() string { return "the client answered with an error" }
+func (e *ClientError) Error() string { return "the client returned an error" }
 
 // askClient sends the API's requests one after the other to a client of a revision before
 // 2026-07-28. It returns the results in a JSON object with the keys of the requests. If there are no
@@ -34,14 +34,14 @@ func (c *call) askClient(requests []inputRequest) (jsontext.Value, Reply) {
 		r := &requests[i]
 		params, err := adaptParams(r, c.Revision)
 		if err != nil {
-			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: %v", t.Name, err))
+			return nil, failed(t, tool.Unanswered, fmt.Sprintf("the call of %s was not completed: %v", t.Name, err))
 		}
 		result, err := c.Ask(r.method, params)
 		if err != nil {
-			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: %s", t.Name, noResponseMessage(r.method, err)))
+			return nil, failed(t, tool.Unanswered, fmt.Sprintf("the call of %s was not completed: %s", t.Name, noResponseMessage(r.method, err)))
 		}
 		if result.Kind() != '{' {
-			return nil, failed(t, tool.Unanswered, fmt.Sprintf("%s was not called to an end: the client answered %s with %s, and not with an object",
+			return nil, failed(t, tool.Unanswered, fmt.Sprintf("the call of %s was not completed: the result of %s from the client is %s, not an object",
 				t.Name, r.method, wire.KindName(result.Kind())))
 		}
 		if i > 0 {
@@ -58,9 +58,9 @@ func (c *call) askClient(requests []inputRequest) (jsontext.Value, Reply) {
 // unsupportedMessage returns the failure message for capabilities that the client lacks.
 func (c *call) unsupportedMessage(lacking Capabilities) string {
 	if !c.Revision.Stateless() && c.Ask == nil {
-		return fmt.Sprintf("%s needs answers of the client (%s), and %v: open a session with initialize, and accept text/event-stream", c.tool.Name, lacking, ErrCannotAsk)
+		return fmt.Sprintf("%s needs input from the client (%s), but %v; open a session with initialize and accept text/event-stream", c.tool.Name, lacking, ErrCannotAsk)
 	}
-	return fmt.Sprintf("%s needs a client that can be asked (%s), and this one has not declared that it can in revision %v", c.tool.Name, lacking, c.Revision)
+	return fmt.Sprintf("%s needs client capabilities that the client has not declared (%s) in revision %v", c.tool.Name, lacking, c.Revision)
 }
 
 // maxRefusal is how many bytes of a client's error message are passed on.
@@ -71,5 +71,5 @@ func noResponseMessage(method string, err error) string {
 	if refused, ok := errors.AsType[*ClientError](err); ok {
 		return fmt.Sprintf("the client refused %s: %s", method, text.Cut(wire.Text(wire.MemberOf(refused.Failure, "message")), maxRefusal))
 	}
-	return fmt.Sprintf("the client was asked with %s, and there is no answer: %v", method, err)
+	return fmt.Sprintf("no response to %s from the client: %v", method, err)
 }

@@ -62,7 +62,7 @@ func readInputRequired(result jsontext.Value) (*inputRequired, error) {
 	}
 	for walk := wire.Into(asked.raw); walk.Next(); {
 		if len(asked.requests) == maxInputRequests {
-			return nil, fmt.Errorf("inputRequests asks for more than %d things at once", maxInputRequests)
+			return nil, fmt.Errorf("inputRequests has more than %d requests", maxInputRequests)
 		}
 		request, err := readInputRequest(walk.Name, walk.Value)
 		if err != nil {
@@ -78,7 +78,7 @@ func readInputRequired(result jsontext.Value) (*inputRequired, error) {
 	}
 	switch {
 	case len(asked.state) > MaxState:
-		return nil, fmt.Errorf("requestState has %d bytes, and may have %d", len(asked.state), MaxState)
+		return nil, fmt.Errorf("requestState has %d bytes, more than the limit of %d", len(asked.state), MaxState)
 	case len(asked.requests) == 0 && asked.state == "":
 		return nil, fmt.Errorf(`a result of the type "input_required" must have inputRequests or a requestState`)
 	case len(asked.requests) == 0:
@@ -90,7 +90,7 @@ func readInputRequired(result jsontext.Value) (*inputRequired, error) {
 // readInputRequest reads and checks one request, which the API writes in the form of 2026-07-28.
 func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
 	if len(key) > maxInputKey {
-		return r, fmt.Errorf("the key has more than %d bytes", maxInputKey)
+		return r, fmt.Errorf("the key is longer than %d bytes", maxInputKey)
 	}
 	if raw.Kind() != '{' {
 		return r, fmt.Errorf("a request must be an object, not %s", wire.KindName(raw.Kind()))
@@ -107,7 +107,7 @@ func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
 	case MethodRoots:
 		r.needs = CanListRoots
 	default:
-		err = fmt.Errorf("method must be %s, %s or %s, and is %q", MethodElicit, MethodSample, MethodRoots, text.Cut(r.method, text.MaxQuoted))
+		err = fmt.Errorf("method must be %s, %s or %s, not %q", MethodElicit, MethodSample, MethodRoots, text.Cut(r.method, text.MaxQuoted))
 	}
 	return r, err
 }
@@ -134,7 +134,7 @@ func checkElicitation(params jsontext.Value) (Capabilities, error) {
 	}
 	for walk := wire.Into(wire.MemberOf(schema, "properties")); walk.Next(); {
 		if kind := wire.Text(wire.MemberOf(walk.Value, "type")); !slices.Contains(formTypes, kind) {
-			return 0, fmt.Errorf("params.requestedSchema.properties[%s].type must be one of %q: forms are flat", text.Cut(string(walk.Name), text.MaxQuoted), formTypes)
+			return 0, fmt.Errorf("params.requestedSchema.properties[%s].type must be one of %q, because forms are flat", text.Cut(string(walk.Name), text.MaxQuoted), formTypes)
 		}
 	}
 	return CanElicit, nil
@@ -155,7 +155,7 @@ func checkSampling(params jsontext.Value) (Capabilities, error) {
 	for walk := wire.Into(messages); walk.Next(); {
 		role, content := wire.Text(wire.MemberOf(walk.Value, "role")), wire.MemberOf(walk.Value, "content").Kind()
 		if role != "user" && role != "assistant" || content != '{' && content != '[' {
-			return 0, fmt.Errorf(`each of params.messages must have a role, "user" or "assistant", and a content`)
+			return 0, fmt.Errorf(`every item of params.messages must have content and the role "user" or "assistant"`)
 		}
 	}
 	if wire.HasMember(params, "tools") || wire.HasMember(params, "toolChoice") {

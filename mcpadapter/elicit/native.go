@@ -56,11 +56,11 @@ func readNative(body []byte) (n nativeAnswer, err error) {
 func readNativeError(raw jsontext.Value) (*jsonrpc.Fault, error) {
 	code, err := strconv.ParseInt(string(wire.MemberOf(raw, "code")), 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("error.code must be an integer of 32 bits")
+		return nil, fmt.Errorf("error.code must be a 32-bit integer")
 	}
 	message := wire.Text(wire.MemberOf(raw, "message"))
 	if message == "" {
-		return nil, fmt.Errorf("error.message must be a string that says what is wrong")
+		return nil, fmt.Errorf("error.message must be a string")
 	}
 	f := &jsonrpc.Fault{Status: http.StatusOK, Code: int(code), Message: text.Cut(message, maxNativeError)}
 	if data := wire.MemberOf(raw, "data"); data != nil {
@@ -72,5 +72,5 @@ func readNativeError(raw jsontext.Value) (*jsonrpc.Fault, error) {
 // MalformedNative returns the failure of a call whose native result is invalid.
 func MalformedNative(t *tool.Tool, err error) *tool.Failure {
 	return &tool.Failure{Kind: tool.Unreadable, Message: fmt.Sprintf(
-		"%s %s answered, but with an MCP result (%s) that is malformed: %v", t.Method, t.Path, content.NativeType, err)}
+		"%s %s returned a malformed MCP result (%s): %v", t.Method, t.Path, content.NativeType, err)}
 }

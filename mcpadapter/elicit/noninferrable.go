@@ -30,7 +30,7 @@ func (c *call) completeArguments() ([]byte, Reply, *jsonrpc.Fault) {
 	}
 	if made := inventedArguments(c.tool, c.Arguments); made != nil {
 		return nil, failed(c.tool, tool.InvalidArguments, fmt.Sprintf(
-			"a model must not set %s of %s; omit it, and the user is asked where the call needs it", strings.Join(made, ", "), c.tool.Name)), nil
+			"a model must not set %s of %s; omit it, and the user is asked for it if the call requires it", strings.Join(made, ", "), c.tool.Name)), nil
 	}
 	if c.round.answers == nil {
 		if r, f := c.obtainAnswers(); f != nil || r.Failure != nil || r.InputRequired != nil {
@@ -95,7 +95,7 @@ func (c *call) askUser(form *argumentForm) (Reply, *jsonrpc.Fault) {
 		return Reply{}, f
 	}
 	if !c.supported().has(CanElicit) {
-		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s needs %s from the user and must not be called with a value that a model made up; %s",
+		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s needs %s from the user, not from the model; %s",
 			t.Name, form.requiredNames(), c.unsupportedMessage(CanElicit))), nil
 	}
 	if c.Revision.Stateless() {
@@ -111,7 +111,7 @@ func (c *call) askUser(form *argumentForm) (Reply, *jsonrpc.Fault) {
 	c.round.responses = append(append([]byte("{"+argumentsKey+":"), result...), '}')
 	r, again := form.readResponse(&c.round)
 	if again {
-		r = failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user gave no %s", t.Name, form.requiredNames()))
+		r = failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user did not give %s", t.Name, form.requiredNames()))
 	}
 	return r, nil
 }

@@ -55,7 +55,7 @@ func (c *call) resume() (f *jsonrpc.Fault) {
 	}
 	plain, err := c.Sealer().Unseal(wire.Text(sealed), c.binding())
 	if err != nil {
-		return jsonrpc.BadParams("params.requestState %v: call again without it", err)
+		return jsonrpc.BadParams("params.requestState %v; call again without it", err)
 	}
 	until := int64(0)
 	for walk := wire.Into(plain); walk.Next(); {
@@ -71,7 +71,7 @@ func (c *call) resume() (f *jsonrpc.Fault) {
 		}
 	}
 	if time.Now().Unix() > until {
-		return jsonrpc.BadParams("params.requestState has expired after %v: call again without it", requestStateTTL)
+		return jsonrpc.BadParams("params.requestState has expired after %v; call again without it", requestStateTTL)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func readInputResponses(raw jsontext.Value) (jsontext.Value, *jsonrpc.Fault) {
 		}
 	}
 	if count > MaxInputResponses {
-		return nil, jsonrpc.BadParams("params.inputResponses has %d answers, and may have %d: answer what was asked", count, MaxInputResponses)
+		return nil, jsonrpc.BadParams("params.inputResponses has %d responses, more than the limit of %d; send only those that were requested", count, MaxInputResponses)
 	}
 	return raw, nil
 }

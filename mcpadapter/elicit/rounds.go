@@ -73,7 +73,7 @@ func (c *call) forwardRequests(asked *inputRequired, last bool) (r Reply, again 
 		return r, false, f
 	}
 	if last {
-		return failed(c.tool, tool.Unreadable, "the API requested more input after the maximum number of answers; call the tool again, and check the API if this repeats"), false, nil
+		return failed(c.tool, tool.Unreadable, "the API requested more input after the maximum number of rounds; call the tool again, and check the API if this repeats"), false, nil
 	}
 	c.round.responses, r = c.askClient(asked.requests)
 	return r, r.Failure == nil, nil
@@ -115,7 +115,7 @@ func (c *call) supplement() (*tool.Supplement, *jsonrpc.Fault) {
 	header := http.Header{HeaderCapabilities: {string(c.supported().appendTo(nil))}}
 	if responses := c.round.responses; len(responses) > 0 {
 		if base64.RawURLEncoding.EncodedLen(len(responses)) > MaxResponses {
-			return nil, jsonrpc.BadParams("the answers in inputResponses are larger than the %d bytes that can be passed on to the API: answer with less", MaxResponses*3/4)
+			return nil, jsonrpc.BadParams("inputResponses is larger than the limit of %d bytes: shorten the responses", MaxResponses*3/4)
 		}
 		header[HeaderInputResponses] = []string{base64.RawURLEncoding.EncodeToString(responses)}
 	}

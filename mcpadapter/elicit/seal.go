@@ -16,7 +16,7 @@ func NewSealer(key []byte) *Sealer { return &Sealer{key} }
 // maxSealed is the maximum length of a sealed string, in bytes.
 const maxSealed = 1 << 20
 
-var errBroken = errors.New("is not one that this server gave out for this request, or was changed")
+var errBroken = errors.New("was not issued by this server for this request, or was changed")
 
 // Seal encrypts and authenticates plain with AES-256-GCM. Only servers with the same secret can open
 // it, and only with the same binding, which is authenticated as additional data.

@@ -64,7 +64,7 @@ func (l *Library) addApps() error {
 		l.resources = append(l.resources, &page, &older)
 		for _, tool := range app.Tools {
 			if other := l.apps[tool]; other != nil {
-				return fmt.Errorf("app %s: tool %s has the app %s already", app.URI, tool, other.URI)
+				return fmt.Errorf("app %s: tool %s already has the app %s; a tool has at most one", app.URI, tool, other.URI)
 			}
 			l.apps[tool] = app
 		}
@@ -76,11 +76,11 @@ func (l *Library) addApps() error {
 func (a *App) check() error {
 	switch {
 	case !strings.HasPrefix(a.URI, "ui://") || len(a.URI) == len("ui://"):
-		return errors.New("the URI of an app begins with ui://")
+		return errors.New("the URI of an app must begin with ui://")
 	case a.File == "":
-		return errors.New("has no file")
+		return errors.New("file is missing")
 	case len([]rune(a.Invoking)) > maxStatusText || len([]rune(a.Invoked)) > maxStatusText:
-		return fmt.Errorf("invoking and invoked have at most %d characters", maxStatusText)
+		return fmt.Errorf("invoking and invoked must have at most %d characters", maxStatusText)
 	}
 	if err := checkURI(a.URI); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (a *App) check() error {
 	}
 	for _, who := range a.Visibility {
 		if who != "model" && who != "app" {
-			return fmt.Errorf("visibility is model or app, not %q", who)
+			return fmt.Errorf("visibility must be model or app, not %q", who)
 		}
 	}
 	return nil
@@ -107,7 +107,7 @@ func checkOrigin(origin string) error {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil ||
 		strings.ContainsAny(origin, " ;,'\"") {
-		return fmt.Errorf("%q is no origin: write it as https://cdn.example.com", origin)
+		return fmt.Errorf("%q is not an origin; write it as https://cdn.example.com", origin)
 	}
 	return nil
 }

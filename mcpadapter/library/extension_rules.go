@@ -199,7 +199,7 @@ func (s ruleset) unknown(path, name string, warn warner) {
 	where := text.Cut(path+name, text.MaxQuoted)
 	switch {
 	case near != "" && passedOn:
-		warn("unknown key `%s` is passed on as it is; did you mean %s%s?", where, path, near)
+		warn("passed on unknown key `%s`; did you mean %s%s?", where, path, near)
 	case near != "":
 		warn("ignored unknown key `%s`; did you mean %s%s? Known keys are %s", where, path, near, strings.Join(names, ", "))
 	case !passedOn:
@@ -209,7 +209,7 @@ func (s ruleset) unknown(path, name string, warn warner) {
 
 func (r rule) check(path string, value jsontext.Value, warn warner) {
 	if !r.fits(value) {
-		warn("%s must be %s, not %s; it is left out", text.Cut(path, text.MaxQuoted), r.want, shown(value))
+		warn("ignored %s: it must be %s, not %s", text.Cut(path, text.MaxQuoted), r.want, shown(value))
 		return
 	}
 	if r.members != nil {
@@ -219,7 +219,7 @@ func (r rule) check(path string, value jsontext.Value, warn warner) {
 		i := 0
 		for walk := wire.Into(value); walk.Next(); i++ {
 			if i == r.most {
-				warn("%s has more than %d items; the rest is left out", text.Cut(path, text.MaxQuoted), r.most)
+				warn("ignored the items of %s after the first %d", text.Cut(path, text.MaxQuoted), r.most)
 				break
 			}
 			r.items.check(path+"["+strconv.Itoa(i)+"]", walk.Value, warn)
@@ -260,18 +260,18 @@ func (s *Index) checkApp(tool *tool.Tool, warn warner) {
 			switch {
 			case !rules.takes(name, walk.Value): // Check has already warned
 			case given[path+name]:
-				warn("%s is given twice; the first counts", path+name)
+				warn("ignored the second %s: the key is given twice", path+name)
 			case ofPage[name] && (own == nil || !own.isPage()):
-				warn("%s is of a page, and the operation is none; it is left out: give the operation a resource whose uri begins with ui://", path+name)
+				warn("ignored %s: it applies to the page of an app; give the operation a resource whose uri begins with ui://", path+name)
 			case ofPage[name] && wire.HasMember(wire.MemberOf(e.resource, "_meta"), metaName(prefix, name)):
-				warn("%s is left out, as _meta of the resource says it already", path+name)
+				warn("ignored %s: _meta of the resource already has it", path+name)
 			case !ofPage[name] && e.hidden:
-				warn("%s is of a tool, and the operation is none (tool: false); it is left out", path+name)
+				warn("ignored %s: it applies to a tool, and the operation has tool: false", path+name)
 			case !ofPage[name] && app != nil:
-				warn("%s is left out, as the configuration gives the tool the app %s", path+name, app.URI)
+				warn("ignored %s: the configuration gives the tool the app %s", path+name, app.URI)
 			case name == "resourceUri" || name == "outputTemplate":
 				if _, found := s.Find(wire.Text(walk.Value)); !found {
-					warn("%s: there is no resource %s", path+name, text.Cut(wire.Text(walk.Value), text.MaxQuoted))
+					warn("%s: unknown resource %s", path+name, text.Cut(wire.Text(walk.Value), text.MaxQuoted))
 				}
 			}
 			given[path+name] = true

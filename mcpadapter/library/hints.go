@@ -25,11 +25,11 @@ var guarded = []string{
 // checkHints returns an error for invalid locales and header names.
 func (l *Library) checkHints() error {
 	if len(l.options.Locales) > maxLocales {
-		return fmt.Errorf("there are more than %d locales", maxLocales)
+		return fmt.Errorf("more than %d locales", maxLocales)
 	}
 	for _, locale := range l.options.Locales {
 		if !languageTag.MatchString(locale) {
-			return fmt.Errorf("locale %q is not a language tag: write it as en or pt-BR", locale)
+			return fmt.Errorf("locale %q is not a language tag; write it as en or pt-BR", locale)
 		}
 	}
 	for _, header := range []*string{&l.options.UserAgentHeader, &l.options.LocationHeader} {
@@ -41,18 +41,18 @@ func (l *Library) checkHints() error {
 	o := &l.options
 	l.hints = len(o.Locales) > 0 || o.UserAgentHeader != "" || o.LocationHeader != ""
 	if agent := l.options.UserAgentHeader; agent != "" && agent == l.options.LocationHeader {
-		return fmt.Errorf("hint %q: two hints cannot have the same header", agent)
+		return fmt.Errorf("hint %q: both hints use the same header; give each its own", agent)
 	}
 	return nil
 }
 
 func checkHintHeader(name string) error {
 	if name != "" && !httpguts.ValidHeaderFieldName(name) {
-		return errors.New("is not the name of a header")
+		return errors.New("not a valid header name")
 	}
 	for _, header := range guarded {
 		if strings.EqualFold(name, header) {
-			return errors.New("a hint is what anyone may say, and must not be put into this header")
+			return errors.New("clients could forge this header through a hint; choose another header")
 		}
 	}
 	return nil

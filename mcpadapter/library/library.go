@@ -111,7 +111,7 @@ func (l *Library) addFiles() error {
 			return fmt.Errorf("resource %s: %w", r.URI, err)
 		}
 		if r.File == "" {
-			return fmt.Errorf("resource %s has no file", r.URI)
+			return fmt.Errorf("resource %s: file is missing", r.URI)
 		}
 		if err := content.CheckIcons(r.Icons); err != nil {
 			return fmt.Errorf("resource %s: %w", r.URI, err)
@@ -187,7 +187,7 @@ func checkURI(uri string) error {
 		return err
 	}
 	if !t.isURI() {
-		return errors.New("a file has one URI, without {variables}")
+		return errors.New("the URI of a file must not contain {variables}")
 	}
 	return nil
 }

@@ -71,9 +71,9 @@ type PromptEntry struct {
 func (p *Prompt) check() error {
 	switch {
 	case p.Name == "":
-		return errors.New("has no name")
+		return errors.New("name is missing")
 	case strings.ContainsFunc(p.Name, unicode.IsControl):
-		return errors.New("has control characters in its name")
+		return errors.New("the name has control characters")
 	case len(p.Messages) == 0:
 		return errors.New("messages is empty")
 	case len(p.Arguments) > maxPromptArguments:
@@ -82,20 +82,20 @@ func (p *Prompt) check() error {
 	seen := make(map[string]bool)
 	for _, a := range p.Arguments {
 		if a.Name == "" || seen[a.Name] {
-			return fmt.Errorf("argument %q has no name, or one that another has", a.Name)
+			return fmt.Errorf("argument %q: every argument needs a name of its own", a.Name)
 		}
 		seen[a.Name] = true
 	}
 	for i, m := range p.Messages {
 		if m.Role != "user" && m.Role != "assistant" {
-			return fmt.Errorf("the role of message %d is user or assistant, not %q", i+1, m.Role)
+			return fmt.Errorf("message %d: role must be user or assistant, not %q", i+1, m.Role)
 		}
 		if !slices.Contains(contentTypes, m.Content.Type) {
-			return fmt.Errorf("the content of message %d is of the type %q, which there is not", i+1, m.Content.Type)
+			return fmt.Errorf("message %d: unknown content type %q", i+1, m.Content.Type)
 		}
 		for _, name := range slices.Concat(m.Content.Text.names(), m.Content.URI.names()) {
 			if !seen[name] {
-				return fmt.Errorf("message %d has {{%s}}, which is no argument", i+1, name)
+				return fmt.Errorf("message %d: {{%s}} is not an argument of the prompt", i+1, name)
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func (p *Prompt) CheckValues(values map[string]string) error {
 		value, given := values[a.Name]
 		switch {
 		case a.Required && !given:
-			return fmt.Errorf("the prompt %s needs the argument %s%s", p.Name, a.Name, described(a.Description))
+			return fmt.Errorf("the prompt %s requires the argument %s%s", p.Name, a.Name, described(a.Description))
 		case given && a.Enum != nil && !slices.Contains(a.Enum, value) && (a.Required || value != ""):
 			return fmt.Errorf("the argument %s must be one of %s", a.Name, text.Cut(strings.Join(a.Enum, ", "), maxListedValues))
 		}

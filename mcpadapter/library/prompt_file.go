@@ -80,7 +80,7 @@ func ReadPrompts(data []byte, read func(path string) ([]byte, error)) ([]Prompt,
 	err = f.items(list, "prompts", maxPrompts, func(n *yaml.Node) error {
 		p, err := f.prompt(n)
 		if err == nil && seen[p.Name] {
-			err = fmt.Errorf("another prompt is called %s", p.Name)
+			err = fmt.Errorf("another prompt has the name %s", p.Name)
 		}
 		seen[p.Name] = true
 		prompts = append(prompts, p)
@@ -137,7 +137,7 @@ func (f *promptFile) items(n *yaml.Node, what string, most int, read func(*yaml.
 		return yamltree.At(n, fmt.Errorf("%s must be a list", what))
 	}
 	if len(n.Content) > most {
-		return yamltree.At(n, fmt.Errorf("there are more than %d %s", most, what))
+		return yamltree.At(n, fmt.Errorf("more than %d %s", most, what))
 	}
 	for _, item := range n.Content {
 		if err := read(item); err != nil {
@@ -250,7 +250,7 @@ func (f *promptFile) argument(n *yaml.Node) (a PromptArgument, err error) {
 		"values":      textsInto(&a.Values),
 	}, "name")
 	if err == nil && a.Enum != nil && a.Values != nil {
-		err = errors.New("enum has the only values there are, values those that are proposed: give one")
+		err = errors.New("enum and values exclude each other: enum lists all allowed values, values only suggests some; remove one")
 	}
 	return a, err
 }
@@ -261,7 +261,7 @@ func (f *promptFile) message(n *yaml.Node) (m PromptMessage, err error) {
 		"content": func(n *yaml.Node) error { return f.content(n, &m.Content) },
 	}, "role", "content")
 	if err == nil && m.Role != "user" && m.Role != "assistant" {
-		err = fmt.Errorf("the role is user or assistant, not %q", text.Cut(m.Role, text.MaxQuoted))
+		err = fmt.Errorf("role must be user or assistant, not %q", text.Cut(m.Role, text.MaxQuoted))
 	}
 	return m, err
 }
@@ -293,7 +293,7 @@ func (f *promptFile) content(n *yaml.Node, c *PromptContent) error {
 			"name": textInto(&c.Name), "title": textInto(&c.Title), "description": textInto(&c.Description),
 		}, "uri")
 	}
-	return fmt.Errorf("the type of a content is one of %s, not %q", strings.Join(contentTypes, ", "), text.Cut(c.Type, text.MaxQuoted))
+	return fmt.Errorf("type of the content must be one of %s, not %q", strings.Join(contentTypes, ", "), text.Cut(c.Type, text.MaxQuoted))
 }
 
 // mediaContent reads an image or audio, from data or from a file.
@@ -309,11 +309,11 @@ func (f *promptFile) mediaContent(n *yaml.Node, c *PromptContent, also string, r
 		return err
 	}
 	if c.Data == nil {
-		return errors.New("data in Base64 or a file is missing")
+		return errors.New("data (Base64) or file is missing")
 	}
 	c.MIMEType = cmp.Or(c.MIMEType, mimeOf("", name))
 	if !strings.HasPrefix(c.MIMEType, c.Type+"/") {
-		return fmt.Errorf("mimeType must be one of %s, such as %s, not %q", c.Type, map[string]string{"image": "image/png", "audio": "audio/wav"}[c.Type], c.MIMEType)
+		return fmt.Errorf("mimeType must be of the kind %s, such as %s, not %q", c.Type, map[string]string{"image": "image/png", "audio": "audio/wav"}[c.Type], c.MIMEType)
 	}
 	return nil
 }
@@ -330,7 +330,7 @@ func (f *promptFile) resource(n *yaml.Node, c *PromptContent) error {
 		"file":     func(n *yaml.Node) error { return f.file(n, &name, &c.Data) },
 	}, "uri")
 	if err == nil && hasText && c.Data != nil {
-		err = errors.New("a resource has text or blob or file")
+		err = errors.New("a resource must have exactly one of text, blob and file")
 	}
 	c.Inline = hasText || c.Data != nil
 	if c.Inline {
@@ -361,7 +361,7 @@ func (f *promptFile) file(n *yaml.Node, name *string, to *[]byte) error {
 		return err
 	}
 	if f.read == nil {
-		return errors.New("files cannot be read here: give the data in Base64")
+		return errors.New("files cannot be read here; give the data in Base64")
 	}
 	data, err := f.read(*name)
 	if err != nil {
@@ -375,7 +375,7 @@ func (f *promptFile) take(data []byte, to *[]byte) error {
 	f.media += len(data)
 	switch {
 	case *to != nil:
-		return errors.New("the content is given twice")
+		return errors.New("the content has both data and a file; remove one")
 	case len(data) == 0:
 		return errors.New("the content is empty")
 	case len(data) > maxPromptMedia:

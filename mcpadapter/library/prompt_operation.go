@@ -43,12 +43,12 @@ func (s *Index) addOperationPrompt(t *tool.Tool, raw jsontext.Value, denied bool
 	}
 	for i := range t.Arguments {
 		if a := &t.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !p.takes(a) {
-			s.warn(t, "x-mcp: the prompt %s lacks the argument %s, which the operation needs", p.Name, a.Name)
+			s.warn(t, "x-mcp: the prompt %s lacks the argument %s, which the operation requires", p.Name, a.Name)
 			return
 		}
 	}
 	if !s.addPrompt(p) {
-		s.warn(t, "x-mcp: the prompt %s is left out: another has its name", p.Name)
+		s.warn(t, "x-mcp: ignored the prompt %s: another prompt has the same name", p.Name)
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *Index) describeArguments(p *PromptEntry, list jsontext.Value) {
 			continue
 		}
 		if a.NonInferrable {
-			s.warn(p.Tool, "x-mcp: the prompt %s cannot have the argument %s, because it is non-inferrable: only the user can give it, in an elicitation", p.Name, name)
+			s.warn(p.Tool, "x-mcp: the prompt %s cannot have the argument %s: it is non-inferrable, so the user is asked for it in an elicitation", p.Name, name)
 			continue
 		}
 		words := PromptArgument{

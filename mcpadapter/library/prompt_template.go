@@ -41,7 +41,7 @@ func ParseTemplate(source string) (Template, error) {
 		name, end, closed := strings.Cut(after, "}}")
 		name = strings.TrimSpace(name)
 		if !closed || name == "" || strings.ContainsAny(name, "{}\n") {
-			return Template{}, fmt.Errorf("%q is not the name of an argument between {{ and }}; two braces in a text are written {{{{", text.Cut("{{"+after, text.MaxQuoted))
+			return Template{}, fmt.Errorf("%q does not begin a placeholder of the form {{argument}}; write {{{{ for two literal braces", text.Cut("{{"+after, text.MaxQuoted))
 		}
 		flush()
 		t.Parts = append(t.Parts, TemplatePart{Argument: name})

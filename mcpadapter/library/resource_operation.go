@@ -40,7 +40,7 @@ func (s *Index) addOperation(l *Library, tools *tool.Toolset, tool *tool.Tool, d
 	}
 	template, err := parseTemplate(described.uri)
 	if err != nil {
-		s.warn(tool, "x-mcp: the uri of the resource cannot be used: %v", err)
+		s.warn(tool, "x-mcp: invalid uri of the resource: %v", err)
 		return
 	}
 	s.addUnder(template, tool, described)
@@ -96,13 +96,13 @@ func (s *Index) addByPath(tools *tool.Toolset, t *tool.Tool, described Entry) {
 			query = append(query, a.Name)
 			needed = needed || a.Required
 		case a.In != tool.InPath && a.Required:
-			s.warn(t, "the operation cannot be a resource, because a URI cannot contain its required argument %s", a.Name)
+			s.warn(t, "the operation cannot be a resource: a URI cannot contain its required argument %s", a.Name)
 			return
 		}
 	}
 	plain, err := parseTemplate(uri)
 	if err != nil {
-		s.warn(t, "the operation cannot be a resource by its path: %v; give it a uri in x-mcp", err)
+		s.warn(t, "the operation cannot be a resource under its path: %v; give it a uri in x-mcp", err)
 		return
 	}
 	if plain.isURI() && !needed {
@@ -178,31 +178,31 @@ func (s *Index) addUnder(template *uriTemplate, t *tool.Tool, described Entry) {
 	for _, variable := range slices.Concat(template.variables, template.query) {
 		a := argumentOf(t, variable)
 		if a == nil {
-			s.warn(t, "x-mcp: the uri of the resource has the variable %s, which is no argument of the operation", variable)
+			s.warn(t, "x-mcp: the uri of the resource has the variable %s, which is not an argument of the operation", variable)
 			return
 		}
 		if a.NonInferrable {
-			s.warn(t, "the operation cannot be a resource whose URI has the argument %s: it is non-inferrable, so that only the user may give it", a.Name)
+			s.warn(t, "the operation cannot be a resource: its URI would contain the non-inferrable argument %s, which only the user can give", a.Name)
 			return
 		}
 		r.arguments[variable] = a
 	}
 	for i := range t.Arguments {
 		if a := &t.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !r.takes(a) {
-			s.warn(t, "x-mcp: the uri of the resource lacks the argument %s, which the operation needs: write it as {%s}", a.Name, a.Name)
+			s.warn(t, "x-mcp: the uri of the resource lacks the argument %s, which the operation requires; add {%s}", a.Name, a.Name)
 			return
 		}
 	}
 	if template.isURI() {
 		r.uri = template.text
 		if !s.addResource(&r) {
-			s.warn(t, "the resource %s is left out: another has its URI", r.uri)
+			s.warn(t, "ignored the resource %s: another resource has the same URI", r.uri)
 			return
 		}
 	} else {
 		r.uri, r.template = "", template
 		if !s.addTemplate(&r) {
-			s.warn(t, "the template %s is left out: another resource has it", template.text)
+			s.warn(t, "ignored the template %s: another resource has the same template", template.text)
 			return
 		}
 	}

@@ -14,7 +14,7 @@ func (l *Library) selectorWarnings(tools *tool.Toolset) (warnings []tool.Warning
 		if err != nil || choosesResource(chosen, tools) { // NewLibrary has already returned the error
 			continue
 		}
-		reason := fmt.Sprintf("resources: %s chooses no GET operation of the document", s)
+		reason := fmt.Sprintf("resources: %s matches no GET operation of the document", s)
 		if near := nearestSelected(s, tools); near != "" {
 			reason += "; did you mean " + near + "?"
 		}
@@ -59,7 +59,7 @@ func nearestSelected(s tool.Selector, tools *tool.Toolset) string {
 
 // toolWarning returns the warning for an app whose tool does not exist.
 func (a *App) toolWarning(name string, tools *tool.Toolset) tool.Warning {
-	reason := fmt.Sprintf("app %s is for the tool %s, which the document does not have", a.URI, name)
+	reason := fmt.Sprintf("app %s: unknown tool %s", a.URI, name)
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for _, tool := range tools.Tools() {
 			if !yield(tool.Name) {

@@ -64,11 +64,11 @@ func parseTemplate(source string) (*uriTemplate, error) {
 		}
 		switch {
 		case t.query != nil && (literal != "" || at != nil):
-			return nil, fmt.Errorf("%s must stand at the end of the URI", after)
+			return nil, fmt.Errorf("%s must be at the end of the URI", after)
 		case at != nil && strings.HasPrefix(rest[at[0]:], "{?") && strings.Contains(source[:len(source)-len(rest)+at[0]], "?"):
-			return nil, fmt.Errorf("the URI has a query before %s already", rest[at[0]:at[1]])
+			return nil, fmt.Errorf("the URI already has a query before %s", rest[at[0]:at[1]])
 		case at != nil && literal == "" && after != "" && !strings.HasPrefix(rest, "{?"):
-			return nil, fmt.Errorf("there is no text between %s and %s, so that a URI cannot be taken apart", after, rest[:at[1]])
+			return nil, fmt.Errorf("%s and %s need text between them, because a URI cannot be split otherwise", after, rest[:at[1]])
 		}
 		pattern.WriteString(regexp.QuoteMeta(literal))
 		t.literal += len(literal)
@@ -82,7 +82,7 @@ func parseTemplate(source string) (*uriTemplate, error) {
 		rest = rest[at[1]:]
 	}
 	if !uriScheme.MatchString(source) {
-		return nil, fmt.Errorf("%q does not begin with a scheme and a colon, as docs:///fares does", text.Cut(source, text.MaxQuoted))
+		return nil, fmt.Errorf("%q must begin with a scheme and a colon, as in docs:///fares", text.Cut(source, text.MaxQuoted))
 	}
 	t.path = regexp.MustCompile(`^(?s:` + pattern.String() + `)$`)
 	return t, nil
@@ -98,10 +98,10 @@ func (t *uriTemplate) addExpression(expression string, pattern *strings.Builder)
 	for _, name := range names {
 		switch {
 		case !templateVariable.MatchString(name):
-			return fmt.Errorf("{%s%s} is not understood: write {name}, {+name} or, at the end, {?name,name}, and in a name an underscore for what is no letter, digit or dot",
+			return fmt.Errorf("{%s%s} is not supported; write {name}, {+name} or, at the end, {?name,name}; a name has only letters, digits, dots and underscores",
 				operator, expression)
 		case t.has(name):
-			return fmt.Errorf("the variable %s is in the URI twice", name)
+			return fmt.Errorf("the URI has the variable %s twice", name)
 		case len(t.variables)+len(t.query) == maxVariables:
 			return fmt.Errorf("the URI has more than %d variables", maxVariables)
 		}
@@ -110,7 +110,7 @@ func (t *uriTemplate) addExpression(expression string, pattern *strings.Builder)
 			continue
 		}
 		if len(names) > 1 {
-			return fmt.Errorf("{%s%s} has several variables, which only {?…} may have", operator, expression)
+			return fmt.Errorf("{%s%s} has several variables; only {?…} can have more than one", operator, expression)
 		}
 		t.variables = append(t.variables, name)
 	}

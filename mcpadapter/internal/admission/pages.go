@@ -51,7 +51,7 @@ func (p *PageRules) checkHost(r *http.Request) *jsonrpc.Fault {
 		return nil
 	}
 	f := jsonrpc.Faultf(http.StatusForbidden, jsonrpc.InvalidRequest,
-		"pages of host %q are not served on a loopback address: use localhost, or name this host in the option hosts of the server's configuration",
+		"pages of host %q are not served on a loopback address: use localhost, or add this host to the option hosts of the server's configuration",
 		text.Cut(r.Host, text.MaxQuoted))
 	f.Anonymous = true
 	return f
@@ -71,7 +71,7 @@ func (p *PageRules) checkOrigin(r *http.Request) *jsonrpc.Fault {
 		}
 	}
 	f := jsonrpc.Faultf(http.StatusForbidden, jsonrpc.InvalidRequest,
-		"origin %q may not call this server: name it in the option origins of the server's configuration", text.Cut(origins[0], text.MaxQuoted))
+		"origin %q may not call this server: add it to the option origins of the server's configuration", text.Cut(origins[0], text.MaxQuoted))
 	f.Anonymous = true
 	return f
 }

@@ -40,7 +40,7 @@ func checkRequest(r *http.Request) *jsonrpc.Fault {
 		return &jsonrpc.Fault{Status: http.StatusNoContent, Allow: true}
 	default:
 		f := jsonrpc.Faultf(http.StatusMethodNotAllowed, jsonrpc.InvalidRequest,
-			"this endpoint answers POST, a stream on GET and the end of a session on DELETE, not %s", text.Cut(r.Method, text.MaxQuoted))
+			"this endpoint accepts POST, GET (opens a stream) and DELETE (ends a session), not %s", text.Cut(r.Method, text.MaxQuoted))
 		f.Anonymous, f.Allow = true, true
 		return f
 	}
@@ -50,11 +50,11 @@ func checkRequest(r *http.Request) *jsonrpc.Fault {
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return jsonrpc.Faultf(http.StatusUnsupportedMediaType, jsonrpc.InvalidRequest,
-			"Content-Encoding %q is not supported: send the body as it is", text.Cut(coding, text.MaxQuoted))
+			"Content-Encoding %q is not supported: send the body uncompressed", text.Cut(coding, text.MaxQuoted))
 	}
 	if !acceptsJSON(r.Header["Accept"]) {
 		return jsonrpc.Faultf(http.StatusNotAcceptable, jsonrpc.InvalidRequest,
-			"answers are application/json, which the Accept header excludes: send \"application/json, text/event-stream\"")
+			"the Accept header excludes application/json, the type of responses: send \"application/json, text/event-stream\"")
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func admitStream(r *http.Request) *jsonrpc.Fault {
 		return nil
 	}
 	f := jsonrpc.Faultf(http.StatusNotAcceptable, jsonrpc.InvalidRequest,
-		"GET opens a stream of events for MCP clients: let the Accept header list text/event-stream, or POST a request")
+		"GET opens a stream of events: add text/event-stream to the Accept header, or send a request with POST")
 	f.Anonymous = true
 	return f
 }
@@ -147,11 +147,11 @@ func incompleteBody(err error, read int) *jsonrpc.Fault {
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 		return TooLarge(tooLong.Limit)
 	}
-	return jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.ParseError, "the body broke off after %d bytes: send it again", read)
+	return jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.ParseError, "the body ended after %d bytes, before its end; send it again", read)
 }
 
 // TooLarge returns the Fault for a body that is larger than the limit.
 func TooLarge(limit int64) *jsonrpc.Fault {
 	return jsonrpc.Faultf(http.StatusRequestEntityTooLarge, jsonrpc.InvalidRequest,
-		"the body is larger than the limit of %d bytes: send less at once", limit)
+		"the body is larger than the limit of %d bytes: send a smaller one", limit)
 }

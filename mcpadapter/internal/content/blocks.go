@@ -61,7 +61,7 @@ func (w Blocks) AppendBlock(dst []byte, block jsontext.Value) ([]byte, error) {
 		}
 		return appendLinkText(dst, block)
 	default:
-		return dst, fmt.Errorf("type must be text, image, audio, resource or resource_link, and is %q", text.Cut(kind, text.MaxQuoted))
+		return dst, fmt.Errorf("type must be text, image, audio, resource or resource_link, not %q", text.Cut(kind, text.MaxQuoted))
 	}
 }
 
@@ -128,7 +128,7 @@ func (w Blocks) AppendResourceContents(dst []byte, contents jsontext.Value) ([]b
 		return dst, fmt.Errorf("the contents of a resource must be an object, not %s", wire.KindName(contents.Kind()))
 	}
 	if (wire.MemberOf(contents, "text") == nil) == (wire.MemberOf(contents, "blob") == nil) {
-		return dst, fmt.Errorf("the contents of a resource must have either a text or a blob")
+		return dst, fmt.Errorf("the contents of a resource must have either text or blob")
 	}
 	start := len(dst)
 	dst, err := w.appendMembers(append(dst, '{'), contents, contentsMembers[:])
@@ -219,11 +219,11 @@ func isBase64(v jsontext.Value) error {
 			count--
 		case c == '=' && i >= len(data)-2:
 		default:
-			return fmt.Errorf("must be Base64, and has another character at %d", i)
+			return fmt.Errorf("must be Base64, but has an invalid character at %d", i)
 		}
 	}
 	if count%4 != 0 {
-		return fmt.Errorf("must be Base64, and is cut off or lacks its padding")
+		return fmt.Errorf("must be Base64, but is truncated or lacks its padding")
 	}
 	return nil
 }
@@ -317,7 +317,7 @@ func IsAbsoluteURL(text string) bool {
 func CheckLiteral(literal string) error {
 	for i := range len(literal) {
 		if c := literal[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"<>\^`+"`{|}", c) >= 0 {
-			return fmt.Errorf("%q cannot stand in a URI: write it with %%", literal[i:i+1])
+			return fmt.Errorf("a URI cannot contain %q; percent-encode it as %%XX", literal[i:i+1])
 		}
 	}
 	return nil

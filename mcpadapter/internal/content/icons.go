@@ -40,7 +40,7 @@ func (i Icon) Check() error {
 	switch scheme, _, _ := strings.Cut(i.Source, ":"); strings.ToLower(scheme) {
 	case "https", "http", "data":
 	default:
-		return errors.New("the source of an icon is an https:, http: or data: URI")
+		return errors.New("the source of an icon must be an https:, http: or data: URI")
 	}
 	if CheckLiteral(i.Source) != nil {
 		return errors.New("the source of an icon is not a URI")
@@ -49,7 +49,7 @@ func (i Icon) Check() error {
 	case "", "light", "dark":
 		return nil
 	}
-	return fmt.Errorf("the theme of an icon is light or dark, not %q", i.Theme)
+	return fmt.Errorf("the theme of an icon must be light or dark, not %q", i.Theme)
 }
 
 // ReadIcons reads the icons of x-mcp. It leaves out invalid ones.

@@ -71,7 +71,7 @@ func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *jsonr
 	switch value.Kind() {
 	case 0, 'n':
 		if len(values) > 0 {
-			return mismatched("the header %s is sent and the argument %s is not: send both or neither", header, argument)
+			return mismatched("the header %s is sent without the argument %s: send both or neither", header, argument)
 		}
 		return nil
 	case '{', '[':
@@ -85,7 +85,7 @@ func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *jsonr
 	}
 	sent, _ := HeaderValue(all, h.header)
 	if !headervalue.IsText(strings.ReplaceAll(sent, "\t", " ")) {
-		return mismatched("the header %s has characters that a header must not have: send its value as =?base64?…?=", header)
+		return mismatched("the header %s has invalid characters: send its value as =?base64?…?=", header)
 	}
 	plain, ok := headervalue.Decode(sent)
 	if !ok || !utf8.ValidString(plain) {

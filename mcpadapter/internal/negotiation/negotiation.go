@@ -140,7 +140,7 @@ func (t *Terms) CheckBodiless(enabled revision.Set, r *http.Request) *jsonrpc.Fa
 		f = Unsupported(enabled, header)
 	case t.Version.Stateless() || enabled.NewestStateful() == revision.Unknown:
 		f = jsonrpc.Faultf(http.StatusMethodNotAllowed, jsonrpc.InvalidRequest,
-			"revision %v has neither sessions nor a stream on GET, so no %s: send subscriptions/listen with POST", revision.V20260728, r.Method)
+			"revision %v has neither sessions nor a stream on GET, so it does not support %s: send subscriptions/listen with POST", revision.V20260728, r.Method)
 		f.Allow = true
 	default:
 		return nil
@@ -266,8 +266,8 @@ func badMeta(key, what string) *jsonrpc.Fault {
 // missingVersion returns the fault for a request without the header MCP-Protocol-Version. Without
 // it, MCP implies a revision that the operator has disabled.
 func missingVersion(enabled revision.Set, implied revision.Revision) *jsonrpc.Fault {
-	f := jsonrpc.Malformed("the header MCP-Protocol-Version is missing, which means %v, and that is not supported: "+
-		"send the header with a revision that this server speaks, %s", implied, enabled)
+	f := jsonrpc.Malformed("the header MCP-Protocol-Version is missing, which implies %v, and this revision is not supported: "+
+		"send the header with a revision that this server supports, %s", implied, enabled)
 	f.Data = append(enabled.AppendTo([]byte(`{"supported":`)), '}')
 	return f
 }
@@ -275,7 +275,7 @@ func missingVersion(enabled revision.Set, implied revision.Revision) *jsonrpc.Fa
 // Unsupported returns the fault for an unknown revision. It lists the supported ones.
 func Unsupported(enabled revision.Set, requested string) *jsonrpc.Fault {
 	f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.UnsupportedVersion,
-		"protocol version %q is not supported: this server speaks %s", text.Cut(requested, text.MaxQuoted), enabled)
+		"protocol version %q is not supported: this server supports %s", text.Cut(requested, text.MaxQuoted), enabled)
 	f.Data = append(enabled.AppendTo([]byte(`{"supported":`)), `,"requested":`...)
 	f.Data = append(wire.AppendString(f.Data, requested), '}')
 	return f

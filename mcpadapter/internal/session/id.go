@@ -50,9 +50,9 @@ const (
 
 // Reasons why a session is rejected.
 var (
-	ErrForeign = errors.New("is not of this server, or of another user")
+	ErrForeign = errors.New("was issued by another server or for another user")
 	ErrExpired = errors.New("has expired")
-	ErrEnded   = errors.New("has been ended")
+	ErrEnded   = errors.New("has ended")
 )
 
 // A Signer creates and verifies session ids. Its sealer encrypts state that clients store for the

@@ -130,9 +130,9 @@ func (set *Streams) Join(w *Watcher, client string, limit, clientLimit int) (lea
 	defer set.mu.Unlock()
 	switch {
 	case len(set.watchers) >= limit:
-		return nil, tooManyStreams(http.StatusServiceUnavailable, "this server has as many open streams as it may have: try again later")
+		return nil, tooManyStreams(http.StatusServiceUnavailable, "the server has reached its limit of open streams: try again later")
 	case set.clients[client] >= clientLimit:
-		return nil, tooManyStreams(http.StatusTooManyRequests, "you have %d open streams, which is the most: close one first", set.clients[client])
+		return nil, tooManyStreams(http.StatusTooManyRequests, "you have %d open streams, the limit: close one first", set.clients[client])
 	}
 	if set.watchers == nil {
 		set.watchers, set.clients = make(map[*Watcher]struct{}), make(map[string]int)
