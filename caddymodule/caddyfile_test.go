@@ -141,7 +141,7 @@ func TestAdaptErrors(t *testing.T) {
 	}
 }
 
-// TestOrder adapts a site whose directives stand upside down.
+// TestOrder adapts a site whose directives are in reverse order.
 func TestOrder(t *testing.T) {
 	got, _, err := adapt(`http://a.test {
 		reverse_proxy legacy:8080

@@ -22,7 +22,7 @@ func tools(arguments ...string) (stdout, stderr string, err error) {
 	var out, aside bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&aside)
-	cmd.SetArgs(append([]string{}, arguments...)) // nil would stand for those of the test
+	cmd.SetArgs(append([]string{}, arguments...)) // nil would mean the arguments of the test binary
 	err = cmd.Execute()
 	return out.String(), aside.String(), err
 }

@@ -43,7 +43,7 @@ func TestCredentialSite(t *testing.T) {
 	s.fail("listTrips", "", "GET", "/trips", "query", "parameter", "key", "operator")
 	s.logged("tool", "call", "/key", `"toolset":"trips"`, `"level":"error"`)
 	for line := range strings.Lines(s.log()) {
-		// reverse_proxy tells at level DEBUG which request it has sent.
+		// reverse_proxy logs the requests that it sends at level DEBUG.
 		if strings.Contains(line, "s3cret") && !strings.Contains(line, `"http.handlers.reverse_proxy"`) {
 			t.Errorf("logged: %s", line)
 		}

@@ -246,7 +246,7 @@ func TestDispatchChain(t *testing.T) {
 				for i := range 25 {
 					id := fmt.Sprintf("w%d-%d-%s", worker, i, strings.Repeat("x", i*40))
 					if e := s.echo(s.callRequest("getTrip", fmt.Sprintf(`{"id":%q}`, id))); e.URI != "/trips/"+id {
-						t.Errorf("asked for %s, got %s", id, e.URI)
+						t.Errorf("requested %s, got %s", id, e.URI)
 					}
 				}
 			})

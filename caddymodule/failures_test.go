@@ -114,7 +114,7 @@ func TestDispatchFailures(t *testing.T) {
 				t.Errorf("the next call: %q", got)
 			}
 			if strings.Contains(r.text(), api) || strings.Contains(r.text(), "127.0.0.1") {
-				t.Errorf("the message tells the upstream's address: %s", r.text())
+				t.Errorf("the message contains the upstream's address: %s", r.text())
 			}
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// discovered asks for a card or a catalog.
+// discovered fetches a card or a catalog.
 func (s *site) discovered(method, path string, header map[string]string) answer {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.url+path, nil)

@@ -18,7 +18,7 @@ func TestMCPLibraryAdaptErrors(t *testing.T) {
 	}{
 		"resource alone":         {"resource docs:///a", "resource docs:///fares", ":3"},
 		"resource uri":           {"resource fares fares.md", "scheme", ":3"},
-		"resource template":      {"resource docs:///{id} fares.md", "without {variables}", ":3"},
+		"resource template":      {"resource docs:///{id} fares.md", "URI {variables}", ":3"},
 		"resource twice":         {"resource docs:a a\n\t\tresource docs:a b", "resource docs:a twice", ":4"},
 		"resource option":        {"resource docs:a a {\n\t\t\tmime a\n\t\t}", "unrecognized resource mime", ":4"},
 		"resource option twice":  {"resource docs:a a {\n\t\t\tname a\n\t\t\tname b\n\t\t}", "name twice", ":5"},
@@ -143,7 +143,7 @@ func TestMCPLibraryMustBeGoodAtFirst(t *testing.T) {
 	s.write("wrong.yaml", greeting+"hi {{who}}\n")
 	for option, want := range map[string]string{
 		"prompts DIR/nothing.yaml": "nothing.yaml",
-		"prompts DIR/wrong.yaml":   "wrong.yaml: line 2: message 1 has {{who}}",
+		"prompts DIR/wrong.yaml":   "wrong.yaml: line 2: message 1 {{who}}",
 		"resources DIR/nothing":    "nothing",
 		"resource a:b DIR/nothing": "resource a:b",
 		"app ui://a DIR/nothing":   "app ui://a",

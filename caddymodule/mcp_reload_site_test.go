@@ -130,9 +130,9 @@ func (s *site) openLegacyStream(revision string) (stream *http.Response, target 
 	return stream, target
 }
 
-// TestMCPReload_next_stream_tells_of_changed_lists wants a session that had no stream
+// TestMCPReload_next_stream_notifies_of_changed_lists wants a session that had no stream
 // at the reload to be notified once, on its next stream.
-func TestMCPReload_next_stream_tells_of_changed_lists(t *testing.T) {
+func TestMCPReload_next_stream_notifies_of_changed_lists(t *testing.T) {
 	s := newReloadSite(t)
 	sessions, streams := make(map[string][]string), make(map[string]*http.Response)
 	for _, revision := range reloadRevisions {
@@ -150,9 +150,9 @@ func TestMCPReload_next_stream_tells_of_changed_lists(t *testing.T) {
 	}
 }
 
-// TestMCPReload_unchanged_lists_are_not_told wants silence where a reload changes
+// TestMCPReload_unchanged_lists_are_not_notified wants silence where a reload changes
 // nothing that clients see.
-func TestMCPReload_unchanged_lists_are_not_told(t *testing.T) {
+func TestMCPReload_unchanged_lists_are_not_notified(t *testing.T) {
 	s := newReloadSite(t)
 	legacy, _ := s.openLegacyStream("2024-11-05")
 	streams := []*http.Response{
@@ -182,7 +182,7 @@ func (s *site) message(lines *bufio.Reader) string {
 	}
 }
 
-// askingBlock has a tool whose argument the user is asked for.
+// askingBlock has a tool with a non-inferrable argument.
 const askingBlock = "mcp /mcp TRIPS {\nnon_inferrable id\n}\nrespond {path}"
 
 const callAsking = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"getTrip","arguments":{}}}`

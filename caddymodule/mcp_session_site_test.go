@@ -97,9 +97,9 @@ func TestMCPSessionLasts(t *testing.T) {
 	}
 }
 
-// TestMCPStreamTellsOfDocument wants an open stream to tell of a document that
+// TestMCPStreamNotifiesOfDocument expects an open stream to notify of a document that
 // changes, and to end with its configuration though Caddy waits for it.
-func TestMCPStreamTellsOfDocument(t *testing.T) {
+func TestMCPStreamNotifiesOfDocument(t *testing.T) {
 	s := run(t, "", "mcp /mcp TRIPS {\nmax_client_streams 1\n}\nrespond ok")
 	r, err := http.NewRequest(http.MethodGet, s.url+"/mcp", nil)
 	if err != nil {
@@ -120,12 +120,12 @@ func TestMCPStreamTellsOfDocument(t *testing.T) {
 
 	s.write("trips.yaml", trips+"  /stations:\n    get:\n      operationId: listStations\n      responses: {\"200\": {description: ok}}\n")
 	s.logged("loaded", "tools", `"tools":6`)
-	// The log tells of it before the stream does.
+	// The log has the change before the stream does.
 	reader, text := bufio.NewReader(stream.Body), ""
 	for !strings.Contains(text, `"method":"notifications/tools/list_changed"`) {
 		line, err := reader.ReadString('\n')
 		if text += line; err != nil {
-			t.Fatalf("the stream does not tell of the change: %v: %q", err, text)
+			t.Fatalf("the stream does not notify of the change: %v: %q", err, text)
 		}
 	}
 	if err := s.load("", "respond gone"); err != nil {

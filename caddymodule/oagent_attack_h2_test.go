@@ -95,7 +95,7 @@ func (s *site) frames(fields []string, body string, trailer []string) (status st
 	}
 }
 
-// TestOAgentNoBypassH2 asks for a forbidden operation by what HTTP/1 has no way to
+// TestOAgentNoBypassH2 requests a forbidden operation by what HTTP/1 has no way to
 // say.
 func TestOAgentNoBypassH2(t *testing.T) {
 	var reached atomic.Int64

@@ -13,7 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/keyword"
 )
 
-// TestOAgentNoBypassOnTheWire asks for a forbidden operation in requests that no
+// TestOAgentNoBypassOnTheWire requests a forbidden operation in requests that no
 // good client sends.
 func TestOAgentNoBypassOnTheWire(t *testing.T) {
 	var reached atomic.Int64

@@ -149,7 +149,7 @@ func TestOAgentUnseenOutputs(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	if a := s.get("/trips/map/secret"); a.status != 200 || a.body != "\x89PNG" {
-		t.Errorf("an assertion that asks for the media type: %+v", a)
+		t.Errorf("an assertion about the media type: %+v", a)
 	}
 }
 
@@ -178,9 +178,9 @@ func TestOAgentStaticIdentityAlone(t *testing.T) {
 	}
 }
 
-// TestOAgentReviewPendingSaysWhere looks where a refusal says what has become of a
+// TestOAgentReviewPending_location looks where a refusal says what has become of a
 // review: its user may not see the review itself.
-func TestOAgentReviewPendingSaysWhere(t *testing.T) {
+func TestOAgentReviewPending_location(t *testing.T) {
 	s := newSite(t)
 	s.write("agent.yaml", agentDocument("desk", "  create-trip: {input_restriction: {require_review: boss}}\n"))
 	s.start("agents {\n\tstore bolt DIR/store.db\n}\norder test_user first", "test_user\nmcp TRIPS\noagent DIR/agent.yaml {\n"+

@@ -82,8 +82,8 @@ func TestOAgentMaxRecorded(t *testing.T) {
 	})
 }
 
-// TestOAgentTellsNoJSON wants the refusal of an answer that is no JSON to say so.
-func TestOAgentTellsNoJSON(t *testing.T) {
+// TestOAgent_request_not_JSON wants the refusal of an answer that is no JSON to say so.
+func TestOAgent_request_not_JSON(t *testing.T) {
 	s := guarded(t, agentDocument("desk", "  get-trip:\n    user_identity: false\n    output_restriction: {assertion: recent.get-trip.outputs.public}\n"), "", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "image/png")
 		_, _ = w.Write([]byte("\x89PNG\xff"))
@@ -94,9 +94,9 @@ func TestOAgentTellsNoJSON(t *testing.T) {
 	}
 }
 
-// TestOAgentTellsEncodedSlash wants a request that is no operation, and would be one
+// TestOAgent_encoded_slash wants a request that is no operation, and would be one
 // if a slash were encoded, to be reported.
-func TestOAgentTellsEncodedSlash(t *testing.T) {
+func TestOAgent_encoded_slash(t *testing.T) {
 	s := newSite(t)
 	s.write("trips.yaml", trips+`  /repos/{owner}/{repo}/contents/{path}:
     get:
@@ -130,9 +130,9 @@ func TestOAgentTellsEncodedSlash(t *testing.T) {
 	}
 }
 
-// TestChatTellsWhatWasMade wants the log to say of a refusal whether the model was
+// TestChat_reports_what_was_made wants the log to say of a refusal whether the model was
 // asked.
-func TestChatTellsWhatWasMade(t *testing.T) {
+func TestChat_reports_what_was_made(t *testing.T) {
 	s := chatting(t, guardrailed, "max_output 1KiB")
 	shape := shapes["completions"]
 	ask := func(talk, text string) {

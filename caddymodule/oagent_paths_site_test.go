@@ -49,7 +49,7 @@ paths:
     put: {operationId: putAcl, responses: {"200": {description: ok}}}
 `
 
-// TestOAgentNoBypassByFragment asks for operations that are not allowed, by requests
+// TestOAgentNoBypassByFragment requests operations that are not allowed, by requests
 // whose method and path are those of one that is.
 func TestOAgentNoBypassByFragment(t *testing.T) {
 	var reached atomic.Int64

@@ -199,7 +199,7 @@ func (k *talker) say(shape shape, streamed bool, turn turn, kind string) {
 	if mayHave := kind == "output"; called != mayHave {
 		k.t.Errorf("%q: the model was asked: %t", turn.says, called)
 	}
-	// The record tells what was decided, and not what was said.
+	// The record contains the decision, not the text.
 	last := k.last()
 	if last.What != "guardrail" || last.Kind != "guardrail" || last.Side != kind || last.Why != "" || last.Outputs != nil {
 		k.t.Errorf("the record has %+v", last)
@@ -224,7 +224,7 @@ func (k *talker) hasEnded() {
 	}
 }
 
-// exposed is what the answer to a second call tells of the Engagement, "" for
+// exposed is what the response to a second call exposes of the Engagement, "" for
 // nothing at all.
 func (s *rulesSite) exposed(exposes, object string) siteCase {
 	return s.each(s.agent("capabilities: {get-trip: {}, list-trips: {}}\n"+exposes), func(k *talker) {

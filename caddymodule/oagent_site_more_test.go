@@ -27,9 +27,9 @@ func TestOAgentWhichAgent(t *testing.T) {
 		"allowed":     {"reader", "", ""},
 		"another":     {"writer", "not_allowed", "the agent writer"},
 		"none":        {"", "unknown_agent", "reader writer"},
-		"unknown":     {"ghost", "unknown_agent", `no agent "ghost"`},
-		"other case":  {"Reader", "unknown_agent", "no agent"},
-		"with spaces": {"reader writer", "unknown_agent", "no agent"},
+		"unknown":     {"ghost", "unknown_agent", `agent "ghost"`},
+		"other case":  {"Reader", "unknown_agent", `agent "Reader"`},
+		"with spaces": {"reader writer", "unknown_agent", `agent "reader writer"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := s.with(t)
@@ -272,7 +272,7 @@ func TestOAgentAnswers(t *testing.T) {
 		}
 		s.fail("getTrip", `{"id":"broken"}`, "closed")
 	})
-	t.Run("parts are asked for as the whole", func(t *testing.T) {
+	t.Run("parts are requested as the whole", func(t *testing.T) {
 		s := s.with(t)
 		if a := s.request("GET", "/trips/part", "", "Range", "bytes=0-1"); a.status != 200 || a.header.Get("X-Range") != "" || a.body != "all of it" {
 			t.Errorf("%+v", a)
@@ -399,7 +399,7 @@ func TestOAgentConcurrent(t *testing.T) {
 	}
 }
 
-// TestOAgentEngagements tells apart whose calls count together.
+// TestOAgentEngagements checks which calls count together.
 func TestOAgentEngagements(t *testing.T) {
 	s := newSite(t)
 	s.write("agent.yaml", agentDocument("desk", `
@@ -490,8 +490,8 @@ func TestOAgentConfigErrors(t *testing.T) {
 			agentDocument("desk", "  list-trips: {}\n") + "---\n" + agentDocument("helpdesk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml",
 			[]string{"several agents (desk, helpdesk)", "guard {http.ocp.agent_type}"},
 		},
-		"a guard that is no agent": {agentDocument("desk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml {\nguard dexk\n}", []string{`no agent "dexk"`, "mean", "desk"}},
-		"unknown identity":         {agentDocument("desk", "  list-trips: {static_identity: OP}\n"), "mcp TRIPS\noagent DIR/agent.yaml {\nidentity OPS {\nheader_up A b\n}\n}", []string{"agent.yaml:7", "no identity OP", "mean", "OPS"}},
+		"a guard that is no agent": {agentDocument("desk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml {\nguard dexk\n}", []string{"guard", `"dexk"`, "mean", "desk"}},
+		"unknown identity":         {agentDocument("desk", "  list-trips: {static_identity: OP}\n"), "mcp TRIPS\noagent DIR/agent.yaml {\nidentity OPS {\nheader_up A b\n}\n}", []string{"agent.yaml:7", "static_identity", "identity OP;", "mean", "OPS"}},
 		"the same twice":           {agentDocument("desk", "  list-trips: {}\n") + "---\n" + agentDocument("desk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml", []string{"desk"}},
 		"the same in files":        {agentDocument("desk", "  list-trips: {}\n"), "mcp TRIPS\noagent DIR/agent.yaml DIR/copy.yaml", []string{"copy.yaml:1"}},
 		"unknown toolset":          {agentDocument("desk", "  list-trips: {}\n"), "oagent DIR/agent.yaml {\ntoolset trips\n}", []string{"toolset", "trips"}},

@@ -244,7 +244,7 @@ lifespan:
 	})
 }
 
-// TestOAgentNoBypass asks for a forbidden operation in every way there is.
+// TestOAgentNoBypass requests a forbidden operation in every way there is.
 func TestOAgentNoBypass(t *testing.T) {
 	var reached atomic.Int64
 	s := guarded(t, agentDocument("desk", "  list-trips: {user_identity: false}\n"), "", func(w http.ResponseWriter, r *http.Request) {

@@ -27,7 +27,7 @@ func ocpCommand(input string, arguments ...string) (stdout, stderr string, err e
 	cmd.SetIn(strings.NewReader(input))
 	cmd.SetOut(&out)
 	cmd.SetErr(&aside)
-	cmd.SetArgs(append([]string{}, arguments...)) // nil would stand for those of the test
+	cmd.SetArgs(append([]string{}, arguments...)) // nil would mean the arguments of the test binary
 	err = cmd.Execute()
 	return out.String(), aside.String(), err
 }

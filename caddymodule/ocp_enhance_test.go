@@ -55,8 +55,8 @@ func TestOCPEnhance(t *testing.T) {
 		chunked bool
 		varies  bool // with the context, though this answer is not enhanced
 
-		want       string  // body; "" stands for the upstream's
-		wantStatus int     // 0 stands for the upstream's
+		want       string  // body; "" means the upstream's
+		wantStatus int     // 0 means the upstream's
 		wantHeader headers // "" means absent
 	}{
 		"object":                {header: headers{"Content-Type": "application/json"}, body: object, want: enhanced, wantHeader: headers{"Content-Length": strconv.Itoa(len(enhanced))}},
@@ -146,7 +146,7 @@ func TestOCPEnhance(t *testing.T) {
 	}
 }
 
-// TestOCPEnhanceRequests wants the upstream to be asked for what can be enhanced.
+// TestOCPEnhanceRequests expects requests to the upstream for responses that can be enhanced.
 func TestOCPEnhanceRequests(t *testing.T) {
 	a := newAPI(t, nil)
 	s := ocpSite(t, a, "ocp {\nenhance by ocp.agent_type\n}\nreverse_proxy API")

@@ -77,7 +77,7 @@ func TestOCPDebugLog(t *testing.T) {
 	s.logged("OCP", "session")
 	s.logged("handled request")
 	for line := range strings.Lines(s.log()) {
-		// What reverse_proxy forwards it tells the debug log in its own words.
+		// reverse_proxy itself logs what it forwards at level DEBUG.
 		if strings.Contains(line, "hidden") && !strings.Contains(line, "upstream roundtrip") {
 			t.Errorf("logged %s", line)
 		}
@@ -201,7 +201,7 @@ func TestOCPAccessLogFilter(t *testing.T) {
 }
 
 // TestOCPPlaceholderLines wants a field of a session to fit wherever a placeholder
-// may stand, a header among them, though it has several lines.
+// can be, a header among them, though it has several lines.
 func TestOCPPlaceholderLines(t *testing.T) {
 	a := newAPI(t, nil)
 	s := ocpSite(t, a, "ocp\nreverse_proxy API {\nheader_up X-Summary {http.ocp.session.context_summary}\nheader_up X-Odd {http.ocp.session.odd}\n}")

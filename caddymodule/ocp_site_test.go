@@ -174,7 +174,7 @@ func TestOCPSite(t *testing.T) {
 // TestOCPForward wants the upstream to see what the option says.
 func TestOCPForward(t *testing.T) {
 	a := newAPI(t, nil)
-	notJSON := compressedSessionJSON(t, "this is text and no JSON, which only decompressing it tells")
+	notJSON := compressedSessionJSON(t, "this is text and not JSON, which only decompression shows")
 	for rule, c := range map[string]struct {
 		option string
 		send   []string
@@ -404,7 +404,7 @@ func TestOCPRequire(t *testing.T) {
 }
 
 // TestOCPToolCalls wants a context to reach the API through the tool protocols,
-// and the answer to tell of the call.
+// and the response to contain the call.
 func TestOCPToolCalls(t *testing.T) {
 	a := newAPI(t, nil)
 	s := ocpSite(t, a, `ocp {

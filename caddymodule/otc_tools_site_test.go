@@ -102,7 +102,7 @@ func TestOTC_schemas_of_values(t *testing.T) {
 }
 
 // TestOTC_schemas_of_a_document_that_is_loaded_already adds otc to a site whose
-// document is never asked for again once it is loaded, and wants the schemas. Both
+// document is never fetched again once it is loaded, and wants the schemas. Both
 // handlers have the document together: it is fetched once for each.
 func TestOTC_schemas_of_a_document_that_is_loaded_already(t *testing.T) {
 	for name, address := range map[string]string{"URL": "API/orders.yaml", "file": "DIR/orders.yaml", "site": "/orders.yaml"} {

@@ -96,7 +96,7 @@ func (s *site) write(name, content string) string {
 }
 
 // config adapts a site block's content and the content of the global options.
-// TRIPS stands for the path of trips.yaml, DIR for the site's directory.
+// TRIPS is replaced by the path of trips.yaml, DIR by the site's directory.
 func (s *site) config(global, block string) []byte {
 	s.t.Helper()
 	caddyfile := fmt.Sprintf(`{

@@ -235,7 +235,7 @@ paths:
 	}
 	ask(revision.V20260728, "server/discover", "").result(t, "DiscoverResult", &found)
 	if found.Capabilities.Extensions[uiExtension] == nil {
-		t.Errorf("server/discover does not tell of apps: %+v", found)
+		t.Errorf("server/discover does not declare apps: %+v", found)
 	}
 	if warnings := server.Warnings(tools); len(warnings) > 0 {
 		t.Errorf("warned: %v", warnings)

@@ -28,7 +28,7 @@ type rewound struct{ *bytes.Reader }
 
 func (rewound) Close() error { return nil }
 
-// serve measures the adapter alone: the request stands ready, the answer is
+// serve measures the adapter alone: the request is ready, the answer is
 // thrown away.
 func serve(b *testing.B, r request, tools *tool.Toolset) {
 	server := New(Options{})

@@ -46,9 +46,9 @@ func TestIsolationOnStreams(t *testing.T) {
 			for i := range calls {
 				own := fmt.Sprintf(`{"client":%d,"call":%d,"pad":"%s"}`, number, i, strings.Repeat("x", (number*37+i*101)%3000))
 				for _, message := range c.messages(t, own, i%2 == 0) {
-					told := strings.ReplaceAll(message, `\"`, `"`)
-					if !strings.Contains(told, fmt.Sprintf(`"client":%d,"call":%d,`, number, i)) &&
-						!strings.Contains(told, fmt.Sprintf(`"progressToken":1,"progress":%d.%03d`, number, i)) {
+					received := strings.ReplaceAll(message, `\"`, `"`)
+					if !strings.Contains(received, fmt.Sprintf(`"client":%d,"call":%d,`, number, i)) &&
+						!strings.Contains(received, fmt.Sprintf(`"progressToken":1,"progress":%d.%03d`, number, i)) {
 						t.Errorf("client %d got %s", number, text.Cut(message, 200))
 					}
 				}

@@ -58,7 +58,7 @@ func TestLocaleGoesToTheAPIAndComesBack(t *testing.T) {
 				} {
 					sent, result := said(t, server, v, method, params, meta)
 					if got := sent.Get("Accept-Language"); got != want {
-						t.Errorf("%s: asked for %q, want %q", meta, got, want)
+						t.Errorf("%s: the API got the locale %q, want %q", meta, got, want)
 					}
 					if got, _ := result["openai/locale"].(string); got != want {
 						t.Errorf("%s: got %q, want %q", meta, got, want)
@@ -69,7 +69,7 @@ func TestLocaleGoesToTheAPIAndComesBack(t *testing.T) {
 	}
 }
 
-func TestInitializeTellsTheLocale(t *testing.T) {
+func TestInitialize_returns_the_locale(t *testing.T) {
 	r := shelved(t, stocked(t, Options{}), revision.V20251125, "initialize",
 		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"},"_meta":{"openai/locale":"de-DE"}`)
 	var got struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// A result tells of the context in _meta exactly if the call brought its own.
+// A result has the context in _meta exactly if the call had one.
 func TestReplyInMeta(t *testing.T) {
 	for rule, meta := range map[string]string{
 		"own":     `"org.opencontextprotocol/context-id":"ocp-1","org.opencontextprotocol/agent-type":"ide"`,

@@ -222,7 +222,7 @@ func fitsSchema(t *testing.T, schema, value []byte) bool {
 	return compiled.Validate(instance) == nil
 }
 
-func TestStrictMissSaysWhere(t *testing.T) {
+func TestStrictOutput_mismatch_has_a_path(t *testing.T) {
 	s, tools, caller := describing(t, OutputStrict, outputAnswers[1])
 	r := conformant(revision.V20251125, "tools/call", `"name":"one"`)
 	r.server, r.tools, r.caller = s, tools, caller

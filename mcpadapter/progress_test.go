@@ -106,7 +106,7 @@ func TestProgress(t *testing.T) {
 				var want []string
 				for _, params := range c.want {
 					if v == revision.V20241105 && words.MatchString(params) {
-						continue // without its words it would tell of nothing
+						continue // without its message the notification would be empty
 					}
 					if v == revision.V20241105 {
 						params = strings.Replace(params, `,"message":"half"`, "", 1)
@@ -121,7 +121,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// manyEvents are more events than a call may tell of.
+// manyEvents are more events than a call may send notifications for.
 const manyEvents = 30_000
 
 // TestProgress_is_rate_limited wants few notifications of many events: the first, the
@@ -150,12 +150,12 @@ func TestProgress_is_rate_limited(t *testing.T) {
 
 // A notification that waits is sent although no other event follows.
 func TestProgress_that_waits_is_sent(t *testing.T) {
-	told := make(chan struct{})
+	received := make(chan struct{})
 	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 		for i := range stream.MaxProgressBurst + 5 {
 			tool.ListenerFromContext(ctx)(progress(strconv.Itoa(i+1), "", ""))
 		}
-		<-told // the call does not end before the client has the last
+		<-received // the call does not end before the client has the last notification
 		return answered(200, "text/plain", "done")
 	})
 	e := serveEndpoint(t, Options{}, caller)
@@ -164,7 +164,7 @@ func TestProgress_that_waits_is_sent(t *testing.T) {
 	for data := ""; !strings.Contains(data, last); {
 		_, _, data = events.event()
 	}
-	close(told)
+	close(received)
 }
 
 func TestLogs_are_rate_limited(t *testing.T) {

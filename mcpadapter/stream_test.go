@@ -291,7 +291,7 @@ func TestListen(t *testing.T) {
 	if data != want {
 		t.Errorf("acknowledged as %s", data)
 	}
-	e.server.Notify(PromptsChanged) // was not asked for
+	e.server.Notify(PromptsChanged) // the client has not subscribed
 	e.server.Notify(ToolsChanged)
 	if _, _, data = stream.event(); !strings.Contains(data, "tools/list_changed") || !strings.Contains(data, `"io.modelcontextprotocol/subscriptionId":"L1"`) {
 		t.Errorf("got %s", data)

@@ -43,9 +43,9 @@ func dial(t *testing.T, e *endpoint, head, body string) net.Conn {
 func TestStuckClient(t *testing.T) {
 	ended := make(chan struct{})
 	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
-		tell := tool.ListenerFromContext(ctx)
+		notify := tool.ListenerFromContext(ctx)
 		for n := range 20_000 {
-			tell(tool.Event{Kind: tool.EventProgress, Progress: jsontext.Value(strconv.Itoa(n)), Message: strings.Repeat("x", 4<<10)})
+			notify(tool.Event{Kind: tool.EventProgress, Progress: jsontext.Value(strconv.Itoa(n)), Message: strings.Repeat("x", 4<<10)})
 		}
 		close(ended)
 		return answered(200, "application/json", `{}`)
@@ -62,7 +62,7 @@ func TestStuckClient(t *testing.T) {
 // What is sent on a stream for longer than one write may take is not cut off.
 func TestDeadlineIsOfEachWrite(t *testing.T) {
 	e := serveEndpoint(t, Options{KeepAlive: 20 * time.Millisecond}, echo)
-	e.server.writeWait = 2 * time.Second // for which a machine with other work may stand still
+	e.server.writeWait = 2 * time.Second // a busy machine may pause a process for that long
 	conn := dial(t, e, "GET /mcp", "")
 	lines := bufio.NewReader(conn)
 	for until := time.Now().Add(e.server.writeWait * 3 / 2); time.Now().Before(until); {
@@ -83,7 +83,7 @@ func TestCloseEndsLooks(t *testing.T) {
 		Resources: func() []string { return []string{"a", "b"} },
 		Stamp: func(ctx context.Context, uri string) (string, bool) {
 			if uri != "a" {
-				t.Errorf("looked at %s after the end", uri)
+				t.Errorf("polled %s after the end", uri)
 				return "", false
 			}
 			close(began)
@@ -118,7 +118,7 @@ func TestRestrictedListsArePrivate(t *testing.T) {
 
 // Answers of the user are read while as many requests wait for them as are served
 // at once.
-func TestStdioAsksManyAtOnce(t *testing.T) {
+func TestStdio_sends_many_requests_at_once(t *testing.T) {
 	tools := build(t, payments, tool.BuildOptions{Name: "payments"})
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
@@ -256,7 +256,7 @@ func TestAcceptsStream(t *testing.T) {
 
 // No message is sent on two streams of a session: the latest has the word, and
 // after it the one before. No two of their events have the same id.
-func TestOneStreamOfSessionTells(t *testing.T) {
+func TestNotificationOnOneStreamOfSession(t *testing.T) {
 	e := serveEndpoint(t, Options{}, echo)
 	header := map[string]string{sessionHeader: begin(t, e.server, revision.V20251125), versionHeader: "2025-11-25"}
 	first := e.open(t, "GET", "/mcp", "", header)

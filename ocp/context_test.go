@@ -296,7 +296,7 @@ func TestIncoming(t *testing.T) {
 	}
 	in := ReadIncoming(required(HeaderCurrentGoal, "new goal", HeaderSession, encoded(minimal[:len(minimal)-1]+`,"current_goal":"old","user":"alice"}`)), ReadOptions{})
 	if c := in.Context(); c.CurrentGoal != "new goal" || c.User != "alice" {
-		t.Errorf("the header does not stand above the session: %+v", c)
+		t.Errorf("the header does not take precedence over the session: %+v", c)
 	}
 }
 

@@ -116,7 +116,7 @@ func ExampleTransport() {
 }
 
 // A server reads what a request says of its agent. The session is decoded when
-// its Context is asked for.
+// its Context is read.
 func ExampleReadIncoming() {
 	header := http.Header{}
 	header.Set("OCP-Context-ID", "ocp-a1b2c3d4")

@@ -246,7 +246,7 @@ func (a *APIKey) location() string {
 }
 
 // challenge returns the WWW-Authenticate header, which a 401 response must have (RFC 9110,
-// section 11.6.1). No registered scheme stands for API keys.
+// section 11.6.1). There is no registered scheme for API keys.
 func (a *APIKey) challenge() string {
 	if a.Query != "" {
 		return `ApiKey in="query", name="` + strings.NewReplacer(`"`, "", `\`, "").Replace(a.Query) + `"`

@@ -11,7 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// UnmarshalOption reads the subdirective at which b stands if it is an option of a toolset.
+// UnmarshalOption reads the subdirective at the position of b if it is an option of a toolset.
 // Syntax:
 //
 //	openapi      <file, URL or path on the site>

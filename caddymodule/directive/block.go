@@ -112,7 +112,7 @@ func (b *Block) OneOf(to *string, words ...string) error {
 	})
 }
 
-// Unrecognized returns the error for an unknown option at which b stands. Name is the name of
+// Unrecognized returns the error for an unknown option at the position of b. Name is the name of
 // the block.
 func (b *Block) Unrecognized(name string) error {
 	return b.Errf("unrecognized %s subdirective '%s'%s", name, b.Val(), DidYouMean(b.Val(), subdirectives[name]))

@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// unmarshalLibrary reads the subdirective at which b stands if it is an option of the library.
+// unmarshalLibrary reads the subdirective at the position of b if it is an option of the library.
 // Syntax:
 //
 //	resource <uri> <file> {

@@ -34,7 +34,7 @@ func checkIdentities(o *Handler, read []*oagent.Agent) error {
 			if near := nearest.Name(c.StaticIdentity, maps.Keys(o.identities)); near != "" {
 				hint = "did you mean " + near + "?"
 			}
-			problems = append(problems, fmt.Errorf("%s:%d: %s.static_identity: there is no identity %s: %s", a.Location, c.Line, c.Rule(), c.StaticIdentity, hint))
+			problems = append(problems, fmt.Errorf("%s:%d: %s.static_identity: unknown identity %s; %s", a.Location, c.Line, c.Rule(), c.StaticIdentity, hint))
 		}
 	}
 	return errors.Join(problems...)
@@ -50,15 +50,15 @@ func checkGuard(guard string, read []*oagent.Agent) error {
 	}
 	switch {
 	case guard == "" && len(read) > 1:
-		return fmt.Errorf("there are several agents (%s), and no option says which one governs a request: add guard, "+
+		return fmt.Errorf("several agents (%s) need the option guard, which selects the agent of a request, "+
 			"as in: guard {http.ocp.agent_type}", strings.Join(names, ", "))
 	case guard == "" || strings.Contains(guard, "{"):
 		return nil
 	}
 	if near := nearest.Name(guard, slices.Values(names)); near != "" {
-		return fmt.Errorf("guard: there is no agent %q; did you mean %s?", guard, near)
+		return fmt.Errorf("guard: unknown agent %q; did you mean %s?", guard, near)
 	}
-	return fmt.Errorf("guard: there is no agent %q; there are: %s", guard, strings.Join(names, ", "))
+	return fmt.Errorf("guard: unknown agent %q; the agents are %s", guard, strings.Join(names, ", "))
 }
 
 // checkLinked rejects agents whose documents require something that is not configured. It
@@ -67,7 +67,7 @@ func checkLinked(o *Handler) error {
 	set := o.agents.Current()
 	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
 		if set.Agents[name] == nil {
-			return fmt.Errorf("reviewer %s: there is no such agent; there are: %s", name, set.ListAgents())
+			return fmt.Errorf("reviewer %s: unknown agent; the agents are %s", name, set.ListAgents())
 		}
 	}
 	for _, a := range set.Documents() {
@@ -117,12 +117,12 @@ func warnUndecidable(o *Handler, set *agentset.Set, a *oagent.Agent, rule, revie
 	logger := o.logger.With(zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer))
 	switch {
 	case isAgent && set.Agents[name] == nil:
-		logger.Warn("the reviewer is an agent that this site does not have; only another site with the same store can call it",
+		logger.Warn("the reviewer is an agent that is not configured on this site; only another site with the same store can call it",
 			zap.String("nearest", nearest.Name(name, slices.Values(set.AgentNames()))))
 	case isAgent && o.reviewers.HasProgram(name):
 	case o.Reviews == "":
-		logger.Warn("an agent needs reviews, and reviewers have no endpoint: add the subdirective reviews")
+		logger.Warn("an agent needs reviews, but the site has no endpoint for reviewers: add the subdirective reviews")
 	case isAgent && o.Reviewers[name] == nil:
-		logger.Warn("the reviewer is an agent for which no user may decide: add the subdirective reviewer")
+		logger.Warn("no user may decide for the agent that reviews: add the subdirective reviewer")
 	}
 }

@@ -60,11 +60,11 @@ func (g *governedRequest) findAgent() *refusalError {
 	case g.agents.Only != nil:
 		g.agent = g.agents.Only
 	default:
-		return g.refuse(engagement.KindUnknownAgent, 0, "", "the request was refused: it does not name its agent; there are several: "+
+		return g.refuse(engagement.KindUnknownAgent, 0, "", "the request was refused: it does not name its agent; the agents are "+
 			g.agents.ListAgents(), nil)
 	}
 	if g.agent == nil {
-		return g.refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("the request was refused: there is no agent %.128q", name), nil)
+		return g.refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("the request was refused: unknown agent %.128q", name), nil)
 	}
 	g.binding = bind(g.handler, g.r, g.agent.Agent)
 	return g.bindCaller()

@@ -124,7 +124,7 @@ func counted(t *testing.T, counter prometheus.Collector) float64 {
 }
 
 // TestOCPIgnored wants headers that are ignored to be counted by reason, and the
-// log to tell of them without their values.
+// log to report them without their values.
 func TestOCPIgnored(t *testing.T) {
 	for rule, c := range map[string]struct {
 		key, value     string

@@ -34,7 +34,7 @@ type Matcher struct {
 	Valid bool `json:"valid,omitempty"`
 
 	// Patterns by field: context_id, agent_type, current_goal, user, workspace, version or
-	// session.<field>. In a pattern, * stands for any number of characters. Patterns are
+	// session.<field>. In a pattern, * matches any number of characters. Patterns are
 	// case-sensitive. A session is only decoded if everything else matches. Default: none.
 	Fields map[string][]string `json:"fields,omitempty"`
 
@@ -142,7 +142,7 @@ func (m *Matcher) MatchWithError(r *http.Request) (bool, error) {
 	return true, nil
 }
 
-// matchGlob reports whether the whole text matches a pattern in which * stands for any
+// matchGlob reports whether the whole text matches a pattern in which * matches any
 // characters. Its running time is at most proportional to the product of both lengths.
 func matchGlob(pattern, text string) bool {
 	first, rest, wild := strings.Cut(pattern, "*")

@@ -128,7 +128,7 @@ func (e endpoint) servesHost(site string) bool {
 }
 
 // matchesHost reports whether a host matches the pattern of a host matcher. In a pattern, *
-// stands for one label.
+// matches one label.
 func matchesHost(pattern, host string) bool {
 	if strings.EqualFold(pattern, host) {
 		return true

@@ -95,7 +95,7 @@ func (to EndpointOptions) addToolsets(b *directive.Block, name string, toolsets 
 	return nil
 }
 
-// UnmarshalOption reads the subdirective at which b stands if all protocols have it: path,
+// UnmarshalOption reads the subdirective at the position of b if all protocols have it: path,
 // toolset, agent, allow_anonymous, max_tokens, search, pin, and the options of a toolset.
 func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err error) {
 	switch b.Val() {

@@ -245,7 +245,7 @@ func needsClientCertificate(server *caddyhttp.Server, at []routePosition) bool {
 }
 
 // hostNeedsCertificate reports whether all TLS policies that may apply to a host require a
-// client certificate. An empty host stands for any host.
+// client certificate. An empty host means any host.
 func hostNeedsCertificate(policies caddytls.ConnectionPolicies, host string) bool {
 	for _, policy := range policies {
 		var names []string

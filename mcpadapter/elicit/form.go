@@ -23,7 +23,7 @@ type argumentForm struct {
 	params jsontext.Value // params of the elicitation
 }
 
-// A formField asks for one argument.
+// A formField is the field for one argument.
 type formField struct {
 	argument *tool.Argument
 	needed   bool // whether the call needs the argument

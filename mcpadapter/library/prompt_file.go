@@ -52,7 +52,7 @@ const (
 //	        content: {type: resource_link, uri: "docs:///fares", name: fares}
 //
 // The file may also be just the list of prompts. In the text and the URI of a content, {{argument}}
-// is replaced by the argument's value, and {{{{ stands for two braces. Unknown keys are errors, and
+// is replaced by the argument's value, and {{{{ is replaced by two braces. Unknown keys are errors, and
 // errors name the line. ReadPrompts calls read for the files that contents name; their paths are
 // relative to the prompts file.
 func ReadPrompts(data []byte, read func(path string) ([]byte, error)) ([]Prompt, error) {

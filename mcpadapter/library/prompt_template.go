@@ -7,7 +7,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
-// A Template is a text with {{argument}} placeholders; {{{{ stands for two braces. Values are
+// A Template is a text with {{argument}} placeholders; {{{{ is replaced by two braces. Values are
 // inserted as they are and are not parsed for placeholders again.
 type Template struct {
 	Parts []TemplatePart

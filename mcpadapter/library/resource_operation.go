@@ -161,7 +161,7 @@ func pathTemplate(tool *tool.Tool) string {
 }
 
 // argumentName returns the variable for a path parameter: the name of the tool's argument. A parameter
-// that the operator fixes is no variable, and its name stands for it.
+// that the operator fixes is not a variable: the template contains its name.
 func argumentName(t *tool.Tool, wireName string) string {
 	for i := range t.Arguments {
 		if a := &t.Arguments[i]; a.In == tool.InPath && a.WireName == wireName {

@@ -255,7 +255,7 @@ func TestHTTPInvoker_stream(t *testing.T) {
 	}
 }
 
-// TestDiscovery: a document is fetched once, asked for again when it is due, and
+// TestDiscovery: a document is fetched once, fetched again when it is due, and
 // its tools outlive it.
 func TestDiscovery(t *testing.T) {
 	var asked, sent atomic.Int32

@@ -135,7 +135,7 @@ func (d *Discovery) build(name string) loader.BuildFunc {
 func sourceOf(address string, limit int64) (source.Source, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("documents are discovered at http and https URLs, and %.200q is none", address)
+		return nil, fmt.Errorf("documents are discovered only at http and https URLs, not at %.200q", address)
 	}
 	return source.NewURL(address, source.URLOptions{MaxSize: limit})
 }

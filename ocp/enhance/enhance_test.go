@@ -59,7 +59,7 @@ func declaring(t testing.TB) *tool.Tool {
 }
 
 // compile leaves expressions more time than they have by default, for which a
-// machine with other work may stand still.
+// machine with other work may pause it.
 func compile(t testing.TB, options enhance.Options, properties ...enhance.Property) *enhance.Enhancer {
 	t.Helper()
 	if options.Limits.Time == 0 {

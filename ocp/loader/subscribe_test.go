@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestLoaderTellsOfChanges wants a subscriber to be notified of each new Toolset,
+// TestLoader_Subscribe wants a subscriber to be notified of each new Toolset,
 // which is in place by then, and of nothing else.
-func TestLoaderTellsOfChanges(t *testing.T) {
+func TestLoader_Subscribe(t *testing.T) {
 	source := &memorySource{}
 	l := New(Options{Source: source, Build: buildTitled})
 	var seen, other []string

@@ -66,7 +66,7 @@ func TestMatch_shared_paths(t *testing.T) {
 		{"POST /v1/", header{"X-Amz-Target": {"Store.GetItem", "Store.DeleteItem"}}, ambiguous},
 		{"POST /v1/", header{"X-Amz-Target": {"Store.GetItem"}, "X_Amz_Target": {"Store.DeleteItem"}}, ambiguous},
 
-		// Nothing tells them apart.
+		// They cannot be distinguished.
 		{"PUT /v1/files/7", nil, ambiguous},
 		{"PUT /v1/files/7?fields=a", nil, ambiguous},
 

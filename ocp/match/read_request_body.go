@@ -29,7 +29,7 @@ func (r *bodyReader) read(content []byte) error {
 	}
 	planned := r.planned.Body
 	if planned == nil {
-		return r.refuseBody(UndeclaredBody, "is none that the document declares: send none")
+		return r.refuseBody(UndeclaredBody, "is not declared by the document: send the request without a body")
 	}
 	contentType, err := r.contentType()
 	if err != nil {

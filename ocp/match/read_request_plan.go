@@ -212,7 +212,7 @@ func pathValues(t *tool.Tool, dst []string, path string) ([]string, error) {
 			if next = parts[i+1].Literal; next == "" {
 				return nil, &RequestError{
 					Kind: AmbiguousValue, In: tool.InPath, Name: t.All()[part.Argument].WireName,
-					Message: "the path parameters of " + t.Operation() + " stand next to each other and cannot be distinguished: call it as a tool",
+					Message: "the path parameters of " + t.Operation() + " are adjacent and cannot be distinguished: call it as a tool",
 				}
 			}
 		}

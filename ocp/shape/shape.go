@@ -63,7 +63,7 @@ type Shape struct {
 	// limit. Default: the limit of the endpoint.
 	MaxTokens int `json:"max_tokens,omitempty"`
 
-	// Whether the tool gets the optional argument "fields", with which a model asks for less of
+	// Whether the tool gets the optional argument "fields", with which a model requests less of
 	// the response. Default: false.
 	Fields *bool `json:"fields,omitempty"`
 }

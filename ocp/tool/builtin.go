@@ -20,7 +20,7 @@ import (
 // document. It is "" for the tools of a document.
 type Builtin string
 
-// The kinds of built-in tools. CallReadTool and CallWriteTool stand for calls of other tools (see
+// The kinds of built-in tools. CallReadTool and CallWriteTool call other tools (see
 // Toolset.Resolve). The Caller runs the others.
 const (
 	SearchTools   Builtin = "search_tools"    // finds tools by what they do
@@ -30,7 +30,7 @@ const (
 	NextPage      Builtin = "next_page"       // returns the next part of an answer that was cut
 )
 
-// IsCall reports whether a call of such a tool stands for the call of another tool.
+// IsCall reports whether a call of such a tool calls another tool.
 func (b Builtin) IsCall() bool { return b == CallReadTool || b == CallWriteTool }
 
 // Names of the arguments of CallReadTool and CallWriteTool.

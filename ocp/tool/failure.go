@@ -43,7 +43,7 @@ type Failure struct {
 
 	// Made reports that a Restricted call reached the API and that repeating the call
 	// would reach the API again. It is false while only the result waits for a review,
-	// because a repeated call then asks for the held result.
+	// because a repeated call then requests the held result.
 	Made bool
 }
 

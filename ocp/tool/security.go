@@ -42,7 +42,7 @@ type OAuthFlow struct {
 // Errors of invalid credentials.
 var (
 	errEmptyCredential   = errors.New("is empty")
-	errUnsafeCredential  = errors.New("has characters that may not stand there")
+	errUnsafeCredential  = errors.New("has characters that are not allowed in a credential")
 	errNoBasicCredential = errors.New("must be user:password, as the scheme is basic")
 )
 

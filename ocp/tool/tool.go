@@ -55,7 +55,7 @@ type Tool struct {
 	Annotations map[string]bool
 
 	MaxTokens int  // limits the response for a model, in tokens; 0 means the limit of the endpoint, less than 0 means none
-	Fields    bool // the tool takes the argument "fields", with which a model asks for less of the response
+	Fields    bool // the tool takes the argument "fields", with which a model requests less of the response
 
 	// Unshaped says what the tool was before shapes changed it.
 	Unshaped Unshaped

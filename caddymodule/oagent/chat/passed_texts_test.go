@@ -18,7 +18,7 @@ func TestPassedTextsAreBounded(t *testing.T) {
 	for n := range 5 * maxPassed {
 		p.add(key(n))
 		if !p.has(key(n)) || !p.has(key(0)) {
-			t.Fatalf("it has forgotten what is asked for all the time, at %d", n)
+			t.Fatalf("a text that is looked up all the time was evicted at %d", n)
 		}
 	}
 	if len(p.young)+len(p.old) > 2*maxPassed+2 {

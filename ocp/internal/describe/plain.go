@@ -168,7 +168,7 @@ func plainSpan(text string) string {
 	return text
 }
 
-// withoutHTML returns the text of HTML. What looks like an element and is none, such as <owner>, stays.
+// withoutHTML returns the text of HTML. Text that looks like an element, such as <owner>, is kept.
 func withoutHTML(text string) string {
 	var b strings.Builder
 	tokens := html.NewTokenizer(strings.NewReader(text))
@@ -193,7 +193,7 @@ func withoutHTML(text string) string {
 	}
 }
 
-// insteadOf returns what stands for a tag in plain text.
+// insteadOf returns the plain text that replaces a tag.
 func insteadOf(element atom.Atom, kind html.TokenType, raw string) string {
 	switch element {
 	case 0:

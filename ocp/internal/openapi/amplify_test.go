@@ -59,7 +59,7 @@ func TestAmplificationIsBounded(t *testing.T) {
 			allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
 			t.Logf("%d KB: %d operations in %v, %d MB", len(source)>>10, len(operations), took, allocated)
 			if last := operations[len(operations)-1]; strings.HasPrefix(rule, "shared-desc") && !errors.Is(last.Err, errTooMuch) {
-				t.Errorf("the last operation does not stand for the rest: %v", last.Err)
+				t.Errorf("the last operation does not represent the rest: %v", last.Err)
 			}
 			// Squared it would be hours, or many times the memory. Much of a minute is
 			// what a machine may need that watches for races and has other work.

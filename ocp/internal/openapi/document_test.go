@@ -141,7 +141,7 @@ func TestReadHostile(t *testing.T) {
 	}
 }
 
-func TestDocumentSaysWhatItIs(t *testing.T) {
+func TestDocument_kinds(t *testing.T) {
 	d := readDocument(t, "harbour-3.1.yaml", Options{})
 	if d.Title != "Harbour Office" || d.Description != "Berths, ships and tides.\n" || d.Version != "1.10" || d.OpenAPI != "3.1.0" {
 		t.Errorf("%q %q %q %q", d.Title, d.Description, d.Version, d.OpenAPI)

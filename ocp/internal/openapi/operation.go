@@ -94,7 +94,7 @@ type Encoding struct {
 
 // Operations returns all operations in document order, including those that cannot be
 // used. Webhooks are not included, since they are not operations of the API. If the
-// operations exceed the memory budget, the last one stands for the rest and has an Err
+// operations exceed the memory budget, the last one represents the rest and has an Err
 // that says so.
 func (d *Document) Operations() []Operation {
 	l := lister{document: d, budget: budget{maxReading}}

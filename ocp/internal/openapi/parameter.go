@@ -125,7 +125,7 @@ func (r parameterReader) declaration(place Place) (declaration, error) {
 		return d, errors.New("it has no name")
 	}
 	if !isLocation(d.in, resolved.File.Version) {
-		return d, fmt.Errorf("parameter %.100q cannot stand in %.100q", d.name, d.in)
+		return d, fmt.Errorf("parameter %.100q: in must be path, query, header or cookie, not %.100q", d.name, d.in)
 	}
 	return d, nil
 }

@@ -55,7 +55,7 @@ func parseYAML(data []byte, limits Limits) (*Node, error) {
 		return nil, err
 	}
 	if root.size > max(aliasFree, aliasFactor*p.written) {
-		return nil, fmt.Errorf("%d values stand for %d through aliases", p.written, root.size)
+		return nil, fmt.Errorf("aliases expand %d values to %d", p.written, root.size)
 	}
 	return root.node, nil
 }
@@ -172,7 +172,7 @@ func (p *yamlParser) add(whole, part *expanded) error {
 		return errTooMany(p.limits)
 	}
 	if whole.bytes > yamlGrowth*p.limits.Size {
-		return fmt.Errorf("through aliases the text stands for more than %d bytes", yamlGrowth*p.limits.Size)
+		return fmt.Errorf("aliases expand the text to more than %d bytes", yamlGrowth*p.limits.Size)
 	}
 	return nil
 }
