@@ -87,10 +87,10 @@ func TestDispatchFailures(t *testing.T) {
 
 	failing := map[string][]string{
 		"timeout":            {"slow", "GET /trips/{id}", "300ms"},
-		"too large":          {"large", "4.8 MiB", "1.0 MiB", "max_response"},
-		"endless":            {"endless", "more than 1.0 MiB"},
+		"too large":          {"large", "4.8 MiB", "4.0 MiB", "max_response"},
+		"endless":            {"endless", "more than 4.0 MiB"},
 		"cut off":            {"cut", "closed"},
-		"zip bomb":           {"bomb", "more than 1.0 MiB"},
+		"zip bomb":           {"bomb", "more than 4.0 MiB"},
 		"garbled encoding":   {"garbled", "compressed", "corrupt"},
 		"unknown encoding":   {"brotli", `"br"`},
 		"panic":              {"panic", "gateway", "failed"},

@@ -23,7 +23,7 @@ import (
 // Defaults of a toolset.
 const (
 	DefaultTimeout     = 30 * time.Second // for one tool call
-	DefaultMaxResponse = 1 << 20          // bytes of one response
+	DefaultMaxResponse = 4 << 20          // bytes of one response
 )
 
 // Limits of max_schema, in bytes.
@@ -114,7 +114,7 @@ type ToolsetConfig struct {
 	// means no limit. Default: 30s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 
-	// The largest response to one tool call, in bytes, compressed or not. Default: 1 MiB.
+	// The largest response to one tool call, in bytes, compressed or not. Default: 4 MiB.
 	MaxResponse int64 `json:"max_response,omitempty"`
 
 	// The estimated size of the list of tools, in tokens (bytes of JSON divided by four), above
