@@ -32,6 +32,10 @@ func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
 		}
 		claimed = true
 		st.Woken = false
+		if st.Tries++; st.Tries > maxTries {
+			st.end(StatusError, &Ending{Kind: EndInternal, Message: "the server failed repeatedly at the same step"})
+			return []entry{{What: entryEnded, Status: st.Status, Ending: st.Ending}}, nil
+		}
 		st.Lease = &lease{Node: r.options.Node, Token: e.token, Until: now.Add(r.options.Lease).UTC()}
 		st.Steps++
 		entries := append([]entry{{What: entryResumed, Node: r.options.Node}}, e.advance(st)...)

@@ -178,6 +178,7 @@ func (e *execution) record(change func(*State) []entry, advance bool) error {
 				return nil, errLost
 			}
 			st.Steps++
+			st.Tries = 0
 			st.Spent += now.Sub(e.since).Milliseconds()
 			st.Lease.Until = now.Add(r.options.Lease).UTC()
 			entries = change(st)

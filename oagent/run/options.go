@@ -29,8 +29,9 @@ const (
 	MaxParallel = 8         // tool calls of one run at the same time
 	MaxDepth    = 8         // runs above a run
 
-	maxTurnResults = 4 // results of one turn may together have this many times Limits.ResultTokens
-	bytesPerToken  = 4 // a common average for English text and JSON
+	maxTries       = 10 // how often nodes try the same step: each may die of it, or fail
+	maxTurnResults = 4  // results of one turn may together have this many times Limits.ResultTokens
+	bytesPerToken  = 4  // a common average for English text and JSON
 )
 
 // Limits bound one run. A zero value is replaced by its default.

@@ -119,7 +119,7 @@ func (f *fakeTools) Describe(*oagent.Agent) (all []run.Tool) {
 }
 
 func (f *fakeTools) Call(ctx context.Context, i *run.Invocation) run.Result {
-	return run.Guarded(ctx, f.guard, i, func(ctx context.Context, i *run.Invocation, _ *oagent.Capability) (jsontext.Value, int, error) {
+	return run.Guarded(ctx, f.guard, nil, i, func(ctx context.Context, i *run.Invocation, _ *oagent.Capability) (jsontext.Value, int, error) {
 		f.mu.Lock()
 		f.made = append(f.made, i.Name+" "+string(i.Inputs))
 		f.mu.Unlock()

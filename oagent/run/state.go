@@ -69,6 +69,7 @@ type State struct {
 	Steps int64  `json:"steps"` // recorded by the holders of leases
 	Lease *lease `json:"lease,omitzero"`
 	Woken bool   `json:"woken,omitzero"` // Wake was called while a node worked on it
+	Tries int    `json:"tries,omitzero"` // how often a node took it up since the last recorded step
 }
 
 // Ending describes why a run ended without an answer.
@@ -89,6 +90,7 @@ const (
 	EndModel    EndKind = "model"            // the model returned no usable response
 	EndContext  EndKind = "context_too_long" // the conversation is longer than the model can read
 	EndRefused  EndKind = "model_refused"    // the model declined
+	EndInternal EndKind = "internal"         // the server failed repeatedly
 )
 
 // Input is a message of the user.

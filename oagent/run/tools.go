@@ -78,10 +78,11 @@ type Result struct {
 type Caller func(ctx context.Context, i *Invocation, capability *oagent.Capability) (outputs jsontext.Value, status int, err error)
 
 // Guarded makes a call with call if the guard allows it, and releases the result if the guard
-// allows that. It does not wait for reviewers.
-func Guarded(ctx context.Context, guard *oagent.Guard, i *Invocation, call Caller) Result {
+// allows that. It does not wait for reviewers. names tells whether a reviewer is an agent, see
+// oagent.Call.Names.
+func Guarded(ctx context.Context, guard *oagent.Guard, names oagent.Names, i *Invocation, call Caller) Result {
 	ticket, err := guard.Begin(ctx, oagent.Call{
-		Binding: i.Binding, Name: i.Name, IsAgent: i.IsAgent, Inputs: i.Inputs, NoWait: true, HeldOnly: i.Uncertain,
+		Binding: i.Binding, Name: i.Name, IsAgent: i.IsAgent, Names: names, Inputs: i.Inputs, NoWait: true, HeldOnly: i.Uncertain,
 	})
 	if err != nil {
 		return refused(err)

@@ -42,6 +42,7 @@ func (e *execution) askModel(ctx context.Context) error {
 		}, false)
 	}
 	calls, results := e.plan(response)
+	e.recordUnknown(ctx, response)
 	message := response.Message()
 	return e.record(func(st *State) []entry {
 		st.Usage = st.Usage.Add(response.Usage)
@@ -146,6 +147,21 @@ func (e *execution) plan(r *model.Response) (calls []Call, results []entry) {
 		calls = append(calls, c)
 	}
 	return calls, results
+}
+
+// recordUnknown records calls of tools that the agent does not have as refusals of its
+// Engagement, for those who audit it.
+func (e *execution) recordUnknown(ctx context.Context, r *model.Response) {
+	for i := range r.Calls {
+		name := r.Calls[i].Name
+		if e.byName[name] != nil || e.isQuestion(name) {
+			continue
+		}
+		e.runner.report(e.id, e.runner.options.Guard.Refuse(ctx, e.binding, &engagement.Refusal{
+			Kind: engagement.KindNotAllowed, Rule: "capabilities", Name: name,
+			Message: fmt.Sprintf("the call of %s was not made: there is no such tool", quoteName(name)),
+		}, nil, ""))
+	}
 }
 
 // checkCall returns why a call cannot be made, for the model; "" if it can.
