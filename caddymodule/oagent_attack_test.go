@@ -212,6 +212,10 @@ func TestOAgentReviewOverReload(t *testing.T) {
 			var group sync.WaitGroup
 			group.Go(func() { waited = s.createBern() })
 			review := s.firstReview()
+			const waiting = "oagent.(*guardedRequest)" // in the stack of a call that waits
+			if !strings.Contains(goroutines(), waiting) {
+				t.Fatalf("no goroutine runs %s", waiting)
+			}
 			if err := s.load(reviewGlobal(test.store), s.behind(test.block)); err != nil {
 				t.Fatal(err)
 			}
@@ -223,7 +227,7 @@ func TestOAgentReviewOverReload(t *testing.T) {
 			case !test.made && (waited.status < 400 || reached.Load() != 0):
 				t.Errorf("who waited got %+v; the API was called %d times", waited, reached.Load())
 			}
-			eventually(t, "the end of the goroutines", func() bool { return !strings.Contains(goroutines(), "passage") })
+			eventually(t, "the end of the goroutines", func() bool { return !strings.Contains(goroutines(), waiting) })
 		})
 	}
 }
