@@ -30,7 +30,7 @@ func (testPace) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	app.(*agents.App).ReviewPace = agents.ReviewPace{ScanInterval: time.Second, OtherNodeDelay: 20 * time.Millisecond, RetryPause: 20 * time.Millisecond}
+	app.(*agents.App).ReviewPace = agents.ReviewPace{ScanInterval: 50 * time.Millisecond, OtherNodeDelay: 20 * time.Millisecond, RetryPause: 20 * time.Millisecond}
 	return nil
 }
 
