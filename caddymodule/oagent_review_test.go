@@ -46,8 +46,8 @@ func TestOAgentReviewIsAskedFor(t *testing.T) {
 `))
 	var reached atomic.Int64
 	before := noted.Load()
-	s.start("agents {\n\ttoolset trips TRIPS {\n\ttimeout 500ms\n\t}\n\tstore bolt DIR/store.db\n}\nevents {\n\ton oagent_review_asked test_note\n}",
-		"mcp trips\noagent DIR/agent.yaml {\n\treview_wait 700ms\n\treviews /reviews\n}\nreverse_proxy "+upstream(t, func(w http.ResponseWriter, r *http.Request) {
+	s.start("agents {\n\ttoolset trips TRIPS {\n\ttimeout 1s\n\t}\n\tstore bolt DIR/store.db\n}\nevents {\n\ton oagent_review_asked test_note\n}",
+		"mcp trips\noagent DIR/agent.yaml {\n\treview_wait 1200ms\n\treviews /reviews\n}\nreverse_proxy "+upstream(t, func(w http.ResponseWriter, r *http.Request) {
 			reached.Add(1)
 			_, _ = w.Write([]byte("hunter2"))
 		}))
