@@ -47,6 +47,7 @@ paths:
 
 	cmd := new(cobra.Command)
 	mcpFlags(cmd)
+	cmd.Flags().String("tools", "", "")
 	if err := cmd.Flags().Set("config", filepath.Join(dir, "Caddyfile")); err != nil {
 		t.Fatal(err)
 	}
