@@ -2,7 +2,9 @@ package run_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/store/redis"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
@@ -56,5 +58,46 @@ func TestRedis(t *testing.T) {
 	}
 	if n := nodes[0].tools.count("pay") + nodes[1].tools.count("pay"); n != 3 {
 		t.Errorf("%d calls", n)
+	}
+}
+
+// BenchmarkNodes is how many runs nodes on one Redis server finish, if each request of the model
+// takes a while and the nodes have enough CPU. Two nodes should finish almost twice as many.
+func BenchmarkNodes(b *testing.B) {
+	const runs, latency = 200, 100 * time.Millisecond
+	agent := readAgent(b, "capabilities: {get-trip: {}}\n")
+	steps := script(wants("get-trip", `{}`), says("Done."))
+	for _, nodes := range []int{1, 2} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			address, _ := storetest.Redis(b)
+			all := make([]*node, 0, nodes)
+			for range nodes {
+				s, err := redis.Open(address, redis.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.Cleanup(func() { _ = s.Close() })
+				all = append(all, newNode(b, s, agent, func(ctx context.Context, r *model.Request) (*model.Response, error) {
+					select {
+					case <-time.After(latency):
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+					return steps(ctx, r)
+				}, func(_ *node, o *run.Options) { o.Queue, o.Workers = s.Queue("runs"), 8 }))
+			}
+			finished := 0
+			for b.Loop() {
+				var ids []string
+				for range runs {
+					ids = append(ids, all[0].start("Go").ID)
+				}
+				for _, id := range ids {
+					all[0].ends(id)
+				}
+				finished += runs
+			}
+			b.ReportMetric(float64(finished)/b.Elapsed().Seconds(), "runs/s")
+		})
 	}
 }

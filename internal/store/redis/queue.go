@@ -25,6 +25,7 @@ const (
 type Queue struct {
 	store *Store
 	key   string
+	idle  time.Duration // queueIdle, except in tests
 
 	mu      sync.Mutex
 	ready   []delivered // read together with another job
@@ -36,7 +37,7 @@ type delivered struct{ stream, id, job string }
 
 // Queue returns the queue of that name. It ends with the store.
 func (s *Store) Queue(name string) *Queue {
-	return &Queue{store: s, key: s.options.Prefix + "queue/" + name}
+	return &Queue{store: s, key: s.options.Prefix + "queue/" + name, idle: queueIdle}
 }
 
 // own returns the key of the stream of a node.
@@ -99,7 +100,7 @@ func (q *Queue) add(stream string, messages []redis.XMessage) {
 func (q *Queue) read(ctx context.Context, node string) error {
 	if q.mayClaim() {
 		claimed, _, err := q.store.client.XAutoClaim(ctx, &redis.XAutoClaimArgs{
-			Stream: q.key, Group: queueGroup, Consumer: node, MinIdle: queueIdle, Start: "0", Count: 1,
+			Stream: q.key, Group: queueGroup, Consumer: node, MinIdle: q.idle, Start: "0", Count: 1,
 		}).Result()
 		if err != nil {
 			return q.create(ctx, node, err)
@@ -129,7 +130,7 @@ func (q *Queue) mayClaim() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	if now.Sub(q.claimed) < queueIdle/2 {
+	if now.Sub(q.claimed) < q.idle/2 {
 		return false
 	}
 	q.claimed = now

@@ -74,3 +74,24 @@ func TestQueue_down(t *testing.T) {
 		t.Error("Take succeeds")
 	}
 }
+
+// TestQueue_dead_node checks that another node gets a job that was delivered and not acknowledged,
+// and not one that was.
+func TestQueue_dead_node(t *testing.T) {
+	address, _ := storetest.Redis(t)
+	s := openStore(t, address)
+	defer s.Close()
+	dead, alive := s.Queue("runs"), s.Queue("runs")
+	alive.SetIdle(time.Millisecond)
+	for _, job := range []string{"done", "lost"} {
+		if err := dead.Push(t.Context(), job, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, ack := take(t, dead, "dead")
+	ack()
+	take(t, dead, "dead")
+	if job, _ := take(t, alive, "alive"); job != "lost" {
+		t.Errorf("job %q", job)
+	}
+}
