@@ -46,8 +46,7 @@ paths:
 		dir, strings.TrimPrefix(api.URL, "http://")))
 
 	cmd := new(cobra.Command)
-	mcpFlags(cmd)
-	cmd.Flags().String("tools", "", "")
+	callFlags(cmd)
 	if err := cmd.Flags().Set("config", filepath.Join(dir, "Caddyfile")); err != nil {
 		t.Fatal(err)
 	}

@@ -52,14 +52,19 @@ Logs are written to standard error. The command ends when its standard input end
 and the pending requests have their responses.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
-			mcpFlags(cmd)
-			cmd.Flags().String("tools", "", "What to list: all tools, or search for tools that find the others (default: as the endpoint does)")
+			callFlags(cmd)
 			cmd.Flags().StringArray("header", nil, "A header of the client's request, as 'Name: value'")
 			cmd.Args = cobra.NoArgs
 			cmd.RunE = caddycmd.WrapCommandFuncForCobra(commandMCP)
 			cmd.AddCommand(serverJSONCommand())
 		},
 	})
+}
+
+// callFlags declares the flags of an endpoint whose tools are called.
+func callFlags(cmd *cobra.Command) {
+	mcpFlags(cmd)
+	cmd.Flags().String("tools", "", "What to list: all tools, or search for tools that find the others (default: as the endpoint does)")
 }
 
 // mcpFlags declares the flags that select an endpoint of a configuration, or create one from a

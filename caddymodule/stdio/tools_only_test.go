@@ -26,7 +26,7 @@ func TestToolsOnly_lets_tool_calls_of_standard_input_through(t *testing.T) {
 		}
 	}
 	cmd := new(cobra.Command)
-	mcpFlags(cmd)
+	callFlags(cmd)
 	if err := cmd.Flags().Set("config", filepath.Join(dir, "Caddyfile")); err != nil {
 		t.Fatal(err)
 	}
