@@ -3,44 +3,52 @@ package run
 import (
 	"fmt"
 
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// advance moves the state to the next step, after the present one is over, and records what is
-// about to be done. It only changes the state: it runs inside a transaction of the store, and
-// may run several times.
-func (e *execution) advance(st *State) []entry {
+// planner decides what a run does next. It only changes states: it runs inside transactions of the
+// store, and may run several times.
+type planner struct {
+	limits *Limits
+	node   string
+	agent  *oagent.Agent
+}
+
+// advance moves the state to the next step, after the present one is over, and returns
+// entries about what is to be done.
+func (p planner) advance(st *State) []entry {
 	switch st.Phase {
 	case phaseTools:
-		return e.advanceCalls(st)
+		return p.advanceCalls(st)
 	case phaseAnswer:
-		if e.agent.Guardrail(engagement.SideOutput) == nil {
-			e.finishAnswer(st)
+		if p.agent.Guardrail(engagement.SideOutput) == nil {
+			p.finishAnswer(st)
 		}
 	}
 	return nil
 }
 
 // advanceCalls begins the next calls, waits, or goes on with the model.
-func (e *execution) advanceCalls(st *State) []entry {
+func (p planner) advanceCalls(st *State) []entry {
 	if st.count(CallBegun) > 0 {
 		return nil
 	}
-	if entries := st.beginCalls(e.runner.options.Node); entries != nil {
+	if entries := st.beginCalls(p.node); entries != nil {
 		return entries
 	}
 	if st.count(CallWaiting) > 0 {
 		if st.Woken {
 			st.Woken = false
 			if st.retry() {
-				return st.beginCalls(e.runner.options.Node)
+				return st.beginCalls(p.node)
 			}
 		}
-		e.park(st)
+		p.park(st)
 		return nil
 	}
 	st.Calls = nil
-	e.advanceTurn(st)
+	p.advanceTurn(st)
 	return nil
 }
 
@@ -70,7 +78,7 @@ func (s *State) beginCalls(node string) (entries []entry) {
 }
 
 // park ends the work on a run whose calls wait, unless the user has already answered.
-func (e *execution) park(st *State) {
+func (p planner) park(st *State) {
 	if st.question() >= 0 && len(st.Inputs) > 0 {
 		st.Status = StatusAwaitingModel
 		return
@@ -89,20 +97,19 @@ func (e *execution) park(st *State) {
 }
 
 // advanceTurn continues with the next input of the user, or with the model.
-func (e *execution) advanceTurn(st *State) {
+func (p planner) advanceTurn(st *State) {
 	st.Status = StatusAwaitingModel
 	if len(st.Inputs) > 0 {
 		st.Phase = phaseInput
 		return
 	}
-	limits := &e.runner.options.Limits
 	switch {
-	case st.Turns >= limits.Turns:
+	case st.Turns >= p.limits.Turns:
 		st.end(StatusError, &Ending{Kind: EndLimit, Rule: "turns", Message: fmt.Sprintf(
-			"the Engagement has reached its limit of %d turns of the model", limits.Turns)})
-	case st.Usage.Total() >= limits.Tokens:
+			"the Engagement has reached its limit of %d turns of the model", p.limits.Turns)})
+	case st.Usage.Total() >= p.limits.Tokens:
 		st.end(StatusError, &Ending{Kind: EndLimit, Rule: "tokens", Message: fmt.Sprintf(
-			"the Engagement has used %d tokens of the model; its limit is %d", st.Usage.Total(), limits.Tokens)})
+			"the Engagement has used %d tokens of the model; its limit is %d", st.Usage.Total(), p.limits.Tokens)})
 	default:
 		st.Phase = phaseModel
 		st.Turns++
@@ -111,10 +118,10 @@ func (e *execution) advanceTurn(st *State) {
 
 // finishAnswer returns the answer to the user. If the user has said more meanwhile, the run goes
 // on with it.
-func (e *execution) finishAnswer(st *State) {
+func (p planner) finishAnswer(st *State) {
 	st.Text, st.Answer = st.Answer, ""
 	if len(st.Inputs) > 0 {
-		e.advanceTurn(st)
+		p.advanceTurn(st)
 		return
 	}
 	st.end(StatusComplete, nil)

@@ -23,7 +23,7 @@ func (e *execution) makeCalls(ctx context.Context) error {
 	if st.count(CallBegun) == 0 {
 		return errors.New("the state has no calls to make")
 	}
-	limit := e.resultLimit(len(made))
+	limit := e.runner.options.Limits.resultBytes(len(made))
 	var group sync.WaitGroup
 	errs := make([]error, len(st.Calls))
 	for i := range st.Calls {
@@ -44,8 +44,8 @@ func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.
 		return err // checked before, see plan
 	}
 	var r Result
-	switch t := e.byName[c.Name]; {
-	case t == nil && e.isQuestion(c.Name):
+	switch t := e.tools.byName[c.Name]; {
+	case t == nil && e.tools.isQuestion(c.Name):
 		r, err = e.askUser(ctx, arguments)
 	case t == nil: // the agent's document has changed since
 		r = Result{Text: "there is no tool of this name any more", IsError: true}
@@ -100,25 +100,6 @@ func (e *execution) recordResult(i int, made *model.ToolCall, r *Result, limit i
 		c.Status, c.Wait = CallDone, nil
 		return []entry{{What: entryResult, Call: i, Name: c.Name, Result: result}}
 	}, true)
-}
-
-// resultLimit returns the approximate number of bytes of a result of a message with so many calls.
-func (e *execution) resultLimit(calls int) int {
-	limit := e.runner.options.Limits.ResultTokens * bytesPerToken
-	return min(limit, maxTurnResults*limit/max(1, calls))
-}
-
-// questionTool lets the model ask the user. It is part of the loop and not of the agent's
-// document, so it is no call of the Engagement. If the agent has a capability of this name,
-// the model gets that instead.
-var questionTool = model.Tool{
-	Name:        "ask-user",
-	Description: "Asks the user a question, and waits for the answer. Use it only if you cannot go on without it.",
-	Schema:      jsontext.Value(`{"type":"object","properties":{"question":{"type":"string"}},"required":["question"],"additionalProperties":false}`),
-}
-
-func (e *execution) isQuestion(name string) bool {
-	return name == questionTool.Name && e.byName[name] == nil
 }
 
 // askUser checks the question with the output guardrail, since the user gets it, and waits for

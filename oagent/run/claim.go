@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 )
 
 // claim leases a run to this node. It returns nil if there is nothing to do: the run has ended,
@@ -25,6 +24,7 @@ func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
 			return nil, nil
 		default:
 			e.agent = agent
+			e.planner = planner{limits: &r.options.Limits, node: r.options.Node, agent: agent}
 		}
 		st.recover()
 		if !st.retry() && st.isWaiting() {
@@ -38,7 +38,7 @@ func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
 		}
 		st.Lease = &lease{Node: r.options.Node, Token: e.token, Until: now.Add(r.options.Lease).UTC()}
 		st.Steps++
-		entries := append([]entry{{What: entryResumed, Node: r.options.Node}}, e.advance(st)...)
+		entries := append([]entry{{What: entryResumed, Node: r.options.Node}}, e.planner.advance(st)...)
 		if st.Status.IsFinal() {
 			entries = append(entries, entry{What: entryEnded, Status: st.Status, Ending: st.Ending})
 		}
@@ -104,24 +104,6 @@ func (e *execution) load(st *State) error {
 	if err := e.runner.storage.entries(e.cause, e.id, e.talk.add); err != nil {
 		return err
 	}
-	e.loadTools()
+	e.tools = newToolbox(e.agent, e.runner.options.Tools, func(err error) { e.runner.report(e.id, err) })
 	return nil
-}
-
-// loadTools describes the tools of the agent. A tool that is not a capability is dropped.
-func (e *execution) loadTools() {
-	e.byName = make(map[string]*Tool)
-	for _, t := range e.runner.options.Tools.Describe(e.agent) {
-		if _, ok := e.agent.Capability(t.Name); !ok {
-			e.runner.report(e.id, fmt.Errorf("the tool %s is not a capability of the agent %s", t.Name, e.agent.Name))
-			continue
-		}
-		if e.byName[t.Name] == nil {
-			e.byName[t.Name] = &t
-			e.tools = append(e.tools, t.Tool)
-		}
-	}
-	if e.byName[questionTool.Name] == nil {
-		e.tools = append(e.tools, questionTool)
-	}
 }

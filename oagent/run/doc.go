@@ -9,7 +9,7 @@
 //     step after the other (execution.go).
 //   - An input of the user passes the input guardrail and joins the conversation (input.go).
 //   - The model gets the conversation and responds (turn.go).
-//   - Its tool calls go to Tools, which lets the Guard decide (calls.go, tools.go). The results
+//   - Its tool calls go to Tools, which lets the Guard decide (calls.go, tools.go, toolbox.go). The results
 //     join the conversation, shortened and marked as data (result.go).
 //   - An answer without calls passes the output guardrail and ends the run (turn.go).
 //

@@ -66,6 +66,16 @@ func (c *conversation) add(e *entry) error {
 	return nil
 }
 
+// addAll adds entries in order.
+func (c *conversation) addAll(entries []entry) error {
+	for i := range entries {
+		if err := c.add(&entries[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // calls returns the calls of the model's last message.
 func (c *conversation) calls() []model.ToolCall {
 	if len(c.messages) == 0 {

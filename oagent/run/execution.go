@@ -21,8 +21,8 @@ type execution struct {
 	// binding is the agent and the Engagement of the run.
 	binding oagent.Binding
 	model   model.Model // nil until the first request
-	tools   []model.Tool
-	byName  map[string]*Tool
+	tools   *toolbox
+	planner planner
 	talk    conversation
 
 	cause  context.Context // ends with the lease, with Cancel and with Close
@@ -130,10 +130,6 @@ func (e *execution) release(betweenSteps bool) error {
 	if err == nil {
 		e.runner.hand(e.state)
 	}
-	return e.lost(err)
-}
-
-func (e *execution) lost(err error) error {
 	if errors.Is(err, errLost) || errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -183,7 +179,7 @@ func (e *execution) record(change func(*State) []entry, advance bool) error {
 			st.Lease.Until = now.Add(r.options.Lease).UTC()
 			entries = change(st)
 			if advance && !st.Status.IsFinal() {
-				entries = append(entries, e.advance(st)...)
+				entries = append(entries, e.planner.advance(st)...)
 			}
 			if st.Status.IsFinal() {
 				entries = append(entries, entry{What: entryEnded, Status: st.Status, Ending: st.Ending})
@@ -195,22 +191,12 @@ func (e *execution) record(change func(*State) []entry, advance bool) error {
 		case err == nil:
 			e.state = st
 			e.since = e.since.Add(now.Sub(e.since).Truncate(time.Millisecond))
-			return e.see(entries)
+			return e.talk.addAll(entries)
 		case errors.Is(err, errLost), errors.Is(err, ErrNotFound), errors.Is(err, store.ErrTooLarge), errors.Is(err, store.ErrClosed), try == recordTries:
 			return err
 		}
 		pause(e.cause, time.Duration(try)*retryPause)
 	}
-}
-
-// see adds entries that were recorded to the conversation.
-func (e *execution) see(entries []entry) error {
-	for i := range entries {
-		if err := e.talk.add(&entries[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // renewRegularly prolongs the lease during long steps. If the lease is lost, it interrupts the

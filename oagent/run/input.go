@@ -21,7 +21,7 @@ func (e *execution) takeInput(ctx context.Context) error {
 			st.Calls[i].Status, st.Calls[i].Wait = CallDone, nil
 			return []entry{{What: entryResult, Call: i, Result: &model.ToolResult{CallID: st.Calls[i].ID, Content: in.Text}}}
 		}
-		e.advanceTurn(st)
+		e.planner.advanceTurn(st)
 		return []entry{{What: entryMessage, Message: &model.Message{Role: model.RoleUser, Text: in.Text}}}
 	}, true)
 }

@@ -128,3 +128,10 @@ func (o *Options) setDefaults() error {
 	}
 	return nil
 }
+
+// resultBytes returns the approximate number of bytes of each result of a message with so many
+// calls.
+func (l *Limits) resultBytes(calls int) int {
+	limit := l.ResultTokens * bytesPerToken
+	return min(limit, maxTurnResults*limit/max(1, calls))
+}

@@ -53,7 +53,7 @@ func NewRunner(options Options) (*Runner, error) {
 	if options.Queue != nil {
 		r.ended.Go(func() { r.dispatch(options.Queue) })
 	}
-	r.ended.Go(r.sweepRegularly)
+	r.ended.Go(sweeper{r}.sweepRegularly)
 	return r, nil
 }
 

@@ -11,9 +11,12 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
+// sweeper finds runs that a node could work on.
+type sweeper struct{ *Runner }
+
 // sweepRegularly finds runs that no node works on but could: because their node died, a job was
 // lost, or a review was decided while no node was there to notice. The first sweep is at once.
-func (r *Runner) sweepRegularly() {
+func (r sweeper) sweepRegularly() {
 	for {
 		r.report("", r.announce(r.running))
 		r.report("", r.sweep(r.running))
@@ -27,13 +30,13 @@ func (r *Runner) sweepRegularly() {
 const nodeKey = "run-node/" // followed by the name of the node
 
 // announce records that this node is alive, for runs whose home it is.
-func (r *Runner) announce(ctx context.Context) error {
+func (r sweeper) announce(ctx context.Context) error {
 	return r.options.Store.Put(ctx, nodeKey+r.options.Node, store.Change{
 		Value: []byte(r.options.Now().UTC().Format(time.RFC3339)), TTL: 3*r.options.Sweep + r.options.Lease,
 	})
 }
 
-func (r *Runner) sweep(ctx context.Context) error {
+func (r sweeper) sweep(ctx context.Context) error {
 	ids, err := r.index.all(ctx)
 	if err != nil {
 		return err
@@ -47,7 +50,7 @@ func (r *Runner) sweep(ctx context.Context) error {
 }
 
 // look adds a job for a run that could go on.
-func (r *Runner) look(ctx context.Context, id string) error {
+func (r sweeper) look(ctx context.Context, id string) error {
 	st, err := r.storage.get(ctx, id)
 	switch {
 	case isNotFound(err), err == nil && st.Status.IsFinal():
@@ -71,7 +74,7 @@ func (r *Runner) look(ctx context.Context, id string) error {
 
 // mayGoOn reports whether what a run waits for may be over: one of its reviews is no longer
 // pending, or it is a task.
-func (r *Runner) mayGoOn(ctx context.Context, st *State) bool {
+func (r sweeper) mayGoOn(ctx context.Context, st *State) bool {
 	var reviews []string
 	for _, w := range st.Waits() {
 		switch w.Kind {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/model"
 )
@@ -41,7 +40,7 @@ func (e *execution) askModel(ctx context.Context) error {
 			return nil
 		}, false)
 	}
-	calls, results := e.plan(response)
+	calls, results := e.tools.plan(response)
 	e.recordUnknown(ctx, response)
 	message := response.Message()
 	return e.record(func(st *State) []entry {
@@ -63,7 +62,7 @@ func (e *execution) request(ctx context.Context) (*model.Request, error) {
 	}
 	left := e.runner.options.Limits.Tokens - e.state.Usage.Total()
 	return &model.Request{
-		System: system, Messages: e.talk.messages, Tools: e.tools, MaxTokens: int(min(left, maxResponseTokens)),
+		System: system, Messages: e.talk.messages, Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens)),
 	}, nil
 }
 
@@ -131,30 +130,12 @@ func (e *execution) failModel(err error) error {
 	}
 }
 
-// plan returns the calls of a response, and the results of those that cannot be made: of unknown
-// tools, with arguments that are not an object, or cut off.
-func (e *execution) plan(r *model.Response) (calls []Call, results []entry) {
-	for i := range r.Calls {
-		made := &r.Calls[i]
-		c := Call{ID: made.ID, Name: text.Cut(made.Name, text.MaxQuoted), Status: CallPlanned}
-		if problem := e.checkCall(made, r.Stop); problem != "" {
-			c.Status = CallDone
-			results = append(results, entry{What: entryResult, Call: i, Name: c.Name, Result: reported(made, problem)})
-		} else {
-			c.Name = made.Name
-			c.Idempotent = e.isIdempotent(made.Name)
-		}
-		calls = append(calls, c)
-	}
-	return calls, results
-}
-
 // recordUnknown records calls of tools that the agent does not have as refusals of its
 // Engagement, for those who audit it.
 func (e *execution) recordUnknown(ctx context.Context, r *model.Response) {
 	for i := range r.Calls {
 		name := r.Calls[i].Name
-		if e.byName[name] != nil || e.isQuestion(name) {
+		if e.tools.has(name) {
 			continue
 		}
 		e.runner.report(e.id, e.runner.options.Guard.Refuse(ctx, e.binding, &engagement.Refusal{
@@ -164,34 +145,13 @@ func (e *execution) recordUnknown(ctx context.Context, r *model.Response) {
 	}
 }
 
-// checkCall returns why a call cannot be made, for the model; "" if it can.
-func (e *execution) checkCall(c *model.ToolCall, stop model.Stop) string {
-	switch {
-	case stop == model.StopLength:
-		return "This call was not made: your message reached the limit of tokens, and its calls may be incomplete. Write a shorter message."
-	case e.byName[c.Name] == nil && !e.isQuestion(c.Name):
-		return fmt.Sprintf("This call was not made: there is no tool %s. Use one of those that you were given.", quoteName(c.Name))
-	}
-	if _, err := argumentsOf(c); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-// isIdempotent reports whether a call may be repeated. A question may: it takes no effect before
-// the run waits.
-func (e *execution) isIdempotent(name string) bool {
-	t := e.byName[name]
-	return t == nil || t.Idempotent
-}
-
 // returnAnswer checks the answer with the output guardrail before it is returned to the user.
 func (e *execution) returnAnswer(ctx context.Context) error {
 	if ended, err := e.check(ctx, engagement.SideOutput, e.state.Answer); ended || err != nil {
 		return err
 	}
 	return e.record(func(st *State) []entry {
-		e.finishAnswer(st)
+		e.planner.finishAnswer(st)
 		return nil
 	}, false)
 }
