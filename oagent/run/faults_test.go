@@ -119,3 +119,23 @@ func TestParent(t *testing.T) {
 		t.Errorf("status %s, text %s", st.Status, st.Text)
 	}
 }
+
+// TestSweep_unreadable checks that a run that cannot be read does not keep a sweep from others.
+func TestSweep_unreadable(t *testing.T) {
+	s := openStore(t)
+	for key, value := range map[string]string{"run/AAAA": "{", "run-index/0": "AAAA"} {
+		if err := s.Put(t.Context(), key, store.Change{Value: []byte(value), TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agent := readAgent(t, "capabilities: {}\n")
+	b := newBlocker()
+	first := newNode(t, s, agent, func(ctx context.Context, _ *model.Request) (*model.Response, error) { return nil, b.wait(ctx) })
+	id := first.start("Go").ID
+	<-b.began
+	first.close() // interrupts the request, and gives the lease back
+	second := newNode(t, s, agent, script(says("Done.")))
+	if st := second.ends(id); st.Text != "Done." {
+		t.Errorf("ending %+v", st.Ending)
+	}
+}

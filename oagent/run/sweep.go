@@ -36,18 +36,25 @@ func (r sweeper) announce(ctx context.Context) error {
 	})
 }
 
+// sweep looks at each run that has not ended.
 func (r sweeper) sweep(ctx context.Context) error {
 	ids, err := r.index.all(ctx)
 	if err != nil {
 		return err
 	}
+	failures := 0
 	for _, id := range ids {
 		if err := r.look(ctx, id); err != nil {
-			return err
+			r.report(id, err) // perhaps only this run cannot be read
+			if failures++; failures == maxFailures {
+				return errors.New("too many runs cannot be read; the sweep is repeated later")
+			}
 		}
 	}
 	return nil
 }
+
+const maxFailures = 10 // of one sweep
 
 // look adds a job for a run that could go on.
 func (r sweeper) look(ctx context.Context, id string) error {
