@@ -12,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -130,7 +131,7 @@ func TestMetaIsWrittenOnce(t *testing.T) {
 // A call that the access token does not allow is refused with the scopes to ask for.
 func TestCallBeyondScopes(t *testing.T) {
 	tools := trains()
-	tools.SecuritySchemes = map[string]*tool.SecurityScheme{"login": {Name: "login", Type: "oauth2"}}
+	tools.SecuritySchemes = map[string]*security.Scheme{"login": {Name: "login", Type: "oauth2"}}
 	called, _ := tools.Tool("get_trip")
 	called.Security = []tool.SecurityRequirement{{"login": {"trips:read", "trips:all", "we\"ird"}}}
 	access := &Access{Scopes: []string{"trips:read", "profile"}, Metadata: "https://a.example/meta"}

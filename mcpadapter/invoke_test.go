@@ -13,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -93,7 +94,7 @@ func (a api) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	tool.SupplementFromContext(ctx).Apply(r)
+	security.SupplementFromContext(ctx).Apply(r)
 	w := httptest.NewRecorder()
 	a.handler(w, r)
 	body := buffer.Get() // others write into it once it is released

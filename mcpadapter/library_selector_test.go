@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -23,7 +24,7 @@ paths:
 	tools := build(t, document, tool.BuildOptions{Name: "stations"})
 	page := filepath.Join(writeFiles(t, map[string]string{"a.html": "x"}), "a.html")
 	library, err := library.NewLibrary(library.LibraryOptions{
-		Operations: []tool.Selector{
+		Operations: []selector.Selector{
 			{By: "tag", Value: "stations"},
 			{By: "tag", Value: "station"},
 			{By: "tag", Value: "changes"},

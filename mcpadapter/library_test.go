@@ -14,6 +14,8 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp/security"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -164,7 +166,7 @@ func through(tools *tool.Toolset, handler http.HandlerFunc) tool.Caller {
 			if err != nil {
 				return nil, err
 			}
-			tool.SupplementFromContext(ctx).Apply(r)
+			security.SupplementFromContext(ctx).Apply(r)
 			w := httptest.NewRecorder()
 			handler(w, r)
 			return &tool.Result{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
@@ -357,7 +359,7 @@ func TestNewLibrary_invalid(t *testing.T) {
 		"hint":           {library.LibraryOptions{UserAgentHeader: "authorization"}, "hint authorization"},
 		"hint-name":      {library.LibraryOptions{LocationHeader: "a b"}, "hint name"},
 		"hints-same":     {library.LibraryOptions{LocationHeader: "x-a", UserAgentHeader: "X-A"}, "hint same"},
-		"selector":       {library.LibraryOptions{Operations: []tool.Selector{{By: "label", Value: "x"}}}, "selector"},
+		"selector":       {library.LibraryOptions{Operations: []selector.Selector{{By: "label", Value: "x"}}}, "selector"},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			if _, err := library.NewLibrary(c.options); err == nil || !keyword.All(err.Error(), c.want) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -111,7 +112,7 @@ func TestHintHeadersAreNotTheClients(t *testing.T) {
 		r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
 			upstream := httptest.NewRequest(http.MethodGet, "/board", nil)
 			upstream.Header = http.Header{"X-Client": {"\u0001"}, "X-Place": {"{"}, "X-Other": {"other"}}
-			tool.SupplementFromContext(ctx).Apply(upstream)
+			security.SupplementFromContext(ctx).Apply(upstream)
 			given = upstream.Header
 			return answered(http.StatusOK, "text/plain", "ok")
 		})

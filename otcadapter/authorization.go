@@ -5,14 +5,15 @@ import (
 	"net/textproto"
 	"slices"
 
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // A grant is the authorization of a call.
 type grant struct {
-	supplement *tool.Supplement // nil if the call brings no credentials
-	supplied   []requirement    // requirements whose credentials are in the supplement
-	own        bool             // some of the credentials are in the caller's own headers
+	supplement *security.Supplement // nil if the call brings no credentials
+	supplied   []requirement        // requirements whose credentials are in the supplement
+	own        bool                 // some of the credentials are in the caller's own headers
 }
 
 // fromCaller reports whether the credentials for the API come from the caller, who can then renew
@@ -65,7 +66,7 @@ func supplyCredentials(all []requirement, c *callContext) (grant, *fault) {
 	if len(all) == 0 {
 		return grant{}, nil
 	}
-	g := grant{supplement: &tool.Supplement{Credentials: true}, supplied: all}
+	g := grant{supplement: &security.Supplement{Credentials: true}, supplied: all}
 	for _, requirement := range all {
 		value, _ := c.credential(requirement.id)
 		if err := requirement.scheme.Supply(g.supplement, value); err != nil {
@@ -77,7 +78,7 @@ func supplyCredentials(all []requirement, c *callContext) (grant, *fault) {
 
 // carriesCredential reports whether the caller's own request has the credentials of the scheme. They are
 // forwarded with the call.
-func carriesCredential(r *http.Request, scheme *tool.SecurityScheme) bool {
+func carriesCredential(r *http.Request, scheme *security.Scheme) bool {
 	switch {
 	case scheme.Type != "apiKey":
 		return r.Header.Get("Authorization") != ""

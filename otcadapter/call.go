@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 )
@@ -59,7 +60,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 	c.caller = site.Caller(c.toolkit.index, info)
 	ctx := r.Context()
 	if c.grant.supplement != nil {
-		ctx = tool.ContextWithSupplement(ctx, c.grant.supplement)
+		ctx = security.ContextWithSupplement(ctx, c.grant.supplement)
 	}
 	if s.records != nil && c.hasCallID && c.tool != nil {
 		s.serveIdempotent(ctx, w, r, c, site.User)

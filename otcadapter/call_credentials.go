@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/fairwayhq/fairway/internal/conceal"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -40,7 +41,7 @@ func (c *call) credentialsOf(r *http.Request) credentialSet {
 }
 
 // isBasic reports whether the scheme is HTTP Basic authentication.
-func isBasic(scheme *tool.SecurityScheme) bool {
+func isBasic(scheme *security.Scheme) bool {
 	return scheme.Type == "http" && scheme.Scheme == "basic"
 }
 

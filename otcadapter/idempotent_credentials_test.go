@@ -11,11 +11,12 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/store/embedded"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // guarded is the calculator, whose tools require credentials.
-func guarded(schemes map[string]*tool.SecurityScheme) *tool.Toolset {
+func guarded(schemes map[string]*security.Scheme) *tool.Toolset {
 	tools := calculator()
 	tools.SecuritySchemes = schemes
 	for _, t := range tools.Tools() {
@@ -31,17 +32,17 @@ func guarded(schemes map[string]*tool.SecurityScheme) *tool.Toolset {
 // call does not run again unless it is harmless.
 func TestIdempotency_an_answer_with_credentials_is_not_kept(t *testing.T) {
 	const secret = `s3cr&t"k/y-9F1`
-	bearer := map[string]*tool.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}}
-	key := map[string]*tool.SecurityScheme{"key": {Name: "key", Type: "apiKey", In: "header", ParameterName: "X-Key"}}
-	basic := map[string]*tool.SecurityScheme{"basic": {Name: "basic", Type: "http", Scheme: "basic"}}
-	cookie := map[string]*tool.SecurityScheme{"cookie": {Name: "cookie", Type: "apiKey", In: "cookie", ParameterName: "sid"}}
+	bearer := map[string]*security.Scheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}}
+	key := map[string]*security.Scheme{"key": {Name: "key", Type: "apiKey", In: "header", ParameterName: "X-Key"}}
+	basic := map[string]*security.Scheme{"basic": {Name: "basic", Type: "http", Scheme: "basic"}}
+	cookie := map[string]*security.Scheme{"cookie": {Name: "cookie", Type: "apiKey", In: "cookie", ParameterName: "sid"}}
 	authorization := `,"context":{"authorization":[{"id":"bearer","token":"plain-T0KEN"}]}`
 	result := func(mediaType, body string) *tool.Result {
 		return &tool.Result{Status: 200, Header: http.Header{"Content-Type": {mediaType}}, Body: []byte(body)}
 	}
 	for _, c := range []struct {
 		rule    string
-		schemes map[string]*tool.SecurityScheme
+		schemes map[string]*security.Scheme
 		context string
 		header  http.Header
 		result  *tool.Result
@@ -122,7 +123,7 @@ func checkFiles(t *testing.T, path string, hidden []string) {
 func TestIdempotency_an_answer_without_credentials_is_kept(t *testing.T) {
 	st := openBolt(t, filepath.Join(t.TempDir(), "s"))
 	s, caller := New(Options{Idempotency: recordIn(st)}), new(counting)
-	tools := guarded(map[string]*tool.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
+	tools := guarded(map[string]*security.Scheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
 	q := question{body: strings.Replace(addWithID, `"input"`, `"context":{"authorization":[{"id":"bearer","token":"plain-T0KEN"}]},"input"`, 1)}
 	first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)
 	if first.Body.String() != second.Body.String() || caller.calls.Load() != 1 || second.Header().Get("Idempotent-Replayed") != "true" {
@@ -135,7 +136,7 @@ func TestIdempotency_an_answer_without_credentials_is_kept(t *testing.T) {
 func TestIdempotency_a_failure_with_the_callers_own_token(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := New(Options{Idempotency: recordIn(openBolt(t, path))})
-	tools := guarded(map[string]*tool.SecurityScheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
+	tools := guarded(map[string]*security.Scheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
 	calls := 0
 	caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
 		calls++

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -25,12 +26,12 @@ const (
 type requirement struct {
 	id     string
 	kind   requirementKind
-	scheme *tool.SecurityScheme
+	scheme *security.Scheme
 	scopes []string
 }
 
 // kindOf returns how the credentials of a scheme are listed.
-func kindOf(scheme *tool.SecurityScheme) requirementKind {
+func kindOf(scheme *security.Scheme) requirementKind {
 	if scheme == nil {
 		return requireNothing
 	}
@@ -50,7 +51,7 @@ func kindOf(scheme *tool.SecurityScheme) requirementKind {
 
 // requirementsOf returns the alternatives of a tool's security, in the order of the document.
 // The result is nil if the tool needs no credentials.
-func requirementsOf(t *tool.Tool, schemes map[string]*tool.SecurityScheme) [][]requirement {
+func requirementsOf(t *tool.Tool, schemes map[string]*security.Scheme) [][]requirement {
 	alternatives := make([][]requirement, 0, len(t.Security))
 	optional := false
 	for _, named := range t.Security {

@@ -10,18 +10,19 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // secured is a Toolset whose tool secured has this security.
-func secured(security ...tool.SecurityRequirement) *tool.Toolset {
+func secured(schemes ...tool.SecurityRequirement) *tool.Toolset {
 	tools := tool.NewToolset("vault", []*tool.Tool{
-		{Name: "secured", Method: "POST", Path: "/s", Security: security},
+		{Name: "secured", Method: "POST", Path: "/s", Security: schemes},
 		{Name: "open", Method: "GET", Path: "/o"},
 	})
 	tools.Title, tools.Version = "Vault", "1.0.0"
-	tools.SecuritySchemes = map[string]*tool.SecurityScheme{
-		"oauth": {Name: "oauth", Type: "oauth2", Flows: []tool.OAuthFlow{
+	tools.SecuritySchemes = map[string]*security.Scheme{
+		"oauth": {Name: "oauth", Type: "oauth2", Flows: []security.Flow{
 			{Grant: "clientCredentials", TokenURL: "https://id.example/token"},
 			{Grant: "authorizationCode", AuthorizationURL: "https://id.example/authorize"},
 		}},
@@ -97,7 +98,7 @@ func (s *sent) caller() tool.Caller {
 		s.called = true
 		s.Request = httptest.NewRequest("POST", "/s", nil)
 		s.Header.Set("Authorization", "Bearer own")
-		tool.SupplementFromContext(ctx).Apply(s.Request)
+		security.SupplementFromContext(ctx).Apply(s.Request)
 		return tool.Outcome{Result: jsonResult("1")}
 	})
 }

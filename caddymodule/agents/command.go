@@ -20,6 +20,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/lint"
 	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/overlay"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -244,19 +245,19 @@ func commandToolset(flags caddycmd.Flags, document string, stdin io.Reader) (con
 }
 
 // SelectorFlag reads selectors such as tag=bookings or tag=issues,pulls.
-func SelectorFlag(flags caddycmd.Flags, name string) ([]tool.Selector, error) {
+func SelectorFlag(flags caddycmd.Flags, name string) ([]selector.Selector, error) {
 	texts, err := flags.GetStringArray(name)
 	if err != nil {
 		return nil, err
 	}
-	selectors := make([]tool.Selector, 0, len(texts))
+	selectors := make([]selector.Selector, 0, len(texts))
 	for _, text := range texts {
 		at := strings.IndexAny(text, "= ")
 		if at < 0 {
 			return nil, fmt.Errorf("--%s %s has no equals sign; write it as --%s tag=bookings", name, text, name)
 		}
 		for _, value := range splitValues(text[at+1:]) {
-			s := tool.Selector{By: text[:at], Value: value}
+			s := selector.Selector{By: text[:at], Value: value}
 			if err := s.Check(); err != nil {
 				return nil, fmt.Errorf("--%s %s: %w", name, text, err)
 			}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/internal/answer"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -86,7 +87,7 @@ type commandCall struct {
 	name        string
 	arguments   []byte
 	limits      Limits
-	credentials *tool.Supplement // of the toolset and of --header; nil if there are none
+	credentials *security.Supplement // of the toolset and of --header; nil if there are none
 	replace     func(text string) (string, error)
 }
 
@@ -164,7 +165,7 @@ func headerFlag(flags caddycmd.Flags) (headers []Credential, err error) {
 
 // supplement returns what the credentials add to the request. A dry run prints no values, so that it does
 // not need them.
-func (c *commandCall) supplement(flags caddycmd.Flags, credentials Credentials) (*tool.Supplement, error) {
+func (c *commandCall) supplement(flags caddycmd.Flags, credentials Credentials) (*security.Supplement, error) {
 	if flags.Bool("dry-run") {
 		hidden := slices.Clone(credentials)
 		for i := range hidden {
@@ -177,7 +178,7 @@ func (c *commandCall) supplement(flags caddycmd.Flags, credentials Credentials) 
 		return nil, err
 	}
 	if supplement == nil {
-		return &tool.Supplement{}, nil
+		return &security.Supplement{}, nil
 	}
 	for name := range supplement.Header {
 		if flags.Bool("dry-run") {
@@ -287,7 +288,7 @@ func (c *commandCall) send(out io.Writer, origin string) error {
 	invoker.MaxResponse = c.limits.MaxResponse
 	invoker.Client.Timeout = max(c.limits.Timeout, 0)
 	sender := &commandSender{call: c, HTTPInvoker: invoker}
-	outcome := tool.Execute(tool.ContextWithSupplement(context.Background(), c.credentials), c.tools, c.name, c.arguments, sender)
+	outcome := tool.Execute(security.ContextWithSupplement(context.Background(), c.credentials), c.tools, c.name, c.arguments, sender)
 	defer outcome.Release()
 	switch {
 	case sender.err != nil:

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/ocp/security"
 )
 
 // Values of Credential.In.
@@ -181,7 +181,7 @@ func (cs Credentials) Apply(r *http.Request, repl *caddy.Replacer) error {
 
 // Current returns the credentials with the values they have now. It returns nil if there are
 // none.
-func (cs Credentials) Current() (*tool.Supplement, error) {
+func (cs Credentials) Current() (*security.Supplement, error) {
 	if len(cs) == 0 {
 		return nil, nil
 	}
@@ -190,11 +190,11 @@ func (cs Credentials) Current() (*tool.Supplement, error) {
 
 // Supplement returns the headers and query parameters that Apply sets. It returns nil if there
 // are none.
-func (cs Credentials) Supplement(repl *caddy.Replacer) (*tool.Supplement, error) {
+func (cs Credentials) Supplement(repl *caddy.Replacer) (*security.Supplement, error) {
 	if len(cs) == 0 {
 		return nil, nil
 	}
-	s := &tool.Supplement{Header: make(http.Header, len(cs)), Query: make(url.Values), Credentials: true}
+	s := &security.Supplement{Header: make(http.Header, len(cs)), Query: make(url.Values), Credentials: true}
 	for _, c := range cs {
 		resolved, err := c.resolve(repl)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -99,7 +100,7 @@ func (c *Credential) fillsElsewhere(t *tool.Tool, a *tool.Argument) bool {
 
 // CredentialValues returns a function that looks up the value of a filled argument in the credentials
 // of the call.
-func CredentialValues(credentials *tool.Supplement) func(in tool.Location, wireName string) (string, bool) {
+func CredentialValues(credentials *security.Supplement) func(in tool.Location, wireName string) (string, bool) {
 	return func(in tool.Location, wireName string) (string, bool) {
 		inHeader := func() (string, bool) {
 			values := credentials.Header[textproto.CanonicalMIMEHeaderKey(wireName)]

@@ -19,6 +19,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/toolsearch"
 	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/overlay"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/shape"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -32,23 +33,23 @@ var documents = caddy.NewUsagePool()
 // DocumentKey holds everything that the tools of a document depend on, in a normalized form.
 // Equal keys share one document.
 type DocumentKey struct {
-	Name        string          `json:"name"`
-	Kind        sourceKind      `json:"kind"`
-	Address     string          `json:"address"`
-	Overlays    []string        `json:"overlays"` // absolute paths
-	Lock        string          `json:"lock"`     // absolute path; "" if there is none
-	Refresh     time.Duration   `json:"refresh"`
-	Refs        string          `json:"refs"`
-	Include     []tool.Selector `json:"include"`
-	Exclude     []tool.Selector `json:"exclude"`
-	ReadOnly    bool            `json:"readonly"`
-	Tools       []shape.Shape   `json:"tools"`
-	Schemas     tool.SchemaMode `json:"schemas"`
-	BasePath    string          `json:"base_path"`
-	MaxDocument int64           `json:"max_document"`
-	MaxSchema   int64           `json:"max_schema"`
-	TokenBudget int             `json:"token_budget"`
-	Site        string          `json:"site"` // distinguishes sites whose documents have the same path
+	Name        string              `json:"name"`
+	Kind        sourceKind          `json:"kind"`
+	Address     string              `json:"address"`
+	Overlays    []string            `json:"overlays"` // absolute paths
+	Lock        string              `json:"lock"`     // absolute path; "" if there is none
+	Refresh     time.Duration       `json:"refresh"`
+	Refs        string              `json:"refs"`
+	Include     []selector.Selector `json:"include"`
+	Exclude     []selector.Selector `json:"exclude"`
+	ReadOnly    bool                `json:"readonly"`
+	Tools       []shape.Shape       `json:"tools"`
+	Schemas     tool.SchemaMode     `json:"schemas"`
+	BasePath    string              `json:"base_path"`
+	MaxDocument int64               `json:"max_document"`
+	MaxSchema   int64               `json:"max_schema"`
+	TokenBudget int                 `json:"token_budget"`
+	Site        string              `json:"site"` // distinguishes sites whose documents have the same path
 
 	DescriptionTokens int `json:"description_tokens"`
 
@@ -328,7 +329,7 @@ func (d *Document) failed(err error) {
 
 // ExplainFile adds to a load error of a file how to fix it.
 func ExplainFile(key DocumentKey, err error) error {
-	if unmatched, ok := errors.AsType[*tool.UnmatchedError](err); ok {
+	if unmatched, ok := errors.AsType[*selector.UnmatchedError](err); ok {
 		return fmt.Errorf("toolset %q: %w", key.Name, unmatched)
 	}
 	if other, ok := errors.AsType[*toollock.OtherError](err); ok {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp/loader"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/shape"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -69,13 +70,13 @@ type ToolsetConfig struct {
 
 	// Selectors of the operations that become tools. An operation must match at least one. A
 	// selector that matches no operation is a configuration error. Default: all operations.
-	Include []tool.Selector `json:"include,omitempty"`
+	Include []selector.Selector `json:"include,omitempty"`
 
 	// Selectors of the operations that do not become tools, even if they are included. A
 	// selector that matches no operation is a configuration error. If the document is loaded
 	// after start, such a selector makes its tools unavailable (503), and a changed document is
 	// not used. Default: none.
-	Exclude []tool.Selector `json:"exclude,omitempty"`
+	Exclude []selector.Selector `json:"exclude,omitempty"`
 
 	// Whether only operations with a safe method (GET, HEAD, OPTIONS) become tools. Default: false.
 	ReadOnly bool `json:"readonly,omitempty"`
@@ -326,7 +327,7 @@ func (k *DocumentKey) check() error {
 	case k.Refs != "" && k.Kind != SourceFile:
 		return fmt.Errorf("refs requires a document that is a file: $refs of %s cannot refer to files", RedactURL(k.Address))
 	}
-	for _, s := range append(append([]tool.Selector(nil), k.Include...), k.Exclude...) {
+	for _, s := range append(append([]selector.Selector(nil), k.Include...), k.Exclude...) {
 		if err := s.Check(); err != nil {
 			return err
 		}

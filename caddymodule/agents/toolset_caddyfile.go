@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -163,14 +164,14 @@ func ReadHeader(b *directive.Block, subdirective string, to *[]Credential) error
 }
 
 // readSelectors reads the kind of a selector and one or more values.
-func readSelectors(b *directive.Block, to *[]tool.Selector) error {
+func readSelectors(b *directive.Block, to *[]selector.Selector) error {
 	name := b.Val()
 	arguments := b.RemainingArgs()
 	if len(arguments) < 2 {
 		return b.Errf("%s needs tag, operation, path or method, and one or more values, as in: %s tag bookings", name, name)
 	}
 	for _, value := range SelectorValues(arguments[0], arguments[1:]) {
-		s := tool.Selector{By: arguments[0], Value: value}
+		s := selector.Selector{By: arguments[0], Value: value}
 		if err := s.Check(); err != nil {
 			return b.Errf("%s: %v", name, err)
 		}
@@ -191,7 +192,7 @@ func SelectorValues(by string, arguments []string) []string {
 	var values []string
 	for _, argument := range arguments {
 		last := len(values) - 1
-		if strings.HasPrefix(argument, "/") && last >= 0 && (tool.Selector{By: "method", Value: values[last]}).Check() == nil {
+		if strings.HasPrefix(argument, "/") && last >= 0 && (selector.Selector{By: "method", Value: values[last]}).Check() == nil {
 			values[last] += " " + argument
 			continue
 		}

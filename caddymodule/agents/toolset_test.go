@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/ocp/loader"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/ocp/selector"
 )
 
 func TestLocate(t *testing.T) {
@@ -69,7 +69,7 @@ func TestKey(t *testing.T) {
 	}
 	for name, c := range map[string]ToolsetConfig{
 		"query":   {OpenAPI: base.OpenAPI + "?v=2"},
-		"include": {OpenAPI: base.OpenAPI, Include: []tool.Selector{{By: "tag", Value: "a"}}},
+		"include": {OpenAPI: base.OpenAPI, Include: []selector.Selector{{By: "tag", Value: "a"}}},
 		"refresh": {OpenAPI: base.OpenAPI, Refresh: -1},
 	} {
 		if key(c) == key(base) {
@@ -109,8 +109,8 @@ func TestKeyErrors(t *testing.T) {
 		"token_budget -1":         {OpenAPI: "o.yaml", TokenBudget: &negative},
 		"base_path \"v2\"":        {OpenAPI: "o.yaml", BasePath: "v2"},
 		"refs requires":           {OpenAPI: "https://a.test/o", Refs: "dir"},
-		"unknown selector \"x\"":  {OpenAPI: "o.yaml", Exclude: []tool.Selector{{By: "x", Value: "y"}}},
-		"selector \"tag\" needs":  {OpenAPI: "o.yaml", Include: []tool.Selector{{By: "tag"}}},
+		"unknown selector \"x\"":  {OpenAPI: "o.yaml", Exclude: []selector.Selector{{By: "x", Value: "y"}}},
+		"selector \"tag\" needs":  {OpenAPI: "o.yaml", Include: []selector.Selector{{By: "tag"}}},
 		"https://a.test/o.json":   {OpenAPI: "ftp://a.test/o.json"},
 		"schemas":                 {OpenAPI: "o.yaml", Schemas: "some"},
 		"file:///path/to/openapi": {OpenAPI: "file://"},

@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/source"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -35,7 +36,7 @@ type Library struct {
 
 	// GET operations that are also resources, or resource templates if they have arguments.
 	// Default: the operations that the document marks with x-mcp.
-	Operations []tool.Selector `json:"operations,omitempty"`
+	Operations []selector.Selector `json:"operations,omitempty"`
 
 	// A YAML or JSON file of prompts. It must be valid when the configuration is loaded, and is
 	// watched for changes. If it becomes invalid later, the error is logged and the previous

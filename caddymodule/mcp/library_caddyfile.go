@@ -7,7 +7,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/ocp/selector"
 )
 
 // unmarshalLibrary reads the subdirective at the position of b if it is an option of the library.
@@ -142,7 +142,7 @@ func (l *Library) unmarshalOperations(b *directive.Block, arguments []string) er
 		return b.Err("resources get needs tag, operation or path, and one or more values, as in: resources get tag stations, or resources get all")
 	}
 	for _, value := range agents.SelectorValues(arguments[0], arguments[1:]) {
-		s := tool.Selector{By: arguments[0], Value: value}
+		s := selector.Selector{By: arguments[0], Value: value}
 		if err := s.Check(); err != nil {
 			return b.Errf("resources get: %v", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -56,7 +57,7 @@ func checkCallerHeader(name string) error {
 // credentials.
 type upstreamIdentity struct {
 	strip bool // remove the caller's credentials
-	with  *tool.Supplement
+	with  *security.Supplement
 }
 
 // chooseIdentity selects the credentials for the capability (oagent.Capability.Identity). The caller
@@ -135,7 +136,7 @@ func declaresHeader(t *tool.Tool, name string) bool {
 
 // hasCredentials reports whether the request has credentials according to the security
 // schemes of the API's document.
-func hasCredentials(r *http.Request, schemes map[string]*tool.SecurityScheme) bool {
+func hasCredentials(r *http.Request, schemes map[string]*security.Scheme) bool {
 	if r.Header.Get("Authorization") != "" {
 		return true
 	}

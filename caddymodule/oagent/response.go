@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/conceal"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -27,7 +28,7 @@ type response struct {
 
 // setInjected notes the credentials that the API gets: those of the toolset, and with, which may
 // be nil.
-func (s *response) setInjected(with *tool.Supplement) {
+func (s *response) setInjected(with *security.Supplement) {
 	if s.rec != nil {
 		s.injected = s.rec.Injected
 	}

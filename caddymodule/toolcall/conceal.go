@@ -8,13 +8,13 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/conceal"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/ocp/security"
 )
 
 // InjectedCredentials are the credentials that the gateway sent to the API instead of the
 // caller's own. Some APIs repeat credentials in their error responses. Those responses go to
 // the caller and into the records, so the credentials must be removed from them.
-type InjectedCredentials []*tool.Supplement
+type InjectedCredentials []*security.Supplement
 
 // Secrets returns the secrets to remove from a response. A successful response has none: its
 // content is what the API intends to return.

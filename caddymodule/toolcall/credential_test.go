@@ -15,7 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/ocp/security"
 )
 
 func TestCredentials(t *testing.T) {
@@ -115,7 +115,7 @@ func TestSupplement(t *testing.T) {
 		return handlertest.API(w, r)
 	}}
 	i.toolset.Credentials = agents.Credentials{{In: "header", Name: "Authorization", Value: "Bearer gateway"}, {In: "header", Name: "X-Key", Value: "gateway"}, {In: "query", Name: "limit", Value: "20"}}
-	i.supplement = &tool.Supplement{
+	i.supplement = &security.Supplement{
 		Header: http.Header{"X-Key": {"adapter"}, "Mcp-Progress": {"1"}, "User-Agent": {"adapter"}},
 		Query:  map[string][]string{"token": {"t"}, "limit": {"30"}},
 	}

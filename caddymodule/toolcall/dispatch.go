@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -121,7 +122,7 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tool.Call) *htt
 		}
 	}
 	repl := caddy.NewReplacer()
-	supplement := tool.SupplementFromContext(r.Context())
+	supplement := security.SupplementFromContext(r.Context())
 	supplement.Apply(r)
 	rec.Injected = supplement.Secrets()
 	if rec.ToolsetCredentials != nil {

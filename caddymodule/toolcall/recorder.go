@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -34,7 +35,7 @@ type Recorder struct {
 	Refusal            *tool.Failure           // set by a guard after the endpoint; the response reports the same
 	Exposed            string                  // set by a guard after the endpoint; see ocp.Result
 	ClientRequest      *http.Request           // the client's request to the endpoint; nil if this is not a tool call
-	ToolsetCredentials *tool.Supplement        // credentials that the gateway adds for the toolset
+	ToolsetCredentials *security.Supplement    // credentials that the gateway adds for the toolset
 	Injected           InjectedCredentials     // ToolsetCredentials and further injected credentials
 	callContext        tool.CallContext        // of the inner request
 

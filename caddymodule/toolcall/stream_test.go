@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -26,7 +27,7 @@ type invocation struct {
 	method     string // GET if empty
 	toolset    agents.Toolset
 	listener   func(tool.Event)
-	supplement *tool.Supplement
+	supplement *security.Supplement
 	handler    func(w http.ResponseWriter, r *http.Request) error
 }
 
@@ -54,7 +55,7 @@ func (i invocation) run(t *testing.T) (*tool.Result, error) {
 		ctx = tool.ContextWithListener(ctx, i.listener)
 	}
 	if i.supplement != nil {
-		ctx = tool.ContextWithSupplement(ctx, i.supplement)
+		ctx = security.ContextWithSupplement(ctx, i.supplement)
 	}
 	return d.Invoke(ctx, call)
 }

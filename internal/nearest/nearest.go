@@ -25,6 +25,14 @@ func Name(asked string, candidates func(yield func(string) bool)) string {
 	return best
 }
 
+// DidYouMean returns a suggestion to append to an error, or "" if near is empty.
+func DidYouMean(near string) string {
+	if near == "" {
+		return ""
+	}
+	return "; did you mean " + near + "?"
+}
+
 // fold returns the same string for names that differ only in case and separators.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {

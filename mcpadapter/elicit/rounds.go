@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -88,7 +89,7 @@ func (c *call) callRound(ctx context.Context, arguments []byte) (Reply, *inputRe
 	if f != nil {
 		return Reply{}, nil, f
 	}
-	r := Reply{Outcome: c.caller.Call(tool.ContextWithSupplement(ctx, supplement), c.tool.Name, arguments)}
+	r := Reply{Outcome: c.caller.Call(security.ContextWithSupplement(ctx, supplement), c.tool.Name, arguments)}
 	if r.Result == nil || r.Result.MediaType() != content.NativeType {
 		return r, nil, nil
 	}
@@ -111,7 +112,7 @@ func (c *call) callRound(ctx context.Context, arguments []byte) (Reply, *inputRe
 }
 
 // supplement returns the headers for an API that returns native results.
-func (c *call) supplement() (*tool.Supplement, *jsonrpc.Fault) {
+func (c *call) supplement() (*security.Supplement, *jsonrpc.Fault) {
 	header := http.Header{HeaderCapabilities: {string(c.supported().appendTo(nil))}}
 	if responses := c.round.responses; len(responses) > 0 {
 		if base64.RawURLEncoding.EncodedLen(len(responses)) > MaxResponses {
@@ -125,7 +126,7 @@ func (c *call) supplement() (*tool.Supplement, *jsonrpc.Fault) {
 	if c.Progress {
 		header[HeaderProgress] = []string{"1"}
 	}
-	return &tool.Supplement{Header: header}, nil
+	return &security.Supplement{Header: header}, nil
 }
 
 // returnRequests returns the API's requests as the result of the client's request. The client

@@ -24,6 +24,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp/match"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -40,7 +41,7 @@ type LibraryOptions struct {
 
 	// Operations select GET operations that are also offered as resources, or as resource templates
 	// if they have arguments. AllOperations selects all GET operations.
-	Operations    []tool.Selector
+	Operations    []selector.Selector
 	AllOperations bool
 
 	// Locales are the languages that the API supports, as BCP 47 tags; the first is the default. If

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -55,9 +56,9 @@ paths:
 		want    string
 	}{
 		"none":      {LibraryOptions{}, ""},
-		"tag":       {LibraryOptions{Operations: []tool.Selector{{By: "tag", Value: "x"}}}, "api:///a"},
-		"operation": {LibraryOptions{Operations: []tool.Selector{{By: "operation", Value: "q"}}}, "api:///q{?q}"},
-		"path":      {LibraryOptions{Operations: []tool.Selector{{By: "path", Value: "/b"}}}, "api:///b"},
+		"tag":       {LibraryOptions{Operations: []selector.Selector{{By: "tag", Value: "x"}}}, "api:///a"},
+		"operation": {LibraryOptions{Operations: []selector.Selector{{By: "operation", Value: "q"}}}, "api:///q{?q}"},
+		"path":      {LibraryOptions{Operations: []selector.Selector{{By: "path", Value: "/b"}}}, "api:///b"},
 		"all":       {LibraryOptions{AllOperations: true}, "api:///a api:///b api:///q{?q}"},
 	} {
 		t.Run(rule, func(t *testing.T) {

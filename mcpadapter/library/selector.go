@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // selectorWarnings returns warnings about selectors that select no GET operation.
 func (l *Library) selectorWarnings(tools *tool.Toolset) (warnings []tool.Warning) {
 	for _, s := range l.options.Operations {
-		chosen, err := tool.SelectTools([]tool.Selector{s})
+		chosen, err := tool.SelectTools([]selector.Selector{s})
 		if err != nil || choosesResource(chosen, tools) { // NewLibrary has already returned the error
 			continue
 		}
@@ -33,7 +34,7 @@ func choosesResource(chosen func(*tool.Tool) bool, tools *tool.Toolset) bool {
 }
 
 // nearestSelected returns the existing value that is most similar to the selector's value, or "".
-func nearestSelected(s tool.Selector, tools *tool.Toolset) string {
+func nearestSelected(s selector.Selector, tools *tool.Toolset) string {
 	return nearest.Name(s.Value, func(yield func(string) bool) {
 		for _, tool := range tools.Tools() {
 			if tool.Method != "GET" {

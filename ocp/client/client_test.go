@@ -21,6 +21,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -242,7 +243,7 @@ func TestHTTPInvoker_stream(t *testing.T) {
 	}
 	var received []tool.EventKind
 	ctx := tool.ContextWithListener(t.Context(), func(e tool.Event) { received = append(received, e.Kind) })
-	ctx = tool.ContextWithSupplement(ctx, &tool.Supplement{Header: http.Header{"X-Key": {"k1"}}})
+	ctx = security.ContextWithSupplement(ctx, &security.Supplement{Header: http.Header{"X-Key": {"k1"}}})
 	result, err := client.Call(ctx, "getOrder", []byte(`{"id":1}`))
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -114,7 +115,7 @@ func TestMatch_shared_paths(t *testing.T) {
 // TestMatch_excluded_sibling checks one operation alone: a request that names a
 // sibling which the Toolset excludes is not of it.
 func TestMatch_excluded_sibling(t *testing.T) {
-	routes := NewRoutes(buildTools(t, testdocs.SharedPaths, tool.BuildOptions{Include: []tool.Selector{{By: "operation", Value: "GetItem"}, {By: "path", Value: "/services/rest/?method=photos.get"}}}))
+	routes := NewRoutes(buildTools(t, testdocs.SharedPaths, tool.BuildOptions{Include: []selector.Selector{{By: "operation", Value: "GetItem"}, {By: "path", Value: "/services/rest/?method=photos.get"}}}))
 	for _, test := range []struct {
 		request string
 		target  string
@@ -216,7 +217,7 @@ func TestRoutes_ToolOf(t *testing.T) {
 // leaves out the operations that share it.
 func TestSelector_path_without_query_and_fragment(t *testing.T) {
 	for value, want := range map[string]int{"/files/{id}": 2, "/files/*#add_shared_link": 1, "/services/**": 2, "/search?mode=fast": 1, "/search": 2} {
-		tools := buildTools(t, testdocs.SharedPaths, tool.BuildOptions{Exclude: []tool.Selector{{By: "path", Value: value}}})
+		tools := buildTools(t, testdocs.SharedPaths, tool.BuildOptions{Exclude: []selector.Selector{{By: "path", Value: value}}})
 		if tools.Excluded != want {
 			t.Errorf("exclude path %s leaves out %d operations, want %d", value, tools.Excluded, want)
 		}

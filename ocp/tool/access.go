@@ -1,6 +1,10 @@
 package tool
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/fairwayhq/fairway/ocp/security"
+)
 
 // Access is what the access token of a caller allows. A nil Access allows everything.
 type Access struct {
@@ -36,7 +40,7 @@ func (a *Access) Missing(tool *Tool, set *Toolset) []string {
 
 // missingFor returns the scopes that the token lacks for one alternative, and whether the
 // alternative requires a token at all.
-func (a *Access) missingFor(requirement SecurityRequirement, schemes map[string]*SecurityScheme) (missing []string, needsToken bool) {
+func (a *Access) missingFor(requirement SecurityRequirement, schemes map[string]*security.Scheme) (missing []string, needsToken bool) {
 	for name, scopes := range requirement {
 		if s := schemes[name]; s == nil || s.Type != "oauth2" && s.Type != "openIdConnect" {
 			continue

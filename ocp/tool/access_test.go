@@ -3,10 +3,12 @@ package tool
 import (
 	"reflect"
 	"testing"
+
+	"github.com/fairwayhq/fairway/ocp/security"
 )
 
 func TestAccess_Missing(t *testing.T) {
-	schemes := map[string]*SecurityScheme{"oauth": {Type: "oauth2"}, "oidc": {Type: "openIdConnect"}, "key": {Type: "apiKey"}}
+	schemes := map[string]*security.Scheme{"oauth": {Type: "oauth2"}, "oidc": {Type: "openIdConnect"}, "key": {Type: "apiKey"}}
 	for rule, c := range map[string]struct {
 		access   *Access
 		security []map[string][]string

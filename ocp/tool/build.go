@@ -15,6 +15,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
+	"github.com/fairwayhq/fairway/ocp/security"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/shape"
 )
 
@@ -35,7 +37,7 @@ type BuildOptions struct {
 	// Include and Exclude choose operations. An operation becomes a tool if an Include
 	// selects it, or Include is empty, and if no Exclude selects it. A selector that
 	// matches no operation is an *UnmatchedError.
-	Include, Exclude []Selector
+	Include, Exclude []selector.Selector
 
 	// ReadOnly excludes the operations whose method is not safe.
 	ReadOnly bool
@@ -84,11 +86,11 @@ type BuildOptions struct {
 // operation cannot become a tool, the Toolset has a warning for it. Build fails only if
 // data is not an OpenAPI document or the options are invalid.
 func Build(data []byte, o BuildOptions) (*Toolset, error) {
-	include, err := compileSelectors(o.Include)
+	include, err := selector.Compile(o.Include)
 	if err != nil {
 		return nil, fmt.Errorf("include: %w", err)
 	}
-	exclude, err := compileSelectors(o.Exclude)
+	exclude, err := selector.Compile(o.Exclude)
 	if err != nil {
 		return nil, fmt.Errorf("exclude: %w", err)
 	}
@@ -109,7 +111,7 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 	unsafe := 0
 	for i, operation := range operations {
 		b.collect(i)
-		if len(include) > 0 && !include.matches(operation) || exclude.matches(operation) {
+		if len(include) > 0 && !include.Matches(operation) || exclude.Matches(operation) {
 			b.set.Excluded++
 			continue
 		}
@@ -151,13 +153,13 @@ func (b *builder) collect(done int) {
 
 // candidates names the tools of all operations before any operation is excluded. Filters
 // therefore match the names of the unfiltered list, and do not change them.
-func (b *builder) candidates(operations []openapi.Operation) []candidate {
-	named := make([]candidate, len(operations))
+func (b *builder) candidates(operations []openapi.Operation) []selector.Candidate {
+	named := make([]selector.Candidate, len(operations))
 	for i := range operations {
 		operation := &operations[i]
 		named[i].Operation = operation
 		if operation.Err == nil {
-			named[i].name = b.names.Claim(naming.ForOperation(operation.ID, operation.Method, operation.Path))
+			named[i].Tool = b.names.Claim(naming.ForOperation(operation.ID, operation.Method, operation.Path))
 		}
 	}
 	return named
@@ -165,15 +167,15 @@ func (b *builder) candidates(operations []openapi.Operation) []candidate {
 
 // checkSelected returns an error for selectors that match no operation. It records those
 // that BuildOptions.Reloaded permits instead.
-func (b *builder) checkSelected(include, exclude selection, operations []candidate) error {
+func (b *builder) checkSelected(include, exclude selector.Selection, operations []selector.Candidate) error {
 	excluded := exclude
 	if b.options.Reloaded {
-		excluded = slices.DeleteFunc(slices.Clone(exclude), func(s compiledSelector) bool { return s.By == "method" })
+		excluded = exclude.Without("method")
 	}
-	if e := excluded.unmatched("exclude", operations); e != nil {
+	if e := excluded.Unmatched("exclude", operations); e != nil {
 		return e
 	}
-	for _, e := range []*UnmatchedError{include.unmatched("include", operations), exclude.unmatched("exclude", operations)} {
+	for _, e := range []*selector.UnmatchedError{include.Unmatched("include", operations), exclude.Unmatched("exclude", operations)} {
 		switch {
 		case e == nil:
 		case !b.options.Reloaded:
@@ -227,8 +229,8 @@ func newBuilder(o BuildOptions, mode schema.Mode) *builder {
 }
 
 // add makes a tool from the operation, or adds a warning that says why it cannot.
-func (b *builder) add(named candidate) {
-	operation, name := named.Operation, named.name
+func (b *builder) add(named selector.Candidate) {
+	operation, name := named.Operation, named.Tool
 	where := operation.Method + " " + operation.Path
 	if operation.Err != nil {
 		b.warn(Warning{Operation: where, Reason: operation.Err.Error(), Lost: true})
@@ -247,7 +249,7 @@ func (b *builder) add(named candidate) {
 		OperationID: operation.ID,
 		Tags:        operation.Tags,
 		Deprecated:  operation.Deprecated,
-		Security:    security(operation),
+		Security:    requirementsOf(operation),
 	}}
 	if err := t.build(); err != nil {
 		b.warn(Warning{Operation: where, Reason: err.Error(), Lost: true})
@@ -290,7 +292,7 @@ func (b *builder) describe(document *openapi.Document, operations int) {
 	b.set.Origin = document.Origin()
 	b.set.OCP = readAPIExtension(document)
 	b.set.MCP = b.readMCP("", document.Root())
-	b.set.SecuritySchemes = readSecuritySchemes(document)
+	b.set.SecuritySchemes = security.Read(document)
 	b.set.Files = document.Files()
 	for _, reason := range slices.Concat(document.Warnings, b.input.Warnings(), b.output.Warnings()) {
 		b.warn(Warning{Reason: reason})
@@ -331,7 +333,7 @@ func description(operation *openapi.Operation) string {
 	return operation.Method + " " + operation.Path
 }
 
-func security(operation *openapi.Operation) []SecurityRequirement {
+func requirementsOf(operation *openapi.Operation) []SecurityRequirement {
 	requirements := make([]SecurityRequirement, 0, len(operation.Security))
 	for _, r := range operation.Security {
 		requirements = append(requirements, r)

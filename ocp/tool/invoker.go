@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/stream"
 )
 
@@ -75,7 +76,7 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	SupplementFromContext(ctx).Apply(r)
+	security.SupplementFromContext(ctx).Apply(r)
 	r.URL.Scheme, r.URL.Host, r.URL.User = i.origin.Scheme, i.origin.Host, i.origin.User
 	client := i.Client
 	if client == nil {

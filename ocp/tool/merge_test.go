@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/ocp/internal/naming"
+	"github.com/fairwayhq/fairway/ocp/security"
 )
 
 // part returns a Toolset whose tools have these names.
@@ -153,8 +154,8 @@ func TestMerge_same_parts(t *testing.T) {
 
 func TestMerge_scopes_of_own_document(t *testing.T) {
 	trains, buses := part("t", "book"), part("b", "ride")
-	trains.SecuritySchemes = map[string]*SecurityScheme{"auth": {Name: "auth", Type: "apiKey"}}
-	buses.SecuritySchemes = map[string]*SecurityScheme{"auth": {Name: "auth", Type: "oauth2"}}
+	trains.SecuritySchemes = map[string]*security.Scheme{"auth": {Name: "auth", Type: "apiKey"}}
+	buses.SecuritySchemes = map[string]*security.Scheme{"auth": {Name: "auth", Type: "oauth2"}}
 	for _, s := range []*Toolset{trains, buses} {
 		s.tools[0].Security = []SecurityRequirement{{"auth": {"write"}}}
 	}

@@ -80,8 +80,5 @@ func unprotected(list, name string, tools []*Tool) Warning {
 			}
 		}
 	})
-	if near != "" {
-		reason += "; did you mean " + near + "?"
-	}
-	return Warning{Reason: reason}
+	return Warning{Reason: reason + nearest.DidYouMean(near)}
 }

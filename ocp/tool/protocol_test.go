@@ -12,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/shared"
 	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
+	"github.com/fairwayhq/fairway/ocp/selector"
 )
 
 // TestOCP has one test for each MUST of OCP 1.0 about tools, under the section that has
@@ -38,7 +39,7 @@ func TestOCP(t *testing.T) {
 				return stats.HeapAlloc
 			}
 			before := live()
-			tools := buildTools(t, string(data), BuildOptions{Include: []Selector{{By: "tag", Value: "issues"}}})
+			tools := buildTools(t, string(data), BuildOptions{Include: []selector.Selector{{By: "tag", Value: "issues"}}})
 			if len(tools.Tools()) < 30 {
 				t.Fatalf("%d tools", len(tools.Tools()))
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/shape"
 )
 
@@ -33,20 +34,20 @@ type shaper struct {
 // A selectedShape is a shape of the options.
 type selectedShape struct {
 	shape.Shape
-	selection selection // nil for all tools
+	selection selector.Selection // nil for all tools
 }
 
 // name returns how messages name the shape.
 func (s *selectedShape) name() string { return "tool " + s.Tool }
 
-// matches reports whether the shape selects the tool. Declared is the shape in the document.
+// Matches reports whether the shape selects the tool. Declared is the shape in the document.
 func (s *selectedShape) matches(t *Tool, declared *shape.Shape) bool {
 	operation := openapi.Operation{ID: t.OperationID, Method: t.Method, Path: t.Path, Template: t.template}
-	return s.Tool == shape.All || s.selection.matches(candidate{&operation, t.Name}) || declared != nil && declared.Rename == s.Tool
+	return s.Tool == shape.All || s.selection.Matches(selector.Candidate{Operation: &operation, Tool: t.Name}) || declared != nil && declared.Rename == s.Tool
 }
 
 // shapeTools applies all shapes. Operations are those of the document, also excluded ones.
-func (b *builder) shapeTools(operations []candidate) error {
+func (b *builder) shapeTools(operations []selector.Candidate) error {
 	for _, t := range b.set.tools {
 		t.Unshaped.Name, t.Unshaped.Size = t.Name, t.Unshaped.Size+len(t.Name)+len(t.Title)+len(t.InputSchema)
 	}
@@ -73,7 +74,7 @@ func (b *builder) shapeTools(operations []candidate) error {
 }
 
 // compile checks the shapes of the options and finds those that select nothing.
-func (s *shaper) compile(operations []candidate) error {
+func (s *shaper) compile(operations []selector.Candidate) error {
 	for i := range s.options.Shapes {
 		one := selectedShape{Shape: s.options.Shapes[i]}
 		if err := one.Check(); err != nil {
@@ -81,7 +82,7 @@ func (s *shaper) compile(operations []candidate) error {
 		}
 		if one.Tool != shape.All {
 			var err error
-			if one.selection, err = compileSelectors([]Selector{{By: "operation", Value: one.Tool}}); err != nil {
+			if one.selection, err = selector.Compile([]selector.Selector{{By: "operation", Value: one.Tool}}); err != nil {
 				return fmt.Errorf("%s: %w", one.name(), err)
 			}
 			if err := s.checkMatches(&one, operations); err != nil {
@@ -96,13 +97,13 @@ func (s *shaper) compile(operations []candidate) error {
 // checkMatches returns an error if the shape selects no operation. If the document was reloaded, this is
 // a warning for a shape that only changes what is shown. A shape that withholds an argument stays an
 // error, because its operation may have been renamed.
-func (s *shaper) checkMatches(one *selectedShape, operations []candidate) error {
+func (s *shaper) checkMatches(one *selectedShape, operations []selector.Candidate) error {
 	for _, t := range s.set.tools {
 		if one.matches(t, s.declared[t]) {
 			return nil
 		}
 	}
-	e := one.selection.unmatched(shapeOption, operations)
+	e := one.selection.Unmatched(selector.ShapeOption, operations)
 	if e == nil {
 		s.warn(Warning{Reason: one.name() + " has no effect: include, exclude or readonly leave its operation out"})
 		return nil
@@ -163,7 +164,7 @@ func (s *shaper) checkGiven(given map[string]bool) error {
 					}
 				}
 			})
-			err := fmt.Errorf("%s: no tool has an argument %q%s", one.name(), name, didYouMean(near))
+			err := fmt.Errorf("%s: no tool has an argument %q%s", one.name(), name, nearest.DidYouMean(near))
 			if !s.options.Reloaded || a.Guards() {
 				return err
 			}
@@ -258,7 +259,7 @@ func (t *toolBuilder) readShape() error {
 	for name, a := range declared.Arguments {
 		i, known := t.tool.argumentFor(name)
 		if !known {
-			reason := fmt.Sprintf("%s: there is no argument %q%s", shape.Extension, name, didYouMean(t.tool.nearestArgument(name)))
+			reason := fmt.Sprintf("%s: there is no argument %q%s", shape.Extension, name, nearest.DidYouMean(t.tool.nearestArgument(name)))
 			if a.Guards() {
 				return fmt.Errorf("%s", reason)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
+	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/shape"
 )
 
@@ -192,7 +193,7 @@ func TestShape_mistakes_are_errors(t *testing.T) {
 		"annotation":             {BuildOptions{Shapes: []shape.Shape{{Tool: "*", Annotations: map[string]bool{"readonlyHint": true}}}}, "readOnlyHint"},
 		"name with a dash":       {BuildOptions{Shapes: []shape.Shape{{Tool: "listOrders", Rename: "list-orders"}}}, "rename"},
 		"jq":                     {BuildOptions{Shapes: []shape.Shape{{Tool: "listOrders", Select: ".["}}}, "select"},
-		"readonly leaves none":   {BuildOptions{ReadOnly: true, Include: []Selector{{By: "operation", Value: "addNote"}}}, "readonly"},
+		"readonly leaves none":   {BuildOptions{ReadOnly: true, Include: []selector.Selector{{By: "operation", Value: "addNote"}}}, "readonly"},
 	} {
 		if _, err := Build([]byte(orders), test.options); err == nil || !strings.Contains(err.Error(), test.word) {
 			t.Errorf("%s: got error %v, want %q", name, err, test.word)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/answer"
+	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
@@ -49,7 +50,7 @@ func (s *toolShaper) add(c *selectedShape, declared *shape.Shape, given map[stri
 			given[givenKey(name)] = true
 		case c.Tool == shape.All:
 		default:
-			err := fmt.Errorf("%s: %s has no argument %q%s", c.name(), s.from.Operation(), name, didYouMean(s.from.nearestArgument(name)))
+			err := fmt.Errorf("%s: %s has no argument %q%s", c.name(), s.from.Operation(), name, nearest.DidYouMean(s.from.nearestArgument(name)))
 			if !s.options.Reloaded || a.Guards() {
 				return err
 			}

@@ -6,6 +6,10 @@ import (
 	"maps"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/security"
+	"github.com/fairwayhq/fairway/ocp/selector"
 )
 
 // A Toolset is the immutable set of tools of one document. If the document changes, a new
@@ -19,16 +23,16 @@ type Toolset struct {
 	Operations  int    // operations in the document: each is a tool, a Warning with Lost, or excluded
 	Excluded    int    // operations that include and exclude removed
 	Warnings    []Warning
-	Guesses     []Warning         // decisions of Fairway that the document leaves open, such as the format of a */* body
-	Unmatched   []*UnmatchedError // selectors that stopped matching; see BuildOptions.Reloaded
-	Files       []string          // the files of the document, if it was read from files
+	Guesses     []Warning                  // decisions of Fairway that the document leaves open, such as the format of a */* body
+	Unmatched   []*selector.UnmatchedError // selectors that stopped matching; see BuildOptions.Reloaded
+	Files       []string                   // the files of the document, if it was read from files
 
 	Withheld map[string]bool // names of tools that are left out because no operator has approved them; nil if there are none
 
 	Origin string // "https://api.example.com", of the document's first server; "" if it names no host
 
 	// SecuritySchemes are the authentication methods that Tool.Security names.
-	SecuritySchemes map[string]*SecurityScheme
+	SecuritySchemes map[string]*security.Scheme
 
 	// MCP is the document's x-mcp extension as it is in the document, or nil if there is
 	// none.
@@ -93,4 +97,17 @@ func (s *Toolset) Only(keep func(*Tool) bool) *Toolset {
 	narrow.SecuritySchemes = maps.Clone(s.SecuritySchemes)
 	narrow.index()
 	return &narrow
+}
+
+// SelectTools returns a function that reports whether one of the selectors chooses a
+// tool.
+func SelectTools(selectors []selector.Selector) (func(*Tool) bool, error) {
+	chosen, err := selector.Compile(selectors)
+	if err != nil {
+		return nil, err
+	}
+	return func(t *Tool) bool {
+		operation := openapi.Operation{ID: t.OperationID, Method: t.Method, Path: t.Path, Template: t.Template(), Tags: t.Tags}
+		return chosen.Matches(selector.Candidate{Operation: &operation, Tool: t.Name})
+	}, nil
 }

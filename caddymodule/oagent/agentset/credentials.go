@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/ocp/security"
 )
 
 // CallerCredentials are the places in a request where callers send credentials for the APIs,
@@ -17,7 +17,7 @@ type CallerCredentials struct {
 	queries, cookies []string
 }
 
-func (c *CallerCredentials) add(schemes map[string]*tool.SecurityScheme) {
+func (c *CallerCredentials) add(schemes map[string]*security.Scheme) {
 	for _, s := range schemes {
 		if s.Type != "apiKey" {
 			continue
@@ -62,7 +62,7 @@ func (c *CallerCredentials) In(r *http.Request) (further []string, found bool) {
 }
 
 // QueryCredentials returns the query parameters that may contain a caller's credentials.
-func QueryCredentials(schemes map[string]*tool.SecurityScheme) (names []string) {
+func QueryCredentials(schemes map[string]*security.Scheme) (names []string) {
 	for _, s := range schemes {
 		switch {
 		case s.Type == "http" && strings.EqualFold(s.Scheme, "bearer"), s.Type == "oauth2", s.Type == "openIdConnect":

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/ocp/security"
 )
 
 // Members of _meta with hints about the client and its user (Apps SDK, Locale Negotiation, Client
@@ -76,7 +76,7 @@ func WithHints(ctx context.Context, l *library.Library, meta jsontext.Value) con
 	if len(header) == 0 {
 		return ctx
 	}
-	return tool.ContextWithSupplement(ctx, &tool.Supplement{Header: header})
+	return security.ContextWithSupplement(ctx, &security.Supplement{Header: header})
 }
 
 // notEmpty returns a header's values: value, or none if it is empty.

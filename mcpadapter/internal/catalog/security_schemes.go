@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -78,7 +79,7 @@ func usesTokens(document *tool.Toolset) bool {
 	return false
 }
 
-func isTokenScheme(s *tool.SecurityScheme) bool {
+func isTokenScheme(s *security.Scheme) bool {
 	return s != nil && (s.Type == "oauth2" || s.Type == "openIdConnect")
 }
 

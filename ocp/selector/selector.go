@@ -1,4 +1,9 @@
-package tool
+// Package selector chooses operations of an OpenAPI document by tag, operation, path or method.
+//
+// Compile prepares the selectors of a configuration. The Selection that it returns says of each
+// operation of a document whether a selector chooses it (Matches), and which selectors choose
+// none (Unmatched). The error for those suggests the nearest values of the document.
+package selector
 
 import (
 	"fmt"
@@ -43,42 +48,35 @@ var selectorMethods = []string{"GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD"
 func (s Selector) Check() error {
 	if !slices.Contains(selectorKinds, s.By) {
 		return fmt.Errorf("unknown selector %q%s: operations are selected by tag, operation, path or method",
-			s.By, didYouMean(nearest.Name(s.By, slices.Values(selectorKinds))))
+			s.By, nearest.DidYouMean(nearest.Name(s.By, slices.Values(selectorKinds))))
 	}
 	if s.Value == "" {
 		return fmt.Errorf("selector %q needs a value", s.By)
 	}
 	if s.By == "method" && !slices.Contains(selectorMethods, strings.ToUpper(s.Value)) {
-		return fmt.Errorf("unknown method %q%s", s.Value, didYouMean(nearest.Name(s.Value, slices.Values(selectorMethods))))
+		return fmt.Errorf("unknown method %q%s", s.Value, nearest.DidYouMean(nearest.Name(s.Value, slices.Values(selectorMethods))))
 	}
 	return nil
 }
 
-// didYouMean returns a suggestion to append to an error, or "" if near is empty.
-func didYouMean(near string) string {
-	if near == "" {
-		return ""
-	}
-	return "; did you mean " + near + "?"
-}
-
-// A candidate is an operation that selectors are compared with.
-type candidate struct {
+// A Candidate is an operation that selectors are compared with.
+type Candidate struct {
 	*openapi.Operation
-	name string // the name of its tool; "" if it cannot become a tool
+	Tool string // the name of its tool; "" if it cannot become a tool
 }
 
 // A compiledSelector is a Selector that is prepared for comparisons.
 type compiledSelector struct {
 	Selector
-	matches func(candidate) bool
+	matches func(Candidate) bool
 }
 
-// A selection is a compiled set of selectors.
-type selection []compiledSelector
+// A Selection is a compiled set of selectors.
+type Selection []compiledSelector
 
-func compileSelectors(selectors []Selector) (selection, error) {
-	compiled := make(selection, 0, len(selectors))
+// Compile checks and prepares the selectors.
+func Compile(selectors []Selector) (Selection, error) {
+	compiled := make(Selection, 0, len(selectors))
 	for _, s := range selectors {
 		if err := s.Check(); err != nil {
 			return nil, err
@@ -88,33 +86,20 @@ func compileSelectors(selectors []Selector) (selection, error) {
 	return compiled, nil
 }
 
-// SelectTools returns a function that reports whether one of the selectors chooses a
-// tool.
-func SelectTools(selectors []Selector) (func(*Tool) bool, error) {
-	chosen, err := compileSelectors(selectors)
-	if err != nil {
-		return nil, err
-	}
-	return func(t *Tool) bool {
-		operation := openapi.Operation{ID: t.OperationID, Method: t.Method, Path: t.Path, Template: t.template, Tags: t.Tags}
-		return chosen.matches(candidate{&operation, t.Name})
-	}, nil
-}
-
 // compile returns a function that compares operations with a valid selector.
-func (s Selector) compile() func(candidate) bool {
+func (s Selector) compile() func(Candidate) bool {
 	switch s.By {
 	case "tag":
-		return func(c candidate) bool { return slices.Contains(c.Tags, s.Value) }
+		return func(c Candidate) bool { return slices.Contains(c.Tags, s.Value) }
 	case "method":
-		return func(c candidate) bool { return strings.EqualFold(c.Method, s.Value) }
+		return func(c Candidate) bool { return strings.EqualFold(c.Method, s.Value) }
 	case "path":
 		glob := compileGlob(s.Value)
-		return func(c candidate) bool { return glob.MatchString(c.Path) || glob.MatchString(c.Template) }
+		return func(c Candidate) bool { return glob.MatchString(c.Path) || glob.MatchString(c.Template) }
 	}
 	method, path, _ := strings.Cut(s.Value, " ")
-	return func(c candidate) bool {
-		return c.ID == s.Value || c.name == s.Value || c.Path == path && strings.EqualFold(c.Method, method)
+	return func(c Candidate) bool {
+		return c.ID == s.Value || c.Tool == s.Value || c.Path == path && strings.EqualFold(c.Method, method)
 	}
 }
 
@@ -126,9 +111,14 @@ func compileGlob(glob string) *regexp.Regexp {
 	return regexp.MustCompile(`^(?s:` + pattern + `)$`)
 }
 
-// matches reports whether one of the selectors chooses the operation.
-func (s selection) matches(c candidate) bool {
+// Matches reports whether one of the selectors chooses the operation.
+func (s Selection) Matches(c Candidate) bool {
 	return slices.ContainsFunc(s, func(one compiledSelector) bool { return one.matches(c) })
+}
+
+// Without returns the selection without the selectors of a kind.
+func (s Selection) Without(kind string) Selection {
+	return slices.DeleteFunc(slices.Clone(s), func(one compiledSelector) bool { return one.By == kind })
 }
 
 // An UnmatchedError reports selectors that match no operation of the document.
@@ -141,8 +131,8 @@ type UnmatchedError struct {
 // maxNamedSelectors is the largest number of selectors that an UnmatchedError names.
 const maxNamedSelectors = 8
 
-// shapeOption is the UnmatchedError.Option for shapes.
-const shapeOption = "tool"
+// ShapeOption is the UnmatchedError.Option for shapes.
+const ShapeOption = "tool"
 
 // Error names the selectors and for each of them the nearest value of the document.
 func (e *UnmatchedError) Error() string {
@@ -152,7 +142,7 @@ func (e *UnmatchedError) Error() string {
 			list.WriteString("; ")
 		}
 		name := s.String()
-		if e.Option == shapeOption {
+		if e.Option == ShapeOption {
 			name = s.Value
 		}
 		fmt.Fprintf(&list, "%s %s matches no operation of the document%s", e.Option, text.Cut(name, validate.MaxProblem), e.near[i])
@@ -163,9 +153,9 @@ func (e *UnmatchedError) Error() string {
 	return list.String()
 }
 
-// unmatched returns an UnmatchedError for the selectors that match none of the operations,
+// Unmatched returns an UnmatchedError for the selectors that match none of the operations,
 // or nil if all match.
-func (s selection) unmatched(option string, operations []candidate) *UnmatchedError {
+func (s Selection) Unmatched(option string, operations []Candidate) *UnmatchedError {
 	e := &UnmatchedError{Option: option}
 	for _, one := range s {
 		if slices.ContainsFunc(operations, one.matches) {
@@ -184,7 +174,7 @@ func (s selection) unmatched(option string, operations []candidate) *UnmatchedEr
 
 // instead suggests the value of the document that is nearest to the selector's. If none is
 // near, it lists the values of the document.
-func (s Selector) instead(operations []candidate) string {
+func (s Selector) instead(operations []Candidate) string {
 	near := nearest.Name(s.Value, func(yield func(string) bool) {
 		for _, c := range operations {
 			for _, value := range s.values(c) {
@@ -195,7 +185,7 @@ func (s Selector) instead(operations []candidate) string {
 		}
 	})
 	if near != "" {
-		return didYouMean(near)
+		return nearest.DidYouMean(near)
 	}
 	if s.By == "tag" || s.By == "method" {
 		return s.known(operations)
@@ -204,7 +194,7 @@ func (s Selector) instead(operations []candidate) string {
 }
 
 // values returns the values that would select the operation.
-func (s Selector) values(c candidate) []string {
+func (s Selector) values(c Candidate) []string {
 	switch s.By {
 	case "tag":
 		return c.Tags
@@ -214,7 +204,7 @@ func (s Selector) values(c candidate) []string {
 		if strings.Contains(s.Value, " ") {
 			return []string{c.Method + " " + c.Path}
 		}
-		return []string{c.name, c.ID}
+		return []string{c.Tool, c.ID}
 	}
 	switch {
 	case strings.Contains(s.Value, "**"):
@@ -240,7 +230,7 @@ func globsBelow(path string) (globs []string) {
 }
 
 // known lists the tags or methods of the document, up to the limit for an error.
-func (s Selector) known(operations []candidate) string {
+func (s Selector) known(operations []Candidate) string {
 	var known []string
 	for _, c := range operations {
 		for _, value := range s.values(c) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/ocp/selector"
 )
 
 // filtered has an operationId that is no name, one that is a name, and none.
@@ -28,7 +30,7 @@ func TestSelector_names_that_select_an_operation(t *testing.T) {
 		{"issues_lock", []string{"issues_lock", "issues_lock_2"}},
 	} {
 		all := buildTools(t, filtered, BuildOptions{})
-		left := buildTools(t, filtered, BuildOptions{Exclude: []Selector{{By: "operation", Value: test.exclude}}})
+		left := buildTools(t, filtered, BuildOptions{Exclude: []selector.Selector{{By: "operation", Value: test.exclude}}})
 		var gone []string
 		for _, tool := range all.Tools() {
 			if _, has := left.Tool(tool.Name); !has {
@@ -53,38 +55,38 @@ func TestSelector_unmatched_names_the_nearest(t *testing.T) {
 		{"path", "/pull/**", "/pulls/**"},
 		{"method", "PATCH", "PUT, GET, DELETE"},
 	} {
-		selector := Selector{By: test.by, Value: test.value}
+		chosen := selector.Selector{By: test.by, Value: test.value}
 		for option, options := range map[string]BuildOptions{
-			"include": {Include: []Selector{selector, {By: "method", Value: "get"}}},
-			"exclude": {Exclude: []Selector{selector, {By: "method", Value: "get"}}},
+			"include": {Include: []selector.Selector{chosen, {By: "method", Value: "get"}}},
+			"exclude": {Exclude: []selector.Selector{chosen, {By: "method", Value: "get"}}},
 		} {
 			_, err := Build([]byte(filtered), options)
-			var unmatched *UnmatchedError
+			var unmatched *selector.UnmatchedError
 			if !errors.As(err, &unmatched) {
-				t.Errorf("%s %s: got %v", option, selector, err)
+				t.Errorf("%s %s: got %v", option, chosen, err)
 				continue
 			}
-			if unmatched.Option != option || !slices.Equal(unmatched.Selectors, []Selector{selector}) {
-				t.Errorf("%s %s: reported %+v", option, selector, unmatched)
+			if unmatched.Option != option || !slices.Equal(unmatched.Selectors, []selector.Selector{chosen}) {
+				t.Errorf("%s %s: reported %+v", option, chosen, unmatched)
 			}
-			if !strings.Contains(err.Error(), selector.String()) || !strings.Contains(err.Error(), test.near) {
-				t.Errorf("%s %s: got %q, want %q", option, selector, err, test.near)
+			if !strings.Contains(err.Error(), chosen.String()) || !strings.Contains(err.Error(), test.near) {
+				t.Errorf("%s %s: got %q, want %q", option, chosen, err, test.near)
 			}
 		}
 	}
 }
 
 func TestSelector_invalid_for_every_document(t *testing.T) {
-	for want, selector := range map[string]Selector{
+	for want, one := range map[string]selector.Selector{
 		"DELETE": {By: "method", Value: "DELTE"},
 		"tag":    {By: "tags", Value: "issues"},
 		"needs":  {By: "operation"},
 	} {
-		if err := selector.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: got %v, want %q", selector, err, want)
+		if err := one.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", one, err, want)
 		}
 	}
-	if err := (Selector{By: "method", Value: "delete"}).Check(); err != nil {
+	if err := (selector.Selector{By: "method", Value: "delete"}).Check(); err != nil {
 		t.Error(err)
 	}
 }
@@ -92,13 +94,13 @@ func TestSelector_invalid_for_every_document(t *testing.T) {
 // TestSelector_after_a_reload wants a filter that stopped matching to be an error
 // only where the operation that it withheld may have another name now.
 func TestSelector_after_a_reload(t *testing.T) {
-	none := Selector{By: "tag", Value: "none"}
-	if _, err := Build([]byte(filtered), BuildOptions{Reloaded: true, Exclude: []Selector{none}}); err == nil {
+	none := selector.Selector{By: "tag", Value: "none"}
+	if _, err := Build([]byte(filtered), BuildOptions{Reloaded: true, Exclude: []selector.Selector{none}}); err == nil {
 		t.Error("an exclude that stopped matching: no error")
 	}
 	for name, options := range map[string]BuildOptions{
-		"include": {Include: []Selector{none, {By: "tag", Value: "pulls"}}},
-		"method":  {Exclude: []Selector{{By: "method", Value: "PATCH"}}},
+		"include": {Include: []selector.Selector{none, {By: "tag", Value: "pulls"}}},
+		"method":  {Exclude: []selector.Selector{{By: "method", Value: "PATCH"}}},
 	} {
 		options.Reloaded = true
 		set, err := Build([]byte(filtered), options)
@@ -109,22 +111,5 @@ func TestSelector_after_a_reload(t *testing.T) {
 	first := buildTools(t, filtered, BuildOptions{})
 	if again := buildTools(t, filtered, BuildOptions{Reloaded: true}); again.Hash != first.Hash {
 		t.Error("a reload of the same document has another hash")
-	}
-}
-
-// TestSelector_many_unmatched checks that suggestions are computed only for the selectors
-// that the error names, since each is compared with all operations.
-func TestSelector_many_unmatched(t *testing.T) {
-	var exclude []Selector
-	for i := range 1000 {
-		exclude = append(exclude, Selector{By: "operation", Value: "listIssue" + strings.Repeat("s", 2+i)})
-	}
-	_, err := Build([]byte(filtered), BuildOptions{Exclude: exclude})
-	var unmatched *UnmatchedError
-	if !errors.As(err, &unmatched) || len(unmatched.Selectors) != len(exclude) || len(unmatched.near) != maxNamedSelectors {
-		t.Fatalf("got %v", err)
-	}
-	if text := err.Error(); !strings.Contains(text, "992 more") || !strings.Contains(text, "listIssues?") {
-		t.Errorf("got %q", text)
 	}
 }

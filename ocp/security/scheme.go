@@ -1,4 +1,10 @@
-package tool
+// Package security reads the security schemes of an OpenAPI document, and adds credentials to
+// requests.
+//
+// Read returns the schemes of a document. Scheme.Supply puts a credential into a Supplement, where
+// the scheme requires it. ContextWithSupplement hands the Supplement to whatever sends the
+// request of a tool call, which adds it with Apply.
+package security
 
 import (
 	"encoding/base64"
@@ -14,12 +20,12 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 )
 
-// maxSecuritySchemes is the largest number of schemes read from a document.
-const maxSecuritySchemes = 256
+// maxSchemes is the largest number of schemes read from a document.
+const maxSchemes = 256
 
-// A SecurityScheme is one way to authenticate with the API (OpenAPI 3.1, Security Scheme
+// A Scheme is one way to authenticate with the API (OpenAPI 3.1, Security Scheme
 // Object).
-type SecurityScheme struct {
+type Scheme struct {
 	Name          string // the name that Tool.Security uses
 	Type          string // "apiKey", "http", "oauth2", "openIdConnect" or "mutualTLS"
 	Description   string
@@ -27,12 +33,12 @@ type SecurityScheme struct {
 	ParameterName string // for apiKey: the name of that header, parameter or cookie
 	Scheme        string // for http, in lower case: "basic", "bearer", …
 
-	OpenIDConnectURL string      // for openIdConnect
-	Flows            []OAuthFlow // for oauth2
+	OpenIDConnectURL string // for openIdConnect
+	Flows            []Flow // for oauth2
 }
 
-// An OAuthFlow is one way to get a token (OpenAPI 3.1, OAuth Flow Object).
-type OAuthFlow struct {
+// A Flow is one way to get a token (OpenAPI 3.1, OAuth Flow Object).
+type Flow struct {
 	Grant            string // "authorizationCode", "clientCredentials", "implicit", "password" or "deviceAuthorization"
 	AuthorizationURL string
 	TokenURL         string
@@ -49,7 +55,7 @@ var (
 // Supply adds the credential to the supplement, where the scheme requires it: in a header,
 // a query parameter, a cookie, or the Authorization header in the scheme's format. The
 // credential for basic is user:password. Errors do not contain the credential.
-func (s *SecurityScheme) Supply(to *Supplement, credential string) error {
+func (s *Scheme) Supply(to *Supplement, credential string) error {
 	switch {
 	case credential == "":
 		return s.unfit(errEmptyCredential)
@@ -75,7 +81,7 @@ func (s *SecurityScheme) Supply(to *Supplement, credential string) error {
 	return fmt.Errorf("security scheme %q is of type %q, for which a credential cannot be sent along", s.Name, s.Type)
 }
 
-func (s *SecurityScheme) supplyKey(to *Supplement, credential string) error {
+func (s *Scheme) supplyKey(to *Supplement, credential string) error {
 	switch s.In {
 	case "header":
 		if !httpguts.ValidHeaderFieldName(s.ParameterName) {
@@ -100,7 +106,7 @@ func (s *SecurityScheme) supplyKey(to *Supplement, credential string) error {
 
 // authorization returns the scheme's name in the usual case. Scheme names are case
 // insensitive, but some APIs compare them exactly.
-func (s *SecurityScheme) authorization() string {
+func (s *Scheme) authorization() string {
 	switch s.Scheme {
 	case "":
 		return "Bearer"
@@ -112,7 +118,7 @@ func (s *SecurityScheme) authorization() string {
 	return strings.ToUpper(s.Scheme[:1]) + s.Scheme[1:]
 }
 
-func (s *SecurityScheme) unfit(err error) error {
+func (s *Scheme) unfit(err error) error {
 	return fmt.Errorf("the credential for security scheme %q %w", s.Name, err)
 }
 
@@ -123,12 +129,12 @@ func (s *Supplement) setHeader(name, value string) {
 	s.Header[name] = []string{value}
 }
 
-// readSecuritySchemes returns the document's schemes by name.
-func readSecuritySchemes(document *openapi.Document) map[string]*SecurityScheme {
+// Read returns the document's schemes by name.
+func Read(document *openapi.Document) map[string]*Scheme {
 	declared := document.SecuritySchemes()
-	schemes := make(map[string]*SecurityScheme, len(declared))
-	for _, d := range declared[:min(len(declared), maxSecuritySchemes)] {
-		schemes[d.Name] = &SecurityScheme{
+	schemes := make(map[string]*Scheme, len(declared))
+	for _, d := range declared[:min(len(declared), maxSchemes)] {
+		schemes[d.Name] = &Scheme{
 			Name:             d.Name,
 			Type:             d.Type,
 			Description:      d.Description,
@@ -144,13 +150,13 @@ func readSecuritySchemes(document *openapi.Document) map[string]*SecurityScheme 
 
 // readFlows reads the flows of an oauth2 scheme. They are an object by grant; in Swagger
 // 2.0, the scheme itself is the only flow.
-func readFlows(scheme openapi.SecurityScheme) (flows []OAuthFlow) {
+func readFlows(scheme openapi.SecurityScheme) (flows []Flow) {
 	if grant := scheme.Get("flow").Text(); grant != "" {
 		named := map[string]string{"accessCode": "authorizationCode", "application": "clientCredentials"}
 		if renamed, ok := named[grant]; ok {
 			grant = renamed
 		}
-		return []OAuthFlow{readFlow(grant, scheme.Node)}
+		return []Flow{readFlow(grant, scheme.Node)}
 	}
 	for _, m := range scheme.Get("flows").Members() {
 		if m.Value.Kind() == '{' {
@@ -160,8 +166,8 @@ func readFlows(scheme openapi.SecurityScheme) (flows []OAuthFlow) {
 	return flows
 }
 
-func readFlow(grant string, flow *openapi.Node) OAuthFlow {
-	read := OAuthFlow{
+func readFlow(grant string, flow *openapi.Node) Flow {
+	read := Flow{
 		Grant:            grant,
 		AuthorizationURL: flow.Get("authorizationUrl").Text(),
 		TokenURL:         flow.Get("tokenUrl").Text(),
