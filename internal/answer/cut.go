@@ -47,11 +47,11 @@ func Cut(body []byte, isJSON bool, limit int) []Page {
 	}
 	if isJSON && wire.Valid(body) {
 		body = compact(body)
-		c := cutter{limit: limit}
 		if len(body) <= limit {
 			return []Page{{Body: body, JSON: true}}
 		}
-		if page, rests := shorten(body, limit); rests != nil {
+		c := cutter{limit: limit, work: maxWork * len(body)}
+		if page, rests := c.shorten(body); rests != nil {
 			c.add(page, rests, func(path string) string { return path })
 			return c.pages
 		}
@@ -64,6 +64,7 @@ func Cut(body []byte, isJSON bool, limit int) []Page {
 // A cutter collects the pages of a response.
 type cutter struct {
 	limit int
+	work  int // how many more bytes shorten may survey
 	pages []Page
 }
 
@@ -205,7 +206,7 @@ func (c *cutter) element(opening, closing byte, element []byte, r *rest, number 
 			return joinPath(r.path, "["+strconv.Itoa(number)+"]"+strings.TrimPrefix(p, "[0]"))
 		}
 	}
-	if page, rests := shorten(whole, c.limit); rests != nil {
+	if page, rests := c.shorten(whole); rests != nil {
 		c.add(page, rests, place)
 		return
 	}
@@ -282,22 +283,26 @@ const (
 	// minShortened is the share of the excess that a place must have to be shortened.
 	minShortened = 8
 
+	// maxWork is how many bytes shorten surveys in all, as a multiple of the response. What is too
+	// large for a page afterwards, such as an item that is nested in hundreds of others, is cut as text.
+	maxWork = 2 * maxShortened
+
 	// minString is the size of a string, in bytes of JSON, below which it is not shortened.
 	minString = 128
 )
 
-// shorten returns a copy of value of at most limit bytes, in which items, members and ends of strings
-// are left out, and what was left out, in the order of the value. It returns nil if it finds too little
-// to leave out.
-func shorten(value []byte, limit int) (page []byte, rests []rest) {
+// shorten returns a copy of value that fits a page, in which items, members and ends of strings are left
+// out, and what was left out, in the order of the value. It returns nil if it finds too little to leave
+// out, or has no work left.
+func (c *cutter) shorten(value []byte) (page []byte, rests []rest) {
 	page = value
-	for len(page) > limit {
-		if len(rests) == maxShortened {
+	for len(page) > c.limit {
+		if c.work -= len(page); c.work < 0 || len(rests) == maxShortened {
 			return nil, nil
 		}
 		s := survey{decoder: decoder{data: page}}
 		s.value()
-		r, from, to := s.cut(len(page) - limit)
+		r, from, to := s.cut(len(page) - c.limit)
 		if to <= from {
 			return nil, nil
 		}
@@ -477,36 +482,60 @@ func characterLen(content []byte) int {
 // pathTo returns where in a JSON value the value is that begins at the byte at, such as
 // "items[3].labels".
 func pathTo(data []byte, at int) string {
-	d := decoder{data: data, text: string(data)}
-	var path strings.Builder
-	for d.next(); d.at < at; {
-		kind := d.next()
-		d.at++
-		for i := 0; d.more(); i++ {
-			d.next()
-			name := ""
-			if kind == '{' {
-				name = d.string()
+	d := decoder{data: data, text: string(data[:at])}
+	var path []container // around the current value
+	for d.next(); d.at < at; d.next() {
+		switch d.data[d.at] {
+		case '[', '{':
+			path = append(path, container{object: d.data[d.at] == '{'})
+			d.at++
+		case ']', '}':
+			path = path[:len(path)-1]
+			d.at++
+		case ',':
+			path[len(path)-1].next()
+			d.at++
+		case '"':
+			if inner := &path[len(path)-1]; inner.object && !inner.named {
+				inner.named, inner.name = true, d.string()
 				d.next()
 				d.at++
-				d.next()
-			}
-			start := d.at
-			d.skip()
-			if at >= d.at {
 				continue
 			}
-			d.at = start
-			switch {
-			case kind == '[':
-				fmt.Fprintf(&path, "[%d]", i)
-			case path.Len() > 0:
-				path.WriteString("." + text.Cut(name, text.MaxQuoted))
-			default:
-				path.WriteString(text.Cut(name, text.MaxQuoted))
-			}
-			break
+			d.skip()
+		default:
+			d.skip()
 		}
 	}
-	return path.String()
+	var b strings.Builder
+	for _, c := range path {
+		c.appendTo(&b)
+	}
+	return b.String()
+}
+
+// A container is an array or an object on the path to a value.
+type container struct {
+	object bool
+	named  bool   // whether the name of the current member was read
+	name   string // of the current member
+	index  int    // of the current item
+}
+
+// next goes to the next item or member.
+func (c *container) next() {
+	c.index++
+	c.named = false
+}
+
+// appendTo appends the current item or member to a path.
+func (c *container) appendTo(path *strings.Builder) {
+	switch {
+	case !c.object:
+		fmt.Fprintf(path, "[%d]", c.index)
+	case path.Len() > 0:
+		path.WriteString("." + text.Cut(c.name, text.MaxQuoted))
+	default:
+		path.WriteString(text.Cut(c.name, text.MaxQuoted))
+	}
 }

@@ -272,3 +272,41 @@ func BenchmarkCut(b *testing.B) {
 		Cut(body, true, 80_000)
 	}
 }
+
+// TestCut_deeply_nested checks that items within items are cut in a time that grows with the size of the
+// response only, not with its depth.
+func TestCut_deeply_nested(t *testing.T) {
+	const depth, limit = 900, 4000
+	text := strings.Repeat("y", 1<<20)
+	for name, body := range map[string]string{
+		"arrays":  strings.Repeat("[1,", depth) + `"` + text + `"` + strings.Repeat("]", depth),
+		"objects": strings.Repeat(`{"b":`, depth) + `"` + text + `"` + strings.Repeat(`,"a":1}`, depth),
+	} {
+		pages := Cut([]byte(body), true, limit)
+		left := 0
+		for _, page := range pages {
+			if page.JSON && !wire.Valid(page.Body) {
+				t.Errorf("%s: a page is not valid JSON: %.60s", name, page.Body)
+			}
+			if len(page.Body) > limit {
+				t.Errorf("%s: a page has %d bytes; want at most %d", name, len(page.Body), limit)
+			}
+			left += bytes.Count(page.Body, []byte("y"))
+		}
+		if want := len(text); left != want {
+			t.Errorf("%s: the pages have %d bytes of the texts; want all %d", name, left, want)
+		}
+		if len(pages) >= depth {
+			t.Errorf("%s: %d pages, so that each level was cut; want fewer than %d", name, len(pages), depth)
+		}
+	}
+}
+
+func TestPathTo(t *testing.T) {
+	const data = `{"a":{"x":[1,2,{"b":3}]}, "items" : [ [], {"c":"]"}, "s,", [0,{"la\u0062el":[7]}]]}`
+	for value, want := range map[string]string{"{": "", "3": "a.x[2].b", "7": "items[3][1].label[0]", `"s,"`: "items[2]", `"]"`: "items[1].c", "[ []": "items"} {
+		if got := pathTo([]byte(data), strings.Index(data, value)); got != want {
+			t.Errorf("%s: got %q; want %q", value, got, want)
+		}
+	}
+}
