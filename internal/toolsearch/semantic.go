@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,7 @@ const (
 	embedAllTime  = 5 * time.Minute  // for the vectors of all tools
 	embedTime     = 3 * time.Second  // for the vectors of the requests of a search
 	retryEmbedAll = time.Minute      // after a failure
+	retryEmbed    = 30 * time.Second // after a failure; searches do not wait for the server until then
 	warnInterval  = 30 * time.Second // between two warnings
 )
 
@@ -46,7 +48,8 @@ type semantic struct {
 
 	mu      sync.Mutex
 	running bool
-	next    time.Time // when to try again after a failure
+	next    time.Time // when to try again after a failure of the vectors of the tools
+	resume  time.Time // when to try again after a failure of those of a search
 	warned  time.Time
 }
 
@@ -153,7 +156,8 @@ func (s *semantic) known() map[textKey][]float32 {
 // are no vectors.
 func (s *semantic) rank(requests []string, limit int, keep func(entry int) bool) [][]Hit {
 	vectors := s.ready()
-	if vectors == nil || len(requests) == 0 {
+	requests = slices.DeleteFunc(slices.Clone(requests), func(request string) bool { return strings.TrimSpace(request) == "" }) // servers reject empty texts
+	if vectors == nil || len(requests) == 0 || s.paused() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), embedTime)
@@ -163,6 +167,7 @@ func (s *semantic) rank(requests []string, limit int, keep func(entry int) bool)
 		err = errors.New("the server has returned vectors of another length than before")
 	}
 	if err != nil {
+		s.pause()
 		s.report(fmt.Errorf("computing the vectors of a search: %w", err))
 		return nil
 	}
@@ -177,6 +182,20 @@ func (s *semantic) rank(requests []string, limit int, keep func(entry int) bool)
 		lists[i] = lists[i][:min(len(lists[i]), limit)]
 	}
 	return lists
+}
+
+// pause lets searches do without the server for a while, so that one that hangs delays few of them.
+func (s *semantic) pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resume = time.Now().Add(retryEmbed)
+}
+
+// paused reports whether searches do without the server.
+func (s *semantic) paused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Before(s.resume)
 }
 
 // report calls warn, but not more often than warnInterval.

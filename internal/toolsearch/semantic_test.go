@@ -122,3 +122,45 @@ func TestSemanticFinder_retries(t *testing.T) {
 		}
 	})
 }
+
+// hangingEmbedder answers for tools, but not for searches.
+type hangingEmbedder struct {
+	embedder
+	searches int
+}
+
+func (e *hangingEmbedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	if len(texts) > 1 {
+		return e.embedder.Embed(ctx, texts)
+	}
+	e.searches++
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestSemanticFinder_server_that_hangs checks that it delays one search, not all of them.
+func TestSemanticFinder_server_that_hangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := new(hangingEmbedder)
+		f := toolsearch.NewSemanticFinder(libraryTools(t, ""), e, nil, func(error) {})
+		f.Find([]string{"loans"}, 1, anyName)
+		synctest.Wait()
+		if f.Find([]string{"", " "}, 1, anyName); e.searches != 0 {
+			t.Error("empty requests were sent, which servers reject")
+		}
+		f.Find([]string{"loans"}, 1, anyName)
+		start := time.Now()
+		for range 5 {
+			if got := f.Find([]string{"loans"}, 1, anyName); !slices.Equal(got, []string{"list_loans"}) {
+				t.Errorf("got %v, want list_loans", got)
+			}
+		}
+		if waited := time.Since(start); waited > 0 || e.searches != 1 {
+			t.Errorf("after a failure: searches waited %s and the server got %d requests, want no wait and 1", waited, e.searches)
+		}
+		time.Sleep(time.Minute) // of the bubble's clock
+		if f.Find([]string{"loans"}, 1, anyName); e.searches != 2 {
+			t.Errorf("later: the server got %d requests, want 2", e.searches)
+		}
+	})
+}
