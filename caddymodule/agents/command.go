@@ -168,7 +168,7 @@ func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (
 			findings = lint.Document(ctx, data)
 		}
 		options := key.options(location)
-		options.ResponseSchemas = format == formatOCP
+		options.ResponseSchemas = format == formatOCP || key.Lock != ""
 		toolset, err := tool.Build(data, options)
 		if err == nil {
 			toolset.Warnings = append(overlayWarnings(warnings), toolset.Warnings...)
@@ -190,6 +190,9 @@ func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (
 			return nil, nil, nil, err
 		}
 		toolset.Warnings = append(toolset.Warnings, lockWarnings(changes)...)
+		if format != formatOCP {
+			toolset.DropResponseSchemas()
+		}
 	}
 	return config, toolset, findings, nil
 }

@@ -205,8 +205,13 @@ func (d *Document) build(ctx context.Context, data []byte, location string, prev
 	if d.Key.Embeddings != nil {
 		toolset.Finder = d.finder(toolset, previous)
 	}
-	toolset, err = d.withhold(toolset)
-	return toolset, files, err
+	if toolset, err = d.withhold(toolset); err != nil {
+		return nil, files, err
+	}
+	if toolset.ResponseSchemas && !key.ResponseSchemas {
+		toolset.DropResponseSchemas()
+	}
+	return toolset, files, nil
 }
 
 // ShownName returns the toolset's name as clients see it. For a toolset without a name it is
@@ -240,7 +245,7 @@ func (k DocumentKey) options(location string) tool.BuildOptions {
 		DescriptionTokens: k.DescriptionTokens,
 
 		NonInferrable:   k.NonInferrable,
-		ResponseSchemas: k.ResponseSchemas,
+		ResponseSchemas: k.ResponseSchemas || k.Lock != "", // a lock compares them
 	}
 }
 

@@ -69,7 +69,7 @@ func (l *Lock) Compare(set *tool.Toolset) []Change {
 		switch was := l.tools[t.Name]; {
 		case was == nil:
 			added = append(added, Change{New, t.Name, now.Operation, now.lines("+ ")})
-		case was.Digest != now.Digest:
+		case !was.same(now):
 			changed = append(changed, Change{Changed, t.Name, now.Operation, compare(was, now, set)})
 		}
 	}
@@ -128,6 +128,7 @@ func compare(was, now *entry, set *tool.Toolset) []string {
 	lines := differing("", was.Operation, now.Operation)
 	lines = append(lines, differing("title: ", was.Title, now.Title)...)
 	lines = append(lines, differing("description: ", was.Description, now.Description)...)
+	lines = append(lines, differing("select: ", was.Select, now.Select)...)
 	for _, name := range sortedKeys(was.Hints, now.Hints) {
 		lines = append(lines, differing(name+": ", shown(was.Hints, name), shown(now.Hints, name))...)
 	}
@@ -143,8 +144,24 @@ func compare(was, now *entry, set *tool.Toolset) []string {
 			lines = append(lines, "  argument "+oneLine(name)+" changed, and is now: "+schemaOf(set, now.Name, name))
 		}
 	}
+	for _, name := range sortedKeys(was.Filled, now.Filled) {
+		before, had := was.Filled[name]
+		after, has := now.Filled[name]
+		switch {
+		case !has:
+			lines = append(lines, "- the gateway sends "+oneLine(name))
+		case !had:
+			lines = append(lines, "+ the gateway sends "+oneLine(name))
+		case before != after:
+			lines = append(lines, "  what the gateway sends as "+oneLine(name)+" changed")
+		}
+	}
+	if was.Response != now.Response && was.Response != "" && now.Response != "" {
+		lines = append(lines, "  the schema of responses changed")
+	}
 	if len(lines) == 0 {
-		lines = append(lines, "  the schemas that arguments share ($defs), the order of arguments, or the digest in the lock changed")
+		lines = append(lines, "  the schemas that arguments share ($defs), the order of arguments, the media type of the body, the security requirements, "+
+			"x-mcp, the use of OCP context, or the digest in the lock changed")
 	}
 	return bounded(lines)
 }
@@ -173,7 +190,7 @@ func schemaOf(set *tool.Toolset, name, argument string) string {
 			if a.Required {
 				required = "required, "
 			}
-			return oneLine(required + string(a.Schema))
+			return oneLine(fmt.Sprintf("%sin %s, %s", required, a.In, a.Schema))
 		}
 	}
 	return ""

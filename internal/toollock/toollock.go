@@ -1,8 +1,8 @@
 // Package toollock pins the tools that an operator has approved, so that a document that changes
 // cannot change them silently.
 //
-// [Of] describes the tools of a toolset: name, operation, title, description, hints and the schema
-// of the arguments, after shaping. [Lock.AppendYAML] writes them as a lock file, one block for each
+// [Of] describes the tools of a toolset: name, operation, title, description, hints, the schemas of
+// arguments and responses, and how the arguments become a request, after shaping. [Lock.AppendYAML] writes them as a lock file, one block for each
 // tool in the order of their names, so that a review of the file shows what changed. [Read] reads it,
 // and [Lock.Compare] compares it with the current tools.
 //
@@ -39,7 +39,7 @@ const (
 
 	version  = 1   // of the file format
 	maxDepth = 100 // levels of a lock file; version 1 has four, and other files get an error of their own
-	shortSum = 6   // bytes of the digest of an argument
+	shortSum = 6   // bytes of the digest of a part of a tool, which only shows what changed
 	approve  = "approve the tools again with caddy tools lock"
 	header   = "# The approved tools of a toolset. Written by caddy tools lock; check it with caddy tools diff.\n"
 	indent   = 2
@@ -57,9 +57,12 @@ type entry struct {
 	Operation   string            `yaml:"operation"` // method, and path with the base path
 	Title       string            `yaml:"title,omitempty"`
 	Description string            `yaml:"description"`
+	Select      string            `yaml:"select,omitempty"`
 	Hints       map[string]bool   `yaml:"hints,omitempty"`
 	Arguments   map[string]string `yaml:"arguments,omitempty"` // short digests by name
-	Digest      string            `yaml:"digest"`              // of all of this, and of the whole schema
+	Filled      map[string]string `yaml:"filled,omitempty"`    // short digests of what the gateway fills, by place and name
+	Response    string            `yaml:"response,omitempty"`  // digest of the schema of responses; empty if it is not known
+	Digest      string            `yaml:"digest"`              // of all of this except Response, of the whole schema, and of how arguments become a request
 }
 
 // file is the form of a lock file.
@@ -73,7 +76,7 @@ type file struct {
 func Of(set *tool.Toolset) *Lock {
 	l := &Lock{document: set.Title, tools: make(map[string]*entry, len(set.Tools()))}
 	for _, t := range set.Tools() {
-		l.tools[t.Name] = describe(t)
+		l.tools[t.Name] = describe(t, set.ResponseSchemas)
 	}
 	return l
 }
@@ -81,8 +84,9 @@ func Of(set *tool.Toolset) *Lock {
 // Len returns the number of tools.
 func (l *Lock) Len() int { return len(l.tools) }
 
-// describe returns the entry of a tool.
-func describe(t *tool.Tool) *entry {
+// describe returns the entry of a tool. Responses says whether the tool has the schema of its responses,
+// if the document declares one.
+func describe(t *tool.Tool, responses bool) *entry {
 	e := &entry{
 		Name:        t.Name,
 		Operation:   t.Method + " " + t.BasePath() + t.Path,
@@ -91,13 +95,27 @@ func describe(t *tool.Tool) *entry {
 		Hints:       t.Annotations,
 		Arguments:   make(map[string]string, len(t.Arguments)),
 	}
+	if query := t.Select(); query != nil {
+		e.Select = query.String()
+	}
+	request := t.RequestParts()
 	for i := range t.Arguments {
 		a := &t.Arguments[i]
-		sum := digest(strconv.FormatBool(a.Required), a.Description, string(canonical(a.Schema)))
-		e.Arguments[a.Name] = sum[:2*shortSum]
+		e.Arguments[a.Name] = short(strconv.FormatBool(a.Required), a.Description, string(canonical(a.Schema)), request.Arguments[a.Name])
 	}
-	parts := make([]string, 0, 5+2*len(e.Hints))
-	parts = append(parts, e.Name, e.Operation, e.Title, e.Description, string(canonical(t.InputSchema)))
+	for name, place := range request.Filled {
+		if e.Filled == nil {
+			e.Filled = make(map[string]string, len(request.Filled))
+		}
+		e.Filled[place] = short(request.Arguments[name])
+	}
+	if responses {
+		e.Response = "sha256:" + digest(string(canonical(t.Answer.Schema)))
+	}
+	parts := []string{e.Name, e.Operation, e.Title, e.Description, e.Select, string(canonical(t.InputSchema)), request.Message, string(canonical(t.MCP)), t.DescribeOCP()}
+	for _, name := range slices.Sorted(maps.Keys(request.Arguments)) {
+		parts = append(parts, name, request.Arguments[name])
+	}
 	for _, hint := range slices.Sorted(maps.Keys(e.Hints)) {
 		parts = append(parts, hint, strconv.FormatBool(e.Hints[hint]))
 	}
@@ -113,6 +131,14 @@ func canonical(text jsontext.Value) jsontext.Value {
 		return text
 	}
 	return value
+}
+
+// short returns the digest of the parts as the entry of a tool keeps it.
+func short(parts ...string) string { return digest(parts...)[:2*shortSum] }
+
+// same reports whether two entries describe the same tool. Responses are compared if both are known.
+func (e *entry) same(other *entry) bool {
+	return e.Digest == other.Digest && (e.Response == other.Response || e.Response == "" || other.Response == "")
 }
 
 // digest returns the SHA-256 of the parts in hexadecimal.

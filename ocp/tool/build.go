@@ -217,7 +217,7 @@ type builder struct {
 func newBuilder(o BuildOptions, mode schema.Mode) *builder {
 	return &builder{
 		options:      o,
-		set:          &Toolset{Name: o.Name, byName: make(map[string]*Tool)},
+		set:          &Toolset{Name: o.Name, ResponseSchemas: o.ResponseSchemas, byName: make(map[string]*Tool)},
 		names:        naming.NewSet(),
 		siblings:     newSiblingIndex(),
 		declared:     make(map[*Tool]*shape.Shape),

@@ -29,6 +29,8 @@ type Toolset struct {
 
 	Withheld map[string]bool // names of tools that are left out because no operator has approved them; nil if there are none
 
+	ResponseSchemas bool // built with BuildOptions.ResponseSchemas
+
 	Origin string // "https://api.example.com", of the document's first server; "" if it names no host
 
 	// SecuritySchemes are the authentication methods that Tool.Security names.

@@ -1,0 +1,89 @@
+package tool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/fairwayhq/fairway/ocp/internal/body"
+)
+
+// RequestParts describes the requests that calls of the tool become, in addition to its method and path,
+// so that an operator can approve them. Equal parts mean that equal arguments become equal requests.
+type RequestParts struct {
+	// Arguments describes where each argument goes, how it is written, and what is sent if the caller
+	// does not give it, by its name. It includes Filled ones.
+	Arguments map[string]string
+
+	// Filled has the places and names of the arguments that the gateway fills, such as "query version",
+	// by their names. Callers do not know them.
+	Filled map[string]string
+
+	// Message describes the rest: fixed parts of the path and the query, media types and the security
+	// requirements.
+	Message string
+}
+
+// RequestParts describes the requests that calls of the tool become.
+func (t *Tool) RequestParts() RequestParts {
+	p := RequestParts{Arguments: make(map[string]string, len(t.all)), Filled: make(map[string]string)}
+	for i := range t.all {
+		a, planned := &t.all[i], &t.plans[i]
+		how := ""
+		if planned.Param != nil {
+			how = planned.Param.Describe()
+		}
+		p.Arguments[a.Name] = fmt.Sprintf("%s %q %s %t %t %s", a.In, a.WireName, how, planned.Filled, planned.Guarded, planned.Fill)
+		if planned.Filled {
+			p.Filled[a.Name] = string(a.In) + " " + a.WireName
+		}
+	}
+	if t.guards != nil {
+		for i := range t.guards.perCall {
+			v := &t.guards.perCall[i]
+			p.Arguments[t.all[v.argument].Name] += " " + string(v.template)
+		}
+	}
+	p.Message = fmt.Sprintf("%q %q %q %q %t %s", t.base, t.template, t.query, t.accept, t.sendsBody, describeSecurity(t.Security))
+	if t.body != nil {
+		p.Message += " " + strconv.Quote(t.body.Encoder.ContentType()) + describeEncoders(t.body.Encoders)
+	}
+	return p
+}
+
+// describeEncoders returns the media types that a caller can choose.
+func describeEncoders(encoders map[string]*body.Encoder) string {
+	return fmt.Sprintf(" %q", slices.Sorted(maps.Keys(encoders)))
+}
+
+// describeSecurity returns the alternatives of the security requirements.
+func describeSecurity(alternatives []SecurityRequirement) string {
+	return fmt.Sprintf("%q", alternatives) // fmt sorts the keys of maps
+}
+
+// DescribeOCP describes how the operation uses OCP context. It is empty if the document does not say.
+func (t *Tool) DescribeOCP() string {
+	x := t.OCP
+	if x == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%q %q %t %t", x.EnhancesWith, x.UpdatesContext, x.RequiresContext, x.ContextUpdated)
+	for _, p := range x.Enhanced {
+		text += fmt.Sprintf(" %s %s", p.Name, p.Schema)
+	}
+	return text
+}
+
+// DropResponseSchemas removes the schemas of responses, which take memory. The toolset must not be in use
+// yet.
+func (s *Toolset) DropResponseSchemas() {
+	s.ResponseSchemas = false
+	sum := sha256.Sum256([]byte(s.Hash + "\x00no response schemas"))
+	s.Hash = hex.EncodeToString(sum[:])
+	for _, t := range s.tools {
+		t.Answer.Schema = nil
+	}
+}
