@@ -227,8 +227,14 @@ func (m *Mistakes) arguments(s *Shape, value jsontext.Value) {
 	}
 }
 
-// fixed checks the placeholders of a fixed value.
+// fixed checks the placeholders of a fixed value. Caddy also replaces what placeholder does not match,
+// such as names with spaces, so a text with a placeholder has no other braces.
 func (m *Mistakes) fixed(where string, value jsontext.Value) json.RawMessage {
+	if hasOtherBraces(value) {
+		m.add("the fixed value of %s has a placeholder and other braces; documents can use only whole placeholders without spaces", where)
+		m.Guards = true
+		return nil
+	}
 	for _, p := range Placeholders(value) {
 		if !slices.ContainsFunc(requestPlaceholders, func(prefix string) bool { return strings.HasPrefix(p, prefix) }) {
 			m.add("the fixed value of %s has the placeholder %s; documents can use only {http.auth.*}, {http.ocp.*}, {http.otc.*} and {http.tool.*}",

@@ -47,6 +47,16 @@ func Placeholders(value jsontext.Value) (found []string) {
 	return found
 }
 
+// hasOtherBraces reports whether a string in the value contains a placeholder and an opening brace that
+// does not begin one.
+func hasOtherBraces(value jsontext.Value) (found bool) {
+	_, _ = Replace(value, func(text string) (string, error) {
+		found = found || strings.Contains(placeholder.ReplaceAllLiteralString(text, ""), "{")
+		return text, nil
+	})
+	return found
+}
+
 // errEmpty is the error of a string whose placeholders are all empty.
 var errEmpty = errors.New("its placeholders are empty")
 

@@ -254,6 +254,11 @@ func (t *toolBuilder) readShape() error {
 		if err := t.report(mistakes); err != nil {
 			return err
 		}
+		if declared.Annotations[shape.ReadOnlyHint] && changesByDefinition(t.tool.Method) {
+			delete(declared.Annotations, shape.ReadOnlyHint)
+			t.bend("%s: annotation %s true is left out, because %s changes something; if that is not so, set it in a tool block",
+				shape.Extension, shape.ReadOnlyHint, t.tool.Method)
+		}
 	}
 	named := make(map[string]shape.Argument, len(declared.Arguments))
 	for name, a := range declared.Arguments {
@@ -272,6 +277,12 @@ func (t *toolBuilder) readShape() error {
 	declared = declared.Over(shape.Shape{Arguments: t.argumentShapes})
 	t.declared[t.tool] = &declared
 	return nil
+}
+
+// changesByDefinition reports whether the method is made to change something (RFC 9110, section 9.3; RFC 5789). A document cannot say otherwise, because clients call tools that
+// only read without asking the user. POST often searches.
+func changesByDefinition(method string) bool {
+	return method == "PUT" || method == "PATCH" || method == "DELETE"
 }
 
 // report adds warnings about mistakes. If an argument must be withheld, it returns them as an error.

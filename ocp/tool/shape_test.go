@@ -305,3 +305,46 @@ func TestShape_texts_and_annotations(t *testing.T) {
 		t.Error("the schema is not JSON")
 	}
 }
+
+func buildOrders(t *testing.T, document string) *Toolset {
+	t.Helper()
+	set, err := Build([]byte(document), BuildOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// A document must not read files and variables of the gateway, also not by placeholders that only Caddy
+// recognizes, such as those with spaces.
+func TestShape_in_the_document_cannot_read_secrets(t *testing.T) {
+	for _, fixed := range []string{"{env.HOME}", "{http.auth.user.id}{file./run/my secrets}", `{http.auth.user.id}{file./run/a"b}`, "{x {http.auth.user.id}"} {
+		text, err := json.Marshal(map[string]string{"fixed": fixed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		document := strings.Replace(orders, "{name: X-Region, in: header,", "{name: X-Region, in: header, x-fairway: "+string(text)+",", 1)
+		set := buildOrders(t, document)
+		if _, has := set.Tool("listOrders"); has {
+			t.Errorf("fixed %s: the tool is offered", fixed)
+		}
+	}
+}
+
+func TestShape_in_the_document_cannot_declare_that_a_change_reads(t *testing.T) {
+	for method, want := range map[string]bool{"delete": false, "put": false, "patch": false, "post": true} {
+		document := strings.Replace(orders, "    post:\n      operationId: addNote\n", "    "+method+":\n      operationId: addNote\n      x-fairway: {annotations: {readOnlyHint: true, idempotentHint: true}}\n", 1)
+		set := buildOrders(t, document)
+		tool, known := set.Tool("addNote")
+		if !known || tool.Hint(shape.ReadOnlyHint) != want || !tool.Hint(shape.IdempotentHint) {
+			t.Errorf("%s: got %+v, want readOnlyHint %t", method, tool, want)
+		}
+		configured, err := Build([]byte(document), BuildOptions{Shapes: []shape.Shape{{Tool: "addNote", Annotations: map[string]bool{shape.ReadOnlyHint: true}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tool, _ := configured.Tool("addNote"); !tool.Hint(shape.ReadOnlyHint) {
+			t.Errorf("%s: the tool block has no effect", method)
+		}
+	}
+}
