@@ -44,6 +44,46 @@ func TestToolsCall_dry_run(t *testing.T) {
 	}
 }
 
+func TestToolsCall_dry_run_conceals_values_of_the_environment(t *testing.T) {
+	t.Setenv("FAIRWAY_TEST_SECRET", "t0p secret&/ü")
+	s := newSite(t)
+	document := s.write("a.yaml", `openapi: 3.1.0
+info: {title: A, version: "1"}
+servers: [{url: https://api.example.com}]
+paths:
+  /a/{p}:
+    post:
+      operationId: a
+      parameters:
+        - {name: p, in: path, required: true, schema: {type: string}}
+        - {name: q, in: query, schema: {type: string}}
+      requestBody: {content: {application/json: {schema: {type: object, properties: {b: {type: string}, c: {type: string}}}}}}
+`)
+	config := s.write("Caddyfile", "{\nagents {\ntoolset a "+document+` {
+		tool a {
+			argument q {
+				fixed "k-{env.FAIRWAY_TEST_SECRET}"
+			}
+			argument b {
+				fixed "{env.FAIRWAY_TEST_SECRET}"
+			}
+			argument c {
+				fixed "{http.auth.user.id}"
+			}
+		}
+	}
+}
+}
+`)
+	out, _, err := tools("call", "a", `{"p":"x"}`, "--config", config, "--dry-run", "--placeholder", "http.auth.user.id=grace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out, "t0p") || !strings.Contains(out, "q=k-***") || !strings.Contains(out, `"b":"***"`) || !strings.Contains(out, "grace") {
+		t.Errorf("got\n%s", out)
+	}
+}
+
 func TestToolsCall_errors(t *testing.T) {
 	config, document := callSite(t)
 	orders := []string{"--config", config, "--toolset", "orders"}

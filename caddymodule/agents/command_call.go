@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/internal/answer"
+	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -42,7 +43,7 @@ configuration (--config, and --toolset if it has several). With --config, the
 shapes and the credentials of the toolset apply.
 
 --dry-run prints the HTTP request that the call becomes and sends nothing.
-Credentials are printed as ***.
+Credentials, and values of {env.*} and {file.*}, are printed as ***.
 
 Otherwise the request is sent directly to the API, not through the handlers of a
 site: to the URL given with --api, or to the server that the document names if
@@ -89,6 +90,7 @@ type commandCall struct {
 	limits      Limits
 	credentials *security.Supplement // of the toolset and of --header; nil if there are none
 	replace     func(text string) (string, error)
+	secrets     []string // values of {env.*} and {file.*} that replace returned
 }
 
 func callTool(cmd *cobra.Command, flags caddycmd.Flags) error {
@@ -139,7 +141,7 @@ func readCall(cmd *cobra.Command, flags caddycmd.Flags) (*commandCall, error) {
 	if c.credentials, err = c.supplement(flags, credentials); err != nil {
 		return nil, err
 	}
-	c.replace, err = commandPlaceholders(flags)
+	c.replace, err = c.placeholders(flags)
 	return c, err
 }
 
@@ -188,8 +190,8 @@ func (c *commandCall) supplement(flags caddycmd.Flags, credentials Credentials) 
 	return supplement, nil
 }
 
-// commandPlaceholders returns the function that replaces the placeholders of fixed values.
-func commandPlaceholders(flags caddycmd.Flags) (func(text string) (string, error), error) {
+// placeholders returns the function that replaces the placeholders of fixed values.
+func (c *commandCall) placeholders(flags caddycmd.Flags) (func(text string) (string, error), error) {
 	given, err := flags.GetStringArray("placeholder")
 	if err != nil {
 		return nil, err
@@ -203,9 +205,15 @@ func commandPlaceholders(flags caddycmd.Flags) (func(text string) (string, error
 		values[strings.Trim(name, "{}")] = value
 	}
 	return func(text string) (string, error) {
-		repl := caddy.NewReplacer()
+		global, repl := caddy.NewReplacer(), caddy.NewEmptyReplacer()
 		repl.Map(func(key string) (any, bool) {
-			value, known := values[key]
+			if value, given := values[key]; given {
+				return value, true
+			}
+			value, known := global.Get(key)
+			if known && (strings.HasPrefix(key, "env.") || strings.HasPrefix(key, "file.")) {
+				c.secrets = append(c.secrets, caddy.ToString(value))
+			}
 			return value, known
 		})
 		replaced, err := repl.ReplaceOrErr(text, true, true)
@@ -275,8 +283,27 @@ func (p *requestPrinter) Invoke(ctx context.Context, call *tool.Call) (*tool.Res
 	if len(body) > 0 {
 		fmt.Fprintf(&b, "\n%s\n", body)
 	}
-	p.text = []byte(b.String())
+	p.text = []byte(p.call.conceal(b.String()))
 	return &tool.Result{Status: http.StatusNoContent}, nil
+}
+
+// minConcealed is the length from which a value is concealed, in bytes. Shorter ones would conceal other
+// text.
+const minConcealed = 4
+
+// conceal returns the text without values of {env.*} and {file.*}, which are often secrets.
+func (c *commandCall) conceal(text string) string {
+	var pairs []string
+	for _, secret := range c.secrets {
+		if len(secret) < minConcealed {
+			continue
+		}
+		quoted := string(wire.AppendString(nil, secret))
+		for _, form := range [...]string{secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ReplaceAll(url.QueryEscape(secret), "+", "%20"), quoted[1 : len(quoted)-1]} {
+			pairs = append(pairs, form, hiddenCredential)
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 // send sends the request to the API and writes the response as a model reads it.
