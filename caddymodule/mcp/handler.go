@@ -3,7 +3,6 @@ package mcp
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
@@ -286,33 +284,6 @@ func checkOrigin(origin string) error {
 	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || strings.Contains(u.Host, "*") {
 		return fmt.Errorf("origins %q is not a web origin; write it as https://app.example.com, or * for all", origin)
 	}
-	return nil
-}
-
-// ServeHTTP handles requests for the endpoint and passes all others on.
-func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if discovery := (discoveryServer{m}); m.Discovery != nil && discovery.owns(r) {
-		return discovery.serve(w, r, next)
-	}
-	rest, owned := m.Endpoint.Owns(r)
-	if !owned || !toolcall.IsMCPPath(rest) {
-		return toolcall.PassThrough(w, r, next)
-	}
-	if client := stdioClient(r); client != nil {
-		client.serve(m, r, next)
-		return nil
-	}
-	if err := toolcall.CheckListQuery(r); err != nil {
-		problem.Write(w, http.StatusBadRequest, "The query of the endpoint is not valid", err.Error())
-		return nil
-	}
-	tools := m.Endpoint.Tools(r, next)
-	if tools == nil {
-		return m.Endpoint.WriteUnavailable(w)
-	}
-	calls := new(toolcall.RequestCalls)
-	defer calls.End()
-	m.server.ServeHTTP(w, r, m.adapterSite(r, next, rest, tools, calls))
 	return nil
 }
 

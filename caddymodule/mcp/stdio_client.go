@@ -35,12 +35,9 @@ func ContextWithStdio(ctx context.Context, client *StdioClient) context.Context 
 	return context.WithValue(ctx, stdioKey{}, client)
 }
 
-// stdioClient returns the client on standard input that a request carries. It returns nil for an
+// stdioClient returns the client on standard input that a GET request carries. It returns nil for an
 // ordinary request.
 func stdioClient(r *http.Request) *StdioClient {
-	if r.Method != http.MethodGet {
-		return nil
-	}
 	client, _ := r.Context().Value(stdioKey{}).(*StdioClient)
 	if client == nil || client.Served {
 		return nil

@@ -3,7 +3,6 @@ package toolcall
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -12,11 +11,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -77,11 +74,12 @@ func (d *dispatch) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, e
 		timer = time.AfterFunc(d.limits.Timeout, func() { cancel(errCallTimeout) })
 		defer timer.Stop()
 	}
-	credentials, err := d.credentials.Current()
-	if err != nil {
-		return nil, d.missingCredentialFailure(call.Tool, err)
-	}
-	if credentials != nil {
+	var credentials *security.Supplement
+	if len(d.credentials) > 0 {
+		var err error
+		if credentials, err = d.credentials.Current(); err != nil {
+			return nil, d.missingCredentialFailure(call.Tool, err)
+		}
 		call.Fill(agents.CredentialValues(credentials))
 	}
 	if err := call.Resolve(d.fixedValue(call)); err != nil {
@@ -100,137 +98,6 @@ func (d *dispatch) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, e
 	r = d.prepare(r, rec, call)
 	err = Serve(d.handlerChain(), rec, r)
 	return d.conclude(ctx, call, rec, err)
-}
-
-// prepare turns r into an inner request from the caller. It adds headers and parameters that
-// are not arguments of the call. In increasing priority these are: the headers of the client's
-// request, the values that the document fixes, the adapter's supplement, and the toolset's
-// credentials (rec.ToolsetCredentials).
-func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tool.Call) *http.Request {
-	asOperator := len(d.credentials) > 0
-	copyHeaders(r.Header, d.clientRequest.Header, asOperator)
-	call.SetFilledHeaders(r.Header)
-	callContext := d.callContext(r)
-	if callContext != nil {
-		user, declared := r.Header[ocp.HeaderUser]
-		callContext.Set(r.Header)
-		switch {
-		case asOperator && declared:
-			r.Header[ocp.HeaderUser] = user
-		case asOperator:
-			delete(r.Header, ocp.HeaderUser)
-		}
-	}
-	repl := caddy.NewReplacer()
-	supplement := security.SupplementFromContext(r.Context())
-	supplement.Apply(r)
-	rec.Injected = supplement.Secrets()
-	if rec.ToolsetCredentials != nil {
-		rec.ToolsetCredentials.Apply(r)
-		rec.Injected = append(rec.Injected, rec.ToolsetCredentials)
-	}
-	r.Host = d.clientRequest.Host
-	r.RemoteAddr = d.clientRequest.RemoteAddr
-	r.TLS = d.clientRequest.TLS
-	r.Proto, r.ProtoMajor, r.ProtoMinor = d.clientRequest.Proto, d.clientRequest.ProtoMajor, d.clientRequest.ProtoMinor
-	r.URL.Scheme, r.URL.Host = "", ""
-	r.RequestURI = r.URL.RequestURI()
-
-	r = caddyhttp.PrepareRequest(r, repl, rec, d.server)
-	if callContext != nil {
-		repl.Map(OCPPlaceholders(callContext))
-	}
-	repl.Map(func(key string) (any, bool) {
-		if value, ok := toolPlaceholder(key, call.Tool.Name, d.toolset, d.protocol); ok {
-			return value, true
-		}
-		return d.inheritedPlaceholder(key)
-	})
-	d.copyVars(r)
-	return r
-}
-
-// preparedVars is the number of variables that PrepareRequest sets.
-const preparedVars = 3
-
-// copyVars copies the variables that handlers before the endpoint have set, such as the site's
-// root, to the inner request. Variables that describe a single request are not copied:
-// PrepareRequest has set them for the inner request.
-func (d *dispatch) copyVars(r *http.Request) {
-	if len(d.vars) <= preparedVars {
-		return
-	}
-	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
-	for name, value := range d.vars {
-		if _, set := vars[name]; !set && name != "unhandled" {
-			vars[name] = value
-		}
-	}
-}
-
-// fixedValue returns a function that replaces the placeholders of a fixed value: those without a request,
-// and those of the client's request that agents.FixedPlaceholder permits.
-func (d *dispatch) fixedValue(call *tool.Call) func(text string) (string, error) {
-	return func(text string) (string, error) {
-		repl := caddy.NewReplacer()
-		repl.Map(func(key string) (any, bool) {
-			if value, ok := toolPlaceholder(key, call.Tool.Name, d.toolset, d.protocol); ok {
-				return value, true
-			}
-			if d.repl == nil || !agents.FixedPlaceholder(key) {
-				return nil, false
-			}
-			return d.repl.Get(key)
-		})
-		return repl.ReplaceOrErr(text, true, true)
-	}
-}
-
-// inheritedPlaceholder looks up a placeholder of the client's request that also applies to its tool calls:
-// the caller's identity (http.auth), its OCP and OTC context, and placeholders that the
-// operator defines (map). Other http.* placeholders describe the client's request itself and
-// are not inherited.
-func (d *dispatch) inheritedPlaceholder(key string) (any, bool) {
-	if d.repl == nil {
-		return nil, false
-	}
-	if strings.HasPrefix(key, "http.") && !strings.HasPrefix(key, "http.auth.") && !strings.HasPrefix(key, "http.ocp.") &&
-		!strings.HasPrefix(key, "http.otc.") {
-		return nil, false
-	}
-	return d.repl.Get(key)
-}
-
-// toolPlaceholders are the placeholders that toolPlaceholder supports, except the outcome.
-var toolPlaceholders = [...]string{"http.tool.name", "http.tool.toolset", "http.tool.protocol"}
-
-// toolPlaceholder returns the value of a {http.tool.*} placeholder.
-func toolPlaceholder(key, tool, toolset, protocol string) (any, bool) {
-	name, ok := strings.CutPrefix(key, "http.tool.")
-	if !ok {
-		return nil, false
-	}
-	switch name {
-	case "name":
-		return tool, true
-	case "toolset":
-		return toolset, true
-	case "protocol":
-		return protocol, true
-	case "outcome":
-		return "", true // the call is still running
-	}
-	return nil, false
-}
-
-// PanicError is the error of a handler that panicked.
-type PanicError struct {
-	Value any
-	Stack []byte // nil if the handler aborted the response with http.ErrAbortHandler
-}
-
-func (p *PanicError) Error() string {
-	return fmt.Sprintf("panic: %v", p.Value)
 }
 
 // Serve runs the chain. A panic in it becomes the error of this call only.
@@ -279,11 +146,10 @@ func (d *dispatch) conclude(ctx context.Context, call *tool.Call, rec *Recorder,
 	return result, err
 }
 
-// isAbortedResponse reports whether a handler aborted the response, as reverse_proxy does when the
-// connection to its upstream breaks.
-func isAbortedResponse(err error) bool {
-	p, ok := errors.AsType[*PanicError](err)
-	return ok && p.Stack == nil
+// mayNeedDecoding reports whether DecodeText may change a body: if the content type has a parameter,
+// such as a charset, or if the body may begin with a byte order mark.
+func mayNeedDecoding(contentType string, body []byte) bool {
+	return strings.Contains(contentType, "=") || len(body) > 0 && body[0] == ByteOrderMark[0]
 }
 
 // decodeResult decodes the recorded body and returns it as a Result.
@@ -293,14 +159,22 @@ func (d *dispatch) decodeResult(t *tool.Tool, rec *Recorder) (*tool.Result, erro
 			return nil, d.unfinishedStreamFailure(t, err)
 		}
 	}
-	body, err := DecodeBody(rec.Headers, rec.takeBody(), d.limits.MaxResponse)
-	if err == nil {
-		body, err = DecodeText(rec.Headers, body, d.limits.MaxResponse)
+	body := rec.takeBody()
+	if len(rec.Headers["Content-Encoding"]) > 0 {
+		var err error
+		if body, err = DecodeBody(rec.Headers, body, d.limits.MaxResponse); err != nil {
+			return nil, d.undecodableFailure(t, err)
+		}
 	}
-	if err != nil {
-		return nil, d.undecodableFailure(t, err)
+	if body != nil && mayNeedDecoding(rec.Headers.Get("Content-Type"), body.B) {
+		var err error
+		if body, err = DecodeText(rec.Headers, body, d.limits.MaxResponse); err != nil {
+			return nil, d.undecodableFailure(t, err)
+		}
 	}
-	ConcealInResponse(rec.Injected.Secrets(rec.Status), rec.Headers, body)
+	if len(rec.Injected) > 0 {
+		ConcealInResponse(rec.Injected.Secrets(rec.Status), rec.Headers, body)
+	}
 	result := &tool.Result{Status: rec.Status, Header: rec.Headers, Exposed: rec.Exposed}
 	switch {
 	case body == nil:
@@ -312,61 +186,23 @@ func (d *dispatch) decodeResult(t *tool.Tool, rec *Recorder) (*tool.Result, erro
 	return result, nil
 }
 
-// handlerFailure converts the error of a handler:
-//
-//   - A panic, or an error without an HTTP status, is an internal failure.
-//   - The message of the operator's error directive becomes the recorded response.
-//   - Status 502, 503 or 504 is a failure: the upstream cannot be reached.
-//   - Any other status, such as that of a rejected authentication or an exceeded rate limit,
-//     becomes the status of the recorded response, so that it reads like a response of the API.
-//
-// If there is a recorded response, failed returns nil.
-func (d *dispatch) handlerFailure(t *tool.Tool, rec *Recorder, err error) *tool.Failure {
-	where := operationOf(t)
-	if p, ok := errors.AsType[*PanicError](err); ok {
-		return d.panicFailure(where, p)
-	}
-	handlerError, ok := errors.AsType[caddyhttp.HandlerError](err)
-	if !ok {
-		if c := d.logger.Check(zapcore.ErrorLevel, "handler failed in a tool call"); c != nil {
-			c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
-		}
-		return &tool.Failure{Kind: tool.Internal, Message: "the gateway failed to handle " + where + "; the reason is in its log"}
-	}
-	if c := d.logger.Check(logLevel(handlerError.StatusCode), "handler returned an error for a tool call"); c != nil {
-		c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset),
-			zap.Int("status", handlerError.StatusCode), zap.Error(err))
-	}
-	if message, ok := operatorMessage(handlerError); ok {
-		rec.replaceWithText(handlerError.StatusCode, message)
-		return nil
-	}
-	if failure := UpstreamFailure(where, handlerError.StatusCode); failure != nil {
-		return failure
-	}
-	if rec.Status < http.StatusBadRequest {
-		rec.Status = handlerError.StatusCode
-		rec.Release() // discard what was written before the error
-	}
-	return nil
+// contextLayer is the part of an ocp handler that processes the tool calls of a request. The
+// handler runs before the tool endpoint and so does not see the inner requests. It stores its
+// contextLayer in the variable ContextVar, and dispatch runs each inner request through it.
+type contextLayer interface {
+	// WrapCalls returns a handler that applies the layer to a tool call and then calls next.
+	WrapCalls(next caddyhttp.Handler) caddyhttp.Handler
+	// MarkToolEndpoint records that a tool endpoint, not the API, responds to the request.
+	MarkToolEndpoint()
 }
 
-// logLevel returns the log level for an error with this status.
-func logLevel(status int) zapcore.Level {
-	if status >= http.StatusInternalServerError {
-		return zapcore.ErrorLevel
-	}
-	return zapcore.DebugLevel
-}
+// ContextVar is the request variable that holds the contextLayer.
+const ContextVar = "fairway.ocp"
 
-// panicFailure logs the panic of a handler and returns the failure of the call.
-func (d *dispatch) panicFailure(where string, p *PanicError) *tool.Failure {
-	if p.Stack == nil {
-		return &tool.Failure{Kind: tool.Unreachable, Message: "the connection closed before the response of " + where + " was complete; " + brokenResponseAdvice(where)}
+// handlerChain returns the handlers that a tool call passes.
+func (d *dispatch) handlerChain() caddyhttp.Handler {
+	if layer, ok := d.vars[ContextVar].(contextLayer); ok {
+		return layer.WrapCalls(d.next)
 	}
-	if c := d.logger.Check(zapcore.ErrorLevel, "panic in a tool call"); c != nil {
-		c.Write(zap.String("operation", where), zap.String("toolset", d.toolset),
-			zap.Any("panic", p.Value), zap.ByteString("stack", p.Stack))
-	}
-	return &tool.Failure{Kind: tool.Internal, Message: "the gateway failed to handle " + where + "; the reason is in its log"}
+	return d.next
 }

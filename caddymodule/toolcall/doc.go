@@ -7,7 +7,7 @@
 // the call to a dispatch (dispatch.go), which does three things:
 //
 //  1. It builds the REST request, called the inner request, and adds the client's headers
-//     (headers.go), its OCP context (context_layer.go) and the operator's credentials.
+//     (inner_request.go), its OCP context and the operator's credentials.
 //  2. It sends the inner request to the next handlers of the site with a Recorder
 //     (recorder.go). The Recorder keeps the response up to a limit, or reads it event by
 //     event if it is a stream (stream.go).

@@ -6,13 +6,11 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
@@ -119,53 +117,6 @@ func ResolveToolset(ctx caddy.Context, app *agents.App, reference string, config
 	return app.OpenInline(ctx, &inline)
 }
 
-// Owns reports whether a request is for the endpoint's path or a path below it. Inner requests
-// of tool calls are never owned. Rest is the part of the path after the endpoint's.
-func (e *Endpoint) Owns(r *http.Request) (rest string, owned bool) {
-	if rest, owned = e.relativePath(r.URL.Path); !owned {
-		return "", false
-	}
-	return rest, tool.CallFromContext(r.Context()) == nil
-}
-
-// relativePath reports whether a path is the endpoint's or below it. Rest is the part of the path
-// after the endpoint's.
-func (e *Endpoint) relativePath(path string) (rest string, below bool) {
-	rest, below = strings.CutPrefix(path, e.Path)
-	return rest, below && (rest == "" || rest[0] == '/')
-}
-
-// PassThrough passes a request that is not for an endpoint to the next handler. If the request is
-// not a tool call, PassThrough sets its {http.tool.*} placeholders to empty strings. Otherwise they
-// would be null in CEL, and the expression {http.tool.name} == "" would be false.
-func PassThrough(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if tool.CallFromContext(r.Context()) == nil {
-		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-			for _, name := range toolPlaceholders {
-				repl.Set(name, "")
-			}
-		}
-	}
-	return next.ServeHTTP(w, r)
-}
-
-// Tools returns the endpoint's current tools and marks the request as one to a tool endpoint.
-// It returns nil if no document is loaded yet.
-func (e *Endpoint) Tools(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
-	MarkToolEndpoint(r)
-	return e.Current(r, next)
-}
-
-// Current returns the endpoint's current tools, with its built-in tools. An endpoint of an agent
-// serves the tools that the agent may use.
-func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
-	tools := e.served(func(t *agents.Toolset) *tool.Toolset { return CurrentTools(t, r, next) })
-	if tools == nil {
-		return nil
-	}
-	return e.withBuiltins(tools, r)
-}
-
 // LimitToAgent limits the endpoint to the tools that the named agent may use.
 func (e *Endpoint) LimitToAgent(agent string) {
 	if agent == "" {
@@ -203,30 +154,9 @@ func inSeconds(wait string) string {
 	return wait + " seconds"
 }
 
-// Caller returns the caller that runs the tool calls of one request and records them in calls. Calls
-// is nil if the request has no other caller.
-func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
-	return newCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), e, tools, calls)
-}
-
-// StreamCaller returns the caller that runs the tool calls of one message of a stream and
-// records them in calls.
-func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
-	return newStreamCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), e, tools, calls)
-}
-
 // Errors of an endpoint's path.
 var (
 	ErrNoSlash    = errors.New("the path of an endpoint must begin with a slash")
 	errNotPlain   = errors.New("the path of an endpoint must not contain *, ? or #; the paths below it are included anyway")
 	errIsDocument = errors.New("the endpoint's path must be given before the document, as in: mcp /mcp /openapi.json")
 )
-
-// IsMCPPath reports whether the MCP endpoint responds at this path below its own.
-func IsMCPPath(rest string) bool {
-	return slices.Contains(MCPPaths[:], rest)
-}
-
-// MCPPaths are the paths, below an MCP endpoint's own, at which it responds. The empty
-// path is the endpoint's own.
-var MCPPaths = [...]string{"", "/", "/sse", "/message"}

@@ -146,27 +146,6 @@ func prefixOf(t *agents.Toolset) string {
 	return tool.MergePrefix(name)
 }
 
-// served returns the tools that the endpoint serves, without built-in ones. Current returns the tools
-// of a toolset.
-func (e *Endpoint) served(current func(*agents.Toolset) *tool.Toolset) *tool.Toolset {
-	if e.merger == nil {
-		return e.limited(e.Toolset, current(e.Toolset))
-	}
-	var parts [MaxToolsets]*tool.Toolset
-	for i, part := range e.parts {
-		parts[i] = e.limited(part.Toolset, current(part.Toolset))
-	}
-	return e.merger.Merge(parts[:len(e.parts)]...)
-}
-
-// limited returns the tools of a toolset that the endpoint's agent may use.
-func (e *Endpoint) limited(t *agents.Toolset, tools *tool.Toolset) *tool.Toolset {
-	if e.Agent == "" || tools == nil {
-		return tools
-	}
-	return e.App.LimitTools(e.Site, e.Agent, t, tools)
-}
-
 // loadedTools returns the tools of a toolset if its document is loaded.
 func loadedTools(t *agents.Toolset) *tool.Toolset { return t.Filled(t.Loader.Toolset()) }
 

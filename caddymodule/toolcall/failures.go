@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/dustin/go-humanize"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -195,4 +196,80 @@ func (d *dispatch) undecodableFailure(t *tool.Tool, err error) *tool.Failure {
 			where, coding.coding)}
 	}
 	return &tool.Failure{Kind: tool.Unreadable, Message: "the compressed response of " + where + " is corrupt or truncated; the operator must check the API and the proxies in front of it"}
+}
+
+// handlerFailure converts the error of a handler:
+//
+//   - A panic, or an error without an HTTP status, is an internal failure.
+//   - The message of the operator's error directive becomes the recorded response.
+//   - Status 502, 503 or 504 is a failure: the upstream cannot be reached.
+//   - Any other status, such as that of a rejected authentication or an exceeded rate limit,
+//     becomes the status of the recorded response, so that it reads like a response of the API.
+//
+// If there is a recorded response, failed returns nil.
+func (d *dispatch) handlerFailure(t *tool.Tool, rec *Recorder, err error) *tool.Failure {
+	where := operationOf(t)
+	if p, ok := errors.AsType[*PanicError](err); ok {
+		return d.panicFailure(where, p)
+	}
+	handlerError, ok := errors.AsType[caddyhttp.HandlerError](err)
+	if !ok {
+		if c := d.logger.Check(zapcore.ErrorLevel, "handler failed in a tool call"); c != nil {
+			c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
+		}
+		return &tool.Failure{Kind: tool.Internal, Message: "the gateway failed to handle " + where + "; the reason is in its log"}
+	}
+	if c := d.logger.Check(logLevel(handlerError.StatusCode), "handler returned an error for a tool call"); c != nil {
+		c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset),
+			zap.Int("status", handlerError.StatusCode), zap.Error(err))
+	}
+	if message, ok := operatorMessage(handlerError); ok {
+		rec.replaceWithText(handlerError.StatusCode, message)
+		return nil
+	}
+	if failure := UpstreamFailure(where, handlerError.StatusCode); failure != nil {
+		return failure
+	}
+	if rec.Status < http.StatusBadRequest {
+		rec.Status = handlerError.StatusCode
+		rec.Release() // discard what was written before the error
+	}
+	return nil
+}
+
+// logLevel returns the log level for an error with this status.
+func logLevel(status int) zapcore.Level {
+	if status >= http.StatusInternalServerError {
+		return zapcore.ErrorLevel
+	}
+	return zapcore.DebugLevel
+}
+
+// panicFailure logs the panic of a handler and returns the failure of the call.
+func (d *dispatch) panicFailure(where string, p *PanicError) *tool.Failure {
+	if p.Stack == nil {
+		return &tool.Failure{Kind: tool.Unreachable, Message: "the connection closed before the response of " + where + " was complete; " + brokenResponseAdvice(where)}
+	}
+	if c := d.logger.Check(zapcore.ErrorLevel, "panic in a tool call"); c != nil {
+		c.Write(zap.String("operation", where), zap.String("toolset", d.toolset),
+			zap.Any("panic", p.Value), zap.ByteString("stack", p.Stack))
+	}
+	return &tool.Failure{Kind: tool.Internal, Message: "the gateway failed to handle " + where + "; the reason is in its log"}
+}
+
+// isAbortedResponse reports whether a handler aborted the response, as reverse_proxy does when the
+// connection to its upstream breaks.
+func isAbortedResponse(err error) bool {
+	p, ok := errors.AsType[*PanicError](err)
+	return ok && p.Stack == nil
+}
+
+// PanicError is the error of a handler that panicked.
+type PanicError struct {
+	Value any
+	Stack []byte // nil if the handler aborted the response with http.ErrAbortHandler
+}
+
+func (p *PanicError) Error() string {
+	return fmt.Sprintf("panic: %v", p.Value)
 }

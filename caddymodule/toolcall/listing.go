@@ -84,25 +84,6 @@ func (e *Endpoint) pins(base *tool.Toolset) []string {
 	return pins
 }
 
-// withBuiltins returns the tools with the built-in tools of the endpoint, as the client of the request
-// chooses.
-func (e *Endpoint) withBuiltins(base *tool.Toolset, r *http.Request) *tool.Toolset {
-	l := e.lists.current.Load()
-	if l == nil || l.base != base {
-		l = e.newListing(base)
-	}
-	searches := l.searches
-	if r.URL.RawQuery != "" {
-		if choice, err := listChoice(r.URL.RawQuery); err == nil && choice != "" {
-			searches = choice == chooseSearch
-		}
-	}
-	if searches && l.brief != nil {
-		return l.brief
-	}
-	return l.whole
-}
-
 // newListing returns the listing of a toolset and caches it.
 func (e *Endpoint) newListing(base *tool.Toolset) *listing {
 	e.lists.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/ocp/security"
@@ -73,8 +74,10 @@ func (r *Recorder) WriteHeader(status int) {
 	if r.bodiless {
 		return
 	}
-	if r.Stream = r.StreamOptions.open(r); r.Stream != nil {
-		return
+	if r.StreamOptions.ctx != nil && mayStream(r.Headers["Content-Type"]) {
+		if r.Stream = r.StreamOptions.open(r); r.Stream != nil {
+			return
+		}
 	}
 	if length := r.Headers["Content-Length"]; len(length) == 1 {
 		switch n, err := strconv.ParseInt(length[0], 10, 64); {
@@ -86,6 +89,12 @@ func (r *Recorder) WriteHeader(status int) {
 			r.Body.Grow(int(n) + 1) // one more, to read the end without growing
 		}
 	}
+}
+
+// mayStream reports whether a response with this Content-Type may be a stream. Plain JSON, the usual
+// response, is not one.
+func mayStream(contentType []string) bool {
+	return len(contentType) > 0 && contentType[0] != "application/json" && !strings.HasPrefix(contentType[0], "application/json;")
 }
 
 // Write appends to the response.

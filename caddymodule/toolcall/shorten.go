@@ -28,34 +28,6 @@ import (
 // chooses what the model needs, the argument fields what the model wants, and max_tokens limits the
 // rest. Handlers of the site, such as oagent and its records, have seen the whole response.
 
-// invokeTool sends a call through the handler chain and shortens the response.
-func (c *caller) invokeTool(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	var fields *answer.Fields
-	if call.Tool.Fields {
-		var err error
-		if fields, err = requestedFields(call); err != nil {
-			return nil, err
-		}
-	}
-	result, err := c.dispatch.Invoke(ctx, call)
-	if err != nil || len(result.Body) == 0 || result.Status < http.StatusOK || result.Status >= http.StatusMultipleChoices {
-		return result, err
-	}
-	if query := call.Tool.Select(); query != nil {
-		if err := c.selectParts(ctx, call.Tool, query, result); err != nil {
-			result.Release()
-			return nil, err
-		}
-	}
-	if fields != nil {
-		keepFields(fields, result)
-	}
-	if limit := c.endpoint.maxBytes(call.Tool); limit > 0 && len(result.Body) > limit {
-		c.cut(ctx, call.Tool, result, limit)
-	}
-	return result, nil
-}
-
 // requestedFields returns the fields that a call asks for, nil if it wants the whole response.
 func requestedFields(call *tool.Call) (*answer.Fields, error) {
 	list := call.Fields()
@@ -145,15 +117,6 @@ func (e *Endpoint) cuts(tools *tool.Toolset) bool {
 		}
 		return part.maxBytes(t) > 0
 	})
-}
-
-// maxBytes returns the largest response of the tool in bytes, 0 for no limit.
-func (e *Endpoint) maxBytes(t *tool.Tool) int {
-	tokens := t.MaxTokens
-	if tokens == 0 {
-		tokens = e.maxTokens
-	}
-	return max(tokens, 0) * answer.BytesPerToken
 }
 
 // cut shortens a response that is larger than limit bytes, and keeps the rest for next_page. Images,

@@ -10,31 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/source"
-	"github.com/fairwayhq/fairway/ocp/tool"
 )
-
-// CurrentTools returns the toolset's current tools without the arguments that its credentials
-// fill. It returns nil if the document is not loaded. See DeclaredTools.
-func CurrentTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *tool.Toolset {
-	return t.Filled(DeclaredTools(t, r, next))
-}
-
-// DeclaredTools returns the toolset's current tools with all arguments that the document
-// declares. It returns nil if the document is not loaded. A document of the site is fetched
-// through next, the handlers after the one that r has reached.
-func DeclaredTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *tool.Toolset {
-	if !t.FromSite {
-		return t.Loader.Toolset()
-	}
-	tools, err := t.Loader.Ensure(r.Context(), FetchThrough(next, r, t.Key.MaxDocument))
-	if err != nil && !errors.Is(err, loader.ErrNotLoaded) {
-		return nil
-	}
-	return tools
-}
 
 // FetchThrough returns a function that fetches a document of the site. It sends a GET request
 // for outer's host through next, the handlers after the one that outer has reached. The request

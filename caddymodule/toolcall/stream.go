@@ -26,11 +26,11 @@ type streamOptions struct {
 }
 
 // open returns the stream if rec's response is one, else nil. The response's header is
-// complete at this point. A stream in a content coding is recorded like any other response,
+// complete at this point and has a Content-Type. A stream in a content coding is recorded like any other response,
 // since inner requests do not accept one.
 func (s *streamOptions) open(rec *Recorder) *recordedStream {
 	contentType := rec.Headers["Content-Type"]
-	if s.ctx == nil || len(contentType) == 0 || rec.Status >= http.StatusMultipleChoices {
+	if rec.Status >= http.StatusMultipleChoices {
 		return nil
 	}
 	format := stream.FormatOf(contentType[0])

@@ -9,9 +9,41 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agentauth"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
+
+// ServeHTTP handles requests for the endpoint and passes all others on.
+func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if discovery := (discoveryServer{m}); m.Discovery != nil && discovery.owns(r) {
+		return discovery.serve(w, r, next)
+	}
+	rest, owned := m.Endpoint.Owns(r)
+	if !owned || !toolcall.IsMCPPath(rest) {
+		return toolcall.PassThrough(w, r, next)
+	}
+	if r.Method == http.MethodGet {
+		if client := stdioClient(r); client != nil {
+			client.serve(m, r, next)
+			return nil
+		}
+	}
+	if r.URL.RawQuery != "" {
+		if err := toolcall.CheckListQuery(r); err != nil {
+			problem.Write(w, http.StatusBadRequest, "The query of the endpoint is not valid", err.Error())
+			return nil
+		}
+	}
+	tools := m.Endpoint.Tools(r, next)
+	if tools == nil {
+		return m.Endpoint.WriteUnavailable(w)
+	}
+	calls := new(toolcall.RequestCalls)
+	defer calls.End()
+	m.server.ServeHTTP(w, r, m.adapterSite(r, next, rest, tools, calls))
+	return nil
+}
 
 // adapterSite describes the surroundings of a request to the adapter: the tools, the next handlers,
 // and the user that earlier handlers have authenticated. A request may be a long-lived stream,

@@ -1,0 +1,197 @@
+package toolcall
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/agentauth"
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/ocp/loader"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// Owns reports whether a request is for the endpoint's path or a path below it. Inner requests
+// of tool calls are never owned. Rest is the part of the path after the endpoint's.
+func (e *Endpoint) Owns(r *http.Request) (rest string, owned bool) {
+	if rest, owned = e.relativePath(r.URL.Path); !owned {
+		return "", false
+	}
+	return rest, tool.CallFromContext(r.Context()) == nil
+}
+
+// relativePath reports whether a path is the endpoint's or below it. Rest is the part of the path
+// after the endpoint's.
+func (e *Endpoint) relativePath(path string) (rest string, below bool) {
+	rest, below = strings.CutPrefix(path, e.Path)
+	return rest, below && (rest == "" || rest[0] == '/')
+}
+
+// PassThrough passes a request that is not for an endpoint to the next handler. If the request is
+// not a tool call, PassThrough sets its {http.tool.*} placeholders to empty strings. Otherwise they
+// would be null in CEL, and the expression {http.tool.name} == "" would be false.
+func PassThrough(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if tool.CallFromContext(r.Context()) == nil {
+		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+			for _, name := range toolPlaceholders {
+				repl.Set(name, "")
+			}
+		}
+	}
+	return next.ServeHTTP(w, r)
+}
+
+// Tools returns the endpoint's current tools and marks the request as one to a tool endpoint.
+// It returns nil if no document is loaded yet.
+func (e *Endpoint) Tools(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
+	MarkToolEndpoint(r)
+	return e.Current(r, next)
+}
+
+// Current returns the endpoint's current tools, with its built-in tools. An endpoint of an agent
+// serves the tools that the agent may use.
+func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
+	tools := e.served(func(t *agents.Toolset) *tool.Toolset { return CurrentTools(t, r, next) })
+	if tools == nil {
+		return nil
+	}
+	return e.withBuiltins(tools, r)
+}
+
+// Caller returns the caller that runs the tool calls of one request and records them in calls. Calls
+// is nil if the request has no other caller.
+func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
+	return newCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), e, tools, calls)
+}
+
+// StreamCaller returns the caller that runs the tool calls of one message of a stream and
+// records them in calls.
+func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
+	return newStreamCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), e, tools, calls)
+}
+
+// served returns the tools that the endpoint serves, without built-in ones. Current returns the tools
+// of a toolset.
+func (e *Endpoint) served(current func(*agents.Toolset) *tool.Toolset) *tool.Toolset {
+	if e.merger == nil {
+		return e.limited(e.Toolset, current(e.Toolset))
+	}
+	var parts [MaxToolsets]*tool.Toolset
+	for i, part := range e.parts {
+		parts[i] = e.limited(part.Toolset, current(part.Toolset))
+	}
+	return e.merger.Merge(parts[:len(e.parts)]...)
+}
+
+// limited returns the tools of a toolset that the endpoint's agent may use.
+func (e *Endpoint) limited(t *agents.Toolset, tools *tool.Toolset) *tool.Toolset {
+	if e.Agent == "" || tools == nil {
+		return tools
+	}
+	return e.App.LimitTools(e.Site, e.Agent, t, tools)
+}
+
+// withBuiltins returns the tools with the built-in tools of the endpoint, as the client of the request
+// chooses.
+func (e *Endpoint) withBuiltins(base *tool.Toolset, r *http.Request) *tool.Toolset {
+	l := e.lists.current.Load()
+	if l == nil || l.base != base {
+		l = e.newListing(base)
+	}
+	searches := l.searches
+	if r.URL.RawQuery != "" {
+		if choice, err := listChoice(r.URL.RawQuery); err == nil && choice != "" {
+			searches = choice == chooseSearch
+		}
+	}
+	if searches && l.brief != nil {
+		return l.brief
+	}
+	return l.whole
+}
+
+// CurrentTools returns the toolset's current tools without the arguments that its credentials
+// fill. It returns nil if the document is not loaded. See DeclaredTools.
+func CurrentTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *tool.Toolset {
+	tools := DeclaredTools(t, r, next)
+	if len(t.Credentials) == 0 {
+		return tools
+	}
+	return t.Filled(tools)
+}
+
+// DeclaredTools returns the toolset's current tools with all arguments that the document
+// declares. It returns nil if the document is not loaded. A document of the site is fetched
+// through next, the handlers after the one that r has reached.
+func DeclaredTools(t *agents.Toolset, r *http.Request, next caddyhttp.Handler) *tool.Toolset {
+	if !t.FromSite {
+		return t.Loader.Toolset()
+	}
+	tools, err := t.Loader.Ensure(r.Context(), FetchThrough(next, r, t.Key.MaxDocument))
+	if err != nil && !errors.Is(err, loader.ErrNotLoaded) {
+		return nil
+	}
+	return tools
+}
+
+// AuthenticatedUser returns the request's {http.auth.user.id}. It returns "" if the caller is
+// not authenticated.
+func AuthenticatedUser(r *http.Request) string {
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	user, _ := repl.GetString("http.auth.user.id")
+	return user
+}
+
+// AccessOf returns the scopes of the request's access token. It returns nil if the request has
+// no access token.
+func AccessOf(r *http.Request) *tool.Access {
+	scopes, ok := caddyhttp.GetVar(r.Context(), agentauth.VarScopes).([]string)
+	if !ok {
+		return nil
+	}
+	metadata, _ := caddyhttp.GetVar(r.Context(), agentauth.VarResourceMetadata).(string)
+	return &tool.Access{Scopes: scopes, Metadata: metadata}
+}
+
+// Access returns what the access token of a request's caller allows at the endpoint. Nil allows
+// everything.
+func (e *Endpoint) Access(r *http.Request) *tool.Access {
+	if e.IgnoreScopes {
+		return nil
+	}
+	return AccessOf(r)
+}
+
+// allowed returns a function that reports whether the caller of a request can see and call a tool.
+func (e *Endpoint) allowed(r *http.Request, tools *tool.Toolset) func(*tool.Tool) bool {
+	access := e.Access(r)
+	return func(t *tool.Tool) bool {
+		return (e.Hidden == nil || !e.Hidden(t)) && access.Missing(t, tools) == nil
+	}
+}
+
+// MarkToolEndpoint informs an ocp handler before the endpoint, if there is one, that a tool
+// endpoint responds to the request.
+func MarkToolEndpoint(r *http.Request) {
+	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
+		if layer, ok := vars[ContextVar].(contextLayer); ok {
+			layer.MarkToolEndpoint()
+		}
+	}
+}
+
+// IsMCPPath reports whether the MCP endpoint responds at this path below its own.
+func IsMCPPath(rest string) bool {
+	return slices.Contains(MCPPaths[:], rest)
+}
+
+// MCPPaths are the paths, below an MCP endpoint's own, at which it responds. The empty
+// path is the endpoint's own.
+var MCPPaths = [...]string{"", "/", "/sse", "/message"}
