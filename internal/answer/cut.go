@@ -52,7 +52,7 @@ func Cut(body []byte, isJSON bool, limit int) []Page {
 		}
 		c := cutter{limit: limit, work: maxWork * len(body)}
 		if page, rests := c.shorten(body); rests != nil {
-			c.add(page, rests, func(path string) string { return path })
+			c.add(page, rests, func(path string) string { return joinPath("", path) })
 			return c.pages
 		}
 	}

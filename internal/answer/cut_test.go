@@ -291,6 +291,9 @@ func TestCut_deeply_nested(t *testing.T) {
 			if len(page.Body) > limit {
 				t.Errorf("%s: a page has %d bytes; want at most %d", name, len(page.Body), limit)
 			}
+			if len(page.Note) > 2*maxPlaces*maxPath {
+				t.Errorf("%s: a note has %d bytes", name, len(page.Note))
+			}
 			left += bytes.Count(page.Body, []byte("y"))
 		}
 		if want := len(text); left != want {
