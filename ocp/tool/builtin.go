@@ -188,10 +188,16 @@ func (s *Toolset) Resolve(t *Tool, arguments []byte, allowed func(*Tool) bool) (
 	if called = s.byName[string(name[1:len(name)-1])]; called == nil { // without an allocation; it may have escapes
 		called = s.byName[wire.Text(name)]
 	}
-	if called == nil || called.Builtin.IsCall() {
+	switch {
+	case called == nil:
 		return nil, nil, s.Unknown(wire.Text(name), allowed)
-	}
-	if t.Builtin == CallReadTool && !called.Hint(shape.ReadOnlyHint) {
+	case called.Builtin.IsCall():
+		return nil, nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("%s cannot call %s: give %s the name and the arguments of the tool that is to run",
+			t.Name, called.Name, t.Name)}
+	case t.Builtin == CallReadTool && !called.Hint(shape.ReadOnlyHint):
+		if called.Builtin == "" && !allowed(called) {
+			return nil, nil, s.Unknown(called.Name, allowed) // the client must not learn that it exists
+		}
 		return nil, nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("%s can change something, and %s only calls tools of the kind read: call it with %s",
 			called.Name, t.Name, s.NameOf(CallWriteTool))}
 	}
