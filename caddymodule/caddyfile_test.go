@@ -123,7 +123,7 @@ func TestAdaptErrors(t *testing.T) {
 		"toolset/pin twice":          {inToolset("pin a b a"), "a twice", ":5"},
 		"toolset/embeddings":         {inToolset("embeddings"), "embeddings URL", ":5"},
 		"toolset/embeddings address": {inToolset("embeddings localhost"), "embeddings URL", ":5"},
-		"toolset/embeddings option":  {inToolset("embeddings http://a {\n\t\t\t\tmodle x\n\t\t\t}"), "modle mean model", ":6"},
+		"toolset/embeddings option":  {inToolset("embeddings http://a {\n\t\t\t\tmodell x\n\t\t\t}"), "modell mean model", ":6"},
 		"mcp/search":                 {"a {\n\tmcp o.yaml {\n\t\tsearch yes\n\t}\n}", "search yes auto on off", ":3"},
 		"otc/search":                 {"a {\n\totc o.yaml {\n\t\tsearch on\n\t}\n}", "search mcp query", ":3"},
 		"otc/pin":                    {"a {\n\totc o.yaml {\n\t\tpin a\n\t}\n}", "pin mcp", ":3"},

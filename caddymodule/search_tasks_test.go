@@ -108,7 +108,8 @@ func (s *site) fulfil(want task) (calls int) {
 	at := slices.IndexFunc(hits.Tools, func(t struct {
 		Name, Kind string
 		Required   []string
-	}) bool {
+	},
+	) bool {
 		return t.Name == want.tool
 	})
 	if at < 0 {

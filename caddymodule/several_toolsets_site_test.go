@@ -350,7 +350,7 @@ func TestSeveral_adapt(t *testing.T) {
 		}
 	}
 	config, _, err := adapt("http://a.test {\nmcp /mcp {\ntoolset a b c\n}\n}")
-	if plain := strings.Join(strings.Fields(string(config)), ""); err != nil || !strings.Contains(plain, `"toolset":"a","toolsets":["b","c"]`) {
+	if plain := strings.Join(strings.Fields(config), ""); err != nil || !strings.Contains(plain, `"toolset":"a","toolsets":["b","c"]`) {
 		t.Errorf("%v: %s", err, plain)
 	}
 }

@@ -79,8 +79,10 @@ func TestShape_site(t *testing.T) {
 		return r
 	}
 	list := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, map[string]string{"MCP-Protocol-Version": "2025-11-25", "X-Api-Key": "k1"}).body
-	for _, text := range []string{`"name":"list_orders"`, `"title":"Orders of the account"`, `"description":"Lists orders, newest first."`, `"idempotentHint":false`,
-		`"page_size":`, `"default":20`, "At most 50."} {
+	for _, text := range []string{
+		`"name":"list_orders"`, `"title":"Orders of the account"`, `"description":"Lists orders, newest first."`, `"idempotentHint":false`,
+		`"page_size":`, `"default":20`, "At most 50.",
+	} {
 		if !strings.Contains(list, text) {
 			t.Errorf("the list lacks %s: %s", text, list)
 		}

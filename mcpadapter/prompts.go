@@ -167,7 +167,7 @@ func (q promptRequest) appendPromptLink(dst []byte, c *library.PromptContent, va
 
 // embedResource reads a resource and appends it as an embedded resource.
 func (q promptRequest) embedResource(dst []byte, uri string, p *library.PromptEntry) (b []byte, answered bool, f *jsonrpc.Fault) {
-	resources := resourceRequest{q.message}
+	resources := resourceRequest(q)
 	t, ok := q.catalog().Index().Find(uri)
 	if !ok {
 		return dst, false, asInvalidParams(resources.noResource(uri))

@@ -176,8 +176,9 @@ func (e *Endpoint) missing() []*Endpoint {
 
 // OnChange calls changed when one of the documents has changed, until cancel is called.
 func (e *Endpoint) OnChange(changed func()) (cancel func()) {
-	var cancels []func()
-	for _, part := range e.Parts() {
+	parts := e.Parts()
+	cancels := make([]func(), 0, len(parts))
+	for _, part := range parts {
 		cancels = append(cancels, part.Toolset.Loader.OnChange(changed))
 	}
 	return func() {

@@ -244,9 +244,9 @@ func (e *projector) evaluate(p *projection, at int, known []knownMember) bool {
 // lookup returns where the member of an object is. Null has all members, and they are absent.
 func (e *projector) lookup(at int, name string, known []knownMember) (int, bool) {
 	if known != nil {
-		for i := len(known) - 1; i >= 0; i-- {
-			if string(known[i].name) == name {
-				return known[i].value, true
+		for _, member := range slices.Backward(known) {
+			if string(member.name) == name {
+				return member.value, true
 			}
 		}
 		return absent, true

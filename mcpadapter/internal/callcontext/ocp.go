@@ -13,6 +13,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
+// Prefix is the beginning of the keys of _meta that hold OCP context.
+//
 // An agent that cannot set HTTP headers for a single call (over stdio or in a batch) can put its OCP
 // context into _meta of tools/call. Each key corresponds to one header and has its value, a string
 // (OCP 1.0, HTTP Headers):
