@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/fairwayhq/fairway/ocp/internal/describe"
+	"github.com/fairwayhq/fairway/ocp/internal/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
@@ -208,14 +209,14 @@ type builder struct {
 
 	declared map[*Tool]*shape.Shape // x-fairway of the tools
 
-	enhanced int // bytes of the schemas of enhanced properties so far
+	extensions extension.Reader // of OCP, of the operations
 
 	unprotected []Warning // about configured non-inferrable names that match no argument
 	many        bool      // the document has at least manyOperations
 }
 
 func newBuilder(o BuildOptions, mode schema.Mode) *builder {
-	return &builder{
+	b := &builder{
 		options:      o,
 		set:          &Toolset{Name: o.Name, ResponseSchemas: o.ResponseSchemas, byName: make(map[string]*Tool)},
 		names:        naming.NewSet(),
@@ -226,6 +227,10 @@ func newBuilder(o BuildOptions, mode schema.Mode) *builder {
 		input:        schema.NewTranslator(mode, schema.Input),
 		output:       schema.NewTranslator(mode, schema.Output),
 	}
+	b.extensions = extension.Reader{Responses: b.output, Warn: func(operation, reason string) {
+		b.warn(Warning{Operation: operation, Reason: reason})
+	}}
+	return b
 }
 
 // add makes a tool from the operation, or adds a warning that says why it cannot.
@@ -290,7 +295,7 @@ func (b *builder) describe(document *openapi.Document, operations int) {
 	b.set.Version = document.Version
 	b.set.Operations = operations
 	b.set.Origin = document.Origin()
-	b.set.OCP = readAPIExtension(document)
+	b.set.OCP = extension.ReadAPI(document)
 	b.set.MCP = b.readMCP("", document.Root())
 	b.set.SecuritySchemes = security.Read(document)
 	b.set.Files = document.Files()

@@ -70,7 +70,7 @@ func (t *toolBuilder) build() error {
 	t.planPath()
 	t.planQuery()
 	t.describeAnswer()
-	t.readExtension()
+	t.tool.OCP = t.extensions.Operation(t.operation)
 	t.tool.MCP = t.readMCP(t.tool.Operation(), t.operation.Place)
 	t.markNonInferrable()
 	t.tool.index = indexOf(t.tool.all)

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -64,6 +65,11 @@ func (t *toolBuilder) readArgumentExtensions(a *Argument, holders ...openapi.Pla
 	if a.MCPHeader != "" {
 		a.Schema = schemaedit.Set(a.Schema, wire.Member{Name: extensionMCPHeader, Value: wire.AppendString(nil, a.MCPHeader)})
 	}
+}
+
+// bend adds a warning about an omitted part of an extension. The operation remains a tool.
+func (t *toolBuilder) bend(format string, arguments ...any) {
+	t.warn(Warning{Operation: t.tool.Operation(), Reason: fmt.Sprintf(format, arguments...)})
 }
 
 // readMCPHeader reads the header name if it is valid. Clients drop a tool that breaks the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
@@ -162,6 +163,13 @@ type Answer struct {
 	Unstated    bool           // one of these has a status that permits a body
 	Schema      jsontext.Value // full JSON Schema 2020-12; nil unless built with ResponseSchemas
 }
+
+// What an OpenAPI document declares about its use of OCP.
+type (
+	APIExtension       = extension.API       // by the whole API
+	OperationExtension = extension.Operation // by one operation
+	EnhancedProperty   = extension.Property  // a property that is added to a response if there is a context
+)
 
 // SecurityRequirement is one alternative: the names of the required security schemes, each
 // with its scopes.

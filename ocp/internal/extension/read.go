@@ -1,4 +1,4 @@
-package tool
+package extension
 
 import (
 	"errors"
@@ -9,31 +9,31 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/internal/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
+	"github.com/fairwayhq/fairway/ocp/internal/schema"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
 const (
 	// maxEnhancedSchemas limits the total size of the schemas of one operation, and
 	// maxAllEnhanced the total size for all operations, in bytes.
-	maxEnhancedSchemas = maxResponseSchema
+	maxEnhancedSchemas = 32 << 10
 	maxAllEnhanced     = 8 << 20
 
-	// maxDeclared is the largest number of names in a list of an extension.
+	// maxDeclared is the largest number of names in a list of an
 	maxDeclared = 64
 )
 
-// APIExtension describes how the whole API uses OCP, as its document declares it.
-type APIExtension struct {
+// API describes how the whole API uses OCP, as its document declares it.
+type API struct {
 	Enabled      bool     // x-ocp-enabled: the API acknowledges OCP headers
 	ContextAware bool     // x-ocp-context-aware: the API's responses use the context
 	AgentTypes   []string // x-ocp-agent-types: the agent types the API is made for; nil for any
 	Version      string   // x-ocp-version: "1.0", or ""
 }
 
-// OperationExtension describes how one operation uses OCP, as the document declares it.
-type OperationExtension struct {
+// Operation describes how one operation uses OCP, as the document declares it.
+type Operation struct {
 	// EnhancesWith and UpdatesContext are the fields of the context that the operation
 	// reads and may change. Names that only the extension uses are translated: agent_goal
 	// becomes current_goal.
@@ -44,16 +44,16 @@ type OperationExtension struct {
 	ContextUpdated  bool // a successful response may carry an updated context
 
 	// Enhanced are additional properties of the responses to requests that have a context.
-	Enhanced []EnhancedProperty
+	Enhanced []Property
 }
 
 // Updates reports whether the operation declares that it may change the field.
-func (x *OperationExtension) Updates(field string) bool {
+func (x *Operation) Updates(field string) bool {
 	return x != nil && slices.Contains(x.UpdatesContext, field)
 }
 
-// An EnhancedProperty is a property that is added to a response if there is a context.
-type EnhancedProperty struct {
+// A Property is a property that is added to a response if there is a context.
+type Property struct {
 	Name   string         // [a-zA-Z][a-zA-Z0-9_]*
 	Schema jsontext.Value // JSON Schema 2020-12, complete
 
@@ -61,7 +61,7 @@ type EnhancedProperty struct {
 }
 
 // Check validates the value against the property's schema.
-func (p *EnhancedProperty) Check(value jsontext.Value) error {
+func (p *Property) Check(value jsontext.Value) error {
 	decoded, err := wire.Decode(value)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
@@ -91,9 +91,9 @@ var enhancesWith = map[string]string{
 // updatable are the fields that an operation can declare to update.
 var updatable = []string{"current_goal", "context_summary", "error_context", "recent_changes", "history"}
 
-// readAPIExtension returns the API's extension, or nil if the document has none. The flags
+// ReadAPI returns the API's extension, or nil if the document has none. The flags
 // belong into info, but are also read at the root.
-func readAPIExtension(document *openapi.Document) *APIExtension {
+func ReadAPI(document *openapi.Document) *API {
 	root := document.Root()
 	info, err := root.At("info").Resolve()
 	if err != nil {
@@ -108,12 +108,12 @@ func readAPIExtension(document *openapi.Document) *APIExtension {
 		found = found || node != nil
 		return node
 	}
-	x := &APIExtension{
-		Enabled:      get(extension.Enabled).True(),
-		ContextAware: get(extension.ContextAware).True(),
-		AgentTypes:   texts(get(extension.AgentTypes)),
+	x := &API{
+		Enabled:      get(Enabled).True(),
+		ContextAware: get(ContextAware).True(),
+		AgentTypes:   texts(get(AgentTypes)),
 	}
-	version := get(extension.Version)
+	version := get(Version)
 	if x.Version = version.Text(); version.Kind() == '0' {
 		x.Version = string(version.Raw()) // YAML reads an unquoted 1.0 as a number
 	}
@@ -133,47 +133,64 @@ func texts(list *openapi.Node) (all []string) {
 	return all
 }
 
-// readExtension sets Tool.OCP if the operation has one of the extensions.
-func (t *toolBuilder) readExtension() {
-	x := &OperationExtension{}
-	found := t.readContext(x)
-	room := min(maxEnhancedSchemas, maxAllEnhanced-t.enhanced)
-	found = t.readEnhanced(x, t.operation.Place, &room) || found
-	for i := range t.operation.Responses {
-		response := &t.operation.Responses[i]
-		if !extension.IsSuccess(response.Status, t.operation.Responses) {
+// A Reader reads the extensions of the operations of one document.
+type Reader struct {
+	Responses *schema.Translator             // for the schemas of enhanced properties
+	Warn      func(operation, reason string) // reports a part that is left out
+
+	enhanced int // bytes of the schemas of all operations so far
+}
+
+// Operation returns what the extensions of an operation declare, or nil if it has none.
+func (r *Reader) Operation(operation *openapi.Operation) *Operation {
+	o := &operationReader{Reader: r, operation: operation, read: new(Operation), room: min(maxEnhancedSchemas, maxAllEnhanced-r.enhanced)}
+	found := o.readContext()
+	found = o.readEnhanced(operation.Place) || found
+	for i := range operation.Responses {
+		response := &operation.Responses[i]
+		if !IsSuccess(response.Status, operation.Responses) {
 			continue
 		}
-		found = t.readEnhanced(x, response.Place, &room) || found
-		if updated := response.Get(extension.ContextUpdated); updated != nil {
-			x.ContextUpdated = x.ContextUpdated || updated.True()
+		found = o.readEnhanced(response.Place) || found
+		if updated := response.Get(ContextUpdated); updated != nil {
+			o.read.ContextUpdated = o.read.ContextUpdated || updated.True()
 			found = true
 		}
 	}
-	if found {
-		t.tool.OCP = x
+	if !found {
+		return nil
 	}
+	return o.read
 }
 
-func (t *toolBuilder) readContext(x *OperationExtension) (found bool) {
-	context, ok := t.extensionOf(t.operation.Place, extension.Context)
+// An operationReader reads the extensions of one operation.
+type operationReader struct {
+	*Reader
+	operation *openapi.Operation
+	read      *Operation
+	room      int // for the schemas of enhanced properties, in bytes
+}
+
+// readContext reads x-ocp-context.
+func (r *operationReader) readContext() (found bool) {
+	context, ok := r.extensionOf(r.operation.Place, Context)
 	if !ok {
 		return false
 	}
-	x.RequiresContext = context.Get("requires_context").True()
+	r.read.RequiresContext = context.Get("requires_context").True()
 	for _, name := range texts(context.Get("enhances_with")) {
 		if field, ok := enhancesWith[name]; ok {
 			name = field
 		}
-		if !slices.Contains(x.EnhancesWith, name) {
-			x.EnhancesWith = append(x.EnhancesWith, name)
+		if !slices.Contains(r.read.EnhancesWith, name) {
+			r.read.EnhancesWith = append(r.read.EnhancesWith, name)
 		}
 	}
 	for _, name := range texts(context.Get("updates_context")) {
 		if !slices.Contains(updatable, name) {
-			t.bend("%s: updates_context names %.64q, which no operation may update; it is left out", extension.Context, name)
-		} else if !slices.Contains(x.UpdatesContext, name) {
-			x.UpdatesContext = append(x.UpdatesContext, name)
+			r.leaveOut("%s: updates_context names %.64q, which no operation may update; it is left out", Context, name)
+		} else if !slices.Contains(r.read.UpdatesContext, name) {
+			r.read.UpdatesContext = append(r.read.UpdatesContext, name)
 		}
 	}
 	return true
@@ -182,54 +199,54 @@ func (t *toolBuilder) readContext(x *OperationExtension) (found bool) {
 // readEnhanced reads the extension from an operation or a response. Its value is an object
 // with a schema for each property. Some documents have one object schema with properties
 // instead, which is also accepted.
-func (t *toolBuilder) readEnhanced(x *OperationExtension, holder openapi.Place, room *int) (found bool) {
-	enhanced, ok := t.extensionOf(holder, extension.EnhancedResponse)
+func (r *operationReader) readEnhanced(holder openapi.Place) (found bool) {
+	enhanced, ok := r.extensionOf(holder, EnhancedResponse)
 	if !ok {
 		return false
 	}
-	if extension.IsObjectSchema(enhanced) {
+	if IsObjectSchema(enhanced) {
 		enhanced = enhanced.At("properties")
 	}
 	for i, m := range enhanced.Members() {
-		known := slices.ContainsFunc(x.Enhanced, func(p EnhancedProperty) bool { return p.Name == m.Name })
+		known := slices.ContainsFunc(r.read.Enhanced, func(p Property) bool { return p.Name == m.Name })
 		switch {
-		case i == extension.MaxEnhanced || len(x.Enhanced) == extension.MaxEnhanced || *room <= 0:
-			t.bend("%s has more properties than are read; %.64q and what follows is left out", extension.EnhancedResponse, m.Name)
+		case i == MaxEnhanced || len(r.read.Enhanced) == MaxEnhanced || r.room <= 0:
+			r.leaveOut("%s has more properties than are read; %.64q and what follows is left out", EnhancedResponse, m.Name)
 			return true
 		case known:
-		case !extension.IsPropertyName(m.Name):
-			t.bend("%s: the property %.64q does not have the form [a-zA-Z][a-zA-Z0-9_]*; it is left out", extension.EnhancedResponse, m.Name)
+		case !IsPropertyName(m.Name):
+			r.leaveOut("%s: the property %.64q does not have the form [a-zA-Z][a-zA-Z0-9_]*; it is left out", EnhancedResponse, m.Name)
 		case m.Value.Kind() != '{':
-			t.bend("%s: the schema of %s is not an object; the property is left out", extension.EnhancedResponse, m.Name)
+			r.leaveOut("%s: the schema of %s is not an object; the property is left out", EnhancedResponse, m.Name)
 		default:
-			text := t.output.AppendBounded(nil, enhanced.At(m.Name), *room)
-			*room -= len(text)
-			t.enhanced += len(text)
-			x.Enhanced = append(x.Enhanced, EnhancedProperty{Name: m.Name, Schema: text, validator: new(validate.Schema)})
+			text := r.Responses.AppendBounded(nil, enhanced.At(m.Name), r.room)
+			r.room -= len(text)
+			r.enhanced += len(text)
+			r.read.Enhanced = append(r.read.Enhanced, Property{Name: m.Name, Schema: text, validator: new(validate.Schema)})
 		}
 	}
 	return true
 }
 
 // extensionOf returns the extension of that name as an object. It resolves a $ref.
-func (t *toolBuilder) extensionOf(holder openapi.Place, name string) (x openapi.Place, ok bool) {
+func (r *operationReader) extensionOf(holder openapi.Place, name string) (x openapi.Place, ok bool) {
 	at := holder.At(name)
 	if at.Node == nil || at.Kind() == 'n' {
 		return x, false
 	}
 	x, err := at.Resolve()
 	if err != nil {
-		t.bend("%s: %v; it is left out", name, err)
+		r.leaveOut("%s: %v; it is left out", name, err)
 		return x, false
 	}
 	if x.Kind() != '{' {
-		t.bend("%s must be an object and is %s; it is left out", name, x.Kind())
+		r.leaveOut("%s must be an object and is %s; it is left out", name, x.Kind())
 		return x, false
 	}
 	return x, true
 }
 
-// bend adds a warning about an omitted part of an extension. The operation remains a tool.
-func (t *toolBuilder) bend(format string, arguments ...any) {
-	t.warn(Warning{Operation: t.tool.Operation(), Reason: fmt.Sprintf(format, arguments...)})
+// bend adds a warning about an omitted part of an  The operation remains a tool.
+func (r *operationReader) leaveOut(format string, arguments ...any) {
+	r.Warn(r.operation.Method+" "+r.operation.Path, fmt.Sprintf(format, arguments...))
 }
