@@ -27,6 +27,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairwayhq/fairway/ocp/extension"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -251,7 +252,7 @@ func (p *property) appliesTo(tool *tool.Tool) bool {
 }
 
 // declaredBy returns the tool's declaration of the property, or nil.
-func (p *property) declaredBy(tool *tool.Tool) *tool.EnhancedProperty {
+func (p *property) declaredBy(tool *tool.Tool) *extension.Property {
 	if tool == nil || tool.OCP == nil {
 		return nil
 	}

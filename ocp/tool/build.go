@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/fairwayhq/fairway/ocp/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/describe"
-	"github.com/fairwayhq/fairway/ocp/internal/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"

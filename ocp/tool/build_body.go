@@ -284,19 +284,3 @@ func (t *bodyBuilder) addBodyType(choices []*openapi.Media) error {
 }
 
 const contentTypeHeader = "Content-Type"
-
-// encoderOf returns the encoder of the media type that the caller chose.
-func (c *Call) encoderOf(plan *plan.Body) *body.Encoder {
-	if plan.Encoders == nil {
-		return plan.Encoder
-	}
-	var chosen string
-	if value := c.value(plan.TypeArgument); value.Kind() == '"' {
-		text, _ := jsontext.AppendUnquote(nil, value)
-		chosen = string(text)
-	}
-	if encoder := plan.Encoders[chosen]; encoder != nil {
-		return encoder
-	}
-	return plan.Encoder
-}

@@ -30,7 +30,7 @@ func Execute(ctx context.Context, tools *Toolset, name string, arguments []byte,
 	if err != nil {
 		outcome.Failure = asFailure(err)
 	} else {
-		outcome.Failure = tool.judge(outcome.Result)
+		outcome.Failure = outcome.Result.failureOf(tool)
 	}
 	outcome.Duration = time.Since(start)
 	return outcome
@@ -68,8 +68,8 @@ func asFailure(err error) *Failure {
 	return &Failure{Kind: Internal, Message: "the call failed inside the gateway; its log says why"}
 }
 
-// judge returns nil if the result is a success, and the Failure otherwise.
-func (t *Tool) judge(r *Result) *Failure {
+// failureOf returns nil if the result of a call of the tool is a success, and the Failure otherwise.
+func (r *Result) failureOf(t *Tool) *Failure {
 	switch {
 	case r.Status >= 500:
 		return refusal(t, Failed, r)

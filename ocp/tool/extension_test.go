@@ -10,13 +10,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/ocp/internal/extension"
+	"github.com/fairwayhq/fairway/ocp/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 )
 
 func TestExtensions(t *testing.T) {
 	set := buildTools(t, testdocs.Extended, BuildOptions{Name: "shop"})
-	wantAPI := &APIExtension{Enabled: true, ContextAware: true, AgentTypes: []string{"ide_assistant", "cli_tool"}, Version: "1.0"}
+	wantAPI := &extension.API{Enabled: true, ContextAware: true, AgentTypes: []string{"ide_assistant", "cli_tool"}, Version: "1.0"}
 	if !reflect.DeepEqual(set.OCP, wantAPI) {
 		t.Errorf("got %+v, want %+v", set.OCP, wantAPI)
 	}
@@ -25,17 +25,17 @@ func TestExtensions(t *testing.T) {
 	}
 	for _, test := range []struct {
 		tool     string
-		want     *OperationExtension // without Enhanced
+		want     *extension.Operation // without Enhanced
 		enhanced string
 	}{
-		{"listOrders", &OperationExtension{
+		{"listOrders", &extension.Operation{
 			EnhancesWith: []string{"current_goal", "workspace", "history", "current_file"}, UpdatesContext: []string{"current_goal", "history"},
 			RequiresContext: true, ContextUpdated: true,
 		}, "next_actions"},
-		{"addOrder", &OperationExtension{}, "relevance"},
-		{"byRef", &OperationExtension{}, "hint"},
-		{"wrapped", &OperationExtension{}, "a"},
-		{"namedProperties", &OperationExtension{}, "properties"},
+		{"addOrder", &extension.Operation{}, "relevance"},
+		{"byRef", &extension.Operation{}, "hint"},
+		{"wrapped", &extension.Operation{}, "a"},
+		{"namedProperties", &extension.Operation{}, "properties"},
 		{"none", nil, ""},
 		{"broken", nil, ""},
 	} {
@@ -91,7 +91,7 @@ func TestExtension_Check(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", value, err, want)
 		}
 	}
-	if list.OCP.Updates("history") != true || list.OCP.Updates("user") || (*OperationExtension)(nil).Updates("history") {
+	if list.OCP.Updates("history") != true || list.OCP.Updates("user") || (*extension.Operation)(nil).Updates("history") {
 		t.Error("Updates")
 	}
 	if none := buildTools(t, strings.ReplaceAll(testdocs.Extended, "x-ocp-", "y-ocp-"), BuildOptions{}); none.OCP != nil {
@@ -119,12 +119,12 @@ func TestExtensionsAreBounded(t *testing.T) {
 		for _, p := range tool.OCP.Enhanced {
 			size += len(p.Schema)
 		}
-		if size > maxEnhancedSchemas+maxResponseSchema || len(tool.OCP.Enhanced) > extension.MaxEnhanced {
+		if size > extension.MaxEnhancedSchemas+maxResponseSchema || len(tool.OCP.Enhanced) > extension.MaxEnhanced {
 			t.Fatalf("%s: %d bytes, %d properties", tool.Name, size, len(tool.OCP.Enhanced))
 		}
 		total += size
 	}
-	if total > maxAllEnhanced+maxEnhancedSchemas {
+	if total > extension.MaxAllEnhanced+extension.MaxEnhancedSchemas {
 		t.Errorf("%d bytes of schemas", total)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
@@ -187,43 +186,6 @@ func withCookie(lines []string, cookie string) string {
 		}
 	}
 	return strings.Join(append(kept, cookie), "; ")
-}
-
-// filledProblem checks a value that a caller gives for an argument that the gateway fills.
-// Only the value that the gateway sends is accepted; models know such arguments from the
-// API's own documentation. Any other value is a problem.
-func (t *Tool) filledProblem(argument int, value jsontext.Value) (problem Problem, wrong bool) {
-	fill := t.plans[argument].Fill
-	path := text.Pointer(t.all[argument].Name)
-	switch {
-	case isNull(value), fill != nil && plan.SameScalar(value, fill):
-		return Problem{}, false
-	case fill != nil:
-		return Problem{Path: path, Message: "must be " + string(fill) + ", which the gateway sends itself: leave it out"}, true
-	}
-	return Problem{Path: path, Message: "is a credential that the gateway sends itself: leave it out"}, true
-}
-
-// resemblesFixed reports whether a server may confuse an undeclared property of the body
-// with a parameter or property whose value is fixed. Many servers merge query and body,
-// and many ignore case in names.
-func (t *Tool) resemblesFixed(property string) bool {
-	if t.passesForGuarded(property) {
-		return true
-	}
-	alias := style.Alias(style.Stem(property))
-	isFixed := func(id plan.Identifier) bool {
-		return id.In == style.Query && id.IsFixed() && style.Alias(id.Name) == alias
-	}
-	if slices.ContainsFunc(t.identity, isFixed) {
-		return true
-	}
-	for i := range t.all {
-		if a := &t.all[i]; t.plans[i].Filled && (a.In == InQuery || a.In == InBody) && style.Alias(a.WireName) == alias {
-			return true
-		}
-	}
-	return false
 }
 
 // isNull reports whether a value is null.

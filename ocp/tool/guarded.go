@@ -3,14 +3,11 @@ package tool
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schemaedit"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
@@ -26,6 +23,7 @@ import (
 type guards struct {
 	perCall    []perCallValue
 	aliases    map[string]bool // style.Alias of their names in path, query and body
+	names      []string        // names in the request
 	configured []string        // names in the request of those that the options guard
 }
 
@@ -63,7 +61,7 @@ func (c *Call) Resolve(replace func(text string) (string, error)) error {
 	}
 	for i := range c.Tool.guards.perCall {
 		v := &c.Tool.guards.perCall[i]
-		value, err := c.Tool.resolve(v, replace)
+		value, err := v.value(&c.Tool.all[v.argument], c.Tool.plans[v.argument].Fast, replace)
 		if err != nil {
 			return &PlaceholderError{Tool: c.Tool.Name, Argument: c.Tool.all[v.argument].Name, Err: err}
 		}
@@ -72,16 +70,16 @@ func (c *Call) Resolve(replace func(text string) (string, error)) error {
 	return nil
 }
 
-// resolve returns the value for one call.
-func (t *Tool) resolve(v *perCallValue, replace func(string) (string, error)) (jsontext.Value, error) {
+// value returns the value for one call. Fast is the quick check of the argument, or nil.
+func (v *perCallValue) value(a *Argument, fast *validate.Fast, replace func(string) (string, error)) (jsontext.Value, error) {
 	value, err := shape.Replace(v.template, replace)
 	if err != nil {
 		return nil, err
 	}
-	if value, err = shape.Convert(value, t.all[v.argument].types); err != nil {
+	if value, err = shape.Convert(value, a.types); err != nil {
 		return nil, err
 	}
-	if fast := t.plans[v.argument].Fast; fast != nil && fast.Accepts(value) {
+	if fast != nil && fast.Accepts(value) {
 		return value, nil
 	}
 	compiled, err := v.schema.Compile(func() jsontext.Value { return v.text })
@@ -112,109 +110,34 @@ func (c *Call) checkResolved() error {
 	return nil
 }
 
-// awaitsResolution reports whether the argument has a fixed value that Resolve has not set yet.
-func (c *Call) awaitsResolution(argument int) bool {
-	return c.Tool.plans[argument].Guarded && c.value(argument) == nil
-}
-
-// passesForGuarded reports whether a server may confuse a name in the query or the body with a guarded
+// resembles reports whether a server may confuse a name in the query or the body with a guarded
 // argument. Many servers merge path, query and body, and many ignore case in names.
-func (t *Tool) passesForGuarded(name string) bool {
-	return t.guards != nil && (t.guards.aliases[style.Alias(name)] || t.guards.aliases[style.Alias(style.Stem(name))])
+func (g *guards) resembles(name string) bool {
+	return g != nil && (g.aliases[style.Alias(name)] || g.aliases[style.Alias(style.Stem(name))])
 }
 
-// checkGuardedQuery returns an error if the value of a query argument has a property that becomes a
-// query parameter with the name of a guarded argument.
-func (c *Call) checkGuardedQuery(argument int, value jsontext.Value) error {
-	if c.Tool.guards == nil || c.Tool.plans[argument].Guarded || value.Kind() != '{' {
-		return nil
-	}
-	encoded, err := c.Tool.plans[argument].Param.Append(nil, value)
-	if err != nil {
-		return nil //nolint:nilerr // setParameters returns it
-	}
-	for name := range pairNames(string(encoded)) {
-		if err := c.checkGuardedName(argument, name); err != nil {
-			return err
-		}
-	}
-	return nil
+// covers reports whether an argument with that name in the request is guarded.
+func (g *guards) covers(wireName string) bool {
+	return g != nil && slices.Contains(g.names, wireName)
 }
 
-// pairNames returns the names of encoded pairs.
-func pairNames(encoded string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		pairs, _ := style.ParsePairs(nil, style.Query, encoded)
-		for i := range pairs {
-			if !yield(pairs[i].Name) {
-				return
-			}
-		}
-	}
-}
-
-// checkGuardedName returns an error if a name that a caller gave passes for a guarded argument.
-// Argument is where the name comes from, or -1.
-func (c *Call) checkGuardedName(argument int, name string) error {
-	if !c.Tool.passesForGuarded(name) {
-		return nil
-	}
-	problem := Problem{Message: fmt.Sprintf("the tool takes no property %q", text.Cut(name, validate.MaxProblem))}
-	if argument >= 0 {
-		problem.Path = text.Pointer(c.Tool.all[argument].Name)
-	}
-	return c.Tool.invalid([]Problem{problem})
-}
-
-// checkGuardedBody returns an error if the encoded body has a name that passes for a guarded argument.
-func (c *Call) checkGuardedBody(planned *plan.Body, content []byte) error {
-	if c.Tool.guards == nil {
-		return nil
-	}
-	switch encoder := c.encoderOf(planned); {
-	case encoder.Kind() == body.URLEncoded:
-		for name := range pairNames(string(content)) {
-			if c.Tool.declaresInBody(name) {
-				continue
-			}
-			if err := c.checkGuardedName(planned.Whole, name); err != nil {
-				return err
-			}
-		}
-	case planned.Whole < 0 || c.Tool.plans[planned.Whole].Guarded:
-	default:
-		value := c.value(planned.Whole)
-		if value.Kind() != '{' {
-			return nil
-		}
-		for walk := wire.Into(value); walk.Next(); {
-			if err := c.checkGuardedName(planned.Whole, wire.Text(walk.Name)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// declaresInBody reports whether an argument is the property of the body with that name.
-func (t *Tool) declaresInBody(name string) bool {
-	return slices.ContainsFunc(t.all, func(a Argument) bool { return a.In == InBody && a.WireName == name })
-}
-
-// readGuarded changes the plan for reading plain requests. A plain request may have a guarded argument
+// reveal changes the plan for reading plain requests. A plain request may have a guarded argument
 // with any value, as shapes are about tool calls only. Its value is read as that of any other argument,
-// so that no rule about the operation can be avoided by it.
-func (t *Tool) readGuarded(p *plan.Plan) {
+// so that no rule about the operation can be avoided by it. All are the arguments of the tool.
+func (g *guards) reveal(p *plan.Plan, all []Argument) {
+	if g == nil {
+		return
+	}
 	var add []wire.Member
-	p.Arguments = slices.Clone(t.plans)
+	p.Arguments = slices.Clone(p.Arguments)
 	for i := range p.Arguments {
 		if a := &p.Arguments[i]; a.Guarded {
 			a.Filled, a.Fill = false, nil
-			add = append(add, wire.Member{Name: t.all[i].Name, Value: t.all[i].Schema})
+			add = append(add, wire.Member{Name: all[i].Name, Value: all[i].Schema})
 		}
 	}
-	edit := schemaedit.Edit{Add: add}
-	p.Schema = func() jsontext.Value { return edit.Apply(t.checkedSchema()) }
+	edit, guarded := schemaedit.Edit{Add: add}, p.Schema
+	p.Schema = func() jsontext.Value { return edit.Apply(guarded()) }
 	p.Validator = new(validate.Schema)
 }
 

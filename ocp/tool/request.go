@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
@@ -33,7 +34,8 @@ func (c *Call) Request(ctx context.Context) (*http.Request, error) {
 		url    url.URL
 		accept [1]string
 	})
-	if err := c.setPath(&parts.url, scratch); err != nil {
+	b := requestBuilder{call: c, tool: c.Tool, scratch: scratch}
+	if err := b.setPath(&parts.url); err != nil {
 		return nil, err
 	}
 	r := new(http.Request).WithContext(ctx)
@@ -44,21 +46,21 @@ func (c *Call) Request(ctx context.Context) (*http.Request, error) {
 	r.Body = http.NoBody
 	parts.accept[0] = c.Tool.accept
 	r.Header["Accept"] = parts.accept[:]
-	if err := c.setParameters(r, scratch); err != nil {
+	if err := b.setParameters(r); err != nil {
 		return nil, err
 	}
-	if err := c.setBody(r); err != nil {
+	if err := b.setBody(r); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// path returns the escaped path of the request.
-func (c *Call) path() (string, error) {
+// Path returns the escaped path of the request.
+func (c *Call) Path() (string, error) {
 	scratch := buffer.Get()
 	defer buffer.Put(scratch)
 	target := &url.URL{}
-	if err := c.setPath(target, scratch); err != nil {
+	if err := (&requestBuilder{call: c, tool: c.Tool, scratch: scratch}).setPath(target); err != nil {
 		return "", err
 	}
 	return target.EscapedPath(), nil
@@ -72,25 +74,33 @@ func (c *Call) value(i int) jsontext.Value {
 	return c.Tool.plans[i].Fill
 }
 
-func (c *Call) setPath(target *url.URL, scratch *buffer.Buffer) error {
-	escaped := scratch.B[:0]
-	for _, part := range c.Tool.path {
+// A requestBuilder writes the values of a call into a request, as the plan of the tool says.
+type requestBuilder struct {
+	call    *Call
+	tool    *Tool
+	scratch *buffer.Buffer // where the path and the query are put together
+}
+
+// setPath sets the path of the URL.
+func (b *requestBuilder) setPath(target *url.URL) error {
+	escaped := b.scratch.B[:0]
+	for _, part := range b.tool.path {
 		if part.Literal != "" {
 			escaped = append(escaped, part.Literal...)
 			continue
 		}
-		value := c.value(part.Argument)
+		value := b.call.value(part.Argument)
 		if value == nil || value.Kind() == 'n' {
-			return c.unsendable(part.Argument, errors.New("must not be empty"))
+			return b.unsendable(part.Argument, errors.New("must not be empty"))
 		}
 		var err error
-		if escaped, err = c.Tool.plans[part.Argument].Param.Append(escaped, value); err != nil {
-			return c.unsendable(part.Argument, err)
+		if escaped, err = b.tool.plans[part.Argument].Param.Append(escaped, value); err != nil {
+			return b.unsendable(part.Argument, err)
 		}
 	}
-	scratch.B = escaped
+	b.scratch.B = escaped
 	if style.HasDotSegment(escaped, false) {
-		return c.Tool.invalid([]Problem{{Message: "the path arguments together make a . or .. segment, which would lead to another path"}})
+		return b.tool.invalid([]Problem{{Message: "the path arguments together make a . or .. segment, which would lead to another path"}})
 	}
 	raw := string(escaped)
 	target.Path = raw
@@ -99,25 +109,25 @@ func (c *Call) setPath(target *url.URL, scratch *buffer.Buffer) error {
 	}
 	unescaped, err := url.PathUnescape(raw)
 	if err != nil {
-		return &Failure{Kind: Internal, Message: fmt.Sprintf("the path of %s cannot be built: %v", c.Tool.Operation(), err)}
+		return &Failure{Kind: Internal, Message: fmt.Sprintf("the path of %s cannot be built: %v", b.tool.Operation(), err)}
 	}
 	target.Path, target.RawPath = unescaped, raw
 	return nil
 }
 
 // setParameters sets the query, header and cookie arguments.
-func (c *Call) setParameters(r *http.Request, scratch *buffer.Buffer) error {
-	query, cookies := append(scratch.B[:0], c.Tool.query...), []byte(nil)
-	for i := range c.Tool.all {
-		a, param := &c.Tool.all[i], c.Tool.plans[i].Param
-		value := c.value(i)
+func (b *requestBuilder) setParameters(r *http.Request) error {
+	query, cookies := append(b.scratch.B[:0], b.tool.query...), []byte(nil)
+	for i := range b.tool.all {
+		a, param := &b.tool.all[i], b.tool.plans[i].Param
+		value := b.call.value(i)
 		if value == nil || value.Kind() == 'n' || param == nil {
 			continue
 		}
 		var err error
 		switch a.In {
 		case InQuery:
-			if err := c.checkGuardedQuery(i, value); err != nil {
+			if err := b.checkQuery(i, value); err != nil {
 				return err
 			}
 			query, err = appendJoined(query, "&", param, value)
@@ -130,11 +140,11 @@ func (c *Call) setParameters(r *http.Request, scratch *buffer.Buffer) error {
 			}
 		}
 		if err != nil {
-			return c.unsendable(i, err)
+			return b.unsendable(i, err)
 		}
 	}
 	r.URL.RawQuery = string(query)
-	scratch.B = query
+	b.scratch.B = query
 	if len(cookies) > 0 {
 		r.Header["Cookie"] = []string{string(cookies)}
 	}
@@ -159,19 +169,20 @@ func appendJoined(dst []byte, separator string, param *style.Serializer, value j
 	return dst, nil
 }
 
-func (c *Call) setBody(r *http.Request) error {
-	plan := c.Tool.body
-	if plan == nil || !plan.Required && !c.hasBody() {
+// setBody sets the body, unless it is optional and no argument of it is given.
+func (b *requestBuilder) setBody(r *http.Request) error {
+	plan := b.tool.body
+	if plan == nil || !plan.Required && !b.call.hasBody() {
 		return nil
 	}
-	content, contentType, err := c.encodeBody(plan)
+	content, contentType, err := b.encodeBody(plan)
 	if err != nil {
-		return c.Tool.invalid([]Problem{c.bodyProblem(err)})
+		return b.tool.invalid([]Problem{b.bodyProblem(err)})
 	}
 	if contentType == "" {
 		return nil
 	}
-	if err := c.checkGuardedBody(plan, content); err != nil {
+	if err := b.checkBody(plan, content); err != nil {
 		return err
 	}
 	r.Header["Content-Type"] = []string{contentType}
@@ -183,47 +194,64 @@ func (c *Call) setBody(r *http.Request) error {
 	return nil
 }
 
-func (c *Call) encodeBody(plan *plan.Body) (content []byte, contentType string, err error) {
+// encodeBody returns the body and its media type. The media type is "" if there is no body.
+func (b *requestBuilder) encodeBody(plan *plan.Body) (content []byte, contentType string, err error) {
 	if plan.Whole >= 0 {
-		value := c.value(plan.Whole)
+		value := b.call.value(plan.Whole)
 		if value == nil {
 			return nil, "", nil
 		}
-		return c.encoderOf(plan).AppendValue(nil, value)
+		return b.encoder(plan).AppendValue(nil, value)
 	}
 	var onStack [16]wire.Member
 	members := onStack[:0]
-	for i := range c.Tool.all {
-		if a := &c.Tool.all[i]; a.In == InBody {
-			if value := c.value(i); value != nil {
+	for i := range b.tool.all {
+		if a := &b.tool.all[i]; a.In == InBody {
+			if value := b.call.value(i); value != nil {
 				members = append(members, wire.Member{Name: a.WireName, Value: value})
 			}
 		}
 	}
-	return c.encoderOf(plan).AppendObject(make([]byte, 0, 256), append(members, c.extra...))
+	return b.encoder(plan).AppendObject(make([]byte, 0, 256), append(members, b.call.extra...))
 }
 
 // unsendable returns the failure for an argument that is valid but cannot be sent.
-func (c *Call) unsendable(argument int, err error) error {
+func (b *requestBuilder) unsendable(argument int, err error) error {
 	message := err.Error()
 	if refused, ok := errors.AsType[*style.Error](err); ok {
 		message = refused.Problem
 	}
-	return c.Tool.invalid([]Problem{{Path: text.Pointer(c.Tool.all[argument].Name), Message: message}})
+	return b.tool.invalid([]Problem{{Path: text.Pointer(b.tool.all[argument].Name), Message: message}})
 }
 
 // bodyProblem returns the problem with the argument that prevents encoding the body.
-func (c *Call) bodyProblem(err error) Problem {
+func (b *requestBuilder) bodyProblem(err error) Problem {
 	refused, ok := errors.AsType[*style.Error](err)
 	if !ok {
 		return Problem{Message: err.Error()}
 	}
-	for i := range c.Tool.all {
-		if a := &c.Tool.all[i]; a.In == InBody && a.WireName == refused.Name {
+	for i := range b.tool.all {
+		if a := &b.tool.all[i]; a.In == InBody && a.WireName == refused.Name {
 			return Problem{Path: text.Pointer(a.Name), Message: refused.Problem}
 		}
 	}
 	return Problem{Message: refused.Error()}
+}
+
+// encoder returns the encoder of the media type that the caller chose.
+func (b *requestBuilder) encoder(plan *plan.Body) *body.Encoder {
+	if plan.Encoders == nil {
+		return plan.Encoder
+	}
+	var chosen string
+	if value := b.call.value(plan.TypeArgument); value.Kind() == '"' {
+		text, _ := jsontext.AppendUnquote(nil, value)
+		chosen = string(text)
+	}
+	if encoder := plan.Encoders[chosen]; encoder != nil {
+		return encoder
+	}
+	return plan.Encoder
 }
 
 // invalid combines the problems into one message that a model can use to fix the call.

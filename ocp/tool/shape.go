@@ -221,23 +221,13 @@ func (s *Toolset) CheckGuards(previous *Toolset) error {
 			continue
 		}
 		for _, name := range before.guards.configured {
-			if !s.tools[i].guardsWire(name) {
+			if !s.tools[i].guards.covers(name) {
 				return fmt.Errorf("tool %s: argument %s, which the configuration fixes or hides, is not in the changed document: "+
 					"change the configuration of the argument, or restart to accept the document", before.Name, name)
 			}
 		}
 	}
 	return nil
-}
-
-// guardsWire reports whether an argument with that name in the request is guarded.
-func (t *Tool) guardsWire(name string) bool {
-	for i := range t.all {
-		if t.all[i].WireName == name && t.plans[i].Guarded {
-			return true
-		}
-	}
-	return false
 }
 
 // readShape reads the x-fairway of the operation, and puts together with it those of its arguments. It

@@ -225,7 +225,7 @@ func (s *toolShaper) value(i int, word string, raw json.RawMessage) (jsontext.Va
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", word, err)
 	}
-	problems, err := s.from.validate(map[string]any{a.Name: decoded}, func(*Argument) bool { return true })
+	problems, err := (&validation{tool: s.from, forgiven: func(*Argument) bool { return true }}).problems(map[string]any{a.Name: decoded})
 	if err != nil {
 		return nil, fmt.Errorf("%s: the schema of the tool cannot be used: %w", word, err)
 	}
@@ -296,6 +296,7 @@ func (s *toolShaper) guard(i int) {
 	a, planned := &s.to.all[i], &s.to.plans[i]
 	s.edit.Remove = append(s.edit.Remove, a.Name)
 	planned.Filled, planned.Guarded = true, true
+	s.guards.names = append(s.guards.names, a.WireName)
 	a.Required, a.NonInferrable, a.MCPHeader = false, false, ""
 	if s.configured[a.Name] != "" {
 		s.guards.configured = append(s.guards.configured, a.WireName)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/internal/extension"
+	"github.com/fairwayhq/fairway/ocp/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
@@ -45,7 +45,7 @@ type Tool struct {
 
 	// OCP describes how the operation uses OCP context, or is nil if the document does not
 	// say.
-	OCP *OperationExtension
+	OCP *extension.Operation
 
 	// MCP is the operation's x-mcp extension as it is in the document, or nil if there is
 	// none. The MCP server interprets it.
@@ -164,13 +164,6 @@ type Answer struct {
 	Schema      jsontext.Value // full JSON Schema 2020-12; nil unless built with ResponseSchemas
 }
 
-// What an OpenAPI document declares about its use of OCP.
-type (
-	APIExtension       = extension.API       // by the whole API
-	OperationExtension = extension.Operation // by one operation
-	EnhancedProperty   = extension.Property  // a property that is added to a response if there is a context
-)
-
 // SecurityRequirement is one alternative: the names of the required security schemes, each
 // with its scopes.
 type SecurityRequirement map[string][]string
@@ -195,9 +188,7 @@ func (t *Tool) Plan() *plan.Plan {
 			Body: t.body, OpenBody: t.openBody, Taken: t.taken,
 			Schema: t.checkedSchema, Validator: &t.validator, Simplified: t.full != nil, Unchecked: t.unread,
 		}
-		if t.guards != nil {
-			t.readGuarded(t.plan)
-		}
+		t.guards.reveal(t.plan, t.all)
 	})
 	return t.plan
 }

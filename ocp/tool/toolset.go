@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/ocp/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/selector"
@@ -40,7 +41,7 @@ type Toolset struct {
 	// none.
 	MCP jsontext.Value
 
-	OCP *APIExtension // how the API uses OCP context; nil if the document does not say
+	OCP *extension.API // how the API uses OCP context; nil if the document does not say
 
 	// Finder finds the document's tools by what they do. Nil means that they cannot be searched.
 	Finder Finder

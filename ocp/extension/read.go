@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// maxEnhancedSchemas limits the total size of the schemas of one operation, and
-	// maxAllEnhanced the total size for all operations, in bytes.
-	maxEnhancedSchemas = 32 << 10
-	maxAllEnhanced     = 8 << 20
+	// MaxEnhancedSchemas limits the total size of the schemas of one operation, and
+	// MaxAllEnhanced the total size for all operations, in bytes.
+	MaxEnhancedSchemas = 32 << 10
+	MaxAllEnhanced     = 8 << 20
 
 	// maxDeclared is the largest number of names in a list of an
 	maxDeclared = 64
@@ -143,7 +143,7 @@ type Reader struct {
 
 // Operation returns what the extensions of an operation declare, or nil if it has none.
 func (r *Reader) Operation(operation *openapi.Operation) *Operation {
-	o := &operationReader{Reader: r, operation: operation, read: new(Operation), room: min(maxEnhancedSchemas, maxAllEnhanced-r.enhanced)}
+	o := &operationReader{Reader: r, operation: operation, read: new(Operation), room: min(MaxEnhancedSchemas, MaxAllEnhanced-r.enhanced)}
 	found := o.readContext()
 	found = o.readEnhanced(operation.Place) || found
 	for i := range operation.Responses {
