@@ -19,6 +19,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/invoke"
 	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -308,7 +309,7 @@ func (c *commandCall) conceal(text string) string {
 
 // send sends the request to the API and writes the response as a model reads it.
 func (c *commandCall) send(out io.Writer, origin string) error {
-	invoker, err := tool.NewHTTPInvoker(origin)
+	invoker, err := invoke.NewHTTPInvoker(origin)
 	if err != nil {
 		return fmt.Errorf("--api: %w", err)
 	}
@@ -339,7 +340,7 @@ func (c *commandCall) send(out io.Writer, origin string) error {
 
 // A commandSender is a tool.Invoker that sets the fixed values and the credentials of the command line.
 type commandSender struct {
-	*tool.HTTPInvoker
+	*invoke.HTTPInvoker
 	call *commandCall
 	err  error
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/invoke"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -26,7 +27,7 @@ import (
 // Transport also sends and merges the context but does not record calls.
 type Client struct {
 	tools   *tool.Toolset
-	invoker *tool.HTTPInvoker
+	invoker *invoke.HTTPInvoker
 	context *ocp.SharedContext
 }
 
@@ -57,7 +58,7 @@ func NewClient(tools *tool.Toolset, options ClientOptions) (*Client, error) {
 	if origin == "" {
 		return nil, fmt.Errorf("the document of %q does not say at which host the API is: set ClientOptions.Origin", tools.Name)
 	}
-	invoker, err := tool.NewHTTPInvoker(origin)
+	invoker, err := invoke.NewHTTPInvoker(origin)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +158,7 @@ func isSameCall(e, other *ocp.HistoryEntry) bool {
 
 // recordedCall is an Invoker that remembers what it sent.
 type recordedCall struct {
-	invoker  *tool.HTTPInvoker
+	invoker  *invoke.HTTPInvoker
 	made     bool
 	at       time.Time
 	endpoint string

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	"github.com/fairwayhq/fairway/ocp/invoke"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -42,7 +43,7 @@ func ExampleExecute() {
 		fmt.Println(err)
 		return
 	}
-	invoker, err := tool.NewHTTPInvoker(api.URL)
+	invoker, err := invoke.NewHTTPInvoker(api.URL)
 	if err != nil {
 		fmt.Println(err)
 		return

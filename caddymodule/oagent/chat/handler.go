@@ -30,7 +30,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/oagent/chat"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/ocp/invoke"
 )
 
 // Defaults for guardrails on traffic to a model API.
@@ -127,7 +127,7 @@ func (h *Handler) check() error {
 	if h.Upstream == "" {
 		return nil
 	}
-	if _, err := tool.NewHTTPInvoker(h.Upstream); err != nil {
+	if _, err := invoke.NewHTTPInvoker(h.Upstream); err != nil {
 		return fmt.Errorf("chat: upstream: %w", err)
 	}
 	return nil

@@ -32,6 +32,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/ocp/invoke"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -131,7 +132,7 @@ func outputOf(op *agentset.Operation, result *tool.Result) (jsontext.Value, erro
 
 // invoker returns the client for calls to the API of a toolset. It uses the credentials that
 // the gateway has for the API, and none of the caller's.
-func (c *Caller) invoker(op *agentset.Operation) (*tool.HTTPInvoker, error) {
+func (c *Caller) invoker(op *agentset.Operation) (*invoke.HTTPInvoker, error) {
 	origin := c.Upstream
 	if origin == "" {
 		origin = op.Set.Origin
@@ -139,7 +140,7 @@ func (c *Caller) invoker(op *agentset.Operation) (*tool.HTTPInvoker, error) {
 	if origin == "" {
 		return nil, fmt.Errorf("the OpenAPI document of toolset %s has no server: set upstream in the chat block", op.Toolset.Name)
 	}
-	invoker, err := tool.NewHTTPInvoker(origin)
+	invoker, err := invoke.NewHTTPInvoker(origin)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +152,7 @@ func (c *Caller) invoker(op *agentset.Operation) (*tool.HTTPInvoker, error) {
 
 // resolving is a tool.Invoker that sets fixed values with placeholders. There is no request of a caller, so
 // that only placeholders such as {env.…} have a value.
-type resolving struct{ *tool.HTTPInvoker }
+type resolving struct{ *invoke.HTTPInvoker }
 
 // Invoke implements tool.Invoker.
 func (i resolving) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {

@@ -1,4 +1,6 @@
-package tool
+// Package invoke sends tool calls directly to an API over HTTP. It is for programs that do not run a
+// handler chain behind their tools: clients, commands, and guardrails whose API is another server.
+package invoke
 
 import (
 	"context"
@@ -14,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/stream"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 const (
@@ -56,7 +59,7 @@ func NewHTTPInvoker(origin string) (*HTTPInvoker, error) {
 }
 
 // Address returns the URL of the call's request without the query and without credentials.
-func (i *HTTPInvoker) Address(call *Call) (string, error) {
+func (i *HTTPInvoker) Address(call *tool.Call) (string, error) {
 	path, err := call.Path()
 	if err != nil {
 		return "", err
@@ -71,8 +74,8 @@ func followNone(*http.Request, []*http.Request) error {
 }
 
 // Invoke sends the call and reads the response. Its errors are *Failure.
-func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
-	r, err := call.Request(ContextWithCall(ctx, call))
+func (i *HTTPInvoker) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	r, err := call.Request(tool.ContextWithCall(ctx, call))
 	if err != nil {
 		return nil, err
 	}
@@ -88,10 +91,10 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 	}
 	defer response.Body.Close()
 	content := buffer.Get()
-	result := &Result{Status: response.StatusCode, Header: response.Header, Memory: content}
+	result := &tool.Result{Status: response.StatusCode, Header: response.Header, Memory: content}
 	if err := i.readBody(ctx, result, content, response.Body); err != nil {
 		result.Release()
-		if failure, ok := errors.AsType[*Failure](err); ok {
+		if failure, ok := errors.AsType[*tool.Failure](err); ok {
 			failure.Message = call.Tool.Operation() + " " + failure.Message
 			return nil, failure
 		}
@@ -102,7 +105,7 @@ func (i *HTTPInvoker) Invoke(ctx context.Context, call *Call) (*Result, error) {
 
 // readBody reads the body of the response. If the response streams, it reads the events
 // and returns their final content.
-func (i *HTTPInvoker) readBody(ctx context.Context, result *Result, content *buffer.Buffer, body io.Reader) error {
+func (i *HTTPInvoker) readBody(ctx context.Context, result *tool.Result, content *buffer.Buffer, body io.Reader) error {
 	limit := i.MaxResponse
 	if limit <= 0 {
 		limit = defaultMaxResponse
@@ -115,7 +118,7 @@ func (i *HTTPInvoker) readBody(ctx context.Context, result *Result, content *buf
 	}
 	switch {
 	case errors.Is(err, buffer.ErrTooLarge):
-		return &Failure{Kind: TooLarge, Status: result.Status, Message: fmt.Sprintf("answered with more than %d bytes, which is the limit; ask for less", limit)}
+		return &tool.Failure{Kind: tool.TooLarge, Status: result.Status, Message: fmt.Sprintf("answered with more than %d bytes, which is the limit; ask for less", limit)}
 	case err != nil:
 		return err
 	}
@@ -123,15 +126,15 @@ func (i *HTTPInvoker) readBody(ctx context.Context, result *Result, content *buf
 	return nil
 }
 
-func reduce(ctx context.Context, result *Result, content *buffer.Buffer, body io.Reader, format stream.Format, limit int64) error {
-	reducer := stream.NewReducer(format, content, stream.Options{Listener: ListenerFromContext(ctx), MaxContent: limit})
+func reduce(ctx context.Context, result *tool.Result, content *buffer.Buffer, body io.Reader, format stream.Format, limit int64) error {
+	reducer := stream.NewReducer(format, content, stream.Options{Listener: tool.ListenerFromContext(ctx), MaxContent: limit})
 	defer reducer.Release()
 	if _, err := io.Copy(reducer, body); err != nil && !reducer.Settled() {
 		return err
 	}
 	contentType, err := reducer.Finish()
 	if err != nil {
-		return &Failure{Kind: Unreadable, Status: result.Status, Message: "streamed an answer that cannot be used: " + err.Error()}
+		return &tool.Failure{Kind: tool.Unreadable, Status: result.Status, Message: "streamed an answer that cannot be used: " + err.Error()}
 	}
 	if result.Header.Del("Content-Type"); contentType != "" {
 		result.Header.Set("Content-Type", contentType)
@@ -141,7 +144,7 @@ func reduce(ctx context.Context, result *Result, content *buffer.Buffer, body io
 
 // unreachable describes an error of the HTTP client, without the URL, which may contain
 // secrets.
-func unreachable(ctx context.Context, t *Tool, err error) error {
+func unreachable(ctx context.Context, t *tool.Tool, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause
 	}
@@ -149,7 +152,7 @@ func unreachable(ctx context.Context, t *Tool, err error) error {
 		err = sent.Err
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
-		return &Failure{Kind: TimedOut, Message: t.Operation() + " was not answered in time"}
+		return &tool.Failure{Kind: tool.TimedOut, Message: t.Operation() + " was not answered in time"}
 	}
-	return &Failure{Kind: Unreachable, Message: fmt.Sprintf("%s could not be sent: %v", t.Operation(), err)}
+	return &tool.Failure{Kind: tool.Unreachable, Message: fmt.Sprintf("%s could not be sent: %v", t.Operation(), err)}
 }
