@@ -371,7 +371,7 @@ func modelText(t *tool.Tool, result *tool.Result) (text []byte, notes []string) 
 	}
 	limit := t.MaxTokens
 	if limit == 0 {
-		limit = defaultAnswerTokens
+		limit = DefaultMaxTokens
 	}
 	if limit < 0 {
 		return text, notes
@@ -385,6 +385,3 @@ func modelText(t *tool.Tool, result *tool.Result) (text []byte, notes []string) 
 	}
 	return text, notes
 }
-
-// defaultAnswerTokens is the default of max_tokens.
-const defaultAnswerTokens = 20_000
