@@ -82,6 +82,7 @@ func asText(t *testing.T, result any, err error) string {
 // TestGoSDKWhole uses everything that the fixture API has with the official Go
 // client: what the API answers in rounds reaches old clients as requests of the
 // server and new ones as results that require input, and looks the same to both.
+//
 //nolint:tparallel // the subtests share one gateway, and some change it
 func TestGoSDKWhole(t *testing.T) {
 	t.Parallel() // it mostly waits

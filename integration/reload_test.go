@@ -10,6 +10,7 @@ import (
 
 // TestDocumentReload swaps the document under a running gateway: a good one
 // takes its place, a bad one changes nothing.
+//
 //nolint:tparallel // the subtests replace the same document in turn
 func TestDocumentReload(t *testing.T) {
 	t.Parallel() // it mostly waits

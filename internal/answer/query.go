@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/metrics"
 	"strings"
 	"time"
 
@@ -27,8 +29,17 @@ const (
 	// that collects values without end. On current machines it takes about a quarter of MaxQueryTime.
 	maxQuerySteps = 5_000_000
 
-	// timeCheckSteps is the number of steps between two looks at the clock.
-	timeCheckSteps = 1024
+	// timeCheckSteps is the number of steps between two looks at the clock. It is small because few
+	// steps can double a value many times.
+	timeCheckSteps = 4
+
+	// MaxQueryMemory is by how much the memory of the process may grow while an expression runs. A
+	// single step may exceed it before it is noticed.
+	MaxQueryMemory = 256 << 20
+
+	// memoryCheckPause is how long an expression runs between two looks at the memory. Most
+	// expressions end before the first one.
+	memoryCheckPause = time.Millisecond
 
 	// MaxQueryOutput is the maximum size of the encoded result, in bytes.
 	MaxQueryOutput = 8 << 20
@@ -44,6 +55,7 @@ var (
 
 	errQueryTime   = fmt.Errorf("it takes longer than %s", MaxQueryTime)
 	errQuerySteps  = fmt.Errorf("it takes more than %d steps", maxQuerySteps)
+	errQueryMemory = fmt.Errorf("it needs more than %d bytes of memory", MaxQueryMemory)
 	errQueryOutput = fmt.Errorf("its result is larger than %d bytes", MaxQueryOutput)
 	errQueryValues = fmt.Errorf("it has more than %d results; collect or limit them", maxQueryValues)
 )
@@ -119,7 +131,8 @@ func (q *Query) Append(ctx context.Context, dst, body []byte) ([]byte, error) {
 	if !wire.Valid(body) {
 		return dst, ErrNotJSON
 	}
-	budget := &queryBudget{Context: ctx, end: time.Now().Add(MaxQueryTime)}
+	now := time.Now()
+	budget := &queryBudget{Context: ctx, end: now.Add(MaxQueryTime), looked: now}
 	if q.fast != nil {
 		if projected, ok := q.fast.project(dst, body, budget); ok {
 			return projected, nil
@@ -164,7 +177,8 @@ func queryError(err error) error {
 	switch {
 	case errors.As(err, &halted):
 		return errors.New("it ended with halt")
-	case errors.Is(err, errQueryTime), errors.Is(err, errQuerySteps), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, errQueryTime), errors.Is(err, errQuerySteps), errors.Is(err, errQueryMemory),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
 	return errors.New(text.Cut(err.Error(), maxQueryError))
@@ -178,6 +192,8 @@ func ShortReason(err error) string {
 	switch {
 	case errors.Is(err, errQueryTime), errors.Is(err, errQuerySteps):
 		return "it takes too long on this response"
+	case errors.Is(err, errQueryMemory):
+		return "it needs too much memory on this response"
 	case errors.Is(err, errQueryOutput), errors.Is(err, errQueryValues):
 		return "its result is too large"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -193,6 +209,9 @@ type queryBudget struct {
 	end   time.Time
 	steps int
 	err   error
+
+	looked time.Time // when the memory was read
+	memory uint64    // what was read first; 0 before
 }
 
 // ended is the channel of a run that must end.
@@ -208,11 +227,14 @@ func (b *queryBudget) Done() <-chan struct{} {
 	if b.steps%timeCheckSteps != 0 && b.err == nil {
 		return nil
 	}
+	now := time.Now()
 	switch {
 	case b.err != nil:
 	case b.steps > maxQuerySteps:
 		b.err = errQuerySteps
-	case time.Now().After(b.end):
+	case now.Sub(b.looked) > memoryCheckPause && b.exceedsMemory():
+		b.err = errQueryMemory
+	case now.After(b.end):
 		b.err = errQueryTime
 	default:
 		b.err = b.Context.Err()
@@ -221,6 +243,29 @@ func (b *queryBudget) Done() <-chan struct{} {
 		return ended
 	}
 	return nil
+}
+
+// exceedsMemory reports whether the memory of the process has grown by more than MaxQueryMemory since
+// the first look. It collects garbage before it decides, so that what other goroutines allocated and
+// no longer use does not count.
+func (b *queryBudget) exceedsMemory() bool {
+	defer func() { b.looked = time.Now() }()
+	used := usedMemory()
+	if b.memory == 0 {
+		b.memory = used
+	}
+	if used < b.memory+MaxQueryMemory {
+		return false
+	}
+	runtime.GC()
+	return usedMemory() >= b.memory+MaxQueryMemory
+}
+
+// usedMemory returns the bytes of all values on the heap, including garbage.
+func usedMemory() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 // Err returns why the run must end.

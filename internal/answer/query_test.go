@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -109,6 +110,33 @@ func TestQuery_failures(t *testing.T) {
 		if reason := ShortReason(err); !keyword.All(reason, c.reason) || strings.Contains(reason, "secret") {
 			t.Errorf("%s: reason %q; want %q", c.source, reason, c.reason)
 		}
+	}
+}
+
+// The step that doubles a value is one of few, so only time and memory limit it. Which limit comes
+// first depends on the machine.
+func TestQuery_growing_values_are_limited(t *testing.T) {
+	for _, source := range []string{
+		`reduce range(1e9) as $i ("x"; . + .)`,
+		`reduce range(1e9) as $i ([1]; . + .)`,
+		`reduce range(1e9) as $i ("\\"; tojson)`,
+	} {
+		if _, err := run(t, source, `{}`); !errors.Is(err, errQueryMemory) && !errors.Is(err, errQueryTime) {
+			t.Errorf("%s: %v; want the limit of memory or time", source, err)
+		}
+	}
+}
+
+func TestQueryBudget_counts_live_memory(t *testing.T) {
+	runtime.GC() // what earlier tests left
+	b := &queryBudget{memory: usedMemory()}
+	block := make([]byte, MaxQueryMemory+MaxQueryMemory/8)
+	if !b.exceedsMemory() {
+		t.Error("a live block larger than the limit does not exceed it")
+	}
+	runtime.KeepAlive(block)
+	if b.exceedsMemory() {
+		t.Error("garbage exceeds the limit")
 	}
 }
 
