@@ -112,7 +112,8 @@ func describe(t *tool.Tool, responses bool) *entry {
 	if responses {
 		e.Response = "sha256:" + digest(string(canonical(t.Answer.Schema)))
 	}
-	parts := []string{e.Name, e.Operation, e.Title, e.Description, e.Select, string(canonical(t.InputSchema)), request.Message, string(canonical(t.MCP)), t.DescribeOCP()}
+	parts := make([]string, 0, 16+2*len(request.Arguments))
+	parts = append(parts, e.Name, e.Operation, e.Title, e.Description, e.Select, string(canonical(t.InputSchema)), request.Message, string(canonical(t.MCP)), t.OCP.Describe())
 	for _, name := range slices.Sorted(maps.Keys(request.Arguments)) {
 		parts = append(parts, name, request.Arguments[name])
 	}

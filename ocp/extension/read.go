@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -20,7 +21,7 @@ const (
 	MaxEnhancedSchemas = 32 << 10
 	MaxAllEnhanced     = 8 << 20
 
-	// maxDeclared is the largest number of names in a list of an
+	// maxDeclared is the largest number of names in a list of an extension.
 	maxDeclared = 64
 )
 
@@ -45,6 +46,19 @@ type Operation struct {
 
 	// Enhanced are additional properties of the responses to requests that have a context.
 	Enhanced []Property
+}
+
+// Describe returns the declaration as text, so that declarations can be compared. It is empty for nil.
+func (x *Operation) Describe() string {
+	if x == nil {
+		return ""
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%q %q %t %t", x.EnhancesWith, x.UpdatesContext, x.RequiresContext, x.ContextUpdated)
+	for _, p := range x.Enhanced {
+		fmt.Fprintf(&text, " %s %s", p.Name, p.Schema)
+	}
+	return text.String()
 }
 
 // Updates reports whether the operation declares that it may change the field.

@@ -64,19 +64,6 @@ func describeSecurity(alternatives []SecurityRequirement) string {
 	return fmt.Sprintf("%q", alternatives) // fmt sorts the keys of maps
 }
 
-// DescribeOCP describes how the operation uses OCP context. It is empty if the document does not say.
-func (t *Tool) DescribeOCP() string {
-	x := t.OCP
-	if x == nil {
-		return ""
-	}
-	text := fmt.Sprintf("%q %q %t %t", x.EnhancesWith, x.UpdatesContext, x.RequiresContext, x.ContextUpdated)
-	for _, p := range x.Enhanced {
-		text += fmt.Sprintf(" %s %s", p.Name, p.Schema)
-	}
-	return text
-}
-
 // DropResponseSchemas removes the schemas of responses, which take memory. The toolset must not be in use
 // yet.
 func (s *Toolset) DropResponseSchemas() {

@@ -26,7 +26,6 @@ type shaper struct {
 	*builder
 	shapes  []selectedShape
 	queries map[string]*answer.Query // by source
-	missing map[int]string           // arguments of shapes for all tools that no tool has; by position in shapes
 	lost    map[*Tool]bool
 	renamed map[*Tool]bool // by the options; their names win over those of the document
 }
