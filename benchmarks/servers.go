@@ -246,6 +246,7 @@ http://%[3]s {
 http://%[4]s {
 	mcp /mcp many.json {
 		search off
+		max_tokens off
 	}
 	reverse_proxy %[6]s
 }

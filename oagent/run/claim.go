@@ -6,7 +6,7 @@ import (
 )
 
 // claim leases a run to this node. It returns nil if there is nothing to do: the run has ended,
-// it waits, or another node works on it. That node is told to look again before it stops.
+// it waits, or another node works on it. That node then looks again before it stops.
 func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
 	e := &execution{runner: r, id: id, token: rand.Text()}
 	claimed := false

@@ -16,7 +16,7 @@
 // Each step ends with one change of the store that also records what is about to be done next
 // (advance.go). If a node dies, another one finds the run after the end of its lease (sweep.go)
 // and repeats the interrupted step, with one exception: a tool call that was begun and is not
-// idempotent is not made again. The model is told that it is unknown whether it was made.
+// idempotent is not made again. The model learns that it is unknown whether it was made.
 //
 // If a call waits for a review, for the user or for a task, the node gives the lease back and
 // forgets the run. Runner.Wake makes a node take it up again. Since a call that waits is simply

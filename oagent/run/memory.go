@@ -27,7 +27,7 @@ type memory struct{ storage *storage }
 
 const memoryKey = "run-memory/" // followed by a digest of agent and user
 
-// retained is what is kept of one run.
+// retained is what the memory holds of one run.
 type retained struct {
 	Run    string    `json:"run"`
 	At     time.Time `json:"at"`

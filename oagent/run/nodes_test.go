@@ -14,7 +14,7 @@ import (
 )
 
 // TestNodes_one_at_a_time checks that two Runners on one store do not work on the same run,
-// however often both are told to.
+// however often both are woken.
 func TestNodes_one_at_a_time(t *testing.T) {
 	s := openStore(t)
 	agent := readAgent(t, "capabilities: {book: {}}\n")
@@ -99,7 +99,7 @@ func TestClose_goes_on_elsewhere(t *testing.T) {
 }
 
 // TestClose_interrupts checks that a call that Close interrupts is not made again, and that the
-// model is told.
+// model learns of it.
 func TestClose_interrupts(t *testing.T) {
 	s := openStore(t)
 	agent := readAgent(t, "capabilities: {book: {}, get-trip: {}}\n")

@@ -21,7 +21,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 )
 
-// Limits of what is kept.
+// Limits of the pages in memory.
 const (
 	// Lifetime is how long pages are kept.
 	Lifetime = 10 * time.Minute
