@@ -339,6 +339,33 @@ func TestAnswer_select_and_fields(t *testing.T) {
 	}
 }
 
+// TestAnswer_rules_and_REST_see_the_whole_response has output restrictions that read members which
+// select removes for the model.
+func TestAnswer_rules_and_REST_see_the_whole_response(t *testing.T) {
+	api, _ := answersAPI(t)
+	s := newSite(t)
+	s.write("answers.yaml", answersDocument)
+	s.write("agent.yaml", `kind: openagentspec:v1/agent
+name: desk
+description: Works at the desk.
+intent: You work.
+owner: tests
+capabilities:
+  short-issues: {user_identity: false, output_restriction: {assertion: 'recent["short-issues"].outputs[0].body.startsWith("text")'}}
+  search-issues: {user_identity: false, output_restriction: {assertion: 'size(recent["search-issues"].outputs.items) < 500'}}
+`)
+	s.start("", "mcp DIR/answers.yaml\n oagent DIR/agent.yaml {\n max_recorded 256KiB\n}\n reverse_proxy "+strings.TrimPrefix(api, "http://"))
+	if p := s.part("shortIssues", ""); p.IsError || !strings.HasPrefix(p.body(), `{"items":[{"number":1,"user":"ann"},`) {
+		t.Errorf("select behind a rule: error %v, %.200s", p.IsError, p.body())
+	}
+	if p := s.part("searchIssues", ""); !p.IsError || strings.Contains(p.body(), "number") {
+		t.Errorf("a rule that only a cut response satisfies: error %v, %.200s", p.IsError, p.body())
+	}
+	if a := s.request("GET", "/short", ""); a.status != 200 || a.body != issueList() {
+		t.Errorf("REST: %d, %d bytes", a.status, len(a.body))
+	}
+}
+
 func TestAnswer_options(t *testing.T) {
 	api, _ := answersAPI(t)
 	to := "\n reverse_proxy " + strings.TrimPrefix(api, "http://")
