@@ -182,7 +182,7 @@ func (c *caller) nextPage(ctx context.Context, call *tool.Call) (*tool.Result, e
 	switch {
 	case errors.Is(err, pages.ErrUnknown):
 		return nil, &tool.Failure{Kind: tool.InvalidArguments, Message: fmt.Sprintf(
-			"the cursor is unknown or has expired: pages are kept for %s and only for the caller who got them; call the tool again that returned it", pages.Lifetime)}
+			"the cursor is unknown or has expired: pages are kept for %.0f minutes and only for the caller who got them; call the tool again that returned it", pages.Lifetime.Minutes())}
 	case err != nil:
 		c.logPageError("reading a page of a large response failed", err)
 		return nil, &tool.Failure{Kind: tool.Internal, Message: "the gateway cannot read the page; the reason is in its log. Call the tool again that returned the cursor"}
