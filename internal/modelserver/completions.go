@@ -83,13 +83,7 @@ func (c completions) writeError(w io.Writer, step *Step) {
 }
 
 func (completions) stop(step *Step) string {
-	switch {
-	case step.Stop != "":
-		return step.Stop
-	case len(step.Calls) > 0:
-		return "tool_calls"
-	}
-	return "stop"
+	return step.stop("tool_calls", "stop")
 }
 
 func (completions) usage(step *Step) object {

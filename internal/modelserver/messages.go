@@ -115,13 +115,7 @@ func (m messages) writeError(w io.Writer, step *Step) {
 }
 
 func (messages) stop(step *Step) string {
-	switch {
-	case step.Stop != "":
-		return step.Stop
-	case len(step.Calls) > 0:
-		return "tool_use"
-	}
-	return "end_turn"
+	return step.stop("tool_use", "end_turn")
 }
 
 // usage returns the usage. A part of the input was in the cache, which is counted separately.

@@ -268,3 +268,15 @@ func pieces(text string, n int) []string {
 	}
 	return append(cut, text)
 }
+
+// stop returns why the model stopped: what the step says, or the name that the format has for calls
+// or for the end of a text.
+func (s *Step) stop(calls, end string) string {
+	switch {
+	case s.Stop != "":
+		return s.Stop
+	case len(s.Calls) > 0:
+		return calls
+	}
+	return end
+}

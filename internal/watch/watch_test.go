@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -11,25 +10,13 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/watch/watchtest"
 )
-
-// writeAged writes a file that was last modified at the given age, so that its stamp counts as
-// settled.
-func writeAged(t *testing.T, path, content string, age time.Duration) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	then := time.Now().Add(-age)
-	if err := os.Chtimes(path, then, then); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestRead(t *testing.T) {
 	folder := t.TempDir()
 	main, other := filepath.Join(folder, "main"), filepath.Join(folder, "other")
-	writeAged(t, main, "one", time.Hour)
+	watchtest.WriteAged(t, main, "one", time.Hour)
 	file := File{Path: main, MaxSize: 3}
 	var state *State
 	read := func(rule string, wantChange bool, want string) {
@@ -42,19 +29,19 @@ func TestRead(t *testing.T) {
 	}
 	read("first read", true, "one")
 	read("nothing happened", false, "")
-	writeAged(t, main, "one", time.Minute)
+	watchtest.WriteAged(t, main, "one", time.Minute)
 	read("touched", false, "")
-	writeAged(t, main, "two", time.Minute)
+	watchtest.WriteAged(t, main, "two", time.Minute)
 	read("other content", true, "two")
 	state = state.Follow([]string{other, main, other}, 10)
 	if got := state.Followed(); !slices.Equal(got, []string{other}) {
 		t.Errorf("follows %q", got)
 	}
 	read("the other file is missing", false, "")
-	writeAged(t, other, "other", time.Hour)
+	watchtest.WriteAged(t, other, "other", time.Hour)
 	read("the other file appeared", true, "two")
 	read("nothing happened again", false, "")
-	writeAged(t, main, "three", time.Second)
+	watchtest.WriteAged(t, main, "three", time.Second)
 	if _, _, _, err := file.Read(state); !errors.Is(err, buffer.ErrTooLarge) {
 		t.Errorf("more than the limit: %v", err)
 	}

@@ -8,20 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-)
 
-// writeAged writes a file that was last modified at the given age, so that its stamp
-// counts as settled.
-func writeAged(t *testing.T, path, content string, age time.Duration) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	then := time.Now().Add(-age)
-	if err := os.Chtimes(path, then, then); err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/fairwayhq/fairway/internal/watch/watchtest"
+)
 
 // mustFetch fetches and wants no error.
 func mustFetch(t *testing.T, source Source, previous *Snapshot) (*Snapshot, bool) {
@@ -44,30 +33,30 @@ func TestFileSource(t *testing.T) {
 		content string
 	}{
 		{"nothing happened", func(*testing.T, string, string) {}, false, ""},
-		{"the file was touched", func(t *testing.T, main, _ string) { writeAged(t, main, "one", time.Minute) }, false, ""},
-		{"the file has other content", func(t *testing.T, main, _ string) { writeAged(t, main, "two", time.Minute) }, true, "two"},
-		{"the file has other content of the same time", func(t *testing.T, main, _ string) { writeAged(t, main, "longer", time.Hour) }, true, "longer"},
+		{"the file was touched", func(t *testing.T, main, _ string) { watchtest.WriteAged(t, main, "one", time.Minute) }, false, ""},
+		{"the file has other content", func(t *testing.T, main, _ string) { watchtest.WriteAged(t, main, "two", time.Minute) }, true, "two"},
+		{"the file has other content of the same time", func(t *testing.T, main, _ string) { watchtest.WriteAged(t, main, "longer", time.Hour) }, true, "longer"},
 		{"an editor renamed a new file over it", func(t *testing.T, main, _ string) {
-			writeAged(t, main+"~", "new", time.Minute)
+			watchtest.WriteAged(t, main+"~", "new", time.Minute)
 			if err := os.Rename(main+"~", main); err != nil {
 				t.Fatal(err)
 			}
 		}, true, "new"},
-		{"the other file was touched", func(t *testing.T, _, other string) { writeAged(t, other, "other", time.Minute) }, false, ""},
-		{"the other file has other content", func(t *testing.T, _, other string) { writeAged(t, other, "OTHER", time.Minute) }, true, "one"},
+		{"the other file was touched", func(t *testing.T, _, other string) { watchtest.WriteAged(t, other, "other", time.Minute) }, false, ""},
+		{"the other file has other content", func(t *testing.T, _, other string) { watchtest.WriteAged(t, other, "OTHER", time.Minute) }, true, "one"},
 		{"the other file is gone", func(t *testing.T, _, other string) {
 			if err := os.Remove(other); err != nil {
 				t.Fatal(err)
 			}
 		}, true, "one"},
-		{"an absent file appeared", func(t *testing.T, main, _ string) { writeAged(t, main+".absent", "", time.Minute) }, true, "one"},
+		{"an absent file appeared", func(t *testing.T, main, _ string) { watchtest.WriteAged(t, main+".absent", "", time.Minute) }, true, "one"},
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
 			dir := t.TempDir()
 			main, other := filepath.Join(dir, "main.yaml"), filepath.Join(dir, "other.yaml")
-			writeAged(t, main, "one", time.Hour)
-			writeAged(t, other, "other", time.Hour)
+			watchtest.WriteAged(t, main, "one", time.Hour)
+			watchtest.WriteAged(t, other, "other", time.Hour)
 			source := &File{Path: main}
 			first, changed := mustFetch(t, source, nil)
 			if !changed || string(first.Data) != "one" || first.Location != main {
@@ -95,7 +84,7 @@ func TestFileSource(t *testing.T) {
 func TestFileSource_symbolic_link_swapped(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a", "b"} {
-		writeAged(t, filepath.Join(dir, name), "content "+name, time.Hour)
+		watchtest.WriteAged(t, filepath.Join(dir, name), "content "+name, time.Hour)
 	}
 	link := filepath.Join(dir, "current")
 	if err := os.Symlink("a", link); err != nil {
@@ -117,7 +106,7 @@ func TestFileSource_symbolic_link_swapped(t *testing.T) {
 // A write within one tick of the clock leaves size and time as they were.
 func TestFileSource_just_written_file_is_read_again(t *testing.T) {
 	main := filepath.Join(t.TempDir(), "main.yaml")
-	writeAged(t, main, "one", -time.Hour)
+	watchtest.WriteAged(t, main, "one", -time.Hour)
 	source := &File{Path: main}
 	first, _ := mustFetch(t, source, nil)
 	info, err := os.Stat(main)
@@ -139,12 +128,12 @@ func TestFileSource_just_written_file_is_read_again(t *testing.T) {
 func TestFileSource_file_written_during_the_build_counts_as_changed(t *testing.T) {
 	dir := t.TempDir()
 	main, other := filepath.Join(dir, "main.yaml"), filepath.Join(dir, "other.yaml")
-	writeAged(t, main, "one", time.Hour)
+	watchtest.WriteAged(t, main, "one", time.Hour)
 	source := &File{Path: main}
 	first, _ := mustFetch(t, source, nil)
-	writeAged(t, other, "other", -time.Hour)
+	watchtest.WriteAged(t, other, "other", -time.Hour)
 	kept := first.Keep([]string{other})
-	writeAged(t, other, "other", time.Hour)
+	watchtest.WriteAged(t, other, "other", time.Hour)
 	second, changed := mustFetch(t, source, kept)
 	if !changed {
 		t.Fatal("the change was missed")
@@ -157,7 +146,7 @@ func TestFileSource_file_written_during_the_build_counts_as_changed(t *testing.T
 func TestFileSource_errors(t *testing.T) {
 	dir := t.TempDir()
 	big := filepath.Join(dir, "big.yaml")
-	writeAged(t, big, "123456", time.Hour)
+	watchtest.WriteAged(t, big, "123456", time.Hour)
 	cases := []struct {
 		rule   string
 		source File

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/watch/watchtest"
 	"github.com/fairwayhq/fairway/oagent"
 )
 
@@ -18,25 +19,12 @@ func document(name string) string {
 	return "kind: openagentspec:v1/agent\nname: " + name + "\ndescription: Answers.\nintent: You answer.\nowner: team\ncapabilities: {}\n"
 }
 
-// writeAged writes a file that was last modified at the given age, so that its state counts as
-// settled.
-func writeAged(t *testing.T, path, content string, age time.Duration) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	then := time.Now().Add(-age)
-	if err := os.Chtimes(path, then, then); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestReadFiles(t *testing.T) {
 	folder := t.TempDir()
 	a, b, large := filepath.Join(folder, "a.yaml"), filepath.Join(folder, "b.yaml"), filepath.Join(folder, "large.yaml")
-	writeAged(t, a, document("one")+"---\n"+document("two"), time.Hour)
-	writeAged(t, b, document("three"), time.Hour)
-	writeAged(t, large, strings.Repeat("#", oagent.MaxDocument+1), time.Hour)
+	watchtest.WriteAged(t, a, document("one")+"---\n"+document("two"), time.Hour)
+	watchtest.WriteAged(t, b, document("three"), time.Hour)
+	watchtest.WriteAged(t, large, strings.Repeat("#", oagent.MaxDocument+1), time.Hour)
 	read, err := ReadFiles([]string{a, b})
 	if err != nil || len(read) != 3 || read[1].Name != "two" || read[2].Location != b {
 		t.Fatalf("%v, %v", read, err)
@@ -61,7 +49,7 @@ func TestReadFiles(t *testing.T) {
 func TestUpdateStates(t *testing.T) {
 	folder := t.TempDir()
 	a, b := filepath.Join(folder, "a.yaml"), filepath.Join(folder, "b.yaml")
-	writeAged(t, a, document("one"), time.Hour)
+	watchtest.WriteAged(t, a, document("one"), time.Hour)
 	l := &Loader{options: Options{Files: []string{a, b}}, states: make([]fileState, 2)}
 	for _, step := range []struct {
 		rule   string
@@ -70,9 +58,9 @@ func TestUpdateStates(t *testing.T) {
 	}{
 		{"first check", func() {}, true},
 		{"nothing happened", func() {}, false},
-		{"touched", func() { writeAged(t, a, document("one"), time.Minute) }, false},
-		{"other content", func() { writeAged(t, a, document("two"), time.Second) }, true},
-		{"the missing file appeared", func() { writeAged(t, b, document("one"), time.Hour) }, true},
+		{"touched", func() { watchtest.WriteAged(t, a, document("one"), time.Minute) }, false},
+		{"other content", func() { watchtest.WriteAged(t, a, document("two"), time.Second) }, true},
+		{"the missing file appeared", func() { watchtest.WriteAged(t, b, document("one"), time.Hour) }, true},
 		{"nothing happened again", func() {}, false},
 		{"a file disappeared", func() { _ = os.Remove(b) }, true},
 		{"it is still missing", func() {}, false},
