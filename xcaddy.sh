@@ -4,6 +4,9 @@
 #	./xcaddy.sh                                   build ./caddy
 #	./xcaddy.sh run --config Caddyfile.example    build if sources changed, then run
 #	./xcaddy.sh adapt | validate | tools | …      the same with any Caddy command
+#	./xcaddy.sh --with MODULE[@VERSION] …         build with another Caddy module too
+#
+# --with may be repeated. It comes before the command and always builds.
 #
 # The script works from any directory and needs only Go. As with Caddy itself, file
 # arguments are relative to the working directory.
@@ -29,21 +32,52 @@ stale() {
 		-newer "$output" -print | head -n 1)" ]
 }
 
-# build runs xcaddy with the versions of xcaddy and Caddy in go.mod.
+# version prints the version of the checkout as Go names it: the tag of the commit, or a
+# pseudo-version that comes after the latest tag. "caddy list-modules --versions" shows it.
+version() {
+	git -C "$root" describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null && return
+	commit=$(TZ=UTC git -C "$root" log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=%cd-%h 2>/dev/null) || commit=
+	tag=$(git -C "$root" describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null) || tag=
+	case $commit/$tag in
+	/*) echo v0.0.0 ;; # not a Git checkout
+	*/) echo "v0.0.0-$commit" ;;
+	*/*-*) echo "$tag.0.$commit" ;;
+	*) echo "${tag%.*}.$((${tag##*.} + 1))-0.$commit" ;;
+	esac
+}
+
+# build MODULE… runs xcaddy with the versions of xcaddy and Caddy in go.mod. The arguments
+# are further modules.
 build() {
 	cd -- "$root"
 	caddy=$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
+	for module in "$@"; do
+		set -- "$@" --with "$module"
+		shift
+	done
 	go tool xcaddy build "$caddy" \
-		--with github.com/fairwayhq/fairway@v0.0.0=. \
+		--with "github.com/fairwayhq/fairway@$(version)=." "$@" \
 		--output "$output"
 }
 
+modules=
+while [ "${1-}" = --with ]; do
+	[ $# -ge 2 ] || {
+		echo 'xcaddy.sh: --with needs the path of a Go module, such as github.com/mholt/caddy-ratelimit' >&2
+		exit 2
+	}
+	modules="$modules $2"
+	shift 2
+done
+
 if [ $# -eq 0 ]; then
-	build
+	# shellcheck disable=SC2086 # a module's path has no spaces
+	build $modules
 	exit
 fi
-if stale; then
-	(build) >&2
+if [ -n "$modules" ] || stale; then
+	# shellcheck disable=SC2086
+	(build $modules) >&2
 fi
 
 # When Caddy runs the example, store Caddy's own files beside the example's data (see
