@@ -98,7 +98,7 @@ func (m discoveryServer) serve(w http.ResponseWriter, r *http.Request, next cadd
 	}
 	tools := m.Endpoint.Tools(r, next)
 	if tools == nil {
-		return m.Endpoint.WriteUnavailable(w)
+		return m.Endpoint.Parts.WriteUnavailable(w)
 	}
 	at := m.endpointURL(r)
 	if r.URL.Path == catalogPath {

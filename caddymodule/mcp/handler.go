@@ -209,18 +209,18 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := m.Endpoint.AddToolsets(ctx, m.Toolsets, m.toolsetConfig()); err != nil {
 		return err
 	}
-	if err := m.Endpoint.SetMaxTokens(m.MaxTokens); err != nil {
+	if err := m.Endpoint.Parts.SetMaxTokens(m.MaxTokens); err != nil {
 		return err
 	}
 	m.openMemory()
-	if err := m.Endpoint.Merge(m.memory.names); err != nil {
+	if err := m.Endpoint.Parts.Merge(m.memory.names); err != nil {
 		return err
 	}
-	if err := m.Endpoint.SetSearch(m.Search, m.Pins); err != nil {
+	if err := m.Endpoint.Listings.SetSearch(m.Search, m.Pins); err != nil {
 		return err
 	}
 	if !m.AllowAnonymous {
-		m.Endpoint.WarnIfOpen(ctx, m.Endpoint.Injects())
+		m.Endpoint.WarnIfOpen(ctx, m.Endpoint.Parts.Injects())
 	}
 	toolcall.WarnIfPartlyAuthenticated(ctx, "mcp", m.Endpoint.Path, toolcall.MCPPaths[1:], m.Endpoint.Logger)
 	options, err := m.options(ctx)
@@ -236,7 +236,7 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if b := m.Endpoint.AgentLimit; b != nil {
 		b.ToolsChanged = func() { m.server.Notify(mcpadapter.ToolsChanged) }
 	}
-	m.unsubscribe = m.Endpoint.OnChange(m.documentObserver(ctx.Logger()))
+	m.unsubscribe = m.Endpoint.Parts.OnChange(m.documentObserver(ctx.Logger()))
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		// Caddy waits for running requests when it stops or replaces a server. Streams would
 		// never end by themselves.

@@ -338,14 +338,14 @@ func readInFolder(folder, name string) ([]byte, error) {
 // about the lists that changed, and logs parts of x-mcp that cannot be used.
 func (m *Handler) documentObserver(logger *zap.Logger) func() {
 	var mu sync.Mutex
-	before := m.Endpoint.Declared()
+	before := m.Endpoint.Parts.Declared()
 	if before != nil {
 		m.logLibraryWarnings(before, logger)
 	}
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
-		after := m.Endpoint.Declared()
+		after := m.Endpoint.Parts.Declared()
 		changes := mcpadapter.ToolsChanged | mcpadapter.PromptsChanged | mcpadapter.ResourcesChanged
 		if before != nil && after != nil {
 			changes = m.server.Changes(before, after)
@@ -361,9 +361,9 @@ func (m *Handler) documentObserver(logger *zap.Logger) func() {
 func (m *Handler) logLibraryWarnings(tools *tool.Toolset, logger *zap.Logger) {
 	warnings := m.server.Warnings(tools)
 	for _, w := range warnings[:min(len(warnings), agents.MaxLoggedWarnings)] {
-		logger.Warn("MCP warning about the document", zap.String("reason", w.Reason), zap.String("operation", w.Operation), zap.String("toolset", m.Endpoint.Toolset.Name))
+		logger.Warn("MCP warning about the document", zap.String("reason", w.Reason), zap.String("operation", w.Operation), zap.String("toolset", m.Endpoint.Parts.Name()))
 	}
 	if omitted := len(warnings) - agents.MaxLoggedWarnings; omitted > 0 {
-		logger.Warn("more MCP warnings about the document; caddy tools --lint prints all of them", zap.Int("more", omitted), zap.String("toolset", m.Endpoint.Toolset.Name))
+		logger.Warn("more MCP warnings about the document; caddy tools --lint prints all of them", zap.Int("more", omitted), zap.String("toolset", m.Endpoint.Parts.Name()))
 	}
 }

@@ -32,7 +32,7 @@ func (m *sharedMemory) release() { _, _ = memories.Delete(m.key) }
 
 // openMemory opens the memory of the endpoint, which is that of the previous configuration.
 func (m *Handler) openMemory() {
-	key := strings.Join([]string{m.Endpoint.ShownName(), m.Endpoint.Path}, "\x00")
+	key := strings.Join([]string{m.Endpoint.Parts.ShownName(), m.Endpoint.Path}, "\x00")
 	value, _, _ := memories.LoadOrNew(key, func() (caddy.Destructor, error) {
 		return &sharedMemory{Memory: mcpadapter.NewMemory(), key: key, names: tool.NewMergedNames()}, nil
 	})
@@ -43,7 +43,7 @@ func (m *Handler) openMemory() {
 func (m *Handler) shareMemory(options *mcpadapter.Options) {
 	options.Memory = m.memory.Memory
 	options.Instance = countEndpoint(m.Endpoint.App, m.memory.key)
-	options.Current = m.Endpoint.Loaded
+	options.Current = m.Endpoint.Parts.Loaded
 }
 
 // endpointCount counts the provisioned mcp handlers of one configuration by the key of their

@@ -52,7 +52,7 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 		OnLargeStructure: m.warnLargeStructure,
 	}
 	if options.Name == "" {
-		options.Name = m.Endpoint.ServerName()
+		options.Name = m.Endpoint.Parts.ServerName()
 	}
 	secret, err := m.configuredSecret()
 	if err != nil {
@@ -73,7 +73,7 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 // warnLargeStructure warns the operator about results that hosts of MCP Apps may truncate.
 func (m *Handler) warnLargeStructure(tool *tool.Tool, size int) {
 	m.Endpoint.Logger.Warn("structuredContent of a tool exceeds the 10 KB that MCP Apps hosts recommend; make the API's response smaller",
-		zap.String("tool", tool.Name), zap.String("toolset", m.Endpoint.Toolset.Name), zap.Int("size", size))
+		zap.String("tool", tool.Name), zap.String("toolset", m.Endpoint.Parts.Name()), zap.Int("size", size))
 }
 
 // toolsetConfig returns the options of the handler's own toolset, or nil.
@@ -103,7 +103,7 @@ func (m *Handler) configuredSecret() ([]byte, error) {
 // endpoint are therefore invalid at another.
 func (m *Handler) deriveKey(secret []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(m.Endpoint.ShownName() + "\x00" + m.Endpoint.Path))
+	mac.Write([]byte(m.Endpoint.Parts.ShownName() + "\x00" + m.Endpoint.Path))
 	return mac.Sum(nil)
 }
 

@@ -37,7 +37,7 @@ func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	tools := m.Endpoint.Tools(r, next)
 	if tools == nil {
-		return m.Endpoint.WriteUnavailable(w)
+		return m.Endpoint.Parts.WriteUnavailable(w)
 	}
 	calls := new(toolcall.RequestCalls)
 	defer calls.End()
@@ -72,7 +72,7 @@ func (m *Handler) adapterSite(r *http.Request, next caddyhttp.Handler, rest stri
 		return site
 	}
 	site.Base = strings.TrimSuffix(originalPath(r), rest)
-	calls.Begin(toolcall.AccessLogFields(r), m.Endpoint.Toolset.Name, m.Endpoint.Protocol)
+	calls.Begin(toolcall.AccessLogFields(r), m.Endpoint.Parts.Name(), m.Endpoint.Protocol)
 	site.Caller = func(tools *tool.Toolset) tool.Caller { return m.Endpoint.StreamCaller(r, next, tools, calls) }
 	return site
 }

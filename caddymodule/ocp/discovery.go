@@ -100,7 +100,7 @@ func (d *discovery) serve(w http.ResponseWriter, r *http.Request, next caddyhttp
 	toolcall.CurrentTools(d.handler.toolset, r, next) // loads a document of the site
 	loaded := d.handler.toolset.Loader.Document()
 	if loaded == nil {
-		return (&toolcall.Endpoint{Toolset: d.handler.toolset}).WriteUnavailable(w)
+		return toolcall.WriteUnavailable(w, d.handler.toolset.Key.ShownName(), d.handler.toolset.Loader.RetryAfter())
 	}
 	document := d.encodedDocument(loaded)
 	if document.err != nil {

@@ -116,9 +116,8 @@ type Handler struct {
 	// Default: false.
 	AllowAnonymous bool `json:"allow_anonymous,omitempty"`
 
-	endpoint  *toolcall.Endpoint
-	endpoints []*toolcall.Endpoint // the parts of endpoint
-	server    *otcadapter.Server
+	endpoint *toolcall.Endpoint
+	server   *otcadapter.Server
 }
 
 // CaddyModule returns the Caddy module information.
@@ -141,12 +140,11 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := o.endpoint.AddToolsets(ctx, o.Toolsets, agents.WithResponseSchemas(nil)); err != nil {
 		return err
 	}
-	o.endpoints = o.endpoint.Parts()
-	if err := o.endpoint.SetMaxTokens(o.MaxTokens); err != nil {
+	if err := o.endpoint.Parts.SetMaxTokens(o.MaxTokens); err != nil {
 		return err
 	}
 	if !o.AllowAnonymous {
-		o.endpoint.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Injects())
+		o.endpoint.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Parts.Injects())
 	}
 	idempotency, err := o.Idempotency.provision(ctx, o)
 	if err != nil {
@@ -162,7 +160,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 		Toolkit:           o.Toolkit,
 		Version:           o.Version,
 		MaxBody:           o.MaxBody,
-		RetryAfter:        o.endpoint.RetryAfter,
+		RetryAfter:        o.endpoint.Parts.RetryAfter,
 		DeveloperMessages: o.DeveloperMessages,
 		AuthorizationURLs: urls,
 		Idempotency:       idempotency,
@@ -181,8 +179,8 @@ func (o *Handler) Validate() error {
 			return err
 		}
 	}
-	if o.Version != "" && len(o.endpoints) > 1 {
-		return fmt.Errorf("version %s requires a single toolset, and there are %d; each has the version of its document", o.Version, len(o.endpoints))
+	if o.Version != "" && len(o.endpoint.Parts.All) > 1 {
+		return fmt.Errorf("version %s requires a single toolset, and there are %d; each has the version of its document", o.Version, len(o.endpoint.Parts.All))
 	}
 	if err := o.checkHealthUpstream(); err != nil {
 		return err

@@ -81,9 +81,9 @@ func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*idempotency.Opt
 
 // identity identifies the endpoint in the store by its path and toolsets.
 func (o *Handler) identity() string {
-	names := append(make([]string, 0, 1+len(o.endpoints)), o.endpoint.Path)
-	for _, e := range o.endpoints {
-		names = append(names, e.Toolset.Name)
+	names := append(make([]string, 0, 1+len(o.endpoint.Parts.All)), o.endpoint.Path)
+	for _, part := range o.endpoint.Parts.All {
+		names = append(names, part.Toolset.Name)
 	}
 	return strings.Join(names, "\n")
 }

@@ -20,15 +20,15 @@ import (
 // handlers, and the user that earlier handlers have authenticated.
 func (o *Handler) adapterSite(r *http.Request, next caddyhttp.Handler) otcadapter.Site {
 	toolcall.MarkToolEndpoint(r)
-	toolkits := make([]otcadapter.Toolkit, len(o.endpoints))
-	for i, e := range o.endpoints {
-		toolkits[i] = otcadapter.Toolkit{Tools: e.Current(r, next), InjectsCredentials: o.NoRequirements || len(e.Toolset.Credentials) > 0}
+	toolkits := make([]otcadapter.Toolkit, len(o.endpoint.Parts.All))
+	for i, part := range o.endpoint.Parts.All {
+		toolkits[i] = otcadapter.Toolkit{Tools: part.Current(r, next), InjectsCredentials: o.NoRequirements || len(part.Toolset.Credentials) > 0}
 	}
 	site := otcadapter.Site{
 		Toolkits: toolkits,
 		Caller: func(i int, info otcadapter.CallInfo) tool.Caller {
 			setPlaceholders(r, info)
-			c := o.endpoints[i].Caller(r, next, toolkits[i].Tools, nil)
+			c := o.endpoint.PartCaller(o.endpoint.Parts.All[i], r, next, toolkits[i].Tools, nil)
 			c.Conceal = info.Conceal
 			return c
 		},
@@ -108,10 +108,10 @@ func (o *Handler) checkHealthUpstream() error {
 // documents. It only checks if all documents are files, which have been read at this point. For
 // others the server reports the error when they are loaded.
 func (o *Handler) checkAuthorizationURLs() error {
-	sets := make([]*tool.Toolset, 0, len(o.endpoints))
-	for _, e := range o.endpoints {
-		set := e.Toolset.Loader.Toolset()
-		if e.Toolset.Key.Kind != agents.SourceFile || set == nil {
+	sets := make([]*tool.Toolset, 0, len(o.endpoint.Parts.All))
+	for _, part := range o.endpoint.Parts.All {
+		set := part.Toolset.Loader.Toolset()
+		if part.Toolset.Key.Kind != agents.SourceFile || set == nil {
 			return nil
 		}
 		sets = append(sets, set)

@@ -10,20 +10,20 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall/builtin"
 	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// caller is the ocp.Caller of one incoming request. It runs the request's tool calls through
+// caller is the tool.Caller of one incoming request. It runs the request's tool calls through
 // the handler chain and records them in the metrics, in the request's access log entry and in
 // its placeholders.
 type caller struct {
 	dispatch
 	tools    *tool.Toolset
 	endpoint *Endpoint
-	metrics  *agents.CallMetrics
+	part     *Part   // whose limits and metrics the calls have
+	parts    []*Part // all of the endpoint, if the calls are for several
 	calls    *RequestCalls
 	only     RequestCalls        // storage for calls, if they belong to this caller alone
 	Conceal  func(string) string // removes the secrets that came with the call from a text; nil if there are none
@@ -31,8 +31,8 @@ type caller struct {
 
 // newCaller returns the caller of the request that d dispatches for, and sets the request's
 // {http.tool.*} placeholders and log fields. Calls is nil if the request has no other caller.
-func newCaller(d dispatch, e *Endpoint, tools *tool.Toolset, calls *RequestCalls) *caller {
-	c := &caller{dispatch: d, endpoint: e, tools: tools, metrics: &e.metrics, calls: calls}
+func newCaller(d dispatch, e *Endpoint, part *Part, tools *tool.Toolset, calls *RequestCalls) *caller {
+	c := newStreamCaller(d, e, part, tools, calls)
 	if calls == nil {
 		c.calls = &c.only
 	}
@@ -48,8 +48,12 @@ func newCaller(d dispatch, e *Endpoint, tools *tool.Toolset, calls *RequestCalls
 
 // newStreamCaller returns the caller of one message of a stream, whose messages are served
 // concurrently. The stream has no {http.tool.*} placeholders: they describe a single call.
-func newStreamCaller(d dispatch, e *Endpoint, tools *tool.Toolset, calls *RequestCalls) *caller {
-	return &caller{dispatch: d, endpoint: e, tools: tools, metrics: &e.metrics, calls: calls}
+func newStreamCaller(d dispatch, e *Endpoint, part *Part, tools *tool.Toolset, calls *RequestCalls) *caller {
+	c := &caller{dispatch: d, endpoint: e, part: part, tools: tools, calls: calls}
+	if part == e.Parts.whole && len(e.Parts.All) > 1 {
+		c.parts = e.Parts.All
+	}
+	return c
 }
 
 // AccessLogFields returns the fields of the request's access log entry, nil if the server
@@ -80,7 +84,7 @@ const PlaceholderOutcome = "http.tool.outcome"
 
 // Call runs the tool and records its outcome.
 func (c *caller) Call(ctx context.Context, tool string, arguments []byte) tool.Outcome {
-	if c.endpoint.parts != nil {
+	if c.parts != nil {
 		if called, ok := c.tools.Tool(tool); ok {
 			return c.callPart(ctx, called, arguments)
 		}
@@ -92,12 +96,12 @@ func (c *caller) Call(ctx context.Context, tool string, arguments []byte) tool.O
 // credentials of the tool's own toolset. Handlers after the endpoint, metrics and logs see it as a call of that toolset.
 func (c *caller) callPart(ctx context.Context, called *tool.Tool, arguments []byte) tool.Outcome {
 	part, own := c.partOf(called)
-	if part == c.endpoint {
+	if part == c.part {
 		return c.call(ctx, c.tools, called.Name, arguments)
 	}
 	d := c.dispatch
 	d.serve(part.Toolset)
-	p := &caller{dispatch: d, tools: c.tools, endpoint: part, metrics: &part.metrics, calls: c.calls, Conceal: c.Conceal}
+	p := &caller{dispatch: d, tools: c.tools, endpoint: c.endpoint, part: part, calls: c.calls, Conceal: c.Conceal}
 	outcome := p.call(ctx, c.tools.PartOf(called), own.Name, arguments)
 	if outcome.Tool == own {
 		outcome.Tool = called
@@ -105,13 +109,13 @@ func (c *caller) callPart(ctx context.Context, called *tool.Tool, arguments []by
 	return outcome
 }
 
-// partOf returns the part of the endpoint that a tool belongs to, and the tool as that part has it. For built-in
-// tools and for endpoints of one toolset these are the endpoint and the tool.
-func (c *caller) partOf(t *tool.Tool) (*Endpoint, *tool.Tool) {
+// partOf returns the part of the endpoint that a tool belongs to, and the tool as that part has it. For
+// built-in tools and for endpoints of one toolset these are the own part of the caller and the tool.
+func (c *caller) partOf(t *tool.Tool) (*Part, *tool.Tool) {
 	if part, own := c.tools.Own(t); part >= 0 {
-		return c.endpoint.parts[part], own
+		return c.parts[part], own
 	}
-	return c.endpoint, t
+	return c.part, t
 }
 
 // call runs a tool of a toolset and records the outcome.
@@ -120,7 +124,7 @@ func (c *caller) call(ctx context.Context, tools *tool.Toolset, tool string, arg
 	if c.Conceal != nil && outcome.Failure != nil {
 		outcome.Failure.Message = c.Conceal(outcome.Failure.Message)
 	}
-	c.metrics.Observe(&outcome)
+	c.part.metrics.Observe(&outcome)
 	c.calls.record(c.toolset, outcome.Tool, outcome.Name())
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
 		entry.Write(outcomeFields(tool, c.toolset, c.protocol, &outcome)...)
@@ -129,18 +133,18 @@ func (c *caller) call(ctx context.Context, tools *tool.Toolset, tool string, arg
 }
 
 // RecordCall records a call that an adapter handled without running it. It implements
-// ocp.CallRecorder.
+// tool.CallRecorder.
 func (c *caller) RecordCall(tool *tool.Tool, outcome string) {
-	metrics, toolset := c.metrics, c.toolset
-	if tool != nil && c.endpoint.parts != nil {
-		part, own := c.partOf(tool)
-		metrics, toolset, tool = &part.metrics, part.Toolset.Name, own
+	part, toolset := c.part, c.toolset
+	if tool != nil && c.parts != nil {
+		part, tool = c.partOf(tool)
+		toolset = part.Toolset.Name
 	}
-	metrics.Count(tool, outcome)
+	part.metrics.Count(tool, outcome)
 	c.calls.record(toolset, tool, outcome)
 }
 
-// AmendCall replaces the recorded outcome of the latest call. It implements ocp.CallRecorder.
+// AmendCall replaces the recorded outcome of the latest call. It implements tool.CallRecorder.
 func (c *caller) AmendCall(outcome string) {
 	c.calls.amend(outcome)
 }
@@ -314,17 +318,8 @@ func (c *caller) invokeTool(ctx context.Context, call *tool.Call) (*tool.Result,
 	if fields != nil {
 		keepFields(fields, result)
 	}
-	if limit := c.endpoint.maxBytes(call.Tool); limit > 0 && len(result.Body) > limit {
+	if limit := c.part.maxBytes(call.Tool); limit > 0 && len(result.Body) > limit {
 		c.cut(ctx, call.Tool, result, limit)
 	}
 	return result, nil
-}
-
-// maxBytes returns the largest response of the tool in bytes, 0 for no limit.
-func (e *Endpoint) maxBytes(t *tool.Tool) int {
-	tokens := t.MaxTokens
-	if tokens == 0 {
-		tokens = e.maxTokens
-	}
-	return max(tokens, 0) * answer.BytesPerToken
 }

@@ -21,7 +21,7 @@ import (
 // errCallTimeout is the cancellation cause of a tool call that exceeds its time limit.
 var errCallTimeout = errors.New("the tool call exceeded its time limit")
 
-// dispatch is the ocp.Invoker of one incoming request. Each call becomes an inner request: a
+// dispatch is the tool.Invoker of one incoming request. Each call becomes an inner request: a
 // new request with its own route state, variables and placeholders, sent through the handlers
 // after the endpoint. A Recorder captures the response.
 //
@@ -64,7 +64,7 @@ func (d *dispatch) serve(t *agents.Toolset) {
 }
 
 // Invoke sends the call through the chain and returns the response. Its errors are
-// *ocp.Failure. The chain runs in the calling goroutine. At the time limit the context is
+// *tool.Failure. The chain runs in the calling goroutine. At the time limit the context is
 // canceled, but Invoke still waits for a handler that ignores its context.
 func (d *dispatch) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)

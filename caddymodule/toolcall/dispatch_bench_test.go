@@ -46,7 +46,8 @@ func BenchmarkDispatch(b *testing.B) {
 	outer := handlertest.EndpointRequest()
 	of := &agents.Toolset{Name: "trips", Limits: agents.Limits{Timeout: agents.DefaultTimeout, MaxResponse: agents.DefaultMaxResponse}}
 	d := newDispatch(next, outer, "mcp", of, zap.NewNop())
-	calls := agents.AllMetrics.Of("trips", "mcp")
+	part := &Part{Toolset: of, metrics: agents.AllMetrics.Of("trips", "mcp")}
+	endpoint := &Endpoint{Parts: &Parts{All: []*Part{part}, whole: part}}
 
 	b.Run("PrepareRequest", func(b *testing.B) {
 		b.ReportAllocs()
@@ -74,7 +75,7 @@ func BenchmarkDispatch(b *testing.B) {
 		}
 	})
 	b.Run("Call", func(b *testing.B) {
-		c := newCaller(d, &Endpoint{metrics: calls}, tools, new(RequestCalls))
+		c := newCaller(d, endpoint, part, tools, new(RequestCalls))
 		b.ReportAllocs()
 		for b.Loop() {
 			outcome := c.Call(outer.Context(), "getTrip", arguments)
@@ -99,7 +100,7 @@ func BenchmarkDispatch(b *testing.B) {
 			server.ServeHTTP(w, r, mcpadapter.Site{
 				Tools: func() *tool.Toolset { return tools },
 				Caller: func(*tool.Toolset) tool.Caller {
-					return newCaller(d, &Endpoint{metrics: calls}, tools, new(RequestCalls))
+					return newCaller(d, endpoint, part, tools, new(RequestCalls))
 				},
 			})
 			if w.Status != 200 {

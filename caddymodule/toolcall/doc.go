@@ -1,10 +1,10 @@
 // Package toolcall runs tool calls through Caddy's handler chain.
 //
 // An Endpoint (endpoint.go) is the common part of mcp and otc: a path of the site and the
-// toolsets that it serves. If there are several, endpoint_toolsets.go makes one toolset of them, and an
-// Endpoint for each, under which its tools are called. For each client request it creates a caller (caller.go), the
-// ocp.Caller through which the adapters call tools. The caller binds the arguments and passes
-// the call to a dispatch (dispatch.go), which does three things:
+// toolsets that it serves, its Parts (parts.go). If there are several, parts_merge.go makes one toolset
+// of them. Listings (listing.go) decides which of their tools clients see. For each client request the
+// Endpoint creates a caller (caller.go), the tool.Caller through which the adapters call tools. The
+// caller binds the arguments and passes the call to a dispatch (dispatch.go), which does three things:
 //
 //  1. It builds the REST request, called the inner request, and adds the client's headers
 //     (inner_request.go), its OCP context and the operator's credentials.
@@ -12,7 +12,7 @@
 //     (recorder.go). The Recorder keeps the response up to a limit, or reads it event by
 //     event if it is a stream (stream.go).
 //  3. It decodes the response (encoding.go, charset.go), removes injected credentials that an
-//     API repeats in an error (conceal.go), and returns an ocp.Result, or an ocp.Failure
+//     API repeats in an error (conceal.go), and returns a tool.Result, or a tool.Failure
 //     that tells a model how to proceed (failures.go).
 //
 // The caller then makes large responses smaller (shorten.go) and runs the tools that the gateway

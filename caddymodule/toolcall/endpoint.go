@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,28 +21,17 @@ import (
 )
 
 // Endpoint is the common part of the handlers of all tool protocols: a path of the site and the
-// toolsets that it serves.
+// toolsets that it serves. Parts holds the toolsets, Listings decides which of their tools clients see.
 type Endpoint struct {
 	Protocol string
-	Path     string          // without a trailing slash
-	Toolset  *agents.Toolset // if there are several, it has only a name and a search mode; see Parts
-	metrics  agents.CallMetrics
+	Path     string // without a trailing slash
 	Logger   *zap.Logger
+	App      *agents.App
+	Parts    *Parts
+	Listings *Listings
 
-	Agent      string                // the agent whose tools are served; "" for all tools
-	AgentLimit *agents.AgentEndpoint // nil unless Agent is set
-	App        *agents.App
-	Site       agents.Site
-
-	parts    []*Endpoint  // one for each toolset; nil if there is only one
-	merger   *tool.Merger // of the tools that the endpoint serves; nil unless Merge was called for several toolsets
-	declared *tool.Merger // of all tools of the documents
-	routed   bool         // no warning if toolsets have requests with the same method and path
-
-	listing listingOptions
-	lists   *listings
-
-	maxTokens int // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
+	AgentLimit *agents.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
+	agent      *agentTools
 
 	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
 	IgnoreScopes bool
@@ -61,18 +51,21 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ag
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{Protocol: protocol, Path: strings.TrimRight(path, "/"), Logger: ctx.Logger(), App: app.(*agents.App), Site: agents.SiteOf(ctx), lists: new(listings)}
-	if e.Toolset, err = ResolveToolset(ctx, e.App, reference, config); err != nil {
+	e := &Endpoint{Protocol: protocol, Path: strings.TrimRight(path, "/"), Logger: ctx.Logger(), App: app.(*agents.App)}
+	e.agent = &agentTools{app: e.App, site: agents.SiteOf(ctx)}
+	t, err := ResolveToolset(ctx, e.App, reference, config)
+	if err != nil {
 		return nil, err
 	}
+	part := e.newPart(t)
+	e.Parts, e.Listings = part.listings.parts, part.listings
 	if err := endpointRegistryOf(e.App).addReachable(ctx, e); err != nil {
 		return nil, err
 	}
 	if err := checkToolExpressions(ctx); err != nil {
 		return nil, err
 	}
-	e.App.AddServed(e.Site, e.Toolset)
-	e.metrics = agents.AllMetrics.Of(e.Toolset.Name, protocol)
+	e.App.AddServed(e.agent.site, t)
 	warnIfNoUpstream(ctx, protocol, e.Logger)
 	warnIfBypassed(ctx, protocol, e.Path, e.Logger)
 	return e, nil
@@ -117,31 +110,74 @@ func ResolveToolset(ctx caddy.Context, app *agents.App, reference string, config
 	return app.OpenInline(ctx, &inline)
 }
 
+// newPart returns a part with a toolset. Its listing does not depend on the other parts.
+func (e *Endpoint) newPart(t *agents.Toolset) *Part {
+	p := &Part{Toolset: t, metrics: agents.AllMetrics.Of(t.Name, e.Protocol), agent: e.agent}
+	p.listings = newListings(&Parts{All: []*Part{p}, whole: p, app: e.App}, e.Logger)
+	return p
+}
+
+// AddToolsets adds further toolsets that are served at the same path.
+func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *agents.ToolsetConfig) error {
+	if len(references) == 0 {
+		return nil
+	}
+	if len(references) >= MaxToolsets {
+		return fmt.Errorf("%s %s has %d toolsets; an endpoint can have %d at most", e.Protocol, e.Path, len(references)+1, MaxToolsets)
+	}
+	parts := e.Parts.All
+	for _, reference := range references {
+		t, err := ResolveToolset(ctx, e.App, reference, config)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(parts, func(other *Part) bool { return other.Toolset.Document == t.Document }) {
+			return fmt.Errorf("toolset %s is given twice", t.Name)
+		}
+		e.App.AddServed(e.agent.site, t)
+		parts = append(parts, e.newPart(t))
+	}
+	e.Parts = &Parts{All: parts, app: e.App, routed: usesToolsetAfter(ctx)}
+	whole := &agents.Toolset{Name: strings.Join(e.Parts.names(func(t *agents.Toolset) string { return t.Name }), ","), Search: e.Parts.commonSearch()}
+	e.Parts.whole = &Part{Toolset: whole, metrics: agents.AllMetrics.Of(whole.Name, e.Protocol), agent: e.agent}
+	e.Parts.logger = e.Logger.With(zap.String("path", e.Path), zap.String("toolsets", whole.Name))
+	e.Listings = newListings(e.Parts, e.Logger)
+	return nil
+}
+
 // LimitToAgent limits the endpoint to the tools that the named agent may use.
 func (e *Endpoint) LimitToAgent(agent string) {
 	if agent == "" {
 		return
 	}
-	e.Agent = agent
-	e.AgentLimit = &agents.AgentEndpoint{Site: e.Site, Agent: agent, Protocol: e.Protocol, Path: e.Path}
+	e.agent.name = agent
+	e.AgentLimit = &agents.AgentEndpoint{Site: e.agent.site, Agent: agent, Protocol: e.Protocol, Path: e.Path}
 	e.App.AgentEndpoints = append(e.App.AgentEndpoints, e.AgentLimit)
 }
 
-// RetryAfter returns how long a client should wait before it tries again to get the tools.
-func (e *Endpoint) RetryAfter() (wait time.Duration) {
-	for _, part := range e.Parts() {
-		wait = max(wait, part.Toolset.Loader.RetryAfter())
-	}
-	return wait
+// agentTools limits tools to those that an agent of a site may use.
+type agentTools struct {
+	app  *agents.App
+	site agents.Site
+	name string // of the agent; "" for all tools
 }
 
-// WriteUnavailable responds with 503 and a problem document (RFC 9457). The reason is for the
+// limit returns the tools of a toolset that the agent may use.
+func (a *agentTools) limit(t *agents.Toolset, tools *tool.Toolset) *tool.Toolset {
+	if a.name == "" || tools == nil {
+		return tools
+	}
+	return a.app.LimitTools(a.site, a.name, t, tools)
+}
+
+// WriteUnavailable responds with 503 and a problem document (RFC 9457), because a toolset is not
+// loaded yet. Wait is how long the client should wait before it tries again. The reason is for the
 // operator and only in the log.
-func (e *Endpoint) WriteUnavailable(w http.ResponseWriter) error {
-	wait := strconv.Itoa(int(math.Ceil(e.RetryAfter().Seconds())))
+func WriteUnavailable(w http.ResponseWriter, toolset string, wait time.Duration) error {
+	seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
 	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
-		"Try again in %s; the reason is in the gateway's log.", e.ShownName(), inSeconds(wait))
-	w.Header().Set("Retry-After", wait)
+		"Try again in %s; the reason is in the gateway's log.", toolset, inSeconds(seconds))
+	w.Header().Set("Retry-After", seconds)
 	problem.Write(w, http.StatusServiceUnavailable, "The tools are not loaded yet", detail)
 	return nil
 }

@@ -1,10 +1,12 @@
 package toolcall
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -55,63 +57,44 @@ func (e *Endpoint) Tools(r *http.Request, next caddyhttp.Handler) *tool.Toolset 
 // Current returns the endpoint's current tools, with its built-in tools. An endpoint of an agent
 // serves the tools that the agent may use.
 func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
-	tools := e.served(func(t *agents.Toolset) *tool.Toolset { return CurrentTools(t, r, next) })
-	if tools == nil {
-		return nil
-	}
-	return e.withBuiltins(tools, r)
+	return e.Listings.current(r, next)
 }
 
 // Caller returns the caller that runs the tool calls of one request and records them in calls. Calls
 // is nil if the request has no other caller.
 func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
-	return newCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), e, tools, calls)
+	return e.PartCaller(e.Parts.whole, r, next, tools, calls)
+}
+
+// PartCaller is Caller for the tools of one part.
+func (e *Endpoint) PartCaller(part *Part, r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
+	return newCaller(newDispatch(next, r, e.Protocol, part.Toolset, e.Logger), e, part, tools, calls)
 }
 
 // StreamCaller returns the caller that runs the tool calls of one message of a stream and
 // records them in calls.
 func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
-	return newStreamCaller(newDispatch(next, r, e.Protocol, e.Toolset, e.Logger), e, tools, calls)
+	whole := e.Parts.whole
+	return newStreamCaller(newDispatch(next, r, e.Protocol, whole.Toolset, e.Logger), e, whole, tools, calls)
 }
 
-// served returns the tools that the endpoint serves, without built-in ones. Current returns the tools
-// of a toolset.
-func (e *Endpoint) served(current func(*agents.Toolset) *tool.Toolset) *tool.Toolset {
-	if e.merger == nil {
-		return e.limited(e.Toolset, current(e.Toolset))
+// Await returns the endpoint's tools like Tools. It first waits until the documents are loaded, but
+// not longer than limit. It returns an error if no document can be loaded.
+func (e *Endpoint) Await(r *http.Request, next caddyhttp.Handler, limit time.Duration) (*tool.Toolset, error) {
+	tools := e.Tools(r, next)
+	if tools != nil && e.Parts.AllLoaded() {
+		return tools, nil
 	}
-	var parts [MaxToolsets]*tool.Toolset
-	for i, part := range e.parts {
-		parts[i] = e.limited(part.Toolset, current(part.Toolset))
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	err := e.Parts.load(ctx)
+	if tools = e.Current(r, next); tools != nil {
+		return tools, nil
 	}
-	return e.merger.Merge(parts[:len(e.parts)]...)
-}
-
-// limited returns the tools of a toolset that the endpoint's agent may use.
-func (e *Endpoint) limited(t *agents.Toolset, tools *tool.Toolset) *tool.Toolset {
-	if e.Agent == "" || tools == nil {
-		return tools
+	if err == nil {
+		err = errors.New("the document has no tools")
 	}
-	return e.App.LimitTools(e.Site, e.Agent, t, tools)
-}
-
-// withBuiltins returns the tools with the built-in tools of the endpoint, as the client of the request
-// chooses.
-func (e *Endpoint) withBuiltins(base *tool.Toolset, r *http.Request) *tool.Toolset {
-	l := e.lists.current.Load()
-	if l == nil || l.base != base {
-		l = e.newListing(base)
-	}
-	searches := l.searches
-	if r.URL.RawQuery != "" {
-		if choice, err := listChoice(r.URL.RawQuery); err == nil && choice != "" {
-			searches = choice == chooseSearch
-		}
-	}
-	if searches && l.brief != nil {
-		return l.brief
-	}
-	return l.whole
+	return nil, err
 }
 
 // CurrentTools returns the toolset's current tools without the arguments that its credentials

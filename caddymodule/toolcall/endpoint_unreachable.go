@@ -48,12 +48,12 @@ func (p *endpointRegistry) addReachable(ctx caddy.Context, e *Endpoint) error {
 }
 
 // String names the endpoint as the Caddyfile does.
-func (e *Endpoint) String() string {
-	return fmt.Sprintf("%s %s (toolset %s)", e.Protocol, e.Path, e.Toolset.Name)
+func (e positionedEndpoint) String() string {
+	return fmt.Sprintf("%s %s (toolset %s)", e.Protocol, e.Path, e.Parts.Name())
 }
 
 // callPath returns the path that tool calls are sent to.
-func (e *Endpoint) callPath() string {
+func (e positionedEndpoint) callPath() string {
 	switch {
 	case e.Protocol == "otc":
 		return e.Path + "/call"
@@ -64,7 +64,7 @@ func (e *Endpoint) callPath() string {
 }
 
 // servesPath reports whether the endpoint responds to requests for a path.
-func (e *Endpoint) servesPath(path string) bool {
+func (e positionedEndpoint) servesPath(path string) bool {
 	rest, below := e.relativePath(path)
 	return below && (e.Protocol == "otc" || IsMCPPath(rest))
 }

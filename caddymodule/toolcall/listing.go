@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
@@ -17,18 +19,37 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// listingOptions say what an endpoint lists. An endpoint that searches lists built-in tools that find
-// and call all others, and the pinned tools.
-type listingOptions struct {
+// Listings decides what an endpoint lists, and caches the listing of its current toolset. An endpoint
+// that searches lists built-in tools that find and call all others, and the pinned tools.
+type Listings struct {
+	parts  *Parts
+	logger *zap.Logger
+
 	searchable bool              // the protocol has search tools
-	mode       agents.SearchMode // not ""
-	pins       []string
+	mode       agents.SearchMode // not "" if searchable
+	pinned     []string
+
+	mu     sync.Mutex
+	latest atomic.Pointer[listing]
 }
 
-// listings caches the listing of the endpoint's current toolset.
-type listings struct {
-	mu      sync.Mutex
-	current atomic.Pointer[listing]
+// newListings returns listings of all tools of the parts.
+func newListings(parts *Parts, logger *zap.Logger) *Listings {
+	return &Listings{parts: parts, logger: logger}
+}
+
+// current returns the current tools of the parts with the built-in tools, as the client of the request
+// chooses. It returns nil if no document is loaded.
+func (l *Listings) current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
+	base := l.parts.served(func(t *agents.Toolset) *tool.Toolset { return CurrentTools(t, r, next) })
+	if base == nil {
+		return nil
+	}
+	latest := l.latest.Load()
+	if latest == nil || latest.base != base {
+		latest = l.build(base)
+	}
+	return latest.chosen(r)
 }
 
 // listing is a toolset with the built-in tools of an endpoint. Toolsets with the same pointer have
@@ -40,26 +61,35 @@ type listing struct {
 	searches bool          // whether brief is the default
 }
 
+// chosen returns what the client of the request chooses to list.
+func (l *listing) chosen(r *http.Request) *tool.Toolset {
+	searches := l.searches
+	if r.URL.RawQuery != "" {
+		if choice, err := listChoice(r.URL.RawQuery); err == nil && choice != "" {
+			searches = choice == chooseSearch
+		}
+	}
+	if searches && l.brief != nil {
+		return l.brief
+	}
+	return l.whole
+}
+
 // searchTools are the built-in tools of an endpoint that searches, in the order of its list.
 var searchTools = []tool.Builtin{tool.SearchTools, tool.DescribeTools, tool.CallReadTool, tool.CallWriteTool}
 
 // SetSearch lets the endpoint search. Mode and pins are the options of the endpoint. If they are
 // not set, the toolset's options apply.
-func (e *Endpoint) SetSearch(mode agents.SearchMode, pins []string) error {
-	e.listing = listingOptions{searchable: true, mode: mode, pins: pins}
-	if e.listing.mode == "" {
-		e.listing.mode = e.Toolset.Search
-	}
-	if e.listing.mode == "" {
-		e.listing.mode = agents.SearchAuto
-	}
+func (l *Listings) SetSearch(mode agents.SearchMode, pins []string) error {
+	options := l.parts.whole.Toolset
+	l.searchable, l.mode, l.pinned = true, cmp.Or(mode, options.Search, agents.SearchAuto), pins
 	if len(pins) == 0 {
-		e.listing.pins = e.Toolset.Pins
+		l.pinned = options.Pins
 	}
 	if err := mode.Check(); err != nil {
 		return err
 	}
-	if tools := e.Declared(); tools != nil && e.AllLoaded() {
+	if tools := l.parts.Declared(); tools != nil && l.parts.AllLoaded() {
 		return agents.CheckPins(pins, tools)
 	}
 	return nil
@@ -67,16 +97,16 @@ func (e *Endpoint) SetSearch(mode agents.SearchMode, pins []string) error {
 
 // pins returns the names of the pinned tools. The options of several toolsets pin tools by the names that
 // these have in their own toolset.
-func (e *Endpoint) pins(base *tool.Toolset) []string {
-	if len(e.listing.pins) > 0 || e.parts == nil {
-		return e.listing.pins
+func (l *Listings) pins(base *tool.Toolset) []string {
+	if len(l.pinned) > 0 || len(l.parts.All) == 1 {
+		return l.pinned
 	}
 	var pins []string
-	for i, part := range e.parts {
+	for i, part := range l.parts.All {
 		for _, name := range part.Toolset.Pins {
 			if served := base.NameIn(i, name); served != "" {
 				pins = append(pins, served)
-			} else if e.Agent == "" && part.Toolset.Loader.Toolset() != nil {
+			} else if part.agent.name == "" && part.Toolset.Loader.Toolset() != nil {
 				pins = append(pins, name) // CheckPins reports it
 			}
 		}
@@ -84,43 +114,43 @@ func (e *Endpoint) pins(base *tool.Toolset) []string {
 	return pins
 }
 
-// newListing returns the listing of a toolset and caches it.
-func (e *Endpoint) newListing(base *tool.Toolset) *listing {
-	e.lists.mu.Lock()
-	defer e.lists.mu.Unlock()
-	if l := e.lists.current.Load(); l != nil && l.base == base {
-		return l
+// build returns the listing of a toolset and caches it.
+func (l *Listings) build(base *tool.Toolset) *listing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if latest := l.latest.Load(); latest != nil && latest.base == base {
+		return latest
 	}
-	l := &listing{base: base, whole: base}
+	built := &listing{base: base, whole: base}
 	var paging []tool.Builtin
-	if e.cuts(base) {
+	if l.parts.cuts(base) {
 		paging = []tool.Builtin{tool.NextPage}
-		l.whole = base.With(builtin.Tools(base, paging...)...)
+		built.whole = base.With(builtin.Tools(base, paging...)...)
 	}
-	if e.listing.searchable {
-		l.brief = base.With(builtin.Tools(base, slices.Concat(searchTools, paging)...)...).Listing(e.pins(base)...)
-		l.searches = e.searches(base)
+	if l.searchable {
+		built.brief = base.With(builtin.Tools(base, slices.Concat(searchTools, paging)...)...).Listing(l.pins(base)...)
+		built.searches = l.searches(base)
 	}
-	e.lists.current.Store(l)
-	return l
+	l.latest.Store(built)
+	return built
 }
 
 // searches reports whether the endpoint searches unless a client chooses otherwise.
-func (e *Endpoint) searches(base *tool.Toolset) bool {
-	if e.Agent == "" {
-		if err := agents.CheckPins(e.pins(base), base); err != nil {
-			e.Logger.Warn("a pinned tool is not listed", zap.String("toolset", e.Toolset.Name), zap.Error(err))
+func (l *Listings) searches(base *tool.Toolset) bool {
+	if l.parts.All[0].agent.name == "" {
+		if err := agents.CheckPins(l.pins(base), base); err != nil {
+			l.logger.Warn("a pinned tool is not listed", zap.String("toolset", l.parts.Name()), zap.Error(err))
 		}
 	}
-	if e.listing.mode != agents.SearchAuto {
-		return e.listing.mode == agents.SearchOn
+	if l.mode != agents.SearchAuto {
+		return l.mode == agents.SearchOn
 	}
 	tokens := agents.EstimateTokens(base)
 	if tokens <= agents.SearchThreshold {
 		return false
 	}
-	e.Logger.Info("the list of tools is long, so clients get tools that search; set search off to list all tools",
-		zap.String("toolset", e.Toolset.Name), zap.Int("tools", len(base.Tools())), zap.Int("estimated_tokens", tokens))
+	l.logger.Info("the list of tools is long, so clients get tools that search; set search off to list all tools",
+		zap.String("toolset", l.parts.Name()), zap.Int("tools", len(base.Tools())), zap.Int("estimated_tokens", tokens))
 	return true
 }
 

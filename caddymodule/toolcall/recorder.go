@@ -34,7 +34,7 @@ type Recorder struct {
 	contentLength      int64                   // Content-Length, if it exceeds the limit
 	cancel             context.CancelCauseFunc // ends the call
 	Refusal            *tool.Failure           // set by a guard after the endpoint; the response reports the same
-	Exposed            string                  // set by a guard after the endpoint; see ocp.Result
+	Exposed            string                  // set by a guard after the endpoint; see tool.Result
 	ClientRequest      *http.Request           // the client's request to the endpoint; nil if this is not a tool call
 	ToolsetCredentials *security.Supplement    // credentials that the gateway adds for the toolset
 	Injected           InjectedCredentials     // ToolsetCredentials and further injected credentials

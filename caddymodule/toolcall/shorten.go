@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall/builtin"
 	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/internal/answer/pages"
@@ -94,29 +92,6 @@ func replaceBody(result *tool.Result, body []byte, memory tool.Releaser) {
 	for _, name := range [...]string{"Content-Length", "Etag", "Digest", "Content-Md5", "Content-Digest", "Repr-Digest"} {
 		delete(result.Header, name) // these describe the body of the API
 	}
-}
-
-// SetMaxTokens sets the option max_tokens of the endpoint. If it is 0, that of each toolset applies.
-func (e *Endpoint) SetMaxTokens(tokens int) error {
-	for _, part := range e.Parts() {
-		if part.maxTokens = tokens; tokens == 0 {
-			part.maxTokens = part.Toolset.MaxTokens
-		}
-	}
-	return agents.CheckMaxTokens(tokens)
-}
-
-// cuts reports whether the responses of any of the tools are limited.
-func (e *Endpoint) cuts(tools *tool.Toolset) bool {
-	return slices.ContainsFunc(tools.Tools(), func(t *tool.Tool) bool {
-		part := e
-		if e.parts != nil {
-			if i, own := tools.Own(t); i >= 0 {
-				part, t = e.parts[i], own
-			}
-		}
-		return part.maxBytes(t) > 0
-	})
 }
 
 // cut shortens a response that is larger than limit bytes, and keeps the rest for next_page. Images,

@@ -26,10 +26,11 @@ import (
 func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool) {
 	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	at := routePositions(ctx)
-	if !ok || at == nil || len(server.Listen) == 0 || !injected && !e.injectsAfter(at) {
+	if !ok || at == nil || len(server.Listen) == 0 {
 		return
 	}
-	if e.isAuthenticated(at) || needsClientCertificate(server, at) {
+	positioned := positionedEndpoint{e, at}
+	if !injected && !positioned.injectsAfter() || positioned.isAuthenticated() || needsClientCertificate(server, at) {
 		return
 	}
 	log := e.Logger.Warn
@@ -38,19 +39,19 @@ func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool) {
 	}
 	log("endpoint is open to anonymous callers, and its tool calls use the gateway's credentials; "+
 		"add agent_auth, basic_auth or forward_auth before it, or set allow_anonymous if this is intended",
-		zap.String("directive", e.Protocol), zap.String("path", e.Path), zap.String("toolset", e.Toolset.Name))
+		zap.String("directive", e.Protocol), zap.String("path", e.Path), zap.String("toolset", e.Parts.Name()))
 }
 
 // isAuthenticated reports whether handlers before the endpoint authenticate its callers.
-func (e *Endpoint) isAuthenticated(at []routePosition) bool {
+func (e positionedEndpoint) isAuthenticated() bool {
 	paths := []string{e.callPath()}
 	if e.Protocol == "otc" {
 		paths = append(paths, e.Path+"/tools/call")
 	}
 	for _, path := range paths {
 		guarded := false
-		for i, p := range at {
-			guarded = guarded || authenticatedAt(p, p.route().HandlersRaw[:e.rawIndexAt(at, i)], path)
+		for i, p := range e.positions {
+			guarded = guarded || authenticatedAt(p, p.route().HandlersRaw[:e.rawIndexAt(i)], path)
 		}
 		if !guarded {
 			return false
@@ -61,10 +62,10 @@ func (e *Endpoint) isAuthenticated(at []routePosition) bool {
 
 // rawIndexAt returns the index, in the raw route at the endpoint's i-th position, of the
 // handler that is the endpoint or contains it.
-func (e *Endpoint) rawIndexAt(at []routePosition, i int) int {
-	raw := at[i].route().HandlersRaw
-	if i == len(at)-1 {
-		return endpointRegistryOf(e.App).rawIndex(positionedEndpoint{e, at}, raw)
+func (e positionedEndpoint) rawIndexAt(i int) int {
+	raw := e.positions[i].route().HandlersRaw
+	if i == len(e.positions)-1 {
+		return endpointRegistryOf(e.App).rawIndex(e, raw)
 	}
 	return currentHandlerIndex(raw)
 }
@@ -277,12 +278,12 @@ func certificateName(name, host string) bool {
 
 // injectsAfter reports whether a handler after the endpoint sets an Authorization header whose
 // value does not come from the request, as header_up of reverse_proxy does.
-func (e *Endpoint) injectsAfter(at []routePosition) bool {
-	for i, p := range at {
+func (e positionedEndpoint) injectsAfter() bool {
+	for i, p := range e.positions {
 		for j, route := range p.routes[p.index:] {
 			raw := route.HandlersRaw
 			if j == 0 {
-				raw = raw[min(e.rawIndexAt(at, i)+1, len(raw)):]
+				raw = raw[min(e.rawIndexAt(i)+1, len(raw)):]
 			}
 			if slices.ContainsFunc(raw, injectsAuthorization) {
 				return true

@@ -1,0 +1,141 @@
+package toolcall
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/toolsearch"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// Merge makes the endpoint serve the tools of its parts as one toolset. Names holds the names that
+// the tools have had. It does nothing if there is only one toolset.
+func (p *Parts) Merge(names *tool.MergedNames) (err error) {
+	if len(p.All) == 1 {
+		return nil
+	}
+	options := tool.MergerOptions{Prefixes: p.names(prefixOf)}
+	for i, prefix := range options.Prefixes {
+		name := p.All[i].Toolset.Name
+		if prefix == "" {
+			return fmt.Errorf("toolset %s: its name cannot be the prefix of names of tools, as it has no letter or digit; give the toolset another name", name)
+		}
+		if other := slices.Index(options.Prefixes, prefix); other < i {
+			return fmt.Errorf("the toolsets %s and %s would both have the prefix %s_ for names of their tools; define them in the agents option with other names",
+				p.All[other].Toolset.Name, name, prefix)
+		}
+	}
+	if p.declared, err = tool.NewMerger(options); err != nil {
+		return err
+	}
+	options.Names, options.Changed = names, p.logMerged
+	options.Finder = func(tools []*tool.Tool) tool.Finder { return toolsearch.NewFinder(tools) }
+	if p.merger, err = tool.NewMerger(options); err == nil && p.All[0].agent.name == "" && p.AllLoaded() {
+		p.Loaded() // logs the names at start
+	}
+	return err
+}
+
+// prefixOf returns the prefix for names of a toolset's tools that another toolset has, too.
+func prefixOf(t *agents.Toolset) string {
+	name := t.Key.ShownName()
+	if LooksLikeDocument(name) {
+		name = strings.TrimSuffix(name, path.Ext(name))
+	}
+	return tool.MergePrefix(name)
+}
+
+// maxLoggedNames limits how many names of tools one log line has.
+const maxLoggedNames = 20
+
+// logMerged logs which toolsets are not loaded, and which tools have the names of their toolsets as
+// prefixes.
+func (p *Parts) logMerged(previous, current *tool.Toolset) {
+	if missing := p.missing(); len(missing) > 0 {
+		names := make([]string, len(missing))
+		for i, part := range missing {
+			names[i] = part.Toolset.Name
+		}
+		p.logger.Warn("the endpoint serves the tools of its other toolsets only, until these are loaded", zap.Strings("missing", names))
+	}
+	var prefixed, renamed []string
+	for _, t := range current.Tools() {
+		part, own := current.Own(t)
+		before := ""
+		if previous != nil && (own.Name != t.Name || !has(previous, t.Name)) {
+			before = previous.NameIn(part, own.Name)
+		}
+		switch {
+		case before != "" && before != t.Name:
+			renamed = append(renamed, before+" is now "+t.Name)
+		case before == "" && own.Name != t.Name:
+			prefixed = append(prefixed, t.Name)
+		}
+	}
+	p.warnIfSameRequests(current)
+	if len(prefixed) > 0 {
+		p.logger.Info("tools whose names another toolset has or had, too, are served with the name of their toolset as prefix",
+			zap.Int("count", len(prefixed)), zap.Strings("names", prefixed[:min(len(prefixed), maxLoggedNames)]))
+	}
+	if len(renamed) > 0 {
+		p.logger.Warn("names of tools have changed, because two toolsets now have tools with the same names; calls of the old names fail",
+			zap.Int("count", len(renamed)), zap.Strings("names", renamed[:min(len(renamed), maxLoggedNames)]))
+	}
+}
+
+// warnIfSameRequests logs a warning if tools of two toolsets become requests with the same method and
+// path, and no handler or matcher after the endpoint can distinguish them. It logs once.
+func (p *Parts) warnIfSameRequests(tools *tool.Toolset) {
+	if p.routed {
+		return
+	}
+	parts := make(map[string]int)
+	var same []string
+	for _, t := range tools.Tools() {
+		part, _ := tools.Own(t)
+		request := t.Method + " " + t.BasePath() + t.Template()
+		if first, taken := parts[request]; taken && first != part {
+			same = append(same, request)
+		} else if !taken {
+			parts[request] = part
+		}
+	}
+	if len(same) > 0 {
+		p.routed = true
+		p.logger.Warn("operations of two toolsets have the same method and path, so their calls reach the same API; route them by {http.tool.toolset}, or set base_path",
+			zap.Int("count", len(same)), zap.Strings("operations", same[:min(len(same), maxLoggedNames)]))
+	}
+}
+
+// usesToolsetAfter reports whether a matcher or a handler that runs after the endpoint being
+// provisioned uses the placeholder {http.tool.toolset}.
+func usesToolsetAfter(ctx caddy.Context) bool {
+	uses := func(config []byte) bool { return bytes.Contains(config, []byte("http.tool.toolset")) }
+	for _, at := range routePositions(ctx) {
+		for _, route := range at.routes[at.index:] {
+			if slices.ContainsFunc(route.HandlersRaw, func(raw json.RawMessage) bool { return uses(raw) }) {
+				return true
+			}
+			for _, matcher := range slices.Concat(route.MatcherSets...) {
+				if config, err := json.Marshal(matcher); err == nil && uses(config) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// has reports whether the toolset has a tool with the name.
+func has(tools *tool.Toolset, name string) bool {
+	_, ok := tools.Tool(name)
+	return ok
+}
