@@ -1,0 +1,87 @@
+package remote
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// ChainHeader has the Chain of a request that starts an Engagement.
+const ChainHeader = "Oagent-Chain"
+
+// MaxChain is the maximum number of agents that call each other.
+const MaxChain = 8
+
+// maxChainHeader is the maximum size of the header, in bytes.
+const maxChainHeader = 4 << 10
+
+// digestSize is the length of an entry, in bytes.
+const digestSize = 12
+
+var (
+	// ErrCycle reports a call of an agent that waits for the caller.
+	ErrCycle = errors.New("the agent is already part of this chain of calls")
+	// ErrTooDeep reports a chain with more than MaxChain agents.
+	ErrTooDeep = fmt.Errorf("agents that call agents are nested deeper than %d levels", MaxChain)
+)
+
+// Chain identifies the agents that wait for a call: the agent that the user called first, the
+// agent that this one called, and so on. Each server adds its own agent and sends the chain on. An
+// entry is a digest of the agent's address, so that a server does not learn who the others are.
+//
+// A server that does not send the header on breaks the chain. Then only the limits of each
+// Engagement end a cycle.
+type Chain []string
+
+// ReadChain returns the chain of a request. The error is ErrTooDeep, or one about the header.
+func ReadChain(header http.Header) (Chain, error) {
+	text := strings.Join(header.Values(ChainHeader), ",")
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > maxChainHeader {
+		return nil, ErrTooDeep
+	}
+	chain := Chain(strings.Split(text, ","))
+	for i := range chain {
+		chain[i] = strings.TrimSpace(chain[i])
+		if sum, err := hex.DecodeString(chain[i]); err != nil || len(sum) != digestSize || chain[i] != strings.ToLower(chain[i]) {
+			return nil, fmt.Errorf("the header %s is malformed: each entry must have %d lowercase hexadecimal digits", ChainHeader, 2*digestSize)
+		}
+	}
+	if len(chain) > MaxChain {
+		return nil, ErrTooDeep
+	}
+	return chain, nil
+}
+
+// Enter returns the chain with one more agent. host is that of its URL, and path contains its
+// name. The error is ErrCycle or ErrTooDeep.
+func (c Chain) Enter(host, path string) (Chain, error) {
+	own := digest(host, path)
+	if slices.Contains(c, own) {
+		return nil, ErrCycle
+	}
+	if len(c) >= MaxChain {
+		return nil, ErrTooDeep
+	}
+	return append(slices.Clip(c), own), nil
+}
+
+// checkCall returns an error if the agent must not be called at the end of the chain.
+func (c Chain) checkCall(host, path string) error {
+	_, err := c.Enter(host, path)
+	return err
+}
+
+// String returns the chain as the value of ChainHeader.
+func (c Chain) String() string { return strings.Join(c, ", ") }
+
+func digest(host, path string) string {
+	sum := sha256.Sum256([]byte(withoutPort(strings.ToLower(host)) + "/" + strings.Trim(path, "/")))
+	return hex.EncodeToString(sum[:digestSize])
+}

@@ -1,0 +1,193 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fairwayhq/fairway/internal/fetch"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/yamltree"
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+const (
+	// maxDescription is the maximum length of a description, in bytes. The model gets it.
+	maxDescription = 1024
+
+	maxDepth = 64 // levels of a definition
+
+	minFresh   = time.Minute      // how long a definition is used without asking again, at least
+	maxFresh   = time.Hour        // the same, at most
+	maxStale   = 24 * time.Hour   // how long a definition is used while its server does not respond
+	retryPause = 30 * time.Second // after a failed fetch
+)
+
+// Definition is what is used of the document of an agent of another server. That server enforces
+// the rest.
+type Definition struct {
+	Name        string
+	Description string // at most maxDescription bytes, without control characters
+}
+
+// cached is the definition of an agent in the cache.
+type cached struct {
+	snapshot   atomic.Pointer[snapshot] // nil before the first fetch
+	fetching   sync.Mutex               // held during a fetch
+	refreshing atomic.Bool              // a fetch in the background was started
+}
+
+// snapshot is the state after a fetch. It is immutable.
+type snapshot struct {
+	definition *Definition // nil if there is none
+	err        error       // why there is none
+	tag        string      // entity tag of the definition
+	confirmed  time.Time   // when the server last confirmed the definition
+	until      time.Time   // until then nothing is fetched
+}
+
+// Definition returns the definition of an agent. It is fetched if none is known. A known one that
+// is no longer fresh is returned at once and fetched again in the background.
+func (c *Client) Definition(ctx context.Context, reference oagent.Reference) (*Definition, error) {
+	h, err := c.host(reference)
+	if err != nil {
+		return nil, &Error{Message: err.Error()}
+	}
+	c.mu.Lock()
+	e := c.definitions[reference.String()]
+	if e == nil {
+		e = new(cached)
+		c.definitions[reference.String()] = e
+	}
+	c.mu.Unlock()
+	now := time.Now()
+	if s := e.snapshot.Load(); s != nil && s.definition != nil && now.Before(s.confirmed.Add(maxStale)) {
+		if now.After(s.until) && e.refreshing.CompareAndSwap(false, true) {
+			c.refreshing.Go(func() {
+				defer e.refreshing.Store(false)
+				_, _ = c.refresh(context.WithoutCancel(ctx), h, reference, e)
+			})
+		}
+		return s.definition, nil
+	}
+	return c.refresh(ctx, h, reference, e)
+}
+
+// refresh fetches the definition, unless that was done a short time ago.
+func (c *Client) refresh(ctx context.Context, h *host, reference oagent.Reference, e *cached) (*Definition, error) {
+	e.fetching.Lock()
+	defer e.fetching.Unlock()
+	old := e.snapshot.Load()
+	if old == nil {
+		old = new(snapshot)
+	}
+	if time.Now().Before(old.until) {
+		return old.definition, old.err
+	}
+	next, err := c.fetch(ctx, h, reference, old)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, stopped(ctx)
+	default:
+		c.report(reference.String(), errors.Join(err, errors.Unwrap(err)))
+		kept := *old
+		next = &kept
+		next.until = time.Now().Add(retryPause)
+		if isFinal(err) || time.Now().After(old.confirmed.Add(maxStale)) {
+			next.definition, next.tag = nil, ""
+			next.err = &Error{Message: fmt.Sprintf("the definition of the agent %s is not available: %v", reference, err), Cause: err}
+		}
+	}
+	e.snapshot.Store(next)
+	return next.definition, next.err
+}
+
+// fetch fetches the definition.
+func (c *Client) fetch(ctx context.Context, h *host, reference oagent.Reference, old *snapshot) (*snapshot, error) {
+	r, err := h.request(ctx, http.MethodGet, address(reference), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/yaml, application/x-yaml, text/yaml;q=0.9, */*;q=0.1")
+	if old.tag != "" {
+		r.Header.Set("If-None-Match", old.tag)
+	}
+	response, err := h.fetcher.Get(ctx, r.URL.String(), r.Header)
+	if errors.Is(err, fetch.ErrTooLarge) || err == nil && len(response.Body) > oagent.MaxDocument {
+		return nil, &invalidError{fmt.Errorf("it is larger than %d bytes", oagent.MaxDocument)}
+	}
+	if err != nil {
+		return nil, brief(err)
+	}
+	now := time.Now()
+	next := &snapshot{confirmed: now, until: now.Add(freshFor(response.Header))}
+	switch {
+	case response.Status == http.StatusNotModified && old.definition != nil:
+		next.definition, next.tag = old.definition, old.tag
+	case response.Status != http.StatusOK:
+		return nil, &statusError{response.Status}
+	default:
+		if next.definition, err = readDefinition(response.Body, reference.Name); err != nil {
+			return nil, &invalidError{err}
+		}
+		next.tag = response.Header.Get("Etag")
+	}
+	return next, nil
+}
+
+// readDefinition reads a document. Keys that are not used here may have any value.
+func readDefinition(data []byte, name string) (*Definition, error) {
+	if !utf8.Valid(data) {
+		return nil, errors.New("it is not valid UTF-8")
+	}
+	// Nodes are not expanded, so an alias costs as much as its text.
+	root, err := yamltree.Parse(data, yamltree.Options{Aliases: true, MaxDepth: maxDepth})
+	if err != nil {
+		return nil, errors.New("it is not a YAML document")
+	}
+	value := func(key string) string {
+		if n := yamltree.Member(root, key); n != nil && yamltree.IsString(n) {
+			return n.Value
+		}
+		return ""
+	}
+	switch {
+	case value("kind") != oagent.DocumentKind:
+		return nil, fmt.Errorf("its kind is %.64q, not %q", value("kind"), oagent.DocumentKind)
+	case value("name") != name:
+		return nil, fmt.Errorf("it is the definition of another agent, %.64q", value("name"))
+	case strings.TrimSpace(value("description")) == "":
+		return nil, errors.New("it has no description")
+	}
+	return &Definition{Name: name, Description: printable(value("description"), maxDescription)}, nil
+}
+
+// printable returns a text of another server without control characters, cut to the limit.
+func printable(s string, limit int) string {
+	return text.Cut(strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return ' '
+		}
+		return r
+	}, s)), limit)
+}
+
+// freshFor returns how long a response may be used without asking again (RFC 9111, section 5.2.2).
+func freshFor(header http.Header) time.Duration {
+	for directive := range strings.SplitSeq(header.Get("Cache-Control"), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
+		if seconds, err := strconv.Atoi(value); strings.EqualFold(name, "max-age") && err == nil {
+			return min(max(time.Duration(min(seconds, int(maxFresh.Seconds())))*time.Second, minFresh), maxFresh)
+		}
+	}
+	return minFresh
+}

@@ -1,0 +1,20 @@
+// Package remote calls agents of other servers (OpenAgentSpec v1, Names & References, and Server,
+// rule 3). It does not depend on Caddy.
+//
+// A call of oagent://host/path/name takes this path:
+//
+//   - The host must be in the allow-list (options.go).
+//   - The agent's definition is fetched by GET, checked and cached (definition.go).
+//   - Chain refuses calls that would go round in circles, also across servers (chain.go).
+//   - A POST starts an Engagement. Its response is 303 with the URL of the Engagement, on the same
+//     host (call.go).
+//   - The Engagement is polled until it ends (poll.go, state.go). If the caller gives up, it is
+//     canceled.
+//
+// Connections are made only to public addresses, unless the host allows others. The address is
+// checked when the connection is made, after the name was resolved, so that a DNS server cannot
+// change it in between (address.go). For the same reason no proxy is used.
+//
+// What the other server sends is data that anyone may have written. Every response has a limit, and
+// error messages contain no address and no credential.
+package remote
