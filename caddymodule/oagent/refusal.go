@@ -171,10 +171,13 @@ func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *refusalError) {
 
 // toolFailure returns the failure of a tool call that was refused.
 func toolFailure(r *refusalError) *tool.Failure {
-	return &tool.Failure{
-		Kind: tool.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message,
-		Made: r.Made && r.Kind != engagement.KindReviewPending,
+	f := &tool.Failure{Kind: tool.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message}
+	if r.Kind == engagement.KindReviewPending {
+		f.Pending = &tool.Pending{After: r.RetryAfter, Message: r.Message}
+	} else {
+		f.Made = r.Made
 	}
+	return f
 }
 
 // loggedCause returns the cause for the log, or nil if it says no more than the message.

@@ -45,6 +45,10 @@ type Failure struct {
 	// would reach the API again. It is false while only the result waits for a review,
 	// because a repeated call then requests the held result.
 	Made bool
+
+	// Pending is set if the call has not ended, because it waits for a review. See
+	// Outcome.Pending.
+	Pending *Pending
 }
 
 // A Problem is one error in the arguments of a call.

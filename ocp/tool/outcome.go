@@ -47,6 +47,9 @@ type Result struct {
 	// Next is the cursor of the next part of the response, "" if there is none.
 	Next string
 
+	// Pending is set if the call has not ended. See Outcome.Pending.
+	Pending *Pending
+
 	// Memory is the reusable memory that Body belongs to. If it is nil, the garbage
 	// collector frees Body.
 	Memory Releaser
@@ -206,6 +209,48 @@ func ContextWithListener(ctx context.Context, listener func(Event)) context.Cont
 func ListenerFromContext(ctx context.Context) func(Event) {
 	listener, _ := ctx.Value(listenerKey{}).(func(Event))
 	return listener
+}
+
+// A Pending says that a call has not ended, and how to ask for its outcome later. It holds no
+// credentials, so an adapter can store it and let another node ask.
+type Pending struct {
+	Handle  string        // for Lasting.Handle; "" means that the same call is made again
+	After   time.Duration // when to ask; 0 leaves that to the adapter
+	Message string        // what the call waits for, for people and models
+}
+
+// Pending returns how to ask for the outcome later, or nil if the call has ended. A call whose
+// context has no Lasting waits as long as it may, so it is pending only if it waits for a review.
+func (o *Outcome) Pending() *Pending {
+	switch {
+	case o.Failure != nil:
+		return o.Failure.Pending
+	case o.Result != nil:
+		return o.Result.Pending
+	}
+	return nil
+}
+
+// Lasting is how an adapter takes part in calls that last: with it, a call returns a Pending instead
+// of waiting long.
+type Lasting struct {
+	Handle string // of the Pending that an earlier call returned; "" for a new call
+	Cancel bool   // gives up the call with that handle, whose outcome is then not needed
+}
+
+type lastingKey struct{}
+
+// ContextWithLasting returns a context for Caller.Call. A call with a handle has the tool and the
+// arguments of the call that returned it, and the same caller.
+func ContextWithLasting(ctx context.Context, l Lasting) context.Context {
+	return context.WithValue(ctx, lastingKey{}, l)
+}
+
+// LastingFromContext returns the Lasting of a call. Ok is false if the adapter cannot ask later; then
+// an Invoker waits for the end of the call, and reports progress to the listener of the context.
+func LastingFromContext(ctx context.Context) (l Lasting, ok bool) {
+	l, ok = ctx.Value(lastingKey{}).(Lasting)
+	return l, ok
 }
 
 type wholeResponseKey struct{}
