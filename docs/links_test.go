@@ -1,0 +1,120 @@
+package docs
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+var (
+	heading      = regexp.MustCompile(`^#{1,6} +(.*?) *$`)
+	explicitID   = regexp.MustCompile(`<a id="([^"]+)">`)
+	htmlTag      = regexp.MustCompile(`<[^>]*>`)
+	markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	inlineCode   = regexp.MustCompile("`[^`]*`")
+)
+
+// anchors returns the ids that links to a page can name: those of headings, as GitHub makes
+// them, and explicit ones.
+func (p page) anchors() map[string]bool {
+	found := map[string]bool{}
+	prose, _ := p.split()
+	for _, line := range prose {
+		for _, id := range explicitID.FindAllStringSubmatch(line, -1) {
+			found[id[1]] = true
+		}
+		title := heading.FindStringSubmatch(line)
+		if title == nil {
+			continue
+		}
+		text := markdownLink.ReplaceAllString(htmlTag.ReplaceAllString(title[1], ""), "$1")
+		id := strings.Map(func(r rune) rune {
+			switch {
+			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+				return unicode.ToLower(r)
+			case r == ' ':
+				return '-'
+			}
+			return -1
+		}, strings.TrimSpace(text))
+		found[id] = true
+	}
+	return found
+}
+
+// links returns the targets of the page's links that are files of the repository, as
+// "path#anchor" relative to the root.
+func (p page) links() []string {
+	var found []string
+	prose, _ := p.split()
+	for _, line := range prose {
+		for _, l := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(line, "code"), -1) {
+			target := l[1]
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(target, "#")
+			if file == "" {
+				file = path.Base(p.path)
+			}
+			found = append(found, path.Join(path.Dir(p.path), file)+"#"+anchor)
+		}
+	}
+	return found
+}
+
+func TestLinks_lead_to_files_and_headings(t *testing.T) {
+	all := map[string]page{}
+	for _, p := range pages(t) {
+		all[p.path] = p
+	}
+	for _, p := range all {
+		for _, target := range p.links() {
+			file, anchor, _ := strings.Cut(target, "#")
+			if _, err := os.Stat(filepath.Join(root, file)); err != nil {
+				t.Errorf("%s: link to %s: %v", p.path, target, err)
+				continue
+			}
+			if linked, markdown := all[file]; anchor != "" && markdown && !linked.anchors()[anchor] {
+				t.Errorf("%s: %s has no heading %q", p.path, file, anchor)
+			}
+		}
+	}
+}
+
+// TestLinks_reach_every_page checks that all pages of docs and examples are at most two clicks
+// from the index.
+func TestLinks_reach_every_page(t *testing.T) {
+	all := map[string]page{}
+	for _, p := range pages(t) {
+		all[p.path] = p
+	}
+	reached := clicks(all, 2)
+	for name := range all {
+		if (strings.HasPrefix(name, "docs/") || strings.HasPrefix(name, "examples/")) && !reached[name] {
+			t.Errorf("%s is more than two clicks from docs/README.md", name)
+		}
+	}
+}
+
+// clicks returns the pages that are at most n links away from the index.
+func clicks(all map[string]page, n int) map[string]bool {
+	reached := map[string]bool{"docs/README.md": true}
+	for range n {
+		var next []string
+		for name := range reached {
+			for _, target := range all[name].links() {
+				file, _, _ := strings.Cut(target, "#")
+				next = append(next, file)
+			}
+		}
+		for _, name := range next {
+			reached[name] = true
+		}
+	}
+	return reached
+}
