@@ -9,7 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/ocp/merge"
 )
 
 // memories hold what endpoints store about their clients. Successive configurations share them,
@@ -21,7 +21,7 @@ var memories = caddy.NewUsagePool()
 type sharedMemory struct {
 	*mcpadapter.Memory
 	key   string
-	names *tool.MergedNames // of the tools of several toolsets
+	names *merge.Names // of the tools of several toolsets
 }
 
 // Destruct does nothing: the garbage collector frees the memory.
@@ -34,7 +34,7 @@ func (m *sharedMemory) release() { _, _ = memories.Delete(m.key) }
 func (m *Handler) openMemory() {
 	key := strings.Join([]string{m.Endpoint.Parts.ShownName(), m.Endpoint.Path}, "\x00")
 	value, _, _ := memories.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return &sharedMemory{Memory: mcpadapter.NewMemory(), key: key, names: tool.NewMergedNames()}, nil
+		return &sharedMemory{Memory: mcpadapter.NewMemory(), key: key, names: merge.NewNames()}, nil
 	})
 	m.memory = value.(*sharedMemory)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/answer"
+	"github.com/fairwayhq/fairway/ocp/merge"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -52,9 +53,9 @@ type Parts struct {
 	app    *agents.App
 	logger *zap.Logger // nil if there is only one
 
-	merger   *tool.Merger // of the tools that the endpoint serves; nil unless Merge was called for several toolsets
-	declared *tool.Merger // of all tools of the documents
-	routed   bool         // no warning if toolsets have requests with the same method and path
+	merger   *merge.Merger // of the tools that the endpoint serves; nil unless Merge was called for several toolsets
+	declared *merge.Merger // of all tools of the documents
+	routed   bool          // no warning if toolsets have requests with the same method and path
 }
 
 // Name returns the names of the toolsets, for logs and metrics.

@@ -13,16 +13,17 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/toolsearch"
+	"github.com/fairwayhq/fairway/ocp/merge"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Merge makes the endpoint serve the tools of its parts as one toolset. Names holds the names that
 // the tools have had. It does nothing if there is only one toolset.
-func (p *Parts) Merge(names *tool.MergedNames) (err error) {
+func (p *Parts) Merge(names *merge.Names) (err error) {
 	if len(p.All) == 1 {
 		return nil
 	}
-	options := tool.MergerOptions{Prefixes: p.names(prefixOf)}
+	options := merge.Options{Prefixes: p.names(prefixOf)}
 	for i, prefix := range options.Prefixes {
 		name := p.All[i].Toolset.Name
 		if prefix == "" {
@@ -33,12 +34,12 @@ func (p *Parts) Merge(names *tool.MergedNames) (err error) {
 				p.All[other].Toolset.Name, name, prefix)
 		}
 	}
-	if p.declared, err = tool.NewMerger(options); err != nil {
+	if p.declared, err = merge.New(options); err != nil {
 		return err
 	}
 	options.Names, options.Changed = names, p.logMerged
 	options.Finder = func(tools []*tool.Tool) tool.Finder { return toolsearch.NewFinder(tools) }
-	if p.merger, err = tool.NewMerger(options); err == nil && p.All[0].agent.name == "" && p.AllLoaded() {
+	if p.merger, err = merge.New(options); err == nil && p.All[0].agent.name == "" && p.AllLoaded() {
 		p.Loaded() // logs the names at start
 	}
 	return err
@@ -50,7 +51,7 @@ func prefixOf(t *agents.Toolset) string {
 	if LooksLikeDocument(name) {
 		name = strings.TrimSuffix(name, path.Ext(name))
 	}
-	return tool.MergePrefix(name)
+	return merge.Prefix(name)
 }
 
 // maxLoggedNames limits how many names of tools one log line has.

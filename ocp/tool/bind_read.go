@@ -70,7 +70,7 @@ func (r *argumentReader) report(p Problem) {
 // unknown returns the problem with a name that the tool does not take.
 func (r *argumentReader) unknown(name string) Problem {
 	message := "no such argument"
-	if near := r.tool.nearestArgument(name); near != "" {
+	if near := nearestArgument(r.tool, name); near != "" {
 		message += nearest.DidYouMean(near)
 	} else if len(r.tool.Arguments) == 0 {
 		message += "; the tool takes none"

@@ -3,8 +3,8 @@
 //
 // From a document to tools: [Build] reads a document and makes a [Tool] from each operation,
 // with one flat object of arguments and one JSON Schema for it. The result is an immutable
-// [Toolset]. Package loader rebuilds the Toolset when the document changes. A [Merger] makes one
-// Toolset of those of several documents.
+// [Toolset]. Package loader rebuilds the Toolset when the document changes. Package merge
+// makes one Toolset of those of several documents, with [Join].
 //
 // From a call to an outcome: a protocol adapter passes the tool's name and the raw arguments
 // to a [Caller], which runs [Execute]. Execute finds the tool, validates the arguments and

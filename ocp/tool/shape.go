@@ -251,9 +251,9 @@ func (t *toolBuilder) readShape() error {
 	}
 	named := make(map[string]shape.Argument, len(declared.Arguments))
 	for name, a := range declared.Arguments {
-		i, known := t.tool.argumentFor(name)
+		i, known := argumentFor(t.tool, name)
 		if !known {
-			reason := fmt.Sprintf("%s: there is no argument %q%s", shape.Extension, name, nearest.DidYouMean(t.tool.nearestArgument(name)))
+			reason := fmt.Sprintf("%s: there is no argument %q%s", shape.Extension, name, nearest.DidYouMean(nearestArgument(t.tool, name)))
 			if a.Guards() {
 				return fmt.Errorf("%s", reason)
 			}
@@ -302,7 +302,7 @@ func (t *toolBuilder) readArgumentShape(a *Argument, holder openapi.Place) {
 }
 
 // argumentFor returns the position of a listed argument by its name, or by its name in the request.
-func (t *Tool) argumentFor(name string) (position int, known bool) {
+func argumentFor(t *Tool, name string) (position int, known bool) {
 	if i, known := t.index.position(t.all, name); known && !t.plans[i].Filled {
 		return i, true
 	}
@@ -311,7 +311,7 @@ func (t *Tool) argumentFor(name string) (position int, known bool) {
 }
 
 // nearestArgument returns the name of the listed argument that is nearest to an unknown one.
-func (t *Tool) nearestArgument(name string) string {
+func nearestArgument(t *Tool, name string) string {
 	return nearest.Name(name, func(yield func(string) bool) {
 		for i := range t.Arguments {
 			if !yield(t.Arguments[i].Name) {

@@ -50,7 +50,7 @@ func (s *toolShaper) add(c *selectedShape, declared *shape.Shape, given map[stri
 			given[givenKey(name)] = true
 		case c.Tool == shape.All:
 		default:
-			err := fmt.Errorf("%s: %s has no argument %q%s", c.name(), s.from.Operation(), name, nearest.DidYouMean(s.from.nearestArgument(name)))
+			err := fmt.Errorf("%s: %s has no argument %q%s", c.name(), s.from.Operation(), name, nearest.DidYouMean(nearestArgument(s.from, name)))
 			if !s.options.Reloaded || a.Guards() {
 				return err
 			}
@@ -69,7 +69,7 @@ func (s *toolShaper) add(c *selectedShape, declared *shape.Shape, given map[stri
 // argument returns the name of an argument by the name that the document gives it, or that the shape in
 // the document gives it.
 func (s *toolShaper) argument(name string, declared *shape.Shape) (own string, known bool) {
-	if i, known := s.from.argumentFor(name); known {
+	if i, known := argumentFor(s.from, name); known {
 		return s.from.all[i].Name, true
 	}
 	if declared != nil {

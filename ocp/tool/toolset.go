@@ -52,7 +52,7 @@ type Toolset struct {
 	shown    []string // see Listing
 	listed   []*Tool  // what lists show; nil if these are tools
 	byName   map[string]*Tool
-	merged   *merged // nil unless a Merger made the Toolset
+	joined   *joined // nil unless Join made the Toolset
 }
 
 // NewToolset returns the Toolset of these tools, whose names must be unique.

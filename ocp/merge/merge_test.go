@@ -1,4 +1,4 @@
-package tool
+package merge
 
 import (
 	"reflect"
@@ -8,22 +8,23 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/security"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // part returns a Toolset whose tools have these names.
-func part(name string, names ...string) *Toolset {
-	tools := make([]*Tool, len(names))
+func part(name string, names ...string) *tool.Toolset {
+	tools := make([]*tool.Tool, len(names))
 	for i, n := range names {
-		tools[i] = &Tool{Name: n, Method: "GET", Path: "/" + name + "/" + n}
+		tools[i] = &tool.Tool{Name: n, Method: "GET", Path: "/" + name + "/" + n}
 	}
-	s := NewToolset(name, tools)
+	s := tool.NewToolset(name, tools)
 	s.Hash = name + strings.Join(names, ",")
 	return s
 }
 
-func newMerger(t *testing.T, names *MergedNames, prefixes ...string) *Merger {
+func newMerger(t *testing.T, names *Names, prefixes ...string) *Merger {
 	t.Helper()
-	m, err := NewMerger(MergerOptions{Prefixes: prefixes, Names: names})
+	m, err := New(Options{Prefixes: prefixes, Names: names})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func newMerger(t *testing.T, names *MergedNames, prefixes ...string) *Merger {
 }
 
 // namesOf returns each tool's name and path.
-func namesOf(s *Toolset) map[string]string {
+func namesOf(s *tool.Toolset) map[string]string {
 	names := make(map[string]string)
 	for _, t := range s.Tools() {
 		names[t.Name] = t.Path
@@ -43,57 +44,57 @@ func TestMerge_names(t *testing.T) {
 	long := strings.Repeat("x", naming.MaxLength)
 	for rule, c := range map[string]struct {
 		prefixes []string
-		steps    [][]*Toolset
+		steps    [][]*tool.Toolset
 		want     map[string]string
 	}{
 		"unique names stay": {
 			[]string{"trains", "buses"},
-			[][]*Toolset{{part("t", "book"), part("b", "ride")}},
+			[][]*tool.Toolset{{part("t", "book"), part("b", "ride")}},
 			map[string]string{"book": "/t/book", "ride": "/b/ride"},
 		},
 		"both get a prefix": {
 			[]string{"trains", "buses"},
-			[][]*Toolset{{part("t", "list", "book"), part("b", "list")}},
+			[][]*tool.Toolset{{part("t", "list", "book"), part("b", "list")}},
 			map[string]string{"trains_list": "/t/list", "book": "/t/book", "buses_list": "/b/list"},
 		},
 		"a part that is not loaded": {
 			[]string{"trains", "buses"},
-			[][]*Toolset{{nil, part("b", "list")}},
+			[][]*tool.Toolset{{nil, part("b", "list")}},
 			map[string]string{"list": "/b/list"},
 		},
 		"a clash after a reload": {
 			[]string{"trains", "buses"},
-			[][]*Toolset{{part("t", "list"), part("b", "ride")}, {part("t", "list"), part("b", "list")}},
+			[][]*tool.Toolset{{part("t", "list"), part("b", "ride")}, {part("t", "list"), part("b", "list")}},
 			map[string]string{"trains_list": "/t/list", "buses_list": "/b/list"},
 		},
 		"prefixes stay when the clash ends": {
 			[]string{"trains", "buses"},
-			[][]*Toolset{{part("t", "list"), part("b", "list")}, {part("t", "list"), part("b", "ride")}},
+			[][]*tool.Toolset{{part("t", "list"), part("b", "list")}, {part("t", "list"), part("b", "ride")}},
 			map[string]string{"trains_list": "/t/list", "ride": "/b/ride"},
 		},
 		"a name stays with its document": {
 			[]string{"trains", "buses"},
-			[][]*Toolset{{part("t", "list"), part("b", "ride")}, {part("t", "book"), part("b", "list")}},
+			[][]*tool.Toolset{{part("t", "list"), part("b", "ride")}, {part("t", "book"), part("b", "list")}},
 			map[string]string{"book": "/t/book", "buses_list": "/b/list"},
 		},
 		"a name comes back to its document": {
 			[]string{"trains", "buses"},
-			[][]*Toolset{{part("t", "list"), part("b")}, {part("t"), part("b", "list")}, {part("t", "list"), part("b")}},
+			[][]*tool.Toolset{{part("t", "list"), part("b")}, {part("t"), part("b", "list")}, {part("t", "list"), part("b")}},
 			map[string]string{"list": "/t/list"},
 		},
 		"a prefixed name is not given to another tool": {
 			[]string{"trains", "buses"},
-			[][]*Toolset{{part("t", "list"), part("b", "list")}, {part("t"), part("b", "trains_list")}},
+			[][]*tool.Toolset{{part("t", "list"), part("b", "list")}, {part("t"), part("b", "trains_list")}},
 			map[string]string{"buses_trains_list": "/b/trains_list"},
 		},
 		"a prefixed name that a tool has": {
 			[]string{"trains", "buses"},
-			[][]*Toolset{{part("t", "list"), part("b", "list", "trains_list")}},
+			[][]*tool.Toolset{{part("t", "list"), part("b", "list", "trains_list")}},
 			map[string]string{nameKey{"trains", "list"}.unique(): "/t/list", "buses_list": "/b/list", "trains_list": "/b/trains_list"},
 		},
 		"prefixed names that are equal": {
 			[]string{"a", "a_b", "c"},
-			[][]*Toolset{{part("1", "b_c"), part("2", "c"), part("3", "b_c", "c")}},
+			[][]*tool.Toolset{{part("1", "b_c"), part("2", "c"), part("3", "b_c", "c")}},
 			map[string]string{
 				nameKey{"a", "b_c"}.unique(): "/1/b_c", nameKey{"a_b", "c"}.unique(): "/2/c",
 				"c_b_c": "/3/b_c", "c_c": "/3/c",
@@ -101,29 +102,29 @@ func TestMerge_names(t *testing.T) {
 		},
 		"long names": {
 			[]string{"trains", "buses"},
-			[][]*Toolset{{part("t", long), part("b", long)}},
+			[][]*tool.Toolset{{part("t", long), part("b", long)}},
 			map[string]string{naming.Shorten("trains_" + long): "/t/" + long, naming.Shorten("buses_" + long): "/b/" + long},
 		},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			m := newMerger(t, nil, c.prefixes...)
-			var s *Toolset
+			var s *tool.Toolset
 			for _, parts := range c.steps {
 				s = m.Merge(parts...)
 			}
 			if got := namesOf(s); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%v, want %v", got, c.want)
 			}
-			for _, tool := range s.Tools() {
-				at, own := s.Own(tool)
-				found, _ := s.Tool(tool.Name)
+			for _, merged := range s.Tools() {
+				at, own := s.Own(merged)
+				found, _ := s.Tool(merged.Name)
 				switch {
-				case len(tool.Name) > naming.MaxLength || !naming.IsName(tool.Name):
-					t.Errorf("%s is not a valid name", tool.Name)
-				case found != tool:
-					t.Errorf("%s is not found", tool.Name)
-				case own.Path != tool.Path || s.NameIn(at, own.Name) != tool.Name || s.PartOf(tool) != c.steps[len(c.steps)-1][at]:
-					t.Errorf("%s belongs to part %d (%s)", tool.Name, at, own.Path)
+				case len(merged.Name) > naming.MaxLength || !naming.IsName(merged.Name):
+					t.Errorf("%s is not a valid name", merged.Name)
+				case found != merged:
+					t.Errorf("%s is not found", merged.Name)
+				case own.Path != merged.Path || s.NameIn(at, own.Name) != merged.Name || s.PartOf(merged) != c.steps[len(c.steps)-1][at]:
+					t.Errorf("%s belongs to part %d (%s)", merged.Name, at, own.Path)
 				}
 			}
 		})
@@ -156,13 +157,13 @@ func TestMerge_scopes_of_own_document(t *testing.T) {
 	trains, buses := part("t", "book"), part("b", "ride")
 	trains.SecuritySchemes = map[string]*security.Scheme{"auth": {Name: "auth", Type: "apiKey"}}
 	buses.SecuritySchemes = map[string]*security.Scheme{"auth": {Name: "auth", Type: "oauth2"}}
-	for _, s := range []*Toolset{trains, buses} {
-		s.tools[0].Security = []SecurityRequirement{{"auth": {"write"}}}
+	for _, s := range []*tool.Toolset{trains, buses} {
+		s.Tools()[0].Security = []tool.SecurityRequirement{{"auth": {"write"}}}
 	}
-	s := newMerger(t, nil, "trains", "buses").Merge(trains, buses).Only(func(*Tool) bool { return true })
+	s := newMerger(t, nil, "trains", "buses").Merge(trains, buses).Only(func(*tool.Tool) bool { return true })
 	for name, want := range map[string][]string{"book": nil, "ride": {"write"}} {
-		tool, _ := s.Tool(name)
-		if got := new(Access).Missing(tool, s); !reflect.DeepEqual(got, want) {
+		one, _ := s.Tool(name)
+		if got := new(tool.Access).Missing(one, s); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: missing %q, want %q", name, got, want)
 		}
 	}
@@ -170,7 +171,7 @@ func TestMerge_scopes_of_own_document(t *testing.T) {
 
 func TestMerge_describes_all(t *testing.T) {
 	trains, buses := part("t", "book"), part("b", "ride")
-	trains.Title, trains.Version, trains.Description = "Trains", "1.0.0", "Books trains. "+strings.Repeat("x", maxMergedDescription)
+	trains.Title, trains.Version, trains.Description = "Trains", "1.0.0", "Books trains. "+strings.Repeat("x", maxDescription)
 	buses.Title, buses.Version, buses.Description = "Buses", "2.0.0", "Books buses."
 	s := newMerger(t, nil, "trains", "buses").Merge(trains, buses)
 	if s.Title != "Trains, Buses" || s.Version != "1.0.0+2.0.0" || s.Operations != 2 {
@@ -182,7 +183,7 @@ func TestMerge_describes_all(t *testing.T) {
 }
 
 func TestMerge_forgets(t *testing.T) {
-	names := NewMergedNames()
+	names := NewNames()
 	for i := range maxRemembered + 1 {
 		names.owners[strconv.Itoa(i)] = nameKey{}
 	}
@@ -192,9 +193,9 @@ func TestMerge_forgets(t *testing.T) {
 	}
 }
 
-func TestNewMerger_bad_prefixes(t *testing.T) {
+func TestNew_bad_prefixes(t *testing.T) {
 	for _, prefixes := range [][]string{{"a", "a"}, {"a", ""}, {"a", "b c"}} {
-		if _, err := NewMerger(MergerOptions{Prefixes: prefixes}); err == nil {
+		if _, err := New(Options{Prefixes: prefixes}); err == nil {
 			t.Errorf("%q are accepted", prefixes)
 		}
 	}
