@@ -33,9 +33,9 @@ func SiteOf(ctx caddy.Context) Site {
 	return p
 }
 
-// sameSite reports whether both handlers belong to the same site. A site without a host has no
+// SameSite reports whether both handlers belong to the same site. A site without a host has no
 // subroute of its own, so subroutes in it are only blocks of routes.
-func (p Site) sameSite(other Site) bool {
+func (p Site) SameSite(other Site) bool {
 	return p.server == other.server && (p.site == other.site || p.site == nil || other.site == nil)
 }
 
@@ -54,7 +54,7 @@ func (a *App) AddServed(at Site, t *Toolset) {
 // already provisioned are included.
 func (a *App) ServedAt(at Site) (toolsets []*Toolset) {
 	for _, o := range a.served {
-		if o.site.sameSite(at) && !slices.Contains(toolsets, o.toolset) {
+		if o.site.SameSite(at) && !slices.Contains(toolsets, o.toolset) {
 			toolsets = append(toolsets, o.toolset)
 		}
 	}
@@ -93,7 +93,7 @@ func (a *App) guardHandler(at Site, agent string) GuardHandler {
 		if !h.HasAgent(agent) {
 			continue
 		}
-		if h.Site().sameSite(at) {
+		if h.Site().SameSite(at) {
 			return h
 		}
 		if found == nil {

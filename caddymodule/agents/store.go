@@ -2,9 +2,12 @@ package agents
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,9 +16,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/internal/answer/pages"
+	"github.com/fairwayhq/fairway/internal/calllog"
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/internal/store/redis"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // StoreConfig configures where Fairway keeps data that must outlive a request and a restart.
@@ -70,6 +75,7 @@ type sharedStore struct {
 	logger    atomic.Pointer[zap.Logger] // logger of the configuration that was started last
 	opened    atomic.Pointer[store.Store]
 	pages     *pages.Keeper
+	calls     *calllog.Log
 
 	mu      sync.Mutex
 	closed  bool
@@ -86,8 +92,10 @@ func (c *StoreConfig) acquire(logger *zap.Logger) (*sharedStore, error) {
 	}
 	value, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) {
 		s := &sharedStore{key: key, openStore: open}
+		s.calls = calllog.New(nodeName())
 		if s.pages = pages.New(); c != nil && c.Redis != nil {
 			s.pages = pages.NewShared(s.open)
+			s.calls.Share(s.open)
 		}
 		s.logger.Store(logger)
 		return s, nil
@@ -194,6 +202,7 @@ func (s *sharedStore) Destruct() error {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.pages.Close()
+	s.calls.Close()
 	if opened := s.opened.Load(); opened != nil {
 		return (*opened).Close()
 	}
@@ -210,4 +219,19 @@ func (a *App) OpenStore(ctx context.Context) (store.Store, error) {
 // otherwise memory that outlives a reload.
 func (a *App) Pages() *pages.Keeper {
 	return a.store.pages
+}
+
+// Calls returns the log of recent tool calls. It outlives a reload.
+func (a *App) Calls() *calllog.Log {
+	return a.store.calls
+}
+
+// nodeName returns the name of this process among the nodes that share a store: the host, and a random
+// suffix, since a host can run several nodes.
+func nodeName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return text.Cut(host, text.MaxQuoted) + "-" + strings.ToLower(rand.Text()[:4])
 }

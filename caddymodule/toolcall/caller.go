@@ -126,6 +126,9 @@ func (c *caller) call(ctx context.Context, tools *tool.Toolset, tool string, arg
 	}
 	c.part.metrics.Observe(&outcome)
 	c.calls.record(c.toolset, outcome.Tool, outcome.Name())
+	if recorder := c.endpoint.calls.Recorder(); recorder != nil {
+		c.logCall(recorder, &outcome, arguments)
+	}
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
 		entry.Write(outcomeFields(tool, c.toolset, c.protocol, &outcome)...)
 	}
@@ -142,6 +145,9 @@ func (c *caller) RecordCall(tool *tool.Tool, outcome string) {
 	}
 	part.metrics.Count(tool, outcome)
 	c.calls.record(toolset, tool, outcome)
+	if recorder := c.endpoint.calls.Recorder(); recorder != nil {
+		c.logEnded(recorder, toolset, tool, outcome)
+	}
 }
 
 // AmendCall replaces the recorded outcome of the latest call. It implements tool.CallRecorder.

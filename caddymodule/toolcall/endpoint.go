@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/calllog"
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -29,6 +30,8 @@ type Endpoint struct {
 	App      *agents.App
 	Parts    *Parts
 	Listings *Listings
+	SiteName string       // see SiteName
+	calls    *calllog.Log // nil records nothing
 
 	AgentLimit *agents.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
 	agent      *agentTools
@@ -66,6 +69,8 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ag
 		return nil, err
 	}
 	e.App.AddServed(e.agent.site, t)
+	e.calls, e.SiteName = e.App.Calls(), SiteName(ctx)
+	addToSite(e)
 	warnIfNoUpstream(ctx, protocol, e.Logger)
 	warnIfBypassed(ctx, protocol, e.Path, e.Logger)
 	return e, nil
@@ -135,6 +140,8 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 			return fmt.Errorf("toolset %s is given twice", t.Name)
 		}
 		e.App.AddServed(e.agent.site, t)
+	e.calls, e.SiteName = e.App.Calls(), SiteName(ctx)
+	addToSite(e)
 		parts = append(parts, e.newPart(t))
 	}
 	e.Parts = &Parts{All: parts, app: e.App, routed: usesToolsetAfter(ctx)}

@@ -1,0 +1,52 @@
+package toolcall
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+)
+
+// siteEndpoints are all endpoints of one configuration, in the order in which they are provisioned.
+type siteEndpoints struct{ all []*Endpoint }
+
+// siteEndpointsKey is the key of siteEndpoints in agents.Share.
+type siteEndpointsKey struct{}
+
+func siteEndpointsOf(app *agents.App) *siteEndpoints {
+	return agents.Share(app, siteEndpointsKey{}, func() *siteEndpoints { return new(siteEndpoints) })
+}
+
+// addToSite adds an endpoint that is being provisioned to those that EndpointsOf returns.
+func addToSite(e *Endpoint) {
+	s := siteEndpointsOf(e.App)
+	s.all = append(s.all, e)
+}
+
+// EndpointsOf returns the endpoints of a site, in the order of the configuration. It is complete once the
+// configuration has started.
+func EndpointsOf(app *agents.App, site agents.Site) []*Endpoint {
+	return slices.DeleteFunc(slices.Clone(siteEndpointsOf(app).all), func(e *Endpoint) bool { return !e.agent.site.SameSite(site) })
+}
+
+// SiteName returns a name of the site of the handler that is being provisioned: its hosts, or else the
+// addresses that its server listens on. It is the same on all nodes with the same configuration.
+func SiteName(ctx caddy.Context) string {
+	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok {
+		return ""
+	}
+	if at := routePositions(ctx); len(at) > 0 {
+		for _, set := range at[0].route().MatcherSets {
+			for _, m := range set {
+				if hosts, ok := m.(*caddyhttp.MatchHost); ok {
+					return strings.Join(*hosts, ",")
+				}
+			}
+		}
+	}
+	return strings.Join(server.Listen, ",")
+}

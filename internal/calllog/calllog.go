@@ -1,0 +1,235 @@
+// Package calllog keeps the recent tool calls of a node in memory, for people who look at them.
+//
+// A Log records only while someone looks, and for a while afterwards. At other times a call costs
+// one atomic load (Log.Recorder). The number of calls and the size of each are limited.
+//
+// Nodes that share a store exchange their newest calls while someone looks at one of them
+// (shared.go).
+package calllog
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/text"
+)
+
+// Limits of a Log.
+const (
+	MaxCalls     = 2000             // calls that a node keeps
+	MaxArguments = 1 << 10          // bytes of recorded arguments of one call
+	maxText      = 128              // bytes of each text that a client chooses
+	Lifetime     = 15 * time.Minute // how long a Log records after the latest look
+)
+
+// Call is one tool call that has ended.
+type Call struct {
+	Number    int64          `json:"number"` // of the call on its node, from 1
+	Node      string         `json:"node"`
+	Site      string         `json:"site"`     // the site of the endpoint, see toolcall.Endpoint.SiteName
+	Endpoint  string         `json:"endpoint"` // path of the endpoint
+	Ended     time.Time      `json:"ended"`
+	User      string         `json:"user,omitzero"` // "" if the caller is not authenticated
+	Protocol  string         `json:"protocol"`
+	Toolset   string         `json:"toolset"`
+	Tool      string         `json:"tool,omitzero"` // "" if no tool has the name that the client sent
+	Outcome   string         `json:"outcome"`
+	Status    int            `json:"status,omitzero"`    // of the API's response; 0 if there is none
+	Size      int            `json:"size,omitzero"`      // bytes of the response
+	Took      float64        `json:"duration_ms"`        // milliseconds
+	Trace     string         `json:"trace,omitzero"`     // trace id
+	Arguments jsontext.Value `json:"arguments,omitzero"` // those that the operator allows
+}
+
+// compare orders calls by their end, and calls with the same end by node and number.
+func (c *Call) compare(other *Call) int {
+	return cmp.Or(c.Ended.Compare(other.Ended), cmp.Compare(c.Node, other.Node), cmp.Compare(c.Number, other.Number))
+}
+
+// Options are what one reader of a Log needs.
+type Options struct {
+	Always    bool     // record also while no one has looked for a while
+	Arguments []string // arguments whose values may be recorded
+}
+
+// Log keeps the recent calls of one node. The zero value is ready to use. A nil Log records nothing.
+type Log struct {
+	recorder atomic.Pointer[Recorder] // nil while no one looks
+	all      Recorder
+
+	mu      sync.Mutex
+	readers map[*Options]bool
+	until   time.Time   // end of recording, unless a reader wants it always
+	timer   *time.Timer // ends the recording; nil if there is none
+	share   *sharing    // nil unless the node shares its calls
+}
+
+// New returns the Log of a node.
+func New(node string) *Log {
+	l := new(Log)
+	l.all.node = node
+	return l
+}
+
+// Recorder returns what calls are recorded with, nil while no one looks.
+func (l *Log) Recorder() *Recorder {
+	if l == nil {
+		return nil
+	}
+	return l.recorder.Load()
+}
+
+// Open adds a reader. The reader calls close when it no longer needs the Log.
+func (l *Log) Open(options Options) (close func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.readers == nil {
+		l.readers = make(map[*Options]bool)
+	}
+	reader := &options
+	l.readers[reader] = true
+	l.changed()
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.readers, reader)
+		l.changed()
+	}
+}
+
+// changed applies the options of the readers.
+func (l *Log) changed() {
+	arguments, always := make(map[string]bool), false
+	for reader := range l.readers {
+		always = always || reader.Always
+		for _, name := range reader.Arguments {
+			arguments[name] = true
+		}
+	}
+	l.all.arguments.Store(&arguments)
+	l.share.run(len(l.readers) > 0)
+	switch {
+	case always || len(l.readers) > 0 && time.Now().Before(l.until):
+		l.recorder.Store(&l.all)
+	default:
+		l.recorder.Store(nil)
+	}
+}
+
+// Look starts recording, or extends it. A page calls it whenever someone looks.
+func (l *Log) Look() {
+	l.share.look()
+	l.recordFor(Lifetime)
+}
+
+// recordFor records for at least this time from now.
+func (l *Log) recordFor(lifetime time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until := time.Now().Add(lifetime)
+	if until.Before(l.until) {
+		return
+	}
+	l.until = until
+	if l.timer == nil {
+		l.timer = time.AfterFunc(lifetime, l.expire)
+	} else {
+		l.timer.Reset(lifetime)
+	}
+	l.changed()
+}
+
+// expire ends the recording, unless a reader wants it always.
+func (l *Log) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changed()
+}
+
+// Close ends all work of the Log.
+func (l *Log) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.readers)
+	l.changed()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// Recent returns the recorded calls of all nodes that keep returns true for, newest first, and at most
+// limit.
+func (l *Log) Recent(ctx context.Context, limit int, keep func(*Call) bool) []Call {
+	calls := l.all.recent(limit, keep)
+	for _, other := range l.share.others(ctx) {
+		for i := range other {
+			if keep(&other[i]) {
+				calls = append(calls, other[i])
+			}
+		}
+	}
+	slices.SortFunc(calls, func(a, b Call) int { return b.compare(&a) })
+	return calls[:min(len(calls), limit)]
+}
+
+// Recorder records the calls of a node in a ring.
+type Recorder struct {
+	node      string
+	arguments atomic.Pointer[map[string]bool] // names of those that may be recorded
+
+	mu     sync.Mutex
+	ring   []Call
+	number int64 // of the latest call
+}
+
+// Record records a call. It sets Number, Node and Ended, and keeps the allowed ones of the arguments, a
+// JSON object that it does not retain. It returns the call as it was recorded.
+func (r *Recorder) Record(call Call, arguments []byte) Call {
+	call.Node, call.Ended = r.node, time.Now()
+	for _, chosen := range []*string{&call.User, &call.Trace} {
+		*chosen = text.Cut(*chosen, maxText)
+	}
+	if allowed := r.arguments.Load(); allowed != nil && len(*allowed) > 0 && len(arguments) > 0 {
+		call.Arguments = choose(arguments, *allowed)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.number++
+	call.Number = r.number
+	if len(r.ring) < MaxCalls {
+		r.ring = append(r.ring, call)
+	} else {
+		r.ring[(r.number-1)%MaxCalls] = call
+	}
+	return call
+}
+
+// recent returns up to limit calls that keep returns true for, newest first.
+func (r *Recorder) recent(limit int, keep func(*Call) bool) []Call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var calls []Call
+	for i := range r.ring {
+		call := &r.ring[(r.number-1-int64(i))%int64(len(r.ring))]
+		if len(calls) == limit {
+			break
+		}
+		if keep(call) {
+			calls = append(calls, *call)
+		}
+	}
+	return calls
+}
+
+// latest returns the number of the latest call.
+func (r *Recorder) latest() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.number
+}

@@ -1,0 +1,230 @@
+package calllog
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/fairwayhq/fairway/internal/store"
+)
+
+// Keys of the records in a shared store.
+const (
+	watchKey = "calls/watch" // a watchRecord
+	callsKey = "calls/node/" // and the name of a node: its newest calls
+)
+
+// Intervals and limits of sharing.
+const (
+	stepInterval = time.Second      // how often a node writes new calls, while someone looks
+	pollInterval = 5 * time.Second  // how often a node reads whether someone looks at another one
+	nodeLifetime = 30 * time.Second // after which a node that writes nothing is forgotten
+	maxShared    = 250              // calls that a node writes
+	maxNodes     = 64               // nodes whose calls are read
+	storeTimeout = 3 * time.Second  // for the requests of one step
+)
+
+// watchRecord says until when someone looks, and which nodes write their calls.
+type watchRecord struct {
+	Until time.Time            `json:"until"`
+	Nodes map[string]time.Time `json:"nodes"` // when each has last written
+}
+
+// sharing exchanges the calls of nodes through a store.
+type sharing struct {
+	log  *Log
+	open func(context.Context) (store.Store, error)
+
+	stop func() // ends the goroutine; nil if it does not run
+
+	mu      sync.Mutex
+	looked  bool      // someone has looked at this node since the last step
+	polled  time.Time // when the watch record was last read
+	watched time.Time // until when someone looks, at any node
+	written int64     // number of the latest call that was written
+	wroteAt time.Time
+	nodes   []string // the other nodes
+
+	reading  sync.Mutex // guards the fields below
+	cached   [][]Call   // of the other nodes
+	cachedAt time.Time
+}
+
+// Share makes nodes that share a store exchange their calls. It must be called before Open.
+func (l *Log) Share(open func(context.Context) (store.Store, error)) {
+	l.share = &sharing{log: l, open: open}
+}
+
+// run starts or ends the exchange. The Log's mutex is held.
+func (s *sharing) run(wanted bool) {
+	if s == nil || wanted == (s.stop != nil) {
+		return
+	}
+	if !wanted {
+		s.stop()
+		s.stop = nil
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	go func() {
+		ticker := time.NewTicker(stepInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case now := <-ticker.C:
+				_ = s.step(ctx, now) // the next step tries again; the page shows the other nodes then
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// look notes that someone looks at this node.
+func (s *sharing) look() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looked = true
+}
+
+// step reads and writes what is due.
+func (s *sharing) step(ctx context.Context, now time.Time) error {
+	s.mu.Lock()
+	looked, watched := s.looked, now.Before(s.watched)
+	due := now.Sub(s.polled) >= pollInterval
+	s.mu.Unlock()
+	if !looked && !due && !watched {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	records, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	if due || looked && !watched {
+		if err := s.poll(ctx, records, now, looked); err != nil {
+			return err
+		}
+	}
+	return s.write(ctx, records, now)
+}
+
+// poll reads until when someone looks, and registers this node while someone does.
+func (s *sharing) poll(ctx context.Context, records store.Store, now time.Time, looked bool) error {
+	var watch watchRecord
+	if !looked {
+		record, err := records.Get(ctx, watchKey)
+		if err == nil {
+			err = json.Unmarshal(record.Value, &watch)
+		}
+		if err != nil || !now.Before(watch.Until) {
+			s.seen(now, watch)
+			return nil //nolint:nilerr // no record: no one looks
+		}
+	}
+	err := records.Update(ctx, watchKey, func(old store.Record) (store.Change, error) {
+		watch = watchRecord{}
+		_ = json.Unmarshal(old.Value, &watch) // a record that cannot be read is replaced
+		if looked {
+			watch.Until = now.Add(Lifetime)
+		}
+		nodes := make(map[string]time.Time, len(watch.Nodes)+1)
+		for node, at := range watch.Nodes {
+			if now.Sub(at) < nodeLifetime && len(nodes) < maxNodes {
+				nodes[node] = at
+			}
+		}
+		nodes[s.log.all.node] = now
+		watch.Nodes = nodes
+		value, err := json.Marshal(watch)
+		return store.Change{Value: value, TTL: Lifetime, Evictable: true}, err
+	})
+	if err != nil {
+		return err
+	}
+	s.seen(now, watch)
+	s.log.recordFor(min(watch.Until.Sub(now), Lifetime))
+	return nil
+}
+
+// seen notes what was read.
+func (s *sharing) seen(now time.Time, watch watchRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polled, s.watched, s.looked, s.nodes = now, watch.Until, false, nil
+	for node := range watch.Nodes {
+		if node != s.log.all.node {
+			s.nodes = append(s.nodes, node)
+		}
+	}
+}
+
+// write writes the newest calls of this node if there are new ones while someone looks.
+func (s *sharing) write(ctx context.Context, records store.Store, now time.Time) error {
+	number := s.log.all.latest()
+	s.mu.Lock()
+	due := now.Before(s.watched) && number > 0 && (number != s.written || now.Sub(s.wroteAt) > nodeLifetime/2)
+	s.mu.Unlock()
+	if !due {
+		return nil
+	}
+	calls := s.log.all.recent(maxShared, func(*Call) bool { return true })
+	value, err := jsonv2.Marshal(calls)
+	for err == nil && len(value) > store.DefaultMaxValue {
+		calls = calls[:len(calls)/2]
+		value, err = jsonv2.Marshal(calls)
+	}
+	if err != nil {
+		return err
+	}
+	if err := records.Put(ctx, callsKey+s.log.all.node, store.Change{Value: value, TTL: 2 * nodeLifetime, Evictable: true}); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written, s.wroteAt = number, now
+	return nil
+}
+
+// others returns the calls of the other nodes. All readers share what was read within the last second.
+func (s *sharing) others(ctx context.Context) [][]Call {
+	if s == nil {
+		return nil
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	now := time.Now()
+	if now.Sub(s.cachedAt) < stepInterval {
+		return s.cached
+	}
+	s.mu.Lock()
+	nodes := s.nodes
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	records, err := s.open(ctx)
+	if err != nil {
+		return s.cached
+	}
+	var all [][]Call
+	for _, node := range nodes {
+		record, err := records.Get(ctx, callsKey+node)
+		if err != nil {
+			continue // it has written nothing, or the store is down: the others are shown
+		}
+		var calls []Call
+		if jsonv2.Unmarshal(record.Value, &calls) == nil {
+			all = append(all, calls)
+		}
+	}
+	s.cached, s.cachedAt = all, now
+	return all
+}
