@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+	"github.com/fairwayhq/fairway/internal/calllog"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -74,17 +75,23 @@ func BenchmarkDispatch(b *testing.B) {
 			result.Release()
 		}
 	})
-	b.Run("Call", func(b *testing.B) {
-		c := newCaller(d, endpoint, part, tools, new(RequestCalls))
-		b.ReportAllocs()
-		for b.Loop() {
-			outcome := c.Call(outer.Context(), "getTrip", arguments)
-			if outcome.Failure != nil {
-				b.Fatal(outcome.Failure)
+	log := calllog.New("node")
+	b.Cleanup(log.Open(calllog.Options{Always: true}))
+	watched := *endpoint
+	watched.calls = log
+	for name, e := range map[string]*Endpoint{"Call": endpoint, "Call-watched": &watched} {
+		b.Run(name, func(b *testing.B) {
+			c := newCaller(d, e, part, tools, new(RequestCalls))
+			b.ReportAllocs()
+			for b.Loop() {
+				outcome := c.Call(outer.Context(), "getTrip", arguments)
+				if outcome.Failure != nil {
+					b.Fatal(outcome.Failure)
+				}
+				outcome.Release()
 			}
-			outcome.Release()
-		}
-	})
+		})
+	}
 	b.Run("tools-call", func(b *testing.B) {
 		const message = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"getTrip","arguments":{"id":"7","limit":10}}}`
 		server := mcpadapter.New(mcpadapter.Options{})

@@ -16,7 +16,8 @@
 //     that tells a model how to proceed (failures.go).
 //
 // The caller then makes large responses smaller (shorten.go) and runs the tools that the gateway
-// itself provides (package builtin).
+// itself provides (package builtin). It records the outcome in the metrics, in the access log, and
+// while someone looks at the console in the log of recent calls (call_log.go).
 //
 // The rest of the package checks the configuration at start. It warns about an endpoint without
 // an upstream (warn_no_upstream.go), handlers that tool calls bypass (warn_bypass.go) and

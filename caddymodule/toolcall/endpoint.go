@@ -140,8 +140,8 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 			return fmt.Errorf("toolset %s is given twice", t.Name)
 		}
 		e.App.AddServed(e.agent.site, t)
-	e.calls, e.SiteName = e.App.Calls(), SiteName(ctx)
-	addToSite(e)
+		e.calls, e.SiteName = e.App.Calls(), SiteName(ctx)
+		addToSite(e)
 		parts = append(parts, e.newPart(t))
 	}
 	e.Parts = &Parts{All: parts, app: e.App, routed: usesToolsetAfter(ctx)}
