@@ -23,6 +23,14 @@ type Names interface {
 	All() []string
 }
 
+// RemoteNames are the Names of a server that calls agents of other servers.
+type RemoteNames interface {
+	Names
+
+	// CheckRemote returns an error if the server must not call the agent of another server.
+	CheckRemote(r Reference) error
+}
+
 // Link checks that the server has every tool and agent that the document refers to. It changes
 // nothing, so it can run again when a toolset changes. Reference.Resolve returns the current
 // target of a reference. The error is a LintErrors.

@@ -1,6 +1,7 @@
 package oagent_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,14 @@ func (n names) Tool(name string) (string, *tool.Tool, bool) {
 
 func (n names) Agent(name string) bool {
 	return slices.Contains(n.agents, name)
+}
+
+// CheckRemote permits the agents of one host.
+func (n names) CheckRemote(r oagent.Reference) error {
+	if r.Host != "b.example" {
+		return errors.New(r.String() + " is an agent of another server, which must not be called")
+	}
+	return nil
 }
 
 func (n names) All() []string {
@@ -50,6 +59,7 @@ func TestLink(t *testing.T) {
 		"unknown agent":   {whole("oagent://helpr: {}"), "a.yaml:7: capabilities.oagent://helpr: agent helper?"},
 		"tool as agent":   {whole("oagent://get-trip: {}"), "capabilities.oagent://get-trip: tool write get-trip"},
 		"remote":          {whole("oagent://a.example/helper: {}"), "oagent://a.example/helper another server"},
+		"remote, allowed": {whole("oagent://b.example/helper: {}"), ""},
 		"same tool twice": {whole("get-trip: {}\ntrains.get-trip: {}"), "a.yaml:8: capabilities.trains.get-trip: same get-trip"},
 		"guardrail":       {whole("get-trip: {}", guardrail+"planner}}"), ""},
 		"guardrail typo":  {whole("get-trip: {}", guardrail+"get-tripp}}"), "a.yaml:8: guardrails.output.tool_name: get-tripp get-trip?"},

@@ -110,3 +110,6 @@ func (w *withAgents) Agent(name string) bool {
 func (w *withAgents) All() []string {
 	return slices.Concat(w.Names.All(), w.agents)
 }
+
+// CheckRemote implements RemoteNames.
+func (w *withAgents) CheckRemote(r Reference) error { return checkRemote(w.Names, r) }

@@ -104,18 +104,20 @@ func (r Reference) String() string {
 	return r.Name
 }
 
-// Target is the resolved form of a Reference: a tool, or an agent of this server.
+// Target is the resolved form of a Reference: a tool, an agent of this server, or an agent of
+// another server.
 type Target struct {
 	Toolset string     // name of the tool's toolset; "" for an agent
 	Tool    *tool.Tool // nil for an agent
+	Remote  bool       // an agent of another server
 }
 
 // Resolve returns the target of the reference. If a tool and an agent have the same name, the
 // target is the tool, unless the reference begins with oagent:// (OpenAgentSpec v1, Names &
-// References). Agents of other servers cannot be invoked and are not found.
+// References). An agent of another server is found only if names is a RemoteNames.
 func (r Reference) Resolve(names Names) (Target, error) {
 	if r.IsRemote() {
-		return Target{}, fmt.Errorf("%s is an agent of another server, which is not supported; refer to an agent of this server by %s%s", r, Scheme, r.Name)
+		return Target{Remote: true}, checkRemote(names, r)
 	}
 	if !r.Agent {
 		if toolset, tool, ok := names.Tool(r.Name); ok {
@@ -132,4 +134,11 @@ func (r Reference) Resolve(names Names) (Target, error) {
 		return Target{}, fmt.Errorf("unknown agent %s%s", r.Name, suggest(r.Name, names.All()))
 	}
 	return Target{}, fmt.Errorf("unknown tool or agent %s%s", r.Name, suggest(r.Name, names.All()))
+}
+
+func checkRemote(names Names, r Reference) error {
+	if remote, ok := names.(RemoteNames); ok {
+		return remote.CheckRemote(r)
+	}
+	return fmt.Errorf("%s is an agent of another server, and this server calls none; refer to an agent of this server by %s%s", r, Scheme, r.Name)
 }
