@@ -87,7 +87,7 @@ func (d *dispatch) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, e
 	}
 	rec := NewRecorder(call.Tool.Method, d.limits.MaxResponse, cancel)
 	rec.callContext = tool.CallContext{Context: ctx, Call: call}
-	r, err := call.Request(&rec.callContext)
+	r, err := call.ServerRequest(&rec.callContext)
 	if err != nil {
 		rec.Release()
 		return nil, err

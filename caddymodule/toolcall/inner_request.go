@@ -36,18 +36,18 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tool.Call) *htt
 	repl := caddy.NewReplacer()
 	if supplement := security.SupplementFromContext(r.Context()); supplement != nil {
 		supplement.Apply(r)
+		r.RequestURI = r.URL.RequestURI()
 		rec.Injected = supplement.Secrets()
 	}
 	if rec.ToolsetCredentials != nil {
 		rec.ToolsetCredentials.Apply(r)
+		r.RequestURI = r.URL.RequestURI()
 		rec.Injected = append(rec.Injected, rec.ToolsetCredentials)
 	}
 	r.Host = d.clientRequest.Host
 	r.RemoteAddr = d.clientRequest.RemoteAddr
 	r.TLS = d.clientRequest.TLS
 	r.Proto, r.ProtoMajor, r.ProtoMinor = d.clientRequest.Proto, d.clientRequest.ProtoMajor, d.clientRequest.ProtoMinor
-	r.URL.Scheme, r.URL.Host = "", ""
-	r.RequestURI = r.URL.RequestURI()
 
 	r = caddyhttp.PrepareRequest(r, repl, rec, d.server)
 	if callContext != nil {

@@ -75,21 +75,6 @@ func appendLineEnd(dst []byte, r rune) []byte {
 	return append(append(dst, `\u202`...), hex[r&0xf])
 }
 
-// appendEscape appends the JSON escape of one byte.
-func appendEscape(dst []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\r':
-		return append(dst, '\\', 'r')
-	case '\t':
-		return append(dst, '\\', 't')
-	}
-	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
-}
-
 // AppendStrings appends an array of strings.
 func AppendStrings(dst []byte, list []string) []byte {
 	dst = append(dst, '[')

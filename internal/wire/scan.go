@@ -458,3 +458,36 @@ var plain = func() (table [256]bool) {
 	}
 	return table
 }()
+
+// Check returns an error if data is not exactly one strict JSON value, or nests deeper than
+// MaxDepth. A Walk can iterate over data that passes.
+func Check(data []byte) error {
+	if isStrict(data, MaxDepth, true) {
+		return nil
+	}
+	// The reader is slower, and says what is wrong.
+	if err := CheckDepth(data, MaxDepth); err != nil {
+		return err
+	}
+	r := newReader(data)
+	defer r.free()
+	if _, err := r.ReadValue(); err != nil {
+		return err
+	}
+	return r.expectEnd()
+}
+
+// appendEscape appends the JSON escape of one byte.
+func appendEscape(dst []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	}
+	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
+}

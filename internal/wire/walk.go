@@ -213,3 +213,16 @@ func skipSpaces(b []byte) []byte {
 	}
 	return b
 }
+
+// Object is Check for a JSON object. It returns a Walk through the members.
+func Object(data []byte) (Walk, error) {
+	walk := Into(data)
+	if walk.closing == '}' && isStrict(data, MaxDepth, true) {
+		return walk, nil
+	}
+	_, err := Members(nil, data)
+	if err == nil {
+		err = ErrMalformed
+	}
+	return Walk{}, err
+}

@@ -44,24 +44,6 @@ func Unmarshal(data []byte, v any) error {
 	return json.Unmarshal(data, v)
 }
 
-// Check returns an error if data is not exactly one strict JSON value, or nests deeper than
-// MaxDepth. A Walk can iterate over data that passes.
-func Check(data []byte) error {
-	if isStrict(data, MaxDepth, true) {
-		return nil
-	}
-	// The reader is slower, and says what is wrong.
-	if err := CheckDepth(data, MaxDepth); err != nil {
-		return err
-	}
-	r := newReader(data)
-	defer r.free()
-	if _, err := r.ReadValue(); err != nil {
-		return err
-	}
-	return r.expectEnd()
-}
-
 // Members splits a strict JSON object into its members and appends them to dst. The values
 // point into data.
 func Members(dst []Member, data []byte) ([]Member, error) {
@@ -101,19 +83,6 @@ func Members(dst []Member, data []byte) ([]Member, error) {
 		return dst, err
 	}
 	return dst, r.expectEnd()
-}
-
-// Object is Check for a JSON object. It returns a Walk through the members.
-func Object(data []byte) (Walk, error) {
-	walk := Into(data)
-	if walk.closing == '}' && isStrict(data, MaxDepth, true) {
-		return walk, nil
-	}
-	_, err := Members(nil, data)
-	if err == nil {
-		err = ErrMalformed
-	}
-	return Walk{}, err
 }
 
 // Split calls member for each member of a JSON object. In the same pass it makes the checks of

@@ -11,7 +11,6 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -259,7 +258,7 @@ func isFolded(path string) bool {
 // plainReadings returns the readings of a path with only unreserved characters, as most
 // paths have, and nil for other paths.
 func plainReadings(path string, tool *tool.Tool) (readings []string, problem string) {
-	if !plan.IsPlainPath(path) || style.HasDotSegment([]byte(path), false) {
+	if !style.IsPlainPath(path) || style.HasDotSegment([]byte(path), false) {
 		return nil, ""
 	}
 	return appendStems([]string{fold(path)}, tool), ""

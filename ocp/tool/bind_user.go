@@ -71,7 +71,7 @@ func checkSendable(c *Call) error {
 	r := &http.Request{URL: new(url.URL), Header: make(http.Header)}
 	b := requestBuilder{call: c, tool: c.Tool, scratch: scratch}
 	if !slices.ContainsFunc(c.Tool.path, b.awaits) {
-		if err := b.setPath(r.URL); err != nil {
+		if err := b.appendPath(); err != nil {
 			return err
 		}
 	}

@@ -67,9 +67,6 @@ func (s *Toolset) Listing(names ...string) *Toolset {
 	return &brief
 }
 
-// Brief reports whether lists show only some of the tools (see Listing).
-func (s *Toolset) Brief() bool { return s.brief }
-
 // Builtins returns the built-in tools. The slice must not be changed.
 func (s *Toolset) Builtins() []*Tool { return s.builtins }
 

@@ -3,13 +3,11 @@ package tool
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
@@ -143,49 +141,6 @@ func (c *Call) Fill(value func(in Location, wireName string) (text string, ok bo
 			}
 		}
 	}
-}
-
-// SetFilledHeaders sets the headers and cookies that the gateway fills. It replaces values
-// that were added to the request after Request built it, in every spelling that a server
-// treats as the same header.
-func (c *Call) SetFilledHeaders(header http.Header) {
-	for i := range c.Tool.plans {
-		a := &c.Tool.all[i]
-		value := c.value(i)
-		if !c.Tool.plans[i].Filled || a.In != InHeader && a.In != InCookie || value == nil {
-			continue
-		}
-		text, err := c.Tool.plans[i].Param.Append(nil, value)
-		if err != nil {
-			continue // Request has already returned the error
-		}
-		if a.In == InCookie {
-			header["Cookie"] = []string{withCookie(header["Cookie"], string(text))}
-			continue
-		}
-		for name := range header {
-			if name != a.WireName && headerkind.Canonical(name) == headerkind.Canonical(a.WireName) {
-				delete(header, name)
-			}
-		}
-		header[a.WireName] = []string{string(text)}
-	}
-}
-
-// withCookie returns a Cookie header value with the cookie, "name=value", and with all
-// cookies of other names from lines.
-func withCookie(lines []string, cookie string) string {
-	name, _, _ := strings.Cut(cookie, "=")
-	kept := make([]string, 0, 4)
-	for _, line := range lines {
-		for other := range strings.SplitSeq(line, ";") {
-			other = strings.TrimSpace(other)
-			if otherName, _, _ := strings.Cut(other, "="); other != "" && strings.TrimSpace(otherName) != name {
-				kept = append(kept, other)
-			}
-		}
-	}
-	return strings.Join(append(kept, cookie), "; ")
 }
 
 // isNull reports whether a value is null.

@@ -55,15 +55,10 @@ func (e *PlaceholderError) Unwrap() error { return e.Err }
 // errUnfitFixed reports a value that the document does not allow.
 var errUnfitFixed = errors.New("the value does not match the schema of the argument")
 
-// Resolve sets the fixed values that contain placeholders. Replace returns a text with its placeholders
-// replaced, or an error if one is empty or unknown. The error is a *PlaceholderError, and the call must
-// not be sent then. A call that is not resolved cannot be sent.
-func (c *Call) Resolve(replace func(text string) (string, error)) error {
-	if c.Tool.guards == nil {
-		return nil
-	}
-	for i := range c.Tool.guards.perCall {
-		v := &c.Tool.guards.perCall[i]
+// resolve sets the fixed values of a call that contain placeholders. See Call.Resolve.
+func (g *guards) resolve(c *Call, replace func(text string) (string, error)) error {
+	for i := range g.perCall {
+		v := &g.perCall[i]
 		value, err := v.value(&c.Tool.all[v.argument], c.Tool.plans[v.argument].Fast, replace)
 		if err != nil {
 			return &PlaceholderError{Tool: c.Tool.Name, Argument: c.Tool.all[v.argument].Name, Err: err}
@@ -101,9 +96,6 @@ func (v *perCallValue) value(a *Argument, fast *validate.Fast, replace func(stri
 
 // checkResolved returns a Failure if a fixed value is not known yet.
 func (c *Call) checkResolved() error {
-	if c.Tool.guards == nil {
-		return nil
-	}
 	for _, v := range c.Tool.guards.perCall {
 		if c.values[v.argument] == nil {
 			return &Failure{Kind: Internal, Message: fmt.Sprintf(
@@ -165,7 +157,7 @@ func (t *Tool) RuleArguments() []Argument {
 // checkQuery returns an error if the value of a query argument has a property that becomes a
 // query parameter with the name of a guarded argument.
 func (b *requestBuilder) checkQuery(argument int, value jsontext.Value) error {
-	if b.tool.guards == nil || b.tool.plans[argument].Guarded || value.Kind() != '{' {
+	if b.tool.plans[argument].Guarded || value.Kind() != '{' {
 		return nil
 	}
 	encoded, err := b.tool.plans[argument].Param.Append(nil, value)
@@ -207,9 +199,6 @@ func (b *requestBuilder) checkName(argument int, name string) error {
 
 // checkBody returns an error if the encoded body has a name that passes for a guarded argument.
 func (b *requestBuilder) checkBody(planned *plan.Body, content []byte) error {
-	if b.tool.guards == nil {
-		return nil
-	}
 	switch encoder := b.encoder(planned); {
 	case encoder.Kind() == body.URLEncoded:
 		for name := range pairNames(string(content)) {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
@@ -21,21 +22,43 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
 
+// Resolve sets the fixed values that contain placeholders. Replace returns a text with its placeholders
+// replaced, or an error if one is empty or unknown. The error is a *PlaceholderError, and the call must
+// not be sent then. A call that is not resolved cannot be sent.
+func (c *Call) Resolve(replace func(text string) (string, error)) error {
+	if c.Tool.guards == nil {
+		return nil
+	}
+	return c.Tool.guards.resolve(c, replace)
+}
+
 // Request builds the REST request for the call, with an absolute path and no host. If an
 // argument cannot be sent, for example because a path argument would leave its segment,
 // the error is a *Failure of kind InvalidArguments.
 func (c *Call) Request(ctx context.Context) (*http.Request, error) {
-	if err := c.checkResolved(); err != nil {
+	r, err := c.ServerRequest(ctx)
+	if err != nil {
 		return nil, err
 	}
-	scratch := buffer.Get() // where the path and the query are put together
+	r.RequestURI = "" // an HTTP client rejects it
+	return r, nil
+}
+
+// ServerRequest is Request for a handler instead of a client: RequestURI is set.
+func (c *Call) ServerRequest(ctx context.Context) (*http.Request, error) {
+	if c.Tool.guards != nil {
+		if err := c.checkResolved(); err != nil {
+			return nil, err
+		}
+	}
+	scratch := buffer.Get()
 	defer buffer.Put(scratch)
 	parts := new(struct { // one allocation for both
 		url    url.URL
 		accept [1]string
 	})
 	b := requestBuilder{call: c, tool: c.Tool, scratch: scratch}
-	if err := b.setPath(&parts.url); err != nil {
+	if err := b.appendPath(); err != nil {
 		return nil, err
 	}
 	r := new(http.Request).WithContext(ctx)
@@ -59,8 +82,12 @@ func (c *Call) Request(ctx context.Context) (*http.Request, error) {
 func (c *Call) Path() (string, error) {
 	scratch := buffer.Get()
 	defer buffer.Put(scratch)
+	b := requestBuilder{call: c, tool: c.Tool, scratch: scratch}
+	if err := b.appendPath(); err != nil {
+		return "", err
+	}
 	target := &url.URL{}
-	if err := (&requestBuilder{call: c, tool: c.Tool, scratch: scratch}).setPath(target); err != nil {
+	if err := b.setPath(target, string(scratch.B)); err != nil {
 		return "", err
 	}
 	return target.EscapedPath(), nil
@@ -78,12 +105,12 @@ func (c *Call) value(i int) jsontext.Value {
 type requestBuilder struct {
 	call    *Call
 	tool    *Tool
-	scratch *buffer.Buffer // where the path and the query are put together
+	scratch *buffer.Buffer // for the path and the query
 }
 
-// setPath sets the path of the URL.
-func (b *requestBuilder) setPath(target *url.URL) error {
-	escaped := b.scratch.B[:0]
+// appendPath appends the escaped path to the scratch buffer, which is empty.
+func (b *requestBuilder) appendPath() error {
+	escaped := b.scratch.B
 	for _, part := range b.tool.path {
 		if part.Literal != "" {
 			escaped = append(escaped, part.Literal...)
@@ -99,12 +126,16 @@ func (b *requestBuilder) setPath(target *url.URL) error {
 		}
 	}
 	b.scratch.B = escaped
-	if style.HasDotSegment(escaped, false) {
+	if bytes.IndexByte(escaped, '.') >= 0 && style.HasDotSegment(escaped, false) {
 		return b.tool.invalid([]Problem{{Message: "the path arguments together make a . or .. segment, which would lead to another path"}})
 	}
-	raw := string(escaped)
+	return nil
+}
+
+// setPath sets the path of a URL, which is given escaped.
+func (b *requestBuilder) setPath(target *url.URL, raw string) error {
 	target.Path = raw
-	if plan.IsPlainPath(raw) {
+	if style.IsPlainPath(raw) {
 		return nil
 	}
 	unescaped, err := url.PathUnescape(raw)
@@ -115,9 +146,26 @@ func (b *requestBuilder) setPath(target *url.URL) error {
 	return nil
 }
 
-// setParameters sets the query, header and cookie arguments.
+// setTarget sets the URL and RequestURI to the content of the scratch buffer, which begins with a path of
+// that length. The strings share their memory.
+func (b *requestBuilder) setTarget(r *http.Request, path int) error {
+	target := string(b.scratch.B)
+	if path < len(target) {
+		r.URL.RawQuery = target[path+1:] // without the question mark
+	}
+	if err := b.setPath(r.URL, target[:path]); err != nil {
+		return err
+	}
+	if r.RequestURI = target; r.URL.RawPath != "" {
+		r.RequestURI = r.URL.RequestURI()
+	}
+	return nil
+}
+
+// setParameters sets the path, and the query, header and cookie arguments.
 func (b *requestBuilder) setParameters(r *http.Request) error {
-	query, cookies := append(b.scratch.B[:0], b.tool.query...), []byte(nil)
+	path := len(b.scratch.B)
+	query, cookies := append(append(b.scratch.B, '?'), b.tool.query...), []byte(nil)
 	for i := range b.tool.all {
 		a, param := &b.tool.all[i], b.tool.plans[i].Param
 		value := b.call.value(i)
@@ -127,12 +175,14 @@ func (b *requestBuilder) setParameters(r *http.Request) error {
 		var err error
 		switch a.In {
 		case InQuery:
-			if err := b.checkQuery(i, value); err != nil {
-				return err
+			if b.tool.guards != nil {
+				if err := b.checkQuery(i, value); err != nil {
+					return err
+				}
 			}
-			query, err = appendJoined(query, "&", param, value)
+			query, err = appendJoined(query, path+1, "&", param, value)
 		case InCookie:
-			cookies, err = appendJoined(cookies, "; ", param, value)
+			cookies, err = appendJoined(cookies, 0, "; ", param, value)
 		case InHeader:
 			var text []byte
 			if text, err = param.Append(nil, value); err == nil {
@@ -143,19 +193,21 @@ func (b *requestBuilder) setParameters(r *http.Request) error {
 			return b.unsendable(i, err)
 		}
 	}
-	r.URL.RawQuery = string(query)
+	if len(query) == path+1 {
+		query = query[:path]
+	}
 	b.scratch.B = query
 	if len(cookies) > 0 {
 		r.Header["Cookie"] = []string{string(cookies)}
 	}
-	return nil
+	return b.setTarget(r, path)
 }
 
-// appendJoined appends the separator and the parameter. If the value serializes to
-// nothing, it appends nothing.
-func appendJoined(dst []byte, separator string, param *style.Serializer, value jsontext.Value) ([]byte, error) {
+// appendJoined appends a parameter to those that begin at first, with the separator. If the value
+// serializes to nothing, it appends nothing.
+func appendJoined(dst []byte, first int, separator string, param *style.Serializer, value jsontext.Value) ([]byte, error) {
 	start := len(dst)
-	if start > 0 {
+	if start > first {
 		dst = append(dst, separator...)
 	}
 	begin := len(dst)
@@ -182,8 +234,10 @@ func (b *requestBuilder) setBody(r *http.Request) error {
 	if contentType == "" {
 		return nil
 	}
-	if err := b.checkBody(plan, content); err != nil {
-		return err
+	if b.tool.guards != nil {
+		if err := b.checkBody(plan, content); err != nil {
+			return err
+		}
 	}
 	r.Header["Content-Type"] = []string{contentType}
 	r.ContentLength = int64(len(content))
@@ -270,4 +324,47 @@ func (t *Tool) invalid(problems []Problem) *Failure {
 		message.WriteString(text.Cut(p.Message, validate.MaxProblem))
 	}
 	return &Failure{Kind: InvalidArguments, Message: message.String(), Problems: problems}
+}
+
+// SetFilledHeaders sets the headers and cookies that the gateway fills. It replaces values
+// that were added to the request after Request built it, in every spelling that a server
+// treats as the same header.
+func (c *Call) SetFilledHeaders(header http.Header) {
+	for i := range c.Tool.plans {
+		a := &c.Tool.all[i]
+		value := c.value(i)
+		if !c.Tool.plans[i].Filled || a.In != InHeader && a.In != InCookie || value == nil {
+			continue
+		}
+		text, err := c.Tool.plans[i].Param.Append(nil, value)
+		if err != nil {
+			continue // Request has already returned the error
+		}
+		if a.In == InCookie {
+			header["Cookie"] = []string{withCookie(header["Cookie"], string(text))}
+			continue
+		}
+		for name := range header {
+			if name != a.WireName && headerkind.Canonical(name) == headerkind.Canonical(a.WireName) {
+				delete(header, name)
+			}
+		}
+		header[a.WireName] = []string{string(text)}
+	}
+}
+
+// withCookie returns a Cookie header value with the cookie, "name=value", and with all
+// cookies of other names from lines.
+func withCookie(lines []string, cookie string) string {
+	name, _, _ := strings.Cut(cookie, "=")
+	kept := make([]string, 0, 4)
+	for _, line := range lines {
+		for other := range strings.SplitSeq(line, ";") {
+			other = strings.TrimSpace(other)
+			if otherName, _, _ := strings.Cut(other, "="); other != "" && strings.TrimSpace(otherName) != name {
+				kept = append(kept, other)
+			}
+		}
+	}
+	return strings.Join(append(kept, cookie), "; ")
 }

@@ -114,3 +114,6 @@ func SelectTools(selectors []selector.Selector) (func(*Tool) bool, error) {
 		return chosen.Matches(selector.Candidate{Operation: &operation, Tool: t.Name})
 	}, nil
 }
+
+// Brief reports whether lists show only some of the tools (see Listing).
+func (s *Toolset) Brief() bool { return s.brief }

@@ -117,19 +117,6 @@ func (b *Body) EncoderFor(contentType string) *body.Encoder {
 	return b.Encoder
 }
 
-// IsPlainPath reports whether the path is the same escaped and unescaped.
-func IsPlainPath(path string) bool {
-	for i := range len(path) {
-		switch c := path[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case c == '/', c == '-', c == '_', c == '.', c == '~':
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 // Fits reports whether a value has one of the types. If types is empty, any value does.
 func Fits(value jsontext.Value, types []string) bool {
 	if len(types) == 0 {

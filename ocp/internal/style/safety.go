@@ -68,19 +68,6 @@ var (
 	cookieSet = printable().except(" \"%,;\\")
 )
 
-// An escape percent-encodes the text of a value.
-type escape struct {
-	plain *set
-
-	// triples keeps existing %XX sequences, like reserved expansion (RFC 6570, section
-	// 3.2.3).
-	triples bool
-
-	// whole encodes "%" only if something else in the text needs encoding. An ASCII
-	// header value then stays unchanged, and any other value can be decoded.
-	whole bool
-}
-
 // escapes returns the encodings for the values, list items and names of a parameter.
 // Names do not follow RFC 6570, which leaves reserved characters unencoded: a "&" in a
 // property name would start another pair.
@@ -101,41 +88,6 @@ func escapes(p Param) (values, items, names escape) {
 	}
 	full := escape{plain: unreservedSet}
 	return full, full, full
-}
-
-// append appends text, escaped.
-func (e escape) append(dst, text []byte) []byte {
-	start := 0
-	plain := e.plain
-	if e.whole && !plain.all(text) {
-		encoded := *plain
-		encoded['%'] = false
-		plain = &encoded
-	}
-	for i := range text {
-		c := text[i]
-		if plain[c] || e.triples && isTriple(text[i:]) {
-			continue
-		}
-		dst = append(dst, text[start:i]...)
-		dst = append(dst, '%', upperHex[c>>4], upperHex[c&0xf])
-		start = i + 1
-	}
-	return append(dst, text[start:]...)
-}
-
-// all reports whether every byte of text is in the set.
-func (s *set) all(text []byte) bool {
-	for _, c := range text {
-		if !s[c] {
-			return false
-		}
-	}
-	return true
-}
-
-func isTriple(text []byte) bool {
-	return len(text) >= 3 && text[0] == '%' && unhex(text[1]) >= 0 && unhex(text[2]) >= 0
 }
 
 // unhex returns the value of a hexadecimal digit, or -1 for any other byte.
@@ -163,28 +115,6 @@ const (
 	problemControl = "must not have control characters such as line breaks"
 )
 
-// problemOf returns why the parameter cannot contain the text, or "" if it can.
-func (s *Serializer) problemOf(text []byte) string {
-	switch s.in {
-	case Header:
-		if hasControl(text, false) {
-			return problemControl
-		}
-	case Path:
-		switch {
-		case isHarmless(text):
-			return ""
-		case hasControl(text, false), hasControl(text, true):
-			return problemControl
-		case hasEncodedSlash(text):
-			return problemSlash
-		case HasDotSegment(text, false), HasDotSegment(text, true):
-			return problemDots
-		}
-	}
-	return ""
-}
-
 // anothersName returns the other parameter that the API might read a property of an
 // exploded object as, or "". Many servers ignore case, and read name[] and name[key]
 // as parts of name.
@@ -211,27 +141,12 @@ func (s *Serializer) anothersName(property jsontext.Value) string {
 // the combined text.
 func (s *Serializer) checkSegment(text []byte) error {
 	switch {
-	case isHarmless(text):
-		return nil
 	case isBlank(text):
 		return s.refuse(problemEmpty)
 	case HasDotSegment(text, true):
 		return s.refuse(problemDots)
 	}
 	return nil
-}
-
-// isHarmless reports whether text has only unreserved characters and is not only dots.
-// This is true of almost every path value, and such text needs no further checks.
-func isHarmless(text []byte) bool {
-	dots := true
-	for _, c := range text {
-		if !unreservedSet[c] {
-			return false
-		}
-		dots = dots && c == '.'
-	}
-	return !dots
 }
 
 // isBlank reports whether an escaped text is empty, has only spaces and slashes, which

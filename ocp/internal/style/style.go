@@ -19,8 +19,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
@@ -175,45 +173,6 @@ func defaultStyle(in In) Style {
 		return Form
 	}
 	return ""
-}
-
-// Append appends the text of value, which must be valid JSON.
-//
-//   - Path: the text replaces {name} and includes the style's prefix. A plain slash is
-//     encoded. Text that could leave the segment or change the path is rejected, even
-//     if it does so only after an upstream decodes it twice: empty or blank text, "."
-//     and ".." segments, control characters, slashes that are already percent-encoded.
-//   - Query and form body: pairs joined by "&", without a leading "?" or "&". A space
-//     is written as %20, which every form decoder accepts.
-//   - Header: the value of the line. Space around each value is removed, since every
-//     server removes it. Control characters are rejected. Non-ASCII text is
-//     percent-encoded as in RFC 6570, since servers read it in different ways or not
-//     at all. ASCII text stays unchanged, except commas inside items.
-//   - Cookie: pairs joined by "; ", one per item or property of an exploded value.
-//     Characters that a cookie cannot contain are encoded.
-//
-// Null, an empty array and an empty object are absent values (RFC 6570, section 2.3).
-// Null items and properties are left out. For an absent value or an empty header,
-// nothing is appended, and the caller must omit the pair, header or cookie. A path
-// parameter cannot be absent: such values are rejected.
-//
-// Items and properties that are arrays or objects are written as compact JSON and then
-// escaped like other text, except in deepObject. OpenAPI does not define this case.
-//
-// The error is an *Error; dst is then returned unchanged.
-func (s *Serializer) Append(dst []byte, value jsontext.Value) ([]byte, error) {
-	w := writer{Serializer: s, dst: dst, start: len(dst)}
-	if err := w.write(value); err != nil {
-		return dst, err
-	}
-	if err := w.finish(); err != nil {
-		return dst, err
-	}
-	return w.dst, nil
-}
-
-func (s *Serializer) refuse(problem string) error {
-	return &Error{In: s.in, Name: s.name, Problem: problem}
 }
 
 // A layout is one row of the style table, as an RFC 6570 operator: the text before,

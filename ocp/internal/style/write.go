@@ -2,10 +2,7 @@ package style
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -53,50 +50,6 @@ func (w *writer) single(value jsontext.Value) error {
 	return w.pair(w.key, value)
 }
 
-// exploded writes each item or property as a separate part.
-func (w *writer) exploded(value jsontext.Value) error {
-	walk := wire.Into(value)
-	for walk.Next() {
-		if walk.Value[0] == 'n' {
-			continue
-		}
-		w.part()
-		if err := w.explodedPart(walk.Name, walk.Value); err != nil {
-			return err
-		}
-	}
-	return w.ended(&walk)
-}
-
-func (w *writer) explodedPart(name, value jsontext.Value) error {
-	switch {
-	case name != nil:
-		return w.property(name, value)
-	case w.layout.named:
-		return w.pair(w.key, value)
-	}
-	return w.piece(value, w.items)
-}
-
-// property writes name=value for a property of an exploded object.
-func (w *writer) property(name, value jsontext.Value) error {
-	if other := w.anothersName(name); other != "" {
-		return w.refuse(fmt.Sprintf("has a property %s, which the API would read as the argument %q: give it there", name, other))
-	}
-	mark := len(w.dst)
-	if err := w.piece(name, w.names); err != nil {
-		return err
-	}
-	if w.in == Cookie && len(w.dst) == mark {
-		return w.refuse("has a property with an empty name, which no cookie can have")
-	}
-	values := w.values
-	if !w.layout.named {
-		values = w.items // the properties are joined like a list
-	}
-	return w.equals(value, values)
-}
-
 // pair writes key=value.
 func (w *writer) pair(key []byte, value jsontext.Value) error {
 	w.dst = append(w.dst, key...)
@@ -119,102 +72,6 @@ func (w *writer) dropBareEquals(mark int) {
 	if w.layout.bareEmpty && len(w.dst) == mark {
 		w.dst = w.dst[:mark-1]
 	}
-}
-
-// list writes the items of an array, or the names and values of an object, as one
-// delimited value.
-func (w *writer) list(value jsontext.Value) error {
-	mark := -1
-	walk := wire.Into(value)
-	for walk.Next() {
-		if walk.Value[0] == 'n' {
-			continue
-		}
-		if mark < 0 {
-			w.part()
-			if w.layout.named {
-				w.dst = append(append(w.dst, w.key...), '=')
-			}
-			mark = len(w.dst)
-		} else {
-			w.dst = append(w.dst, w.layout.delimiter...)
-		}
-		if walk.Name != nil {
-			if err := w.item(walk.Name); err != nil {
-				return err
-			}
-			w.dst = append(w.dst, w.layout.delimiter...)
-		}
-		if err := w.item(walk.Value); err != nil {
-			return err
-		}
-	}
-	if mark >= 0 {
-		w.dropBareEquals(mark)
-	}
-	return w.ended(&walk)
-}
-
-// item writes one element of a list.
-func (w *writer) item(value jsontext.Value) error {
-	mark := len(w.dst)
-	if err := w.piece(value, w.items); err != nil {
-		return err
-	}
-	if reads := w.layout.reads; reads != 0 && hasDecoded(w.dst[mark:], reads) {
-		return w.refuse(fmt.Sprintf("must not have %q inside an item: the API separates the items by it", reads))
-	}
-	return nil
-}
-
-// deep writes the elements of value as pairs named by their path: f[a][b]=1,
-// f[a][0]=x. Array items get an index, since "[]" cannot separate the properties of
-// two objects in one array. Servers that read brackets accept both forms.
-func (w *writer) deep(prefix []byte, value jsontext.Value) error {
-	index := 0
-	walk := wire.Into(value)
-	for walk.Next() {
-		if walk.Value[0] == 'n' {
-			continue
-		}
-		path := append(prefix, "%5B"...)
-		if walk.Name == nil {
-			path = strconv.AppendInt(path, int64(index), 10)
-			index++
-		} else {
-			mark := len(path)
-			var err error
-			if path, err = w.text(path, walk.Name, w.names); err != nil {
-				return err
-			}
-			if !isDeepName(path[mark:]) {
-				return w.refuse("has a property whose name is empty or has a bracket, which cannot be sent")
-			}
-		}
-		path = append(path, "%5D"...)
-		if len(path) > w.maxLength {
-			return w.tooLong()
-		}
-		if err := w.deepValue(path, walk.Value); err != nil {
-			return err
-		}
-	}
-	return w.ended(&walk)
-}
-
-func (w *writer) deepValue(path []byte, value jsontext.Value) error {
-	if value[0] == '[' || value[0] == '{' {
-		return w.deep(path, value)
-	}
-	w.part()
-	return w.pair(path, value)
-}
-
-// isDeepName reports whether an escaped name can be written in brackets and read back
-// as the same name.
-func isDeepName(escaped []byte) bool {
-	return len(escaped) > 0 &&
-		!bytes.Contains(escaped, []byte("%5B")) && !bytes.Contains(escaped, []byte("%5D"))
 }
 
 // part writes the text before a part: the style's prefix, or the separator.
@@ -290,15 +147,8 @@ func literal(value jsontext.Value) ([]byte, bool) {
 }
 
 func (w *writer) finish() error {
-	if w.in != Path {
-		return nil
-	}
-	return w.checkSegment(w.dst[w.start:])
-}
-
-func (w *writer) ended(walk *wire.Walk) error {
-	if walk.Err() != nil {
-		return w.malformed()
+	if text := w.dst[w.start:]; w.in == Path && !isHarmless(text) {
+		return w.checkSegment(text)
 	}
 	return nil
 }
@@ -311,37 +161,137 @@ func (s *Serializer) tooLong() error {
 	return s.refuse("is too long: at most " + strconv.Itoa(s.maxLength) + " bytes can be sent, escapes included")
 }
 
-// appendCompact appends valid JSON without the space between tokens. Numbers, strings
-// and the order of members stay unchanged. If ascii is set, non-ASCII characters become
-// \u escapes, so that the text can be used in a header.
-func appendCompact(dst []byte, value jsontext.Value, ascii bool) []byte {
-	quoted := false
-	for i := 0; i < len(value); i++ {
-		c := value[i]
-		switch {
-		case ascii && c >= utf8.RuneSelf:
-			r, size := utf8.DecodeRune(value[i:])
-			dst = appendUnicodeEscape(dst, r)
-			i += size - 1
-			continue
-		case !quoted && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
-			continue
-		case c == '"':
-			quoted = !quoted
-		case quoted && c == '\\' && i+1 < len(value):
-			dst = append(dst, c)
-			i++
-			c = value[i]
-		}
-		dst = append(dst, c)
+// Append appends the text of value, which must be valid JSON.
+//
+//   - Path: the text replaces {name} and includes the style's prefix. A plain slash is
+//     encoded. Text that could leave the segment or change the path is rejected, even
+//     if it does so only after an upstream decodes it twice: empty or blank text, "."
+//     and ".." segments, control characters, slashes that are already percent-encoded.
+//   - Query and form body: pairs joined by "&", without a leading "?" or "&". A space
+//     is written as %20, which every form decoder accepts.
+//   - Header: the value of the line. Space around each value is removed, since every
+//     server removes it. Control characters are rejected. Non-ASCII text is
+//     percent-encoded as in RFC 6570, since servers read it in different ways or not
+//     at all. ASCII text stays unchanged, except commas inside items.
+//   - Cookie: pairs joined by "; ", one per item or property of an exploded value.
+//     Characters that a cookie cannot contain are encoded.
+//
+// Null, an empty array and an empty object are absent values (RFC 6570, section 2.3).
+// Null items and properties are left out. For an absent value or an empty header,
+// nothing is appended, and the caller must omit the pair, header or cookie. A path
+// parameter cannot be absent: such values are rejected.
+//
+// Items and properties that are arrays or objects are written as compact JSON and then
+// escaped like other text, except in deepObject. OpenAPI does not define this case.
+//
+// The error is an *Error; dst is then returned unchanged.
+func (s *Serializer) Append(dst []byte, value jsontext.Value) ([]byte, error) {
+	w := writer{Serializer: s, dst: dst, start: len(dst)}
+	if err := w.write(value); err != nil {
+		return dst, err
 	}
-	return dst
+	if err := w.finish(); err != nil {
+		return dst, err
+	}
+	return w.dst, nil
 }
 
-func appendUnicodeEscape(dst []byte, r rune) []byte {
-	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
-		return appendUnicodeEscape(appendUnicodeEscape(dst, high), low)
+func (s *Serializer) refuse(problem string) error {
+	return &Error{In: s.in, Name: s.name, Problem: problem}
+}
+
+// An escape percent-encodes the text of a value.
+type escape struct {
+	plain *set
+
+	// triples keeps existing %XX sequences, like reserved expansion (RFC 6570, section
+	// 3.2.3).
+	triples bool
+
+	// whole encodes "%" only if something else in the text needs encoding. An ASCII
+	// header value then stays unchanged, and any other value can be decoded.
+	whole bool
+}
+
+// append appends text, escaped.
+func (e escape) append(dst, text []byte) []byte {
+	start := 0
+	plain := e.plain
+	if e.whole && !plain.all(text) {
+		encoded := *plain
+		encoded['%'] = false
+		plain = &encoded
 	}
-	const hex = "0123456789abcdef"
-	return append(dst, '\\', 'u', hex[r>>12&0xf], hex[r>>8&0xf], hex[r>>4&0xf], hex[r&0xf])
+	for i := range text {
+		c := text[i]
+		if plain[c] || e.triples && isTriple(text[i:]) {
+			continue
+		}
+		dst = append(dst, text[start:i]...)
+		dst = append(dst, '%', upperHex[c>>4], upperHex[c&0xf])
+		start = i + 1
+	}
+	return append(dst, text[start:]...)
+}
+
+// all reports whether every byte of text is in the set.
+func (s *set) all(text []byte) bool {
+	for _, c := range text {
+		if !s[c] {
+			return false
+		}
+	}
+	return true
+}
+
+// problemOf returns why the parameter cannot contain the text, or "" if it can.
+func (s *Serializer) problemOf(text []byte) string {
+	switch s.in {
+	case Header:
+		if hasControl(text, false) {
+			return problemControl
+		}
+	case Path:
+		switch {
+		case isHarmless(text):
+			return ""
+		case hasControl(text, false), hasControl(text, true):
+			return problemControl
+		case hasEncodedSlash(text):
+			return problemSlash
+		case HasDotSegment(text, false), HasDotSegment(text, true):
+			return problemDots
+		}
+	}
+	return ""
+}
+
+func isTriple(text []byte) bool {
+	return len(text) >= 3 && text[0] == '%' && unhex(text[1]) >= 0 && unhex(text[2]) >= 0
+}
+
+// isHarmless reports whether text has only unreserved characters and is not only dots.
+// This is true of almost every path value, and such text needs no further checks.
+func isHarmless(text []byte) bool {
+	dots := true
+	for _, c := range text {
+		if !unreservedSet[c] {
+			return false
+		}
+		dots = dots && c == '.'
+	}
+	return !dots
+}
+
+// IsPlainPath reports whether the path is the same escaped and unescaped.
+func IsPlainPath(path string) bool {
+	for i := range len(path) {
+		switch c := path[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '/', c == '-', c == '_', c == '.', c == '~':
+		default:
+			return false
+		}
+	}
+	return true
 }
