@@ -8,7 +8,8 @@
 //     agent the operations that it may use, the names of all tools in agent documents, and the
 //     routes that match a plain request to its operation (set.go, names.go).
 //   - A Loader keeps the current Set. It reads the files again when one of them changes, and
-//     links the agents again when a toolset changes (loader.go).
+//     links the agents again when a toolset changes (loader.go). Accept adds agents that are not from
+//     files.
 //
 // A Set is immutable. A request takes the current Set once and uses it until it ends, so a
 // reload never changes the rules for a request that has begun.

@@ -2,7 +2,9 @@ package agentset
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +26,12 @@ type Options struct {
 
 	// Check rejects agents that the configuration does not support.
 	Check func([]*oagent.Agent) error
+	// CheckRemote rejects a capability that is an agent of another server. Default: none may be
+	// used.
+	CheckRemote func(oagent.Reference) error
+	// Permit returns an error if an accepted agent uses what it must not use. Default: everything
+	// is permitted.
+	Permit func(*oagent.Agent, *Names) error
 }
 
 // Loader keeps the current Set of a handler.
@@ -32,13 +40,19 @@ type Loader struct {
 	states  []fileState // of the files, before they were read; used by Load and then by Watch
 	stop    func()      // stops watching the files; nil if they are not watched
 
-	mu      sync.Mutex // held while a Set is built
-	read    []*oagent.Agent
-	current atomic.Pointer[Set]
+	mu       sync.Mutex // held while a Set is built
+	read     []*oagent.Agent
+	accepted []*oagent.Agent
+	current  atomic.Pointer[Set]
 }
 
 // Load reads the files and returns a Loader. All files must be valid.
 func Load(options Options) (*Loader, error) {
+	if options.CheckRemote == nil {
+		options.CheckRemote = func(r oagent.Reference) error {
+			return fmt.Errorf("%s is an agent of another server: allow the server %s with the subdirective remote_agents", r, r.Host)
+		}
+	}
 	l := &Loader{options: options, states: make([]fileState, len(options.Files))}
 	l.updateStates()
 	if err := l.load(); err != nil {
@@ -160,6 +174,16 @@ func (l *Loader) isCurrent(set *Set, r *http.Request, next caddyhttp.Handler) bo
 	return current
 }
 
+// Accept replaces the agents that were accepted and are not from a file. If a file has an agent
+// with the same name, that one stays in force.
+func (l *Loader) Accept(agents []*oagent.Agent) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accepted = agents
+	set, _ := l.link(l.read) // the error was reported when the files were read
+	l.current.Store(set)
+}
+
 // link builds a Set with the current toolsets.
 func (l *Loader) link(read []*oagent.Agent) (*Set, error) {
 	toolsets := make([]Tools, 0, len(l.options.Matched)+len(l.options.Others))
@@ -169,11 +193,42 @@ func (l *Loader) link(read []*oagent.Agent) (*Set, error) {
 	for _, t := range l.options.Others {
 		toolsets = append(toolsets, Tools{t, t.Loader.Toolset(), false})
 	}
-	set, err := New(read, toolsets)
+	d := documents{read, l.withoutNames(read)}
+	set, err := newSet(d, toolsets, l.options.CheckRemote)
+	if permitted := l.permitted(set, d.accepted); len(permitted) < len(d.accepted) {
+		d.accepted = permitted
+		set, err = newSet(d, toolsets, l.options.CheckRemote)
+	}
 	if err == nil {
 		l.warnAgentCapabilities(set, read)
 	}
 	return set, err
+}
+
+// withoutNames returns the accepted agents whose names the files do not use.
+func (l *Loader) withoutNames(read []*oagent.Agent) []*oagent.Agent {
+	return slices.DeleteFunc(slices.Clone(l.accepted), func(a *oagent.Agent) bool {
+		i := slices.IndexFunc(read, func(other *oagent.Agent) bool { return other.Name == a.Name })
+		if i >= 0 {
+			l.options.Logger.Warn("an accepted agent has no effect, because a file has an agent with the same name",
+				zap.String("agent", a.Name), zap.String("file", read[i].Location))
+		}
+		return i >= 0
+	})
+}
+
+// permitted returns the accepted agents that use only what they may use.
+func (l *Loader) permitted(set *Set, accepted []*oagent.Agent) []*oagent.Agent {
+	return slices.DeleteFunc(slices.Clone(accepted), func(a *oagent.Agent) bool {
+		if l.options.Permit == nil {
+			return false
+		}
+		err := l.options.Permit(a, set.Names)
+		if err != nil {
+			l.options.Logger.Error("an accepted agent uses what the configuration does not permit; it has no effect", zap.String("agent", a.Name), zap.Error(err))
+		}
+		return err != nil
+	})
 }
 
 // warnAgentCapabilities logs a warning for each capability that is an agent, because the
@@ -184,7 +239,7 @@ func (l *Loader) warnAgentCapabilities(set *Set, read []*oagent.Agent) {
 		for i := range a.Capabilities {
 			c := &a.Capabilities[i]
 			target, err := c.Reference.Resolve(set.Names)
-			if err != nil || target.Tool != nil || !set.complete() && !c.Reference.Agent {
+			if err != nil || target.Tool != nil || target.Remote || !set.complete() && !c.Reference.Agent {
 				continue
 			}
 			l.options.Logger.Warn("a capability names an agent; the gateway does not run agents, so it has no effect",

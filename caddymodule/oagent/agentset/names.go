@@ -29,18 +29,20 @@ func (op *Operation) ReturnsJSON() bool {
 	return slices.ContainsFunc(op.Tool.Answer.MediaTypes, func(mediaType string) bool { return strings.HasSuffix(mediaType, "json") })
 }
 
-// Names are the names of tools and agents in agent documents. It implements oagent.Names.
+// Names are the names of tools and agents in agent documents. Accepted agents are not among them:
+// they are neither capabilities nor reviewers. It implements oagent.RemoteNames.
 type Names struct {
 	own, other map[string][]*Operation // by name, without the toolset's name
 	qualified  map[string][]*Operation // by name, with the toolset's name
 	isAgent    func(name string) bool
+	remote     func(oagent.Reference) error
 	all        []string
 }
 
-func newNames(isAgent func(name string) bool) *Names {
+func newNames(isAgent func(name string) bool, checkRemote func(oagent.Reference) error) *Names {
 	return &Names{
 		own: make(map[string][]*Operation), other: make(map[string][]*Operation), qualified: make(map[string][]*Operation),
-		isAgent: isAgent,
+		isAgent: isAgent, remote: checkRemote,
 	}
 }
 
@@ -71,6 +73,11 @@ func (n *Names) Find(name string) *Operation {
 // Agent reports whether there is an agent with that name.
 func (n *Names) Agent(name string) bool {
 	return n.isAgent(name)
+}
+
+// CheckRemote returns an error if agents of the reference's server must not be called.
+func (n *Names) CheckRemote(r oagent.Reference) error {
+	return n.remote(r)
 }
 
 // All returns the names of all tools and agents.

@@ -17,7 +17,7 @@ import (
 // capabilities that connect them. It is immutable.
 type Set struct {
 	Agents map[string]*Agent // by name
-	Only   *Agent            // the only agent; nil if there are none or several
+	Only   *Agent            // the only agent of the files; nil if there are none or several
 	Names  *Names
 
 	Routes *match.Routes // match plain requests to the tools of the matched toolsets
@@ -47,6 +47,7 @@ type Agent struct {
 	*oagent.Agent
 	Capabilities map[*Operation]*oagent.Capability
 	AsCaller     bool // some capability uses the caller's own credentials
+	Accepted     bool // the document is not from a file, see Loader.Accept
 
 	set      *Set
 	mu       sync.Mutex
@@ -56,14 +57,28 @@ type Agent struct {
 // New links the agents to the tools of the toolsets. The error reports tools that do not
 // exist; the Set can be used nevertheless. While a toolset is not loaded, or a lock withholds some of
 // its tools, a missing tool is no error.
+//
+// Capabilities may be agents of any other server, because only a site's configuration limits them.
 func New(read []*oagent.Agent, toolsets []Tools) (*Set, error) {
+	return newSet(documents{read: read}, toolsets, func(oagent.Reference) error { return nil })
+}
+
+// documents are the agents of a Set. The names are unique.
+type documents struct {
+	read     []*oagent.Agent // from files
+	accepted []*oagent.Agent // see Loader.Accept
+}
+
+func newSet(d documents, toolsets []Tools, checkRemote func(oagent.Reference) error) (*Set, error) {
 	s := &Set{
-		Agents:     make(map[string]*Agent, len(read)),
+		Agents:     make(map[string]*Agent, len(d.read)+len(d.accepted)),
 		Loaded:     true,
 		operations: make(map[*tool.Tool]*Operation),
 		byKey:      make(map[operationKey]*Operation),
 	}
-	s.Names = newNames(func(name string) bool { return s.Agents[name] != nil })
+	// An accepted agent must not take the place of a user who reviews, or of a tool that has gone.
+	isAgent := func(name string) bool { return s.Agents[name] != nil && !s.Agents[name].Accepted }
+	s.Names = newNames(isAgent, checkRemote)
 	var matched []*tool.Toolset
 	for _, t := range toolsets {
 		s.views = append(s.views, t.Tools)
@@ -80,23 +95,27 @@ func New(read []*oagent.Agent, toolsets []Tools) (*Set, error) {
 	s.Credentials.sort()
 	s.Routes = match.NewRoutes(matched...)
 	s.Names.nameOperations()
-	return s, s.link(read)
+	return s, s.link(d)
 }
 
-// link adds the agents, and links their capabilities to the tools.
-func (s *Set) link(read []*oagent.Agent) error {
-	for _, a := range read {
-		s.Agents[a.Name] = &Agent{Agent: a, set: s, narrowed: make(map[*tool.Toolset]*tool.Toolset)}
-		if s.Names.own[a.Name] == nil {
+// link adds the agents, and links their capabilities to the tools. The error contains nothing about
+// accepted documents: their faults were reported when they were accepted.
+func (s *Set) link(d documents) error {
+	all := slices.Concat(d.read, d.accepted)
+	for i, a := range all {
+		s.Agents[a.Name] = &Agent{Agent: a, Accepted: i >= len(d.read), set: s, narrowed: make(map[*tool.Toolset]*tool.Toolset)}
+		if s.Names.own[a.Name] == nil && i < len(d.read) {
 			s.Names.all = append(s.Names.all, a.Name)
 		}
 	}
-	problems := make(oagent.LintErrors, 0, len(read))
-	for _, a := range read {
-		if len(read) == 1 {
-			s.Only = s.Agents[a.Name]
+	if len(d.read) == 1 {
+		s.Only = s.Agents[d.read[0].Name]
+	}
+	problems := make(oagent.LintErrors, 0, len(d.read))
+	for i, a := range all {
+		if i < len(d.read) {
+			problems = append(problems, oagent.AsLintErrors(a.Link(s.Names))...)
 		}
-		problems = append(problems, oagent.AsLintErrors(a.Link(s.Names))...)
 		s.Agents[a.Name].Capabilities = s.capabilities(a)
 		s.Agents[a.Name].AsCaller = slices.ContainsFunc(a.Capabilities, func(c oagent.Capability) bool { return c.UserIdentity })
 	}
