@@ -3,7 +3,7 @@
 // Caddyfile syntax in caddyfile.go.
 //
 //	directive   reads the options of blocks; the order of the directives
-//	agents      the app `agents`: toolsets, documents, credentials, the store, metrics, `caddy tools`
+//	agents      the app `agents`: toolsets, documents, credentials, the store, metrics; agents/command is `caddy tools`
 //	toolcall    one tool call through the handler chain
 //	mcp, otc    serve a toolset over a tool protocol
 //	stdio       `caddy mcp`: a toolset on standard input and output
@@ -30,6 +30,7 @@ import (
 	// registers the modules
 	_ "github.com/fairwayhq/fairway/caddymodule/agentauth"
 	_ "github.com/fairwayhq/fairway/caddymodule/agents"
+	_ "github.com/fairwayhq/fairway/caddymodule/agents/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent/command"

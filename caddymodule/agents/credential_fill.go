@@ -33,10 +33,18 @@ func (t *Toolset) Filled(declared *tool.Toolset) *tool.Toolset {
 	defer t.filledToolsets.mu.Unlock()
 	view := t.filledToolsets.current.Load()
 	if view == nil || view.declared != declared {
-		view = &filledPair{declared, declared.FilledBy(t.Credentials.fillers(declared))}
+		view = &filledPair{declared, t.Credentials.Filled(declared)}
 		t.filledToolsets.current.Store(view)
 	}
 	return view.filled
+}
+
+// Filled returns the tools without the arguments that the credentials fill.
+func (cs Credentials) Filled(declared *tool.Toolset) *tool.Toolset {
+	if len(cs) == 0 {
+		return declared
+	}
+	return declared.FilledBy(cs.fillers(declared))
 }
 
 // fillers returns a function that reports whether one of the credentials fills an argument of a

@@ -13,5 +13,5 @@
 // tool calls (metrics.go), the events of agents (events.go), and the mapping of agents to sites
 // (site.go). Handlers share further state of one configuration with Share.
 //
-// The package also has the command `caddy tools` and the Caddyfile option `agents`.
+// The package also has the Caddyfile option `agents`. Package command has the command `caddy tools`.
 package agents

@@ -91,7 +91,7 @@ func openDocument(ctx context.Context, key DocumentKey, logger *zap.Logger) (*Do
 	}
 	if key.Lock != "" {
 		if _, err := toollock.ReadFile(key.Lock); err != nil {
-			return nil, explainLock(key, err)
+			return nil, ExplainLock(key, err)
 		}
 	}
 	value, _, err := documents.LoadOrNew(key.String(), func() (caddy.Destructor, error) {
@@ -156,7 +156,7 @@ func newDocument(key DocumentKey, logger *zap.Logger) (*Document, error) {
 	d.inputs = newInputFiles(key.inputs())
 	d.Loader = loader.New(loader.Options{
 		Source:   source,
-		Prepare:  key.prepare(&d.overlayWarnings),
+		Prepare:  key.Preparation(&d.overlayWarnings),
 		Build:    d.build,
 		Refresh:  key.Refresh,
 		Observer: loader.Observer{Loaded: d.loaded, Failed: d.failed},
@@ -178,7 +178,7 @@ func (k DocumentKey) Source() (source.Source, error) {
 
 // Build builds the tools from the document. It is an ocp.BuildFunc.
 func (k DocumentKey) Build(_ context.Context, data []byte, location string, previous *tool.Toolset) (*tool.Toolset, []string, error) {
-	options := k.options(location)
+	options := k.BuildOptions(location)
 	options.Reloaded = previous != nil
 	toolset, err := tool.Build(data, options)
 	if err != nil {
@@ -201,7 +201,7 @@ func (d *Document) build(ctx context.Context, data []byte, location string, prev
 	if err != nil {
 		return nil, files, err
 	}
-	toolset.Warnings = append(overlayWarnings(d.overlayWarnings), toolset.Warnings...)
+	toolset.Warnings = append(OverlayWarnings(d.overlayWarnings), toolset.Warnings...)
 	if d.Key.Embeddings != nil {
 		toolset.Finder = d.finder(toolset, previous)
 	}
@@ -227,8 +227,8 @@ func (k DocumentKey) ShownName() string {
 	return name
 }
 
-// options returns the build options for the document that was read from location.
-func (k DocumentKey) options(location string) tool.BuildOptions {
+// BuildOptions returns the build options for the document that was read from location.
+func (k DocumentKey) BuildOptions(location string) tool.BuildOptions {
 	return tool.BuildOptions{
 		Name:        k.ShownName(),
 		Location:    location,

@@ -28,19 +28,19 @@ func (d *Document) withhold(toolset *tool.Toolset) (*tool.Toolset, error) {
 	if d.Key.Lock == "" {
 		return toolset, nil
 	}
-	approved, changes, err := d.Key.withhold(toolset)
+	approved, changes, err := d.Key.Withhold(toolset)
 	if err == nil {
 		d.lockChanges.Store(&changes)
 	}
 	return approved, err
 }
 
-// withhold returns the toolset without the tools that the lock does not approve, and how the tools
+// Withhold returns the toolset without the tools that the lock does not approve, and how the tools
 // differ from the lock.
-func (k DocumentKey) withhold(toolset *tool.Toolset) (*tool.Toolset, []toollock.Change, error) {
+func (k DocumentKey) Withhold(toolset *tool.Toolset) (*tool.Toolset, []toollock.Change, error) {
 	lock, err := toollock.ReadFile(k.Lock)
 	if err != nil {
-		return nil, nil, explainLock(k, err)
+		return nil, nil, ExplainLock(k, err)
 	}
 	if err := lock.Check(toolset); err != nil {
 		return nil, nil, err
@@ -56,8 +56,8 @@ func (k DocumentKey) withhold(toolset *tool.Toolset) (*tool.Toolset, []toollock.
 	return approved, changes, nil
 }
 
-// explainLock adds to an error of a lock file how to fix it.
-func explainLock(k DocumentKey, err error) error {
+// ExplainLock adds to an error of a lock file how to fix it.
+func ExplainLock(k DocumentKey, err error) error {
 	if errors.Is(err, toollock.ErrMissing) {
 		err = fmt.Errorf("lock %w: create it with: %s", err, lockCommand(k))
 	}

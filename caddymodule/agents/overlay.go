@@ -17,8 +17,8 @@ func (k DocumentKey) readOverlays() ([]*overlay.Overlay, error) {
 	return overlays, nil
 }
 
-// applyOverlays returns the document after its overlays. Result.JSON is what tools are built from.
-func (k DocumentKey) applyOverlays(data []byte) (*overlay.Result, error) {
+// ApplyOverlays returns the document after its overlays. Result.JSON is what tools are built from.
+func (k DocumentKey) ApplyOverlays(data []byte) (*overlay.Result, error) {
 	overlays, err := k.readOverlays()
 	if err != nil {
 		return nil, err
@@ -26,14 +26,14 @@ func (k DocumentKey) applyOverlays(data []byte) (*overlay.Result, error) {
 	return overlay.Apply(data, int(k.MaxDocument), overlays...)
 }
 
-// prepare returns the function that applies the overlays to each version of the document before its
+// Preparation returns the function that applies the overlays to each version of the document before its
 // tools are built. It is nil if there are no overlays. It sets warnings each time.
-func (k DocumentKey) prepare(warnings *[]overlay.Warning) func(data []byte) ([]byte, error) {
+func (k DocumentKey) Preparation(warnings *[]overlay.Warning) func(data []byte) ([]byte, error) {
 	if len(k.Overlays) == 0 {
 		return nil
 	}
 	return func(data []byte) ([]byte, error) {
-		result, err := k.applyOverlays(data)
+		result, err := k.ApplyOverlays(data)
 		if err != nil {
 			return nil, err
 		}
@@ -42,8 +42,8 @@ func (k DocumentKey) prepare(warnings *[]overlay.Warning) func(data []byte) ([]b
 	}
 }
 
-// overlayWarnings returns warnings about overlays as warnings about the document.
-func overlayWarnings(warnings []overlay.Warning) []tool.Warning {
+// OverlayWarnings returns warnings about overlays as warnings about the document.
+func OverlayWarnings(warnings []overlay.Warning) []tool.Warning {
 	converted := make([]tool.Warning, len(warnings))
 	for i, w := range warnings {
 		converted[i].Reason = w.String()

@@ -178,8 +178,8 @@ type Limits struct {
 	MaxResponse int64         // bytes
 }
 
-// limits returns the limits with defaults for options that are not set.
-func (c *ToolsetConfig) limits() Limits {
+// Limits returns the limits with defaults for options that are not set.
+func (c *ToolsetConfig) Limits() Limits {
 	l := Limits{Timeout: time.Duration(c.Timeout), MaxResponse: c.MaxResponse}
 	if l.Timeout == 0 {
 		l.Timeout = DefaultTimeout
@@ -397,7 +397,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 			return nil, err
 		}
 	}
-	t := &Toolset{Name: key.Name, Document: d, Limits: c.limits(), Search: c.Search, Pins: c.Pins, Credentials: checked}
+	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked}
 	if t.MaxTokens = c.MaxTokens; t.MaxTokens == 0 {
 		t.MaxTokens = DefaultMaxTokens
 	}

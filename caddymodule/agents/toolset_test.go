@@ -93,7 +93,7 @@ func TestShownName(t *testing.T) {
 		"../trains.yaml":                      "trains.yaml",
 	} {
 		k := DocumentKey{Name: name}
-		if got := k.options("").Name; got != want {
+		if got := k.BuildOptions("").Name; got != want {
 			t.Errorf("%s: clients see %q, want %q", name, got, want)
 		}
 	}

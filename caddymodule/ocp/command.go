@@ -19,7 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/command"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
@@ -60,7 +60,7 @@ or the whole context because a required header is missing.
 --strict follows the context schema where it contradicts the text of the protocol.
 `, cobra.MaximumNArgs(1), validateOCP),
 			)
-			agents.RequireSubcommand(cmd)
+			command.RequireSubcommand(cmd)
 		},
 	})
 }

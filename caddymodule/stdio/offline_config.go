@@ -12,6 +12,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/command"
 )
 
 // placeholderUpstream is the upstream of a site whose tools are not called.
@@ -61,10 +62,10 @@ func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, er
 			return nil, fmt.Errorf("--openapi: %w", err)
 		}
 	}
-	if toolset.Include, err = agents.SelectorFlag(flags, "include"); err != nil {
+	if toolset.Include, err = command.SelectorFlag(flags, "include"); err != nil {
 		return nil, err
 	}
-	if toolset.Exclude, err = agents.SelectorFlag(flags, "exclude"); err != nil {
+	if toolset.Exclude, err = command.SelectorFlag(flags, "exclude"); err != nil {
 		return nil, err
 	}
 	type members map[string]any

@@ -15,7 +15,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/command"
 )
 
 func init() {
@@ -28,7 +28,7 @@ For the authors of agents' documents (OpenAgentSpec v1).
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.AddCommand(lintCommand(), evalCommand())
-			agents.RequireSubcommand(cmd)
+			command.RequireSubcommand(cmd)
 		},
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/command"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/oagent"
@@ -156,7 +157,7 @@ func readDocument(key agents.DocumentKey) (*tool.Toolset, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), agents.MaxCommandWait)
+	ctx, cancel := context.WithTimeout(context.Background(), command.MaxWait)
 	defer cancel()
 	documents := loader.New(loader.Options{Source: source, Build: key.Build})
 	if err := documents.Load(ctx); err != nil {

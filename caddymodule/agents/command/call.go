@@ -1,4 +1,4 @@
-package agents
+package command
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/invoke"
@@ -83,12 +84,12 @@ func addConfigFlags(cmd *cobra.Command) {
 	f.String("toolset", "", "The toolset of the configuration, if it has several")
 }
 
-// A commandCall is a call of `caddy tools call`.
-type commandCall struct {
+// A toolCall is a call of `caddy tools call`.
+type toolCall struct {
 	tools       *tool.Toolset
 	name        string
 	arguments   []byte
-	limits      Limits
+	limits      agents.Limits
 	credentials *security.Supplement // of the toolset and of --header; nil if there are none
 	replace     func(text string) (string, error)
 	secrets     []string // values of {env.*} and {file.*} that replace returned
@@ -118,7 +119,7 @@ func callTool(cmd *cobra.Command, flags caddycmd.Flags) error {
 }
 
 // readCall reads what the command line describes.
-func readCall(cmd *cobra.Command, flags caddycmd.Flags) (*commandCall, error) {
+func readCall(cmd *cobra.Command, flags caddycmd.Flags) (*toolCall, error) {
 	if flags.String("document") == "" && flags.String("config") == "" {
 		return nil, errors.New("give the API with --document and an OpenAPI document, or with --config and a Caddy configuration")
 	}
@@ -130,15 +131,11 @@ func readCall(cmd *cobra.Command, flags caddycmd.Flags) (*commandCall, error) {
 	if err != nil {
 		return nil, err
 	}
-	credentials, err := NewCredentials(append(slices.Clip(config.Credentials), headers...), zap.NewNop())
+	credentials, err := agents.NewCredentials(append(slices.Clip(config.Credentials), headers...), zap.NewNop())
 	if err != nil {
 		return nil, err
 	}
-	toolset := &Toolset{Credentials: credentials}
-	if len(credentials) > 0 {
-		toolset.filledToolsets = new(filledToolsets)
-	}
-	c := &commandCall{tools: toolset.Filled(declared), name: flags.Arg(0), arguments: []byte(flags.Arg(1)), limits: config.limits()}
+	c := &toolCall{tools: credentials.Filled(declared), name: flags.Arg(0), arguments: []byte(flags.Arg(1)), limits: config.Limits()}
 	if c.credentials, err = c.supplement(flags, credentials); err != nil {
 		return nil, err
 	}
@@ -147,14 +144,14 @@ func readCall(cmd *cobra.Command, flags caddycmd.Flags) (*commandCall, error) {
 }
 
 // headerFlag reads the headers of the command line, which are sent like credentials of a toolset.
-func headerFlag(flags caddycmd.Flags) (headers []Credential, err error) {
+func headerFlag(flags caddycmd.Flags) (headers []agents.Credential, err error) {
 	lines, err := flags.GetStringArray("header")
 	if err != nil {
 		return nil, err
 	}
 	for _, line := range lines {
 		name, value, found := strings.Cut(line, ":")
-		c := Credential{In: InHeader, Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
+		c := agents.Credential{In: agents.InHeader, Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
 		if !found {
 			return nil, errors.New(`--header: write it as "Name: value"`)
 		}
@@ -168,7 +165,7 @@ func headerFlag(flags caddycmd.Flags) (headers []Credential, err error) {
 
 // supplement returns what the credentials add to the request. A dry run prints no values, so that it does
 // not need them.
-func (c *commandCall) supplement(flags caddycmd.Flags, credentials Credentials) (*security.Supplement, error) {
+func (c *toolCall) supplement(flags caddycmd.Flags, credentials agents.Credentials) (*security.Supplement, error) {
 	if flags.Bool("dry-run") {
 		hidden := slices.Clone(credentials)
 		for i := range hidden {
@@ -192,7 +189,7 @@ func (c *commandCall) supplement(flags caddycmd.Flags, credentials Credentials) 
 }
 
 // placeholders returns the function that replaces the placeholders of fixed values.
-func (c *commandCall) placeholders(flags caddycmd.Flags) (func(text string) (string, error), error) {
+func (c *toolCall) placeholders(flags caddycmd.Flags) (func(text string) (string, error), error) {
 	given, err := flags.GetStringArray("placeholder")
 	if err != nil {
 		return nil, err
@@ -226,11 +223,11 @@ func (c *commandCall) placeholders(flags caddycmd.Flags) (func(text string) (str
 }
 
 // request returns the request that the call becomes, without a host.
-func (c *commandCall) request(ctx context.Context, call *tool.Call) (*http.Request, error) {
+func (c *toolCall) request(ctx context.Context, call *tool.Call) (*http.Request, error) {
 	if err := call.Resolve(c.replace); err != nil {
 		return nil, err
 	}
-	call.Fill(CredentialValues(c.credentials))
+	call.Fill(agents.CredentialValues(c.credentials))
 	r, err := call.Request(ctx)
 	if err != nil {
 		return nil, err
@@ -240,7 +237,7 @@ func (c *commandCall) request(ctx context.Context, call *tool.Call) (*http.Reque
 }
 
 // print writes the request that the call becomes.
-func (c *commandCall) print(out io.Writer) error {
+func (c *toolCall) print(out io.Writer) error {
 	recorder := &requestPrinter{call: c}
 	outcome := tool.Execute(context.Background(), c.tools, c.name, c.arguments, recorder)
 	defer outcome.Release()
@@ -256,7 +253,7 @@ func (c *commandCall) print(out io.Writer) error {
 
 // A requestPrinter is a tool.Invoker that prints the request in place of sending it.
 type requestPrinter struct {
-	call *commandCall
+	call *toolCall
 	text []byte
 	err  error
 }
@@ -293,7 +290,7 @@ func (p *requestPrinter) Invoke(ctx context.Context, call *tool.Call) (*tool.Res
 const minConcealed = 4
 
 // conceal returns the text without values of {env.*} and {file.*}, which are often secrets.
-func (c *commandCall) conceal(text string) string {
+func (c *toolCall) conceal(text string) string {
 	var pairs []string
 	for _, secret := range c.secrets {
 		if len(secret) < minConcealed {
@@ -308,14 +305,14 @@ func (c *commandCall) conceal(text string) string {
 }
 
 // send sends the request to the API and writes the response as a model reads it.
-func (c *commandCall) send(out io.Writer, origin string) error {
+func (c *toolCall) send(out io.Writer, origin string) error {
 	invoker, err := invoke.NewHTTPInvoker(origin)
 	if err != nil {
 		return fmt.Errorf("--api: %w", err)
 	}
 	invoker.MaxResponse = c.limits.MaxResponse
 	invoker.Client.Timeout = max(c.limits.Timeout, 0)
-	sender := &commandSender{call: c, HTTPInvoker: invoker}
+	sender := &callSender{call: c, HTTPInvoker: invoker}
 	outcome := tool.Execute(security.ContextWithSupplement(context.Background(), c.credentials), c.tools, c.name, c.arguments, sender)
 	defer outcome.Release()
 	switch {
@@ -326,7 +323,7 @@ func (c *commandCall) send(out io.Writer, origin string) error {
 	}
 	text, notes := modelText(outcome.Tool, outcome.Result)
 	if _, err := fmt.Fprintf(out, "%d %s, %s, about %d tokens\n", outcome.Result.Status, http.StatusText(outcome.Result.Status),
-		outcome.Duration.Round(time.Millisecond), len(text)/bytesPerToken); err != nil {
+		outcome.Duration.Round(time.Millisecond), len(text)/answer.BytesPerToken); err != nil {
 		return err
 	}
 	for _, note := range notes {
@@ -338,20 +335,20 @@ func (c *commandCall) send(out io.Writer, origin string) error {
 	return err
 }
 
-// A commandSender is a tool.Invoker that sets the fixed values and the credentials of the command line.
-type commandSender struct {
+// A callSender is a tool.Invoker that sets the fixed values and the credentials of the command line.
+type callSender struct {
 	*invoke.HTTPInvoker
-	call *commandCall
+	call *toolCall
 	err  error
 }
 
 // Invoke implements tool.Invoker.
-func (s *commandSender) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+func (s *callSender) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if err := call.Resolve(s.call.replace); err != nil {
 		s.err = err
 		return nil, err
 	}
-	call.Fill(CredentialValues(s.call.credentials))
+	call.Fill(agents.CredentialValues(s.call.credentials))
 	return s.HTTPInvoker.Invoke(ctx, call)
 }
 
@@ -366,18 +363,18 @@ func modelText(t *tool.Tool, result *tool.Result) (text []byte, notes []string) 
 			notes = append(notes, "select: "+err.Error())
 		} else {
 			text, isJSON = selected, true
-			notes = append(notes, fmt.Sprintf("select: about %d of %d tokens", len(text)/bytesPerToken, before/bytesPerToken))
+			notes = append(notes, fmt.Sprintf("select: about %d of %d tokens", len(text)/answer.BytesPerToken, before/answer.BytesPerToken))
 		}
 	}
 	limit := t.MaxTokens
 	if limit == 0 {
-		limit = DefaultMaxTokens
+		limit = agents.DefaultMaxTokens
 	}
 	if limit < 0 {
 		return text, notes
 	}
 	isJSON = isJSON || strings.Contains(result.MediaType(), "json")
-	if pages := answer.Cut(text, isJSON, limit*bytesPerToken); len(pages) > 0 {
+	if pages := answer.Cut(text, isJSON, limit*answer.BytesPerToken); len(pages) > 0 {
 		text = pages[0].Body
 		if pages[0].Note != "" {
 			notes = append(notes, fmt.Sprintf("max_tokens: %s; the rest is on %d more pages", pages[0].Note, len(pages)-1))

@@ -1,4 +1,4 @@
-package agents
+package command
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/ocp/source"
 )
 
@@ -29,9 +30,9 @@ func toolsArguments(cmd *cobra.Command, arguments []string) error {
 	return nil
 }
 
-// commandSource completes the options of the toolset with the document at the given address and its
+// selectedSource completes the options of the toolset with the document at the given address and its
 // overlays, and returns the source of the document.
-func commandSource(config *ToolsetConfig, flags caddycmd.Flags, address string, stdin io.Reader) (key DocumentKey, src source.Source, err error) {
+func selectedSource(config *agents.ToolsetConfig, flags caddycmd.Flags, address string, stdin io.Reader) (key agents.DocumentKey, src source.Source, err error) {
 	config.OpenAPI = address
 	if address == standardInput {
 		config.OpenAPI = "./" + standardInput
@@ -45,10 +46,10 @@ func commandSource(config *ToolsetConfig, flags caddycmd.Flags, address string, 
 	if address == standardInput {
 		return key, &readerSource{reader: stdin, maxSize: source.DefaultMaxDocument}, nil
 	}
-	if key.Kind == SourceSite {
+	if key.Kind == agents.SourceSite {
 		// The command has no site, so an address that looks like a path on the site is a
 		// missing file.
-		key.Kind = SourceFile
+		key.Kind = agents.SourceFile
 	}
 	src, err = key.Source()
 	return key, src, err
@@ -56,20 +57,20 @@ func commandSource(config *ToolsetConfig, flags caddycmd.Flags, address string, 
 
 // printDocument prints the document after its overlays, in the form in which it is written.
 func printDocument(cmd *cobra.Command, flags caddycmd.Flags) (int, error) {
-	key, src, err := commandSource(new(ToolsetConfig), flags, flags.String("document"), cmd.InOrStdin())
+	key, src, err := selectedSource(new(agents.ToolsetConfig), flags, flags.String("document"), cmd.InOrStdin())
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
 	if len(key.Overlays) == 0 {
 		return caddy.ExitCodeFailedStartup, errors.New("--document prints a document after its overlays: add --overlay FILE, or give the document as an argument to list its tools")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), MaxCommandWait)
+	ctx, cancel := context.WithTimeout(context.Background(), MaxWait)
 	defer cancel()
 	snapshot, _, err := src.Fetch(ctx, nil)
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	result, err := key.applyOverlays(snapshot.Data)
+	result, err := key.ApplyOverlays(snapshot.Data)
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}

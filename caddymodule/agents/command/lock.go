@@ -1,4 +1,4 @@
-package agents
+package command
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/toollock"
 	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/overlay"
@@ -115,7 +116,7 @@ func diffTools(out io.Writer, flags caddycmd.Flags, stdin io.Reader) error {
 	}
 	lock, err := toollock.ReadFile(key.Lock)
 	if err != nil {
-		return explainLock(key, err)
+		return agents.ExplainLock(key, err)
 	}
 	if err := lock.Check(set); err != nil {
 		return fmt.Errorf("lock %s: %w", key.Lock, err)
@@ -133,20 +134,20 @@ func diffTools(out io.Writer, flags caddycmd.Flags, stdin io.Reader) error {
 }
 
 // toolsToLock builds all tools that the command line selects, whether they are approved or not.
-func toolsToLock(flags caddycmd.Flags, stdin io.Reader) (DocumentKey, *tool.Toolset, error) {
+func toolsToLock(flags caddycmd.Flags, stdin io.Reader) (agents.DocumentKey, *tool.Toolset, error) {
 	if err := checkConfigFlags(flags, flags.Arg(0)); err != nil {
-		return DocumentKey{}, nil, err
+		return agents.DocumentKey{}, nil, err
 	}
-	_, key, src, err := commandToolset(flags, flags.Arg(0), stdin)
+	_, key, src, err := selectedToolset(flags, flags.Arg(0), stdin)
 	if err != nil {
 		return key, nil, err
 	}
 	if key.Lock == "" {
 		return key, nil, errors.New("the lock file is missing: give it with --lock, or set the option lock of the toolset in the configuration")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), MaxCommandWait)
+	ctx, cancel := context.WithTimeout(context.Background(), MaxWait)
 	defer cancel()
-	documents := loader.New(loader.Options{Source: src, Prepare: key.prepare(new([]overlay.Warning)), Build: key.Build})
+	documents := loader.New(loader.Options{Source: src, Prepare: key.Preparation(new([]overlay.Warning)), Build: key.Build})
 	if err := documents.Load(ctx); err != nil {
 		return key, nil, err
 	}

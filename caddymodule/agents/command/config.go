@@ -1,4 +1,4 @@
-package agents
+package command
 
 import (
 	"encoding/json"
@@ -10,12 +10,13 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 )
 
 // configuredToolset returns the options of a toolset in the configuration that --config names. --toolset
 // chooses one if there are several.
-func configuredToolset(flags caddycmd.Flags) (name string, config *ToolsetConfig, err error) {
+func configuredToolset(flags caddycmd.Flags) (name string, config *agents.ToolsetConfig, err error) {
 	raw, _, _, err := caddycmd.LoadConfig(flags.String("config"), flags.String("adapter"))
 	if err != nil {
 		return "", nil, err
@@ -42,17 +43,17 @@ func configuredToolset(flags caddycmd.Flags) (name string, config *ToolsetConfig
 
 // toolsetsIn returns the toolsets of a configuration: those of the app by name, and those of handlers by
 // the address of their document.
-func toolsetsIn(raw []byte) (map[string]*ToolsetConfig, error) {
+func toolsetsIn(raw []byte) (map[string]*agents.ToolsetConfig, error) {
 	var config struct {
 		Apps struct {
-			Agents App             `json:"agents"`
+			Agents agents.App      `json:"agents"`
 			HTTP   json.RawMessage `json:"http"`
 		} `json:"apps"`
 	}
 	if err := json.Unmarshal(raw, &config); err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
-	found := make(map[string]*ToolsetConfig)
+	found := make(map[string]*agents.ToolsetConfig)
 	maps.Copy(found, config.Apps.Agents.Toolsets)
 	var http any
 	if len(config.Apps.HTTP) > 0 {
@@ -64,7 +65,7 @@ func toolsetsIn(raw []byte) (map[string]*ToolsetConfig, error) {
 }
 
 // handlerToolsets adds the toolsets that handlers anywhere in the value define.
-func handlerToolsets(value any, found map[string]*ToolsetConfig) error {
+func handlerToolsets(value any, found map[string]*agents.ToolsetConfig) error {
 	switch value := value.(type) {
 	case []any:
 		for _, item := range value {
@@ -78,7 +79,7 @@ func handlerToolsets(value any, found map[string]*ToolsetConfig) error {
 			if err != nil {
 				return err
 			}
-			config := new(ToolsetConfig)
+			config := new(agents.ToolsetConfig)
 			if err := json.Unmarshal(text, config); err != nil {
 				return fmt.Errorf("reading the toolset of handler %v: %w", value["handler"], err)
 			}
@@ -107,7 +108,7 @@ func checkConfigFlags(flags caddycmd.Flags, document string) error {
 		return nil
 	}
 	if document != "" {
-		return fmt.Errorf("--config and the document %s are both given; remove one (the configuration has its own documents)", RedactURL(document))
+		return fmt.Errorf("--config and the document %s are both given; remove one (the configuration has its own documents)", agents.RedactURL(document))
 	}
 	for _, name := range [...]string{"overlay", "include", "exclude", "schemas", "refs", "base-path"} {
 		if flag := flags.Lookup(name); flag != nil && flag.Changed {

@@ -1,4 +1,12 @@
-package agents
+// Package command is the command `caddy tools`, with its subcommands.
+//
+// Each reads the flags that select a document and the options of its toolset, or a Caddy configuration
+// that has them (config.go), and builds the tools as a running gateway does. `caddy tools` prints them
+// (tools.go, format.go) or the document after its overlays (document.go). `caddy tools call` (call.go)
+// calls a tool or prints its request. `caddy tools lock` and `diff` (lock.go) approve tools.
+//
+// Other commands of Fairway share RequireSubcommand, SelectorFlag and MaxWait.
+package command
 
 import (
 	"context"
@@ -14,6 +22,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/toollock"
 	"github.com/fairwayhq/fairway/internal/toolsearch"
 	"github.com/fairwayhq/fairway/mcpadapter"
@@ -85,16 +94,16 @@ operation could not be converted to a tool.
 			f.String("search", "", "Print only the tools that fit this request, best first")
 			f.Bool("lint", false, "Also print findings of a strict validator, and fail if an operation is lost")
 			cmd.Args = toolsArguments
-			cmd.RunE = caddycmd.WrapCommandFuncForCobra(commandTools(cmd))
+			cmd.RunE = caddycmd.WrapCommandFuncForCobra(printTools(cmd))
 		},
 	})
 }
 
-// MaxCommandWait limits how long a command waits for the document.
-const MaxCommandWait = time.Minute
+// MaxWait limits how long a command waits for the document.
+const MaxWait = time.Minute
 
-// commandTools returns the function of the command `caddy tools`.
-func commandTools(cmd *cobra.Command) caddycmd.CommandFunc {
+// printTools returns the function of the command `caddy tools`.
+func printTools(cmd *cobra.Command) caddycmd.CommandFunc {
 	return func(flags caddycmd.Flags) (int, error) {
 		if flags.String("document") != "" {
 			return printDocument(cmd, flags)
@@ -151,15 +160,15 @@ func writeFound(out io.Writer, format string, toolset *tool.Toolset, request str
 
 // readTools builds the toolset that the command line describes. Findings are the errors that a
 // strict validator reports for the document; they are collected only with --lint.
-func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (config *ToolsetConfig, toolset *tool.Toolset, findings []string, err error) {
+func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (config *agents.ToolsetConfig, toolset *tool.Toolset, findings []string, err error) {
 	if err := checkConfigFlags(flags, document); err != nil {
 		return nil, nil, nil, err
 	}
-	config, key, src, err := commandToolset(flags, document, stdin)
+	config, key, src, err := selectedToolset(flags, document, stdin)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), MaxCommandWait)
+	ctx, cancel := context.WithTimeout(context.Background(), MaxWait)
 	defer cancel()
 	var warnings []overlay.Warning
 	linted := flags.Lookup("lint") != nil && flags.Bool("lint")
@@ -167,11 +176,11 @@ func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (
 		if linted {
 			findings = lint.Document(ctx, data)
 		}
-		options := key.options(location)
+		options := key.BuildOptions(location)
 		options.ResponseSchemas = format == formatOCP || key.Lock != ""
 		toolset, err := tool.Build(data, options)
 		if err == nil {
-			toolset.Warnings = append(overlayWarnings(warnings), toolset.Warnings...)
+			toolset.Warnings = append(agents.OverlayWarnings(warnings), toolset.Warnings...)
 			toolset.Finder = toolsearch.NewFinder(toolset.Tools())
 		}
 		if err == nil && linted {
@@ -179,14 +188,14 @@ func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (
 		}
 		return toolset, nil, err
 	}
-	documents := loader.New(loader.Options{Source: src, Prepare: key.prepare(&warnings), Build: build})
+	documents := loader.New(loader.Options{Source: src, Prepare: key.Preparation(&warnings), Build: build})
 	if err := documents.Load(ctx); err != nil {
 		return nil, nil, nil, err
 	}
 	toolset = documents.Toolset()
 	if key.Lock != "" {
 		var changes []toollock.Change
-		if toolset, changes, err = key.withhold(toolset); err != nil {
+		if toolset, changes, err = key.Withhold(toolset); err != nil {
 			return nil, nil, nil, err
 		}
 		toolset.Warnings = append(toolset.Warnings, lockWarnings(changes)...)
@@ -210,8 +219,8 @@ func toolsetFlags(cmd *cobra.Command) {
 	f.String("lock", "", "Lock file with the approved tools (default: none, or that of the configuration)")
 }
 
-// commandToolset returns the options of the toolset and the source of its document.
-func commandToolset(flags caddycmd.Flags, document string, stdin io.Reader) (config *ToolsetConfig, key DocumentKey, src source.Source, err error) {
+// selectedToolset returns the options of the toolset and the source of its document.
+func selectedToolset(flags caddycmd.Flags, document string, stdin io.Reader) (config *agents.ToolsetConfig, key agents.DocumentKey, src source.Source, err error) {
 	lock := ""
 	if flags.Lookup("lock") != nil {
 		lock = flags.String("lock")
@@ -227,13 +236,13 @@ func commandToolset(flags caddycmd.Flags, document string, stdin io.Reader) (con
 		if key, err = config.Key(name); err != nil {
 			return nil, key, nil, err
 		}
-		if key.Kind == SourceSite {
+		if key.Kind == agents.SourceSite {
 			return nil, key, nil, fmt.Errorf("the document of toolset %s is a path on the site, %s, which a command cannot fetch: save it to a file and give that", name, key.Address)
 		}
 		src, err = key.Source()
 		return config, key, src, err
 	}
-	config = &ToolsetConfig{Refs: flags.String("refs"), BasePath: flags.String("base-path"), Lock: lock}
+	config = &agents.ToolsetConfig{Refs: flags.String("refs"), BasePath: flags.String("base-path"), Lock: lock}
 	if flags.Lookup("schemas") != nil { // a command that lists tools
 		config.Schemas = flags.String("schemas")
 		if config.Include, err = SelectorFlag(flags, "include"); err != nil {
@@ -243,7 +252,7 @@ func commandToolset(flags caddycmd.Flags, document string, stdin io.Reader) (con
 			return nil, key, nil, err
 		}
 	}
-	key, src, err = commandSource(config, flags, document, stdin)
+	key, src, err = selectedSource(config, flags, document, stdin)
 	return config, key, src, err
 }
 
@@ -290,8 +299,8 @@ func writeToolsTable(out io.Writer, toolset *tool.Toolset) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tMETHOD\tPATH\tTOKENS\tARGUMENTS")
 	for _, tool := range toolset.Tools() {
-		tokens := strconv.Itoa(toolTokens(tool))
-		if before := tokensBefore(tool); before != toolTokens(tool) {
+		tokens := strconv.Itoa(agents.ToolTokens(tool))
+		if before := agents.ToolTokensBefore(tool); before != agents.ToolTokens(tool) {
 			tokens = fmt.Sprintf("%d→%s", before, tokens)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", tool.Name, tool.Method, tool.Path, tokens, argumentNames(tool))
@@ -299,9 +308,9 @@ func writeToolsTable(out io.Writer, toolset *tool.Toolset) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	before, after, note := 0, EstimateTokens(toolset), ""
+	before, after, note := 0, agents.EstimateTokens(toolset), ""
 	for _, tool := range toolset.Tools() {
-		before += tokensBefore(tool)
+		before += agents.ToolTokensBefore(tool)
 	}
 	if before != after {
 		note = fmt.Sprintf(" (%d before shapes and shortened descriptions)", before)
@@ -310,8 +319,8 @@ func writeToolsTable(out io.Writer, toolset *tool.Toolset) error {
 		len(toolset.Tools()), toolset.Operations, toolset.Excluded, after, note); err != nil {
 		return err
 	}
-	if after > SearchThreshold {
-		if _, err := fmt.Fprintf(out, "more than %d tokens: mcp endpoints list tools that search for these (search auto); search off lists all\n", SearchThreshold); err != nil {
+	if after > agents.SearchThreshold {
+		if _, err := fmt.Fprintf(out, "more than %d tokens: mcp endpoints list tools that search for these (search auto); search off lists all\n", agents.SearchThreshold); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package agents
+package command
 
 import (
 	"context"
