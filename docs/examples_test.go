@@ -1,0 +1,127 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/internal/store/storetest"
+)
+
+// examples are the folders whose README is run. Each value prepares what the example needs
+// besides Caddy, and returns environment variables that replace those of its README.
+var examples = map[string]func(w *workspace) []string{
+	"saas-token": nil, "read-only": nil, "two-apis": nil, "tools-only": nil, "user-rights": nil,
+	"rate-limit": nil, "desktop": nil, "audit-log": nil, "corporate-proxy": nil,
+	"circuit-breaker": nil, "approvals": nil, "model-proxy": nil,
+	"oauth":         identityProvider,
+	"several-nodes": redis,
+	"caching":       func(w *workspace) []string { return without(w, "cache") },
+	"waf":           func(w *workspace) []string { return without(w, "coraza_waf") },
+}
+
+// startLine is a command of a README that starts Caddy: variables, xcaddy.sh, the arguments of Caddy.
+var startLine = regexp.MustCompile(`(?m)^((?:\w+=\S+ )*)\.\./\.\./xcaddy\.sh (?:--with \S+ )*(run.*)$`)
+
+// TestExamples starts each example as its README says, runs the commands of the README and
+// compares their output.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range examples {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorkspace(t, filepath.Join("examples", name))
+			var env []string
+			if prepare != nil {
+				env = prepare(w)
+			}
+			path := "examples/" + name + "/README.md"
+			data, err := os.ReadFile(filepath.Join(root, path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, found := page{path, strings.Split(string(data), "\n")}.split()
+			started := 0
+			for _, b := range found {
+				if b.language != "sh" {
+					continue
+				}
+				for _, line := range startLine.FindAllStringSubmatch(b.text, -1) {
+					variables := strings.Fields(w.freePorts(line[1]))
+					w.caddy(append(variables, env...), strings.Fields(line[2])...)
+					w.env = append(append(w.env, variables...), env...)
+					started++
+				}
+			}
+			if started == 0 {
+				t.Fatalf("%s does not say how to start the example", path)
+			}
+			w.runPage(path)
+		})
+	}
+}
+
+// TestExamples_use_the_API_of_the_first_example checks that the API of the examples is the one of
+// Caddyfile.example.
+func TestExamples_use_the_API_of_the_first_example(t *testing.T) {
+	var sites []string
+	for _, name := range []string{"Caddyfile.example", "examples/railway.caddyfile"} {
+		data, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, site, found := strings.Cut(string(data), "\n:8081 {\n")
+		if !found {
+			t.Fatalf("%s has no site :8081", name)
+		}
+		// Caddy removes one level of escapes from files that it imports.
+		site = strings.ReplaceAll(site, ", twice in an imported file", "")
+		sites = append(sites, strings.NewReplacer(`\\{`, `\{`, `\\}`, `\}`).Replace(site))
+	}
+	if sites[0] != sites[1] {
+		t.Error("the site :8081 in examples/railway.caddyfile differs from the one in Caddyfile.example")
+	}
+}
+
+func redis(w *workspace) []string {
+	url, _ := storetest.Redis(w.t)
+	return []string{"REDIS_URL=" + url}
+}
+
+// without removes a directive and its global options from the Caddyfile of the workspace.
+func without(w *workspace, directive string) []string {
+	w.t.Helper()
+	path := filepath.Join(w.dir, "Caddyfile")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var kept []string
+	closing := ""
+	removed := 0
+	for line := range strings.Lines(string(data)) {
+		text := strings.TrimLeft(line, "\t")
+		switch {
+		case closing != "":
+			if line == closing {
+				closing = ""
+			}
+		case strings.HasPrefix(text, directive+" ") || strings.HasPrefix(text, "order "+directive+" "):
+			removed++
+			if strings.HasSuffix(text, "{\n") {
+				closing = line[:len(line)-len(text)] + "}\n"
+			}
+		default:
+			kept = append(kept, line)
+		}
+	}
+	if removed < 2 {
+		w.t.Fatalf("%s: %d uses of %s", path, removed, directive)
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(kept, "")), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return nil
+}
