@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/extension"
+	"github.com/fairwayhq/fairway/ocp/internal/inputschema"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
@@ -82,7 +83,7 @@ func (b *builder) finishAnswers() {
 		for i, a := range b.answers {
 			sizes[i] = min(writing.Measure(limit, b.output.Translate(a.place)), limit)
 		}
-		if level := waterLevel(sizes, max(room, minAnswers)); slices.ContainsFunc(sizes, func(size int) bool { return size > level }) {
+		if level := inputschema.WaterLevel(sizes, max(room, minAnswers)); slices.ContainsFunc(sizes, func(size int) bool { return size > level }) {
 			limit = min(limit, level)
 		}
 	}

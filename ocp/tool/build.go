@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp/extension"
 	"github.com/fairwayhq/fairway/ocp/internal/describe"
+	"github.com/fairwayhq/fairway/ocp/internal/inputschema"
 	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
@@ -191,19 +192,18 @@ func (b *builder) checkSelected(include, exclude selector.Selection, operations 
 
 // builder makes the tools of one document.
 type builder struct {
-	options  BuildOptions
-	set      *Toolset
-	names    naming.Set
-	input    *schema.Translator
-	output   *schema.Translator
-	compact  *schema.Translator // without descriptions; nil until a schema has to be simplified
-	pending  []pendingTool
-	siblings siblingIndex
-	plain    validate.FastSet
-	answers  []pendingAnswer
-	scratch  []byte // for simplified schemas
-	early    int    // bytes of the input schemas written so far
-	written  int    // bytes of all argument schemas so far, including those that were too large
+	options    BuildOptions
+	set        *Toolset
+	names      naming.Set
+	input      *schema.Translator
+	output     *schema.Translator
+	simplifier *inputschema.Simplifier // nil until a schema has to be simplified
+	pending    []pendingTool
+	siblings   siblingIndex
+	plain      validate.FastSet
+	answers    []pendingAnswer
+	early      int // bytes of the input schemas written so far
+	written    int // bytes of all argument schemas so far, including those that were too large
 
 	descriptions map[*openapi.Node]string // of properties
 

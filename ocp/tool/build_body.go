@@ -9,6 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 	"github.com/fairwayhq/fairway/ocp/internal/bodychoice"
+	"github.com/fairwayhq/fairway/ocp/internal/inputschema"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
@@ -164,7 +165,7 @@ func (t *toolBuilder) translate(place openapi.Place) jsontext.Value {
 // translateAs returns the schema at the place with a different description.
 func (t *toolBuilder) translateAs(place openapi.Place, description string, deprecated bool) jsontext.Value {
 	translated := t.input.Translate(place)
-	t.translated = &schemaSource{translated, description, deprecated}
+	t.translated = &inputschema.Source{Schema: translated, Description: description, Deprecated: deprecated}
 	return schemaedit.Annotate(translated.Text(), description, deprecated)
 }
 

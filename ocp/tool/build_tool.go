@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/ocp/internal/inputschema"
 	"github.com/fairwayhq/fairway/ocp/internal/naming"
 	"github.com/fairwayhq/fairway/ocp/internal/openapi"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
@@ -29,9 +30,9 @@ type toolBuilder struct {
 	constants []style.Pair        // the query pairs in the path
 	closed    jsontext.Value      // additionalProperties of the arguments object
 
-	translated   *schemaSource         // the latest translation, until an argument takes it
-	sources      map[int]*schemaSource // of the arguments, by position
-	closedSource *schemaSource         // of closed
+	translated   *inputschema.Source         // the latest translation, until an argument takes it
+	sources      map[int]*inputschema.Source // of the arguments, by position
+	closedSource *inputschema.Source         // of closed
 
 	argumentShapes map[string]shape.Argument // x-fairway of the arguments by name; nil if there are none
 	withheld       error                     // why an argument cannot be withheld as its x-fairway demands
@@ -47,7 +48,7 @@ func (t *toolBuilder) build() error {
 	t.closed = jsontext.Value("false")
 	t.places = make(map[string][]string)
 	t.constants = constantPairs(t.operation.ConstantQuery)
-	t.sources = make(map[int]*schemaSource)
+	t.sources = make(map[int]*inputschema.Source)
 	for i := range t.operation.Parameters {
 		p := &t.operation.Parameters[i]
 		t.places[p.In] = append(t.places[p.In], p.Name)

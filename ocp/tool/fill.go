@@ -80,7 +80,7 @@ func filledNames(t *Tool, fills func(*Tool, *Argument) bool) (names []string) {
 // without returns a copy of the tool in which the gateway fills the named arguments.
 func (t *Tool) without(names []string) *Tool {
 	c, edit := t.clone(), schemaedit.Edit{Remove: names}
-	c.InputSchema, c.full = edit.Apply(t.InputSchema), t.full.with(edit)
+	c.InputSchema, c.full = edit.Apply(t.InputSchema), t.full.With(edit)
 	for _, name := range names {
 		i, _ := t.index.position(t.all, name)
 		c.plans[i].Filled, c.plans[i].Fill = true, nil

@@ -358,7 +358,7 @@ func (s *toolShaper) finishArguments() {
 		}
 	}
 	if s.edit.Changes() {
-		t.InputSchema, t.full = schemaedit.Prune(s.edit.Apply(t.InputSchema)), t.full.with(s.edit)
+		t.InputSchema, t.full = schemaedit.Prune(s.edit.Apply(t.InputSchema)), t.full.With(s.edit)
 	}
 	if s.guards.aliases != nil || len(s.edit.Remove) > 0 {
 		t.guards = &s.guards

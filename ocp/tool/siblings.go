@@ -26,7 +26,7 @@ func (w *siblingIndex) hash(p *pendingTool) uint64 {
 		_, _ = h.WriteString(a.WireName)
 		_, _ = h.Write(a.Schema)
 	}
-	_, _ = h.Write(p.plan.closed.text)
+	_, _ = h.Write(p.plan.Closed.Text)
 	return h.Sum64()
 }
 
@@ -49,10 +49,8 @@ func (b *builder) joinSibling(p *pendingTool) bool {
 }
 
 // equals reports whether two tools have the same arguments and send them in the same way.
-// It does not compare the texts of translated schemas, because they may have been dropped.
 func (p *pendingTool) equals(other *pendingTool) bool {
-	if len(p.tool.all) != len(other.tool.all) || len(p.plan.arguments) != len(other.plan.arguments) ||
-		!p.plan.closed.equals(&other.plan.closed) || !reflect.DeepEqual(p.tool.plans, other.tool.plans) {
+	if len(p.tool.all) != len(other.tool.all) || !p.plan.Equal(other.plan) || !reflect.DeepEqual(p.tool.plans, other.tool.plans) {
 		return false
 	}
 	for i := range p.tool.all {
@@ -64,23 +62,7 @@ func (p *pendingTool) equals(other *pendingTool) bool {
 			return false
 		}
 	}
-	for i := range p.plan.arguments {
-		if !p.plan.arguments[i].equals(&other.plan.arguments[i]) {
-			return false
-		}
-	}
 	return true
-}
-
-func (a *argumentText) equals(other *argumentText) bool {
-	if (a.source == nil) != (other.source == nil) {
-		return false
-	}
-	if a.source == nil {
-		return a.name == other.name && string(a.text) == string(other.text)
-	}
-	return a.name == other.name && a.source.description == other.source.description &&
-		a.source.deprecated == other.source.deprecated && a.source.schema.Same(other.source.schema)
 }
 
 // share copies the tool's arguments and schema to a twin.

@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/extension"
+	"github.com/fairwayhq/fairway/ocp/internal/inputschema"
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/validate"
 )
@@ -74,8 +75,8 @@ type Tool struct {
 	accept    string            // the Accept header
 	validator validate.Schema
 
-	full   *fullSchema // nil if InputSchema is the full schema
-	unread bool        // the full schema is too large to keep: plain requests are rejected
+	full   *inputschema.Full // nil if InputSchema is the full schema
+	unread bool              // the full schema is too large to keep: plain requests are rejected
 
 	sendsBody bool // an optional body is sent with every call, as an argument of it has a fixed value or a configured default
 
