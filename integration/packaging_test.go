@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,5 +100,28 @@ func TestPackaging_the_Kubernetes_configuration_is_valid(t *testing.T) {
 	cmd.Env = append(os.Environ(), "REDIS_PASSWORD=secret")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("validating the Caddyfile: %v\n%s", err, output)
+	}
+}
+
+func TestPackaging_lists_the_licence_of_each_module(t *testing.T) {
+	list, err := os.ReadFile("../docs/licences.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The binary under test may be built without the tags of a release.
+	cmd := exec.Command("go", "list", "-deps", "-tags=nobadger,nomysql,nopgx", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "../cmd/caddy")
+	output, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := strings.Fields(string(output))
+	if len(modules) == 0 {
+		t.Error("the binary has no modules")
+	}
+	slices.Sort(modules)
+	for _, module := range slices.Compact(modules) {
+		if !bytes.Contains(list, []byte("\n| "+module+" | ")) {
+			t.Errorf("docs/licences.md does not list %s: run packaging/licences.sh > docs/licences.md", module)
+		}
 	}
 }
