@@ -147,17 +147,22 @@ func (a *App) Start() error {
 	if err := a.checkAgentEndpoints(); err != nil {
 		return err // Caddy does not call Stop after a failed Start
 	}
-	for _, h := range a.GuardHandlers {
-		h.StartReviewRequests()
+	for i, h := range a.GuardHandlers {
+		if err := h.StartWork(); err != nil {
+			for _, started := range a.GuardHandlers[:i] {
+				started.StopWork()
+			}
+			return err
+		}
 	}
 	return nil
 }
 
-// Stop cancels pending requests to reviewing agents while the store is still open. It does not
+// Stop ends the work of the guard handlers while the store is still open. It does not
 // stop the documents, because the next configuration may use them.
 func (a *App) Stop() error {
 	for _, h := range a.GuardHandlers {
-		h.StopReviewRequests()
+		h.StopWork()
 	}
 	return nil
 }

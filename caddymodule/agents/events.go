@@ -91,6 +91,11 @@ func (a *App) emitGuardEvent(guardEvent oagent.Event) {
 			h.WakeReviewRequests()
 		}
 	}
+	if guardEvent.Kind == oagent.EventReviewDecided {
+		for _, h := range a.GuardHandlers {
+			h.ReviewDecided(guardEvent.Review.Engagement)
+		}
+	}
 	if r := guardEvent.Refusal; r != nil {
 		next.values["agent"], next.values["name"], next.values["rule"] = r.Agent, r.Name, r.Rule
 		next.values["kind"] = string(r.Kind)

@@ -71,10 +71,14 @@ type GuardHandler interface {
 	AgentNames() []string
 	// LimitTools returns the tools that the agent may use. The tools are a subset of t's tools.
 	LimitTools(agent string, t *Toolset, tools *tool.Toolset) *tool.Toolset
-	// StartReviewRequests, StopReviewRequests and WakeReviewRequests control the requests to reviewing agents.
-	StartReviewRequests()
-	StopReviewRequests()
+	// StartWork begins the work in the background: requests to reviewing agents, and runs of hosted
+	// agents. StopWork ends it.
+	StartWork() error
+	StopWork()
+	// WakeReviewRequests makes the handler look for reviews that its agents must decide.
 	WakeReviewRequests()
+	// ReviewDecided is called with the id of the Engagement when one of its reviews is decided.
+	ReviewDecided(engagement string)
 }
 
 // AgentEndpoint is an endpoint that serves the tools of one agent only.

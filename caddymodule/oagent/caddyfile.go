@@ -12,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 )
@@ -81,10 +82,18 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //			max_output  <size>
 //			keep_alive  <duration> | off
 //		}
+//		model          openai | anthropic | scripted [<agents...>] {
+//			<options of the provider>
+//		}
+//		limits {
+//			turns       <number>
+//			tokens      <number>
+//			time        <duration>
+//		}
 //		log_inputs     <arguments...>
 //	}
 //
-// identity, caller_headers, toolset, auditors, reviewer and log_inputs may be
+// identity, caller_headers, toolset, auditors, reviewer, model and log_inputs may be
 // repeated. header_up is credential header.
 func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
@@ -157,6 +166,17 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 		}
 		o.Chat = new(chat.Handler)
 		return o.Chat.UnmarshalBlock(b)
+	case "model":
+		m, err := hosting.UnmarshalModel(b)
+		o.Models = append(o.Models, m)
+		return err
+	case "limits":
+		if o.Limits != nil {
+			return b.Err("limits is given twice: put all limits into one")
+		}
+		var err error
+		o.Limits, err = hosting.UnmarshalLimits(b)
+		return err
 	case "log_inputs":
 		return b.List(&o.LogInputs)
 	}

@@ -18,7 +18,7 @@ import (
 // checkDocuments rejects agents that the configuration does not support, before their tools are
 // known.
 func checkDocuments(o *Handler, read []*oagent.Agent) error {
-	return errors.Join(checkIdentities(o, read), checkGuard(o.Guard, read))
+	return errors.Join(checkIdentities(o, read), checkGuard(o, read))
 }
 
 // checkIdentities rejects an agent that names credentials which are not configured.
@@ -41,7 +41,8 @@ func checkIdentities(o *Handler, read []*oagent.Agent) error {
 }
 
 // checkGuard rejects a guard option with which none of the agents can govern a request.
-func checkGuard(guard string, read []*oagent.Agent) error {
+func checkGuard(o *Handler, read []*oagent.Agent) error {
+	guard := o.Guard
 	names := make([]string, len(read))
 	for i, a := range read {
 		if names[i] = a.Name; a.Name == guard {
@@ -49,6 +50,8 @@ func checkGuard(guard string, read []*oagent.Agent) error {
 		}
 	}
 	switch {
+	case guard == "" && len(o.Models) > 0:
+		return nil // a call of a hosted agent names its agent; other requests are refused if there are several
 	case guard == "" && len(read) > 1:
 		return fmt.Errorf("several agents (%s) need the option guard, which selects the agent of a request, "+
 			"as in: guard {http.ocp.agent_type}", strings.Join(names, ", "))
@@ -89,7 +92,7 @@ func checkGuardrails(o *Handler, set *agentset.Set, a *oagent.Agent) error {
 	if a.Input == nil && a.Output == nil {
 		return nil
 	}
-	if o.Chat == nil && o.Reviewers[a.Name] == nil {
+	if o.Chat == nil && o.Reviewers[a.Name] == nil && !o.host.Runs(a) {
 		o.logger.Warn("the guardrails of an agent have no effect: add the subdirective chat for model traffic, or reviewer if the agent reviews",
 			zap.String("agent", a.Name))
 		return nil

@@ -22,6 +22,7 @@
 //	chat        guardrails on traffic to a model API
 //	reviewers   agents that review: who may decide for them, calls of their programs
 //	endpoints   agent documents, Engagements and reviews over HTTP
+//	hosting     runs agents on this server
 //	models      guest modules: the models that agents use
 //	command     `caddy oagent`
 //

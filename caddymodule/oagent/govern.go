@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -27,6 +28,7 @@ type governedRequest struct {
 	repl    *caddy.Replacer
 	call    *tool.Call         // nil for a plain request
 	rec     *toolcall.Recorder // the recorder of the tool call; nil for a plain request
+	hosted  *hosting.Call      // the tool call if an agent of this handler makes it on this server; nil otherwise
 	began   time.Time
 
 	agents  *agentset.Set
@@ -53,6 +55,9 @@ func (g *governedRequest) replacePlaceholders(text string) string {
 
 // findAgent finds the agent that governs the request, and the Engagement.
 func (g *governedRequest) findAgent() *refusalError {
+	if g.hosted != nil {
+		return g.bindHosted()
+	}
 	name := g.replacePlaceholders(g.handler.Guard)
 	switch {
 	case name != "":
@@ -68,6 +73,18 @@ func (g *governedRequest) findAgent() *refusalError {
 	}
 	g.binding = bind(g.handler, g.r, g.agent.Agent)
 	return g.bindCaller()
+}
+
+// bindHosted sets the agent and the Engagement of a tool call of a hosted agent. They come from the
+// run, never from the request.
+func (g *governedRequest) bindHosted() *refusalError {
+	g.hosted.Reached = true
+	g.binding = g.hosted.Binding
+	if g.agent = g.agents.Agents[g.binding.Agent.Name]; g.agent == nil {
+		return g.refuse(engagement.KindUnknownAgent, 0, "", "the call was not made: the agent is no longer configured", nil)
+	}
+	g.binding.Agent = g.agent.Agent
+	return nil
 }
 
 // engagementKey returns the key of the Engagement, or "" if no agent governs the request.

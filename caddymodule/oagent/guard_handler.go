@@ -26,11 +26,31 @@ func (o *Handler) LimitTools(agent string, t *agents.Toolset, tools *tool.Toolse
 	return tools.Only(func(*tool.Tool) bool { return false })
 }
 
-// StartReviewRequests implements agents.GuardHandler.
-func (o *Handler) StartReviewRequests() { o.reviewers.Start(o.app.ReviewPace) }
+// StartWork implements agents.GuardHandler.
+func (o *Handler) StartWork() error {
+	if o.host != nil {
+		if err := o.host.Open(); err != nil {
+			return err
+		}
+	}
+	o.reviewers.Start(o.app.ReviewPace)
+	return nil
+}
 
-// StopReviewRequests implements agents.GuardHandler.
-func (o *Handler) StopReviewRequests() { o.reviewers.Stop() }
+// StopWork implements agents.GuardHandler.
+func (o *Handler) StopWork() {
+	o.reviewers.Stop()
+	if o.host != nil {
+		o.host.Close()
+	}
+}
+
+// ReviewDecided implements agents.GuardHandler.
+func (o *Handler) ReviewDecided(engagement string) {
+	if o.host != nil {
+		go o.host.Wake(engagement) // the request that decides must not wait for it
+	}
+}
 
 // WakeReviewRequests implements agents.GuardHandler.
 func (o *Handler) WakeReviewRequests() { o.reviewers.Wake() }

@@ -31,6 +31,7 @@ type guardedRequest struct {
 func (g *guardedRequest) serve() error {
 	g.repl, _ = g.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	g.call, g.rec = tool.CallFromContext(g.r.Context()), recorderOf(g.w)
+	g.hosted = g.handler.host.CallOf(g.r.Context())
 	g.agents = g.handler.agents.CurrentFor(g.r, g.next)
 	if refusal := g.findAgent(); refusal != nil {
 		return g.sendRefusal(refusal)
@@ -72,9 +73,13 @@ func (g *guardedRequest) begin() *refusalError {
 	if g.capability != nil && g.capability.Input != nil && g.capability.Input.RequireReview != "" {
 		defer g.pauseTimeout()()
 	}
-	g.ticket, err = guard.Begin(g.r.Context(), oagent.Call{
+	call := oagent.Call{
 		Binding: g.binding, Name: g.name, Names: g.agents.Names, Inputs: g.inputs, Checked: true, Conditional: isConditional(g.r.Header),
-	})
+	}
+	if g.hosted != nil {
+		call.NoWait, call.HeldOnly = true, g.hosted.Uncertain
+	}
+	g.ticket, err = guard.Begin(g.r.Context(), call)
 	return asRefusalError(err)
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/oagent"
@@ -139,6 +140,13 @@ type Handler struct {
 	// model traffic.
 	Chat *chat.Handler `json:"chat,omitempty"`
 
+	// The models of the agents. An agent with a model is hosted: this server runs it, and POST to
+	// its document begins an Engagement. Default: no agent is hosted.
+	Models []*hosting.Model `json:"models,omitempty"`
+
+	// Limits on each run of a hosted agent. Default: see the limits.
+	Limits *hosting.Limits `json:"limits,omitempty"`
+
 	// The arguments whose values may be logged. Default: none.
 	LogInputs []string `json:"log_inputs,omitempty"`
 
@@ -157,6 +165,7 @@ type Handler struct {
 	guardrails *guardrail.Caller
 	reviewers  *reviewers.Service
 	endpoints  *endpoints.Endpoints
+	host       *hosting.Host // nil if no agent is hosted
 }
 
 // CaddyModule returns the Caddy module information.
@@ -189,6 +198,9 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	if err := o.provisionAgents(); err != nil {
+		return err
+	}
+	if err := provisionHosting(ctx, o); err != nil {
 		return err
 	}
 	if err := o.provisionParts(); err != nil {
@@ -272,6 +284,9 @@ func (o *Handler) Validate() error {
 	if err := checkMaxRecorded(o.MaxRecorded); err != nil {
 		return fmt.Errorf("max_recorded %d: %w", o.MaxRecorded, err)
 	}
+	if err := o.Limits.Check(); err != nil {
+		return err
+	}
 	if o.Exposes != exposesHeader && o.Exposes != exposesOff {
 		return fmt.Errorf("exposes %q: must be header or off", o.Exposes)
 	}
@@ -336,6 +351,9 @@ func checkMaxRecorded(size int64) error {
 // Cleanup stops watching the files.
 func (o *Handler) Cleanup() error {
 	o.agents.Stop()
+	if o.host != nil {
+		o.host.Release()
+	}
 	return nil
 }
 

@@ -77,7 +77,7 @@ func (o *Handler) provisionParts() (err error) {
 	}
 	o.endpoints = endpoints.New(endpoints.Options{
 		Documents: o.Serve, Engagements: o.Engagements, Reviews: o.Reviews, Auditors: o.Auditors,
-		Set: o.agents.Current, Guard: o.guard, Reviewers: o.reviewers, Logger: o.logger,
+		Set: o.agents.Current, Guard: o.guard, Reviewers: o.reviewers, Host: o.host, Logger: o.logger,
 		User: func(r *http.Request) engagement.User { return bind(o, r, nil).User },
 		Govern: func(w http.ResponseWriter, r *http.Request) (oagent.Binding, bool) {
 			m, refusal := newModelRequest(o, w, r, nil)

@@ -112,7 +112,11 @@ func (g *governedRequest) refuse(kind engagement.Kind, status int, rule, message
 // sendRefusal responds with a refusal. The response must not have begun.
 func (g *governedRequest) sendRefusal(r *refusalError) error {
 	g.status = r.status
-	g.adviseRenewal(r)
+	if g.hosted != nil {
+		g.hosted.Refusal = r.Refusal
+	} else {
+		g.adviseRenewal(r)
+	}
 	g.recordRefusal(r)
 	g.setPlaceholders(string(r.Kind))
 	g.logDecision(string(r.Kind), r, "")

@@ -74,10 +74,13 @@ func currentRouteIndex(routes caddyhttp.RouteList) int {
 	return -1
 }
 
+// endpointNames are the names of the handlers that are tool endpoints.
+var endpointNames = []string{"mcp", "otc"}
+
 // endpointsIn returns the indexes of the handlers that are tool endpoints themselves.
 func endpointsIn(handlers []json.RawMessage) (indexes []int) {
 	for i, raw := range handlers {
-		if name := handlerName(raw); name == "mcp" || name == "otc" {
+		if slices.Contains(endpointNames, handlerName(raw)) {
 			indexes = append(indexes, i)
 		}
 	}

@@ -52,7 +52,7 @@ func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.
 	default:
 		r = e.call(ctx, &Invocation{
 			Binding: e.binding, Depth: st.Depth, Number: st.Turns, Index: i, Name: c.Name, IsAgent: t.Agent,
-			Inputs: arguments, Uncertain: c.Uncertain, Waited: c.Wait,
+			Inputs: arguments, Uncertain: c.Uncertain, Waited: c.Wait, Origin: st.Origin,
 		})
 	}
 	switch {

@@ -140,7 +140,9 @@ func (e *execution) release(betweenSteps bool) error {
 func (r *Runner) hand(st *State) {
 	if r.options.Queue != nil {
 		r.report(st.ID, r.options.Queue.Push(context.Background(), st.ID, ""))
+		return
 	}
+	r.options.Handover(st.ID)
 }
 
 // fail ends the run with an error.

@@ -28,6 +28,7 @@ const (
 	MaxMessage  = 256 << 10 // bytes of a message of the model, with its calls
 	MaxParallel = 8         // tool calls of one run at the same time
 	MaxDepth    = 8         // runs above a run
+	MaxOrigin   = 16 << 10  // bytes of New.Origin
 
 	maxTries       = 10 // how often nodes try the same step: each may die of it, or fail
 	maxTurnResults = 4  // results of one turn may together have this many times Limits.ResultTokens
@@ -74,6 +75,10 @@ type Options struct {
 	Model func(agent *oagent.Agent) (model.Model, error)
 	Tools Tools
 
+	// Realm separates the runs of Runners that share a store but not their agents. A Runner only
+	// sees the runs of its own realm. Default: "", a realm of its own.
+	Realm string
+
 	// Queue distributes the runs over the nodes. Default: all stay on this node.
 	Queue Queue
 
@@ -91,6 +96,13 @@ type Options struct {
 	// TTL is the lifetime of a run after its last change, and of what is retained of a user.
 	// Default: oagent.DefaultTTL. It should not be less than that of the Guard.
 	TTL time.Duration
+
+	// Ended is called when this node has ended a run. It must return quickly. Default: none.
+	Ended func(id string)
+	// Handover is called with each run that this node could go on with when Close stops it. A
+	// later Runner of this process can go on at once, without waiting for its next sweep.
+	// Default: none.
+	Handover func(id string)
 
 	// Report is called with errors that an operator should know. It must return quickly.
 	// Default: none.
@@ -122,6 +134,15 @@ func (o *Options) setDefaults() error {
 	o.TTL = min(o.TTL, store.MaxTTL)
 	if o.Report == nil {
 		o.Report = func(string, error) {}
+	}
+	if o.Ended == nil {
+		o.Ended = func(string) {}
+	}
+	if o.Handover == nil {
+		o.Handover = func(string) {}
+	}
+	if o.Realm != "" {
+		o.Store = realm{o.Store, "realm/" + o.Realm + "/"}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -80,26 +82,41 @@ func (r *Runner) Close(ctx context.Context) error {
 
 // New describes a run to start.
 type New struct {
+	ID    string // see NewID; "" for a new one
 	Agent *oagent.Agent
 	User  engagement.User
 	Input string // the user's first message
 
 	Parent *Invocation // the tool call that starts it; nil if it is not started by a run
 
+	// Origin is what Tools need to know of the request that started the run, as JSON of at most
+	// MaxOrigin bytes. It is stored, so it must not contain credentials.
+	Origin jsontext.Value
+
 	// Home keeps the run on this node as long as the node is alive, because this node has the
 	// user's credentials.
 	Home bool
 }
+
+// NewID returns an id for a run.
+func NewID() string { return rand.Text() }
 
 // Start starts a run and returns its state.
 func (r *Runner) Start(ctx context.Context, n New) (*State, error) {
 	if err := checkInput(n.Input); err != nil {
 		return nil, err
 	}
+	if len(n.Origin) > MaxOrigin {
+		return nil, fmt.Errorf("the origin of the run has %d bytes; the limit is %d", len(n.Origin), MaxOrigin)
+	}
+	if n.ID == "" {
+		n.ID = NewID()
+	}
 	now := r.options.Now().UTC()
 	st := &State{
-		ID: rand.Text(), Agent: n.Agent.Name, User: n.User, Started: now, Changed: now,
+		ID: n.ID, Agent: n.Agent.Name, User: n.User, Started: now, Changed: now,
 		Status: StatusAwaitingModel, Phase: phaseInput, Inputs: []Input{{ID: rand.Text(), Text: n.Input}},
+		Origin: n.Origin,
 	}
 	if n.Parent != nil {
 		if st.Parent, st.Depth = n.Parent.Engagement, n.Parent.Depth+1; st.Depth > MaxDepth {
@@ -251,6 +268,7 @@ func (r *Runner) push(ctx context.Context, st *State) {
 func (r *Runner) finished(ctx context.Context, st *State) {
 	ctx = context.WithoutCancel(ctx)
 	r.report(st.ID, r.index.remove(ctx, st.ID))
+	r.options.Ended(st.ID)
 	if st.Parent != "" {
 		if err := r.Wake(ctx, st.Parent); !errors.Is(err, ErrNotFound) {
 			r.report(st.Parent, err)

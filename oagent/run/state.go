@@ -51,6 +51,8 @@ type State struct {
 	Started time.Time       `json:"started_at"`
 	Changed time.Time       `json:"changed_at"`
 
+	Origin jsontext.Value `json:"origin,omitzero"` // see New.Origin
+
 	Status Status  `json:"status"`
 	Phase  phase   `json:"phase"`
 	Ending *Ending `json:"ending,omitzero"` // set with StatusError

@@ -53,6 +53,8 @@ type Invocation struct {
 	// result, as oagent.Call.HeldOnly does, and returns Unknown if there is none.
 	Uncertain bool
 
+	Origin jsontext.Value // see New.Origin
+
 	// Waited is what an earlier attempt of this call waited for; nil for the first attempt.
 	Waited *Wait
 }

@@ -19,14 +19,12 @@ type listedAgent struct {
 	Definition  string `json:"definition"` // path of the document
 }
 
-// serve serves the agent documents (OpenAgentSpec v1, Server, rules 1 and 3.1). Rule
-// 3.3 (POST begins an Engagement) is for servers that run their agents. This gateway does not
-// run agents: an Engagement begins with an agent's first call to the API.
+// serve serves the agent documents (OpenAgentSpec v1, Server, rules 1 and 3.1). If the agent is
+// hosted, POST begins an Engagement (rule 3.3). An Engagement with an agent that runs elsewhere
+// begins with the agent's first call to the API.
 func (q documentRequest) serve() {
 	if q.r.Method == http.MethodPost {
-		q.w.Header().Set("Allow", "GET, HEAD")
-		q.problem(http.StatusMethodNotAllowed, "Method not allowed",
-			"Use GET to read the agent's document. The gateway does not run agents: an Engagement begins with an agent's first call of the API.")
+		q.post()
 		return
 	}
 	if !q.allow(http.MethodGet) {
@@ -51,7 +49,30 @@ func (q documentRequest) serve() {
 			}
 		}
 	}
+	q.unknownAgent()
+}
+
+func (q documentRequest) unknownAgent() {
 	q.problem(http.StatusNotFound, "Agent not found", "This site has no agent with that name. GET "+q.options.Documents+" lists its agents.")
+}
+
+// post begins an Engagement with a hosted agent.
+func (q documentRequest) post() {
+	if len(q.rest) == 1 {
+		for _, a := range q.options.Set().Documents() {
+			if a.Name == q.rest[0] && q.options.Host.Runs(a) {
+				q.authenticated(func() { (&runRequest{request: q.request}).start(a) })
+				return
+			}
+		}
+	}
+	if q.options.Host != nil && len(q.rest) == 1 && q.options.Set().Agents[q.rest[0]] == nil {
+		q.unknownAgent()
+		return
+	}
+	q.w.Header().Set("Allow", "GET, HEAD")
+	q.problem(http.StatusMethodNotAllowed, "Method not allowed",
+		"Use GET to read the agent's document. This server does not run the agent: an Engagement begins with the agent's first call of the API.")
 }
 
 func (q documentRequest) writeDocument(a *oagent.Agent) {

@@ -6,9 +6,10 @@
 //   - Endpoints.Serve compares the path of a request with the paths of the endpoints. It ignores
 //     other requests.
 //   - For Engagements and reviews, the site must have authenticated the user.
-//   - One of three types answers the request: documentRequest (documents.go), engagementRequest
+//   - One of these types answers the request: documentRequest (documents.go), engagementRequest
 //     (engagements.go, engagements_manage.go) or reviewRequest (reviews.go). They read and change
-//     the records through the Guard.
+//     the records through the Guard. A runRequest (runs.go, run_events.go) is about an Engagement
+//     whose agent this server runs.
 //   - The response is JSON that must not be cached, or a problem document. A user gets the same
 //     response for a resource of another user as for one that does not exist.
 package endpoints
@@ -27,6 +28,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/problem"
@@ -54,6 +56,8 @@ type Options struct {
 	// Govern returns the Engagement of a request with the agent that governs it; false if no
 	// agent does.
 	Govern func(http.ResponseWriter, *http.Request) (oagent.Binding, bool)
+	// Host runs the agents of the site; nil if none is hosted.
+	Host *hosting.Host
 	// Reviewers decide on behalf of agents.
 	Reviewers *reviewers.Service
 	Logger    *zap.Logger
@@ -183,29 +187,11 @@ func (q *request) write(value any) {
 // invalid, it sends an error response and returns false. In particular it rejects requests
 // that a form on another site could have sent (CSRF).
 func (q *request) jsonObject(members ...string) (map[string]string, bool) {
-	if !q.sameOrigin() {
-		return nil, false
-	}
-	body, err := readSmall(q.r)
-	if err != nil {
-		q.problem(http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.Itoa(maxBody)+" bytes.")
-		return nil, false
-	}
-	kind, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
-	hasNone := len(body) == 0 && kind == ""
-	if !hasNone && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
-		q.problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the header Content-Type: application/json, or neither a body nor this header.")
+	parts, ok := q.readObject(maxBody)
+	if !ok {
 		return nil, false
 	}
 	values := make(map[string]string, len(members))
-	if len(body) == 0 {
-		return values, true
-	}
-	parts, err := wire.Members(nil, body)
-	if err != nil {
-		q.problem(http.StatusBadRequest, "Invalid JSON", "The body must be one JSON object whose members are strings.")
-		return nil, false
-	}
 	for _, m := range parts {
 		if !slices.Contains(members, m.Name) || json.Unmarshal(m.Value, new(string)) != nil {
 			q.problem(http.StatusBadRequest, "Unknown member", "The body may have these members, which must be strings: "+strings.Join(members, ", ")+".")
@@ -216,6 +202,34 @@ func (q *request) jsonObject(members ...string) (map[string]string, bool) {
 		values[m.Name] = text
 	}
 	return values, true
+}
+
+// readObject reads the JSON object in the body of a request that changes something, of at most limit
+// bytes. No body is an object without members. If the request is invalid, it sends an error
+// response and returns false.
+func (q *request) readObject(limit int64) (members []wire.Member, ok bool) {
+	if !q.sameOrigin() {
+		return nil, false
+	}
+	body, err := readSmall(q.r, limit)
+	if err != nil {
+		q.problem(http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.FormatInt(limit, 10)+" bytes.")
+		return nil, false
+	}
+	kind, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
+	hasNone := len(body) == 0 && kind == ""
+	if !hasNone && !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
+		q.problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the header Content-Type: application/json, or neither a body nor this header.")
+		return nil, false
+	}
+	if len(body) == 0 {
+		return nil, true
+	}
+	if members, err = wire.Members(nil, body); err != nil {
+		q.problem(http.StatusBadRequest, "Invalid JSON", "The body must be one JSON object: "+err.Error()+".")
+		return nil, false
+	}
+	return members, true
 }
 
 // sameOrigin refuses a request that changes something if the browser's headers Sec-Fetch-Site
@@ -258,13 +272,13 @@ func isNothing(err error) bool {
 	return errors.Is(err, engagement.ErrNotFound) || errors.Is(err, review.ErrNotFound)
 }
 
-// maxBody is the maximum size of the body of a request, in bytes.
+// maxBody is the maximum size of the body of most requests, in bytes.
 const maxBody = 16 << 10
 
-// readSmall reads a body of at most maxBody bytes.
-func readSmall(r *http.Request) ([]byte, error) {
+// readSmall reads a body of at most limit bytes.
+func readSmall(r *http.Request, limit int64) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
 	}
-	return buffer.ReadLimited(r.Body, maxBody)
+	return buffer.ReadLimited(r.Body, limit)
 }

@@ -41,10 +41,24 @@ type engagementRequest struct{ *request }
 // list of all Engagements. DELETE of an Engagement renews it.
 func (q engagementRequest) serve() {
 	methods := []string{http.MethodGet}
+	if len(q.rest) == 1 {
+		hosted := &runRequest{request: q.request}
+		st, ok := hosted.find(q.rest[0])
+		if !ok {
+			return
+		}
+		if st != nil {
+			hosted.serve(st)
+			return
+		}
+	}
 	switch {
 	case len(q.rest) == 0 && q.isAuditor(), len(q.rest) == 2 && q.rest[1] == "audit":
 	case len(q.rest) == 1:
 		methods = append(methods, http.MethodDelete)
+		if q.options.Host != nil {
+			methods = append(methods, http.MethodPost)
+		}
 	default:
 		q.notFound()
 		return
@@ -66,6 +80,8 @@ func (q engagementRequest) serve() {
 		q.writeAudit(e)
 	case q.r.Method == http.MethodDelete:
 		q.renewEngagement(e)
+	case q.r.Method == http.MethodPost:
+		q.allow(http.MethodGet, http.MethodDelete) // its agent runs elsewhere
 	default:
 		q.writeState(e)
 	}
@@ -80,6 +96,10 @@ func (q engagementRequest) findEngagement(id string) (*engagement.Summary, error
 	}
 	if err != nil && !errors.Is(err, engagement.ErrNotFound) {
 		return nil, err
+	}
+	if st, ok := (&runRequest{request: q.request}).lookUp(id); ok {
+		of := oagent.Binding{Agent: &oagent.Agent{Name: st.Agent}, Engagement: st.ID, User: st.User}
+		return q.guard.Engagements.Get(q.r.Context(), of.Key())
 	}
 	wanted := q.r.URL.Query().Get("agent")
 	for _, a := range q.options.Set().Documents() {

@@ -89,15 +89,25 @@ func (a *API) unmarshalOption(b *directive.Block) error {
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
-//	scripted <file>
+//	scripted {
+//		file <file>
+//	}
 func (s *Scripted) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume the name of the provider
-	if !d.AllArgs(&s.File) || s.File == "" {
-		return d.Err("scripted needs the file of its script, as in: scripted script.yaml")
+	if d.NextArg() {
+		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
 	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		return b.Err("scripted has no options")
+		if b.Val() != "file" {
+			return b.Unrecognized("model scripted")
+		}
+		if err := b.Text(&s.File); err != nil {
+			return err
+		}
+	}
+	if s.File == "" {
+		return b.Err("scripted needs the file of its script, as in: file script.yaml")
 	}
 	return nil
 }

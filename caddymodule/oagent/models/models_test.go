@@ -263,7 +263,7 @@ func TestUnmarshalCaddyfile(t *testing.T) {
 			max_response 1MiB
 			retries      0
 		}`: `{"base_url":"{env.MODEL_URL}","model":"claude-x","timeout":300000000000,"max_tokens":1000,"max_response":1048576,"retries":0}`,
-		`scripted script.yaml`: `{"file":"script.yaml"}`,
+		"scripted {\nfile script.yaml\n}": `{"file":"script.yaml"}`,
 	} {
 		got, err := unmarshal(t, block)
 		if err != nil || got != want {
@@ -282,9 +282,9 @@ func TestUnmarshalCaddyfile(t *testing.T) {
 		"openai {\nmodel m\ntimeout off\n}":        "timeout",
 		"anthropic {\nmodel m\nmax_tokens 0\n}":    "max_tokens",
 		"anthropic {\nmodel m\nmax_response -1\n}": "max_response",
-		"scripted":                "file",
-		"scripted a b":            "file",
-		"scripted a {\nfile b\n}": "options",
+		"scripted":               "file",
+		"scripted a":             "argument",
+		"scripted {\nfiles b\n}": "file",
 	} {
 		if got, err := unmarshal(t, block); err == nil || !keyword.All(err.Error(), words) {
 			t.Errorf("%q: got %s and %v, want an error with the words %q", block, got, err, words)

@@ -1,0 +1,272 @@
+package hosting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/redis"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/model"
+	"github.com/fairwayhq/fairway/oagent/run"
+)
+
+const (
+	openRetry = time.Second      // after the store could not be opened
+	closeTime = 10 * time.Second // for the steps in progress when the configuration ends
+)
+
+// Options are what a Host needs of the oagent handler.
+type Options struct {
+	App    *agents.App
+	Server *caddyhttp.Server
+	Chain  *toolcall.CallChain // that tool calls pass
+	Logger *zap.Logger
+
+	// Realm separates the runs of the handlers that share a store. It is the same after a reload
+	// and on other nodes.
+	Realm string
+
+	// Set returns the agents of the handler. The request and the handlers after it are for
+	// documents that the site itself serves.
+	Set func(r *http.Request, next caddyhttp.Handler) *agentset.Set
+	// Toolsets are those whose API is the site's.
+	Toolsets []*agents.Toolset
+	// CallerHeaders are the canonical names of further headers that identify the caller.
+	CallerHeaders []string
+	// Guard returns the Guard that has the Engagements.
+	Guard func(context.Context) (*oagent.Guard, error)
+	// Guardrails calls the tools of guardrails.
+	Guardrails *guardrail.Caller
+	// Model returns the model of an agent.
+	Model func(agent *oagent.Agent) (model.Model, error)
+
+	Limits run.Limits
+	TTL    time.Duration // of a run after its last change; 0 means the default
+
+	// Serve and Engagements are the paths of the endpoints, without a trailing slash.
+	Serve, Engagements string
+}
+
+// Host runs the agents of one oagent handler.
+type Host struct {
+	options   Options
+	shared    *shared // with the Hosts of other configurations
+	endpoints endpoints
+	chain     caddyhttp.Handler // that tool calls pass; set by Open
+
+	mu     sync.Mutex
+	opened atomic.Pointer[run.Runner]
+	closed bool
+
+	serving    context.Context // ends when the server no longer serves requests
+	endServing context.CancelFunc
+	running    context.Context // ends with Close
+	stop       context.CancelFunc
+	background sync.WaitGroup
+}
+
+// New returns a Host. Release frees it.
+func New(options Options) (*Host, error) {
+	s, err := acquireShared(options.Realm)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{options: options, shared: s}
+	h.serving, h.endServing = context.WithCancel(context.Background())
+	h.running, h.stop = context.WithCancel(context.Background())
+	return h, nil
+}
+
+// Open begins to work on the runs of the Host, also those of before a restart. All
+// handlers of the site must be provisioned. If the store cannot be opened, Open tries again in the
+// background.
+func (h *Host) Open() (err error) {
+	if h.chain, err = h.options.Chain.Compile(h.options.Serve); err != nil {
+		return fmt.Errorf("finding the handlers that the calls of hosted agents pass: %w", err)
+	}
+	h.shared.current.Store(h)
+	h.background.Go(func() {
+		for h.running.Err() == nil {
+			if _, err := h.Runner(h.running); err == nil {
+				return
+			}
+			select {
+			case <-time.After(openRetry):
+			case <-h.running.Done():
+			}
+		}
+	})
+	return nil
+}
+
+// EndServing ends the requests that wait for a run. Later calls have no effect.
+func (h *Host) EndServing() { h.endServing() }
+
+// Serving returns a context that ends with ctx, and when the server stops.
+func (h *Host) Serving(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(h.serving, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// Close stops working on runs. The Host of the next configuration, or of another node, goes on.
+func (h *Host) Close() {
+	h.stop()
+	h.background.Wait()
+	h.mu.Lock()
+	h.closed = true
+	runner := h.opened.Load()
+	h.mu.Unlock()
+	if runner == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := runner.Close(ctx); err != nil {
+		h.options.Logger.Warn("steps of agents were interrupted, because they lasted too long after the configuration ended")
+	}
+	h.handOver()
+}
+
+// Release frees what the Host shares with other configurations.
+func (h *Host) Release() {
+	h.endServing()
+	releaseShared(h.options.Realm)
+}
+
+var errClosed = errors.New("the configuration has ended")
+
+// Runner returns the Runner. It opens the store if it is not open yet.
+func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
+	if r := h.opened.Load(); r != nil {
+		return r, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.opened.Load(); r != nil {
+		return r, nil
+	}
+	if h.closed {
+		return nil, errClosed
+	}
+	guard, err := h.options.Guard(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := h.options.App.OpenStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := run.NewRunner(run.Options{
+		Store: st, Guard: guard, Realm: h.options.Realm, Agent: h.agent, Model: h.options.Model, Tools: tools{h},
+		Queue: h.queue(st), Limits: h.options.Limits, TTL: h.options.TTL,
+		Ended: h.shared.sessions.remove, Handover: h.wakeNext, Report: h.report,
+	})
+	if err == nil {
+		h.opened.Store(r)
+	}
+	return r, err
+}
+
+// queue returns the queue by which several nodes share the work, nil if the store is of one node.
+func (h *Host) queue(st store.Store) run.Queue {
+	if shared, ok := st.(*redis.Store); ok {
+		return shared.Queue("oagent-" + h.options.Realm)
+	}
+	return nil
+}
+
+func (h *Host) report(id string, err error) {
+	h.options.Logger.Error("running an agent failed", zap.String("engagement_id", id), zap.Error(err))
+}
+
+// agent returns the agent with that name, nil if the handler has none.
+func (h *Host) agent(name string) *oagent.Agent {
+	if a := h.options.Set(nil, nil).Agents[name]; a != nil {
+		return a.Agent
+	}
+	return nil
+}
+
+// Runs reports whether the Host runs an agent. A nil Host runs none.
+func (h *Host) Runs(agent *oagent.Agent) bool {
+	if h == nil {
+		return false
+	}
+	_, err := h.options.Model(agent)
+	return err == nil
+}
+
+// Arrived keeps what a request of the user of a run has brought, and lets the run go on if it, or an
+// agent that it called, waits for that.
+func (h *Host) Arrived(r *http.Request, st *run.State) error {
+	if st.Status.IsFinal() || !h.identifies(r) {
+		return nil
+	}
+	runner, err := h.Runner(r.Context())
+	if err != nil {
+		return err
+	}
+	h.shared.sessions.put(st.ID, h.sessionOf(r))
+	for _, w := range st.Waits() {
+		switch w.Kind {
+		case run.WaitCredentials:
+			err = runner.Rehome(r.Context(), st.ID)
+		case run.WaitTask:
+			called, getErr := runner.Get(r.Context(), w.ID)
+			if getErr == nil {
+				err = h.Arrived(r, called)
+			}
+		}
+		if err != nil && !errors.Is(err, run.ErrEnded) && !errors.Is(err, run.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Start begins a run of an agent for the user of a request.
+func (h *Host) Start(r *http.Request, agent *oagent.Agent, user engagement.User, input string) (*run.State, error) {
+	runner, err := h.Runner(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	id, from := run.NewID(), h.originOf(r)
+	h.shared.sessions.put(id, h.sessionOf(r))
+	st, err := runner.Start(r.Context(), run.New{
+		ID: id, Agent: agent, User: user, Input: input, Origin: from.encode(), Home: from.Identified,
+	})
+	if err != nil {
+		h.shared.sessions.remove(id)
+	}
+	return st, err
+}
+
+// Wake makes the Runner look at a run, because something has happened that it may wait for. An
+// unknown id has no effect.
+func (h *Host) Wake(id string) {
+	runner := h.opened.Load()
+	if runner == nil {
+		return // it looks at all runs when it is opened
+	}
+	if err := runner.Wake(h.running, id); err != nil && !errors.Is(err, run.ErrNotFound) && h.running.Err() == nil {
+		h.report(id, err)
+	}
+}

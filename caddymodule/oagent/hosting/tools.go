@@ -1,0 +1,100 @@
+package hosting
+
+import (
+	"context"
+	"slices"
+
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/model"
+	"github.com/fairwayhq/fairway/oagent/run"
+)
+
+// tools are the tools and agents that the agents of a Host may call. It implements run.Tools.
+type tools struct{ *Host }
+
+// capability is a capability of an agent with what it names.
+type capability struct {
+	*oagent.Capability
+	operation *agentset.Operation // nil for an agent
+}
+
+// set returns the current agents of the site.
+func (h *Host) set(ctx context.Context) *agentset.Set {
+	r := h.clientRequest(ctx, new(run.Invocation), new(origin), nil)
+	return h.options.Set(r, h.chain)
+}
+
+// capabilities returns the capabilities of an agent that can be called.
+func (h *Host) capabilities(set *agentset.Set, agent *oagent.Agent) []capability {
+	all := make([]capability, 0, len(agent.Capabilities))
+	for i := range agent.Capabilities {
+		c := capability{Capability: &agent.Capabilities[i]}
+		target, err := c.Reference.Resolve(set.Names)
+		if err != nil || target.Tool == nil {
+			continue
+		}
+		c.operation = set.Operation(target.Tool, target.Toolset)
+		if c.operation != nil && slices.Contains(h.options.Toolsets, c.operation.Toolset) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// Describe implements run.Tools.
+func (h tools) Describe(agent *oagent.Agent) []run.Tool {
+	set := h.set(h.running)
+	var described []run.Tool
+	for _, c := range h.capabilities(set, agent) {
+		t, ok := c.operation.Toolset.Filled(c.operation.Set).Tool(c.operation.Tool.Name)
+		if !ok {
+			continue
+		}
+		described = append(described, run.Tool{
+			Tool:       model.Tool{Name: c.Reference.Name, Description: t.Description, Schema: t.InputSchema},
+			Idempotent: t.ReadOnly(),
+		})
+	}
+	return described
+}
+
+// Call implements run.Tools.
+func (h tools) Call(ctx context.Context, i *run.Invocation) run.Result {
+	set := h.set(ctx)
+	all := h.capabilities(set, i.Agent)
+	at := slices.IndexFunc(all, func(c capability) bool { return c.Reference.Name == i.Name })
+	if at < 0 {
+		return run.Result{Text: "the call was not made: the tool is not available", IsError: true}
+	}
+	c, o, s := &all[at], readOrigin(i.Origin), h.shared.sessions.get(i.Engagement)
+	if s == nil && c.needsSession(o) {
+		return run.Result{Wait: &run.Wait{Kind: run.WaitCredentials, Message: "the call of " + i.Name +
+			" needs your credentials, which this server does not store: send any request to this Engagement with them"}}
+	}
+	return h.callTool(ctx, i, c, o, s)
+}
+
+// needsSession reports whether a call needs what the user's request has brought (OpenAgentSpec v1,
+// Agent, user_identity). The credentials of a toolset take the place of the user's.
+func (c *capability) needsSession(o *origin) bool {
+	return o.Identified && c.Identity(true).User && len(c.operation.Toolset.Credentials) == 0
+}
+
+// CheckText implements run.Tools.
+func (h tools) CheckText(ctx context.Context, b oagent.Binding, side engagement.Side, text string) error {
+	guard, err := h.options.Guard(ctx)
+	if err != nil {
+		return err
+	}
+	checked := guardrail.Text{Input: text}
+	if side == engagement.SideOutput {
+		checked = guardrail.Text{Output: text}
+	}
+	return h.options.Guardrails.Check(ctx, guard, b, h.set(ctx).Names, side, checked)
+}
+
+// Interface guard
+var _ run.Tools = tools{}

@@ -1,0 +1,75 @@
+package oagent
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+)
+
+// provisionHosting sets up the Host of the agents that have a model.
+func provisionHosting(ctx caddy.Context, o *Handler) (err error) {
+	if len(o.Models) == 0 {
+		if o.Limits != nil {
+			return errors.New("limits has no effect without model: add the model of the agents")
+		}
+		return nil
+	}
+	if o.Serve == "" || o.Engagements == "" {
+		return errors.New("model needs the endpoints through which the agents are used: add serve /agents and engagements /engagements")
+	}
+	models, err := hosting.LoadModels(ctx, o.Models)
+	if err != nil {
+		return err
+	}
+	if err := models.CheckNames(o.agents.Last().AgentNames()); err != nil {
+		return err
+	}
+	chain := toolcall.CallChainOf(ctx)
+	if chain == nil {
+		return errors.New("agents cannot be hosted here, because the handlers that their tool calls pass cannot be determined: " +
+			"move oagent out of named routes and error routes into the site")
+	}
+	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server) // a chain is in a server
+	o.host, err = hosting.New(hosting.Options{
+		App: o.app, Server: server, Chain: chain, Logger: o.logger, Realm: realmOf(o, chain), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
+		CallerHeaders: o.callerHeaders, Guard: o.guard, Guardrails: &guardrail.Caller{Logger: o.logger}, Model: models.Of,
+		Limits: o.Limits.Run(), TTL: time.Duration(o.EngagementTTL), Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
+	})
+	if err == nil {
+		server.RegisterOnShutdown(o.host.EndServing)
+	}
+	return err
+}
+
+// realms counts the handlers of a configuration that would have the same realm.
+type realms struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+type realmsKey struct{}
+
+// realmOf returns the realm of the runs of a handler. It depends on what rarely changes: the hosts of
+// the site and the paths of the endpoints. Handlers for which these are the same are numbered.
+func realmOf(o *Handler, chain *toolcall.CallChain) string {
+	realm := engagement.Digest(fmt.Sprintf("%q", chain.Hosts()), strings.TrimRight(o.Serve, "/"), strings.TrimRight(o.Engagements, "/"))
+	all := agents.Share(o.app, realmsKey{}, func() *realms { return &realms{count: make(map[string]int)} })
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.count[realm]++; all.count[realm] > 1 {
+		realm += "-" + strconv.Itoa(all.count[realm])
+	}
+	return realm
+}
