@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -40,15 +39,15 @@ func (t *toolBuilder) describeAnswer() {
 			answer.Unstated = answer.Unstated || t.tool.Method != http.MethodHead && mayHaveBody(response.Status)
 		}
 		for _, media := range response.Content {
-			if m := mediatype.Base(media.Type); isMediaType(m) && !slices.Contains(answer.MediaTypes, m) {
+			if m := mediatype.Base(media.Type); mediatype.IsValid(m) && !slices.Contains(answer.MediaTypes, m) {
 				answer.MediaTypes = append(answer.MediaTypes, m)
 			}
-			if first.Node == nil && rank(media.Type) < 2 {
+			if first.Node == nil && mediatype.Preference(media.Type) < 2 {
 				first = media.Schema
 			}
 		}
 	}
-	t.tool.accept = accept(answer.MediaTypes)
+	t.tool.accept = mediatype.Accept(answer.MediaTypes)
 	if first.Node == nil {
 		return
 	}
@@ -98,44 +97,6 @@ func (b *builder) finishAnswers() {
 // body (RFC 9110, sections 15.3.5 and 15.3.6).
 func mayHaveBody(status string) bool {
 	return status != "204" && status != "205"
-}
-
-// isMediaType reports whether m is valid in an Accept header.
-func isMediaType(m string) bool {
-	return strings.Count(m, "/") == 1 && !strings.ContainsFunc(m, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\\"[]?={}`, r)
-	})
-}
-
-// accept returns the Accept header: JSON types first, then the other declared types, then
-// any type with a lower quality. If the document declares no type, JSON comes first.
-func accept(mediaTypes []string) string {
-	ordered := slices.Clone(mediaTypes)
-	slices.SortStableFunc(ordered, func(a, b string) int { return rank(a) - rank(b) })
-	if len(ordered) == 0 {
-		return "application/json, */*;q=0.8"
-	}
-	if !slices.Contains(ordered, "*/*") {
-		ordered = append(ordered, "*/*;q=0.8")
-	}
-	return strings.Join(ordered, ", ")
-}
-
-// rank orders the media types of a response. JSON has the lowest rank and comes first.
-func rank(contentType string) int {
-	switch m := mediatype.Base(contentType); {
-	case m == "application/json":
-		return 0
-	case mediatype.IsJSON(m) || m == "*/*" || m == "application/*":
-		return 1
-	case m == "application/x-www-form-urlencoded":
-		return 2
-	case m == "multipart/form-data":
-		return 3
-	case strings.HasPrefix(m, "text/"):
-		return 4
-	}
-	return 5
 }
 
 // CheckAnswer validates the body of a successful response against the schema that the

@@ -47,7 +47,7 @@ func (t *toolBuilder) build() error {
 	}
 	t.closed = jsontext.Value("false")
 	t.places = make(map[string][]string)
-	t.constants = constantPairs(t.operation.ConstantQuery)
+	t.tool.query, t.constants = style.ConstantQuery(t.operation.ConstantQuery)
 	t.sources = make(map[int]*inputschema.Source)
 	for i := range t.operation.Parameters {
 		p := &t.operation.Parameters[i]
@@ -69,7 +69,6 @@ func (t *toolBuilder) build() error {
 		return err
 	}
 	t.planPath()
-	t.planQuery()
 	t.describeAnswer()
 	t.tool.OCP = t.extensions.Operation(t.operation)
 	t.tool.MCP = t.readMCP(t.tool.Operation(), t.operation.Place)
@@ -182,13 +181,13 @@ func (t *toolBuilder) cannotSend(p *openapi.Parameter, err error) error {
 // become literal text.
 func (t *toolBuilder) planPath() {
 	base := cmp.Or(t.options.BasePath, t.operation.BasePath)
-	t.tool.base = escapeLiteral(strings.TrimRight(base, "/"))
+	t.tool.base = style.EscapePath(strings.TrimRight(base, "/"))
 	t.addLiteral(t.tool.base)
 	var template strings.Builder
 	rest := t.operation.Template
 	for {
 		literal, behind, found := strings.Cut(rest, "{")
-		t.addLiteral(escapeLiteral(literal))
+		t.addLiteral(style.EscapePath(literal))
 		template.WriteString(literal)
 		if !found {
 			break
@@ -217,27 +216,6 @@ func (t *toolBuilder) addLiteral(text string) {
 	default:
 		t.tool.path = append(t.tool.path, plan.Part{Literal: text})
 	}
-}
-
-// escapeLiteral escapes characters that are not valid in a path and keeps existing
-// escapes.
-func escapeLiteral(path string) string {
-	return escapeExcept(path, "-._~!$&'()*+,;=:@/%")
-}
-
-// escapeExcept percent-encodes everything except ASCII letters, digits and the allowed
-// characters.
-func escapeExcept(text, allowed string) string {
-	var escaped strings.Builder
-	for i := range len(text) {
-		c := text[i]
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(allowed, c) >= 0 {
-			escaped.WriteByte(c)
-		} else {
-			fmt.Fprintf(&escaped, "%%%02X", c)
-		}
-	}
-	return escaped.String()
 }
 
 // pathArgument returns the position of a path parameter. Package openapi guarantees that

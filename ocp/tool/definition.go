@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/internal/schemaedit"
 )
@@ -41,7 +39,7 @@ func (t *Tool) AppendOCP(dst []byte) []byte {
 		dst = t.Arguments[i].appendDefinition(dst, defs)
 	}
 	dst = append(dst, `},"response_schema":`...)
-	dst = appendResponseSchema(dst, t.Answer.Schema)
+	dst = schemaedit.AppendSingleType(dst, t.Answer.Schema)
 	if len(t.Tags) > 0 {
 		dst = append(dst, `,"tags":`...)
 		dst = wire.AppendStrings(dst, t.Tags)
@@ -53,46 +51,6 @@ func (t *Tool) AppendOCP(dst []byte) []byte {
 	dst = append(dst, `,"deprecated":`...)
 	dst = strconv.AppendBool(dst, t.Deprecated)
 	return append(dst, '}')
-}
-
-// appendResponseSchema appends the schema. The OCP tool schema requires the type of the
-// root to be a single string, so a list of types becomes alternatives.
-func appendResponseSchema(dst []byte, schema jsontext.Value) []byte {
-	members, err := wire.Members(nil, schema)
-	if err != nil {
-		return append(dst, "{}"...)
-	}
-	object := []byte{'{'}
-	for _, m := range members {
-		switch {
-		case m.Name != "type" || m.Value.Kind() != '[':
-			object = schemaedit.Append(object, m.Name, m.Value)
-		case !hasMember(members, "anyOf"):
-			object = schemaedit.Append(object, "anyOf", alternativeTypes(m.Value))
-		}
-	}
-	return append(append(dst, object...), '}')
-}
-
-func hasMember(members []wire.Member, name string) bool {
-	return slices.ContainsFunc(members, func(m wire.Member) bool { return m.Name == name })
-}
-
-// alternativeTypes turns ["array","null"] into [{"type":"array"},{"type":"null"}].
-func alternativeTypes(types jsontext.Value) []byte {
-	list := []byte{'['}
-	decoded, _ := wire.Decode(types)
-	names, _ := decoded.([]any)
-	for i, name := range names {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		text, _ := name.(string)
-		list = append(list, `{"type":`...)
-		list = wire.AppendString(list, text)
-		list = append(list, '}')
-	}
-	return append(list, ']')
 }
 
 func (a *Argument) appendDefinition(dst []byte, defs schemaedit.Definitions) []byte {

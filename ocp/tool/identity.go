@@ -2,36 +2,10 @@ package tool
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 	"github.com/fairwayhq/fairway/ocp/internal/style"
 )
-
-// constantPairs parses the query in a path. A "%" that is not an escape and a ";" are
-// text.
-func constantPairs(query string) []style.Pair {
-	pairs, err := style.ParsePairs(nil, style.Query, constantQuery(query))
-	if err != nil {
-		query = strings.ReplaceAll(query, "%", "%25")
-		pairs, _ = style.ParsePairs(nil, style.Query, constantQuery(query))
-	}
-	return pairs
-}
-
-// constantQuery escapes the characters that are not valid in a query.
-func constantQuery(query string) string {
-	return escapeExcept(query, "-._~!$'()*+,:@/?%=&")
-}
-
-// planQuery records the query parameters in the tool's path.
-func (t *toolBuilder) planQuery() {
-	query := t.operation.ConstantQuery
-	if _, err := style.ParsePairs(nil, style.Query, constantQuery(query)); err != nil {
-		query = strings.ReplaceAll(query, "%", "%25")
-	}
-	t.tool.query = constantQuery(query)
-}
 
 // identity returns the identifiers of the tool: the query in its path, the parameters that
 // the gateway fills with their only allowed value, and the required parameters.
