@@ -189,9 +189,13 @@ func wait(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// runPage runs the commands in the console blocks of the page, and compares their output. "…"
-// in the page stands for any text.
-func (w *workspace) runPage(path string) {
+// startLine is a command of a page that starts Caddy: variables, the program, its arguments.
+var startLine = regexp.MustCompile(`(?m)^((?:\w+=\S+ )*)(?:\.\./\.\./xcaddy\.sh (?:--with \S+ )*|caddy )(run.*)$`)
+
+// runPage does what the page says, in its order: it writes files, starts Caddy, and runs the
+// commands in console blocks. It compares their output with the page, in which "…" stands for
+// any text. The variables env replace those of the page.
+func (w *workspace) runPage(path string, env []string) {
 	w.t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, path))
 	if err != nil {
@@ -199,46 +203,31 @@ func (w *workspace) runPage(path string) {
 	}
 	lines := strings.Split(string(data), "\n")
 	_, found := page{path, lines}.split()
-	var commands int
-	var changed []string
-	copied := 0
+	var changed []string // the page with the output as it is
+	copied, started, commands := 0, 0, 0
 	for _, b := range found {
-		if b.language != "console" {
-			continue
+		if name, isFile := strings.CutPrefix(b.mode, "file="); isFile {
+			if err := os.WriteFile(filepath.Join(w.dir, name), []byte(w.freePorts(b.text)), 0o600); err != nil {
+				w.t.Fatal(err)
+			}
 		}
-		text := strings.Split(strings.TrimSuffix(b.text, "\n"), "\n")
-		changed = append(changed, lines[copied:b.line]...)
-		copied = b.line + len(text)
-		for i := 0; i < len(text); {
-			first := i
-			command, isCommand := strings.CutPrefix(text[i], "$ ")
-			if !isCommand {
-				w.t.Fatalf("%s:%d: a console block begins with a command, \"$ …\"", path, b.line+1+i)
+		switch b.language {
+		case "sh":
+			for _, line := range startLine.FindAllStringSubmatch(b.text, -1) {
+				variables := strings.Fields(w.freePorts(line[1]))
+				w.caddy(append(variables, env...), strings.Fields(line[2])...)
+				w.env = append(append(w.env, variables...), env...)
+				started++
 			}
-			for strings.HasSuffix(command, "\\") && i+1 < len(text) {
-				i++
-				command += "\n" + text[i]
-			}
-			i++
-			changed = append(changed, text[first:i]...)
-			begin := i
-			for i < len(text) && !strings.HasPrefix(text[i], "$ ") {
-				i++
-			}
-			want, got := strings.Join(text[begin:i], "\n"), w.run(command)
+		case "console":
+			text := strings.Split(strings.TrimSuffix(b.text, "\n"), "\n")
+			changed = append(append(changed, lines[copied:b.line]...), w.runBlock(b, text)...)
+			copied = b.line + len(text)
 			commands++
-			switch {
-			case matches(want, got):
-				changed = append(changed, text[begin:i]...)
-			case *update:
-				changed = append(changed, strings.Split(got, "\n")...)
-			default:
-				w.t.Errorf("%s:%d: %s\nprints\n%s\nthe page says\n%s", path, b.line+1+first, command, got, want)
-			}
 		}
 	}
-	if commands == 0 {
-		w.t.Errorf("%s has no console block with a command", path)
+	if started == 0 || commands == 0 {
+		w.t.Errorf("%s starts %d programs and has %d console blocks", path, started, commands)
 	}
 	if *update {
 		changed = append(changed, lines[copied:]...)
@@ -246,6 +235,38 @@ func (w *workspace) runPage(path string) {
 			w.t.Fatal(err)
 		}
 	}
+}
+
+// runBlock runs the commands of a console block, and returns the block with their output.
+func (w *workspace) runBlock(b block, text []string) (changed []string) {
+	w.t.Helper()
+	for i := 0; i < len(text); {
+		first := i
+		command, isCommand := strings.CutPrefix(text[i], "$ ")
+		if !isCommand {
+			w.t.Fatalf("%s:%d: a console block begins with a command, \"$ …\"", b.page, b.line+1+i)
+		}
+		for strings.HasSuffix(command, "\\") && i+1 < len(text) {
+			i++
+			command += "\n" + text[i]
+		}
+		i++
+		changed = append(changed, text[first:i]...)
+		begin := i
+		for i < len(text) && !strings.HasPrefix(text[i], "$ ") {
+			i++
+		}
+		want, got := strings.Join(text[begin:i], "\n"), w.run(command)
+		switch {
+		case matches(want, got):
+			changed = append(changed, text[begin:i]...)
+		case *update:
+			changed = append(changed, strings.Split(got, "\n")...)
+		default:
+			w.t.Errorf("%s:%d: %s\nprints\n%s\nthe page says\n%s", b.page, b.line+1+first, command, got, want)
+		}
+	}
+	return changed
 }
 
 // run runs a command of a page and returns its output with the ports of the page.

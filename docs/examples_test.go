@@ -3,7 +3,6 @@ package docs
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -22,9 +21,6 @@ var examples = map[string]func(w *workspace) []string{
 	"waf":           func(w *workspace) []string { return without(w, "coraza_waf") },
 }
 
-// startLine is a command of a README that starts Caddy: variables, xcaddy.sh, the arguments of Caddy.
-var startLine = regexp.MustCompile(`(?m)^((?:\w+=\S+ )*)\.\./\.\./xcaddy\.sh (?:--with \S+ )*(run.*)$`)
-
 // TestExamples starts each example as its README says, runs the commands of the README and
 // compares their output.
 func TestExamples(t *testing.T) {
@@ -37,30 +33,15 @@ func TestExamples(t *testing.T) {
 			if prepare != nil {
 				env = prepare(w)
 			}
-			path := "examples/" + name + "/README.md"
-			data, err := os.ReadFile(filepath.Join(root, path))
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, found := page{path, strings.Split(string(data), "\n")}.split()
-			started := 0
-			for _, b := range found {
-				if b.language != "sh" {
-					continue
-				}
-				for _, line := range startLine.FindAllStringSubmatch(b.text, -1) {
-					variables := strings.Fields(w.freePorts(line[1]))
-					w.caddy(append(variables, env...), strings.Fields(line[2])...)
-					w.env = append(append(w.env, variables...), env...)
-					started++
-				}
-			}
-			if started == 0 {
-				t.Fatalf("%s does not say how to start the example", path)
-			}
-			w.runPage(path)
+			w.runPage("examples/"+name+"/README.md", env)
 		})
 	}
+}
+
+// TestTutorial does what the tutorial says.
+func TestTutorial(t *testing.T) {
+	t.Parallel()
+	newWorkspace(t, "tutorial").runPage("docs/tutorial.md", nil)
 }
 
 // TestExamples_use_the_API_of_the_first_example checks that the API of the examples is the one of
