@@ -6,8 +6,8 @@
 //   - Policy.Read checks it as lint does, and against the operator's allow-list (policy.go).
 //   - Registry.Put stores it, if the conditions of the request hold and no limit is reached
 //     (registry.go, condition.go).
-//   - Registry.Watch gives the documents to every node, at the start and after each change
-//     (watch.go). Each node checks them against its allow-list again, because the operator may
+//   - Registry.Watch tells every node when to read the documents, at the start and after each
+//     change (watch.go). Each node checks them against its allow-list again, because the operator may
 //     have changed that.
 //
 // The store has one record with the list of documents, the index, and one for each document.

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -146,17 +145,4 @@ func (p *Policy) permits(reference oagent.Reference, names oagent.Names) bool {
 		}
 	}
 	return false
-}
-
-// AsFaults returns the messages of an error of Read for a response, at most limit of them.
-func AsFaults(err error, limit int) []string {
-	faults, ok := errors.AsType[oagent.LintErrors](err)
-	if !ok {
-		return []string{err.Error()}
-	}
-	messages := make([]string, 0, limit)
-	for _, fault := range faults[:min(len(faults), limit)] {
-		messages = append(messages, fault.Error())
-	}
-	return messages
 }

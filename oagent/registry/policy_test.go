@@ -170,13 +170,3 @@ func TestCheckPattern(t *testing.T) {
 		}
 	}
 }
-
-func TestAsFaults(t *testing.T) {
-	faults := oagent.LintErrors{{Message: "one"}, {Message: "two"}, {Message: "three"}}
-	if got := AsFaults(fmt.Errorf("wrapped: %w", faults), 2); !slices.Equal(got, []string{"one", "two"}) {
-		t.Errorf("%q", got)
-	}
-	if got := AsFaults(ErrTooLarge, 2); len(got) != 1 {
-		t.Errorf("%q", got)
-	}
-}

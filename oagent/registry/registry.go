@@ -171,14 +171,11 @@ func (r *Registry) drop(ctx context.Context, e *Entry) {
 
 // index returns the current index. It is empty if there is none.
 func (r *Registry) index(ctx context.Context) (*index, error) {
-	record, err := r.options.Store.Get(ctx, r.key)
-	if errors.Is(err, store.ErrNotFound) {
-		return new(index), nil
-	}
+	value, err := r.indexValue(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return readIndex(record.Value)
+	return readIndex(value)
 }
 
 func readIndex(value []byte) (*index, error) {

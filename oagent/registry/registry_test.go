@@ -233,7 +233,13 @@ func watch(t *testing.T, r *Registry) *watched {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		r.Watch(ctx, func(documents []Document) { w.changes <- list(documents) })
+		r.Watch(ctx, func(ctx context.Context) error {
+			documents, err := r.Documents(ctx)
+			if err == nil {
+				w.changes <- list(documents)
+			}
+			return err
+		})
 	}()
 	w.stop = func() {
 		cancel()

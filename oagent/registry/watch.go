@@ -17,18 +17,12 @@ const (
 	renewAge      = 14 * 24 * time.Hour // after which their lifetime is extended
 )
 
-// Documents returns the accepted documents, ordered by name.
-func (r *Registry) Documents(ctx context.Context) ([]Document, error) {
-	documents, _, err := r.read(ctx)
-	return documents, err
-}
-
-// Watch calls changed with the documents, ordered by name: once at the start and after each change,
-// on this node or another. It returns when ctx ends. While the store does not work, it tries again.
-func (r *Registry) Watch(ctx context.Context, changed func([]Document)) {
+// Watch calls changed once at the start, and after each change of the documents on this node or
+// another. If changed returns an error, it is called again after a pause. Watch returns when ctx
+// ends. While the store does not work, it tries again.
+func (r *Registry) Watch(ctx context.Context, changed func(context.Context) error) {
 	var seen []byte
-	first := true
-	for ctx.Err() == nil {
+	for first := true; ctx.Err() == nil; {
 		if !first {
 			err := r.waitForChange(ctx, seen)
 			if errors.Is(err, errUnchanged) {
@@ -40,15 +34,26 @@ func (r *Registry) Watch(ctx context.Context, changed func([]Document)) {
 				continue
 			}
 		}
-		documents, value, err := r.read(ctx)
+		value, err := r.indexValue(ctx)
+		if err == nil {
+			err = changed(ctx)
+		}
 		if err != nil {
 			r.failed(ctx, err)
 			continue
 		}
 		seen, first = value, false
-		changed(documents)
 		r.renew(ctx)
 	}
+}
+
+// indexValue returns the value of the index record, nil if there is none.
+func (r *Registry) indexValue(ctx context.Context) ([]byte, error) {
+	record, err := r.options.Store.Get(ctx, r.key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return record.Value, err
 }
 
 // errUnchanged reports that nothing changed for a long time.
@@ -82,32 +87,29 @@ func (r *Registry) failed(ctx context.Context, err error) {
 	}
 }
 
-// read returns the documents, and the value of the index or nil. A document whose record is lost is
+// Documents returns the accepted documents, ordered by name. A document whose record is lost is
 // reported and left out.
-func (r *Registry) read(ctx context.Context) (documents []Document, value []byte, err error) {
-	for {
-		record, err := r.options.Store.Get(ctx, r.key)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil, nil, nil
-		}
+func (r *Registry) Documents(ctx context.Context) ([]Document, error) {
+	for seen := []byte(nil); ; {
+		value, err := r.indexValue(ctx)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		current, err := readIndex(record.Value)
+		current, err := readIndex(value)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		documents, lost, err := r.readDocuments(ctx, current)
 		switch {
 		case err != nil:
-			return nil, nil, err
-		case len(lost) > 0 && !bytes.Equal(value, record.Value):
-			value = record.Value // they may have been replaced after the index was read: compare once more
+			return nil, err
+		case len(lost) > 0 && !bytes.Equal(seen, value):
+			seen = value // they may have been replaced after the index was read: compare once more
 			continue
 		case len(lost) > 0:
 			r.options.Report(fmt.Errorf("the store has lost the accepted documents of these agents; they must be accepted again: %s", strings.Join(lost, ", ")))
 		}
-		return documents, record.Value, nil
+		return documents, nil
 	}
 }
 

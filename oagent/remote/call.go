@@ -39,8 +39,8 @@ type Call struct {
 	Static func(*http.Request) error
 }
 
-// Engagement is a started call.
-type Engagement struct {
+// started is a call that has an Engagement on the other server.
+type started struct {
 	call     *Call
 	host     *host
 	location string // the URL of the Engagement
@@ -50,11 +50,15 @@ type Engagement struct {
 // if the agent succeeded, else 502, and then the object has the member error. The error is an
 // *Error, and then it may be unknown what the agent did.
 //
-// If ctx ends, or after Options.Timeout, the Engagement is canceled.
+// If ctx ends, or after Host.Timeout, the Engagement is canceled.
 func (c *Client) Run(ctx context.Context, call *Call) (outputs jsontext.Value, status int, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout)
+	h, err := c.host(call.Reference)
+	if err != nil {
+		return nil, 0, &Error{Message: err.Error()}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, h.Timeout, errTimeout)
 	defer cancel()
-	e, err := c.start(ctx, call)
+	e, err := c.start(ctx, h, call)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -74,11 +78,7 @@ func (c *Client) Run(ctx context.Context, call *Call) (outputs jsontext.Value, s
 }
 
 // start starts an Engagement.
-func (c *Client) start(ctx context.Context, call *Call) (*Engagement, error) {
-	h, err := c.host(call.Reference)
-	if err != nil {
-		return nil, &Error{Message: err.Error()}
-	}
+func (c *Client) start(ctx context.Context, h *host, call *Call) (*started, error) {
 	target, err := url.Parse(address(call.Reference))
 	if err != nil {
 		return nil, &Error{Message: "the reference is not the URL of an agent", Cause: err}
@@ -89,7 +89,7 @@ func (c *Client) start(ctx context.Context, call *Call) (*Engagement, error) {
 	if _, err := c.Definition(ctx, call.Reference); err != nil {
 		return nil, err
 	}
-	e := &Engagement{call: call, host: h}
+	e := &started{call: call, host: h}
 	if err := e.post(ctx, target); err != nil {
 		if ctx.Err() != nil {
 			return nil, stopped(ctx)
@@ -113,7 +113,7 @@ func (h *host) request(ctx context.Context, method, address string, body io.Read
 }
 
 // request returns a request with the credentials of the call.
-func (e *Engagement) request(ctx context.Context, method, address string, body io.Reader) (*http.Request, error) {
+func (e *started) request(ctx context.Context, method, address string, body io.Reader) (*http.Request, error) {
 	if e.call.Static != nil {
 		r, err := http.NewRequestWithContext(ctx, method, address, body)
 		if err == nil {
@@ -132,7 +132,7 @@ func (e *Engagement) request(ctx context.Context, method, address string, body i
 }
 
 // post sends the input. The transport is used without an http.Client, so nothing is redirected.
-func (e *Engagement) post(ctx context.Context, target *url.URL) error {
+func (e *started) post(ctx context.Context, target *url.URL) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	body, err := json.Marshal(struct {
@@ -162,7 +162,7 @@ func (e *Engagement) post(ctx context.Context, target *url.URL) error {
 }
 
 // locate sets the URL of the Engagement, which must be on the host of the agent.
-func (e *Engagement) locate(target *url.URL, location string) error {
+func (e *started) locate(target *url.URL, location string) error {
 	to, err := target.Parse(location)
 	switch {
 	case err != nil || location == "":
@@ -193,7 +193,7 @@ func refusal(response *http.Response) string {
 }
 
 // cancel cancels the Engagement. It is best effort: the other server has limits of its own.
-func (e *Engagement) cancel(ctx context.Context) {
+func (e *started) cancel(ctx context.Context) {
 	ctx, end := context.WithTimeout(ctx, cancelTimeout)
 	defer end()
 	r, err := e.request(ctx, http.MethodDelete, e.location, nil)

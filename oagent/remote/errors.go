@@ -56,7 +56,7 @@ func stopped(ctx context.Context) error {
 	return &Error{Message: "the call was canceled", Cause: ctx.Err()}
 }
 
-// errTimeout reports a call that took longer than Options.Timeout.
+// errTimeout reports a call that took longer than Host.Timeout.
 var errTimeout = errors.New("the agent did not finish in time, and its Engagement was canceled")
 
 // brief replaces an error of the connection with one that contains no address. The cause is kept.

@@ -16,7 +16,7 @@ import (
 
 // Defaults and limits of a Client.
 const (
-	DefaultTimeout = 5 * time.Minute // of a call, from the definition to the result
+	DefaultTimeout = 5 * time.Minute // of a call
 
 	MaxResult = 1 << 20 // bytes of the state of an Engagement
 
@@ -42,6 +42,10 @@ type Host struct {
 	// not public. Default: only public addresses.
 	AllowPrivateAddresses bool
 
+	// Timeout is how long a call may take, from the definition to the result. Default:
+	// DefaultTimeout.
+	Timeout time.Duration
+
 	// Roots are the certificate authorities that the host's certificate may be from. Default:
 	// those of the system.
 	Roots *x509.CertPool
@@ -51,9 +55,6 @@ type Host struct {
 type Options struct {
 	Hosts []Host
 
-	// Timeout is how long a call may take. Default: DefaultTimeout.
-	Timeout time.Duration
-
 	// Report is called with errors that an operator should know, and the reference of the agent.
 	// They may contain addresses. It must return quickly. Default: none.
 	Report func(reference string, err error)
@@ -61,7 +62,6 @@ type Options struct {
 
 // Client calls agents of other servers. It is safe for concurrent use.
 type Client struct {
-	timeout  time.Duration
 	report   func(string, error)
 	hosts    map[string]*host
 	firstGap time.Duration // between two polls of a server that does not wait
@@ -81,11 +81,8 @@ type host struct {
 // New returns a Client. Close ends it.
 func New(options Options) (*Client, error) {
 	c := &Client{
-		timeout: options.Timeout, report: options.Report, firstGap: firstGap,
+		report: options.Report, firstGap: firstGap,
 		hosts: make(map[string]*host, len(options.Hosts)), definitions: make(map[string]*cached),
-	}
-	if c.timeout <= 0 {
-		c.timeout = DefaultTimeout
 	}
 	if c.report == nil {
 		c.report = func(string, error) {}
@@ -104,6 +101,9 @@ func New(options Options) (*Client, error) {
 }
 
 func newHost(h Host) *host {
+	if h.Timeout <= 0 {
+		h.Timeout = DefaultTimeout
+	}
 	dialer := &net.Dialer{Timeout: requestTimeout}
 	if !h.AllowPrivateAddresses {
 		dialer.ControlContext = onlyPublic

@@ -19,7 +19,7 @@ const (
 )
 
 // poll waits until the Engagement ends or needs what only a user can give.
-func (c *Client) poll(ctx context.Context, e *Engagement) (*state, error) {
+func (c *Client) poll(ctx context.Context, e *started) (*state, error) {
 	failures := 0
 	for gap := c.firstGap; ; {
 		began := time.Now()
@@ -63,7 +63,7 @@ func isTransient(err error) bool {
 }
 
 // get requests the state. after is how long the server asks to wait until the next request.
-func (e *Engagement) get(ctx context.Context) (s *state, after time.Duration, err error) {
+func (e *started) get(ctx context.Context) (s *state, after time.Duration, err error) {
 	r, err := e.request(ctx, http.MethodGet, e.location, nil)
 	if err != nil {
 		return nil, 0, err

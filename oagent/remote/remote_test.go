@@ -85,16 +85,15 @@ func (s *server) count() int {
 }
 
 // client returns a client that may call the server.
-func (s *server) client(t *testing.T, change func(*Host, *Options)) *Client {
+func (s *server) client(t *testing.T, change func(*Host)) *Client {
 	t.Helper()
 	h := Host{Name: s.host(), AllowPrivateAddresses: true, Roots: x509.NewCertPool()}
 	h.Roots.AddCert(s.Certificate())
-	o := Options{Timeout: 10 * time.Second}
+	h.Timeout = 10 * time.Second
 	if change != nil {
-		change(&h, &o)
+		change(&h)
 	}
-	o.Hosts = append(o.Hosts, h)
-	c, err := New(o)
+	c, err := New(Options{Hosts: []Host{h}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,9 +298,9 @@ func TestRun_cancel(t *testing.T) {
 				}
 				<-r.Context().Done()
 			}
-			c := s.client(t, func(_ *Host, o *Options) {
+			c := s.client(t, func(h *Host) {
 				if name == "slow" {
-					o.Timeout = 300 * time.Millisecond
+					h.Timeout = 300 * time.Millisecond
 				}
 			})
 			_, _, err := c.Run(ctx, &Call{Reference: s.reference(t)})
@@ -319,7 +318,7 @@ func TestRun_cancel(t *testing.T) {
 func TestRun_slowDefinition(t *testing.T) {
 	s := newServer(t)
 	s.definition = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	c := s.client(t, func(_ *Host, o *Options) { o.Timeout = 100 * time.Millisecond })
+	c := s.client(t, func(h *Host) { h.Timeout = 100 * time.Millisecond })
 	if _, _, err := c.Run(t.Context(), &Call{Reference: s.reference(t)}); err == nil || !keyword.All(err.Error(), "time") {
 		t.Errorf("error %v", err)
 	}
@@ -387,7 +386,7 @@ func TestCredentials(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			s.state = writes(200, `{"status":"awaiting-additional-input"}`) // so that there is a DELETE
-			c := s.client(t, func(h *Host, _ *Options) {
+			c := s.client(t, func(h *Host) {
 				h.Authorize, h.ForwardCaller = test.host.Authorize, test.host.ForwardCaller
 			})
 			test.call.Reference = s.reference(t)
@@ -416,7 +415,7 @@ func TestCredentials(t *testing.T) {
 func TestCredentials_missing(t *testing.T) {
 	s := newServer(t)
 	secret := errors.New("file secret.txt is missing")
-	c := s.client(t, func(h *Host, _ *Options) { h.Authorize = func(*http.Request) error { return secret } })
+	c := s.client(t, func(h *Host) { h.Authorize = func(*http.Request) error { return secret } })
 	_, _, err := c.Run(t.Context(), &Call{Reference: s.reference(t)})
 	if !errors.Is(err, secret) || strings.Contains(err.Error(), "secret.txt") || s.count() != 0 {
 		t.Errorf("error %v, %d requests", err, s.count())

@@ -1,0 +1,210 @@
+package accept
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/registry"
+)
+
+const (
+	firstRead = 2 * time.Second // that the start waits for the documents
+	openRetry = time.Second     // after the store could not be opened
+)
+
+var (
+	// ErrFromFile means that a file of the server has an agent with that name.
+	ErrFromFile = errors.New("a file of the server defines the agent")
+	// ErrNotLoaded means that the tools of the site are not known yet.
+	ErrNotLoaded = errors.New("the tools of the site are not loaded yet")
+)
+
+// Options are what a Service needs of the oagent handler.
+type Options struct {
+	Config *Config
+	Logger *zap.Logger
+
+	// Realm separates the documents of handlers that share a store. It is the same after a reload
+	// and on other nodes.
+	Realm string
+	// OpenStore opens the store.
+	OpenStore func(context.Context) (store.Store, error)
+	// Set returns the agents and tools of the handler.
+	Set func() *agentset.Set
+	// Check returns an error if the configuration does not support an agent.
+	Check func(*oagent.Agent, *agentset.Set) error
+	// Replace replaces the accepted agents of the handler.
+	Replace func([]*oagent.Agent)
+}
+
+// Service accepts the documents of one oagent handler.
+type Service struct {
+	options Options
+	policy  registry.Policy
+
+	running context.Context // ends with Stop
+	cancel  context.CancelFunc
+	watch   sync.WaitGroup
+
+	mu     sync.Mutex // held while documents are read and agents are replaced
+	opened *registry.Registry
+	known  map[string]*oagent.Agent // by digest: the agents that were read last
+}
+
+// New returns a Service.
+func New(options Options) *Service {
+	s := &Service{options: options, policy: registry.Policy{Capabilities: options.Config.Capabilities, Identities: options.Config.Identities}}
+	s.running, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Start reads the documents, and then watches the store until Stop. If the store does not respond
+// soon, the documents are read later.
+func (s *Service) Start() {
+	first := make(chan struct{})
+	var once sync.Once
+	s.watch.Go(func() {
+		for s.running.Err() == nil {
+			r, err := s.registry(s.running)
+			if err == nil {
+				r.Watch(s.running, func(ctx context.Context) error {
+					err := s.refresh(ctx)
+					if err == nil {
+						once.Do(func() { close(first) })
+					}
+					return err
+				})
+				return
+			}
+			timer := time.NewTimer(openRetry)
+			select {
+			case <-timer.C:
+			case <-s.running.Done():
+				timer.Stop()
+			}
+		}
+	})
+	timer := time.NewTimer(firstRead)
+	defer timer.Stop()
+	select {
+	case <-first:
+	case <-timer.C:
+		s.options.Logger.Warn("the store does not respond; accepted agents are missing until it does")
+	}
+}
+
+// Stop ends watching the store.
+func (s *Service) Stop() {
+	s.cancel()
+	s.watch.Wait()
+}
+
+// Permits reports whether the user may send and delete documents.
+func (s *Service) Permits(user string) bool { return slices.Contains(s.options.Config.By, user) }
+
+// Permit returns an error if the agent uses something that is not in the allow-list.
+func (s *Service) Permit(a *oagent.Agent, names *agentset.Names) error {
+	return s.policy.Check(a, names)
+}
+
+// Put checks a document and accepts it. created reports whether the agent is new. The error is
+// ErrFromFile, ErrNotLoaded, one of registry.Policy.Read or registry.Registry.Put, or one about the
+// configuration.
+func (s *Service) Put(ctx context.Context, c registry.Change) (entry registry.Entry, created bool, err error) {
+	set := s.options.Set()
+	switch {
+	case s.isFromFile(set, c.Name):
+		return entry, false, ErrFromFile
+	case !set.Loaded:
+		return entry, false, ErrNotLoaded
+	}
+	a, err := s.policy.Read(c.Source, c.Name, set.Names)
+	if err == nil {
+		err = s.options.Check(a, set)
+	}
+	if err != nil {
+		return entry, false, err
+	}
+	r, err := s.registry(ctx)
+	if err != nil {
+		return entry, false, err
+	}
+	c.Source = a.Source // without what is before and after it
+	entry, created, err = r.Put(ctx, c)
+	if err == nil {
+		s.options.Logger.Info("accepted an agent document", zap.String("agent", c.Name), zap.String("user", c.By), zap.String("digest", entry.Digest))
+		err = s.refresh(ctx)
+	}
+	return entry, created, err
+}
+
+// Delete deletes an accepted document. The error is ErrFromFile, or one of registry.Registry.Delete.
+func (s *Service) Delete(ctx context.Context, name, user string, condition registry.Condition) error {
+	if s.isFromFile(s.options.Set(), name) {
+		return ErrFromFile
+	}
+	r, err := s.registry(ctx)
+	if err == nil {
+		err = r.Delete(ctx, name, condition)
+	}
+	if err == nil {
+		s.options.Logger.Info("deleted an accepted agent document", zap.String("agent", name), zap.String("user", user))
+		err = s.refresh(ctx)
+	}
+	return err
+}
+
+func (s *Service) isFromFile(set *agentset.Set, name string) bool {
+	return set.Agents[name] != nil && !set.Agents[name].Accepted
+}
+
+// registry opens the store at its first use.
+func (s *Service) registry(ctx context.Context) (*registry.Registry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened != nil {
+		return s.opened, nil
+	}
+	opened, err := s.options.OpenStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.opened = registry.New(registry.Options{Store: opened, Scope: s.options.Realm, Report: func(err error) {
+		s.options.Logger.Error("accepted agent documents", zap.Error(err))
+	}})
+	return s.opened, nil
+}
+
+// refresh gives the current documents to the handler. If they cannot be read, the agents stay.
+func (s *Service) refresh(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	documents, err := s.opened.Documents(ctx)
+	if err != nil {
+		return err
+	}
+	agents := make([]*oagent.Agent, 0, len(documents))
+	known := make(map[string]*oagent.Agent, len(documents))
+	for _, d := range documents {
+		a := s.known[d.Digest]
+		if a == nil {
+			if a, err = oagent.ReadAgent(d.Source, registry.Location(d.Name)); err != nil {
+				s.options.Logger.Error("an accepted agent document is invalid for this version; it has no effect", zap.String("agent", d.Name), zap.Error(err))
+				continue
+			}
+		}
+		known[d.Digest] = a
+		agents = append(agents, a)
+	}
+	s.known = known
+	s.options.Replace(agents)
+	return nil
+}
