@@ -36,8 +36,10 @@ type writeBuffer struct {
 	options  *Options
 	wake     chan struct{} // signals the committer that there is a batch to commit or a memtable to flush
 	expedite chan struct{} // signals the committer not to delay the next batch
+	complete chan struct{} // signals the committer that all expected callers wait for the next batch
 
 	mu             sync.Mutex
+	expected       int // number of callers that the next batch waits for, up to commitInterval
 	active         *memtable
 	immutable      *memtable // being flushed; nil if none
 	next           *batch    // next batch to commit
@@ -67,6 +69,8 @@ func newWriteBuffer(options *Options, sums totals) *writeBuffer {
 		options:   options,
 		wake:      make(chan struct{}, 1),
 		expedite:  make(chan struct{}, 1),
+		complete:  make(chan struct{}, 1),
+		expected:  1,
 		active:    newMemtable(1, 0),
 		next:      newBatch(0),
 		space:     make(chan struct{}),
@@ -94,6 +98,14 @@ func (b *batch) wait(ctx context.Context) error {
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
+	default:
+	}
+}
+
+// drain receives the signal of a channel of capacity 1, if there is one.
+func drain(c chan struct{}) {
+	select {
+	case <-c:
 	default:
 	}
 }
@@ -198,7 +210,9 @@ func (b *writeBuffer) add(w *write, rollbacks uint64) (*batch, error) {
 		w.async = false
 	}
 	if !w.async {
-		next.waiting++
+		if next.waiting++; next.waiting == b.expected {
+			signal(b.complete)
+		}
 	}
 	if !w.async || len(next.writes) >= maxBatchWrites/2 {
 		b.hurry()
@@ -217,12 +231,18 @@ func (b *writeBuffer) hurry() {
 	signal(b.expedite)
 }
 
-// urgency reports whether the next batch must not be delayed, and how many of its callers
-// wait.
-func (b *writeBuffer) urgency() (urgent bool, waiting int) {
+// isUrgent reports whether the next batch must not be delayed.
+func (b *writeBuffer) isUrgent() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.urgent, b.next.waiting
+	return b.urgent
+}
+
+// isComplete reports whether no further caller is expected to wait for the next batch.
+func (b *writeBuffer) isComplete() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.next.waiting == 0 || b.next.waiting >= b.expected
 }
 
 // take returns the batch to commit, or nil if there is none, and its memtable. sealed
@@ -239,10 +259,8 @@ func (b *writeBuffer) take(old bool) (next *batch, m *memtable, sealed bool) {
 		b.next = newBatch(min(len(next.writes), maxBatchWrites))
 	}
 	b.urgent = false
-	select {
-	case <-b.expedite: // the signal was for this batch
-	default:
-	}
+	drain(b.expedite) // the signals were for this batch
+	drain(b.complete)
 	if b.immutable != nil || m.changes == 0 {
 		return next, m, false
 	}
@@ -260,6 +278,10 @@ func (b *writeBuffer) commit(done *batch, m *memtable, frame uint64) {
 	m.batches = append(m.batches, done)
 	m.totals, m.lastFrame = done.totals, frame
 	b.committed = done.totals
+	// The callers of the batch may make their next changes soon. If the next commit includes
+	// them, fewer commits serve the same callers.
+	b.expected = max(1, done.waiting+b.next.waiting)
+	drain(b.complete) // the signal was for the number expected before
 	b.mu.Unlock()
 	close(done.done)
 }

@@ -8,11 +8,17 @@ import (
 )
 
 const (
-	// commitInterval is the minimum time between the starts of two group commits. A commit of
-	// fifty changes costs about the same as a commit of one. Under load this gives at most
-	// a thousand commits a second, each with all changes that arrived in the meantime. A
-	// single writer does not wait for it.
-	commitInterval = time.Millisecond
+	// A group commit of fifty changes costs about the same as a commit of one: the sync, and
+	// the work of the Go scheduler around a system call that blocks. So a commit starts when
+	// all expected callers wait for it (see writeBuffer.expected). It starts at the latest
+	// this long after the start of the last commit: syncShare times the average duration of a
+	// commit, but at least commitInterval and at most maxCommitInterval. When the processors
+	// are busy, commits take long and become rare, which leaves more time to the calls.
+	commitInterval    = time.Millisecond
+	maxCommitInterval = 5 * time.Millisecond
+	syncShare         = 4
+	// syncSamples is the number of syncs over which their duration is averaged.
+	syncSamples = 8
 	// commitDelay is how long a batch of asynchronous changes waits before it is committed.
 	commitDelay = 10 * time.Millisecond
 )
@@ -26,12 +32,12 @@ type committer struct {
 	sealed  chan<- *memtable // immutable memtables for the flusher; capacity 1
 	closing <-chan struct{}
 
-	timer      *time.Timer // used by sleep
-	lastStart  time.Time   // start of the last group commit
-	lastWaited int         // number of changes in it whose callers waited
-	flushTimer *time.Timer // started by the first group commit of a memtable
-	flushArmed bool        // flushTimer is running or has fired
-	flushDue   bool        // flushTimer has fired
+	timer      *time.Timer   // used by sleep
+	lastStart  time.Time     // start of the last group commit
+	syncTime   time.Duration // average duration of a group commit
+	flushTimer *time.Timer   // started by the first group commit of a memtable
+	flushArmed bool          // flushTimer is running or has fired
+	flushDue   bool          // flushTimer has fired
 }
 
 func stoppedTimer() *time.Timer {
@@ -59,14 +65,15 @@ func (c *committer) awaitBatch() (closing bool) {
 	case <-c.closing:
 		return true
 	}
-	if urgent, _ := c.buffer.urgency(); !urgent && c.sleep(commitDelay, c.buffer.expedite) {
+	if !c.buffer.isUrgent() && c.sleep(commitDelay, c.buffer.expedite) {
 		return true
 	}
-	if _, waiting := c.buffer.urgency(); waiting <= 1 && c.lastWaited <= 1 {
-		return false // a single writer, which waits for each change before it makes the next
+	if c.buffer.isComplete() {
+		return false
 	}
-	if early := c.options.commitInterval - time.Since(c.lastStart); early > 0 {
-		return c.sleep(early, nil)
+	interval := max(c.options.commitInterval, min(syncShare*c.syncTime, maxCommitInterval))
+	if early := interval - time.Since(c.lastStart); early > 0 {
+		return c.sleep(early, c.buffer.complete)
 	}
 	return false
 }
@@ -90,12 +97,13 @@ func (c *committer) sleep(d time.Duration, wake <-chan struct{}) (closing bool) 
 func (c *committer) commitBatch() {
 	b, m, sealed := c.buffer.take(c.flushDue)
 	if b != nil {
-		c.lastStart, c.lastWaited = time.Now(), b.waiting
+		c.lastStart = time.Now()
 		frame, err := c.wal.append(b.writes)
 		if err != nil {
 			c.fail(b, m, fmt.Errorf("the change was not made, because appending to the write-ahead log failed: %w", err))
 			return
 		}
+		c.syncTime += (time.Since(c.lastStart) - c.syncTime) / syncSamples
 		c.buffer.commit(b, m, frame)
 	}
 	switch {
