@@ -99,7 +99,11 @@ func (q engagementRequest) findEngagement(id string) (*engagement.Summary, error
 	}
 	if st, ok := (&runRequest{request: q.request}).lookUp(id); ok {
 		of := oagent.Binding{Agent: &oagent.Agent{Name: st.Agent}, Engagement: st.ID, User: st.User}
-		return q.guard.Engagements.Get(q.r.Context(), of.Key())
+		e, err := q.guard.Engagements.Get(q.r.Context(), of.Key())
+		if errors.Is(err, engagement.ErrNotFound) { // the agent has called no tool yet
+			e, err = &engagement.Summary{Key: of.Key(), Agent: st.Agent, ID: st.ID, User: st.User}, nil
+		}
+		return e, err
 	}
 	wanted := q.r.URL.Query().Get("agent")
 	for _, a := range q.options.Set().Documents() {
@@ -160,6 +164,8 @@ func (q engagementRequest) writeAudit(e *engagement.Summary) {
 	}
 	entries, err := q.guard.Engagements.Entries(q.r.Context(), e.Key, from, int(limit))
 	switch {
+	case isNothing(err) && e.Entries == 0:
+		entries = []engagement.Entry{}
 	case isNothing(err):
 		q.notFound()
 		return
