@@ -34,7 +34,7 @@ func TestHosting_rejects_bad_requests(t *testing.T) {
 		"further member":              {"ann", "POST", "/agents/desk", `{"input":"Hi","model":"other"}`, 400, nil, "member"},
 		"form":                        {"ann", "POST", "/agents/desk", `input=Hi`, 415, []string{"Content-Type", "application/x-www-form-urlencoded"}, "json"},
 		"from another site":           {"ann", "POST", "/agents/desk", `{"input":"Hi"}`, 403, []string{"Sec-Fetch-Site", "cross-site"}, "site"},
-		"10 MB":                       {"ann", "POST", "/agents/desk", `{"input":"` + strings.Repeat("x", 10<<20) + `"}`, 413, nil, "large"},
+		"10 MB":                       {"ann", "POST", "/agents/desk", `{"input":"` + strings.Repeat("x", 10<<20) + `"}`, 413, []string{"Expect", "100-continue"}, "large"},
 		"input over the limit":        {"ann", "POST", "/agents/desk", `{"input":"` + strings.Repeat("x", 65<<10) + `"}`, 413, nil, "limit"},
 		"wrong method":                {"ann", "PUT", "/agents/desk", `{"input":"Hi"}`, 405, nil, "GET"},
 		"unknown Engagement":          {"ann", "GET", "/engagements/UNKNOWN", "", 404, nil, "exist"},

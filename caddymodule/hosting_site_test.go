@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/modelserver"
 )
@@ -142,7 +143,7 @@ func (s *hostedSite) as(user, method, path, body string, header ...string) answe
 
 // staying does not follow redirects.
 var staying = &http.Client{
-	Transport:     client.Transport,
+	Transport:     &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
