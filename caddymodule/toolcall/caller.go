@@ -22,8 +22,9 @@ type caller struct {
 	dispatch
 	tools    *tool.Toolset
 	endpoint *Endpoint
-	part     *Part   // whose limits and metrics the calls have
-	parts    []*Part // all of the endpoint, if the calls are for several
+	part     *Part         // whose limits and metrics the calls have
+	own      *tool.Toolset // of part, if tools are those of several
+	parts    []*Part       // all of the endpoint, if the calls are for several
 	calls    *RequestCalls
 	only     RequestCalls        // storage for calls, if they belong to this caller alone
 	Conceal  func(string) string // removes the secrets that came with the call from a text; nil if there are none
@@ -101,8 +102,8 @@ func (c *caller) callPart(ctx context.Context, called *tool.Tool, arguments []by
 	}
 	d := c.dispatch
 	d.serve(part.Toolset)
-	p := &caller{dispatch: d, tools: c.tools, endpoint: c.endpoint, part: part, calls: c.calls, Conceal: c.Conceal}
-	outcome := p.call(ctx, c.tools.PartOf(called), own.Name, arguments)
+	p := &caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), endpoint: c.endpoint, part: part, calls: c.calls, Conceal: c.Conceal}
+	outcome := p.call(ctx, p.own, own.Name, arguments)
 	if outcome.Tool == own {
 		outcome.Tool = called
 	}
@@ -311,7 +312,7 @@ func (c *caller) invokeTool(ctx context.Context, call *tool.Call) (*tool.Result,
 			return nil, err
 		}
 	}
-	result, err := c.dispatch.Invoke(ctx, call)
+	result, err := c.send(ctx, call)
 	if err != nil || len(result.Body) == 0 || result.Status < http.StatusOK || result.Status >= http.StatusMultipleChoices {
 		return result, err
 	}
@@ -328,4 +329,12 @@ func (c *caller) invokeTool(ctx context.Context, call *tool.Call) (*tool.Result,
 		c.cut(ctx, call.Tool, result, limit)
 	}
 	return result, nil
+}
+
+// send sends a call through the handler chain, and waits for work that goes on if the endpoint does.
+func (c *caller) send(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	if c.endpoint.polling > 0 {
+		return (&poller{c, call}).invoke(ctx)
+	}
+	return c.dispatch.Invoke(ctx, call)
 }

@@ -36,6 +36,8 @@ type Endpoint struct {
 	AgentLimit *agents.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
 	agent      *agentTools
 
+	polling time.Duration // how long calls wait for the end of work that a 202 announced; 0 if they do not
+
 	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
 	IgnoreScopes bool
 

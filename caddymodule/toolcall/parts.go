@@ -29,6 +29,7 @@ type Part struct {
 	maxTokens int // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
 	agent     *agentTools
 	listings  *Listings // of this toolset alone
+	polled    pollTools
 }
 
 // Current returns the part's current tools, with its built-in tools.

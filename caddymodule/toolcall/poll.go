@@ -1,0 +1,310 @@
+package toolcall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairwayhq/fairway/ocp/match"
+	"github.com/fairwayhq/fairway/ocp/security"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// An API may respond to a call with 202 and a Location, and say there how the work goes on. A poller
+// requests that Location with GET until the response is another one, which is then the response to the
+// call.
+//
+// Each poll is an ordinary request to the handlers after the endpoint, with the credentials of the
+// caller who asks. If the Location is that of a GET operation of the toolset, the poll is a call of
+// that operation. So a guard applies its rules for that operation, and refuses others.
+
+const (
+	pollInterval    = time.Second     // between polls, if the API says nothing
+	minPollInterval = time.Second     // shorter ones of the API are not followed
+	maxPollInterval = 5 * time.Minute // longer ones of the API are not followed
+	maxPolls        = 10_000          // of one call
+	maxPollFailures = 5               // consecutive polls that could not be made
+	maxPollHops     = 5               // redirects of one poll
+	maxPollTarget   = 2 << 10         // bytes of a Location
+)
+
+// SetPolling lets calls of the endpoint poll the Location of a 202, for this long if the adapter
+// cannot ask later.
+func (e *Endpoint) SetPolling(limit time.Duration) { e.polling = limit }
+
+// pollState is what is known of the work that a 202 announced.
+type pollState struct {
+	target   string        // escaped path and query
+	after    time.Duration // when to poll
+	count    int           // polls so far
+	failures int           // the last polls that could not be made
+}
+
+// pollHandle is the first word of a handle of a pollState.
+const pollHandle = "poll"
+
+func (s *pollState) handle() string {
+	return fmt.Sprintf("%s %d %d %s", pollHandle, s.count, s.failures, s.target)
+}
+
+// readPollHandle is the inverse of handle.
+func readPollHandle(handle string) (s pollState, ok bool) {
+	words := strings.SplitN(handle, " ", 4)
+	if len(words) != 4 || words[0] != pollHandle {
+		return s, false
+	}
+	var errCount, errFailures error
+	s.count, errCount = strconv.Atoi(words[1])
+	s.failures, errFailures = strconv.Atoi(words[2])
+	s.target = words[3]
+	return s, errCount == nil && errFailures == nil
+}
+
+// pending returns the result of a call whose work goes on.
+func (s *pollState) pending() *tool.Result {
+	return &tool.Result{Status: http.StatusAccepted, Header: make(http.Header), Pending: &tool.Pending{
+		Handle: s.handle(), After: s.after, Message: "the API is still working on this call",
+	}}
+}
+
+// poller is one call that may be polled.
+type poller struct {
+	*caller
+	call *tool.Call
+}
+
+// invoke makes the call, or asks for its outcome if the context has a handle.
+func (p *poller) invoke(ctx context.Context) (*tool.Result, error) {
+	lasting, later := tool.LastingFromContext(ctx)
+	var state pollState
+	if lasting.Handle != "" {
+		var ok bool
+		if state, ok = readPollHandle(lasting.Handle); !ok {
+			return nil, &tool.Failure{Kind: tool.Internal, Message: "the call cannot go on: its record is not one of a call of " + p.call.Tool.Name}
+		}
+		if lasting.Cancel {
+			return &tool.Result{Status: http.StatusNoContent, Header: make(http.Header)}, nil
+		}
+	} else {
+		result, err := p.dispatch.Invoke(ctx, p.call)
+		if err != nil || result.Status != http.StatusAccepted || !p.follow(result, &state) {
+			return result, err
+		}
+		result.Release()
+		if later {
+			return state.pending(), nil
+		}
+	}
+	for end := time.Now().Add(p.endpoint.polling); ; {
+		if !later {
+			if err := p.wait(ctx, &state, end); err != nil {
+				return nil, err
+			}
+		}
+		result, err := p.poll(ctx, &state)
+		if result != nil || err != nil {
+			return result, err
+		}
+		if later {
+			return state.pending(), nil
+		}
+	}
+}
+
+// wait waits until the next poll, and reports progress.
+func (p *poller) wait(ctx context.Context, s *pollState, end time.Time) error {
+	if listener := tool.ListenerFromContext(ctx); listener != nil {
+		listener(tool.Event{Kind: tool.EventProgress, Progress: strconv.AppendInt(nil, int64(s.count), 10), Message: "waiting for the API"})
+	}
+	if time.Now().Add(s.after).After(end) {
+		return &tool.Failure{Kind: tool.TimedOut, Message: fmt.Sprintf(
+			"%s was accepted, and its work did not end within %s; %s", p.call.Tool.Operation(), p.endpoint.polling, retryAdvice(p.call.Tool.Operation()))}
+	}
+	timer := time.NewTimer(s.after)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return &tool.Failure{Kind: tool.Canceled, Message: p.call.Tool.Operation() + " was canceled while the API worked on it"}
+	}
+}
+
+// poll asks the API once. It returns neither a result nor an error if the work goes on.
+func (p *poller) poll(ctx context.Context, s *pollState) (*tool.Result, error) {
+	if s.count++; s.count > maxPolls {
+		return nil, &tool.Failure{Kind: tool.TimedOut, Message: fmt.Sprintf(
+			"%s was accepted, and its work did not end within %d polls; %s", p.call.Tool.Operation(), maxPolls, retryAdvice(p.call.Tool.Operation()))}
+	}
+	for range maxPollHops {
+		result, err := p.get(ctx, s.target)
+		if err != nil {
+			return nil, p.pollFailed(ctx, s, err)
+		}
+		s.failures = 0
+		switch result.Status {
+		case http.StatusAccepted:
+			if !p.follow(result, s) { // the Location stays the same
+				s.after = pollDelay(result.Header)
+			}
+			result.Release()
+			return nil, nil //nolint:nilnil // documented
+		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+			if result.Header.Get("Retry-After") == "" {
+				return result, nil
+			}
+			s.after = pollDelay(result.Header)
+			result.Release()
+			return nil, nil //nolint:nilnil // documented
+		case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+			if !p.follow(result, s) {
+				return result, nil
+			}
+			result.Release()
+		default:
+			return result, nil
+		}
+	}
+	return nil, &tool.Failure{Kind: tool.Redirected, Message: fmt.Sprintf("%s was accepted, and the address of its result redirects more than %d times; the operator must check the API",
+		p.call.Tool.Operation(), maxPollHops)}
+}
+
+// pollFailed returns nil if the poll can be made again, because the API could not be reached.
+func (p *poller) pollFailed(ctx context.Context, s *pollState, err error) error {
+	var failure *tool.Failure
+	if !errors.As(err, &failure) || ctx.Err() != nil || failure.Kind != tool.Unreachable && failure.Kind != tool.TimedOut {
+		return err
+	}
+	if s.failures++; s.failures >= maxPollFailures {
+		return err
+	}
+	s.after = pollInterval
+	return nil
+}
+
+// follow sets the target of s to the Location of a response. It returns false if there is none, or if
+// it is not at the API.
+func (p *poller) follow(r *tool.Result, s *pollState) bool {
+	locations := r.Header["Location"]
+	if len(locations) != 1 || locations[0] == "" || len(locations[0]) > maxPollTarget {
+		return false
+	}
+	base := s.target
+	if base == "" {
+		path, err := p.call.Path()
+		if err != nil {
+			return false
+		}
+		base = path
+	}
+	target, ok := sameOriginTarget(base, locations[0], p.clientRequest.Host, p.toolsetOfCall().Origin)
+	if ok {
+		s.target, s.after = target, pollDelay(r.Header)
+	}
+	return ok
+}
+
+// sameOriginTarget returns the escaped path and query of a Location. Ok is false if it is at another
+// origin than the site's host and the server of the document.
+func sameOriginTarget(base, location, host, origin string) (target string, ok bool) {
+	from, err := url.Parse(base)
+	if err != nil {
+		return "", false
+	}
+	u, err := url.Parse(location)
+	if err != nil || u.User != nil || u.Opaque != "" || u.Scheme != "" && u.Host == "" {
+		return "", false
+	}
+	http := u.Scheme == "" || u.Scheme == "http" || u.Scheme == "https"
+	if u.Host != "" && !strings.EqualFold(u.Host, host) && (origin == "" || !strings.EqualFold(u.Scheme+"://"+u.Host, origin)) || !http {
+		return "", false
+	}
+	u.Scheme, u.Host = "", ""
+	to := from.ResolveReference(u)
+	if !strings.HasPrefix(to.Path, "/") || strings.HasPrefix(to.Path, "//") {
+		return "", false
+	}
+	to.Fragment, to.RawFragment = "", ""
+	return to.RequestURI(), true
+}
+
+// pollDelay returns how long to wait before the next poll: as the API says, within limits.
+func pollDelay(header http.Header) time.Duration {
+	value := header.Get("Retry-After")
+	if value == "" {
+		return pollInterval
+	}
+	var delay time.Duration
+	if seconds, err := strconv.Atoi(value); err == nil {
+		delay = time.Duration(min(max(seconds, 0), int(maxPollInterval/time.Second))) * time.Second
+	} else if date, err := http.ParseTime(value); err == nil {
+		delay = time.Until(date)
+	}
+	return min(max(delay, minPollInterval), maxPollInterval)
+}
+
+// get sends one poll through the handler chain.
+func (p *poller) get(ctx context.Context, target string) (*tool.Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	probe, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return nil, &tool.Failure{Kind: tool.Internal, Message: p.call.Tool.Operation() + " was accepted, and the address of its result cannot be requested"}
+	}
+	if t := p.part.polled.routes(p.toolsetOfCall()).ToolOf(probe); t != nil {
+		if call, undeclared, err := match.ReadCall(t, probe, nil); err == nil && undeclared == nil {
+			return p.dispatch.Invoke(ctx, call)
+		}
+	}
+	if p.limits.Timeout > 0 {
+		timer := time.AfterFunc(p.limits.Timeout, func() { cancel(errCallTimeout) })
+		defer timer.Stop()
+	}
+	var credentials *security.Supplement
+	if len(p.credentials) > 0 {
+		if credentials, err = p.credentials.Current(); err != nil {
+			return nil, p.missingCredentialFailure(p.call.Tool, err)
+		}
+	}
+	rec := NewRecorder(http.MethodGet, p.limits.MaxResponse, cancel)
+	rec.callContext = tool.CallContext{Context: ctx, Call: p.call}
+	rec.ClientRequest, rec.ToolsetCredentials = p.clientRequest, credentials
+	probe = p.prepare(probe.WithContext(&rec.callContext), rec, p.call)
+	err = Serve(p.handlerChain(), rec, probe)
+	return p.conclude(ctx, p.call, rec, err)
+}
+
+// toolsetOfCall returns the toolset of the tool that is called.
+func (p *poller) toolsetOfCall() *tool.Toolset {
+	if p.own != nil {
+		return p.own
+	}
+	return p.tools
+}
+
+// pollTools holds the operations that polls may call, of the latest toolset.
+type pollTools struct {
+	latest atomic.Pointer[struct {
+		*match.Routes
+		tools *tool.Toolset
+	}]
+}
+
+// routes returns the operations of a toolset by path.
+func (p *pollTools) routes(tools *tool.Toolset) *match.Routes {
+	known := p.latest.Load()
+	if known == nil || known.tools != tools {
+		known = &struct {
+			*match.Routes
+			tools *tool.Toolset
+		}{match.NewRoutes(tools), tools}
+		p.latest.Store(known)
+	}
+	return known.Routes
+}
