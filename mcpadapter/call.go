@@ -73,11 +73,22 @@ func (q toolRequest) callTool() *jsonrpc.Fault {
 	}
 	// Clone copies the arguments out of the pooled body: parts of the inner request may refer to
 	// them after the call is over.
-	r, f := q.invoke(invocation{method: "tools/call", target: name, name: name, callable: c, arguments: arguments.Clone()})
+	i := invocation{method: "tools/call", target: name, name: name, callable: c, arguments: arguments.Clone()}
+	if q.server.tasks != nil {
+		if served, f := q.callAsTask(i); served {
+			return f
+		}
+	}
+	r, f := q.invoke(i)
 	if f != nil {
 		return f
 	}
 	defer r.Release()
+	return q.answer(c, name, r)
+}
+
+// answer writes the result of a call.
+func (q toolRequest) answer(c *catalog.Callable, name string, r reply) *jsonrpc.Fault {
 	switch {
 	case r.InputRequired != nil:
 		q.writeInputRequired(r)

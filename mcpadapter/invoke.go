@@ -9,6 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -21,6 +22,7 @@ type invocation struct {
 	name      string            // name of the tool
 	callable  *catalog.Callable // nil if the tool does not exist
 	arguments []byte            // JSON object or nil; must not be in a pooled buffer
+	task      bool              // whether it belongs to a task, whose client is not asked during the call
 }
 
 // A reply is the result of an invocation. The caller must release it.
@@ -66,7 +68,9 @@ func (m *message) elicitation(i invocation) *elicit.Request {
 		Progress:  clientLog{m}.progressToken() != nil,
 		Sealer:    m.server.sealer,
 	}
-	if q := (clientRequest{m}); q.canAsk() {
+	if i.task {
+		r.Revision, r.StateTTL = revision.V20260728, m.server.tasks.TTL // in rounds, between which the task waits
+	} else if q := (clientRequest{m}); q.canAsk() {
 		r.Ask = q.ask
 	}
 	return r

@@ -61,8 +61,24 @@ func (q lifecycleRequest) appendCapabilities(dst []byte, v revision.Revision) []
 	if v.SupportsCompletion() {
 		dst = append(dst, `,"completions":{}`...)
 	}
-	if v.SupportsExtensions() && q.catalog().Index().Pages {
-		dst = append(dst, `,"extensions":{"`+uiExtension+`":{"mimeTypes":["`+library.AppType+`"]}}`...)
+	if v.SupportsExtensions() {
+		var extensions wire.ObjectBuilder
+		if q.catalog().Index().Pages {
+			extensions.Add(uiExtension, []byte(`{"mimeTypes":["`+library.AppType+`"]}`))
+		}
+		if q.server.tasks != nil {
+			extensions.Add(elicit.TasksExtension, []byte("{}"))
+		}
+		if len(extensions) > 0 {
+			dst = append(append(dst, `,"extensions":`...), extensions.Close()...)
+		}
+	}
+	if v.SupportsTaskParameter() && q.server.tasks != nil {
+		dst = append(dst, `,"tasks":{`...)
+		if q.ownsTasks() {
+			dst = append(dst, `"list":{},`...)
+		}
+		dst = append(dst, `"cancel":{},"requests":{"tools":{"call":{}}}}`...)
 	}
 	dst = append(dst, `,"logging":{}`...)
 	return append(dst, '}')

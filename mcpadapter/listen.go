@@ -1,15 +1,20 @@
 package mcpadapter
 
 import (
+	"context"
 	"crypto/rand"
 	"net/http"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
 )
 
 // serveStream serves GET: it opens the stream that sends notifications and server requests to a
@@ -96,6 +101,14 @@ func (q watchRequest) listen() *jsonrpc.Fault {
 			"subscriptions/listen opens a stream: add text/event-stream to the Accept header")
 	}
 	wanted.Resources = slices.DeleteFunc(wanted.Resources, func(uri string) bool { return !q.watchable(uri) })
+	tasks, f := q.listened(wanted.Tasks)
+	if f != nil {
+		return f
+	}
+	wanted.Tasks = nil
+	for _, r := range tasks {
+		wanted.Tasks = append(wanted.Tasks, r.ID)
+	}
 	id := q.id.Clone()
 	watcher := subscription.NewWatcher(wanted.Changes)
 	leave, f := q.server.join(watcher, q.clientIdentity())
@@ -117,10 +130,52 @@ func (q watchRequest) listen() *jsonrpc.Fault {
 	if q.channel.Send(watch.Notification("notifications/subscriptions/acknowledged", honored)) != nil {
 		return nil
 	}
+	defer q.notifyOfTasks(watch, tasks)()
 	if watch.Run(q.ctx) == subscription.ClientGone {
 		return nil
 	}
 	b := append(q.beginResult(), `"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":`...)
 	q.out.B = append(append(b, id...), "}}}"...)
 	return nil
+}
+
+// listened returns the tasks with these ids that the caller has.
+func (q watchRequest) listened(ids []string) (records []*task.Record, f *jsonrpc.Fault) {
+	if len(ids) == 0 || q.server.tasks == nil {
+		return nil, nil
+	}
+	if !q.client.Has(elicit.CanTask) {
+		return nil, missingTasks()
+	}
+	for _, id := range ids {
+		if r, err := q.server.tasks.Get(q.ctx, q.owner(), id); err == nil {
+			records = append(records, r)
+		}
+	}
+	return records, nil
+}
+
+// notifyOfTasks sends notifications about tasks until the returned function is called.
+func (q watchRequest) notifyOfTasks(watch *subscription.Watch, records []*task.Record) (stop func()) {
+	ctx, cancel := context.WithCancel(q.ctx)
+	closing := context.AfterFunc(q.server.open, cancel)
+	var following sync.WaitGroup
+	for _, r := range records {
+		following.Go(func() { q.notifyOf(ctx, watch, r) })
+	}
+	return func() { closing(); cancel(); following.Wait() }
+}
+
+// notifyOf sends a notification for each change of a task.
+func (q watchRequest) notifyOf(ctx context.Context, watch *subscription.Watch, r *task.Record) {
+	var sent time.Time
+	m := *q.message
+	m.ctx = ctx
+	_, _ = taskRequest{&m}.follow(ctx, r, func(r *task.Record) bool { // an error ends the notifications
+		if r.Updated.Equal(sent) {
+			return true
+		}
+		sent = r.Updated
+		return watch.Out.Send(watch.Notification("notifications/tasks", r.AppendDetails(nil))) == nil
+	})
 }

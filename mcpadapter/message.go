@@ -233,12 +233,7 @@ func (x *exchange) dispatch(name string) {
 	}
 	m, ok := methods[name]
 	if !ok || !m.known(x.version) {
-		f := jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound,
-			"method %q is unknown to this server in revision %v", text.Cut(name, text.MaxQuoted), x.version)
-		if x.version.Stateless() {
-			f.Status = http.StatusNotFound
-		}
-		x.refuse(f)
+		x.refuse(x.unknownMethod(name))
 		return
 	}
 	if x.state == nil {
@@ -258,6 +253,16 @@ func (x *exchange) dispatch(name string) {
 	if x.canceled = context.Cause(running) == session.ErrCanceled; x.canceled {
 		x.withhold(start)
 	}
+}
+
+// unknownMethod returns the fault for a method that the server does not serve.
+func (m *message) unknownMethod(name string) *jsonrpc.Fault {
+	f := jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound,
+		"method %q is unknown to this server in revision %v", text.Cut(name, text.MaxQuoted), m.version)
+	if m.version.Stateless() {
+		f.Status = http.StatusNotFound
+	}
+	return f
 }
 
 func (x *exchange) refuseIf(f *jsonrpc.Fault) {
@@ -298,6 +303,11 @@ var methods = byName([]method{
 	{"subscriptions/listen", isStateless, "", func(m *message) *jsonrpc.Fault { return newWatchRequest(m).listen() }},
 	{"prompts/list", always, "", func(m *message) *jsonrpc.Fault { return promptRequest{m}.listPrompts() }},
 	{"prompts/get", always, "name", func(m *message) *jsonrpc.Fault { return promptRequest{m}.getPrompt() }},
+	{"tasks/get", hasTasks, "taskId", func(m *message) *jsonrpc.Fault { return taskRequest{m}.get() }},
+	{"tasks/update", isStateless, "taskId", func(m *message) *jsonrpc.Fault { return taskRequest{m}.update() }},
+	{"tasks/cancel", hasTasks, "taskId", func(m *message) *jsonrpc.Fault { return taskRequest{m}.cancel() }},
+	{"tasks/result", hasTaskParameter, "", func(m *message) *jsonrpc.Fault { return taskRequest{m}.result() }},
+	{"tasks/list", hasTaskParameter, "", func(m *message) *jsonrpc.Fault { return taskRequest{m}.list() }},
 	{"completion/complete", always, "", func(m *message) *jsonrpc.Fault { return completionRequest{m}.complete() }},
 })
 
@@ -313,3 +323,6 @@ func byName(list []method) map[string]method {
 func isStateful(v revision.Revision) bool  { return !v.Stateless() }
 func isStateless(v revision.Revision) bool { return v.Stateless() }
 func always(revision.Revision) bool        { return true }
+
+func hasTasks(v revision.Revision) bool         { return v.SupportsExtensions() || v.SupportsTaskParameter() }
+func hasTaskParameter(v revision.Revision) bool { return v.SupportsTaskParameter() }

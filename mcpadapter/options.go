@@ -106,6 +106,9 @@ type Options struct {
 	// require toolsets that were built with tool.BuildOptions.ResponseSchemas. Default: OutputOff.
 	OutputSchema OutputSchema
 
+	// Tasks enables MCP Tasks for calls that last. Default: nil, which means no tasks.
+	Tasks *TaskOptions
+
 	// OnLargeStructure is called once for each tool whose structuredContent is larger than hosts of
 	// MCP Apps recommend (10 KiB). size is in bytes. The call happens while the response is written.
 	// Default: nil, which means no calls.
@@ -158,6 +161,6 @@ func orDefault[T int | int64 | time.Duration](option *T, value T) {
 func (o *Options) catalogOptions() catalog.Options {
 	return catalog.Options{
 		Name: o.Name, Title: o.Title, Version: o.Version, Instructions: o.Instructions,
-		PageSize: o.PageSize, ListTTL: o.ListTTL, PublicLists: o.PublicLists, OutputSchema: o.OutputSchema,
+		PageSize: o.PageSize, ListTTL: o.ListTTL, PublicLists: o.PublicLists, OutputSchema: o.OutputSchema, Tasks: o.Tasks != nil,
 	}
 }

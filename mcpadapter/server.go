@@ -41,6 +41,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
@@ -53,6 +54,9 @@ type Server struct {
 	signer   func() *session.Signer
 	library  atomic.Pointer[library.Library] // never nil
 	catalogs *catalog.Cache
+
+	tasks    *task.Tasks  // nil if calls do not become tasks
+	attempts atomic.Int64 // calls of tasks that run
 
 	memory        *Memory
 	states        *session.States // part of memory
@@ -90,6 +94,7 @@ func New(options Options) *Server {
 	s.polls = library.Polls{Interval: s.options.WatchInterval, Rate: s.options.WatchRate}
 	s.states, s.legacy = &s.memory.lives, &s.memory.legacy
 	s.memory.attach(s)
+	s.openTasks()
 	s.catalogs = catalog.NewCache(s.options.catalogOptions())
 	s.SetLibrary(nil)
 	return s

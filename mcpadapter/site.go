@@ -24,6 +24,14 @@ type Site struct {
 	// Caller returns the Caller for these tools. A stream requests a new one for each message.
 	Caller func(*tool.Toolset) tool.Caller
 
+	// Detach returns a Caller like Caller does, which remains usable when the request has its
+	// response. Nil means that those of Caller are.
+	Detach func(*tool.Toolset) tool.Caller
+
+	// Owner returns what identifies the owner of tasks that the caller creates, as a list of fields.
+	// Default: User.
+	Owner func() []string
+
 	// User is the authenticated user, "" if there is none. A session is valid only for the user who
 	// started it.
 	User string

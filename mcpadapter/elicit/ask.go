@@ -55,6 +55,22 @@ func (c *call) askClient(requests []inputRequest) (jsontext.Value, Reply) {
 	return append(responses, '}'), Reply{}
 }
 
+// AskAll sends requests that a round in the manner of 2026-07-28 returned to a client of an earlier
+// revision, for the tool t. It returns the responses as an object with the keys of the requests.
+func (r *Request) AskAll(t *tool.Tool, inputRequests jsontext.Value) (jsontext.Value, *tool.Failure) {
+	c := call{Request: r, tool: t}
+	var requests []inputRequest
+	for walk := wire.Into(inputRequests); walk.Next(); {
+		request, err := readInputRequest(walk.Name, walk.Value)
+		if err != nil {
+			return nil, MalformedNative(t, err)
+		}
+		requests = append(requests, request)
+	}
+	responses, reply := c.askClient(requests)
+	return responses, reply.Failure
+}
+
 // unsupportedMessage returns the failure message for capabilities that the client lacks.
 func (c *call) unsupportedMessage(lacking Capabilities) string {
 	if !c.Revision.Stateless() && c.Ask == nil {

@@ -17,7 +17,13 @@ const (
 	CanElicit                               // elicitation/create with a form
 	CanElicitURL                            // elicitation/create with a URL
 	CanListRoots                            // roots/list
+
+	// CanTask is no request: the client takes tasks instead of results of tools/call.
+	CanTask
 )
+
+// TasksExtension identifies MCP Tasks in the lists of extensions that client and server declare.
+const TasksExtension = "io.modelcontextprotocol/tasks"
 
 // MetaCapabilities is the member of _meta with the client's capabilities (MCP 2026-07-28, Overview,
 // _meta).
@@ -43,35 +49,39 @@ func ReadCapabilities(raw jsontext.Value) (c Capabilities) {
 			}
 		case walk.Is("roots") && object:
 			c |= CanListRoots
+		case walk.Is("extensions") && object:
+			if wire.MemberOf(walk.Value, TasksExtension).Kind() == '{' {
+				c |= CanTask
+			}
 		}
 	}
 	return c
 }
 
-// has reports whether the client has declared all the given capabilities.
-func (c Capabilities) has(all Capabilities) bool { return c&all == all }
+// Has reports whether the client has declared all the given capabilities.
+func (c Capabilities) Has(all Capabilities) bool { return c&all == all }
 
 // appendTo appends the capabilities as a ClientCapabilities object.
 func (c Capabilities) appendTo(dst []byte) []byte {
 	dst = append(dst, '{')
-	if c.has(CanSample) {
+	if c.Has(CanSample) {
 		dst = append(dst, `"sampling":{`...)
-		if c.has(CanSampleTools) {
+		if c.Has(CanSampleTools) {
 			dst = append(dst, `"tools":{}`...)
 		}
 		dst = append(dst, "},"...)
 	}
 	if c&(CanElicit|CanElicitURL) != 0 {
 		dst = append(dst, `"elicitation":{`...)
-		if c.has(CanElicit) {
+		if c.Has(CanElicit) {
 			dst = append(dst, `"form":{},`...)
 		}
-		if c.has(CanElicitURL) {
+		if c.Has(CanElicitURL) {
 			dst = append(dst, `"url":{},`...)
 		}
 		dst = append(dst[:len(dst)-1], "},"...)
 	}
-	if c.has(CanListRoots) {
+	if c.Has(CanListRoots) {
 		dst = append(dst, `"roots":{},`...)
 	}
 	if dst[len(dst)-1] == ',' {
@@ -93,7 +103,7 @@ func (c Capabilities) String() string {
 		{CanElicitURL, "elicitation.url"},
 		{CanListRoots, "roots"},
 	} {
-		if c.has(named.bit) {
+		if c.Has(named.bit) {
 			names = append(names, named.name)
 		}
 	}

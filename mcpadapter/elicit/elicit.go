@@ -20,6 +20,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -71,6 +72,10 @@ type Request struct {
 
 	// Sealer returns what seals the state that clients store (2026-07-28).
 	Sealer func() *Sealer
+
+	// StateTTL is how long the client may take to send the responses (2026-07-28). Default: 10
+	// minutes.
+	StateTTL time.Duration
 }
 
 // A Reply is the result of Request.Call. The caller must release it.

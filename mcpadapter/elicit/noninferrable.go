@@ -94,7 +94,7 @@ func (c *call) askUser(form *argumentForm) (Reply, *jsonrpc.Fault) {
 	if f := c.checkSupported(CanElicit); f != nil {
 		return Reply{}, f
 	}
-	if !c.supported().has(CanElicit) {
+	if !c.supported().Has(CanElicit) {
 		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s needs %s from the user, not from the model; %s",
 			t.Name, form.requiredNames(), c.unsupportedMessage(CanElicit))), nil
 	}

@@ -1,6 +1,7 @@
 package elicit
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -71,14 +72,14 @@ func (c *call) resume() (f *jsonrpc.Fault) {
 		}
 	}
 	if time.Now().Unix() > until {
-		return jsonrpc.BadParams("params.requestState has expired after %v; call again without it", requestStateTTL)
+		return jsonrpc.BadParams("params.requestState has expired; call again without it")
 	}
 	return nil
 }
 
 // seal returns the sealed requestState that holds m.
 func (r *Request) seal(m *roundState) string {
-	b := strconv.AppendInt([]byte(`{"until":`), time.Now().Add(requestStateTTL).Unix(), 10)
+	b := strconv.AppendInt([]byte(`{"until":`), time.Now().Add(cmp.Or(r.StateTTL, requestStateTTL)).Unix(), 10)
 	if m.asked {
 		b = append(b, `,"asked":true`...)
 	}

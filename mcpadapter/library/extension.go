@@ -13,12 +13,14 @@ import (
 //	tool      false: the operation is not offered as a tool
 //	resource  true, or {uri, name, title, description, mimeType}
 //	prompt    true, or {name, title, description, arguments}
+//	execution {taskSupport}: whether the tool is called as a task
 //	icons     [{src, mimeType, sizes, theme}] of the tool; at the root of the document: of the server
 //	ui        _meta.ui of the tool and of the page (MCP Apps)
 //	openai    members of their _meta that start with openai/; the prefix may be omitted
 type extension struct {
 	hidden                              bool // whether the operation is not offered as a tool
 	resource, prompt, icons, ui, openai jsontext.Value
+	execution                           jsontext.Value
 }
 
 // readExtension reads an x-mcp object. It ignores members of the wrong type; extensionWarnings
@@ -40,6 +42,8 @@ func readExtension(raw jsontext.Value) (e extension) {
 			e.ui = walk.Value
 		case walk.Is("openai") && kind == '{':
 			e.openai = walk.Value
+		case walk.Is("execution") && kind == '{':
+			e.execution = walk.Value
 		}
 	}
 	return e
@@ -54,4 +58,30 @@ func ExtensionIcons(raw jsontext.Value) []content.Icon {
 // prompt.
 func IsHidden(tool *tool.Tool) bool {
 	return tool.MCP != nil && readExtension(tool.MCP).hidden
+}
+
+// TaskSupport says whether calls of a tool can be tasks (MCP 2025-11-25, Tasks, Tool-Level Negotiation).
+type TaskSupport string
+
+// The values of TaskSupport.
+const (
+	TaskOptional  TaskSupport = "optional"  // the default
+	TaskRequired  TaskSupport = "required"  // clients that do not take tasks cannot call the tool
+	TaskForbidden TaskSupport = "forbidden" // calls are never tasks
+)
+
+// TaskSupportOf returns whether calls of a tool can be tasks, as x-mcp says. Tools of the gateway itself
+// end at once, except those that call other tools.
+func TaskSupportOf(t *tool.Tool) TaskSupport {
+	switch {
+	case t.Builtin != "" && !t.Builtin.IsCall():
+		return TaskForbidden
+	case t.MCP == nil:
+		return TaskOptional
+	}
+	switch s := TaskSupport(wire.Text(wire.MemberOf(readExtension(t.MCP).execution, "taskSupport"))); s {
+	case TaskRequired, TaskForbidden:
+		return s
+	}
+	return TaskOptional
 }

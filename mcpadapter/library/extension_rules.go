@@ -114,6 +114,9 @@ var (
 				"name": aString, "title": aString, "description": aString, "required": aBoolean, "values": each("an array of strings", aString),
 			})),
 		}),
+		"execution": anObject.with(ruleset{
+			"taskSupport": oneOfTexts(string(TaskRequired), string(TaskOptional), string(TaskForbidden)),
+		}),
 		"icons":  iconRules,
 		"ui":     anObject.with(uiRules),
 		"openai": anObject.with(openaiRules),

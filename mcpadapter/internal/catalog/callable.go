@@ -12,7 +12,7 @@ import (
 )
 
 // A Callable is a tool with everything that a call needs to know about it in advance. It is computed
-// once for each tool of a Toolset. For a plain tool all fields but Tool and Plain are zero, and a call goes
+// once for each tool of a Toolset. For a plain tool all fields but Tool, Plain and Task are zero, and a call goes
 // from finding the tool to the Caller without further checks.
 type Callable struct {
 	Tool    *tool.Tool
@@ -22,6 +22,7 @@ type Callable struct {
 	Plain   bool                                        // whether a call needs nothing from the client
 	Needs   elicit.Needs                                // what it may need from the client during a call
 	Headers []negotiation.ArgumentHeader                // headers that repeat arguments (2026-07-28)
+	Task    library.TaskSupport                         // whether calls can be tasks
 	Output  [revision.V20260728 + 1]outputschema.Output // how successful results are encoded, by revision
 }
 
@@ -31,7 +32,7 @@ func newCallables(o *Options, tools *tool.Toolset) map[string]*Callable {
 	all, byName := make([]Callable, len(list)), make(map[string]*Callable, len(list))
 	for i, t := range list {
 		c := &all[i]
-		*c = Callable{Tool: t, Hidden: library.IsHidden(t), Needs: elicit.NeedsOf(t), Headers: negotiation.ArgumentHeaders(t)}
+		*c = Callable{Tool: t, Hidden: library.IsHidden(t), Needs: elicit.NeedsOf(t), Headers: negotiation.ArgumentHeaders(t), Task: library.TaskSupportOf(t)}
 		c.Stands, c.Brief = t.Builtin.IsCall(), tools.Brief()
 		c.Plain = !c.Needs.Any()
 		for v := range c.Output {

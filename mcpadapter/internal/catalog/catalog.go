@@ -31,6 +31,7 @@ type Options struct {
 	ListTTL              time.Duration
 	PublicLists          bool
 	OutputSchema         outputschema.Mode
+	Tasks                bool // whether calls can be tasks
 }
 
 // A Catalog holds everything that is encoded once for a Toolset and then sent unchanged.

@@ -74,7 +74,11 @@ func (o *Options) appendTool(dst []byte, tool *tool.Tool, v revision.Revision) [
 	dst = appendHint(dst, `,"destructiveHint":`, tool.Hint(shape.DestructiveHint))
 	dst = appendHint(dst, `,"idempotentHint":`, tool.Hint(shape.IdempotentHint))
 	dst = appendHint(dst, `,"openWorldHint":`, tool.Hint(shape.OpenWorldHint))
-	return append(dst, "}}"...)
+	dst = append(dst, '}')
+	if support := library.TaskSupportOf(tool); o.Tasks && v.SupportsTaskParameter() && support != library.TaskForbidden {
+		dst = append(append(append(dst, `,"execution":{"taskSupport":"`...), support...), `"}`...)
+	}
+	return append(dst, '}')
 }
 
 func appendHint(dst []byte, name string, hint bool) []byte {

@@ -191,3 +191,7 @@ func (v Revision) SupportsCompletion() bool { return v >= V20250326 }
 
 // SupportsExtensions reports whether servers declare the extensions that they support.
 func (v Revision) SupportsExtensions() bool { return v >= V20260728 }
+
+// SupportsTaskParameter reports whether clients ask for tasks with a parameter of tools/call. Only
+// revision 2025-11-25 has this form of tasks; later ones have an extension.
+func (v Revision) SupportsTaskParameter() bool { return v == V20251125 }

@@ -14,6 +14,7 @@ const MaxWatched = 64
 type Filter struct {
 	Changes   Lists    // lists whose changes the client wants to know
 	Resources []string // URIs of the resources to watch
+	Tasks     []string // ids of the tasks to watch (SEP-2663, Task Status Notifications)
 }
 
 // ReadFilter reads params.notifications of subscriptions/listen. It ignores unknown members.
@@ -28,7 +29,11 @@ func ReadFilter(raw jsontext.Value) (f Filter, bad *jsonrpc.Fault) {
 		case walk.Is("resourcesListChanged"):
 			list = Resources
 		case walk.Is("resourceSubscriptions"):
-			if f.Resources, bad = readURIs(walk.Value); bad != nil {
+			if f.Resources, bad = readStrings(walk.Value, "resourceSubscriptions", "URIs of resources"); bad != nil {
+				return f, bad
+			}
+		case walk.Is("taskIds"):
+			if f.Tasks, bad = readStrings(walk.Value, "taskIds", "ids of tasks"); bad != nil {
 				return f, bad
 			}
 		}
@@ -39,21 +44,22 @@ func ReadFilter(raw jsontext.Value) (f Filter, bad *jsonrpc.Fault) {
 	return f, nil
 }
 
-func readURIs(raw jsontext.Value) (uris []string, bad *jsonrpc.Fault) {
+// readStrings reads a list of at most MaxWatched strings.
+func readStrings(raw jsontext.Value, member, what string) (list []string, bad *jsonrpc.Fault) {
 	if raw.Kind() != '[' {
-		return nil, jsonrpc.BadParams("params.notifications.resourceSubscriptions must be an array of URIs")
+		return nil, jsonrpc.BadParams("params.notifications.%s must be an array of %s", member, what)
 	}
 	for walk := wire.Into(raw); walk.Next(); {
-		uri := wire.Text(walk.Value)
+		entry := wire.Text(walk.Value)
 		switch {
-		case uri == "":
-			return nil, jsonrpc.BadParams("params.notifications.resourceSubscriptions must be an array of URIs")
-		case len(uris) == MaxWatched:
-			return nil, jsonrpc.BadParams("at most %d resources can be watched at once", MaxWatched)
+		case entry == "":
+			return nil, jsonrpc.BadParams("params.notifications.%s must be an array of %s", member, what)
+		case len(list) == MaxWatched:
+			return nil, jsonrpc.BadParams("params.notifications.%s can have at most %d %s", member, MaxWatched, what)
 		}
-		uris = append(uris, uri)
+		list = append(list, entry)
 	}
-	return uris, nil
+	return list, nil
 }
 
 // AppendTo appends the accepted filter as JSON.
@@ -67,12 +73,14 @@ func (f *Filter) AppendTo(dst []byte) []byte {
 			dst = append(append(append(dst, '"'), n.name...), `":true,`...)
 		}
 	}
-	if len(f.Resources) > 0 {
-		dst = append(dst, `"resourceSubscriptions":[`...)
-		for _, uri := range f.Resources {
-			dst = append(wire.AppendString(dst, uri), ',')
+	for _, n := range []struct {
+		list []string
+		name string
+	}{{f.Resources, "resourceSubscriptions"}, {f.Tasks, "taskIds"}} {
+		if len(n.list) > 0 {
+			dst = wire.AppendStrings(append(append(append(dst, '"'), n.name...), `":`...), n.list)
+			dst = append(dst, ',')
 		}
-		dst = append(dst[:len(dst)-1], "],"...)
 	}
 	if dst[len(dst)-1] == ',' {
 		dst = dst[:len(dst)-1]

@@ -1,0 +1,418 @@
+package mcpadapter
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
+	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// maxAttempts is the maximum number of attempts of tasks that one server runs at once. Beyond that,
+// calls become no tasks, and tasks go on later.
+const maxAttempts = 4096
+
+// callAsTask serves a tools/call that may become a task. It returns served = false if the call cannot
+// become one, and must be served like any other:
+//
+//   - In 2026-07-28 the server decides. A client that takes tasks gets one if the call lasts longer
+//     than TaskOptions.After, or if it waits for work of the API, an agent or a reviewer.
+//   - In 2025-11-25 the client asks for a task with the parameter task, and gets one at once.
+func (q toolRequest) callAsTask(i invocation) (served bool, f *jsonrpc.Fault) {
+	if i.callable == nil {
+		return false, nil
+	}
+	support := i.callable.Task
+	switch {
+	case q.version.SupportsTaskParameter():
+		asked := wire.MemberOf(q.params.raw, "task")
+		switch {
+		case asked == nil && support == library.TaskRequired:
+			return true, jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound, "%s takes long: call it as a task, with the parameter task", i.name)
+		case asked == nil:
+			return false, nil
+		case asked.Kind() != '{':
+			return true, jsonrpc.BadParams("params.task must be an object, not %s", wire.KindName(asked.Kind()))
+		case support == library.TaskForbidden:
+			return true, jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound, "%s cannot be called as a task: call it without the parameter task", i.name)
+		}
+		if f := q.checkAccess(i.callable.Tool); f != nil {
+			tool.RecordCall(q.caller, i.callable.Tool, string(tool.Unauthorized))
+			return true, f
+		}
+		return true, q.createTask(i, taskTTL(wire.MemberOf(asked, "ttl")))
+	case !q.version.SupportsExtensions() || support == library.TaskForbidden:
+		return false, nil
+	case q.client.Has(elicit.CanTask):
+		return true, q.callOrTask(i)
+	case support == library.TaskRequired:
+		return true, missingTasks()
+	}
+	return false, nil
+}
+
+// taskTTL reads the lifetime that a client wants, in milliseconds. It is 0 if the client names none.
+func taskTTL(raw jsontext.Value) time.Duration {
+	ms, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || ms <= 0 || ms > float64(task.DefaultTTL.Milliseconds())*1e4 {
+		return 0
+	}
+	return max(time.Duration(ms)*time.Millisecond, minTaskTTL)
+}
+
+// minTaskTTL is the shortest lifetime of a task that a client can choose.
+const minTaskTTL = 10 * time.Second
+
+// missingTasks returns the fault for a request that needs tasks of a client that does not take them
+// (SEP-2663, Capability Negotiation).
+func missingTasks() *jsonrpc.Fault {
+	f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.MissingClientCapability,
+		"this request needs the extension %s, which the client has not declared in _meta[%q]", elicit.TasksExtension, elicit.MetaCapabilities)
+	f.Data = []byte(`{"requiredCapabilities":{"extensions":{"` + elicit.TasksExtension + `":{}}}}`)
+	return f
+}
+
+// callOrTask makes a call, and returns its result if it ends soon.
+func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
+	a := q.newAttempt(i, tool.Lasting{}, q.params.raw)
+	a.start()
+	timer := time.NewTimer(q.server.options.Tasks.After)
+	defer timer.Stop()
+	select {
+	case <-a.done:
+	case <-timer.C:
+		r, err := q.record(a)
+		if err == nil {
+			r.Attempt, r.Lease = a.key, time.Now().Add(q.server.tasks.Lease)
+			err = q.server.tasks.Create(q.ctx, q.owner(), r, 0)
+		}
+		if err == nil {
+			a.stopNotifications()
+			go a.supervise(q.owner(), r)
+			q.writeCreated(r)
+			return nil
+		}
+		q.server.noteTaskError(err)
+		select { // the call goes on as an ordinary one
+		case <-a.done:
+		case <-q.ctx.Done():
+		}
+	case <-q.ctx.Done():
+	}
+	a.cancel() // it has ended, or the client has gone
+	<-a.done
+	a.stopNotifications()
+	switch {
+	case a.pending != nil && q.ctx.Err() != nil:
+		return nil
+	case a.pending != nil:
+		r, err := q.record(a)
+		if err == nil {
+			a.settle(r)
+			err = q.server.tasks.Create(q.ctx, q.owner(), r, 0)
+		}
+		if err != nil {
+			q.server.noteTaskError(err)
+			return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "%s was accepted and goes on, but its task could not be recorded: it is unknown how the call will end", i.name)
+		}
+		q.writeCreated(r)
+	case a.fault != nil:
+		return a.fault
+	case a.asked != nil:
+		q.writeInputRequired(reply{Reply: elicit.Reply{InputRequired: a.asked}})
+	default:
+		b := append(q.beginResult(), a.result[1:]...)
+		q.out.B = append(b, '}')
+	}
+	return nil
+}
+
+// createTask makes a call as a task.
+func (q toolRequest) createTask(i invocation, ttl time.Duration) *jsonrpc.Fault {
+	a := q.newAttempt(i, tool.Lasting{}, q.params.raw)
+	r, err := q.record(a)
+	if err == nil {
+		r.Attempt, r.Lease = a.key, time.Now().Add(q.server.tasks.Lease)
+		err = q.server.tasks.Create(q.ctx, q.owner(), r, ttl)
+	}
+	if err != nil {
+		a.cancel()
+		return q.server.taskFault(err)
+	}
+	a.start()
+	go a.supervise(q.owner(), r)
+	q.writeCreated(r)
+	return nil
+}
+
+// record returns the record of a new task.
+func (q toolRequest) record(a *attempt) (*task.Record, error) {
+	if len(a.call.arguments) > task.MaxArguments {
+		return nil, task.ErrTooLarge
+	}
+	if q.server.attempts.Load() > maxAttempts {
+		return nil, task.ErrFull
+	}
+	r := &task.Record{
+		Revision: q.version.String(), Status: task.Working, Tool: a.call.name, Meta: a.params.meta, Client: uint16(q.client),
+		Repeatable: a.call.callable.Tool.Idempotent(),
+	}
+	r.Arguments = q.server.sealer().Seal(a.call.arguments, sealedArguments)
+	return r, nil
+}
+
+// sealedArguments is what the arguments of tasks are sealed for.
+const sealedArguments = "arguments of a task"
+
+// An attempt is one run of the call of a task, or one question for its outcome. It outlives the request
+// that it was started for, but uses the credentials of that request.
+type attempt struct {
+	message // of its own: nothing in it is shared with the request or reused after it
+	key     string
+	call    invocation
+	lasting tool.Lasting
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when the attempt has ended
+
+	// What the attempt came to. One of them is set.
+	fault   *jsonrpc.Fault
+	asked   []byte // members of a result of the type input_required
+	pending *tool.Pending
+	result  jsontext.Value
+}
+
+// newAttempt returns an attempt with the credentials of the request m. Raw are the params of the
+// client's tools/call.
+func (m *message) newAttempt(i invocation, lasting tool.Lasting, raw jsontext.Value) *attempt {
+	raw = raw.Clone() // the request's buffer is reused
+	i.task = true
+	a := &attempt{message: *m, key: rand.Text(), call: i, lasting: lasting, done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(tool.ContextWithLasting(context.WithoutCancel(m.ctx), lasting))
+	stop := context.AfterFunc(m.server.asking, cancel)
+	a.ctx, a.cancel = ctx, func() { stop(); cancel() }
+	a.id, a.params = jsontext.Value("0"), params{raw: raw, meta: wire.MemberOf(raw, "_meta")}
+	a.out, a.trailer, a.header, a.batched = new(buffer.Buffer), nil, nil, false
+	a.peer = peer{remote: m.remote}
+	if m.channel != nil {
+		a.channel = &borrowedChannel{out: m.channel}
+	}
+	if m.site.Detach != nil {
+		a.caller = m.site.Detach(m.tools)
+	}
+	return a
+}
+
+// start runs the attempt in the background.
+func (a *attempt) start() {
+	a.server.attempts.Add(1)
+	go func() {
+		defer a.server.attempts.Add(-1)
+		defer close(a.done)
+		defer func() {
+			if value := recover(); value != nil {
+				a.server.noteTaskError(fmt.Errorf("panic in the call of %s: %v\n%s", a.call.name, value, debug.Stack()))
+				a.fault = jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the call of %s failed inside the gateway; its log says why", a.call.name)
+			}
+		}()
+		a.run()
+	}()
+}
+
+// run makes the call.
+func (a *attempt) run() {
+	r, f := a.invoke(a.call)
+	if f != nil {
+		a.fault = f
+		return
+	}
+	defer r.Release()
+	if r.InputRequired != nil {
+		a.asked = bytes.Clone(r.InputRequired)
+		return
+	}
+	if a.pending = r.Pending(); a.pending != nil {
+		return
+	}
+	if a.fault = (toolRequest{&a.message}).answer(a.call.callable, a.call.name, r); a.fault == nil {
+		a.result = wire.MemberOf(a.out.B, "result").Clone()
+	}
+}
+
+// stopNotifications ends the notifications to the request that the attempt was started for.
+func (a *attempt) stopNotifications() {
+	if borrowed, ok := a.channel.(*borrowedChannel); ok {
+		borrowed.giveBack()
+	}
+}
+
+// supervise renews the lease of a task's attempt, ends the attempt if the task is cancelled, and stores
+// what the attempt comes to.
+func (a *attempt) supervise(owner task.Owner, r *task.Record) {
+	defer a.cancel()
+	tasks := a.server.tasks
+	defer time.AfterFunc(time.Until(r.Expires), a.cancel).Stop()
+	watching, stop := context.WithCancel(context.Background())
+	defer stop()
+	go a.watch(watching, owner, r)
+	renew := time.NewTicker(tasks.Lease / leaseRenewals)
+	defer renew.Stop()
+	for {
+		select {
+		case <-a.done:
+			a.finish(owner, r.ID)
+			return
+		case <-renew.C:
+			if _, err := tasks.Change(context.Background(), owner, r.ID, func(r *task.Record) error {
+				if r.Attempt != a.key {
+					return errLostAttempt
+				}
+				r.Lease = time.Now().Add(tasks.Lease)
+				return nil
+			}); err != nil && !errors.Is(err, errLostAttempt) {
+				a.server.noteTaskError(err)
+			}
+		}
+	}
+}
+
+const (
+	leaseRenewals = 3           // of a lease
+	storeRetries  = 5           // to store what an attempt came to
+	storePause    = time.Second // between them
+)
+
+// errLostAttempt means that the task has ended, or that another attempt has taken its place.
+var errLostAttempt = errors.New("the attempt is not the task's any more")
+
+// watch ends the attempt if its task is cancelled or gone.
+func (a *attempt) watch(ctx context.Context, owner task.Owner, r *task.Record) {
+	for ctx.Err() == nil {
+		next, err := a.server.tasks.Wait(ctx, owner, r, r.Expires)
+		switch {
+		case errors.Is(err, task.ErrUnknown), err == nil && next.Attempt != a.key:
+			a.cancel()
+			return
+		case err == nil:
+			r = next
+		default: // the store does not work now
+			select {
+			case <-ctx.Done():
+			case <-time.After(storePause):
+			}
+		}
+	}
+}
+
+// finish stores what the attempt came to.
+func (a *attempt) finish(owner task.Owner, id string) {
+	var err error
+	for range storeRetries {
+		_, err = a.server.tasks.Change(context.Background(), owner, id, func(r *task.Record) error {
+			if r.Attempt != a.key {
+				return task.ErrUnchanged
+			}
+			a.settle(r)
+			return nil
+		})
+		if err == nil || errors.Is(err, task.ErrUnknown) {
+			return
+		}
+		if errors.Is(err, task.ErrTooLarge) {
+			a.fault, a.asked, a.pending, a.result = jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "%s asked for more than a task can record", a.call.name), nil, nil, nil
+		}
+		select {
+		case <-a.server.asking.Done(): // no time to wait
+		case <-time.After(storePause):
+		}
+	}
+	a.server.noteTaskError(err)
+}
+
+// settle changes the record of the task to what the attempt came to.
+func (a *attempt) settle(r *task.Record) {
+	r.Attempt, r.Lease, r.Next, r.Message = "", time.Time{}, time.Time{}, ""
+	stopped := a.server.asking.Err() != nil && a.ctx.Err() != nil
+	switch {
+	case stopped && r.CanRepeat():
+		r.Next = time.Now() // another node goes on
+	case stopped:
+		fail(r, jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the gateway stopped while %s was running: it is unknown whether the call had an effect, so check the current state before you repeat it", r.Tool))
+	case a.fault != nil:
+		fail(r, a.fault)
+	case a.asked != nil:
+		requests, state := wire.MemberOf(members(a.asked), "inputRequests"), wire.Text(wire.MemberOf(members(a.asked), "requestState"))
+		if len(requests) > len("{}") {
+			r.Ask(requests, state)
+		} else { // the API only wants to be called again
+			r.State, r.Responses, r.Next = state, nil, time.Now().Add(task.PollInterval)
+		}
+	case a.pending != nil:
+		r.Handle, r.Message = a.pending.Handle, a.pending.Message
+		r.Next = time.Now().Add(max(a.pending.After, minAskAgain))
+	case len(a.result) > task.MaxResult:
+		fail(r, jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the result of %s has %d bytes, and a task keeps %d: call it with arguments that ask for less", r.Tool, len(a.result), task.MaxResult))
+	default:
+		r.End(task.Completed, "")
+		r.Result, r.IsError = a.result, wire.MemberOf(a.result, "isError").Kind() == 't'
+	}
+}
+
+// minAskAgain is the shortest time until a pending call is asked for again.
+const minAskAgain = 500 * time.Millisecond
+
+// members returns the object with these members.
+func members(list []byte) jsontext.Value {
+	return append(append([]byte{'{'}, list...), '}')
+}
+
+// fail ends the task with a JSON-RPC error.
+func fail(r *task.Record, f *jsonrpc.Fault) {
+	r.End(task.Failed, f.Message)
+	b := strconv.AppendInt([]byte(`{"code":`), int64(f.Code), 10)
+	b = wire.AppendString(append(b, `,"message":`...), f.Message)
+	if f.Data != nil {
+		b = append(append(b, `,"data":`...), f.Data...)
+	}
+	r.Error = append(b, '}')
+}
+
+// A borrowedChannel is the channel of a request, which an attempt uses until the request has its
+// response.
+type borrowedChannel struct {
+	mu  sync.Mutex
+	out stream.Channel // nil when it has been given back
+}
+
+var errResponded = errors.New("the request of the call has its response")
+
+// Send implements stream.Channel.
+func (c *borrowedChannel) Send(message []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out == nil {
+		return errResponded
+	}
+	return c.out.Send(message)
+}
+
+func (c *borrowedChannel) giveBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out = nil
+}
