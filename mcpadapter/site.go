@@ -29,8 +29,8 @@ type Site struct {
 	Detach func(*tool.Toolset) tool.Caller
 
 	// Owner returns what identifies the owner of tasks that the caller creates, as a list of fields.
-	// Default: User.
-	Owner func() []string
+	// Known is false if other callers may have the same. Default: User.
+	Owner func() (fields []string, known bool)
 
 	// User is the authenticated user, "" if there is none. A session is valid only for the user who
 	// started it.

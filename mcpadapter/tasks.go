@@ -63,16 +63,17 @@ const answerWait = 2 * time.Second
 
 // owner returns the owner of the tasks that the caller creates, and the only ones it can see.
 func (m *message) owner() task.Owner {
+	owner, _ := m.identifiedOwner()
+	return owner
+}
+
+// identifiedOwner returns the owner, and whether no other caller has the same. If others may, the caller
+// must not list tasks (MCP 2025-11-25, Tasks, Security Considerations).
+func (m *message) identifiedOwner() (owner task.Owner, known bool) {
 	if m.site.Owner != nil {
 		return m.site.Owner()
 	}
-	return task.Owner{m.site.User}
-}
-
-// ownsTasks reports whether the owner of tasks is known. Callers who cannot be distinguished must not
-// list tasks, since they would see those of others (MCP 2025-11-25, Tasks, Security Considerations).
-func (m *message) ownsTasks() bool {
-	return slices.ContainsFunc(m.owner(), func(field string) bool { return field != "" })
+	return task.Owner{m.site.User}, m.site.User != ""
 }
 
 // find returns the task that the request names.
@@ -431,7 +432,7 @@ const tasksPage = 50
 
 // list serves tasks/list of 2025-11-25. The cursor is the id of the last task of the page before.
 func (q taskRequest) list() *jsonrpc.Fault {
-	if q.server.tasks == nil || !q.ownsTasks() {
+	if _, known := q.identifiedOwner(); q.server.tasks == nil || !known {
 		return q.unknownMethod("tasks/list")
 	}
 	all, err := q.server.tasks.List(q.ctx, q.owner())

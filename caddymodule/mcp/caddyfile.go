@@ -37,6 +37,8 @@ func init() {
 //		max_client_streams <streams>
 //		keep_alive         <duration>
 //		ask_timeout        <duration>
+//		task_after         <duration>
+//		task_ttl           <duration>
 //		watch_interval     <duration>
 //		watch_rate         <requests a second>
 //		list_ttl           <duration> | off
@@ -147,6 +149,10 @@ func (m *Handler) unmarshalOption(b *directive.Block) error {
 		return b.Period(&m.KeepAlive)
 	case "ask_timeout":
 		return b.Period(&m.AskTimeout)
+	case "task_after":
+		return b.Period(&m.TaskAfter)
+	case "task_ttl":
+		return b.Period(&m.TaskTTL)
 	case "watch_interval":
 		return b.Period(&m.WatchInterval)
 	case "watch_rate":

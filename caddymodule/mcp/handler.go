@@ -128,6 +128,14 @@ type Handler struct {
 	// Default: 5m.
 	AskTimeout caddy.Duration `json:"ask_timeout,omitempty"`
 
+	// How long a call runs before it becomes a task, if the client takes tasks. With this option, calls
+	// of all clients also wait for the work that an API announces with 202 and a Location. Default: no
+	// tasks.
+	TaskAfter caddy.Duration `json:"task_after,omitempty"`
+
+	// How long a task and its result are kept after its creation. Default: 1h.
+	TaskTTL caddy.Duration `json:"task_ttl,omitempty"`
+
 	// How often a resource that a client has subscribed to is polled. Default: 10s.
 	WatchInterval caddy.Duration `json:"watch_interval,omitempty"`
 

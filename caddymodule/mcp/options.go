@@ -3,6 +3,7 @@ package mcp
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,6 +51,7 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 		PublicLists:      m.PublicLists,
 		OutputSchema:     mcpadapter.OutputSchema(m.OutputSchema),
 		OnLargeStructure: m.warnLargeStructure,
+		Tasks:            m.taskOptions(),
 	}
 	if options.Name == "" {
 		options.Name = m.Endpoint.Parts.ServerName()
@@ -120,12 +122,20 @@ func (m *Handler) validateOptions() error {
 		{"max_client_streams", int64(m.MaxClientStreams)},
 		{"keep_alive", int64(m.KeepAlive)},
 		{"ask_timeout", int64(m.AskTimeout)},
+		{"task_after", int64(m.TaskAfter)},
+		{"task_ttl", int64(m.TaskTTL)},
 		{"watch_interval", int64(m.WatchInterval)},
 		{"watch_rate", int64(m.WatchRate)},
 	} {
 		if err := directive.NotNegative(option.name, option.value); err != nil {
 			return err
 		}
+	}
+	if m.TaskTTL > 0 && m.TaskAfter == 0 {
+		return errors.New("task_ttl is set without task_after: set how long a call runs before it becomes a task, as in: task_after 10s")
+	}
+	if time.Duration(m.TaskTTL) > maxTaskTTL {
+		return fmt.Errorf("task_ttl %s is longer than %s", time.Duration(m.TaskTTL), maxTaskTTL)
 	}
 	for _, version := range m.Versions {
 		if err := checkVersion(version); err != nil {

@@ -67,6 +67,10 @@ func (m *Handler) adapterSite(r *http.Request, next caddyhttp.Handler, rest stri
 		}
 		return tools
 	}
+	if m.TaskAfter > 0 {
+		site.Owner = func() ([]string, bool) { return taskOwner(r, tools) }
+		site.Detach = func(tools *tool.Toolset) tool.Caller { return m.detachedCaller(r, next, tools, calls) }
+	}
 	if r.Method == http.MethodPost {
 		site.Caller = func(tools *tool.Toolset) tool.Caller { return m.Endpoint.Caller(r, next, tools, calls) }
 		return site

@@ -4,8 +4,8 @@
 // requests.
 //
 // plain.go has what any API answers with: text, images, sounds, errors. What
-// streams is in stream.go, what asks the client back in ask.go, and change.go
-// rewrites the files that the gateway watches, so that lists change.
+// streams is in stream.go, what asks the client back in ask.go, what lasts in
+// jobs.go, and change.go rewrites the files that the gateway watches, so that lists change.
 //
 //	go run ./testdata/conformance/upstream -listen 127.0.0.1:8081 -openapi openapi.yaml -prompts prompts.yaml
 package main
@@ -31,6 +31,7 @@ func main() {
 	handlePlain(mux)
 	handleStreams(mux)
 	handleAsks(mux)
+	handleJobs(mux)
 	if err := handleChanges(mux, *document, *prompts); err != nil {
 		log.Fatal(err)
 	}

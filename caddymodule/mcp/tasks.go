@@ -1,0 +1,88 @@
+package mcp
+
+import (
+	"context"
+	"maps"
+	"net"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// maxPolling is how long a call of a client without tasks waits for the work that a 202 announced.
+const maxPolling = 10 * time.Minute
+
+// maxTaskTTL is the longest time that a task can be kept.
+const maxTaskTTL = 30 * 24 * time.Hour
+
+// taskOptions returns the adapter's options for tasks. It returns nil if calls do not become tasks.
+func (m *Handler) taskOptions() *mcpadapter.TaskOptions {
+	if m.TaskAfter <= 0 {
+		return nil
+	}
+	m.Endpoint.SetPolling(maxPolling)
+	return &mcpadapter.TaskOptions{
+		After:    time.Duration(m.TaskAfter),
+		TTL:      time.Duration(m.TaskTTL),
+		Open:     m.Endpoint.App.OpenStore,
+		Endpoint: m.Endpoint.Parts.ShownName() + "\n" + m.Endpoint.Path,
+		Failed: func(err error) {
+			m.Endpoint.Logger.Error("recording a task failed", zap.String("path", m.Endpoint.Path), zap.Error(err))
+		},
+	}
+}
+
+// taskOwner returns what identifies the owner of the tasks of a request: the authenticated user, or
+// else the credentials that the caller sends for the API. Both are for one host name of the site. Known
+// is false if the caller sends neither.
+func taskOwner(r *http.Request, tools *tool.Toolset) (owner []string, known bool) {
+	host := strings.ToLower(r.Host)
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if user := toolcall.AuthenticatedUser(r); user != "" {
+		return []string{host, "user", user}, true
+	}
+	owner = []string{host, "credentials"}
+	for _, name := range append(keyHeaders(tools), "Authorization") {
+		if value := r.Header.Get(name); value != "" {
+			owner, known = append(owner, name, value), true
+		}
+	}
+	return owner, known
+}
+
+// keyHeaders returns the headers in which the APIs of the tools take keys, sorted.
+func keyHeaders(tools *tool.Toolset) (names []string) {
+	for _, part := range tools.Parts() {
+		for _, scheme := range part.SecuritySchemes {
+			if scheme.Type == "apiKey" && scheme.In == "header" {
+				names = append(names, textproto.CanonicalMIMEHeaderKey(scheme.ParameterName))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// detachedCaller returns a caller with the credentials of a request, for calls that go on when the
+// request has its response. Other handlers may change the request and its variables then, so the caller
+// has copies.
+func (m *Handler) detachedCaller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *toolcall.RequestCalls) tool.Caller {
+	ctx := context.WithoutCancel(r.Context())
+	if vars, ok := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
+		ctx = context.WithValue(ctx, caddyhttp.VarsCtxKey, maps.Clone(vars))
+	}
+	detached := r.WithContext(ctx)
+	detached.Header = r.Header.Clone()
+	return m.Endpoint.StreamCaller(detached, next, tools, calls)
+}
