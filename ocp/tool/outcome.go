@@ -117,12 +117,15 @@ const (
 	OutcomeReplayed    = "replayed"     // the client repeated a call and got the stored response
 
 	OutcomeInputRequired = "input_required" // the client must supply more input before the call continues
+	OutcomePending       = "pending"        // the call goes on, and the adapter asks for its outcome later
 )
 
-// Name returns the name of the outcome: OutcomeOK, OutcomeRateLimited, or the failure's
-// kind.
+// Name returns the name of the outcome: OutcomeOK, OutcomePending, OutcomeRateLimited, or the
+// failure's kind.
 func (o *Outcome) Name() string {
 	switch {
+	case o.Failure == nil && o.Result != nil && o.Result.Pending != nil:
+		return OutcomePending
 	case o.Failure == nil:
 		return OutcomeOK
 	case o.Failure.Kind == Refused && o.Failure.Status == http.StatusTooManyRequests:
