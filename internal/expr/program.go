@@ -50,11 +50,6 @@ func (p *Program) Loops() bool {
 	return p.loops
 }
 
-// Costs reports whether the program has a cost limit.
-func (p *Program) Costs() bool {
-	return p.costs
-}
-
 // Type returns the type of the program's result, as far as it is known.
 func (p *Program) Type() *cel.Type {
 	return p.kind

@@ -27,11 +27,6 @@ type Token struct {
 	notBefore time.Time // the later of nbf and iat; zero without both
 }
 
-// HasScopes reports whether the token has all of these scopes.
-func (t *Token) HasScopes(scopes []string) bool {
-	return len(t.MissingScopes(scopes)) == 0
-}
-
 // MissingScopes returns the scopes that the token lacks.
 func (t *Token) MissingScopes(scopes []string) (missing []string) {
 	for _, scope := range scopes {

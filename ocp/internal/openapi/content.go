@@ -89,17 +89,6 @@ func (r contentReader) encodings(encoding *Node) []Encoding {
 	return all
 }
 
-// EncodingOf returns the encoding of the named property, and whether the document
-// declares one.
-func (m Media) EncodingOf(property string) (Encoding, bool) {
-	for _, e := range m.Encoding {
-		if e.Name == property {
-			return e, true
-		}
-	}
-	return Encoding{Name: property, Style: "form", Explode: true}, false
-}
-
 // responses returns the responses of OpenAPI 3.
 func (r contentReader) responses(list Place) []Response {
 	var all []Response

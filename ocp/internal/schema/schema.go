@@ -185,15 +185,6 @@ func (t *Translator) AppendDefs(dst []byte, schemas ...*Schema) []byte {
 	return p.dst
 }
 
-// AppendWhole appends the schema together with its $defs, as a self-contained object.
-func (t *Translator) AppendWhole(dst []byte, s *Schema) []byte {
-	t.round++
-	p := printer{dst: dst, layout: t.layouts[0], round: t.round}
-	p.schema(s)
-	p.attachDefs()
-	return p.dst
-}
-
 // Text returns the output of AppendTo for callers that keep it. Every call returns the
 // same bytes, which must not be changed.
 func (s *Schema) Text() []byte {
