@@ -47,7 +47,7 @@ var subdirectives = map[string][]string{
 	"oagent": {
 		"guard", "engagement", "identity", "caller_headers", "undeclared", "toolset", "review_wait", "engagement_ttl",
 		"max_input", "max_output", "max_recorded", "exposes", "serve", "engagements", "reviews", "log_inputs",
-		"auditors", "reviewer", "chat", "model", "limits",
+		"auditors", "reviewer", "chat", "model", "limits", "accept", "remote_agents",
 	},
 	"model scripted": {"file"},
 	"limits":         {"turns", "tokens", "time"},

@@ -11,8 +11,10 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/remoteagents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 )
@@ -90,11 +92,25 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //			tokens      <number>
 //			time        <duration>
 //		}
+//		accept         [<path>] {
+//			by           <users...>
+//			capabilities <references...>
+//			identities   <names...>
+//		}
+//		remote_agents  <hosts...> {
+//			header_up   <header> <value>
+//			credential  header | query <name> <value>
+//			credential  basic <user> <password>
+//			forward_caller
+//			allow_private_addresses
+//			trusted_ca  <files...>
+//			timeout     <duration>
+//		}
 //		log_inputs     <arguments...>
 //	}
 //
-// identity, caller_headers, toolset, auditors, reviewer, model and log_inputs may be
-// repeated. header_up is credential header.
+// identity, caller_headers, toolset, auditors, reviewer, model, remote_agents and log_inputs
+// may be repeated. header_up is credential header.
 func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
@@ -176,6 +192,17 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 		}
 		var err error
 		o.Limits, err = hosting.UnmarshalLimits(b)
+		return err
+	case "accept":
+		if o.Accept != nil {
+			return b.Err("accept is given twice: put all users and capabilities into one")
+		}
+		var err error
+		o.Accept, err = accept.UnmarshalBlock(b)
+		return err
+	case "remote_agents":
+		servers, err := remoteagents.UnmarshalBlock(b)
+		o.RemoteAgents = append(o.RemoteAgents, servers)
 		return err
 	case "log_inputs":
 		return b.List(&o.LogInputs)

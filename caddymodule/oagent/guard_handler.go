@@ -28,6 +28,9 @@ func (o *Handler) LimitTools(agent string, t *agents.Toolset, tools *tool.Toolse
 
 // StartWork implements agents.GuardHandler.
 func (o *Handler) StartWork() error {
+	if o.accepted != nil {
+		o.accepted.Start()
+	}
 	if o.host != nil {
 		if err := o.host.Open(); err != nil {
 			return err
@@ -42,6 +45,9 @@ func (o *Handler) StopWork() {
 	o.reviewers.Stop()
 	if o.host != nil {
 		o.host.Close()
+	}
+	if o.accepted != nil {
+		o.accepted.Stop()
 	}
 }
 

@@ -18,14 +18,17 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/remoteagents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/remote"
 )
 
 func init() {
@@ -147,6 +150,12 @@ type Handler struct {
 	// Limits on each run of a hosted agent. Default: see the limits.
 	Limits *hosting.Limits `json:"limits,omitempty"`
 
+	// Accepts agent documents over HTTP. Default: all documents are from files.
+	Accept *accept.Config `json:"accept,omitempty"`
+
+	// The servers whose agents hosted agents may call. Default: none.
+	RemoteAgents []*remoteagents.Servers `json:"remote_agents,omitempty"`
+
 	// The arguments whose values may be logged. Default: none.
 	LogInputs []string `json:"log_inputs,omitempty"`
 
@@ -165,7 +174,9 @@ type Handler struct {
 	guardrails *guardrail.Caller
 	reviewers  *reviewers.Service
 	endpoints  *endpoints.Endpoints
-	host       *hosting.Host // nil if no agent is hosted
+	accepted   *accept.Service // nil if no documents are accepted
+	remote     *remote.Client  // nil if no agents of other servers may be called
+	host       *hosting.Host   // nil if no agent is hosted
 }
 
 // CaddyModule returns the Caddy module information.
@@ -197,10 +208,16 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := o.app.ProvisionEvents(ctx); err != nil {
 		return err
 	}
+	if err := provisionRemote(o); err != nil {
+		return err
+	}
 	if err := o.provisionAgents(); err != nil {
 		return err
 	}
 	if err := provisionHosting(ctx, o); err != nil {
+		return err
+	}
+	if err := provisionAccept(ctx, o); err != nil {
 		return err
 	}
 	if err := o.provisionParts(); err != nil {
@@ -351,6 +368,9 @@ func checkMaxRecorded(size int64) error {
 // Cleanup stops watching the files.
 func (o *Handler) Cleanup() error {
 	o.agents.Stop()
+	if o.remote != nil {
+		o.remote.Close()
+	}
 	if o.host != nil {
 		o.host.Release()
 	}

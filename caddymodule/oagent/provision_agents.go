@@ -37,7 +37,8 @@ func (o *Handler) provisionAgents() (err error) {
 	}
 	o.agents, err = agentset.Load(agentset.Options{
 		Files: paths, Matched: o.toolsets, Others: o.otherToolsets, Logger: o.logger,
-		Check: func(read []*oagent.Agent) error { return checkDocuments(o, read) },
+		Check:       func(read []*oagent.Agent) error { return checkDocuments(o, read) },
+		CheckRemote: checkRemote(o), Permit: func(a *oagent.Agent, names *agentset.Names) error { return o.accepted.Permit(a, names) },
 	})
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func (o *Handler) provisionParts() (err error) {
 	}
 	o.endpoints = endpoints.New(endpoints.Options{
 		Documents: o.Serve, Engagements: o.Engagements, Reviews: o.Reviews, Auditors: o.Auditors,
-		Set: o.agents.Current, Guard: o.guard, Reviewers: o.reviewers, Host: o.host, Logger: o.logger,
+		Set: o.agents.Current, Guard: o.guard, Reviewers: o.reviewers, Host: o.host, Accept: o.accepted, Logger: o.logger,
 		User: func(r *http.Request) engagement.User { return bind(o, r, nil).User },
 		Govern: func(w http.ResponseWriter, r *http.Request) (oagent.Binding, bool) {
 			m, refusal := newModelRequest(o, w, r, nil)

@@ -43,7 +43,7 @@ func provisionHosting(ctx caddy.Context, o *Handler) (err error) {
 	}
 	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server) // a chain is in a server
 	o.host, err = hosting.New(hosting.Options{
-		App: o.app, Server: server, Chain: chain, Logger: o.logger, Realm: realmOf(o, chain), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
+		App: o.app, Server: server, Chain: chain, Logger: o.logger, Realm: realmOf(o, chain, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
 		CallerHeaders: o.callerHeaders, Guard: o.guard, Guardrails: &guardrail.Caller{Logger: o.logger}, Model: models.Of,
 		Limits: o.Limits.Run(), TTL: time.Duration(o.EngagementTTL), Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
@@ -61,10 +61,18 @@ type realms struct {
 
 type realmsKey struct{}
 
-// realmOf returns the realm of the runs of a handler. It depends on what rarely changes: the hosts of
-// the site and the paths of the endpoints. Handlers for which these are the same are numbered.
-func realmOf(o *Handler, chain *toolcall.CallChain) string {
-	realm := engagement.Digest(fmt.Sprintf("%q", chain.Hosts()), strings.TrimRight(o.Serve, "/"), strings.TrimRight(o.Engagements, "/"))
+// realmOf returns the realm of the runs, or of the accepted documents, of a handler. It depends on
+// what rarely changes: the hosts of the site and the paths of endpoints. Handlers for which these are
+// the same are numbered. chain is nil if the hosts are not known.
+func realmOf(o *Handler, chain *toolcall.CallChain, paths ...string) string {
+	parts := make([]string, 1, 1+len(paths))
+	if chain != nil {
+		parts[0] = fmt.Sprintf("%q", chain.Hosts())
+	}
+	for _, path := range paths {
+		parts = append(parts, strings.TrimRight(path, "/"))
+	}
+	realm := engagement.Digest(parts...)
 	all := agents.Share(o.app, realmsKey{}, func() *realms { return &realms{count: make(map[string]int)} })
 	all.mu.Lock()
 	defer all.mu.Unlock()

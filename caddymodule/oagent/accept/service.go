@@ -116,8 +116,7 @@ func (s *Service) Permit(a *oagent.Agent, names *agentset.Names) error {
 }
 
 // Put checks a document and accepts it. created reports whether the agent is new. The error is
-// ErrFromFile, ErrNotLoaded, one of registry.Policy.Read or registry.Registry.Put, or one about the
-// configuration.
+// ErrFromFile, ErrNotLoaded, or one of registry.Policy.Read or registry.Registry.Put.
 func (s *Service) Put(ctx context.Context, c registry.Change) (entry registry.Entry, created bool, err error) {
 	set := s.options.Set()
 	switch {
@@ -127,11 +126,11 @@ func (s *Service) Put(ctx context.Context, c registry.Change) (entry registry.En
 		return entry, false, ErrNotLoaded
 	}
 	a, err := s.policy.Read(c.Source, c.Name, set.Names)
-	if err == nil {
-		err = s.options.Check(a, set)
-	}
 	if err != nil {
 		return entry, false, err
+	}
+	if err := s.options.Check(a, set); err != nil {
+		return entry, false, oagent.LintErrors{{Message: err.Error()}}
 	}
 	r, err := s.registry(ctx)
 	if err != nil {

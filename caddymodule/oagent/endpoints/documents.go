@@ -27,6 +27,10 @@ func (q documentRequest) serve() {
 		q.post()
 		return
 	}
+	if q.options.Accept != nil && len(q.rest) == 1 && (q.r.Method == http.MethodPut || q.r.Method == http.MethodDelete) {
+		q.authenticated(q.change)
+		return
+	}
 	if !q.allow(http.MethodGet) {
 		return
 	}

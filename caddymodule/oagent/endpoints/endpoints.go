@@ -6,7 +6,7 @@
 //   - Endpoints.Serve compares the path of a request with the paths of the endpoints. It ignores
 //     other requests.
 //   - For Engagements and reviews, the site must have authenticated the user.
-//   - One of these types answers the request: documentRequest (documents.go), engagementRequest
+//   - One of these types answers the request: documentRequest (documents*.go), engagementRequest
 //     (engagements.go, engagements_manage.go) or reviewRequest (reviews.go). They read and change
 //     the records through the Guard. A runRequest (runs.go, run_events.go) is about an Engagement
 //     whose agent this server runs.
@@ -27,6 +27,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
@@ -58,6 +59,8 @@ type Options struct {
 	Govern func(http.ResponseWriter, *http.Request) (oagent.Binding, bool)
 	// Host runs the agents of the site; nil if none is hosted.
 	Host *hosting.Host
+	// Accept accepts agent documents; nil if all of them are from files.
+	Accept *accept.Service
 	// Reviewers decide on behalf of agents.
 	Reviewers *reviewers.Service
 	Logger    *zap.Logger
