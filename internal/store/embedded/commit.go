@@ -15,7 +15,7 @@ const (
 	// commit, but at least commitInterval and at most maxCommitInterval. When the processors
 	// are busy, commits take long and become rare, which leaves more time to the calls.
 	commitInterval    = time.Millisecond
-	maxCommitInterval = 5 * time.Millisecond
+	maxCommitInterval = 10 * time.Millisecond
 	syncShare         = 4
 	// syncSamples is the number of syncs over which their duration is averaged.
 	syncSamples = 8
