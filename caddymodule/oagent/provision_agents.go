@@ -13,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -37,6 +38,7 @@ func (o *Handler) provisionAgents() (err error) {
 	}
 	o.agents, err = agentset.Load(agentset.Options{
 		Files: paths, Matched: o.toolsets, Others: o.otherToolsets, Logger: o.logger,
+		Hosted:      func(name string) bool { return hosting.Hosted(o.Models, name) },
 		Check:       func(read []*oagent.Agent) error { return checkDocuments(o, read) },
 		CheckRemote: checkRemote(o), Permit: func(a *oagent.Agent, names *agentset.Names) error { return o.accepted.Permit(a, names) },
 	})

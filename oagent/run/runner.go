@@ -211,8 +211,13 @@ func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
 	}
 	r.interrupt(id)
 	for _, w := range waits {
-		if w.Kind == WaitReview {
+		switch w.Kind {
+		case WaitReview:
 			r.report(id, r.options.Guard.Reviews.Abandon(ctx, w.ID))
+		case WaitTask: // perhaps a run that this one has started
+			if _, err := r.Cancel(ctx, w.ID); !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrEnded) {
+				r.report(w.ID, err)
+			}
 		}
 	}
 	r.finished(ctx, st)

@@ -24,6 +24,8 @@ type Options struct {
 	Others  []*agents.Toolset // further toolsets whose tools agents may name
 	Logger  *zap.Logger
 
+	// Hosted reports whether this server runs the agent with that name. Default: none.
+	Hosted func(name string) bool
 	// Check rejects agents that the configuration does not support.
 	Check func([]*oagent.Agent) error
 	// CheckRemote rejects a capability that is an agent of another server. Default: none may be
@@ -231,8 +233,8 @@ func (l *Loader) permitted(set *Set, accepted []*oagent.Agent) []*oagent.Agent {
 	})
 }
 
-// warnAgentCapabilities logs a warning for each capability that is an agent, because the
-// gateway does not run agents. Until all toolsets are loaded, a name without oagent:// may be a
+// warnAgentCapabilities logs a warning for each capability that is an agent which this server does
+// not run. Until all toolsets are loaded, a name without oagent:// may be a
 // tool's.
 func (l *Loader) warnAgentCapabilities(set *Set, read []*oagent.Agent) {
 	for _, a := range read {
@@ -242,7 +244,10 @@ func (l *Loader) warnAgentCapabilities(set *Set, read []*oagent.Agent) {
 			if err != nil || target.Tool != nil || target.Remote || !set.complete() && !c.Reference.Agent {
 				continue
 			}
-			l.options.Logger.Warn("a capability names an agent; the gateway does not run agents, so it has no effect",
+			if l.options.Hosted != nil && l.options.Hosted(c.Reference.Name) {
+				continue
+			}
+			l.options.Logger.Warn("a capability names an agent that this server does not run, so it has no effect; to run the agent, give it a model",
 				zap.String("agent", a.Name), zap.String("capability", c.Reference.String()), zap.String("file", a.Location), zap.Int("line", c.Line))
 		}
 	}

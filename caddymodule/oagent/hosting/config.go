@@ -94,6 +94,11 @@ func LoadModels(ctx caddy.Context, config []*Model) (*Models, error) {
 	return m, nil
 }
 
+// Hosted reports whether a configuration has a model for the agent.
+func Hosted(config []*Model, agent string) bool {
+	return slices.ContainsFunc(config, func(m *Model) bool { return len(m.Agents) == 0 || slices.Contains(m.Agents, agent) })
+}
+
 // CheckNames returns an error if a model is for an agent that does not exist.
 func (m *Models) CheckNames(known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(m.byAgent)) {
@@ -107,9 +112,6 @@ func (m *Models) CheckNames(known []string) error {
 	}
 	return nil
 }
-
-// Has reports whether the agent has a model, so that it is hosted.
-func (m *Models) Has(agent string) bool { return m.byAgent[agent] != nil || m.others != nil }
 
 // Of returns the model of an agent.
 func (m *Models) Of(agent *oagent.Agent) (model.Model, error) {

@@ -30,6 +30,9 @@ type origin struct {
 	// Limited is true if the request had an access token. Scopes are those of the token.
 	Limited bool     `json:"limited,omitzero"`
 	Scopes  []string `json:"scopes,omitempty"`
+
+	// Ticket is that of the call of another agent that started the run, see oagent.Ticket.Token.
+	Ticket string `json:"ticket,omitzero"`
 }
 
 const (

@@ -19,6 +19,7 @@ type tools struct{ *Host }
 type capability struct {
 	*oagent.Capability
 	operation *agentset.Operation // nil for an agent
+	agent     *oagent.Agent       // of this server; nil for a tool
 }
 
 // set returns the current agents of the site.
@@ -33,7 +34,14 @@ func (h *Host) capabilities(set *agentset.Set, agent *oagent.Agent) []capability
 	for i := range agent.Capabilities {
 		c := capability{Capability: &agent.Capabilities[i]}
 		target, err := c.Reference.Resolve(set.Names)
-		if err != nil || target.Tool == nil {
+		if err != nil || target.Remote {
+			continue
+		}
+		if target.Tool == nil {
+			if called := set.Agents[c.Reference.Name]; called != nil && h.Runs(called.Agent) {
+				c.agent = called.Agent
+				all = append(all, c)
+			}
 			continue
 		}
 		c.operation = set.Operation(target.Tool, target.Toolset)
@@ -49,6 +57,10 @@ func (h tools) Describe(agent *oagent.Agent) []run.Tool {
 	set := h.set(h.running)
 	var described []run.Tool
 	for _, c := range h.capabilities(set, agent) {
+		if c.agent != nil {
+			described = append(described, describeAgent(c.Reference.Name, c.agent))
+			continue
+		}
 		t, ok := c.operation.Toolset.Filled(c.operation.Set).Tool(c.operation.Tool.Name)
 		if !ok {
 			continue
@@ -65,11 +77,14 @@ func (h tools) Describe(agent *oagent.Agent) []run.Tool {
 func (h tools) Call(ctx context.Context, i *run.Invocation) run.Result {
 	set := h.set(ctx)
 	all := h.capabilities(set, i.Agent)
-	at := slices.IndexFunc(all, func(c capability) bool { return c.Reference.Name == i.Name })
+	at := slices.IndexFunc(all, func(c capability) bool { return c.Reference.Name == i.Name && (c.agent != nil) == i.IsAgent })
 	if at < 0 {
 		return run.Result{Text: "the call was not made: the tool is not available", IsError: true}
 	}
 	c, o, s := &all[at], readOrigin(i.Origin), h.shared.sessions.get(i.Engagement)
+	if c.agent != nil {
+		return h.callAgent(ctx, set, i, c, o, s)
+	}
 	if s == nil && c.needsSession(o) {
 		return run.Result{Wait: &run.Wait{Kind: run.WaitCredentials, Message: "the call of " + i.Name +
 			" needs your credentials, which this server does not store: send any request to this Engagement with them"}}

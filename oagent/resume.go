@@ -1,0 +1,42 @@
+package oagent
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Token identifies the Ticket for Guard.Resume. It has no data of the call.
+func (t *Ticket) Token() string {
+	return strings.Join([]string{
+		strconv.FormatInt(t.Number, 10), strconv.FormatInt(t.Nth, 10), strconv.FormatUint(t.born, 10), t.Review,
+	}, ".")
+}
+
+var errBadToken = errors.New("invalid token of a ticket")
+
+// Resume returns the Ticket of a call that has begun earlier, perhaps in another process, so that the
+// call can end. c is the same as for Begin. The caller must take care that a call ends once.
+func (g *Guard) Resume(c Call, token string) (*Ticket, error) {
+	parts := strings.SplitN(token, ".", 4)
+	if len(parts) != 4 || c.Agent == nil {
+		return nil, errBadToken
+	}
+	capability, ok := c.Agent.Capability(c.Name)
+	if !ok {
+		return nil, errors.New("the agent no longer has the capability " + c.Name)
+	}
+	inputs, err := checkInputs(c.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	t := &Ticket{Capability: capability, Key: c.Key(), Review: parts[3], guard: g, call: c, inputs: inputs}
+	var errs [3]error
+	t.Number, errs[0] = strconv.ParseInt(parts[0], 10, 64)
+	t.Nth, errs[1] = strconv.ParseInt(parts[1], 10, 64)
+	t.born, errs[2] = strconv.ParseUint(parts[2], 10, 64)
+	if errors.Join(errs[:]...) != nil {
+		return nil, errBadToken
+	}
+	return t, nil
+}
