@@ -346,10 +346,14 @@ func (q taskRequest) result() *jsonrpc.Fault {
 	if f != nil {
 		return f
 	}
+	alive := time.Now()
 	for {
 		var err error
 		r, err = q.follow(q.ctx, r, func(r *task.Record) bool {
-			_ = clientRequest(q).keepAlive() // an error means that the client has gone, which ends the context
+			if time.Since(alive) >= q.server.options.KeepAlive {
+				alive = time.Now()
+				_ = clientRequest(q).keepAlive() // an error means that the client has gone, which ends the context
+			}
 			return r.Status != task.InputRequired
 		})
 		switch {

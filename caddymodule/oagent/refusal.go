@@ -173,11 +173,15 @@ func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *refusalError) {
 	d.Write(w)
 }
 
+// askForReview is how soon an adapter that asks for the decision of a reviewer itself does so again.
+// Clients are advised to wait longer, since each attempt of a model costs tokens.
+const askForReview = 2 * time.Second
+
 // toolFailure returns the failure of a tool call that was refused.
 func toolFailure(r *refusalError) *tool.Failure {
 	f := &tool.Failure{Kind: tool.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message}
 	if r.Kind == engagement.KindReviewPending {
-		f.Pending = &tool.Pending{After: r.RetryAfter, Message: r.Message}
+		f.Pending = &tool.Pending{After: askForReview, Message: r.Message}
 	} else {
 		f.Made = r.Made
 	}

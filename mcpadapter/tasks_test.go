@@ -1,0 +1,353 @@
+package mcpadapter
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/internal/store/redis"
+	"github.com/fairwayhq/fairway/internal/store/storetest"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// taskNodes returns servers that share a Redis, each with a connection of its own.
+func taskNodes(t *testing.T, count int, options TaskOptions) []*Server {
+	t.Helper()
+	address, _ := storetest.Redis(t)
+	nodes := make([]*Server, count)
+	for i := range nodes {
+		st, err := redis.Open(address, redis.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { st.Close() })
+		own := options
+		own.Open = func(context.Context) (store.Store, error) { return st, nil }
+		own.Failed = func(err error) { t.Logf("node %d: %v", i, err) }
+		nodes[i] = New(Options{Tasks: &own, Secret: []byte("one secret of all nodes")})
+		t.Cleanup(nodes[i].Close)
+	}
+	return nodes
+}
+
+// taskAnswer is the result of a request about a task.
+type taskAnswer struct {
+	Result struct {
+		ResultType, TaskID, Status, StatusMessage string
+		Task                                      struct {
+			TaskID, Status string
+			TTL            int
+		}
+		Tasks      []struct{ TaskID, Status string }
+		NextCursor string
+		Content    []struct{ Text string }
+		Result     struct{ Content []struct{ Text string } }
+		Error      struct{ Code int }
+		Meta       map[string]json.RawMessage `json:"_meta"`
+	}
+	Error struct {
+		Code    int
+		Message string
+	}
+}
+
+// taskClient is a client of a user.
+type taskClient struct {
+	t       *testing.T
+	version revision.Revision
+	user    string
+	caller  tool.Caller
+}
+
+// ask sends a request to a node.
+func (c taskClient) ask(node *Server, method, params string) (got taskAnswer) {
+	c.t.Helper()
+	header := map[string]string{versionHeader: c.version.String()}
+	if c.version.Stateless() {
+		var named struct{ Name, TaskID string }
+		if err := json.Unmarshal([]byte("{"+params+"}"), &named); err != nil {
+			c.t.Fatal(err)
+		}
+		header["Mcp-Method"], header["Mcp-Name"] = method, named.Name+named.TaskID
+		params += `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+	}
+	r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params)))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	site := siteOf(trains(), c.caller)
+	site.User = c.user
+	w := httptest.NewRecorder()
+	node.ServeHTTP(w, r.WithContext(c.t.Context()), site)
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		c.t.Fatalf("%v: %d %s", err, w.Code, w.Body)
+	}
+	return got
+}
+
+func (c taskClient) begin(node *Server, name string) string {
+	c.t.Helper()
+	got := c.ask(node, "tools/call", fmt.Sprintf(`"name":%q,"arguments":%s,"task":{"ttl":60000}`, name, taskArguments[name]))
+	if id := got.Result.TaskID + got.Result.Task.TaskID; id != "" {
+		return id
+	}
+	c.t.Fatalf("no task: %+v", got)
+	return ""
+}
+
+// taskArguments are valid arguments of the tools of trains.
+var taskArguments = map[string]string{"list_trips": `{}`, "book_trip": `{"id":"a"}`, "get_trip": `{"id":"a"}`}
+
+// about asks for a task.
+func (c taskClient) about(node *Server, method, id string) taskAnswer {
+	c.t.Helper()
+	return c.ask(node, method, fmt.Sprintf(`"taskId":%q`, id))
+}
+
+// await asks for a task until it has a status.
+func (c taskClient) await(node *Server, id, status string) taskAnswer {
+	c.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; {
+		got := c.about(node, "tasks/get", id)
+		if got.Result.Status == status {
+			return got
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("got %+v, want the status %s", got, status)
+		}
+	}
+}
+
+// heldCaller holds calls until release is closed, or their context ends.
+type heldCaller struct {
+	calls    atomic.Int32
+	release  chan struct{}
+	canceled chan struct{}
+	once     sync.Once
+}
+
+func newHeldCaller() *heldCaller {
+	return &heldCaller{release: make(chan struct{}), canceled: make(chan struct{})}
+}
+
+func (h *heldCaller) Call(ctx context.Context, name string, _ []byte) tool.Outcome {
+	h.calls.Add(1)
+	select {
+	case <-h.release:
+		outcome := answered(http.StatusOK, "text/plain", "done")
+		outcome.Tool, _ = trains().Tool(name)
+		return outcome
+	case <-ctx.Done():
+		h.once.Do(func() { close(h.canceled) })
+		return tool.Outcome{Failure: &tool.Failure{Kind: tool.Canceled, Message: "canceled"}}
+	}
+}
+
+// TestTasks_on_two_nodes asks another node for the state, the end and the result of a task.
+func TestTasks_on_two_nodes(t *testing.T) {
+	nodes := taskNodes(t, 2, TaskOptions{After: 10 * time.Millisecond})
+	for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
+		t.Run(v.String(), func(t *testing.T) {
+			held := newHeldCaller()
+			c := taskClient{t, v, "ann", held}
+			id := c.begin(nodes[0], "list_trips")
+			if got := c.about(nodes[1], "tasks/get", id); got.Result.Status != "working" {
+				t.Errorf("got %+v", got)
+			}
+			other := taskClient{t, v, "bob", held}
+			for _, method := range []string{"tasks/get", "tasks/cancel"} {
+				if got, unknown := other.about(nodes[1], method, id), other.about(nodes[1], method, "x"); got.Error != unknown.Error || got.Error.Code != -32602 {
+					t.Errorf("%s of another user: %+v, want %+v", method, got.Error, unknown.Error)
+				}
+			}
+			close(held.release)
+			c.await(nodes[1], id, "completed")
+			if n := held.calls.Load(); n != 1 {
+				t.Errorf("called %d times", n)
+			}
+
+			held = newHeldCaller()
+			c.caller = held
+			id = c.begin(nodes[0], "list_trips")
+			c.about(nodes[1], "tasks/cancel", id)
+			select {
+			case <-held.canceled:
+			case <-time.After(10 * time.Second):
+				t.Error("the call goes on after it was canceled on another node")
+			}
+			c.await(nodes[0], id, "cancelled")
+		})
+	}
+}
+
+// TestTasks_of_a_node_that_died wants a call with a safe method to be made again, and another one to
+// fail.
+func TestTasks_of_a_node_that_died(t *testing.T) {
+	nodes := taskNodes(t, 2, TaskOptions{After: 10 * time.Millisecond, Lease: 300 * time.Millisecond})
+	for name, want := range map[string]string{"list_trips": "completed", "book_trip": "failed"} {
+		t.Run(name, func(t *testing.T) {
+			held := newHeldCaller()
+			defer close(held.release)
+			c := taskClient{t, revision.V20260728, "ann", held}
+			id := c.begin(nodes[0], name)
+			if _, err := nodes[1].tasks.Change(t.Context(), task.Owner{"ann"}, id, func(r *task.Record) error {
+				r.Attempt = "of a node that died"
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			ready := newHeldCaller()
+			close(ready.release)
+			c.caller = ready
+			got := c.await(nodes[1], id, want)
+			if made := ready.calls.Load(); (want == "completed") != (made == 1) || want == "failed" && got.Result.Error.Code == 0 {
+				t.Errorf("called %d times, got %+v", made, got)
+			}
+		})
+	}
+}
+
+// TestTasks_with_parameter plays the tasks of 2025-11-25.
+func TestTasks_with_parameter(t *testing.T) {
+	node := taskNodes(t, 1, TaskOptions{After: time.Hour})[0]
+	held := newHeldCaller()
+	c := taskClient{t, revision.V20251125, "ann", held}
+	id := c.begin(node, "list_trips")
+	close(held.release)
+	got := c.about(node, "tasks/result", id)
+	if len(got.Result.Content) != 1 || got.Result.Content[0].Text != "done" || !strings.Contains(string(got.Result.Meta["io.modelcontextprotocol/related-task"]), id) {
+		t.Errorf("tasks/result: %+v", got)
+	}
+	if got := c.about(node, "tasks/cancel", id); got.Error.Code != -32602 {
+		t.Errorf("tasks/cancel of a task that has ended: %+v", got)
+	}
+	if got := c.ask(node, "tasks/list", ""); len(got.Result.Tasks) != 1 || got.Result.Tasks[0].TaskID != id || got.Result.Tasks[0].Status != "completed" {
+		t.Errorf("tasks/list: %+v", got)
+	}
+	if got := (taskClient{t, revision.V20251125, "", held}).ask(node, "tasks/list", ""); got.Error.Code != -32601 {
+		t.Errorf("tasks/list of an unknown caller: %+v", got)
+	}
+	for range 50 {
+		c.begin(node, "list_trips")
+	}
+	page := c.ask(node, "tasks/list", "")
+	if len(page.Result.Tasks) != 50 || page.Result.NextCursor == "" {
+		t.Fatalf("first page: %d tasks, cursor %q", len(page.Result.Tasks), page.Result.NextCursor)
+	}
+	if got := c.ask(node, "tasks/list", fmt.Sprintf(`"cursor":%q`, page.Result.NextCursor)); len(got.Result.Tasks) != 1 || got.Result.NextCursor != "" {
+		t.Errorf("last page: %+v", got)
+	}
+	if got := c.ask(node, "tasks/list", `"cursor":"x"`); got.Error.Code != -32602 {
+		t.Errorf("unknown cursor: %+v", got)
+	}
+}
+
+// TestTasks_limits wants a call beyond the number of tasks to be an ordinary one.
+func TestTasks_limits(t *testing.T) {
+	node := taskNodes(t, 1, TaskOptions{After: time.Millisecond})[0]
+	ready := newHeldCaller()
+	close(ready.release)
+	old := taskClient{t, revision.V20251125, "ann", ready}
+	for range 512 {
+		old.begin(node, "list_trips")
+	}
+	if got := old.ask(node, "tools/call", `"name":"list_trips","arguments":{},"task":{}`); got.Error.Code != -32603 {
+		t.Errorf("a task beyond the limit: %+v", got)
+	}
+	held := newHeldCaller()
+	open := node.tasks.Open
+	node.tasks.Open = func(ctx context.Context) (store.Store, error) { // the call ends when its task was refused
+		held.once.Do(func() { close(held.release) })
+		return open(ctx)
+	}
+	got := taskClient{t, revision.V20260728, "ann", held}.ask(node, "tools/call", `"name":"list_trips","arguments":{}`)
+	if got.Result.ResultType != "complete" || len(got.Result.Content) != 1 {
+		t.Errorf("a call beyond the limit: %+v", got)
+	}
+	node.tasks.Open = open
+	held = newHeldCaller()
+	defer close(held.release)
+	if got := (taskClient{t, revision.V20260728, "bob", held}).ask(node, "tools/call", `"name":"list_trips","arguments":{}`); got.Result.ResultType != "task" {
+		t.Errorf("a call of another user: %+v", got)
+	}
+}
+
+// TestTasks_notifications wants a stream of subscriptions/listen to report the end of a task, and only
+// tasks of its own user.
+func TestTasks_notifications(t *testing.T) {
+	nodes := taskNodes(t, 2, TaskOptions{After: time.Millisecond})
+	held := newHeldCaller()
+	c := taskClient{t, revision.V20260728, "ann", held}
+	id := c.begin(nodes[0], "list_trips")
+	foreign := taskClient{t, revision.V20260728, "bob", held}.begin(nodes[0], "list_trips")
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		site := siteOf(trains(), held)
+		site.User = "ann"
+		nodes[1].ServeHTTP(w, r, site)
+	}))
+	defer site.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, site.URL, strings.NewReader(fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"taskIds":[%q,%q]},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, id, foreign)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", versionHeader: "2026-07-28", "Mcp-Method": "subscriptions/listen"} {
+		r.Header.Set(name, value)
+	}
+	stream, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	var seen []string
+	for lines := bufio.NewScanner(stream.Body); lines.Scan(); {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok || data == "" {
+			continue
+		}
+		var message struct {
+			Method string
+			Params struct {
+				TaskID, Status string
+				Notifications  struct{ TaskIDs []string }
+				Result         struct{ Content []struct{ Text string } }
+			}
+		}
+		if err := json.Unmarshal([]byte(data), &message); err != nil {
+			t.Fatal(err)
+		}
+		if acknowledged := message.Params.Notifications.TaskIDs; len(seen) == 0 && (len(acknowledged) != 1 || acknowledged[0] != id) {
+			t.Fatalf("got %s, want the acknowledgment of the own task", data)
+		}
+		seen = append(seen, message.Method+" "+message.Params.Status)
+		if message.Params.Status == "working" {
+			close(held.release)
+		}
+		if message.Params.Status == "completed" {
+			if message.Params.TaskID != id || len(message.Params.Result.Content) != 1 {
+				t.Errorf("got %s, want the result of the task", data)
+			}
+			break
+		}
+	}
+	want := []string{"notifications/subscriptions/acknowledged ", "notifications/tasks working", "notifications/tasks completed"}
+	if !slices.Equal(seen, want) {
+		t.Errorf("got %q, want %q", seen, want)
+	}
+}
