@@ -241,6 +241,9 @@ func (q toolRequest) answerFailure(r reply) {
 // that the new token allows both (RFC 6750, section 3.1; MCP, Authorization, Runtime Insufficient
 // Scope).
 func (m *message) checkAccess(tool *tool.Tool) *jsonrpc.Fault {
+	if m.site.Access == nil {
+		return nil
+	}
 	missing := m.site.Access.Missing(tool, m.tools)
 	if missing == nil {
 		return nil
@@ -278,4 +281,27 @@ func isScope(scope string) bool {
 	return scope != "" && !strings.ContainsFunc(scope, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == '"' || r == '\\'
 	})
+}
+
+// metaNext is the member of a result's _meta with the cursor of the next part of a large response.
+const metaNext = "io.github.fairwayhq/next"
+
+// appendNote appends a text block that says which part of the response the other blocks are. It is a
+// block of its own, so that structuredContent and the text of the response stay as they are.
+func appendNote(dst []byte, r *tool.Result) []byte {
+	if r == nil || r.Note == "" {
+		return dst
+	}
+	return content.AppendText(append(dst, ','), r.Note)
+}
+
+// appendNext adds the cursor of the next part to the members of a result's _meta.
+func appendNext(meta []byte, r *tool.Result) []byte {
+	if r == nil || r.Next == "" {
+		return meta
+	}
+	if len(meta) > 0 {
+		meta = append(meta, ',')
+	}
+	return wire.AppendString(append(meta, `"`+metaNext+`":`...), r.Next)
 }

@@ -190,13 +190,13 @@ func (c *connection) wait() {
 func (c *connection) serve(body []byte) {
 	out := buffer.Get()
 	defer buffer.Put(out)
-	tools := c.site.Tools()
+	tools := c.site.Host.Tools()
 	c.mu.Lock()
 	x := exchange{status: http.StatusOK, message: message{
 		server:  c.server,
 		site:    c.site,
 		tools:   tools,
-		caller:  c.site.Caller(tools),
+		caller:  c.site.Host.Caller(tools),
 		ctx:     c.ctx,
 		out:     out,
 		peer:    peer{channel: c.out, connection: c, state: &c.live},

@@ -46,13 +46,28 @@ func (m *message) invoke(i invocation) (reply, *jsonrpc.Fault) {
 	if i.method != "tools/call" {
 		ctx = tool.ContextWithWholeResponse(ctx) // only results of tools say how to get the rest
 	}
-	ctx = clientLog{m}.withProgress(ctx)
-	defer func() { m.reporter.Stop(m.ctx.Err() != nil) }()
+	if m.channel != nil {
+		listening := &m.listening
+		if m.batched {
+			listening = new(tool.ListenerContext) // an earlier call may still use the other one
+		}
+		*listening = tool.ListenerContext{Context: ctx, Source: clientLog{m}}
+		ctx = listening
+		defer m.endEvents()
+	}
 	if c == nil || c.Plain {
 		return reply{Reply: elicit.Reply{Outcome: m.caller.Call(ctx, i.name, i.arguments)}, requestContext: own}, nil
 	}
 	r, f := m.elicitation(i).Call(ctx, m.caller, c.Tool, c.Needs)
 	return reply{Reply: r, requestContext: own}, f
+}
+
+// endEvents ends the forwarding of events to the client.
+func (m *message) endEvents() {
+	if m.reporter != nil {
+		m.reporter.Stop(m.ctx.Err() != nil)
+		m.reporter = nil
+	}
 }
 
 // elicitation returns the request for a tool that may need something from the client.

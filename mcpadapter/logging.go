@@ -1,8 +1,6 @@
 package mcpadapter
 
 import (
-	"context"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/wire"
@@ -78,12 +76,15 @@ func (l clientLog) progressToken() jsontext.Value {
 	return token
 }
 
-// withProgress returns a context whose calls report their events to the client. It returns ctx if the
-// client wants no events or cannot receive them.
-func (l clientLog) withProgress(ctx context.Context) context.Context {
-	if l.channel == nil || l.progressToken() == nil && !l.Logs(stream.LevelEmergency) {
-		return ctx
+// Listener returns the function that reports the events of the tool call to the client. It returns nil if
+// the client wants no events. It implements tool.ListenerSource.
+func (l clientLog) Listener() func(tool.Event) {
+	if l.reporter == nil {
+		token := l.progressToken()
+		if token == nil && !l.Logs(stream.LevelEmergency) {
+			return nil
+		}
+		l.reporter = stream.NewReporter(l.channel, l, token, l.version.SupportsProgressMessage())
 	}
-	l.reporter = stream.NewReporter(l.channel, l, l.progressToken(), l.version.SupportsProgressMessage())
-	return tool.ContextWithListener(ctx, l.reporter.Report)
+	return l.reporter.Report
 }

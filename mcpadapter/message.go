@@ -39,7 +39,8 @@ type message struct {
 	id      jsontext.Value // nil if the message has none or it cannot be read
 	params  params
 
-	reporter stream.Reporter // forwards progress and log events of a tool call
+	listening tool.ListenerContext // of the tool call, if the client can receive events
+	reporter  *stream.Reporter     // forwards the events of the tool call; nil before the first one
 
 	out          *buffer.Buffer // for the response
 	trailer      []byte         // pre-encoded bytes that follow out; read-only

@@ -57,14 +57,14 @@ func (q watchRequest) watchable(uri string) bool {
 func (q watchRequest) stamp(ctx context.Context, uri string) (string, bool) {
 	now := *q.message // use the current tools; those of the stream may be old
 	now.ctx, now.params = ctx, params{}
-	now.tools = q.site.Tools()
+	now.tools = q.site.Host.Tools()
 	t, ok := now.catalog().Index().Find(uri)
 	switch {
 	case !ok || t.Denied:
 		return "gone", true
 	case t.Tool != nil:
 		if now.caller == nil || now.tools != q.tools {
-			now.caller = q.site.Caller(now.tools)
+			now.caller = q.site.Host.Caller(now.tools)
 		}
 		key := q.polling
 		key.URI = uri

@@ -112,23 +112,29 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 	if site.Base == "" {
 		site.Base = strings.TrimSuffix(r.URL.Path, site.Rest)
 	}
-	h := httpExchange{exchange{status: http.StatusOK, message: message{
+	h := &httpExchange{request: site, exchange: exchange{status: http.StatusOK, message: message{
 		server:  s,
-		site:    &site,
 		ctx:     r.Context(),
 		header:  r.Header,
 		out:     out,
 		peer:    peer{remote: r.RemoteAddr},
 		version: negotiation.OfHeader(r.Header),
 	}}}
+	h.site = &h.request
 	if f := h.route(w, r); f != nil {
 		h.refuse(f)
 		h.write(w)
 	}
 }
 
-// An httpExchange serves one HTTP request.
-type httpExchange struct{ exchange }
+// An httpExchange serves one HTTP request. It holds everything that each request needs, so that a
+// request takes one allocation.
+type httpExchange struct {
+	exchange
+	request Site
+	events  stream.EventStream
+	values  [2]string // of the headers of the response
+}
 
 // route serves the request according to its path and method. If it returns a fault, the caller must
 // write it; otherwise the response is written.
@@ -169,7 +175,7 @@ func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fa
 	if r.Method == http.MethodDelete {
 		return h.answer(w, h.endSession())
 	}
-	h.tools = h.site.Tools()
+	h.tools = h.site.Host.Tools()
 	return h.serveStream(w, r)
 }
 
@@ -189,14 +195,14 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *jsonrp
 	if f := admission.ReadBody(body, r, h.server.options.MaxBody); f != nil {
 		return f
 	}
-	h.tools = h.site.Tools()
-	h.caller = h.site.Caller(h.tools)
+	h.tools = h.site.Host.Tools()
+	h.caller = h.site.Host.Caller(h.tools)
 	if !admission.AcceptsStream(r.Header["Accept"]) {
 		h.serve(body.B)
 		h.write(w)
 		return nil
 	}
-	stream := stream.NewEventStream(w, h.server.writeWait)
+	stream := h.events.Begin(w, h.server.writeWait)
 	h.channel = stream
 	defer stream.Close()
 	h.serve(body.B)
@@ -225,10 +231,10 @@ func (h *httpExchange) write(w http.ResponseWriter) {
 		w.WriteHeader(h.status)
 		return
 	}
-	values := []string{"application/json", strconv.Itoa(size)}
+	h.values = [...]string{"application/json", strconv.Itoa(size)}
 	header := w.Header()
-	header["Content-Type"] = values[:1:1]
-	header["Content-Length"] = values[1:2:2]
+	header["Content-Type"] = h.values[:1:1]
+	header["Content-Length"] = h.values[1:2:2]
 	w.WriteHeader(h.status)
 
 	// An error means that the client has disconnected, so it is ignored.

@@ -306,8 +306,15 @@ func bufferOf() *buffer.Buffer { return &buffer.Buffer{} }
 
 // siteOf returns a Site without a user.
 func siteOf(tools *tool.Toolset, caller tool.Caller) Site {
-	return Site{
-		Tools:  func() *tool.Toolset { return tools },
-		Caller: func(*tool.Toolset) tool.Caller { return caller },
-	}
+	return Site{Host: host{func() *tool.Toolset { return tools }, caller}}
 }
+
+// host is a Host with one caller.
+type host struct {
+	tools  func() *tool.Toolset
+	caller tool.Caller
+}
+
+func (h host) Tools() *tool.Toolset             { return h.tools() }
+func (h host) Caller(*tool.Toolset) tool.Caller { return h.caller }
+func (h host) Identity() string                 { return "" }

@@ -155,7 +155,7 @@ func TestVersionsAreLimited(t *testing.T) {
 func TestStreamEndsWithItsSession(t *testing.T) {
 	tools := trains()
 	site := siteOf(tools, echo)
-	h := httpExchange{exchange{message: message{
+	h := httpExchange{exchange: exchange{message: message{
 		server: New(Options{}), site: &site, tools: tools, ctx: t.Context(), version: revision.V20251125, out: bufferOf(),
 		peer: peer{session: &session.Session{Version: revision.V20251125, Expires: time.Now().Add(-time.Second)}},
 	}}}

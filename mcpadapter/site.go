@@ -18,11 +18,7 @@ type Site struct {
 	// path below it. Default: the request's path without Rest.
 	Base string
 
-	// Tools returns the current tools. It never returns nil.
-	Tools func() *tool.Toolset
-
-	// Caller returns the Caller for these tools. A stream requests a new one for each message.
-	Caller func(*tool.Toolset) tool.Caller
+	Host Host
 
 	// Detach returns a Caller like Caller does, which remains usable when the request has its
 	// response. Nil means that those of Caller are.
@@ -40,10 +36,6 @@ type Site struct {
 	// the address of the connection.
 	Address string
 
-	// Identity returns a value that identifies the caller to the API. Streams with equal identities
-	// share polls of watched resources. If nil, no streams share polls.
-	Identity func() string
-
 	// Access is what the access token allows. Nil allows everything.
 	Access *Access
 
@@ -54,6 +46,19 @@ type Site struct {
 	// opened end then. The zero value means never. It has no effect over stdio, where the local user
 	// who started the process provides its configuration.
 	Expires time.Time
+}
+
+// A Host runs the tool calls of one request to the endpoint.
+type Host interface {
+	// Tools returns the current tools. It never returns nil.
+	Tools() *tool.Toolset
+
+	// Caller returns the Caller for these tools. A stream requests a new one for each message.
+	Caller(*tool.Toolset) tool.Caller
+
+	// Identity returns a value that identifies the caller to the API. Streams with equal identities
+	// share polls of watched resources. If it is "", the stream shares none.
+	Identity() string
 }
 
 // Login describes the authentication that the site requires of every caller. tools/list repeats it

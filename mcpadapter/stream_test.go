@@ -81,8 +81,7 @@ func serveEndpoint(t *testing.T, options Options, caller tool.Caller) *endpoint 
 			Expires: expires,
 
 			Rest:   strings.TrimPrefix(r.URL.Path, "/mcp"),
-			Tools:  e.tools.Load,
-			Caller: func(*tool.Toolset) tool.Caller { return caller },
+			Host:   host{e.tools.Load, caller},
 			User:   *e.user.Load(),
 			Access: e.access.Load(),
 		})

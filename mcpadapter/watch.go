@@ -86,14 +86,14 @@ type watchRequest struct {
 // newWatchRequest returns a watchRequest that can poll resources.
 func newWatchRequest(m *message) watchRequest {
 	key := library.PollKey{Client: m.clientIdentity(), Identity: rand.Text()} // unique, so no other stream shares its polls
-	if m.site.Identity != nil {
-		key.Identity = m.site.Identity() + catalog.AccessKey(m.site.Access)
+	if identity := m.site.Host.Identity(); identity != "" {
+		key.Identity = identity + catalog.AccessKey(m.site.Access)
 	}
 	return watchRequest{m, key}
 }
 
 // newListWatch returns the ListWatch for a new stream.
 func (q watchRequest) newListWatch() *subscription.ListWatch {
-	current := func() subscription.Digests { return q.server.catalogOf(q.site.Tools()).Digests() }
+	current := func() subscription.Digests { return q.server.catalogOf(q.site.Host.Tools()).Digests() }
 	return &subscription.ListWatch{Known: current(), Current: current}
 }

@@ -39,47 +39,82 @@ func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if tools == nil {
 		return m.Endpoint.Parts.WriteUnavailable(w)
 	}
-	calls := new(toolcall.RequestCalls)
-	defer calls.End()
-	m.server.ServeHTTP(w, r, m.adapterSite(r, next, rest, tools, calls))
+	h := &host{handler: m, request: r, next: next, tools: tools, streams: r.Method != http.MethodPost}
+	defer h.calls.End()
+	m.server.ServeHTTP(w, r, h.site(rest))
 	return nil
 }
 
-// adapterSite describes the surroundings of a request to the adapter: the tools, the next handlers,
-// and the user that earlier handlers have authenticated. A request may be a long-lived stream,
-// so the site looks up the tools each time they are needed. Calls records the tool calls of the
-// request.
-func (m *Handler) adapterSite(r *http.Request, next caddyhttp.Handler, rest string, tools *tool.Toolset, calls *toolcall.RequestCalls) mcpadapter.Site {
+// A host runs the tool calls of one client request. It has everything that a plain call needs, in one
+// allocation.
+type host struct {
+	handler *Handler
+	request *http.Request
+	next    caddyhttp.Handler
+	tools   *tool.Toolset // when the request arrived
+	streams bool          // the request opens a stream of messages
+	calls   toolcall.RequestCalls
+
+	first   toolcall.Caller // what Caller returns first
+	started bool            // it has been returned
+}
+
+// site describes the surroundings of the request to the adapter: the user and the access token that
+// earlier handlers have authenticated. Rest is the path below the endpoint.
+func (h *host) site(rest string) mcpadapter.Site {
+	r, endpoint := h.request, h.handler.Endpoint
+	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
 	site := mcpadapter.Site{
-		Rest: rest,
-		User: toolcall.AuthenticatedUser(r),
+		Host:   h,
+		Rest:   rest,
+		User:   toolcall.AuthenticatedUser(r),
+		Access: endpoint.Access(r),
 	}
-	site.Address, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	site.Access = m.Endpoint.Access(r)
-	site.Identity = func() string { return apiIdentity(r) }
-	if login, ok := caddyhttp.GetVar(r.Context(), agentauth.VarLogin).(*agentauth.Login); ok {
+	site.Address, _ = vars[caddyhttp.ClientIPVarKey].(string)
+	site.Expires, _ = vars[agentauth.VarExpires].(time.Time)
+	if login, ok := vars[agentauth.VarLogin].(*agentauth.Login); ok {
 		site.Login = (*mcpadapter.Login)(login)
 	}
-	site.Expires, _ = caddyhttp.GetVar(r.Context(), agentauth.VarExpires).(time.Time)
-	site.Tools = func() *tool.Toolset {
-		if current := m.Endpoint.Current(r, next); current != nil {
-			return current
+	if h.streams {
+		site.Base = strings.TrimSuffix(originalPath(r), rest)
+		h.calls.Begin(toolcall.AccessLogFields(r), endpoint.Parts.Name(), endpoint.Protocol)
+	}
+	if h.handler.TaskAfter > 0 {
+		site.Owner = func() ([]string, bool) { return taskOwner(r, h.tools) }
+		site.Detach = func(tools *tool.Toolset) tool.Caller {
+			return h.handler.detachedCaller(r, h.next, tools, &h.calls)
 		}
-		return tools
 	}
-	if m.TaskAfter > 0 {
-		site.Owner = func() ([]string, bool) { return taskOwner(r, tools) }
-		site.Detach = func(tools *tool.Toolset) tool.Caller { return m.detachedCaller(r, next, tools, calls) }
-	}
-	if r.Method == http.MethodPost {
-		site.Caller = func(tools *tool.Toolset) tool.Caller { return m.Endpoint.Caller(r, next, tools, calls) }
-		return site
-	}
-	site.Base = strings.TrimSuffix(originalPath(r), rest)
-	calls.Begin(toolcall.AccessLogFields(r), m.Endpoint.Parts.Name(), m.Endpoint.Protocol)
-	site.Caller = func(tools *tool.Toolset) tool.Caller { return m.Endpoint.StreamCaller(r, next, tools, calls) }
 	return site
 }
+
+// Tools implements mcpadapter.Host. A request may be a long-lived stream, so Tools looks up the tools each
+// time they are needed.
+func (h *host) Tools() *tool.Toolset {
+	if current := h.handler.Endpoint.Current(h.request, h.next); current != nil {
+		return current
+	}
+	return h.tools
+}
+
+// Caller implements mcpadapter.Host.
+func (h *host) Caller(tools *tool.Toolset) tool.Caller {
+	endpoint := h.handler.Endpoint
+	if h.streams {
+		return endpoint.StreamCaller(h.request, h.next, tools, &h.calls)
+	}
+	c := &h.first
+	if h.started {
+		c = new(toolcall.Caller) // for a message that arrives on a stream
+	} else {
+		h.started = true
+	}
+	endpoint.BeginCaller(c, h.request, h.next, tools, &h.calls)
+	return c
+}
+
+// Identity implements mcpadapter.Host.
+func (h *host) Identity() string { return apiIdentity(h.request) }
 
 // originalPath returns the path that the client requested, before earlier handlers changed it.
 func originalPath(r *http.Request) string {

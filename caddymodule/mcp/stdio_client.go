@@ -8,7 +8,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -53,7 +52,8 @@ func (l *StdioClient) serve(m *Handler, r *http.Request, next caddyhttp.Handler)
 		l.Err = err
 		return
 	}
-	l.Err = m.server.ServeStdio(r.Context(), l.In, l.Out, m.adapterSite(r, next, "", tools, new(toolcall.RequestCalls)))
+	h := &host{handler: m, request: r, next: next, tools: tools, streams: true}
+	l.Err = m.server.ServeStdio(r.Context(), l.In, l.Out, h.site(""))
 }
 
 // AwaitTools returns the tools. It waits until the documents are loaded, because a client on

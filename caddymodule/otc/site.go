@@ -28,7 +28,7 @@ func (o *Handler) adapterSite(r *http.Request, next caddyhttp.Handler) otcadapte
 		Toolkits: toolkits,
 		Caller: func(i int, info otcadapter.CallInfo) tool.Caller {
 			setPlaceholders(r, info)
-			c := o.endpoint.PartCaller(o.endpoint.Parts.All[i], r, next, toolkits[i].Tools, nil)
+			c := o.endpoint.PartCaller(o.endpoint.Parts.All[i], r, next, toolkits[i].Tools)
 			c.Conceal = info.Conceal
 			return c
 		},

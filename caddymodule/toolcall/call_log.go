@@ -13,7 +13,7 @@ import (
 )
 
 // logCall records a call in the log of recent calls.
-func (c *caller) logCall(recorder *calllog.Recorder, outcome *tool.Outcome, arguments []byte) {
+func (c *Caller) logCall(recorder *calllog.Recorder, outcome *tool.Outcome, arguments []byte) {
 	call := c.loggedCall(c.toolset, outcome.Tool, outcome.Name())
 	call.Took = float64(outcome.Duration) / float64(time.Millisecond)
 	if outcome.Result != nil {
@@ -23,12 +23,12 @@ func (c *caller) logCall(recorder *calllog.Recorder, outcome *tool.Outcome, argu
 }
 
 // logEnded records a call that an adapter handled without running it.
-func (c *caller) logEnded(recorder *calllog.Recorder, toolset string, t *tool.Tool, outcome string) {
+func (c *Caller) logEnded(recorder *calllog.Recorder, toolset string, t *tool.Tool, outcome string) {
 	c.reportCall(recorder.Record(c.loggedCall(toolset, t, outcome), nil))
 }
 
 // loggedCall returns what the log of recent calls has of every call.
-func (c *caller) loggedCall(toolset string, t *tool.Tool, outcome string) calllog.Call {
+func (c *Caller) loggedCall(toolset string, t *tool.Tool, outcome string) calllog.Call {
 	call := calllog.Call{
 		Site: c.endpoint.SiteName, Endpoint: c.endpoint.Path, Protocol: c.protocol, Toolset: toolset, Outcome: outcome,
 		User: AuthenticatedUser(c.clientRequest), Trace: traceID(c.clientRequest),
@@ -67,7 +67,7 @@ func ContextWithCallListener(ctx context.Context, listener func(calllog.Call)) c
 }
 
 // reportCall calls the listener of the client's request, if it has one.
-func (c *caller) reportCall(call calllog.Call) {
+func (c *Caller) reportCall(call calllog.Call) {
 	if listener, ok := c.clientRequest.Context().Value(callListenerKey{}).(func(calllog.Call)); ok {
 		listener(call)
 	}

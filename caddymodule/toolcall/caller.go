@@ -15,10 +15,10 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// caller is the tool.Caller of one incoming request. It runs the request's tool calls through
+// Caller is the tool.Caller of one incoming request. It runs the request's tool calls through
 // the handler chain and records them in the metrics, in the request's access log entry and in
 // its placeholders.
-type caller struct {
+type Caller struct {
 	dispatch
 	tools    *tool.Toolset
 	endpoint *Endpoint
@@ -30,13 +30,17 @@ type caller struct {
 	Conceal  func(string) string // removes the secrets that came with the call from a text; nil if there are none
 }
 
-// newCaller returns the caller of the request that d dispatches for, and sets the request's
-// {http.tool.*} placeholders and log fields. Calls is nil if the request has no other caller.
-func newCaller(d dispatch, e *Endpoint, part *Part, tools *tool.Toolset, calls *RequestCalls) *caller {
-	c := newStreamCaller(d, e, part, tools, calls)
-	if calls == nil {
-		c.calls = &c.only
+// init sets the fields of a zero Caller.
+func (c *Caller) init(e *Endpoint, part *Part, next caddyhttp.Handler, r *http.Request, tools *tool.Toolset, calls *RequestCalls) {
+	c.dispatch.init(next, r, e.Protocol, part.Toolset, e.Logger)
+	c.endpoint, c.part, c.tools, c.calls = e, part, tools, calls
+	if part == e.Parts.whole && len(e.Parts.All) > 1 {
+		c.parts = e.Parts.All
 	}
+}
+
+// begin sets the {http.tool.*} placeholders and the log fields of the client's request.
+func (c *Caller) begin() {
 	if c.repl != nil {
 		for _, name := range toolPlaceholders {
 			c.repl.Delete(name) // an endpoint that the request passed before may have set it
@@ -44,17 +48,6 @@ func newCaller(d dispatch, e *Endpoint, part *Part, tools *tool.Toolset, calls *
 		c.repl.Map(c.placeholder)
 	}
 	c.calls.Begin(AccessLogFields(c.clientRequest), c.toolset, c.protocol)
-	return c
-}
-
-// newStreamCaller returns the caller of one message of a stream, whose messages are served
-// concurrently. The stream has no {http.tool.*} placeholders: they describe a single call.
-func newStreamCaller(d dispatch, e *Endpoint, part *Part, tools *tool.Toolset, calls *RequestCalls) *caller {
-	c := &caller{dispatch: d, endpoint: e, part: part, tools: tools, calls: calls}
-	if part == e.Parts.whole && len(e.Parts.All) > 1 {
-		c.parts = e.Parts.All
-	}
-	return c
 }
 
 // AccessLogFields returns the fields of the request's access log entry, nil if the server
@@ -69,7 +62,7 @@ func AccessLogFields(r *http.Request) *caddyhttp.ExtraLogFields {
 
 // placeholder returns the {http.tool.*} placeholders of the request. If a request calls several
 // tools, name and outcome are those of the latest call.
-func (c *caller) placeholder(key string) (any, bool) {
+func (c *Caller) placeholder(key string) (any, bool) {
 	toolset, name, outcome := c.calls.latest()
 	if key == PlaceholderOutcome {
 		return outcome, true
@@ -84,7 +77,7 @@ func (c *caller) placeholder(key string) (any, bool) {
 const PlaceholderOutcome = "http.tool.outcome"
 
 // Call runs the tool and records its outcome.
-func (c *caller) Call(ctx context.Context, tool string, arguments []byte) tool.Outcome {
+func (c *Caller) Call(ctx context.Context, tool string, arguments []byte) tool.Outcome {
 	if c.parts != nil {
 		if called, ok := c.tools.Tool(tool); ok {
 			return c.callPart(ctx, called, arguments)
@@ -95,14 +88,14 @@ func (c *caller) Call(ctx context.Context, tool string, arguments []byte) tool.O
 
 // callPart runs a tool of an endpoint that serves several toolsets. The call has the limits and the
 // credentials of the tool's own toolset. Handlers after the endpoint, metrics and logs see it as a call of that toolset.
-func (c *caller) callPart(ctx context.Context, called *tool.Tool, arguments []byte) tool.Outcome {
+func (c *Caller) callPart(ctx context.Context, called *tool.Tool, arguments []byte) tool.Outcome {
 	part, own := c.partOf(called)
 	if part == c.part {
 		return c.call(ctx, c.tools, called.Name, arguments)
 	}
 	d := c.dispatch
 	d.serve(part.Toolset)
-	p := &caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), endpoint: c.endpoint, part: part, calls: c.calls, Conceal: c.Conceal}
+	p := &Caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), endpoint: c.endpoint, part: part, calls: c.calls, Conceal: c.Conceal}
 	outcome := p.call(ctx, p.own, own.Name, arguments)
 	if outcome.Tool == own {
 		outcome.Tool = called
@@ -112,7 +105,7 @@ func (c *caller) callPart(ctx context.Context, called *tool.Tool, arguments []by
 
 // partOf returns the part of the endpoint that a tool belongs to, and the tool as that part has it. For
 // built-in tools and for endpoints of one toolset these are the own part of the caller and the tool.
-func (c *caller) partOf(t *tool.Tool) (*Part, *tool.Tool) {
+func (c *Caller) partOf(t *tool.Tool) (*Part, *tool.Tool) {
 	if part, own := c.tools.Own(t); part >= 0 {
 		return c.parts[part], own
 	}
@@ -120,7 +113,7 @@ func (c *caller) partOf(t *tool.Tool) (*Part, *tool.Tool) {
 }
 
 // call runs a tool of a toolset and records the outcome.
-func (c *caller) call(ctx context.Context, tools *tool.Toolset, tool string, arguments []byte) tool.Outcome {
+func (c *Caller) call(ctx context.Context, tools *tool.Toolset, tool string, arguments []byte) tool.Outcome {
 	outcome := c.execute(ctx, tools, tool, arguments)
 	if c.Conceal != nil && outcome.Failure != nil {
 		outcome.Failure.Message = c.Conceal(outcome.Failure.Message)
@@ -138,7 +131,7 @@ func (c *caller) call(ctx context.Context, tools *tool.Toolset, tool string, arg
 
 // RecordCall records a call that an adapter handled without running it. It implements
 // tool.CallRecorder.
-func (c *caller) RecordCall(tool *tool.Tool, outcome string) {
+func (c *Caller) RecordCall(tool *tool.Tool, outcome string) {
 	part, toolset := c.part, c.toolset
 	if tool != nil && c.parts != nil {
 		part, tool = c.partOf(tool)
@@ -152,13 +145,13 @@ func (c *caller) RecordCall(tool *tool.Tool, outcome string) {
 }
 
 // AmendCall replaces the recorded outcome of the latest call. It implements tool.CallRecorder.
-func (c *caller) AmendCall(outcome string) {
+func (c *Caller) AmendCall(outcome string) {
 	c.calls.amend(outcome)
 }
 
 // execute runs the tool. A panic, for example of the schema validator, fails this call only, as
 // a panic in a handler does.
-func (c *caller) execute(ctx context.Context, tools *tool.Toolset, t string, arguments []byte) (outcome tool.Outcome) {
+func (c *Caller) execute(ctx context.Context, tools *tool.Toolset, t string, arguments []byte) (outcome tool.Outcome) {
 	defer func() {
 		if value := recover(); value != nil {
 			p := &PanicError{Value: value, Stack: debug.Stack()}
@@ -169,7 +162,7 @@ func (c *caller) execute(ctx context.Context, tools *tool.Toolset, t string, arg
 }
 
 // Invoke runs a built-in tool. It sends the calls of all other tools through the handler chain.
-func (c *caller) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+func (c *Caller) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	switch call.Tool.Builtin {
 	case "":
 		return c.invokeTool(ctx, call)
@@ -204,9 +197,9 @@ func outcomeFields(tool, toolset, protocol string, outcome *tool.Outcome) []zap.
 
 // Interface guards
 var (
-	_ tool.Caller       = (*caller)(nil)
-	_ tool.CallRecorder = (*caller)(nil)
-	_ tool.Invoker      = (*caller)(nil)
+	_ tool.Caller       = (*Caller)(nil)
+	_ tool.CallRecorder = (*Caller)(nil)
+	_ tool.Invoker      = (*Caller)(nil)
 )
 
 // maxLoggedCalls limits how many calls the access log entry of one request lists. A batch has
@@ -304,7 +297,7 @@ func (c *RequestCalls) latest() (toolset, tool, outcome string) {
 }
 
 // invokeTool sends a call through the handler chain and shortens the response.
-func (c *caller) invokeTool(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+func (c *Caller) invokeTool(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	var fields *answer.Fields
 	if call.Tool.Fields {
 		var err error
@@ -332,9 +325,18 @@ func (c *caller) invokeTool(ctx context.Context, call *tool.Call) (*tool.Result,
 }
 
 // send sends a call through the handler chain, and waits for work that goes on if the endpoint does.
-func (c *caller) send(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+func (c *Caller) send(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if c.endpoint.polling > 0 {
 		return (&poller{c, call}).invoke(ctx)
 	}
 	return c.dispatch.Invoke(ctx, call)
+}
+
+// maxBytes returns the largest response of the tool in bytes, 0 for no limit.
+func (p *Part) maxBytes(t *tool.Tool) int {
+	tokens := t.MaxTokens
+	if tokens == 0 {
+		tokens = p.maxTokens
+	}
+	return max(tokens, 0) * answer.BytesPerToken
 }

@@ -46,9 +46,10 @@ func BenchmarkDispatch(b *testing.B) {
 	next := caddyhttp.HandlerFunc(handlertest.API)
 	outer := handlertest.EndpointRequest()
 	of := &agents.Toolset{Name: "trips", Limits: agents.Limits{Timeout: agents.DefaultTimeout, MaxResponse: agents.DefaultMaxResponse}}
-	d := newDispatch(next, outer, "mcp", of, zap.NewNop())
+	var d dispatch
+	d.init(next, outer, "mcp", of, zap.NewNop())
 	part := &Part{Toolset: of, metrics: agents.AllMetrics.Of("trips", "mcp")}
-	endpoint := &Endpoint{Parts: &Parts{All: []*Part{part}, whole: part}}
+	endpoint := &Endpoint{Protocol: "mcp", Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}}
 
 	b.Run("PrepareRequest", func(b *testing.B) {
 		b.ReportAllocs()
@@ -81,7 +82,8 @@ func BenchmarkDispatch(b *testing.B) {
 	watched.calls = log
 	for name, e := range map[string]*Endpoint{"Call": endpoint, "Call-watched": &watched} {
 		b.Run(name, func(b *testing.B) {
-			c := newCaller(d, e, part, tools, new(RequestCalls))
+			c := new(Caller)
+			c.init(e, part, next, outer, tools, new(RequestCalls))
 			b.ReportAllocs()
 			for b.Loop() {
 				outcome := c.Call(outer.Context(), "getTrip", arguments)
@@ -102,17 +104,23 @@ func BenchmarkDispatch(b *testing.B) {
 			body.Reset(message)
 			r := outer.Clone(outer.Context())
 			r.Body, r.ContentLength = io.NopCloser(body), int64(len(message))
-			d := newDispatch(next, r, "mcp", of, zap.NewNop())
-			d.repl = nil // the same replacer would grow with every request
-			server.ServeHTTP(w, r, mcpadapter.Site{
-				Tools: func() *tool.Toolset { return tools },
-				Caller: func(*tool.Toolset) tool.Caller {
-					return newCaller(d, endpoint, part, tools, new(RequestCalls))
-				},
-			})
+			h := &benchHost{tools: tools}
+			h.caller.init(endpoint, part, next, r, tools, &h.caller.only)
+			server.ServeHTTP(w, r, mcpadapter.Site{Host: h})
 			if w.Status != 200 {
 				b.Fatal(w.Status)
 			}
 		}
 	})
 }
+
+// benchHost is a host with one caller. It does not call begin, because the same replacer would grow with
+// every request.
+type benchHost struct {
+	tools  *tool.Toolset
+	caller Caller
+}
+
+func (h *benchHost) Tools() *tool.Toolset             { return h.tools }
+func (h *benchHost) Caller(*tool.Toolset) tool.Caller { return &h.caller }
+func (h *benchHost) Identity() string                 { return "" }

@@ -3,11 +3,11 @@
 // An Endpoint (endpoint.go) is the common part of mcp and otc: a path of the site and the
 // toolsets that it serves, its Parts (parts.go). If there are several, parts_merge.go makes one toolset
 // of them. Listings (listing.go) decides which of their tools clients see. For each client request the
-// Endpoint creates a caller (caller.go), the tool.Caller through which the adapters call tools. The
-// caller binds the arguments and passes the call to a dispatch (dispatch.go), which does three things:
+// Endpoint makes a Caller (caller.go), the tool.Caller through which the adapters call tools. The
+// Caller binds the arguments and passes the call to a dispatch (dispatch.go), which does three things:
 //
 //  1. It builds the REST request, called the inner request, and adds the client's headers
-//     (inner_request.go), its OCP context and the operator's credentials.
+//     (dispatch.go), its OCP context and the operator's credentials.
 //  2. It sends the inner request to the next handlers of the site with a Recorder
 //     (recorder.go). The Recorder keeps the response up to a limit, or reads it event by
 //     event if it is a stream (stream.go).
@@ -15,7 +15,7 @@
 //     API repeats in an error (conceal.go), and returns a tool.Result, or a tool.Failure
 //     that tells a model how to proceed (failures.go).
 //
-// The caller then makes large responses smaller (shorten.go) and runs the tools that the gateway
+// The Caller then makes large responses smaller (shorten.go) and runs the tools that the gateway
 // itself provides (package builtin). It records the outcome in the metrics, in the access log, and
 // while someone looks at the console in the log of recent calls (call_log.go).
 //

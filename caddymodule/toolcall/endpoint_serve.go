@@ -60,22 +60,31 @@ func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *tool.Toolse
 	return e.Listings.current(r, next)
 }
 
-// Caller returns the caller that runs the tool calls of one request and records them in calls. Calls
-// is nil if the request has no other caller.
-func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
-	return e.PartCaller(e.Parts.whole, r, next, tools, calls)
+// BeginCaller prepares c, a zero Caller, to run the tool calls of one request and to record them in calls.
+func (e *Endpoint) BeginCaller(c *Caller, r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) {
+	c.init(e, e.Parts.whole, next, r, tools, calls)
+	c.begin()
+}
+
+// Caller returns the only caller of a request.
+func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset) *Caller {
+	return e.PartCaller(e.Parts.whole, r, next, tools)
 }
 
 // PartCaller is Caller for the tools of one part.
-func (e *Endpoint) PartCaller(part *Part, r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
-	return newCaller(newDispatch(next, r, e.Protocol, part.Toolset, e.Logger), e, part, tools, calls)
+func (e *Endpoint) PartCaller(part *Part, r *http.Request, next caddyhttp.Handler, tools *tool.Toolset) *Caller {
+	c := new(Caller)
+	c.init(e, part, next, r, tools, &c.only)
+	c.begin()
+	return c
 }
 
-// StreamCaller returns the caller that runs the tool calls of one message of a stream and
-// records them in calls.
-func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *caller {
-	whole := e.Parts.whole
-	return newStreamCaller(newDispatch(next, r, e.Protocol, whole.Toolset, e.Logger), e, whole, tools, calls)
+// StreamCaller returns the caller of one message of a stream, whose messages are served concurrently. It
+// records its calls in calls. The stream has no {http.tool.*} placeholders: they describe a single call.
+func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *RequestCalls) *Caller {
+	c := new(Caller)
+	c.init(e, e.Parts.whole, next, r, tools, calls)
+	return c
 }
 
 // Await returns the endpoint's tools like Tools. It first waits until the documents are loaded, but
@@ -178,3 +187,48 @@ func IsMCPPath(rest string) bool {
 // MCPPaths are the paths, below an MCP endpoint's own, at which it responds. The empty
 // path is the endpoint's own.
 var MCPPaths = [...]string{"", "/", "/sse", "/message"}
+
+// current returns the current tools of the parts with the built-in tools, as the client of the request
+// chooses. It returns nil if no document is loaded.
+func (l *Listings) current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
+	base := l.parts.served(func(t *agents.Toolset) *tool.Toolset { return CurrentTools(t, r, next) })
+	if base == nil {
+		return nil
+	}
+	latest := l.latest.Load()
+	if latest == nil || latest.base != base {
+		latest = l.build(base)
+	}
+	return latest.chosen(r)
+}
+
+// chosen returns what the client of the request chooses to list.
+func (l *listing) chosen(r *http.Request) *tool.Toolset {
+	searches := l.searches
+	if r.URL.RawQuery != "" {
+		if choice, err := listChoice(r.URL.RawQuery); err == nil && choice != "" {
+			searches = choice == chooseSearch
+		}
+	}
+	if searches && l.brief != nil {
+		return l.brief
+	}
+	return l.whole
+}
+
+// served returns the tools that the endpoint serves, without built-in ones. Current returns the tools
+// of a toolset.
+func (p *Parts) served(current func(*agents.Toolset) *tool.Toolset) *tool.Toolset {
+	if p.merger == nil {
+		tools := current(p.whole.Toolset)
+		if p.whole.agent.name == "" {
+			return tools
+		}
+		return p.whole.agent.limit(p.whole.Toolset, tools)
+	}
+	var parts [MaxToolsets]*tool.Toolset
+	for i, part := range p.All {
+		parts[i] = part.agent.limit(part.Toolset, current(part.Toolset))
+	}
+	return p.merger.Merge(parts[:len(p.All)]...)
+}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
@@ -38,20 +37,6 @@ func newListings(parts *Parts, logger *zap.Logger) *Listings {
 	return &Listings{parts: parts, logger: logger}
 }
 
-// current returns the current tools of the parts with the built-in tools, as the client of the request
-// chooses. It returns nil if no document is loaded.
-func (l *Listings) current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
-	base := l.parts.served(func(t *agents.Toolset) *tool.Toolset { return CurrentTools(t, r, next) })
-	if base == nil {
-		return nil
-	}
-	latest := l.latest.Load()
-	if latest == nil || latest.base != base {
-		latest = l.build(base)
-	}
-	return latest.chosen(r)
-}
-
 // listing is a toolset with the built-in tools of an endpoint. Toolsets with the same pointer have
 // equal lists, by which adapters cache what they have encoded.
 type listing struct {
@@ -59,20 +44,6 @@ type listing struct {
 	whole    *tool.Toolset // lists all tools
 	brief    *tool.Toolset // lists the tools that search, and the pinned ones; nil if the protocol has no search tools
 	searches bool          // whether brief is the default
-}
-
-// chosen returns what the client of the request chooses to list.
-func (l *listing) chosen(r *http.Request) *tool.Toolset {
-	searches := l.searches
-	if r.URL.RawQuery != "" {
-		if choice, err := listChoice(r.URL.RawQuery); err == nil && choice != "" {
-			searches = choice == chooseSearch
-		}
-	}
-	if searches && l.brief != nil {
-		return l.brief
-	}
-	return l.whole
 }
 
 // searchTools are the built-in tools of an endpoint that searches, in the order of its list.

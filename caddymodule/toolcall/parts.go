@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/ocp/merge"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -35,15 +34,6 @@ type Part struct {
 // Current returns the part's current tools, with its built-in tools.
 func (p *Part) Current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
 	return p.listings.current(r, next)
-}
-
-// maxBytes returns the largest response of the tool in bytes, 0 for no limit.
-func (p *Part) maxBytes(t *tool.Tool) int {
-	tokens := t.MaxTokens
-	if tokens == 0 {
-		tokens = p.maxTokens
-	}
-	return max(tokens, 0) * answer.BytesPerToken
 }
 
 // Parts are the toolsets of an endpoint. After Merge, several are served as one toolset.
@@ -124,19 +114,6 @@ func (p *Parts) cuts(tools *tool.Toolset) bool {
 		}
 		return part.maxBytes(t) > 0
 	})
-}
-
-// served returns the tools that the endpoint serves, without built-in ones. Current returns the tools
-// of a toolset.
-func (p *Parts) served(current func(*agents.Toolset) *tool.Toolset) *tool.Toolset {
-	if p.merger == nil {
-		return p.whole.agent.limit(p.whole.Toolset, current(p.whole.Toolset))
-	}
-	var parts [MaxToolsets]*tool.Toolset
-	for i, part := range p.All {
-		parts[i] = part.agent.limit(part.Toolset, current(part.Toolset))
-	}
-	return p.merger.Merge(parts[:len(p.All)]...)
 }
 
 // loadedTools returns the tools of a toolset if its document is loaded.

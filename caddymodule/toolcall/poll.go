@@ -75,7 +75,7 @@ func (s *pollState) pending() *tool.Result {
 
 // poller is one call that may be polled.
 type poller struct {
-	*caller
+	*Caller
 	call *tool.Call
 }
 
@@ -275,7 +275,8 @@ func (p *poller) get(ctx context.Context, target string) (*tool.Result, error) {
 	rec := NewRecorder(http.MethodGet, p.limits.MaxResponse, cancel)
 	rec.callContext = tool.CallContext{Context: ctx, Call: p.call}
 	rec.ClientRequest, rec.ToolsetCredentials = p.clientRequest, credentials
-	probe = p.prepare(probe.WithContext(&rec.callContext), rec, p.call)
+	probe.RequestURI = probe.URL.RequestURI()
+	probe = p.prepare(probe.WithContext(&rec.callContext), rec, p.call, true)
 	err = Serve(p.handlerChain(), rec, probe)
 	return p.conclude(ctx, p.call, rec, err)
 }

@@ -39,6 +39,7 @@ type Recorder struct {
 	ToolsetCredentials *security.Supplement    // credentials that the gateway adds for the toolset
 	Injected           InjectedCredentials     // ToolsetCredentials and further injected credentials
 	callContext        tool.CallContext        // of the inner request
+	result             tool.Result             // of the call
 
 	StreamOptions streamOptions   // how to handle a stream; the zero value records it like any other response
 	Stream        *recordedStream // nil unless the response is a stream

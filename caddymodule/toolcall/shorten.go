@@ -44,7 +44,7 @@ func requestedFields(call *tool.Call) (*answer.Fields, error) {
 
 // selectParts replaces a JSON response with what the operator's expression makes of it. Other responses
 // stay as they are.
-func (c *caller) selectParts(ctx context.Context, t *tool.Tool, query *answer.Query, result *tool.Result) error {
+func (c *Caller) selectParts(ctx context.Context, t *tool.Tool, query *answer.Query, result *tool.Result) error {
 	if !mediatype.IsJSON(result.MediaType()) {
 		return nil
 	}
@@ -96,7 +96,7 @@ func replaceBody(result *tool.Result, body []byte, memory tool.Releaser) {
 
 // cut shortens a response that is larger than limit bytes, and keeps the rest for next_page. Images,
 // sound and other binary responses stay as they are.
-func (c *caller) cut(ctx context.Context, t *tool.Tool, result *tool.Result, limit int) {
+func (c *Caller) cut(ctx context.Context, t *tool.Tool, result *tool.Result, limit int) {
 	media := result.MediaType()
 	isJSON := mediatype.IsJSON(media)
 	if tool.WantsWholeResponse(ctx) || elicit.NeedsOf(t).Native {
@@ -132,7 +132,7 @@ func setPage(result *tool.Result, page *answer.Page) {
 }
 
 // addNote notes which part of the response the body is, and how to get the next one.
-func (c *caller) addNote(result *tool.Result, part string) {
+func (c *Caller) addNote(result *tool.Result, part string) {
 	note := "This is a part of the response: " + part
 	if result.Next != "" {
 		note += fmt.Sprintf(`; call %s with {"cursor":%q} for the next part`, c.tools.NameOf(tool.NextPage), result.Next)
@@ -146,7 +146,7 @@ func (c *caller) addNote(result *tool.Result, part string) {
 }
 
 // nextPage runs next_page.
-func (c *caller) nextPage(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+func (c *Caller) nextPage(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	cursor, _ := call.Arguments()[builtin.Cursor].(string)
 	var page answer.Page
 	owner, err := c.pageOwner(ctx)
@@ -176,7 +176,7 @@ func (c *caller) nextPage(ctx context.Context, call *tool.Call) (*tool.Result, e
 }
 
 // logPageError logs an error of the store of pages.
-func (c *caller) logPageError(message string, err error) {
+func (c *Caller) logPageError(message string, err error) {
 	if entry := c.logger.Check(zapcore.ErrorLevel, message); entry != nil {
 		entry.Write(zap.String("toolset", c.toolset), zap.String("endpoint", c.endpoint.Path), zap.Error(err))
 	}
@@ -184,7 +184,7 @@ func (c *caller) logPageError(message string, err error) {
 
 // pageOwner identifies who may read the pages of a response: the authenticated user at this endpoint,
 // or else the client's address with the credentials that the client sends to the API.
-func (c *caller) pageOwner(ctx context.Context) (pages.Owner, error) {
+func (c *Caller) pageOwner(ctx context.Context) (pages.Owner, error) {
 	r, keeper := c.clientRequest, c.endpoint.App.Pages()
 	if user := AuthenticatedUser(r); user != "" {
 		return keeper.Owner(ctx, r.Host, c.endpoint.Path, "user", user)

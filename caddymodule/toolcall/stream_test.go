@@ -49,7 +49,8 @@ func (i invocation) run(t *testing.T) (*tool.Result, error) {
 	if i.toolset.Limits.MaxResponse == 0 {
 		i.toolset.Limits.MaxResponse = 1000
 	}
-	d := newDispatch(caddyhttp.HandlerFunc(i.handler), handlertest.EndpointRequest(), "mcp", &i.toolset, zap.NewNop())
+	var d dispatch
+	d.init(caddyhttp.HandlerFunc(i.handler), handlertest.EndpointRequest(), "mcp", &i.toolset, zap.NewNop())
 	ctx := d.clientRequest.Context()
 	if i.listener != nil {
 		ctx = tool.ContextWithListener(ctx, i.listener)
@@ -301,7 +302,8 @@ func TestStreamedCancel(t *testing.T) {
 		<-r.Context().Done()
 		return err
 	}
-	d := newDispatch(caddyhttp.HandlerFunc(next), r, "mcp", &agents.Toolset{Limits: agents.Limits{MaxResponse: 100}}, zap.NewNop())
+	var d dispatch
+	d.init(caddyhttp.HandlerFunc(next), r, "mcp", &agents.Toolset{Limits: agents.Limits{MaxResponse: 100}}, zap.NewNop())
 	result, err := d.Invoke(r.Context(), call)
 	if failure, ok := errors.AsType[*tool.Failure](err); !ok || failure.Kind != tool.Canceled {
 		t.Errorf("got %+v, %v", result, err)

@@ -215,6 +215,27 @@ func ContextWithListener(ctx context.Context, listener func(Event)) context.Cont
 	return context.WithValue(ctx, listenerKey{}, listener)
 }
 
+// ListenerContext is a context with a listener that is made when it is needed, because few responses
+// stream. It can be part of another struct, to save an allocation.
+type ListenerContext struct {
+	context.Context
+	Source ListenerSource
+}
+
+// A ListenerSource makes the listener of a call.
+type ListenerSource interface {
+	// Listener returns the listener, nil for none. Further calls return the same one.
+	Listener() func(Event)
+}
+
+// Value implements context.Context.
+func (c *ListenerContext) Value(key any) any {
+	if key == any(listenerKey{}) {
+		return c.Source.Listener()
+	}
+	return c.Context.Value(key)
+}
+
 // ListenerFromContext returns the listener of a call, or nil if there is none.
 func ListenerFromContext(ctx context.Context) func(Event) {
 	listener, _ := ctx.Value(listenerKey{}).(func(Event))

@@ -80,7 +80,7 @@ func (h *Host) callTool(ctx context.Context, i *run.Invocation, c *capability, o
 	if missing := o.access().Missing(t, tools); missing != nil {
 		return run.Result{Text: "the call was not made: the access token of the user lacks a scope that this tool needs", IsError: true}
 	}
-	caller := h.endpoints.of(h, c.operation.Toolset).Caller(r, h.chain, tools, nil)
+	caller := h.endpoints.of(h, c.operation.Toolset).Caller(r, h.chain, tools)
 	ctx = tool.ContextWithWholeResponse(context.WithValue(r.Context(), callKey{}, call))
 	outcome := caller.Call(ctx, t.Name, i.Inputs)
 	defer outcome.Release()

@@ -45,7 +45,13 @@ type EventStream struct {
 // NewEventStream returns an event stream in the response w. A write that blocks longer than wait closes the
 // stream; wait is MaxWriteWait, except in tests.
 func NewEventStream(w http.ResponseWriter, wait time.Duration) *EventStream {
-	return &EventStream{w: w, wait: wait}
+	return new(EventStream).Begin(w, wait)
+}
+
+// Begin is NewEventStream for an EventStream that is part of another struct. It returns the EventStream.
+func (s *EventStream) Begin(w http.ResponseWriter, wait time.Duration) *EventStream {
+	s.w, s.wait = w, wait
+	return s
 }
 
 // Open starts the stream.

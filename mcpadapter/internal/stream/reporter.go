@@ -53,8 +53,8 @@ type Reporter struct {
 // NewReporter returns a Reporter that sends progress to out with the token, and log messages to the logger.
 // A nil token means that the client wants no progress. withMessages says whether the revision allows
 // messages in progress notifications.
-func NewReporter(out Channel, to Logger, token jsontext.Value, withMessages bool) Reporter {
-	return Reporter{
+func NewReporter(out Channel, to Logger, token jsontext.Value, withMessages bool) *Reporter {
+	return &Reporter{
 		logger:       to,
 		token:        token,
 		withMessages: withMessages,
@@ -67,9 +67,6 @@ func NewReporter(out Channel, to Logger, token jsontext.Value, withMessages bool
 // Stop ends the forwarding. It sends the last progress notification and the number of omitted log
 // messages. If the client has canceled the call, it sends nothing.
 func (t *Reporter) Stop(canceled bool) {
-	if t.logger == nil {
-		return // no events are forwarded
-	}
 	if t.sender != nil {
 		t.sender.stop(canceled)
 	}
