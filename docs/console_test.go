@@ -204,7 +204,7 @@ func (w *workspace) runPage(path string, env []string) {
 	lines := strings.Split(string(data), "\n")
 	_, found := page{path, lines}.split()
 	var changed []string // the page with the output as it is
-	copied, started, commands := 0, 0, 0
+	copied, commands := 0, 0
 	for _, b := range found {
 		if name, isFile := strings.CutPrefix(b.mode, "file="); isFile {
 			if err := os.WriteFile(filepath.Join(w.dir, name), []byte(w.freePorts(b.text)), 0o600); err != nil {
@@ -217,7 +217,6 @@ func (w *workspace) runPage(path string, env []string) {
 				variables := strings.Fields(w.freePorts(line[1]))
 				w.caddy(append(variables, env...), strings.Fields(line[2])...)
 				w.env = append(append(w.env, variables...), env...)
-				started++
 			}
 		case "console":
 			text := strings.Split(strings.TrimSuffix(b.text, "\n"), "\n")
@@ -226,8 +225,8 @@ func (w *workspace) runPage(path string, env []string) {
 			commands++
 		}
 	}
-	if started == 0 || commands == 0 {
-		w.t.Errorf("%s starts %d programs and has %d console blocks", path, started, commands)
+	if commands == 0 {
+		w.t.Errorf("%s has no console block", path)
 	}
 	if *update {
 		changed = append(changed, lines[copied:]...)

@@ -106,3 +106,9 @@ func without(w *workspace, directive string) []string {
 	}
 	return nil
 }
+
+// TestCommands compares the help of the commands with the reference.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	newWorkspace(t, "commands").runPage("docs/commands.md", nil)
+}

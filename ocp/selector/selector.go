@@ -20,6 +20,7 @@ import (
 // A Selector chooses operations of a document.
 type Selector struct {
 	// What Value is compared with: "tag", "operation", "path" or "method".
+	// Required.
 	By string `json:"by"`
 
 	// A tag, an operation, a path or a method.
@@ -30,6 +31,8 @@ type Selector struct {
 	//   - In a path, * matches anything within one segment and ** matches anything. The
 	//     query and fragment of a path in the document may be omitted.
 	//   - Methods are compared case-insensitively.
+	//
+	// Required.
 	Value string `json:"value"`
 }
 

@@ -37,6 +37,7 @@ type Shape struct {
 	// The tools that this changes: a tool's name as `caddy tools` lists it, an operationId, a
 	// method and path such as "GET /trips/{id}", or "*" for all tools. If several shapes select a
 	// tool, the one for "*" applies first, and the others replace single members of it.
+	// Required.
 	Tool string `json:"tool,omitempty"`
 
 	// The name of the tool for clients and in the configuration of agents, scopes and logs.
@@ -53,7 +54,7 @@ type Shape struct {
 	// what the HTTP method implies.
 	Annotations map[string]bool `json:"annotations,omitempty"`
 
-	// The changes of arguments, by the argument's name.
+	// The changes of arguments, by the argument's name. Default: none.
 	Arguments map[string]Argument `json:"arguments,omitempty"`
 
 	// A jq program that is applied to JSON responses before the model gets them. Default: none.
