@@ -57,7 +57,7 @@ func newWorkspace(t *testing.T, dir string) *workspace {
 	}
 	copied, state := t.TempDir(), t.TempDir()
 	w.copyTree("examples", copied)
-	w.copyTree("testdata", copied)
+	w.copyTree("testdata/demo.openapi.yaml", copied)
 	w.dir = filepath.Join(copied, dir)
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -97,13 +97,16 @@ func (w *workspace) copyTree(name, to string) {
 		}
 		target := filepath.Join(to, relative)
 		if entry.IsDir() {
-			if entry.Name() == "node_modules" || entry.Name() == "example-data" {
+			if entry.Name() == "example-data" {
 				return filepath.SkipDir
 			}
 			return os.MkdirAll(target, 0o700)
 		}
 		data, err := os.ReadFile(path)
 		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
 			return err
 		}
 		info, err := entry.Info()
