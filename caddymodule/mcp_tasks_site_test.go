@@ -2,6 +2,7 @@ package caddymodule_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -39,6 +40,7 @@ type jobsAPI struct {
 	mu       sync.Mutex
 	location string // of accepted jobs
 	polls    []string
+	starts   int
 	began    chan struct{} // gets a value for each request for slow work
 	canceled chan struct{} // gets a value for each that its client gives up
 	release  chan struct{} // closed when all work ends
@@ -65,6 +67,10 @@ func (j *jobsAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		j.mu.Lock()
 		j.polls = append(j.polls, r.URL.Path+" of "+r.Header.Get("X-Test-User"))
 		j.mu.Unlock()
+	default:
+		j.mu.Lock()
+		j.starts++
+		j.mu.Unlock()
 	}
 	select {
 	case <-j.release:
@@ -86,10 +92,17 @@ func (j *jobsAPI) polled() []string {
 	return j.polls
 }
 
+// started returns how many jobs were started.
+func (j *jobsAPI) started() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.starts
+}
+
 const jobsGlobal = "agents {\n\tstore bolt DIR/store.db\n}"
 
 func jobsBlock(api, options string) string {
-	return "route {\ntest_user\nmcp /mcp DIR/jobs.yaml {\n" + options + "\n}\notc DIR/jobs.yaml\nreverse_proxy " + api + "\n}"
+	return "route {\ntest_user\nmcp /mcp DIR/jobs.yaml {\n" + options + "\n}\notc DIR/jobs.yaml {\npoll 1m\n}\nreverse_proxy " + api + "\n}"
 }
 
 // jobsSite runs a site in front of the API.
@@ -340,5 +353,45 @@ func TestTasks_review_over_OTC(t *testing.T) {
 		if a := call(); !strings.Contains(a.body, `"success":true`) || !strings.Contains(a.body, `"Bern"`) {
 			t.Errorf("after the decision: %d %s", a.status, a.body)
 		}
+	}
+}
+
+// TestTasks_202_over_OTC repeats a call_id whose first request has gone.
+func TestTasks_202_over_OTC(t *testing.T) {
+	api := newJobsAPI()
+	s := jobsSite(t, api, "task_after 10s")
+	call := func(ctx context.Context) (string, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/otc/call", strings.NewReader(`{"request":{"call_id":"once","tool_id":"Jobs.startJob","input":{}}}`))
+		if err != nil {
+			return "", err
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Test-User", "ann")
+		response, err := client.Do(r)
+		if err != nil {
+			return "", err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		return string(body), err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		if body, err := call(ctx); err == nil {
+			t.Errorf("the first request got %s", body)
+		}
+	}()
+	eventually(t, "a poll", func() bool { return len(api.polled()) > 0 })
+	cancel()
+	await(t, "the end of the first request", gone)
+	close(api.release)
+	body, err := call(t.Context())
+	if err != nil || !strings.Contains(body, `"success":true`) || !strings.Contains(body, `"job":"done"`) {
+		t.Errorf("got %s, %v", body, err)
+	}
+	if n := api.started(); n != 1 {
+		t.Errorf("the job was started %d times", n)
 	}
 }

@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -115,6 +116,7 @@ type client struct {
 	capabilities string
 	answers      map[string]string // by the method of what it is asked, and the message of a form
 	asked        []string          // what it was asked, as JSON
+	method       string            // of its requests; "" for tools/call
 }
 
 func newClient(t *testing.T, e *endpoint, v revision.Revision, capabilities string) *client {
@@ -133,7 +135,7 @@ func newClient(t *testing.T, e *endpoint, v revision.Revision, capabilities stri
 // that come before.
 func (c *client) post(t *testing.T, name, params string) []byte {
 	t.Helper()
-	r := conformant(c.version, "tools/call", `"name":"`+name+`"`+params)
+	r := conformant(c.version, cmp.Or(c.method, "tools/call"), `"name":"`+name+`"`+params)
 	r.body = strings.Replace(r.body, `"`+metaCapabilities+`":{}`, `"`+metaCapabilities+`":`+c.capabilities, 1)
 	if c.session != "" {
 		r.header[sessionHeader] = c.session

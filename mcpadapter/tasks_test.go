@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/store/redis"
 	"github.com/fairwayhq/fairway/internal/store/storetest"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -349,5 +350,38 @@ func TestTasks_notifications(t *testing.T) {
 	want := []string{"notifications/subscriptions/acknowledged ", "notifications/tasks working", "notifications/tasks completed"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("got %q, want %q", seen, want)
+	}
+}
+
+// TestTasks_ask_the_user wants tasks/result of 2025-11-25 to ask for what the call needs, and to return
+// its result.
+func TestTasks_ask_the_user(t *testing.T) {
+	node := taskNodes(t, 1, TaskOptions{After: time.Hour})[0]
+	e := serveAPI(t, paid)
+	e.server.tasks, e.server.options.Tasks = node.tasks, node.options.Tasks
+	for answer, want := range map[string]string{
+		`"result":{"action":"accept","content":{"iban":"DE12"}}`: "iban=DE12&amount=5",
+		`"result":{"action":"decline"}`:                          "decline",
+		`"error":{"code":-1,"message":"no user"}`:                "no user",
+	} {
+		t.Run(want, func(t *testing.T) {
+			client := newClient(t, e, revision.V20251125, askable)
+			client.answers[elicit.MethodElicit] = answer
+			var created taskAnswer
+			if err := json.Unmarshal(client.post(t, "pay", `,"arguments":{"amount":5},"task":{}`), &created); err != nil || created.Result.Task.TaskID == "" {
+				t.Fatalf("no task: %v, %+v", err, created)
+			}
+			if len(client.asked) > 0 {
+				t.Errorf("asked before tasks/result: %q", client.asked)
+			}
+			client.method = "tasks/result"
+			got := string(client.post(t, "pay", fmt.Sprintf(`,"taskId":%q`, created.Result.Task.TaskID)))
+			if !strings.Contains(strings.ReplaceAll(got, `\u0026`, "&"), want) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			if len(client.asked) != 1 || !strings.Contains(client.asked[0], `"io.modelcontextprotocol/related-task":{"taskId":"`+created.Result.Task.TaskID) {
+				t.Errorf("asked %q, want one form of the task", client.asked)
+			}
+		})
 	}
 }

@@ -35,6 +35,7 @@ func init() {
 //		requirements       off
 //		developer_messages
 //		health_upstream    <path>
+//		poll               <duration>
 //		authorization_url  <security scheme> <URL>
 //		agent              <name>
 //		allow_anonymous
@@ -103,6 +104,8 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 			return b.ArgErr()
 		}
 		return nil
+	case "poll":
+		return b.Period(&o.Poll)
 	case "health_upstream":
 		return b.Text(&o.HealthUpstream)
 	case "authorization_url":

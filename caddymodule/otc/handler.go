@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -102,6 +103,10 @@ type Handler struct {
 	// replaced. Default: the authorizationUrl of the document.
 	AuthorizationURLs map[string]string `json:"authorization_urls,omitempty"`
 
+	// How long a call waits for the work that the API announces with 202 and a Location. The Location
+	// is polled with GET, through the handlers after this one. Default: a 202 is the response.
+	Poll caddy.Duration `json:"poll,omitempty"`
+
 	// The agent whose tools are served. An oagent handler after this one must define it.
 	// Default: all tools are served.
 	Agent string `json:"agent,omitempty"`
@@ -140,6 +145,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := o.endpoint.AddToolsets(ctx, o.Toolsets, agents.WithResponseSchemas(nil)); err != nil {
 		return err
 	}
+	o.endpoint.SetPolling(time.Duration(o.Poll))
 	if err := o.endpoint.Parts.SetMaxTokens(o.MaxTokens); err != nil {
 		return err
 	}
@@ -181,6 +187,9 @@ func (o *Handler) Validate() error {
 	}
 	if o.Version != "" && len(o.endpoint.Parts.All) > 1 {
 		return fmt.Errorf("version %s requires a single toolset, and there are %d; each has the version of its document", o.Version, len(o.endpoint.Parts.All))
+	}
+	if err := directive.NotNegative("poll", int64(o.Poll)); err != nil {
+		return err
 	}
 	if err := o.checkHealthUpstream(); err != nil {
 		return err
