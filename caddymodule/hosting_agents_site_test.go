@@ -75,7 +75,7 @@ func TestHosting_called_agent_waits(t *testing.T) {
 	if called.Agent != "clerk" {
 		t.Errorf("the called agent: %+v", called)
 	}
-	s.decide(s.pending(called), "approve")
+	s.decide(s.pending("ann", v.WaitingFor[0].Location), "approve")
 	if v := s.state("ann", location); v.Status != "complete" || len(s.api.received()) != 1 {
 		t.Errorf("state %+v", v)
 	}

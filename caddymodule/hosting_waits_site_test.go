@@ -28,10 +28,15 @@ func (s *hostedSite) decide(location, decision string) {
 }
 
 // pending returns the location of the only review that a run waits for.
-func (s *hostedSite) pending(v runView) string {
+func (s *hostedSite) pending(user, location string) string {
 	s.t.Helper()
-	if v.Status != "awaiting-verification" || len(v.Reviews) != 1 || !strings.HasPrefix(v.Reviews[0].Location, "/reviews/") {
-		s.t.Fatalf("want a pending review, got %+v", v)
+	var v runView
+	eventually(s.t, "the review", func() bool {
+		v = s.view(s.as(user, "GET", location, ""))
+		return v.Status == "awaiting-verification"
+	})
+	if len(v.Reviews) != 1 || !strings.HasPrefix(v.Reviews[0].Location, "/reviews/") {
+		s.t.Fatalf("want one review, got %+v", v)
 	}
 	return v.Reviews[0].Location
 }
@@ -50,7 +55,7 @@ func TestHosting_waits_for_reviews(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := hosted(t, agentDocument("desk", reviewedAgent), "reviews /reviews", play(c.step, modelserver.Step{Text: "Done."}))
 			location := s.begin("ann", "desk", "Go")
-			review := s.pending(s.state("ann", location))
+			review := s.pending("ann", location)
 			if n := len(s.api.received()); n != c.before {
 				t.Errorf("before the decision the API has received %d requests, want %d", n, c.before)
 			}
@@ -82,7 +87,7 @@ func TestHosting_goes_on_after_a_reload(t *testing.T) {
 	block := s.block("reviews /reviews")
 	s.start(storeInDir, block)
 	waiting, slow := s.begin("ann", "desk", "Go"), s.begin("ann", "desk", "slow")
-	review := s.pending(s.state("ann", waiting))
+	review := s.pending("ann", waiting)
 	await(t, "the request to the model", entered)
 	loaded := make(chan error)
 	go func() { loaded <- caddy.Load(s.config(storeInDir, block), true) }()
@@ -94,12 +99,7 @@ func TestHosting_goes_on_after_a_reload(t *testing.T) {
 	if v := s.state("ann", waiting); v.Text != "Created." {
 		t.Errorf("the run that waited for a review: %+v", v)
 	}
-	var v runView
-	eventually(t, "the review", func() bool {
-		v = s.view(s.as("ann", "GET", slow, ""))
-		return v.Status == "awaiting-verification"
-	})
-	s.decide(s.pending(v), "approve")
+	s.decide(s.pending("ann", slow), "approve")
 	if v := s.state("ann", slow); v.Text != "Created." {
 		t.Errorf("the run that waited for the model: %+v", v)
 	}
@@ -130,7 +130,7 @@ func TestHosting_goes_on_after_a_restart(t *testing.T) {
 	identity robot header_up Authorization "Bearer robot-0123456789"`)
 			s.start(storeInDir, block)
 			location := s.begin("ann", "desk", "Go", c.header...)
-			review := s.pending(s.state("ann", location))
+			review := s.pending("ann", location)
 			if err := caddy.Stop(); err != nil {
 				t.Fatal(err)
 			}

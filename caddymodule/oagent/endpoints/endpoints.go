@@ -283,8 +283,8 @@ func readSmall(r *http.Request, limit int64) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
 	}
-	if r.ContentLength > limit {
-		return nil, buffer.ErrTooLarge // without reading, so that a client with Expect need not send it
+	if r.ContentLength > limit && r.Header.Get("Expect") != "" {
+		return nil, buffer.ErrTooLarge // the client waits for a response before it sends the body
 	}
 	return buffer.ReadLimited(r.Body, limit)
 }
