@@ -25,6 +25,8 @@ const digestSize = 12
 var (
 	// ErrCycle reports a call of an agent that waits for the caller.
 	ErrCycle = errors.New("the agent is already part of this chain of calls")
+	// ErrMalformedChain reports an invalid ChainHeader.
+	ErrMalformedChain = fmt.Errorf("the header %s is malformed: each entry must have %d lowercase hexadecimal digits", ChainHeader, 2*digestSize)
 	// ErrTooDeep reports a chain with more than MaxChain agents.
 	ErrTooDeep = fmt.Errorf("agents that call agents are nested deeper than %d levels", MaxChain)
 )
@@ -37,7 +39,7 @@ var (
 // Engagement end a cycle.
 type Chain []string
 
-// ReadChain returns the chain of a request. The error is ErrTooDeep, or one about the header.
+// ReadChain returns the chain of a request. The error is ErrTooDeep or ErrMalformedChain.
 func ReadChain(header http.Header) (Chain, error) {
 	text := strings.Join(header.Values(ChainHeader), ",")
 	if text == "" {
@@ -50,7 +52,7 @@ func ReadChain(header http.Header) (Chain, error) {
 	for i := range chain {
 		chain[i] = strings.TrimSpace(chain[i])
 		if sum, err := hex.DecodeString(chain[i]); err != nil || len(sum) != digestSize || chain[i] != strings.ToLower(chain[i]) {
-			return nil, fmt.Errorf("the header %s is malformed: each entry must have %d lowercase hexadecimal digits", ChainHeader, 2*digestSize)
+			return nil, ErrMalformedChain
 		}
 	}
 	if len(chain) > MaxChain {

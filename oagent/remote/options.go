@@ -152,6 +152,12 @@ func (c *Client) host(reference oagent.Reference) (*host, error) {
 	return nil, fmt.Errorf("%s: agents of the server %s must not be called; the operator allows servers with remote_agents", reference, reference.Host)
 }
 
+// ForwardsCaller reports whether calls of the agent have the caller's own credentials.
+func (c *Client) ForwardsCaller(reference oagent.Reference) bool {
+	h, err := c.host(reference)
+	return err == nil && h.ForwardCaller
+}
+
 // Close ends the fetching of definitions and closes idle connections.
 func (c *Client) Close() {
 	c.refreshing.Wait()

@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/mediatype"
 	"github.com/fairwayhq/fairway/internal/problem"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/remote"
 	"github.com/fairwayhq/fairway/oagent/run"
 )
 
@@ -68,7 +69,14 @@ func (q *runRequest) start(agent *oagent.Agent) {
 		return
 	}
 	st, err := q.options.Host.Start(q.r, agent, q.user, input)
-	if err != nil {
+	switch {
+	case errors.Is(err, remote.ErrCycle), errors.Is(err, remote.ErrTooDeep):
+		q.problem(http.StatusLoopDetected, "Agents call each other in a circle", "The Engagement was not started: "+err.Error()+".")
+		return
+	case errors.Is(err, remote.ErrMalformedChain):
+		q.problem(http.StatusBadRequest, "Invalid header", "The Engagement was not started: "+err.Error()+".")
+		return
+	case err != nil:
 		q.fail(err)
 		return
 	}

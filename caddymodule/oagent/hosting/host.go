@@ -21,6 +21,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/model"
+	"github.com/fairwayhq/fairway/oagent/remote"
 	"github.com/fairwayhq/fairway/oagent/run"
 )
 
@@ -51,6 +52,10 @@ type Options struct {
 	Guard func(context.Context) (*oagent.Guard, error)
 	// Guardrails calls the tools of guardrails.
 	Guardrails *guardrail.Caller
+	// Remote calls agents of other servers; nil if none may be called.
+	Remote *remote.Client
+	// StaticIdentity returns a function that adds the credentials of a static_identity.
+	StaticIdentity func(name string) func(*http.Request) error
 	// Model returns the model of an agent.
 	Model func(agent *oagent.Agent) (model.Model, error)
 
@@ -242,13 +247,17 @@ func (h *Host) Arrived(r *http.Request, st *run.State) error {
 	return nil
 }
 
-// Start begins a run of an agent for the user of a request.
+// Start begins a run of an agent for the user of a request. The error may be one of
+// remote.ReadChain or remote.Chain.Enter.
 func (h *Host) Start(r *http.Request, agent *oagent.Agent, user engagement.User, input string) (*run.State, error) {
 	runner, err := h.Runner(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	id, from := run.NewID(), h.originOf(r)
+	if from.Chain, err = h.chainOf(r, agent); err != nil {
+		return nil, err
+	}
 	h.shared.sessions.put(id, h.sessionOf(r))
 	st, err := runner.Start(r.Context(), run.New{
 		ID: id, Agent: agent, User: user, Input: input, Origin: from.encode(), Home: from.Identified,

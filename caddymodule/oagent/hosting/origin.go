@@ -13,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent/remote"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -26,6 +27,9 @@ type origin struct {
 	// Identified is true if the request had credentials or headers that name its user. A call
 	// with the user's identity then needs a session.
 	Identified bool `json:"identified,omitzero"`
+
+	// Chain are the agents that wait for the run, see remote.Chain.
+	Chain remote.Chain `json:"chain,omitempty"`
 
 	// Limited is true if the request had an access token. Scopes are those of the token.
 	Limited bool     `json:"limited,omitzero"`

@@ -20,6 +20,7 @@ type capability struct {
 	*oagent.Capability
 	operation *agentset.Operation // nil for an agent
 	agent     *oagent.Agent       // of this server; nil for a tool
+	remote    bool                // an agent of another server
 }
 
 // set returns the current agents of the site.
@@ -34,7 +35,12 @@ func (h *Host) capabilities(set *agentset.Set, agent *oagent.Agent) []capability
 	for i := range agent.Capabilities {
 		c := capability{Capability: &agent.Capabilities[i]}
 		target, err := c.Reference.Resolve(set.Names)
-		if err != nil || target.Remote {
+		if err != nil {
+			continue
+		}
+		if target.Remote {
+			c.remote = true
+			all = append(all, c)
 			continue
 		}
 		if target.Tool == nil {
@@ -57,6 +63,10 @@ func (h tools) Describe(agent *oagent.Agent) []run.Tool {
 	set := h.set(h.running)
 	var described []run.Tool
 	for _, c := range h.capabilities(set, agent) {
+		if c.remote {
+			described = append(described, h.describeRemote(c.Reference))
+			continue
+		}
 		if c.agent != nil {
 			described = append(described, describeAgent(c.Reference.Name, c.agent))
 			continue
@@ -77,17 +87,21 @@ func (h tools) Describe(agent *oagent.Agent) []run.Tool {
 func (h tools) Call(ctx context.Context, i *run.Invocation) run.Result {
 	set := h.set(ctx)
 	all := h.capabilities(set, i.Agent)
-	at := slices.IndexFunc(all, func(c capability) bool { return c.Reference.Name == i.Name && (c.agent != nil) == i.IsAgent })
+	at := slices.IndexFunc(all, func(c capability) bool {
+		return c.Reference.Name == i.Name && (c.agent != nil || c.remote) == i.IsAgent
+	})
 	if at < 0 {
 		return run.Result{Text: "the call was not made: the tool is not available", IsError: true}
 	}
 	c, o, s := &all[at], readOrigin(i.Origin), h.shared.sessions.get(i.Engagement)
+	if c.remote {
+		return h.callRemote(ctx, set, i, c, o, s)
+	}
 	if c.agent != nil {
 		return h.callAgent(ctx, set, i, c, o, s)
 	}
 	if s == nil && c.needsSession(o) {
-		return run.Result{Wait: &run.Wait{Kind: run.WaitCredentials, Message: "the call of " + i.Name +
-			" needs your credentials, which this server does not store: send any request to this Engagement with them"}}
+		return needCredentials(i)
 	}
 	return h.callTool(ctx, i, c, o, s)
 }

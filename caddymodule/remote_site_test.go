@@ -1,0 +1,153 @@
+package caddymodule_test
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/modelserver"
+)
+
+// frontend is a server with TLS before a site. It returns its host, and writes its certificate to
+// the file NAME.pem of the site.
+func frontend(t *testing.T, name string, s *site) string {
+	t.Helper()
+	target, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host
+	}}
+	server := httptest.NewTLSServer(proxy)
+	t.Cleanup(server.Close)
+	s.write(name+".pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	return server.Listener.Addr().String()
+}
+
+// twoSites are two sites that host an agent each, desk and helper, behind servers with TLS.
+type twoSites struct {
+	desk, helper         *hostedSite
+	deskHost, helperHost string
+}
+
+func newTwoSites(t *testing.T, desk, helper func(*modelserver.Request) modelserver.Step) *twoSites {
+	t.Helper()
+	s := &twoSites{desk: newHostedSite(t, "", desk), helper: newHostedSite(t, "", helper)}
+	s.deskHost, s.helperHost = frontend(t, "ca", s.desk.site), frontend(t, "ca", s.helper.site)
+	return s
+}
+
+// start starts both sites. Each site may call the other with these options of remote_agents.
+func (s *twoSites) start(deskAgent, helperAgent, options string) error {
+	s.desk.write("agent.yaml", deskAgent)
+	s.helper.write("agent.yaml", helperAgent)
+	remote := func(host string, ca *hostedSite) string {
+		return fmt.Sprintf("remote_agents %s {\nheader_up X-Test-User service\ntrusted_ca %s\n%s\n}", host, filepath.Join(ca.dir, "ca.pem"), options)
+	}
+	helper := strings.NewReplacer("DIR", s.helper.dir, "TRIPS", filepath.Join(s.helper.dir, "trips.yaml")).Replace(s.helper.block(remote(s.deskHost, s.desk)))
+	desk := s.desk.block(remote(s.helperHost, s.helper))
+	// The second site follows in the place of the first one's end.
+	block := fmt.Sprintf("%s\n}\nhttp://127.0.0.1:%d {\n%s", desk, s.helper.port, helper)
+	s.desk.t.Cleanup(func() { _ = caddy.Stop() })
+	return s.desk.load(acceptStore, block)
+}
+
+func (s *twoSites) run(t *testing.T) runView {
+	t.Helper()
+	return s.desk.state("ann", s.desk.begin("ann", "desk", "Ask the helper", "Authorization", "Bearer ann"))
+}
+
+// TestRemoteAgents checks a call of an agent of another site: its description reaches the model, its
+// result the record, and only the operator's credentials reach the other site.
+func TestRemoteAgents(t *testing.T) {
+	s := newTwoSites(t, play(calls("helper", `{"input":"Is it late?"}`), modelserver.Step{Text: "The helper knows."}), play(modelserver.Step{Text: "It is on time."}))
+	capability := "\n  oagent://" + s.helperHost + "/agents/helper: {}\n"
+	if err := s.start(agentDocument("desk", capability), agentDocument("helper", tripAgent), "allow_private_addresses"); err != nil {
+		t.Fatal(err)
+	}
+	v := s.run(t)
+	if v.Status != "complete" || v.Text != "The helper knows." || v.Usage.ToolCalls != 1 {
+		t.Errorf("state %+v", v)
+	}
+	requests := s.desk.models.Requests()
+	if len(requests) != 2 || len(requests[0].Tools) == 0 || requests[0].Tools[0].Name != "helper" || requests[0].Tools[0].Description != "Tests." {
+		t.Fatalf("requests of the model %+v", requests)
+	}
+	if last := requests[1].Messages[len(requests[1].Messages)-1]; !strings.Contains(last.Text, `"text":"It is on time."`) {
+		t.Errorf("the result of the call is %+v", last)
+	}
+	if got := s.helper.models.Requests(); len(got) != 1 || !strings.Contains(got[0].Messages[len(got[0].Messages)-1].Text, "Is it late?") {
+		t.Errorf("requests of the helper's model %+v", got)
+	}
+	a := s.desk.as("ann", "GET", v.Audit, "")
+	if a.status != http.StatusOK || !strings.Contains(a.body, `"helper"`) || !strings.Contains(a.body, "It is on time.") {
+		t.Errorf("audit record: status %d, %s", a.status, a.body)
+	}
+}
+
+// TestRemoteAgents_private checks that a site on loopback is called only if that is configured.
+func TestRemoteAgents_private(t *testing.T) {
+	s := newTwoSites(t, play(calls("helper", `{"input":"x"}`), modelserver.Step{Text: "No."}), play(modelserver.Step{Text: "Yes."}))
+	capability := "\n  oagent://" + s.helperHost + "/agents/helper: {}\n"
+	if err := s.start(agentDocument("desk", capability), agentDocument("helper", tripAgent), ""); err != nil {
+		t.Fatal(err)
+	}
+	if v := s.run(t); v.Status != "complete" || v.Text != "No." {
+		t.Errorf("state %+v", v)
+	}
+	requests := s.desk.models.Requests()
+	if last := requests[len(requests)-1].Messages; !keyword.All(last[len(last)-1].Text, "address public") {
+		t.Errorf("the result of the call is %+v", last[len(last)-1])
+	}
+	if n := len(s.helper.models.Requests()); n != 0 {
+		t.Errorf("%d requests of the helper's model", n)
+	}
+}
+
+// TestRemoteAgents_cycle checks that two agents of two sites that call each other stop.
+func TestRemoteAgents_cycle(t *testing.T) {
+	s := newTwoSites(t, play(calls("helper", `{"input":"x"}`), modelserver.Step{Text: "Enough."}), play(calls("desk", `{"input":"x"}`), modelserver.Step{Text: "Enough."}))
+	desk := agentDocument("desk", "\n  oagent://"+s.helperHost+"/agents/helper: {}\n")
+	helper := agentDocument("helper", "\n  oagent://"+s.deskHost+"/agents/desk: {}\n")
+	if err := s.start(desk, helper, "allow_private_addresses"); err != nil {
+		t.Fatal(err)
+	}
+	if v := s.run(t); v.Status != "complete" || v.Text != "Enough." {
+		t.Errorf("state %+v", v)
+	}
+	// The user's request may have another host than the reference. Then desk runs a second time.
+	if desk, helper := len(s.desk.models.Requests()), len(s.helper.models.Requests()); desk > 4 || helper != 2 {
+		t.Errorf("%d requests of desk's model, %d of helper's", desk, helper)
+	}
+}
+
+// TestRemoteAgents_notAllowed checks a document with an agent of a server that is not in the list.
+func TestRemoteAgents_notAllowed(t *testing.T) {
+	s := newTwoSites(t, play(), play())
+	err := s.start(agentDocument("desk", "\n  oagent://other.example/agents/helper: {}\n"), agentDocument("helper", tripAgent), "")
+	if err == nil || !keyword.All(err.Error(), "other.example remote_agents") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestRemoteAgents_chain checks the responses to chains that are not valid.
+func TestRemoteAgents_chain(t *testing.T) {
+	s := hosted(t, agentDocument("desk", tripAgent), "", play(modelserver.Step{Text: "Yes."}))
+	deep := strings.TrimSuffix(strings.Repeat(strings.Repeat("0", 24)+",", 9), ",")
+	for chain, want := range map[string]int{"": 303, strings.Repeat("0", 24): 303, "x": 400, deep: 508} {
+		if a := s.as("ann", "POST", "/agents/desk", `{"input":"x"}`, "Oagent-Chain", chain); a.status != want {
+			t.Errorf("%.30q: %d %s, want %d", chain, a.status, a.body, want)
+		}
+	}
+}
