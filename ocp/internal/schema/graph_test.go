@@ -191,9 +191,9 @@ func TestChain(t *testing.T) {
 	}
 	const n = 20_000
 	for name, link := range links {
+		small, large := document(t, "3.1.0", chain(n/4, link)), document(t, "3.1.0", chain(n, link))
 		for _, mode := range modes {
 			t.Run(name+"/"+string(mode), func(t *testing.T) {
-				small, large := document(t, "3.1.0", chain(n/4, link)), document(t, "3.1.0", chain(n, link))
 				quarter, whole := time.Hour, time.Hour
 				// The shortest of some times, in turns: the machine may have other work.
 				for round := 0; round < 2 || round < 8 && !inProportion(whole, quarter); round++ {
