@@ -96,7 +96,7 @@ func unpack(body []byte, header http.Header, limit int64) ([]byte, error) {
 		}
 		return body, nil
 	default:
-		return nil, fmt.Errorf("the body has the content encoding %q, which the request did not accept", encoding)
+		return nil, fmt.Errorf("the body has the content encoding %q, which the request did not accept; serve the document without compression, or with gzip", encoding)
 	}
 }
 

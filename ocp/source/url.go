@@ -43,10 +43,10 @@ func NewURL(address string, options URLOptions) (*URL, error) {
 		return nil, errors.New("the document's URL cannot be parsed; write it as https://host/path")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("the document's URL %s has the scheme %q; http and https are read", fetch.Shown(u), u.Scheme)
+		return nil, fmt.Errorf("the document's URL %s has the scheme %q; use http or https", fetch.Shown(u), u.Scheme)
 	}
 	if u.Host == "" {
-		return nil, fmt.Errorf("the document's URL %s names no host", fetch.Shown(u))
+		return nil, fmt.Errorf("the document's URL %s has no host; write it as https://host/path", fetch.Shown(u))
 	}
 	maxSize := sizeLimit(options.MaxSize)
 	timeout := options.Timeout

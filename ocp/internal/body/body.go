@@ -115,7 +115,7 @@ func New(mediaType string, fields map[string]Field) (*Encoder, error) {
 	e := &Encoder{kind: kindOf(base), declared: oneLine(mediaType, base, parameters), fields: make(map[string]*field, len(fields))}
 	switch {
 	case e.kind == 0:
-		return nil, fmt.Errorf("request body: no body can be built as %s: of the multipart types, only multipart/form-data is served", base)
+		return nil, fmt.Errorf("request body: %s is not supported; the only supported multipart type is multipart/form-data", base)
 	case base == "application/*":
 		e.declared = "application/json"
 	case base == "text/*":

@@ -152,12 +152,12 @@ func statusOf(name string) (string, error) {
 		return "default", nil
 	}
 	if len(status) != 3 || status[0] < '1' || status[0] > '5' {
-		return "", fmt.Errorf("%q is no status", name)
+		return "", fmt.Errorf("%q is not a status: use a code such as 200, a range such as 2XX, or default", name)
 	}
 	if status[1:] == "XX" || isDigit(status[1]) && isDigit(status[2]) {
 		return status, nil
 	}
-	return "", fmt.Errorf("%q is no status", name)
+	return "", fmt.Errorf("%q is not a status: use a code such as 200, a range such as 2XX, or default", name)
 }
 
 func isDigit(c byte) bool {

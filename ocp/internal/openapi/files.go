@@ -64,20 +64,20 @@ func (fs *files) name(from *File, location string) (string, error) {
 	case strings.HasPrefix(location, "//"), found && (scheme == "http" || scheme == "https"):
 		return "", errNetworkRef
 	case found && !strings.ContainsAny(scheme, `/\`):
-		return "", fmt.Errorf("a $ref may name a file by its relative path, not by %q", scheme+":")
+		return "", fmt.Errorf("a $ref to a file must be a relative path, not %q", scheme+":")
 	}
 	if fs.refs == "" {
-		return "", errors.New("other files are read only below the directory that the option refs names, and none is named")
+		return "", errors.New("other files are read only below the directory of the option refs, which is not set")
 	}
 	if path, err := url.PathUnescape(location); err == nil {
 		location = path
 	}
 	if strings.ContainsRune(location, 0) || filepath.IsAbs(location) || strings.HasPrefix(location, "/") {
-		return "", errors.New("a $ref may name a file by its relative path only")
+		return "", errors.New("a $ref to a file must be a relative path")
 	}
 	name, err := filepath.Rel(fs.refs, filepath.Join(from.dir, filepath.FromSlash(location)))
 	if err != nil || !filepath.IsLocal(name) {
-		return "", fmt.Errorf("the file lies outside %s, the directory that the option refs names", fs.refs)
+		return "", fmt.Errorf("the file is outside %s, the directory of the option refs; move it there, or set refs to a directory that contains it", fs.refs)
 	}
 	return name, nil
 }
@@ -133,7 +133,7 @@ func (fs *files) load(name string) ([]byte, error) {
 	most := min(fs.limits.Size, maxFilesSize-fs.size)
 	data, err := buffer.ReadLimited(file, int64(most))
 	if errors.Is(err, buffer.ErrTooLarge) {
-		return nil, fmt.Errorf("%s has more than the %d bytes that are left to it", name, most)
+		return nil, fmt.Errorf("%s is larger than %d bytes, the rest of the limit for all files of the document", name, most)
 	}
 	return data, err
 }

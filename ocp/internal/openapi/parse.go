@@ -47,7 +47,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 func Parse(data []byte, limits Limits) (*Node, error) {
 	limits = limits.orDefaults()
 	if len(data) > limits.Size {
-		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(data), limits.Size)
+		return nil, fmt.Errorf("the document has %d bytes, more than the limit of %d", len(data), limits.Size)
 	}
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	start := bytes.TrimLeft(data, " \t\r\n")
@@ -228,7 +228,7 @@ func (p *jsonParser) position(offset int64) string {
 }
 
 func errTooMany(limits Limits) error {
-	return fmt.Errorf("more values than the limit of %d", limits.Nodes)
+	return fmt.Errorf("the document has more values than the limit of %d", limits.Nodes)
 }
 
 func appendQuoted(dst []byte, s string) []byte {

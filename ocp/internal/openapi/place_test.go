@@ -230,11 +230,11 @@ func TestRefsStayBelowDirectory(t *testing.T) {
 		"../secret.yaml":                 "outside",
 		"%2e%2e/secret.yaml":             "outside",
 		"sub/../../secret.yaml":          "outside",
-		filepath.Join(outside, "x.yaml"): "relative path only",
+		filepath.Join(outside, "x.yaml"): "relative path",
 		"sub":                            "not regular",
 		"none.yaml":                      "no file",
 		"broken.yaml":                    "broken.yaml: yaml",
-		"nul%00.yaml":                    "relative path only",
+		"nul%00.yaml":                    "relative path",
 	} {
 		_, _, err := placeOf(d, ref).Follow()
 		if want == "" && err != nil || want != "" && (err == nil || !keyword.All(err.Error(), want)) {

@@ -37,12 +37,12 @@ func (d *Document) firstBasePath(servers Place) (string, error) {
 		address = address.Get("url")
 	}
 	if len(address.Raw()) > maxPath {
-		return "", fmt.Errorf("the URL of a server has more than %d bytes: it is taken to have no base path", maxPath)
+		return "", fmt.Errorf("the URL of a server has more than %d bytes: its base path is ignored", maxPath)
 	}
 	source := address.Text()
 	path, err := d.basePathOf(source, server.Get("variables"))
 	if err != nil {
-		return "", fmt.Errorf("server %q: %w: it is taken to have no base path", source, err)
+		return "", fmt.Errorf("server %q: %w: its base path is ignored", source, err)
 	}
 	return path, nil
 }
@@ -105,7 +105,7 @@ func (d *Document) swaggerBasePath() (string, error) {
 	}
 	base, err := url.Parse("/" + strings.Trim(source, "/"))
 	if err != nil {
-		return "", fmt.Errorf("basePath %q: %w: it is taken as none", source, err)
+		return "", fmt.Errorf("basePath %q: %w: it is ignored", source, err)
 	}
 	return base.EscapedPath(), nil
 }

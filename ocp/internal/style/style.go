@@ -240,7 +240,7 @@ func layoutOf(in In, style Style) (layout, bool) {
 func checkName(in In, name string) error {
 	switch {
 	case defaultStyle(in) == "":
-		return fmt.Errorf("parameter %q: %q is no place that a parameter can go to", name, in)
+		return fmt.Errorf("parameter %q: in is %q; it must be path, query, header or cookie", name, in)
 	case name == "":
 		return fmt.Errorf("a %s parameter has no name", in)
 	case (in == Header || in == Cookie) && !isToken(name):
