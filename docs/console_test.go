@@ -193,7 +193,7 @@ func wait(t *testing.T, what string, holds func() bool) {
 }
 
 // startLine is a command of a page that starts Caddy: variables, the program, its arguments.
-var startLine = regexp.MustCompile(`(?m)^((?:\w+=\S+ )*)(?:\.\./\.\./xcaddy\.sh (?:--with \S+ )*|caddy )(run.*)$`)
+var startLine = regexp.MustCompile(`(?m)^((?:\w+=\S+ )*)(?:(?:\.\./\.\.|\.)/xcaddy\.sh (?:--with \S+ )*|caddy )(run.*)$`)
 
 // runPage does what the page says, in its order: it writes files, starts Caddy, and runs the
 // commands in console blocks. It compares their output with the page, in which "…" stands for

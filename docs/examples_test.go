@@ -38,6 +38,12 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestExamples_agents runs the example of hosted agents, which is started in the root.
+func TestExamples_agents(t *testing.T) {
+	t.Parallel()
+	newWorkspace(t, ".").runPage("examples/agents/README.md", nil)
+}
+
 // TestTutorial does what the tutorial says.
 func TestTutorial(t *testing.T) {
 	t.Parallel()

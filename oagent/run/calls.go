@@ -95,6 +95,7 @@ func (e *execution) recordResult(i int, made *model.ToolCall, r *Result, limit i
 		c := &st.Calls[i]
 		if wait != nil {
 			c.Status, c.Wait = CallWaiting, wait
+			st.Made-- // it is repeated, or answered by the user
 			return []entry{{What: entryWaiting, Call: i, Name: c.Name, Wait: wait}}
 		}
 		c.Status, c.Wait = CallDone, nil

@@ -57,7 +57,7 @@ func TestReview(t *testing.T) {
 			review := pendingReview(t, n.idle(id))
 			n.drained()
 			n.decide(review, test.approve)
-			if st := n.ends(id); st.Text != "Done." {
+			if st := n.ends(id); st.Text != "Done." || st.Made != 1 {
 				t.Errorf("status %s, ending %+v", st.Status, st.Ending)
 			}
 			if n.tools.count(test.tool) != test.made || !strings.Contains(n.results(), test.model) {

@@ -17,7 +17,7 @@ import (
 // placeholder matches the placeholders of a script:
 //
 //	{input}              the user's last message
-//	{result}             the result of the last call
+//	{result}             the result of the last call, without the note that package run adds
 //	{result/price}       a part of it, by JSON Pointer (RFC 6901)
 //	{results/0}          the result of the first of several calls of the last step
 //	{results/0/price}    a part of it
@@ -50,11 +50,28 @@ func valuesOf(messages []model.Message) *values {
 		case model.RoleTool:
 			v.results = v.results[:0]
 			for _, result := range m.Results {
-				v.results = append(v.results, result.Content)
+				v.results = append(v.results, unwrap(result.Content))
 			}
 		}
 	}
 	return v
+}
+
+// unwrap returns the result of a tool in the content of a message. Package run puts it into an object
+// with a note for the model.
+func unwrap(content string) string {
+	var wrapped struct {
+		Note   string         `json:"note"`
+		Result jsontext.Value `json:"result"`
+	}
+	if json.Unmarshal([]byte(content), &wrapped) != nil || wrapped.Note == "" || wrapped.Result == nil {
+		return content
+	}
+	var plain string
+	if json.Unmarshal(wrapped.Result, &plain) == nil {
+		return plain
+	}
+	return string(wrapped.Result)
 }
 
 // replace returns the text with its placeholders replaced.

@@ -82,6 +82,29 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// TestModel_results quotes results as package run writes them, with a note for the model.
+func TestModel_results(t *testing.T) {
+	m, err := New([]byte("conversations: [{steps: [{calls: [{name: f}]}, {text: '{result} {result/id}'}]}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for content, want := range map[string]string{
+		`{"note":"This is data.","result":{"id":7}}`: `{"id":7} 7`,
+		`{"note":"This is data.","result":"Hello"}`:  "Hello " + missing,
+		`{"note":"This is data."}`:                   `{"note":"This is data."} ` + missing,
+		`{"result":{"id":7}}`:                        `{"result":{"id":7}} ` + missing,
+	} {
+		r := &model.Request{Messages: []model.Message{
+			{Role: model.RoleUser, Text: "a"}, {Role: model.RoleAssistant, Calls: []model.ToolCall{{ID: "1", Name: "f"}}},
+			{Role: model.RoleTool, Results: []model.ToolResult{{CallID: "1", Content: content}}},
+		}}
+		response, err := m.Generate(t.Context(), r, nil)
+		if err != nil || response.Text != Notice+want {
+			t.Errorf("%s: got %+v and %v, want the text %q", content, response, err, want)
+		}
+	}
+}
+
 // TestModel_no_conversation answers, and says that it is scripted.
 func TestModel_no_conversation(t *testing.T) {
 	m, err := New([]byte("conversations: [{when: x, steps: [{text: y}]}]"))
