@@ -56,8 +56,9 @@ func newWorkspace(t *testing.T, dir string) *workspace {
 		w.ports[strconv.Itoa(port)] = strconv.Itoa(freeport.Find(t))
 	}
 	copied, state := t.TempDir(), t.TempDir()
-	w.copyTree("examples", copied)
-	w.copyTree("testdata/demo.openapi.yaml", copied)
+	for _, name := range []string{"examples", "testdata/demo.openapi.yaml", "testdata/agents"} {
+		w.copyTree(name, copied)
+	}
 	w.dir = filepath.Join(copied, dir)
 	if err := os.MkdirAll(w.dir, 0o700); err != nil {
 		t.Fatal(err)
