@@ -41,6 +41,7 @@ type jobsAPI struct {
 	location string // of accepted jobs
 	polls    []string
 	starts   int
+	refuse   int           // polls to refuse with 401
 	began    chan struct{} // gets a value for each request for slow work
 	canceled chan struct{} // gets a value for each that its client gives up
 	release  chan struct{} // closed when all work ends
@@ -66,7 +67,12 @@ func (j *jobsAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet:
 		j.mu.Lock()
 		j.polls = append(j.polls, r.URL.Path+" of "+r.Header.Get("X-Test-User"))
+		refused := len(j.polls) <= j.refuse
 		j.mu.Unlock()
+		if refused {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
 	default:
 		j.mu.Lock()
 		j.starts++
@@ -182,6 +188,7 @@ func (s *site) endOf(user, id string) (got taskState) {
 
 func TestTasks_poll_the_location_of_a_202(t *testing.T) {
 	api := newJobsAPI()
+	api.refuse = 1
 	s := jobsSite(t, api, "task_after 10s")
 	id := s.beginTask("ann", "startJob")
 	if got := s.askTask("ann", "tasks/get", id); got.Status != "working" {

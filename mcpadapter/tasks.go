@@ -272,6 +272,10 @@ func (q taskRequest) advance(r *task.Record, wait time.Duration) *task.Record {
 	a, failure := q.attemptOf(r, false)
 	key := ""
 	if failure == nil {
+		if q.checkAccess(a.call.callable.Tool) != nil {
+			a.cancel()
+			return r // another token of the owner may allow it
+		}
 		key = a.key
 	}
 	changed, err := q.server.tasks.Change(q.ctx, q.owner(), r.ID, func(now *task.Record) error {

@@ -29,7 +29,7 @@ const (
 	minPollInterval = time.Second     // shorter ones of the API are not followed
 	maxPollInterval = 5 * time.Minute // longer ones of the API are not followed
 	maxPolls        = 10_000          // of one call
-	maxPollFailures = 5               // consecutive polls that could not be made
+	maxPollFailures = 5               // consecutive polls that could not be made, or whose credentials were rejected
 	maxPollHops     = 5               // redirects of one poll
 	maxPollTarget   = 2 << 10         // bytes of a Location
 )
@@ -146,6 +146,12 @@ func (p *poller) poll(ctx context.Context, s *pollState) (*tool.Result, error) {
 		result, err := p.get(ctx, s.target)
 		if err != nil {
 			return nil, p.pollFailed(ctx, s, err)
+		}
+		if result.Status == http.StatusUnauthorized && s.failures+1 < maxPollFailures {
+			s.failures++ // the token may have expired: a later request may bring another
+			s.after = pollInterval
+			result.Release()
+			return nil, nil //nolint:nilnil // documented
 		}
 		s.failures = 0
 		switch result.Status {
