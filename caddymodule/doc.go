@@ -10,6 +10,7 @@
 //	ocp         Open Context Protocol headers
 //	oagent      agents that are enforced; oagent/command is `caddy oagent`
 //	agentauth   access tokens and API keys
+//	console     pages about tools, calls, agents and reviews
 //	toolsonly   closes the API to everything but tool calls
 //
 // Imports run from the bottom of this list to the top: agents knows directive,
@@ -31,6 +32,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/agentauth"
 	_ "github.com/fairwayhq/fairway/caddymodule/agents"
 	_ "github.com/fairwayhq/fairway/caddymodule/agents/command"
+	_ "github.com/fairwayhq/fairway/caddymodule/console"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent/command"

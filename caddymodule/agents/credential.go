@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/ocp/preview"
 	"github.com/fairwayhq/fairway/ocp/security"
 )
 
@@ -186,6 +188,23 @@ func (cs Credentials) Current() (*security.Supplement, error) {
 		return nil, nil
 	}
 	return cs.Supplement(caddy.NewReplacer())
+}
+
+// Hidden returns what Current returns, with preview.Hidden in place of all values. The values need not be
+// known. It is never nil.
+func (cs Credentials) Hidden() (*security.Supplement, error) {
+	hidden := slices.Clone(cs)
+	for i := range hidden {
+		hidden[i].Value = preview.Hidden
+	}
+	s, err := hidden.Current()
+	if err != nil || s == nil {
+		return new(security.Supplement), err
+	}
+	for name := range s.Header {
+		s.Header[name] = []string{preview.Hidden} // a basic one is encoded by now
+	}
+	return s, nil
 }
 
 // Supplement returns the headers and query parameters that Apply sets. It returns nil if there

@@ -59,7 +59,8 @@ var subdirectives = map[string][]string{
 		"issuer", "jwks", "audience", "resource", "resource_name", "resource_documentation", "algorithms",
 		"scopes_supported", "require_scope", "leeway", "pass_token", "exempt", "optional", "api_key",
 	},
-	"api_key":       {"header", "query", "key", "pass_through"},
-	"accept":        {"by", "capabilities", "identities"},
-	"remote_agents": {"header_up", "credential", "forward_caller", "allow_private_addresses", "trusted_ca", "timeout"},
+	"agents_console": {"auditors", "log_inputs", "calls"},
+	"api_key":        {"header", "query", "key", "pass_through"},
+	"accept":         {"by", "capabilities", "identities"},
+	"remote_agents":  {"header_up", "credential", "forward_caller", "allow_private_addresses", "trusted_ca", "timeout"},
 }

@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // siteEndpoints are all endpoints of one configuration, in the order in which they are provisioned.
@@ -50,3 +52,12 @@ func SiteName(ctx caddy.Context) string {
 	}
 	return strings.Join(server.Listen, ",")
 }
+
+// Visible returns a function that reports whether the caller of a request can see and call a tool of the
+// endpoint. Tools has the tool.
+func (e *Endpoint) Visible(r *http.Request, tools *tool.Toolset) func(*tool.Tool) bool {
+	return e.allowed(r, tools)
+}
+
+// AgentName returns the agent whose tools the endpoint serves, "" if it serves all tools.
+func (e *Endpoint) AgentName() string { return e.agent.name }

@@ -34,7 +34,7 @@ func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool) {
 		return
 	}
 	log := e.Logger.Warn
-	if !slices.ContainsFunc(server.Listen, isPublicListener) {
+	if !slices.ContainsFunc(server.Listen, IsPublicListener) {
 		log = e.Logger.Info
 	}
 	log("endpoint is open to anonymous callers, and its tool calls use the gateway's credentials; "+
@@ -68,6 +68,24 @@ func (e positionedEndpoint) rawIndexAt(i int) int {
 		return endpointRegistryOf(e.App).rawIndex(e, raw)
 	}
 	return currentHandlerIndex(raw)
+}
+
+// IsAuthenticatedBefore reports whether handlers before the one that is being provisioned authenticate
+// requests for a path. Name is the module name of that handler. It returns false if this cannot be
+// determined.
+func IsAuthenticatedBefore(ctx caddy.Context, name, path string) bool {
+	at := routePositions(ctx)
+	for i, p := range at {
+		raw := p.route().HandlersRaw
+		index := currentHandlerIndex(raw)
+		if i == len(at)-1 {
+			index = slices.IndexFunc(raw, func(h json.RawMessage) bool { return handlerName(h) == name })
+		}
+		if authenticatedAt(p, raw[:max(index, 0)], path) {
+			return true
+		}
+	}
+	return false
 }
 
 // authenticatedAt reports whether a handler before the position authenticates requests for the path.
@@ -216,8 +234,8 @@ func matchesCall(matcher caddyhttp.RequestMatcherWithError, path string) bool {
 	return err == nil && matches
 }
 
-// isPublicListener reports whether other machines may reach a listener.
-func isPublicListener(address string) bool {
+// IsPublicListener reports whether other machines may reach a listener.
+func IsPublicListener(address string) bool {
 	parsed, err := caddy.ParseNetworkAddress(address)
 	if err != nil {
 		return true

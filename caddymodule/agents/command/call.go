@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -19,17 +17,11 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/answer"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/invoke"
+	"github.com/fairwayhq/fairway/ocp/preview"
 	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
-
-// maxCommandBody limits how much of a request body `caddy tools call --dry-run` prints, in bytes.
-const maxCommandBody = 1 << 20
-
-// hiddenCredential is printed in place of a credential.
-const hiddenCredential = "***"
 
 // callCommand returns the command `caddy tools call`.
 func callCommand() *cobra.Command {
@@ -167,11 +159,7 @@ func headerFlag(flags caddycmd.Flags) (headers []agents.Credential, err error) {
 // not need them.
 func (c *toolCall) supplement(flags caddycmd.Flags, credentials agents.Credentials) (*security.Supplement, error) {
 	if flags.Bool("dry-run") {
-		hidden := slices.Clone(credentials)
-		for i := range hidden {
-			hidden[i].Value = hiddenCredential
-		}
-		credentials = hidden
+		return credentials.Hidden()
 	}
 	supplement, err := credentials.Current()
 	if err != nil {
@@ -179,11 +167,6 @@ func (c *toolCall) supplement(flags caddycmd.Flags, credentials agents.Credentia
 	}
 	if supplement == nil {
 		return &security.Supplement{}, nil
-	}
-	for name := range supplement.Header {
-		if flags.Bool("dry-run") {
-			supplement.Header[name] = []string{hiddenCredential} // a basic one is encoded by now
-		}
 	}
 	return supplement, nil
 }
@@ -238,70 +221,14 @@ func (c *toolCall) request(ctx context.Context, call *tool.Call) (*http.Request,
 
 // print writes the request that the call becomes.
 func (c *toolCall) print(out io.Writer) error {
-	recorder := &requestPrinter{call: c}
-	outcome := tool.Execute(context.Background(), c.tools, c.name, c.arguments, recorder)
-	defer outcome.Release()
-	if recorder.err != nil {
-		return recorder.err
+	shown, err := preview.Of(context.Background(), c.tools, c.name, c.arguments, preview.Options{
+		Make: c.request, Secrets: func() []string { return c.secrets },
+	})
+	if err != nil {
+		return err
 	}
-	if recorder.text == nil {
-		return outcome.Failure
-	}
-	_, err := out.Write(recorder.text)
+	_, err = io.WriteString(out, shown.Text(c.tools.Origin))
 	return err
-}
-
-// A requestPrinter is a tool.Invoker that prints the request in place of sending it.
-type requestPrinter struct {
-	call *toolCall
-	text []byte
-	err  error
-}
-
-// Invoke implements tool.Invoker.
-func (p *requestPrinter) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	r, err := p.call.request(ctx, call)
-	if err != nil {
-		p.err = err
-		return nil, err
-	}
-	var b strings.Builder
-	target := strings.ReplaceAll(r.URL.RequestURI(), url.QueryEscape(hiddenCredential), hiddenCredential)
-	fmt.Fprintf(&b, "%s %s\n", r.Method, p.call.tools.Origin+target)
-	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-		for _, value := range r.Header[name] {
-			fmt.Fprintf(&b, "%s: %s\n", name, value)
-		}
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxCommandBody))
-	if err != nil {
-		p.err = err
-		return nil, err
-	}
-	if len(body) > 0 {
-		fmt.Fprintf(&b, "\n%s\n", body)
-	}
-	p.text = []byte(p.call.conceal(b.String()))
-	return &tool.Result{Status: http.StatusNoContent}, nil
-}
-
-// minConcealed is the length from which a value is concealed, in bytes. Shorter ones would conceal other
-// text.
-const minConcealed = 4
-
-// conceal returns the text without values of {env.*} and {file.*}, which are often secrets.
-func (c *toolCall) conceal(text string) string {
-	var pairs []string
-	for _, secret := range c.secrets {
-		if len(secret) < minConcealed {
-			continue
-		}
-		quoted := string(wire.AppendString(nil, secret))
-		for _, form := range [...]string{secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ReplaceAll(url.QueryEscape(secret), "+", "%20"), quoted[1 : len(quoted)-1]} {
-			pairs = append(pairs, form, hiddenCredential)
-		}
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 // send sends the request to the API and writes the response as a model reads it.

@@ -1,0 +1,99 @@
+package console
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/preview"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// copies returns a call in the forms that users copy.
+func (q *request) copies(e siteEndpoint, t *tool.Tool, m *tryModel) []copyModel {
+	var all []copyModel
+	if m.Request != nil {
+		all = append(all, copyModel{"copy-curl", "curl", curl(q.origin(), m.Request)})
+	}
+	switch {
+	case e.Protocol == "mcp":
+		all = append(all, copyModel{"copy-mcp", "MCP JSON", pretty(mcpMessage(t.Name, m.Sent))})
+	case m.Answer != nil && m.Answer.id != "":
+		all = append(all, copyModel{"copy-otc", "OTC JSON", pretty(otcMessage(m.Answer.id, m.Sent))})
+	}
+	return append(all, copyModel{"copy-caddyfile", "Caddyfile tool block", toolBlock(t, m.Sent)})
+}
+
+// curl returns the command that sends a request.
+func curl(origin string, r *requestModel) string {
+	var b strings.Builder
+	b.WriteString("curl")
+	if r.Method != "GET" {
+		b.WriteString(" -X " + r.Method)
+	}
+	b.WriteString(" " + shellWord(origin+r.Target))
+	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+		for _, value := range r.Headers[name] {
+			b.WriteString(" \\\n  -H " + shellWord(name+": "+value))
+		}
+	}
+	if r.Body != "" {
+		b.WriteString(" \\\n  --data-raw " + shellWord(r.Body))
+	}
+	return b.String()
+}
+
+// shellWord returns a text as one word of a POSIX shell.
+func shellWord(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// toolBlock returns a block of a toolset that gives the arguments as defaults.
+func toolBlock(t *tool.Tool, arguments []byte) string {
+	var b strings.Builder
+	name := t.Name
+	if t.Unshaped.Name != "" {
+		name = t.Unshaped.Name
+	}
+	b.WriteString("tool " + name + " {\n")
+	if token, ok := caddyToken(t.Title); ok && t.Title != "" {
+		b.WriteString("\ttitle " + token + "\n")
+	}
+	_ = wire.Split(arguments, func(name, value jsontext.Value) {
+		plain, text := wire.Text(name), string(value)
+		if value.Kind() == '"' {
+			text = wire.Text(value)
+		}
+		token, ok := caddyToken(text)
+		if !ok || strings.Contains(token, preview.Hidden) || !slices.ContainsFunc(t.Arguments, func(a tool.Argument) bool { return a.Name == plain }) {
+			return // the value cannot be written in a Caddyfile, or the tool has no such argument
+		}
+		b.WriteString("\targument " + plain + " {\n\t\tdefault " + token + "\n\t}\n")
+	})
+	return b.String() + "}"
+}
+
+// bareCharacters has the characters of a token of a Caddyfile that needs no quotes, in addition to letters
+// and digits.
+const bareCharacters = "-_.:/@%+,=~"
+
+// caddyToken returns a text as one token of a Caddyfile. It returns false if this is not possible.
+func caddyToken(text string) (token string, ok bool) {
+	special := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(bareCharacters, r)
+	}
+	switch {
+	case strings.Contains(text, "{$") || strings.ContainsAny(text, "\r\x00"):
+		return "", false // {$NAME} is replaced wherever it is
+	case text != "" && !strings.ContainsFunc(text, special):
+		return text, true
+	case !strings.Contains(text, "`"):
+		return "`" + text + "`", true
+	case !strings.Contains(text, `\`):
+		return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`, true
+	}
+	return "", false
+}

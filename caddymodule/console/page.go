@@ -1,0 +1,271 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"hash/fnv"
+	"html/template"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/problem"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed assets
+var assetFiles embed.FS
+
+// page is what a view shows.
+type page struct {
+	view     string // of the navigation
+	template string // file in templates, without its extension
+	part     string // template in that file that htmx gets, in place of the whole page; "" if it gets the page
+	title    string
+	model    any
+	status   int    // 200 if 0
+	redirect string // path to continue at, in place of a page; "" if there is none
+}
+
+// failure is the response to a request that has no page.
+type failure struct {
+	status        int
+	title, detail string
+}
+
+// Error implements error.
+func (f *failure) Error() string { return f.title }
+
+var errNotFound = &failure{http.StatusNotFound, "Not found", "There is no such page, or you may not see what it shows."}
+
+// layout is what the templates get.
+type layout struct {
+	Page   *page
+	Title  string
+	View   string
+	Base   string // path of the console, without a trailing slash
+	Home   string
+	Viewer viewer
+	Site   string
+	Model  any
+}
+
+// functions are what templates can call in addition to the standard functions.
+var functions = template.FuncMap{
+	"add":     func(a, b int) int { return a + b },
+	"asset":   assetPath,
+	"pretty":  pretty,
+	"since":   func(at time.Time) string { return since(time.Since(at)) },
+	"stamp":   func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
+	"thou":    thousands,
+	"plural":  plural,
+	"query":   url.QueryEscape,
+	"joined":  func(list []string) string { return strings.Join(list, ", ") },
+	"ms":      milliseconds,
+	"lower":   strings.ToLower,
+	"outcome": outcomeClass,
+}
+
+// templates returns the parsed templates by name.
+var templates = sync.OnceValue(func() map[string]*template.Template {
+	files, err := templateFiles.ReadDir("templates")
+	if err != nil {
+		panic(err) // embedded
+	}
+	all := make(map[string]*template.Template, len(files))
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".html")
+		all[name] = template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/"+file.Name()))
+	}
+	return all
+})
+
+// write responds with a page, or with its model.
+func (q *request) write(p *page) {
+	status := p.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	switch {
+	case q.api:
+		body, err := json.Marshal(p.model, json.Deterministic(true))
+		if err != nil {
+			q.fail(err)
+			return
+		}
+		q.send(status, "application/json", body)
+	case p.redirect != "":
+		q.w.Header().Set("Location", p.redirect)
+		q.w.WriteHeader(http.StatusSeeOther)
+	default:
+		name := "layout.html"
+		if p.part != "" && q.r.Header.Get("Hx-Request") == "true" {
+			name = p.part
+		}
+		var body bytes.Buffer
+		if err := templates()[p.template].ExecuteTemplate(&body, name, q.layout(p)); err != nil {
+			q.logger.Error("a page of the console could not be written", zap.String("page", p.template), zap.Error(err))
+			http.Error(q.w, "The page could not be written. The gateway's log has the reason.", http.StatusInternalServerError)
+			return
+		}
+		q.send(status, "text/html; charset=utf-8", body.Bytes())
+	}
+}
+
+func (q *request) layout(p *page) layout {
+	return layout{
+		Page: p, Title: p.title, View: p.view, Base: q.base, Home: q.home, Viewer: q.viewer, Site: q.r.Host, Model: p.model,
+	}
+}
+
+// send responds with a body.
+func (q *request) send(status int, mediaType string, body []byte) {
+	header := q.w.Header()
+	header.Set("Content-Type", mediaType)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	q.w.WriteHeader(status)
+	if q.r.Method != http.MethodHead {
+		_, _ = q.w.Write(body) // the client may have disconnected
+	}
+}
+
+// fail responds with an error.
+func (q *request) fail(err error) {
+	var f *failure
+	if !errors.As(err, &f) {
+		q.logger.Error("a page of the console failed", zap.String("path", q.r.URL.Path), zap.Error(err))
+		f = &failure{http.StatusServiceUnavailable, "Not available now", "The data could not be read. Try again later; the gateway's log has the reason."}
+	}
+	if q.api {
+		problem.Write(q.w, f.status, f.title, f.detail)
+		return
+	}
+	template := "error"
+	if f.status == http.StatusUnauthorized {
+		template = "login" // without what only users of the site may know
+	}
+	q.write(&page{template: template, title: f.title, status: f.status, model: f.detail})
+}
+
+// assetPath returns the path of a file below the console, with a version that changes with its content.
+func assetPath(base, name string) string {
+	return base + "/assets/" + name + "?v=" + assetVersion(name)
+}
+
+// assetVersion returns a digest of a file, "" if there is none.
+func assetVersion(name string) string {
+	content, err := assetFiles.ReadFile("assets/" + name)
+	if err != nil {
+		return ""
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(content) // never fails
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// assetTypes are the media types of the files in assets.
+var assetTypes = map[string]string{
+	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".LICENSE": "text/plain; charset=utf-8",
+}
+
+// serveAsset responds with a file.
+func (q *request) serveAsset() {
+	name := strings.Join(q.rest[1:], "/")
+	content, err := assetFiles.ReadFile("assets/" + name)
+	mediaType := assetTypes[path.Ext(name)]
+	if err != nil || mediaType == "" || q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
+		q.fail(errNotFound)
+		return
+	}
+	if q.r.URL.Query().Get("v") == assetVersion(name) {
+		q.w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	}
+	q.send(http.StatusOK, mediaType, content)
+}
+
+// pretty returns JSON with indentation. It returns other texts as they are.
+func pretty(value any) string {
+	var text []byte
+	switch v := value.(type) {
+	case jsontext.Value:
+		text = v
+	case []byte:
+		text = v
+	case string:
+		text = []byte(v)
+	}
+	indented := jsontext.Value(bytes.Clone(text))
+	if indented.Indent(jsontext.WithIndent("  ")) != nil {
+		return string(text)
+	}
+	return string(indented)
+}
+
+// since returns a duration as people say it.
+func since(d time.Duration) string {
+	switch {
+	case d < 2*time.Second:
+		return "now"
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s ago"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + " min ago"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + " h ago"
+	}
+	return strconv.Itoa(int(d.Hours()/24)) + " days ago"
+}
+
+// thousands returns a number with separators.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// plural returns a number with a noun.
+func plural(n int, noun string) string {
+	if n != 1 {
+		if cut, ok := strings.CutSuffix(noun, "y"); ok {
+			noun = cut + "ie"
+		}
+		noun += "s"
+	}
+	return thousands(n) + " " + noun
+}
+
+// milliseconds returns a duration in milliseconds with two or three digits.
+func milliseconds(ms float64) string {
+	switch {
+	case ms >= 10_000:
+		return strconv.FormatFloat(ms/1000, 'f', 1, 64) + " s"
+	case ms >= 10:
+		return strconv.FormatFloat(ms, 'f', 0, 64) + " ms"
+	}
+	return strconv.FormatFloat(ms, 'f', 1, 64) + " ms"
+}
+
+// outcomeClass returns the CSS class of an outcome.
+func outcomeClass(outcome string) string {
+	switch outcome {
+	case "ok", "replayed", "approved":
+		return "good"
+	case "input_required", "canceled", "pending", "redirected":
+		return "warn"
+	}
+	return "bad"
+}

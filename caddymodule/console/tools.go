@@ -1,0 +1,411 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/schemaview"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/toollock"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// Limits of the list of tools.
+const (
+	toolsPerPage = 100
+	maxFound     = 30  // tools that a search returns
+	maxSearch    = 400 // bytes of a search
+	maxProblems  = 200 // listed problems of a document
+)
+
+// siteEndpoint is a tool endpoint of the site.
+type siteEndpoint struct {
+	*toolcall.Endpoint
+	id string // in paths of the console
+}
+
+// endpoints returns the tool endpoints of the site. Their ids are made from their paths.
+func (c *Handler) endpoints() []siteEndpoint {
+	all := toolcall.EndpointsOf(c.app, c.site)
+	endpoints := make([]siteEndpoint, len(all))
+	taken := make(map[string]bool, len(all))
+	for i, e := range all {
+		id := strings.Map(func(r rune) rune {
+			switch {
+			case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r >= 'A' && r <= 'Z', r == '_':
+				return r
+			}
+			return '-'
+		}, strings.Trim(e.Path, "/"))
+		if id == "" {
+			id = e.Protocol
+		}
+		for n, base := 2, id; taken[id]; n++ {
+			id = base + "-" + strconv.Itoa(n)
+		}
+		taken[id] = true
+		endpoints[i] = siteEndpoint{e, id}
+	}
+	return endpoints
+}
+
+// endpoint returns the endpoint with an id.
+func (c *Handler) endpoint(id string) (siteEndpoint, bool) {
+	all := c.endpoints()
+	i := slices.IndexFunc(all, func(e siteEndpoint) bool { return e.id == id })
+	if i < 0 {
+		return siteEndpoint{}, false
+	}
+	return all[i], true
+}
+
+// callable returns the tools of the endpoint, and which of them the viewer can see and call. Tools is nil
+// if no document is loaded.
+func (q *request) callable(e siteEndpoint) (tools *tool.Toolset, visible func(*tool.Tool) bool) {
+	tools = e.Parts.Loaded()
+	if tools == nil {
+		return nil, nil
+	}
+	return tools, e.Visible(q.r, tools)
+}
+
+// endpointModel describes an endpoint.
+type endpointModel struct {
+	ID       string         `json:"id"`
+	Protocol string         `json:"protocol"`
+	Path     string         `json:"path"`
+	URL      string         `json:"url"`
+	Agent    string         `json:"agent,omitzero"` // whose tools are served
+	Tools    int            `json:"tools"`          // that the viewer can call
+	Tokens   int            `json:"tokens"`         // of these, estimated
+	Toolsets []toolsetModel `json:"toolsets"`
+}
+
+// toolsetModel describes a toolset. What did not become a tool is for auditors.
+type toolsetModel struct {
+	Name        string            `json:"name"`
+	Title       string            `json:"title,omitzero"`
+	Version     string            `json:"version,omitzero"`
+	Description string            `json:"description,omitzero"`
+	Loaded      bool              `json:"loaded"`
+	Document    string            `json:"document,omitzero"`
+	Operations  int               `json:"operations,omitzero"`
+	Excluded    int               `json:"excluded,omitzero"`     // operations that include and exclude removed
+	Lost        []problemModel    `json:"not_tools,omitzero"`    // operations that did not become tools
+	Warnings    []problemModel    `json:"warnings,omitzero"`     // parts of the document that could not be used as written
+	Guesses     []problemModel    `json:"guesses,omitzero"`      // decisions that the document leaves open
+	Withheld    []toollock.Change `json:"lock_changes,omitzero"` // how tools differ from the lock
+}
+
+// Problems returns the number of listed problems.
+func (t *toolsetModel) Problems() int {
+	return len(t.Lost) + len(t.Warnings) + len(t.Guesses) + len(t.Withheld)
+}
+
+type problemModel struct {
+	Operation string `json:"operation,omitzero"`
+	Reason    string `json:"reason"`
+}
+
+// describe returns the model of an endpoint.
+func (q *request) describe(e siteEndpoint) endpointModel {
+	m := endpointModel{ID: e.id, Protocol: e.Protocol, Path: e.Path, URL: q.origin() + e.Path, Agent: e.AgentName()}
+	if tools, visible := q.callable(e); tools != nil {
+		for _, t := range tools.Tools() {
+			if visible(t) {
+				m.Tools++
+				m.Tokens += agents.ToolTokens(t)
+			}
+		}
+	}
+	for _, part := range e.Parts.All {
+		m.Toolsets = append(m.Toolsets, q.describeToolset(part.Toolset))
+	}
+	return m
+}
+
+// describeToolset returns the model of a toolset.
+func (q *request) describeToolset(t *agents.Toolset) toolsetModel {
+	m := toolsetModel{Name: t.Key.ShownName()}
+	set := t.Loader.Toolset()
+	if set != nil {
+		m.Loaded, m.Title, m.Version, m.Description = true, set.Title, set.Version, set.Description
+	}
+	if !q.viewer.Auditor || set == nil {
+		return m
+	}
+	m.Document = agents.RedactURL(t.Key.Address)
+	m.Operations, m.Excluded = set.Operations, set.Excluded
+	for _, w := range set.Warnings {
+		if w.Lost {
+			m.Lost = append(m.Lost, problemModel{w.Operation, w.Reason})
+		} else {
+			m.Warnings = append(m.Warnings, problemModel{w.Operation, w.Reason})
+		}
+	}
+	for _, w := range set.Guesses {
+		m.Guesses = append(m.Guesses, problemModel{w.Operation, w.Reason})
+	}
+	for _, list := range []*[]problemModel{&m.Lost, &m.Warnings, &m.Guesses} {
+		*list = (*list)[:min(len(*list), maxProblems)]
+	}
+	changes := t.LockChanges()
+	m.Withheld = changes[:min(len(changes), maxProblems)]
+	return m
+}
+
+// origin returns the scheme and the host of the site, as the viewer's client has them.
+func (q *request) origin() string {
+	scheme := "http"
+	if q.r.TLS != nil || q.placeholder("http.request.scheme") == "https" {
+		scheme = "https"
+	}
+	return scheme + "://" + q.r.Host
+}
+
+// toolModel describes a tool in a list.
+type toolModel struct {
+	Name        string     `json:"name"`
+	Endpoint    string     `json:"endpoint"`
+	Title       string     `json:"title,omitzero"`
+	Summary     string     `json:"summary"`
+	Method      string     `json:"method"`
+	Path        string     `json:"path"`
+	Toolset     string     `json:"toolset"`
+	Tags        []string   `json:"tags,omitzero"`
+	Tokens      int        `json:"tokens"`
+	Deprecated  bool       `json:"deprecated,omitzero"`
+	ReadOnly    bool       `json:"read_only"`
+	Destructive bool       `json:"destructive,omitzero"`
+	Scopes      [][]string `json:"scopes,omitzero"` // alternatives: of each, all are needed
+}
+
+// maxSummary limits the description of a tool in a list, in bytes.
+const maxSummary = 160
+
+// describeTool returns the model of a tool. Tools has it.
+func (e siteEndpoint) describeTool(t *tool.Tool, tools *tool.Toolset) toolModel {
+	m := toolModel{
+		Name: t.Name, Endpoint: e.id, Title: t.Title, Method: t.Method, Path: t.Path, Tags: t.Tags, Tokens: agents.ToolTokens(t),
+		Deprecated: t.Deprecated, ReadOnly: hint(t, "readOnlyHint", t.ReadOnly()),
+		Toolset: e.toolsetOf(t, tools).Key.ShownName(),
+	}
+	m.Destructive = !m.ReadOnly && hint(t, "destructiveHint", t.Method == http.MethodDelete)
+	rest := strings.TrimSpace(strings.TrimPrefix(t.Description, t.Title))
+	first, _, _ := strings.Cut(rest, "\n")
+	m.Summary = text.Cut(strings.TrimLeft(first, ". "), maxSummary)
+	for _, requirement := range t.Security {
+		var scopes []string
+		for _, of := range requirement {
+			scopes = append(scopes, of...)
+		}
+		if len(scopes) > 0 {
+			slices.Sort(scopes)
+			m.Scopes = append(m.Scopes, slices.Compact(scopes))
+		}
+	}
+	return m
+}
+
+// toolsetOf returns the toolset that a tool of the endpoint belongs to.
+func (e siteEndpoint) toolsetOf(t *tool.Tool, tools *tool.Toolset) *agents.Toolset {
+	part, _ := tools.Own(t)
+	return e.Parts.All[max(part, 0)].Toolset
+}
+
+// hint returns a hint of the tool that a shape sets, or else what its method implies.
+func hint(t *tool.Tool, name string, implied bool) bool {
+	if value, set := t.Annotations[name]; set {
+		return value
+	}
+	return implied
+}
+
+// toolsModel is the list of tools.
+type toolsModel struct {
+	Endpoints []endpointModel `json:"endpoints"`
+	Endpoint  string          `json:"endpoint"` // whose tools are listed
+	Search    string          `json:"search,omitzero"`
+	Tools     []toolModel     `json:"tools"`
+	Page      int             `json:"page"`  // from 1
+	Pages     int             `json:"pages"` // number of pages
+	Next      string          `json:"next,omitzero"`
+}
+
+// Selected returns the listed endpoint.
+func (m *toolsModel) Selected() *endpointModel {
+	for i := range m.Endpoints {
+		if m.Endpoints[i].ID == m.Endpoint {
+			return &m.Endpoints[i]
+		}
+	}
+	return nil
+}
+
+// serveTools serves the list of tools, and a tool of it.
+func (q *request) serveTools() (*page, error) {
+	switch {
+	case len(q.rest) == 3 && q.rest[0] == "tools":
+		return q.serveTool()
+	case len(q.rest) > 1:
+		return nil, errNotFound
+	case q.r.Method == http.MethodPost || q.r.Method == http.MethodDelete:
+		return nil, errNotFound
+	}
+	query := q.r.URL.Query()
+	m := &toolsModel{Endpoint: query.Get("endpoint"), Search: text.Cut(strings.TrimSpace(query.Get("q")), maxSearch), Tools: []toolModel{}}
+	m.Endpoints = make([]endpointModel, 0, 1)
+	var selected *siteEndpoint
+	all := q.endpoints()
+	for i := range all {
+		m.Endpoints = append(m.Endpoints, q.describe(all[i]))
+		if all[i].id == m.Endpoint || m.Endpoint == "" && selected == nil {
+			selected = &all[i]
+		}
+	}
+	if selected == nil && len(all) > 0 {
+		return nil, errNotFound
+	}
+	if selected != nil {
+		m.Endpoint = selected.id
+		if err := q.listTools(m, *selected); err != nil {
+			return nil, err
+		}
+	}
+	if q.api && len(q.rest) == 1 && q.rest[0] == "endpoints" {
+		return &page{model: map[string]any{"endpoints": m.Endpoints}}, nil
+	}
+	return &page{view: "tools", template: "tools", part: "list", title: "Tools", model: m}, nil
+}
+
+// listTools sets the tools of the page.
+func (q *request) listTools(m *toolsModel, e siteEndpoint) error {
+	tools, visible := q.callable(e)
+	if tools == nil {
+		return nil
+	}
+	var list []*tool.Tool
+	m.Page, m.Pages = 1, 1
+	if m.Search != "" {
+		list = tools.Find([]string{m.Search}, maxFound, visible)
+	} else {
+		list = slices.DeleteFunc(slices.Clone(tools.Tools()), func(t *tool.Tool) bool { return !visible(t) })
+		m.Pages = max((len(list)+toolsPerPage-1)/toolsPerPage, 1)
+		if wanted := q.r.URL.Query().Get("page"); wanted != "" {
+			n, err := strconv.Atoi(wanted)
+			if err != nil || n < 1 || n > m.Pages {
+				return errNotFound
+			}
+			m.Page = n
+		}
+		if m.Page < m.Pages {
+			m.Next = q.base + "/api/tools?endpoint=" + e.id + "&page=" + strconv.Itoa(m.Page+1)
+		}
+		list = list[(m.Page-1)*toolsPerPage:]
+		list = list[:min(len(list), toolsPerPage)]
+	}
+	for _, t := range list {
+		m.Tools = append(m.Tools, e.describeTool(t, tools))
+	}
+	return nil
+}
+
+// toolDetail is a tool with its arguments.
+type toolDetail struct {
+	toolModel
+	Description string         `json:"description"`
+	Operation   string         `json:"operation,omitzero"` // operationId
+	Arguments   []argument     `json:"arguments"`
+	InputSchema jsontext.Value `json:"input_schema"`
+	Answers     answers        `json:"answers"`
+	Timeout     string         `json:"timeout,omitzero"`
+	Gateway     []string       `json:"filled_by_gateway,omitzero"` // arguments that the caller cannot give
+}
+
+// answers describes successful responses.
+type answers struct {
+	Description string   `json:"description,omitzero"`
+	MediaTypes  []string `json:"media_types,omitzero"`
+}
+
+// argument describes an argument of a tool.
+type argument struct {
+	Name        string         `json:"name"`
+	In          tool.Location  `json:"in"`
+	Required    bool           `json:"required"`
+	Type        string         `json:"type,omitzero"` // of its values; "" if it can have several
+	Description string         `json:"description,omitzero"`
+	Default     jsontext.Value `json:"default,omitzero"`
+	Enum        []string       `json:"enum,omitzero"` // the only values, as JSON
+	Example     jsontext.Value `json:"example,omitzero"`
+	AskUser     bool           `json:"ask_user,omitzero"` // a model must not make up the value
+
+	schema jsontext.Value
+}
+
+// maxEnum limits the listed values of an argument.
+const maxEnum = 200
+
+// detail returns a tool with its arguments.
+func (e siteEndpoint) detail(t *tool.Tool, tools *tool.Toolset) *toolDetail {
+	d := &toolDetail{
+		toolModel: e.describeTool(t, tools), Description: t.Description, Operation: t.OperationID, InputSchema: t.InputSchema,
+		Answers: answers{t.Answer.Description, t.Answer.MediaTypes}, Arguments: make([]argument, len(t.Arguments)),
+	}
+	if timeout := e.toolsetOf(t, tools).Limits.Timeout; timeout > 0 {
+		d.Timeout = timeout.String()
+	}
+	for i := range t.Arguments {
+		d.Arguments[i] = describeArgument(&t.Arguments[i], t)
+	}
+	for _, a := range t.All() {
+		if !slices.ContainsFunc(t.Arguments, func(own tool.Argument) bool { return own.Name == a.Name }) && a.In != tool.InGateway {
+			d.Gateway = append(d.Gateway, a.Name)
+		}
+	}
+	return d
+}
+
+// describeArgument returns the model of an argument.
+func describeArgument(a *tool.Argument, t *tool.Tool) argument {
+	m := argument{Name: a.Name, In: a.In, Required: a.Required, Description: a.Description, Default: a.Default, AskUser: a.NonInferrable}
+	types := slices.DeleteFunc(slices.Clone(a.Types()), func(name string) bool { return name == "null" })
+	if len(types) == 1 {
+		m.Type = types[0]
+	}
+	if a.Schema.Kind() != '{' {
+		return m
+	}
+	m.schema = schemaview.Resolve(t.InputSchema, a.Schema)
+	for walk := wire.Into(wire.MemberOf(m.schema, "enum")); walk.Next() && len(m.Enum) < maxEnum; {
+		m.Enum = append(m.Enum, string(walk.Value))
+	}
+	if examples := wire.Into(wire.MemberOf(m.schema, "examples")); examples.Next() {
+		m.Example = examples.Value
+	}
+	return m
+}
+
+// findTool returns the tool that the path names: tools/{endpoint}/{tool}.
+func (q *request) findTool() (siteEndpoint, *tool.Toolset, *tool.Tool, error) {
+	e, ok := q.endpoint(q.rest[1])
+	if !ok {
+		return e, nil, nil, errNotFound
+	}
+	tools, visible := q.callable(e)
+	if tools == nil {
+		return e, nil, nil, errNotFound
+	}
+	t, ok := tools.Tool(q.rest[2])
+	if !ok || t.Builtin != "" || !visible(t) {
+		return e, nil, nil, errNotFound
+	}
+	return e, tools, t, nil
+}

@@ -1,0 +1,192 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/preview"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// maxForm limits the body of a request that tries a tool, in bytes.
+const maxForm = 1 << 20
+
+// tryModel is a tool, and what came of trying it.
+type tryModel struct {
+	Tool    *toolDetail    `json:"tool"`
+	Problem string         `json:"problem,omitzero"` // why there is no request
+	Sent    jsontext.Value `json:"arguments,omitzero"`
+	Request *requestModel  `json:"request,omitzero"`
+	Answer  *answerModel   `json:"answer,omitzero"` // nil if the call was not sent
+	Copies  []copyModel    `json:"copies,omitzero"`
+
+	Inputs []input `json:"-"` // of the form
+	JSON   string  `json:"-"` // the arguments as the user wrote them
+}
+
+// requestModel is the REST request that a call becomes, without secrets.
+type requestModel struct {
+	Method  string              `json:"method"`
+	Target  string              `json:"target"`
+	Headers map[string][]string `json:"headers"`
+	Body    string              `json:"body,omitzero"`
+	Text    string              `json:"-"`
+}
+
+// copyModel is a text that users copy.
+type copyModel struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Text  string `json:"text"`
+}
+
+// tryRequest is the body of a request of a program that tries a tool.
+type tryRequest struct {
+	Arguments jsontext.Value `json:"arguments"`
+	DryRun    bool           `json:"dry_run"`
+}
+
+// serveTool serves a tool, and tries it.
+func (q *request) serveTool() (*page, error) {
+	e, tools, t, err := q.findTool()
+	if err != nil {
+		return nil, err
+	}
+	m := &tryModel{Tool: e.detail(t, tools)}
+	m.Inputs = inputs(m.Tool.Arguments, nil)
+	p := &page{view: "tools", template: "tool", part: "result", title: t.Name, model: m}
+	if q.r.Method != http.MethodPost {
+		if q.r.Method == http.MethodDelete {
+			return nil, errNotFound
+		}
+		return p, nil
+	}
+	arguments, dryRun, err := q.readArguments(m)
+	if err != nil {
+		return nil, err
+	}
+	if m.Problem == "" {
+		q.try(m, e, tools, t, arguments, dryRun)
+	}
+	return p, nil
+}
+
+// readArguments reads the arguments of a form, or of a program's request. If they are no JSON object, it
+// sets m.Problem.
+func (q *request) readArguments(m *tryModel) (arguments []byte, dryRun bool, err error) {
+	q.r.Body = http.MaxBytesReader(q.w, q.r.Body, maxForm)
+	tooLarge := &failure{http.StatusRequestEntityTooLarge, "Too large", "The arguments must have at most " + strconv.Itoa(maxForm) + " bytes."}
+	if q.api {
+		body, err := io.ReadAll(q.r.Body)
+		if err != nil {
+			return nil, false, tooLarge
+		}
+		var wanted tryRequest
+		if err := json.Unmarshal(body, &wanted, json.RejectUnknownMembers(true)); err != nil {
+			return nil, false, &failure{http.StatusBadRequest, "Invalid JSON", `Send an object such as {"arguments": {}, "dry_run": true}.`}
+		}
+		if arguments, dryRun = wanted.Arguments, wanted.DryRun; len(arguments) == 0 {
+			arguments = []byte("{}")
+		}
+	} else {
+		if err := q.r.ParseForm(); err != nil {
+			return nil, false, tooLarge
+		}
+		dryRun = q.r.PostForm.Get("do") == "preview"
+		m.Inputs, m.JSON = inputs(m.Tool.Arguments, q.r.PostForm), strings.TrimSpace(q.r.PostForm.Get("json"))
+		if arguments = []byte(m.JSON); len(arguments) == 0 {
+			arguments = formArguments(m.Inputs)
+		}
+	}
+	if wire.Check(arguments) != nil || jsontext.Value(arguments).Kind() != '{' {
+		m.Problem = "The arguments are not a JSON object. Write it like {\"name\": \"value\"}."
+	}
+	return arguments, dryRun, nil
+}
+
+// try shows the request that a call becomes, and sends the call unless it is a dry run.
+func (q *request) try(m *tryModel, e siteEndpoint, tools *tool.Toolset, t *tool.Tool, arguments []byte, dryRun bool) {
+	m.Sent = arguments
+	shown, err := q.preview(e, tools, t, arguments)
+	var failed *tool.Failure
+	switch {
+	case errors.As(err, &failed):
+		m.Problem = failed.Message
+	case err != nil:
+		m.Problem = "The request cannot be shown: " + err.Error()
+	default:
+		m.Request = &requestModel{shown.Method, shown.Target, shown.Header, shown.Body, shown.Text("")}
+	}
+	if !dryRun {
+		m.Answer = q.call(e, t, arguments)
+		if m.Request == nil {
+			m.Problem = "" // the answer says the same
+		}
+	}
+	m.Copies = q.copies(e, t, m)
+}
+
+// preview returns the request that a call becomes. Secrets are hidden: credentials, values of {env.*} and
+// {file.*}, and for others than auditors all fixed values.
+func (q *request) preview(e siteEndpoint, tools *tool.Toolset, t *tool.Tool, arguments []byte) (*preview.Request, error) {
+	toolset := e.toolsetOf(t, tools)
+	credentials, err := toolset.Credentials.Hidden()
+	if err != nil {
+		return nil, err
+	}
+	_, own := tools.Own(t)
+	var secrets []string
+	replace := func(text string) (string, error) {
+		outer, _ := q.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+		global, repl := caddy.NewReplacer(), caddy.NewEmptyReplacer()
+		repl.Map(func(key string) (any, bool) {
+			switch key {
+			case "http.tool.name":
+				return own.Name, true
+			case "http.tool.toolset":
+				return toolset.Name, true
+			case "http.tool.protocol":
+				return e.Protocol, true
+			}
+			if value, known := global.Get(key); known {
+				if strings.HasPrefix(key, "env.") || strings.HasPrefix(key, "file.") {
+					secrets = append(secrets, caddy.ToString(value))
+				}
+				return value, true
+			}
+			if outer == nil || !agents.FixedPlaceholder(key) {
+				return nil, false
+			}
+			return outer.Get(key)
+		})
+		value, err := repl.ReplaceOrErr(text, true, true)
+		if !q.viewer.Auditor {
+			secrets = append(secrets, value)
+		}
+		return value, err
+	}
+	return preview.Of(q.r.Context(), tools.PartOf(t), own.Name, arguments, preview.Options{
+		Make: func(ctx context.Context, call *tool.Call) (*http.Request, error) {
+			if err := call.Resolve(replace); err != nil {
+				return nil, err
+			}
+			call.Fill(agents.CredentialValues(credentials))
+			r, err := call.Request(ctx)
+			if err == nil {
+				credentials.Apply(r)
+			}
+			return r, err
+		},
+		Secrets: func() []string { return secrets },
+	})
+}

@@ -1,0 +1,100 @@
+package console
+
+import (
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+)
+
+// viewer is who looks at the console.
+type viewer struct {
+	User    string `json:"user"`    // "" for the local operator
+	Auditor bool   `json:"auditor"` // sees what belongs to other users
+}
+
+// viewerOf returns who sends a request. It returns false if the console does not serve them.
+func (c *Handler) viewerOf(r *http.Request) (viewer, bool) {
+	if user := toolcall.AuthenticatedUser(r); user != "" {
+		return viewer{User: user, Auditor: c.isAuditor(user)}, true
+	}
+	return viewer{Auditor: true}, c.isLocal(r)
+}
+
+// isAuditor reports whether the user is an auditor of this console or of an oagent handler of the site.
+func (c *Handler) isAuditor(user string) bool {
+	return slices.Contains(c.Auditors, user)
+}
+
+// proxyHeaders are headers that proxies add. A proxy on this machine may forward requests of others.
+var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"}
+
+// isLocal reports whether a request comes from a person at this machine: the server listens on loopback
+// addresses only, the client has such an address, the request names such a host (a page of another host
+// whose name leads here, DNS rebinding, does not), and no proxy has forwarded it.
+func (c *Handler) isLocal(r *http.Request) bool {
+	if !c.loopback || slices.ContainsFunc(proxyHeaders, func(name string) bool { return len(r.Header[name]) > 0 }) {
+		return false
+	}
+	client, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil || !isLoopbackHost(client) {
+		return false
+	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	return isLoopbackHost(host)
+}
+
+// checkWrite refuses requests with methods that the console does not have, and those that change
+// something and come from a page of another site (CSRF).
+func (q *request) checkWrite() error {
+	switch q.r.Method {
+	case http.MethodGet, http.MethodHead:
+		return nil
+	case http.MethodPost, http.MethodDelete:
+	default:
+		q.w.Header().Set("Allow", "GET, HEAD, POST, DELETE")
+		return &failure{http.StatusMethodNotAllowed, "Method not allowed", "Use GET, POST or DELETE."}
+	}
+	if err := q.sameSites.Check(q.r); err != nil {
+		return &failure{http.StatusForbidden, "Request of another site", "Pages of other sites may not change anything here. Use the console itself, or a program."}
+	}
+	wanted := "application/x-www-form-urlencoded"
+	if q.api {
+		wanted = "application/json"
+	}
+	got := q.r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(got); (got != "" || q.r.ContentLength != 0) && (err != nil || media != wanted) {
+		return &failure{http.StatusUnsupportedMediaType, "Unsupported media type", "Send the body as " + wanted + "."}
+	}
+	return nil
+}
+
+// placeholder returns the value of a placeholder of the request.
+func (q *request) placeholder(name string) string {
+	repl, ok := q.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return ""
+	}
+	value, _ := repl.GetString(name)
+	return value
+}
+
+// secure sets the headers that every response of the console has. They permit nothing but scripts and
+// styles of the console itself, and no page may show it in a frame.
+func secure(header http.Header) {
+	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "same-origin")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+}

@@ -1,0 +1,441 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"golang.org/x/net/html"
+
+	"github.com/fairwayhq/fairway/internal/shared"
+)
+
+// consoleSite runs a site with the console, whose users are those that X-Test-User names.
+func consoleSite(t *testing.T, options, rest string) *site {
+	t.Helper()
+	return run(t, "agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console {\n"+options+"\n}\n"+rest+"\n}")
+}
+
+// localConsole runs a site that listens on a loopback address, with the console for this machine.
+func localConsole(t *testing.T, options, rest string) *site {
+	t.Helper()
+	return run(t, "agents {\n\tstore bolt DIR/store.db\n}", "bind 127.0.0.1\nagents_console "+options+"\n"+rest)
+}
+
+// form posts a form of the console.
+func (s *site) form(path, form string, header ...string) answer {
+	s.t.Helper()
+	r, err := http.NewRequest("POST", s.url+path, strings.NewReader(form))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return s.do(r)
+}
+
+// view gets a page of the console as a user.
+func (s *site) view(user, path string) answer {
+	s.t.Helper()
+	a := s.request("GET", path, "", "X-Test-User", user)
+	if a.status != http.StatusOK {
+		s.t.Fatalf("GET %s as %q: status %d: %.400s", path, user, a.status, a.body)
+	}
+	return a
+}
+
+// consoleJSON gets JSON of the console as a user.
+func consoleJSON[T any](s *site, user, path string) (value T) {
+	s.t.Helper()
+	if err := json.Unmarshal([]byte(s.view(user, path).body), &value); err != nil {
+		s.t.Fatalf("GET %s: %v", path, err)
+	}
+	return value
+}
+
+// consolePaths are the views of the console.
+var consolePaths = []string{
+	"/console", "/console/", "/console/tools", "/console/tools/mcp/getTrip", "/console/api/endpoints", "/console/api/tools", "/console/api/tools/mcp/getTrip",
+}
+
+// TestConsole_refuses_requests_without_a_user checks that a stranger gets 401 for every path, and no names.
+func TestConsole_refuses_requests_without_a_user(t *testing.T) {
+	s := consoleSite(t, "", "mcp TRIPS\nreverse_proxy "+upstream(t, echo))
+	for _, path := range append([]string{"/console/nothing", "/console/assets/console.css", "/console/api/nothing"}, consolePaths...) {
+		for _, method := range []string{"GET", "POST"} {
+			a := s.request(method, path, "")
+			if a.status != http.StatusUnauthorized {
+				t.Errorf("%s %s: status %d, want 401", method, path, a.status)
+			}
+			for _, name := range []string{"getTrip", "Trips", "/mcp", "trips"} {
+				if strings.Contains(a.body, name) {
+					t.Errorf("%s %s: the response names %q", method, path, name)
+				}
+			}
+		}
+	}
+	s.logged("authenticates", "console", "401")
+}
+
+// TestConsole_serves_this_machine checks who is local: not clients that a proxy forwards, and no page of
+// another host whose name leads to this machine.
+func TestConsole_serves_this_machine(t *testing.T) {
+	s := run(t, "agents {\n\tstore bolt DIR/store.db\n}\ndefault_bind 127.0.0.1", "agents_console\nmcp TRIPS\nreverse_proxy "+upstream(t, echo))
+	for rule, c := range map[string]struct {
+		header, value string
+		want          int
+	}{
+		"local":                {"X-Nothing", "1", http.StatusOK},
+		"forwarded":            {"X-Forwarded-For", "203.0.113.7", http.StatusUnauthorized},
+		"forwarded, RFC 7239":  {"Forwarded", "for=203.0.113.7", http.StatusUnauthorized},
+		"via a proxy":          {"Via", "1.1 proxy", http.StatusUnauthorized},
+		"forwarded by a proxy": {"X-Real-Ip", "203.0.113.7", http.StatusUnauthorized},
+	} {
+		if a := s.request("GET", "/console", "", c.header, c.value); a.status != c.want {
+			t.Errorf("%s: status %d, want %d", rule, a.status, c.want)
+		}
+	}
+	if s.hasLogged("authenticates", "console", "401") {
+		t.Error("there is a warning, although the site listens on a loopback address only")
+	}
+	wild := run(t, "agents {\n\tstore bolt DIR/store2.db\n}", "agents_console\nmcp TRIPS\nreverse_proxy "+upstream(t, echo))
+	if a := wild.get("/console"); a.status != http.StatusUnauthorized {
+		t.Errorf("a server that listens on all addresses: status %d, want 401", a.status)
+	}
+}
+
+// TestConsole_rejects_rebound_names requests the console under the name of another host.
+func TestConsole_rejects_rebound_names(t *testing.T) {
+	s := newSite(t)
+	config := bytes.ReplaceAll(s.config("agents {\n\tstore bolt DIR/store.db\n}\ndefault_bind 127.0.0.1", "agents_console\nmcp TRIPS\nrespond ok"),
+		[]byte(`"host":["127.0.0.1"]`), []byte(`"path":["/*"]`))
+	if err := caddy.Load(config, true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = caddy.Stop() })
+	for host, want := range map[string]int{
+		"localhost": 200, "127.0.0.1:1234": 200, "[::1]:80": 200, "a.localhost": 200,
+		"attacker.example": 401, "localhost.attacker.example": 401, "127.0.0.1.attacker.example": 401, "10.0.0.1": 401,
+	} {
+		r, err := http.NewRequest("GET", s.url+"/console", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		if a := s.do(r); a.status != want {
+			t.Errorf("host %s: status %d, want %d", host, a.status, want)
+		}
+	}
+}
+
+// TestConsole_headers checks the headers against scripts of others, frames, and caches, on every page.
+func TestConsole_headers(t *testing.T) {
+	s := consoleSite(t, "", "mcp TRIPS\nreverse_proxy "+upstream(t, echo))
+	for _, path := range append([]string{"/console/nothing"}, consolePaths...) {
+		a := s.request("GET", path, "", "X-Test-User", "ada")
+		policy := a.header.Get("Content-Security-Policy")
+		for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} {
+			if !strings.Contains(policy, part) {
+				t.Errorf("%s: the policy %q lacks %s", path, policy, part)
+			}
+		}
+		if strings.Contains(policy, "unsafe") || a.header.Get("X-Frame-Options") != "DENY" || a.header.Get("Cache-Control") != "no-store" || a.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: headers %v", path, a.header)
+		}
+	}
+}
+
+// TestConsole_rejects_requests_of_other_sites sends forms as a browser sends those of another site's page.
+func TestConsole_rejects_requests_of_other_sites(t *testing.T) {
+	called := 0
+	s := consoleSite(t, "", "mcp TRIPS\nreverse_proxy "+upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		called++
+		echo(w, r)
+	}))
+	const path = "/console/tools/mcp/getTrip"
+	for rule, c := range map[string]struct {
+		header []string
+		want   int
+	}{
+		"cross-site":       {[]string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"same-site":        {[]string{"Sec-Fetch-Site", "same-site"}, 403},
+		"other origin":     {[]string{"Origin", "https://attacker.example"}, 403},
+		"opaque origin":    {[]string{"Origin", "null"}, 403},
+		"plain text":       {[]string{"Content-Type", "text/plain"}, 415},
+		"multipart":        {[]string{"Content-Type", "multipart/form-data; boundary=x"}, 415},
+		"JSON to the page": {[]string{"Content-Type", "application/json"}, 415},
+	} {
+		if a := s.form(path, "arg.id=7&do=send", append(c.header, "X-Test-User", "ada")...); a.status != c.want {
+			t.Errorf("%s: status %d, want %d", rule, a.status, c.want)
+		}
+	}
+	if a := s.form("/console/api/tools/mcp/getTrip", "arguments={}", "X-Test-User", "ada"); a.status != 415 {
+		t.Errorf("a form to the API: status %d, want 415", a.status)
+	}
+	if called != 0 {
+		t.Errorf("the API was called %d times", called)
+	}
+	if a := s.form(path, "arg.id=7&do=send", "X-Test-User", "ada", "Sec-Fetch-Site", "same-origin"); a.status != 200 || called != 1 {
+		t.Errorf("the console's own form: status %d, %d calls", a.status, called)
+	}
+}
+
+// TestConsole_redirects_nowhere_else requests paths that look like other hosts.
+func TestConsole_redirects_nowhere_else(t *testing.T) {
+	s := consoleSite(t, "", "mcp TRIPS\nrespond 404")
+	for _, path := range []string{"//attacker.example", "/console//attacker.example", "/console/%2F%2Fattacker.example/", "/console/\\attacker.example", "/console/tools?endpoint=//attacker.example"} {
+		if a := s.request("GET", path, "", "X-Test-User", "ada"); a.header.Get("Location") != "" {
+			t.Errorf("%s: redirected to %s", path, a.header.Get("Location"))
+		}
+	}
+}
+
+// hostile is a document whose texts are HTML and script, and whose names try to leave what they are in.
+const hostile = `{"openapi":"3.1.0","info":{"title":"<script>alert(1)</script>","version":"\"><img src=x onerror=alert(2)>","description":"</main><script>alert(3)</script>"},
+"tags":[{"name":"<b>"}],
+"paths":{"/a/{x}":{"get":{"operationId":"evil_<script>alert(4)</script>","summary":"<img src=x onerror=alert(5)>","description":"</p></pre></textarea><script>alert(6)</script> {{.}} ${7} javascript:alert(8)","tags":["<svg onload=alert(9)>"],
+"parameters":[{"name":"x","in":"path","required":true,"description":"\"><script>alert(10)</script>","schema":{"type":"string","examples":["\" autofocus onfocus=alert(11) x=\""]}},
+{"name":"\"><script>alert(12)</script>","in":"query","schema":{"type":"string","enum":["</select><script>alert(13)</script>","\" onmouseover=alert(14)"]}},
+{"name":"hx","in":"query","description":"<div hx-get=/ hx-trigger=load>","schema":{"type":"string","default":"<script>alert(15)</script>"}}],
+"responses":{"200":{"description":"<script>alert(16)</script>"}}}},
+"/<script>alert(17)</script>":{"get":{"operationId":"two","responses":{"200":{"description":"ok"}}}}}}`
+
+// ownElements are the scripts and styles that a page of the console may have, and checkHTML accepts no
+// others, no handlers of events, and no styles in attributes.
+func checkHTML(t *testing.T, where, body string) {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		attributes := make(map[string]string)
+		for _, a := range n.Attr {
+			attributes[a.Key] = a.Val
+			if strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.Contains(strings.ToLower(a.Val), "javascript:") && a.Key != "content" && a.Key != "value" {
+				t.Errorf("%s: <%s %s=%q>", where, n.Data, a.Key, a.Val)
+			}
+			if strings.HasPrefix(a.Key, "hx-") && (n.Data == "div" && attributes["id"] == "") {
+				t.Errorf("%s: <%s %s=%q>", where, n.Data, a.Key, a.Val)
+			}
+		}
+		switch n.Data {
+		case "script":
+			if !strings.HasPrefix(attributes["src"], "/console/assets/") || n.FirstChild != nil {
+				t.Errorf("%s: a script that is not of the console: %v", where, attributes)
+			}
+		case "img":
+			if !strings.HasPrefix(attributes["src"], "/console/assets/") {
+				t.Errorf("%s: an image that is not of the console: %v", where, attributes)
+			}
+		case "style", "iframe", "object", "embed", "svg", "base":
+			t.Errorf("%s: <%s>", where, n.Data)
+		}
+	}
+}
+
+// TestConsole_escapes_hostile_documents checks every page about a hostile document, and the answers of a
+// hostile API.
+func TestConsole_escapes_hostile_documents(t *testing.T) {
+	s := newSite(t)
+	s.write("hostile.json", hostile)
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console {\nauditors ada\n}\nmcp DIR/hostile.json\nreverse_proxy "+
+		upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"a":"</pre><script>alert(1)</script>"}`))
+		})+"\n}")
+	list := consoleJSON[struct {
+		Tools []struct{ Name, Title string }
+	}](s, "ada", "/console/api/tools")
+	if len(list.Tools) != 2 || !strings.Contains(list.Tools[0].Title, "<img") {
+		t.Fatalf("got %+v", list)
+	}
+	paths := []string{"/console", "/console?q=%3Cscript%3Ealert(1)%3C/script%3E"}
+	for _, tool := range list.Tools {
+		paths = append(paths, "/console/tools/mcp/"+tool.Name)
+	}
+	for _, path := range paths {
+		checkHTML(t, path, s.view("ada", path).body)
+	}
+	answered := s.form("/console/tools/mcp/"+list.Tools[0].Name, "arg.x=%3Cscript%3E&do=send&json=", "X-Test-User", "ada")
+	if checkHTML(t, "answer", answered.body); answered.status != 200 || !strings.Contains(answered.body, "&lt;script&gt;alert(1)") {
+		t.Errorf("answer: status %d: %s", answered.status, answered.body)
+	}
+	wrong := s.form("/console/tools/mcp/"+list.Tools[0].Name, "json=%7B%22%3Cscript%3Ealert(1)%3C/script%3E%22:1%7D&do=send", "X-Test-User", "<script>")
+	checkHTML(t, "invalid arguments, and a hostile user", wrong.body)
+}
+
+// TestConsole_tries_tools checks the request that is shown, the answer, and that the guards of the site
+// apply.
+func TestConsole_tries_tools(t *testing.T) {
+	for _, protocol := range []string{"mcp", "otc"} {
+		t.Run(protocol, func(t *testing.T) {
+			var got *http.Request
+			s := consoleSite(t, "", protocol+" TRIPS {\n\tcredential header X-Api-Key hunter22\n}\nreverse_proxy "+upstream(t, func(w http.ResponseWriter, r *http.Request) {
+				got = r
+				echo(w, r)
+			}))
+			type tried struct {
+				Problem string
+				Request *struct {
+					Method, Target string
+					Headers        http.Header
+				}
+				Answer *struct {
+					Outcome, Text string
+					Status        int
+					Tokens        int
+				}
+				Copies []struct{ Text string }
+			}
+			try := func(tool, body string) (out tried) {
+				t.Helper()
+				a := s.request("POST", "/console/api/tools/"+protocol+"/"+tool, body, "X-Test-User", "ada", "Cookie", "session=1")
+				if err := json.Unmarshal([]byte(a.body), &out); err != nil || a.status != 200 {
+					t.Fatal(a.status, err, a.body)
+				}
+				if strings.Contains(a.body, "hunter22") && (out.Answer == nil || !strings.Contains(out.Answer.Text, "hunter22")) {
+					t.Errorf("the response has the credential: %s", a.body)
+				}
+				return out
+			}
+			out := try("getTrip", `{"arguments":{"id":"a b"},"dry_run":true}`)
+			if out.Request == nil || out.Request.Target != "/trips/a%20b" || out.Request.Headers.Get("X-Api-Key") != "***" || out.Answer != nil || got != nil {
+				t.Errorf("dry run: %+v", out)
+			}
+			out = try("getTrip", `{"arguments":{"id":"7"}}`)
+			if out.Answer == nil || out.Answer.Outcome != "ok" || out.Answer.Status != 200 || out.Answer.Tokens == 0 || got == nil ||
+				got.URL.Path != "/trips/7" || got.Header.Get("X-Api-Key") != "hunter22" || got.Header.Get("X-Test-User") != "ada" || got.Header.Get("Cookie") != "session=1" {
+				t.Errorf("send: %+v, request %v", out, got)
+			}
+			out = try("getTrip", `{"arguments":{}}`)
+			if out.Answer == nil || out.Answer.Outcome != "invalid" || !strings.Contains(out.Answer.Text, "/id") {
+				t.Errorf("invalid arguments: %+v", out)
+			}
+			page := s.form("/console/tools/"+protocol+"/createTrip", "arg.to=Bern+%22x%22&do=send", "X-Test-User", "ada")
+			if page.status != 200 || !strings.Contains(page.body, "POST /trips") || strings.Contains(page.body, "hunter22") && !strings.Contains(page.body, "X-Api-Key") {
+				t.Errorf("form: %d %s", page.status, page.body)
+			}
+		})
+	}
+}
+
+// TestConsole_tries_tools_only checks that no URL, path or method of a client's choice is requested (SSRF).
+func TestConsole_tries_tools_only(t *testing.T) {
+	reached := 0
+	s := consoleSite(t, "", "mcp TRIPS\nreverse_proxy "+upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		reached++
+		echo(w, r)
+	}))
+	for _, path := range []string{
+		"/console/api/tools/mcp/http:%2F%2F169.254.169.254", "/console/api/tools/http:%2F%2F169.254.169.254/getTrip", "/console/api/tools/mcp/..%2Fadmin",
+		"/console/api/tools/mcp/next_page", "/console/api/tools/mcp/search_tools", "/console/api/tools/%2Fmcp/getTrip",
+	} {
+		if a := s.request("POST", path, `{"arguments":{"id":"1"}}`, "X-Test-User", "ada"); a.status != http.StatusNotFound {
+			t.Errorf("%s: status %d, want 404", path, a.status)
+		}
+	}
+	for _, body := range []string{`{"url":"http://169.254.169.254"}`, `{"arguments":[]}`, `{"arguments":{},"method":"DELETE"}`, `[]`, ``, `{"arguments":{}} x`} {
+		a := s.request("POST", "/console/api/tools/mcp/getTrip", body, "X-Test-User", "ada")
+		if strings.Contains(a.body, `"answer"`) {
+			t.Errorf("%s: sent: %s", body, a.body)
+		}
+	}
+	a := s.request("POST", "/console/api/tools/mcp/getTrip", `{"arguments":{"id":"../../admin"}}`, "X-Test-User", "ada")
+	if strings.Contains(a.body, `"target":"/admin"`) || reached > 1 {
+		t.Errorf("left the path: %s", a.body)
+	}
+}
+
+// TestConsole_sends_as_the_viewer checks that a tool endpoint with a login of its own does not trust the
+// login to the console.
+func TestConsole_sends_as_the_viewer(t *testing.T) {
+	s := newSite(t)
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", "route {\nroute /console* {\ntest_user\n}\nagent_auth /mcp* {\napi_key {\nkey bob bobs-secret-key\n}\n}\nagents_console\nmcp TRIPS\nreverse_proxy "+upstream(t, echo)+"\n}")
+	a := s.request("POST", "/console/api/tools/mcp/getTrip", `{"arguments":{"id":"7"}}`, "X-Test-User", "ada")
+	if a.status != 200 || !strings.Contains(a.body, `"http_status":401`) || strings.Contains(a.body, `"outcome":"ok"`) {
+		t.Errorf("without the key of the endpoint: %d %s", a.status, a.body)
+	}
+	a = s.request("POST", "/console/api/tools/mcp/getTrip", `{"arguments":{"id":"7"}}`, "X-Test-User", "ada", "X-Api-Key", "bobs-secret-key")
+	if !strings.Contains(a.body, `"outcome":"ok"`) {
+		t.Errorf("with the key of the endpoint: %s", a.body)
+	}
+}
+
+// TestConsole_at_the_root checks that a console at / hides nothing of the API but its page for browsers.
+func TestConsole_at_the_root(t *testing.T) {
+	s := localConsole(t, "/", "mcp TRIPS\nreverse_proxy "+upstream(t, echo))
+	if a := s.request("GET", "/", "", "Accept", "text/html,*/*"); a.status != 200 || !strings.Contains(a.body, "getTrip") {
+		t.Errorf("/ in a browser: %d %.300s", a.status, a.body)
+	}
+	for _, path := range []string{"/", "/tools", "/calls", "/agents", "/reviews", "/api", "/trips/7", "/assets/console.css"} {
+		if a := s.get(path); !strings.Contains(a.body, `"path"`) && !strings.Contains(a.body, path) {
+			t.Errorf("%s does not reach the API: %d %.200s", path, a.status, a.body)
+		}
+	}
+	if a := s.request("POST", "/", "x", "Accept", "text/html"); a.header.Get("X-Frame-Options") != "" {
+		t.Error("POST / does not reach the API")
+	}
+}
+
+// TestConsole_shows_what_is_no_tool checks what auditors see of a document that others do not.
+func TestConsole_shows_what_is_no_tool(t *testing.T) {
+	s := newSite(t)
+	s.write("odd.yaml", "openapi: 3.1.0\ninfo: {title: Odd, version: 1.0.0}\npaths:\n  /a:\n    get: {operationId: fine, responses: {'200': {description: ok}}}\n    post:\n      operationId: lost\n      parameters: [{name: x, in: nowhere, required: true, schema: {type: string}}]\n      responses: {'200': {description: ok}}\n")
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console {\nauditors eve\n}\nmcp DIR/odd.yaml\nrespond ok\n}")
+	if a := s.view("eve", "/console"); !strings.Contains(a.body, "POST /a") {
+		t.Errorf("an auditor does not see the lost operation: %s", a.body)
+	}
+	if a := s.view("ada", "/console"); strings.Contains(a.body, "POST /a") || strings.Contains(a.body, s.dir) {
+		t.Errorf("a user sees what is for auditors: %s", a.body)
+	}
+}
+
+// TestConsole_is_responsive_with_large_documents shows and searches the tools of a large document.
+func TestConsole_is_responsive_with_large_documents(t *testing.T) {
+	s := newSite(t)
+	if err := os.WriteFile(filepath.Join(s.dir, "github.json"), shared.Read(t, "openapi/github-api.github.com.json.gz"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console\nmcp DIR/github.json\nrespond ok\n}")
+	list := consoleJSON[struct {
+		Pages     int
+		Endpoints []struct{ Tools int }
+		Tools     []struct{ Name string }
+	}](s, "ada", "/console/api/tools")
+	if len(list.Endpoints) != 1 || list.Endpoints[0].Tools < 1000 || list.Pages < 10 || len(list.Tools) != 100 {
+		t.Fatalf("got %d pages, %d tools on the first, endpoints %+v", list.Pages, len(list.Tools), list.Endpoints)
+	}
+	s.view("ada", "/console?q=warm")
+	for _, path := range []string{"/console", "/console?page=5", "/console?q=close+the+ticket", "/console/tools/mcp/" + list.Tools[0].Name} {
+		began := time.Now()
+		if a := s.view("ada", path); len(a.body) > 512<<10 {
+			t.Errorf("%s has %d bytes", path, len(a.body))
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%s took %s", path, took)
+		}
+	}
+	found := consoleJSON[struct {
+		Tools []struct{ Name string }
+	}](s, "ada", "/console/api/tools?q=create+an+issue")
+	if len(found.Tools) == 0 || !strings.Contains(found.Tools[0].Name, "issue") {
+		t.Errorf("search found %+v", found.Tools)
+	}
+	for _, page := range []string{"0", "-1", "99", "x"} {
+		if a := s.request("GET", "/console?page="+page, "", "X-Test-User", "ada"); a.status != http.StatusNotFound {
+			t.Errorf("page %s: status %d, want 404", page, a.status)
+		}
+	}
+}
