@@ -25,7 +25,7 @@ func TestHosting_rejects_bad_requests(t *testing.T) {
 	}{
 		"not authenticated":           {"", "POST", "/agents/desk", `{"input":"Hi"}`, 401, nil, "authenticated"},
 		"not authenticated, state":    {"", "GET", ended, "", 401, nil, "authenticated"},
-		"unknown agent":               {"ann", "POST", "/agents/nobody", `{"input":"Hi"}`, 404, nil, "agent"},
+		"unknown agent":               {"ann", "POST", "/agents/other", `{"input":"Hi"}`, 404, nil, "agent"},
 		"not JSON":                    {"ann", "POST", "/agents/desk", `{"input"`, 400, nil, "JSON"},
 		"not an object":               {"ann", "POST", "/agents/desk", `["input"]`, 400, nil, "object"},
 		"no input":                    {"ann", "POST", "/agents/desk", `{}`, 400, nil, "input"},
@@ -191,7 +191,8 @@ func TestHosting_with_the_format_of_Anthropic(t *testing.T) {
 func TestHosting_calls_pass_the_handlers_of_the_site(t *testing.T) {
 	s := newHostedSite(t, agentDocument("desk", tripAgent), play(
 		modelserver.Step{Calls: []modelserver.Call{
-			{ID: "1", Name: "get-trip", Arguments: `{"id":"early"}`}, {ID: "2", Name: "get-trip", Arguments: `{"id":"limited"}`},
+			{ID: "1", Name: "get-trip", Arguments: `{"id":"early"}`},
+			{ID: "2", Name: "get-trip", Arguments: `{"id":"limited"}`},
 			{ID: "3", Name: "get-trip", Arguments: `{"id":"late"}`},
 		}}, modelserver.Step{Text: "Done."}))
 	block := strings.Replace(s.block(""), "test_user\n", `respond /trips/early "too early" 418

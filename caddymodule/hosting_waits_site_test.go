@@ -223,3 +223,50 @@ func TestHosting_never_makes_a_call_without_a_capability(t *testing.T) {
 		}
 	}
 }
+
+// TestHosting_ends_at_guardrails lets the tool checkText find which texts are safe.
+func TestHosting_ends_at_guardrails(t *testing.T) {
+	checker := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		safe := "true"
+		if strings.Contains(r.URL.Query().Get("text"), "forbidden") {
+			safe = "false"
+		}
+		_, _ = w.Write([]byte(`{"safe":` + safe + `}`))
+	})
+	document := agentDocument("desk", tripAgent) + `guardrails:
+  input: {tool_name: check-text, assertion: output.safe}
+  output: {tool_name: check-text, assertion: output.safe}
+`
+	for name, c := range map[string]struct {
+		input, answer string
+		requests      int // to the model
+		ends          bool
+	}{
+		"passed": {"Hello", "Done.", 1, false},
+		"input":  {"forbidden", "Done.", 0, true},
+		"output": {"Hello", "forbidden", 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHostedSite(t, document, play(modelserver.Step{Text: c.answer}))
+			s.write("check.yaml", `openapi: 3.0.3
+info: {title: Check, version: "1"}
+servers: [{url: "http://`+checker+`"}]
+paths:
+  /check:
+    get:
+      operationId: checkText
+      parameters: [{name: text, in: query, required: true, schema: {type: string}}]
+      responses: {"200": {description: ok, content: {application/json: {schema: {type: object, properties: {safe: {type: boolean}}}}}}}
+`)
+			s.start("agents {\n\ttoolset check DIR/check.yaml\n\tstore bolt DIR/store.db\n}", s.block(""))
+			v := s.state("ann", s.begin("ann", "desk", c.input))
+			if n := len(s.models.Requests()); n != c.requests {
+				t.Errorf("the model received %d requests, want %d", n, c.requests)
+			}
+			if ended := v.Error != nil && v.Error.Kind == "guardrail"; ended != c.ends || c.ends && v.Text != "" {
+				t.Errorf("state %+v, error %+v", v, v.Error)
+			}
+		})
+	}
+}
