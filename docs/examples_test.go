@@ -118,3 +118,20 @@ func TestCommands(t *testing.T) {
 	t.Parallel()
 	newWorkspace(t, "commands").runPage("docs/commands.md", nil)
 }
+
+// TestReadme runs the commands of the README, and of another page, against the configuration that
+// it starts.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, ".")
+	data, err := os.ReadFile(filepath.Join(root, "Caddyfile.example"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "Caddyfile.example"), []byte(w.freePorts(string(data))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.caddy(nil, "run", "--config", "Caddyfile.example", "--adapter", "caddyfile")
+	w.runPage("README.md", nil)
+	w.runPage("docs/protocols.md", nil)
+}

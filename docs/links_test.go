@@ -118,3 +118,34 @@ func clicks(all map[string]page, n int) map[string]bool {
 	}
 	return reached
 }
+
+// TestLinks_answer_the_questions checks that the page of each question is at most two clicks from
+// the index, without the list of questions itself.
+func TestLinks_answer_the_questions(t *testing.T) {
+	all := map[string]page{}
+	for _, p := range pages(t) {
+		all[p.path] = p
+	}
+	questions := all["docs/questions.md"]
+	delete(all, "docs/questions.md")
+	reached := clicks(all, 2)
+	rows := 0
+	for _, line := range questions.lines {
+		if !strings.Contains(line, "?") || !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| Question") {
+			continue
+		}
+		rows++
+		answers := page{questions.path, []string{line}}.links()
+		if len(answers) == 0 {
+			t.Errorf("no page for: %s", line)
+		}
+		for _, target := range answers {
+			if file, _, _ := strings.Cut(target, "#"); !reached[file] {
+				t.Errorf("%s is more than two clicks from docs/README.md: %s", file, line)
+			}
+		}
+	}
+	if rows < 30 {
+		t.Errorf("%d questions, want at least 30", rows)
+	}
+}
