@@ -101,7 +101,7 @@ func (s *rulesSite) serverRules() []ruleOnSite {
 	const one = `{"id":"1"}`
 	list := passes("listTrips", `{}`)
 	document := agentDocument("rejected", "  list-trips: {}\n")
-	remote := s.rejects(strings.Replace(document, "list-trips", "oagent://example.com/agents/desk", 1), "agent supported")
+	remote := s.rejects(strings.Replace(document, "list-trips", "oagent://example.com/agents/desk", 1), "remote_agents")
 	return []ruleOnSite{
 		{"names/2 agent_name is unique", s.defines("desk", "name: desk"), s.rejects(document+"---\n"+document, "rejected")},
 		{"names/3 RFC 1123", s.acts("capabilities: {get-trip: {}}", passes("getTrip", one)), s.rejects(strings.Replace(document, "name: rejected", "name: Rejected", 1), "name:")},
