@@ -183,7 +183,7 @@ func environment(t *testing.T, dir, text string) string {
 			t.Fatal(err)
 		}
 	}
-	text = strings.ReplaceAll(text, "/run/secrets/", dir+"/")
+	text = strings.ReplaceAll(text, "/run/secrets/", filepath.ToSlash(dir)+"/")
 	return strings.ReplaceAll(text, "$2a$14$…", passwordHash)
 }
 
