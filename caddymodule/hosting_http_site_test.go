@@ -257,3 +257,51 @@ func TestHosting_two_sites(t *testing.T) {
 		t.Errorf("the other handler: got status %d, want 404", a.status)
 	}
 }
+
+// TestHosting_memory shows a user what an agent remembers, and deletes it (OpenAgentSpec v1, Agent,
+// lifespan.retain_memory).
+func TestHosting_memory(t *testing.T) {
+	s := hosted(t, agentDocument("desk", tripAgent), "", func(*modelserver.Request) modelserver.Step { return modelserver.Step{Text: "Noted."} })
+	remembered := func(user string) string {
+		t.Helper()
+		a := s.as(user, "GET", "/agents/desk/memory", "")
+		if a.status != http.StatusOK {
+			t.Fatalf("status %d, %s", a.status, a.body)
+		}
+		return a.body
+	}
+	system := func() string {
+		requests := s.models.Requests()
+		return requests[len(requests)-1].System
+	}
+	s.state("ann", s.begin("ann", "desk", "My seat is 12"))
+	if got := remembered("ann"); !strings.Contains(got, `"input":"My seat is 12","answer":"Noted."`) {
+		t.Errorf("the agent remembers %s", got)
+	}
+	if got := remembered("bob"); got != `{"remembered":[]}` {
+		t.Errorf("the agent remembers of another user: %s", got)
+	}
+	s.state("ann", s.begin("ann", "desk", "Which seat?"))
+	if !strings.Contains(system(), "My seat is 12") {
+		t.Errorf("the system text has no memory: %s", system())
+	}
+	s.state("bob", s.begin("bob", "desk", "Which seat?"))
+	if strings.Contains(system(), "My seat is 12") {
+		t.Errorf("the system text has the memory of another user: %s", system())
+	}
+	for _, foreign := range []struct {
+		user, path string
+		status     int
+	}{{"", "/agents/desk/memory", http.StatusUnauthorized}, {"ann", "/agents/unknown/memory", http.StatusNotFound}, {"ann", "/agents/desk/memories", http.StatusNotFound}} {
+		if a := s.as(foreign.user, "GET", foreign.path, ""); a.status != foreign.status {
+			t.Errorf("%s: got status %d, want %d: %s", foreign.path, a.status, foreign.status, a.body)
+		}
+	}
+	if a := s.as("ann", "DELETE", "/agents/desk/memory", ""); a.status != http.StatusNoContent {
+		t.Errorf("DELETE: got status %d, %s", a.status, a.body)
+	}
+	s.state("ann", s.begin("ann", "desk", "And now?"))
+	if strings.Contains(system(), "My seat is 12") {
+		t.Errorf("the system text has what the agent had to forget: %s", system())
+	}
+}

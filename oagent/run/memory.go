@@ -27,9 +27,9 @@ type memory struct{ storage *storage }
 
 const memoryKey = "run-memory/" // followed by a digest of agent and user
 
-// retained is what the memory holds of one run.
-type retained struct {
-	Run    string    `json:"run"`
+// Retained is what an agent may remember of one of its user's earlier runs.
+type Retained struct {
+	Run    string    `json:"run"` // id of the run
 	At     time.Time `json:"at"`
 	Input  string    `json:"input"`
 	Answer string    `json:"answer"`
@@ -44,7 +44,7 @@ func (m memory) retain(ctx context.Context, st *State, messages []model.Message)
 	if st.User.ID == "" {
 		return nil
 	}
-	added := retained{Run: st.ID, At: m.storage.now().UTC(), Answer: text.Cut(st.Text, MaxRetainedAnswer)}
+	added := Retained{Run: st.ID, At: m.storage.now().UTC(), Answer: text.Cut(st.Text, MaxRetainedAnswer)}
 	if len(messages) > 0 {
 		added.Input = text.Cut(messages[0].Text, MaxRetainedInput)
 	}
@@ -55,20 +55,26 @@ func (m memory) retain(ctx context.Context, st *State, messages []model.Message)
 	})
 }
 
-// text returns the part of the system text about the user's earlier runs; "" if there are none.
-func (m memory) text(ctx context.Context, agent string, user engagement.User, except string) (string, error) {
+// get returns what is retained of the runs of a user, the latest last.
+func (m memory) get(ctx context.Context, agent string, user engagement.User) ([]Retained, error) {
 	if user.ID == "" {
-		return "", nil
+		return nil, nil
 	}
 	r, err := m.storage.store.Get(ctx, memoryOf(agent, user))
+	if isNotFound(err) {
+		return nil, nil
+	}
+	return decodeRetained(r.Value), err
+}
+
+// text returns the part of the system text about the user's earlier runs; "" if there are none.
+func (m memory) text(ctx context.Context, agent string, user engagement.User, except string) (string, error) {
+	all, err := m.get(ctx, agent, user)
 	if err != nil {
-		if isNotFound(err) {
-			err = nil
-		}
 		return "", err
 	}
 	var b strings.Builder
-	for _, k := range decodeRetained(r.Value) {
+	for _, k := range all {
 		if k.Run == except {
 			continue
 		}
@@ -94,7 +100,7 @@ func (m memory) forget(ctx context.Context, agent string, user engagement.User) 
 }
 
 // decodeRetained returns nil for a value that cannot be read: it is only memory.
-func decodeRetained(value []byte) (all []retained) {
+func decodeRetained(value []byte) (all []Retained) {
 	if json.Unmarshal(value, &all) != nil {
 		return nil
 	}

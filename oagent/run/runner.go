@@ -255,6 +255,11 @@ func (r *Runner) Rehome(ctx context.Context, id string) error {
 	return nil
 }
 
+// Remembered returns what is retained of a user's earlier runs of an agent, the latest last.
+func (r *Runner) Remembered(ctx context.Context, agent string, user engagement.User) ([]Retained, error) {
+	return r.memory.get(ctx, agent, user)
+}
+
 // Forget deletes what is retained of a user's earlier runs of an agent.
 func (r *Runner) Forget(ctx context.Context, agent string, user engagement.User) error {
 	return r.memory.forget(ctx, agent, user)

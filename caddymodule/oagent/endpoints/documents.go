@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/prepared"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/run"
 )
 
 // documentRequest is a request to the endpoint for agent documents.
@@ -25,6 +26,10 @@ type listedAgent struct {
 func (q documentRequest) serve() {
 	if q.r.Method == http.MethodPost {
 		q.post()
+		return
+	}
+	if len(q.rest) == 2 && q.rest[1] == memoryPath {
+		q.authenticated(q.memory)
 		return
 	}
 	if q.options.Accept != nil && len(q.rest) == 1 && (q.r.Method == http.MethodPut || q.r.Method == http.MethodDelete) {
@@ -58,6 +63,43 @@ func (q documentRequest) serve() {
 
 func (q documentRequest) unknownAgent() {
 	q.problem(http.StatusNotFound, "Agent not found", "This site has no agent with that name. GET "+q.options.Documents+" lists its agents.")
+}
+
+// memoryPath is the last segment of the path of what a hosted agent remembers of its user.
+const memoryPath = "memory"
+
+// memory shows the user what a hosted agent remembers of the user's earlier Engagements, or deletes
+// it (OpenAgentSpec v1, lifespan.retain_memory).
+func (q documentRequest) memory() {
+	if !q.allow(http.MethodGet, http.MethodDelete) {
+		return
+	}
+	agent := q.options.Set().Agents[q.rest[0]]
+	if agent == nil || !q.options.Host.Runs(agent.Agent) {
+		q.unknownAgent()
+		return
+	}
+	hosted := runRequest{request: q.request}
+	if q.r.Method == http.MethodDelete && !hosted.sameOrigin() || !hosted.open() {
+		return
+	}
+	if q.r.Method == http.MethodDelete {
+		if err := hosted.runner.Forget(q.r.Context(), agent.Name, q.user); err != nil {
+			q.fail(err)
+			return
+		}
+		q.w.Header().Set("Cache-Control", "no-store")
+		q.w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	remembered, err := hosted.runner.Remembered(q.r.Context(), agent.Name, q.user)
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	q.write(struct {
+		Remembered []run.Retained `json:"remembered"`
+	}{append([]run.Retained{}, remembered...)})
 }
 
 // post begins an Engagement with a hosted agent.
