@@ -15,6 +15,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/ocp/overlay"
 )
 
 // languages are the words that may follow a fence. A block without a checked language could
@@ -57,6 +60,16 @@ func TestBlocks_of_YAML_parse(t *testing.T) {
 		var value yaml.Node
 		if err := yaml.Unmarshal([]byte(b.text), &value); err != nil {
 			t.Errorf("%s:%d: %v", b.page, b.line, err)
+		}
+		if strings.HasPrefix(b.text, "kind: openagentspec") {
+			if _, err := oagent.ReadAgents([]byte(b.text), fmt.Sprintf("%s:%d", b.page, b.line)); err != nil {
+				t.Error(err)
+			}
+		}
+		if strings.HasPrefix(b.text, "overlay:") {
+			if _, err := overlay.Read([]byte(b.text), fmt.Sprintf("%s:%d", b.page, b.line)); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

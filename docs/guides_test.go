@@ -3,6 +3,7 @@ package docs
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -134,4 +135,31 @@ func TestReadme(t *testing.T) {
 	w.caddy(nil, "run", "--config", "Caddyfile.example", "--adapter", "caddyfile")
 	w.runPage("README.md", nil)
 	w.runPage("docs/protocols.md", nil)
+}
+
+// caddyLine is a command of a page that uses Caddy. A comment may follow two spaces.
+var caddyLine = regexp.MustCompile(`(?m)^(\$ )?(?:\./)?caddy ((?:\\\n|\\[^\n]|[^|\n\\])*?)(?:  +#.*)?$`)
+
+// TestCommands_of_pages_exist checks the commands and the options of all pages. It runs them with
+// --help, which fails if an option is unknown.
+func TestCommands_of_pages_exist(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, "commands")
+	seen := map[string]bool{}
+	for _, b := range blocks(t, "sh", "console") {
+		for _, found := range caddyLine.FindAllStringSubmatch(b.text, -1) {
+			command := "caddy " + strings.TrimSpace(found[2])
+			isOutput := b.language == "console" && found[1] == ""
+			if isOutput || strings.HasSuffix(command, "--help") || seen[command] {
+				continue
+			}
+			seen[command] = true
+			if output := w.run(command + " --help >/dev/null || echo failed"); output != "" {
+				t.Errorf("%s:%d: %s: %s", b.page, b.line, command, output)
+			}
+		}
+	}
+	if len(seen) < 10 {
+		t.Errorf("only %d commands found", len(seen))
+	}
 }

@@ -158,7 +158,7 @@ func (r *reader) typeOf(t reflect.Type, tag string) string {
 
 // namespaceOf returns the namespace of the guest modules that a field takes.
 func namespaceOf(tag string) string {
-	for _, part := range strings.Fields(tag) {
+	for part := range strings.FieldsSeq(tag) {
 		if namespace, found := strings.CutPrefix(part, "namespace="); found {
 			return namespace
 		}
@@ -225,7 +225,7 @@ func oneLine(doc string) string {
 	for _, block := range p.Parse(doc).Content {
 		text := strings.TrimSpace(string((&comment.Printer{}).Markdown(&comment.Doc{Content: []comment.Block{block}})))
 		if list, isList := block.(*comment.List); isList {
-			var items []string
+			items := make([]string, 0, len(list.Items))
 			for _, item := range list.Items {
 				items = append(items, strings.Join(strings.Fields(string((&comment.Printer{}).Text(&comment.Doc{Content: item.Content}))), " "))
 			}
