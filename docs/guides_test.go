@@ -132,8 +132,9 @@ func TestReadme(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.dir, "Caddyfile.example"), []byte(w.freePorts(string(data))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.caddy(nil, "run", "--config", "Caddyfile.example", "--adapter", "caddyfile")
 	w.runPage("README.md", nil)
+	w.stop()
+	w.caddy(nil, "run", "--config", "Caddyfile.example")
 	w.runPage("docs/protocols.md", nil)
 }
 

@@ -37,6 +37,8 @@ type workspace struct {
 	ports map[string]string // the ports that pages name, and the free ones
 	env   []string
 	log   *log // of all Caddy processes
+
+	started []func() // stop the Caddy processes
 }
 
 // newWorkspace copies the examples, the demo document and xcaddy.sh, and changes the ports of
@@ -157,7 +159,7 @@ func (w *workspace) caddy(env []string, args ...string) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Errorf("caddy ended during the test: %v", err)
 		}
@@ -171,6 +173,8 @@ func (w *workspace) caddy(env []string, args ...string) {
 			t.Logf("log of caddy:\n%s", started)
 		}
 	})
+	w.started = append(w.started, stop)
+	t.Cleanup(stop)
 	wait(t, "caddy to serve", func() bool {
 		select {
 		case err := <-ended:
@@ -180,6 +184,14 @@ func (w *workspace) caddy(env []string, args ...string) {
 		}
 		return strings.Contains(started.String(), "serving initial configuration")
 	})
+}
+
+// stop stops the Caddy processes.
+func (w *workspace) stop() {
+	for _, stop := range w.started {
+		stop()
+	}
+	w.started = nil
 }
 
 func wait(t *testing.T, what string, holds func() bool) {
@@ -197,7 +209,7 @@ func wait(t *testing.T, what string, holds func() bool) {
 var startLine = regexp.MustCompile(`(?m)^((?:\w+=\S+ )*)(?:(?:\.\./\.\.|\.)/xcaddy\.sh (?:--with \S+ )*|caddy )(run.*)$`)
 
 // runPage does what the page says, in its order: it writes files, starts Caddy, and runs the
-// commands in console blocks. It compares their output with the page, in which "…" stands for
+// commands in console blocks. A block with the mode "restart" stops what runs first. It compares their output with the page, in which "…" stands for
 // any text. The variables env replace those of the page.
 func (w *workspace) runPage(path string, env []string) {
 	w.t.Helper()
@@ -217,6 +229,9 @@ func (w *workspace) runPage(path string, env []string) {
 		}
 		switch b.language {
 		case "sh":
+			if b.mode == "restart" {
+				w.stop()
+			}
 			for _, line := range startLine.FindAllStringSubmatch(b.text, -1) {
 				variables := strings.Fields(w.freePorts(line[1]))
 				w.caddy(append(variables, env...), strings.Fields(line[2])...)

@@ -95,7 +95,8 @@ func TestModel_results(t *testing.T) {
 		`{"result":{"id":7}}`:                        `{"result":{"id":7}} ` + missing,
 	} {
 		r := &model.Request{Messages: []model.Message{
-			{Role: model.RoleUser, Text: "a"}, {Role: model.RoleAssistant, Calls: []model.ToolCall{{ID: "1", Name: "f"}}},
+			{Role: model.RoleUser, Text: "a"},
+			{Role: model.RoleAssistant, Calls: []model.ToolCall{{ID: "1", Name: "f"}}},
 			{Role: model.RoleTool, Results: []model.ToolResult{{CallID: "1", Content: content}}},
 		}}
 		response, err := m.Generate(t.Context(), r, nil)
