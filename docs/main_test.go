@@ -54,7 +54,7 @@ var (
 	link  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 )
 
-// pages returns the Markdown files that users read.
+// pages returns the Markdown files that users read, and the index for programs.
 func pages(t *testing.T) []page {
 	t.Helper()
 	var all []page
@@ -69,7 +69,7 @@ func pages(t *testing.T) []page {
 			}
 			return nil
 		}
-		if filepath.Ext(name) != ".md" {
+		if filepath.Ext(name) != ".md" && name != "llms.txt" {
 			return nil
 		}
 		data, err := os.ReadFile(path)

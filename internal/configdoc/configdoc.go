@@ -84,9 +84,21 @@ func (r *reader) read(t reflect.Type, id string) Type {
 		found.ID = t.String()
 	}
 	first, _, _ := strings.Cut(r.source(t.PkgPath()).types[t.Name()], "\n\n")
-	found.Doc = oneLine(first)
+	found.Doc = withoutName(oneLine(first), t.Name())
 	r.fields(t, &found)
 	return found
+}
+
+// withoutName removes the name of the type from the beginning of its doc comment, which has the
+// form "Handler serves …" or "A Selector is …".
+func withoutName(doc, name string) string {
+	rest := strings.TrimPrefix(strings.TrimPrefix(doc, "A "), "An ")
+	rest, found := strings.CutPrefix(rest, name+" ")
+	if !found {
+		return doc
+	}
+	rest = strings.TrimPrefix(rest, "is ")
+	return strings.ToUpper(rest[:1]) + rest[1:]
 }
 
 // fields adds the fields of a struct, and of the structs that it embeds.
