@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
 	"github.com/fairwayhq/fairway/internal/store/storetest"
 )
 
@@ -162,5 +164,25 @@ func TestCommands_of_pages_exist(t *testing.T) {
 	}
 	if len(seen) < 10 {
 		t.Errorf("only %d commands found", len(seen))
+	}
+}
+
+func TestExamples_are_formatted(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join(root, "examples", "*", "*addyfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := filepath.Glob(filepath.Join(root, "examples", "*.caddyfile"))
+	if err != nil || len(paths) < len(examples) {
+		t.Fatalf("%d Caddyfiles, %v", len(paths), err)
+	}
+	for _, path := range append(paths, shared...) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(caddyfile.Format(data)) != string(data) {
+			t.Errorf("%s is not formatted; run: caddy fmt --overwrite %s", path, path)
+		}
 	}
 }

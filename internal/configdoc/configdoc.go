@@ -97,7 +97,7 @@ func withoutName(doc, name string) string {
 	if !found {
 		return doc
 	}
-	rest = strings.TrimPrefix(rest, "is ")
+	rest = strings.TrimPrefix(strings.TrimPrefix(rest, "is "), "are ")
 	return strings.ToUpper(rest[:1]) + rest[1:]
 }
 
