@@ -64,6 +64,7 @@ func consoleJSON[T any](s *site, user, path string) (value T) {
 // consolePaths are the views of the console.
 var consolePaths = []string{
 	"/console", "/console/", "/console/tools", "/console/tools/mcp/getTrip", "/console/api/endpoints", "/console/api/tools", "/console/api/tools/mcp/getTrip",
+	"/console/calls", "/console/agents", "/console/reviews", "/console/connect", "/console/api/calls", "/console/api/agents", "/console/api/reviews", "/console/api/connect",
 }
 
 // TestConsole_refuses_requests_without_a_user checks that a stranger gets 401 for every path, and no names.
@@ -261,7 +262,10 @@ func TestConsole_escapes_hostile_documents(t *testing.T) {
 	if len(list.Tools) != 2 || !strings.Contains(list.Tools[0].Title, "<img") {
 		t.Fatalf("got %+v", list)
 	}
-	paths := []string{"/console", "/console?q=%3Cscript%3Ealert(1)%3C/script%3E"}
+	paths := []string{
+		"/console", "/console?q=%3Cscript%3Ealert(1)%3C/script%3E", "/console/connect", "/console/calls", "/console/agents", "/console/reviews",
+		"/console/calls?tool=%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/console/reviews?decided=%3Cscript%3E",
+	}
 	for _, tool := range list.Tools {
 		paths = append(paths, "/console/tools/mcp/"+tool.Name)
 	}

@@ -1,8 +1,10 @@
 package agents
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -77,8 +80,39 @@ type GuardHandler interface {
 	StopWork()
 	// WakeReviewRequests makes the handler look for reviews that its agents must decide.
 	WakeReviewRequests()
+	// ServeRecords serves the documents, Engagements and reviews of the handler below a path of another
+	// handler, under the same rules as at the handler's own paths. It reports whether the path exists.
+	ServeRecords(base string, w http.ResponseWriter, r *http.Request) bool
+	// Agents returns the agents, and what their capabilities refer to.
+	Agents() ([]*oagent.Agent, oagent.Names)
+	// IsAuditor reports whether the user may see all Engagements.
+	IsAuditor(user string) bool
 	// ReviewDecided is called with the id of the Engagement when one of its reviews is decided.
 	ReviewDecided(engagement string)
+}
+
+// GuardsAt returns the oagent handlers of a site. It is complete once the configuration has started.
+func (a *App) GuardsAt(at Site) (handlers []GuardHandler) {
+	for _, h := range a.GuardHandlers {
+		if h.Site().SameSite(at) {
+			handlers = append(handlers, h)
+		}
+	}
+	return handlers
+}
+
+type auditorKey struct{}
+
+// ContextWithAuditor returns the context of a request that another handler has allowed to see all
+// Engagements.
+func ContextWithAuditor(ctx context.Context) context.Context {
+	return context.WithValue(ctx, auditorKey{}, true)
+}
+
+// IsAuditor reports whether the context is one of ContextWithAuditor.
+func IsAuditor(ctx context.Context) bool {
+	is, _ := ctx.Value(auditorKey{}).(bool)
+	return is
 }
 
 // AgentEndpoint is an endpoint that serves the tools of one agent only.

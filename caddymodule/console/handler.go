@@ -180,6 +180,10 @@ func (q *request) serve() {
 		return
 	}
 	q.app.Calls().Look()
+	if q.api && len(q.rest) > 0 && q.rest[0] == "oagent" {
+		q.serveRecords()
+		return
+	}
 	shown, err := q.view()
 	if err != nil {
 		q.fail(err)
@@ -197,6 +201,16 @@ func (q *request) view() (*page, error) {
 	switch name {
 	case "", "tools", "endpoints":
 		return q.serveTools()
+	case "calls":
+		return q.serveCalls()
+	case "connect":
+		return q.serveConnect()
+	case "agents":
+		return q.serveAgents()
+	case "engagements":
+		return q.serveEngagements()
+	case "reviews":
+		return q.serveReviews()
 	}
 	return nil, errNotFound
 }

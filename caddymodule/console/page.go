@@ -64,18 +64,20 @@ type layout struct {
 
 // functions are what templates can call in addition to the standard functions.
 var functions = template.FuncMap{
-	"add":     func(a, b int) int { return a + b },
-	"asset":   assetPath,
-	"pretty":  pretty,
-	"since":   func(at time.Time) string { return since(time.Since(at)) },
-	"stamp":   func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
-	"thou":    thousands,
-	"plural":  plural,
-	"query":   url.QueryEscape,
-	"joined":  func(list []string) string { return strings.Join(list, ", ") },
-	"ms":      milliseconds,
-	"lower":   strings.ToLower,
-	"outcome": outcomeClass,
+	"add":        func(a, b int) int { return a + b },
+	"asset":      assetPath,
+	"entryTitle": entryTitle,
+	"entryClass": entryClass,
+	"pretty":     pretty,
+	"since":      func(at time.Time) string { return since(time.Since(at)) },
+	"stamp":      func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
+	"thou":       thousands,
+	"plural":     plural,
+	"query":      url.QueryEscape,
+	"joined":     func(list []string) string { return strings.Join(list, ", ") },
+	"ms":         milliseconds,
+	"lower":      strings.ToLower,
+	"outcome":    outcomeClass,
 }
 
 // templates returns the parsed templates by name.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 )
 
@@ -27,7 +28,8 @@ func (c *Handler) viewerOf(r *http.Request) (viewer, bool) {
 
 // isAuditor reports whether the user is an auditor of this console or of an oagent handler of the site.
 func (c *Handler) isAuditor(user string) bool {
-	return slices.Contains(c.Auditors, user)
+	return slices.Contains(c.Auditors, user) ||
+		slices.ContainsFunc(c.app.GuardsAt(c.site), func(h agents.GuardHandler) bool { return h.IsAuditor(user) })
 }
 
 // proxyHeaders are headers that proxies add. A proxy on this machine may forward requests of others.

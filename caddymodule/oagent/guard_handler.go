@@ -1,7 +1,11 @@
 package oagent
 
 import (
+	"net/http"
+	"slices"
+
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -63,3 +67,19 @@ func (o *Handler) WakeReviewRequests() { o.reviewers.Wake() }
 
 // Interface guard
 var _ agents.GuardHandler = (*Handler)(nil)
+
+// ServeRecords serves the endpoints below a path of another handler.
+func (o *Handler) ServeRecords(base string, w http.ResponseWriter, r *http.Request) bool {
+	return o.endpoints.Below(base).Serve(w, r)
+}
+
+// Agents returns the agents of the handler, and what their capabilities refer to.
+func (o *Handler) Agents() ([]*oagent.Agent, oagent.Names) {
+	current := o.agents.Current()
+	return current.Documents(), current.Names
+}
+
+// IsAuditor reports whether the user may see all Engagements.
+func (o *Handler) IsAuditor(user string) bool {
+	return slices.Contains(o.Auditors, user)
+}

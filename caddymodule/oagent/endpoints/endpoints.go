@@ -27,6 +27,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
@@ -47,6 +48,7 @@ type Options struct {
 	Engagements string   // path of the Engagements
 	Reviews     string   // path of the reviews
 	Auditors    []string // ids of users who may see every Engagement
+	ListOwn     bool     // users may list their own Engagements, not only auditors all of them
 
 	// Set returns the agents of the site.
 	Set func() *agentset.Set
@@ -75,6 +77,17 @@ func New(options Options) *Endpoints {
 		*path = strings.TrimRight(*path, "/")
 	}
 	return &Endpoints{options}
+}
+
+// Below returns the same endpoints below another path. Documents are only served if they have a path of
+// their own.
+func (e *Endpoints) Below(base string) *Endpoints {
+	options := e.options
+	if options.Documents != "" {
+		options.Documents = base + "/agents"
+	}
+	options.Engagements, options.Reviews, options.ListOwn = base+"/engagements", base+"/reviews", true
+	return New(options)
 }
 
 // request is one request to an endpoint.
@@ -124,7 +137,7 @@ func (q *request) below(path string) bool {
 // authenticated calls page for an authenticated user. Other users get the same error whether
 // the resource exists or not.
 func (q *request) authenticated(page func()) {
-	if q.user = q.options.User(q.r); q.user.ID == "" {
+	if q.user = q.options.User(q.r); q.user.ID == "" && !agents.IsAuditor(q.r.Context()) {
 		q.problem(http.StatusUnauthorized, "Authentication required", "The request is not authenticated. Log in first.")
 		return
 	}
@@ -267,7 +280,7 @@ func (q *request) limit(query url.Values, preset, most int64) (int64, bool) {
 }
 
 func (q *request) isAuditor() bool {
-	return slices.Contains(q.options.Auditors, q.user.ID)
+	return slices.Contains(q.options.Auditors, q.user.ID) || agents.IsAuditor(q.r.Context())
 }
 
 // isNothing reports whether the error means that the resource does not exist.

@@ -53,7 +53,7 @@ func (q engagementRequest) serve() {
 		}
 	}
 	switch {
-	case len(q.rest) == 0 && q.isAuditor(), len(q.rest) == 2 && q.rest[1] == "audit":
+	case len(q.rest) == 0 && (q.isAuditor() || q.options.ListOwn), len(q.rest) == 2 && q.rest[1] == "audit":
 	case len(q.rest) == 1:
 		methods = append(methods, http.MethodDelete)
 		if q.options.Host != nil {

@@ -27,7 +27,7 @@ type engagementPage struct {
 
 // listEngagements responds with a page of the Engagements of this site's agents, ordered by
 // key. It is for auditors. Each page reads limit Engagements of the store and then filters
-// them. So a page may have fewer entries, or none, and still have a next page.
+// them. For users, it has their own Engagements only. So a page may have fewer entries, or none, and still have a next page.
 func (q engagementRequest) listEngagements() {
 	query := q.r.URL.Query()
 	limit, ok := q.limit(query, defaultEngagementPage, maxEngagementPage)
@@ -43,7 +43,7 @@ func (q engagementRequest) listEngagements() {
 	page := engagementPage{Engagements: make([]*engagement.Summary, 0, len(all))}
 	for _, e := range all {
 		hosted := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })
-		if hosted && (wanted == "" || e.Agent == wanted) {
+		if hosted && (wanted == "" || e.Agent == wanted) && q.maySee(e) {
 			page.Engagements = append(page.Engagements, e)
 		}
 	}

@@ -96,7 +96,7 @@ func (q reviewRequest) decidersOf() ([]decider, error) {
 	var deciders []decider
 	isAgent := strings.HasPrefix(q.user.ID, oagent.Scheme) ||
 		slices.ContainsFunc(q.options.Set().Documents(), func(a *oagent.Agent) bool { return a.Name == q.user.ID })
-	if !isAgent && !q.options.Reviewers.Has(q.user.ID) {
+	if q.user.ID != "" && !isAgent && !q.options.Reviewers.Has(q.user.ID) {
 		deciders = append(deciders, decider{name: q.user.ID})
 	}
 	binding, governed := q.options.Govern(q.w, q.r)

@@ -1,0 +1,146 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+)
+
+// agentsModel are the agents of the site, and the Engagements that the viewer may see.
+type agentsModel struct {
+	Agents      []agentModel         `json:"agents"`
+	Engagements []engagement.Summary `json:"engagements"`
+	More        bool                 `json:"more,omitzero"` // there are further Engagements
+}
+
+// agentModel describes an agent. What its document says is for auditors.
+type agentModel struct {
+	Name         string            `json:"name"`
+	Directive    int               `json:"oagent"` // position of its oagent directive on the site, from 0
+	Description  string            `json:"description"`
+	Owner        string            `json:"owner,omitzero"`
+	Intent       string            `json:"intent,omitzero"`
+	Location     string            `json:"location,omitzero"`
+	Capabilities []capabilityModel `json:"capabilities,omitzero"`
+	Rules        []string          `json:"rules,omitzero"` // of the whole agent, in words
+	Lint         []string          `json:"lint,omitzero"`
+	Source       string            `json:"source,omitzero"`
+}
+
+// capabilityModel describes a capability.
+type capabilityModel struct {
+	Name    string `json:"name"`
+	Tool    string `json:"tool,omitzero"` // method and path; "" if it is no tool that is loaded
+	Rules   []rule `json:"rules,omitzero"`
+	Missing bool   `json:"missing,omitzero"`
+}
+
+// rule is a restriction in words. Code is the expression that it ends with.
+type rule struct {
+	Words string `json:"words"`
+	Code  string `json:"code,omitzero"`
+}
+
+// serveAgents serves the agents, and one of them.
+func (q *request) serveAgents() (*page, error) {
+	if len(q.rest) > 2 || q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
+		return nil, errNotFound
+	}
+	m := &agentsModel{Agents: []agentModel{}, Engagements: []engagement.Summary{}}
+	for n, guard := range q.app.GuardsAt(q.site) {
+		documents, names := guard.Agents()
+		for _, a := range documents {
+			described := q.describeAgent(n, a, names)
+			if len(q.rest) == 2 && a.Name == q.rest[1] {
+				if !q.viewer.Auditor {
+					return nil, errNotFound
+				}
+				return &page{view: "agents", template: "agent", title: a.Name, model: described}, nil
+			}
+			m.Agents = append(m.Agents, described)
+		}
+		if len(q.rest) == 2 {
+			continue
+		}
+		var list struct {
+			Engagements []engagement.Summary `json:"engagements"`
+			Next        string               `json:"next"`
+		}
+		if _, err := q.record(n, http.MethodGet, "/engagements?limit=200", nil, &list); err != nil {
+			return nil, err
+		}
+		m.Engagements, m.More = append(m.Engagements, list.Engagements...), m.More || list.Next != ""
+	}
+	if len(q.rest) == 2 {
+		return nil, errNotFound
+	}
+	return &page{view: "agents", template: "agents", title: "Agents", model: m}, nil
+}
+
+// describeAgent returns the model of an agent.
+func (q *request) describeAgent(n int, a *oagent.Agent, names oagent.Names) agentModel {
+	m := agentModel{Name: a.Name, Directive: n, Description: a.Description}
+	if !q.viewer.Auditor {
+		return m
+	}
+	m.Owner, m.Intent, m.Location, m.Source = a.Owner, a.Intent, a.Location, string(a.Source)
+	for i := range a.Capabilities {
+		c := &a.Capabilities[i]
+		described := capabilityModel{Name: c.Reference.String(), Rules: capabilityRules(c)}
+		if target, err := c.Reference.Resolve(names); err != nil {
+			described.Missing = true
+		} else if target.Tool != nil {
+			described.Tool = target.Tool.Operation()
+		}
+		m.Capabilities = append(m.Capabilities, described)
+	}
+	if a.Input != nil {
+		m.Rules = append(m.Rules, "Each request to the model is checked by the tool "+a.Input.Tool+": "+a.Input.Assertion.Expression)
+	}
+	if a.Output != nil {
+		m.Rules = append(m.Rules, "Each response of the model is checked by the tool "+a.Output.Tool+": "+a.Output.Assertion.Expression)
+	}
+	if a.ShortCircuit > 0 {
+		m.Rules = append(m.Rules, "It ends when the agent makes the same call "+plural(a.ShortCircuit, "time")+".")
+	}
+	if !a.RetainMemory {
+		m.Rules = append(m.Rules, "It keeps no memory from one Engagement to the next.")
+	}
+	for _, e := range a.Exposes {
+		m.Rules = append(m.Rules, "Users see "+e.Name+": "+e.Value.Expression)
+	}
+	for _, fault := range a.LintExpressions(names) {
+		m.Lint = append(m.Lint, fault.Error())
+	}
+	return m
+}
+
+// capabilityRules returns the restrictions of a capability in words.
+func capabilityRules(c *oagent.Capability) []rule {
+	var rules []rule
+	add := func(r *oagent.Restriction, condition, approval string) {
+		if r == nil {
+			return
+		}
+		if r.Assertion != nil {
+			rules = append(rules, rule{condition, strings.TrimSpace(r.Assertion.Expression)})
+		}
+		if r.RequireReview != "" {
+			rules = append(rules, rule{r.RequireReview + approval, ""})
+		}
+	}
+	add(c.Input, "The call is made only if", " must approve the call before it is made.")
+	add(c.Output, "The result is released only if", " must approve the result before it is released.")
+	switch {
+	case !c.UserIdentity && c.StaticIdentity != "":
+		rules = append(rules, rule{"Called with the credentials " + c.StaticIdentity + " of the gateway, not with the user’s.", ""})
+	case !c.UserIdentity:
+		rules = append(rules, rule{"Called without the user’s credentials.", ""})
+	}
+	if !c.CollectResults {
+		rules = append(rules, rule{"Results are not recorded.", ""})
+	}
+	return rules
+}

@@ -1,0 +1,97 @@
+package console
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fairwayhq/fairway/internal/calllog"
+)
+
+// Limits of the list of calls.
+const (
+	shownCalls = 100                   // calls on the page
+	mostCalls  = 10 * calllog.MaxCalls // calls that a program can request, of all nodes
+)
+
+// callsModel is the list of recent calls.
+type callsModel struct {
+	Calls  []calllog.Call    `json:"calls"` // newest first
+	Filter map[string]string `json:"filter,omitzero"`
+
+	Always   bool     `json:"-"`
+	Several  bool     `json:"-"` // calls of several nodes
+	Inputs   bool     `json:"-"` // a call has arguments
+	Tools    []string `json:"-"` // values for the filters
+	Users    []string `json:"-"`
+	Outcomes []string `json:"-"`
+}
+
+// callFilters are the parameters that filter calls, and what they compare.
+var callFilters = map[string]func(*calllog.Call) string{
+	"tool":     func(c *calllog.Call) string { return c.Tool },
+	"user":     func(c *calllog.Call) string { return c.User },
+	"protocol": func(c *calllog.Call) string { return c.Protocol },
+	"outcome":  func(c *calllog.Call) string { return c.Outcome },
+	"toolset":  func(c *calllog.Call) string { return c.Toolset },
+	"trace":    func(c *calllog.Call) string { return c.Trace },
+	"node":     func(c *calllog.Call) string { return c.Node },
+}
+
+// serveCalls serves the recent calls: those of all users to auditors, and their own to others.
+func (q *request) serveCalls() (*page, error) {
+	if len(q.rest) != 1 || q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
+		return nil, errNotFound
+	}
+	query := q.r.URL.Query()
+	m := &callsModel{Filter: make(map[string]string), Calls: []calllog.Call{}, Always: q.Calls == callsAlways}
+	for name := range callFilters {
+		if value := query.Get(name); value != "" {
+			m.Filter[name] = value
+		}
+	}
+	limit := shownCalls
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > mostCalls {
+			return nil, &failure{http.StatusBadRequest, "Invalid number", "limit must be a whole number from 1 to " + strconv.Itoa(mostCalls) + "."}
+		}
+		limit = n
+	}
+	tools, users, outcomes, nodes := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	m.Calls = append(m.Calls, q.app.Calls().Recent(q.r.Context(), limit, func(c *calllog.Call) bool {
+		if c.Site != q.siteName || !q.viewer.Auditor && c.User != q.viewer.User {
+			return false
+		}
+		tools[c.Tool], users[c.User], outcomes[c.Outcome], nodes[c.Node] = true, true, true, true
+		for name, value := range m.Filter {
+			if callFilters[name](c) != value {
+				return false
+			}
+		}
+		return true
+	})...)
+	for i := range m.Calls {
+		m.Calls[i].Arguments = calllog.Choose(m.Calls[i].Arguments, q.LogInputs)
+		m.Inputs = m.Inputs || m.Calls[i].Arguments != nil
+	}
+	m.Tools, m.Users, m.Outcomes, m.Several = names(tools), names(users), names(outcomes), len(nodes) > 1
+	return &page{view: "calls", template: "calls", part: "rows", title: "Calls", model: m}, nil
+}
+
+// names returns the names that are not empty, sorted.
+func names(set map[string]bool) []string {
+	delete(set, "")
+	return slices.Sorted(maps.Keys(set))
+}
+
+// Live returns the query of the page, for its updates.
+func (m *callsModel) Live() string {
+	pairs := make([]string, 0, len(m.Filter))
+	for _, name := range slices.Sorted(maps.Keys(m.Filter)) {
+		pairs = append(pairs, name+"="+queryEscape(m.Filter[name]))
+	}
+	return strings.Join(pairs, "&")
+}

@@ -1,0 +1,235 @@
+package caddymodule_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// consoleAgent is a document with a restriction of each kind, and texts that are HTML.
+const consoleAgent = `
+  create-trip: {user_identity: false, input_restriction: {require_review: boss}}
+  get-trip: {user_identity: false, collect_results: false, output_restriction: {assertion: 'true'}}
+  list-trips: {user_identity: false, input_restriction: {assertion: 'history._total < 100'}}
+`
+
+// governedConsole runs a site with the console and an agent.
+func governedConsole(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t)
+	document := strings.Replace(agentDocument("desk", consoleAgent), "Tests.", "<script>alert(1)</script>", 1)
+	s.write("agent.yaml", document)
+	s.start("agents {\n\ttoolset trips TRIPS\n\tstore bolt DIR/store.db\n}",
+		"route {\ntest_user\nagents_console {\nlog_inputs id\n}\nmcp trips\noagent DIR/agent.yaml {\nreview_wait off\nauditors eve\n}\nreverse_proxy "+upstream(t, echo)+"\n}")
+	return s
+}
+
+type consoleReviews struct {
+	Reviews []struct{ ID, Name, Agent string }
+}
+
+// askReview makes a call that needs a review, and returns the id of the review.
+func (s *site) askReview(to string) string {
+	s.t.Helper()
+	a := s.request("POST", "/trips", `{"to":"`+to+`"}`, "X-Test-User", "ada")
+	if p := s.problem(a); p.Kind != "review_pending" || p.Review == "" {
+		s.t.Fatalf("got %+v", p)
+	}
+	return s.problem(a).Review
+}
+
+// TestConsole_reviews approves and denies reviews by the page's form, which needs no JavaScript.
+func TestConsole_reviews(t *testing.T) {
+	s := governedConsole(t)
+	for decision, want := range map[string]int{"approve": http.StatusOK, "deny": http.StatusForbidden} {
+		to := "<b>" + decision
+		id := s.askReview(to)
+		path := "/console/reviews/" + id
+		if list := consoleJSON[consoleReviews](s, "boss", "/console/api/reviews"); len(list.Reviews) != 1 || list.Reviews[0].ID != id {
+			t.Fatalf("%s: the reviewer sees %+v", decision, list)
+		}
+		shown := s.view("boss", path).body
+		if checkHTML(t, path, shown); !strings.Contains(shown, "desk") || !strings.Contains(shown, "capabilities.create-trip.input_restriction") {
+			t.Errorf("%s: the page does not show the agent and the rule: %s", decision, shown)
+		}
+		for _, other := range []string{"ada", "eve", "desk"} {
+			if a := s.request("GET", path, "", "X-Test-User", other); a.status != http.StatusNotFound {
+				t.Errorf("%s: %s gets status %d, want 404", decision, other, a.status)
+			}
+			if list := consoleJSON[consoleReviews](s, other, "/console/api/reviews"); len(list.Reviews) != 0 {
+				t.Errorf("%s: %s sees %+v", decision, other, list)
+			}
+			if a := s.form(path, "decision=approve", "X-Test-User", other); a.status != http.StatusNotFound {
+				t.Errorf("%s: %s decides with status %d, want 404", decision, other, a.status)
+			}
+		}
+		for rule, c := range map[string]struct {
+			form   string
+			header []string
+			want   int
+		}{
+			"no decision": {"comment=x", nil, 400},
+			"cross-site":  {"decision=" + decision, []string{"Sec-Fetch-Site", "cross-site"}, 403},
+			"long note":   {"decision=" + decision + "&comment=" + strings.Repeat("x", 2500), nil, 400},
+		} {
+			if a := s.form(path, c.form, append(c.header, "X-Test-User", "boss")...); a.status != c.want {
+				t.Errorf("%s, %s: status %d, want %d", decision, rule, a.status, c.want)
+			}
+		}
+		a := s.form(path, "decision="+decision+"&comment=because+%3Cscript%3E", "X-Test-User", "boss")
+		if a.status != http.StatusOK || !strings.Contains(a.body, `role="status"`) || !strings.Contains(a.body, "Nothing waits") {
+			t.Errorf("%s: status %d, %s", decision, a.status, a.body)
+		}
+		if a := s.request("POST", "/trips", `{"to":"`+to+`"}`, "X-Test-User", "ada"); a.status != want {
+			t.Errorf("%s: the repeated call has status %d, want %d: %s", decision, a.status, want, a.body)
+		}
+	}
+	if a := s.request("GET", "/console/api/oagent/0/reviews", "", "X-Test-User", "boss"); a.status != 200 || !strings.Contains(a.body, `"reviews":[]`) {
+		t.Errorf("the endpoint for programs: %d %s", a.status, a.body)
+	}
+	for _, path := range []string{"/console/api/oagent/1/reviews", "/console/api/oagent/00/reviews", "/console/api/oagent/-1/reviews", "/console/api/oagent/0/agents", "/console/api/oagent", "/console/api/oagent/0"} {
+		if a := s.request("GET", path, "", "X-Test-User", "boss"); a.status != http.StatusNotFound {
+			t.Errorf("%s: status %d, want 404", path, a.status)
+		}
+	}
+}
+
+// TestConsole_agents checks who sees agents and Engagements, and who ends them.
+func TestConsole_agents(t *testing.T) {
+	s := governedConsole(t)
+	s.askReview("Bern")
+	if a := s.request("GET", "/trips/7", "", "X-Test-User", "bob"); a.status != 200 {
+		t.Fatal(a.status, a.body)
+	}
+	page := s.view("eve", "/console/agents/desk").body
+	checkHTML(t, "agent", page)
+	for _, part := range []string{"history._total &lt; 100", "boss must approve the call", "Results are not recorded", "GET /trips/{id}", "has no problems"} {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page of the agent lacks %q: %s", part, page)
+		}
+	}
+	if a := s.request("GET", "/console/agents/desk", "", "X-Test-User", "ada"); a.status != http.StatusNotFound {
+		t.Errorf("a user sees the document of the agent: status %d", a.status)
+	}
+	type engagements struct {
+		Engagements []struct {
+			Key  string
+			User struct{ ID string }
+		}
+	}
+	all := consoleJSON[engagements](s, "eve", "/console/api/agents").Engagements
+	own := consoleJSON[engagements](s, "ada", "/console/api/agents").Engagements
+	if len(all) != 2 || len(own) != 1 || own[0].User.ID != "ada" {
+		t.Fatalf("the auditor sees %+v, ada sees %+v", all, own)
+	}
+	path := "/console/engagements/" + own[0].Key
+	for user, want := range map[string]int{"ada": 200, "eve": 200, "bob": 404} {
+		a := s.request("GET", path, "", "X-Test-User", user)
+		if a.status != want {
+			t.Errorf("%s gets the Engagement of ada with status %d, want %d", user, a.status, want)
+		}
+		checkHTML(t, path, a.body)
+		if want == 200 && !strings.Contains(a.body, "Review requested") {
+			t.Errorf("%s: no timeline: %s", user, a.body)
+		}
+		if a := s.request("GET", "/console/api/engagements/"+own[0].Key, "", "X-Test-User", user); a.status != want {
+			t.Errorf("%s gets the JSON of the Engagement of ada with status %d, want %d", user, a.status, want)
+		}
+	}
+	for user, want := range map[string]int{"ada": 409, "bob": 404} {
+		if a := s.form(path, "do=end", "X-Test-User", user); a.status != want {
+			t.Errorf("%s ends the Engagement with status %d, want %d", user, a.status, want)
+		}
+	}
+	if a := s.form(path, "do=end", "X-Test-User", "eve", "Origin", "https://attacker.example"); a.status != http.StatusForbidden {
+		t.Errorf("a page of another site ends the Engagement: status %d", a.status)
+	}
+	if a := s.form(path, "do=end", "X-Test-User", "eve"); a.status != http.StatusOK || !strings.Contains(a.body, "Timeline") {
+		t.Errorf("the auditor ends the Engagement with status %d: %s", a.status, a.body)
+	}
+	if a := s.view("eve", path); !strings.Contains(a.body, "Renewed") {
+		t.Error("the timeline does not show that the Engagement was ended")
+	}
+}
+
+// TestConsole_calls checks who sees which calls and arguments.
+func TestConsole_calls(t *testing.T) {
+	s := governedConsole(t)
+	s.view("ada", "/console") // starts the recording
+	for user, arguments := range map[string]string{"ada": `{"id":"ada-7"}`, "bob": `{"id":"bob-7"}`} {
+		r := s.callRequest("getTrip", arguments)
+		r.Header.Set("X-Test-User", user)
+		r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+		s.do(r)
+		r = s.callRequest("createTrip", `{"to":"secret-`+user+`"}`)
+		r.Header.Set("X-Test-User", user)
+		s.do(r)
+	}
+	type calls struct {
+		Calls []struct {
+			User, Tool, Outcome, Protocol, Trace string
+			Status                               int
+			Arguments                            map[string]string
+		}
+	}
+	count := func(user, query string) int {
+		t.Helper()
+		body := s.view(user, "/console/api/calls"+query).body
+		if strings.Contains(body, "secret-") {
+			t.Errorf("%s sees an argument that the operator does not allow: %s", user, body)
+		}
+		list := consoleJSON[calls](s, user, "/console/api/calls"+query)
+		for _, c := range list.Calls {
+			if user != "eve" && c.User != user {
+				t.Errorf("%s sees a call of %s", user, c.User)
+			}
+			if c.Tool == "getTrip" && (c.Outcome != "ok" || c.Status != 200 || c.Protocol != "mcp" || c.Trace != "0af7651916cd43dd8448eb211c80319c" || c.Arguments["id"] != c.User+"-7") {
+				t.Errorf("got %+v", c)
+			}
+			if c.Tool == "createTrip" && c.Outcome != "restricted" {
+				t.Errorf("got %+v", c)
+			}
+		}
+		return len(list.Calls)
+	}
+	for _, c := range []struct {
+		user, query string
+		want        int
+	}{
+		{"ada", "", 2}, {"bob", "", 2}, {"eve", "", 4}, {"eve", "?user=ada", 2}, {"eve", "?tool=getTrip", 2}, {"eve", "?outcome=restricted&user=bob", 1},
+		{"eve", "?protocol=otc", 0}, {"ada", "?user=bob", 0}, {"eve", "?limit=1", 1}, {"eve", "?trace=0af7651916cd43dd8448eb211c80319c", 2}, {"mallory", "", 0},
+	} {
+		if got := count(c.user, c.query); got != c.want {
+			t.Errorf("%s %s: got %d calls, want %d", c.user, c.query, got, c.want)
+		}
+	}
+	page := s.view("ada", "/console/calls?tool=getTrip").body
+	if checkHTML(t, "calls", page); !strings.Contains(page, "ada-7") || strings.Contains(page, "bob") {
+		t.Errorf("the page: %s", page)
+	}
+	part := s.request("GET", "/console/calls", "", "X-Test-User", "ada", "Hx-Request", "true").body
+	if strings.Contains(part, "<html") || !strings.Contains(part, "getTrip") {
+		t.Errorf("the part that updates: %s", part)
+	}
+}
+
+// TestConsole_connect checks the kinds of logins.
+func TestConsole_connect(t *testing.T) {
+	for login, auth := range map[string]string{
+		"none": "", "other": "agent_auth /mcp* {\napi_key {\nkey bob bobs-secret-key\n}\n}",
+		"basic": "basic_auth /mcp* {\nbob $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG\n}",
+	} {
+		t.Run(login, func(t *testing.T) {
+			s := run(t, "agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\n"+auth+"\nagents_console\nmcp TRIPS\nrespond ok\n}")
+			body := s.view("ada", "/console/api/connect").body
+			for _, part := range []string{`"login":"` + login + `"`, s.url + "/mcp", "claude mcp add", "mcpServers", "inspector"} {
+				if !strings.Contains(body, part) {
+					t.Errorf("lacks %s: %s", part, body)
+				}
+			}
+			if strings.Contains(body, "bobs-secret-key") {
+				t.Error("the response has a secret")
+			}
+		})
+	}
+}
