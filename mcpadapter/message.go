@@ -41,6 +41,7 @@ type message struct {
 
 	listening tool.ListenerContext // of the tool call, if the client can receive events
 	reporter  *stream.Reporter     // forwards the events of the tool call; nil before the first one
+	observed  observedCaller       // caller, during a tools/call that is observed
 
 	out          *buffer.Buffer // for the response
 	trailer      []byte         // pre-encoded bytes that follow out; read-only
@@ -238,7 +239,7 @@ func (x *exchange) dispatch(name string) {
 		return
 	}
 	if x.state == nil {
-		x.refuseIf(m.serve(&x.message))
+		x.refuseIf(x.observe(&m))
 		return
 	}
 	outer, start := x.ctx, len(x.out.B)
@@ -249,7 +250,7 @@ func (x *exchange) dispatch(name string) {
 	}()
 	x.ctx = running
 	if context.Cause(running) != session.ErrCanceled { // a registered request may be canceled before it is served
-		x.refuseIf(m.serve(&x.message))
+		x.refuseIf(x.observe(&m))
 	}
 	if x.canceled = context.Cause(running) == session.ErrCanceled; x.canceled {
 		x.withhold(start)
@@ -295,7 +296,7 @@ var methods = byName([]method{
 	{"server/discover", isStateless, "", func(m *message) *jsonrpc.Fault { return lifecycleRequest{m}.discover() }},
 	{"logging/setLevel", isStateful, "", func(m *message) *jsonrpc.Fault { return clientLog{m}.setLevel() }},
 	{"tools/list", always, "", func(m *message) *jsonrpc.Fault { return toolListRequest{m}.listTools() }},
-	{"tools/call", always, "name", func(m *message) *jsonrpc.Fault { return toolRequest{m}.callTool() }},
+	{methodCallTool, always, "name", func(m *message) *jsonrpc.Fault { return toolRequest{m}.callTool() }},
 	{"resources/list", always, "", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.listResources() }},
 	{"resources/templates/list", always, "", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.listTemplates() }},
 	{"resources/read", always, "uri", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.readResource() }},

@@ -109,6 +109,10 @@ type Options struct {
 	// Tasks enables MCP Tasks for calls that last. Default: nil, which means no tasks.
 	Tasks *TaskOptions
 
+	// Observe is called for each request that was served. It must return quickly. Default: nil, which
+	// means no calls.
+	Observe func(Operation)
+
 	// OnLargeStructure is called once for each tool whose structuredContent is larger than hosts of
 	// MCP Apps recommend (10 KiB). size is in bytes. The call happens while the response is written.
 	// Default: nil, which means no calls.

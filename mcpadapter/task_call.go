@@ -118,6 +118,7 @@ func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
 	a.cancel() // it has ended, or the client has gone
 	<-a.done
 	a.stopNotifications()
+	q.observed.tool, q.observed.outcome = a.observed.tool, a.observed.outcome
 	switch {
 	case a.pending != nil && q.ctx.Err() != nil:
 		return nil
@@ -215,6 +216,7 @@ func (m *message) newAttempt(i invocation, lasting tool.Lasting, raw jsontext.Va
 	if m.site.Detach != nil {
 		a.caller = m.site.Detach(m.tools)
 	}
+	a.detach(m)
 	return a
 }
 

@@ -21,6 +21,7 @@ type metrics struct {
 	loads    *prometheus.CounterVec   // toolset, result
 	tools    *prometheus.GaugeVec     // toolset
 	warnings *prometheus.GaugeVec     // toolset
+	requests *prometheus.HistogramVec // of MCP clients, see newOperationDuration
 
 	mu      sync.Mutex                  // guards the fields below
 	labels  map[string]*labelUse        // by toolset label
@@ -67,14 +68,15 @@ func newMetrics() *metrics {
 			Name:      "document_warnings",
 			Help:      "Warnings about the document of the current toolset.",
 		}, []string{"toolset"}),
-		labels:  make(map[string]*labelUse),
-		retired: make(map[retiredSeries]time.Time),
+		requests: newOperationDuration(),
+		labels:   make(map[string]*labelUse),
+		retired:  make(map[retiredSeries]time.Time),
 	}
 }
 
 // register adds the collectors to the registry of a configuration.
 func (m *metrics) register(registry prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.calls, m.duration, m.loads, m.tools, m.warnings} {
+	for _, c := range []prometheus.Collector{m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests} {
 		already := prometheus.AlreadyRegisteredError{}
 		if err := registry.Register(c); err != nil && !errors.As(err, &already) {
 			return err

@@ -67,6 +67,7 @@ func (m *metrics) remove(series retiredSeries) {
 		}
 		label["tool"] = series.tool
 		m.calls.DeletePartialMatch(label)
+		m.requests.DeletePartialMatch(prometheus.Labels{labelToolName: series.tool})
 	case use == nil:
 		m.calls.DeletePartialMatch(label)
 		m.duration.DeletePartialMatch(label)

@@ -50,6 +50,7 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 		AskTimeout:       time.Duration(m.AskTimeout),
 		PublicLists:      m.PublicLists,
 		OutputSchema:     mcpadapter.OutputSchema(m.OutputSchema),
+		Observe:          agents.AllMetrics.ObserveOperation,
 		OnLargeStructure: m.warnLargeStructure,
 		Tasks:            m.taskOptions(),
 	}

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 )
@@ -33,6 +34,11 @@ func (g *governedRequest) logDecision(decision string, refusal *refusalError, no
 	if g.call == nil {
 		g.setAccessLog(refusal)
 	}
+	rule := ""
+	if refusal != nil {
+		rule = refusal.Rule
+	}
+	calltrace.Decision(g.r.Context(), calltrace.EventDecision, name, decision, rule)
 
 	entry := g.handler.logger.Check(zapcore.InfoLevel, "decision")
 	if entry == nil {

@@ -113,8 +113,13 @@ func (c *Caller) partOf(t *tool.Tool) (*Part, *tool.Tool) {
 }
 
 // call runs a tool of a toolset and records the outcome.
-func (c *Caller) call(ctx context.Context, tools *tool.Toolset, tool string, arguments []byte) tool.Outcome {
-	outcome := c.execute(ctx, tools, tool, arguments)
+func (c *Caller) call(ctx context.Context, tools *tool.Toolset, name string, arguments []byte) tool.Outcome {
+	var outcome tool.Outcome
+	if c.traced {
+		outcome = c.executeTraced(ctx, tools, name, arguments)
+	} else {
+		outcome = c.execute(ctx, tools, name, arguments)
+	}
 	if c.Conceal != nil && outcome.Failure != nil {
 		outcome.Failure.Message = c.Conceal(outcome.Failure.Message)
 	}
@@ -124,7 +129,7 @@ func (c *Caller) call(ctx context.Context, tools *tool.Toolset, tool string, arg
 		c.logCall(recorder, &outcome, arguments)
 	}
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
-		entry.Write(outcomeFields(tool, c.toolset, c.protocol, &outcome)...)
+		entry.Write(outcomeFields(name, c.toolset, c.protocol, &outcome)...)
 	}
 	return outcome
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/security"
@@ -38,6 +39,7 @@ type dispatch struct {
 	limits        agents.Limits
 	protocol      string
 	toolset       string // name of the toolset
+	traced        bool   // whether calls have spans
 	logger        *zap.Logger
 
 	credentials agents.Credentials
@@ -47,6 +49,7 @@ type dispatch struct {
 func (d *dispatch) init(next caddyhttp.Handler, outer *http.Request, protocol string, t *agents.Toolset, logger *zap.Logger) {
 	ctx := outer.Context()
 	d.next, d.clientRequest, d.protocol, d.logger = next, outer, protocol, logger
+	d.traced = calltrace.Active(ctx)
 	d.serve(t)
 	d.repl, _ = ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	d.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
@@ -92,6 +95,9 @@ func (d *dispatch) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, e
 	rec.StreamOptions = streamOptions{ctx: ctx, Timer: timer, Timeout: d.limits.Timeout}
 	rec.ToolsetCredentials = credentials
 	r = d.prepare(r, rec, call, supplemented)
+	if d.traced {
+		return d.serveTraced(ctx, call, rec, r)
+	}
 	err = Serve(d.handlerChain(), rec, r)
 	return d.conclude(ctx, call, rec, err)
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -274,6 +275,7 @@ func (q reviewRequest) decide(deciders []decider, decision string) {
 		q.problem(http.StatusBadRequest, "Comment too long", "A comment may have at most "+strconv.Itoa(review.MaxComment)+" bytes.")
 		return
 	}
+	calltrace.Decision(q.r.Context(), calltrace.EventReview, found.Agent, decision, found.Rule)
 	q.answerDecided(q.record(found, by, decision == reviewers.Approve, said["comment"]))
 }
 
