@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
@@ -84,7 +85,28 @@ func (h *Host) callTool(ctx context.Context, i *run.Invocation, c *capability, o
 	ctx = tool.ContextWithWholeResponse(context.WithValue(r.Context(), callKey{}, call))
 	outcome := caller.Call(ctx, t.Name, i.Inputs)
 	defer outcome.Release()
+	if !call.Reached && call.Refusal == nil && outcome.Failure == nil && !call.Uncertain {
+		return h.withhold(ctx, i)
+	}
 	return resultOf(call, &outcome)
+}
+
+// withhold returns the result of a call that succeeded without passing the oagent handler, so that the
+// Guard has neither checked nor recorded it. The model must not get what was returned.
+func (h *Host) withhold(ctx context.Context, i *run.Invocation) run.Result {
+	const message = "the result was withheld: another handler of the site responded before oagent could check the call. " +
+		"It may have been made; do not repeat it"
+	h.options.Logger.Error("withheld the result of a hosted agent's tool call, because a handler before oagent responded to it: "+
+		"move oagent before the handlers that respond to the tools' paths",
+		zap.String("agent", i.Agent.Name), zap.String("engagement_id", i.Engagement), zap.String("tool", i.Name))
+	guard, err := h.options.Guard(ctx)
+	if err == nil {
+		err = guard.Refuse(ctx, i.Binding, &engagement.Refusal{Kind: engagement.KindNotAllowed, Name: i.Name, Message: message, Made: true}, i.Inputs, "")
+	}
+	if err != nil {
+		h.report(i.Engagement, err)
+	}
+	return run.Result{Text: message, IsError: true}
 }
 
 // clientRequest returns a request in place of that of a client: the inner request of a tool call
