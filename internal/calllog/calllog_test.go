@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/store"
-	"github.com/fairwayhq/fairway/internal/store/embedded"
+	"github.com/fairwayhq/fairway/internal/store/redis"
+	"github.com/fairwayhq/fairway/internal/store/storetest"
 )
 
 func all(*Call) bool { return true }
@@ -105,10 +106,11 @@ func TestRecorder_shortens_long_users(t *testing.T) {
 	}
 }
 
-// shareStore returns two Logs that share a store.
+// twoNodes returns two Logs that share a Redis server.
 func twoNodes(t *testing.T) (a, b *Log) {
 	t.Helper()
-	records, err := embedded.Open(t.TempDir()+"/store.db", embedded.Options{})
+	address, _ := storetest.Redis(t)
+	records, err := redis.Open(address, redis.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
