@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// maxWords is the length of a sentence in tutorials and how-to guides. Longer ones are hard to
-// read for people whose first language is not English.
+// maxWords is the length of a sentence. Longer ones are hard to read for people whose first
+// language is not English.
 const maxWords = 30
 
 var (
@@ -15,11 +15,11 @@ var (
 	listItem    = regexp.MustCompile(`^\s*([-*]|\d+\.) `)
 )
 
-func TestSentences_of_guides_are_short(t *testing.T) {
+func TestSentences_are_short(t *testing.T) {
 	checked := 0
 	for _, p := range pages(t) {
-		if p.path != "docs/tutorial.md" && !strings.HasPrefix(p.path, "examples/") {
-			continue
+		if p.path == "docs/json.md" || p.path == "CHANGELOG.md" {
+			continue // doc comments, and lists for those who look for a change
 		}
 		for _, sentence := range p.sentences() {
 			checked++
@@ -48,7 +48,11 @@ func (p page) sentences() []string {
 		switch {
 		case strings.HasPrefix(line, "|"):
 			end()
-			paragraphs = append(paragraphs, strings.Split(line, "|")...)
+			cells := strings.Split(line, "|")
+			if p.path == "docs/troubleshooting.md" {
+				cells = cells[2:] // the first column has messages
+			}
+			paragraphs = append(paragraphs, cells...)
 			continue
 		case strings.TrimSpace(line) == "", strings.HasPrefix(line, "#"), listItem.MatchString(line):
 			end()
