@@ -275,9 +275,9 @@ func TestHosting_memory(t *testing.T) {
 		return requests[len(requests)-1].System
 	}
 	s.state("ann", s.begin("ann", "desk", "My seat is 12"))
-	if got := remembered("ann"); !strings.Contains(got, `"input":"My seat is 12","answer":"Noted."`) {
-		t.Errorf("the agent remembers %s", got)
-	}
+	eventually(t, "what the agent remembers", func() bool {
+		return strings.Contains(remembered("ann"), `"input":"My seat is 12","answer":"Noted."`)
+	})
 	if got := remembered("bob"); got != `{"remembered":[]}` {
 		t.Errorf("the agent remembers of another user: %s", got)
 	}
