@@ -32,6 +32,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/agentauth"
 	_ "github.com/fairwayhq/fairway/caddymodule/agents"
 	_ "github.com/fairwayhq/fairway/caddymodule/agents/command"
+	_ "github.com/fairwayhq/fairway/caddymodule/agents/tail"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"

@@ -91,7 +91,7 @@ func (c *Handler) Provision(ctx caddy.Context) error {
 	c.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	c.loopback = c.server != nil && len(c.server.Listen) > 0 && !slices.ContainsFunc(c.server.Listen, toolcall.IsPublicListener)
 	c.sameSites = http.NewCrossOriginProtection()
-	c.closeLog = c.app.Calls().Open(calllog.Options{Always: c.Calls == callsAlways, Arguments: c.LogInputs})
+	c.closeLog = c.app.Calls().Open(calllog.Options{Always: c.Calls == callsAlways, Arguments: c.LogInputs, Site: c.siteName})
 	if !c.loopback && !toolcall.IsAuthenticatedBefore(ctx, "agents_console", c.home) {
 		c.logger.Warn("no handler that authenticates users was found before the console; its pages respond with 401 until there is one, such as basic_auth or agent_auth",
 			zap.String("path", c.home))

@@ -56,6 +56,7 @@ func (c *Call) compare(other *Call) int {
 type Options struct {
 	Always    bool     // record also while no one has looked for a while
 	Arguments []string // arguments whose values may be recorded
+	Site      string   // whose calls the reader shows; "" for all
 }
 
 // Log keeps the recent calls of one node. The zero value is ready to use. A nil Log records nothing.
@@ -176,6 +177,18 @@ func (l *Log) Recent(ctx context.Context, limit int, keep func(*Call) bool) []Ca
 	}
 	slices.SortFunc(calls, func(a, b Call) int { return b.compare(&a) })
 	return calls[:min(len(calls), limit)]
+}
+
+// Allowed returns the arguments that readers of a site allow.
+func (l *Log) Allowed(site string) (names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for reader := range l.readers {
+		if reader.Site == site {
+			names = append(names, reader.Arguments...)
+		}
+	}
+	return names
 }
 
 // Recorder records the calls of a node in a ring.

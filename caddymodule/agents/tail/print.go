@@ -1,0 +1,76 @@
+package tail
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/fairwayhq/fairway/internal/calllog"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// printer formats calls.
+type printer struct {
+	json  bool // as JSON, one object on a line
+	color bool // on a terminal
+}
+
+// ANSI colors of outcomes.
+const (
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	red    = "\x1b[31m"
+	reset  = "\x1b[0m"
+)
+
+// line returns a call as one line. Encoded is its JSON.
+func (p printer) line(encoded []byte, c *calllog.Call) []byte {
+	if p.json {
+		return append(encoded[:len(encoded):len(encoded)], '\n')
+	}
+	outcome := fmt.Sprintf("%-14s", printable(c.Outcome))
+	if p.color {
+		outcome = color(c.Outcome) + outcome + reset
+	}
+	name := c.Tool
+	if name == "" {
+		name = "(unknown tool)"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s %s %.1fms", c.Ended.Local().Format("15:04:05.000"), outcome, printable(name), c.Took)
+	if c.Status != 0 {
+		fmt.Fprintf(&b, " status=%d", c.Status)
+	}
+	for _, field := range []struct{ name, value string }{
+		{"user", c.User}, {"protocol", c.Protocol}, {"toolset", c.Toolset}, {"trace", c.Trace}, {"node", c.Node},
+	} {
+		if field.value != "" {
+			b.WriteString(" " + field.name + "=" + printable(field.value))
+		}
+	}
+	if len(c.Arguments) > 0 {
+		b.WriteString(" " + printable(string(c.Arguments)))
+	}
+	return []byte(b.String() + "\n")
+}
+
+// color returns the color of an outcome: red for a fault of the gateway or the API.
+func color(outcome string) string {
+	switch tool.FailureKind(outcome) {
+	case tool.OutcomeOK, tool.OutcomeReplayed:
+		return green
+	case tool.Failed, tool.Unreachable, tool.TimedOut, tool.Internal, tool.Unreadable, tool.TooLarge, tool.Unanswered:
+		return red
+	}
+	return yellow
+}
+
+// printable replaces what a terminal could interpret: clients choose some of the texts.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '·'
+		}
+		return r
+	}, text)
+}

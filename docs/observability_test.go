@@ -1,0 +1,157 @@
+package docs
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Parts of queries in PromQL.
+var (
+	promText     = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	promRange    = regexp.MustCompile(`\[[^\]]*\]`)
+	promBy       = regexp.MustCompile(`\bby \(([^)]*)\)`)
+	promSelector = regexp.MustCompile(`\b([a-z_]+)\s*(?:\{([^}]*)\})?`)
+	promName     = regexp.MustCompile(`^[a-z_]+`)
+	promLegend   = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
+	promFunction = []string{"sum", "rate", "increase", "topk", "histogram_quantile"}
+)
+
+// TestObservability_dashboard_queries_exist starts the example, makes calls that succeed and fail, and
+// checks each query of the dashboard: the metrics that it names exist, with all labels that it uses.
+func TestObservability_dashboard_queries_exist(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t, filepath.Join("examples", "observability"))
+	w.caddy([]string{"OTEL_TRACES_EXPORTER=none"}, "run")
+	for _, message := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_trip","arguments":{"trip_id":"ic-801"}}}`,
+		`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"get_trip","arguments":{}}}`,
+	} {
+		r, err := http.NewRequest(http.MethodPost, "http://localhost:"+w.ports["8080"]+"/mcp", strings.NewReader(message))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {"2025-06-18"}}
+		readAll(t, r)
+	}
+	r, err := http.NewRequest(http.MethodGet, "http://localhost:"+w.ports["8082"]+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	metrics, err := parser.TextToMetricFamilies(strings.NewReader(readAll(t, r)))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	data, err := os.ReadFile(filepath.Join(root, "examples/observability/grafana/fairway.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr, LegendFormat string }
+		}
+	}
+	if err := json.Unmarshal(data, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	queries := 0
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			queries++
+			for _, problem := range checkQuery(metrics, target.Expr, target.LegendFormat) {
+				t.Errorf("panel %q: %s", panel.Title, problem)
+			}
+		}
+	}
+	if queries < 8 {
+		t.Errorf("the dashboard has %d queries", queries)
+	}
+	if problems := checkQuery(metrics, `sum by (nolabel) (rate(fairway_tool_calls_total{absent="x"}[1m])) / nometric_total`, "{{unknown}}"); len(problems) != 4 {
+		t.Errorf("a wrong query has the problems %q", problems)
+	}
+}
+
+// readAll sends a request and returns the body of its response.
+func readAll(t *testing.T, r *http.Request) string {
+	t.Helper()
+	client := http.Client{Timeout: time.Minute}
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %s, %v", r.URL, response.Status, body, err)
+	}
+	return string(body)
+}
+
+// checkQuery returns what is wrong with the names in a query.
+func checkQuery(metrics map[string]*dto.MetricFamily, query, legend string) (problems []string) {
+	query = promRange.ReplaceAllString(promText.ReplaceAllString(query, `""`), "")
+	var grouped []string
+	for _, by := range promBy.FindAllStringSubmatch(query, -1) {
+		for label := range strings.SplitSeq(by[1], ",") {
+			grouped = append(grouped, strings.TrimSpace(label))
+		}
+	}
+	for _, name := range promLegend.FindAllStringSubmatch(legend, -1) {
+		if !slices.Contains(grouped, name[1]) {
+			problems = append(problems, "the legend uses "+name[1]+", which the query does not group by")
+		}
+	}
+	for _, selector := range promSelector.FindAllStringSubmatch(promBy.ReplaceAllString(query, ""), -1) {
+		name := selector[1]
+		if slices.Contains(promFunction, name) {
+			continue
+		}
+		family := metrics[name]
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if base, ok := strings.CutSuffix(name, suffix); ok && family == nil && metrics[base].GetType() == dto.MetricType_HISTOGRAM {
+				family = metrics[base]
+			}
+		}
+		if family == nil {
+			problems = append(problems, "there is no metric "+name)
+			continue
+		}
+		labels := slices.Clone(grouped)
+		for matcher := range strings.SplitSeq(selector[2], ",") {
+			if label := promName.FindString(strings.TrimSpace(matcher)); label != "" {
+				labels = append(labels, label)
+			}
+		}
+		for _, label := range labels {
+			if !hasLabel(family, label) && (label != "le" || !strings.HasSuffix(name, "_bucket")) {
+				problems = append(problems, name+" has no label "+label)
+			}
+		}
+	}
+	return problems
+}
+
+// hasLabel reports whether a metric has a label.
+func hasLabel(family *dto.MetricFamily, label string) bool {
+	for _, m := range family.GetMetric() {
+		if slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == label }) {
+			return true
+		}
+	}
+	return false
+}
