@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/internal/modelserver"
 )
 
 // consoleAgent is a document with a restriction of each kind, and texts that are HTML.
@@ -231,5 +233,30 @@ func TestConsole_connect(t *testing.T) {
 				t.Error("the response has a secret")
 			}
 		})
+	}
+}
+
+// TestConsole_hosted_agents shows the run of a hosted agent and stops it.
+func TestConsole_hosted_agents(t *testing.T) {
+	s := newHostedSite(t, agentDocument("desk", "\n  get-trip: {user_identity: false, input_restriction: {require_review: boss}}\n"), func(*modelserver.Request) modelserver.Step {
+		return modelserver.Step{Calls: []modelserver.Call{{Name: "get-trip", Arguments: `{"id":"7"}`}}}
+	})
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", strings.Replace(s.block("auditors eve\nreview_wait off"), "oagent DIR", "agents_console\noagent DIR", 1))
+	id := strings.TrimPrefix(s.begin("ada", "desk", "Book it."), "/engagements/")
+	path := "/console/engagements/" + id
+	eventually(t, "the review", func() bool { return strings.Contains(s.site.view("boss", "/console/reviews").body, "get-trip") })
+	for user, want := range map[string]int{"ada": 200, "eve": 200, "bob": 404} {
+		if a := s.request("GET", path, "", "X-Test-User", user); a.status != want || want == 200 && !strings.Contains(a.body, "awaiting-verification") {
+			t.Errorf("%s: status %d, want %d: %s", user, a.status, want, a.body)
+		}
+	}
+	list := consoleJSON[struct {
+		Engagements []struct{ Key string }
+	}](s.site, "eve", "/console/api/agents")
+	if len(list.Engagements) != 1 {
+		t.Fatalf("got %+v", list)
+	}
+	if a := s.form("/console/engagements/"+list.Engagements[0].Key, "do=end", "X-Test-User", "ada"); a.status != 200 || !strings.Contains(a.body, "canceled") {
+		t.Errorf("the run is not stopped: %d %s", a.status, a.body)
 	}
 }

@@ -1,23 +1,64 @@
 package console
 
 import (
+	"fmt"
+
 	"github.com/go-json-experiment/json"
 
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/run"
 )
+
+// runModel is the run of a hosted agent, as the endpoint for Engagements describes it.
+type runModel struct {
+	ID       string `json:"id"`
+	Agent    string `json:"agent"`
+	Status   string `json:"status"`
+	Text     string `json:"text"`     // the agent's last answer
+	Question string `json:"question"` // to the user
+	Reason   string `json:"reason"`   // why it waits for the user
+	Error    *struct {
+		Kind    string `json:"kind"`
+		Rule    string `json:"rule"`
+		Message string `json:"message"`
+	} `json:"error"`
+	Usage *struct { // nil if the state is none of a run
+		Turns        int   `json:"turns"`
+		ToolCalls    int   `json:"tool_calls"`
+		InputTokens  int64 `json:"input_tokens"`
+		OutputTokens int64 `json:"output_tokens"`
+	} `json:"usage"`
+}
+
+// Over reports whether the run has ended.
+func (r *runModel) Over() bool {
+	return r.Status == string(run.StatusComplete) || r.Status == string(run.StatusError)
+}
 
 // decodeState reads the state of an Engagement, or of the run of a hosted agent.
 func decodeState(m *engagementModel) error {
+	if run := decodeRun(m.State); run != nil {
+		m.Run = run
+		return nil
+	}
 	var state struct {
 		engagement.Summary
 		Results raw `json:"results"`
 	}
-	if err := json.Unmarshal(m.State, &state, json.MatchCaseInsensitiveNames(false)); err != nil {
-		// The run of a hosted agent has other members. The page then shows them as they are.
-		return nil //nolint:nilerr // shown as JSON
+	if err := json.Unmarshal(m.State, &state); err != nil {
+		return fmt.Errorf("the state of an Engagement: %w", err)
 	}
 	m.Summary, m.Results = state.Summary, state.Results
 	return nil
+}
+
+// decodeRun reads the state of a run. It returns nil if it is none.
+func decodeRun(state raw) *runModel {
+	decoded := new(runModel)
+	if json.Unmarshal(state, decoded) != nil || decoded.Usage == nil {
+		return nil
+	}
+	return decoded
 }
 
 // entryWords say what an entry of a record means.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -22,6 +23,7 @@ type engagementModel struct {
 	Next      int                `json:"next,omitzero"` // number of the first entry of the next page
 	Directive int                `json:"oagent"`
 	MayEnd    bool               `json:"-"`
+	Run       *runModel          `json:"run,omitzero"` // of a hosted agent
 	Ended     *engagement.Ending `json:"-"`
 }
 
@@ -32,11 +34,7 @@ func (q *request) serveEngagements() (*page, error) {
 	}
 	path := "/engagements/" + url.PathEscape(q.rest[1])
 	if q.r.Method == http.MethodPost && !q.api {
-		n, err := q.anyRecord(http.MethodGet, path, nil, nil)
-		if err == nil {
-			_, err = q.record(n, http.MethodDelete, path, nil, nil)
-		}
-		if err != nil {
+		if err := q.endEngagement(path); err != nil {
 			return nil, err
 		}
 		return &page{redirect: q.base + "/engagements/" + url.PathEscape(q.rest[1])}, nil
@@ -65,6 +63,43 @@ func (q *request) serveEngagements() (*page, error) {
 		m.Next = m.From + shownEntries
 	}
 	m.Ended = m.Summary.Ended
-	m.MayEnd = q.viewer.Auditor || m.Ended != nil
+	if m.Run == nil {
+		m.Run = q.runOf(m.Directive, m.Summary.ID)
+	}
+	m.MayEnd = m.Run != nil && !m.Run.Over() || m.Summary.Key != "" && (q.viewer.Auditor || m.Ended != nil)
 	return &page{view: "agents", template: "engagement", title: "Engagement", model: m}, nil
+}
+
+// runOf returns the run of a hosted agent whose calls an Engagement has, nil if there is none. ID is the id
+// of the Engagement.
+func (q *request) runOf(directive int, id string) *runModel {
+	if id == "" || strings.ContainsAny(id, "/?#%") {
+		return nil
+	}
+	var state raw
+	if _, err := q.record(directive, http.MethodGet, "/engagements/"+id, nil, &state); err != nil {
+		return nil
+	}
+	if run := decodeRun(state); run != nil && run.ID == id {
+		return run
+	}
+	return nil
+}
+
+// endEngagement cancels the run of an Engagement, if a hosted agent runs. Otherwise it renews the
+// Engagement.
+func (q *request) endEngagement(path string) error {
+	m := new(engagementModel)
+	n, err := q.anyRecord(http.MethodGet, path, nil, &m.State)
+	if err == nil {
+		err = decodeState(m)
+	}
+	if err != nil {
+		return err
+	}
+	if run := q.runOf(n, m.Summary.ID); run != nil && !run.Over() {
+		path = "/engagements/" + run.ID
+	}
+	_, err = q.record(n, http.MethodDelete, path, nil, nil)
+	return err
 }

@@ -19,12 +19,15 @@ func (c *Caller) logCall(recorder *calllog.Recorder, outcome *tool.Outcome, argu
 	if outcome.Result != nil {
 		call.Status, call.Size = outcome.Result.Status, len(outcome.Result.Body)
 	}
-	c.reportCall(recorder.Record(call, arguments))
+	recorder.Record(&call, arguments)
+	c.reportCall(&call)
 }
 
 // logEnded records a call that an adapter handled without running it.
 func (c *Caller) logEnded(recorder *calllog.Recorder, toolset string, t *tool.Tool, outcome string) {
-	c.reportCall(recorder.Record(c.loggedCall(toolset, t, outcome), nil))
+	call := c.loggedCall(toolset, t, outcome)
+	recorder.Record(&call, nil)
+	c.reportCall(&call)
 }
 
 // loggedCall returns what the log of recent calls has of every call.
@@ -67,8 +70,8 @@ func ContextWithCallListener(ctx context.Context, listener func(calllog.Call)) c
 }
 
 // reportCall calls the listener of the client's request, if it has one.
-func (c *Caller) reportCall(call calllog.Call) {
+func (c *Caller) reportCall(call *calllog.Call) {
 	if listener, ok := c.clientRequest.Context().Value(callListenerKey{}).(func(calllog.Call)); ok {
-		listener(call)
+		listener(*call)
 	}
 }

@@ -202,8 +202,8 @@ type Recorder struct {
 }
 
 // Record records a call. It sets Number, Node and Ended, and keeps the allowed ones of the arguments, a
-// JSON object that it does not retain. It returns the call as it was recorded.
-func (r *Recorder) Record(call Call, arguments []byte) Call {
+// JSON object that it does not retain.
+func (r *Recorder) Record(call *Call, arguments []byte) {
 	call.Node, call.Ended = r.node, time.Now()
 	for _, chosen := range []*string{&call.User, &call.Trace} {
 		*chosen = text.Cut(*chosen, maxText)
@@ -216,11 +216,10 @@ func (r *Recorder) Record(call Call, arguments []byte) Call {
 	r.number++
 	call.Number = r.number
 	if len(r.ring) < MaxCalls {
-		r.ring = append(r.ring, call)
+		r.ring = append(r.ring, *call)
 	} else {
-		r.ring[(r.number-1)%MaxCalls] = call
+		r.ring[(r.number-1)%MaxCalls] = *call
 	}
-	return call
 }
 
 // recent returns up to limit calls that keep returns true for, newest first.

@@ -60,7 +60,7 @@ func TestRecorder_keeps_the_newest_calls(t *testing.T) {
 	l := New("a")
 	defer l.Open(Options{Always: true})()
 	for i := range MaxCalls + 5 {
-		l.Recorder().Record(Call{Tool: fmt.Sprint(i % 2)}, nil)
+		l.Recorder().Record(&Call{Tool: fmt.Sprint(i % 2)}, nil)
 	}
 	calls := l.Recent(t.Context(), 2*MaxCalls, all)
 	if len(calls) != MaxCalls || calls[0].Number != MaxCalls+5 || calls[MaxCalls-1].Number != 6 {
@@ -87,7 +87,9 @@ func TestRecorder_keeps_allowed_arguments_only(t *testing.T) {
 		"{\"i\\u0064\": \"a\"}":             `{"i\u0064":"a"}`,
 		`{"text":"` + large[:800] + `","id":"` + large[:800] + `"}`: `{"text":"` + large[:800] + `","id":"…"}`,
 	} {
-		if got := string(l.Recorder().Record(Call{}, []byte(arguments)).Arguments); got != want {
+		var call Call
+		l.Recorder().Record(&call, []byte(arguments))
+		if got := string(call.Arguments); got != want {
 			t.Errorf("%.60s: got %.80s, want %.80s", arguments, got, want)
 		}
 	}
@@ -101,8 +103,10 @@ func TestRecorder_shortens_long_users(t *testing.T) {
 	l := New("a")
 	defer l.Open(Options{Always: true})()
 	long := strings.Repeat("a", 2*maxText)
-	if got := l.Recorder().Record(Call{User: long}, nil).User; len(got) > maxText || strings.HasPrefix(long, got) {
-		t.Errorf("got %q", got)
+	call := Call{User: long}
+	l.Recorder().Record(&call, nil)
+	if len(call.User) > maxText || strings.HasPrefix(long, call.User) {
+		t.Errorf("got %q", call.User)
 	}
 }
 
@@ -143,8 +147,8 @@ func TestShare_shows_the_calls_of_all_nodes(t *testing.T) {
 	if step(b); b.Recorder() == nil {
 		t.Fatal("node b does not record, although someone looks at node a")
 	}
-	b.Recorder().Record(Call{Tool: "of_b"}, nil)
-	a.Recorder().Record(Call{Tool: "of_a"}, nil)
+	b.Recorder().Record(&Call{Tool: "of_b"}, nil)
+	a.Recorder().Record(&Call{Tool: "of_a"}, nil)
 	step(b)
 	now = now.Add(pollInterval)
 	step(a)
@@ -164,7 +168,7 @@ func BenchmarkRecorder(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if r := l.Recorder(); r != nil {
-					r.Record(Call{Tool: "get_trip", Toolset: "trips", Protocol: "mcp", Outcome: "ok"}, nil)
+					r.Record(&Call{Tool: "get_trip", Toolset: "trips", Protocol: "mcp", Outcome: "ok"}, nil)
 				}
 			}
 		})
