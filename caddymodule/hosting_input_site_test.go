@@ -15,12 +15,14 @@ import (
 func TestHosting_withholds_what_the_guard_has_not_seen(t *testing.T) {
 	s := newHostedSite(t, agentDocument("desk", "  get-trip: {user_identity: false, output_restriction: {assertion: 'false'}}\n"), play(
 		modelserver.Step{Calls: []modelserver.Call{
-			{ID: "1", Name: "get-trip", Arguments: `{"id":"early"}`}, {ID: "2", Name: "get-trip", Arguments: `{"id":"proxied"}`},
+			{ID: "1", Name: "get-trip", Arguments: `{"id":"early"}`},
+			{ID: "2", Name: "get-trip", Arguments: `{"id":"proxied"}`},
 			{ID: "3", Name: "get-trip", Arguments: `{"id":"limited"}`},
+			{ID: "4", Name: "get-trip", Arguments: `{"id":"failing"}`},
 		}}, modelserver.Step{Text: "Done."}))
 	block := s.block("")
 	api := block[strings.LastIndex(block, "reverse_proxy"):strings.LastIndex(block, "}")]
-	block = strings.Replace(block, "test_user\n", "test_user\nrespond /trips/early `{\"secret\":1}` 200\nrespond /trips/limited \"slow down\" 429\nhandle /trips/proxied {\n"+api+"}\n", 1)
+	block = strings.Replace(block, "test_user\n", "test_user\nrespond /trips/early `{\"secret\":1}` 200\nheader /trips/limited Retry-After 7\nrespond /trips/limited \"slow down\" 429\nrespond /trips/failing `{\"secret\":2}` 500\nhandle /trips/proxied {\n"+api+"}\n", 1)
 	s.start(storeInDir, block)
 	location := s.begin("ann", "desk", "Go")
 	if v := s.state("ann", location); v.Status != "complete" || v.Text != "Done." {
@@ -33,7 +35,8 @@ func TestHosting_withholds_what_the_guard_has_not_seen(t *testing.T) {
 			results = append(results, m.Text)
 		}
 	}
-	if len(results) != 3 || !strings.Contains(results[0], "withheld") || !strings.Contains(results[1], "withheld") || !strings.Contains(results[2], "429") {
+	if len(results) != 4 || !strings.Contains(results[0], "withheld") || !strings.Contains(results[1], "withheld") || !strings.Contains(results[2], "429") || !strings.Contains(results[2], "7s") ||
+		!strings.Contains(results[3], "500") {
 		t.Errorf("the model got %q", results)
 	}
 	if all := strings.Join(results, ""); strings.Contains(all, "secret") || strings.Contains(all, "path") {

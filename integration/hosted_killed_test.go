@@ -275,8 +275,10 @@ func (s *killSite) steps() []*step {
 	}
 	return []*step{
 		gate("before-model", "buyer"), gate("before-call", "buyer"), gate("during-call", "buyer"), gate("after-call", "buyer"), gate("during-model", "buyer"),
-		{"review-before", "clerk", review}, {"review-after", "careful", review},
-		gate("child-model", "buyer"), {"child-review", "buyer", child},
+		{"review-before", "clerk", review},
+		{"review-after", "careful", review},
+		gate("child-model", "buyer"),
+		{"child-review", "buyer", child},
 		{"ended", "buyer", func(r *hostedRun) bool { return r.view.Status == "complete" }},
 	}
 }

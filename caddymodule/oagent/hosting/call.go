@@ -3,6 +3,7 @@ package hosting
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -109,6 +110,16 @@ func (h *Host) withhold(ctx context.Context, i *run.Invocation) run.Result {
 	return run.Result{Text: message, IsError: true}
 }
 
+// responseBeforeGuard describes an error response of a handler before oagent. Its body is left out: the
+// Guard has not checked it, and it may be that of an API.
+func responseBeforeGuard(f *tool.Failure) string {
+	message := fmt.Sprintf("the call failed: the site responded with %d %s before it could check the call", f.Status, http.StatusText(f.Status))
+	if f.RetryAfter > 0 {
+		message += fmt.Sprintf("; try again in %s", f.RetryAfter)
+	}
+	return message
+}
+
 // clientRequest returns a request in place of that of a client: the inner request of a tool call
 // gets its headers and placeholders from it. s is nil if there is no session.
 func (h *Host) clientRequest(ctx context.Context, i *run.Invocation, o *origin, s *session) *http.Request {
@@ -149,6 +160,8 @@ func resultOf(call *Call, outcome *tool.Outcome) run.Result {
 		return run.Result{Refusal: call.Refusal}
 	case call.Uncertain && !call.Reached:
 		return run.Result{Unknown: true} // a handler before oagent refused to fetch the result
+	case outcome.Failure != nil && outcome.Failure.Status != 0 && !call.Reached:
+		return run.Result{Text: responseBeforeGuard(outcome.Failure), IsError: true}
 	case outcome.Failure != nil:
 		return run.Result{Text: outcome.Failure.Message, IsError: true}
 	}
