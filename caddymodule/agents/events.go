@@ -86,7 +86,7 @@ func (a *App) emitGuardEvent(guardEvent oagent.Event) {
 		next.values["agent"], next.values["engagement"], next.values["name"] = r.Agent, r.Key, r.Name
 		next.values["side"], next.values["rule"] = string(r.Side), r.Rule
 	}
-	if guardEvent.Kind == oagent.EventReviewAsked && guardEvent.Review.ByAgent != "" {
+	if guardEvent.Kind == oagent.EventReviewAsked {
 		for _, h := range a.GuardHandlers {
 			h.WakeReviewRequests()
 		}

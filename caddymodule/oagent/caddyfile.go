@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/remoteagents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
@@ -76,6 +77,7 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //			credential basic <user> <password>
 //			timeout    <duration>
 //		}
+//		notify         <notifier> ...
 //		chat           [<paths...>] {
 //			upstream    <url>
 //			roles       system | developer | assistant | tool...
@@ -176,6 +178,10 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 		return b.List(&o.Auditors)
 	case "reviewer":
 		return o.unmarshalReviewer(b)
+	case "notify":
+		notifier, err := notify.UnmarshalNotifier(b)
+		o.NotifiersRaw = append(o.NotifiersRaw, notifier)
+		return err
 	case "chat":
 		if o.Chat != nil {
 			return b.Err("chat is given twice: put all paths into one")

@@ -41,11 +41,13 @@ func (o *Handler) StartWork() error {
 		}
 	}
 	o.reviewers.Start(o.app.ReviewPace)
+	o.notices.Start(o.app.ReviewPace)
 	return nil
 }
 
 // StopWork implements agents.GuardHandler.
 func (o *Handler) StopWork() {
+	o.notices.Stop()
 	o.reviewers.Stop()
 	if o.host != nil {
 		o.host.Close()
@@ -63,7 +65,10 @@ func (o *Handler) ReviewDecided(engagement string) {
 }
 
 // WakeReviewRequests implements agents.GuardHandler.
-func (o *Handler) WakeReviewRequests() { o.reviewers.Wake() }
+func (o *Handler) WakeReviewRequests() {
+	o.reviewers.Wake()
+	o.notices.Wake()
+}
 
 // Interface guard
 var _ agents.GuardHandler = (*Handler)(nil)

@@ -2,6 +2,7 @@ package oagent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +25,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/remoteagents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
@@ -139,6 +141,9 @@ type Handler struct {
 	// Who decides when an agent must review, by the agent's name. Default: none.
 	Reviewers map[string]*reviewers.Agent `json:"reviewers,omitempty"`
 
+	// Tell reviewers about pending reviews. Default: reviewers list their reviews themselves.
+	NotifiersRaw []json.RawMessage `json:"notifiers,omitempty" caddy:"namespace=oagent.notifiers inline_key=notifier"`
+
 	// Applies the agents' guardrails to traffic to a model API. Default: no guardrails on
 	// model traffic.
 	Chat *chat.Handler `json:"chat,omitempty"`
@@ -173,6 +178,7 @@ type Handler struct {
 	metrics    *agentMetrics
 	guardrails *guardrail.Caller
 	reviewers  *reviewers.Service
+	notices    *notify.Service // nil if there are no notifiers
 	endpoints  *endpoints.Endpoints
 	accepted   *accept.Service // nil if no documents are accepted
 	remote     *remote.Client  // nil if no agents of other servers may be called
@@ -221,6 +227,9 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	if err := o.provisionParts(); err != nil {
+		return err
+	}
+	if err := provisionNotices(ctx, o); err != nil {
 		return err
 	}
 	o.app.GuardHandlers = append(o.app.GuardHandlers, o)
