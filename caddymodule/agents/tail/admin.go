@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -145,9 +146,7 @@ func (f *follower) calls(r *http.Request, limit int) []calllog.Call {
 		seen[c.Node] = max(seen[c.Node], c.Number)
 		return (f.tool == "" || c.Tool == f.tool) && (f.user == "" || c.User == f.user)
 	})
-	for node, number := range seen {
-		f.latest[node] = number
-	}
+	maps.Copy(f.latest, seen)
 	slices.Reverse(found)
 	for i := range found {
 		found[i].Arguments = calllog.Choose(found[i].Arguments, f.log.Allowed(found[i].Site))

@@ -102,7 +102,7 @@ func (f *follow) run(ctx context.Context) error {
 		err := f.connect(ctx, address)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the user has interrupted the command
 		case err != nil && (!connected || errors.Is(err, errOutput)):
 			return err
 		}
@@ -132,7 +132,7 @@ func (f *follow) connect(ctx context.Context, address string) error {
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		response, err := caddycmd.AdminAPIRequest(address, http.MethodGet, "/agents/calls?"+query.Encode(), nil, nil)
+		response, err := caddycmd.AdminAPIRequest(address, http.MethodGet, "/agents/calls?"+query.Encode(), nil, nil) //nolint:bodyclose // the receiver closes it
 		answered <- answer{response, err}
 	}()
 	var a answer

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -26,7 +27,7 @@ const (
 // line returns a call as one line. Encoded is its JSON.
 func (p printer) line(encoded []byte, c *calllog.Call) []byte {
 	if p.json {
-		return append(encoded[:len(encoded):len(encoded)], '\n')
+		return append(slices.Clip(encoded), '\n')
 	}
 	outcome := fmt.Sprintf("%-14s", printable(c.Outcome))
 	if p.color {
