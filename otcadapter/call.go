@@ -46,7 +46,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 		return
 	}
 	c.encoder = responseEncoder{form: form, developerMessages: s.options.DeveloperMessages, request: &c.callRequest, tool: c.tool}
-	info := CallInfo{CallID: c.callID, TraceID: c.traceID, UserID: c.context.userID}
+	info := CallInfo{CallID: c.callID, HasID: c.hasCallID, TraceID: c.traceID, UserID: c.context.userID}
 	if c.tool != nil {
 		if c.grant, f = c.toolkit.authorize(c.tool, &c.context, r, site.Access); f != nil {
 			tool.RecordCall(site.Caller(c.toolkit.index, info), c.tool.Tool, string(tool.Unauthorized))

@@ -16,6 +16,9 @@ const (
 	// definition, in bytes.
 	maxToolkitDescription = 256
 
+	// ownVersion is the version of a toolkit that has a name of its own.
+	ownVersion = "1.0.0"
+
 	// maxVersionPart limits the number of digits in one part of a version.
 	maxVersionPart = 18
 )
@@ -43,6 +46,9 @@ type entry struct {
 // newToolkit returns the toolkit of a loaded Toolset.
 func newToolkit(options Options, index int, site Toolkit) *toolkit {
 	tools := site.Tools
+	if site.Name != "" {
+		options.Toolkit, options.Version = site.Name, ownVersion
+	}
 	k := &toolkit{
 		version:            options.Version,
 		description:        shortDescription(tools),

@@ -39,6 +39,7 @@ type App struct {
 	GuardHandlers  []GuardHandler   `json:"-"` // in the order in which they are provisioned
 	served         []servedToolset  // toolsets of handlers, in the order in which they are provisioned
 	AgentEndpoints []*AgentEndpoint `json:"-"` // endpoints that are limited to one agent
+	exposed        []*ExposedAgents // of endpoints that serve agents as tools
 	started        atomic.Bool      // set once all handlers are provisioned; GuardHandlers, served and AgentEndpoints are read-only from then on
 	sharedGuards   guardPool
 	CallerHashes   keyedhash.Callers `json:"-"` // hashes of the credentials of callers that no site authenticates
@@ -147,6 +148,9 @@ func (a *App) Start() error {
 	if err := a.checkAgentEndpoints(); err != nil {
 		return err // Caddy does not call Stop after a failed Start
 	}
+	if err := a.loadExposed(); err != nil {
+		return err
+	}
 	for i, h := range a.GuardHandlers {
 		if err := h.StartWork(); err != nil {
 			for _, started := range a.GuardHandlers[:i] {
@@ -171,6 +175,7 @@ func (a *App) Stop() error {
 // closed.
 func (a *App) Cleanup() error {
 	a.events.close()
+	a.closeExposed()
 	if a.store != nil {
 		a.store.release()
 	}

@@ -72,6 +72,8 @@ type GuardHandler interface {
 	HasAgent(name string) bool
 	// AgentNames returns the names of the agents in the handler's documents.
 	AgentNames() []string
+	// HostedAgents returns the agents that the handler runs.
+	HostedAgents() []HostedAgent
 	// LimitTools returns the tools that the agent may use. The tools are a subset of t's tools.
 	LimitTools(agent string, t *Toolset, tools *tool.Toolset) *tool.Toolset
 	// StartWork begins the work in the background: requests to reviewing agents, and runs of hosted
@@ -171,11 +173,13 @@ func (a *App) suggestAgents(name string) string {
 	return "; there are: " + strings.Join(names, ", ")
 }
 
-// NotifyAgentEndpoints calls ToolsChanged of the endpoints that are limited to an agent.
+// NotifyAgentEndpoints updates the endpoints that serve agents as tools, and calls ToolsChanged of those
+// that are limited to an agent.
 func (a *App) NotifyAgentEndpoints() {
 	if !a.started.Load() {
 		return
 	}
+	a.reloadExposed()
 	for _, b := range a.AgentEndpoints {
 		if b.ToolsChanged != nil {
 			b.ToolsChanged()

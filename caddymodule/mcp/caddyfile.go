@@ -46,6 +46,7 @@ func init() {
 //		output_schema      off | loose | strict
 //		tool_scopes        document | off
 //		agent              <name>
+//		expose_agents      [<agents...>]
 //		allow_anonymous
 //		max_tokens         <tokens> | off
 //		discovery {
@@ -98,7 +99,7 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
 	shared := toolcall.EndpointOptions{
-		Path: &m.Path, Toolset: &m.Toolset, Toolsets: &m.Toolsets, Document: &m.Document, Agent: &m.Agent,
+		Path: &m.Path, Toolset: &m.Toolset, Toolsets: &m.Toolsets, Document: &m.Document, Agent: &m.Agent, ExposeAgents: &m.ExposeAgents,
 		AllowAnonymous: &m.AllowAnonymous, MaxTokens: &m.MaxTokens, Search: &m.Search, Pins: &m.Pins,
 	}
 	if err := shared.UnmarshalArguments(b); err != nil {

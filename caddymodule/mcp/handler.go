@@ -171,6 +171,10 @@ type Handler struct {
 	// Default: all tools are served.
 	Agent string `json:"agent,omitempty"`
 
+	// The names of hosted agents that are served as further tools: agents that an oagent handler of the site
+	// runs with its model. An empty list means all of them. Default: agents are not served as tools.
+	ExposeAgents *[]string `json:"expose_agents,omitempty"`
+
 	// The largest response that a model gets at once, in tokens of about 4 bytes, as in a toolset.
 	// Tools with a limit of their own keep it. A negative value ("off" in the Caddyfile) means no
 	// limit. Default: as the toolset has it, else 20000.
@@ -215,6 +219,9 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 		return errors.New("document cannot be set for several toolsets; define the toolsets in the agents app")
 	}
 	if err := m.Endpoint.AddToolsets(ctx, m.Toolsets, m.toolsetConfig()); err != nil {
+		return err
+	}
+	if err := m.Endpoint.ExposeAgents(ctx, m.ExposeAgents); err != nil {
 		return err
 	}
 	if err := m.Endpoint.Parts.SetMaxTokens(m.MaxTokens); err != nil {

@@ -406,6 +406,9 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if toolcall.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)
 	}
+	if call := toolcall.AgentCallOf(r.Context()); call != nil {
+		return serveExposedAgent(o, call, w, r, next)
+	}
 	if o.endpoints.Serve(w, r) {
 		return nil
 	}

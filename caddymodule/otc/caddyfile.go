@@ -38,6 +38,7 @@ func init() {
 //		poll               <duration>
 //		authorization_url  <security scheme> <URL>
 //		agent              <name>
+//		expose_agents      [<agents...>]
 //		allow_anonymous
 //		max_tokens         <tokens> | off
 //
@@ -53,7 +54,7 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
 	shared := toolcall.EndpointOptions{
-		Path: &o.Path, Toolset: &o.Toolset, Toolsets: &o.Toolsets, Document: &o.Document, Agent: &o.Agent,
+		Path: &o.Path, Toolset: &o.Toolset, Toolsets: &o.Toolsets, Document: &o.Document, Agent: &o.Agent, ExposeAgents: &o.ExposeAgents,
 		AllowAnonymous: &o.AllowAnonymous, MaxTokens: &o.MaxTokens,
 	}
 	if err := shared.UnmarshalArguments(b); err != nil {

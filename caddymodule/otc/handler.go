@@ -111,6 +111,10 @@ type Handler struct {
 	// Default: all tools are served.
 	Agent string `json:"agent,omitempty"`
 
+	// The names of hosted agents that are served as further tools: agents that an oagent handler of the site
+	// runs with its model. An empty list means all of them. Default: agents are not served as tools.
+	ExposeAgents *[]string `json:"expose_agents,omitempty"`
+
 	// The largest response that a model gets at once, in tokens of about 4 bytes, as in a toolset.
 	// Tools with a limit of their own keep it. A negative value ("off" in the Caddyfile) means no
 	// limit. Default: as the toolset has it, else 20000.
@@ -143,6 +147,9 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	o.endpoint.LimitToAgent(o.Agent)
 	if err := o.endpoint.AddToolsets(ctx, o.Toolsets, agents.WithResponseSchemas(nil)); err != nil {
+		return err
+	}
+	if err := o.endpoint.ExposeAgents(ctx, o.ExposeAgents); err != nil {
 		return err
 	}
 	o.endpoint.SetPolling(time.Duration(o.Poll))
@@ -185,8 +192,8 @@ func (o *Handler) Validate() error {
 			return err
 		}
 	}
-	if o.Version != "" && len(o.endpoint.Parts.All) > 1 {
-		return fmt.Errorf("version %s requires a single toolset, and there are %d; each has the version of its document", o.Version, len(o.endpoint.Parts.All))
+	if o.Version != "" && len(o.Toolsets) > 0 {
+		return fmt.Errorf("version %s requires a single toolset, and there are %d; each has the version of its document", o.Version, len(o.Toolsets)+1)
 	}
 	if err := directive.NotNegative("poll", int64(o.Poll)); err != nil {
 		return err

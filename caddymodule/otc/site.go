@@ -23,13 +23,18 @@ func (o *Handler) adapterSite(r *http.Request, next caddyhttp.Handler) otcadapte
 	toolkits := make([]otcadapter.Toolkit, len(o.endpoint.Parts.All))
 	for i, part := range o.endpoint.Parts.All {
 		toolkits[i] = otcadapter.Toolkit{Tools: part.Current(r, next), InjectsCredentials: o.NoRequirements || len(part.Toolset.Credentials) > 0}
+		if part.IsAgents() {
+			toolkits[i].Name = agentToolkit
+		}
 	}
 	site := otcadapter.Site{
 		Toolkits: toolkits,
 		Caller: func(i int, info otcadapter.CallInfo) tool.Caller {
 			setPlaceholders(r, info)
 			c := o.endpoint.PartCaller(o.endpoint.Parts.All[i], r, next, toolkits[i].Tools)
-			c.Conceal = info.Conceal
+			if c.Conceal = info.Conceal; info.HasID {
+				c.CallID = info.CallID
+			}
 			return c
 		},
 		User:   toolcall.AuthenticatedUser(r),
@@ -40,6 +45,9 @@ func (o *Handler) adapterSite(r *http.Request, next caddyhttp.Handler) otcadapte
 	}
 	return site
 }
+
+// agentToolkit is the first part of the ids of agents as tools.
+const agentToolkit = "Agents"
 
 // setPlaceholders sets the {http.otc.*} placeholders. Values that are not valid in a header are
 // omitted.
@@ -111,6 +119,9 @@ func (o *Handler) checkAuthorizationURLs() error {
 	sets := make([]*tool.Toolset, 0, len(o.endpoint.Parts.All))
 	for _, part := range o.endpoint.Parts.All {
 		set := part.Toolset.Loader.Toolset()
+		if part.IsAgents() {
+			continue
+		}
 		if part.Toolset.Key.Kind != agents.SourceFile || set == nil {
 			return nil
 		}

@@ -27,6 +27,7 @@ type Caller struct {
 	parts    []*Part       // all of the endpoint, if the calls are for several
 	calls    *RequestCalls
 	only     RequestCalls        // storage for calls, if they belong to this caller alone
+	CallID   string              // of the client, by which it repeats the call; "" if it cannot
 	Conceal  func(string) string // removes the secrets that came with the call from a text; nil if there are none
 }
 
@@ -95,7 +96,7 @@ func (c *Caller) callPart(ctx context.Context, called *tool.Tool, arguments []by
 	}
 	d := c.dispatch
 	d.serve(part.Toolset)
-	p := &Caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), endpoint: c.endpoint, part: part, calls: c.calls, Conceal: c.Conceal}
+	p := &Caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), endpoint: c.endpoint, part: part, calls: c.calls, CallID: c.CallID, Conceal: c.Conceal}
 	outcome := p.call(ctx, p.own, own.Name, arguments)
 	if outcome.Tool == own {
 		outcome.Tool = called
@@ -331,6 +332,9 @@ func (c *Caller) invokeTool(ctx context.Context, call *tool.Call) (*tool.Result,
 
 // send sends a call through the handler chain, and waits for work that goes on if the endpoint does.
 func (c *Caller) send(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	if c.part.agentWait > 0 {
+		return c.callAgent(ctx, call)
+	}
 	if c.endpoint.polling > 0 {
 		return (&poller{c, call}).invoke(ctx)
 	}

@@ -132,7 +132,7 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 	if len(references) >= MaxToolsets {
 		return fmt.Errorf("%s %s has %d toolsets; an endpoint can have %d at most", e.Protocol, e.Path, len(references)+1, MaxToolsets)
 	}
-	parts := e.Parts.All
+	parts := slices.Clone(e.Parts.All)
 	for _, reference := range references {
 		t, err := ResolveToolset(ctx, e.App, reference, config)
 		if err != nil {
@@ -146,12 +146,17 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 		addToSite(e)
 		parts = append(parts, e.newPart(t))
 	}
+	e.serve(ctx, parts)
+	return nil
+}
+
+// serve replaces the parts of the endpoint by several.
+func (e *Endpoint) serve(ctx caddy.Context, parts []*Part) {
 	e.Parts = &Parts{All: parts, app: e.App, routed: usesToolsetAfter(ctx)}
 	whole := &agents.Toolset{Name: strings.Join(e.Parts.names(func(t *agents.Toolset) string { return t.Name }), ","), Search: e.Parts.commonSearch()}
 	e.Parts.whole = &Part{Toolset: whole, metrics: agents.AllMetrics.Of(whole.Name, e.Protocol), agent: e.agent}
 	e.Parts.logger = e.Logger.With(zap.String("path", e.Path), zap.String("toolsets", whole.Name))
 	e.Listings = newListings(e.Parts, e.Logger)
-	return nil
 }
 
 // LimitToAgent limits the endpoint to the tools that the named agent may use.

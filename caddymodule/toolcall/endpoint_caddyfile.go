@@ -48,6 +48,8 @@ type EndpointOptions struct {
 	Document **agents.ToolsetConfig
 	Agent    *string // nil if the protocol does not support the option agent
 
+	ExposeAgents **[]string // nil if the protocol does not support the option expose_agents
+
 	AllowAnonymous *bool
 	MaxTokens      *int // nil for a directive that returns no responses to models
 
@@ -96,7 +98,7 @@ func (to EndpointOptions) addToolsets(b *directive.Block, name string, toolsets 
 }
 
 // UnmarshalOption reads the subdirective at the position of b if all protocols have it: path,
-// toolset, agent, allow_anonymous, max_tokens, search, pin, and the options of a toolset.
+// toolset, agent, expose_agents, allow_anonymous, max_tokens, search, pin, and the options of a toolset.
 func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err error) {
 	switch b.Val() {
 	case "path":
@@ -122,6 +124,10 @@ func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err e
 		if to.Agent != nil {
 			return true, b.Text(to.Agent)
 		}
+	case "expose_agents":
+		if to.ExposeAgents != nil {
+			return true, unmarshalExposedAgents(b, to.ExposeAgents)
+		}
 	case "search":
 		if to.Search == nil {
 			return true, b.Err("search is for mcp endpoints: otc lists tools by page, and clients search with ?query=")
@@ -145,6 +151,24 @@ func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err e
 		err = to.checkSingleDocument(b, config)
 	}
 	return known, err
+}
+
+// unmarshalExposedAgents reads the names of the agents that are served as tools.
+func unmarshalExposedAgents(b *directive.Block, to **[]string) error {
+	if err := b.Once(); err != nil {
+		return err
+	}
+	names := b.RemainingArgs()
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return b.Errf("expose_agents: the agent %s is given twice", name)
+		}
+	}
+	if names == nil {
+		names = []string{}
+	}
+	*to = &names
+	return nil
 }
 
 // unmarshalToolsets reads the option toolset of a handler that can have several.

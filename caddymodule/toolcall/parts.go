@@ -29,6 +29,7 @@ type Part struct {
 	agent     *agentTools
 	listings  *Listings // of this toolset alone
 	polled    pollTools
+	agentWait time.Duration // how long a call that its client can repeat waits for an agent; 0 unless the tools are agents
 }
 
 // Current returns the part's current tools, with its built-in tools.
@@ -60,15 +61,25 @@ func (p *Parts) names(of func(*agents.Toolset) string) (names []string) {
 	return names
 }
 
-// ShownName returns the names of the toolsets as clients see them.
+// namesOfDocuments returns a name of each toolset whose tools are those of a document, and not agents.
+func (p *Parts) namesOfDocuments(of func(*agents.Toolset) string) (names []string) {
+	for _, part := range p.All {
+		if !part.IsAgents() {
+			names = append(names, of(part.Toolset))
+		}
+	}
+	return names
+}
+
+// ShownName returns the names of the toolsets of documents as clients see them.
 func (p *Parts) ShownName() string {
-	return strings.Join(p.names(func(t *agents.Toolset) string { return t.Key.ShownName() }), ",")
+	return strings.Join(p.namesOfDocuments(func(t *agents.Toolset) string { return t.Key.ShownName() }), ",")
 }
 
 // ServerName returns the name of the server that the operator has chosen by the names of the
 // toolsets. It is "" if one of them has no name in the configuration.
 func (p *Parts) ServerName() string {
-	names := p.names(func(t *agents.Toolset) string { return t.Name })
+	names := p.namesOfDocuments(func(t *agents.Toolset) string { return t.Name })
 	for _, name := range names {
 		if _, named := p.app.ToolsetsByName[name]; !named {
 			return ""
@@ -85,7 +96,7 @@ func (p *Parts) Injects() bool {
 // commonSearch returns the search mode of several toolsets: on if one of them is on, off if all are
 // off.
 func (p *Parts) commonSearch() agents.SearchMode {
-	modes := p.names(func(t *agents.Toolset) string { return string(t.Search) })
+	modes := p.namesOfDocuments(func(t *agents.Toolset) string { return string(t.Search) })
 	switch {
 	case slices.Contains(modes, string(agents.SearchOn)):
 		return agents.SearchOn

@@ -106,7 +106,9 @@ func (m *Merger) merge(parts []*tool.Toolset) *tool.Toolset {
 		if part == nil {
 			continue
 		}
-		toolsets = append(toolsets, part.Name)
+		if part.Name != "" {
+			toolsets = append(toolsets, part.Name)
+		}
 		titles = appendNew(titles, part.Title)
 		versions = appendNew(versions, part.Version)
 		if part.Description != "" {

@@ -46,7 +46,7 @@ type Failure struct {
 	// because a repeated call then requests the held result.
 	Made bool
 
-	// Pending is set if the call has not ended, because it waits for a review. See
+	// Pending is set if the call has not ended, because it waits for a review or for an agent. See
 	// Outcome.Pending.
 	Pending *Pending
 }
@@ -64,11 +64,13 @@ func (f *Failure) Error() string {
 
 // Retryable reports whether the same call may succeed later. This is so if it failed
 // because of load or on the way to or from the API, and if it either never reached the API
-// or can safely run twice.
+// or can safely run twice. It is also so if the call goes on, and a repeated one waits for its end.
 func (f *Failure) Retryable(t *Tool) bool {
 	switch f.Kind {
 	case Unanswered:
 		return false
+	case TimedOut:
+		return f.Pending != nil || t != nil && t.Idempotent()
 	case Refused:
 		switch f.Status {
 		case http.StatusTooManyRequests:
@@ -86,7 +88,7 @@ func (f *Failure) Retryable(t *Tool) bool {
 			return false // a later attempt fails as well
 		}
 		return f.Status == http.StatusServiceUnavailable || t != nil && t.Idempotent()
-	case Unreachable, TimedOut:
+	case Unreachable:
 		return t != nil && t.Idempotent()
 	}
 	return false

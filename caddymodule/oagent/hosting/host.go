@@ -250,11 +250,16 @@ func (h *Host) Arrived(r *http.Request, st *run.State) error {
 // Start begins a run of an agent for the user of a request. The error may be one of
 // remote.ReadChain or remote.Chain.Enter.
 func (h *Host) Start(r *http.Request, agent *oagent.Agent, user engagement.User, input string) (*run.State, error) {
+	return h.startRun(r, run.NewID(), agent, user, input)
+}
+
+// startRun is Start for a run with a given id.
+func (h *Host) startRun(r *http.Request, id string, agent *oagent.Agent, user engagement.User, input string) (*run.State, error) {
 	runner, err := h.Runner(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	id, from := run.NewID(), h.originOf(r)
+	from := h.originOf(r)
 	if from.Chain, err = h.chainOf(r, agent); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,203 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/ocp/loader"
+	"github.com/fairwayhq/fairway/ocp/source"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// ExposedToolset is the name of the toolset of hosted agents that an endpoint serves as tools.
+const ExposedToolset = "agents"
+
+// AgentMedia are the media types of the result of an agent as a tool. The second is that of an API
+// that writes MCP results itself, so that an agent can ask its user.
+var AgentMedia = [...]string{"application/json", "application/vnd.mcp.result+json"}
+
+// HostedAgent is an agent that an oagent handler runs.
+type HostedAgent struct {
+	Name, Description string
+	Path              string // at which a POST starts it
+}
+
+// ExposedAgents are the hosted agents of a site that an endpoint serves as tools. Toolset has these
+// tools. It is loaded when the app starts, because the handler that hosts the agents may follow the
+// endpoint.
+type ExposedAgents struct {
+	*Toolset
+	names          []string // of the agents; none for all
+	site           Site
+	protocol, path string // of the endpoint
+	app            *App
+}
+
+// ExposeAgents returns the tools of the hosted agents with the names, or of all if there are none. A
+// client can use them at the path, by the protocol.
+func (a *App) ExposeAgents(at Site, names []string, protocol, path string, logger *zap.Logger) (*ExposedAgents, error) {
+	if _, taken := a.ToolsetsByName[ExposedToolset]; taken {
+		return nil, fmt.Errorf("expose_agents: a toolset has the name %s, which is that of the agents: give the toolset another name", ExposedToolset)
+	}
+	e := &ExposedAgents{names: names, site: at, protocol: protocol, path: path, app: a}
+	d := &Document{Key: DocumentKey{Name: ExposedToolset, ResponseSchemas: true}, loggedWarnings: make(map[string]struct{}), inputs: newInputFiles(nil)}
+	d.logger.Store(logger)
+	d.responseSchemas.Store(true)
+	d.Loader = loader.New(loader.Options{
+		Source: exposedSource{e}, Build: e.build, Refresh: -1, Observer: loader.Observer{Loaded: d.loaded, Failed: d.failed},
+	})
+	AllMetrics.acquire(ExposedToolset)
+	e.Toolset = &Toolset{Name: ExposedToolset, Document: d, MaxTokens: -1, Limits: Limits{MaxResponse: DefaultMaxResponse}}
+	a.exposed = append(a.exposed, e)
+	return e, nil
+}
+
+// loadExposed loads the tools of exposed agents, whose names must be known.
+func (a *App) loadExposed() error {
+	for _, e := range a.exposed {
+		hosted := e.hosted()
+		if len(hosted) == 0 {
+			return fmt.Errorf("%s %s: expose_agents needs hosted agents, and no oagent handler of the site hosts any: add model to oagent", e.protocol, e.path)
+		}
+		for _, name := range e.names {
+			if err := checkHosted(name, hosted); err != nil {
+				return fmt.Errorf("%s %s: expose_agents: %w", e.protocol, e.path, err)
+			}
+		}
+		if err := e.Loader.Load(context.Background()); err != nil {
+			return fmt.Errorf("%s %s: expose_agents: %w", e.protocol, e.path, err)
+		}
+	}
+	return nil
+}
+
+func checkHosted(name string, hosted []HostedAgent) error {
+	known := make([]string, len(hosted))
+	for i, agent := range hosted {
+		known[i] = agent.Name
+	}
+	if slices.Contains(known, name) {
+		return nil
+	}
+	if near := nearest.Name(name, slices.Values(known)); near != "" {
+		return fmt.Errorf("unknown agent %q; did you mean %s?", name, near)
+	}
+	return fmt.Errorf("unknown agent %q; the hosted agents are %s", name, strings.Join(known, ", "))
+}
+
+// reloadExposed loads the tools of exposed agents again, because the agents may have changed.
+func (a *App) reloadExposed() {
+	for _, e := range a.exposed {
+		_ = e.Loader.Load(context.Background()) // an error is logged
+	}
+}
+
+// closeExposed releases what loadExposed has loaded.
+func (a *App) closeExposed() {
+	for range a.exposed {
+		AllMetrics.release(ExposedToolset)
+	}
+	a.exposed = nil
+}
+
+// hosted returns the agents that the handlers of the site host, ordered by name. If several host an agent
+// with the same name, the first one counts.
+func (e *ExposedAgents) hosted() []HostedAgent {
+	byName := make(map[string]HostedAgent)
+	for _, h := range e.app.GuardHandlers {
+		if !h.Site().SameSite(e.site) {
+			continue
+		}
+		for _, agent := range h.HostedAgents() {
+			if _, taken := byName[agent.Name]; !taken {
+				byName[agent.Name] = agent
+			}
+		}
+	}
+	all := make([]HostedAgent, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		all = append(all, byName[name])
+	}
+	return all
+}
+
+// document returns an OpenAPI document in which each agent is an operation.
+func (e *ExposedAgents) document() ([]byte, error) {
+	type object = map[string]any
+	text := func(description string) object { return object{"type": "string", "description": description} }
+	content := object{
+		AgentMedia[0]: object{"schema": object{
+			"type":     "object",
+			"required": []string{"status", "engagement"},
+			"properties": object{
+				"status":     text("complete, or awaiting-additional-input if the agent needs its user."),
+				"text":       text("The answer of the agent."),
+				"exposes":    object{"description": "The values that the agent exposes."},
+				"question":   text("What the agent asks its user."),
+				"engagement": text("The path at which the user finds the Engagement, and answers a question."),
+			},
+		}},
+		AgentMedia[1]: object{},
+	}
+	paths := object{}
+	for _, agent := range e.hosted() {
+		if len(e.names) > 0 && !slices.Contains(e.names, agent.Name) {
+			continue
+		}
+		paths[agent.Path] = object{"post": object{
+			"operationId": agent.Name,
+			"description": agent.Description,
+			"requestBody": object{"required": true, "content": object{AgentMedia[0]: object{"schema": object{
+				"type":                 "object",
+				"properties":           object{"input": text("The message to the agent.")},
+				"required":             []string{"input"},
+				"additionalProperties": false,
+			}}}},
+			"responses": object{"200": object{"description": "The answer of the agent", "content": content}},
+		}}
+	}
+	return json.Marshal(object{
+		"openapi": "3.1.0",
+		"info":    object{"title": "Agents", "version": "1.0.0", "description": "Agents that this server runs."},
+		"paths":   paths,
+	}, json.Deterministic(true))
+}
+
+// build builds the tools. A server that also has other tools is described by these, so the toolset has no name
+// and no title.
+func (e *ExposedAgents) build(ctx context.Context, data []byte, location string, previous *tool.Toolset) (*tool.Toolset, []string, error) {
+	tools, files, err := e.Document.build(ctx, data, location, previous)
+	if err == nil {
+		tools.Name, tools.Title, tools.Version, tools.Description = "", "", "", ""
+	}
+	return tools, files, err
+}
+
+// exposedSource is the source of the document of exposed agents.
+type exposedSource struct{ *ExposedAgents }
+
+// Location implements source.Source.
+func (s exposedSource) Location() string { return "the agents of " + s.protocol + " " + s.path }
+
+// errNotStarted is the error of a load before the handlers are known.
+var errNotStarted = errors.New("the configuration has not started yet")
+
+// Fetch implements source.Source.
+func (s exposedSource) Fetch(context.Context, *source.Snapshot) (*source.Snapshot, bool, error) {
+	if !s.app.started.Load() {
+		return nil, false, errNotStarted
+	}
+	data, err := s.document()
+	if err != nil {
+		return nil, false, err
+	}
+	return &source.Snapshot{Data: data, Location: s.Location()}, true, nil
+}

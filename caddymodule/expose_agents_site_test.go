@@ -1,0 +1,435 @@
+package caddymodule_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/internal/modelserver"
+)
+
+// exposed runs a site whose endpoints serve its hosted agents as tools.
+func exposed(t *testing.T, agent, endpoints, options string, respond func(*modelserver.Request) modelserver.Step) *hostedSite {
+	t.Helper()
+	s := newHostedSite(t, agent, respond)
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", s.exposedBlock(endpoints, options))
+	return s
+}
+
+func (s *hostedSite) exposedBlock(endpoints, options string) string {
+	s.t.Helper()
+	return strings.Replace(s.block(options), "oagent DIR", endpoints+"\noagent DIR", 1)
+}
+
+const bothEndpoints = "mcp /mcp TRIPS {\nexpose_agents\nmax_streams 10\n}\notc /otc TRIPS {\nexpose_agents\n}"
+
+// agentResult is the result of a call of an agent.
+type agentResult struct {
+	Content           []struct{ Text string }
+	StructuredContent struct {
+		Status, Text, Question, Engagement string
+		Exposes                            json.RawMessage
+	}
+	IsError       bool
+	ResultType    string
+	TaskID        string
+	RequestState  string
+	InputRequests map[string]struct {
+		Method string
+		Params struct{ Message string }
+	}
+	Tools []struct {
+		Name, Description string
+		InputSchema       json.RawMessage
+		Annotations       struct{ ReadOnlyHint bool }
+	}
+}
+
+// mcpResult sends a request of 2026-07-28 for a user.
+func (s *site) mcpResult(user, capabilities, method, name, params string) (got agentResult) {
+	s.t.Helper()
+	a := s.mcp2026(user, capabilities, method, name, params)
+	var envelope struct {
+		Result json.RawMessage
+		Error  *struct{ Message string }
+	}
+	if err := json.Unmarshal([]byte(a.body), &envelope); err != nil || envelope.Error != nil {
+		s.t.Fatalf("%v: %d %s", err, a.status, a.body)
+	}
+	if err := json.Unmarshal(envelope.Result, &got); err != nil {
+		s.t.Fatal(err)
+	}
+	return got
+}
+
+func (s *site) mcp2026(user, capabilities, method, name, params string) answer {
+	s.t.Helper()
+	if params != "" {
+		params += ","
+	}
+	message := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}}}`,
+		method, params, capabilities)
+	header := []string{"Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "X-Test-User", user}
+	if name != "" {
+		header = append(header, "Mcp-Name", name)
+	}
+	return s.request(http.MethodPost, "/mcp", message, header...)
+}
+
+// callAgent calls an agent as a tool of mcp.
+func (s *site) callAgent(user, capabilities, agent, input string) agentResult {
+	s.t.Helper()
+	return s.mcpResult(user, capabilities, "tools/call", agent, fmt.Sprintf(`"name":%q,"arguments":{"input":%q}`, agent, input))
+}
+
+func TestExpose_mcp(t *testing.T) {
+	s := exposed(t, agentDocument("trip-desk", tripAgent)+"exposes: {last: recent._name}\n", bothEndpoints, "",
+		play(calls("get-trip", `{"id":"7"}`), modelserver.Step{Text: "Trip 7 is on time."}))
+	found := false
+	for _, listed := range s.mcpResult("ann", "{}", "tools/list", "", "").Tools {
+		if listed.Name != "trip_desk" {
+			continue
+		}
+		found = true
+		if want := `{"type":"object","properties":{"input":{"type":"string","description":"The message to the agent."}},"required":["input"],"additionalProperties":false}`; string(listed.InputSchema) != want {
+			t.Errorf("input schema %s, want %s", listed.InputSchema, want)
+		}
+		if listed.Annotations.ReadOnlyHint || listed.Description == "" {
+			t.Errorf("listed as %+v", listed)
+		}
+	}
+	if !found {
+		t.Fatal("the agent is not listed", s.mcp2026("ann", "{}", "tools/list", "", "").body, s.log())
+	}
+	got := s.callAgent("ann", "{}", "trip_desk", "Is trip 7 on time?")
+	answer := got.StructuredContent
+	if got.IsError || answer.Status != "complete" || answer.Text != "Trip 7 is on time." || string(answer.Exposes) != `{"last":"get-trip"}` || got.Content[0].Text != answer.Text {
+		t.Fatalf("result %+v", got)
+	}
+	if v := s.state("ann", answer.Engagement); v.Text != answer.Text || v.Agent != "trip-desk" {
+		t.Errorf("Engagement of the caller: %+v", v)
+	}
+	if a := s.as("bob", "GET", answer.Engagement, ""); a.status != http.StatusNotFound {
+		t.Errorf("another user sees the Engagement: %d", a.status)
+	}
+	if received := s.api.received(); len(received) != 1 || received[0].URL.Path != "/trips/7" {
+		t.Errorf("the API received %v", received)
+	}
+}
+
+func TestExpose_otc(t *testing.T) {
+	release := make(chan struct{})
+	s := exposed(t, agentDocument("trip-desk", tripAgent), "otc /otc TRIPS {\nexpose_agents trip-desk\ntimeout 1s\n}", "", func(*modelserver.Request) modelserver.Step {
+		<-release
+		return modelserver.Step{Text: "Trip 7 is on time."}
+	})
+	if list := s.as("ann", "GET", "/otc/tools", ""); !strings.Contains(list.body, "Agents.trip_desk@1.0.0") {
+		t.Errorf("the list has no agent: %s", list.body)
+	}
+	const body = `{"tool_id":"Agents.trip_desk","call_id":"c-1","input":{"input":"Is trip 7 on time?"}}`
+	if first := s.as("ann", "POST", "/otc/call", body); !strings.Contains(first.body, `"can_retry":true`) {
+		t.Fatalf("call whose agent takes long: %d %s", first.status, first.body)
+	}
+	close(release)
+	if second := s.as("ann", "POST", "/otc/call", body); !strings.Contains(second.body, `"text":"Trip 7 is on time."`) {
+		t.Errorf("repeated call: %d %s", second.status, second.body)
+	}
+	if n := len(s.models.Requests()); n != 1 {
+		t.Errorf("the model got %d requests, want 1, since both calls are of one run", n)
+	}
+	if other := s.as("bob", "POST", "/otc/call", body); strings.Contains(other.body, `"can_retry":true`) || len(s.models.Requests()) != 2 {
+		t.Errorf("a call of another user with the same call_id: %s, %d requests to the model", other.body, len(s.models.Requests()))
+	}
+}
+
+const wholeClient = `{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+
+// askUser is a message of the model that asks the user.
+var askUser = modelserver.Step{Calls: []modelserver.Call{{ID: "1", Name: "ask-user", Arguments: `{"question":"Which trip?"}`}}}
+
+func TestExpose_questions(t *testing.T) {
+	s := exposed(t, agentDocument("desk", tripAgent), bothEndpoints, "", play(askUser, modelserver.Step{Text: "Trip 7."}))
+	if got := s.callAgent("ann", "{}", "desk", "Go"); got.IsError || got.StructuredContent.Question != "Which trip?" || got.StructuredContent.Status != "awaiting-additional-input" {
+		t.Errorf("client without forms: %+v", got)
+	} else if v := s.view(s.as("ann", "POST", got.StructuredContent.Engagement, `{"input":"The seventh"}`, "Prefer", "wait=60")); v.Text != "Trip 7." {
+		t.Errorf("answered at the Engagement: %+v", v)
+	}
+	got := s.callAgent("ann", `{"elicitation":{}}`, "desk", "Go")
+	if got.ResultType != "input_required" || got.InputRequests["answer"].Params.Message != "Which trip?" {
+		t.Fatalf("client with forms: %+v", got)
+	}
+	again := func(user, action string) answer {
+		return s.mcp2026(user, `{"elicitation":{}}`, "tools/call", "desk", fmt.Sprintf(
+			`"name":"desk","arguments":{"input":"Go"},"requestState":%q,"inputResponses":{"answer":{"action":%q,"content":{"answer":"The seventh"}}}`, got.RequestState, action))
+	}
+	if a := again("bob", "accept"); strings.Contains(a.body, "Trip 7.") {
+		t.Errorf("another user answered: %s", a.body)
+	}
+	if a := again("ann", "accept"); !strings.Contains(a.body, `"text":"Trip 7."`) {
+		t.Errorf("answered: %s", a.body)
+	}
+	requests := s.models.Requests()
+	messages := requests[len(requests)-1].Messages
+	if last := messages[len(messages)-1]; last.Text != "The seventh" {
+		t.Errorf("the model got %+v", last)
+	}
+	got = s.callAgent("ann", `{"elicitation":{}}`, "desk", "Go")
+	again("ann", "decline")
+	requests = s.models.Requests()
+	messages = requests[len(requests)-1].Messages
+	if last := messages[len(messages)-1]; last.Role != "tool" || !strings.Contains(last.Text, "does not want") {
+		t.Errorf("the model got %+v", last)
+	}
+}
+
+const taskEndpoint = "mcp /mcp TRIPS {\nexpose_agents\ntask_after 10s\n}"
+
+// agentTask calls the agent desk, whose call becomes a task, and returns its id.
+func (s *hostedSite) agentTask(user, capabilities string) string {
+	s.t.Helper()
+	got := s.callAgent(user, capabilities, "desk", "Go")
+	if got.ResultType != "task" || got.TaskID == "" {
+		s.t.Fatalf("no task: %+v", got)
+	}
+	return got.TaskID
+}
+
+func TestExpose_tasks(t *testing.T) {
+	release := make(chan struct{})
+	s := exposed(t, agentDocument("desk", tripAgent), taskEndpoint, "", func(*modelserver.Request) modelserver.Step {
+		<-release
+		return modelserver.Step{Text: "Trip 7."}
+	})
+	id := s.agentTask("ann", taskCapability)
+	if got := s.askTask("bob", "tasks/get", id); got.Error.Code == 0 {
+		t.Errorf("another user sees the task: %+v", got)
+	}
+	if got := s.askTask("ann", "tasks/get", id); got.Status != "working" {
+		t.Errorf("the task %+v", got)
+	}
+	close(release)
+	if got := s.endOf("ann", id); got.Status != "completed" || got.Result == nil || got.Result.Content[0].Text != "Trip 7." {
+		t.Errorf("the task ended as %+v", got)
+	}
+}
+
+func TestExpose_tasks_wait_for_reviews(t *testing.T) {
+	s := exposed(t, agentDocument("desk", deskReviewed), taskEndpoint, "reviews /reviews",
+		play(calls("create-trip", `{"to":"Bern"}`), modelserver.Step{Text: "Created."}))
+	id := s.agentTask("ann", taskCapability)
+	reviews := s.openReviews(1)
+	if got := s.askTask("ann", "tasks/get", id); got.Status != "working" {
+		t.Errorf("the task %+v", got)
+	}
+	s.decide(reviews[0], "approve")
+	if got := s.endOf("ann", id); got.Status != "completed" || got.Result.Content[0].Text != "Created." {
+		t.Errorf("the task ended as %+v", got)
+	}
+}
+
+func TestExpose_tasks_ask_the_user(t *testing.T) {
+	s := exposed(t, agentDocument("desk", tripAgent), "mcp /mcp TRIPS {\nexpose_agents\ntask_after 1ms\n}", "", play(askUser, modelserver.Step{Text: "Trip 7."}))
+	id := s.agentTask("ann", wholeClient)
+	var got taskState
+	eventually(t, "the question", func() bool {
+		got = s.task("ann", wholeClient, "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
+		return got.Status == "input_required"
+	})
+	for key := range s.mcpResult("ann", wholeClient, "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id)).InputRequests {
+		s.task("ann", wholeClient, "tasks/update", id, fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"accept","content":{"answer":"The seventh"}}}`, id, key))
+	}
+	if got := s.endOf("ann", id); got.Status != "completed" || got.Result.Content[0].Text != "Trip 7." {
+		t.Errorf("the task ended as %+v", got)
+	}
+	if n := len(s.models.Requests()); n != 2 {
+		t.Errorf("the model got %d requests, want 2: the answer counts once", n)
+	}
+}
+
+// openReviews waits until there are so many reviews, and returns their locations.
+func (s *hostedSite) openReviews(count int) (locations []string) {
+	s.t.Helper()
+	eventually(s.t, fmt.Sprintf("%d reviews", count), func() bool {
+		var list struct{ Reviews []struct{ Location string } }
+		if err := json.Unmarshal([]byte(s.as("boss", "GET", "/reviews", "").body), &list); err != nil {
+			s.t.Fatal(err)
+		}
+		locations = nil
+		for _, r := range list.Reviews {
+			locations = append(locations, r.Location)
+		}
+		return len(locations) == count
+	})
+	return locations
+}
+
+const deskReviewed = "  create-trip: {user_identity: false, input_restriction: {require_review: boss}}\n"
+
+func TestExpose_cancel(t *testing.T) {
+	s := exposed(t, agentDocument("desk", deskReviewed), "mcp /mcp TRIPS {\nexpose_agents\ntask_after 10s\n}\notc TRIPS {\nexpose_agents\ntimeout 1s\n}", "reviews /reviews",
+		play(calls("create-trip", `{"to":"Bern"}`), modelserver.Step{Text: "Created."}))
+	t.Run("task", func(t *testing.T) {
+		id := s.agentTask("ann", taskCapability)
+		eventually(t, "a task that waits for a review", func() bool {
+			return strings.Contains(s.askTask("ann", "tasks/get", id).StatusMessage, "review")
+		})
+		s.askTask("ann", "tasks/cancel", id)
+		s.openReviews(0)
+	})
+	t.Run("client that goes", func(t *testing.T) {
+		stream := s.streamAgent()
+		for line := ""; !strings.Contains(line, "waits for a review"); {
+			line = s.message(stream.lines)
+		}
+		stream.cancel()
+		s.openReviews(0)
+	})
+	t.Run("client that can repeat the call", func(t *testing.T) {
+		if a := s.as("ann", "POST", "/otc/call", `{"tool_id":"Agents.desk","call_id":"1","input":{"input":"Go"}}`); !strings.Contains(a.body, `"can_retry":true`) {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+		s.openReviews(1)
+	})
+}
+
+func TestExpose_reports_progress(t *testing.T) {
+	release := make(chan struct{})
+	s := exposed(t, agentDocument("desk", tripAgent), bothEndpoints, "", func(*modelserver.Request) modelserver.Step {
+		<-release
+		return modelserver.Step{Text: "Trip 7."}
+	})
+	stream := s.streamAgent()
+	var seen []string
+	for {
+		line := s.message(stream.lines)
+		if !strings.Contains(line, "notifications/progress") {
+			if !strings.Contains(line, "Trip 7.") {
+				t.Errorf("result %s", line)
+			}
+			break
+		}
+		if seen = append(seen, line); len(seen) == 1 {
+			close(release)
+		}
+	}
+	if len(seen) == 0 || !strings.Contains(seen[0], "desk is working") {
+		t.Errorf("progress %v", seen)
+	}
+}
+
+func TestExpose_errors(t *testing.T) {
+	s := newHostedSite(t, agentDocument("desk", tripAgent), play(modelserver.Step{Text: "Trip 7."}))
+	const global = "agents {\n\tstore bolt DIR/store.db\n}"
+	for name, c := range map[string]struct{ endpoint, want string }{
+		"unknown":    {"mcp TRIPS {\nexpose_agents dsk\n}", "did you mean desk"},
+		"otc":        {"otc TRIPS {\nexpose_agents desk other\n}", "desk"},
+		"with agent": {"mcp TRIPS {\nexpose_agents\nagent desk\n}", "expose_agents"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := s.with(t).load(global, s.exposedBlock(c.endpoint, "")); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+	if err := s.load(global, "mcp TRIPS {\nexpose_agents\n}\nreverse_proxy 127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "model") {
+		t.Errorf("a site without agents: %v", err)
+	}
+	if err := s.load("agents {\n\tstore bolt DIR/store.db\ntoolset agents TRIPS\n}", s.exposedBlock("mcp agents {\nexpose_agents\n}", "")); err == nil || !strings.Contains(err.Error(), "name") {
+		t.Errorf("a toolset with the name of the agents: %v", err)
+	}
+	s.start(global, s.exposedBlock(bothEndpoints, ""))
+	for name, c := range map[string]struct{ user, arguments, want string }{
+		"not authenticated": {"", `{"input":"Go"}`, "authenticated"},
+		"no input":          {"ann", `{}`, "input"},
+		"empty input":       {"ann", `{"input":" "}`, "empty"},
+		"more arguments":    {"ann", `{"input":"Go","user":"bob"}`, "user"},
+		"long input":        {"ann", `{"input":"` + strings.Repeat("x", 70<<10) + `"}`, "bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if a := s.mcp2026(c.user, "{}", "tools/call", "desk", `"name":"desk","arguments":`+c.arguments); !strings.Contains(a.body, `"isError":true`) || !strings.Contains(a.body, c.want) {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+	}
+	if n := len(s.models.Requests()); n != 0 {
+		t.Errorf("the model got %d requests", n)
+	}
+}
+
+// TestExpose_is_an_ordinary_call looks at what handlers between the endpoint and oagent, metrics and logs see of a
+// call, and which tool gets a prefix.
+func TestExpose_is_an_ordinary_call(t *testing.T) {
+	s := newHostedSite(t, agentDocument("list-trips", tripAgent), play(modelserver.Step{Text: "Trip 7."}))
+	document, err := os.ReadFile(filepath.Join(s.dir, "trips.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write("trips.yaml", strings.Replace(string(document), "listTrips", "list_trips", 1))
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", s.exposedBlock(bothEndpoints+"\n@limited header X-Refused yes\nrespond @limited \"too many\" 429", ""))
+	got := s.callAgent("ann", "{}", "agents_list_trips", "Go")
+	if got.IsError || got.StructuredContent.Text != "Trip 7." {
+		t.Fatalf("the agent with the name of a tool: %+v", got)
+	}
+	s.logged(`"tool":"list_trips"`, `"toolset":"agents"`, `"outcome":"ok"`)
+	if a := s.as("ann", "POST", "/otc/call", `{"tool_id":"Agents.list_trips","input":{"input":"Go"}}`, "X-Refused", "yes"); !strings.Contains(a.body, "429") {
+		t.Errorf("call that a handler refuses: %s", a.body)
+	}
+	if n := len(s.models.Requests()); n != 1 {
+		t.Errorf("the model got %d requests, want 1", n)
+	}
+}
+
+func TestExpose_search_and_changes(t *testing.T) {
+	s := exposed(t, agentDocument("desk", tripAgent), "mcp /mcp TRIPS {\nexpose_agents\nsearch on\n}", "", play(modelserver.Step{Text: "Trip 7."}))
+	found := s.mcp2026("ann", "{}", "tools/call", "search_tools", `"name":"search_tools","arguments":{"queries":"desk"}`)
+	if !strings.Contains(found.body, `desk`) || !strings.Contains(found.body, "write") {
+		t.Errorf("search: %s", found.body)
+	}
+	if a := s.mcp2026("ann", "{}", "tools/call", "call_write_tool", `"name":"call_write_tool","arguments":{"name":"desk","arguments":{"input":"Go"}}`); !strings.Contains(a.body, "Trip 7.") {
+		t.Errorf("call of what was found: %s", a.body)
+	}
+	stream := s.listenTo(`{"toolsListChanged":true}`)
+	s.write("agent.yaml", agentDocument("desk", tripAgent)+"---\n"+agentDocument("clerk", tripAgent))
+	reader := bufio.NewReader(stream.Body)
+	for text := ""; !strings.Contains(text, "tools/list_changed"); {
+		text = s.message(reader)
+	}
+	if a := s.mcp2026("ann", "{}", "tools/call", "clerk", `"name":"clerk","arguments":{"input":"Go"}`); !strings.Contains(a.body, "Trip 7.") {
+		t.Errorf("the new agent: %s", a.body)
+	}
+}
+
+// agentStream is a call of the agent desk with progress.
+type agentStream struct {
+	lines  *bufio.Reader
+	cancel context.CancelFunc
+}
+
+func (s *hostedSite) streamAgent() agentStream {
+	s.t.Helper()
+	const message = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"desk","arguments":{"input":"Go"},"_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	ctx, cancel := context.WithCancel(s.t.Context())
+	s.t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, "POST", s.url+"/mcp", strings.NewReader(message))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28",
+		"Mcp-Method": "tools/call", "Mcp-Name": "desk", "X-Test-User": "ann",
+	} {
+		r.Header.Set(name, value)
+	}
+	response, err := staying.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { response.Body.Close() })
+	return agentStream{bufio.NewReader(response.Body), cancel}
+}

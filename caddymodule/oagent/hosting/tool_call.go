@@ -1,0 +1,388 @@
+package hosting
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/remote"
+	"github.com/fairwayhq/fairway/oagent/run"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+const (
+	firstWait  = 200 * time.Millisecond // of a call whose outcome the adapter can ask for later
+	laterWait  = time.Second            // of a call that asks for it
+	askAgain   = time.Second            // after a call that was pending
+	lookEvery  = time.Second            // at the agents that a run waits for
+	cancelTime = 5 * time.Second        // to cancel a run whose client has gone
+)
+
+// A toolCall is a call of an agent as a tool: by a client of mcp or otc, not by an agent. It starts a run
+// for its caller, or finds the run that an earlier request of the same call has started.
+type toolCall struct {
+	*Host
+	*toolcall.AgentCall
+	r      *http.Request
+	agent  *oagent.Agent
+	user   engagement.User
+	runner *run.Runner
+
+	lasting tool.Lasting
+	later   bool   // the adapter can ask for the outcome later
+	handle  string // of the run, for Lasting
+}
+
+// ServeTool responds to a call of an agent as a tool.
+func (h *Host) ServeTool(w http.ResponseWriter, r *http.Request, call *toolcall.AgentCall, agent *oagent.Agent, user engagement.User) {
+	t := &toolCall{Host: h, AgentCall: call, r: r, agent: agent, user: user}
+	t.lasting, t.later = tool.LastingFromContext(r.Context())
+	call.Reached = true
+	a, failure := t.serve()
+	switch {
+	case failure != nil:
+		call.Failure = failure
+		w.WriteHeader(http.StatusBadGateway)
+	case call.Pending != nil:
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		a.write(w, r.Header)
+	}
+}
+
+// serve finds or starts the run, and waits for what the client must know.
+func (t *toolCall) serve() (*agentAnswer, *tool.Failure) {
+	if t.user.ID == "" {
+		return nil, &tool.Failure{
+			Kind: tool.Refused, Status: http.StatusUnauthorized,
+			Message: "the agent " + t.agent.Name + " was not started: it works for authenticated users only, so log in first",
+		}
+	}
+	runner, err := t.Runner(t.r.Context())
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	t.runner = runner
+	st, failure := t.find()
+	if failure != nil {
+		return nil, failure
+	}
+	t.handle = runHandle + st.ID
+	if t.lasting.Cancel {
+		t.cancel(st.ID)
+		return &agentAnswer{state: st}, nil
+	}
+	return t.wait(st)
+}
+
+// runHandle is the beginning of the handle of a run, see tool.Pending.
+const runHandle = "run:"
+
+// find returns the run of the call.
+func (t *toolCall) find() (*run.State, *tool.Failure) {
+	id, ok := strings.CutPrefix(t.lasting.Handle, runHandle)
+	answered := readQuestionState(t.r.Header.Get(elicit.HeaderRequestState))
+	if !ok && answered != nil {
+		id, ok = answered.run, true
+	}
+	if !ok && t.CallID != "" {
+		id = t.idOf()
+		if st, err := t.own(id); err == nil {
+			return st, t.arrived(st)
+		}
+		return t.start(id)
+	}
+	if !ok {
+		return t.start(run.NewID())
+	}
+	st, err := t.own(id)
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	if failure := t.arrived(st); failure != nil || answered == nil {
+		return st, failure
+	}
+	if failure := t.answer(answered); failure != nil {
+		return nil, failure
+	}
+	if st, err = t.own(id); err != nil {
+		return nil, t.failed(err)
+	}
+	return st, nil
+}
+
+// own returns a run of the caller.
+func (t *toolCall) own(id string) (*run.State, error) {
+	st, err := t.runner.Get(t.r.Context(), id)
+	if err == nil && st.User.ID != t.user.ID {
+		return nil, run.ErrNotFound
+	}
+	return st, err
+}
+
+// idOf returns the id of the run of a call that the client can repeat.
+func (t *toolCall) idOf() string {
+	sum := sha256.Sum256([]byte(engagement.Digest("tool call", t.options.Realm, t.user.ID, t.agent.Name, t.CallID, t.Input)))
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16])
+}
+
+func (t *toolCall) start(id string) (*run.State, *tool.Failure) {
+	if strings.TrimSpace(t.Input) == "" {
+		return nil, &tool.Failure{Kind: tool.InvalidArguments, Message: "the agent was not started: input is empty; set it to the message to the agent"}
+	}
+	if len(t.Input) > run.MaxInput {
+		return nil, &tool.Failure{Kind: tool.InvalidArguments, Message: fmt.Sprintf("the agent was not started: input has %d bytes, and the limit is %d", len(t.Input), run.MaxInput)}
+	}
+	st, err := t.startRun(t.r, id, t.agent, t.user, t.Input)
+	if errors.Is(err, remote.ErrCycle) || errors.Is(err, remote.ErrTooDeep) || errors.Is(err, remote.ErrMalformedChain) {
+		return nil, &tool.Failure{Kind: tool.Refused, Status: http.StatusLoopDetected, Message: "the agent was not started: " + err.Error()}
+	}
+	if err != nil {
+		return nil, t.failed(err)
+	}
+	return st, nil
+}
+
+// arrived gives the credentials of the caller to a run that waits for them.
+func (t *toolCall) arrived(st *run.State) *tool.Failure {
+	if err := t.Arrived(t.r, st); err != nil {
+		return t.failed(err)
+	}
+	return nil
+}
+
+// wait waits until the run has ended, needs its user, or lasts too long.
+func (t *toolCall) wait(st *run.State) (*agentAnswer, *tool.Failure) {
+	ctx, done := t.Serving(t.r.Context())
+	defer done()
+	end := time.Now().Add(t.Wait)
+	switch {
+	case t.later && t.lasting.Handle == "":
+		end = time.Now().Add(firstWait)
+	case t.later:
+		end = time.Now().Add(laterWait)
+	}
+	progress := tool.ListenerFromContext(t.r.Context())
+	for count := 1; ; count++ {
+		if st.Status.IsFinal() {
+			return t.ended(st)
+		}
+		asking, w := t.needsUser(ctx, st)
+		if w != nil && (w.Kind == run.WaitQuestion || !t.identifies(t.r)) {
+			return &agentAnswer{state: st, view: t.runner.View(ctx, st), asking: asking, wait: w, path: t.options.Engagements + "/" + asking.ID}, nil
+		}
+		left := time.Until(end)
+		if left <= 0 || t.serving.Err() != nil {
+			return nil, t.pending(st)
+		}
+		if progress != nil {
+			progress(tool.Event{Kind: tool.EventProgress, Progress: strconv.AppendInt(nil, int64(count), 10), Message: progressOf(st)})
+		}
+		waiting, stop := context.WithTimeout(ctx, min(left, lookEvery))
+		latest, err := t.runner.Await(waiting, st.ID, func(now *run.State) bool {
+			return now.Status.IsFinal() || now.Status == run.StatusAwaitingInput && w == nil
+		})
+		stop()
+		if err == nil {
+			st = latest
+		}
+		switch {
+		case t.r.Context().Err() != nil:
+			if t.serving.Err() == nil && t.lasting.Handle == "" && t.CallID == "" {
+				t.cancel(st.ID)
+			}
+			return nil, &tool.Failure{Kind: tool.Canceled, Message: "the call of the agent " + t.agent.Name + " was canceled"}
+		case err != nil && t.serving.Err() == nil:
+			return nil, t.failed(err)
+		case w != nil:
+			if failure := t.arrived(st); failure != nil { // the credentials are here
+				return nil, failure
+			}
+		}
+	}
+}
+
+// maxAgentDepth limits how deep needsUser looks. Runs are less deep.
+const maxAgentDepth = 16
+
+// needsUser returns what the run, or an agent that it waits for, needs of its user, and which of them
+// needs it. It returns nil if there is nothing.
+func (t *toolCall) needsUser(ctx context.Context, st *run.State) (*run.State, *run.Wait) {
+	for range maxAgentDepth {
+		called := ""
+		for _, w := range st.Waits() {
+			switch w.Kind {
+			case run.WaitQuestion, run.WaitCredentials:
+				if st.Status == run.StatusAwaitingInput {
+					return st, &w
+				}
+			case run.WaitTask:
+				called = w.ID
+			}
+		}
+		if called == "" {
+			return nil, nil
+		}
+		var err error
+		if st, err = t.runner.Get(ctx, called); err != nil || st.Status.IsFinal() {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+// progressOf describes what a run does.
+func progressOf(st *run.State) string {
+	switch st.Status {
+	case run.StatusAwaitingTool:
+		for i := range st.Calls {
+			if st.Calls[i].Status != run.CallDone {
+				return "the agent " + st.Agent + " calls " + st.Calls[i].Name
+			}
+		}
+	case run.StatusAwaitingReview:
+		return "the agent " + st.Agent + " waits for a review"
+	}
+	return "the agent " + st.Agent + " is working"
+}
+
+// pending makes the call pending. If the adapter cannot ask later, it returns a failure, and the run goes on.
+func (t *toolCall) pending(st *run.State) *tool.Failure {
+	message := progressOf(st)
+	pending := &tool.Pending{Handle: t.handle, After: askAgain, Message: message}
+	if t.later {
+		t.Pending = pending
+		return nil
+	}
+	f := &tool.Failure{Kind: tool.TimedOut, Message: message + ", and its answer was not there in time; it goes on, and the user finds it at " +
+		t.options.Engagements + "/" + st.ID}
+	if t.CallID != "" {
+		f.Pending, f.RetryAfter = pending, askAgain
+		f.Message = message + "; repeat the call with the same call_id to wait for its answer"
+	}
+	return f
+}
+
+// cancel ends a run of a call that its client has given up.
+func (t *toolCall) cancel(id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.r.Context()), cancelTime)
+	defer cancel()
+	if _, err := t.runner.Cancel(ctx, id); err != nil && !errors.Is(err, run.ErrEnded) && !errors.Is(err, run.ErrNotFound) {
+		t.report(id, err)
+	}
+}
+
+// failed returns the failure for an error of the Runner.
+func (t *toolCall) failed(err error) *tool.Failure {
+	switch {
+	case errors.Is(err, run.ErrNotFound):
+		return &tool.Failure{Kind: tool.Refused, Status: http.StatusNotFound, Message: "the Engagement of this call does not exist any more; call the agent again"}
+	case t.r.Context().Err() != nil:
+		return &tool.Failure{Kind: tool.Canceled, Message: "the call of the agent " + t.agent.Name + " was canceled"}
+	}
+	t.report(strings.TrimPrefix(t.handle, runHandle), err)
+	return &tool.Failure{Kind: tool.Internal, Message: "the records of the agents are temporarily unavailable; try again later"}
+}
+
+// ended returns the answer of a run that has ended.
+func (t *toolCall) ended(st *run.State) (*agentAnswer, *tool.Failure) {
+	path := t.options.Engagements + "/" + st.ID
+	if e := st.Ending; e != nil {
+		kind := tool.Failed
+		switch e.Kind {
+		case run.EndCanceled:
+			kind = tool.Canceled
+		case run.EndLimit, run.EndModel, run.EndContext, run.EndRefused, run.EndInternal:
+		default:
+			kind = tool.Restricted
+		}
+		return nil, &tool.Failure{Kind: kind, Made: true, Message: "the agent " + st.Agent + " ended without an answer: " + e.Message + "; its record is at " + path}
+	}
+	return &agentAnswer{state: st, view: t.runner.View(t.r.Context(), st), path: path}, nil
+}
+
+// An agentAnswer is what a call of an agent returns.
+type agentAnswer struct {
+	state *run.State
+	view  *run.View
+	path  string // of the Engagement
+
+	asking *run.State // that needs its user; nil if the run has ended
+	wait   *run.Wait  // why
+}
+
+// write responds to a call.
+func (a *agentAnswer) write(w http.ResponseWriter, header http.Header) {
+	if a.view == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	capabilities := header.Get(elicit.HeaderCapabilities)
+	body, kind := a.structured(), "application/json"
+	if capabilities != "" {
+		kind = nativeType
+		if a.wait != nil && a.wait.Kind == run.WaitQuestion && elicit.ReadCapabilities(jsontext.Value(capabilities)).Has(elicit.CanElicit) {
+			body = a.question()
+		} else {
+			body = a.native(body)
+		}
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body) // to the memory of the call
+}
+
+// nativeType is the type of MCP results that an API writes itself.
+const nativeType = "application/vnd.mcp.result+json"
+
+// structured returns the answer as JSON.
+func (a *agentAnswer) structured() []byte {
+	var b wire.ObjectBuilder
+	text := func(name, value string) {
+		if value != "" {
+			b.Add(name, wire.AppendString(nil, value))
+		}
+	}
+	text("status", string(a.view.Status))
+	text("text", a.view.Text)
+	if a.view.Exposes != nil {
+		b.Add("exposes", a.view.Exposes)
+	}
+	if a.wait != nil {
+		b = wire.ObjectBuilder{}
+		text("status", string(run.StatusAwaitingInput))
+		text("question", a.wait.Message)
+	}
+	text("engagement", a.path)
+	return b.Close()
+}
+
+// native returns the answer as an MCP result.
+func (a *agentAnswer) native(structured []byte) []byte {
+	b := []byte(`{"content":[`)
+	block := func(text string) { b = append(wire.AppendString(append(b, `{"type":"text","text":`...), text), '}') }
+	switch {
+	case a.wait != nil:
+		block("The agent needs its user: " + a.wait.Message + "\nThe user answers at " + a.path)
+	case a.view.Exposes != nil && string(a.view.Exposes) != "{}":
+		block(a.view.Text)
+		b = append(b, ',')
+		block(string(a.view.Exposes))
+	default:
+		block(a.view.Text)
+	}
+	return append(append(append(b, `],"structuredContent":`...), structured...), '}')
+}

@@ -1,0 +1,89 @@
+package hosting
+
+import (
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/oagent/run"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// answerField is the field of the form for the answer to a question of an agent, and the key of the
+// request to the client.
+const answerField = "answer"
+
+// notAnswered is what an agent gets if its user does not answer.
+const notAnswered = "The user does not want to answer the question."
+
+// questionState is the state that a client returns with the answer to a question.
+type questionState struct {
+	run    string // of the call
+	asking string // the run that asked: the same, or that of an agent that it called
+	steps  int64  // of that run, so that an answer counts once
+}
+
+func (q *questionState) encode() string {
+	return "question " + q.run + " " + q.asking + " " + strconv.FormatInt(q.steps, 10)
+}
+
+// readQuestionState is the inverse of encode. It returns nil if the text is no such state.
+func readQuestionState(text string) *questionState {
+	words := strings.Split(text, " ")
+	if len(words) != 4 || words[0] != "question" {
+		return nil
+	}
+	steps, err := strconv.ParseInt(words[3], 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &questionState{words[1], words[2], steps}
+}
+
+// question returns the question of the agent as an MCP result that asks the user.
+func (a *agentAnswer) question() []byte {
+	state := questionState{a.state.ID, a.asking.ID, a.asking.Steps}
+	b := wire.AppendString([]byte(`{"resultType":"input_required","requestState":`), state.encode())
+	b = append(b, `,"inputRequests":{"`+answerField+`":{"method":"`+elicit.MethodElicit+`","params":{"mode":"form","message":`...)
+	b = wire.AppendString(b, a.wait.Message)
+	return append(b, `,"requestedSchema":{"type":"object","properties":{"`+answerField+
+		`":{"type":"string","title":"Answer"}},"required":["`+answerField+`"]}}}}}`...)
+}
+
+// answer gives the answer of the user to the agent that asked.
+func (t *toolCall) answer(q *questionState) *tool.Failure {
+	st, err := t.own(q.asking)
+	if err != nil {
+		return t.failed(err)
+	}
+	if st.Status != run.StatusAwaitingInput || st.Steps != q.steps {
+		return nil // it has the answer
+	}
+	responses, err := base64.RawURLEncoding.DecodeString(t.r.Header.Get(elicit.HeaderInputResponses))
+	if err != nil || wire.Check(responses) != nil {
+		return &tool.Failure{Kind: tool.InvalidArguments, Message: "the response to the question of the agent cannot be read"}
+	}
+	response := wire.MemberOf(jsontext.Value(responses), answerField)
+	if response == nil {
+		return nil // the client asks again
+	}
+	text := notAnswered
+	if wire.Text(wire.MemberOf(response, "action")) == "accept" {
+		text = wire.Text(wire.MemberOf(wire.MemberOf(response, "content"), answerField))
+	}
+	if strings.TrimSpace(text) == "" {
+		text = notAnswered
+	}
+	if len(text) > run.MaxInput {
+		return &tool.Failure{Kind: tool.InvalidArguments, Message: "the answer to the question of the agent has more than " + strconv.Itoa(run.MaxInput) + " bytes"}
+	}
+	if _, err := t.runner.AddInput(t.r.Context(), st.ID, text); err != nil && !errors.Is(err, run.ErrEnded) {
+		return t.failed(err)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package toolcall
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// agentWait is how long a call of an agent waits for the end of the run, if its client can neither ask
+// for the outcome later nor repeat the call.
+const agentWait = 10 * time.Minute
+
+// AgentCall is a call of a hosted agent as a tool. It is an ordinary request to the handlers after the
+// endpoint. The handler that hosts the agent responds to it.
+type AgentCall struct {
+	Agent string // its name
+	Input string // the message to it
+	Serve string // path of the request
+
+	// CallID identifies the call to the client, which repeats it to get an outcome that it did not wait for.
+	// It is "" if the client cannot do that.
+	CallID string
+	// Wait is how long the call waits for the end of the run, if the adapter cannot ask later.
+	Wait time.Duration
+
+	// Reached is set by the handler that hosts the agent.
+	Reached bool
+	// Pending is set by that handler if the run goes on. See tool.Result.
+	Pending *tool.Pending
+	// Failure is set by that handler if the call failed.
+	Failure *tool.Failure
+}
+
+type agentCallKey struct{}
+
+// AgentCallOf returns the call of an agent that a request is, and nil for other requests.
+func AgentCallOf(ctx context.Context) *AgentCall {
+	call, _ := ctx.Value(agentCallKey{}).(*AgentCall)
+	return call
+}
+
+// ExposeAgents makes the endpoint serve hosted agents of the site as tools: those with the names, or all
+// if there are none. It does nothing if names is nil.
+func (e *Endpoint) ExposeAgents(ctx caddy.Context, names *[]string) error {
+	if names == nil {
+		return nil
+	}
+	if e.agent.name != "" {
+		return fmt.Errorf("%s %s has both agent and expose_agents: agent %s serves the tools that this agent may use, which it calls itself; remove one",
+			e.Protocol, e.Path, e.agent.name)
+	}
+	exposed, err := e.App.ExposeAgents(e.agent.site, *names, e.Protocol, e.Path, e.Logger)
+	if err != nil {
+		return err
+	}
+	part := e.newPart(exposed.Toolset)
+	part.agentWait = agentWait
+	if timeout := e.Parts.All[0].Toolset.Limits.Timeout; timeout > 0 {
+		part.agentWait = min(timeout, agentWait)
+	}
+	e.serve(ctx, append(slices.Clip(e.Parts.All), part))
+	return nil
+}
+
+// IsAgents reports whether the tools of the part are hosted agents.
+func (p *Part) IsAgents() bool { return p.agentWait > 0 }
+
+// callAgent sends the call of an agent through the handler chain.
+func (c *Caller) callAgent(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	a := &AgentCall{Agent: call.Tool.OperationID, Serve: call.Tool.Path, CallID: c.CallID, Wait: agentWait}
+	a.Input, _ = call.Arguments()["input"].(string)
+	if c.CallID != "" {
+		a.Wait = c.part.agentWait
+	}
+	result, err := c.dispatch.Invoke(context.WithValue(ctx, agentCallKey{}, a), call)
+	switch {
+	case !a.Reached && err == nil && result.Status < http.StatusBadRequest:
+		result.Release()
+		return nil, &tool.Failure{Kind: tool.Unanswered, Message: fmt.Sprintf("%s did not reach the agent: put oagent after the handler %s in the same routes",
+			call.Tool.Operation(), c.protocol)}
+	case a.Failure != nil:
+		result.Release()
+		return nil, a.Failure
+	case a.Pending != nil && err == nil:
+		result.Release()
+		return &tool.Result{Status: http.StatusAccepted, Header: make(http.Header), Pending: a.Pending}, nil
+	}
+	return result, err
+}
