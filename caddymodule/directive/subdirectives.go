@@ -8,7 +8,7 @@ var (
 		"openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "tool", "description_tokens", "schemas", "base_path", "max_document", "timeout",
 		"max_response", "max_schema", "token_budget", "credential", "non_inferrable", "search", "pin", "embeddings", "max_tokens", "fields",
 	}
-	endpointOptions = append([]string{"path", "toolset", "agent", "allow_anonymous"}, documentOptions...)
+	endpointOptions = append([]string{"path", "toolset", "agent", "expose_agents", "allow_anonymous"}, documentOptions...)
 )
 
 // subdirectives are the options of each block, by the name that error messages use for the
@@ -35,7 +35,7 @@ var subdirectives = map[string][]string{
 	},
 	"csp": {"connect", "resource", "frame"},
 	"otc": slices.Concat(endpointOptions, []string{
-		"toolkit", "version", "max_body", "idempotency", "requirements", "developer_messages", "health_upstream",
+		"toolkit", "version", "max_body", "idempotency", "requirements", "developer_messages", "health_upstream", "poll",
 		"authorization_url",
 	}),
 	"idempotency": {"ttl", "max_size", "lease", "secret"},
