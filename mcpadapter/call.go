@@ -1,27 +1,24 @@
 package mcpadapter
 
 import (
-	"net/http"
-	"strconv"
-	"strings"
+	"bytes"
+	"context"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/nearest"
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/callcontext"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
-
-// maxErrorBody is how many bytes of the API's error response are shown to the model.
-const maxErrorBody = 16 << 10
 
 // A toolRequest is a request of tools/call.
 type toolRequest struct{ *message }
@@ -107,64 +104,15 @@ func (q toolRequest) answer(c *catalog.Callable, name string, r reply) *jsonrpc.
 	return nil
 }
 
-// resolve returns the tool that a call of the built-in tool c stands for, and its arguments.
-func (q toolRequest) resolve(c *catalog.Callable) (called *catalog.Callable, arguments jsontext.Value, failure *tool.Failure) {
-	t, arguments, failure := q.tools.Resolve(c.Tool, q.params.arguments, q.allowed)
-	if failure == nil {
-		if called = q.wholeCatalog().Callable(t.Name); !called.Hidden {
-			return called, arguments, nil
-		}
-		failure = q.tools.Unknown(t.Name, q.allowed)
-	}
-	tool.RecordCall(q.caller, c.Tool, string(failure.Kind))
-	return nil, nil, failure
-}
-
-// allowed reports whether the client can see and call a tool.
-func (q toolRequest) allowed(t *tool.Tool) bool {
-	return !library.IsHidden(t) && q.site.Access.Missing(t, q.tools) == nil
-}
-
-// maxSchemaHint is the size of an input schema, in bytes, up to which errors repeat it.
-const maxSchemaHint = 8 << 10
-
-// schemaHint returns the end of the error about arguments of a tool that lists leave out: its schema,
-// which the client may not know.
-func schemaHint(t *tool.Tool) string {
-	if len(t.InputSchema) > maxSchemaHint {
-		return "\nThe schema of its arguments is long: get it with " + string(tool.DescribeTools) + "."
-	}
-	return "\nThe schema of its arguments: " + string(elicit.AppendVisibleSchema(nil, t))
-}
-
-// unknownTool returns the fault for a tool name that does not exist. It suggests the most similar
-// name among the tools that the client can see.
-func (q toolRequest) unknownTool(name string) *jsonrpc.Fault {
-	if q.tools.Brief() {
-		return jsonrpc.BadParams("%s", q.tools.Unknown(name, q.allowed).Message)
-	}
-	near := nearest.Name(name, func(yield func(string) bool) {
-		for _, tool := range q.catalog().Visible {
-			if !yield(tool.Name) {
-				return
-			}
-		}
-	})
-	if near != "" {
-		return jsonrpc.BadParams("unknown tool %q; did you mean %q?", text.Cut(name, text.MaxQuoted), near)
-	}
-	return jsonrpc.BadParams("unknown tool %q; list the tools to see which there are", text.Cut(name, text.MaxQuoted))
-}
-
 // answerSuccess writes the result of a successful call: the response body as content, and once more
 // as structuredContent if it is JSON that the revision allows there.
 func (q toolRequest) answerSuccess(c *catalog.Callable, r reply) {
 	form := content.FormOf(r.Result)
-	var output outputschema.Output
+	var output *outputschema.Output // nil if tools/list declares none
 	if c != nil {
 		output = c.Output[q.version]
 	}
-	if output.Strict {
+	if output != nil && output.Strict {
 		if err := outputschema.Check(r.Tool, r.Result, form == content.JSONForm); err != nil {
 			r.Failure = &tool.Failure{Kind: tool.Unreadable, Message: err.Error()}
 			tool.AmendCall(q.caller, string(tool.Unreadable))
@@ -172,7 +120,7 @@ func (q toolRequest) answerSuccess(c *catalog.Callable, r reply) {
 			return
 		}
 	}
-	structured := form == content.JSONForm && output.Structures(r.Result.Body, q.version)
+	structured := form == content.JSONForm && (output != nil || q.version.SupportsStructuredContent(content.FirstByte(r.Result.Body)))
 	q.reserve(r.Result, structured)
 	b := q.appendResultHead(q.beginResult(), "complete", appendNext(r.contextMeta(), r.Result))
 	b = append(b, `"content":[`...)
@@ -188,7 +136,12 @@ func (q toolRequest) answerSuccess(c *catalog.Callable, r reply) {
 	}
 	b = append(appendNote(b, r.Result), ']')
 	before := len(b)
-	b = output.AppendValue(b, value, q.version)
+	switch {
+	case output != nil:
+		b = output.AppendValue(b, value, q.version)
+	case value != nil:
+		b = append(append(b, `,"structuredContent":`...), value...)
+	}
 	if size := len(b) - before; size > advisedStructure {
 		q.server.noteLargeStructure(r.Tool, size)
 	}
@@ -202,85 +155,26 @@ func (m *message) links(t *tool.Tool) content.Links {
 	}}
 }
 
-// largeBody is the size of a body, in bytes, from which the output buffer is sized for it at once.
-const largeBody = 2 << 10
+const (
+	// largeBody is the size of a body, in bytes, from which the output buffer is sized for it at once.
+	largeBody = 2 << 10
+
+	// escapedShare is for how many bytes of a body there is room for one escape. In JSON with short
+	// texts, about every fourth byte is a quote. If there are more, the buffer grows. To count them
+	// would be one more pass.
+	escapedShare = 2
+)
 
 // reserve makes room for a body as text and, if structured is set, once more as structuredContent.
 func (q toolRequest) reserve(r *tool.Result, structured bool) {
 	if r == nil || len(r.Body) < largeBody {
 		return
 	}
-	size := wire.EscapedSize(r.Body) + largeBody
+	size := len(r.Body) + len(r.Body)/escapedShare + largeBody
 	if structured {
 		size += len(r.Body)
 	}
 	q.out.Grow(size)
-}
-
-// answerFailure writes the result of a failed call: the failure's message and, if it is text, the
-// body of the API's response. It leaves out HTML, which is meant for browsers. It writes no
-// structuredContent, because clients validate that against the tool's outputSchema, which describes
-// successful results only.
-func (q toolRequest) answerFailure(r reply) {
-	b := q.appendResultHead(q.beginResult(), "complete", q.failureMeta(r))
-	b = append(b, `"content":[`...)
-	b = content.AppendText(b, r.Failure.Message)
-	if r := r.Result; r != nil && r.MediaType() != "text/html" {
-		switch content.FormOf(r) {
-		case content.JSONForm, content.TextForm:
-			b = append(b, ',')
-			b = content.AppendText(b, text.Cut(string(r.Body[:min(len(r.Body), maxErrorBody+4)]), maxErrorBody))
-		}
-	}
-	b = appendNote(b, r.Result)
-	q.out.B = append(b, `],"isError":true}}`...)
-}
-
-// checkAccess returns a fault if the access token lacks scopes that the tool needs. The
-// WWW-Authenticate challenge lists the missing scopes together with those that the token has, so
-// that the new token allows both (RFC 6750, section 3.1; MCP, Authorization, Runtime Insufficient
-// Scope).
-func (m *message) checkAccess(tool *tool.Tool) *jsonrpc.Fault {
-	if m.site.Access == nil {
-		return nil
-	}
-	missing := m.site.Access.Missing(tool, m.tools)
-	if missing == nil {
-		return nil
-	}
-	f := jsonrpc.Faultf(http.StatusForbidden, jsonrpc.InvalidRequest,
-		"the access token does not allow %s: it lacks %s", tool.Name, strings.Join(missing, ", "))
-	f.Challenge = `Bearer error="insufficient_scope", scope="` + scopeList(m.site.Access.Scopes, missing) + `"`
-	if metadata := m.site.Access.Metadata; metadata != "" {
-		f.Challenge += `, resource_metadata=` + strconv.QuoteToASCII(metadata)
-	}
-	return f
-}
-
-// maxScopes is the maximum length of the scope list in a challenge, in bytes.
-const maxScopes = 4 << 10
-
-// scopeList returns the space-separated scope list of a challenge, the missing scopes first. It
-// leaves out strings that are not valid scopes (RFC 6749, section 3.3).
-func scopeList(has, missing []string) string {
-	var list []string
-	length := 0
-	for _, scopes := range [][]string{missing, has} {
-		for _, scope := range scopes {
-			if !isScope(scope) || length+len(scope) >= maxScopes {
-				continue
-			}
-			length += len(scope) + 1
-			list = append(list, scope)
-		}
-	}
-	return strings.Join(list, " ")
-}
-
-func isScope(scope string) bool {
-	return scope != "" && !strings.ContainsFunc(scope, func(r rune) bool {
-		return r <= ' ' || r > '~' || r == '"' || r == '\\'
-	})
 }
 
 // metaNext is the member of a result's _meta with the cursor of the next part of a large response.
@@ -304,4 +198,192 @@ func appendNext(meta []byte, r *tool.Result) []byte {
 		meta = append(meta, ',')
 	}
 	return wire.AppendString(append(meta, `"`+metaNext+`":`...), r.Next)
+}
+
+// resolve returns the tool that a call of the built-in tool c stands for, and its arguments.
+func (q toolRequest) resolve(c *catalog.Callable) (called *catalog.Callable, arguments jsontext.Value, failure *tool.Failure) {
+	t, arguments, failure := q.tools.Resolve(c.Tool, q.params.arguments, q.allowed)
+	if failure == nil {
+		if called = q.wholeCatalog().Callable(t.Name); !called.Hidden {
+			return called, arguments, nil
+		}
+		failure = q.tools.Unknown(t.Name, q.allowed)
+	}
+	tool.RecordCall(q.caller, c.Tool, string(failure.Kind))
+	return nil, nil, failure
+}
+
+// allowed reports whether the client can see and call a tool.
+func (q toolRequest) allowed(t *tool.Tool) bool {
+	return !library.IsHidden(t) && q.site.Access.Missing(t, q.tools) == nil
+}
+
+// An invocation is a tool call made for a request of the client. Besides tools/call, prompts and
+// resources of operations also call tools.
+type invocation struct {
+	method    string            // method of the client's request
+	target    string            // name of the tool or prompt, or URI of the resource
+	name      string            // name of the tool
+	callable  *catalog.Callable // nil if the tool does not exist
+	arguments []byte            // JSON object or nil; must not be in a pooled buffer
+	task      bool              // whether it belongs to a task, whose client is not asked during the call
+}
+
+// A reply is the result of an invocation. The caller must release it.
+type reply struct {
+	elicit.Reply
+	requestContext *ocp.Incoming // OCP context in _meta of the request; nil if none
+}
+
+// invoke runs a tool. It checks the access token, adds the client's context, and reports progress. A
+// plain tool is called once. If the tool may need something from the client, package elicit may ask
+// the client and call the tool several times.
+func (m *message) invoke(i invocation) (reply, *jsonrpc.Fault) {
+	ctx, own := m.callContext()
+	c := i.callable
+	if c != nil && m.site.Access != nil {
+		if f := m.checkAccess(c.Tool); f != nil {
+			tool.RecordCall(m.caller, c.Tool, string(tool.Unauthorized))
+			return reply{}, f
+		}
+	}
+	if i.method != "tools/call" {
+		ctx = tool.ContextWithWholeResponse(ctx) // only results of tools say how to get the rest
+	}
+	if m.channel != nil {
+		listening := &m.listening
+		if m.batched {
+			listening = new(tool.ListenerContext) // an earlier call may still use the other one
+		}
+		*listening = tool.ListenerContext{Context: ctx, Source: clientLog{m}}
+		ctx = listening
+		defer m.endEvents()
+	}
+	if c == nil || c.Plain {
+		return reply{Reply: elicit.Reply{Outcome: m.caller.Call(ctx, i.name, i.arguments)}, requestContext: own}, nil
+	}
+	r, f := m.elicitation(i).Call(ctx, m.caller, c.Tool, c.Needs)
+	return reply{Reply: r, requestContext: own}, f
+}
+
+// endEvents ends the forwarding of events to the client.
+func (m *message) endEvents() {
+	if m.reporter != nil {
+		m.reporter.Stop(m.ctx.Err() != nil)
+		m.reporter = nil
+	}
+}
+
+// elicitation returns the request for a tool that may need something from the client.
+func (m *message) elicitation(i invocation) *elicit.Request {
+	r := &elicit.Request{
+		Method:    i.method,
+		Target:    i.target,
+		Params:    m.params.raw,
+		Arguments: i.arguments,
+		Revision:  m.version,
+		User:      m.site.User,
+		Declared:  m.client,
+		Progress:  clientLog{m}.progressToken() != nil,
+		Sealer:    m.server.sealer,
+	}
+	if i.task {
+		r.Revision, r.StateTTL = revision.V20260728, m.server.tasks.TTL // in rounds, between which the task waits
+	} else if q := (clientRequest{m}); q.canAsk() {
+		r.Ask = q.ask
+	}
+	return r
+}
+
+// writeInputRequired writes a result of the type "input_required".
+func (m *message) writeInputRequired(r reply) {
+	b := m.appendResultHead(m.beginResult(), "input_required", nil)
+	m.out.B = append(append(b, r.InputRequired...), "}}"...)
+}
+
+// callContext returns the context for a tool call. It carries the client's hints and the OCP context of
+// _meta, which own returns too. own is nil if _meta has no OCP context.
+func (m *message) callContext() (ctx context.Context, own *ocp.Incoming) {
+	ctx = m.ctx
+	if c := m.wholeCatalog(); c.Hints {
+		ctx = callcontext.WithHints(ctx, c.Library, m.params.meta)
+	}
+	if m.params.meta == nil {
+		return ctx, nil
+	}
+	if own = callcontext.ReadOCP(m.params.meta); own == nil {
+		return ctx, nil
+	}
+	return ocp.ContextWithIncoming(ctx, own), own
+}
+
+// locale returns the language of the response, or "" if the client has sent no locale.
+func (m *message) locale() string {
+	if m.params.meta == nil {
+		return ""
+	}
+	return callcontext.Locale(m.server.library.Load(), m.params.meta)
+}
+
+// contextMeta returns the members of the result's _meta with the OCP context and the exposed fields.
+func (r *reply) contextMeta() []byte {
+	if r.Result == nil || r.requestContext == nil && r.Result.Exposed == "" {
+		return nil
+	}
+	return callcontext.ResultMeta(r.Result, r.requestContext)
+}
+
+// blocks returns the writer of content blocks that come from the API.
+func (m *message) blocks() content.Blocks {
+	return content.Blocks{Version: m.version, Source: content.ToolURI(m.tools, nil)}
+}
+
+// catalog returns the catalog for the caller and the message's Toolset. It is cached until the
+// document or the Library changes.
+func (m *message) catalog() *catalog.Catalog {
+	if m.site.Access != nil || m.site.Login != nil {
+		return m.server.catalogs.Restricted(m.tools, m.server.library.Load(), m.site.Access, m.site.Login)
+	}
+	return m.wholeCatalog()
+}
+
+// wholeCatalog returns the unrestricted catalog, for everything that does not depend on the caller.
+func (m *message) wholeCatalog() *catalog.Catalog {
+	return m.server.catalogs.Shared(m.tools, m.server.library.Load())
+}
+
+// beginResult appends the head of the response, up to the members of the result.
+func (m *message) beginResult() []byte {
+	b := append(m.out.B, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, m.id...)
+	return append(b, `,"result":{`...)
+}
+
+// completeHead starts the pre-encoded head of results in 2026-07-28.
+const completeHead = `"resultType":"complete",`
+
+// appendResultHead appends the members that every result starts with, followed by a comma. meta
+// holds further members of the result's _meta, separated by commas, or is nil.
+func (m *message) appendResultHead(dst []byte, resultType string, meta []byte) []byte {
+	if locale := m.locale(); locale != "" {
+		meta = callcontext.AppendLocale(meta, locale)
+	}
+	if !m.version.Stateless() {
+		if len(meta) == 0 {
+			return dst
+		}
+		dst = append(append(dst, `"_meta":{`...), meta...)
+		return append(dst, "},"...)
+	}
+	complete := m.wholeCatalog().Complete
+	if resultType != "complete" {
+		dst = append(append(append(dst, `"resultType":"`...), resultType...), `",`...)
+		complete = bytes.TrimPrefix(complete, []byte(completeHead))
+	}
+	dst = append(dst, complete...)
+	if len(meta) > 0 {
+		dst = append(append(dst[:len(dst)-1], ','), meta...) // insert before the brace that closes _meta
+		dst = append(dst, '}')
+	}
+	return append(dst, ',')
 }

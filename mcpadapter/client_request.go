@@ -11,7 +11,6 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 )
 
 // DefaultAskTimeout is how long the server waits for a client's response to a server-to-client
@@ -97,14 +96,14 @@ func (q clientRequest) cancelAsk(id string, reason error) error {
 // keepAlive writes a comment to the event stream of the response, if the response is one. Users may
 // take longer to answer than proxies keep an idle connection open.
 func (q clientRequest) keepAlive() error {
-	if stream, ok := q.channel.(*stream.EventStream); ok && q.connection == nil {
-		return stream.Comment()
+	if events, ok := q.channel.(*responseEvents); ok && q.connection == nil {
+		return events.Comment()
 	}
 	return nil
 }
 
 // takeResponse delivers a client's response to the ask call that waits for it.
-func (x *exchange) takeResponse(m *jsonrpc.Envelope) *jsonrpc.Fault {
+func (x *exchange) takeResponse(m *envelope) *jsonrpc.Fault {
 	if x.id == nil || (m.Result == nil) == (m.Failure == nil) {
 		return jsonrpc.Malformed("method is missing: the message is neither a request nor a notification nor a response")
 	}

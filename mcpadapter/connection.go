@@ -15,7 +15,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
@@ -141,7 +140,7 @@ func (c *connection) requests(body []byte) (ids []jsontext.Value) {
 		return nil
 	}
 	if body = bytes.TrimLeft(body, " \t\r\n"); body[0] == '{' {
-		m := jsonrpc.ReadEnvelope(body)
+		m := readEnvelope(body)
 		if m.ID == nil || m.Method == nil || wire.Text(m.Method) == "initialize" {
 			return nil
 		}
@@ -149,7 +148,7 @@ func (c *connection) requests(body []byte) (ids []jsontext.Value) {
 	}
 	ids = []jsontext.Value{}
 	for walk := wire.Into(body); walk.Next() && len(ids) < maxBatch; {
-		if m := jsonrpc.ReadEnvelope(walk.Value); m.ID != nil && m.Method != nil {
+		if m := readEnvelope(walk.Value); m.ID != nil && m.Method != nil {
 			ids = append(ids, m.ID)
 		}
 	}

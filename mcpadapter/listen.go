@@ -119,8 +119,8 @@ func (q watchRequest) listen() *jsonrpc.Fault {
 	watch := &subscription.Watch{Host: &q.server.host, Watcher: watcher, Out: q.channel, Meta: id, Lists: q.newListWatch()}
 	if q.connection != nil {
 		watch.Ended = q.connection.ended
-	} else if stream, ok := q.channel.(*stream.EventStream); ok {
-		watch.KeepAlive = stream.Comment
+	} else if events, ok := q.channel.(*responseEvents); ok {
+		watch.KeepAlive = events.Comment
 		defer watcher.CloseAt(q.site.Expires)()
 	}
 	if len(wanted.Resources) > 0 {

@@ -128,14 +128,41 @@ func (x *exchange) agree(method string) *jsonrpc.Fault {
 	return f
 }
 
+// An envelope holds the members of a JSON-RPC 2.0 message; absent members are nil. The members refer
+// to the request body, whose buffer is reused after the request. Clone what must live longer.
+type envelope struct {
+	Version, ID, Method, Params, Result, Failure jsontext.Value
+}
+
+// readEnvelope reads the members of a message. The caller has checked that data is strict JSON.
+func readEnvelope(data []byte) (m envelope) {
+	for walk := wire.Into(data); walk.Next(); {
+		switch {
+		case walk.Is("jsonrpc"):
+			m.Version = walk.Value
+		case walk.Is("id"):
+			m.ID = walk.Value
+		case walk.Is("method"):
+			m.Method = walk.Value
+		case walk.Is("params"):
+			m.Params = walk.Value
+		case walk.Is("result"):
+			m.Result = walk.Value
+		case walk.Is("error"):
+			m.Failure = walk.Value
+		}
+	}
+	return m
+}
+
 // open checks the envelope of a message and reads its id and parameters. The returned method is ""
 // for a response of the client.
 func (x *exchange) open(data []byte) (method string, f *jsonrpc.Fault) {
 	x.id, x.params = nil, params{}
-	m := jsonrpc.ReadEnvelope(data)
+	m := readEnvelope(data)
 	if m.ID != nil {
-		if !jsonrpc.IsID(m.ID) {
-			return "", jsonrpc.Malformed("the id must be a string or a number, not %s", wire.KindName(m.ID.Kind()))
+		if kind := m.ID.Kind(); kind != '"' && kind != '0' {
+			return "", jsonrpc.Malformed("the id must be a string or a number, not %s", wire.KindName(kind))
 		}
 		x.id = m.ID
 	}

@@ -11,7 +11,7 @@
 //  3. message.go selects the type of the method, such as toolRequest for tools/call. All of them embed
 //     the message that they serve.
 //  4. call.go serves tools/call: it finds the tool (internal/catalog), passes the arguments to a
-//     tool.Caller (invoke.go) and encodes the tool.Outcome (internal/content). Package elicit makes the
+//     tool.Caller and encodes the tool.Outcome (internal/content). Package elicit makes the
 //     calls that may need something from the client. tools_list.go serves tools/list from bytes that
 //     are encoded once per toolset (internal/catalog). Package library has the resources, prompts and
 //     apps; resources_list.go, resource_read.go and prompts.go serve them.
@@ -132,8 +132,55 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 type httpExchange struct {
 	exchange
 	request Site
-	events  stream.EventStream
+	events  responseEvents
 	values  [2]string // of the headers of the response
+}
+
+// responseEvents sends messages before the response of a request. The first one turns the response into
+// an event stream. Few requests need it, so the stream is made then.
+type responseEvents struct {
+	w    http.ResponseWriter
+	wait time.Duration // how long a write may block
+
+	mu     sync.Mutex
+	ended  bool
+	stream *stream.EventStream // nil before the first message
+}
+
+// open returns the stream. After end, all writes to the stream fail.
+func (e *responseEvents) open() *stream.EventStream {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stream == nil {
+		e.stream = stream.NewEventStream(e.w, e.wait)
+		if e.ended {
+			e.stream.Close()
+		}
+	}
+	return e.stream
+}
+
+// Send implements stream.Channel.
+func (e *responseEvents) Send(message []byte) error { return e.open().Send(message) }
+
+// Comment sends a comment, which clients ignore.
+func (e *responseEvents) Comment() error { return e.open().Comment() }
+
+// sent reports whether the response is already a stream.
+func (e *responseEvents) sent() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stream != nil && e.stream.IsOpen()
+}
+
+// end makes all further messages fail, so that nothing is written after the handler has returned.
+func (e *responseEvents) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+	if e.stream != nil {
+		e.stream.Close()
+	}
 }
 
 // route serves the request according to its path and method. If it returns a fault, the caller must
@@ -202,17 +249,17 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *jsonrp
 		h.write(w)
 		return nil
 	}
-	stream := h.events.Begin(w, h.server.writeWait)
-	h.channel = stream
-	defer stream.Close()
+	h.events.w, h.events.wait = w, h.server.writeWait
+	h.channel = &h.events
+	defer h.events.end()
 	h.serve(body.B)
 	switch {
 	case h.canceled && !h.batched:
-		_ = stream.Open() // an empty stream: clients accept nothing else in place of the response to a canceled request
-	case !stream.IsOpen():
+		_ = h.events.open().Open() // an empty stream: clients accept nothing else in place of the response to a canceled request
+	case !h.events.sent():
 		h.write(w)
 	case len(h.out.B)+len(h.trailer) > 0:
-		_ = stream.Send(append(h.out.B, h.trailer...)) // an error means that the client has disconnected
+		_ = h.events.Send(append(h.out.B, h.trailer...)) // an error means that the client has disconnected
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func isEndpoint(h caddyhttp.MiddlewareHandler) bool {
 // cannot reach it. Path is for the log of recent calls.
 func (c *CallChain) Endpoint(app *agents.App, protocol, path string, t *agents.Toolset, logger *zap.Logger) *Endpoint {
 	e := &Endpoint{
-		Protocol: protocol, Path: path, Logger: logger, App: app, SiteName: c.siteName, calls: app.Calls(),
+		Protocol: protocol, Path: path, Logger: logger, App: app, SiteName: c.siteName, recorder: app.Calls().Active(),
 		agent: &agentTools{app: app, site: c.site},
 	}
 	part := e.newPart(t)

@@ -126,7 +126,7 @@ func (c *Caller) call(ctx context.Context, tools *tool.Toolset, name string, arg
 	}
 	c.part.metrics.Observe(&outcome)
 	c.calls.record(c.toolset, outcome.Tool, outcome.Name())
-	if recorder := c.endpoint.calls.Recorder(); recorder != nil {
+	if recorder := c.endpoint.recorder.Load(); recorder != nil {
 		c.logCall(recorder, &outcome, arguments)
 	}
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
@@ -145,7 +145,7 @@ func (c *Caller) RecordCall(tool *tool.Tool, outcome string) {
 	}
 	part.metrics.Count(tool, outcome)
 	c.calls.record(toolset, tool, outcome)
-	if recorder := c.endpoint.calls.Recorder(); recorder != nil {
+	if recorder := c.endpoint.recorder.Load(); recorder != nil {
 		c.logEnded(recorder, toolset, tool, outcome)
 	}
 }

@@ -49,7 +49,7 @@ func BenchmarkDispatch(b *testing.B) {
 	var d dispatch
 	d.init(next, outer, "mcp", of, zap.NewNop())
 	part := &Part{Toolset: of, metrics: agents.AllMetrics.Of("trips", "mcp")}
-	endpoint := &Endpoint{Protocol: "mcp", Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}}
+	endpoint := &Endpoint{Protocol: "mcp", Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, recorder: (*calllog.Log)(nil).Active()}
 
 	b.Run("PrepareRequest", func(b *testing.B) {
 		b.ReportAllocs()
@@ -79,7 +79,7 @@ func BenchmarkDispatch(b *testing.B) {
 	log := calllog.New("node")
 	b.Cleanup(log.Open(calllog.Options{Always: true}))
 	watched := *endpoint
-	watched.calls = log
+	watched.recorder = log.Active()
 	for name, e := range map[string]*Endpoint{"Call": endpoint, "Call-watched": &watched} {
 		b.Run(name, func(b *testing.B) {
 			c := new(Caller)

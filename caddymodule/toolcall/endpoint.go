@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -30,8 +31,8 @@ type Endpoint struct {
 	App      *agents.App
 	Parts    *Parts
 	Listings *Listings
-	SiteName string       // see SiteName
-	calls    *calllog.Log // nil records nothing
+	SiteName string                            // see SiteName
+	recorder *atomic.Pointer[calllog.Recorder] // of the log of recent calls; holds nil while no one looks
 
 	AgentLimit *agents.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
 	agent      *agentTools
@@ -71,7 +72,7 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ag
 		return nil, err
 	}
 	e.App.AddServed(e.agent.site, t)
-	e.calls, e.SiteName = e.App.Calls(), SiteName(ctx)
+	e.recorder, e.SiteName = e.App.Calls().Active(), SiteName(ctx)
 	addToSite(e)
 	warnIfNoUpstream(ctx, protocol, e.Logger)
 	warnIfBypassed(ctx, protocol, e.Path, e.Logger)
@@ -142,7 +143,7 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 			return fmt.Errorf("toolset %s is given twice", t.Name)
 		}
 		e.App.AddServed(e.agent.site, t)
-		e.calls, e.SiteName = e.App.Calls(), SiteName(ctx)
+		e.recorder, e.SiteName = e.App.Calls().Active(), SiteName(ctx)
 		addToSite(e)
 		parts = append(parts, e.newPart(t))
 	}

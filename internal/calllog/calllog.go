@@ -1,7 +1,7 @@
 // Package calllog keeps the recent tool calls of a node in memory, for people who look at them.
 //
 // A Log records only while someone looks, and for a while afterwards. At other times a call costs
-// one atomic load (Log.Recorder). The number of calls and the size of each are limited.
+// one atomic load (Log.Active). The number of calls and the size of each are limited.
 //
 // Nodes that share a store exchange their newest calls while someone looks at one of them
 // (shared.go).
@@ -78,12 +78,12 @@ func New(node string) *Log {
 	return l
 }
 
-// Recorder returns what calls are recorded with, nil while no one looks.
-func (l *Log) Recorder() *Recorder {
+// Active holds what calls are recorded with, and nil while no one looks. A nil Log always has nil.
+func (l *Log) Active() *atomic.Pointer[Recorder] {
 	if l == nil {
-		return nil
+		return new(atomic.Pointer[Recorder])
 	}
-	return l.recorder.Load()
+	return &l.recorder
 }
 
 // Open adds a reader. The reader calls close when it no longer needs the Log.

@@ -20,29 +20,29 @@ func TestLog_records_only_while_someone_looks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New("a")
 		defer l.Close()
-		if l.Look(); l.Recorder() != nil {
+		if l.Look(); l.Active().Load() != nil {
 			t.Error("a Log without readers records")
 		}
 		closed := l.Open(Options{})
-		if l.Recorder() == nil {
+		if l.Active().Load() == nil {
 			t.Error("a Log does not record, although someone has looked")
 		}
 		time.Sleep(Lifetime + time.Second)
-		if synctest.Wait(); l.Recorder() != nil {
+		if synctest.Wait(); l.Active().Load() != nil {
 			t.Error("a Log still records, although no one has looked for a while")
 		}
-		if l.Look(); l.Recorder() == nil {
+		if l.Look(); l.Active().Load() == nil {
 			t.Error("a second look does not start the recording")
 		}
 		always := l.Open(Options{Always: true})
 		time.Sleep(2 * Lifetime)
-		if synctest.Wait(); l.Recorder() == nil {
+		if synctest.Wait(); l.Active().Load() == nil {
 			t.Error("a Log with a reader that wants it always does not record")
 		}
-		if always(); l.Recorder() != nil {
+		if always(); l.Active().Load() != nil {
 			t.Error("a Log records without need")
 		}
-		if closed(); l.Recorder() != nil {
+		if closed(); l.Active().Load() != nil {
 			t.Error("a Log without readers records")
 		}
 	})
@@ -50,7 +50,7 @@ func TestLog_records_only_while_someone_looks(t *testing.T) {
 
 func TestLog_nil_records_nothing(t *testing.T) {
 	var l *Log
-	if l.Recorder() != nil {
+	if l.Active().Load() != nil {
 		t.Error("a nil Log records")
 	}
 }
@@ -60,7 +60,7 @@ func TestRecorder_keeps_the_newest_calls(t *testing.T) {
 	l := New("a")
 	defer l.Open(Options{Always: true})()
 	for i := range MaxCalls + 5 {
-		l.Recorder().Record(&Call{Tool: fmt.Sprint(i % 2)}, nil)
+		l.Active().Load().Record(&Call{Tool: fmt.Sprint(i % 2)}, nil)
 	}
 	calls := l.Recent(t.Context(), 2*MaxCalls, all)
 	if len(calls) != MaxCalls || calls[0].Number != MaxCalls+5 || calls[MaxCalls-1].Number != 6 {
@@ -88,7 +88,7 @@ func TestRecorder_keeps_allowed_arguments_only(t *testing.T) {
 		`{"text":"` + large[:800] + `","id":"` + large[:800] + `"}`: `{"text":"` + large[:800] + `","id":"…"}`,
 	} {
 		var call Call
-		l.Recorder().Record(&call, []byte(arguments))
+		l.Active().Load().Record(&call, []byte(arguments))
 		if got := string(call.Arguments); got != want {
 			t.Errorf("%.60s: got %.80s, want %.80s", arguments, got, want)
 		}
@@ -104,7 +104,7 @@ func TestRecorder_shortens_long_users(t *testing.T) {
 	defer l.Open(Options{Always: true})()
 	long := strings.Repeat("a", 2*maxText)
 	call := Call{User: long}
-	l.Recorder().Record(&call, nil)
+	l.Active().Load().Record(&call, nil)
 	if len(call.User) > maxText || strings.HasPrefix(long, call.User) {
 		t.Errorf("got %q", call.User)
 	}
@@ -138,17 +138,17 @@ func TestShare_shows_the_calls_of_all_nodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if step(b); b.Recorder() != nil {
+	if step(b); b.Active().Load() != nil {
 		t.Error("node b records, although no one looks")
 	}
 	a.Look()
 	step(a)
 	now = now.Add(pollInterval)
-	if step(b); b.Recorder() == nil {
+	if step(b); b.Active().Load() == nil {
 		t.Fatal("node b does not record, although someone looks at node a")
 	}
-	b.Recorder().Record(&Call{Tool: "of_b"}, nil)
-	a.Recorder().Record(&Call{Tool: "of_a"}, nil)
+	b.Active().Load().Record(&Call{Tool: "of_b"}, nil)
+	a.Active().Load().Record(&Call{Tool: "of_a"}, nil)
 	step(b)
 	now = now.Add(pollInterval)
 	step(a)
@@ -167,7 +167,7 @@ func BenchmarkRecorder(b *testing.B) {
 			defer l.Open(Options{Always: always})()
 			b.ReportAllocs()
 			for b.Loop() {
-				if r := l.Recorder(); r != nil {
+				if r := l.Active().Load(); r != nil {
 					r.Record(&Call{Tool: "get_trip", Toolset: "trips", Protocol: "mcp", Outcome: "ok"}, nil)
 				}
 			}

@@ -92,7 +92,11 @@ func (r *Result) Owned() *Result {
 // MediaType returns the response's media type in lower case, without parameters, or "" if
 // it has none.
 func (r *Result) MediaType() string {
-	return mediatype.Base(r.Header.Get("Content-Type"))
+	contentType := r.Header.Get("Content-Type")
+	if contentType == "application/json" { // the most common type
+		return contentType
+	}
+	return mediatype.Base(contentType)
 }
 
 // An Outcome is how a call ended. Failure is nil exactly if the call succeeded. If the API

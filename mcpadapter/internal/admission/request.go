@@ -44,9 +44,9 @@ func checkRequest(r *http.Request) *jsonrpc.Fault {
 		f.Anonymous, f.Allow = true, true
 		return f
 	}
-	if mediatype.Base(r.Header.Get("Content-Type")) != "application/json" {
+	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" && mediatype.Base(contentType) != "application/json" {
 		return jsonrpc.Faultf(http.StatusUnsupportedMediaType, jsonrpc.InvalidRequest,
-			"the Content-Type must be application/json, not %q", text.Cut(r.Header.Get("Content-Type"), text.MaxQuoted))
+			"the Content-Type must be application/json, not %q", text.Cut(contentType, text.MaxQuoted))
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return jsonrpc.Faultf(http.StatusUnsupportedMediaType, jsonrpc.InvalidRequest,
@@ -71,10 +71,13 @@ func admitStream(r *http.Request) *jsonrpc.Fault {
 	return f
 }
 
+// usualAccept is the Accept header that most clients send. It allows both types of responses.
+const usualAccept = "application/json, text/event-stream"
+
 // AcceptsStream reports whether an Accept header lists text/event-stream.
 func AcceptsStream(accept []string) bool {
 	for _, line := range accept {
-		if line == "application/json, text/event-stream" { // the spelling that most clients use
+		if line == usualAccept {
 			return true
 		}
 		for part := range strings.SplitSeq(line, ",") {
@@ -91,6 +94,9 @@ func AcceptsStream(accept []string) bool {
 func acceptsJSON(accept []string) bool {
 	asked := false
 	for _, line := range accept {
+		if line == usualAccept {
+			return true
+		}
 		for part := range strings.SplitSeq(line, ",") {
 			asked = asked || strings.TrimSpace(part) != ""
 			switch mediatype.Base(part) {

@@ -16,14 +16,14 @@ import (
 // from finding the tool to the Caller without further checks.
 type Callable struct {
 	Tool    *tool.Tool
-	Hidden  bool                                        // whether only prompts and resources may call it
-	Stands  bool                                        // whether its calls stand for calls of other tools (tool.Toolset.Resolve)
-	Brief   bool                                        // whether lists leave it out, so that clients may not know its schema
-	Plain   bool                                        // whether a call needs nothing from the client
-	Needs   elicit.Needs                                // what it may need from the client during a call
-	Headers []negotiation.ArgumentHeader                // headers that repeat arguments (2026-07-28)
-	Task    library.TaskSupport                         // whether calls can be tasks
-	Output  [revision.V20260728 + 1]outputschema.Output // how successful results are encoded, by revision
+	Hidden  bool                                         // whether only prompts and resources may call it
+	Stands  bool                                         // whether its calls stand for calls of other tools (tool.Toolset.Resolve)
+	Brief   bool                                         // whether lists leave it out, so that clients may not know its schema
+	Plain   bool                                         // whether a call needs nothing from the client
+	Needs   elicit.Needs                                 // what it may need from the client during a call
+	Headers []negotiation.ArgumentHeader                 // headers that repeat arguments (2026-07-28)
+	Task    library.TaskSupport                          // whether calls can be tasks
+	Output  [revision.V20260728 + 1]*outputschema.Output // the declared outputSchema, by revision; nil for none
 }
 
 // newCallables returns the callables of a Toolset by name.

@@ -36,6 +36,9 @@ func FormOf(r *tool.Result) Form {
 		return emptyForm
 	}
 	media := r.MediaType()
+	if media == "application/json" { // the most common type
+		return JSONForm
+	}
 	kind, _, _ := strings.Cut(media, "/")
 	switch {
 	case mediatype.IsJSON(media):
@@ -62,6 +65,15 @@ func AppendJSON(dst, body []byte) (b []byte, value []byte) {
 		return append(wire.AppendString(dst, body), '}'), nil
 	}
 	return append(b, '}'), bytes.TrimSpace(body)
+}
+
+// FirstByte returns the first byte of a JSON body, which says what kind of value it is. It returns 0 if
+// there is none.
+func FirstByte(body []byte) byte {
+	if body = bytes.TrimLeft(body, " \t\r\n"); len(body) > 0 {
+		return body[0]
+	}
+	return 0
 }
 
 // AppendText appends a text block.

@@ -10,33 +10,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// An Envelope holds the members of a JSON-RPC 2.0 message; absent members are nil. The members refer
-// to the request body, whose buffer is reused after the request. Clone what must live longer.
-type Envelope struct {
-	Version, ID, Method, Params, Result, Failure jsontext.Value
-}
-
-// ReadEnvelope reads the members of a message. The caller has checked that data is strict JSON.
-func ReadEnvelope(data []byte) (m Envelope) {
-	for walk := wire.Into(data); walk.Next(); {
-		switch {
-		case walk.Is("jsonrpc"):
-			m.Version = walk.Value
-		case walk.Is("id"):
-			m.ID = walk.Value
-		case walk.Is("method"):
-			m.Method = walk.Value
-		case walk.Is("params"):
-			m.Params = walk.Value
-		case walk.Is("result"):
-			m.Result = walk.Value
-		case walk.Is("error"):
-			m.Failure = walk.Value
-		}
-	}
-	return m
-}
-
 // DeepID returns the id of a message that is nested too deeply; nil if it has none or is not an
 // object. whole is false if the brackets of the body do not match.
 func DeepID(body []byte) (id jsontext.Value, whole bool) {

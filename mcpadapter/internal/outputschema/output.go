@@ -22,33 +22,32 @@ const (
 	Strict Mode = "strict"
 )
 
-// An Output says how the results of one tool are encoded in one revision.
+// An Output is the outputSchema that tools/list declares for one tool in one revision, and says how
+// results are encoded for it. It is nil if tools/list declares none.
 type Output struct {
-	Listed  bool // whether tools/list declares an outputSchema
 	Strict  bool // whether results are validated against the outputSchema
 	wrapped bool // whether the value is put into the member "result", because it may not be an object
 }
 
 // Of returns the Output of a tool in a revision. native says that the API returns MCP results, which
 // need not match the document.
-func Of(mode Mode, t *tool.Tool, native bool, v revision.Revision) (o Output) {
+func Of(mode Mode, t *tool.Tool, native bool, v revision.Revision) *Output {
 	if mode == "" || mode == Off || !v.SupportsOutputSchema() {
-		return o
+		return nil
 	}
 	answer := &t.Answer
 	if answer.Schema.Kind() != '{' || native || mode == Strict && !alwaysJSON(answer) {
-		return o
+		return nil
 	}
-	return Output{
-		Listed:  true,
+	return &Output{
 		Strict:  mode == Strict,
 		wrapped: v.RequiresObjectOutput() && !slices.Equal(answer.Types, []string{"object"}),
 	}
 }
 
-// AppendTo appends a tool's outputSchema to its members in tools/list, unless it is not listed.
-func (o Output) AppendTo(dst []byte, t *tool.Tool, v revision.Revision) []byte {
-	if !o.Listed {
+// AppendTo appends a tool's outputSchema to its members in tools/list, unless o is nil.
+func (o *Output) AppendTo(dst []byte, t *tool.Tool, v revision.Revision) []byte {
+	if o == nil {
 		return dst
 	}
 	return appendSchema(append(dst, `,"outputSchema":`...), t.Answer.Schema, o.Strict, o.wrapped, v.RequiresObjectOutput())
@@ -82,21 +81,13 @@ func Check(t *tool.Tool, r *tool.Result, isJSON bool) error {
 	return fmt.Errorf("the API executed the call (status %d), but %w; do not repeat a call that changes data; check the response before you use it", status, err)
 }
 
-// Structures reports whether a JSON body becomes structuredContent, if it is valid.
-func (o Output) Structures(body []byte, v revision.Revision) bool {
-	body = bytes.TrimSpace(body)
-	return o.Listed || len(body) > 0 && v.SupportsStructuredContent(body[0])
-}
-
-// AppendValue appends structuredContent in the form that tools/list declares. value is nil if the response
-// is not valid JSON. If tools/list declares an outputSchema, there is always a structuredContent.
-func (o Output) AppendValue(dst []byte, value []byte, v revision.Revision) []byte {
+// AppendValue appends structuredContent in the form that tools/list declares. value is nil if the
+// response is not valid JSON. There is always a structuredContent, because the outputSchema requires it.
+func (o *Output) AppendValue(dst []byte, value []byte, v revision.Revision) []byte {
 	switch {
-	case value == nil && o.Listed:
-		return append(dst, `,"structuredContent":{}`...)
 	case value == nil:
-		return dst
-	case o.wrapped || o.Listed && v.RequiresObjectOutput() && value[0] != '{':
+		return append(dst, `,"structuredContent":{}`...)
+	case o.wrapped || v.RequiresObjectOutput() && value[0] != '{':
 		dst = append(append(dst, `,"structuredContent":{"result":`...), value...)
 		return append(dst, '}')
 	case v.SupportsStructuredContent(value[0]):

@@ -45,13 +45,7 @@ type EventStream struct {
 // NewEventStream returns an event stream in the response w. A write that blocks longer than wait closes the
 // stream; wait is MaxWriteWait, except in tests.
 func NewEventStream(w http.ResponseWriter, wait time.Duration) *EventStream {
-	return new(EventStream).Begin(w, wait)
-}
-
-// Begin is NewEventStream for an EventStream that is part of another struct. It returns the EventStream.
-func (s *EventStream) Begin(w http.ResponseWriter, wait time.Duration) *EventStream {
-	s.w, s.wait = w, wait
-	return s
+	return &EventStream{w: w, wait: wait}
 }
 
 // Open starts the stream.

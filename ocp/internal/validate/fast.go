@@ -2,8 +2,10 @@ package validate
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,6 +21,9 @@ import (
 type Fast struct {
 	form
 	enum []jsontext.Value // as text; nil if any value is valid
+
+	once    sync.Once
+	matcher *regexp.Regexp // of pattern, from the first use on; nil if it is not valid
 }
 
 // A form is all of a Fast but its enum.
@@ -27,6 +32,7 @@ type form struct {
 	min, max int64
 	bounded  bounded    // what min and max apply to
 	types    plainTypes // the allowed types
+	pattern  string     // of strings; "" for none
 }
 
 // plainTypes is a set of JSON types.
@@ -124,6 +130,9 @@ func (f FastSet) readKeyword(p *Fast, m wire.Member) (known bool) {
 		known = p.readBound(&p.min, byValue, m.Value)
 	case "maximum":
 		known = p.readBound(&p.max, byValue, m.Value)
+	case "pattern":
+		p.pattern = wire.Text(m.Value)
+		known = p.pattern != ""
 	case "minLength":
 		known = p.readBound(&p.min, byLength, m.Value)
 	case "maxLength":
@@ -225,7 +234,14 @@ func (p *Fast) acceptsText(value jsontext.Value) bool {
 		return false
 	}
 	length := int64(utf8.RuneCount(value) - len(`""`))
-	return p.min <= length && length <= p.max
+	return p.min <= length && length <= p.max && (p.pattern == "" || p.matches(value[1:len(value)-1]))
+}
+
+// matches reports whether a text matches the pattern. The pattern is compiled when it is first needed,
+// with the same package as in the full validator.
+func (p *Fast) matches(text []byte) bool {
+	p.once.Do(func() { p.matcher, _ = regexp.Compile(p.pattern) }) // the full validator reports the error
+	return p.matcher != nil && p.matcher.Match(text)
 }
 
 func (p *Fast) acceptsItems(value jsontext.Value) bool {

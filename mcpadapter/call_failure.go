@@ -6,10 +6,67 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
+
+// maxErrorBody is how many bytes of the API's error response are shown to the model.
+const maxErrorBody = 16 << 10
+
+// answerFailure writes the result of a failed call: the failure's message and, if it is text, the
+// body of the API's response. It leaves out HTML, which is meant for browsers. It writes no
+// structuredContent, because clients validate that against the tool's outputSchema, which describes
+// successful results only.
+func (q toolRequest) answerFailure(r reply) {
+	b := q.appendResultHead(q.beginResult(), "complete", q.failureMeta(r))
+	b = append(b, `"content":[`...)
+	b = content.AppendText(b, r.Failure.Message)
+	if r := r.Result; r != nil && r.MediaType() != "text/html" {
+		switch content.FormOf(r) {
+		case content.JSONForm, content.TextForm:
+			b = append(b, ',')
+			b = content.AppendText(b, text.Cut(string(r.Body[:min(len(r.Body), maxErrorBody+4)]), maxErrorBody))
+		}
+	}
+	b = appendNote(b, r.Result)
+	q.out.B = append(b, `],"isError":true}}`...)
+}
+
+// maxSchemaHint is the size of an input schema, in bytes, up to which errors repeat it.
+const maxSchemaHint = 8 << 10
+
+// schemaHint returns the end of the error about arguments of a tool that lists leave out: its schema,
+// which the client may not know.
+func schemaHint(t *tool.Tool) string {
+	if len(t.InputSchema) > maxSchemaHint {
+		return "\nThe schema of its arguments is long: get it with " + string(tool.DescribeTools) + "."
+	}
+	return "\nThe schema of its arguments: " + string(elicit.AppendVisibleSchema(nil, t))
+}
+
+// unknownTool returns the fault for a tool name that does not exist. It suggests the most similar
+// name among the tools that the client can see.
+func (q toolRequest) unknownTool(name string) *jsonrpc.Fault {
+	if q.tools.Brief() {
+		return jsonrpc.BadParams("%s", q.tools.Unknown(name, q.allowed).Message)
+	}
+	near := nearest.Name(name, func(yield func(string) bool) {
+		for _, tool := range q.catalog().Visible {
+			if !yield(tool.Name) {
+				return
+			}
+		}
+	})
+	if near != "" {
+		return jsonrpc.BadParams("unknown tool %q; did you mean %q?", text.Cut(name, text.MaxQuoted), near)
+	}
+	return jsonrpc.BadParams("unknown tool %q; list the tools to see which there are", text.Cut(name, text.MaxQuoted))
+}
 
 // Members of a result's _meta.
 const (
