@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"bytes"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 const hex = "0123456789abcdef"
 
@@ -12,13 +9,6 @@ const hex = "0123456789abcdef"
 // ends of lines.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
 	return appendQuoted(dst, []byte(s))
-}
-
-// EscapedSize estimates how many bytes AppendString appends for s. It is exact for compact JSON
-// in UTF-8, and close for other text. Use it to size the buffer for a large s.
-func EscapedSize(s []byte) int {
-	const quotes = 2
-	return len(s) + bytes.Count(s, []byte(`"`)) + bytes.Count(s, []byte(`\`)) + bytes.Count(s, []byte("\n")) + quotes
 }
 
 // appendQuoted appends s in quotes and escapes the characters that JSON requires.

@@ -115,9 +115,6 @@ func TestAppendCheckedWithoutRoom(t *testing.T) {
 			t.Fatalf("with room for %d bytes: %s (%t), want %s", room, got, ok, want)
 		}
 	}
-	if size := EscapedSize(data); size != len(want) {
-		t.Errorf("EscapedSize = %d, want %d", size, len(want))
-	}
 }
 
 func FuzzScan(f *testing.F) {
@@ -149,7 +146,6 @@ func BenchmarkLarge(b *testing.B) {
 		"Unambiguous":   func() bool { return Unambiguous(list) },
 		"Valid":         func() bool { return Valid(list) },
 		"AppendString":  func() bool { return len(AppendString(dst, list)) > 0 },
-		"EscapedSize":   func() bool { return EscapedSize(list) > 0 },
 		"jsontext":      func() bool { return jsontext.Value(list).IsValid() },
 	} {
 		b.Run(name, func(b *testing.B) {
