@@ -7,10 +7,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
@@ -284,6 +287,89 @@ func (x *exchange) dispatch(name string) {
 	}
 }
 
+// observe serves a request, reports it to Options.Observe, and makes a span for a tool call that is traced.
+func (m *message) observe(served *method) (f *jsonrpc.Fault) {
+	callsTool := served.name == methodCallTool
+	traced := callsTool && trace.SpanContextFromContext(m.ctx).IsValid()
+	report := m.server.options.Observe
+	if report == nil && !traced {
+		return served.serve(m)
+	}
+	began := time.Now()
+	if callsTool {
+		outer := m.ctx
+		m.observed = observedCaller{Caller: m.caller}
+		m.caller = &m.observed
+		if traced {
+			m.ctx, m.observed.span = m.beginSpan(outer)
+			defer m.observed.span.End()
+		}
+		defer func() { m.ctx, m.caller = outer, m.observed.Caller }()
+	}
+	f = served.serve(m)
+	if f != nil && m.observed.span != nil {
+		m.observed.span.Fault(f.Code)
+	}
+	if report != nil {
+		o := Operation{Method: served.name, Revision: m.version.String(), Duration: time.Since(began)}
+		if callsTool {
+			o.Tool, o.Error = m.observed.tool, m.observed.errorType()
+		}
+		if f != nil && o.Error == "" {
+			o.Error = strconv.Itoa(f.Code)
+		}
+		report(o)
+	}
+	return f
+}
+
+// observedCaller is a Caller that notes the outcome of the latest call.
+type observedCaller struct {
+	tool.Caller
+	span    *calltrace.Call // nil if the call is not traced
+	tool    string          // "" if the client named a tool that does not exist
+	outcome string
+}
+
+// Call implements tool.Caller.
+func (c *observedCaller) Call(ctx context.Context, name string, arguments []byte) tool.Outcome {
+	outcome := c.Caller.Call(ctx, name, arguments)
+	c.note(outcome.Tool, outcome.Name())
+	return outcome
+}
+
+// RecordCall implements tool.CallRecorder.
+func (c *observedCaller) RecordCall(t *tool.Tool, outcome string) {
+	tool.RecordCall(c.Caller, t, outcome)
+	c.note(t, outcome)
+}
+
+// AmendCall implements tool.CallRecorder.
+func (c *observedCaller) AmendCall(outcome string) {
+	tool.AmendCall(c.Caller, outcome)
+	c.outcome = outcome
+	if c.span != nil {
+		c.span.Ended(c.tool, outcome)
+	}
+}
+
+func (c *observedCaller) note(t *tool.Tool, outcome string) {
+	if c.tool, c.outcome = "", outcome; t != nil {
+		c.tool = t.Name
+	}
+	if c.span != nil {
+		c.span.Ended(c.tool, outcome)
+	}
+}
+
+// errorType returns the outcome, or "" if it is a success.
+func (c *observedCaller) errorType() string {
+	if c.outcome == tool.OutcomeOK {
+		return ""
+	}
+	return calltrace.ErrorType(c.outcome)
+}
+
 // unknownMethod returns the fault for a method that the server does not serve.
 func (m *message) unknownMethod(name string) *jsonrpc.Fault {
 	f := jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound,
@@ -314,6 +400,8 @@ type method struct {
 	named string // parameter that the header Mcp-Name repeats; "" for none
 	serve func(*message) *jsonrpc.Fault
 }
+
+const methodCallTool = "tools/call"
 
 // methods maps the names of the served requests to their handlers. All notifications are accepted,
 // but only notifications/cancelled has an effect.

@@ -168,3 +168,13 @@ func (o *Options) catalogOptions() catalog.Options {
 		PageSize: o.PageSize, ListTTL: o.ListTTL, PublicLists: o.PublicLists, OutputSchema: o.OutputSchema, Tasks: o.Tasks != nil,
 	}
 }
+
+// An Operation describes a request of a client that was served, for metrics. None of its values is
+// chosen by the client.
+type Operation struct {
+	Method   string // of the request, one that the server knows
+	Tool     string // that the request called; "" for none, or if it does not exist
+	Error    string // outcome of the tool call, or else the code of the JSON-RPC error; "" for a success
+	Revision string // of MCP
+	Duration time.Duration
+}

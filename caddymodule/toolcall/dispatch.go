@@ -10,11 +10,11 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/security"
@@ -49,7 +49,7 @@ type dispatch struct {
 func (d *dispatch) init(next caddyhttp.Handler, outer *http.Request, protocol string, t *agents.Toolset, logger *zap.Logger) {
 	ctx := outer.Context()
 	d.next, d.clientRequest, d.protocol, d.logger = next, outer, protocol, logger
-	d.traced = calltrace.Active(ctx)
+	d.traced = trace.SpanContextFromContext(ctx).IsValid()
 	d.serve(t)
 	d.repl, _ = ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	d.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)

@@ -45,11 +45,6 @@ const (
 // propagator is the only format of trace contexts that Fairway reads and writes.
 var propagator propagation.TraceContext
 
-// Active reports whether the context has a span, so that calls made with it have spans.
-func Active(ctx context.Context) bool {
-	return trace.SpanContextFromContext(ctx).IsValid()
-}
-
 // Request describes a request tools/call of an MCP client.
 type Request struct {
 	Tool    string // "" if the client named a tool that does not exist
