@@ -20,6 +20,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+	"github.com/fairwayhq/fairway/internal/calllog"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -60,7 +61,7 @@ func (s *tracedSite) call(t *testing.T, protocol, message string, traced bool) t
 	}
 	of := &agents.Toolset{Name: "trips", Limits: agents.Limits{Timeout: agents.DefaultTimeout, MaxResponse: agents.DefaultMaxResponse}}
 	part := &Part{Toolset: of, metrics: agents.AllMetrics.Of("trips", protocol)}
-	endpoint := &Endpoint{Protocol: protocol, Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}}
+	endpoint := &Endpoint{Protocol: protocol, Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, recorder: (*calllog.Log)(nil).Active()}
 	r := handlertest.EndpointRequest()
 	var http trace.SpanContext
 	if traced {
