@@ -30,6 +30,7 @@ var forModule = map[string]string{
 	"security.Read":              "the build of tools",
 	"selector.Candidate":         "packages that read a document",
 	"stream.NewReducer":          "handlers, which share a pool of buffers",
+	"mcpadapter.TaskOptions":     "handlers, which open the store",
 	"oagent.GuardOptions":        "handlers, which open the store",
 }
 
