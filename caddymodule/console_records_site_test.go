@@ -198,8 +198,17 @@ func TestConsole_calls(t *testing.T) {
 		user, query string
 		want        int
 	}{
-		{"ada", "", 2}, {"bob", "", 2}, {"eve", "", 4}, {"eve", "?user=ada", 2}, {"eve", "?tool=getTrip", 2}, {"eve", "?outcome=restricted&user=bob", 1},
-		{"eve", "?protocol=otc", 0}, {"ada", "?user=bob", 0}, {"eve", "?limit=1", 1}, {"eve", "?trace=0af7651916cd43dd8448eb211c80319c", 2}, {"mallory", "", 0},
+		{"ada", "", 2},
+		{"bob", "", 2},
+		{"eve", "", 4},
+		{"eve", "?user=ada", 2},
+		{"eve", "?tool=getTrip", 2},
+		{"eve", "?outcome=restricted&user=bob", 1},
+		{"eve", "?protocol=otc", 0},
+		{"ada", "?user=bob", 0},
+		{"eve", "?limit=1", 1},
+		{"eve", "?trace=0af7651916cd43dd8448eb211c80319c", 2},
+		{"mallory", "", 0},
 	} {
 		if got := count(c.user, c.query); got != c.want {
 			t.Errorf("%s %s: got %d calls, want %d", c.user, c.query, got, c.want)

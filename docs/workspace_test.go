@@ -58,7 +58,7 @@ func newWorkspace(t *testing.T, dir string) *workspace {
 		w.ports[strconv.Itoa(port)] = strconv.Itoa(freeport.Find(t))
 	}
 	copied, state := t.TempDir(), t.TempDir()
-	for _, name := range []string{"examples", "testdata/demo.openapi.yaml", "testdata/agents"} {
+	for _, name := range []string{"examples", "testdata/demo.openapi.yaml", "testdata/models"} {
 		w.copyTree(name, copied)
 	}
 	w.dir = filepath.Join(copied, dir)

@@ -24,7 +24,7 @@ var subdirectives = map[string][]string{
 	"mcp": slices.Concat(endpointOptions, []string{
 		"name", "title", "version", "instructions", "origins", "hosts", "page_size", "max_body", "versions", "secret",
 		"session_ttl", "max_streams", "max_client_streams", "keep_alive", "ask_timeout", "watch_interval", "watch_rate", "list_ttl",
-		"public_lists", "tool_scopes", "output_schema", "discovery",
+		"public_lists", "tool_scopes", "output_schema", "discovery", "task_after", "task_ttl",
 		"resource", "resources", "prompts", "app", "locales", "hint", "max_resource",
 	}),
 	"discovery": {"name", "url"},
@@ -47,7 +47,7 @@ var subdirectives = map[string][]string{
 	"oagent": {
 		"guard", "engagement", "identity", "caller_headers", "undeclared", "toolset", "review_wait", "engagement_ttl",
 		"max_input", "max_output", "max_recorded", "exposes", "serve", "engagements", "reviews", "log_inputs",
-		"auditors", "reviewer", "chat", "model", "limits", "accept", "remote_agents",
+		"auditors", "reviewer", "chat", "model", "limits", "accept", "remote_agents", "notify",
 	},
 	"model scripted": {"file"},
 	"limits":         {"turns", "tokens", "time"},
