@@ -145,10 +145,10 @@ func (a *App) Start() error {
 	for _, d := range a.OpenDocuments {
 		d.start(a.logger)
 	}
-	if err := a.checkAgentEndpoints(); err != nil {
+	if err := checkAgentEndpoints(a); err != nil {
 		return err // Caddy does not call Stop after a failed Start
 	}
-	if err := a.loadExposed(); err != nil {
+	if err := loadExposed(a); err != nil {
 		return err
 	}
 	for i, h := range a.GuardHandlers {
@@ -175,7 +175,7 @@ func (a *App) Stop() error {
 // closed.
 func (a *App) Cleanup() error {
 	a.events.close()
-	a.closeExposed()
+	closeExposed(a)
 	if a.store != nil {
 		a.store.release()
 	}

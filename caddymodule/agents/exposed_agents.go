@@ -61,7 +61,7 @@ func (a *App) ExposeAgents(at Site, names []string, protocol, path string, logge
 }
 
 // loadExposed loads the tools of exposed agents, whose names must be known.
-func (a *App) loadExposed() error {
+func loadExposed(a *App) error {
 	for _, e := range a.exposed {
 		hosted := e.hosted()
 		if len(hosted) == 0 {
@@ -94,14 +94,14 @@ func checkHosted(name string, hosted []HostedAgent) error {
 }
 
 // reloadExposed loads the tools of exposed agents again, because the agents may have changed.
-func (a *App) reloadExposed() {
+func reloadExposed(a *App) {
 	for _, e := range a.exposed {
 		_ = e.Loader.Load(context.Background()) // an error is logged
 	}
 }
 
 // closeExposed releases what loadExposed has loaded.
-func (a *App) closeExposed() {
+func closeExposed(a *App) {
 	for range a.exposed {
 		AllMetrics.release(ExposedToolset)
 	}

@@ -127,7 +127,7 @@ type AgentEndpoint struct {
 
 // guardHandler returns the handler that defines the agent. A handler of the same site takes
 // precedence. The result is nil if no handler defines the agent.
-func (a *App) guardHandler(at Site, agent string) GuardHandler {
+func guardHandler(a *App, at Site, agent string) GuardHandler {
 	var found GuardHandler
 	for _, h := range a.GuardHandlers {
 		if !h.HasAgent(agent) {
@@ -144,10 +144,10 @@ func (a *App) guardHandler(at Site, agent string) GuardHandler {
 }
 
 // checkAgentEndpoints returns an error if an endpoint is limited to an agent that no document defines.
-func (a *App) checkAgentEndpoints() error {
+func checkAgentEndpoints(a *App) error {
 	for _, b := range a.AgentEndpoints {
-		if a.guardHandler(b.Site, b.Agent) == nil {
-			return fmt.Errorf("%s %s: no oagent handler defines the agent %q%s", b.Protocol, b.Path, b.Agent, a.suggestAgents(b.Agent))
+		if guardHandler(a, b.Site, b.Agent) == nil {
+			return fmt.Errorf("%s %s: no oagent handler defines the agent %q%s", b.Protocol, b.Path, b.Agent, suggestAgents(a, b.Agent))
 		}
 	}
 	a.started.Store(true)
@@ -156,7 +156,7 @@ func (a *App) checkAgentEndpoints() error {
 
 // suggestAgents returns the end of an error message: the nearest agent name, or all agent
 // names.
-func (a *App) suggestAgents(name string) string {
+func suggestAgents(a *App, name string) string {
 	all := make(map[string]bool)
 	for _, h := range a.GuardHandlers {
 		for _, agent := range h.AgentNames() {
@@ -179,7 +179,7 @@ func (a *App) NotifyAgentEndpoints() {
 	if !a.started.Load() {
 		return
 	}
-	a.reloadExposed()
+	reloadExposed(a)
 	for _, b := range a.AgentEndpoints {
 		if b.ToolsChanged != nil {
 			b.ToolsChanged()
@@ -190,7 +190,7 @@ func (a *App) NotifyAgentEndpoints() {
 // LimitTools returns the tools that the agent may use. The tools are a subset of t's tools. If no
 // handler defines the agent, the result is empty.
 func (a *App) LimitTools(at Site, agent string, t *Toolset, tools *tool.Toolset) *tool.Toolset {
-	if h := a.guardHandler(at, agent); h != nil {
+	if h := guardHandler(a, at, agent); h != nil {
 		return h.LimitTools(agent, t, tools)
 	}
 	return tools.Only(func(*tool.Tool) bool { return false })

@@ -44,7 +44,7 @@ type rule struct {
 }
 
 // serveAgents serves the agents, and one of them.
-func (q *request) serveAgents() (*page, error) {
+func (q recordsRequest) serveAgents() (*page, error) {
 	if len(q.rest) > 2 || q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
 		return nil, errNotFound
 	}
@@ -68,7 +68,7 @@ func (q *request) serveAgents() (*page, error) {
 			Engagements []engagement.Summary `json:"engagements"`
 			Next        string               `json:"next"`
 		}
-		if _, err := q.record(n, http.MethodGet, "/engagements?limit=200", nil, &list); err != nil {
+		if _, err := q.do(n, http.MethodGet, "/engagements?limit=200", nil, &list); err != nil {
 			return nil, err
 		}
 		m.Engagements, m.More = append(m.Engagements, list.Engagements...), m.More || list.Next != ""
@@ -80,7 +80,7 @@ func (q *request) serveAgents() (*page, error) {
 }
 
 // describeAgent returns the model of an agent.
-func (q *request) describeAgent(n int, a *oagent.Agent, names oagent.Names) agentModel {
+func (q recordsRequest) describeAgent(n int, a *oagent.Agent, names oagent.Names) agentModel {
 	m := agentModel{Name: a.Name, Directive: n, Description: a.Description}
 	if !q.viewer.Auditor {
 		return m

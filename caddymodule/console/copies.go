@@ -13,7 +13,7 @@ import (
 )
 
 // copies returns a call in the forms that users copy.
-func (q *request) copies(e siteEndpoint, t *tool.Tool, m *tryModel) []copyModel {
+func (q toolRequest) copies(e siteEndpoint, t *tool.Tool, m *tryModel) []copyModel {
 	var all []copyModel
 	if m.Request != nil {
 		all = append(all, copyModel{"copy-curl", "curl", curl(q.origin(), m.Request)})

@@ -28,7 +28,7 @@ type engagementModel struct {
 }
 
 // serveEngagements serves an Engagement, and ends one.
-func (q *request) serveEngagements() (*page, error) {
+func (q recordsRequest) serveEngagements() (*page, error) {
 	if len(q.rest) != 2 || q.rest[1] == "" {
 		return nil, errNotFound
 	}
@@ -44,7 +44,7 @@ func (q *request) serveEngagements() (*page, error) {
 	}
 	m := &engagementModel{Key: q.rest[1]}
 	var err error
-	if m.Directive, err = q.anyRecord(http.MethodGet, path, nil, &m.State); err != nil {
+	if m.Directive, err = q.any(http.MethodGet, path, nil, &m.State); err != nil {
 		return nil, err
 	}
 	if err := decodeState(m); err != nil {
@@ -55,7 +55,7 @@ func (q *request) serveEngagements() (*page, error) {
 	var log struct {
 		Entries []engagement.Entry `json:"entries"`
 	}
-	if _, err := q.record(m.Directive, http.MethodGet, path+"/audit?limit="+strconv.Itoa(shownEntries)+"&from="+strconv.Itoa(m.From), nil, &log); err != nil {
+	if _, err := q.do(m.Directive, http.MethodGet, path+"/audit?limit="+strconv.Itoa(shownEntries)+"&from="+strconv.Itoa(m.From), nil, &log); err != nil {
 		return nil, err
 	}
 	m.Entries = log.Entries
@@ -72,12 +72,12 @@ func (q *request) serveEngagements() (*page, error) {
 
 // runOf returns the run of a hosted agent whose calls an Engagement has, nil if there is none. ID is the id
 // of the Engagement.
-func (q *request) runOf(directive int, id string) *runModel {
+func (q recordsRequest) runOf(directive int, id string) *runModel {
 	if id == "" || strings.ContainsAny(id, "/?#%") {
 		return nil
 	}
 	var state raw
-	if _, err := q.record(directive, http.MethodGet, "/engagements/"+id, nil, &state); err != nil {
+	if _, err := q.do(directive, http.MethodGet, "/engagements/"+id, nil, &state); err != nil {
 		return nil
 	}
 	if run := decodeRun(state); run != nil && run.ID == id {
@@ -88,9 +88,9 @@ func (q *request) runOf(directive int, id string) *runModel {
 
 // endEngagement cancels the run of an Engagement, if a hosted agent runs. Otherwise it renews the
 // Engagement.
-func (q *request) endEngagement(path string) error {
+func (q recordsRequest) endEngagement(path string) error {
 	m := new(engagementModel)
-	n, err := q.anyRecord(http.MethodGet, path, nil, &m.State)
+	n, err := q.any(http.MethodGet, path, nil, &m.State)
 	if err == nil {
 		err = decodeState(m)
 	}
@@ -100,6 +100,6 @@ func (q *request) endEngagement(path string) error {
 	if run := q.runOf(n, m.Summary.ID); run != nil && !run.Over() {
 		path = "/engagements/" + run.ID
 	}
-	_, err = q.record(n, http.MethodDelete, path, nil, nil)
+	_, err = q.do(n, http.MethodDelete, path, nil, nil)
 	return err
 }

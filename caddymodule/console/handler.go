@@ -181,7 +181,7 @@ func (q *request) serve() {
 	}
 	q.app.Calls().Look()
 	if q.api && len(q.rest) > 0 && q.rest[0] == "oagent" {
-		q.serveRecords()
+		recordsRequest{q}.serve()
 		return
 	}
 	shown, err := q.view()
@@ -206,11 +206,11 @@ func (q *request) view() (*page, error) {
 	case "connect":
 		return q.serveConnect()
 	case "agents":
-		return q.serveAgents()
+		return recordsRequest{q}.serveAgents()
 	case "engagements":
-		return q.serveEngagements()
+		return recordsRequest{q}.serveEngagements()
 	case "reviews":
-		return q.serveReviews()
+		return recordsRequest{q}.serveReviews()
 	}
 	return nil, errNotFound
 }

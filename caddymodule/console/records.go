@@ -14,31 +14,35 @@ import (
 // recordsPath returns the path of the endpoints of the n-th oagent handler of the site.
 func (c *Handler) recordsPath(n int) string { return c.base + "/api/oagent/" + strconv.Itoa(n) }
 
-// recordsRequest returns the request for the endpoints of an oagent handler. Auditors of the console may
+// recordsRequest is a request for agents, Engagements or reviews. The endpoints of the site's oagent
+// handlers have them.
+type recordsRequest struct{ *request }
+
+// asViewer returns the request for the endpoints of an oagent handler. Auditors of the console may
 // see all Engagements.
-func (q *request) recordsRequest() *http.Request {
+func (q recordsRequest) asViewer() *http.Request {
 	if q.viewer.Auditor {
 		return q.r.WithContext(agents.ContextWithAuditor(q.r.Context()))
 	}
 	return q.r
 }
 
-// serveRecords serves the endpoints of an oagent handler to programs: oagent/{n}/…
-func (q *request) serveRecords() {
+// serve serves the endpoints of an oagent handler to programs: oagent/{n}/…
+func (q recordsRequest) serve() {
 	guards := q.app.GuardsAt(q.site)
 	if len(q.rest) > 2 {
 		n, err := strconv.Atoi(q.rest[1])
-		if err == nil && n >= 0 && n < len(guards) && q.rest[1] == strconv.Itoa(n) && guards[n].ServeRecords(q.recordsPath(n), q.w, q.recordsRequest()) {
+		if err == nil && n >= 0 && n < len(guards) && q.rest[1] == strconv.Itoa(n) && guards[n].ServeRecords(q.recordsPath(n), q.w, q.asViewer()) {
 			return
 		}
 	}
 	q.fail(errNotFound)
 }
 
-// record requests a path of the endpoints of the n-th oagent handler, and decodes the response into to. If
+// do requests a path of the endpoints of the n-th oagent handler, and decodes the response into to. If
 // body is not nil, it is posted. Found is false if there is nothing there for the viewer.
-func (q *request) record(n int, method, path string, body []byte, to any) (status int, err error) {
-	r := q.recordsRequest().Clone(q.recordsRequest().Context())
+func (q recordsRequest) do(n int, method, path string, body []byte, to any) (status int, err error) {
+	r := q.asViewer().Clone(q.asViewer().Context())
 	r.Method, r.Body, r.ContentLength = method, http.NoBody, 0
 	r.Header.Del("Content-Type")
 	if body != nil {
@@ -70,11 +74,11 @@ func (q *request) record(n int, method, path string, body []byte, to any) (statu
 	return w.status, err
 }
 
-// anyRecord is record for the first oagent handler that has the path.
-func (q *request) anyRecord(method, path string, body []byte, to any) (n int, err error) {
+// any is do for the first oagent handler that has the path.
+func (q recordsRequest) any(method, path string, body []byte, to any) (n int, err error) {
 	for n = range q.app.GuardsAt(q.site) {
 		var status int
-		if status, err = q.record(n, method, path, body, to); status != http.StatusNotFound {
+		if status, err = q.do(n, method, path, body, to); status != http.StatusNotFound {
 			return n, err
 		}
 	}

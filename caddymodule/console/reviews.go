@@ -50,7 +50,7 @@ type reviewPage struct {
 }
 
 // serveReviews serves the reviews that wait for the viewer, and their decision.
-func (q *request) serveReviews() (*page, error) {
+func (q recordsRequest) serveReviews() (*page, error) {
 	switch {
 	case len(q.rest) == 2 && q.r.Method == http.MethodPost:
 		return q.decideReview(q.rest[1])
@@ -58,7 +58,7 @@ func (q *request) serveReviews() (*page, error) {
 		return nil, errNotFound
 	case len(q.rest) == 2:
 		m := new(reviewPage)
-		if _, err := q.anyRecord(http.MethodGet, "/reviews/"+q.rest[1], nil, &m.Review); err != nil {
+		if _, err := q.any(http.MethodGet, "/reviews/"+q.rest[1], nil, &m.Review); err != nil {
 			return nil, err
 		}
 		return &page{view: "reviews", template: "review", title: "Review of " + m.Review.Name, model: m}, nil
@@ -74,7 +74,7 @@ func (q *request) serveReviews() (*page, error) {
 			Reviews []reviewModel `json:"reviews"`
 			Next    string        `json:"next"`
 		}
-		if _, err := q.record(n, http.MethodGet, "/reviews", nil, &list); err != nil {
+		if _, err := q.do(n, http.MethodGet, "/reviews", nil, &list); err != nil {
 			return nil, err
 		}
 		m.More = m.More || list.Next != ""
@@ -89,7 +89,7 @@ func (q *request) serveReviews() (*page, error) {
 }
 
 // decideReview approves or denies a review, as the form says.
-func (q *request) decideReview(id string) (*page, error) {
+func (q recordsRequest) decideReview(id string) (*page, error) {
 	if q.api {
 		return nil, errNotFound // programs use oagent/{n}/reviews
 	}
@@ -103,13 +103,13 @@ func (q *request) decideReview(id string) (*page, error) {
 	if done == "" {
 		return nil, &failure{http.StatusBadRequest, "No decision", "Approve or deny the review."}
 	}
-	n, err := q.anyRecord(http.MethodGet, "/reviews/"+id, nil, &m.Review)
+	n, err := q.any(http.MethodGet, "/reviews/"+id, nil, &m.Review)
 	if err != nil {
 		return nil, err
 	}
 	body := append([]byte(`{"decision":`), wire.AppendString(nil, decision)...)
 	body = append(wire.AppendString(append(body, `,"comment":`...), m.Comment), '}')
-	if status, err := q.record(n, http.MethodPost, "/reviews/"+url.PathEscape(id), body, nil); err != nil {
+	if status, err := q.do(n, http.MethodPost, "/reviews/"+url.PathEscape(id), body, nil); err != nil {
 		if m.Problem = err.Error(); status == http.StatusNotFound || status == http.StatusServiceUnavailable {
 			return nil, err
 		}

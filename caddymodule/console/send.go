@@ -50,7 +50,7 @@ type answerModel struct {
 // call calls a tool of the endpoint as the viewer: it sends an ordinary request of a client to the
 // endpoint, through all handlers of the server, with the headers of the viewer's request. So it has the
 // viewer's rights and no others.
-func (q *request) call(e siteEndpoint, t *tool.Tool, arguments []byte) *answerModel {
+func (q toolRequest) call(e siteEndpoint, t *tool.Tool, arguments []byte) *answerModel {
 	m := &answerModel{Protocol: e.Protocol}
 	began := time.Now()
 	path, body := e.Path, mcpMessage(t.Name, arguments)
@@ -105,7 +105,7 @@ func otcMessage(id string, arguments []byte) []byte {
 }
 
 // otcID returns the id of a tool at an OTC endpoint.
-func (q *request) otcID(e siteEndpoint, t *tool.Tool) (id string, found bool) {
+func (q toolRequest) otcID(e siteEndpoint, t *tool.Tool) (id string, found bool) {
 	const most = 100 // tools that the endpoint finds at once
 	response := q.ask(http.MethodGet, e.Path+"/tools?limit="+strconv.Itoa(most)+"&query="+url.QueryEscape(strings.ReplaceAll(t.Name, "_", " ")), nil, nil)
 	var list struct {

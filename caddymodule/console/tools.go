@@ -2,6 +2,8 @@ package console
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,7 +143,7 @@ func (q *request) describeToolset(t *agents.Toolset) toolsetModel {
 	if !q.viewer.Auditor || set == nil {
 		return m
 	}
-	m.Document = agents.RedactURL(t.Key.Address)
+	m.Document = shownAddress(t.Key.Address)
 	m.Operations, m.Excluded = set.Operations, set.Excluded
 	for _, w := range set.Warnings {
 		if w.Lost {
@@ -159,6 +161,17 @@ func (q *request) describeToolset(t *agents.Toolset) toolsetModel {
 	changes := t.LockChanges()
 	m.Withheld = changes[:min(len(changes), maxProblems)]
 	return m
+}
+
+// shownAddress returns the address of a document without credentials. A file below Caddy's working
+// directory is shown as in the Caddyfile.
+func shownAddress(address string) string {
+	if working, err := os.Getwd(); err == nil {
+		if relative, err := filepath.Rel(working, address); err == nil && filepath.IsLocal(relative) {
+			return relative
+		}
+	}
+	return agents.RedactURL(address)
 }
 
 // origin returns the scheme and the host of the site, as the viewer's client has them.
@@ -253,7 +266,7 @@ func (m *toolsModel) Selected() *endpointModel {
 func (q *request) serveTools() (*page, error) {
 	switch {
 	case len(q.rest) == 3 && q.rest[0] == "tools":
-		return q.serveTool()
+		return toolRequest{q}.serveTool()
 	case len(q.rest) > 1:
 		return nil, errNotFound
 	case q.r.Method == http.MethodPost || q.r.Method == http.MethodDelete:

@@ -56,8 +56,11 @@ type tryRequest struct {
 	DryRun    bool           `json:"dry_run"`
 }
 
+// toolRequest is a request for the page of a tool, which shows and tries it.
+type toolRequest struct{ *request }
+
 // serveTool serves a tool, and tries it.
-func (q *request) serveTool() (*page, error) {
+func (q toolRequest) serveTool() (*page, error) {
 	e, tools, t, err := q.findTool()
 	if err != nil {
 		return nil, err
@@ -83,7 +86,7 @@ func (q *request) serveTool() (*page, error) {
 
 // readArguments reads the arguments of a form, or of a program's request. If they are no JSON object, it
 // sets m.Problem.
-func (q *request) readArguments(m *tryModel) (arguments []byte, dryRun bool, err error) {
+func (q toolRequest) readArguments(m *tryModel) (arguments []byte, dryRun bool, err error) {
 	q.r.Body = http.MaxBytesReader(q.w, q.r.Body, maxForm)
 	tooLarge := &failure{http.StatusRequestEntityTooLarge, "Too large", "The arguments must have at most " + strconv.Itoa(maxForm) + " bytes."}
 	if q.api {
@@ -115,7 +118,7 @@ func (q *request) readArguments(m *tryModel) (arguments []byte, dryRun bool, err
 }
 
 // try shows the request that a call becomes, and sends the call unless it is a dry run.
-func (q *request) try(m *tryModel, e siteEndpoint, tools *tool.Toolset, t *tool.Tool, arguments []byte, dryRun bool) {
+func (q toolRequest) try(m *tryModel, e siteEndpoint, tools *tool.Toolset, t *tool.Tool, arguments []byte, dryRun bool) {
 	m.Sent = arguments
 	shown, err := q.preview(e, tools, t, arguments)
 	var failed *tool.Failure
@@ -138,7 +141,7 @@ func (q *request) try(m *tryModel, e siteEndpoint, tools *tool.Toolset, t *tool.
 
 // preview returns the request that a call becomes. Secrets are hidden: credentials, values of {env.*} and
 // {file.*}, and for others than auditors all fixed values.
-func (q *request) preview(e siteEndpoint, tools *tool.Toolset, t *tool.Tool, arguments []byte) (*preview.Request, error) {
+func (q toolRequest) preview(e siteEndpoint, tools *tool.Toolset, t *tool.Tool, arguments []byte) (*preview.Request, error) {
 	toolset := e.toolsetOf(t, tools)
 	credentials, err := toolset.Credentials.Hidden()
 	if err != nil {

@@ -144,7 +144,7 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 		return list, nil
 	}
 	for _, h := range a.app.GuardHandlers {
-		o := h.(*Handler)
+		o := h.(guardHandler)
 		l := o.agents.Current()
 		for _, agent := range o.agents.Documents() {
 			shown := adminAgent{
@@ -177,7 +177,7 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 		}
 		limit = n
 	}
-	guard, err := a.app.GuardHandlers[0].(*Handler).guard(r.Context())
+	guard, err := a.app.GuardHandlers[0].(guardHandler).guard(r.Context())
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // HostedAgents implements agents.GuardHandler.
-func (o *Handler) HostedAgents() (hosted []agents.HostedAgent) {
+func (o guardHandler) HostedAgents() (hosted []agents.HostedAgent) {
 	if o.host == nil {
 		return nil
 	}

@@ -9,21 +9,25 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
+// guardHandler is what other handlers and the app can do with an oagent handler. It implements
+// agents.GuardHandler.
+type guardHandler struct{ *Handler }
+
 // Site implements agents.GuardHandler.
-func (o *Handler) Site() agents.Site { return o.site }
+func (o guardHandler) Site() agents.Site { return o.site }
 
 // HasAgent implements agents.GuardHandler.
-func (o *Handler) HasAgent(name string) bool {
+func (o guardHandler) HasAgent(name string) bool {
 	return o.agents.Last().Agents[name] != nil
 }
 
 // AgentNames implements agents.GuardHandler.
-func (o *Handler) AgentNames() []string {
+func (o guardHandler) AgentNames() []string {
 	return o.agents.Last().AgentNames()
 }
 
 // LimitTools implements agents.GuardHandler.
-func (o *Handler) LimitTools(agent string, t *agents.Toolset, tools *tool.Toolset) *tool.Toolset {
+func (o guardHandler) LimitTools(agent string, t *agents.Toolset, tools *tool.Toolset) *tool.Toolset {
 	if g := o.agents.Current().Agents[agent]; g != nil {
 		return g.Narrow(t, tools)
 	}
@@ -31,7 +35,7 @@ func (o *Handler) LimitTools(agent string, t *agents.Toolset, tools *tool.Toolse
 }
 
 // StartWork implements agents.GuardHandler.
-func (o *Handler) StartWork() error {
+func (o guardHandler) StartWork() error {
 	if o.accepted != nil {
 		o.accepted.Start()
 	}
@@ -46,7 +50,7 @@ func (o *Handler) StartWork() error {
 }
 
 // StopWork implements agents.GuardHandler.
-func (o *Handler) StopWork() {
+func (o guardHandler) StopWork() {
 	o.notices.Stop()
 	o.reviewers.Stop()
 	if o.host != nil {
@@ -58,33 +62,33 @@ func (o *Handler) StopWork() {
 }
 
 // ReviewDecided implements agents.GuardHandler.
-func (o *Handler) ReviewDecided(engagement string) {
+func (o guardHandler) ReviewDecided(engagement string) {
 	if o.host != nil {
 		go o.host.Wake(engagement) // the request that decides must not wait for it
 	}
 }
 
 // WakeReviewRequests implements agents.GuardHandler.
-func (o *Handler) WakeReviewRequests() {
+func (o guardHandler) WakeReviewRequests() {
 	o.reviewers.Wake()
 	o.notices.Wake()
 }
 
 // Interface guard
-var _ agents.GuardHandler = (*Handler)(nil)
+var _ agents.GuardHandler = guardHandler{}
 
 // ServeRecords serves the endpoints below a path of another handler.
-func (o *Handler) ServeRecords(base string, w http.ResponseWriter, r *http.Request) bool {
+func (o guardHandler) ServeRecords(base string, w http.ResponseWriter, r *http.Request) bool {
 	return o.endpoints.Below(base).Serve(w, r)
 }
 
 // Agents returns the agents of the handler, and what their capabilities refer to.
-func (o *Handler) Agents() ([]*oagent.Agent, oagent.Names) {
+func (o guardHandler) Agents() ([]*oagent.Agent, oagent.Names) {
 	current := o.agents.Current()
 	return current.Documents(), current.Names
 }
 
 // IsAuditor reports whether the user may see all Engagements.
-func (o *Handler) IsAuditor(user string) bool {
+func (o guardHandler) IsAuditor(user string) bool {
 	return slices.Contains(o.Auditors, user)
 }

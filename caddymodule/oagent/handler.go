@@ -232,7 +232,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := provisionNotices(ctx, o); err != nil {
 		return err
 	}
-	o.app.GuardHandlers = append(o.app.GuardHandlers, o)
+	o.app.GuardHandlers = append(o.app.GuardHandlers, guardHandler{o})
 	return nil
 }
 

@@ -11,7 +11,7 @@
 //  2. It sends the inner request to the next handlers of the site with a Recorder
 //     (recorder.go). The Recorder keeps the response up to a limit, or reads it event by
 //     event if it is a stream (stream.go).
-//  3. It decodes the response (encoding.go, charset.go), removes injected credentials that an
+//  3. It decodes the response (encoding.go), removes injected credentials that an
 //     API repeats in an error (conceal.go), and returns a tool.Result, or a tool.Failure
 //     that tells a model how to proceed (failures.go).
 //

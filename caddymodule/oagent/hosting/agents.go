@@ -50,7 +50,7 @@ type agentCall struct {
 }
 
 // callAgent makes a call of an agent, or finds out what became of it.
-func (h *Host) callAgent(ctx context.Context, set *agentset.Set, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
+func (h tools) callAgent(ctx context.Context, set *agentset.Set, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
 	guard, err := h.options.Guard(ctx)
 	if err != nil {
 		return failed(err)
@@ -59,7 +59,7 @@ func (h *Host) callAgent(ctx context.Context, set *agentset.Set, i *run.Invocati
 	if err != nil {
 		return failed(err)
 	}
-	a := agentCall{Host: h, i: i, agent: c.agent, guard: guard, runner: runner, call: oagent.Call{
+	a := agentCall{Host: h.Host, i: i, agent: c.agent, guard: guard, runner: runner, call: oagent.Call{
 		Binding: i.Binding, Name: i.Name, IsAgent: true, Names: set.Names, Inputs: i.Inputs, NoWait: true, HeldOnly: i.Uncertain,
 	}}
 	if i.Uncertain { // it was made, and its result is held for a review

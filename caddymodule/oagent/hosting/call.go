@@ -71,8 +71,8 @@ func (e *endpoints) of(h *Host, t *agents.Toolset) *toolcall.Endpoint {
 }
 
 // callTool makes a tool call through the handlers of the site.
-func (h *Host) callTool(ctx context.Context, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
-	call := &Call{Invocation: i, host: h}
+func (h tools) callTool(ctx context.Context, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
+	call := &Call{Invocation: i, host: h.Host}
 	r := h.clientRequest(ctx, i, o, s)
 	tools := toolcall.CurrentTools(c.operation.Toolset, r, h.chain)
 	t := c.operation.Tool
@@ -82,7 +82,7 @@ func (h *Host) callTool(ctx context.Context, i *run.Invocation, c *capability, o
 	if missing := o.access().Missing(t, tools); missing != nil {
 		return run.Result{Text: "the call was not made: the access token of the user lacks a scope that this tool needs", IsError: true}
 	}
-	caller := h.endpoints.of(h, c.operation.Toolset).Caller(r, h.chain, tools)
+	caller := h.endpoints.of(h.Host, c.operation.Toolset).Caller(r, h.chain, tools)
 	ctx = tool.ContextWithWholeResponse(context.WithValue(r.Context(), callKey{}, call))
 	outcome := caller.Call(ctx, t.Name, i.Inputs)
 	defer outcome.Release()
@@ -94,7 +94,7 @@ func (h *Host) callTool(ctx context.Context, i *run.Invocation, c *capability, o
 
 // withhold returns the result of a call that succeeded without passing the oagent handler, so that the
 // Guard has neither checked nor recorded it. The model must not get what was returned.
-func (h *Host) withhold(ctx context.Context, i *run.Invocation) run.Result {
+func (h tools) withhold(ctx context.Context, i *run.Invocation) run.Result {
 	const message = "the result was withheld: another handler of the site responded before oagent could check the call. " +
 		"It may have been made; do not repeat it"
 	h.options.Logger.Error("withheld the result of a hosted agent's tool call, because a handler before oagent responded to it: "+

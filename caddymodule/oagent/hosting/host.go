@@ -260,7 +260,7 @@ func (h *Host) startRun(r *http.Request, id string, agent *oagent.Agent, user en
 		return nil, err
 	}
 	from := h.originOf(r)
-	if from.Chain, err = h.chainOf(r, agent); err != nil {
+	if from.Chain, err = (tools{h}).chainOf(r, agent); err != nil {
 		return nil, err
 	}
 	h.shared.sessions.put(id, h.sessionOf(r))

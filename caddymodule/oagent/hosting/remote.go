@@ -20,7 +20,7 @@ const definitionTime = 2 * time.Second
 
 // describeRemote describes an agent of another server as a tool. Its effects are not known, so a call
 // is not repeated.
-func (h *Host) describeRemote(reference oagent.Reference) run.Tool {
+func (h tools) describeRemote(reference oagent.Reference) run.Tool {
 	ctx, cancel := context.WithTimeout(h.running, definitionTime)
 	defer cancel()
 	description := "An agent of another server. Its description is not available at the moment."
@@ -34,7 +34,7 @@ func (h *Host) describeRemote(reference oagent.Reference) run.Tool {
 }
 
 // callRemote calls an agent of another server, under the control of the Guard.
-func (h *Host) callRemote(ctx context.Context, set *agentset.Set, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
+func (h tools) callRemote(ctx context.Context, set *agentset.Set, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
 	guard, err := h.options.Guard(ctx)
 	if err != nil {
 		return failed(err)
@@ -63,7 +63,7 @@ func needCredentials(i *run.Invocation) run.Result {
 }
 
 // chainOf returns the chain of calls that a request which starts a run belongs to, with the agent.
-func (h *Host) chainOf(r *http.Request, agent *oagent.Agent) (remote.Chain, error) {
+func (h tools) chainOf(r *http.Request, agent *oagent.Agent) (remote.Chain, error) {
 	chain, err := remote.ReadChain(r.Header)
 	if err != nil {
 		return nil, err

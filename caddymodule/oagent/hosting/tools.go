@@ -30,7 +30,7 @@ func (h *Host) set(ctx context.Context) *agentset.Set {
 }
 
 // capabilities returns the capabilities of an agent that can be called.
-func (h *Host) capabilities(set *agentset.Set, agent *oagent.Agent) []capability {
+func (h tools) capabilities(set *agentset.Set, agent *oagent.Agent) []capability {
 	all := make([]capability, 0, len(agent.Capabilities))
 	for i := range agent.Capabilities {
 		c := capability{Capability: &agent.Capabilities[i]}
