@@ -94,6 +94,7 @@ func TestAccept_refusals(t *testing.T) {
 		"invalid name":         {"ann", "Mine", agentDocument("Mine", "  get-trip: {}\n"), nil, 422, "name"},
 		"too many":             {"ann", "mine", agentDocument("mine", many.String()), nil, 422, "1000"},
 		"too large":            {"ann", "mine", agentDocument("mine", "  get-trip: {}\n") + "# " + strings.Repeat("x", 300<<10), nil, 413, "KiB"},
+		"10 MB":                {"ann", "mine", agentDocument("mine", "  get-trip: {}\n") + "# " + strings.Repeat("x", 10<<20), []string{"Expect", "100-continue"}, 413, "KiB"},
 		"not a document":       {"ann", "mine", "x", []string{"Content-Type", "multipart/form-data"}, 415, ""},
 		"a path below":         {"ann", "mine/x", agentDocument("mine", "  get-trip: {}\n"), nil, 405, ""},
 		"the list":             {"ann", "", agentDocument("mine", "  get-trip: {}\n"), nil, 405, ""},
