@@ -254,6 +254,7 @@ func TestConsole_hosted_agents(t *testing.T) {
 	id := strings.TrimPrefix(s.begin("ada", "desk", "Book it."), "/engagements/")
 	path := "/console/engagements/" + id
 	eventually(t, "the review", func() bool { return strings.Contains(s.site.view("boss", "/console/reviews").body, "get-trip") })
+	eventually(t, "the state", func() bool { return strings.Contains(s.site.view("ada", path).body, "awaiting-verification") }) // is stored after the review
 	for user, want := range map[string]int{"ada": 200, "eve": 200, "bob": 404} {
 		if a := s.request("GET", path, "", "X-Test-User", user); a.status != want || want == 200 && !strings.Contains(a.body, "awaiting-verification") {
 			t.Errorf("%s: status %d, want %d: %s", user, a.status, want, a.body)
