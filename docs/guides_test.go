@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/fairwayhq/fairway/internal/store/storetest"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // examples are the folders whose README is run. Each value prepares what the example needs

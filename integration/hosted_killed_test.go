@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/modelserver"
-	"github.com/fairwayhq/fairway/internal/store/storetest"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 const hostedAgents = `kind: openagentspec:v1/agent

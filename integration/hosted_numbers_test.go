@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/modelserver"
-	"github.com/fairwayhq/fairway/internal/store/storetest"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // slower is how much more a binary with the race detector may take.

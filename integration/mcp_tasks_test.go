@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/store/storetest"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // orderTask is what a node says about a task.

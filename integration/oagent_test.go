@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/store/embedded"
-	"github.com/fairwayhq/fairway/internal/store/storetest"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 const (

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Defaults and limits of a Guard.

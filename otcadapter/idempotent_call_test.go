@@ -18,12 +18,12 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/internal/store"
-	"github.com/fairwayhq/fairway/internal/store/embedded"
-	"github.com/fairwayhq/fairway/internal/store/redis"
-	"github.com/fairwayhq/fairway/internal/store/storetest"
 	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/redis"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // openBolt opens an embedded store for the test.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/store/embedded"
 	"github.com/fairwayhq/fairway/ocp/security"
 	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/store/embedded"
 )
 
 // guarded is the calculator, whose tools require credentials.

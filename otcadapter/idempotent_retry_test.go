@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // A failing store takes no change once it is broken, until it has refused as many

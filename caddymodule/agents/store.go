@@ -17,10 +17,10 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/answer/pages"
 	"github.com/fairwayhq/fairway/internal/calllog"
-	"github.com/fairwayhq/fairway/internal/store"
-	"github.com/fairwayhq/fairway/internal/store/embedded"
-	"github.com/fairwayhq/fairway/internal/store/redis"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/redis"
 )
 
 // StoreConfig configures where Fairway keeps data that must outlive a request and a restart.

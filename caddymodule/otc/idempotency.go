@@ -11,8 +11,8 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Idempotency configures how calls with a call_id from the client are recorded:

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
-	"github.com/fairwayhq/fairway/internal/store/redis"
-	"github.com/fairwayhq/fairway/internal/store/storetest"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/redis"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 func all(*Call) bool { return true }

@@ -3,7 +3,7 @@ package engagement
 import (
 	"context"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Unread lists the parts of the log that must be read before a decision can be made.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Limits of a record.

@@ -14,8 +14,8 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/go-json-experiment/json"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Limits on all accepted documents together.

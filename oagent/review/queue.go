@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/store"
 )
 
 var (

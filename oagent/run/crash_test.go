@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/model"
 	"github.com/fairwayhq/fairway/oagent/run"
+	"github.com/fairwayhq/fairway/store"
 )
 
 var errDead = errors.New("this node is dead")

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/model"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // execution is the work of this node on one run, from the claim until the run waits or ends.

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/model"
 	"github.com/fairwayhq/fairway/oagent/run"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // shaky is a store whose every third change of a run fails, by turns before and after it is made.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // index lists the runs that have not ended, so that a node finds those of a dead node without

@@ -7,10 +7,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/model"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Limits on what is retained of a user's runs of one agent.

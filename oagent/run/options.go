@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/model"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Defaults of Options and Limits.

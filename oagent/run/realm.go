@@ -3,7 +3,7 @@ package run
 import (
 	"context"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // realm is the part of a store whose keys begin with a prefix. See Options.Realm.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // sweeper finds runs that a node could work on.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
-	"github.com/fairwayhq/fairway/internal/store/embedded"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
 )
 
 // An execution is one request's way through the store: claim the record or find it claimed, run

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // renewLease renews the lease of the call's record until stop is called.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/keyedhash"
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Defaults of Options, and fixed limits.

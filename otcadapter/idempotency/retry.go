@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Limits for storing a response after the store has failed.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/internal/keyedhash"
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Limits of the pages in memory.

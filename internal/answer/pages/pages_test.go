@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/answer"
-	"github.com/fairwayhq/fairway/internal/store"
-	"github.com/fairwayhq/fairway/internal/store/embedded"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
 )
 
 // somePages returns n pages of size bytes.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/answer"
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Keys of the records in a shared store.

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/fairwayhq/fairway/internal/keyedhash"
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Defaults of Options, and limits.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 func large(t *testing.T, place Place) {

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/store"
-	"github.com/fairwayhq/fairway/internal/store/embedded"
-	"github.com/fairwayhq/fairway/internal/store/storetest"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // busy is the prefix of the path of a store to open with embedded.Busy.

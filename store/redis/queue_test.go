@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store/redis"
-	"github.com/fairwayhq/fairway/internal/store/storetest"
+	"github.com/fairwayhq/fairway/store/redis"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // take returns the next job of a node.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // TestExpectedCallers checks that a group commit waits for the callers of the last one, and

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // flushWaiter waits until all memtables up to the given number are flushed.

@@ -12,8 +12,9 @@
 //
 // Get, Read and Keys read. Wait blocks until a record's value changes.
 //
-// This package has the interface, its limits and errors, and what both implementations use.
-// Both pass the test suite in package storetest.
+// This package has the interface, its limits and errors, and what implementations share: KeyLocks
+// serializes updates, Waiters wakes Wait calls, and the Check functions apply the limits. An
+// implementation must pass the test suite in package storetest.
 package store
 
 import (

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // answer is the result of a Wait.
@@ -174,7 +174,7 @@ func closing(t *testing.T, place Place) {
 	stacks := make([]byte, 1<<20)
 	until(t, "the store's goroutines end", func() bool {
 		all := string(stacks[:runtime.Stack(stacks, true)])
-		return !strings.Contains(all, "internal/store/embedded.(*") && !strings.Contains(all, "internal/store/redis.(*") && !strings.Contains(all, "go-redis")
+		return !strings.Contains(all, "store/embedded.(*") && !strings.Contains(all, "store/redis.(*") && !strings.Contains(all, "go-redis")
 	})
 }
 

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
-	"github.com/fairwayhq/fairway/internal/store/embedded"
-	"github.com/fairwayhq/fairway/internal/store/redis"
-	"github.com/fairwayhq/fairway/internal/store/storetest"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/redis"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // bothStores runs a benchmark with each kind of store.

@@ -8,8 +8,8 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/fairwayhq/fairway/internal/store"
-	"github.com/fairwayhq/fairway/internal/store/embedded"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
 )
 
 // TestFile_values checks that the file keeps no value of a record that was deleted or

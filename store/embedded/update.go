@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // write is one change of one record on its way to the file.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/store"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Limits of the embedded store.
