@@ -1,0 +1,227 @@
+package caddymodule_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+// Trace contexts that clients send.
+const (
+	clientTrace  = "4bf92f3577b34da6a3ce929d0e0e4736"
+	clientSpan   = "00f067aa0ba902b7"
+	clientParent = "00-" + clientTrace + "-" + clientSpan + "-01"
+)
+
+const tracing = "tracing {\n\tspan \"{http.request.method} {http.request.uri.path}\"\n}\n"
+
+// tracedSite is a site with tracing, mcp, otc and a guard before an API.
+type tracedSite struct {
+	*site
+	spans *spanCollector
+	api   *recordingAPI
+}
+
+func newTracedSite(t *testing.T) *tracedSite {
+	t.Helper()
+	s := &tracedSite{site: newSite(t), spans: collectSpans(t), api: new(recordingAPI)}
+	s.write("agent.yaml", agentDocument("desk", `
+  get-trip: {user_identity: false, input_restriction: {assertion: 'recent["get-trip"].inputs.id != "secret-no"'}}
+  create-trip: {user_identity: false, input_restriction: {require_review: boss}}
+`))
+	s.start(jobsGlobal, "route {\n"+tracing+"test_user\nmcp /mcp TRIPS {\ntask_after 10s\n}\notc TRIPS\n"+
+		"oagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\nengagements /engagements\n}\nreverse_proxy "+upstream(t, s.api.ServeHTTP)+"\n}")
+	return s
+}
+
+// callTraced calls a tool over MCP with trace contexts in the header and in _meta, "" for none.
+func (s *tracedSite) callTraced(tool, arguments, header, meta string) result {
+	s.t.Helper()
+	r := s.callRequest(tool, arguments)
+	if meta != "" {
+		message := fmt.Sprintf(`{"jsonrpc":"2.0","id":"q-1","method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"traceparent":%q}}}`, tool, arguments, meta)
+		r.Body, r.GetBody, r.ContentLength = io.NopCloser(strings.NewReader(message)), nil, int64(len(message))
+	}
+	if header != "" {
+		r.Header.Set("Traceparent", header)
+	}
+	r.Header.Set("X-Test-User", "ann")
+	return s.result(s.do(r))
+}
+
+// TestTracing_one_tree calls a tool of a traced site, and wants the exported spans to be one tree below the
+// span of the client.
+func TestTracing_one_tree(t *testing.T) {
+	for name, c := range map[string]struct {
+		header, meta string
+		below        bool // the HTTP request: the call is its child
+	}{
+		"header":          {clientParent, "", true},
+		"meta":            {"", clientParent, false},
+		"header and meta": {clientParent, clientParent, false},
+		"neither":         {"", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTracedSite(t)
+			if got := s.callTraced("getTrip", `{"id":"secret-7"}`, c.header, c.meta); got.IsError {
+				t.Fatalf("the call failed: %s", got.text())
+			}
+			http, call, request := s.spans.span("POST /mcp"), s.spans.span("tools/call getTrip"), s.spans.span("GET /trips/{id}")
+			if c.header != "" && (http.trace != clientTrace || http.parent != clientSpan) {
+				t.Errorf("the HTTP request is below %s of %s, want the client's span", http.parent, http.trace)
+			}
+			if c.below {
+				call.below(t, http)
+			} else if call.trace != clientTrace || call.parent != clientSpan {
+				t.Errorf("the call is below %s of %s, want the client's span", call.parent, call.trace)
+			}
+			if linked := len(call.GetLinks()) == 1 && hex.EncodeToString(call.GetLinks()[0].GetSpanId()) == http.id; linked == c.below {
+				t.Errorf("the call links to the HTTP request: %v, want %v", linked, !c.below)
+			}
+			request.below(t, call)
+			if got, want := s.api.received()[0].Header.Get("Traceparent"), "00-"+call.trace+"-"+request.id+"-01"; got != want {
+				t.Errorf("the API got traceparent %q, want %q", got, want)
+			}
+			if call.GetKind() != tracepb.Span_SPAN_KIND_SERVER || request.GetKind() != tracepb.Span_SPAN_KIND_CLIENT {
+				t.Errorf("the spans have the kinds %v and %v", call.GetKind(), request.GetKind())
+			}
+			call.has(t, map[string]string{
+				"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "getTrip", "mcp.protocol.version": "2025-06-18", "error.type": "",
+			})
+			request.has(t, map[string]string{"http.request.method": "GET", "url.template": "/trips/{id}", "http.response.status_code": "200", "error.type": ""})
+			if e := call.event(t, "fairway.agent.decision"); e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != "allowed" {
+				t.Errorf("the decision is %v", e)
+			}
+			s.spans.without("secret")
+		})
+	}
+}
+
+// TestTracing_session wants the session of a call in its span.
+func TestTracing_session(t *testing.T) {
+	s := newTracedSite(t)
+	a := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`, nil)
+	session := a.header.Get("Mcp-Session-Id")
+	r := s.callRequest("getTrip", `{"id":"7"}`)
+	r.Header.Set("Mcp-Session-Id", session)
+	s.result(s.do(r))
+	if call := s.spans.span("tools/call getTrip"); session == "" || call.attributes["mcp.session.id"] != session {
+		t.Errorf("the span has the session %q, want %q", call.attributes["mcp.session.id"], session)
+	}
+}
+
+// TestTracing_failures wants error.type and the status of failed calls.
+func TestTracing_failures(t *testing.T) {
+	for name, c := range map[string]struct {
+		tool, arguments string
+		status          int
+		span, failed    string
+		request         string // its error.type; "-" for no request
+	}{
+		"API":       {"getTrip", `{"id":"secret-7"}`, 503, "tools/call getTrip", "api_error", "503"},
+		"arguments": {"listTrips", `{"limit":"secret"}`, 0, "tools/call listTrips", "invalid", "-"},
+		"unknown":   {"secretTool", `{}`, 0, "tools/call", "unknown_tool", "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTracedSite(t)
+			if c.status != 0 {
+				s.api.respond = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status) }
+			}
+			s.do(s.callRequest(c.tool, c.arguments))
+			call := s.spans.span(c.span)
+			call.has(t, map[string]string{"error.type": c.failed})
+			if call.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+				t.Errorf("the status of the span is %v", call.GetStatus())
+			}
+			if c.request != "-" {
+				s.spans.span("GET /trips/{id}").has(t, map[string]string{"error.type": c.request})
+			}
+			s.spans.without("secret")
+		})
+	}
+}
+
+// TestTracing_guard wants the rule by which an agent's document refuses a call.
+func TestTracing_guard(t *testing.T) {
+	s := newTracedSite(t)
+	if got := s.callTraced("getTrip", `{"id":"secret-no"}`, clientParent, ""); !got.IsError {
+		t.Fatalf("the call succeeded: %s", got.text())
+	}
+	call := s.spans.span("tools/call getTrip")
+	call.has(t, map[string]string{"error.type": "restricted"})
+	e := call.event(t, "fairway.agent.decision")
+	if e["fairway.decision"] != "input_restriction" || !strings.HasPrefix(e["fairway.rule"], "capabilities.get-trip.input_restriction") {
+		t.Errorf("the decision is %v", e)
+	}
+	s.spans.without("secret")
+}
+
+// TestTracing_reviewer wants the decision of a reviewer as an event of the reviewer's request.
+func TestTracing_reviewer(t *testing.T) {
+	s := newTracedSite(t)
+	if got := s.callTraced("createTrip", `{"to":"secret"}`, "", ""); !got.IsError {
+		t.Fatalf("the call succeeded: %s", got.text())
+	}
+	if e := s.spans.span("tools/call createTrip").event(t, "fairway.agent.decision"); e["fairway.decision"] != "review_pending" {
+		t.Errorf("the decision is %v", e)
+	}
+	s.decideAll("approve")
+	rule := "capabilities.create-trip.input_restriction.require_review"
+	var decided exportedSpan
+	eventually(t, "the reviewer's request", func() bool {
+		for _, span := range s.spans.all() {
+			if strings.HasPrefix(span.GetName(), "POST /reviews/") {
+				decided = span
+				return true
+			}
+		}
+		return false
+	})
+	if e := decided.event(t, "fairway.review"); e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != "approve" || e["fairway.rule"] != rule {
+		t.Errorf("the review is %v", e)
+	}
+	s.spans.without("secret")
+}
+
+// TestTracing_OTC wants the span of a call over OTC below the HTTP request.
+func TestTracing_OTC(t *testing.T) {
+	s := newTracedSite(t)
+	body := `{"request":{"tool_id":"Trips.getTrip","input":{"id":"secret-7"}}}`
+	if a := s.request(http.MethodPost, "/otc/call", body, "Traceparent", clientParent); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	http, call, request := s.spans.span("POST /otc/call"), s.spans.span("execute_tool getTrip"), s.spans.span("GET /trips/{id}")
+	if http.trace != clientTrace || http.parent != clientSpan {
+		t.Errorf("the HTTP request is below %s of %s, want the client's span", http.parent, http.trace)
+	}
+	call.below(t, http)
+	request.below(t, call)
+	call.has(t, map[string]string{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "getTrip", "mcp.method.name": ""})
+	call.event(t, "fairway.agent.decision")
+	s.spans.without("secret")
+}
+
+// TestTracing_task wants the request of a call that became a task below the span of the call.
+func TestTracing_task(t *testing.T) {
+	spans, api, s := collectSpans(t), newJobsAPI(), newSite(t)
+	s.write("jobs.yaml", jobsDocument)
+	s.start(jobsGlobal, strings.Replace(jobsBlock(upstream(t, api.ServeHTTP), "task_after 10ms"), "route {\n", "route {\n"+tracing, 1))
+	id := s.beginTask("ann", "slow")
+	http, call := spans.span("POST /mcp"), spans.span("tools/call slow")
+	call.below(t, http)
+	call.has(t, map[string]string{"error.type": "", "mcp.protocol.version": "2026-07-28"})
+	close(api.release)
+	if end := s.endOf("ann", id); end.Status != "completed" {
+		t.Fatalf("the task ended as %+v", end)
+	}
+	request := spans.span("POST /slow")
+	request.below(t, call)
+	if request.GetEndTimeUnixNano() < call.GetEndTimeUnixNano() {
+		t.Error("the request ended before the client got the task")
+	}
+}
