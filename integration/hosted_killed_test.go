@@ -44,6 +44,7 @@ capabilities:
 // step is a step of the loop at which an Engagement stands still, so that a node can be killed there.
 type step struct {
 	name, agent string
+	input       string // the name, and what tells Engagements at the same step apart
 	// held reports whether the Engagement waits there.
 	held func(*hostedRun) bool
 }
@@ -53,6 +54,7 @@ type hostedRun struct {
 	step     *step
 	location string
 	view     hostedView
+	decided  bool // its review was decided right before the node died
 }
 
 // hostedView is the state of a run.
@@ -117,13 +119,14 @@ func newKillSite(t *testing.T) *killSite {
 	s.api = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var order struct{ Name string }
 		_ = json.NewDecoder(r.Body).Decode(&order)
-		if order.Name == "before-call" { // its connection is held before the order counts
+		at := stepOf(order.Name)
+		if at == "before-call" { // its connection is held before the order counts
 			s.gates.hold(order.Name, r)
 		}
 		s.mu.Lock()
 		s.orders[order.Name]++
 		s.mu.Unlock()
-		if order.Name == "during-call" || order.Name == "child-during-call" {
+		if at == "during-call" {
 			s.gates.hold(order.Name, r)
 		}
 		writeJSON(w, fmt.Sprintf(`{"name":%q}`, order.Name))
@@ -138,9 +141,16 @@ func newKillSite(t *testing.T) *killSite {
 	return s
 }
 
+// stepOf returns the name of the step of an input.
+func stepOf(input string) string {
+	name, _, _ := strings.Cut(input, "/")
+	return name
+}
+
 // respond is the model of all agents: the input is the name of the step.
 func (s *killSite) respond(r *modelserver.Request) modelserver.Step {
-	name := r.Messages[0].Text
+	input := r.Messages[0].Text
+	name := stepOf(input)
 	agent, _, _ := strings.Cut(r.System, "\n")
 	answers := 0
 	for _, m := range r.Messages {
@@ -150,20 +160,19 @@ func (s *killSite) respond(r *modelserver.Request) modelserver.Step {
 	}
 	out := modelserver.Step{Text: "Ordered."}
 	if answers == 0 {
-		tool, arguments := "order", fmt.Sprintf(`{"name":%q}`, name)
+		tool, arguments := "order", fmt.Sprintf(`{"name":%q}`, input)
 		if strings.HasPrefix(name, "child-") && agent == "buyer" {
-			tool, arguments = "clerk", fmt.Sprintf(`{"input":%q}`, name)
+			tool, arguments = "clerk", fmt.Sprintf(`{"input":%q}`, input)
 		}
 		out = modelserver.Step{Calls: []modelserver.Call{{ID: "c1", Name: tool, Arguments: arguments}}}
 	}
 	gate := ""
 	switch {
-	case name == "before-model" && answers == 0, name == "after-call" && answers == 1, name == "child-model" && agent == "clerk" && answers == 0,
-		name == "child-after" && agent == "buyer" && answers == 1:
-		gate = name
+	case name == "before-model" && answers == 0, name == "after-call" && answers == 1, name == "child-model" && agent == "clerk" && answers == 0:
+		gate = input
 	case name == "during-model" && answers == 1:
 		s.gates.mu.Lock()
-		s.gates.waiting[name]++
+		s.gates.waiting[input]++
 		opened := s.gates.opened
 		s.gates.mu.Unlock()
 		out.WaitMidStream = opened
@@ -264,23 +273,29 @@ func (n *brittleNode) state(t *testing.T, location string) (v hostedView) {
 	return v
 }
 
-// steps are all steps of the loop.
-func (s *killSite) steps() []*step {
-	gate := func(name, agent string) *step {
-		return &step{name, agent, func(*hostedRun) bool { return s.gates.count(name) > 0 }}
-	}
+// steps are all steps of the loop. The mark tells their Engagements apart from others.
+func (s *killSite) steps(mark string) []*step {
+	gate := func(r *hostedRun) bool { return s.gates.count(r.step.input) > 0 }
 	review := func(r *hostedRun) bool { return len(r.view.Reviews) == 1 }
 	child := func(r *hostedRun) bool {
 		return len(r.view.WaitingFor) == 1 && r.view.WaitingFor[0].Status == "awaiting-verification"
 	}
-	return []*step{
-		gate("before-model", "buyer"), gate("before-call", "buyer"), gate("during-call", "buyer"), gate("after-call", "buyer"), gate("during-model", "buyer"),
-		{"review-before", "clerk", review},
-		{"review-after", "careful", review},
-		gate("child-model", "buyer"),
-		{"child-review", "buyer", child},
-		{"ended", "buyer", func(r *hostedRun) bool { return r.view.Status == "complete" }},
+	all := []*step{
+		{name: "before-model", agent: "buyer", held: gate},
+		{name: "before-call", agent: "buyer", held: gate},
+		{name: "during-call", agent: "buyer", held: gate},
+		{name: "after-call", agent: "buyer", held: gate},
+		{name: "during-model", agent: "buyer", held: gate},
+		{name: "review-before", agent: "clerk", held: review},
+		{name: "review-after", agent: "careful", held: review},
+		{name: "child-model", agent: "buyer", held: gate},
+		{name: "child-review", agent: "buyer", held: child},
+		{name: "ended", agent: "buyer", held: func(r *hostedRun) bool { return r.view.Status == "complete" }},
 	}
+	for _, at := range all {
+		at.input = at.name + mark
+	}
+	return all
 }
 
 // approve decides the review of a run, or of the agent that it called, if there is one.
@@ -307,59 +322,93 @@ func TestHosted_killed(t *testing.T) {
 	t.Run("one node", func(t *testing.T) {
 		t.Parallel()
 		s, dir, address := newKillSite(t), t.TempDir(), freeAddress(t)
-		s.killed(s.start(dir, address, "bolt"), func(*brittleNode) *brittleNode { return s.start(dir, address, "bolt") })
+		first := s.start(dir, address, "bolt")
+		runs := s.begin(first, "")
+		first.decide(t, runs[5])
+		first.kill()
+		s.gates.release()
+		s.finish(s.start(dir, address, "bolt"), runs)
 	})
 	t.Run("two nodes", func(t *testing.T) {
 		t.Parallel()
 		s := newKillSite(t)
 		redis, _ := storetest.Redis(t)
 		first := s.start(t.TempDir(), freeAddress(t), "redis "+redis)
-		s.killed(first, func(*brittleNode) *brittleNode { return s.start(t.TempDir(), freeAddress(t), "redis "+redis) })
+		runs := s.begin(first, "")
+		first.decide(t, runs[5])
+		first.kill()
+		s.gates.release()
+		s.finish(s.start(t.TempDir(), freeAddress(t), "redis "+redis), runs)
+	})
+	// The other node lives all the time, and works on Engagements of its own.
+	t.Run("two live nodes", func(t *testing.T) {
+		t.Parallel()
+		s := newKillSite(t)
+		redis, _ := storetest.Redis(t)
+		first := s.start(t.TempDir(), freeAddress(t), "redis "+redis)
+		runs := s.begin(first, "/1") // while there is no other, so that the first works on them all
+		second := s.start(t.TempDir(), freeAddress(t), "redis "+redis)
+		runs = append(runs, s.begin(second, "/2")...)
+		first.decide(t, runs[5])
+		first.kill()
+		s.gates.release()
+		s.finish(second, runs)
 	})
 }
 
-func (s *killSite) killed(first *brittleNode, next func(*brittleNode) *brittleNode) {
+// begin begins an Engagement for each step on a node, and waits until it stands there.
+func (s *killSite) begin(node *brittleNode, mark string) []*hostedRun {
 	t := s.t
+	t.Helper()
 	var runs []*hostedRun
-	for _, at := range s.steps() {
-		runs = append(runs, &hostedRun{step: at, location: first.begin(t, at.agent, at.name)})
+	for _, at := range s.steps(mark) {
+		runs = append(runs, &hostedRun{step: at, location: node.begin(t, at.agent, at.input)})
 	}
 	for _, r := range runs {
-		waitFor(t, waitTimeout, "the step "+r.step.name, func() bool {
-			r.view = first.state(t, r.location)
+		waitFor(t, waitTimeout, "the step "+r.step.input, func() bool {
+			r.view = node.state(t, r.location)
 			return r.step.held(r)
 		})
 	}
-	// The node dies right after a decision, or while it goes on with that run.
-	decided := runs[5]
-	first.approve(t, &decided.view)
-	first.kill()
-	s.gates.release()
-	second := next(first)
+	return runs
+}
+
+// finish lets a node finish the runs, and checks what became of them.
+func (s *killSite) finish(node *brittleNode, runs []*hostedRun) {
+	t := s.t
+	t.Helper()
 	for _, r := range runs {
-		waitFor(t, 3*waitTimeout, "the end of "+r.step.name, func() bool {
-			r.view = second.state(t, r.location)
-			second.approve(t, &r.view)
+		waitFor(t, 3*waitTimeout, "the end of "+r.step.input, func() bool {
+			r.view = node.state(t, r.location)
+			node.approve(t, &r.view)
 			return r.view.Status == "complete" || r.view.Status == "error"
 		})
 		if r.view.Status != "complete" || r.view.Text != "Ordered." {
-			t.Errorf("%s: %+v", r.step.name, r.view)
+			t.Errorf("%s: %+v", r.step.input, r.view)
 		}
 		s.mu.Lock()
-		made := s.orders[r.step.name]
+		made := s.orders[r.step.input]
 		s.mu.Unlock()
 		// Of a call that was begun when the node died, it is unknown whether it was made.
-		uncertain := r == decided || r.step.name == "before-call" || r.step.name == "during-call"
+		uncertain := r.decided || r.step.name == "before-call" || r.step.name == "during-call"
 		if made > 1 || made == 0 && !uncertain {
-			t.Errorf("%s: ordered %d times", r.step.name, made)
+			t.Errorf("%s: ordered %d times", r.step.input, made)
 		}
-		response, record := second.as(t, "ann", "GET", r.location+"/audit?limit=1000", "")
+		response, record := node.as(t, "ann", "GET", r.location+"/audit?limit=1000", "")
 		name := "order"
 		if strings.HasPrefix(r.step.name, "child-") {
 			name = "clerk"
 		}
-		if response.StatusCode != http.StatusOK || strings.Count(record, `"what":"begun"`) != 1 && r != decided || !strings.Contains(record, `"name":"`+name+`"`) {
-			t.Errorf("%s: the record is %d %s", r.step.name, response.StatusCode, record)
+		if response.StatusCode != http.StatusOK || strings.Count(record, `"what":"begun"`) != 1 && !r.decided || !strings.Contains(record, `"name":"`+name+`"`) {
+			t.Errorf("%s: the record is %d %s", r.step.input, response.StatusCode, record)
 		}
 	}
+}
+
+// decide approves the reviews of a run right before its node dies, so that it dies before or while it goes
+// on with the run.
+func (n *brittleNode) decide(t *testing.T, r *hostedRun) {
+	t.Helper()
+	n.approve(t, &r.view)
+	r.decided = true
 }
