@@ -182,7 +182,6 @@ func (a *App) Cleanup() error {
 	for _, d := range a.OpenDocuments {
 		closeDocument(d.Key)
 	}
-	a.OpenDocuments = nil
 	return nil
 }
 

@@ -100,12 +100,12 @@ func reloadExposed(a *App) {
 	}
 }
 
-// closeExposed releases what loadExposed has loaded.
+// closeExposed releases the metrics of the exposed agents. It leaves the list as it is, because a handler whose
+// documents change may read it until its own cleanup.
 func closeExposed(a *App) {
 	for range a.exposed {
 		AllMetrics.release(ExposedToolset)
 	}
-	a.exposed = nil
 }
 
 // hosted returns the agents that the handlers of the site host, ordered by name. If several host an agent
