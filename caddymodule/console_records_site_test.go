@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/modelserver"
 )
@@ -221,6 +222,57 @@ func TestConsole_calls(t *testing.T) {
 	part := s.request("GET", "/console/calls", "", "X-Test-User", "ada", "Hx-Request", "true").body
 	if strings.Contains(part, "<html") || !strings.Contains(part, "getTrip") {
 		t.Errorf("the part that updates: %s", part)
+	}
+}
+
+// TestConsole_calls_in_progress looks at a call while the API works on it, and after it has ended.
+func TestConsole_calls_in_progress(t *testing.T) {
+	working := make(chan struct{})
+	s := consoleSite(t, "auditors eve", "mcp TRIPS\nreverse_proxy "+upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		<-working
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{}`))
+	}))
+	s.view("eve", "/console") // starts the recording
+	ended := make(chan answer, 1)
+	r := s.callRequest("getTrip", `{"id":"7"}`)
+	r.Header.Set("X-Test-User", "ada")
+	go func() { ended <- s.do(r) }()
+	type calls struct {
+		Running, Calls []struct {
+			User, Tool, Protocol, Outcome string
+			Began, Ended                  time.Time
+		}
+	}
+	var list calls
+	eventually(t, "the call in progress", func() bool {
+		list = consoleJSON[calls](s, "eve", "/console/api/calls")
+		return len(list.Running) == 1
+	})
+	if c := list.Running[0]; c.User != "ada" || c.Tool != "getTrip" || c.Protocol != "mcp" || c.Outcome != "" || c.Began.IsZero() || !c.Ended.IsZero() || len(list.Calls) != 0 {
+		t.Errorf("got %+v", list)
+	}
+	if page := s.view("ada", "/console/calls").body; !strings.Contains(page, "in progress") {
+		t.Errorf("the page: %s", page)
+	}
+	for query, want := range map[string]int{"": 1, "?tool=getTrip": 1, "?tool=createTrip": 0, "?outcome=ok": 0, "?user=bob": 0} {
+		if list := consoleJSON[calls](s, "eve", "/console/api/calls"+query); len(list.Running) != want {
+			t.Errorf("%q: %d calls in progress, want %d", query, len(list.Running), want)
+		}
+	}
+	if list := consoleJSON[calls](s, "bob", "/console/api/calls"); len(list.Running) != 0 {
+		t.Errorf("bob sees a call of ada: %+v", list)
+	}
+	close(working)
+	if a := <-ended; a.status != http.StatusOK {
+		t.Fatalf("status %d: %s", a.status, a.body)
+	}
+	list = consoleJSON[calls](s, "eve", "/console/api/calls")
+	if len(list.Running) != 0 || len(list.Calls) != 1 || list.Calls[0].Outcome != "ok" || list.Calls[0].Ended.Before(list.Calls[0].Began) {
+		t.Errorf("after the call: %+v", list)
+	}
+	if page := s.view("ada", "/console/calls").body; strings.Contains(page, "in progress") || !strings.Contains(page, "getTrip") {
+		t.Errorf("the page after the call: %s", page)
 	}
 }
 

@@ -12,14 +12,15 @@ import (
 
 // Limits of the list of calls.
 const (
-	shownCalls = 100                   // calls on the page
+	shownCalls = 100                   // calls on the page, of those in progress and of those that have ended
 	mostCalls  = 10 * calllog.MaxCalls // calls that a program can request, of all nodes
 )
 
-// callsModel is the list of recent calls.
+// callsModel is the list of recent calls, newest first.
 type callsModel struct {
-	Calls  []calllog.Call    `json:"calls"` // newest first
-	Filter map[string]string `json:"filter,omitzero"`
+	Running []calllog.Call    `json:"running"` // in progress
+	Calls   []calllog.Call    `json:"calls"`   // that have ended
+	Filter  map[string]string `json:"filter,omitzero"`
 
 	Always   bool     `json:"-"`
 	Several  bool     `json:"-"` // calls of several nodes
@@ -46,7 +47,7 @@ func (q *request) serveCalls() (*page, error) {
 		return nil, errNotFound
 	}
 	query := q.r.URL.Query()
-	m := &callsModel{Filter: make(map[string]string), Calls: []calllog.Call{}, Always: q.Calls == callsAlways}
+	m := &callsModel{Filter: make(map[string]string), Running: []calllog.Call{}, Calls: []calllog.Call{}, Always: q.Calls == callsAlways}
 	for name := range callFilters {
 		if value := query.Get(name); value != "" {
 			m.Filter[name] = value
@@ -61,7 +62,7 @@ func (q *request) serveCalls() (*page, error) {
 		limit = n
 	}
 	tools, users, outcomes, nodes := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	m.Calls = append(m.Calls, q.app.Calls().Recent(q.r.Context(), limit, func(c *calllog.Call) bool {
+	keep := func(c *calllog.Call) bool {
 		if c.Site != q.siteName || !q.viewer.Auditor && c.User != q.viewer.User {
 			return false
 		}
@@ -72,10 +73,15 @@ func (q *request) serveCalls() (*page, error) {
 			}
 		}
 		return true
-	})...)
-	for i := range m.Calls {
-		m.Calls[i].Arguments = calllog.Choose(m.Calls[i].Arguments, q.LogInputs)
-		m.Inputs = m.Inputs || m.Calls[i].Arguments != nil
+	}
+	// In this order, a call that ends meanwhile is in a list.
+	m.Running = append(m.Running, q.app.Calls().Running(q.r.Context(), limit, keep)...)
+	m.Calls = append(m.Calls, q.app.Calls().Recent(q.r.Context(), limit, keep)...)
+	for _, list := range [][]calllog.Call{m.Running, m.Calls} {
+		for i := range list {
+			list[i].Arguments = calllog.Choose(list[i].Arguments, q.LogInputs)
+			m.Inputs = m.Inputs || list[i].Arguments != nil
+		}
 	}
 	m.Tools, m.Users, m.Outcomes, m.Several = names(tools), names(users), names(outcomes), len(nodes) > 1
 	return &page{view: "calls", template: "calls", part: "rows", title: "Calls", model: m}, nil
@@ -95,3 +101,6 @@ func (m *callsModel) Live() string {
 	}
 	return strings.Join(pairs, "&")
 }
+
+// Shown returns the calls of the page: first those in progress.
+func (m *callsModel) Shown() []calllog.Call { return slices.Concat(m.Running, m.Calls) }

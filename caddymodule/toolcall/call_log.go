@@ -12,15 +12,30 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// logCall records a call in the log of recent calls.
+// runLogged is run for a call that the log of recent calls shows while it is in progress.
+func (c *Caller) runLogged(ctx context.Context, recorder *calllog.Recorder, tools *tool.Toolset, name string, arguments []byte) tool.Outcome {
+	t, _ := tools.Tool(name)
+	call := c.loggedCall(c.toolset, t, "")
+	recorder.Begin(&call, arguments)
+	outcome := c.run(ctx, tools, name, arguments)
+	c.logOutcome(recorder, &call, &outcome, nil)
+	return outcome
+}
+
+// logCall records a call that has begun before the log of recent calls did.
 func (c *Caller) logCall(recorder *calllog.Recorder, outcome *tool.Outcome, arguments []byte) {
-	call := c.loggedCall(c.toolset, outcome.Tool, outcome.Name())
-	call.Took = float64(outcome.Duration) / float64(time.Millisecond)
+	call := c.loggedCall(c.toolset, outcome.Tool, "")
+	c.logOutcome(recorder, &call, outcome, arguments)
+}
+
+// logOutcome records how a call has ended.
+func (c *Caller) logOutcome(recorder *calllog.Recorder, call *calllog.Call, outcome *tool.Outcome, arguments []byte) {
+	call.Outcome, call.Took = outcome.Name(), float64(outcome.Duration)/float64(time.Millisecond)
 	if outcome.Result != nil {
 		call.Status, call.Size = outcome.Result.Status, len(outcome.Result.Body)
 	}
-	recorder.Record(&call, arguments)
-	c.reportCall(&call)
+	recorder.Record(call, arguments)
+	c.reportCall(call)
 }
 
 // logEnded records a call that an adapter handled without running it.

@@ -116,23 +116,34 @@ func (c *Caller) partOf(t *tool.Tool) (*Part, *tool.Tool) {
 // call runs a tool of a toolset and records the outcome.
 func (c *Caller) call(ctx context.Context, tools *tool.Toolset, name string, arguments []byte) tool.Outcome {
 	var outcome tool.Outcome
-	if c.traced {
-		outcome = c.executeTraced(ctx, tools, name, arguments)
+	recorder := c.endpoint.recorder.Load()
+	if recorder == nil {
+		outcome = c.run(ctx, tools, name, arguments)
 	} else {
-		outcome = c.execute(ctx, tools, name, arguments)
+		outcome = c.runLogged(ctx, recorder, tools, name, arguments)
 	}
 	if c.Conceal != nil && outcome.Failure != nil {
 		outcome.Failure.Message = c.Conceal(outcome.Failure.Message)
 	}
 	c.part.metrics.Observe(&outcome)
 	c.calls.record(c.toolset, outcome.Tool, outcome.Name())
-	if recorder := c.endpoint.recorder.Load(); recorder != nil {
-		c.logCall(recorder, &outcome, arguments)
+	if recorder == nil {
+		if recorder = c.endpoint.recorder.Load(); recorder != nil {
+			c.logCall(recorder, &outcome, arguments)
+		}
 	}
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
 		entry.Write(outcomeFields(name, c.toolset, c.protocol, &outcome)...)
 	}
 	return outcome
+}
+
+// run runs a tool, in a span if the site has tracing.
+func (c *Caller) run(ctx context.Context, tools *tool.Toolset, name string, arguments []byte) tool.Outcome {
+	if c.traced {
+		return c.executeTraced(ctx, tools, name, arguments)
+	}
+	return c.execute(ctx, tools, name, arguments)
 }
 
 // RecordCall records a call that an adapter handled without running it. It implements

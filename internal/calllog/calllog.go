@@ -1,7 +1,7 @@
 // Package calllog keeps the recent tool calls of a node in memory, for people who look at them.
 //
 // A Log records only while someone looks, and for a while afterwards. At other times a call costs
-// one atomic load (Log.Active). The number of calls and the size of each are limited.
+// two atomic loads (Log.Active). The number of calls and the size of each are limited.
 //
 // Nodes that share a store exchange their newest calls while someone looks at one of them
 // (shared.go).
@@ -22,34 +22,39 @@ import (
 
 // Limits of a Log.
 const (
-	MaxCalls     = 2000             // calls that a node keeps
+	MaxCalls     = 2000             // ended calls that a node keeps
+	MaxRunning   = 500              // calls in progress that a node knows; further ones appear when they end
 	MaxArguments = 1 << 10          // bytes of recorded arguments of one call
 	maxText      = 128              // bytes of each text that a client chooses
 	Lifetime     = 15 * time.Minute // how long a Log records after the latest look
 )
 
-// Call is one tool call that has ended.
+// Call is one tool call. A call in progress has no Number, Ended, Outcome, Status and Size.
 type Call struct {
-	Number    int64          `json:"number"` // of the call on its node, from 1
+	Number    int64          `json:"number,omitzero"` // of the ended call on its node, from 1
 	Node      string         `json:"node"`
 	Site      string         `json:"site"`     // the site of the endpoint, see toolcall.Endpoint.SiteName
 	Endpoint  string         `json:"endpoint"` // path of the endpoint
-	Ended     time.Time      `json:"ended"`
+	Began     time.Time      `json:"began"`
+	Ended     time.Time      `json:"ended,omitzero"`
 	User      string         `json:"user,omitzero"` // "" if the caller is not authenticated
 	Protocol  string         `json:"protocol"`
 	Toolset   string         `json:"toolset"`
 	Tool      string         `json:"tool,omitzero"` // "" if no tool has the name that the client sent
-	Outcome   string         `json:"outcome"`
+	Outcome   string         `json:"outcome,omitzero"`
 	Status    int            `json:"status,omitzero"`    // of the API's response; 0 if there is none
 	Size      int            `json:"size,omitzero"`      // bytes of the response
-	Took      float64        `json:"duration_ms"`        // milliseconds
+	Took      float64        `json:"duration_ms"`        // milliseconds; of a call in progress, until it was read
 	Trace     string         `json:"trace,omitzero"`     // trace id
 	Arguments jsontext.Value `json:"arguments,omitzero"` // those that the operator allows
+
+	slot int // in Recorder.running, from 1; 0 if it has none
 }
 
-// compare orders calls by their end, and calls with the same end by node and number.
+// compare orders calls by their end, or those in progress by their begin. Calls with the same time are
+// ordered by node and number.
 func (c *Call) compare(other *Call) int {
-	return cmp.Or(c.Ended.Compare(other.Ended), cmp.Compare(c.Node, other.Node), cmp.Compare(c.Number, other.Number))
+	return cmp.Or(c.Ended.Compare(other.Ended), c.Began.Compare(other.Began), cmp.Compare(c.Node, other.Node), cmp.Compare(c.Number, other.Number))
 }
 
 // Options are what one reader of a Log needs.
@@ -164,17 +169,42 @@ func (l *Log) Close() {
 	}
 }
 
-// Recent returns the recorded calls of all nodes that keep returns true for, newest first, and at most
+// Recent returns the ended calls of all nodes that keep returns true for, newest first, and at most
 // limit.
 func (l *Log) Recent(ctx context.Context, limit int, keep func(*Call) bool) []Call {
 	calls := l.all.recent(limit, keep)
 	for _, other := range l.share.others(ctx) {
-		for i := range other {
-			if keep(&other[i]) {
-				calls = append(calls, other[i])
-			}
+		calls = appendKept(calls, other.Calls, keep)
+	}
+	return newest(calls, limit)
+}
+
+// Running returns the calls in progress of all nodes that keep returns true for, newest first, and at
+// most limit.
+func (l *Log) Running(ctx context.Context, limit int, keep func(*Call) bool) []Call {
+	calls := l.all.inProgress(keep)
+	for _, other := range l.share.others(ctx) {
+		calls = appendKept(calls, other.Running, keep)
+	}
+	now := time.Now()
+	for i := range calls {
+		calls[i].Took = float64(max(now.Sub(calls[i].Began), 0)) / float64(time.Millisecond)
+	}
+	return newest(calls, limit)
+}
+
+// appendKept appends the calls that keep returns true for.
+func appendKept(calls, others []Call, keep func(*Call) bool) []Call {
+	for i := range others {
+		if keep(&others[i]) {
+			calls = append(calls, others[i])
 		}
 	}
+	return calls
+}
+
+// newest returns the newest calls, newest first, and at most limit.
+func newest(calls []Call, limit int) []Call {
 	slices.SortFunc(calls, func(a, b Call) int { return b.compare(&a) })
 	return calls[:min(len(calls), limit)]
 }
@@ -191,28 +221,55 @@ func (l *Log) Allowed(site string) (names []string) {
 	return names
 }
 
-// Recorder records the calls of a node in a ring.
+// Recorder records the calls of a node: those that have ended in a ring, and those in progress.
 type Recorder struct {
 	node      string
 	arguments atomic.Pointer[map[string]bool] // names of those that may be recorded
 
-	mu     sync.Mutex
-	ring   []Call
-	number int64 // of the latest call
+	mu      sync.Mutex
+	ring    []Call
+	number  int64  // of the latest call that has ended
+	running []Call // in progress; unused places have no slot
+	free    []int  // unused places of running
+	changes int64  // counts calls that begin and end
 }
 
-// Record records a call. It sets Number, Node and Ended, and keeps the allowed ones of the arguments, a
-// JSON object that it does not retain.
-func (r *Recorder) Record(call *Call, arguments []byte) {
-	call.Node, call.Ended = r.node, time.Now()
-	for _, chosen := range []*string{&call.User, &call.Trace} {
-		*chosen = text.Cut(*chosen, maxText)
+// Begin records that a call begins. It sets Node and Began, and keeps the allowed ones of the arguments,
+// a JSON object that it does not retain. The caller passes the same Call to Record when the call ends.
+func (r *Recorder) Begin(call *Call, arguments []byte) {
+	r.prepare(call, arguments)
+	call.Began = time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.free) > 0 {
+		call.slot = r.free[len(r.free)-1] + 1
+		r.free = r.free[:len(r.free)-1]
+	} else if len(r.running) < MaxRunning {
+		r.running = append(r.running, Call{})
+		call.slot = len(r.running)
 	}
-	if allowed := r.arguments.Load(); allowed != nil && len(*allowed) > 0 && len(arguments) > 0 {
-		call.Arguments = choose(arguments, *allowed)
+	if call.slot > 0 {
+		r.running[call.slot-1] = *call
+		r.changes++
+	}
+}
+
+// Record records that a call has ended. It sets Number and Ended. For a call without Begin it does what
+// Begin does; others keep the arguments that they have.
+func (r *Recorder) Record(call *Call, arguments []byte) {
+	call.Ended = time.Now()
+	if call.Began.IsZero() {
+		r.prepare(call, arguments)
+		call.Began = call.Ended.Add(-time.Duration(call.Took * float64(time.Millisecond)))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if call.slot > 0 {
+		r.running[call.slot-1] = Call{}
+		r.free = append(r.free, call.slot-1)
+		call.slot = 0
+	}
+	r.changes++
 	r.number++
 	call.Number = r.number
 	if len(r.ring) < MaxCalls {
@@ -220,6 +277,30 @@ func (r *Recorder) Record(call *Call, arguments []byte) {
 	} else {
 		r.ring[(r.number-1)%MaxCalls] = *call
 	}
+}
+
+// prepare sets what does not depend on how a call ends.
+func (r *Recorder) prepare(call *Call, arguments []byte) {
+	call.Node = r.node
+	for _, chosen := range []*string{&call.User, &call.Trace} {
+		*chosen = text.Cut(*chosen, maxText)
+	}
+	if allowed := r.arguments.Load(); allowed != nil && len(*allowed) > 0 && len(arguments) > 0 {
+		call.Arguments = choose(arguments, *allowed)
+	}
+}
+
+// inProgress returns the calls in progress that keep returns true for.
+func (r *Recorder) inProgress(keep func(*Call) bool) []Call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var calls []Call
+	for i := range r.running {
+		if call := &r.running[i]; call.slot > 0 && keep(call) {
+			calls = append(calls, *call)
+		}
+	}
+	return calls
 }
 
 // recent returns up to limit calls that keep returns true for, newest first.
@@ -239,9 +320,9 @@ func (r *Recorder) recent(limit int, keep func(*Call) bool) []Call {
 	return calls
 }
 
-// latest returns the number of the latest call.
-func (r *Recorder) latest() int64 {
+// changed returns how many calls have begun and ended.
+func (r *Recorder) changed() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.number
+	return r.changes
 }

@@ -72,6 +72,67 @@ func TestRecorder_keeps_the_newest_calls(t *testing.T) {
 	}
 }
 
+// TestRecorder_shows_calls_in_progress follows calls from Begin to Record.
+func TestRecorder_shows_calls_in_progress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New("a")
+		defer l.Close()
+		defer l.Open(Options{Always: true, Arguments: []string{"id"}})()
+		first, second := Call{Tool: "first", User: "ada"}, Call{Tool: "second"}
+		l.Active().Load().Begin(&first, []byte(`{"id":7,"secret":"hunter2"}`))
+		time.Sleep(time.Second)
+		l.Active().Load().Begin(&second, nil)
+		running := l.Running(t.Context(), 10, all)
+		if len(running) != 2 || running[0].Tool != "second" || running[1].Tool != "first" {
+			t.Fatalf("in progress: %+v", running)
+		}
+		if got := running[1]; got.User != "ada" || got.Node != "a" || string(got.Arguments) != `{"id":7}` || got.Took != 1000 || !got.Ended.IsZero() {
+			t.Errorf("got %+v", got)
+		}
+		if calls := l.Recent(t.Context(), 10, all); len(calls) != 0 {
+			t.Errorf("calls in progress are listed as ended: %+v", calls)
+		}
+		if got := l.Running(t.Context(), 1, func(c *Call) bool { return c.User == "ada" }); len(got) != 1 || got[0].Tool != "first" {
+			t.Errorf("calls of ada: %+v", got)
+		}
+		first.Outcome = "ok"
+		l.Active().Load().Record(&first, nil)
+		if running = l.Running(t.Context(), 10, all); len(running) != 1 || running[0].Tool != "second" {
+			t.Errorf("in progress after the first has ended: %+v", running)
+		}
+		calls := l.Recent(t.Context(), 10, all)
+		if len(calls) != 1 || calls[0].Tool != "first" || string(calls[0].Arguments) != `{"id":7}` || calls[0].Ended.Sub(calls[0].Began) != time.Second {
+			t.Errorf("ended: %+v", calls)
+		}
+	})
+}
+
+// TestRecorder_limits_calls_in_progress begins more calls than a node shows. All of them are recorded when
+// they end.
+func TestRecorder_limits_calls_in_progress(t *testing.T) {
+	l := New("a")
+	defer l.Open(Options{Always: true})()
+	r := l.Active().Load()
+	for range 2 {
+		var calls [MaxRunning + 3]Call
+		for i := range calls {
+			r.Begin(&calls[i], nil)
+		}
+		if got := len(l.Running(t.Context(), 2*MaxRunning, all)); got != MaxRunning {
+			t.Errorf("%d calls are in progress, want %d", got, MaxRunning)
+		}
+		for i := range calls {
+			r.Record(&calls[i], nil)
+		}
+		if got := len(l.Running(t.Context(), 2*MaxRunning, all)); got != 0 {
+			t.Errorf("%d calls are in progress, want none", got)
+		}
+	}
+	if got := len(l.Recent(t.Context(), MaxCalls, all)); got != 2*(MaxRunning+3) {
+		t.Errorf("%d calls are recorded, want %d", got, 2*(MaxRunning+3))
+	}
+}
+
 func TestRecorder_keeps_allowed_arguments_only(t *testing.T) {
 	l := New("a")
 	defer l.Open(Options{Always: true, Arguments: []string{"id", "text"}})()
@@ -149,6 +210,8 @@ func TestShare_shows_the_calls_of_all_nodes(t *testing.T) {
 	}
 	b.Active().Load().Record(&Call{Tool: "of_b"}, nil)
 	a.Active().Load().Record(&Call{Tool: "of_a"}, nil)
+	running := Call{Tool: "running_at_b"}
+	b.Active().Load().Begin(&running, nil)
 	step(b)
 	now = now.Add(pollInterval)
 	step(a)
@@ -156,9 +219,12 @@ func TestShare_shows_the_calls_of_all_nodes(t *testing.T) {
 	if len(calls) != 2 || calls[0].Tool != "of_a" || calls[1].Tool != "of_b" || calls[1].Node != "b" {
 		t.Errorf("got %+v", calls)
 	}
+	if calls := a.Running(t.Context(), 10, all); len(calls) != 1 || calls[0].Tool != "running_at_b" || calls[0].Node != "b" {
+		t.Errorf("in progress: %+v", calls)
+	}
 }
 
-// BenchmarkRecorder measures what a call pays for the log: one load while no one looks, and the record of
+// BenchmarkRecorder measures what a call pays for the log: one load while no one looks, and both records of
 // the call otherwise.
 func BenchmarkRecorder(b *testing.B) {
 	for name, always := range map[string]bool{"unwatched": false, "watched": true} {
@@ -168,7 +234,10 @@ func BenchmarkRecorder(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if r := l.Active().Load(); r != nil {
-					r.Record(&Call{Tool: "get_trip", Toolset: "trips", Protocol: "mcp", Outcome: "ok"}, nil)
+					call := Call{Tool: "get_trip", Toolset: "trips", Protocol: "mcp"}
+					r.Begin(&call, nil)
+					call.Outcome = "ok"
+					r.Record(&call, nil)
 				}
 			}
 		})

@@ -14,7 +14,7 @@ import (
 // Keys of the records in a shared store.
 const (
 	watchKey = "calls/watch" // a watchRecord
-	callsKey = "calls/node/" // and the name of a node: its newest calls
+	callsKey = "calls/node/" // and the name of a node: a nodeRecord
 )
 
 // Intervals and limits of sharing.
@@ -22,7 +22,8 @@ const (
 	stepInterval = time.Second      // how often a node writes new calls, while someone looks
 	pollInterval = 5 * time.Second  // how often a node reads whether someone looks at another one
 	nodeLifetime = 30 * time.Second // after which a node that writes nothing is forgotten
-	maxShared    = 250              // calls that a node writes
+	maxShared    = 250              // ended calls that a node writes
+	maxLive      = 100              // calls in progress that a node writes
 	maxNodes     = 64               // nodes whose calls are read
 	storeTimeout = 3 * time.Second  // for the requests of one step
 )
@@ -31,6 +32,12 @@ const (
 type watchRecord struct {
 	Until time.Time            `json:"until"`
 	Nodes map[string]time.Time `json:"nodes"` // when each has last written
+}
+
+// nodeRecord has the newest calls of a node, newest first.
+type nodeRecord struct {
+	Calls   []Call `json:"calls"`   // that have ended
+	Running []Call `json:"running"` // in progress
 }
 
 // sharing exchanges the calls of nodes through a store.
@@ -44,12 +51,12 @@ type sharing struct {
 	looked  bool      // someone has looked at this node since the last step
 	polled  time.Time // when the watch record was last read
 	watched time.Time // until when someone looks, at any node
-	written int64     // number of the latest call that was written
+	written int64     // Recorder.changes when the calls were last written
 	wroteAt time.Time
 	nodes   []string // the other nodes
 
-	reading  sync.Mutex // guards the fields below
-	cached   [][]Call   // of the other nodes
+	reading  sync.Mutex   // guards the fields below
+	cached   []nodeRecord // of the other nodes
 	cachedAt time.Time
 }
 
@@ -167,20 +174,21 @@ func (s *sharing) seen(now time.Time, watch watchRecord) {
 	}
 }
 
-// write writes the newest calls of this node if there are new ones while someone looks.
+// write writes the newest calls of this node if a call has begun or ended while someone looks.
 func (s *sharing) write(ctx context.Context, records store.Store, now time.Time) error {
-	number := s.log.all.latest()
+	changes := s.log.all.changed()
 	s.mu.Lock()
-	due := now.Before(s.watched) && number > 0 && (number != s.written || now.Sub(s.wroteAt) > nodeLifetime/2)
+	due := now.Before(s.watched) && changes > 0 && (changes != s.written || now.Sub(s.wroteAt) > nodeLifetime/2)
 	s.mu.Unlock()
 	if !due {
 		return nil
 	}
-	calls := s.log.all.recent(maxShared, func(*Call) bool { return true })
-	value, err := jsonv2.Marshal(calls)
+	all := func(*Call) bool { return true }
+	record := nodeRecord{Calls: s.log.all.recent(maxShared, all), Running: newest(s.log.all.inProgress(all), maxLive)}
+	value, err := jsonv2.Marshal(record)
 	for err == nil && len(value) > store.DefaultMaxValue {
-		calls = calls[:len(calls)/2]
-		value, err = jsonv2.Marshal(calls)
+		record.Calls, record.Running = record.Calls[:len(record.Calls)/2], record.Running[:len(record.Running)/2]
+		value, err = jsonv2.Marshal(record)
 	}
 	if err != nil {
 		return err
@@ -190,12 +198,12 @@ func (s *sharing) write(ctx context.Context, records store.Store, now time.Time)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.written, s.wroteAt = number, now
+	s.written, s.wroteAt = changes, now
 	return nil
 }
 
 // others returns the calls of the other nodes. All readers share what was read within the last second.
-func (s *sharing) others(ctx context.Context) [][]Call {
+func (s *sharing) others(ctx context.Context) []nodeRecord {
 	if s == nil {
 		return nil
 	}
@@ -214,13 +222,13 @@ func (s *sharing) others(ctx context.Context) [][]Call {
 	if err != nil {
 		return s.cached
 	}
-	var all [][]Call
+	var all []nodeRecord
 	for _, node := range nodes {
 		record, err := records.Get(ctx, callsKey+node)
 		if err != nil {
 			continue // it has written nothing, or the store is down: the others are shown
 		}
-		var calls []Call
+		var calls nodeRecord
 		if jsonv2.Unmarshal(record.Value, &calls) == nil {
 			all = append(all, calls)
 		}
