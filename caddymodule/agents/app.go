@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents/stores"
 	"github.com/fairwayhq/fairway/internal/keyedhash"
 )
 
@@ -26,15 +28,16 @@ type App struct {
 	// Toolsets by name. A handler refers to its toolset by this name. Default: none.
 	Toolsets map[string]*ToolsetConfig `json:"toolsets,omitempty"`
 
-	// The store for data that must outlive a request. It is opened at its first use. Default: a
-	// file in Caddy's data directory.
-	Store *StoreConfig `json:"store,omitempty"`
+	// The store for data that must outlive a request and a restart. It is opened at its first use.
+	// Default: bolt, with a file in Caddy's data directory.
+	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=agents.stores inline_key=module"`
 
 	logger         *zap.Logger
 	ToolsetsByName map[string]*Toolset `json:"-"`
 	OpenDocuments  []*Document         `json:"-"` // closed by Cleanup, once for each entry
 	inlineToolsets int                 // toolsets that handlers define themselves
 	store          *sharedStore
+	storeModule    stores.Module
 
 	GuardHandlers  []GuardHandler   `json:"-"` // in the order in which they are provisioned
 	served         []servedToolset  // toolsets of handlers, in the order in which they are provisioned
@@ -67,8 +70,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := AllMetrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	var err error
-	if a.store, err = a.Store.acquire(a.logger); err != nil {
+	if err := a.loadStore(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Toolsets)) {
@@ -141,7 +143,7 @@ func (a *App) WithResponseSchemas(ctx caddy.Context, named *Toolset, schemas boo
 
 // Start begins to load and watch the documents.
 func (a *App) Start() error {
-	a.store.logger.Store(a.logger)
+	a.store.started(a.storeModule, a.logger)
 	for _, d := range a.OpenDocuments {
 		d.start(a.logger)
 	}

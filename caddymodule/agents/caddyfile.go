@@ -5,6 +5,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents/stores"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 )
 
@@ -48,16 +49,10 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //			non_inferrable <arguments...>
 //			credential   header|query <name> <value> | basic <user> <password>
 //		}
-//		store bolt [<file>] {
-//			max_records <number>
-//			max_size    <size>
-//		}
-//		store redis <url> {
-//			prefix <text>
-//		}
+//		store        <module> ...
 //	}
 //
-// toolset, overlay, include, exclude, tool and credential may be repeated. See ToolsetConfig and StoreConfig
+// toolset, overlay, include, exclude, tool and credential may be repeated. See ToolsetConfig and package stores
 // for the meaning of the options and their defaults.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume option name
@@ -72,7 +67,11 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return err
 			}
 		case "store":
-			if err := a.unmarshalStore(b); err != nil {
+			err := b.Once()
+			if err == nil {
+				a.StoreRaw, err = b.Guest(stores.Namespace, stores.InlineKey)
+			}
+			if err != nil {
 				return err
 			}
 		default:

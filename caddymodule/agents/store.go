@@ -3,10 +3,8 @@ package agents
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,85 +13,64 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents/stores"
 	"github.com/fairwayhq/fairway/internal/answer/pages"
 	"github.com/fairwayhq/fairway/internal/calllog"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/store"
-	"github.com/fairwayhq/fairway/store/embedded"
-	"github.com/fairwayhq/fairway/store/redis"
 )
 
-// StoreConfig configures where Fairway keeps data that must outlive a request and a restart.
-// Set at most one member. Default: bolt with its defaults.
-type StoreConfig struct {
-	// A file of this node. Only one process can have it open. Default: used if Redis is not
-	// set.
-	Bolt *BoltConfig `json:"bolt,omitempty"`
-
-	// A server of Redis 6 or later, or Valkey, that all nodes share. Default: none.
-	Redis *RedisConfig `json:"redis,omitempty"`
-}
-
-// BoltConfig configures the embedded store.
-type BoltConfig struct {
-	// The path of the file. Placeholders such as {env.NAME} are replaced. Default:
-	// fairway/store.db in Caddy's data directory.
-	File string `json:"file,omitempty"`
-
-	// The maximum number of records. At the limit, records that may be evicted are removed,
-	// those that expire first before others; if there are none, writes fail. A changed limit
-	// takes effect when the process restarts. Default: 1000000.
-	MaxRecords int `json:"max_records,omitempty"`
-
-	// The maximum total size of all records, in bytes. The file can be twice as large. Default:
-	// 1 GiB.
-	MaxSize int64 `json:"max_size,omitempty"`
-}
-
-// RedisConfig configures the store that several nodes share.
-type RedisConfig struct {
-	// The server's URL: redis://[[user]:password@]host[:6379][/database], the same with
-	// rediss:// for TLS, or unix://[[user]:password@]/path[?db=number]. Placeholders such as
-	// {env.REDIS_URL} and {file.PATH} are replaced. Required.
-	URL string `json:"url,omitempty"`
-
-	// The prefix of all keys. Default: `fairway:`.
-	Prefix string `json:"prefix,omitempty"`
-}
-
-// stores holds the open stores. Successive configurations with the same store share it, so that
+// openStores holds the open stores. Successive configurations with the same store share it, so that
 // a reload neither closes the store nor waits for its file lock.
-var stores = caddy.NewUsagePool()
+var openStores = caddy.NewUsagePool()
 
 // openRetry is the minimum time between attempts to open a store.
 const openRetry = time.Second
 
 // sharedStore opens a store at its first use. Validating a configuration does not open it.
 type sharedStore struct {
-	key       string // key in the pool `stores`
-	openStore func(store.Options) (store.Store, error)
-	logger    atomic.Pointer[zap.Logger] // logger of the configuration that was started last
-	opened    atomic.Pointer[store.Store]
-	pages     *pages.Keeper
-	calls     *calllog.Log
+	key    string                     // key in the pool openStores
+	logger atomic.Pointer[zap.Logger] // logger of the configuration that was started last
+	opened atomic.Pointer[store.Store]
+	pages  *pages.Keeper
+	calls  *calllog.Log
 
 	mu      sync.Mutex
+	module  stores.Module // of the configuration that was started last
 	closed  bool
 	lastErr error
 	retryAt time.Time // when opening is tried again after an error
 }
 
-// acquire returns the configured store from the pool without opening it. The caller must call
-// release once.
-func (c *StoreConfig) acquire(logger *zap.Logger) (*sharedStore, error) {
-	key, open, err := c.opener()
-	if err != nil {
-		return nil, err
+// loadStore loads the module of the configured store. Without one it is a file in Caddy's data directory.
+func (a *App) loadStore(ctx caddy.Context) error {
+	var loaded any
+	var err error
+	if a.StoreRaw == nil {
+		loaded, err = ctx.LoadModuleByID(stores.Namespace+".bolt", nil)
+	} else {
+		loaded, err = ctx.LoadModule(a, "StoreRaw")
 	}
-	value, _, err := stores.LoadOrNew(key, func() (caddy.Destructor, error) {
-		s := &sharedStore{key: key, openStore: open}
+	if err != nil {
+		return err
+	}
+	module, ok := loaded.(stores.Module)
+	if !ok {
+		return fmt.Errorf("the module %T is not a store", loaded)
+	}
+	a.storeModule = module
+	a.store, err = acquireStore(module, loaded.(caddy.Module).CaddyModule().ID, a.logger)
+	return err
+}
+
+// acquireStore returns the store of a module from the pool without opening it. The caller must call
+// release once.
+func acquireStore(module stores.Module, id caddy.ModuleID, logger *zap.Logger) (*sharedStore, error) {
+	key := string(id) + " " + module.Key()
+	value, _, err := openStores.LoadOrNew(key, func() (caddy.Destructor, error) {
+		s := &sharedStore{key: key, module: module}
 		s.calls = calllog.New(nodeName())
-		if s.pages = pages.New(); c != nil && c.Redis != nil {
+		if s.pages = pages.New(); module.Shared() {
 			s.pages = pages.NewShared(s.open)
 			s.calls.Share(s.open)
 		}
@@ -106,59 +83,17 @@ func (c *StoreConfig) acquire(logger *zap.Logger) (*sharedStore, error) {
 	return value.(*sharedStore), nil
 }
 
+// started makes the store use the module and the logger of a configuration that was started.
+func (s *sharedStore) started(module stores.Module, logger *zap.Logger) {
+	s.logger.Store(logger)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.module = module
+}
+
 // release gives up the store. The pool closes it after the last release.
 func (s *sharedStore) release() {
-	_, _ = stores.Delete(s.key)
-}
-
-// opener returns the key that identifies the store, and the function that opens it.
-func (c *StoreConfig) opener() (key string, open func(store.Options) (store.Store, error), err error) {
-	if c == nil || c.Bolt == nil && c.Redis == nil {
-		c = &StoreConfig{Bolt: new(BoltConfig)}
-	}
-	if c.Bolt != nil && c.Redis != nil {
-		return "", nil, errors.New("bolt and redis are both configured; keep one")
-	}
-	if c.Redis != nil {
-		return c.Redis.opener()
-	}
-	return c.Bolt.opener()
-}
-
-// opener validates the options of the embedded store.
-func (c *BoltConfig) opener() (key string, open func(store.Options) (store.Store, error), err error) {
-	if c.MaxRecords < 0 || c.MaxSize < 0 {
-		return "", nil, errors.New("bolt: max_records and max_size must not be negative")
-	}
-	file := filepath.Join(caddy.AppDataDir(), "fairway", "store.db")
-	if c.File != "" {
-		if file = caddy.NewReplacer().ReplaceAll(c.File, ""); file == "" {
-			return "", nil, fmt.Errorf("bolt: file %s is empty", c.File)
-		}
-	}
-	if file, err = filepath.Abs(file); err != nil {
-		return "", nil, fmt.Errorf("bolt: %w", err)
-	}
-	limits := embedded.Options{MaxRecords: int64(c.MaxRecords), MaxBytes: c.MaxSize}
-	return "bolt " + file, func(options store.Options) (store.Store, error) {
-		limits := limits
-		limits.Options = options
-		return embedded.Open(file, limits)
-	}, nil
-}
-
-// opener validates the options of the Redis store.
-func (c *RedisConfig) opener() (key string, open func(store.Options) (store.Store, error), err error) {
-	address := caddy.NewReplacer().ReplaceAll(c.URL, "")
-	if address == "" {
-		return "", nil, errors.New("redis: url is empty, as in: store redis redis://127.0.0.1:6379/0")
-	}
-	if err := redis.CheckAddress(address); err != nil {
-		return "", nil, fmt.Errorf("redis: %w", err)
-	}
-	return "redis " + c.Prefix + " " + address, func(options store.Options) (store.Store, error) {
-		return redis.Open(address, redis.Options{Options: options, Prefix: c.Prefix})
-	}, nil
+	_, _ = openStores.Delete(s.key)
 }
 
 // open returns the store and opens it if necessary. After a failure it returns the same error
@@ -180,7 +115,7 @@ func (s *sharedStore) open(ctx context.Context) (store.Store, error) {
 	case s.lastErr != nil && time.Now().Before(s.retryAt):
 		return nil, s.lastErr
 	}
-	opened, err := s.openStore(store.Options{Failed: s.logBackgroundError})
+	opened, err := s.module.Open(store.Options{Failed: s.logBackgroundError})
 	if err != nil {
 		s.logger.Load().Error("opening the store failed", zap.Error(err))
 		s.lastErr, s.retryAt = err, time.Now().Add(openRetry)

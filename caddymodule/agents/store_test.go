@@ -1,7 +1,9 @@
 package agents
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +12,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
-	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/internal/keyword"
 	"github.com/fairwayhq/fairway/store"
@@ -19,10 +20,10 @@ import (
 )
 
 // provisioned returns the app of a configuration with that store, and what ends it.
-func provisioned(t *testing.T, config *StoreConfig) (*App, func()) {
+func provisioned(t *testing.T, config string) (*App, func()) {
 	t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-	app := &App{Store: config}
+	app := &App{StoreRaw: json.RawMessage(config)}
 	if err := app.Provision(ctx); err != nil {
 		cancel()
 		t.Fatal(err)
@@ -38,9 +39,12 @@ func provisioned(t *testing.T, config *StoreConfig) (*App, func()) {
 	}
 }
 
+// boltIn returns the configuration of a store in that file.
+func boltIn(file string) string { return fmt.Sprintf(`{"module":"bolt","file":%q}`, file) }
+
 func TestStoreIsOpenedByItsFirstUse(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fairway", "store.db")
-	app, end := provisioned(t, &StoreConfig{Bolt: &BoltConfig{File: file}})
+	app, end := provisioned(t, boltIn(file))
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file is there before it is used: %v", err)
 	}
@@ -52,7 +56,7 @@ func TestStoreIsOpenedByItsFirstUse(t *testing.T) {
 		t.Error(err)
 	}
 	// The next configuration has the same store, and the old one ends.
-	next, endNext := provisioned(t, &StoreConfig{Bolt: &BoltConfig{File: file, MaxRecords: 5}})
+	next, endNext := provisioned(t, fmt.Sprintf(`{"module":"bolt","file":%q,"max_records":5}`, file))
 	end()
 	second, err := next.OpenStore(t.Context())
 	if err != nil || second != first {
@@ -65,7 +69,7 @@ func TestStoreIsOpenedByItsFirstUse(t *testing.T) {
 	if _, err := second.Get(t.Context(), "k"); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("after the last configuration ended: %v", err)
 	}
-	unused, endUnused := provisioned(t, &StoreConfig{Bolt: &BoltConfig{File: file}})
+	unused, endUnused := provisioned(t, boltIn(file))
 	endUnused()
 	if _, err := unused.OpenStore(t.Context()); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("a store that was never opened, after its end: %v", err)
@@ -78,7 +82,7 @@ func TestStoreThatDoesNotOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	app, end := provisioned(t, &StoreConfig{Bolt: &BoltConfig{File: file}})
+	app, end := provisioned(t, boltIn(file))
 	defer end()
 	for range 2 { // the second time at once
 		if _, err := app.OpenStore(t.Context()); err == nil || !keyword.All(err.Error(), "use store.db") {
@@ -99,7 +103,7 @@ func TestStoreThatDoesNotOpen(t *testing.T) {
 func TestStoreRedis(t *testing.T) {
 	address, _ := storetest.Redis(t)
 	t.Setenv("STORE_TEST_REDIS", address)
-	app, end := provisioned(t, &StoreConfig{Redis: &RedisConfig{URL: "{env.STORE_TEST_REDIS}", Prefix: "test:"}})
+	app, end := provisioned(t, `{"module":"redis","url":"{env.STORE_TEST_REDIS}","prefix":"test:"}`)
 	defer end()
 	s, err := app.OpenStore(t.Context())
 	if err != nil {
@@ -111,19 +115,20 @@ func TestStoreRedis(t *testing.T) {
 }
 
 func TestStoreConfigErrors(t *testing.T) {
-	for name, test := range map[string]struct {
-		config StoreConfig
-		want   string
-	}{
-		"both":           {StoreConfig{Bolt: &BoltConfig{}, Redis: &RedisConfig{}}, "both"},
-		"no url":         {StoreConfig{Redis: &RedisConfig{}}, "url empty"},
-		"url not set":    {StoreConfig{Redis: &RedisConfig{URL: "{env.STORE_TEST_NOT_SET}"}}, "url empty"},
-		"url":            {StoreConfig{Redis: &RedisConfig{URL: "redis://:hunter2@host:port"}}, "redis://host:6379/0"},
-		"negative limit": {StoreConfig{Bolt: &BoltConfig{MaxRecords: -1}}, "negative"},
-		"file not set":   {StoreConfig{Bolt: &BoltConfig{File: "{env.STORE_TEST_NOT_SET}"}}, "file empty"},
+	for name, test := range map[string]struct{ config, want string }{
+		"no module":      {`{"file":"x"}`, "module"},
+		"unknown module": {`{"module":"badger"}`, "agents.stores.badger"},
+		"unknown option": {`{"module":"bolt","prefix":"x"}`, "prefix"},
+		"no url":         {`{"module":"redis"}`, "url empty"},
+		"url not set":    {`{"module":"redis","url":"{env.STORE_TEST_NOT_SET}"}`, "url empty"},
+		"url":            {`{"module":"redis","url":"redis://:hunter2@host:port"}`, "redis://host:6379/0"},
+		"negative limit": {`{"module":"bolt","max_records":-1}`, "negative"},
+		"file not set":   {`{"module":"bolt","file":"{env.STORE_TEST_NOT_SET}"}`, "file empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := test.config.acquire(zap.NewNop())
+			ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+			defer cancel()
+			err := (&App{StoreRaw: json.RawMessage(test.config)}).Provision(ctx)
 			if err == nil || !keyword.All(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
@@ -136,9 +141,10 @@ func TestStoreCaddyfileErrors(t *testing.T) {
 	for name, test := range map[string]struct{ option, want, line string }{
 		"no kind":             {"store", "store bolt redis", ":3"},
 		"unknown kind":        {"store badger", "store bolt redis", ":3"},
-		"redis without url":   {"store redis", "store bolt redis", ":3"},
+		"redis without url":   {"store redis", "store redis url", ":3"},
 		"redis empty":         {`store redis ""`, "redis url empty", ":3"},
-		"too many arguments":  {"store bolt a b", "store bolt redis", ":3"},
+		"too many arguments":  {"store bolt a b", "argument b", ":3"},
+		"too many for redis":  {"store redis redis://host b", "argument b", ":3"},
 		"bolt with a url":     {"store bolt redis://host", "store bolt file name", ":3"},
 		"twice":               {"store bolt\n\t\tstore bolt", "store twice", ":4"},
 		"bolt's unknown":      {"store bolt {\n\t\tprefix x\n\t}", "unrecognized store bolt prefix", ":4"},

@@ -14,7 +14,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/remoteagents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
@@ -179,7 +178,7 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 	case "reviewer":
 		return o.unmarshalReviewer(b)
 	case "notify":
-		notifier, err := notify.UnmarshalNotifier(b)
+		notifier, err := b.Guest("oagent.notifiers", "notifier")
 		o.NotifiersRaw = append(o.NotifiersRaw, notifier)
 		return err
 	case "chat":

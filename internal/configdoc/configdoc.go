@@ -49,7 +49,8 @@ func Types(root string) ([]Type, error) {
 		for t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
-		if strings.HasPrefix(t.PkgPath(), modulePath) && !strings.HasPrefix(string(module.ID), "admin.") {
+		ours := strings.HasPrefix(t.PkgPath(), modulePath+"/") && !strings.HasPrefix(t.PkgPath(), modulePath+"/examples/")
+		if ours && !strings.HasPrefix(string(module.ID), "admin.") {
 			r.types = append(r.types, r.read(t, string(module.ID)))
 		}
 	}

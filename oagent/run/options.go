@@ -79,8 +79,9 @@ type Options struct {
 	// sees the runs of its own realm. Default: "", a realm of its own.
 	Realm string
 
-	// Queue distributes the runs over the nodes. Default: all stay on this node.
-	Queue Queue
+	// Queue distributes the runs over the nodes. A job is the id of a run that a node must look at. It need not be reliable:
+	// a node finds runs whose job is lost when it sweeps (Sweep). Default: all stay on this node.
+	Queue store.Queue
 
 	Limits Limits
 

@@ -3,21 +3,11 @@ package run
 import (
 	"context"
 	"sync"
+
+	"github.com/fairwayhq/fairway/store"
 )
 
-// Queue distributes jobs over the nodes. A job is the id of a run that a node must look at. It need not be reliable: a node finds runs whose job is
-// lost when it sweeps, see Options.Sweep. It may deliver a job more than once.
-type Queue interface {
-	// Push adds a job for a node, or for any if node is "".
-	Push(ctx context.Context, job, node string) error
-
-	// Take blocks until there is a job for the node, and returns it. ack is called when the job
-	// is done or no longer needs the queue. If it is not called, the queue may deliver the job to
-	// another node later.
-	Take(ctx context.Context, node string) (job string, ack func(), err error)
-}
-
-// localQueue is a Queue for one node, in memory. A job that is in it is not added again.
+// localQueue is a store.Queue for one node, in memory. A job that is in it is not added again.
 type localQueue struct {
 	mu     sync.Mutex
 	jobs   []string
@@ -26,13 +16,13 @@ type localQueue struct {
 }
 
 // NewQueue returns a queue in memory, for a single node.
-func NewQueue() Queue { return newLocalQueue() }
+func NewQueue() store.Queue { return newLocalQueue() }
 
 func newLocalQueue() *localQueue {
 	return &localQueue{listed: make(map[string]bool), more: make(chan struct{}, 1)}
 }
 
-// Push implements Queue.
+// Push implements store.Queue.
 func (q *localQueue) Push(_ context.Context, job, _ string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -45,7 +35,7 @@ func (q *localQueue) Push(_ context.Context, job, _ string) error {
 	return nil
 }
 
-// Take implements Queue.
+// Take implements store.Queue.
 func (q *localQueue) Take(ctx context.Context, _ string) (string, func(), error) {
 	for {
 		if job, ok := q.first(); ok {

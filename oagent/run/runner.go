@@ -293,7 +293,7 @@ func (r *Runner) report(id string, err error) {
 }
 
 // dispatch takes jobs from a queue and works on their runs.
-func (r *Runner) dispatch(q Queue) {
+func (r *Runner) dispatch(q store.Queue) {
 	for wait := retryPause; r.running.Err() == nil; {
 		select {
 		case r.workers <- struct{}{}:

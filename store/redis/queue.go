@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairwayhq/fairway/store"
 )
 
 const (
@@ -19,7 +21,7 @@ const (
 	queueOwnTime = time.Hour        // lifetime of a node's own stream after its last use
 )
 
-// Queue distributes jobs over nodes with Redis Streams. One stream has the jobs for any node,
+// Queue is a store.Queue that distributes jobs over nodes with Redis Streams. One stream has the jobs for any node,
 // and each node has another one for itself. A consumer group delivers each job to one node. If
 // that node does not acknowledge it, another one gets it after queueIdle.
 type Queue struct {
@@ -36,7 +38,7 @@ type Queue struct {
 type delivered struct{ stream, id, job string }
 
 // Queue returns the queue of that name. It ends with the store.
-func (s *Store) Queue(name string) *Queue {
+func (s *Store) Queue(name string) store.Queue {
 	return &Queue{store: s, key: s.options.Prefix + "queue/" + name, idle: queueIdle}
 }
 

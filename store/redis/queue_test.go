@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // take returns the next job of a node.
-func take(t *testing.T, q *redis.Queue, node string) (job string, ack func()) {
+func take(t *testing.T, q store.Queue, node string) (job string, ack func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -82,7 +83,7 @@ func TestQueue_dead_node(t *testing.T) {
 	s := openStore(t, address)
 	defer s.Close()
 	dead, alive := s.Queue("runs"), s.Queue("runs")
-	alive.SetIdle(time.Millisecond)
+	alive.(*redis.Queue).SetIdle(time.Millisecond)
 	for _, job := range []string{"done", "lost"} {
 		if err := dead.Push(t.Context(), job, ""); err != nil {
 			t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
@@ -148,15 +147,11 @@ func UnmarshalModel(b *directive.Block) (*Model, error) {
 		}
 		m.Agents = append(m.Agents, token.Text)
 	}
-	provider := tokens[1].Text
 	d := caddyfile.NewDispenser(append([]caddyfile.Token{tokens[1]}, tokens[block:]...))
 	d.Next()
-	read, err := caddyfile.UnmarshalModule(d, "oagent.models."+provider)
-	if err != nil {
-		return nil, err
-	}
-	m.ProviderRaw = caddyconfig.JSONModuleObject(read, "name", provider, nil)
-	return m, nil
+	var err error
+	m.ProviderRaw, err = directive.GuestAt(d, "model", "oagent.models", "name")
+	return m, err
 }
 
 // UnmarshalLimits parses the option limits at the current token of b. Syntax:

@@ -22,7 +22,6 @@ import (
 	"github.com/fairwayhq/fairway/oagent/remote"
 	"github.com/fairwayhq/fairway/oagent/run"
 	"github.com/fairwayhq/fairway/store"
-	"github.com/fairwayhq/fairway/store/redis"
 )
 
 const (
@@ -191,8 +190,8 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 }
 
 // queue returns the queue by which several nodes share the work, nil if the store is of one node.
-func (h *Host) queue(st store.Store) run.Queue {
-	if shared, ok := st.(*redis.Store); ok {
+func (h *Host) queue(st store.Store) store.Queue {
+	if shared, ok := st.(store.Queuer); ok {
 		return shared.Queue("oagent-" + h.options.Realm)
 	}
 	return nil

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
@@ -181,25 +180,6 @@ func safeError(ctx context.Context, err error) error {
 		return broken
 	}
 	return errors.New("the response is invalid or incomplete HTTP")
-}
-
-// UnmarshalNotifier parses the subdirective notify of oagent. Syntax:
-//
-//	notify <notifier> ...
-//
-// where the rest depends on the module oagent.notifiers.<notifier>.
-func UnmarshalNotifier(b *directive.Block) (json.RawMessage, error) {
-	d := b.NewFromNextSegment()
-	d.Next() // notify
-	if !d.NextArg() {
-		return nil, b.Err("notify needs a notifier, as in: notify webhook https://hooks.example.com/reviews { … }")
-	}
-	name := d.Val()
-	read, err := caddyfile.UnmarshalModule(d, "oagent.notifiers."+name)
-	if err != nil {
-		return nil, err
-	}
-	return caddyconfig.JSONModuleObject(read, "notifier", name, nil), nil
 }
 
 // UnmarshalCaddyfile parses the options of a webhook. Syntax:

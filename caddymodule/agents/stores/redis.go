@@ -1,0 +1,92 @@
+package stores
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/redis"
+)
+
+// Redis is a store on a server of Redis 6 or later, or Valkey, that all nodes share.
+type Redis struct {
+	// The server's URL: redis://[[user]:password@]host[:6379][/database], the same with
+	// rediss:// for TLS, or unix://[[user]:password@]/path[?db=number]. Placeholders such as
+	// {env.REDIS_URL} and {file.PATH} are replaced. Required.
+	URL string `json:"url,omitempty"`
+
+	// The prefix of all keys. Default: `fairway:`.
+	Prefix string `json:"prefix,omitempty"`
+
+	address string // URL with placeholders replaced
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Redis) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + ".redis", New: func() caddy.Module { return new(Redis) }}
+}
+
+// Provision checks the options.
+func (s *Redis) Provision(caddy.Context) error {
+	if s.address = caddy.NewReplacer().ReplaceAll(s.URL, ""); s.address == "" {
+		return errors.New("redis: url is empty, as in: store redis redis://127.0.0.1:6379/0")
+	}
+	if err := redis.CheckAddress(s.address); err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	return nil
+}
+
+// Key implements Module.
+func (s *Redis) Key() string { return s.Prefix + " " + s.address }
+
+// Shared implements Module.
+func (s *Redis) Shared() bool { return true }
+
+// Open implements Module.
+func (s *Redis) Open(options store.Options) (store.Store, error) {
+	return redis.Open(s.address, redis.Options{Options: options, Prefix: s.Prefix})
+}
+
+// UnmarshalCaddyfile parses the options of the store. Syntax:
+//
+//	redis <url> {
+//		prefix <text>
+//	}
+func (s *Redis) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the name of the module
+	if !d.Args(&s.URL) {
+		return d.Err("store redis needs a url, as in: store redis redis://127.0.0.1:6379/0")
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	if s.URL == "" {
+		return d.Err("the url of store redis is empty")
+	}
+	b := directive.NewBlock(d)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		var err error
+		switch b.Val() {
+		case "prefix":
+			err = b.Text(&s.Prefix)
+		default:
+			err = b.Unrecognized("store redis")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Interface guards
+var (
+	_ Module                = (*Redis)(nil)
+	_ caddy.Provisioner     = (*Redis)(nil)
+	_ caddyfile.Unmarshaler = (*Redis)(nil)
+)

@@ -1,0 +1,76 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	_ "github.com/fairwayhq/fairway/examples/extending/memory"
+)
+
+// startChanged starts a site after a change of its JSON configuration.
+func (s *site) startChanged(global, block string, change func(config map[string]any)) {
+	s.t.Helper()
+	var config map[string]any
+	if err := json.Unmarshal(s.config(global, block), &config); err != nil {
+		s.t.Fatal(err)
+	}
+	change(config)
+	changed, err := json.Marshal(config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if err := caddy.Load(changed, true); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		if err := caddy.Stop(); err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// member returns the object at a path of a JSON configuration.
+func member(config map[string]any, path ...string) map[string]any {
+	for _, name := range path {
+		config = config[name].(map[string]any)
+	}
+	return config
+}
+
+// TestExtending_store keeps the reviews of a site in the store of a module of another package.
+func TestExtending_store(t *testing.T) {
+	for name, start := range map[string]func(s *site, block string){
+		"Caddyfile": func(s *site, block string) {
+			s.start("agents {\n\ttoolset trips TRIPS\n\tstore memory 1000\n}", block)
+		},
+		"JSON": func(s *site, block string) {
+			s.startChanged("agents {\n\ttoolset trips TRIPS\n}", block, func(config map[string]any) {
+				member(config, "apps", "agents")["store"] = map[string]any{"module": "memory", "max_records": 1000}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
+			t.Setenv("XDG_DATA_HOME", data)
+			s := newSite(t)
+			s.write("agent.yaml", agentDocument("desk", `
+  create-trip: {user_identity: false, input_restriction: {require_review: boss}}
+`))
+			start(s, "route {\ntest_pace\ntest_user\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\n}\nreverse_proxy "+upstream(t, echo)+"\n}")
+			id := s.askReview("Bern")
+			if a := s.request("GET", "/reviews/"+id, "", "X-Test-User", "boss"); a.status != http.StatusOK {
+				t.Errorf("the review has status %d, want 200", a.status)
+			}
+			if _, err := os.Stat(filepath.Join(data, "caddy", "fairway", "store.db")); !os.IsNotExist(err) {
+				t.Errorf("the default store was opened: %v", err)
+			}
+		})
+	}
+}
