@@ -38,8 +38,9 @@ func GuestAt(d *caddyfile.Dispenser, subdirective, namespace, inlineKey string) 
 
 // guestNames returns the names of the modules of a namespace in alphabetical order.
 func guestNames(namespace string) []string {
-	var names []string
-	for _, module := range caddy.GetModules(namespace) {
+	modules := caddy.GetModules(namespace)
+	names := make([]string, 0, len(modules))
+	for _, module := range modules {
 		names = append(names, module.ID.Name())
 	}
 	slices.Sort(names)
