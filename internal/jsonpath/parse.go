@@ -80,7 +80,7 @@ func (e *SyntaxError) Error() string {
 // Parse compiles a query. An error is a *SyntaxError, unless the query is too long.
 func Parse(text string) (*Path, error) {
 	if len(text) > maxQuery {
-		return nil, fmt.Errorf("the query has %d bytes, and %d are the most", len(text), maxQuery)
+		return nil, fmt.Errorf("the query has %d bytes; the limit is %d", len(text), maxQuery)
 	}
 	if !utf8.ValidString(text) {
 		return nil, fmt.Errorf("the query is not valid UTF-8")

@@ -70,7 +70,7 @@ func ReadFile(path string) (*Overlay, error) {
 // Read reads an overlay in JSON or YAML. The name appears in messages, before the line.
 func Read(data []byte, name string) (*Overlay, error) {
 	if len(data) > MaxSize {
-		return nil, fmt.Errorf("overlay %s has %d bytes, and %d are the most: split it into several overlays", name, len(data), MaxSize)
+		return nil, fmt.Errorf("overlay %s has %d bytes; the limit is %d: split it into several overlays", name, len(data), MaxSize)
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
 	lines, err := parseLines(data)

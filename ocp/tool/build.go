@@ -273,7 +273,7 @@ func (b *builder) warn(w Warning) {
 func (b *builder) take(size int) error {
 	b.written += size
 	if size > maxInputSchema {
-		return fmt.Errorf("the schema of its arguments takes %d KiB, and %d KiB are the most: let it refer to fewer schemas",
+		return fmt.Errorf("the schema of its arguments takes %d KiB; the limit is %d KiB: let it refer to fewer schemas",
 			size>>10, maxInputSchema>>10)
 	}
 	return nil
@@ -284,7 +284,7 @@ func (b *builder) spent() error {
 	if b.written <= maxWritten {
 		return nil
 	}
-	return fmt.Errorf("the schemas of the tools up to here take more than %d MiB: choose operations with include and exclude, or split the document",
+	return fmt.Errorf("the schemas of the tools up to this one need more than %d MiB: choose operations with include and exclude, or split the document",
 		maxWritten>>20)
 }
 

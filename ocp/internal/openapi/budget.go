@@ -19,7 +19,7 @@ const (
 	maxMessage    = 500       // bytes of one warning or error
 )
 
-var errTooMuch = fmt.Errorf("the operations up to here take more than %d MiB: split the document, or let fewer operations share large parts", maxReading>>20)
+var errTooMuch = fmt.Errorf("the operations up to this one need more than %d MiB: split the document, or let fewer operations share large parts", maxReading>>20)
 
 // A budget is the number of bytes that may still be read for a document's operations.
 type budget struct {

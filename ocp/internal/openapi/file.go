@@ -128,7 +128,7 @@ func (f *File) point(pointer string) (*Node, string, error) {
 			next = item(node, name)
 		}
 		if next == nil {
-			return nil, "", fmt.Errorf("%s has no %.100q there", f.Name, name)
+			return nil, "", fmt.Errorf("%s has no member %.100q at the path of the $ref", f.Name, name)
 		}
 		node = next
 	}
@@ -155,4 +155,4 @@ func collectAnchors(n *Node, anchors map[string]*Node) {
 	}
 }
 
-var errNetworkRef = errors.New("$refs to the network are never followed: put what it names into the document or a file beside it")
+var errNetworkRef = errors.New("a $ref to a URL is not followed: copy its target into the document or into a file in the same directory")

@@ -77,7 +77,7 @@ func (r parameterReader) declared(shared, list Place) []declaration {
 // declarations reads one list of parameters and rejects duplicates.
 func (r parameterReader) declarations(list Place) []declaration {
 	if n := max(len(list.Items()), len(list.Members())); n > maxParameters {
-		r.fail("it has %d parameters, and %d are the most", n, maxParameters)
+		r.fail("it has %d parameters; the limit is %d", n, maxParameters)
 		return nil
 	}
 	places := parameterPlaces(list)

@@ -28,7 +28,7 @@ const (
 )
 
 // ErrRefCycle reports circular $refs.
-var ErrRefCycle = errors.New("the $refs lead in a circle")
+var ErrRefCycle = errors.New("the $refs form a cycle")
 
 // Ref returns the text of the $ref, or "" if the value is not an object with a $ref.
 func (p Place) Ref() string {
@@ -80,5 +80,5 @@ func (p Place) Resolve() (Place, error) {
 		}
 		p = next
 	}
-	return Place{}, fmt.Errorf("$ref %.200s leads through more than %d others", first, maxRefChain)
+	return Place{}, fmt.Errorf("$ref %.200s passes through more than %d other $refs", first, maxRefChain)
 }

@@ -169,8 +169,8 @@ const (
 const RefPrefix = `"$ref":"#/$defs/`
 
 var (
-	errTooMuchEffort = errors.New("takes too many tries to judge by its schema: nest it less deep, or send less at once")
-	errNumberRange   = errors.New("has a number that is too large or too small to be judged")
+	errTooMuchEffort = errors.New("takes too many steps to validate against its schema: nest it less deeply, or send fewer values in one call")
+	errNumberRange   = errors.New("has a number that is too large or too small to validate")
 )
 
 // A Compiled is a compiled schema whose validation takes limited effort.
@@ -308,5 +308,5 @@ func (s step) Validate(*jsonschema.ValidatorContext, any) {
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("schemas are never loaded from elsewhere, nor is %s", url)
+	return nil, fmt.Errorf("schemas are never loaded from outside the document: %s is not loaded", url)
 }
