@@ -30,8 +30,6 @@ var forModule = map[string]string{
 	"security.Read":              "the build of tools",
 	"selector.Candidate":         "packages that read a document",
 	"stream.NewReducer":          "handlers, which share a pool of buffers",
-	"mcpadapter.TaskOptions":     "handlers, which open the store",
-	"oagent.GuardOptions":        "handlers, which open the store",
 }
 
 // TestSurface_has_no_internal_type: other modules can name every type that they get from the public

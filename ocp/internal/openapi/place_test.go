@@ -79,14 +79,14 @@ func TestFollow(t *testing.T) {
 func TestFollowErrors(t *testing.T) {
 	d := readText(t, pointed)
 	for ref, want := range map[string]string{
-		"#/components/schemas/None":          "None no there",
-		"#/components/schemas/List/oneOf/2":  "2 no there",
-		"#/components/schemas/List/oneOf/-1": "-1 no there",
-		"#/components/schemas/Plain/type/x":  "x no there",
+		"#/components/schemas/None":          "None no member $ref",
+		"#/components/schemas/List/oneOf/2":  "2 no member $ref",
+		"#/components/schemas/List/oneOf/-1": "-1 no member $ref",
+		"#/components/schemas/Plain/type/x":  "x no member $ref",
 		"#none":                              "no $anchor",
-		"http://example.com/a.yaml":          "network never",
-		"https://example.com/a.yaml#/b":      "network never",
-		"//example.com/a.yaml":               "network never",
+		"http://example.com/a.yaml":          "URL not followed",
+		"https://example.com/a.yaml#/b":      "URL not followed",
+		"//example.com/a.yaml":               "URL not followed",
 		"file:///etc/passwd":                 "not file:",
 		"urn:example:a":                      "not urn:",
 		"other.yaml#/a":                      "option refs",
