@@ -141,7 +141,7 @@ func TestOperations31(t *testing.T) {
 func TestOperationsOfCycles(t *testing.T) {
 	d := readDocument(t, "cyclic.yaml", Options{})
 	equal(t, "operations", summary(d), "GET /tree getTree; /round failed; GET /fine fine")
-	if fine := find(t, d, "fine"); len(fine.Parameters) != 0 || !hasWords(fine.Warnings, "circle") {
+	if fine := find(t, d, "fine"); len(fine.Parameters) != 0 || !hasWords(fine.Warnings, "cycle") {
 		t.Errorf("fine: %q", fine.Warnings)
 	}
 }
