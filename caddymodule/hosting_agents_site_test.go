@@ -31,9 +31,16 @@ exposes:
 
 func managed(t *testing.T, restriction, capability string) *hostedSite {
 	t.Helper()
+	s := newManaged(t, restriction, capability)
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", s.block("reviews /reviews"))
+	return s
+}
+
+func newManaged(t *testing.T, restriction, capability string) *hostedSite {
+	t.Helper()
 	clerk := play(calls("create-trip", `{"to":"Bern"}`), modelserver.Step{Text: "Created."})
 	boss := play(calls("clerk", `{"input":"A trip to Bern"}`), modelserver.Step{Text: "It is done."})
-	return hosted(t, strings.NewReplacer("RESTRICTION", restriction, "CAPABILITY", capability).Replace(manager), "reviews /reviews",
+	return newHostedSite(t, strings.NewReplacer("RESTRICTION", restriction, "CAPABILITY", capability).Replace(manager),
 		func(r *modelserver.Request) modelserver.Step {
 			if strings.HasPrefix(r.System, "CREATE") {
 				return clerk(r)

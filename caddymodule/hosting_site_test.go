@@ -19,6 +19,7 @@ type hostedSite struct {
 	*site
 	models *modelserver.Server
 	api    *recordingAPI
+	before string // directives before the route of the site
 }
 
 // recordingAPI is the API behind the site. It notes its requests.
@@ -68,7 +69,7 @@ func (s *hostedSite) block(options string) string {
 	s.t.Cleanup(models.Close)
 	api := httptest.NewServer(s.api)
 	s.t.Cleanup(api.Close)
-	return fmt.Sprintf(`route {
+	return s.before + fmt.Sprintf(`route {
 test_user
 oagent DIR/agent.yaml {
 	toolset TRIPS

@@ -132,6 +132,12 @@ const askedGlobal = "agents {\n\tstore bolt DIR/store.db\n\ttoolset trips {\n\t\
 
 func newAskedSite(t *testing.T, agents string, wait string, answer http.HandlerFunc) *askedSite {
 	t.Helper()
+	return newAskedSiteWith(t, "", agents, wait, answer)
+}
+
+// newAskedSiteWith is newAskedSite with directives before those of the site.
+func newAskedSiteWith(t *testing.T, before, agents, wait string, answer http.HandlerFunc) *askedSite {
+	t.Helper()
 	t.Setenv("SUPERVISOR_TOKEN", "hunter2")
 	s := &askedSite{site: newSite(t), program: newProgram(t, answer)}
 	s.api = upstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -141,7 +147,7 @@ func newAskedSite(t *testing.T, agents string, wait string, answer http.HandlerF
 	})
 	s.write("agents.yaml", agents)
 	s.write("checks.yaml", fmt.Sprintf(checks, "http://127.0.0.1:1"))
-	s.start(askedGlobal, s.block(wait))
+	s.start(askedGlobal, before+s.block(wait))
 	return s
 }
 

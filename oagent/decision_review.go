@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -49,6 +50,7 @@ func (c *Call) newReview(g *Guard, side engagement.Side, inputs jsontext.Value, 
 func (d *decision) newReview() *review.Review {
 	r := d.call.newReview(d.guard, engagement.SideInput, d.inputs, d.hash(), d.capability.Input.RequireReview)
 	r.Rule = d.capability.Rule() + ".input_restriction.require_review"
+	r.Trace = calltrace.Parent(d.ctx)
 	return r
 }
 

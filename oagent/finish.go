@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -187,7 +188,7 @@ func (f *finish) rule() string {
 func (f *finish) newReview() *review.Review {
 	t := f.ticket
 	r := t.call.newReview(t.guard, engagement.SideOutput, t.inputs, hashInputs(t.inputs), t.Capability.Output.RequireReview)
-	r.Rule = f.rule()
+	r.Rule, r.Trace = f.rule(), calltrace.Parent(f.ctx)
 	r.Outputs, r.Result = f.outputs, f.status
 	return r
 }

@@ -183,6 +183,7 @@ type Handler struct {
 	accepted   *accept.Service // nil if no documents are accepted
 	remote     *remote.Client  // nil if no agents of other servers may be called
 	host       *hosting.Host   // nil if no agent is hosted
+	background bool            // work goes on without requests: runs of agents, or requests to reviewing agents
 }
 
 // CaddyModule returns the Caddy module information.
@@ -405,6 +406,9 @@ func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
 func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if toolcall.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)
+	}
+	if o.background {
+		processSpans.Note(r.Context())
 	}
 	if call := toolcall.AgentCallOf(r.Context()); call != nil {
 		return serveExposedAgent(o, call, w, r, next)

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 )
 
 // agentMetrics are the collectors of the oagent handlers. They survive a reload. The label
@@ -21,6 +22,10 @@ type agentMetrics struct {
 
 // processMetrics is the only set of these collectors in the process.
 var processMetrics = newAgentMetrics()
+
+// processSpans makes the spans of work without a request. There is one in the process, like Caddy's tracer
+// provider, so that runs have spans after a reload too.
+var processSpans calltrace.Source
 
 func newAgentMetrics() *agentMetrics {
 	const namespace = "fairway"

@@ -73,10 +73,14 @@ func (o *Handler) provisionParts() (err error) {
 	}
 	o.reviewers, err = reviewers.New(reviewers.Options{
 		Agents: o.Reviewers, Path: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.guard,
-		Guardrails: o.guardrails, Logger: o.logger,
+		Guardrails: o.guardrails, Logger: o.logger, Spans: &processSpans,
 	})
 	if err != nil {
 		return err
+	}
+	o.background = o.host != nil
+	for name := range o.Reviewers {
+		o.background = o.background || o.reviewers.HasProgram(name)
 	}
 	o.endpoints = endpoints.New(endpoints.Options{
 		Documents: o.Serve, Engagements: o.Engagements, Reviews: o.Reviews, Auditors: o.Auditors,

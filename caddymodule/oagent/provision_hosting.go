@@ -48,7 +48,7 @@ func provisionHosting(ctx caddy.Context, o *Handler) (err error) {
 		App: o.app, Server: server, Chain: chain, Logger: o.logger, Realm: realmOf(o, chain, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
 		CallerHeaders: o.callerHeaders, Guard: o.guard, Guardrails: &guardrail.Caller{Logger: o.logger}, Model: models.Of,
 		Remote: o.remote, StaticIdentity: func(name string) func(*http.Request) error { return remoteagents.Authorize(o.identities[name]) },
-		Limits: o.Limits.Run(), TTL: time.Duration(o.EngagementTTL), Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
+		Spans: &processSpans, Limits: o.Limits.Run(), TTL: time.Duration(o.EngagementTTL), Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
 	if err == nil {
 		server.RegisterOnShutdown(o.host.EndServing)

@@ -253,7 +253,7 @@ func Decision(ctx context.Context, name, agent, decision, rule string) {
 	if !span.IsRecording() {
 		return
 	}
-	attributes := []attribute.KeyValue{attribute.String("gen_ai.agent.name", agent), attribute.String("fairway.decision", decision)}
+	attributes := []attribute.KeyValue{keyAgent.String(agent), attribute.String("fairway.decision", decision)}
 	if rule != "" {
 		attributes = append(attributes, attribute.String("fairway.rule", rule))
 	}

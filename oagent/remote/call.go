@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent"
 )
@@ -147,6 +148,7 @@ func (e *started) post(ctx context.Context, target *url.URL) error {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
+	calltrace.Inject(ctx, r.Header)
 	if len(e.call.Chain) > 0 {
 		r.Header.Set(ChainHeader, e.call.Chain.String())
 	}

@@ -70,6 +70,7 @@ type Review struct {
 	ExpiresAt  time.Time       `json:"expires_at"` // end of its validity
 	DecidedAt  time.Time       `json:"decided_at,omitzero"`
 	Comment    string          `json:"comment,omitzero"` // of the reviewer
+	Trace      string          `json:"trace,omitzero"`   // trace context of the call, see calltrace.Parent; "" if it has none
 
 	InputsHash string `json:"-"` // digest of the inputs, for a review that is not stored yet
 	Document   string `json:"-"` // hash of the agent's document, for a review that is not stored yet

@@ -48,9 +48,11 @@ func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
 		return nil, err
 	}
 	e.since = r.options.Now()
+	ctx, e.traced = r.options.Trace(ctx, st)
 	e.cause, e.cancel = context.WithCancelCause(ctx)
 	if err := e.load(st); err != nil {
 		e.cancel(nil)
+		e.traced(st)
 		return nil, err
 	}
 	return e, nil

@@ -25,6 +25,7 @@ type execution struct {
 	planner planner
 	talk    conversation
 
+	traced func(*State)    // see Options.Trace
 	cause  context.Context // ends with the lease, with Cancel and with Close
 	cancel context.CancelCauseFunc
 

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"time"
@@ -105,6 +106,10 @@ type Options struct {
 	// Default: none.
 	Handover func(id string)
 
+	// Trace is called when this node begins to work on a run. It returns the context of the work, and a
+	// function to call when the run waits or has ended. Default: none.
+	Trace func(ctx context.Context, st *State) (context.Context, func(*State))
+
 	// Report is called with errors that an operator should know. It must return quickly.
 	// Default: none.
 	Report func(id string, err error)
@@ -135,6 +140,9 @@ func (o *Options) setDefaults() error {
 	o.TTL = min(o.TTL, store.MaxTTL)
 	if o.Report == nil {
 		o.Report = func(string, error) {}
+	}
+	if o.Trace == nil {
+		o.Trace = func(ctx context.Context, _ *State) (context.Context, func(*State)) { return ctx, func(*State) {} }
 	}
 	if o.Ended == nil {
 		o.Ended = func(string) {}

@@ -350,6 +350,7 @@ func (r *Runner) work(id string, ack func()) {
 		delete(r.active, id)
 		r.mu.Unlock()
 		e.cancel(nil)
+		e.traced(e.state)
 	}()
 	r.report(id, e.drive())
 }

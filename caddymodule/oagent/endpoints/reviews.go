@@ -275,8 +275,11 @@ func (q reviewRequest) decide(deciders []decider, decision string) {
 		q.problem(http.StatusBadRequest, "Comment too long", "A comment may have at most "+strconv.Itoa(review.MaxComment)+" bytes.")
 		return
 	}
-	calltrace.Decision(q.r.Context(), calltrace.EventReview, found.Agent, decision, found.Rule)
-	q.answerDecided(q.record(found, by, decision == reviewers.Approve, said["comment"]))
+	decided, err := q.record(found, by, decision == reviewers.Approve, said["comment"])
+	if err == nil {
+		calltrace.Decision(q.r.Context(), calltrace.EventReview, found.Agent, decision, found.Rule)
+	}
+	q.answerDecided(decided, err)
 }
 
 // record records a decision.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -85,7 +86,7 @@ func (a *agentCall) begin(ctx context.Context, c *capability, o *origin, s *sess
 	}
 	input := wire.Text(wire.MemberOf(a.i.Inputs, "input"))
 	child := *o
-	child.Ticket = ticket.Token()
+	child.Ticket, child.Trace = ticket.Token(), calltrace.Parent(ctx)
 	if !c.Identity(true).User {
 		s, child.Identified = nil, false
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/model"
@@ -57,6 +58,8 @@ type Options struct {
 	StaticIdentity func(name string) func(*http.Request) error
 	// Model returns the model of an agent.
 	Model func(agent *oagent.Agent) (model.Model, error)
+	// Spans makes the spans of runs.
+	Spans *calltrace.Source
 
 	Limits run.Limits
 	TTL    time.Duration // of a run after its last change; 0 means the default
@@ -181,7 +184,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	r, err := run.NewRunner(run.Options{
 		Store: st, Guard: guard, Realm: h.options.Realm, Agent: h.agent, Model: h.options.Model, Tools: tools{h},
 		Queue: h.queue(st), Limits: h.options.Limits, TTL: h.options.TTL,
-		Ended: h.shared.sessions.remove, Handover: h.wakeNext, Report: h.report,
+		Ended: h.shared.sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace,
 	})
 	if err == nil {
 		h.opened.Store(r)
@@ -195,6 +198,18 @@ func (h *Host) queue(st store.Store) store.Queue {
 		return shared.Queue("oagent-" + h.options.Realm)
 	}
 	return nil
+}
+
+// trace starts the span of the work on a run, below the request that started the run.
+func (h *Host) trace(ctx context.Context, st *run.State) (context.Context, func(*run.State)) {
+	ctx, span := h.options.Spans.BeginRun(ctx, readOrigin(st.Origin).Trace, st.Agent, st.ID)
+	return ctx, func(st *run.State) {
+		failed := ""
+		if st.Ending != nil {
+			failed = string(st.Ending.Kind)
+		}
+		span.Finish(failed)
+	}
 }
 
 func (h *Host) report(id string, err error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/remote"
@@ -37,6 +38,9 @@ type origin struct {
 
 	// Ticket is that of the call of another agent that started the run, see oagent.Ticket.Token.
 	Ticket string `json:"ticket,omitzero"`
+
+	// Trace is the trace context of the request or of the call of another agent, see calltrace.Parent.
+	Trace string `json:"trace,omitzero"`
 }
 
 const (
@@ -47,7 +51,7 @@ const (
 
 // originOf returns the origin of a run that a request starts.
 func (h *Host) originOf(r *http.Request) *origin {
-	o := &origin{Host: text.Cut(r.Host, maxHost), Secure: r.TLS != nil, Identified: h.identifies(r)}
+	o := &origin{Host: text.Cut(r.Host, maxHost), Secure: r.TLS != nil, Identified: h.identifies(r), Trace: calltrace.Parent(r.Context())}
 	o.ClientIP, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	if access := toolcall.AccessOf(r); access != nil {
 		o.Limited = true

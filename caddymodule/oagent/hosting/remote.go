@@ -3,16 +3,19 @@ package hosting
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/model"
 	"github.com/fairwayhq/fairway/oagent/remote"
 	"github.com/fairwayhq/fairway/oagent/run"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // definitionTime is how long a run waits for the definition of an agent of another server.
@@ -52,7 +55,17 @@ func (h tools) callRemote(ctx context.Context, set *agentset.Set, i *run.Invocat
 		return needCredentials(i)
 	}
 	return run.Guarded(ctx, guard, set.Names, i, func(ctx context.Context, _ *run.Invocation, _ *oagent.Capability) (jsontext.Value, int, error) {
-		return h.options.Remote.Run(ctx, call)
+		ctx, span := calltrace.BeginAgent(ctx, c.Reference.Name)
+		outputs, status, err := h.options.Remote.Run(ctx, call)
+		switch {
+		case err != nil:
+			span.Finish(string(tool.Failed))
+		case status >= http.StatusBadRequest:
+			span.Finish(strconv.Itoa(status))
+		default:
+			span.Finish("")
+		}
+		return outputs, status, err
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/oagent/model"
 )
 
@@ -69,15 +70,19 @@ func (m *modelMetrics) measure(of model.Model, provider, name string) model.Mode
 	tokens := m.tokens.MustCurryWith(labels)
 	return &measured{
 		Model:    of,
+		provider: provider,
+		name:     name,
 		input:    tokens.WithLabelValues("input"),
 		output:   tokens.WithLabelValues("output"),
 		duration: m.duration.MustCurryWith(labels),
 	}
 }
 
-// measured is a Model whose requests are counted.
+// measured is a Model whose requests are counted and have spans.
 type measured struct {
 	model.Model
+
+	provider, name string // of the configuration
 
 	input, output prometheus.Observer
 	duration      prometheus.ObserverVec // error type
@@ -86,12 +91,16 @@ type measured struct {
 // Generate implements model.Model.
 func (m *measured) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
 	begin := time.Now()
+	ctx, span := calltrace.BeginModel(ctx, m.provider, m.name)
 	response, err := m.Model.Generate(ctx, request, onText)
-	m.duration.WithLabelValues(errorType(err)).Observe(time.Since(begin).Seconds())
+	failed := errorType(err)
+	m.duration.WithLabelValues(failed).Observe(time.Since(begin).Seconds())
 	if err == nil && !response.Usage.Estimated {
 		m.input.Observe(float64(response.Usage.InputTokens))
 		m.output.Observe(float64(response.Usage.OutputTokens))
+		span.Used(response.Usage.InputTokens, response.Usage.OutputTokens)
 	}
+	span.Finish(failed)
 	return response, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -237,8 +238,20 @@ func (q *question) ask(ctx context.Context) time.Time {
 	return again
 }
 
-// answer calls the program and applies its decision. An error means that there is no decision.
+// answer is decide in a span below that of the call under review.
 func (q *question) answer(ctx context.Context, claim *review.Claim) error {
+	ctx, span := q.options.Spans.BeginReview(ctx, claim.Review.Trace, q.agent)
+	err := q.decide(ctx, claim)
+	if err != nil {
+		span.Finish(noDecision)
+	} else {
+		span.Finish("")
+	}
+	return err
+}
+
+// decide calls the program and applies its decision. An error means that there is no decision.
+func (q *question) decide(ctx context.Context, claim *review.Claim) error {
 	governed := q.options.Set().Agents[q.agent]
 	if governed == nil {
 		return errNoSuchAgent
@@ -262,9 +275,11 @@ func (q *question) answer(ctx context.Context, claim *review.Claim) error {
 	if answer.decision == pending {
 		q.log("an agent decides a review later", r)
 		q.count(laterDecision)
+		calltrace.Decision(ctx, calltrace.EventReview, r.Agent, laterDecision, r.Rule)
 		return claim.Defer(ctx)
 	}
 	if r, err = q.DecideFor(ctx, q.guard, agent, r, answer.decision == Approve, answer.comment); err == nil {
+		calltrace.Decision(ctx, calltrace.EventReview, r.Agent, answer.decision, r.Rule)
 		q.log("an agent has decided a review", r)
 		q.count(r.Status)
 	}

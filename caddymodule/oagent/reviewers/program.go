@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent/review"
 )
@@ -50,6 +51,7 @@ func (a *Program) put(ctx context.Context, transport *http.Transport, question [
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
+	calltrace.Inject(ctx, r.Header)
 	if err := a.credentials.Apply(r, caddy.NewReplacer()); err != nil {
 		return nil, err
 	}

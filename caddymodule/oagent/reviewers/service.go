@@ -25,6 +25,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -44,6 +45,7 @@ type Options struct {
 	Guard      func(context.Context) (*oagent.Guard, error)
 	Guardrails *guardrail.Caller
 	Logger     *zap.Logger
+	Spans      *calltrace.Source // of the requests to programs
 }
 
 // Service decides reviews on behalf of agents. It knows who may decide for an agent, checks

@@ -1,0 +1,160 @@
+package caddymodule_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/internal/modelserver"
+)
+
+// startTraced starts a site that hosts agents, with tracing before all other handlers.
+func (s *hostedSite) startTraced(block string) *spanCollector {
+	s.t.Helper()
+	spans := collectSpans(s.t)
+	s.start(jobsGlobal, tracing+block)
+	return spans
+}
+
+// TestTracing_hosted wants the spans of a run, of its requests to the model and of its tool calls below the
+// request that started it.
+func TestTracing_hosted(t *testing.T) {
+	s := newHostedSite(t, agentDocument("desk", tripAgent), play(calls("get-trip", `{"id":"secret-7"}`), modelserver.Step{Text: "secret-text"}))
+	spans := s.startTraced(s.block(""))
+	location := s.begin("ann", "desk", "secret-input", "Traceparent", clientParent)
+	if v := s.state("ann", location); v.Status != "complete" {
+		t.Fatalf("state %+v", v)
+	}
+	http, run := spans.span("POST /agents/desk"), spans.span("invoke_agent desk")
+	if http.trace != clientTrace || http.parent != clientSpan {
+		t.Errorf("the HTTP request is below %s of %s, want the client's span", http.parent, http.trace)
+	}
+	run.below(t, http)
+	run.has(t, map[string]string{
+		"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "desk",
+		"gen_ai.conversation.id": strings.TrimPrefix(location, "/engagements/"), "error.type": "",
+	})
+	for _, chat := range spans.named("chat test", 2) {
+		chat.below(t, run)
+		chat.has(t, map[string]string{"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "test", "error.type": ""})
+		if chat.attributes["gen_ai.usage.input_tokens"] == "" || chat.attributes["gen_ai.usage.output_tokens"] == "" {
+			t.Errorf("the request to the model has no tokens: %v", chat.attributes)
+		}
+	}
+	call, request := spans.span("execute_tool getTrip"), spans.span("GET /trips/{id}")
+	call.below(t, run)
+	request.below(t, call)
+	if e := call.event(t, "fairway.agent.decision"); e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != "allowed" {
+		t.Errorf("the decision is %v", e)
+	}
+	if got, want := s.api.received()[0].Header.Get("Traceparent"), "00-"+clientTrace+"-"+request.id+"-01"; got != want {
+		t.Errorf("the API got traceparent %q, want %q", got, want)
+	}
+	spans.without("secret")
+}
+
+// TestTracing_hosted_failures wants error.type of a request to the model and of the run that it ends.
+func TestTracing_hosted_failures(t *testing.T) {
+	s := newHostedSite(t, agentDocument("desk", tripAgent), play(modelserver.Step{Status: http.StatusTooManyRequests}))
+	spans := s.startTraced(s.block(""))
+	if v := s.state("ann", s.begin("ann", "desk", "Go")); v.Status != "error" {
+		t.Fatalf("state %+v", v)
+	}
+	spans.span("chat test").has(t, map[string]string{"error.type": "rate_limited"})
+	spans.span("invoke_agent desk").has(t, map[string]string{"error.type": "model"})
+}
+
+// TestTracing_called_agents wants the run of an agent that another one calls below the run of that one.
+func TestTracing_called_agents(t *testing.T) {
+	s := newManaged(t, "", "")
+	spans := s.startTraced(s.block("reviews /reviews"))
+	if v := s.state("ann", s.begin("ann", "manager", "Go")); v.Status != "complete" {
+		t.Fatalf("state %+v", v)
+	}
+	first := spans.named("invoke_agent manager", 2)[0] // one until it waits for the clerk, one from then on
+	clerk := spans.span("invoke_agent clerk")
+	clerk.below(t, first)
+	spans.span("execute_tool createTrip").below(t, clerk)
+}
+
+// TestTracing_remote_agents wants the HTTP request of an agent on another server below the call of it.
+func TestTracing_remote_agents(t *testing.T) {
+	s := newTwoSites(t, play(calls("helper", `{"input":"secret"}`), modelserver.Step{Text: "Done."}), play(modelserver.Step{Text: "On time."}))
+	spans := collectSpans(t)
+	s.desk.before, s.helper.before = tracing, tracing
+	if err := s.start(agentDocument("desk", "\n  oagent://"+s.helperHost+"/agents/helper: {}\n"), agentDocument("helper", tripAgent), "allow_private_addresses"); err != nil {
+		t.Fatal(err)
+	}
+	if v := s.run(t); v.Status != "complete" {
+		t.Fatalf("state %+v", v)
+	}
+	both, http := spans.named("invoke_agent helper", 2), spans.span("POST /agents/helper")
+	call, run := both[0], both[1]
+	http.below(t, call)
+	run.below(t, http)
+	call.has(t, map[string]string{"gen_ai.agent.name": "helper", "error.type": ""})
+	spans.without("secret")
+}
+
+// TestTracing_exposed_agent wants the run of an agent that a client calls as a tool below the call.
+func TestTracing_exposed_agent(t *testing.T) {
+	s := newHostedSite(t, agentDocument("desk", tripAgent), play(modelserver.Step{Text: "Done."}))
+	spans := s.startTraced(s.exposedBlock(bothEndpoints, ""))
+	if got := s.callAgent("ann", "{}", "desk", "secret"); got.IsError {
+		t.Fatalf("result %+v", got)
+	}
+	spans.span("invoke_agent desk").below(t, spans.span("tools/call desk"))
+	spans.without("secret")
+}
+
+// TestTracing_reviewing_agent wants the decision of an agent's program as an event of the request to the
+// program, which belongs to the trace of the call.
+func TestTracing_reviewing_agent(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer           http.HandlerFunc
+		decision, failed string
+	}{
+		"approves": {saying(200, approving), "approve", ""},
+		"denies":   {saying(200, `{"decision":"deny"}`), "deny", ""},
+		"later":    {saying(202, ""), "later", ""},
+		"none":     {saying(500, ""), "", "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spans := collectSpans(t)
+			s := newAskedSiteWith(t, tracing, askedAgents, "off", c.answer)
+			s.create("secret")
+			http, request := spans.span("POST /trips"), firstSpan(t, spans, "invoke_agent supervisor")
+			request.below(t, http)
+			request.has(t, map[string]string{"gen_ai.agent.name": "supervisor", "gen_ai.operation.name": "invoke_agent", "error.type": c.failed})
+			if got, want := s.program.asked()[0].header.Get("Traceparent"), "00-"+http.trace+"-"+request.id+"-01"; got != want {
+				t.Errorf("the program got traceparent %q, want %q", got, want)
+			}
+			spans.without("secret")
+			if c.decision == "" {
+				if len(request.GetEvents()) != 0 {
+					t.Errorf("the events are %v, want none", request.GetEvents())
+				}
+				return
+			}
+			e := request.event(t, "fairway.review")
+			if e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != c.decision || e["fairway.rule"] != "capabilities.create-trip.input_restriction.require_review" {
+				t.Errorf("the review is %v", e)
+			}
+		})
+	}
+}
+
+// firstSpan waits for a span with the name, and returns the first one.
+func firstSpan(t *testing.T, spans *spanCollector, name string) (first exportedSpan) {
+	t.Helper()
+	eventually(t, "a span "+name, func() bool {
+		for _, s := range spans.all() {
+			if s.GetName() == name {
+				first = s
+				return true
+			}
+		}
+		return false
+	})
+	return first
+}
