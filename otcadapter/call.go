@@ -49,7 +49,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 	info := CallInfo{CallID: c.callID, HasID: c.hasCallID, TraceID: c.traceID, UserID: c.context.userID}
 	if c.tool != nil {
 		if c.grant, f = c.toolkit.authorize(c.tool, &c.context, r, site.Access); f != nil {
-			tool.RecordCall(site.Caller(c.toolkit.index, info), c.tool.Tool, string(tool.Unauthorized))
+			tool.RecordCall(site.Host.Caller(c.toolkit.index, info), c.tool.Tool, string(tool.Unauthorized))
 			s.writeFault(w, f, form)
 			return
 		}
@@ -57,7 +57,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 	if c.credentials = c.credentialsOf(r); c.credentials != nil {
 		info.Conceal = c.credentials.conceal
 	}
-	c.caller = site.Caller(c.toolkit.index, info)
+	c.caller = site.Host.Caller(c.toolkit.index, info)
 	ctx := r.Context()
 	if c.grant.supplement != nil {
 		ctx = security.ContextWithSupplement(ctx, c.grant.supplement)

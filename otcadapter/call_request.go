@@ -191,10 +191,9 @@ func readBody(b *buffer.Buffer, r *http.Request, limit int64) *fault {
 func parseCall(body []byte) (callRequest, *fault) {
 	var parsed callBody
 	if walk, err := wire.Object(body); err != nil || !parsed.read(walk) {
-		// Decoding by reflection is slower, and says what is wrong.
-		parsed = callBody{}
-		if err := wire.Unmarshal(body, &parsed); err != nil {
-			return callRequest{}, badRequest(explainBody(err))
+		var f *fault
+		if parsed, f = decodeCall(body); f != nil {
+			return callRequest{}, f
 		}
 	}
 	if !knowsSchema(parsed.Schema) {
@@ -208,6 +207,15 @@ func parseCall(body []byte) (callRequest, *fault) {
 		fields = parsed.Request
 	}
 	return fields.request()
+}
+
+// decodeCall decodes the body of a call by reflection. It is slower than callBody.read, and says what is
+// wrong.
+func decodeCall(body []byte) (decoded callBody, f *fault) {
+	if err := wire.Unmarshal(body, &decoded); err != nil {
+		return callBody{}, badRequest(explainBody(err))
+	}
+	return decoded, nil
 }
 
 // request validates the members of a call.

@@ -70,8 +70,7 @@ type Site struct {
 	// same name are versions of one toolkit.
 	Toolkits []Toolkit
 
-	// Caller returns the caller that runs the calls of the toolkit at that index.
-	Caller func(toolkit int, info CallInfo) tool.Caller
+	Host Host
 
 	// User is the authenticated user, "" for none. Calls with a call_id belong to the user that
 	// sent them.
@@ -82,6 +81,12 @@ type Site struct {
 
 	// Upstream checks the API's health. Nil means that the API is not checked.
 	Upstream UpstreamHealth
+}
+
+// A Host runs the tool calls of one request.
+type Host interface {
+	// Caller returns the caller that runs the calls of the toolkit at that index.
+	Caller(toolkit int, info CallInfo) tool.Caller
 }
 
 // CallInfo is what the client claims about a call, for logs and for the handlers after the server.

@@ -57,8 +57,13 @@ func calculator() *tool.Toolset {
 
 // siteOf is a site that offers these tools, nil for a document that is not loaded.
 func siteOf(tools *tool.Toolset, caller tool.Caller) Site {
-	return Site{Toolkits: []Toolkit{{Tools: tools}}, Caller: func(int, CallInfo) tool.Caller { return caller }}
+	return Site{Toolkits: []Toolkit{{Tools: tools}}, Host: hostFunc(func(int) tool.Caller { return caller })}
 }
+
+// hostFunc is a Host that returns a caller for the toolkit at an index.
+type hostFunc func(toolkit int) tool.Caller
+
+func (h hostFunc) Caller(toolkit int, _ CallInfo) tool.Caller { return h(toolkit) }
 
 // answering returns a Caller that gives the same outcome to every call.
 func answering(outcome tool.Outcome) tool.Caller {

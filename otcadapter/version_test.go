@@ -34,7 +34,7 @@ func TestVersions(t *testing.T) {
 		site.Toolkits = append(site.Toolkits, Toolkit{Tools: tools})
 	}
 	called := -1
-	site.Caller = func(i int, _ CallInfo) tool.Caller {
+	site.Host = hostFunc(func(i int) tool.Caller {
 		return callerFunc(func(_ context.Context, current string, _ []byte) tool.Outcome {
 			called = i
 			if _, ok := editions[i].Tool(current); !ok {
@@ -42,7 +42,7 @@ func TestVersions(t *testing.T) {
 			}
 			return tool.Outcome{Result: jsonResult("1")}
 		})
-	}
+	})
 	var warnings []string
 	s := New(Options{Warn: func(message string) { warnings = append(warnings, message) }})
 	for _, c := range []struct {

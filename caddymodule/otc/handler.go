@@ -216,7 +216,8 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !owned {
 		return toolcall.PassThrough(w, r, next)
 	}
-	o.server.ServeHTTP(w, r, rest, o.adapterSite(r, next))
+	h := &host{handler: o, request: r, next: next}
+	o.server.ServeHTTP(w, r, rest, h.site())
 	return nil
 }
 

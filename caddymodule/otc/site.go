@@ -16,61 +16,76 @@ import (
 	"github.com/fairwayhq/fairway/otcadapter"
 )
 
-// adapterSite describes the surroundings of a request to the adapter: the current toolsets, the next
+// A host runs the tool call of one client request. It has everything that the call needs, in one
+// allocation.
+type host struct {
+	handler *Handler
+	request *http.Request
+	next    caddyhttp.Handler
+
+	toolkits []otcadapter.Toolkit
+	only     [1]otcadapter.Toolkit // storage for toolkits, of which most endpoints have one
+	info     otcadapter.CallInfo
+	caller   toolcall.Caller
+}
+
+// site describes the surroundings of the request to the adapter: the current toolsets, the next
 // handlers, and the user that earlier handlers have authenticated.
-func (o *Handler) adapterSite(r *http.Request, next caddyhttp.Handler) otcadapter.Site {
+func (h *host) site() otcadapter.Site {
+	r, endpoint := h.request, h.handler.endpoint
 	toolcall.MarkToolEndpoint(r)
-	toolkits := make([]otcadapter.Toolkit, len(o.endpoint.Parts.All))
-	for i, part := range o.endpoint.Parts.All {
-		toolkits[i] = otcadapter.Toolkit{Tools: part.Current(r, next), InjectsCredentials: o.NoRequirements || len(part.Toolset.Credentials) > 0}
+	h.toolkits = h.only[:0]
+	for _, part := range endpoint.Parts.All {
+		toolkit := otcadapter.Toolkit{Tools: part.Current(r, h.next), InjectsCredentials: h.handler.NoRequirements || len(part.Toolset.Credentials) > 0}
 		if part.IsAgents() {
-			toolkits[i].Name = agentToolkit
+			toolkit.Name = agentToolkit
 		}
+		h.toolkits = append(h.toolkits, toolkit)
 	}
 	site := otcadapter.Site{
-		Toolkits: toolkits,
-		Caller: func(i int, info otcadapter.CallInfo) tool.Caller {
-			setPlaceholders(r, info)
-			c := o.endpoint.PartCaller(o.endpoint.Parts.All[i], r, next, toolkits[i].Tools)
-			if c.Conceal = info.Conceal; info.HasID {
-				c.CallID = info.CallID
-			}
-			return c
-		},
-		User:   toolcall.AuthenticatedUser(r),
-		Access: toolcall.AccessOf(r),
+		Toolkits: h.toolkits,
+		Host:     h,
+		User:     toolcall.AuthenticatedUser(r),
+		Access:   toolcall.AccessOf(r),
 	}
-	if o.HealthUpstream != "" {
-		site.Upstream = o.upstreamHealth(r, next)
+	if h.handler.HealthUpstream != "" {
+		site.Upstream = h.handler.upstreamHealth(r, h.next)
 	}
 	return site
+}
+
+// Caller implements otcadapter.Host. The adapter requests one caller for each request.
+func (h *host) Caller(toolkit int, info otcadapter.CallInfo) tool.Caller {
+	h.info = info
+	if repl, ok := h.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Map(h.placeholder)
+	}
+	endpoint, c := h.handler.endpoint, &h.caller
+	endpoint.BeginPartCaller(c, endpoint.Parts.All[toolkit], h.request, h.next, h.toolkits[toolkit].Tools)
+	if c.Conceal = info.Conceal; info.HasID {
+		c.CallID = info.CallID
+	}
+	return c
 }
 
 // agentToolkit is the first part of the ids of agents as tools.
 const agentToolkit = "Agents"
 
-// setPlaceholders sets the {http.otc.*} placeholders. Values that are not valid in a header are
-// omitted.
-func setPlaceholders(r *http.Request, info otcadapter.CallInfo) {
-	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+// placeholder returns the {http.otc.*} placeholders. Values that are not valid in a header are empty.
+func (h *host) placeholder(key string) (any, bool) {
+	name, ok := strings.CutPrefix(key, "http.otc.")
 	if !ok {
-		return
-	}
-	repl.Map(func(key string) (any, bool) {
-		name, ok := strings.CutPrefix(key, "http.otc.")
-		if !ok {
-			return nil, false
-		}
-		switch name {
-		case "call_id":
-			return withoutControls(info.CallID), true
-		case "trace_id":
-			return withoutControls(info.TraceID), true
-		case "user_id_unverified":
-			return withoutControls(info.UserID), true
-		}
 		return nil, false
-	})
+	}
+	switch name {
+	case "call_id":
+		return withoutControls(h.info.CallID), true
+	case "trace_id":
+		return withoutControls(h.info.TraceID), true
+	case "user_id_unverified":
+		return withoutControls(h.info.UserID), true
+	}
+	return nil, false
 }
 
 // withoutControls returns the text, or "" if it has control characters.

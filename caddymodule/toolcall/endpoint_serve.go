@@ -68,15 +68,16 @@ func (e *Endpoint) BeginCaller(c *Caller, r *http.Request, next caddyhttp.Handle
 
 // Caller returns the only caller of a request.
 func (e *Endpoint) Caller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset) *Caller {
-	return e.PartCaller(e.Parts.whole, r, next, tools)
+	c := new(Caller)
+	e.BeginPartCaller(c, e.Parts.whole, r, next, tools)
+	return c
 }
 
-// PartCaller is Caller for the tools of one part.
-func (e *Endpoint) PartCaller(part *Part, r *http.Request, next caddyhttp.Handler, tools *tool.Toolset) *Caller {
-	c := new(Caller)
+// BeginPartCaller prepares c, a zero Caller, to be the only caller of a request. The tools are those of one
+// part.
+func (e *Endpoint) BeginPartCaller(c *Caller, part *Part, r *http.Request, next caddyhttp.Handler, tools *tool.Toolset) {
 	c.init(e, part, next, r, tools, &c.only)
 	c.begin()
-	return c
 }
 
 // StreamCaller returns the caller of one message of a stream, whose messages are served concurrently. It
