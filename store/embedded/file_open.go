@@ -16,8 +16,12 @@ import (
 var errDamaged = errors.New("the file is damaged")
 
 const (
-	minFileSize = 2 * 4096    // bytes: two pages
-	lockTimeout = time.Second // how long to wait until another process releases the file
+	// pageSize is the size of the pages of a new file. Flushes change many records each, so they write
+	// fewer pages if these are larger than the system's.
+	pageSize = 8192
+
+	minFileSize = 2 * pageSize // bytes
+	lockTimeout = time.Second  // how long to wait until another process releases the file
 )
 
 // checkFile reads every page of an existing file before it is opened for writing.
@@ -89,6 +93,7 @@ func openFile(path string) (f *file, err error) {
 		NoFreelistSync: true, // smaller commits; bbolt rebuilds the list on opening
 		FreelistType:   bbolt.FreelistMapType,
 		NoStatistics:   true,
+		PageSize:       pageSize,
 	})
 	if err != nil {
 		return nil, err

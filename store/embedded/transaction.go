@@ -11,6 +11,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+// sequentialFill is how full pages become in buckets whose keys grow. bbolt's default, 0.5, leaves space for
+// keys that come between others. The rest is for values that become longer.
+const sequentialFill = 0.9
+
 // maxLogAtOnce is the maximum number of entries removed together with their record.
 const maxLogAtOnce = 256
 
@@ -23,7 +27,7 @@ type transaction struct {
 }
 
 func newTransaction(tx *bbolt.Tx) *transaction {
-	return &transaction{
+	t := &transaction{
 		records: tx.Bucket(bucketRecords),
 		values:  tx.Bucket(bucketValues),
 		log:     tx.Bucket(bucketLog),
@@ -31,6 +35,10 @@ func newTransaction(tx *bbolt.Tx) *transaction {
 		deleted: tx.Bucket(bucketDeleted),
 		store:   tx.Bucket(bucketStore),
 	}
+	for _, b := range []*bbolt.Bucket{t.values, t.log, t.expiry} {
+		b.FillPercent = sequentialFill
+	}
+	return t
 }
 
 // allocate returns an empty slice with the given capacity.
