@@ -2,6 +2,7 @@ package caddymodule_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -292,6 +293,69 @@ func TestConsole_connect(t *testing.T) {
 			}
 			if strings.Contains(body, "bobs-secret-key") {
 				t.Error("the response has a secret")
+			}
+		})
+	}
+}
+
+// agentCalls is the list of calls of the console.
+type agentCalls struct{ Running, Calls []agentCall }
+
+type agentCall struct {
+	Agent, Tool, Outcome, User, Protocol string
+	Took                                 float64 `json:"duration_ms"`
+	Arguments                            map[string]string
+}
+
+func (c agentCall) String() string {
+	return strings.TrimSpace(c.Agent + " " + c.Tool + " " + c.Outcome)
+}
+
+// TestConsole_calls_of_hosted_agents checks the list of calls while an agent calls another one, which calls
+// a tool.
+func TestConsole_calls_of_hosted_agents(t *testing.T) {
+	for name, c := range map[string]struct {
+		restriction, capability string
+		want                    []string // newest first
+	}{
+		"allowed":                {"", "", []string{"manager oagent://clerk ok", "clerk createTrip ok"}},
+		"input of the agent":     {`input_restriction: {assertion: 'recent.clerk.inputs.input == "other"'}`, "", []string{"manager oagent://clerk restricted"}},
+		"output of the agent":    {`output_restriction: {assertion: 'recent.clerk.outputs.text == "other"'}`, "", []string{"manager oagent://clerk restricted", "clerk createTrip ok"}},
+		"input of the tool":      {"", `input_restriction: {assertion: 'recent["create-trip"].inputs.to == "other"'}`, []string{"manager oagent://clerk ok", "clerk createTrip restricted"}},
+		"no identity for a tool": {"", "user_identity: false", []string{"manager oagent://clerk ok", "clerk createTrip ok"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newManaged(t, c.restriction, c.capability)
+			s.start("agents {\n\tstore bolt DIR/store.db\n}", strings.Replace(s.block("auditors eve"), "oagent DIR", "agents_console {\nlog_inputs input\ncalls always\n}\noagent DIR", 1))
+			if v := s.state("ann", s.begin("ann", "manager", "Go")); v.Status != "complete" {
+				t.Fatalf("state %+v", v)
+			}
+			list := consoleJSON[agentCalls](s.site, "eve", "/console/api/calls")
+			got := make([]string, len(list.Calls))
+			for i, c := range list.Calls {
+				got[i] = c.String()
+				if c.User != "ann" || c.Protocol != "oagent" {
+					t.Errorf("got %+v", c)
+				}
+				if c.Agent == "manager" && c.Arguments["input"] != "A trip to Bern" {
+					t.Errorf("arguments of %+v", c)
+				}
+			}
+			if !slices.Equal(got, c.want) || len(list.Running) != 0 {
+				t.Errorf("calls %q, want %q; in progress %v", got, c.want, list.Running)
+			}
+			if len(got) == 2 && list.Calls[0].Took < list.Calls[1].Took {
+				t.Errorf("the call of the agent took %g ms, and that of its tool %g ms", list.Calls[0].Took, list.Calls[1].Took)
+			}
+			if list := consoleJSON[agentCalls](s.site, "eve", "/console/api/calls?agent=manager"); len(list.Calls) != 1 {
+				t.Errorf("calls of the manager: %v", list.Calls)
+			}
+			if list := consoleJSON[agentCalls](s.site, "bob", "/console/api/calls"); len(list.Calls) != 0 {
+				t.Errorf("bob sees calls for ann: %v", list.Calls)
+			}
+			page := s.site.view("ann", "/console/calls").body
+			if checkHTML(t, "calls", page); !strings.Contains(page, "oagent://clerk") || !strings.Contains(page, "by agent") {
+				t.Errorf("the page: %s", page)
 			}
 		})
 	}

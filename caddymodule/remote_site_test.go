@@ -56,7 +56,7 @@ func (s *twoSites) start(deskAgent, helperAgent, options string) error {
 		return fmt.Sprintf("remote_agents %s {\nheader_up X-Test-User service\ntrusted_ca %s\n%s\n}", host, filepath.Join(ca.dir, "ca.pem"), options)
 	}
 	helper := strings.NewReplacer("DIR", s.helper.dir, "TRIPS", filepath.Join(s.helper.dir, "trips.yaml")).Replace(s.helper.block(remote(s.deskHost, s.desk)))
-	desk := s.desk.block(remote(s.helperHost, s.helper))
+	desk := strings.Replace(s.desk.block(remote(s.helperHost, s.helper)), "oagent DIR", "agents_console {\ncalls always\n}\noagent DIR", 1)
 	// The second site follows in the place of the first one's end.
 	block := fmt.Sprintf("%s\n}\nhttp://127.0.0.1:%d {\n%s", desk, s.helper.port, helper)
 	s.desk.t.Cleanup(func() { _ = caddy.Stop() })
@@ -93,6 +93,10 @@ func TestRemoteAgents(t *testing.T) {
 	a := s.desk.as("ann", "GET", v.Audit, "")
 	if a.status != http.StatusOK || !strings.Contains(a.body, `"helper"`) || !strings.Contains(a.body, "It is on time.") {
 		t.Errorf("audit record: status %d, %s", a.status, a.body)
+	}
+	list := consoleJSON[agentCalls](s.desk.site, "ann", "/console/api/calls")
+	if want := "desk oagent://" + s.helperHost + "/agents/helper ok"; len(list.Calls) != 1 || list.Calls[0].String() != want {
+		t.Errorf("calls %v, want %q", list.Calls, want)
 	}
 }
 

@@ -34,6 +34,7 @@ type callsModel struct {
 var callFilters = map[string]func(*calllog.Call) string{
 	"tool":     func(c *calllog.Call) string { return c.Tool },
 	"user":     func(c *calllog.Call) string { return c.User },
+	"agent":    func(c *calllog.Call) string { return c.Agent },
 	"protocol": func(c *calllog.Call) string { return c.Protocol },
 	"outcome":  func(c *calllog.Call) string { return c.Outcome },
 	"toolset":  func(c *calllog.Call) string { return c.Toolset },

@@ -45,6 +45,9 @@ func (c *CallChain) Hosts() (hosts []string) {
 	return hosts
 }
 
+// SiteName returns the site of the handler, for the log of recent calls. See SiteName.
+func (c *CallChain) SiteName() string { return c.siteName }
+
 // Compile returns the handlers that a tool call passes. It begins after the last handler before the
 // handler of CallChainOf that authenticates POST requests for path, or is a tool endpoint. If there
 // is none, it begins with the innermost list of routes around the handler. All routes must be

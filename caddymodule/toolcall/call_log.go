@@ -49,7 +49,7 @@ func (c *Caller) logEnded(recorder *calllog.Recorder, toolset string, t *tool.To
 func (c *Caller) loggedCall(toolset string, t *tool.Tool, outcome string) calllog.Call {
 	call := calllog.Call{
 		Site: c.endpoint.SiteName, Endpoint: c.endpoint.Path, Protocol: c.protocol, Toolset: toolset, Outcome: outcome,
-		User: AuthenticatedUser(c.clientRequest), Trace: traceID(c.clientRequest),
+		User: AuthenticatedUser(c.clientRequest), Agent: c.Agent, Trace: traceID(c.clientRequest),
 	}
 	if t != nil {
 		call.Tool = t.Name

@@ -28,6 +28,7 @@ type Caller struct {
 	calls    *RequestCalls
 	only     RequestCalls        // storage for calls, if they belong to this caller alone
 	CallID   string              // of the client, by which it repeats the call; "" if it cannot
+	Agent    string              // name of the hosted agent that makes the calls; "" if a client does
 	Conceal  func(string) string // removes the secrets that came with the call from a text; nil if there are none
 }
 
@@ -96,7 +97,7 @@ func (c *Caller) callPart(ctx context.Context, called *tool.Tool, arguments []by
 	}
 	d := c.dispatch
 	d.serve(part.Toolset)
-	p := &Caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), endpoint: c.endpoint, part: part, calls: c.calls, CallID: c.CallID, Conceal: c.Conceal}
+	p := &Caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), endpoint: c.endpoint, part: part, calls: c.calls, CallID: c.CallID, Agent: c.Agent, Conceal: c.Conceal}
 	outcome := p.call(ctx, p.own, own.Name, arguments)
 	if outcome.Tool == own {
 		outcome.Tool = called

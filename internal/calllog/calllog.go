@@ -37,10 +37,11 @@ type Call struct {
 	Endpoint  string         `json:"endpoint"` // path of the endpoint
 	Began     time.Time      `json:"began"`
 	Ended     time.Time      `json:"ended,omitzero"`
-	User      string         `json:"user,omitzero"` // "" if the caller is not authenticated
+	User      string         `json:"user,omitzero"`  // "" if the caller is not authenticated
+	Agent     string         `json:"agent,omitzero"` // name of the hosted agent that makes the call; "" if a client does
 	Protocol  string         `json:"protocol"`
-	Toolset   string         `json:"toolset"`
-	Tool      string         `json:"tool,omitzero"` // "" if no tool has the name that the client sent
+	Toolset   string         `json:"toolset"`       // "" for an agent as a capability
+	Tool      string         `json:"tool,omitzero"` // "" if no tool has the name that the client sent; for an agent, its reference
 	Outcome   string         `json:"outcome,omitzero"`
 	Status    int            `json:"status,omitzero"`    // of the API's response; 0 if there is none
 	Size      int            `json:"size,omitzero"`      // bytes of the response
@@ -234,11 +235,14 @@ type Recorder struct {
 	changes int64  // counts calls that begin and end
 }
 
-// Begin records that a call begins. It sets Node and Began, and keeps the allowed ones of the arguments,
-// a JSON object that it does not retain. The caller passes the same Call to Record when the call ends.
+// Begin records that a call begins. It sets Node, and Began if it is not set. It keeps the allowed ones of
+// the arguments, a JSON object that it does not retain. The caller passes the same Call to Record when
+// the call ends, or to Forget.
 func (r *Recorder) Begin(call *Call, arguments []byte) {
 	r.prepare(call, arguments)
-	call.Began = time.Now()
+	if call.Began.IsZero() {
+		call.Began = time.Now()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.free) > 0 {
@@ -264,11 +268,7 @@ func (r *Recorder) Record(call *Call, arguments []byte) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if call.slot > 0 {
-		r.running[call.slot-1] = Call{}
-		r.free = append(r.free, call.slot-1)
-		call.slot = 0
-	}
+	r.release(call)
 	r.changes++
 	r.number++
 	call.Number = r.number
@@ -277,6 +277,24 @@ func (r *Recorder) Record(call *Call, arguments []byte) {
 	} else {
 		r.ring[(r.number-1)%MaxCalls] = *call
 	}
+}
+
+// Forget removes a call in progress that is not recorded, because it will go on later.
+func (r *Recorder) Forget(call *Call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.release(call)
+	r.changes++
+}
+
+// release frees the place of a call in progress. The mutex is held.
+func (r *Recorder) release(call *Call) {
+	if call.slot == 0 {
+		return
+	}
+	r.running[call.slot-1] = Call{}
+	r.free = append(r.free, call.slot-1)
+	call.slot = 0
 }
 
 // prepare sets what does not depend on how a call ends.

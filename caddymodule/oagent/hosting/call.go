@@ -83,6 +83,7 @@ func (h tools) callTool(ctx context.Context, i *run.Invocation, c *capability, o
 		return run.Result{Text: "the call was not made: the access token of the user lacks a scope that this tool needs", IsError: true}
 	}
 	caller := h.endpoints.of(h.Host, c.operation.Toolset).Caller(r, h.chain, tools)
+	caller.Agent = i.Agent.Name
 	ctx = tool.ContextWithWholeResponse(context.WithValue(r.Context(), callKey{}, call))
 	outcome := caller.Call(ctx, t.Name, i.Inputs)
 	defer outcome.Release()

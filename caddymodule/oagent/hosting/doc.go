@@ -11,5 +11,8 @@
 //   - When the inner request reaches the oagent handler, that takes the agent and the Engagement
 //     from the Call, governs the request like any other, and notes a refusal in the Call.
 //
+// Calls of tools and agents are in the log of recent calls with the agent's name: those of tools by their
+// toolcall.Caller, and those of agents by call_log.go.
+//
 // The package imports neither the oagent handler nor the endpoints; both use it.
 package hosting

@@ -95,10 +95,10 @@ func (h tools) Call(ctx context.Context, i *run.Invocation) run.Result {
 	}
 	c, o, s := &all[at], readOrigin(i.Origin), h.shared.sessions.get(i.Engagement)
 	if c.remote {
-		return h.callRemote(ctx, set, i, c, o, s)
+		return h.logAgentCall(ctx, i, c, func() run.Result { return h.callRemote(ctx, set, i, c, o, s) })
 	}
 	if c.agent != nil {
-		return h.callAgent(ctx, set, i, c, o, s)
+		return h.logAgentCall(ctx, i, c, func() run.Result { return h.callAgent(ctx, set, i, c, o, s) })
 	}
 	if s == nil && c.needsSession(o) {
 		return needCredentials(i)
