@@ -106,7 +106,7 @@ func (d *decision) decide(t *engagement.Tx) error {
 	if i := d.findHeld(t); i >= 0 {
 		return d.decideHeld(t, i)
 	}
-	if d.call.HeldOnly {
+	if d.call.Uncertain && d.findReview(t) < 0 {
 		d.refusal = d.fill(&engagement.Refusal{Kind: engagement.KindInvalid, Cause: ErrNothingHeld, Message: fmt.Sprintf(
 			"the call of %s was not made: no result of an identical call is held", d.call.Name)})
 		return engagement.ErrUnchanged

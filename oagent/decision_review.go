@@ -67,14 +67,23 @@ func (d *decision) prepareReview() (err error) {
 	return err
 }
 
+// findReview returns the index of the review of the call's inputs, or -1. A call that passes uses its
+// review up, so that there is none once the call may have been made.
+func (d *decision) findReview(t *engagement.Tx) int {
+	if d.capability.Input == nil || d.capability.Input.RequireReview == "" {
+		return -1
+	}
+	return d.guard.Reviews.In(t).Find(func(a *engagement.RequestedReview) bool {
+		return a.Side == engagement.SideInput && a.Name == d.call.Name && a.Inputs == d.hash() &&
+			a.Reviewer == d.capability.Input.RequireReview && a.Document == d.call.Agent.Hash
+	})
+}
+
 // decideReview lets the call pass if its reviewer has approved it (OpenAgentSpec v1,
 // restriction, require_review).
 func (d *decision) decideReview(t *engagement.Tx) error {
-	reviewer := d.capability.Input.RequireReview
 	rule := d.capability.Rule() + ".input_restriction.require_review"
-	i := d.guard.Reviews.In(t).Find(func(a *engagement.RequestedReview) bool {
-		return a.Side == engagement.SideInput && a.Name == d.call.Name && a.Inputs == d.hash() && a.Reviewer == reviewer && a.Document == d.call.Agent.Hash
-	})
+	i := d.findReview(t)
 	if i < 0 {
 		return d.ask(t, rule)
 	}

@@ -408,14 +408,14 @@ func TestReviewJSON(t *testing.T) {
 }
 
 // TestReviewNoWait checks that a call with NoWait is refused at once while its review is open, and that
-// one with HeldOnly only gets a held result and is never made.
+// one that is Uncertain only gets a held result and is not made.
 func TestReviewNoWait(t *testing.T) {
 	a := agent(t, held)
 	g := newGuard(t, oagent.GuardOptions{ReviewWait: time.Hour})
 	pay := call(a, "pay", `{"amount":5}`)
 	pay.NoWait = true
 	only := pay
-	only.HeldOnly = true
+	only.Uncertain = true
 
 	if _, err := g.Begin(t.Context(), only); !errors.Is(err, oagent.ErrNothingHeld) {
 		t.Fatalf("nothing is held: error %v", err)
@@ -434,5 +434,30 @@ func TestReviewNoWait(t *testing.T) {
 	ticket, err = g.Begin(t.Context(), only)
 	if err != nil || ticket.Replayed == nil {
 		t.Fatalf("the review is approved: ticket %+v, error %v", ticket, err)
+	}
+}
+
+// TestReviewUncertain checks that an uncertain call is made if its review is not used up, and only once.
+func TestReviewUncertain(t *testing.T) {
+	g := newGuard(t, oagent.GuardOptions{ReviewWait: time.Hour})
+	pay := call(agent(t, reviewed), "pay", `{"amount":5}`)
+	pay.NoWait, pay.Uncertain = true, true
+	if _, err := g.Begin(t.Context(), pay); !errors.Is(err, oagent.ErrNothingHeld) {
+		t.Fatalf("there is no review: error %v", err)
+	}
+	first := pay
+	first.Uncertain = false
+	if _, err := g.Begin(t.Context(), first); refusal(t, err).Kind != engagement.KindReviewPending {
+		t.Fatalf("the first attempt: error %v", err)
+	}
+	if _, err := g.Begin(t.Context(), pay); refusal(t, err).Kind != engagement.KindReviewPending {
+		t.Fatalf("the review is open: error %v", err)
+	}
+	decide(t, g, pending(t, g).ID, true)
+	if ticket, err := g.Begin(t.Context(), pay); err != nil || ticket.Replayed != nil {
+		t.Fatalf("the review is approved: ticket %+v, error %v", ticket, err)
+	}
+	if _, err := g.Begin(t.Context(), pay); !errors.Is(err, oagent.ErrNothingHeld) {
+		t.Fatalf("the review is used up: error %v", err)
 	}
 }

@@ -29,13 +29,14 @@ type Call struct {
 	// NoWait refuses a call that needs a review at once, instead of waiting for the decision up
 	// to GuardOptions.ReviewWait. The caller repeats the call when the review is decided.
 	NoWait bool
-	// HeldOnly never lets the call be made: Begin only releases the result of an identical call
-	// that is held for a review. If there is none, the refusal wraps ErrNothingHeld and is not
-	// recorded. It is for a caller that does not know whether it has made the call before.
-	HeldOnly bool
+	// Uncertain is true if the caller does not know whether it has made the call before. Begin then
+	// only releases the result of an identical call that is held for a review. Exception: if a review
+	// of identical inputs is pending or decided, the call was not made, because a call uses its review
+	// up. Then the review decides. Otherwise the refusal wraps ErrNothingHeld and is not recorded.
+	Uncertain bool
 }
 
-// ErrNothingHeld means that a call with HeldOnly has no held result.
+// ErrNothingHeld means that a call with Uncertain has no held result and no review.
 var ErrNothingHeld = errors.New("no result of an identical call is held")
 
 // Ticket allows one call, once. The call is already in the record. The holder makes the call
@@ -73,7 +74,7 @@ type Replay struct {
 //   - The Engagement has not ended, and its record is not full.
 //   - The agent has the capability.
 //   - If an identical call has a held result, its review decides (see Ticket.Replayed). A call
-//     with Call.HeldOnly ends here.
+//     with Call.Uncertain ends here, unless there is a review of its inputs.
 //   - The call does not violate short_circuit.
 //   - The assertion of the input restriction holds.
 //   - The reviewer of the input restriction has approved. Begin waits for the decision up to

@@ -77,7 +77,7 @@ func (g *guardedRequest) begin() *refusalError {
 		Binding: g.binding, Name: g.name, Names: g.agents.Names, Inputs: g.inputs, Checked: true, Conditional: isConditional(g.r.Header),
 	}
 	if g.hosted != nil {
-		call.NoWait, call.HeldOnly = true, g.hosted.Uncertain
+		call.NoWait, call.Uncertain = true, g.hosted.Uncertain
 	}
 	g.ticket, err = guard.Begin(g.r.Context(), call)
 	return asRefusalError(err)

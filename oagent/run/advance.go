@@ -60,7 +60,7 @@ func (s *State) beginCalls(node string) (entries []entry) {
 		if c.Status != CallPlanned {
 			continue
 		}
-		harmless := c.Idempotent || c.Uncertain
+		harmless := c.Idempotent || c.Wait != nil && c.Wait.Made
 		if !harmless && len(entries) > 0 {
 			break
 		}

@@ -230,11 +230,17 @@ func checkRecord(t *testing.T, g *oagent.Guard, agent *oagent.Agent, id string, 
 	if err != nil {
 		t.Error(fmt.Errorf("the record cannot be read: %w", err))
 	}
-	begun := make(map[string]int)
+	begun, reviewed := make(map[string]int), make(map[string]bool)
 	for i := range entries {
-		if entries[i].What == engagement.EntryBegun {
+		switch entries[i].What {
+		case engagement.EntryBegun:
 			begun[entries[i].Name]++
+		case engagement.EntryReview:
+			reviewed[entries[i].Name] = true
 		}
+	}
+	if reviewed["pay"] && begun["pay"] == 0 {
+		t.Error("pay was approved and never begun")
 	}
 	for i := range agent.Capabilities {
 		name := agent.Capabilities[i].Reference.Name

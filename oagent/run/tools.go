@@ -49,8 +49,8 @@ type Invocation struct {
 	IsAgent bool
 	Inputs  jsontext.Value // a JSON object
 
-	// Uncertain is true if the call may have been made before. Then Call only fetches a held
-	// result, as oagent.Call.HeldOnly does, and returns Unknown if there is none.
+	// Uncertain is true if the call may have been made before. See oagent.Call.Uncertain. If the
+	// call is not made, and no result is held, Call returns Unknown.
 	Uncertain bool
 
 	Origin jsontext.Value // see New.Origin
@@ -84,7 +84,7 @@ type Caller func(ctx context.Context, i *Invocation, capability *oagent.Capabili
 // oagent.Call.Names.
 func Guarded(ctx context.Context, guard *oagent.Guard, names oagent.Names, i *Invocation, call Caller) Result {
 	ticket, err := guard.Begin(ctx, oagent.Call{
-		Binding: i.Binding, Name: i.Name, IsAgent: i.IsAgent, Names: names, Inputs: i.Inputs, NoWait: true, HeldOnly: i.Uncertain,
+		Binding: i.Binding, Name: i.Name, IsAgent: i.IsAgent, Names: names, Inputs: i.Inputs, NoWait: true, Uncertain: i.Uncertain,
 	})
 	if err != nil {
 		return refused(err)

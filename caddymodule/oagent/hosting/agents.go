@@ -61,7 +61,7 @@ func (h tools) callAgent(ctx context.Context, set *agentset.Set, i *run.Invocati
 		return failed(err)
 	}
 	a := agentCall{Host: h.Host, i: i, agent: c.agent, guard: guard, runner: runner, call: oagent.Call{
-		Binding: i.Binding, Name: i.Name, IsAgent: true, Names: set.Names, Inputs: i.Inputs, NoWait: true, HeldOnly: i.Uncertain,
+		Binding: i.Binding, Name: i.Name, IsAgent: true, Names: set.Names, Inputs: i.Inputs, NoWait: true, Uncertain: i.Uncertain,
 	}}
 	if i.Uncertain { // it was made, and its result is held for a review
 		return a.begin(ctx, c, o, s)
