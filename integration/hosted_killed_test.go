@@ -1,17 +1,21 @@
 package integration
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/modelserver"
+	agentrun "github.com/fairwayhq/fairway/oagent/run"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
@@ -39,6 +43,14 @@ intent: careful
 owner: tests
 capabilities:
   order: {user_identity: false, output_restriction: {require_review: boss}}
+---
+kind: openagentspec:v1/agent
+name: personal
+description: Orders things with the identity of the user, after a review.
+intent: personal
+owner: tests
+capabilities:
+  order: {user_identity: true, input_restriction: {require_review: boss}}
 `
 
 // step is a step of the loop at which an Engagement stands still, so that a node can be killed there.
@@ -65,40 +77,91 @@ type hostedView struct {
 	WaitingFor          []struct{ Status, Location string } `json:"waiting_for"`
 }
 
-// gates hold a request for an Engagement, by its step, until they are opened.
+// gates hold requests for Engagements, by their input, until they are released.
 type gates struct {
-	mu      sync.Mutex
-	open    bool
-	opened  chan struct{}
-	waiting map[string]int
+	mu     sync.Mutex
+	open   bool
+	byName map[string]*gate
 }
 
-func newGates() *gates { return &gates{opened: make(chan struct{}), waiting: make(map[string]int)} }
+type gate struct {
+	released chan struct{}
+	count    int // requests that have come
+	inside   int // of these, requests that are held
+}
 
-// hold waits at a gate if it is the one of that Engagement.
-func (g *gates) hold(name string, r *http.Request) {
+func newGates() *gates { return &gates{byName: make(map[string]*gate)} }
+
+// at returns a gate. The caller holds the lock.
+func (g *gates) at(name string) *gate {
+	if g.byName[name] == nil {
+		g.byName[name] = &gate{released: make(chan struct{})}
+		if g.open {
+			close(g.byName[name].released)
+		}
+	}
+	return g.byName[name]
+}
+
+// enter counts a request, and returns what ends its wait.
+func (g *gates) enter(name string) <-chan struct{} {
 	g.mu.Lock()
-	g.waiting[name]++
-	opened := g.opened
-	g.mu.Unlock()
+	defer g.mu.Unlock()
+	at := g.at(name)
+	at.count++
+	return at.released
+}
+
+// hold waits at a gate until it is released or the client has gone.
+func (g *gates) hold(name string, r *http.Request) {
+	released := g.enter(name)
+	g.enclose(name, 1)
+	defer g.enclose(name, -1)
 	select {
-	case <-opened:
+	case <-released:
 	case <-r.Context().Done():
 	}
+}
+
+func (g *gates) enclose(name string, n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.at(name).inside += n
 }
 
 func (g *gates) count(name string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.waiting[name]
+	return g.at(name).count
 }
 
-func (g *gates) release() {
+func (g *gates) inside(name string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.open {
-		g.open = true
-		close(g.opened)
+	return g.at(name).inside
+}
+
+// release opens one gate.
+func (g *gates) release(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.at(name).released)
+}
+
+// releaseAll opens all gates, also those of later requests.
+func (g *gates) releaseAll() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open {
+		return
+	}
+	g.open = true
+	for _, at := range g.byName {
+		select {
+		case <-at.released:
+		default:
+			close(at.released)
+		}
 	}
 }
 
@@ -111,11 +174,12 @@ type killSite struct {
 	model  *httptest.Server
 
 	mu     sync.Mutex
-	orders map[string]int // by name
+	orders map[string]int    // by name
+	tokens map[string]string // headers X-User-Token, by name
 }
 
 func newKillSite(t *testing.T) *killSite {
-	s := &killSite{t: t, gates: newGates(), orders: make(map[string]int)}
+	s := &killSite{t: t, gates: newGates(), orders: make(map[string]int), tokens: make(map[string]string)}
 	s.api = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var order struct{ Name string }
 		_ = json.NewDecoder(r.Body).Decode(&order)
@@ -125,6 +189,7 @@ func newKillSite(t *testing.T) *killSite {
 		}
 		s.mu.Lock()
 		s.orders[order.Name]++
+		s.tokens[order.Name] = r.Header.Get("X-User-Token")
 		s.mu.Unlock()
 		if at == "during-call" {
 			s.gates.hold(order.Name, r)
@@ -134,10 +199,15 @@ func newKillSite(t *testing.T) *killSite {
 	t.Cleanup(s.api.Close)
 	s.models = &modelserver.Server{Respond: s.respond}
 	s.model = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		name := string(modelInput.Find(body))
+		s.gates.enclose(name, 1)
+		defer s.gates.enclose(name, -1)
 		s.models.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.model.Close)
-	t.Cleanup(s.gates.release)
+	t.Cleanup(s.gates.releaseAll)
 	return s
 }
 
@@ -146,6 +216,9 @@ func stepOf(input string) string {
 	name, _, _ := strings.Cut(input, "/")
 	return name
 }
+
+// modelInput finds the input of an Engagement in a request to the model.
+var modelInput = regexp.MustCompile(`before-model/[a-z]+`)
 
 // respond is the model of all agents: the input is the name of the step.
 func (s *killSite) respond(r *modelserver.Request) modelserver.Step {
@@ -166,22 +239,15 @@ func (s *killSite) respond(r *modelserver.Request) modelserver.Step {
 		}
 		out = modelserver.Step{Calls: []modelserver.Call{{ID: "c1", Name: tool, Arguments: arguments}}}
 	}
-	gate := ""
+	gate := "" // that the request waits at
 	switch {
 	case name == "before-model" && answers == 0, name == "after-call" && answers == 1, name == "child-model" && agent == "clerk" && answers == 0:
 		gate = input
 	case name == "during-model" && answers == 1:
-		s.gates.mu.Lock()
-		s.gates.waiting[input]++
-		opened := s.gates.opened
-		s.gates.mu.Unlock()
-		out.WaitMidStream = opened
+		out.WaitMidStream = s.gates.enter(input)
 	}
 	if gate != "" {
-		s.gates.mu.Lock()
-		s.gates.waiting[gate]++
-		out.Wait = s.gates.opened
-		s.gates.mu.Unlock()
+		out.Wait = s.gates.enter(gate)
 	}
 	return out
 }
@@ -208,6 +274,11 @@ http://%s {
 			serve /agents
 			engagements /engagements
 			reviews /reviews
+			caller_headers X-User-Token
+			accept /agents {
+				by ann
+				capabilities order
+			}
 			model openai {
 				base_url %s
 				model test
@@ -255,18 +326,18 @@ func (n *brittleNode) as(t *testing.T, user, method, path, body string, header .
 	return response, string(content)
 }
 
-func (n *brittleNode) begin(t *testing.T, agent, input string) string {
+func (n *brittleNode) begin(t *testing.T, agent, input string, header ...string) string {
 	t.Helper()
-	response, body := n.as(t, "ann", "POST", "/agents/"+agent, fmt.Sprintf(`{"input":%q}`, input))
+	response, body := n.as(t, "ann", "POST", "/agents/"+agent, fmt.Sprintf(`{"input":%q}`, input), header...)
 	if response.StatusCode != http.StatusSeeOther {
 		t.Fatalf("POST: %d %s", response.StatusCode, body)
 	}
 	return response.Header.Get("Location")
 }
 
-func (n *brittleNode) state(t *testing.T, location string) (v hostedView) {
+func (n *brittleNode) state(t *testing.T, location string, header ...string) (v hostedView) {
 	t.Helper()
-	response, body := n.as(t, "ann", "GET", location, "")
+	response, body := n.as(t, "ann", "GET", location, "", header...)
 	if response.StatusCode != http.StatusOK || json.Unmarshal([]byte(body), &v) != nil {
 		t.Fatalf("state: %d %s", response.StatusCode, body)
 	}
@@ -326,8 +397,15 @@ func TestHosted_killed(t *testing.T) {
 		runs := s.begin(first, "")
 		first.decide(t, runs[5])
 		first.kill()
-		s.gates.release()
-		s.finish(s.start(dir, address, "bolt"), runs)
+		s.gates.releaseAll()
+		again := s.start(dir, address, "bolt")
+		began := time.Now()
+		s.finish(again, runs[:1])
+		// No other process can work on the run, so the node does not wait for the end of the lease.
+		if took := time.Since(began); took > agentrun.DefaultLease/2 {
+			t.Errorf("the restarted node took a run up after %s", took)
+		}
+		s.finish(again, runs)
 	})
 	t.Run("two nodes", func(t *testing.T) {
 		t.Parallel()
@@ -337,7 +415,7 @@ func TestHosted_killed(t *testing.T) {
 		runs := s.begin(first, "")
 		first.decide(t, runs[5])
 		first.kill()
-		s.gates.release()
+		s.gates.releaseAll()
 		s.finish(s.start(t.TempDir(), freeAddress(t), "redis "+redis), runs)
 	})
 	// The other node lives all the time, and works on Engagements of its own.
@@ -351,7 +429,7 @@ func TestHosted_killed(t *testing.T) {
 		runs = append(runs, s.begin(second, "/2")...)
 		first.decide(t, runs[5])
 		first.kill()
-		s.gates.release()
+		s.gates.releaseAll()
 		s.finish(second, runs)
 	})
 }

@@ -91,7 +91,7 @@ func (e *execution) recordResult(i int, made *model.ToolCall, r *Result, limit i
 	default:
 		result = resultFor(made, r, limit)
 	}
-	return e.record(func(st *State) []entry {
+	err := e.record(func(st *State) []entry {
 		c := &st.Calls[i]
 		if wait != nil {
 			c.Status, c.Wait = CallWaiting, wait
@@ -101,6 +101,18 @@ func (e *execution) recordResult(i int, made *model.ToolCall, r *Result, limit i
 		c.Status, c.Wait = CallDone, nil
 		return []entry{{What: entryResult, Call: i, Name: c.Name, Result: result}}
 	}, true)
+	if wait != nil && errors.Is(err, errLost) {
+		e.giveUpCanceled(wait)
+	}
+	return err
+}
+
+// giveUpCanceled cancels the task that a call has started after its run was canceled.
+func (e *execution) giveUpCanceled(w *Wait) {
+	ctx := context.WithoutCancel(e.cause)
+	if st, err := e.runner.storage.get(ctx, e.id); err == nil && st.Status.IsFinal() {
+		ender{e.runner}.giveUp(ctx, w)
+	}
 }
 
 // askUser checks the question with the output guardrail, since the user gets it, and waits for

@@ -16,7 +16,7 @@ func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
 		switch agent := r.options.Agent(st.Agent); {
 		case st.Status.IsFinal() || agent == nil:
 			return nil, errUnchanged
-		case st.Lease.isHeld(now):
+		case r.options.isHeld(st.Lease):
 			if st.Woken {
 				return nil, errUnchanged
 			}

@@ -1,16 +1,32 @@
 package run
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // lease is the exclusive right of a node to work on a run. Each change that the node makes
 // requires its token and prolongs the lease. After its end, another node may take the run over.
 // The clocks of the nodes must agree within less than Options.Lease.
+//
+// With Options.Process, the lease of a node of another process is void: that process has ended.
 type lease struct {
 	Node  string    `json:"node"`
 	Token string    `json:"token"` // differs for each lease
 	Until time.Time `json:"until"`
 }
 
-func (l *lease) isHeld(now time.Time) bool { return l != nil && now.Before(l.Until) }
+// isHeld reports whether a node may be working on the run.
+func (o *Options) isHeld(l *lease) bool {
+	return l != nil && o.Now().Before(l.Until) && o.mayBeAlive(l.Node)
+}
+
+// mayBeAlive reports whether a node with that name may exist.
+func (o *Options) mayBeAlive(node string) bool {
+	return o.Process == "" || strings.HasPrefix(node, o.Process+processEnd)
+}
+
+// processEnd separates the name of the process from the rest of the name of a node.
+const processEnd = "."
 
 func (l *lease) hasToken(token string) bool { return l != nil && l.Token == token }

@@ -16,6 +16,12 @@ import (
 // TestNodes_one_at_a_time checks that two Runners on one store do not work on the same run,
 // however often both are woken.
 func TestNodes_one_at_a_time(t *testing.T) {
+	for _, process := range []string{"", "a"} {
+		t.Run("process "+process, func(t *testing.T) { oneAtATime(t, process) })
+	}
+}
+
+func oneAtATime(t *testing.T, process string) {
 	s := openStore(t)
 	agent := readAgent(t, "capabilities: {book: {}}\n")
 	const runs, turns = 10, 5
@@ -45,7 +51,7 @@ func TestNodes_one_at_a_time(t *testing.T) {
 	for i := range nodes {
 		nodes[i] = newNode(t, s, agent, script(steps...), func(n *node, o *run.Options) {
 			n.tools.tools["book"] = book
-			o.Sweep = 5 * time.Millisecond
+			o.Sweep, o.Process = 5*time.Millisecond, process
 		})
 	}
 	var ids []string
@@ -165,5 +171,32 @@ func TestHome(t *testing.T) {
 		if st := other.ends(id); st.Text != "Home." {
 			t.Errorf("text %q", st.Text)
 		}
+	}
+}
+
+// TestProcess checks that a run goes on at once if the process that worked on it has ended and no other
+// one can use the store. Its calls are not repeated.
+func TestProcess(t *testing.T) {
+	for _, home := range []bool{false, true} {
+		t.Run(fmt.Sprintf("home %t", home), func(t *testing.T) {
+			s := openStore(t)
+			agent := readAgent(t, "capabilities: {book: {}}\n")
+			steps := script(wants("book", "{}"), says("Done."))
+			m, b := newMortal(s, 0, false), newBlocker()
+			first := newNode(t, m, agent, steps, func(n *node, o *run.Options) {
+				n.tools.tools["book"] = func(ctx context.Context, _ *run.Invocation) (string, error) { return "{}", b.wait(ctx) }
+				o.Process, o.Report = "first", func(string, error) {}
+			})
+			st, err := first.Start(t.Context(), run.New{Agent: agent, User: ada, Input: "Go", Home: home})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-b.began
+			close(m.dead)
+			second := newNode(t, s, agent, steps, func(_ *node, o *run.Options) { o.Process = "second" })
+			if end := second.ends(st.ID); end.Text != "Done." || second.tools.count("book") != 0 || !strings.Contains(second.results(), "unknown whether") {
+				t.Errorf("state %+v, calls %q, the model got %s", end, second.tools.calls(), second.results())
+			}
+		})
 	}
 }

@@ -88,6 +88,10 @@ type Options struct {
 
 	// Node is the name of this node. Each Runner on a store needs its own. Default: a random name.
 	Node string
+	// Process is a name of this process, if no other process can use the store at the same time.
+	// It must differ from those of earlier processes. Then runs of an earlier process that died
+	// go on at once; otherwise they wait until their leases end. Default: "", processes share the store.
+	Process string
 	// Workers is how many runs this node works on at the same time. Default: DefaultWorkers.
 	Workers int
 	// Lease is how long a run belongs to a node that no longer responds. Default: DefaultLease.
@@ -124,6 +128,9 @@ func (o *Options) setDefaults() error {
 	o.Limits.setDefaults()
 	if o.Node == "" {
 		o.Node = rand.Text()
+	}
+	if o.Process != "" {
+		o.Node = o.Process + processEnd + o.Node
 	}
 	if o.Workers <= 0 {
 		o.Workers = DefaultWorkers

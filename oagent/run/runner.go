@@ -210,17 +210,10 @@ func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
 		return nil, err
 	}
 	r.interrupt(id)
-	for _, w := range waits {
-		switch w.Kind {
-		case WaitReview:
-			r.report(id, r.options.Guard.Reviews.Abandon(ctx, w.ID))
-		case WaitTask: // perhaps a run that this one has started
-			if _, err := r.Cancel(ctx, w.ID); !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrEnded) {
-				r.report(w.ID, err)
-			}
-		}
+	for i := range waits {
+		ender{r}.giveUp(ctx, &waits[i])
 	}
-	r.finished(ctx, st)
+	ender{r}.finished(ctx, st)
 	return st, nil
 }
 
@@ -272,18 +265,6 @@ func (r *Runner) push(ctx context.Context, st *State) {
 		return
 	}
 	r.report(st.ID, r.options.Queue.Push(context.WithoutCancel(ctx), st.ID, st.Home))
-}
-
-// finished does what is to be done after the end of a run. Each part may be lost or repeated.
-func (r *Runner) finished(ctx context.Context, st *State) {
-	ctx = context.WithoutCancel(ctx)
-	r.report(st.ID, r.index.remove(ctx, st.ID))
-	r.options.Ended(st.ID)
-	if st.Parent != "" {
-		if err := r.Wake(ctx, st.Parent); !errors.Is(err, ErrNotFound) {
-			r.report(st.Parent, err)
-		}
-	}
 }
 
 func (r *Runner) report(id string, err error) {

@@ -60,18 +60,21 @@ const maxFailures = 10 // of one sweep
 func (r sweeper) look(ctx context.Context, id string) error {
 	st, err := r.storage.get(ctx, id)
 	switch {
-	case isNotFound(err), err == nil && st.Status.IsFinal():
+	case isNotFound(err):
 		return r.index.remove(ctx, id)
+	case err == nil && st.Status.IsFinal(): // its node died before this was done
+		ender(r).finished(ctx, st)
+		return nil
 	case err != nil:
 		return err
-	case st.Lease.isHeld(r.options.Now()) || r.options.Agent(st.Agent) == nil:
+	case r.options.isHeld(st.Lease) || r.options.Agent(st.Agent) == nil:
 		return nil
 	case r.options.Queue != nil && r.options.Now().Sub(st.Changed) < r.options.Sweep:
 		return nil // its job is probably in the queue
 	case st.isWaiting() && !r.mayGoOn(ctx, st):
 		return nil
 	}
-	if st.Home != "" && st.Home != r.options.Node {
+	if st.Home != "" && st.Home != r.options.Node && r.options.mayBeAlive(st.Home) {
 		if _, err := r.options.Store.Get(ctx, nodeKey+st.Home); !isNotFound(err) {
 			return err // its home is alive
 		}

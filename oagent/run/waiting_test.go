@@ -190,6 +190,68 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// slowTools return the result of a call only when they are released, although the run was canceled.
+type slowTools struct {
+	*fakeTools
+	task           string // that a call starts; "" for none
+	began, release chan struct{}
+}
+
+func (s *slowTools) Call(_ context.Context, i *run.Invocation) run.Result {
+	r := s.fakeTools.Call(context.Background(), i)
+	if s.task != "" {
+		r = run.Result{Wait: &run.Wait{Kind: run.WaitTask, ID: s.task}}
+	}
+	close(s.began)
+	<-s.release
+	return r
+}
+
+// TestCancel_before_the_wait_is_stored cancels a run after a call has requested a review, or has started
+// another run, and before the state of the run says so.
+func TestCancel_before_the_wait_is_stored(t *testing.T) {
+	for _, what := range []string{"review", "review of a dead node", "task"} {
+		t.Run(what, func(t *testing.T) {
+			s := openStore(t)
+			agent := readAgent(t, reviewedAgent)
+			m := newMortal(s, 0, false)
+			slow := &slowTools{began: make(chan struct{}), release: make(chan struct{})}
+			n := newNode(t, m, agent, script(wants("pay", `{}`), says("Done.")), func(n *node, o *run.Options) {
+				slow.fakeTools, o.Tools, o.Report = n.tools, slow, func(string, error) {}
+			})
+			if what == "task" {
+				slow.task = run.NewID()
+			}
+			id := n.start("Pay").ID
+			<-slow.began
+			other := newNode(t, s, agent, func(ctx context.Context, _ *model.Request) (*model.Response, error) {
+				return nil, newBlocker().wait(ctx)
+			})
+			if slow.task != "" {
+				if _, err := other.Start(t.Context(), run.New{ID: slow.task, Agent: agent, User: ada, Input: "Wait"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if what == "review of a dead node" {
+				close(m.dead)
+			}
+			if _, err := other.Cancel(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			close(slow.release)
+			n.drained()
+			if open, err := other.guard.Reviews.List(t.Context(), "boss"); err != nil || len(open) != 0 {
+				t.Errorf("open reviews %v, error %v", open, err)
+			}
+			if slow.task != "" {
+				if st, err := other.Get(t.Context(), slow.task); err != nil || endOf(st) != run.EndCanceled {
+					t.Errorf("the task: error %v, state %+v", err, st)
+				}
+			}
+		})
+	}
+}
+
 // TestInput_while_running checks that the agent gets what the user says while it works.
 func TestInput_while_running(t *testing.T) {
 	b := newBlocker()

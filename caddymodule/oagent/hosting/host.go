@@ -2,6 +2,7 @@ package hosting
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/remote"
 	"github.com/fairwayhq/fairway/oagent/run"
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
 )
 
 const (
@@ -182,7 +184,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 		return nil, err
 	}
 	r, err := run.NewRunner(run.Options{
-		Store: st, Guard: guard, Realm: h.options.Realm, Agent: h.agent, Model: h.options.Model, Tools: tools{h},
+		Store: st, Guard: guard, Realm: h.options.Realm, Process: processOf(st), Agent: h.agent, Model: h.options.Model, Tools: tools{h},
 		Queue: h.queue(st), Limits: h.options.Limits, TTL: h.options.TTL,
 		Ended: h.shared.sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace,
 	})
@@ -190,6 +192,17 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 		h.opened.Store(r)
 	}
 	return r, err
+}
+
+// process is a name of this process that no other process has.
+var process = rand.Text()
+
+// processOf returns the name of this process if no other one can have the store open, otherwise "".
+func processOf(st store.Store) string {
+	if _, ok := st.(*embedded.Store); ok {
+		return process
+	}
+	return ""
 }
 
 // queue returns the queue by which several nodes share the work, nil if the store is of one node.
