@@ -110,19 +110,51 @@ func drain(c chan struct{}) {
 	}
 }
 
+// moment identifies the time of a read.
+type moment struct {
+	rollbacks uint64 // number of failed batches
+	memtable  uint64 // number of the active memtable
+}
+
 // get returns the latest version of the record if a memtable has one. If found is true and
-// r is nil, the record was deleted.
-func (b *writeBuffer) get(key string) (r *record, found bool, rollbacks uint64, err error) {
+// r is nil, there is no record.
+func (b *writeBuffer) get(key string) (r *record, found bool, at moment, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	at = moment{b.rollbacks, b.active.number}
 	if b.closed {
-		return nil, false, b.rollbacks, store.ErrClosed
+		return nil, false, at, store.ErrClosed
 	}
 	newer, _ := b.lookup(key)
 	if newer == nil {
-		return nil, false, b.rollbacks, nil
+		return nil, b.isAbsent(key), at, nil
 	}
-	return newer.new, true, b.rollbacks, nil
+	return newer.new, true, at, nil
+}
+
+// isAbsent reports whether neither the file nor the memtables have the record. The caller must hold b.mu,
+// and has looked in the memtables.
+func (b *writeBuffer) isAbsent(key string) bool {
+	_, absent := b.active.absent[key]
+	if !absent && b.immutable != nil {
+		_, absent = b.immutable.absent[key]
+	}
+	return absent
+}
+
+// noteAbsent notes that the file had no record with the key when it was read after that moment. If another
+// memtable is active now, the file may have the record.
+func (b *writeBuffer) noteAbsent(key string, at moment) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.active
+	if m.number != at.memtable || len(m.absent) >= memtableChanges {
+		return
+	}
+	if m.absent == nil {
+		m.absent = make(map[string]struct{})
+	}
+	m.absent[key] = struct{}{}
 }
 
 // lookup returns the entries of a record in the memtables, the most recent first. If there
@@ -179,9 +211,9 @@ func (b *writeBuffer) keys(prefix string) (map[string]bool, error) {
 	return live, nil
 }
 
-// add makes the write visible, adds it to the next batch and returns that batch. rollbacks
-// is the number of failed batches when the record was read.
-func (b *writeBuffer) add(w *write, rollbacks uint64) (*batch, error) {
+// add makes the write visible, adds it to the next batch and returns that batch. at is when
+// the record was read.
+func (b *writeBuffer) add(w *write, at moment) (*batch, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -189,7 +221,7 @@ func (b *writeBuffer) add(w *write, rollbacks uint64) (*batch, error) {
 		return nil, store.ErrClosed
 	case b.flushErr != nil:
 		return nil, fmt.Errorf("the store rejects changes until a flush succeeds: %w", b.flushErr)
-	case b.rollbacks != rollbacks:
+	case b.rollbacks != at.rollbacks:
 		return nil, errRolledBack
 	case b.full():
 		return nil, errBackpressure

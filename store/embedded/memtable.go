@@ -14,6 +14,11 @@ type memtable struct {
 	bytes     int      // approximate memory use of the changes
 	totals    totals   // totals after the last batch
 	lastFrame uint64   // number of its last frame in the write-ahead log; 0 if none
+
+	// absent has keys for which Get found no record. A change of such a record, which often follows, need
+	// not read the file. A key that gets a record is in records too, here or in the next memtable, for as
+	// long as it is in absent.
+	absent map[string]struct{}
 }
 
 // memEntry is the state of one record in a memtable.

@@ -146,9 +146,12 @@ func (s *Store) Get(_ context.Context, key string) (store.Record, error) {
 	if err := store.CheckKey(key); err != nil {
 		return store.Record{}, err
 	}
-	r, _, err := s.latest(key)
+	r, at, err := s.latest(key)
 	if err != nil {
 		return store.Record{}, err
+	}
+	if r == nil {
+		s.buffer.noteAbsent(key, at)
 	}
 	if r = r.live(); r == nil {
 		return store.Record{}, store.ErrNotFound
@@ -157,14 +160,14 @@ func (s *Store) Get(_ context.Context, key string) (store.Record, error) {
 }
 
 // latest returns the latest version of the record, durable or not, expired or not, or nil
-// if there is none. rollbacks is the number of failed batches at the time of the read.
-func (s *Store) latest(key string) (r *record, rollbacks uint64, err error) {
-	r, found, rollbacks, err := s.buffer.get(key)
+// if there is none.
+func (s *Store) latest(key string) (r *record, at moment, err error) {
+	r, found, at, err := s.buffer.get(key)
 	if found || err != nil {
-		return r, rollbacks, err
+		return r, at, err
 	}
 	r, err = s.file.get(key)
-	return r, rollbacks, err
+	return r, at, err
 }
 
 // Wait implements store.Store.

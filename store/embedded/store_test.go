@@ -322,3 +322,45 @@ func TestGroups(t *testing.T) {
 		t.Errorf("%d changes took %d syncs", writers*each, n)
 	}
 }
+
+// TestAbsent checks that a store that knows that there is no record notices when there is one.
+func TestAbsent(t *testing.T) {
+	s := openTest(t, Options{})
+	put := func(key string) {
+		t.Helper()
+		if err := s.Put(t.Context(), key, store.Change{Value: []byte(key), TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(when, key string, found bool) {
+		t.Helper()
+		r, err := s.Get(t.Context(), key)
+		if found && (err != nil || string(r.Value) != key) || !found && !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %q, %v; want a record: %v", when, r.Value, err, found)
+		}
+	}
+	flush := func() {
+		t.Helper()
+		if err := s.buffer.waitForFlush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("before", "a", false)
+	if _, known, _, _ := s.buffer.get("a"); !known {
+		t.Error("the next change reads the file again")
+	}
+	put("a")
+	want("after the change", "a", true)
+	flush()
+	want("after the flush", "a", true)
+	if err := s.Delete(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	want("after the deletion", "a", false)
+
+	_, _, at, _ := s.buffer.get("b")
+	put("b")
+	flush()
+	s.buffer.noteAbsent("b", at)
+	want("after a read before the flush ends", "b", true)
+}

@@ -125,7 +125,7 @@ func (s *Store) tryWrite(ctx context.Context, key string, decide func(old *recor
 		return w, nil, err
 	}
 	defer held.Release()
-	old, rollbacks, err := s.latest(key)
+	old, at, err := s.latest(key)
 	if err != nil {
 		return w, nil, err
 	}
@@ -133,7 +133,7 @@ func (s *Store) tryWrite(ctx context.Context, key string, decide func(old *recor
 	if err != nil || w.old == nil && w.new == nil {
 		return w, nil, err
 	}
-	if b, err = s.buffer.add(&w, rollbacks); err == nil {
+	if b, err = s.buffer.add(&w, at); err == nil {
 		s.waiters.Wake(key)
 	}
 	return w, b, err
