@@ -189,8 +189,8 @@ func (e *execution) run(ctx context.Context) result {
 // whose header is not written yet, followed by the body of the response.
 func (e *execution) runWithLease(ctx context.Context) (value []byte, response Response) {
 	if !isEmbedded(e.store) || !e.call.Idempotent() {
-		stop := e.renewLease(ctx)
-		defer stop() // before the response replaces the record
+		l := e.startLease(ctx)
+		defer l.stop() // before the response replaces the record
 	}
 	response = e.call.Run(ctx, make([]byte, headerSize, headerSize+1<<10))
 	value = response.Body
