@@ -6,7 +6,9 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
 )
 
 // Inference is what is known about an expression before its evaluation.
@@ -50,27 +52,30 @@ func (e *Environment) Infer(expression string, typeOf func(part ast.NavigableExp
 		return Inference{}, err
 	}
 	k := Inference{Type: checked.OutputType()}
-	k.Constant, err = typed.fold(checked)
+	k.Constant, err = typed.constant(checked)
 	return k, err
 }
 
-// fold returns the value of a constant expression. It returns nil if the expression is not
-// constant.
-func (e *Environment) fold(checked *cel.Ast) (ref.Val, error) {
-	folding, err := cel.NewConstantFoldingOptimizer()
+// maxConstantCost limits the evaluation that finds out whether an expression is constant, in CEL cost
+// units. An expression that exceeds it counts as not constant.
+const maxConstantCost = 1000
+
+// constant returns the value of an expression that does not depend on variables. It returns nil if
+// the expression depends on them, or has no value. The expression is evaluated only once: CEL's optimizer for
+// constant expressions evaluates each loop on its own, and without a cost limit.
+func (e *Environment) constant(checked *cel.Ast) (ref.Val, error) {
+	program, err := e.env.Program(checked, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(maxConstantCost),
+		cel.CostTrackerOptions(interpreter.OverloadCostTracker("add_list", sizeOfResult)))
+	if err != nil {
+		return nil, fmt.Errorf("the expression cannot be used: %w", err)
+	}
+	unknown, err := e.env.PartialVars(cel.NoVars())
 	if err != nil {
 		return nil, fmt.Errorf("setting up CEL: %w", err)
 	}
-	optimizer, err := cel.NewStaticOptimizer(folding)
-	if err != nil {
-		return nil, fmt.Errorf("setting up CEL: %w", err)
+	value, _, err := program.Eval(unknown)
+	if err != nil || types.IsUnknown(value) {
+		return nil, nil //nolint:nilerr // an expression without a value is not constant
 	}
-	folded, issues := optimizer.Optimize(e.env, checked)
-	if issues.Err() != nil {
-		return nil, nil //nolint:nilerr // an expression that cannot be folded is not constant
-	}
-	if root := folded.NativeRep().Expr(); root.Kind() == ast.LiteralKind {
-		return root.AsLiteral(), nil
-	}
-	return nil, nil
+	return value, nil
 }
