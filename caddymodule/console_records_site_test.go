@@ -98,6 +98,20 @@ func TestConsole_reviews(t *testing.T) {
 	}
 }
 
+// TestConsole_paths_of_reviews checks that a slash at the end changes nothing, and that a review needs an id.
+func TestConsole_paths_of_reviews(t *testing.T) {
+	s := governedConsole(t)
+	s.askReview("Bern")
+	if list := consoleJSON[consoleReviews](s, "boss", "/console/api/reviews/"); len(list.Reviews) != 1 {
+		t.Errorf("with a slash at the end: %+v", list)
+	}
+	for _, path := range []string{"/console/reviews/%3Flimit=1", "/console/api/reviews/%3Flimit=1", "/console/reviews/%2e%2e", "/console/reviews/%23"} {
+		if a := s.request("GET", path, "", "X-Test-User", "boss"); a.status != http.StatusNotFound {
+			t.Errorf("%s: status %d, want 404", path, a.status)
+		}
+	}
+}
+
 // TestConsole_agents checks who sees agents and Engagements, and who ends them.
 func TestConsole_agents(t *testing.T) {
 	s := governedConsole(t)

@@ -3,6 +3,8 @@ package caddymodule_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -99,9 +101,17 @@ func TestConsole_serves_this_machine(t *testing.T) {
 		"forwarded, RFC 7239":  {"Forwarded", "for=203.0.113.7", http.StatusUnauthorized},
 		"via a proxy":          {"Via", "1.1 proxy", http.StatusUnauthorized},
 		"forwarded by a proxy": {"X-Real-Ip", "203.0.113.7", http.StatusUnauthorized},
+		"scheme of a proxy":    {"X-Forwarded-Proto", "https", http.StatusUnauthorized},
+		"tunnel":               {"Cf-Connecting-Ip", "203.0.113.7", http.StatusUnauthorized},
+		"client of a tunnel":   {"True-Client-Ip", "203.0.113.7", http.StatusUnauthorized},
 	} {
 		if a := s.request("GET", "/console", "", c.header, c.value); a.status != c.want {
 			t.Errorf("%s: status %d, want %d", rule, a.status, c.want)
+		}
+	}
+	for version, want := range map[string]string{"1.1": "200", "1.0": "401"} { // nginx forwards with 1.0 and without headers
+		if status := rawStatus(t, s, "GET /console HTTP/"+version+"\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"); status != want {
+			t.Errorf("HTTP/%s: status %s, want %s", version, status, want)
 		}
 	}
 	if s.hasLogged("authenticates", "console", "401") {
@@ -111,6 +121,26 @@ func TestConsole_serves_this_machine(t *testing.T) {
 	if a := wild.get("/console"); a.status != http.StatusUnauthorized {
 		t.Errorf("a server that listens on all addresses: status %d, want 401", a.status)
 	}
+}
+
+// rawStatus sends the bytes of a request and returns the status of the response.
+func rawStatus(t *testing.T, s *site, request string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	response, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, status, _ := strings.Cut(string(response), " ")
+	status, _, _ = strings.Cut(status, " ")
+	return status
 }
 
 // TestConsole_rejects_rebound_names requests the console under the name of another host.
@@ -374,6 +404,20 @@ func TestConsole_sends_as_the_viewer(t *testing.T) {
 	a = s.request("POST", "/console/api/tools/mcp/getTrip", `{"arguments":{"id":"7"}}`, "X-Test-User", "ada", "X-Api-Key", "bobs-secret-key")
 	if !strings.Contains(a.body, `"outcome":"ok"`) {
 		t.Errorf("with the key of the endpoint: %s", a.body)
+	}
+}
+
+// TestConsole_shows_deeply_nested_answers tries a tool whose response would have gigabytes if it were
+// indented.
+func TestConsole_shows_deeply_nested_answers(t *testing.T) {
+	nested := strings.Repeat("[", 900) + strings.Repeat("1,", 20_000) + "1" + strings.Repeat("]", 900)
+	s := localConsole(t, "", "mcp TRIPS\nreverse_proxy "+upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, nested)
+	}))
+	a := s.form("/console/tools/mcp/getTrip", "do=send&arg.id=7")
+	if a.status != http.StatusOK || !strings.Contains(a.body, "[[[[") || len(a.body) > 10*len(nested) {
+		t.Errorf("status %d, a page of %d bytes for a response of %d", a.status, len(a.body), len(nested))
 	}
 }
 

@@ -150,7 +150,7 @@ func (c *Handler) owns(r *http.Request) (rest []string, owned bool) {
 	if !owned {
 		return nil, path == c.base
 	}
-	if below == "" {
+	if below = strings.TrimRight(below, "/"); below == "" {
 		return nil, true
 	}
 	return strings.Split(below, "/"), true

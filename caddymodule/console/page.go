@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/internal/problem"
@@ -195,24 +194,6 @@ func (q *request) serveAsset() {
 		q.w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	}
 	q.send(http.StatusOK, mediaType, content)
-}
-
-// pretty returns JSON with indentation. It returns other texts as they are.
-func pretty(value any) string {
-	var text []byte
-	switch v := value.(type) {
-	case jsontext.Value:
-		text = v
-	case []byte:
-		text = v
-	case string:
-		text = []byte(v)
-	}
-	indented := jsontext.Value(bytes.Clone(text))
-	if indented.Indent(jsontext.WithIndent("  ")) != nil {
-		return string(text)
-	}
-	return string(indented)
 }
 
 // since returns a duration as people say it.

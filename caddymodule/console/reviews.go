@@ -58,7 +58,7 @@ func (q recordsRequest) serveReviews() (*page, error) {
 		return nil, errNotFound
 	case len(q.rest) == 2:
 		m := new(reviewPage)
-		if _, err := q.any(http.MethodGet, "/reviews/"+q.rest[1], nil, &m.Review); err != nil {
+		if _, err := q.any(http.MethodGet, "/reviews/"+url.PathEscape(q.rest[1]), nil, &m.Review); err != nil {
 			return nil, err
 		}
 		return &page{view: "reviews", template: "review", title: "Review of " + m.Review.Name, model: m}, nil
@@ -103,7 +103,7 @@ func (q recordsRequest) decideReview(id string) (*page, error) {
 	if done == "" {
 		return nil, &failure{http.StatusBadRequest, "No decision", "Approve or deny the review."}
 	}
-	n, err := q.any(http.MethodGet, "/reviews/"+id, nil, &m.Review)
+	n, err := q.any(http.MethodGet, "/reviews/"+url.PathEscape(id), nil, &m.Review)
 	if err != nil {
 		return nil, err
 	}

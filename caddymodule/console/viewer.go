@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -32,14 +33,32 @@ func (c *Handler) isAuditor(user string) bool {
 		slices.ContainsFunc(c.app.GuardsAt(c.site), func(h agents.GuardHandler) bool { return h.IsAuditor(user) })
 }
 
-// proxyHeaders are headers that proxies add. A proxy on this machine may forward requests of others.
-var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"}
+// proxyHeaders are headers that proxies and tunnels add. A proxy on this machine may forward requests of
+// others. Headers that begin with one of proxyPrefixes count as well.
+var (
+	proxyHeaders  = []string{"Forwarded", "Via", "True-Client-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "Fastly-Client-Ip", "Fly-Client-Ip"}
+	proxyPrefixes = []string{"X-Forwarded", "X-Real-", "X-Original-", "X-Envoy-", "Cf-", "Tailscale-"}
+)
+
+// isForwarded reports whether a proxy has forwarded a request. A proxy that adds no header may still be
+// recognized by HTTP/1.0, which nginx speaks by default, and no browser does.
+func isForwarded(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) {
+		return true
+	}
+	for name := range r.Header {
+		if slices.Contains(proxyHeaders, name) || slices.ContainsFunc(proxyPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			return true
+		}
+	}
+	return false
+}
 
 // isLocal reports whether a request comes from a person at this machine: the server listens on loopback
 // addresses only, the client has such an address, the request names such a host (a page of another host
 // whose name leads here, DNS rebinding, does not), and no proxy has forwarded it.
 func (c *Handler) isLocal(r *http.Request) bool {
-	if !c.loopback || slices.ContainsFunc(proxyHeaders, func(name string) bool { return len(r.Header[name]) > 0 }) {
+	if !c.loopback || isForwarded(r) {
 		return false
 	}
 	client, _, err := net.SplitHostPort(r.RemoteAddr)
