@@ -170,6 +170,39 @@ func TestConsole_agents(t *testing.T) {
 	}
 }
 
+// TestConsole_lists_own_Engagements checks that the list of a user has all of them on one page, and no key of
+// others.
+func TestConsole_lists_own_Engagements(t *testing.T) {
+	s := governedConsole(t)
+	for _, user := range []string{"ann", "bob", "carl", "dora", "ada", "fred", "gus", "hal"} {
+		if a := s.request("GET", "/trips/7", "", "X-Test-User", user); a.status != 200 {
+			t.Fatal(a.status, a.body)
+		}
+	}
+	type list struct {
+		Engagements []struct{ User struct{ ID string } }
+		Next        string
+	}
+	for _, user := range []string{"ann", "ada", "hal"} {
+		const path = "/console/api/oagent/0/engagements?limit=1"
+		got := consoleJSON[list](s, user, path)
+		if len(got.Engagements) != 1 || got.Engagements[0].User.ID != user || got.Next != "" {
+			t.Errorf("%s: got %+v, want the one Engagement and no next page", user, got)
+		}
+	}
+	if got := consoleJSON[list](s, "boss", "/console/api/oagent/0/engagements?limit=1"); len(got.Engagements) != 0 || got.Next != "" {
+		t.Errorf("a user without Engagements gets %+v", got)
+	}
+	found, path := 0, "/console/api/oagent/0/engagements?limit=3"
+	for path != "" {
+		page := consoleJSON[list](s, "eve", path)
+		found, path = found+len(page.Engagements), page.Next
+	}
+	if found != 8 {
+		t.Errorf("the auditor finds %d Engagements, want 8", found)
+	}
+}
+
 // TestConsole_calls checks who sees which calls and arguments.
 func TestConsole_calls(t *testing.T) {
 	s := governedConsole(t)

@@ -2,9 +2,9 @@ package tail
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/fairwayhq/fairway/internal/calllog"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -27,7 +27,7 @@ const (
 // line returns a call as one line. Encoded is its JSON.
 func (p printer) line(encoded []byte, c *calllog.Call) []byte {
 	if p.json {
-		return append(slices.Clip(encoded), '\n')
+		return append(escaped(encoded), '\n')
 	}
 	outcome := fmt.Sprintf("%-14s", printable(c.Outcome))
 	if p.color {
@@ -64,6 +64,21 @@ func color(outcome string) string {
 		return red
 	}
 	return yellow
+}
+
+// escaped returns JSON in which characters that a terminal could interpret are escaped. JSON itself only
+// escapes those below U+0020.
+func escaped(encoded []byte) []byte {
+	text := make([]byte, 0, len(encoded)+1)
+	for _, r := range string(encoded) {
+		switch {
+		case r == '\x7f' || r > '\x7f' && r < 0x10000 && !unicode.IsPrint(r):
+			text = fmt.Appendf(text, `\u%04x`, r)
+		default:
+			text = utf8.AppendRune(text, r)
+		}
+	}
+	return text
 }
 
 // printable replaces what a terminal could interpret: clients choose some of the texts.

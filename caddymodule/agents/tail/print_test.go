@@ -27,6 +27,10 @@ func TestLine(t *testing.T) {
 	if colored := string(printer{color: true}.line(nil, call)); !strings.Contains(colored, red) || strings.Count(colored, "\x1b") != 2 {
 		t.Errorf("the line is %q, want a red outcome", colored)
 	}
+	encoded := "{\"user\":\"\u00e9\u009b2J\u202e\x7f\U0001f600\"}"
+	if got, want := string(printer{json: true}.line([]byte(encoded), call)), "{\"user\":\"\u00e9\\u009b2J\\u202e\\u007f\U0001f600\"}\n"; got != want {
+		t.Errorf("the line is %q, want %q", got, want)
+	}
 	if got := string(printer{json: true}.line([]byte(`{"tool":"x"}`), call)); got != "{\"tool\":\"x\"}\n" {
 		t.Errorf("the line is %q", got)
 	}

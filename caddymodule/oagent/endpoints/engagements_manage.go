@@ -17,6 +17,9 @@ import (
 const (
 	defaultEngagementPage = 100
 	maxEngagementPage     = 1000
+
+	maxOwnPages  = 5 // pages of the store that a request for the user's own Engagements reads
+	positionSize = 8 // characters of a key that say where the next page of these begins
 )
 
 // engagementPage is one page of the list.
@@ -25,28 +28,26 @@ type engagementPage struct {
 	Next        string                `json:"next,omitempty"` // path of the next page
 }
 
-// listEngagements responds with a page of the Engagements of this site's agents, ordered by
-// key. It is for auditors. Each page reads limit Engagements of the store and then filters
-// them. For users, it has their own Engagements only. So a page may have fewer entries, or none, and still have a next page.
+// listEngagements responds with a page of the Engagements of this site's agents, ordered by key. Auditors
+// get all of them, users their own. The Engagements are filtered after they are read. So a page may have
+// fewer entries than limit, or none, and still have a next page.
 func (q engagementRequest) listEngagements() {
 	query := q.r.URL.Query()
 	limit, ok := q.limit(query, defaultEngagementPage, maxEngagementPage)
 	if !ok {
 		return
 	}
-	all, next, err := q.guard.Engagements.Page(q.r.Context(), query.Get("after"), int(limit))
+	wanted, agents := query.Get("agent"), q.options.Set().Documents()
+	shown := func(e *engagement.Summary) bool {
+		hosted := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })
+		return hosted && (wanted == "" || e.Agent == wanted) && q.maySee(e)
+	}
+	all, next, err := q.readEngagements(query.Get("after"), int(limit), shown)
 	if err != nil {
 		q.fail(err)
 		return
 	}
-	wanted, agents := query.Get("agent"), q.options.Set().Documents()
-	page := engagementPage{Engagements: make([]*engagement.Summary, 0, len(all))}
-	for _, e := range all {
-		hosted := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })
-		if hosted && (wanted == "" || e.Agent == wanted) && q.maySee(e) {
-			page.Engagements = append(page.Engagements, e)
-		}
-	}
+	page := engagementPage{Engagements: all}
 	if next != "" {
 		rest := url.Values{"after": {next}, "limit": {strconv.FormatInt(limit, 10)}}
 		if wanted != "" {
@@ -55,6 +56,38 @@ func (q engagementRequest) listEngagements() {
 		page.Next = q.options.Engagements + "?" + rest.Encode()
 	}
 	q.write(page)
+}
+
+// readEngagements returns up to limit Engagements that shown returns true for, and where the next page begins. For
+// auditors it reads limit Engagements of the store. For users it reads more, because most
+// Engagements are those of others.
+func (q engagementRequest) readEngagements(after string, limit int, shown func(*engagement.Summary) bool) (found []*engagement.Summary, next string, err error) {
+	found, size, pages := make([]*engagement.Summary, 0, min(limit, defaultEngagementPage)), limit, 1
+	if !q.isAuditor() {
+		size, pages = engagement.MaxPage, maxOwnPages
+	}
+	for ; pages > 0; pages-- {
+		all, next, err := q.guard.Engagements.Page(q.r.Context(), after, size)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, e := range all {
+			if !shown(e) {
+				continue
+			}
+			if len(found) == limit {
+				return found, found[limit-1].Key, nil
+			}
+			found = append(found, e)
+		}
+		if after = next; next == "" {
+			return found, "", nil
+		}
+	}
+	if !q.isAuditor() {
+		after = after[:min(len(after), positionSize)] // the key may be that of another user
+	}
+	return found, after, nil
 }
 
 // renewEngagement ends an Engagement and begins a new one. The user may do this after the
