@@ -102,17 +102,9 @@ func (e *execution) recordResult(i int, made *model.ToolCall, r *Result, limit i
 		return []entry{{What: entryResult, Call: i, Name: c.Name, Result: result}}
 	}, true)
 	if wait != nil && errors.Is(err, errLost) {
-		e.giveUpCanceled(wait)
+		e.runner.report(e.id, ender{e.runner}.lost(e.cause, e.id, wait))
 	}
 	return err
-}
-
-// giveUpCanceled cancels the task that a call has started after its run was canceled.
-func (e *execution) giveUpCanceled(w *Wait) {
-	ctx := context.WithoutCancel(e.cause)
-	if st, err := e.runner.storage.get(ctx, e.id); err == nil && st.Status.IsFinal() {
-		ender{e.runner}.giveUp(ctx, w)
-	}
 }
 
 // askUser checks the question with the output guardrail, since the user gets it, and waits for

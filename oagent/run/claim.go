@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 )
 
-// claim leases a run to this node. It returns nil if there is nothing to do: the run has ended,
-// it waits, or another node works on it. That node then looks again before it stops.
+// claim leases a run to this node. It returns nil if there is nothing to do: the run waits, or another
+// node works on it. That node then looks again before it stops. The error is ErrEnded if the run has ended.
 func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
 	e := &execution{runner: r, id: id, token: rand.Text()}
 	claimed := false
@@ -14,7 +14,9 @@ func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
 		claimed = false
 		now := r.options.Now()
 		switch agent := r.options.Agent(st.Agent); {
-		case st.Status.IsFinal() || agent == nil:
+		case st.Status.IsFinal():
+			return nil, ErrEnded
+		case agent == nil:
 			return nil, errUnchanged
 		case r.options.isHeld(st.Lease):
 			if st.Woken {

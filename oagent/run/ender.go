@@ -56,3 +56,20 @@ func (r ender) giveUp(ctx context.Context, w *Wait) {
 		r.report(w.ID, err)
 	}
 }
+
+// lost handles the loss of the lease of a run. If the run was canceled, its last step may have requested a
+// review, or begun to wait for w, after that. w may be nil.
+func (r ender) lost(ctx context.Context, id string, w *Wait) error {
+	ctx = context.WithoutCancel(ctx)
+	st, err := r.storage.get(ctx, id)
+	switch {
+	case isNotFound(err):
+		return nil
+	case err != nil || !st.Status.IsFinal():
+		return err
+	}
+	if w != nil {
+		r.giveUp(ctx, w)
+	}
+	return r.abandonReviews(ctx, st)
+}

@@ -107,26 +107,12 @@ var errTime = errors.New("the run has reached its limit of time")
 // stopped handles an error that ends the work of this node, but not the run.
 func (e *execution) stopped(err error) error {
 	if errors.Is(err, errLost) || errors.Is(err, ErrNotFound) || errors.Is(context.Cause(e.cause), errLost) {
-		return e.lost()
+		return ender{e.runner}.lost(e.cause, e.id, nil)
 	}
 	if e.cause.Err() != nil {
 		return e.release(false)
 	}
 	return err
-}
-
-// lost handles the loss of the lease. If the run was canceled, its last step may have requested a
-// review after that.
-func (e *execution) lost() error {
-	ctx := context.WithoutCancel(e.cause)
-	st, err := e.runner.storage.get(ctx, e.id)
-	switch {
-	case isNotFound(err):
-		return nil
-	case err != nil || !st.Status.IsFinal():
-		return err
-	}
-	return ender{e.runner}.abandonReviews(ctx, st)
 }
 
 // release gives the lease back, so that another node can take the run up at once. Between two

@@ -55,6 +55,7 @@ func NewRunner(options Options) (*Runner, error) {
 	if options.Queue != nil {
 		r.ended.Go(func() { r.dispatch(options.Queue) })
 	}
+	r.ended.Go(presence{r}.announceRegularly)
 	r.ended.Go(sweeper{r}.sweepRegularly)
 	return r, nil
 }
@@ -194,15 +195,16 @@ func (r *Runner) AddInput(ctx context.Context, id, text string) (*State, error) 
 	return st, nil
 }
 
-// Cancel ends a run. Steps in progress on this node are interrupted at once, on other nodes
-// within a third of Options.Lease. The error is ErrEnded if the run has ended.
+// Cancel ends a run, and interrupts its steps in progress: on another node by a job in its queue, at the
+// latest within a third of Options.Lease. The error is ErrEnded if the run has ended.
 func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
 	var waits []Wait
+	var held *lease
 	st, err := r.storage.change(ctx, id, func(st *State) ([]entry, error) {
 		if st.Status.IsFinal() {
 			return nil, ErrEnded
 		}
-		waits = st.Waits()
+		waits, held = st.Waits(), st.Lease
 		st.end(StatusError, &Ending{Kind: EndCanceled, Message: "the Engagement was canceled"})
 		return []entry{{What: entryEnded, Status: st.Status, Ending: st.Ending}}, nil
 	})
@@ -210,6 +212,9 @@ func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
 		return nil, err
 	}
 	r.interrupt(id)
+	if held != nil && held.Node != r.options.Node && r.options.Queue != nil {
+		r.report(id, r.options.Queue.Push(context.WithoutCancel(ctx), id, held.Node))
+	}
 	for i := range waits {
 		ender{r}.giveUp(ctx, &waits[i])
 	}
@@ -264,7 +269,14 @@ func (r *Runner) push(ctx context.Context, st *State) {
 		_ = r.local.Push(ctx, st.ID, st.Home)
 		return
 	}
-	r.report(st.ID, r.options.Queue.Push(context.WithoutCancel(ctx), st.ID, st.Home))
+	ctx = context.WithoutCancel(ctx)
+	home := st.Home
+	if home != "" {
+		if alive, _ := (presence{r}).of(ctx, home); !alive {
+			home = "" // any node
+		}
+	}
+	r.report(st.ID, r.options.Queue.Push(ctx, st.ID, home))
 }
 
 func (r *Runner) report(id string, err error) {
@@ -317,6 +329,10 @@ func pause(ctx context.Context, d time.Duration) {
 func (r *Runner) work(id string, ack func()) {
 	e, err := r.claim(r.working, id)
 	ack()
+	if errors.Is(err, ErrEnded) { // another node has canceled it
+		r.interrupt(id)
+		return
+	}
 	if e == nil {
 		if !errors.Is(err, ErrNotFound) {
 			r.report(id, err)
@@ -336,7 +352,7 @@ func (r *Runner) work(id string, ack func()) {
 	r.report(id, e.drive())
 }
 
-// interrupt ends the present step of a run on this node.
+// interrupt ends the present step of a run on this node, because the run has ended.
 func (r *Runner) interrupt(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/store"
 )
 
 // sweeper finds runs that a node could work on.
@@ -18,22 +16,12 @@ type sweeper struct{ *Runner }
 // lost, or a review was decided while no node was there to notice. The first sweep is at once.
 func (r sweeper) sweepRegularly() {
 	for {
-		r.report("", r.announce(r.running))
 		r.report("", r.sweep(r.running))
 		spread := r.options.Sweep/2 + rand.N(r.options.Sweep) //nolint:gosec // only spreads the load
 		if pause(r.running, spread); r.running.Err() != nil {
 			return
 		}
 	}
-}
-
-const nodeKey = "run-node/" // followed by the name of the node
-
-// announce records that this node is alive, for runs whose home it is.
-func (r sweeper) announce(ctx context.Context) error {
-	return r.options.Store.Put(ctx, nodeKey+r.options.Node, store.Change{
-		Value: []byte(r.options.Now().UTC().Format(time.RFC3339)), TTL: 3*r.options.Sweep + r.options.Lease,
-	})
 }
 
 // sweep looks at each run that has not ended.
@@ -74,9 +62,9 @@ func (r sweeper) look(ctx context.Context, id string) error {
 	case st.isWaiting() && !r.mayGoOn(ctx, st):
 		return nil
 	}
-	if st.Home != "" && st.Home != r.options.Node && r.options.mayBeAlive(st.Home) {
-		if _, err := r.options.Store.Get(ctx, nodeKey+st.Home); !isNotFound(err) {
-			return err // its home is alive
+	if st.Home != "" && st.Home != r.options.Node {
+		if alive, err := presence(r).of(ctx, st.Home); alive {
+			return err
 		}
 	}
 	return r.local.Push(ctx, id, "")
