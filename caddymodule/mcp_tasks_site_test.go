@@ -328,6 +328,28 @@ func (s *site) decideAll(decision string) {
 	}
 }
 
+// TestTasks_in_the_access_log wants the access log entry of a call that became a task to say so.
+func TestTasks_in_the_access_log(t *testing.T) {
+	for name, tool := range map[string]string{"lasting": "slow", "accepted": "startJob"} {
+		t.Run(name, func(t *testing.T) {
+			api := newJobsAPI()
+			s := newSite(t)
+			s.write("jobs.yaml", jobsDocument)
+			block := strings.Replace(jobsBlock(upstream(t, api.ServeHTTP), "task_after 10ms"), "route {", "route {\nlog_append result {http.tool.outcome}", 1)
+			s.start(jobsGlobal, block)
+			id := s.beginTask("ann", tool)
+			entry := s.accessLogEntry("/mcp", 1)
+			if entry["outcome"] != "pending" || entry["result"] != "pending" || entry["tool"] != tool || entry["tool_call_count"] != nil {
+				t.Errorf("outcome %v, placeholder %v, tool %v, count %v", entry["outcome"], entry["result"], entry["tool"], entry["tool_call_count"])
+			}
+			close(api.release)
+			if end := s.endOf("ann", id); end.Status != "completed" {
+				t.Errorf("got %+v", end)
+			}
+		})
+	}
+}
+
 // TestTasks_wait_for_a_review wants a task to end after the decision of the reviewer.
 func TestTasks_wait_for_a_review(t *testing.T) {
 	for decision, want := range map[string]string{"approve": `{"to":"Bern"}`, "deny": "denied"} {

@@ -104,6 +104,7 @@ func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
 		}
 		if err == nil {
 			a.stopNotifications()
+			tool.RecordCall(q.caller, i.callable.Tool, tool.OutcomePending)
 			go a.supervise(q.owner(), r)
 			q.writeCreated(r)
 			return nil
@@ -156,6 +157,7 @@ func (q toolRequest) createTask(i invocation, ttl time.Duration) *jsonrpc.Fault 
 		a.cancel()
 		return q.server.taskFault(err)
 	}
+	tool.RecordCall(q.caller, i.callable.Tool, tool.OutcomePending)
 	a.start()
 	go a.supervise(q.owner(), r)
 	q.writeCreated(r)
