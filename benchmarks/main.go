@@ -65,6 +65,7 @@ var comparisons = []struct {
 	{"histories", compareHistories},
 	{"nodes", compareNodes},
 	{"contexts", compareContexts},
+	{"console", compareConsole},
 	{"rivals", compareRivals},
 	{"lists", compareLists},
 }
