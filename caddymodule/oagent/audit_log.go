@@ -1,16 +1,21 @@
 package oagent
 
 import (
+	"context"
+	"net/http"
 	"slices"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Limits on values in the audit log, in bytes.
@@ -62,7 +67,7 @@ func (g *governedRequest) logDecision(decision string, refusal *refusalError, no
 		add("toolset", g.operation.Toolset.Name)
 	}
 	add("protocol", g.protocol())
-	if g.operation == nil {
+	if g.operation == nil && g.w != nil {
 		add("method", text.Cut(g.r.Method, maxLoggedID))
 		add("path", text.Cut(g.r.URL.Path, maxLoggedInput))
 	}
@@ -86,6 +91,22 @@ func (g *governedRequest) logDecision(decision string, refusal *refusalError, no
 	}
 	entry.Write(fields...)
 	g.logCause(refusal)
+}
+
+// logAgentCall is logDecision for a call of an agent by a hosted agent. It makes no request.
+func logAgentCall(ctx context.Context, o *Handler, d *hosting.Decision) {
+	repl := caddy.NewReplacer()
+	repl.Set("http.tool.protocol", hosting.Protocol)
+	g := governedRequest{
+		handler: o, r: new(http.Request).WithContext(ctx), repl: repl, call: new(tool.Call), began: time.Now().Add(-d.Took),
+		agent: o.agents.Current().Agents[d.Agent.Name], binding: d.Binding, name: d.Name, inputs: d.Inputs, ticket: d.Ticket, status: d.Status,
+	}
+	refusal := asRefusalError(d.Err)
+	if refusal == nil {
+		g.logDecision(allowed, nil, d.Note)
+		return
+	}
+	g.logDecision(string(refusal.Kind), refusal, d.Note)
 }
 
 // loggedReason returns the reason of a refusal for the log. It leaves out messages that quote

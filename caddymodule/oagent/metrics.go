@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 )
@@ -51,7 +52,7 @@ func (m *agentMetrics) register(registry prometheus.Registerer) error {
 			return err
 		}
 	}
-	return reviewers.RegisterMetrics(registry)
+	return errors.Join(reviewers.RegisterMetrics(registry), hosting.RegisterMetrics(registry))
 }
 
 // agentOutcomes are the collectors of one agent.

@@ -1,6 +1,7 @@
 package oagent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -48,7 +49,8 @@ func provisionHosting(ctx caddy.Context, o *Handler) (err error) {
 		App: o.app, Server: server, Chain: chain, Logger: o.logger, Realm: realmOf(o, chain, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
 		CallerHeaders: o.callerHeaders, Guard: o.guard, Guardrails: &guardrail.Caller{Logger: o.logger}, Model: models.Of,
 		Remote: o.remote, StaticIdentity: func(name string) func(*http.Request) error { return remoteagents.Authorize(o.identities[name]) },
-		Spans: &processSpans, Limits: o.Limits.Run(), TTL: time.Duration(o.EngagementTTL), Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
+		Decided: func(ctx context.Context, d *hosting.Decision) { logAgentCall(ctx, o, d) },
+		Spans:   &processSpans, Limits: o.Limits.Run(), TTL: time.Duration(o.EngagementTTL), Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
 	if err == nil {
 		server.RegisterOnShutdown(o.host.EndServing)

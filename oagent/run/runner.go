@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -30,6 +31,8 @@ type Runner struct {
 	working context.Context // ends when Close no longer waits
 	abort   context.CancelFunc
 	ended   sync.WaitGroup
+
+	waiting atomic.Int64 // runs that waited at the last sweep
 
 	mu     sync.Mutex
 	active map[string]*execution // by run
@@ -368,6 +371,10 @@ func (r *Runner) Working() int {
 	defer r.mu.Unlock()
 	return len(r.active)
 }
+
+// Waiting returns the number of runs, of all nodes that share the store, that waited for something when
+// this node looked for work the last time.
+func (r *Runner) Waiting() int { return int(r.waiting.Load()) }
 
 // IsClosing reports whether Close was called.
 func (r *Runner) IsClosing() bool { return r.running.Err() != nil }

@@ -30,44 +30,54 @@ func (r sweeper) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failures := 0
+	failures, waiting := 0, int64(0)
 	for _, id := range ids {
-		if err := r.look(ctx, id); err != nil {
+		waits, err := r.look(ctx, id)
+		if waits {
+			waiting++
+		}
+		if err != nil {
 			r.report(id, err) // perhaps only this run cannot be read
 			if failures++; failures == maxFailures {
 				return errors.New("too many runs cannot be read; the sweep is repeated later")
 			}
 		}
 	}
+	r.waiting.Store(waiting)
 	return nil
 }
 
 const maxFailures = 10 // of one sweep
 
-// look adds a job for a run that could go on.
-func (r sweeper) look(ctx context.Context, id string) error {
+// look adds a job for a run that could go on. It reports whether the run waits.
+func (r sweeper) look(ctx context.Context, id string) (waits bool, err error) {
 	st, err := r.storage.get(ctx, id)
 	switch {
 	case isNotFound(err):
-		return r.index.remove(ctx, id)
+		return false, r.index.remove(ctx, id)
 	case err == nil && st.Status.IsFinal(): // its node died before this was done
 		ender(r).finished(ctx, st)
-		return nil
+		return false, nil
 	case err != nil:
-		return err
-	case r.options.isHeld(st.Lease) || r.options.Agent(st.Agent) == nil:
-		return nil
+		return false, err
+	case r.options.isHeld(st.Lease):
+		return false, nil
+	}
+	waits = st.isWaiting()
+	switch {
+	case r.options.Agent(st.Agent) == nil:
+		return waits, nil
 	case r.options.Queue != nil && r.options.Now().Sub(st.Changed) < r.options.Sweep:
-		return nil // its job is probably in the queue
-	case st.isWaiting() && !r.mayGoOn(ctx, st):
-		return nil
+		return waits, nil // its job is probably in the queue
+	case waits && !r.mayGoOn(ctx, st):
+		return true, nil
 	}
 	if st.Home != "" && st.Home != r.options.Node {
 		if alive, err := presence(r).of(ctx, st.Home); alive {
-			return err
+			return waits, err
 		}
 	}
-	return r.local.Push(ctx, id, "")
+	return waits, r.local.Push(ctx, id, "")
 }
 
 // mayGoOn reports whether what a run waits for may be over: one of its reviews is no longer

@@ -99,6 +99,28 @@ func TestReview_while_no_runner(t *testing.T) {
 	}
 }
 
+// TestWaiting checks that sweeps count the runs that wait.
+func TestWaiting(t *testing.T) {
+	n := newNode(t, openStore(t), readAgent(t, reviewedAgent), script(wants("pay", `{"sum":5}`), says("Done.")),
+		func(_ *node, o *run.Options) { o.Sweep = 5 * time.Millisecond })
+	counts := func(want int) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); n.Waiting() != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d runs wait, want %d", n.Waiting(), want)
+			}
+		}
+	}
+	counts(0)
+	id := n.start("Pay").ID
+	review := pendingReview(t, n.idle(id))
+	n.start("Pay again")
+	counts(2)
+	n.decide(review, true)
+	n.ends(id)
+	counts(1)
+}
+
 // TestReview_not_noticed checks that a sweep finds a decision that no Wake announced.
 func TestReview_not_noticed(t *testing.T) {
 	s := openStore(t)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -77,11 +78,14 @@ func (h tools) callAgent(ctx context.Context, set *agentset.Set, i *run.Invocati
 
 // begin starts the run if the guard allows the call.
 func (a *agentCall) begin(ctx context.Context, c *capability, o *origin, s *session) run.Result {
+	began := time.Now()
 	ticket, err := a.guard.Begin(ctx, a.call)
 	if err != nil {
+		a.decided(ctx, &Decision{Invocation: a.i, Err: err, Took: time.Since(began)})
 		return refused(err)
 	}
 	if held := ticket.Replayed; held != nil {
+		a.decided(ctx, &Decision{Invocation: a.i, Ticket: ticket, Status: held.Status, Note: "the result was released", Took: time.Since(began)})
 		return run.Result{Outputs: held.Outputs, IsError: held.Status >= http.StatusBadRequest}
 	}
 	input := wire.Text(wire.MemberOf(a.i.Inputs, "input"))
@@ -100,6 +104,7 @@ func (a *agentCall) begin(ctx context.Context, c *capability, o *origin, s *sess
 	if err != nil {
 		a.shared.sessions.remove(id)
 		ticket.Abort(ctx, "the agent was not started")
+		a.decided(ctx, &Decision{Invocation: a.i, Ticket: ticket, Note: "the agent was not started", Took: time.Since(began)})
 		return run.Result{Text: "the agent was not started: " + err.Error(), IsError: true}
 	}
 	return run.Result{Wait: &run.Wait{Kind: run.WaitTask, ID: id}}
@@ -115,7 +120,9 @@ func (a *agentCall) result(ctx context.Context, st *run.State) run.Result {
 		return failed(err)
 	}
 	outputs, status := a.outputs(ctx, st)
-	if err := ticket.Finish(ctx, outputs, status); err != nil {
+	err = ticket.Finish(ctx, outputs, status)
+	a.decided(ctx, &Decision{Invocation: a.i, Ticket: ticket, Err: err, Status: status, Took: st.Changed.Sub(st.Started)})
+	if err != nil {
 		return refused(err)
 	}
 	return run.Result{Outputs: outputs, IsError: status >= http.StatusBadRequest}

@@ -60,6 +60,8 @@ type Options struct {
 	StaticIdentity func(name string) func(*http.Request) error
 	// Model returns the model of an agent.
 	Model func(agent *oagent.Agent) (model.Model, error)
+	// Decided is called with each decision of the Guard about a call of another agent. It may be nil.
+	Decided func(context.Context, *Decision)
 	// Spans makes the spans of runs.
 	Spans *calltrace.Source
 
@@ -108,6 +110,7 @@ func (h *Host) Open() (err error) {
 		return fmt.Errorf("finding the handlers that the calls of hosted agents pass: %w", err)
 	}
 	h.shared.current.Store(h)
+	processMetrics.open(h)
 	h.background.Go(func() {
 		for h.running.Err() == nil {
 			if _, err := h.Runner(h.running); err == nil {
@@ -137,6 +140,7 @@ func (h *Host) Serving(ctx context.Context) (context.Context, context.CancelFunc
 
 // Close stops working on runs. The Host of the next configuration, or of another node, goes on.
 func (h *Host) Close() {
+	processMetrics.close(h)
 	h.stop()
 	h.background.Wait()
 	h.mu.Lock()

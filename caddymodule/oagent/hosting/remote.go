@@ -54,11 +54,15 @@ func (h tools) callRemote(ctx context.Context, set *agentset.Set, i *run.Invocat
 	case identity.User && o.Identified && h.options.Remote.ForwardsCaller(c.Reference):
 		return needCredentials(i)
 	}
-	return run.Guarded(ctx, guard, set.Names, i, func(ctx context.Context, _ *run.Invocation, _ *oagent.Capability) (jsontext.Value, int, error) {
+	d := &Decision{Invocation: i}
+	began := time.Now()
+	r := run.Guarded(ctx, guard, set.Names, i, func(ctx context.Context, _ *run.Invocation, _ *oagent.Capability) (jsontext.Value, int, error) {
 		ctx, span := calltrace.BeginAgent(ctx, c.Reference.Name)
 		outputs, status, err := h.options.Remote.Run(ctx, call)
+		d.Status = status
 		switch {
 		case err != nil:
+			d.Note = "the agent did not answer"
 			span.Finish(string(tool.Failed))
 		case status >= http.StatusBadRequest:
 			span.Finish(strconv.Itoa(status))
@@ -67,6 +71,13 @@ func (h tools) callRemote(ctx context.Context, set *agentset.Set, i *run.Invocat
 		}
 		return outputs, status, err
 	})
+	if d.Took = time.Since(began); r.Refusal != nil {
+		d.Err = r.Refusal
+	}
+	if d.Err != nil || d.Note != "" || r.Outputs != nil {
+		h.decided(ctx, d)
+	}
+	return r
 }
 
 // needCredentials returns the result of a call that waits for the user's credentials.

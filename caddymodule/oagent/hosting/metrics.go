@@ -1,0 +1,67 @@
+package hosting
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// runMetrics counts the runs of all Hosts in the process at each scrape. Its only label has fixed values.
+type runMetrics struct {
+	description *prometheus.Desc
+
+	mu    sync.Mutex
+	hosts map[string]*Host // by realm, so that a reload does not count runs twice
+}
+
+// processMetrics is the only set of these collectors in the process.
+var processMetrics = &runMetrics{
+	description: prometheus.NewDesc("fairway_agent_runs",
+		"Runs of hosted agents. running: this node works on them. waiting: they wait for a reviewer, for their user or for another agent, on all nodes that share the store.",
+		[]string{"status"}, nil),
+	hosts: make(map[string]*Host),
+}
+
+// RegisterMetrics registers the collectors.
+func RegisterMetrics(registry prometheus.Registerer) error {
+	already := prometheus.AlreadyRegisteredError{}
+	if err := registry.Register(processMetrics); err != nil && !errors.As(err, &already) {
+		return err
+	}
+	return nil
+}
+
+// open begins to count the runs of a Host, in place of those of an earlier Host of the realm.
+func (m *runMetrics) open(h *Host) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hosts[h.options.Realm] = h
+}
+
+// close ends what open began, unless a later Host has taken the place.
+func (m *runMetrics) close(h *Host) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.hosts[h.options.Realm] == h {
+		delete(m.hosts, h.options.Realm)
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *runMetrics) Describe(to chan<- *prometheus.Desc) { to <- m.description }
+
+// Collect implements prometheus.Collector.
+func (m *runMetrics) Collect(to chan<- prometheus.Metric) {
+	running, waiting := 0, 0
+	m.mu.Lock()
+	for _, h := range m.hosts {
+		if runner := h.opened.Load(); runner != nil {
+			running += runner.Working()
+			waiting += runner.Waiting()
+		}
+	}
+	m.mu.Unlock()
+	to <- prometheus.MustNewConstMetric(m.description, prometheus.GaugeValue, float64(running), "running")
+	to <- prometheus.MustNewConstMetric(m.description, prometheus.GaugeValue, float64(waiting), "waiting")
+}
