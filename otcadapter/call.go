@@ -70,9 +70,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 	defer outcome.Release()
 	answer := buffer.Get()
 	defer buffer.Put(answer)
-	if outcome.Result != nil {
-		answer.Grow(len(outcome.Result.Body) + envelopeSize)
-	}
+	answer.Grow(responseSize(outcome.Result))
 	response := c.respond(answer.B, &outcome)
 	answer.B = response.Body
 	writeCallResponse(w, &response)
@@ -91,13 +89,22 @@ func writeCallResponse(w http.ResponseWriter, response *idempotency.Response) {
 	writeJSON(w, response.Status, response.Body)
 }
 
-// run calls the tool and appends the response, which may be recorded, to b.
-func (c *call) run(ctx context.Context, b []byte) idempotency.Response {
+// responseSize returns about the size of the response to a call, in bytes.
+func responseSize(result *tool.Result) int {
+	if result == nil {
+		return envelopeSize
+	}
+	return len(result.Body) + envelopeSize
+}
+
+// run calls the tool and returns the response, which may be recorded. Its body begins with the reserved
+// bytes.
+func (c *call) run(ctx context.Context, reserved int) idempotency.Response {
 	outcome := c.caller.Call(ctx, c.name, c.input)
 	defer outcome.Release()
-	start := len(b)
+	b := make([]byte, reserved, reserved+responseSize(outcome.Result))
 	response := c.respond(b, &outcome)
-	response.HasCredentials = c.credentials.areIn(outcome.Result, response.Body[start:], c.maxRecorded)
+	response.HasCredentials = c.credentials.areIn(outcome.Result, response.Body[reserved:], c.maxRecorded)
 	return response
 }
 

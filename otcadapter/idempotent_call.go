@@ -137,8 +137,8 @@ func (c *idempotentCall) Idempotent() bool { return c.tool.Idempotent() }
 func (c *idempotentCall) ReadOnly() bool { return c.tool.ReadOnly() }
 
 // Run implements idempotency.Call.
-func (c *idempotentCall) Run(ctx context.Context, b []byte) idempotency.Response {
-	return c.run(ctx, b)
+func (c *idempotentCall) Run(ctx context.Context, reserved int) idempotency.Response {
+	return c.run(ctx, reserved)
 }
 
 // HasForm implements idempotency.Call.

@@ -192,7 +192,7 @@ func (e *execution) runWithLease(ctx context.Context) (value []byte, response Re
 		l := e.startLease(ctx)
 		defer l.stop() // before the response replaces the record
 	}
-	response = e.call.Run(ctx, make([]byte, headerSize, headerSize+1<<10))
+	response = e.call.Run(ctx, headerSize)
 	value = response.Body
 	response.Body = value[headerSize:]
 	return value, response

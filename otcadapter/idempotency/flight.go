@@ -140,7 +140,7 @@ func (e *execution) runWithoutStore(ctx context.Context, err error) result {
 	}
 	e.options.Failed(err)
 	if e.call.Idempotent() {
-		return result{e.call.Run(ctx, nil), Ran}
+		return result{e.call.Run(ctx, 0), Ran}
 	}
 	return result{outcome: Unavailable}
 }

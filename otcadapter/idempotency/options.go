@@ -83,9 +83,8 @@ type Call interface {
 	// ReadOnly reports whether the call changes nothing.
 	ReadOnly() bool
 
-	// Run runs the call and appends the body of its response to b. Response.Body is the whole
-	// slice, with b at its beginning.
-	Run(ctx context.Context, b []byte) Response
+	// Run runs the call. Response.Body begins with as many bytes as reserved says, and the body follows.
+	Run(ctx context.Context, reserved int) Response
 
 	// HasForm reports whether the body of another request's response has the form that this
 	// request expects.
