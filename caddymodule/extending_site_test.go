@@ -2,14 +2,18 @@ package caddymodule_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 
 	_ "github.com/fairwayhq/fairway/examples/extending/memory"
+	_ "github.com/fairwayhq/fairway/examples/extending/tokenserver"
 )
 
 // startChanged starts a site after a change of its JSON configuration.
@@ -70,6 +74,49 @@ func TestExtending_store(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join(data, "caddy", "fairway", "store.db")); !os.IsNotExist(err) {
 				t.Errorf("the default store was opened: %v", err)
+			}
+		})
+	}
+}
+
+// TestExtending_credential sends the token of a module of another package, and none if it has no token.
+func TestExtending_credential(t *testing.T) {
+	for name, start := range map[string]func(s *site, url, block string){
+		"Caddyfile": func(s *site, url, block string) {
+			s.start("agents {\ntoolset trips TRIPS {\ncredential query key fixed\ncredential token_server "+url+"\n}\n}", block)
+		},
+		"JSON": func(s *site, url, block string) {
+			s.startChanged("agents {\ntoolset trips TRIPS\n}", block, func(config map[string]any) {
+				member(config, "apps", "agents", "toolsets", "trips")["credentials"] = []map[string]string{
+					{"in": "query", "name": "key", "value": "fixed"}, {"in": "token_server", "url": url},
+				}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if asked.Add(1) == 1 {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				fmt.Fprintln(w, "t0ken")
+			}))
+			t.Cleanup(tokens.Close)
+			s := newSite(t)
+			start(s, tokens.URL, "mcp trips\nreverse_proxy "+upstream(t, echo))
+			if n := asked.Load(); n != 0 {
+				t.Errorf("%d tokens were fetched when the configuration was loaded", n)
+			}
+			s.fail("listTrips", "", "GET", "/trips", "header", "Authorization", "operator")
+			for range 2 {
+				e := s.echo(s.callRequest("listTrips", ""))
+				if got := e.Header.Get("Authorization"); got != "Bearer t0ken" || e.URI != "/trips?key=fixed" {
+					t.Errorf("the API gets %q and %s", got, e.URI)
+				}
+			}
+			if n := asked.Load(); n != 2 {
+				t.Errorf("%d requests for tokens, want 2", n)
 			}
 		})
 	}

@@ -47,7 +47,7 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //			max_response <size>
 //			token_budget <tokens> | off
 //			non_inferrable <arguments...>
-//			credential   header|query <name> <value> | basic <user> <password>
+//			credential   header|query <name> <value> | basic <user> <password> | <module> ...
 //		}
 //		store        <module> ...
 //	}

@@ -2,7 +2,7 @@
 // share.
 //
 // A Toolset (toolset.go) is an OpenAPI document together with the options that select its
-// operations, limit its calls and add credentials (credential.go). Its Document (document.go)
+// operations, limit its calls and add credentials (package credential). Its Document (document.go)
 // is loaded once, kept current, and shared by all toolsets and configurations that build the
 // same tools from it. Overlays (overlay.go) change the document before it is built, and a lock
 // (lock.go) withholds tools that no operator has approved.

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp/loader"
 	"github.com/fairwayhq/fairway/ocp/selector"
@@ -149,7 +151,7 @@ type ToolsetConfig struct {
 
 	// Credentials that the gateway adds to each tool call. Default: none; the API receives what
 	// the caller's own request carries.
-	Credentials []Credential `json:"credentials,omitempty"`
+	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
 
 	// Arguments that a model must not make up: an argument's name, or a tool's name, a dot and
 	// an argument's name. If a call needs one, the user is asked through a client that
@@ -355,7 +357,7 @@ type Toolset struct {
 	Limits         Limits
 	Search         SearchMode      // "" if not configured
 	Pins           []string        // names of tools that are listed even if endpoints search
-	Credentials    Credentials     // added by the gateway; none if callers authenticate themselves
+	Credentials    credential.Set  // added by the gateway; none if callers authenticate themselves
 	filledToolsets *filledToolsets // nil without credentials
 	MaxTokens      int             // less than 0: no limit
 }
@@ -376,7 +378,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	if err := CheckMaxTokens(c.MaxTokens); err != nil {
 		return nil, err
 	}
-	checked, err := NewCredentials(c.Credentials, logger)
+	checked, err := credential.Load(ctx, c.Credentials, logger)
 	if err != nil {
 		return nil, err
 	}

@@ -2,11 +2,11 @@ package agents
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/ocp/selector"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -100,7 +100,7 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 	case "pin":
 		err = b.List(&c.Pins)
 	case "credential":
-		err = ReadCredential(b, &c.Credentials)
+		err = credential.Read(b, &c.Credentials)
 	case "non_inferrable":
 		err = b.List(&c.NonInferrable)
 	default:
@@ -122,45 +122,6 @@ func readTokenBudget(b *directive.Block) (*int, error) {
 		return nil
 	})
 	return budget, err
-}
-
-// ReadCredential reads the location, name and value of a credential. Errors do not contain the
-// value.
-func ReadCredential(b *directive.Block, to *[]Credential) error {
-	var c Credential
-	if !b.AllArgs(&c.In, &c.Name, &c.Value) {
-		return b.Err("credential needs header, query or basic, a name and a value, as in: credential header Authorization \"Bearer {env.API_TOKEN}\"")
-	}
-	if err := c.Check(); err != nil {
-		return b.WrapErr(err)
-	}
-	for _, other := range *to {
-		if other.Location() == c.Location() {
-			return b.Errf("credential for %s is given twice", c.Location())
-		}
-	}
-	*to = append(*to, c)
-	return nil
-}
-
-// ReadHeader reads the name and value of a header that is a credential. subdirective is its
-// name in errors. Errors do not contain the value.
-func ReadHeader(b *directive.Block, subdirective string, to *[]Credential) error {
-	c := Credential{In: InHeader}
-	if !b.AllArgs(&c.Name, &c.Value) {
-		return b.Errf("%[1]s needs a header and its value, as in: %[1]s Authorization \"Bearer {env.OPS_TOKEN}\"", subdirective)
-	}
-	c.Name = http.CanonicalHeaderKey(c.Name)
-	if err := c.Check(); err != nil {
-		return b.WrapErr(err)
-	}
-	for _, other := range *to {
-		if other.Location() == c.Location() {
-			return b.Errf("%s is given twice", c.Location())
-		}
-	}
-	*to = append(*to, c)
-	return nil
 }
 
 // readSelectors reads the kind of a selector and one or more values.

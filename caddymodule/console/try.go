@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp/preview"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -143,10 +144,7 @@ func (q toolRequest) try(m *tryModel, e siteEndpoint, tools *tool.Toolset, t *to
 // {file.*}, and for others than auditors all fixed values.
 func (q toolRequest) preview(e siteEndpoint, tools *tool.Toolset, t *tool.Tool, arguments []byte) (*preview.Request, error) {
 	toolset := e.toolsetOf(t, tools)
-	credentials, err := toolset.Credentials.Hidden()
-	if err != nil {
-		return nil, err
-	}
+	credentials := toolset.Credentials.Hidden()
 	_, own := tools.Own(t)
 	var secrets []string
 	replace := func(text string) (string, error) {
@@ -183,7 +181,7 @@ func (q toolRequest) preview(e siteEndpoint, tools *tool.Toolset, t *tool.Tool, 
 			if err := call.Resolve(replace); err != nil {
 				return nil, err
 			}
-			call.Fill(agents.CredentialValues(credentials))
+			call.Fill(credential.Values(credentials))
 			r, err := call.Request(ctx)
 			if err == nil {
 				credentials.Apply(r)

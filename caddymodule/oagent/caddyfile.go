@@ -1,6 +1,7 @@
 package oagent
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
@@ -287,12 +288,12 @@ func (o *Handler) unmarshalIdentity(outer *directive.Block) error {
 }
 
 // readIdentityCredential parses the credential at the current token of b.
-func readIdentityCredential(b *directive.Block, to *[]agents.Credential) error {
+func readIdentityCredential(b *directive.Block, to *[]json.RawMessage) error {
 	switch b.Val() {
 	case "header_up":
-		return agents.ReadHeader(b, "header_up", to)
+		return credential.ReadHeader(b, "header_up", to)
 	case "credential":
-		return agents.ReadCredential(b, to)
+		return credential.Read(b, to)
 	}
 	return b.Unrecognized("identity")
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
@@ -172,7 +173,7 @@ type Handler struct {
 	agents        *agentset.Loader
 	openedGuard   atomic.Pointer[oagent.Guard]
 
-	identities    map[string]agents.Credentials
+	identities    map[string]credential.Set
 	callerHeaders []string // canonical names
 
 	metrics    *agentMetrics
@@ -206,7 +207,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	o.setDefaults()
-	if err := o.provisionIdentities(); err != nil {
+	if err := o.provisionIdentities(ctx); err != nil {
 		return err
 	}
 	if err := o.provisionToolsets(ctx); err != nil {
@@ -215,7 +216,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := o.app.ProvisionEvents(ctx); err != nil {
 		return err
 	}
-	if err := provisionRemote(o); err != nil {
+	if err := provisionRemote(ctx, o); err != nil {
 		return err
 	}
 	if err := o.provisionAgents(); err != nil {
@@ -227,7 +228,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := provisionAccept(ctx, o); err != nil {
 		return err
 	}
-	if err := o.provisionParts(); err != nil {
+	if err := o.provisionParts(ctx); err != nil {
 		return err
 	}
 	if err := provisionNotices(ctx, o); err != nil {

@@ -1,6 +1,7 @@
 package oagent
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/textproto"
@@ -11,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/ocp/security"
@@ -21,17 +22,17 @@ import (
 // StaticIdentity is a set of credentials that a document's static_identity names.
 type StaticIdentity struct {
 	// The credentials to send to the API. Default: none; at least one is required.
-	Credentials []agents.Credential `json:"credentials,omitempty"`
+	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
 }
 
 // provisionIdentities checks the credentials.
-func (o *Handler) provisionIdentities() error {
-	o.identities = make(map[string]agents.Credentials, len(o.Identities))
+func (o *Handler) provisionIdentities(ctx caddy.Context) error {
+	o.identities = make(map[string]credential.Set, len(o.Identities))
 	for name, identity := range o.Identities {
 		if name == "" || identity == nil || len(identity.Credentials) == 0 {
 			return fmt.Errorf("identity %q: an identity needs a name and credentials", name)
 		}
-		checked, err := agents.NewCredentials(identity.Credentials, o.logger)
+		checked, err := credential.Load(ctx, identity.Credentials, o.logger)
 		if err != nil {
 			return fmt.Errorf("identity %q: %w", name, err)
 		}
@@ -73,7 +74,7 @@ func (g *guardedRequest) chooseIdentity() (upstreamIdentity, *refusalError) {
 	case identity.User:
 		return upstreamIdentity{}, nil
 	case identity.Static != "":
-		with, err := g.handler.identities[identity.Static].Supplement(caddy.NewReplacer())
+		with, err := g.handler.identities[identity.Static].Current(g.r.Context())
 		if err != nil {
 			return upstreamIdentity{}, g.refuse(kindIdentity, http.StatusServiceUnavailable, c.Rule()+".static_identity", fmt.Sprintf(
 				"the call of %s was not made: the gateway has no credentials for identity %s; the operator must set them, see the log for the reason",
@@ -87,7 +88,7 @@ func (g *guardedRequest) chooseIdentity() (upstreamIdentity, *refusalError) {
 	// The tool needs no identity. The toolset's credentials, which the gateway injects into
 	// each call, are not the caller's.
 	if g.hasGatewayCredentials() {
-		with, err := op.Toolset.Credentials.Supplement(caddy.NewReplacer())
+		with, err := op.Toolset.Credentials.Current(g.r.Context())
 		return upstreamIdentity{strip: true, with: with}, g.refuseMissingCredentials(err)
 	}
 	return upstreamIdentity{strip: true}, nil

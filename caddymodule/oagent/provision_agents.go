@@ -63,7 +63,7 @@ func showMetrics(o *Handler) {
 
 // provisionParts sets up the parts of the handler that do not guard the API: guardrails on model
 // traffic, reviewing agents, and the endpoints. Agents and toolsets must be known.
-func (o *Handler) provisionParts() (err error) {
+func (o *Handler) provisionParts(ctx caddy.Context) (err error) {
 	o.guardrails = &guardrail.Caller{Logger: o.logger}
 	if o.Chat != nil {
 		if err := o.Chat.Provision(o.logger); err != nil {
@@ -71,7 +71,7 @@ func (o *Handler) provisionParts() (err error) {
 		}
 		o.guardrails = o.Chat.Guardrails()
 	}
-	o.reviewers, err = reviewers.New(reviewers.Options{
+	o.reviewers, err = reviewers.New(ctx, reviewers.Options{
 		Agents: o.Reviewers, Path: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.guard,
 		Guardrails: o.guardrails, Logger: o.logger, Spans: &processSpans,
 	})

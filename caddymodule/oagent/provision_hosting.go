@@ -16,7 +16,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/remoteagents"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -48,7 +47,7 @@ func provisionHosting(ctx caddy.Context, o *Handler) (err error) {
 	o.host, err = hosting.New(hosting.Options{
 		App: o.app, Server: server, Chain: chain, Logger: o.logger, Realm: realmOf(o, chain, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
 		CallerHeaders: o.callerHeaders, Guard: o.guard, Guardrails: &guardrail.Caller{Logger: o.logger}, Model: models.Of,
-		Remote: o.remote, StaticIdentity: func(name string) func(*http.Request) error { return remoteagents.Authorize(o.identities[name]) },
+		Remote: o.remote, StaticIdentity: func(name string) func(*http.Request) error { return o.identities[name].Apply },
 		Decided: func(ctx context.Context, d *hosting.Decision) { logAgentCall(ctx, o, d) },
 		Spans:   &processSpans, Limits: o.Limits.Run(), TTL: time.Duration(o.EngagementTTL), Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})

@@ -13,14 +13,14 @@ import (
 )
 
 // provisionRemote sets up the calls of agents of other servers.
-func provisionRemote(o *Handler) (err error) {
+func provisionRemote(ctx caddy.Context, o *Handler) (err error) {
 	if len(o.RemoteAgents) == 0 {
 		return nil
 	}
 	if len(o.Models) == 0 {
 		return errors.New("remote_agents has no effect without model: only hosted agents call agents of other servers")
 	}
-	o.remote, err = remoteagents.NewClient(o.RemoteAgents, o.logger)
+	o.remote, err = remoteagents.NewClient(ctx, o.RemoteAgents, o.logger)
 	return err
 }
 

@@ -1,11 +1,10 @@
 package toolcall
 
 import (
+	"context"
 	"net/http"
 
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/conceal"
 	"github.com/fairwayhq/fairway/ocp/security"
@@ -46,8 +45,8 @@ func (p InjectedCredentials) AddTo(secrets *conceal.Secrets) {
 }
 
 // ConcealCredentials removes the credentials from a text about a failed call.
-func ConcealCredentials(text string, cs agents.Credentials) string {
-	supplement, err := cs.Supplement(caddy.NewReplacer())
+func ConcealCredentials(ctx context.Context, text string, cs credential.Set) string {
+	supplement, err := cs.Current(ctx)
 	if err != nil || supplement == nil {
 		return text // without usable credentials the call was not sent
 	}

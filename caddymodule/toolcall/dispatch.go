@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/ocp"
@@ -42,7 +43,7 @@ type dispatch struct {
 	traced        bool   // whether calls have spans
 	logger        *zap.Logger
 
-	credentials agents.Credentials
+	credentials credential.Set
 }
 
 // init sets the fields of the dispatch of the request outer. Next is the handler after the endpoint.
@@ -76,10 +77,10 @@ func (d *dispatch) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, e
 	var credentials *security.Supplement
 	if len(d.credentials) > 0 {
 		var err error
-		if credentials, err = d.credentials.Current(); err != nil {
+		if credentials, err = d.credentials.Current(ctx); err != nil {
 			return nil, d.missingCredentialFailure(call.Tool, err)
 		}
-		call.Fill(agents.CredentialValues(credentials))
+		call.Fill(credential.Values(credentials))
 	}
 	if err := call.Resolve(d.fixedValue(call)); err != nil {
 		return nil, d.missingFixedFailure(call.Tool, err)

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/ocp/stream"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -105,7 +105,7 @@ func (d *dispatch) missingCredentialFailure(t *tool.Tool, err error) *tool.Failu
 		c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
 	}
 	location := "the API"
-	if missing, ok := errors.AsType[*agents.MissingCredentialError](err); ok {
+	if missing, ok := errors.AsType[*credential.MissingError](err); ok {
 		location += " (" + missing.Location + ")"
 	}
 	return &tool.Failure{Kind: tool.Internal, Message: fmt.Sprintf(

@@ -274,7 +274,7 @@ func (p *poller) get(ctx context.Context, target string) (*tool.Result, error) {
 	}
 	var credentials *security.Supplement
 	if len(p.credentials) > 0 {
-		if credentials, err = p.credentials.Current(); err != nil {
+		if credentials, err = p.credentials.Current(ctx); err != nil {
 			return nil, p.missingCredentialFailure(p.call.Tool, err)
 		}
 	}

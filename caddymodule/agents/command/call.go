@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/internal/answer"
 	"github.com/fairwayhq/fairway/ocp/invoke"
 	"github.com/fairwayhq/fairway/ocp/preview"
@@ -123,12 +123,17 @@ func readCall(cmd *cobra.Command, flags caddycmd.Flags) (*toolCall, error) {
 	if err != nil {
 		return nil, err
 	}
-	credentials, err := agents.NewCredentials(append(slices.Clip(config.Credentials), headers...), zap.NewNop())
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: cmd.Context()})
+	defer cancel()
+	credentials, err := credential.Load(ctx, config.Credentials, zap.NewNop())
 	if err != nil {
 		return nil, err
 	}
+	if credentials, err = credentials.With(headers); err != nil {
+		return nil, err
+	}
 	c := &toolCall{tools: credentials.Filled(declared), name: flags.Arg(0), arguments: []byte(flags.Arg(1)), limits: config.Limits()}
-	if c.credentials, err = c.supplement(flags, credentials); err != nil {
+	if c.credentials, err = c.supplement(ctx, flags, credentials); err != nil {
 		return nil, err
 	}
 	c.replace, err = c.placeholders(flags)
@@ -136,32 +141,28 @@ func readCall(cmd *cobra.Command, flags caddycmd.Flags) (*toolCall, error) {
 }
 
 // headerFlag reads the headers of the command line, which are sent like credentials of a toolset.
-func headerFlag(flags caddycmd.Flags) (headers []agents.Credential, err error) {
+func headerFlag(flags caddycmd.Flags) (headers []credential.Module, err error) {
 	lines, err := flags.GetStringArray("header")
 	if err != nil {
 		return nil, err
 	}
 	for _, line := range lines {
-		name, value, found := strings.Cut(line, ":")
-		c := agents.Credential{In: agents.InHeader, Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
-		if !found {
-			return nil, errors.New(`--header: write it as "Name: value"`)
-		}
-		if err := c.Check(); err != nil {
+		header, err := credential.HeaderLine(line)
+		if err != nil {
 			return nil, fmt.Errorf("--header: %w", err)
 		}
-		headers = append(headers, c)
+		headers = append(headers, header)
 	}
 	return headers, nil
 }
 
 // supplement returns what the credentials add to the request. A dry run prints no values, so that it does
 // not need them.
-func (c *toolCall) supplement(flags caddycmd.Flags, credentials agents.Credentials) (*security.Supplement, error) {
+func (c *toolCall) supplement(ctx context.Context, flags caddycmd.Flags, credentials credential.Set) (*security.Supplement, error) {
 	if flags.Bool("dry-run") {
-		return credentials.Hidden()
+		return credentials.Hidden(), nil
 	}
-	supplement, err := credentials.Current()
+	supplement, err := credentials.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +211,7 @@ func (c *toolCall) request(ctx context.Context, call *tool.Call) (*http.Request,
 	if err := call.Resolve(c.replace); err != nil {
 		return nil, err
 	}
-	call.Fill(agents.CredentialValues(c.credentials))
+	call.Fill(credential.Values(c.credentials))
 	r, err := call.Request(ctx)
 	if err != nil {
 		return nil, err
@@ -275,7 +276,7 @@ func (s *callSender) Invoke(ctx context.Context, call *tool.Call) (*tool.Result,
 		s.err = err
 		return nil, err
 	}
-	call.Fill(agents.CredentialValues(s.call.credentials))
+	call.Fill(credential.Values(s.call.credentials))
 	return s.HTTPInvoker.Invoke(ctx, call)
 }
 

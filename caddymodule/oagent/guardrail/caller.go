@@ -25,7 +25,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/wire"
@@ -98,7 +98,7 @@ func (c *Caller) invoke(ctx context.Context, op *agentset.Operation, side engage
 	outcome := tool.Execute(ctx, tools, t.Name, arguments.JSON(text.Input, text.Output), resolving{invoker})
 	defer outcome.Release()
 	if outcome.Failure != nil {
-		outcome.Failure.Message = toolcall.ConcealCredentials(outcome.Failure.Message, op.Toolset.Credentials)
+		outcome.Failure.Message = toolcall.ConcealCredentials(ctx, outcome.Failure.Message, op.Toolset.Credentials)
 		return nil, outcome.Failure
 	}
 	return outputOf(op, outcome.Result)
@@ -164,12 +164,12 @@ func (i resolving) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, e
 }
 
 // withCredentials is an http.RoundTripper that injects the gateway's credentials.
-type withCredentials struct{ agents.Credentials }
+type withCredentials struct{ credential.Set }
 
 // RoundTrip implements http.RoundTripper.
 func (t withCredentials) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	if err := t.Apply(r, caddy.NewReplacer()); err != nil {
+	if err := t.Apply(r); err != nil {
 		return nil, err
 	}
 	return http.DefaultTransport.RoundTrip(r)

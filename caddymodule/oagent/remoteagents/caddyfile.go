@@ -1,7 +1,7 @@
 package remoteagents
 
 import (
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/oagent/remote"
 )
@@ -41,9 +41,9 @@ func UnmarshalBlock(outer *directive.Block) (*Servers, error) {
 func (s *Servers) unmarshalOption(b *directive.Block) error {
 	switch b.Val() {
 	case "header_up":
-		return agents.ReadHeader(b, "header_up", &s.Credentials)
+		return credential.ReadHeader(b, "header_up", &s.Credentials)
 	case "credential":
-		return agents.ReadCredential(b, &s.Credentials)
+		return credential.Read(b, &s.Credentials)
 	case "forward_caller":
 		return b.Flag(&s.ForwardCaller)
 	case "allow_private_addresses":

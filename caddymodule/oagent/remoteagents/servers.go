@@ -5,16 +5,16 @@ package remoteagents
 
 import (
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/oagent/remote"
@@ -31,7 +31,7 @@ type Servers struct {
 
 	// The credentials to send to the servers. They are the operator's, so all users of the agents
 	// act with them. Default: none.
-	Credentials []agents.Credential `json:"credentials,omitempty"`
+	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
 
 	// Whether to send the caller's header Authorization to the servers, in place of the
 	// operator's, for capabilities with the caller's identity. Default: false.
@@ -51,12 +51,12 @@ type Servers struct {
 }
 
 // NewClient returns a client for the configured servers.
-func NewClient(configured []*Servers, logger *zap.Logger) (*remote.Client, error) {
+func NewClient(ctx caddy.Context, configured []*Servers, logger *zap.Logger) (*remote.Client, error) {
 	options := remote.Options{Report: func(reference string, err error) {
 		logger.Warn("calling an agent of another server failed", zap.String("agent", reference), zap.Error(err))
 	}}
 	for _, s := range configured {
-		hosts, err := s.hosts(logger)
+		hosts, err := s.hosts(ctx, logger)
 		if err != nil {
 			return nil, fmt.Errorf("remote_agents: %w", err)
 		}
@@ -69,14 +69,14 @@ func NewClient(configured []*Servers, logger *zap.Logger) (*remote.Client, error
 	return client, nil
 }
 
-func (s *Servers) hosts(logger *zap.Logger) ([]remote.Host, error) {
+func (s *Servers) hosts(ctx caddy.Context, logger *zap.Logger) ([]remote.Host, error) {
 	if s == nil || len(s.Hosts) == 0 {
 		return nil, errors.New("no hosts: name the servers whose agents may be called")
 	}
 	if err := directive.NotNegative("timeout", int64(s.Timeout)); err != nil {
 		return nil, err
 	}
-	credentials, err := agents.NewCredentials(s.Credentials, logger)
+	credentials, err := credential.Load(ctx, s.Credentials, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -88,15 +88,10 @@ func (s *Servers) hosts(logger *zap.Logger) ([]remote.Host, error) {
 	for i, name := range s.Hosts {
 		hosts[i] = remote.Host{
 			Name: name, ForwardCaller: s.ForwardCaller, AllowPrivateAddresses: s.AllowPrivateAddresses,
-			Roots: roots, Timeout: time.Duration(s.Timeout), Authorize: Authorize(credentials),
+			Roots: roots, Timeout: time.Duration(s.Timeout), Authorize: credentials.Apply,
 		}
 	}
 	return hosts, nil
-}
-
-// Authorize returns a function that adds the credentials to a request.
-func Authorize(credentials agents.Credentials) func(*http.Request) error {
-	return func(r *http.Request) error { return credentials.Apply(r, caddy.NewReplacer()) }
 }
 
 // readCertificates returns the certificates of the files, nil if there are no files.

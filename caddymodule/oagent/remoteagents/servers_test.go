@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
 
@@ -83,7 +84,7 @@ func TestNewClient(t *testing.T) {
 		"no file":           {[]*Servers{{Hosts: []string{"a.example"}, TrustedCA: []string{filepath.Join(folder, "none.pem")}}}, "trusted_ca none.pem"},
 		"not a certificate": {[]*Servers{{Hosts: []string{"a.example"}, TrustedCA: []string{empty}}}, "trusted_ca empty.pem PEM"},
 	} {
-		c, err := NewClient(test.servers, zap.NewNop())
+		c, err := NewClient(caddy.Context{Context: t.Context()}, test.servers, zap.NewNop())
 		if test.want != "" {
 			if err == nil || !keyword.All(err.Error(), test.want) {
 				t.Errorf("%s: %v, want %q", name, err, test.want)

@@ -3,7 +3,7 @@ package reviewers
 import (
 	"strings"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 )
 
@@ -65,9 +65,9 @@ func (p *Program) unmarshalOption(b *directive.Block) error {
 		}
 		return nil
 	case "header":
-		return agents.ReadHeader(b, "header", &p.Credentials)
+		return credential.ReadHeader(b, "header", &p.Credentials)
 	case "credential":
-		return agents.ReadCredential(b, &p.Credentials)
+		return credential.Read(b, &p.Credentials)
 	case "timeout":
 		return b.Period(&p.Timeout)
 	}

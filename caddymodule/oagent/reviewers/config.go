@@ -1,6 +1,7 @@
 package reviewers
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -10,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 )
 
 // Limits on the response time of a reviewing agent's program.
@@ -42,16 +43,16 @@ type Program struct {
 	URL string `json:"url,omitempty"`
 
 	// The credentials to send to the program. Default: none.
-	Credentials []agents.Credential `json:"credentials,omitempty"`
+	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
 
 	// The timeout of one call, at most 10m. Default: 30s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 
 	url         string // with placeholders replaced
-	credentials agents.Credentials
+	credentials credential.Set
 }
 
-func (a *Agent) provision(logger *zap.Logger) error {
+func (a *Agent) provision(ctx caddy.Context, logger *zap.Logger) error {
 	if a == nil || len(a.Users) == 0 && a.Ask == nil {
 		return errors.New("no one can decide for the agent: add users, or ask with a URL")
 	}
@@ -61,15 +62,15 @@ func (a *Agent) provision(logger *zap.Logger) error {
 	if a.Ask == nil {
 		return nil
 	}
-	return a.Ask.provision(logger)
+	return a.Ask.provision(ctx, logger)
 }
 
-func (p *Program) provision(logger *zap.Logger) (err error) {
+func (p *Program) provision(ctx caddy.Context, logger *zap.Logger) (err error) {
 	p.url = caddy.NewReplacer().ReplaceAll(p.URL, "")
 	if err := checkURL(p.url); err != nil {
 		return fmt.Errorf("ask: %w", err)
 	}
-	if p.credentials, err = agents.NewCredentials(p.Credentials, logger); err != nil {
+	if p.credentials, err = credential.Load(ctx, p.Credentials, logger); err != nil {
 		return fmt.Errorf("ask: %w", err)
 	}
 	if p.Timeout == 0 {

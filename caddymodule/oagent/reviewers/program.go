@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
@@ -52,7 +51,7 @@ func (a *Program) put(ctx context.Context, transport *http.Transport, question [
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
 	calltrace.Inject(ctx, r.Header)
-	if err := a.credentials.Apply(r, caddy.NewReplacer()); err != nil {
+	if err := a.credentials.Apply(r); err != nil {
 		return nil, err
 	}
 	response, err := transport.RoundTrip(r)

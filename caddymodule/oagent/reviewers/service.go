@@ -20,6 +20,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
@@ -57,9 +58,9 @@ type Service struct {
 }
 
 // New checks the configuration of the reviewing agents and returns the service.
-func New(options Options) (*Service, error) {
+func New(ctx caddy.Context, options Options) (*Service, error) {
 	for _, name := range slices.Sorted(maps.Keys(options.Agents)) {
-		if err := options.Agents[name].provision(options.Logger); err != nil {
+		if err := options.Agents[name].provision(ctx, options.Logger); err != nil {
 			return nil, fmt.Errorf("reviewer %s: %w", name, err)
 		}
 	}
