@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/fairwayhq/fairway/internal/modelserver"
 )
 
@@ -51,6 +53,66 @@ func TestTracing_hosted(t *testing.T) {
 		t.Errorf("the API got traceparent %q, want %q", got, want)
 	}
 	spans.without("secret")
+}
+
+// TestTracing_hosted_after_a_reload wants a run that goes on after a reload to stay in its trace.
+func TestTracing_hosted_after_a_reload(t *testing.T) {
+	s := newHostedSite(t, agentDocument("desk", "  create-trip: {user_identity: false, input_restriction: {require_review: boss}}\n"),
+		play(calls("create-trip", `{"to":"secret"}`), modelserver.Step{Text: "Done."}))
+	block := s.block("reviews /reviews")
+	spans := s.startTraced(block)
+	location := s.begin("ann", "desk", "Go", "Traceparent", clientParent)
+	if v := s.state("ann", location); v.Status != "awaiting-verification" {
+		t.Fatalf("state %+v", v)
+	}
+	if err := s.load(jobsGlobal, tracing+block); err != nil {
+		t.Fatal(err)
+	}
+	s.decideAll("approve")
+	eventually(t, "the end of the run", func() bool { return s.state("ann", location).Status == "complete" })
+	if err := caddy.Stop(); err != nil { // exports what is left
+		t.Fatal(err)
+	}
+	http, allowed := spans.span("POST /agents/desk"), 0
+	byID := make(map[string]exportedSpan)
+	for _, span := range spans.all() {
+		byID[span.id] = span
+	}
+	// A reload may make the run look once more whether the review is decided.
+	parents := map[string]string{"invoke_agent desk": http.GetName(), "chat test": "invoke_agent desk", "execute_tool createTrip": "invoke_agent desk", "POST /trips": "execute_tool createTrip"}
+	seen := make(map[string]int)
+	for _, span := range byID {
+		want, ok := parents[span.GetName()]
+		if !ok {
+			continue
+		}
+		if seen[span.GetName()]++; span.trace != clientTrace || byID[span.parent].GetName() != want {
+			t.Errorf("%q is below %q, want %q", span.GetName(), byID[span.parent].GetName(), want)
+		}
+		if span.GetName() == "execute_tool createTrip" && span.event(t, "fairway.agent.decision")["fairway.decision"] == "allowed" {
+			allowed++
+		}
+	}
+	if seen["invoke_agent desk"] < 2 || seen["chat test"] != 2 || seen["POST /trips"] < 2 || allowed != 1 {
+		t.Errorf("the spans are %v, %d calls are allowed", seen, allowed)
+	}
+	spans.without("secret")
+}
+
+// TestTracing_hosted_without wants a run whose request has no span to have none.
+func TestTracing_hosted_without(t *testing.T) {
+	s := newHostedSite(t, agentDocument("desk", tripAgent), play(calls("get-trip", `{"id":"7"}`), modelserver.Step{Text: "Done."}))
+	spans := collectSpans(t)
+	s.start(jobsGlobal, s.block(""))
+	if v := s.state("ann", s.begin("ann", "desk", "Go", "Traceparent", clientParent)); v.Status != "complete" {
+		t.Fatalf("state %+v", v)
+	}
+	if err := caddy.Stop(); err != nil { // exports what is left
+		t.Fatal(err)
+	}
+	if all := spans.all(); len(all) != 0 {
+		t.Errorf("%d spans were exported without tracing", len(all))
+	}
 }
 
 // TestTracing_hosted_failures wants error.type of a request to the model and of the run that it ends.
