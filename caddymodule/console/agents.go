@@ -109,7 +109,7 @@ func (q recordsRequest) describeAgent(n int, a *oagent.Agent, names oagent.Names
 		m.Rules = append(m.Rules, "It keeps no memory from one Engagement to the next.")
 	}
 	for _, e := range a.Exposes {
-		m.Rules = append(m.Rules, "Users see "+e.Name+": "+e.Value.Expression)
+		m.Rules = append(m.Rules, "Its user sees the value of "+e.Name+": "+e.Value.Expression)
 	}
 	for _, fault := range a.LintExpressions(names) {
 		m.Lint = append(m.Lint, fault.Error())

@@ -35,6 +35,19 @@ func (r *runModel) Over() bool {
 	return r.Status == string(run.StatusComplete) || r.Status == string(run.StatusError)
 }
 
+// Doing says what a run waits for, if that is not its user. It returns "" if the run has ended.
+func (r *runModel) Doing() string {
+	switch run.Status(r.Status) {
+	case run.StatusAwaitingModel:
+		return "The model is at work."
+	case run.StatusAwaitingTool:
+		return "A tool call is in progress."
+	case run.StatusAwaitingReview:
+		return "A call waits for the decision of its reviewer."
+	}
+	return ""
+}
+
 // decodeState reads the state of an Engagement, or of the run of a hosted agent.
 func decodeState(m *engagementModel) error {
 	if run := decodeRun(m.State); run != nil {
