@@ -30,12 +30,12 @@ import (
 
 // Limits of notices.
 const (
-	Timeout = time.Minute // the longest time that a Notifier has for one notice
+	Timeout = time.Minute // the maximum of Notifier.MaxDuration
 
 	maxConcurrent = 8                // notices of one Notifier at a time
 	maxTries      = 20               // of one notice
 	maxPause      = 10 * time.Minute // between two tries; the first pause is ReviewPace.RetryPause, and doubles
-	lease         = 2 * Timeout      // of a claim
+	leaseMargin   = 10 * time.Second // how much longer than Notifier.MaxDuration a node has to record the result
 	maxError      = 300              // bytes of an error in the log
 	keyPrefix     = "notice/"        // of the claims in the store
 )
@@ -46,6 +46,10 @@ type Notifier interface {
 	// must contain no secrets. The same notice may be sent twice if the process ends in between; its ID
 	// stays the same.
 	Notify(ctx context.Context, notice *Notice) error
+
+	// MaxDuration is how long Notify may take, at most Timeout. If a node dies while it sends a notice,
+	// another one sends it about this time later.
+	MaxDuration() time.Duration
 
 	// Target identifies where notices go, across restarts and on all nodes. A review is sent once to
 	// each target.
@@ -253,7 +257,7 @@ func (s *Service) send(ctx context.Context, n int, r *review.Summary) (again tim
 	case !c.mine:
 		return time.UnixMilli(c.Until)
 	}
-	within, cancel := context.WithTimeout(ctx, Timeout)
+	within, cancel := context.WithTimeout(ctx, s.maxDuration(n))
 	defer cancel()
 	err = s.options.Notifiers[n].Notify(within, s.notice(r))
 	switch {
@@ -274,6 +278,11 @@ func (s *Service) send(ctx context.Context, n int, r *review.Summary) (again tim
 		return time.Time{}
 	}
 	return time.UnixMilli(c.Until)
+}
+
+// maxDuration returns how long a Notifier has for one notice.
+func (s *Service) maxDuration(n int) time.Duration {
+	return min(s.options.Notifiers[n].MaxDuration(), Timeout)
 }
 
 // notice returns the notice about a review.
@@ -321,7 +330,7 @@ func (s *Service) claim(ctx context.Context, n int, r *review.Summary) (*claim, 
 			}
 		}
 		if now := time.Now(); !c.Done && c.Until <= now.UnixMilli() {
-			c.Tries, c.Until, c.mine = c.Tries+1, now.Add(lease).UnixMilli(), true
+			c.Tries, c.Until, c.mine = c.Tries+1, now.Add(s.maxDuration(n)+leaseMargin).UnixMilli(), true
 			c.try = c.Tries
 			return c.change()
 		}

@@ -123,6 +123,9 @@ func checkURL(text string) error {
 // Target implements Notifier.
 func (w *Webhook) Target() string { return "webhook " + w.url }
 
+// MaxDuration implements Notifier.
+func (w *Webhook) MaxDuration() time.Duration { return time.Duration(w.Timeout) }
+
 // Notify implements Notifier.
 func (w *Webhook) Notify(ctx context.Context, notice *Notice) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(w.Timeout))
