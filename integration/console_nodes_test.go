@@ -91,7 +91,7 @@ func TestConsole_of_two_nodes(t *testing.T) {
 			return len(running) == 1 && running[0].User == "ann" && running[0].Protocol == "otc" && running[0].Outcome == ""
 		})
 	}
-	s.gates.release()
+	s.gates.releaseAll()
 	<-ended
 	for _, n := range nodes {
 		waitFor(t, waitTimeout, "the end of the call", func() bool { return len(consoleView[consoleCalls](t, n, "ann", "calls").Running) == 0 })
