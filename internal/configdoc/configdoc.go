@@ -118,7 +118,10 @@ func (r *reader) fields(t reflect.Type, to *Type) {
 				embedded = embedded.Elem()
 			}
 			r.fields(embedded, to)
-		case name != "":
+		default:
+			if name == "" {
+				name = f.Name
+			}
 			to.Fields = append(to.Fields, Field{
 				Name: name, Type: r.typeOf(f.Type, f.Tag.Get("caddy")),
 				Doc: oneLine(docs[t.Name()+"."+f.Name]), Go: t.String() + "." + f.Name,
