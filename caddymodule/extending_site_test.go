@@ -3,16 +3,19 @@ package caddymodule_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 
 	_ "github.com/fairwayhq/fairway/examples/extending/memory"
+	_ "github.com/fairwayhq/fairway/examples/extending/officehours"
 	_ "github.com/fairwayhq/fairway/examples/extending/tokenserver"
 )
 
@@ -28,8 +31,14 @@ func (s *site) startChanged(global, block string, change func(config map[string]
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.startJSON(changed)
+}
+
+// startJSON starts a site with a JSON configuration.
+func (s *site) startJSON(config []byte) {
+	s.t.Helper()
 	http.DefaultClient.CloseIdleConnections()
-	if err := caddy.Load(changed, true); err != nil {
+	if err := caddy.Load(config, true); err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() {
@@ -118,6 +127,35 @@ func TestExtending_credential(t *testing.T) {
 			if n := asked.Load(); n != 2 {
 				t.Errorf("%d requests for tokens, want 2", n)
 			}
+		})
+	}
+}
+
+// TestExtending_reviewer asks a module of another package about reviews.
+func TestExtending_reviewer(t *testing.T) {
+	for name, start := range map[string]func(s *askedSite){
+		"Caddyfile": func(s *askedSite) {
+			s.start(askedGlobal, s.blockWith("1m", "{\nask office_hours 0 24\ntimeout 5s\n}"))
+		},
+		"JSON": func(s *askedSite) {
+			config := string(s.config(askedGlobal, s.blockWith("1m", "{\nask http://127.0.0.1:1/ask\ntimeout 5s\n}")))
+			changed := strings.Replace(config, `{"module":"http","url":"http://127.0.0.1:1/ask"}`, `{"module":"office_hours","to":24}`, 1)
+			if changed == config {
+				s.t.Fatalf("the configuration has no module http: %s", config)
+			}
+			s.startJSON([]byte(changed))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &askedSite{site: newSite(t)}
+			s.api = upstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) })
+			s.write("agents.yaml", askedAgents)
+			s.write("checks.yaml", fmt.Sprintf(checks, "http://127.0.0.1:1"))
+			start(s)
+			if a := s.create("Bern"); a.status != http.StatusOK {
+				t.Errorf("status %d, want 200: %s", a.status, a.body)
+			}
+			s.logged("an agent has decided a review", `"status":"approved"`)
 		})
 	}
 }

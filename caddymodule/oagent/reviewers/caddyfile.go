@@ -1,7 +1,12 @@
 package reviewers
 
 import (
+	"fmt"
 	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
@@ -11,14 +16,15 @@ import (
 // configuration. Syntax:
 //
 //	reviewer <agent> [<users...>] {
-//		ask        <url>
+//		ask        <url> | <module> ...
 //		header     <name> <value>
 //		credential header | query <name> <value>
 //		credential basic <user> <password>
 //		timeout    <duration>
 //	}
 //
-// where header, which is credential header, and credential may be repeated.
+// where header, which is credential header, and credential may be repeated. They are for ask with a URL, which is the
+// module http. The rest of another ask depends on the module oagent.reviewers.<module>.
 //
 // taken reports whether an earlier subdirective has configured the agent.
 func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name string, reviewer *Agent, err error) {
@@ -36,13 +42,16 @@ func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name 
 	hasBlock := false
 	for nesting := b.Nesting(); b.NextBlock(nesting); {
 		hasBlock = true
-		if err := program.unmarshalOption(b); err != nil {
+		if err := reviewer.unmarshalOption(b, program); err != nil {
 			return "", nil, err
 		}
 	}
 	switch {
+	case reviewer.AskRaw != nil && len(program.Credentials) > 0:
+		return "", nil, outer.Errf("header and credential of reviewer %s are for ask with a URL", name)
+	case reviewer.AskRaw != nil:
 	case program.URL != "":
-		reviewer.Ask = program
+		reviewer.AskRaw = caddyconfig.JSONModuleObject(program, InlineKey, "http", nil)
 	case hasBlock:
 		return "", nil, outer.Errf("the block of reviewer %s has no ask: add the URL of the agent's program, as in: ask https://supervisor.example.com/reviews", name)
 	case len(reviewer.Users) == 0:
@@ -51,25 +60,80 @@ func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name 
 	return name, reviewer, nil
 }
 
-func (p *Program) unmarshalOption(b *directive.Block) error {
+// unmarshalOption reads an option. Those of ask with a URL go to the program.
+func (a *Agent) unmarshalOption(b *directive.Block, program *Program) (err error) {
 	switch b.Val() {
 	case "ask":
-		if err := b.Text(&p.URL); err != nil {
+		if b.NextArg() {
+			word := b.Val()
+			b.Prev()
+			if isModule(word) {
+				if err := b.Once(); err != nil {
+					return err
+				}
+				a.AskRaw, err = b.Guest(Namespace, InlineKey)
+				return err
+			}
+		}
+		if err := b.Text(&program.URL); err != nil {
 			return err
 		}
-		if strings.Contains(p.URL, "{") {
-			return nil
-		}
-		if err := checkURL(p.URL); err != nil {
-			return b.Errf("ask: %v", err)
+		if err := checkUnlessPlaceholder(program.URL); err != nil {
+			return b.WrapErr(err)
 		}
 		return nil
-	case "header":
-		return credential.ReadHeader(b, "header", &p.Credentials)
-	case "credential":
-		return credential.Read(b, &p.Credentials)
 	case "timeout":
-		return b.Period(&p.Timeout)
+		return b.Period(&a.Timeout)
+	}
+	return program.unmarshalOption(b)
+}
+
+// isModule reports whether a word is the name of a module and not a URL.
+func isModule(word string) bool {
+	_, err := caddy.GetModule(Namespace + "." + word)
+	return err == nil
+}
+
+// checkUnlessPlaceholder checks a URL of a Caddyfile.
+func checkUnlessPlaceholder(url string) error {
+	if strings.Contains(url, "{") {
+		return nil
+	}
+	if err := checkURL(url); err != nil {
+		return fmt.Errorf("ask: %w", err)
+	}
+	return nil
+}
+
+func (a *Program) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "header":
+		return credential.ReadHeader(b, "header", &a.Credentials)
+	case "credential":
+		return credential.Read(b, &a.Credentials)
 	}
 	return b.Unrecognized("reviewer")
+}
+
+// UnmarshalCaddyfile parses the options of the module. Syntax:
+//
+//	http <url> {
+//		header     <name> <value>
+//		credential <module> ...
+//	}
+func (a *Program) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // http
+	if !d.AllArgs(&a.URL) {
+		return d.Err("http needs a URL, as in: ask http https://supervisor.example.com/reviews")
+	}
+	if err := checkUnlessPlaceholder(a.URL); err != nil {
+		return d.WrapErr(err)
+	}
+	b := directive.NewBlock(d)
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		if err := a.unmarshalOption(b); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 )
@@ -26,13 +27,18 @@ type Agent struct {
 	// if guard selects that agent for the request. Default: none.
 	Users []string `json:"users,omitempty"`
 
-	// The agent's program to call about each review. Default: none; one of the users must list
+	// The agent's program to ask about each review. Default: none; one of the users must list
 	// the reviews instead.
-	Ask *Program `json:"ask,omitempty"`
+	AskRaw json.RawMessage `json:"ask,omitempty" caddy:"namespace=oagent.reviewers inline_key=module"`
+
+	// How long the program may take for one review, at most 10m. Default: 30s.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	asker Asker // nil if there is no program
 }
 
-// Program configures calls of a reviewing agent's program. The gateway sends a POST with
-// the review, in the form of the review endpoint. The program responds in one of these ways:
+// Program asks a URL. The gateway sends a POST with the review, in the form of the review endpoint. The
+// program responds in one of these ways:
 //
 //   - {"decision": "approve" or "deny", "comment": "…"}
 //   - 202, if it decides later
@@ -45,39 +51,63 @@ type Program struct {
 	// The credentials to send to the program. Default: none.
 	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
 
-	// The timeout of one call, at most 10m. Default: 30s.
-	Timeout caddy.Duration `json:"timeout,omitempty"`
-
 	url         string // with placeholders replaced
 	credentials credential.Set
+	transport   *http.Transport
 }
 
-func (a *Agent) provision(ctx caddy.Context, logger *zap.Logger) error {
-	if a == nil || len(a.Users) == 0 && a.Ask == nil {
+func init() {
+	caddy.RegisterModule(new(Program))
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Program) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + ".http", New: func() caddy.Module { return new(Program) }}
+}
+
+func (a *Agent) provision(ctx caddy.Context) error {
+	if a == nil || len(a.Users) == 0 && a.AskRaw == nil {
 		return errors.New("no one can decide for the agent: add users, or ask with a URL")
 	}
 	if slices.Contains(a.Users, "") {
 		return errors.New("user name is empty")
 	}
-	if a.Ask == nil {
+	if a.Timeout == 0 {
+		a.Timeout = caddy.Duration(DefaultAskTimeout)
+	}
+	if a.Timeout < 0 || time.Duration(a.Timeout) > MaxAskTimeout {
+		return fmt.Errorf("timeout %s: must be more than 0 and at most %s", time.Duration(a.Timeout), MaxAskTimeout)
+	}
+	if a.AskRaw == nil {
 		return nil
 	}
-	return a.Ask.provision(ctx, logger)
+	loaded, err := ctx.LoadModule(a, "AskRaw")
+	if err != nil {
+		return fmt.Errorf("ask: %w", err)
+	}
+	asker, ok := loaded.(Asker)
+	if !ok {
+		return fmt.Errorf("ask: the module %T does not decide reviews", loaded)
+	}
+	a.asker = asker
+	return nil
 }
 
-func (p *Program) provision(ctx caddy.Context, logger *zap.Logger) (err error) {
-	p.url = caddy.NewReplacer().ReplaceAll(p.URL, "")
-	if err := checkURL(p.url); err != nil {
-		return fmt.Errorf("ask: %w", err)
+// Provision checks the options.
+func (a *Program) Provision(ctx caddy.Context) (err error) {
+	a.url = caddy.NewReplacer().ReplaceAll(a.URL, "")
+	if err := checkURL(a.url); err != nil {
+		return err
 	}
-	if p.credentials, err = credential.Load(ctx, p.Credentials, logger); err != nil {
-		return fmt.Errorf("ask: %w", err)
-	}
-	if p.Timeout == 0 {
-		p.Timeout = caddy.Duration(DefaultAskTimeout)
-	}
-	if p.Timeout < 0 || time.Duration(p.Timeout) > MaxAskTimeout {
-		return fmt.Errorf("ask: timeout %s: must be more than 0 and at most %s", time.Duration(p.Timeout), MaxAskTimeout)
+	a.credentials, err = credential.Load(ctx, a.Credentials, ctx.Logger())
+	a.transport = newTransport()
+	return err
+}
+
+// Cleanup closes the connections.
+func (a *Program) Cleanup() error {
+	if a.transport != nil {
+		a.transport.CloseIdleConnections()
 	}
 	return nil
 }
@@ -96,3 +126,11 @@ func checkURL(text string) error {
 	}
 	return nil
 }
+
+// Interface guards
+var (
+	_ Asker                 = (*Program)(nil)
+	_ caddy.Provisioner     = (*Program)(nil)
+	_ caddy.CleanerUpper    = (*Program)(nil)
+	_ caddyfile.Unmarshaler = (*Program)(nil)
+)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -50,7 +49,7 @@ type questionState struct {
 func (s *Service) Start(pace agents.ReviewPace) {
 	slots := make(map[string]chan struct{})
 	for name, agent := range s.agents {
-		if agent.Ask != nil {
+		if agent.asker != nil {
 			slots[name] = make(chan struct{}, maxConcurrentCalls)
 		}
 	}
@@ -92,8 +91,6 @@ func (d *dispatcher) wake() {
 }
 
 func (d *dispatcher) run(ctx context.Context) {
-	transport := newTransport()
-	defer transport.CloseIdleConnections()
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	timer := time.NewTimer(0)
@@ -107,7 +104,6 @@ func (d *dispatcher) run(ctx context.Context) {
 		}
 		timer.Reset(d.round(ctx, func(question *question) {
 			workers.Go(func() {
-				question.transport = transport
 				again := question.ask(ctx)
 				d.note(question.agent, question.id, again)
 				<-d.slots[question.agent]
@@ -197,13 +193,12 @@ type question struct {
 	*dispatcher
 	guard     *oagent.Guard
 	agent, id string
-	transport *http.Transport
 }
 
 // ask calls the program, unless another node does. It returns when to check again; zero for
 // never.
 func (q *question) ask(ctx context.Context) time.Time {
-	of := q.agents[q.agent].Ask
+	of := q.agents[q.agent]
 	within, cancel := context.WithTimeout(ctx, time.Duration(of.Timeout)+claimGrace/2)
 	defer cancel()
 	claim, again, err := q.guard.Reviews.Claim(within, q.id, time.Duration(of.Timeout)+claimGrace)
@@ -268,22 +263,34 @@ func (q *question) decide(ctx context.Context, claim *review.Claim) error {
 	if err := q.CheckQuestion(ctx, q.guard, agent, r, question); err != nil {
 		return err
 	}
-	answer, err := q.agents[q.agent].Ask.put(ctx, q.transport, question)
+	answer, err := q.askProgram(ctx, &Question{Review: shown, JSON: question})
 	if err != nil {
 		return err
 	}
-	if answer.decision == pending {
+	if answer.Decision == Pending {
 		q.log("an agent decides a review later", r)
 		q.count(laterDecision)
 		calltrace.Decision(ctx, calltrace.EventReview, r.Agent, laterDecision, r.Rule)
 		return claim.Defer(ctx)
 	}
-	if r, err = q.DecideFor(ctx, q.guard, agent, r, answer.decision == Approve, answer.comment); err == nil {
-		calltrace.Decision(ctx, calltrace.EventReview, r.Agent, answer.decision, r.Rule)
+	if r, err = q.DecideFor(ctx, q.guard, agent, r, answer.Decision == Approve, answer.Comment); err == nil {
+		calltrace.Decision(ctx, calltrace.EventReview, r.Agent, answer.Decision, r.Rule)
 		q.log("an agent has decided a review", r)
 		q.count(r.Status)
 	}
 	return err
+}
+
+// askProgram asks the program within the agent's timeout.
+func (q *question) askProgram(ctx context.Context, about *Question) (*Answer, error) {
+	of := q.agents[q.agent]
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(of.Timeout))
+	defer cancel()
+	answer, err := of.asker.Ask(ctx, about)
+	if err != nil {
+		return nil, err
+	}
+	return answer, answer.check()
 }
 
 var errNoSuchAgent = errors.New("the agent does not exist any more")
@@ -295,7 +302,7 @@ func (q *question) log(message string, r *review.Review) {
 
 func (q *question) failed(message string, err error, more ...zap.Field) {
 	q.options.Logger.Warn(message, append([]zap.Field{
-		zap.String("agent", q.agent), zap.String("review", q.id), zap.String("url", agents.RedactURL(q.agents[q.agent].Ask.url)), zap.Error(err),
+		zap.String("agent", q.agent), zap.String("review", q.id), zap.String("program", q.agents[q.agent].asker.Target()), zap.Error(err),
 	}, more...)...)
 }
 

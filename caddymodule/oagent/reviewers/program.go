@@ -8,24 +8,17 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/oagent/review"
 )
 
 // maxAnswer is the maximum size of a program's response, in bytes.
 const maxAnswer = 64 << 10
-
-// pending is the decision of a program that decides later.
-const pending = "pending"
-
-// answer is the decision of a reviewing agent's program.
-type answer struct{ decision, comment string }
 
 var errRedirected = errors.New("the program responds with a redirect, which is not followed: set ask to the final URL")
 
@@ -39,12 +32,12 @@ func newTransport() *http.Transport {
 	return transport
 }
 
-// put calls the program. An error means that nothing is decided. The error contains no
-// credentials, and nothing of the question or the response.
-func (a *Program) put(ctx context.Context, transport *http.Transport, question []byte) (*answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(a.Timeout))
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, bytes.NewReader(question))
+// Target implements Asker.
+func (a *Program) Target() string { return agents.RedactURL(a.url) }
+
+// Ask implements Asker. The error contains no credentials, and nothing of the question or the response.
+func (a *Program) Ask(ctx context.Context, question *Question) (*Answer, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, bytes.NewReader(question.JSON))
 	if err != nil {
 		return nil, errors.New("the URL is invalid")
 	}
@@ -54,14 +47,14 @@ func (a *Program) put(ctx context.Context, transport *http.Transport, question [
 	if err := a.credentials.Apply(r); err != nil {
 		return nil, err
 	}
-	response, err := transport.RoundTrip(r)
+	response, err := a.transport.RoundTrip(r)
 	if err != nil {
 		return nil, safeError(ctx, err)
 	}
 	defer response.Body.Close()
 	switch {
 	case response.StatusCode == http.StatusAccepted:
-		return &answer{decision: pending}, nil
+		return &Answer{Decision: Pending}, nil
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		return nil, errRedirected
 	case response.StatusCode != http.StatusOK:
@@ -103,17 +96,17 @@ func safeError(ctx context.Context, err error) error {
 }
 
 // readAnswer parses a decision. An ambiguous response is no decision.
-func readAnswer(body []byte) (*answer, error) {
+func readAnswer(body []byte) (*Answer, error) {
 	members, err := wire.Members(nil, body)
 	if err != nil {
 		return nil, errors.New("the response is not one strict JSON object")
 	}
-	answer := new(answer)
+	answer := new(Answer)
 	for _, m := range members {
-		to := &answer.comment
+		to := &answer.Comment
 		switch m.Name {
 		case "decision":
-			to = &answer.decision
+			to = &answer.Decision
 		case "comment":
 		default:
 			return nil, errors.New("the response has members other than decision and comment")
@@ -122,11 +115,5 @@ func readAnswer(body []byte) (*answer, error) {
 			return nil, fmt.Errorf("member %s of the response is not a string", m.Name)
 		}
 	}
-	switch {
-	case answer.decision != Approve && answer.decision != Deny && answer.decision != pending:
-		return nil, errors.New("decision in the response must be approve, deny or pending")
-	case len(answer.comment) > review.MaxComment:
-		return nil, fmt.Errorf("comment in the response has %d bytes; the limit is %d", len(answer.comment), review.MaxComment)
-	}
-	return answer, nil
+	return answer, answer.check()
 }

@@ -7,10 +7,10 @@ import (
 
 // TestReviewerAnswer wants only what is clear to be a decision.
 func TestReviewerAnswer(t *testing.T) {
-	for body, wanted := range map[string]answer{
-		`{"decision":"approve"}`:                         {decision: "approve"},
-		" {\"comment\":\"no\",\n\"decision\":\"deny\"} ": {decision: "deny", comment: "no"},
-		`{"decision":"pending","comment":"later"}`:       {decision: "pending", comment: "later"},
+	for body, wanted := range map[string]Answer{
+		`{"decision":"approve"}`:                         {Decision: "approve"},
+		" {\"comment\":\"no\",\n\"decision\":\"deny\"} ": {Decision: "deny", Comment: "no"},
+		`{"decision":"pending","comment":"later"}`:       {Decision: "pending", Comment: "later"},
 	} {
 		if answer, err := readAnswer([]byte(body)); err != nil || *answer != wanted {
 			t.Errorf("%s: %+v, %v", body, answer, err)

@@ -6,8 +6,9 @@
 //
 //   - It knows which users may decide for an agent, and in which Engagement the agent decides
 //     (service.go). The review endpoints ask it.
-//   - If an agent has a program, a dispatcher claims each open review, posts it to the program, and
-//     applies the decision in the response (dispatcher.go, program.go).
+//   - If an agent has a program, a dispatcher claims each open review, asks the program, and
+//     applies the decision in the response (dispatcher.go). The program is a guest module of the
+//     namespace oagent.reviewers (module.go); the module http calls a URL (program.go).
 //   - The agent's input guardrail checks a review before the agent reads it. The output guardrail
 //     checks the agent's comment before others read it.
 package reviewers
@@ -36,6 +37,7 @@ import (
 const (
 	Approve = "approve"
 	Deny    = "deny"
+	Pending = "pending" // of a program that decides later
 )
 
 // Options are what the service needs of the oagent handler.
@@ -60,7 +62,7 @@ type Service struct {
 // New checks the configuration of the reviewing agents and returns the service.
 func New(ctx caddy.Context, options Options) (*Service, error) {
 	for _, name := range slices.Sorted(maps.Keys(options.Agents)) {
-		if err := options.Agents[name].provision(ctx, options.Logger); err != nil {
+		if err := options.Agents[name].provision(ctx); err != nil {
 			return nil, fmt.Errorf("reviewer %s: %w", name, err)
 		}
 	}
@@ -76,7 +78,7 @@ func (s *Service) Has(agent string) bool {
 // HasProgram reports whether the agent has a program that is called about reviews.
 func (s *Service) HasProgram(agent string) bool {
 	a := s.agents[agent]
-	return a != nil && a.Ask != nil
+	return a != nil && a.asker != nil
 }
 
 // MayDecideFor reports whether the user may decide for the agent.
