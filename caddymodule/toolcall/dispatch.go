@@ -300,19 +300,10 @@ func (d *dispatch) copyVars(r *http.Request) {
 // user are not copied then, because the API would trust them as the operator's.
 func copyHeaders(to, from http.Header, asOperator bool) {
 	connectionOptions := headerkind.ConnectionOptions(from)
-	isCopied := func(name string) bool {
-		return headerkind.Forwarded(name, connectionOptions) && (!asOperator || !headerkind.NamesUser(name))
-	}
-	count := 1 // Accept-Encoding
-	for name, values := range from {
-		if isCopied(name) {
-			count += len(values)
-		}
-	}
-	backing := make([]string, 0, count)
+	backing := make([]string, 0, len(from)+1) // enough for most requests, with Accept-Encoding
 	arguments := to["Cookie"]
 	for name, values := range from {
-		if !isCopied(name) {
+		if !headerkind.Forwarded(name, connectionOptions) || asOperator && headerkind.NamesUser(name) {
 			continue
 		}
 		start := len(backing)
