@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -18,8 +19,8 @@ import (
 )
 
 // frontend is a server with TLS before a site. It returns its host, and writes its certificate to
-// the file NAME.pem of the site.
-func frontend(t *testing.T, name string, s *site) string {
+// the file NAME.pem of the site. It calls see with the header of each request.
+func frontend(t *testing.T, name string, s *site, see func(http.Header)) string {
 	t.Helper()
 	target, err := url.Parse(s.url)
 	if err != nil {
@@ -28,6 +29,7 @@ func frontend(t *testing.T, name string, s *site) string {
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host
+		see(r.In.Header)
 	}}
 	server := httptest.NewTLSServer(proxy)
 	t.Cleanup(server.Close)
@@ -39,24 +41,33 @@ func frontend(t *testing.T, name string, s *site) string {
 type twoSites struct {
 	desk, helper         *hostedSite
 	deskHost, helperHost string
+
+	mu   sync.Mutex
+	sent []http.Header // of the requests to the helper
 }
 
 func newTwoSites(t *testing.T, desk, helper func(*modelserver.Request) modelserver.Step) *twoSites {
 	t.Helper()
 	s := &twoSites{desk: newHostedSite(t, "", desk), helper: newHostedSite(t, "", helper)}
-	s.deskHost, s.helperHost = frontend(t, "ca", s.desk.site), frontend(t, "ca", s.helper.site)
+	s.deskHost = frontend(t, "ca", s.desk.site, func(http.Header) {})
+	s.helperHost = frontend(t, "ca", s.helper.site, func(h http.Header) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sent = append(s.sent, h.Clone())
+	})
 	return s
 }
 
-// start starts both sites. Each site may call the other with these options of remote_agents.
-func (s *twoSites) start(deskAgent, helperAgent, options string) error {
+// start starts both sites. Each site may call the other with these options of remote_agents. The desk has
+// further options of oagent.
+func (s *twoSites) start(deskAgent, helperAgent, options string, further ...string) error {
 	s.desk.write("agent.yaml", deskAgent)
 	s.helper.write("agent.yaml", helperAgent)
 	remote := func(host string, ca *hostedSite) string {
 		return fmt.Sprintf("remote_agents %s {\nheader_up X-Test-User service\ntrusted_ca %s\n%s\n}", host, filepath.Join(ca.dir, "ca.pem"), options)
 	}
 	helper := strings.NewReplacer("DIR", s.helper.dir, "TRIPS", filepath.Join(s.helper.dir, "trips.yaml")).Replace(s.helper.block(remote(s.deskHost, s.desk)))
-	desk := strings.Replace(s.desk.block(remote(s.helperHost, s.helper)), "oagent DIR", "agents_console {\ncalls always\n}\noagent DIR", 1)
+	desk := strings.Replace(s.desk.block(remote(s.helperHost, s.helper)+"\n"+strings.Join(further, "\n")), "oagent DIR", "agents_console {\ncalls always\n}\noagent DIR", 1)
 	// The second site follows in the place of the first one's end.
 	block := fmt.Sprintf("%s\n}\nhttp://127.0.0.1:%d {\n%s", desk, s.helper.port, helper)
 	s.desk.t.Cleanup(func() { _ = caddy.Stop() })
