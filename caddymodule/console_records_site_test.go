@@ -1,12 +1,14 @@
 package caddymodule_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/freeport"
 	"github.com/fairwayhq/fairway/internal/modelserver"
 )
 
@@ -321,6 +323,27 @@ func TestConsole_calls_in_progress(t *testing.T) {
 	}
 	if page := s.view("ada", "/console/calls").body; strings.Contains(page, "in progress") || !strings.Contains(page, "getTrip") {
 		t.Errorf("the page after the call: %s", page)
+	}
+}
+
+// TestConsole_calls_of_another_port checks that the consoles of two sites with the same host and different
+// ports do not show each other's calls.
+func TestConsole_calls_of_another_port(t *testing.T) {
+	s := newSite(t)
+	port := freeport.Find(t)
+	site := "route {\ntest_user\nagents_console {\nauditors eve\ncalls always\n}\nmcp TRIPS\nreverse_proxy " + upstream(t, echo) + "\n}"
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", fmt.Sprintf("%s\n}\nhttp://127.0.0.1:%d {\n%s", site, port, site))
+	other := s.with(t)
+	other.url = fmt.Sprintf("http://127.0.0.1:%d", port)
+	if a := s.form("/console/tools/mcp/getTrip", "do=send&arg.id=7", "X-Test-User", "ada"); a.status != http.StatusOK {
+		t.Fatal(a.status, a.body)
+	}
+	type list struct{ Calls []struct{ Tool string } }
+	eventually(t, "the call", func() bool { return len(consoleJSON[list](s, "eve", "/console/api/calls").Calls) == 1 })
+	for _, user := range []string{"eve", "ada"} {
+		if got := consoleJSON[list](other, user, "/console/api/calls"); len(got.Calls) != 0 {
+			t.Errorf("%s sees the calls of the other site: %+v", user, got)
+		}
 	}
 }
 
