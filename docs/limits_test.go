@@ -1,0 +1,162 @@
+package docs
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// limits has the constants of each row of limits.md, by the beginning of its subject, in the order of the numbers.
+// A constant is the directory of its package and its name. A number that is that of several constants has them separated by a space.
+var limits = map[string][]string{
+	"OpenAPI document":              {"ocp/source.DefaultMaxDocument"},
+	"overlay file":                  {"ocp/overlay.MaxSize", "ocp/overlay.maxActions"},
+	"listed schema":                 {"ocp/tool.DefaultMaxSchema"},
+	"all tools of a document":       {"ocp/tool.maxListed"},
+	"one page":                      {"mcpadapter/internal/catalog.MaxPageBytes"},
+	"description of a tool":         {"ocp/internal/describe.DefaultTokens"},
+	"toolsets of an endpoint":       {"caddymodule/toolcall.MaxToolsets"},
+	"one tool call":                 {"caddymodule/agents.DefaultTimeout", "caddymodule/toolcall.maxStreamTimeouts"},
+	"response of the API":           {"caddymodule/agents.DefaultMaxResponse"},
+	"what a model gets":             {"caddymodule/agents.DefaultMaxTokens"},
+	"`select`":                      {"internal/answer.MaxQueryTime", "internal/answer.maxQuerySteps", "internal/answer.MaxQueryMemory", "internal/answer.MaxQueryOutput"},
+	"parts of large":                {"internal/answer/pages.Lifetime", "internal/answer/pages.MaxOwner", "internal/answer/pages.MaxTotal"},
+	"request to `/mcp`":             {"mcpadapter.DefaultMaxBody otcadapter.DefaultMaxBody"},
+	"messages in one":               {"mcpadapter.maxBatch"},
+	"open streams":                  {"mcpadapter.DefaultMaxStreams", "mcpadapter.DefaultMaxClientStreams"},
+	"MCP session":                   {"mcpadapter.DefaultSessionTTL"},
+	"question to the user":          {"mcpadapter.DefaultAskTimeout"},
+	"resource file":                 {"mcpadapter/library.DefaultMaxFile"},
+	"files of a folder":             {"mcpadapter/library.maxListedFiles"},
+	"stored OTC response":           {"otcadapter/idempotency.DefaultMaxResponse", "otcadapter/idempotency.MaxResponse"},
+	"stored OTC call":               {"otcadapter/idempotency.DefaultTTL"},
+	"OCP session":                   {"ocp.MaxSession", "ocp.maxInflated"},
+	"enhanced response":             {"caddymodule/ocp.DefaultMaxEnhanced"},
+	"`oagent`: body":                {"caddymodule/oagent.DefaultMaxInput caddymodule/oagent.DefaultMaxOutput"},
+	"`oagent`: recorded":            {"oagent.DefaultMaxPayload", "oagent.LargestMaxPayload"},
+	"an Engagement":                 {"oagent.DefaultMaxRecord", "oagent/engagement.MaxEntries", "oagent.DefaultTTL"},
+	"pending reviews":               {"oagent/review.MaxOpen", "oagent/review.MaxPending"},
+	"model request, model response": {"caddymodule/oagent/chat.DefaultMaxInput", "caddymodule/oagent/chat.DefaultMaxOutput"},
+	"embedded store":                {"store/embedded.DefaultMaxRecords", "store/embedded.DefaultMaxBytes"},
+}
+
+// number is a number of the page with its unit.
+var number = regexp.MustCompile(`(\d[\d,]*|\bten)(?: (million|KiB|MiB|GiB|s|min|minutes|h|days)\b)?`)
+
+var units = map[string]int64{
+	"": 1, "million": 1e6, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
+	"s": int64(time.Second), "min": int64(time.Minute), "minutes": int64(time.Minute), "h": int64(time.Hour), "days": int64(24 * time.Hour),
+}
+
+// TestLimits_page_has_the_numbers_of_the_code compares every number of the page with the constant in the code.
+func TestLimits_page_has_the_numbers_of_the_code(t *testing.T) {
+	data, err := os.ReadFile("limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(data)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || strings.HasPrefix(cells[1], "---") || strings.Contains(line, "Subject") {
+			continue
+		}
+		rows++
+		constants := constantsOf(strings.TrimSpace(cells[1]))
+		found := number.FindAllStringSubmatch(cells[2], -1)
+		if len(found) == 0 || len(found) != len(constants) {
+			t.Errorf("%s: the page has the numbers %q, the test knows the constants %q", cells[1], found, constants)
+			continue
+		}
+		for i, match := range found {
+			n, err := strconv.ParseInt(strings.NewReplacer(",", "", "ten", "10").Replace(match[1]), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name := range strings.FieldsSeq(constants[i]) {
+				want, err := constantValue(name)
+				if err != nil {
+					t.Error(err)
+				} else if got := n * units[match[2]]; got != want {
+					t.Errorf("%s: the page has %s = %d, the constant %s is %d", cells[1], match[0], got, name, want)
+				}
+			}
+		}
+	}
+	if rows != len(limits) {
+		t.Errorf("%d rows in the page, %d in the test", rows, len(limits))
+	}
+}
+
+func constantsOf(subject string) []string {
+	for beginning, constants := range limits {
+		if strings.HasPrefix(subject, beginning) {
+			return constants
+		}
+	}
+	return nil
+}
+
+// constantValue returns the value of a constant in the source. Durations are nanoseconds.
+func constantValue(name string) (value int64, err error) {
+	dot := strings.LastIndex(name, ".")
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(name[:max(dot, 0)]), "*.go"))
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return 0, err
+		}
+		for _, declaration := range parsed.Decls {
+			general, ok := declaration.(*ast.GenDecl)
+			if !ok || general.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range general.Specs {
+				spec := spec.(*ast.ValueSpec)
+				if spec.Names[0].Name == name[dot+1:] && len(spec.Values) == 1 {
+					return evaluate(spec.Values[0])
+				}
+			}
+		}
+	}
+	return 0, fmt.Errorf("no constant %s", name)
+}
+
+// evaluate computes a constant expression of numbers and of units of package time.
+func evaluate(expression ast.Expr) (int64, error) {
+	switch e := expression.(type) {
+	case *ast.BasicLit:
+		return strconv.ParseInt(e.Value, 0, 64)
+	case *ast.SelectorExpr:
+		value, known := map[string]time.Duration{"Second": time.Second, "Minute": time.Minute, "Hour": time.Hour}[e.Sel.Name]
+		if !known {
+			return 0, fmt.Errorf("unknown value %s", e.Sel.Name)
+		}
+		return int64(value), nil
+	case *ast.BinaryExpr:
+		x, err := evaluate(e.X)
+		if err != nil {
+			return 0, err
+		}
+		y, err := evaluate(e.Y)
+		switch {
+		case err != nil:
+			return 0, err
+		case e.Op == token.MUL:
+			return x * y, nil
+		case e.Op == token.SHL:
+			return x << y, nil
+		}
+	}
+	return 0, fmt.Errorf("%T is not supported in a constant of the page", expression)
+}
