@@ -54,7 +54,7 @@ func (s *TokenServer) Secret(ctx context.Context, _ *caddy.Replacer) (string, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
 	if err != nil {
 		return "", err
 	}
