@@ -346,7 +346,7 @@ func TestAbsent(t *testing.T) {
 		}
 	}
 	want("before", "a", false)
-	if _, known, _, _ := s.buffer.get("a"); !known {
+	if !s.buffer.isAbsent("a") {
 		t.Error("the next change reads the file again")
 	}
 	put("a")
@@ -358,7 +358,10 @@ func TestAbsent(t *testing.T) {
 	}
 	want("after the deletion", "a", false)
 
-	_, _, at, _ := s.buffer.get("b")
+	_, at, err := s.latest("b")
+	if err != nil {
+		t.Fatal(err)
+	}
 	put("b")
 	flush()
 	s.buffer.noteAbsent("b", at)
