@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"syscall"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -116,9 +115,5 @@ func measureRead(ctx context.Context, reader, path string) (usage, error) {
 		return usage{}, fmt.Errorf("%s reading %s: %w: %s", reader, filepath.Base(path), err, out)
 	}
 	state := cmd.ProcessState
-	peak := float64(state.SysUsage().(*syscall.Rusage).Maxrss) / 1024 // KB
-	if runtime.GOOS == "darwin" {
-		peak /= 1024 // bytes
-	}
-	return usage{cpu: (state.UserTime() + state.SystemTime()).Seconds(), peak: peak}, nil
+	return usage{cpu: (state.UserTime() + state.SystemTime()).Seconds(), peak: peakMemory(state)}, nil
 }
