@@ -176,3 +176,34 @@ func TestAccept_configuration(t *testing.T) {
 		t.Errorf("remote_agents without model: %v", err)
 	}
 }
+
+// TestAccept_expose checks that expose_agents lists accepted agents if it has no names.
+func TestAccept_expose(t *testing.T) {
+	for names, want := range map[string]bool{"": true, " desk": false} {
+		s := exposed(t, agentDocument("desk", tripAgent), "mcp /mcp TRIPS {\nexpose_agents"+names+"\n}", acceptOptions, play(modelserver.Step{Text: "On time."}))
+		if a := s.put("ann", "mine", agentDocument("mine", "\n  get-trip: {user_identity: false}\n")); a.status != http.StatusCreated {
+			t.Fatalf("PUT: %d %s", a.status, a.body)
+		}
+		if want {
+			eventually(t, "the tool", func() bool { return s.lists("mine") })
+			if got := s.callAgent("bob", "{}", "mine", "Is it late?"); got.StructuredContent.Text != "On time." {
+				t.Errorf("call: %+v", got)
+			}
+			continue
+		}
+		s.state("bob", s.begin("bob", "mine", "Is it late?")) // the agent is there
+		if s.lists("mine") || !s.lists("desk") {
+			t.Error("want the tool desk, and not mine")
+		}
+	}
+}
+
+// lists reports whether the MCP endpoint lists a tool.
+func (s *hostedSite) lists(name string) bool {
+	for _, tool := range s.mcpResult("bob", "{}", "tools/list", "", "").Tools {
+		if tool.Name == name {
+			return true
+		}
+	}
+	return false
+}

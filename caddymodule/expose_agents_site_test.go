@@ -329,6 +329,7 @@ func TestExpose_errors(t *testing.T) {
 	for name, c := range map[string]struct{ endpoint, want string }{
 		"unknown":    {"mcp TRIPS {\nexpose_agents dsk\n}", "did you mean desk"},
 		"otc":        {"otc TRIPS {\nexpose_agents desk other\n}", "desk"},
+		"accepted":   {"mcp TRIPS {\nexpose_agents desk of-a-user\n}", "accept"},
 		"with agent": {"mcp TRIPS {\nexpose_agents\nagent desk\n}", "expose_agents"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -90,7 +90,8 @@ func checkHosted(name string, hosted []HostedAgent) error {
 	if near := nearest.Name(name, slices.Values(known)); near != "" {
 		return fmt.Errorf("unknown agent %q; did you mean %s?", name, near)
 	}
-	return fmt.Errorf("unknown agent %q; the hosted agents are %s", name, strings.Join(known, ", "))
+	return fmt.Errorf("unknown agent %q; the hosted agents are %s. For agents that users add with accept, write expose_agents without names",
+		name, strings.Join(known, ", "))
 }
 
 // reloadExposed loads the tools of exposed agents again, because the agents may have changed.
