@@ -122,8 +122,8 @@ type Store interface {
 	Wait(ctx context.Context, key string, seen []byte) (Record, error)
 
 	// Keys returns at most limit keys that begin with prefix and sort after the key
-	// after, in byte order. On Redis it scans all keys of the database: use it for
-	// administration, not for every request.
+	// after, in byte order. Its cost is that of the returned keys. Exception:
+	// Redis scans all keys of the database if redis.Options.Indexed does not have the prefix.
 	Keys(ctx context.Context, prefix, after string, limit int) ([]string, error)
 
 	// Delete removes records and their logs. Each removal is a separate change.

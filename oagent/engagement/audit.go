@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fairwayhq/fairway/store"
@@ -25,16 +26,31 @@ func (s *Records) Get(ctx context.Context, key string) (*Summary, error) {
 
 // Page returns up to limit Engagements (MaxPage at most) in the order of their
 // keys. It starts after the given key, or at the beginning if after is "". next is the key to
-// pass as after for the next page; it is "" on the last page. It is meant for operators'
-// lists: with Redis it scans the whole database.
+// pass as after for the next page; it is "" on the last page.
 func (s *Records) Page(ctx context.Context, after string, limit int) (engagements []*Summary, next string, err error) {
+	return s.page(ctx, keyPrefix, after, limit)
+}
+
+// PageOf is Page for the Engagements of one user. It reads no others.
+func (s *Records) PageOf(ctx context.Context, user, after string, limit int) (engagements []*Summary, next string, err error) {
+	engagements, next, err = s.page(ctx, keyPrefix+userDigits(user), after, limit)
+	engagements = slices.DeleteFunc(engagements, func(e *Summary) bool { return e.User.ID != user })
+	return engagements, next, err
+}
+
+// page returns the Engagements whose keys in the store have a prefix.
+func (s *Records) page(ctx context.Context, prefix, after string, limit int) (engagements []*Summary, next string, err error) {
 	if after != "" {
 		after = keyPrefix + after
 	}
 	limit = min(limit, MaxPage)
-	keys, err := s.store.Keys(ctx, keyPrefix, after, limit)
+	keys, err := s.store.Keys(ctx, prefix, after, limit+1)
 	if err != nil {
 		return nil, "", fmt.Errorf("listing Engagements: %w", err)
+	}
+	if len(keys) > limit { // there is another page
+		keys = keys[:limit]
+		next = strings.TrimPrefix(keys[limit-1], keyPrefix)
 	}
 	engagements = make([]*Summary, 0, len(keys))
 	for _, key := range keys {
@@ -50,9 +66,6 @@ func (s *Records) Page(ctx context.Context, after string, limit int) (engagement
 			return nil, "", err
 		}
 		engagements = append(engagements, state.summary(strings.TrimPrefix(key, keyPrefix), record.Length))
-	}
-	if len(keys) == limit {
-		next = strings.TrimPrefix(keys[len(keys)-1], keyPrefix)
 	}
 	return engagements, next, nil
 }

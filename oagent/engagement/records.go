@@ -14,9 +14,12 @@ const (
 	MaxEntries = 1_000_000 // entries of a record before it accepts no more calls
 	MaxTries   = 100       // attempts to decide while other nodes change the record
 
-	refusalOnlyTTL = time.Hour     // lifetime of an anonymous Engagement in which every call was refused
-	keyPrefix      = "engagement/" // prefix of the store's keys
+	refusalOnlyTTL = time.Hour // lifetime of an anonymous Engagement in which every call was refused
+	keyPrefix      = KeyPrefix
 )
+
+// KeyPrefix is the prefix of the store's keys for Engagements.
+const KeyPrefix = "engagement/"
 
 // Options configures Records. Every option is required.
 type Options struct {

@@ -40,9 +40,11 @@ const (
 //  5. time to live in milliseconds
 //  6. maximum length of the log
 //  7. channel to publish to
-//  8. message to publish
+//  8. message to publish: the key
 //
-// The entries to append follow.
+// The entries to append follow. KEYS[2] and KEYS[3] are those of the index (index.go), if the record is in one.
+// An entry of the index is added in the same step as the record. Each new record removes up to 4
+// entries of records that have expired.
 var changeScript = redis.NewScript(`
 local now = redis.call('HMGET', KEYS[1], 'r', 'n')
 local revision, length = now[1] or '', tonumber(now[2] or '0')
@@ -50,6 +52,7 @@ if revision == ARGV[2] then return 1 end
 if ARGV[1] ~= '*' and ARGV[1] ~= revision then return 0 end
 if ARGV[3] == 'delete' then
 	redis.call('UNLINK', KEYS[1])
+	for i = 2, #KEYS do redis.call('ZREM', KEYS[i], ARGV[8]) end
 else
 	local more = #ARGV - 8
 	if length + more > tonumber(ARGV[6]) then return -1 end
@@ -61,6 +64,18 @@ else
 	end
 	redis.call('HSET', KEYS[1], 'r', ARGV[2], 'n', string.format('%d', length + more))
 	redis.call('PEXPIRE', KEYS[1], ARGV[5])
+	if KEYS[2] then
+		local clock = redis.call('TIME')
+		local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
+		if revision == '' then
+			for _, expired in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', string.format('%d', time), 'LIMIT', 0, 4)) do
+				redis.call('ZREM', KEYS[2], expired)
+				redis.call('ZREM', KEYS[3], expired)
+			end
+			redis.call('ZADD', KEYS[2], 0, ARGV[8])
+		end
+		redis.call('ZADD', KEYS[3], string.format('%d', time + ARGV[5]), ARGV[8])
+	end
 end
 redis.call('PUBLISH', ARGV[7], ARGV[8])
 return 1
@@ -101,7 +116,7 @@ func (s *Store) write(ctx context.Context, key, revision string, c *store.Change
 	tries, outcome := 0, int64(0)
 	err := s.retryOnce(ctx, func() (err error) {
 		tries++
-		outcome, err = changeScript.Run(ctx, s.client, []string{s.options.Prefix + key}, args...).Int64()
+		outcome, err = changeScript.Run(ctx, s.client, s.keysOf(key), args...).Int64()
 		return err
 	})
 	switch {
@@ -160,13 +175,21 @@ func (s *Store) Read(ctx context.Context, key string, from int64, limit int) ([]
 	return entries, err
 }
 
-// Keys implements store.Store. SCAN returns keys in no order, so Keys scans all of them and
-// keeps the first limit keys.
+// Keys implements store.Store.
 func (s *Store) Keys(ctx context.Context, prefix, after string, limit int) ([]string, error) {
 	limit, err := store.CheckRange(0, limit)
 	if err != nil {
 		return nil, err
 	}
+	if x, ok := s.indexOf(prefix); ok {
+		return s.indexed(ctx, x, prefix, after, limit)
+	}
+	return s.scan(ctx, prefix, after, limit)
+}
+
+// scan returns keys without an index. SCAN returns keys in no order, so it scans all of them and keeps the
+// first limit keys.
+func (s *Store) scan(ctx context.Context, prefix, after string, limit int) ([]string, error) {
 	var keys []string
 	pattern := quoteGlob(s.options.Prefix+prefix) + "*"
 	for cursor := uint64(0); ; {
@@ -183,7 +206,7 @@ func (s *Store) Keys(ctx context.Context, prefix, after string, limit int) ([]st
 		}
 		cursor = next
 		for _, name := range found {
-			if key := strings.TrimPrefix(name, s.options.Prefix); key > after {
+			if key := strings.TrimPrefix(name, s.options.Prefix); key > after && !strings.HasPrefix(key, indexPrefix) {
 				keys = append(keys, key)
 			}
 		}

@@ -42,6 +42,9 @@ type Options struct {
 	store.Options
 	// Prefix is the prefix of each key and channel. Default: DefaultPrefix.
 	Prefix string
+	// Indexed are the beginnings of keys that Keys finds by an index. For prefixes that begin with none of
+	// them, Keys scans all keys of the database.
+	Indexed []string
 }
 
 // Store implements store.Store.

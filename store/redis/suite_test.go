@@ -25,6 +25,24 @@ func openStore(t testing.TB, address string) *redis.Store {
 	return s
 }
 
+// TestStore_indexed runs the suite with an index for the keys that it lists.
+func TestStore_indexed(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Place {
+		address, _ := storetest.Redis(t)
+		return storetest.Place{
+			Address: address,
+			Nodes:   true,
+			Open: func(t testing.TB) store.Store {
+				s, err := redis.Open(address, redis.Options{Indexed: []string{"b/", "k"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			},
+		}
+	})
+}
+
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Place {
 		address, _ := storetest.Redis(t)

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/redis"
 )
@@ -49,7 +50,7 @@ func (s *Redis) Shared() bool { return true }
 
 // Open implements Module.
 func (s *Redis) Open(options store.Options) (store.Store, error) {
-	return redis.Open(s.address, redis.Options{Options: options, Prefix: s.Prefix})
+	return redis.Open(s.address, redis.Options{Options: options, Prefix: s.Prefix, Indexed: []string{engagement.KeyPrefix}})
 }
 
 // UnmarshalCaddyfile parses the options of the store. Syntax:

@@ -18,8 +18,6 @@ const (
 	defaultEngagementPage = 100
 	maxEngagementPage     = 1000
 
-	maxOwnPages  = 5 // pages of the store that a request for the user's own Engagements reads
-	positionSize = 8 // characters of a key that say where the next page of these begins
 )
 
 // engagementPage is one page of the list.
@@ -58,36 +56,15 @@ func (q engagementRequest) listEngagements() {
 	q.write(page)
 }
 
-// readEngagements returns up to limit Engagements that shown returns true for, and where the next page begins. For
-// auditors it reads limit Engagements of the store. For users it reads more, because most
-// Engagements are those of others.
+// readEngagements reads limit Engagements of the store, for users only their own, and returns those that
+// shown returns true for, and where the next page begins.
 func (q engagementRequest) readEngagements(after string, limit int, shown func(*engagement.Summary) bool) (found []*engagement.Summary, next string, err error) {
-	found, size, pages := make([]*engagement.Summary, 0, min(limit, defaultEngagementPage)), limit, 1
-	if !q.isAuditor() {
-		size, pages = engagement.MaxPage, maxOwnPages
+	if q.isAuditor() {
+		found, next, err = q.guard.Engagements.Page(q.r.Context(), after, limit)
+	} else {
+		found, next, err = q.guard.Engagements.PageOf(q.r.Context(), q.user.ID, after, limit)
 	}
-	for ; pages > 0; pages-- {
-		all, next, err := q.guard.Engagements.Page(q.r.Context(), after, size)
-		if err != nil {
-			return nil, "", err
-		}
-		for _, e := range all {
-			if !shown(e) {
-				continue
-			}
-			if len(found) == limit {
-				return found, found[limit-1].Key, nil
-			}
-			found = append(found, e)
-		}
-		if after = next; next == "" {
-			return found, "", nil
-		}
-	}
-	if !q.isAuditor() {
-		after = after[:min(len(after), positionSize)] // the key may be that of another user
-	}
-	return found, after, nil
+	return slices.DeleteFunc(found, func(e *engagement.Summary) bool { return !shown(e) }), next, err
 }
 
 // renewEngagement ends an Engagement and begins a new one. The user may do this after the
