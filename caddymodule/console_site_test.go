@@ -398,11 +398,11 @@ func TestConsole_sends_as_the_viewer(t *testing.T) {
 	s := newSite(t)
 	s.start("agents {\n\tstore bolt DIR/store.db\n}", "route {\nroute /console* {\ntest_user\n}\nagent_auth /mcp* {\napi_key {\nkey bob bobs-secret-key\n}\n}\nagents_console\nmcp TRIPS\nreverse_proxy "+upstream(t, echo)+"\n}")
 	a := s.request("POST", "/console/api/tools/mcp/getTrip", `{"arguments":{"id":"7"}}`, "X-Test-User", "ada")
-	if a.status != 200 || !strings.Contains(a.body, `"http_status":401`) || strings.Contains(a.body, `"outcome":"ok"`) {
+	if a.status != 200 || !strings.Contains(a.body, `"http_status":401`) || strings.Contains(a.body, `"outcome":"ok"`) || !strings.Contains(a.body, "pass_through") {
 		t.Errorf("without the key of the endpoint: %d %s", a.status, a.body)
 	}
 	a = s.request("POST", "/console/api/tools/mcp/getTrip", `{"arguments":{"id":"7"}}`, "X-Test-User", "ada", "X-Api-Key", "bobs-secret-key")
-	if !strings.Contains(a.body, `"outcome":"ok"`) {
+	if !strings.Contains(a.body, `"outcome":"ok"`) || strings.Contains(a.body, "pass_through") {
 		t.Errorf("with the key of the endpoint: %s", a.body)
 	}
 }

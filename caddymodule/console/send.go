@@ -43,6 +43,7 @@ type answerModel struct {
 	HTTP     int     `json:"http_status"`  // of the endpoint
 	Trace    string  `json:"trace,omitzero"`
 	Protocol string  `json:"protocol"`
+	Hint     string  `json:"hint,omitzero"` // how the operator makes the call work
 
 	id string // of the tool at an OTC endpoint
 }
@@ -82,6 +83,9 @@ func (q toolRequest) call(e siteEndpoint, t *tool.Tool, arguments []byte) *answe
 			m.Outcome = tool.OutcomeOfStatus(max(response.status, http.StatusBadRequest))
 		}
 	}
+	if m.HTTP == http.StatusUnauthorized || m.Status == http.StatusUnauthorized {
+		m.Hint = credentialsHint
+	}
 	m.Tokens = len(m.Text) / answer.BytesPerToken
 	if len(m.Text) > maxShown {
 		m.Text, m.Cut = m.Text[:maxShown], true
@@ -89,6 +93,11 @@ func (q toolRequest) call(e siteEndpoint, t *tool.Tool, arguments []byte) *answe
 	m.Text = strings.ToValidUTF8(m.Text, "\uFFFD")
 	return m
 }
+
+// credentialsHint says how to make a call work that was rejected for lack of credentials.
+const credentialsHint = "The console sends the credentials of your own request to this page, and none were accepted. " +
+	"If agent_auth before the console removes them, set pass_token (access tokens) or pass_through (API keys) there. " +
+	"Otherwise log in to the console with what the endpoint and the API accept."
 
 // mcpMessage returns the message that calls a tool.
 func mcpMessage(name string, arguments []byte) []byte {
