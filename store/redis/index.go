@@ -63,7 +63,7 @@ func (s *Store) indexed(ctx context.Context, x index, prefix, after string, limi
 		count := min(limit-len(keys), scanAtOnce)
 		var found []string
 		err := s.timed(ctx, func(ctx context.Context) (err error) {
-			found, err = s.client.ZRangeByLex(ctx, x.names, &redis.ZRangeBy{Min: first, Max: string(end), Count: int64(count)}).Result()
+			found, err = s.client.Do(ctx, "ZRANGEBYLEX", x.names, first, string(end), "LIMIT", 0, count).StringSlice() // ZRANGE BYLEX needs Redis 6.2
 			return err
 		})
 		if err != nil {

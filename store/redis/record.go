@@ -75,7 +75,7 @@ else
 			redis.call('ZADD', KEYS[2], 0, ARGV[8])
 		end
 		redis.call('ZADD', KEYS[3], string.format('%d', time + ARGV[5]), ARGV[8])
-	end
+	end -- of the index
 end
 redis.call('PUBLISH', ARGV[7], ARGV[8])
 return 1
