@@ -3,25 +3,20 @@ package oagent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
 // provisionHosting sets up the Host of the agents that have a model.
-func provisionHosting(ctx caddy.Context, o *Handler) (err error) {
+func provisionHosting(ctx caddy.Context, o *Handler) error {
 	if len(o.Models) == 0 {
 		if o.Limits != nil {
 			return errors.New("limits has no effect without model: add the model of the agents")
@@ -44,44 +39,13 @@ func provisionHosting(ctx caddy.Context, o *Handler) (err error) {
 			"move oagent out of named routes and error routes into the site")
 	}
 	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server) // a chain is in a server
-	o.host, err = hosting.New(hosting.Options{
-		App: o.app, Server: server, Chain: chain, Logger: o.logger, Realm: realmOf(o, chain, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
+	o.host = hosting.New(hosting.Options{
+		App: o.app, Server: server, Chain: chain, Logger: o.logger, Realm: realmOf(ctx, o, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
 		CallerHeaders: o.callerHeaders, Guard: o.guard, Guardrails: &guardrail.Caller{Logger: o.logger}, Model: models.Of,
 		Remote: o.remote, StaticIdentity: func(name string) func(*http.Request) error { return o.identities[name].Apply },
 		Decided: func(ctx context.Context, d *hosting.Decision) { logAgentCall(ctx, o, d) },
 		Spans:   &processSpans, Limits: o.Limits.Run(), TTL: time.Duration(o.EngagementTTL), Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
-	if err == nil {
-		server.RegisterOnShutdown(o.host.EndServing)
-	}
-	return err
-}
-
-// realms counts the handlers of a configuration that would have the same realm.
-type realms struct {
-	mu    sync.Mutex
-	count map[string]int
-}
-
-type realmsKey struct{}
-
-// realmOf returns the realm of the runs, or of the accepted documents, of a handler. It depends on
-// what rarely changes: the hosts of the site and the paths of endpoints. Handlers for which these are
-// the same are numbered. chain is nil if the hosts are not known.
-func realmOf(o *Handler, chain *toolcall.CallChain, paths ...string) string {
-	parts := make([]string, 1, 1+len(paths))
-	if chain != nil {
-		parts[0] = fmt.Sprintf("%q", chain.Hosts())
-	}
-	for _, path := range paths {
-		parts = append(parts, strings.TrimRight(path, "/"))
-	}
-	realm := engagement.Digest(parts...)
-	all := agents.Share(o.app, realmsKey{}, func() *realms { return &realms{count: make(map[string]int)} })
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.count[realm]++; all.count[realm] > 1 {
-		realm += "-" + strconv.Itoa(all.count[realm])
-	}
-	return realm
+	server.RegisterOnShutdown(o.host.EndServing)
+	return nil
 }

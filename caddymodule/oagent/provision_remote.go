@@ -8,7 +8,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/remoteagents"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/oagent"
 )
 
@@ -42,7 +41,7 @@ func provisionAccept(ctx caddy.Context, o *Handler) error {
 		return err
 	}
 	o.accepted = accept.New(accept.Options{
-		Config: o.Accept, Logger: o.logger, Realm: realmOf(o, toolcall.CallChainOf(ctx), o.Serve), OpenStore: o.app.OpenStore, Set: o.agents.Current,
+		Config: o.Accept, Logger: o.logger, Realm: realmOf(ctx, o, o.Serve), OpenStore: o.app.OpenStore, Set: o.agents.Current,
 		Check: func(a *oagent.Agent, set *agentset.Set) error { return checkGuardrails(o, set, a) },
 		Replace: func(accepted []*oagent.Agent) {
 			o.agents.Accept(accepted)

@@ -86,7 +86,7 @@ func newService(t *testing.T, h *handler, open func(context.Context) (store.Stor
 	}
 	h.replaced = make(chan string, 100)
 	return New(Options{
-		Config: &Config{By: []string{"alice"}}, Logger: zap.NewNop(), Realm: "a.example", OpenStore: open,
+		Config: &Config{By: []string{"alice"}}, Logger: zap.NewNop(), Realm: func() string { return "a.example" }, OpenStore: open,
 		Set: func() *agentset.Set { return set },
 		Check: func(a *oagent.Agent, _ *agentset.Set) error {
 			if a.Description == "unsupported" {

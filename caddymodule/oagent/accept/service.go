@@ -32,9 +32,9 @@ type Options struct {
 	Config *Config
 	Logger *zap.Logger
 
-	// Realm separates the documents of handlers that share a store. It is the same after a reload
-	// and on other nodes.
-	Realm string
+	// Realm returns the name that separates the documents of handlers that share a store. It is the same
+	// after a reload and on other nodes. It is called when all handlers are provisioned.
+	Realm func() string
 	// OpenStore opens the store.
 	OpenStore func(context.Context) (store.Store, error)
 	// Set returns the agents and tools of the handler.
@@ -176,7 +176,7 @@ func (s *Service) registry(ctx context.Context) (*registry.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.opened = registry.New(registry.Options{Store: opened, Scope: s.options.Realm, Report: func(err error) {
+	s.opened = registry.New(registry.Options{Store: opened, Scope: s.options.Realm(), Report: func(err error) {
 		s.options.Logger.Error("accepted agent documents", zap.Error(err))
 	}})
 	return s.opened, nil

@@ -96,13 +96,13 @@ func (a *agentCall) begin(ctx context.Context, c *capability, o *origin, s *sess
 	}
 	id := childID(a.i)
 	if s != nil {
-		a.shared.sessions.put(id, s)
+		a.shared().sessions.put(id, s)
 	}
 	_, err = a.runner.Start(ctx, run.New{
 		ID: id, Agent: a.agent, User: a.i.User, Input: input, Parent: a.i, Origin: child.encode(), Home: s != nil,
 	})
 	if err != nil {
-		a.shared.sessions.remove(id)
+		a.shared().sessions.remove(id)
 		ticket.Abort(ctx, "the agent was not started")
 		a.decided(ctx, &Decision{Invocation: a.i, Ticket: ticket, Note: "the agent was not started", Took: time.Since(began)})
 		return run.Result{Text: "the agent was not started: " + err.Error(), IsError: true}

@@ -23,19 +23,16 @@ func (*shared) Destruct() error { return nil }
 // hosts has what the Hosts of each realm share.
 var hosts = caddy.NewUsagePool()
 
-func acquireShared(realm string) (*shared, error) {
-	s, _, err := hosts.LoadOrNew(realm, func() (caddy.Destructor, error) { return new(shared), nil })
-	if err != nil {
-		return nil, err
-	}
-	return s.(*shared), nil
+func acquireShared(realm string) *shared {
+	s, _, _ := hosts.LoadOrNew(realm, func() (caddy.Destructor, error) { return new(shared), nil })
+	return s.(*shared)
 }
 
 func releaseShared(realm string) { _, _ = hosts.Delete(realm) }
 
 // next returns the Host of the configuration that replaces this one, nil if there is none.
 func (h *Host) next() *Host {
-	if next := h.shared.current.Load(); next != h {
+	if next := h.shared().current.Load(); next != h {
 		return next
 	}
 	return nil
@@ -59,9 +56,9 @@ func (h *Host) handOver() {
 	if err != nil {
 		return // the sweep of its Runner finds the runs
 	}
-	for _, id := range h.shared.sessions.runs() {
+	for _, id := range h.shared().sessions.runs() {
 		if err := runner.Rehome(context.WithoutCancel(next.running), id); errors.Is(err, run.ErrNotFound) || errors.Is(err, run.ErrEnded) {
-			h.shared.sessions.remove(id)
+			h.shared().sessions.remove(id)
 		} else if err != nil {
 			next.report(id, err)
 		}

@@ -39,9 +39,9 @@ type Options struct {
 	Chain  *toolcall.CallChain // that tool calls pass
 	Logger *zap.Logger
 
-	// Realm separates the runs of the handlers that share a store. It is the same after a reload
-	// and on other nodes.
-	Realm string
+	// Realm returns the name that separates the runs of the handlers that share a store. It is the same
+	// after a reload and on other nodes. It is called when all handlers are provisioned.
+	Realm func() string
 
 	// Set returns the agents of the handler. The request and the handlers after it are for
 	// documents that the site itself serves.
@@ -75,7 +75,7 @@ type Options struct {
 // Host runs the agents of one oagent handler.
 type Host struct {
 	options   Options
-	shared    *shared // with the Hosts of other configurations
+	shared    func() *shared // with the Hosts of other configurations
 	endpoints endpoints
 	chain     caddyhttp.Handler // that tool calls pass; set by Open
 
@@ -91,15 +91,12 @@ type Host struct {
 }
 
 // New returns a Host. Release frees it.
-func New(options Options) (*Host, error) {
-	s, err := acquireShared(options.Realm)
-	if err != nil {
-		return nil, err
-	}
-	h := &Host{options: options, shared: s}
+func New(options Options) *Host {
+	options.Realm = sync.OnceValue(options.Realm)
+	h := &Host{options: options, shared: sync.OnceValue(func() *shared { return acquireShared(options.Realm()) })}
 	h.serving, h.endServing = context.WithCancel(context.Background())
 	h.running, h.stop = context.WithCancel(context.Background())
-	return h, nil
+	return h
 }
 
 // Open begins to work on the runs of the Host, also those of before a restart. All
@@ -109,7 +106,7 @@ func (h *Host) Open() (err error) {
 	if h.chain, err = h.options.Chain.Compile(h.options.Serve); err != nil {
 		return fmt.Errorf("finding the handlers that the calls of hosted agents pass: %w", err)
 	}
-	h.shared.current.Store(h)
+	h.shared().current.Store(h)
 	processMetrics.open(h)
 	h.background.Go(func() {
 		for h.running.Err() == nil {
@@ -161,7 +158,8 @@ func (h *Host) Close() {
 // Release frees what the Host shares with other configurations.
 func (h *Host) Release() {
 	h.endServing()
-	releaseShared(h.options.Realm)
+	h.shared() // is acquired by its first use, which may not have happened
+	releaseShared(h.options.Realm())
 }
 
 var errClosed = errors.New("the configuration has ended")
@@ -188,9 +186,9 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 		return nil, err
 	}
 	r, err := run.NewRunner(run.Options{
-		Store: st, Guard: guard, Realm: h.options.Realm, Process: processOf(st), Agent: h.agent, Model: h.options.Model, Tools: tools{h},
+		Store: st, Guard: guard, Realm: h.options.Realm(), Process: processOf(st), Agent: h.agent, Model: h.options.Model, Tools: tools{h},
 		Queue: h.queue(st), Limits: h.options.Limits, TTL: h.options.TTL,
-		Ended: h.shared.sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace,
+		Ended: h.shared().sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace,
 	})
 	if err == nil {
 		h.opened.Store(r)
@@ -212,7 +210,7 @@ func processOf(st store.Store) string {
 // queue returns the queue by which several nodes share the work, nil if the store is of one node.
 func (h *Host) queue(st store.Store) store.Queue {
 	if shared, ok := st.(store.Queuer); ok {
-		return shared.Queue("oagent-" + h.options.Realm)
+		return shared.Queue("oagent-" + h.options.Realm())
 	}
 	return nil
 }
@@ -260,7 +258,7 @@ func (h *Host) Arrived(r *http.Request, st *run.State) error {
 	if err != nil {
 		return err
 	}
-	h.shared.sessions.put(st.ID, h.sessionOf(r))
+	h.shared().sessions.put(st.ID, h.sessionOf(r))
 	for _, w := range st.Waits() {
 		switch w.Kind {
 		case run.WaitCredentials:
@@ -294,12 +292,12 @@ func (h *Host) startRun(r *http.Request, id string, agent *oagent.Agent, user en
 	if from.Chain, err = (tools{h}).chainOf(r, agent); err != nil {
 		return nil, err
 	}
-	h.shared.sessions.put(id, h.sessionOf(r))
+	h.shared().sessions.put(id, h.sessionOf(r))
 	st, err := runner.Start(r.Context(), run.New{
 		ID: id, Agent: agent, User: user, Input: input, Origin: from.encode(), Home: from.Identified,
 	})
 	if err != nil {
-		h.shared.sessions.remove(id)
+		h.shared().sessions.remove(id)
 	}
 	return st, err
 }

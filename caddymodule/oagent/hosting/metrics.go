@@ -36,15 +36,15 @@ func RegisterMetrics(registry prometheus.Registerer) error {
 func (m *runMetrics) open(h *Host) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hosts[h.options.Realm] = h
+	m.hosts[h.options.Realm()] = h
 }
 
 // close ends what open began, unless a later Host has taken the place.
 func (m *runMetrics) close(h *Host) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.hosts[h.options.Realm] == h {
-		delete(m.hosts, h.options.Realm)
+	if m.hosts[h.options.Realm()] == h {
+		delete(m.hosts, h.options.Realm())
 	}
 }
 

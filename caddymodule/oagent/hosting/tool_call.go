@@ -135,7 +135,7 @@ func (t *toolCall) own(id string) (*run.State, error) {
 
 // idOf returns the id of the run of a call that the client can repeat.
 func (t *toolCall) idOf() string {
-	sum := sha256.Sum256([]byte(engagement.Digest("tool call", t.options.Realm, t.user.ID, t.agent.Name, t.CallID, t.Input)))
+	sum := sha256.Sum256([]byte(engagement.Digest("tool call", t.options.Realm(), t.user.ID, t.agent.Name, t.CallID, t.Input)))
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16])
 }
 

@@ -93,7 +93,7 @@ func (h tools) Call(ctx context.Context, i *run.Invocation) run.Result {
 	if at < 0 {
 		return run.Result{Text: "the call was not made: the tool is not available", IsError: true}
 	}
-	c, o, s := &all[at], readOrigin(i.Origin), h.shared.sessions.get(i.Engagement)
+	c, o, s := &all[at], readOrigin(i.Origin), h.shared().sessions.get(i.Engagement)
 	if c.remote {
 		return h.logAgentCall(ctx, i, c, func() run.Result { return h.callRemote(ctx, set, i, c, o, s) })
 	}
