@@ -17,7 +17,6 @@ import (
 const (
 	defaultEngagementPage = 100
 	maxEngagementPage     = 1000
-
 )
 
 // engagementPage is one page of the list.
