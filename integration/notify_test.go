@@ -25,13 +25,14 @@ type webhook struct {
 	mu       sync.Mutex
 	begun    map[string]int // requests, by the id of the review
 	accepted map[string]int
+	broken   map[string]int
 	sender   map[string]string // address of the node that has sent the notice last
 }
 
 const webhookSecret = "0123456789abcdef-webhook"
 
 func newWebhook(t *testing.T) *webhook {
-	h := &webhook{t: t, hold: make(chan struct{}), begun: make(map[string]int), accepted: make(map[string]int), sender: make(map[string]string)}
+	h := &webhook{t: t, hold: make(chan struct{}), begun: make(map[string]int), accepted: make(map[string]int), broken: make(map[string]int), sender: make(map[string]string)}
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	h.url = server.URL
@@ -64,7 +65,17 @@ func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.accepted[id]++
 		h.mu.Unlock()
 	case <-r.Context().Done():
+		h.mu.Lock()
+		h.broken[id]++
+		h.mu.Unlock()
 	}
+}
+
+// brokenOff returns how often the sender of a notice has gone before its answer.
+func (h *webhook) brokenOff(id string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.broken[id]
 }
 
 // counts returns how often notices about a review were begun and accepted.
@@ -148,6 +159,7 @@ func TestNotify_killed(t *testing.T) {
 					n.kill()
 				}
 			}
+			waitFor(t, waitTimeout, "the end of the connection", func() bool { return h.brokenOff(id) == 1 })
 			close(h.hold)
 			if name == "bolt" {
 				s.start(dir, address, store)
