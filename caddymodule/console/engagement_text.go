@@ -22,7 +22,7 @@ type runModel struct {
 		Rule    string `json:"rule"`
 		Message string `json:"message"`
 	} `json:"error"`
-	Usage *struct { // nil if the state is none of a run
+	Usage *struct { // nil if this is not the state of a run
 		Turns        int   `json:"turns"`
 		ToolCalls    int   `json:"tool_calls"`
 		InputTokens  int64 `json:"input_tokens"`
@@ -65,7 +65,7 @@ func decodeState(m *engagementModel) error {
 	return nil
 }
 
-// decodeRun reads the state of a run. It returns nil if it is none.
+// decodeRun reads the state of a run. It returns nil if the text is not such a state.
 func decodeRun(state raw) *runModel {
 	decoded := new(runModel)
 	if json.Unmarshal(state, decoded) != nil || decoded.Usage == nil {

@@ -70,7 +70,7 @@ func (q recordsRequest) serveEngagements() (*page, error) {
 	return &page{view: "agents", template: "engagement", title: "Engagement", model: m}, nil
 }
 
-// runOf returns the run of a hosted agent whose calls an Engagement has, nil if there is none. ID is the id
+// runOf returns the run of the hosted agent that makes the calls of an Engagement, or nil. ID is the id
 // of the Engagement.
 func (q recordsRequest) runOf(directive int, id string) *runModel {
 	if id == "" || strings.ContainsAny(id, "/?#%") {

@@ -75,7 +75,7 @@ func (c *located) fillsElsewhere(t *tool.Tool, a *tool.Argument) bool {
 	return true
 }
 
-// in returns the location in the words of a security scheme.
+// in returns where the credential is sent, as a security scheme of OpenAPI names it.
 func (l Location) in() string {
 	if l.Query {
 		return "query"
