@@ -78,6 +78,7 @@ type Host struct {
 	shared    func() *shared // with the Hosts of other configurations
 	endpoints endpoints
 	chain     caddyhttp.Handler // that tool calls pass; set by Open
+	open      chan struct{}     // closed by Open
 
 	mu     sync.Mutex
 	opened atomic.Pointer[run.Runner]
@@ -93,7 +94,8 @@ type Host struct {
 // New returns a Host. Release frees it.
 func New(options Options) *Host {
 	options.Realm = sync.OnceValue(options.Realm)
-	h := &Host{options: options, shared: sync.OnceValue(func() *shared { return acquireShared(options.Realm()) })}
+	h := &Host{options: options, open: make(chan struct{})}
+	h.shared = sync.OnceValue(func() *shared { return acquireShared(options.Realm()) })
 	h.serving, h.endServing = context.WithCancel(context.Background())
 	h.running, h.stop = context.WithCancel(context.Background())
 	return h
@@ -106,6 +108,7 @@ func (h *Host) Open() (err error) {
 	if h.chain, err = h.options.Chain.Compile(h.options.Serve); err != nil {
 		return fmt.Errorf("finding the handlers that the calls of hosted agents pass: %w", err)
 	}
+	close(h.open)
 	h.shared().current.Store(h)
 	processMetrics.open(h)
 	h.background.Go(func() {
@@ -164,10 +167,18 @@ func (h *Host) Release() {
 
 var errClosed = errors.New("the configuration has ended")
 
-// Runner returns the Runner. It opens the store if it is not open yet.
+// Runner returns the Runner. It opens the store if it is not open yet. It waits for Open, because
+// Caddy may start the servers, and so serve requests, before it starts the `agents` app.
 func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	if r := h.opened.Load(); r != nil {
 		return r, nil
+	}
+	select {
+	case <-h.open:
+	case <-h.serving.Done():
+		return nil, errClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
