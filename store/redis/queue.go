@@ -25,9 +25,9 @@ const (
 // and each node has another one for itself. A consumer group delivers each job to one node. If
 // that node does not acknowledge it, another one gets it after queueIdle.
 type Queue struct {
-	store *Store
-	key   string
-	idle  time.Duration // queueIdle, except in tests
+	connection *connection
+	key        string
+	idle       time.Duration // queueIdle, except in tests
 
 	mu      sync.Mutex
 	ready   []delivered // read together with another job
@@ -39,7 +39,7 @@ type delivered struct{ stream, id, job string }
 
 // Queue returns the queue of that name. It ends with the store.
 func (s *Store) Queue(name string) store.Queue {
-	return &Queue{store: s, key: s.options.Prefix + "queue/" + name, idle: queueIdle}
+	return &Queue{connection: s.connection, key: s.options.Prefix + "queue/" + name, idle: queueIdle}
 }
 
 // own returns the key of the stream of a node.
@@ -47,19 +47,19 @@ func (q *Queue) own(node string) string { return q.key + "/" + node }
 
 // Push adds a job for a node, or for any if node is "".
 func (q *Queue) Push(ctx context.Context, job, node string) error {
-	ctx, done := q.store.begin(ctx)
+	ctx, done := q.connection.begin(ctx)
 	defer done()
 	key := q.key
 	if node != "" {
 		key = q.own(node)
 	}
-	commands := q.store.client.Pipeline()
+	commands := q.connection.client.Pipeline()
 	commands.XAdd(ctx, &redis.XAddArgs{Stream: key, MaxLen: queueLength, Approx: true, Values: []string{queueField, job}})
 	if node != "" {
 		commands.PExpire(ctx, key, queueOwnTime)
 	}
 	_, err := commands.Exec(ctx)
-	return q.store.explain(ctx, err)
+	return q.connection.explain(ctx, err)
 }
 
 // Take blocks until there is a job for the node, and returns it. ack acknowledges the job. Each
@@ -74,7 +74,7 @@ func (q *Queue) Take(ctx context.Context, node string) (job string, ack func(), 
 			return "", nil, err
 		}
 		if err := q.read(ctx, node); err != nil {
-			return "", nil, q.store.explain(ctx, err)
+			return "", nil, q.connection.explain(ctx, err)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (q *Queue) add(stream string, messages []redis.XMessage) {
 // read adds jobs to q.ready, if some arrive within queueBlock.
 func (q *Queue) read(ctx context.Context, node string) error {
 	if q.mayClaim() {
-		claimed, _, err := q.store.client.XAutoClaim(ctx, &redis.XAutoClaimArgs{
+		claimed, _, err := q.connection.client.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 			Stream: q.key, Group: queueGroup, Consumer: node, MinIdle: q.idle, Start: "0", Count: 1,
 		}).Result()
 		if err != nil {
@@ -112,12 +112,12 @@ func (q *Queue) read(ctx context.Context, node string) error {
 			return nil
 		}
 	}
-	streams, err := q.store.client.XReadGroup(ctx, &redis.XReadGroupArgs{
+	streams, err := q.connection.client.XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: queueGroup, Consumer: node, Streams: []string{q.own(node), q.key, ">", ">"}, Count: 1, Block: queueBlock,
 	}).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return q.store.client.PExpire(ctx, q.own(node), queueOwnTime).Err()
+		return q.connection.client.PExpire(ctx, q.own(node), queueOwnTime).Err()
 	case err != nil:
 		return q.create(ctx, node, err)
 	}
@@ -145,19 +145,19 @@ func (q *Queue) create(ctx context.Context, node string, err error) error {
 		return err
 	}
 	for _, key := range []string{q.key, q.own(node)} {
-		err := q.store.client.XGroupCreateMkStream(ctx, key, queueGroup, "0").Err()
+		err := q.connection.client.XGroupCreateMkStream(ctx, key, queueGroup, "0").Err()
 		if err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
 			return err
 		}
 	}
-	return q.store.client.PExpire(ctx, q.own(node), queueOwnTime).Err()
+	return q.connection.client.PExpire(ctx, q.own(node), queueOwnTime).Err()
 }
 
 // acknowledge removes a job. If that fails, the job is delivered again.
 func (q *Queue) acknowledge(d delivered) {
-	ctx, done := q.store.begin(context.Background())
+	ctx, done := q.connection.begin(context.Background())
 	defer done()
-	commands := q.store.client.Pipeline()
+	commands := q.connection.client.Pipeline()
 	commands.XAck(ctx, d.stream, queueGroup, d.id)
 	commands.XDel(ctx, d.stream, d.id)
 	_, _ = commands.Exec(ctx)
@@ -166,9 +166,9 @@ func (q *Queue) acknowledge(d delivered) {
 // leave removes what Redis keeps of a node. Jobs that it was given and did not acknowledge are
 // lost with it.
 func (q *Queue) leave(node string) {
-	ctx, done := q.store.begin(context.Background())
+	ctx, done := q.connection.begin(context.Background())
 	defer done()
-	commands := q.store.client.Pipeline()
+	commands := q.connection.client.Pipeline()
 	commands.XGroupDelConsumer(ctx, q.key, queueGroup, node)
 	commands.Del(ctx, q.own(node))
 	_, _ = commands.Exec(ctx)

@@ -107,16 +107,16 @@ func (s *Store) write(ctx context.Context, key, revision string, c *store.Change
 		what = "set"
 	}
 	args := make([]any, 0, 8+len(c.Entries))
-	args = append(args, revision, rand.Text(), what, c.Value, max(ttl.Milliseconds(), 1), store.MaxLength, s.channel(), key)
+	args = append(args, revision, rand.Text(), what, c.Value, max(ttl.Milliseconds(), 1), store.MaxLength, s.changes.channel, key)
 	if !c.Delete {
 		for _, entry := range c.Entries {
 			args = append(args, entry)
 		}
 	}
 	tries, outcome := 0, int64(0)
-	err := s.retryOnce(ctx, func() (err error) {
+	err := s.connection.retryOnce(ctx, func() (err error) {
 		tries++
-		outcome, err = changeScript.Run(ctx, s.client, s.keysOf(key), args...).Int64()
+		outcome, err = changeScript.Run(ctx, s.connection.client, s.keysOf(key), args...).Int64()
 		return err
 	})
 	switch {
@@ -125,9 +125,9 @@ func (s *Store) write(ctx context.Context, key, revision string, c *store.Change
 	case outcome == changeTooLong:
 		return false, fmt.Errorf("%w: the log has no room for %d more entries; the limit is %d", store.ErrTooLarge, len(c.Entries), store.MaxLength)
 	case outcome == changeConflict && tries > 1:
-		return false, fmt.Errorf("redis at %s: the connection was lost before the response; the record has changed since, so it is unknown whether this change was made", s.name)
+		return false, fmt.Errorf("redis at %s: the connection was lost before the response; the record has changed since, so it is unknown whether this change was made", s.connection.name)
 	case outcome == changeDone:
-		s.waiters.Wake(key)
+		s.changes.waiters.Wake(key)
 	}
 	return outcome == changeDone, nil
 }
@@ -139,7 +139,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 			return err
 		}
 	}
-	ctx, done := s.begin(ctx)
+	ctx, done := s.connection.begin(ctx)
 	defer done()
 	for _, key := range keys {
 		if _, err := s.write(ctx, key, anyRevision, &store.Change{Delete: true}); err != nil {
@@ -158,11 +158,11 @@ func (s *Store) Read(ctx context.Context, key string, from int64, limit int) ([]
 	if err != nil {
 		return nil, err
 	}
-	ctx, done := s.begin(ctx)
+	ctx, done := s.connection.begin(ctx)
 	defer done()
 	var texts []string
-	err = s.retryOnce(ctx, func() (err error) {
-		texts, err = readScript.Run(ctx, s.client, []string{s.options.Prefix + key}, from, limit, store.MaxReadBytes).StringSlice()
+	err = s.connection.retryOnce(ctx, func() (err error) {
+		texts, err = readScript.Run(ctx, s.connection.client, []string{s.options.Prefix + key}, from, limit, store.MaxReadBytes).StringSlice()
 		if errors.Is(err, redis.Nil) {
 			err = nil
 		}
@@ -193,11 +193,11 @@ func (s *Store) scan(ctx context.Context, prefix, after string, limit int) ([]st
 	var keys []string
 	pattern := quoteGlob(s.options.Prefix+prefix) + "*"
 	for cursor := uint64(0); ; {
-		within, done := s.begin(ctx) // timeout for one step; the caller's context limits the whole scan
+		within, done := s.connection.begin(ctx) // timeout for one step; the caller's context limits the whole scan
 		var found []string
 		var next uint64
-		err := s.retryOnce(within, func() (err error) {
-			found, next, err = s.client.Scan(within, cursor, pattern, scanAtOnce).Result()
+		err := s.connection.retryOnce(within, func() (err error) {
+			found, next, err = s.connection.client.Scan(within, cursor, pattern, scanAtOnce).Result()
 			return err
 		})
 		done()
@@ -224,9 +224,4 @@ func (s *Store) scan(ctx context.Context, prefix, after string, limit int) ([]st
 // quoteGlob escapes the special characters of SCAN patterns.
 func quoteGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
-}
-
-// channel returns the channel to which changed keys are published.
-func (s *Store) channel() string {
-	return s.options.Prefix + "changed"
 }

@@ -13,15 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/fairwayhq/fairway/store"
 )
@@ -30,11 +24,8 @@ const (
 	// DefaultPrefix is the default prefix of all keys and channels in Redis.
 	DefaultPrefix = "fairway:"
 
-	requestTimeout   = 2 * time.Second       // to connect, and for each response
-	operationTimeout = 5 * time.Second       // for all commands of one call of the store
-	pollInterval     = 2 * time.Second       // interval at which Wait re-reads a record even without a notification
-	idleTimeout      = 30 * time.Second      // the subscription ends after this time without waiters
-	maxBackoff       = 16 * time.Millisecond // longest delay between two attempts to change a contended record
+	pollInterval = 2 * time.Second       // interval at which Wait re-reads a record even without a notification
+	maxBackoff   = 16 * time.Millisecond // longest delay between two attempts to change a contended record
 )
 
 // Options configures the Redis store. The zero value selects the defaults.
@@ -55,18 +46,11 @@ type Options struct {
 // Durability depends on the configuration of the server (appendonly, replicas). If the
 // server is down, each call fails after at most a few seconds.
 type Store struct {
-	options Options
-	name    string // address of the server in error messages, without password
-	client  *redis.Client
-	locks   *store.KeyLocks // avoids conflicts between changes of one key in this process
-	waiters store.Waiters
-	closing chan struct{}
-	ended   sync.WaitGroup // the subscription
-	once    sync.Once
-
-	mu         sync.Mutex
-	subscribed bool
-	closed     bool
+	options    Options
+	connection *connection
+	locks      *store.KeyLocks // avoids conflicts between changes of one key in this process
+	changes    changeFeed
+	once       sync.Once
 }
 
 // Open returns the store at the address: redis://, rediss:// (TLS) or unix://. It
@@ -84,45 +68,9 @@ func Open(address string, options Options) (*Store, error) {
 	if options.Prefix == "" {
 		options.Prefix = DefaultPrefix
 	}
-	return &Store{
-		options: options,
-		name:    settings.Network + "://" + settings.Addr,
-		client:  redis.NewClient(settings),
-		locks:   store.NewKeyLocks(),
-		closing: make(chan struct{}),
-	}, nil
-}
-
-// CheckAddress validates an address. Its errors do not contain secrets.
-func CheckAddress(address string) error {
-	_, err := parseAddress(address)
-	return err
-}
-
-// parseAddress parses the address. Errors of the libraries may contain the password, so
-// they are not wrapped.
-func parseAddress(address string) (*redis.Options, error) {
-	const shape = "use redis://host:6379/0, rediss://user:password@host:6379 or unix:///path/to/redis.sock, " +
-		"and percent-encode special characters in the password"
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil, errors.New("the address of Redis is not a URL: " + shape)
-	}
-	settings, err := redis.ParseURL(address)
-	if err != nil || settings.Addr == "" {
-		return nil, fmt.Errorf("the address of Redis, a URL with scheme %q, is not valid: %s", u.Scheme, shape)
-	}
-	settings.ContextTimeoutEnabled = true
-	settings.MaxRetries = -1 // only this package knows which commands can be repeated
-	settings.DialerRetries = 1
-	settings.DisableIdentity = true
-	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	for _, timeout := range []*time.Duration{&settings.DialTimeout, &settings.ReadTimeout, &settings.WriteTimeout, &settings.PoolTimeout} {
-		if *timeout <= 0 {
-			*timeout = requestTimeout
-		}
-	}
-	return settings, nil
+	s := &Store{options: options, connection: newConnection(settings), locks: store.NewKeyLocks()}
+	s.changes.connection, s.changes.channel = s.connection, options.Prefix+"changed"
+	return s, nil
 }
 
 // Get implements store.Store.
@@ -130,7 +78,7 @@ func (s *Store) Get(ctx context.Context, key string) (store.Record, error) {
 	if err := store.CheckKey(key); err != nil {
 		return store.Record{}, err
 	}
-	ctx, done := s.begin(ctx)
+	ctx, done := s.connection.begin(ctx)
 	defer done()
 	r, _, err := s.get(ctx, key)
 	if err == nil && r.Value == nil {
@@ -142,8 +90,8 @@ func (s *Store) Get(ctx context.Context, key string) (store.Record, error) {
 // get returns the record and its revision. If there is no record, both are empty.
 func (s *Store) get(ctx context.Context, key string) (r store.Record, revision string, err error) {
 	var fields []any
-	err = s.retryOnce(ctx, func() (err error) {
-		fields, err = s.client.HMGet(ctx, s.options.Prefix+key, fieldValue, fieldRevision, fieldLength).Result()
+	err = s.connection.retryOnce(ctx, func() (err error) {
+		fields, err = s.connection.client.HMGet(ctx, s.options.Prefix+key, fieldValue, fieldRevision, fieldLength).Result()
 		return err
 	})
 	if err != nil || len(fields) != 3 || fields[0] == nil {
@@ -154,7 +102,7 @@ func (s *Store) get(ctx context.Context, key string) (r store.Record, revision s
 	length, _ := fields[2].(string)
 	r.Value = []byte(value)
 	if r.Length, err = strconv.ParseInt(length, 10, 64); err != nil || revision == "" {
-		return store.Record{}, "", fmt.Errorf("redis at %s: key %q holds data that is not a record of Fairway; set a prefix that no other program uses", s.name, s.options.Prefix+key)
+		return store.Record{}, "", fmt.Errorf("redis at %s: key %q holds data that is not a record of Fairway; set a prefix that no other program uses", s.connection.name, s.options.Prefix+key)
 	}
 	return r, revision, nil
 }
@@ -167,7 +115,7 @@ func (s *Store) Put(ctx context.Context, key string, change store.Change) error 
 	if err := s.options.CheckChange(&change); err != nil {
 		return err
 	}
-	ctx, done := s.begin(ctx)
+	ctx, done := s.connection.begin(ctx)
 	defer done()
 	_, err := s.write(ctx, key, anyRevision, &change)
 	return err
@@ -178,11 +126,11 @@ func (s *Store) Update(ctx context.Context, key string, change func(old store.Re
 	if err := store.CheckKey(key); err != nil {
 		return err
 	}
-	within, done := s.begin(ctx)
+	within, done := s.connection.begin(ctx)
 	defer done()
 	held, err := s.locks.Acquire(within, key)
 	if err != nil {
-		return s.explain(within, err)
+		return s.connection.explain(within, err)
 	}
 	defer held.Release()
 	for backoff := time.Millisecond; ; backoff = min(2*backoff, maxBackoff) {
@@ -204,22 +152,9 @@ func (s *Store) Update(ctx context.Context, key string, change func(old store.Re
 		if written || err != nil {
 			return err
 		}
-		if err := s.pause(within, rand.N(backoff)); err != nil { //nolint:gosec // only spreads retries
+		if err := s.connection.pause(within, rand.N(backoff)); err != nil { //nolint:gosec // only spreads retries
 			return err
 		}
-	}
-}
-
-func (s *Store) pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return s.explain(ctx, ctx.Err())
-	case <-s.closing:
-		return store.ErrClosed
 	}
 }
 
@@ -228,13 +163,13 @@ func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record
 	if err := store.CheckKey(key); err != nil {
 		return store.Record{}, err
 	}
-	s.waiters.Join(key)
-	defer s.waiters.Leave(key)
-	s.subscribe()
+	s.changes.waiters.Join(key)
+	defer s.changes.waiters.Leave(key)
+	s.changes.subscribe()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		changed := s.waiters.Changed(key)
+		changed := s.changes.waiters.Changed(key)
 		r, err := s.Get(ctx, key)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -252,7 +187,7 @@ func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record
 		case <-timer.C:
 		case <-ctx.Done():
 			return store.Record{}, ctx.Err()
-		case <-s.closing:
+		case <-s.connection.closing:
 			return store.Record{}, store.ErrClosed
 		}
 	}
@@ -262,67 +197,11 @@ func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record
 func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {
-		s.mu.Lock()
-		s.closed = true
-		s.mu.Unlock()
-		close(s.closing)
-		s.ended.Wait()
-		err = s.client.Close()
+		close(s.connection.closing)
+		s.changes.close()
+		err = s.connection.client.Close()
 	})
 	return err
-}
-
-// begin sets the timeout of a call.
-func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, operationTimeout)
-}
-
-// retryOnce runs a command that can safely be repeated. If the connection is lost, it runs the
-// command once more.
-func (s *Store) retryOnce(ctx context.Context, send func() error) error {
-	err := send()
-	if connectionLost(err) && ctx.Err() == nil {
-		err = send()
-	}
-	return s.explain(ctx, err)
-}
-
-// connectionLost reports whether the connection ended before the response. A timeout does not count,
-// since an immediate retry would not help.
-func connectionLost(err error) bool {
-	if err == nil || errors.Is(err, redis.ErrClosed) {
-		return false
-	}
-	var network net.Error
-	if errors.As(err, &network) && network.Timeout() {
-		return false
-	}
-	var reply redis.Error
-	return !errors.As(err, &reply)
-}
-
-// explain adds the address of the server to an error and maps it to an error of Store.
-func (s *Store) explain(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	select {
-	case <-s.closing:
-		return store.ErrClosed
-	default:
-	}
-	var network net.Error
-	switch {
-	case errors.Is(err, redis.ErrClosed):
-		return store.ErrClosed
-	case errors.Is(ctx.Err(), context.Canceled):
-		return ctx.Err()
-	case strings.HasPrefix(err.Error(), "OOM "):
-		return fmt.Errorf("%w: redis at %s: %w", store.ErrFull, s.name, err)
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return fmt.Errorf("redis at %s did not respond in time: %w", s.name, err)
-	}
-	return fmt.Errorf("redis at %s: %w", s.name, err)
 }
 
 // Interface guard

@@ -2,30 +2,57 @@ package redis
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairwayhq/fairway/store"
 )
+
+// idleTimeout is the time without waiters after which the subscription ends.
+const idleTimeout = 30 * time.Second
+
+// changeFeed wakes Wait calls when a record changes. Changes by this process are given to waiters by
+// the Store, and those of other nodes arrive through a subscription to a channel of Redis.
+type changeFeed struct {
+	connection *connection
+	channel    string // to which changed keys are published
+	waiters    store.Waiters
+	ended      sync.WaitGroup // the subscription
+
+	mu         sync.Mutex
+	subscribed bool
+	closed     bool
+}
 
 // subscribe subscribes to the changes of other nodes, unless a subscription is active. The
 // subscription exists only while there are waiters, so that idle nodes do not receive
 // every change.
-func (s *Store) subscribe() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.subscribed || s.closed {
+func (f *changeFeed) subscribe() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.subscribed || f.closed {
 		return
 	}
-	s.subscribed = true
-	s.ended.Add(1)
-	go s.runSubscription()
+	f.subscribed = true
+	f.ended.Add(1)
+	go f.run()
 }
 
-func (s *Store) runSubscription() {
-	defer s.ended.Done()
+// close waits until the subscription has ended, which the end of the connection causes.
+func (f *changeFeed) close() {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.ended.Wait()
+}
+
+func (f *changeFeed) run() {
+	defer f.ended.Done()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	subscription := s.client.Subscribe(ctx, s.channel())
+	subscription := f.connection.client.Subscribe(ctx, f.channel)
 	defer subscription.Close()
 	messages := subscription.ChannelWithSubscriptions()
 	ticker := time.NewTicker(idleTimeout)
@@ -34,38 +61,38 @@ func (s *Store) runSubscription() {
 		select {
 		case message, ok := <-messages:
 			if !ok {
-				s.subscriptionLost()
+				f.lost()
 				return
 			}
 			if m, isMessage := message.(*redis.Message); isMessage {
-				s.waiters.Wake(m.Payload)
+				f.waiters.Wake(m.Payload)
 			} else {
-				s.waiters.WakeAll() // (re)subscribed: changes may have been missed
+				f.waiters.WakeAll() // (re)subscribed: changes may have been missed
 			}
 		case <-ticker.C:
-			if s.endIfIdle() {
+			if f.endIfIdle() {
 				return
 			}
-		case <-s.closing:
+		case <-f.connection.closing:
 			return
 		}
 	}
 }
 
 // endIfIdle reports whether the subscription must end because there are no waiters.
-func (s *Store) endIfIdle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.waiters.Empty() {
+func (f *changeFeed) endIfIdle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.waiters.Empty() {
 		return false
 	}
-	s.subscribed = false
+	f.subscribed = false
 	return true
 }
 
-// subscriptionLost allows the next waiter to start a new subscription.
-func (s *Store) subscriptionLost() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.subscribed = false
+// lost allows the next waiter to start a new subscription.
+func (f *changeFeed) lost() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.subscribed = false
 }
