@@ -43,7 +43,7 @@ func childID(i *run.Invocation) string {
 // agentCall is a call of an agent of this server by another one. It starts a run with the identity of
 // the caller's user and with an Engagement of its own, and ends with that run.
 type agentCall struct {
-	*Host
+	tools
 	i      *run.Invocation
 	agent  *oagent.Agent // that is called
 	call   oagent.Call
@@ -61,7 +61,7 @@ func (h tools) callAgent(ctx context.Context, set *agentset.Set, i *run.Invocati
 	if err != nil {
 		return failed(err)
 	}
-	a := agentCall{Host: h.Host, i: i, agent: c.agent, guard: guard, runner: runner, call: oagent.Call{
+	a := agentCall{tools: h, i: i, agent: c.agent, guard: guard, runner: runner, call: oagent.Call{
 		Binding: i.Binding, Name: i.Name, IsAgent: true, Names: set.Names, Inputs: i.Inputs, NoWait: true, Uncertain: i.Uncertain,
 	}}
 	if i.Uncertain { // it was made, and its result is held for a review

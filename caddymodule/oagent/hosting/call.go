@@ -123,7 +123,7 @@ func responseBeforeGuard(f *tool.Failure) string {
 
 // clientRequest returns a request in place of that of a client: the inner request of a tool call
 // gets its headers and placeholders from it. s is nil if there is no session.
-func (h *Host) clientRequest(ctx context.Context, i *run.Invocation, o *origin, s *session) *http.Request {
+func (h tools) clientRequest(ctx context.Context, i *run.Invocation, o *origin, s *session) *http.Request {
 	target := &url.URL{Path: h.options.Engagements + "/" + i.Engagement}
 	r := &http.Request{
 		Method: http.MethodPost, URL: target, RequestURI: target.RequestURI(), Host: o.Host, TLS: o.connection(),

@@ -44,7 +44,7 @@ func (h tools) logAgentCall(ctx context.Context, i *run.Invocation, c *capabilit
 }
 
 // startOf returns when a run started; the zero time if that is not known.
-func (h *Host) startOf(ctx context.Context, id string) (started time.Time) {
+func (h tools) startOf(ctx context.Context, id string) (started time.Time) {
 	runner, err := h.Runner(ctx)
 	if err != nil {
 		return started

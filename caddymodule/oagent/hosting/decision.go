@@ -20,7 +20,7 @@ type Decision struct {
 }
 
 // decided reports a decision.
-func (h *Host) decided(ctx context.Context, d *Decision) {
+func (h tools) decided(ctx context.Context, d *Decision) {
 	if h.options.Decided != nil {
 		h.options.Decided(ctx, d)
 	}

@@ -198,7 +198,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	}
 	r, err := run.NewRunner(run.Options{
 		Store: st, Guard: guard, Realm: h.options.Realm(), Process: processOf(st), Agent: h.agent, Model: h.options.Model, Tools: tools{h},
-		Queue: h.queue(st), Limits: h.options.Limits, TTL: h.options.TTL,
+		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, TTL: h.options.TTL,
 		Ended: h.shared().sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace,
 	})
 	if err == nil {
@@ -218,10 +218,10 @@ func processOf(st store.Store) string {
 	return ""
 }
 
-// queue returns the queue by which several nodes share the work, nil if the store is of one node.
-func (h *Host) queue(st store.Store) store.Queue {
+// queueOf returns the queue by which several nodes share the work, nil if the store is of one node.
+func queueOf(st store.Store, realm string) store.Queue {
 	if shared, ok := st.(store.Queuer); ok {
-		return shared.Queue("oagent-" + h.options.Realm())
+		return shared.Queue("oagent-" + realm)
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (h *Host) Arrived(r *http.Request, st *run.State) error {
 	if err != nil {
 		return err
 	}
-	h.shared().sessions.put(st.ID, h.sessionOf(r))
+	h.shared().sessions.put(st.ID, sessionOf(r))
 	for _, w := range st.Waits() {
 		switch w.Kind {
 		case run.WaitCredentials:
@@ -299,11 +299,11 @@ func (h *Host) startRun(r *http.Request, id string, agent *oagent.Agent, user en
 	if err != nil {
 		return nil, err
 	}
-	from := h.originOf(r)
-	if from.Chain, err = (tools{h}).chainOf(r, agent); err != nil {
+	from, err := h.originOf(r, agent)
+	if err != nil {
 		return nil, err
 	}
-	h.shared().sessions.put(id, h.sessionOf(r))
+	h.shared().sessions.put(id, sessionOf(r))
 	st, err := runner.Start(r.Context(), run.New{
 		ID: id, Agent: agent, User: user, Input: input, Origin: from.encode(), Home: from.Identified,
 	})

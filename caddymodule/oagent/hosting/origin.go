@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/remote"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -49,9 +50,17 @@ const (
 	maxScopeBytes = 100
 )
 
-// originOf returns the origin of a run that a request starts.
-func (h *Host) originOf(r *http.Request) *origin {
+// originOf returns the origin of a run of an agent that a request starts. The error is one of
+// remote.ReadChain or remote.Chain.Enter.
+func (h *Host) originOf(r *http.Request, agent *oagent.Agent) (*origin, error) {
 	o := &origin{Host: text.Cut(r.Host, maxHost), Secure: r.TLS != nil, Identified: h.identifies(r), Trace: calltrace.Parent(r.Context())}
+	chain, err := remote.ReadChain(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	if o.Chain, err = chain.Enter(r.Host, h.options.Serve+"/"+agent.Name); err != nil {
+		return nil, err
+	}
 	o.ClientIP, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	if access := toolcall.AccessOf(r); access != nil {
 		o.Limited = true
@@ -61,7 +70,7 @@ func (h *Host) originOf(r *http.Request) *origin {
 			}
 		}
 	}
-	return o
+	return o, nil
 }
 
 // identifies reports whether a request has something that may tell the API who its user is.
@@ -119,7 +128,7 @@ func readOrigin(encoded jsontext.Value) *origin {
 }
 
 // sessionOf returns the session that a request brings.
-func (h *Host) sessionOf(r *http.Request) *session {
+func sessionOf(r *http.Request) *session {
 	s := &session{header: make(http.Header, len(r.Header)), address: r.RemoteAddr}
 	options := headerkind.ConnectionOptions(r.Header)
 	for name, values := range r.Header {

@@ -85,12 +85,3 @@ func needCredentials(i *run.Invocation) run.Result {
 	return run.Result{Wait: &run.Wait{Kind: run.WaitCredentials, Message: "the call of " + i.Name +
 		" needs your credentials, which this server does not store: send any request to this Engagement with them"}}
 }
-
-// chainOf returns the chain of calls that a request which starts a run belongs to, with the agent.
-func (h tools) chainOf(r *http.Request, agent *oagent.Agent) (remote.Chain, error) {
-	chain, err := remote.ReadChain(r.Header)
-	if err != nil {
-		return nil, err
-	}
-	return chain.Enter(r.Host, h.options.Serve+"/"+agent.Name)
-}

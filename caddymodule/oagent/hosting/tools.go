@@ -12,7 +12,8 @@ import (
 	"github.com/fairwayhq/fairway/oagent/run"
 )
 
-// tools are the tools and agents that the agents of a Host may call. It implements run.Tools.
+// tools makes the calls of the agents of a Host: of tools and agents of the site, and of agents of other
+// servers. It implements run.Tools.
 type tools struct{ *Host }
 
 // capability is a capability of an agent with what it names.
@@ -24,7 +25,7 @@ type capability struct {
 }
 
 // set returns the current agents of the site.
-func (h *Host) set(ctx context.Context) *agentset.Set {
+func (h tools) set(ctx context.Context) *agentset.Set {
 	r := h.clientRequest(ctx, new(run.Invocation), new(origin), nil)
 	return h.options.Set(r, h.chain)
 }
