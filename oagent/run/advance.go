@@ -7,16 +7,15 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// planner decides what a run does next. It only changes states: it runs inside transactions of the
-// store, and may run several times.
+// planner determines the next step of a run. It runs inside transactions of the store, possibly
+// several times, so it changes nothing but the state.
 type planner struct {
 	limits *Limits
 	node   string
 	agent  *oagent.Agent
 }
 
-// advance moves the state to the next step, after the present one is over, and returns
-// entries about what is to be done.
+// advance moves the state to the next step and returns the log entries about that step.
 func (p planner) advance(st *State) []entry {
 	switch st.Phase {
 	case phaseTools:
@@ -29,7 +28,7 @@ func (p planner) advance(st *State) []entry {
 	return nil
 }
 
-// advanceCalls begins the next calls, waits, or goes on with the model.
+// advanceCalls begins the next calls, suspends the run, or continues with the model.
 func (p planner) advanceCalls(st *State) []entry {
 	if st.count(CallBegun) > 0 {
 		return nil
@@ -40,11 +39,11 @@ func (p planner) advanceCalls(st *State) []entry {
 	if st.count(CallWaiting) > 0 {
 		if st.Woken {
 			st.Woken = false
-			if st.retry() {
+			if st.replanWaiting() {
 				return st.beginCalls(p.node)
 			}
 		}
-		p.park(st)
+		p.suspend(st)
 		return nil
 	}
 	st.Calls = nil
@@ -60,14 +59,14 @@ func (s *State) beginCalls(node string) (entries []entry) {
 		if c.Status != CallPlanned {
 			continue
 		}
-		harmless := c.Idempotent || c.Wait != nil && c.Wait.Made
-		if !harmless && len(entries) > 0 {
+		repeatable := c.Idempotent || c.Wait != nil && c.Wait.Made
+		if !repeatable && len(entries) > 0 {
 			break
 		}
 		c.Status = CallBegun
-		entries = append(entries, entry{What: entryBegun, Call: i, Name: c.Name, Node: node})
-		s.Made++
-		if !harmless || len(entries) == MaxParallel {
+		entries = append(entries, entry{Kind: entryBegun, Call: i, Name: c.Name, Node: node})
+		s.CallsMade++
+		if !repeatable || len(entries) == MaxParallel {
 			break
 		}
 	}
@@ -77,8 +76,8 @@ func (s *State) beginCalls(node string) (entries []entry) {
 	return entries
 }
 
-// park ends the work on a run whose calls wait, unless the user has already answered.
-func (p planner) park(st *State) {
+// suspend releases the lease of a run whose calls wait, unless the user has already answered.
+func (p planner) suspend(st *State) {
 	if st.question() >= 0 && len(st.Inputs) > 0 {
 		st.Status = StatusAwaitingModel
 		return
@@ -116,8 +115,8 @@ func (p planner) advanceTurn(st *State) {
 	}
 }
 
-// finishAnswer returns the answer to the user. If the user has said more meanwhile, the run goes
-// on with it.
+// finishAnswer returns the answer to the user. If the user has sent more input in the meantime, the
+// run continues with it.
 func (p planner) finishAnswer(st *State) {
 	st.Text, st.Answer = st.Answer, ""
 	if len(st.Inputs) > 0 {

@@ -16,7 +16,7 @@ import (
 // makeCalls makes the calls that are recorded as begun, and records each result as it arrives.
 func (e *execution) makeCalls(ctx context.Context) error {
 	st := e.state
-	made := e.talk.calls()
+	made := e.conversation.calls()
 	if len(made) != len(st.Calls) {
 		return fmt.Errorf("the state has %d calls, and the conversation has %d", len(st.Calls), len(made))
 	}
@@ -36,7 +36,7 @@ func (e *execution) makeCalls(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// makeCall makes one call and records what became of it.
+// makeCall makes one call and records its result.
 func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.ToolCall, limit int) error {
 	c := &st.Calls[i]
 	arguments, err := argumentsOf(made)
@@ -47,8 +47,8 @@ func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.
 	switch t := e.tools.byName[c.Name]; {
 	case t == nil && e.tools.isQuestion(c.Name):
 		r, err = e.askUser(ctx, arguments)
-	case t == nil: // the agent's document has changed since
-		r = Result{Text: "there is no tool of this name any more", IsError: true}
+	case t == nil: // the agent's document has changed since the model requested the call
+		r = Result{Text: "this tool no longer exists", IsError: true}
 	default:
 		r = e.call(ctx, &Invocation{
 			Binding: e.binding, Depth: st.Depth, Number: st.Turns, Index: i, Name: c.Name, IsAgent: t.Agent,
@@ -59,12 +59,12 @@ func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.
 	case err != nil:
 		return err
 	case ctx.Err() != nil && (r.IsError || r.Unknown):
-		return ctx.Err() // it failed because it was interrupted
+		return ctx.Err() // interrupted, so the failure is not a result
 	}
 	return e.recordResult(i, made, &r, limit)
 }
 
-// call makes a call of a tool. A panic of a tool must not end the process.
+// call calls a tool. It recovers from panics of the tool.
 func (e *execution) call(ctx context.Context, i *Invocation) (r Result) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -85,9 +85,9 @@ func (e *execution) recordResult(i int, made *model.ToolCall, r *Result, limit i
 	case refusal != nil && refusal.Kind == engagement.KindReviewPending && refusal.Review != "":
 		wait = &Wait{Kind: WaitReview, ID: refusal.Review, Made: refusal.Made}
 	case refusal != nil:
-		result = reported(made, refusal.Message)
+		result = serverResult(made, refusal.Message)
 	case r.Unknown:
-		result = reported(made, unknownResult)
+		result = serverResult(made, unknownResult)
 	default:
 		result = resultFor(made, r, limit)
 	}
@@ -95,14 +95,14 @@ func (e *execution) recordResult(i int, made *model.ToolCall, r *Result, limit i
 		c := &st.Calls[i]
 		if wait != nil {
 			c.Status, c.Wait = CallWaiting, wait
-			st.Made-- // it is repeated, or answered by the user
-			return []entry{{What: entryWaiting, Call: i, Name: c.Name, Wait: wait}}
+			st.CallsMade-- // it is repeated, or answered by the user
+			return []entry{{Kind: entryWaiting, Call: i, Name: c.Name, Wait: wait}}
 		}
 		c.Status, c.Wait = CallDone, nil
-		return []entry{{What: entryResult, Call: i, Name: c.Name, Result: result}}
+		return []entry{{Kind: entryResult, Call: i, Name: c.Name, Result: result}}
 	}, true)
 	if wait != nil && errors.Is(err, errLost) {
-		e.runner.report(e.id, ender{e.runner}.lost(e.cause, e.id, wait))
+		e.runner.report(e.id, finalizer{e.runner}.leaseLost(e.ctx, e.id, wait))
 	}
 	return err
 }

@@ -5,8 +5,9 @@ import (
 	"crypto/rand"
 )
 
-// claim leases a run to this node. It returns nil if there is nothing to do: the run waits, or another
-// node works on it. That node then looks again before it stops. The error is ErrEnded if the run has ended.
+// claim leases a run to this node. It returns nil if the run waits, or if another node works on it.
+// In the latter case it sets State.Woken, so that the other node repeats the waiting calls before
+// it releases the run. The error is ErrEnded if the run has ended.
 func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
 	e := &execution{runner: r, id: id, token: rand.Text()}
 	claimed := false
@@ -28,21 +29,21 @@ func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
 			e.agent = agent
 			e.planner = planner{limits: &r.options.Limits, node: r.options.Node, agent: agent}
 		}
-		st.recover()
-		if !st.retry() && st.isWaiting() {
+		st.replanInterrupted()
+		if !st.replanWaiting() && st.isWaiting() {
 			return nil, errUnchanged
 		}
 		claimed = true
 		st.Woken = false
 		if st.Tries++; st.Tries > maxTries {
-			st.end(StatusError, &Ending{Kind: EndInternal, Message: "the server failed repeatedly at the same step"})
-			return []entry{{What: entryEnded, Status: st.Status, Ending: st.Ending}}, nil
+			st.end(StatusError, &Ending{Kind: EndInternal, Message: "the server failed repeatedly at the same step; start a new Engagement"})
+			return []entry{{Kind: entryEnded, Status: st.Status, Ending: st.Ending}}, nil
 		}
 		st.Lease = &lease{Node: r.options.Node, Token: e.token, Until: now.Add(r.options.Lease).UTC()}
 		st.Steps++
-		entries := append([]entry{{What: entryResumed, Node: r.options.Node}}, e.planner.advance(st)...)
+		entries := append([]entry{{Kind: entryResumed, Node: r.options.Node}}, e.planner.advance(st)...)
 		if st.Status.IsFinal() {
-			entries = append(entries, entry{What: entryEnded, Status: st.Status, Ending: st.Ending})
+			entries = append(entries, entry{Kind: entryEnded, Status: st.Status, Ending: st.Ending})
 		}
 		return entries, nil
 	})
@@ -50,19 +51,19 @@ func (r *Runner) claim(ctx context.Context, id string) (*execution, error) {
 		return nil, err
 	}
 	e.since = r.options.Now()
-	ctx, e.traced = r.options.Trace(ctx, st)
-	e.cause, e.cancel = context.WithCancelCause(ctx)
+	ctx, e.endTrace = r.options.Trace(ctx, st)
+	e.ctx, e.cancel = context.WithCancelCause(ctx)
 	if err := e.load(st); err != nil {
 		e.cancel(nil)
-		e.traced(st)
+		e.endTrace(st)
 		return nil, err
 	}
 	return e, nil
 }
 
-// recover replans calls that were begun by a node that is gone. A call that is not idempotent
-// may have been made, and must not be made again.
-func (s *State) recover() {
+// replanInterrupted replans the calls that a dead node had begun. A call that is not idempotent may
+// have been made, and must not be made again.
+func (s *State) replanInterrupted() {
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Status == CallBegun {
 			c.Status = CallPlanned
@@ -71,9 +72,9 @@ func (s *State) recover() {
 	}
 }
 
-// retry replans the calls that wait, except those that wait for input that has not come. It
-// reports whether there are any.
-func (s *State) retry() (any bool) {
+// replanWaiting replans the calls that wait, except questions to the user. It reports whether there
+// are any.
+func (s *State) replanWaiting() (any bool) {
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Status == CallWaiting && c.Wait.Kind != WaitQuestion {
 			c.Status = CallPlanned
@@ -84,7 +85,7 @@ func (s *State) retry() (any bool) {
 	return any
 }
 
-// isWaiting reports whether there is nothing to do before something outside happens.
+// isWaiting reports whether the run cannot continue before an external event.
 func (s *State) isWaiting() bool {
 	if s.Phase != phaseTools || s.count(CallWaiting) == 0 || s.count(CallPlanned) > 0 || s.count(CallBegun) > 0 {
 		return false
@@ -92,7 +93,7 @@ func (s *State) isWaiting() bool {
 	return s.question() < 0 || len(s.Inputs) == 0
 }
 
-// question returns the index of the call that waits for an answer of the user, or -1.
+// question returns the index of the call that waits for an answer from the user, or -1.
 func (s *State) question() int {
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Status == CallWaiting && c.Wait.Kind == WaitQuestion {
@@ -102,10 +103,10 @@ func (s *State) question() int {
 	return -1
 }
 
-// load reads what a node needs to work on a run: the conversation and the tools.
+// load reads the conversation and the tools of a run.
 func (e *execution) load(st *State) error {
 	e.state, e.binding = st, st.binding(e.agent)
-	if err := e.runner.storage.entries(e.cause, e.id, e.talk.add); err != nil {
+	if err := e.runner.storage.entries(e.ctx, e.id, e.conversation.add); err != nil {
 		return err
 	}
 	e.tools = newToolbox(e.agent, e.runner.options.Tools, func(err error) { e.runner.report(e.id, err) })

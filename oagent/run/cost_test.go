@@ -67,7 +67,7 @@ func BenchmarkStep(b *testing.B) {
 		if total == 0 {
 			began = time.Now()
 		}
-		st, err := n.Start(b.Context(), run.New{Agent: n.agent, User: engagement.User{}, Input: "Go"})
+		st, err := n.Start(b.Context(), run.StartOptions{Agent: n.agent, User: engagement.User{}, Input: "Go"})
 		if err != nil {
 			b.Fatal(err)
 		}

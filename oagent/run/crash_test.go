@@ -190,7 +190,7 @@ func crash(t *testing.T, k int, after bool) int {
 	m := newMortal(s, k, after)
 	first := newNode(t, m, agent, crashScript(), passes, func(_ *node, o *run.Options) { o.Report = func(string, error) {} })
 	defer first.close()
-	st, err := first.Start(t.Context(), run.New{Agent: agent, User: ada, Input: "Book trip 1."})
+	st, err := first.Start(t.Context(), run.StartOptions{Agent: agent, User: ada, Input: "Book trip 1."})
 	if err != nil {
 		if !m.isDead() {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,20 +10,20 @@ import (
 	"github.com/fairwayhq/fairway/oagent/model"
 )
 
-// Values of entry.What.
+// Values of entry.Kind.
 const (
 	entryMessage = "message" // a message of the user or the model
 	entryBegun   = "begun"   // a tool call is about to be made
 	entryWaiting = "waiting" // a tool call waits, see Wait
 	entryResult  = "result"  // the result of a tool call
-	entryResumed = "resumed" // a node took the run over
+	entryResumed = "resumed" // a node claimed the run
 	entryEnded   = "ended"
 )
 
-// entry is a line of the log of a run. The messages and results are the conversation; the
-// other entries show what happened when.
+// entry is an entry of the log of a run. Messages and results are the conversation; the other
+// entries record the progress of the run.
 type entry struct {
-	What    string            `json:"what"`
+	Kind    string            `json:"what"`
 	At      time.Time         `json:"at"`
 	Message *model.Message    `json:"message,omitzero"`
 	Call    int               `json:"call,omitzero"` // index in the model's last message
@@ -38,16 +39,16 @@ type entry struct {
 type conversation struct {
 	messages []model.Message
 	results  []model.ToolResult // of the last message, by call
-	have     int                // number of results
+	arrived  int                // number of results
 }
 
-// add adds an entry of the log. Results are complete when each call of the last message has
-// one; then they become a message.
+// add adds an entry of the log. When each call of the last message has a result, the results become
+// a message.
 func (c *conversation) add(e *entry) error {
-	switch e.What {
+	switch e.Kind {
 	case entryMessage:
 		if e.Message == nil || c.results != nil {
-			return fmt.Errorf("its log has a message in the wrong place")
+			return errors.New("its log has a message in the wrong position")
 		}
 		c.messages = append(c.messages, *e.Message)
 		if n := len(e.Message.Calls); n > 0 {
@@ -55,12 +56,12 @@ func (c *conversation) add(e *entry) error {
 		}
 	case entryResult:
 		if e.Result == nil || e.Call < 0 || e.Call >= len(c.results) || c.results[e.Call].CallID != "" {
-			return fmt.Errorf("its log has a result in the wrong place")
+			return errors.New("its log has a result in the wrong position")
 		}
 		c.results[e.Call] = *e.Result
-		if c.have++; c.have == len(c.results) {
+		if c.arrived++; c.arrived == len(c.results) {
 			c.messages = append(c.messages, model.Message{Role: model.RoleTool, Results: c.results})
-			c.results, c.have = nil, 0
+			c.results, c.arrived = nil, 0
 		}
 	}
 	return nil

@@ -14,24 +14,23 @@ import (
 
 // execution is the work of this node on one run, from the claim until the run waits or ends.
 type execution struct {
-	runner *Runner
-	id     string
-	token  string // of the lease
-	agent  *oagent.Agent
-	// binding is the agent and the Engagement of the run.
-	binding oagent.Binding
-	model   model.Model // nil until the first request
-	tools   *toolbox
-	planner planner
-	talk    conversation
+	runner       *Runner
+	id           string
+	token        string // of the lease
+	agent        *oagent.Agent
+	binding      oagent.Binding
+	model        model.Model // nil until the first request
+	tools        *toolbox
+	planner      planner
+	conversation conversation
 
-	traced func(*State)    // see Options.Trace
-	cause  context.Context // ends with the lease, with Cancel and with Close
-	cancel context.CancelCauseFunc
+	endTrace func(*State)    // see Options.Trace
+	ctx      context.Context // ends when the lease is lost, and with Cancel and Close
+	cancel   context.CancelCauseFunc
 
 	mu    sync.Mutex // serializes record
 	state *State     // as last recorded; replaced, never changed
-	since time.Time  // until when State.Spent counts
+	since time.Time  // the time up to which State.Spent is recorded
 }
 
 const (
@@ -39,8 +38,8 @@ const (
 	recordTries = 4
 )
 
-// drive makes one step after the other until the run waits or ends. If it returns an error,
-// the lease stays, and a node takes the run up after its end.
+// drive makes one step after the other until the run waits or ends. If it returns an error, the
+// lease remains, and a node claims the run when the lease has expired.
 func (e *execution) drive() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -61,7 +60,7 @@ func (e *execution) drive() (err error) {
 			return e.release(true)
 		}
 		if err = e.step(); errors.Is(err, store.ErrTooLarge) {
-			err = e.fail(EndModel, string(model.KindTooLarge), "the Engagement is larger than the server can keep")
+			err = e.fail(EndModel, string(model.KindTooLarge), "the Engagement is too large to be stored")
 		}
 	}
 	if err != nil {
@@ -69,17 +68,17 @@ func (e *execution) drive() (err error) {
 	}
 	if e.state.Status.IsFinal() {
 		if e.state.Status == StatusComplete && e.agent.RetainMemory {
-			e.runner.report(e.id, e.runner.memory.retain(context.WithoutCancel(e.cause), e.state, e.talk.messages))
+			e.runner.report(e.id, e.runner.memory.retain(context.WithoutCancel(e.ctx), e.state, e.conversation.messages))
 		}
-		ender{e.runner}.finished(e.cause, e.state)
+		finalizer{e.runner}.finalize(e.ctx, e.state)
 	}
 	return err
 }
 
-// step makes the next step. Its context ends when the time of the run is over.
+// step makes the next step. Its context ends when the run has used its Limits.Time.
 func (e *execution) step() error {
 	left := e.runner.options.Limits.Time - time.Duration(e.state.Spent)*time.Millisecond
-	ctx, cancel := context.WithTimeoutCause(e.cause, left, errTime)
+	ctx, cancel := context.WithTimeoutCause(e.ctx, left, errTime)
 	defer cancel()
 	var err error
 	switch st := e.state; {
@@ -88,7 +87,7 @@ func (e *execution) step() error {
 	case st.Phase == phaseInput, st.Phase == phaseTools && st.question() >= 0 && st.count(CallBegun) == 0 && len(st.Inputs) > 0:
 		err = e.takeInput(ctx)
 	case st.Phase == phaseModel:
-		err = e.askModel(ctx)
+		err = e.requestModel(ctx)
 	case st.Phase == phaseTools:
 		err = e.makeCalls(ctx)
 	case st.Phase == phaseAnswer:
@@ -96,7 +95,7 @@ func (e *execution) step() error {
 	default:
 		err = fmt.Errorf("the state has the unknown phase %q", st.Phase)
 	}
-	if err != nil && e.cause.Err() == nil && (errors.Is(err, errTime) || errors.Is(context.Cause(ctx), errTime)) {
+	if err != nil && e.ctx.Err() == nil && (errors.Is(err, errTime) || errors.Is(context.Cause(ctx), errTime)) {
 		return e.fail(EndLimit, "time", fmt.Sprintf("the Engagement has reached its limit of time, %s", e.runner.options.Limits.Time))
 	}
 	return err
@@ -104,32 +103,32 @@ func (e *execution) step() error {
 
 var errTime = errors.New("the run has reached its limit of time")
 
-// stopped handles an error that ends the work of this node, but not the run.
+// stopped handles an error that stops the work of this node on the run, but does not end the run.
 func (e *execution) stopped(err error) error {
-	if errors.Is(err, errLost) || errors.Is(err, ErrNotFound) || errors.Is(context.Cause(e.cause), errLost) {
-		return ender{e.runner}.lost(e.cause, e.id, nil)
+	if errors.Is(err, errLost) || errors.Is(err, ErrNotFound) || errors.Is(context.Cause(e.ctx), errLost) {
+		return finalizer{e.runner}.leaseLost(e.ctx, e.id, nil)
 	}
-	if e.cause.Err() != nil {
+	if e.ctx.Err() != nil {
 		return e.release(false)
 	}
 	return err
 }
 
-// release gives the lease back, so that another node can take the run up at once. Between two
-// steps, the calls that are recorded as begun have certainly not been made.
+// release releases the lease, so that another node can claim the run at once. Between two steps,
+// calls that are recorded as begun have not been made yet, so they become planned again.
 func (e *execution) release(betweenSteps bool) error {
 	err := e.record(func(st *State) []entry {
 		st.Lease = nil
 		for i := range st.Calls {
 			if c := &st.Calls[i]; betweenSteps && c.Status == CallBegun {
 				c.Status = CallPlanned
-				st.Made--
+				st.CallsMade--
 			}
 		}
 		return nil
 	}, false)
 	if err == nil {
-		e.runner.hand(e.state)
+		e.runner.handOver(e.state)
 	}
 	if errors.Is(err, errLost) || errors.Is(err, ErrNotFound) {
 		return nil
@@ -137,8 +136,8 @@ func (e *execution) release(betweenSteps bool) error {
 	return err
 }
 
-// hand gives a run to another node, because this one stops.
-func (r *Runner) hand(st *State) {
+// handOver passes a run to another node, because this node stops.
+func (r *Runner) handOver(st *State) {
 	if r.options.Queue != nil {
 		r.report(st.ID, r.options.Queue.Push(context.Background(), st.ID, ""))
 		return
@@ -154,19 +153,19 @@ func (e *execution) fail(kind EndKind, rule, message string) error {
 	}, false)
 }
 
-// record changes the state, if this node still has the lease, and prolongs the lease. With
-// advance it also moves the state to the next step, so that the end of a step and the
-// beginning of the next are one change of the store.
+// record changes the state, if this node still has the lease, and extends the lease. With advance
+// it also moves the state to the next step: the end of a step and the beginning of the next are
+// one change of the store.
 //
-// If the store fails, record tries again. The number of steps tells whether an earlier attempt
-// was made nevertheless.
+// If the store fails, record tries again. State.Steps shows whether an earlier attempt was written
+// although the store returned an error.
 func (e *execution) record(change func(*State) []entry, advance bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := e.runner
-	var entries []entry // of the last attempt that may have been made
+	var entries []entry // of the last attempt that may have been written
 	for try := 1; ; try++ {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.cause), recordTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), recordTime)
 		now := r.options.Now()
 		st, err := r.storage.change(ctx, e.id, func(st *State) ([]entry, error) {
 			held := st.Lease.hasToken(e.token)
@@ -185,7 +184,7 @@ func (e *execution) record(change func(*State) []entry, advance bool) error {
 				entries = append(entries, e.planner.advance(st)...)
 			}
 			if st.Status.IsFinal() {
-				entries = append(entries, entry{What: entryEnded, Status: st.Status, Ending: st.Ending})
+				entries = append(entries, entry{Kind: entryEnded, Status: st.Status, Ending: st.Ending})
 			}
 			return entries, nil
 		})
@@ -194,16 +193,15 @@ func (e *execution) record(change func(*State) []entry, advance bool) error {
 		case err == nil:
 			e.state = st
 			e.since = e.since.Add(now.Sub(e.since).Truncate(time.Millisecond))
-			return e.talk.addAll(entries)
+			return e.conversation.addAll(entries)
 		case errors.Is(err, errLost), errors.Is(err, ErrNotFound), errors.Is(err, store.ErrTooLarge), errors.Is(err, store.ErrClosed), try == recordTries:
 			return err
 		}
-		pause(e.cause, time.Duration(try)*retryPause)
+		pause(e.ctx, time.Duration(try)*retryPause)
 	}
 }
 
-// renewRegularly prolongs the lease during long steps. If the lease is lost, it interrupts the
-// step.
+// renewRegularly extends the lease during long steps. If the lease is lost, it interrupts the step.
 func (e *execution) renewRegularly(done <-chan struct{}) {
 	ticker := time.NewTicker(e.runner.options.Lease / 3)
 	defer ticker.Stop()
@@ -223,7 +221,7 @@ func (e *execution) renewRegularly(done <-chan struct{}) {
 }
 
 func (e *execution) renew() error {
-	ctx, cancel := context.WithTimeout(e.cause, e.runner.options.Lease/3)
+	ctx, cancel := context.WithTimeout(e.ctx, e.runner.options.Lease/3)
 	defer cancel()
 	_, err := e.runner.storage.change(ctx, e.id, func(st *State) ([]entry, error) {
 		if !st.Lease.hasToken(e.token) {

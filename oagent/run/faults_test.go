@@ -88,7 +88,7 @@ type parents struct {
 
 func (p *parents) Call(ctx context.Context, i *run.Invocation) run.Result {
 	if i.Waited == nil {
-		st, err := p.n.Start(ctx, run.New{Agent: p.n.agent, User: i.User, Input: "Deeper", Parent: i})
+		st, err := p.n.Start(ctx, run.StartOptions{Agent: p.n.agent, User: i.User, Input: "Deeper", Parent: i})
 		if err != nil {
 			return run.Result{Text: err.Error(), IsError: true}
 		}

@@ -6,40 +6,40 @@ import (
 	"sync"
 )
 
-// texts passes on what models write to those who follow a run on this node.
-type texts struct {
-	mu        sync.Mutex
-	followers map[string]map[chan string]struct{} // by run
+// textBroadcaster sends the text that models write to the subscribers of a run on this node.
+type textBroadcaster struct {
+	mu          sync.Mutex
+	subscribers map[string]map[chan string]struct{} // by run
 }
 
-const textsKept = 64 // pieces that a slow follower may lag behind
+const textBuffer = 64 // pieces of text that a slow subscriber may lag behind
 
-func (t *texts) join(id string) (pieces <-chan string, leave func()) {
+func (t *textBroadcaster) subscribe(id string) (pieces <-chan string, unsubscribe func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := make(chan string, textsKept)
-	if t.followers == nil {
-		t.followers = make(map[string]map[chan string]struct{})
+	c := make(chan string, textBuffer)
+	if t.subscribers == nil {
+		t.subscribers = make(map[string]map[chan string]struct{})
 	}
-	if t.followers[id] == nil {
-		t.followers[id] = make(map[chan string]struct{})
+	if t.subscribers[id] == nil {
+		t.subscribers[id] = make(map[chan string]struct{})
 	}
-	t.followers[id][c] = struct{}{}
+	t.subscribers[id][c] = struct{}{}
 	return c, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.followers[id], c)
-		if len(t.followers[id]) == 0 {
-			delete(t.followers, id)
+		delete(t.subscribers[id], c)
+		if len(t.subscribers[id]) == 0 {
+			delete(t.subscribers, id)
 		}
 	}
 }
 
-// publish never blocks. A follower that is too slow misses pieces; the state has the whole text.
-func (t *texts) publish(id, piece string) {
+// publish never blocks. A subscriber that is too slow misses pieces; the state has the whole text.
+func (t *textBroadcaster) publish(id, piece string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for c := range t.followers[id] {
+	for c := range t.subscribers[id] {
 		select {
 		case c <- piece:
 		default:
@@ -47,38 +47,38 @@ func (t *texts) publish(id, piece string) {
 	}
 }
 
-// Event is progress of a run. Exactly one field is set.
+// Event reports progress of a run. Exactly one field is set.
 type Event struct {
 	// State is a new state. The first event and the last have one.
 	State *State
-	// Text is a piece of what the model writes at the moment. Only followers on the node that
-	// works on the run get it, and only for agents without an output guardrail.
+	// Text is a piece of the text that the model is writing. Only subscribers on the node that works
+	// on the run get it, and only for agents without an output guardrail.
 	Text string
 }
 
-// Follow calls see for each event of a run, until it has ended, ctx ends or see returns an error.
-// It returns the error of see or of the store; nil if the run or ctx has ended.
-func (r *Runner) Follow(ctx context.Context, id string, see func(Event) error) error {
+// Follow calls handle for each event of a run, until the run has ended, ctx ends or handle returns an
+// error. It returns the error of handle or of the store; nil if the run or ctx has ended.
+func (r *Runner) Follow(ctx context.Context, id string, handle func(Event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pieces, leave := r.texts.join(id)
-	defer leave()
+	pieces, unsubscribe := r.texts.subscribe(id)
+	defer unsubscribe()
 	states := make(chan *State)
 	failed := make(chan error, 1)
 	go func() { failed <- r.watch(ctx, id, states) }()
 	for {
 		select {
 		case piece := <-pieces:
-			if err := see(Event{Text: piece}); err != nil {
+			if err := handle(Event{Text: piece}); err != nil {
 				return err
 			}
 		case st := <-states:
-			for len(pieces) > 0 { // written before the state
-				if err := see(Event{Text: <-pieces}); err != nil {
+			for len(pieces) > 0 { // they were written before the state
+				if err := handle(Event{Text: <-pieces}); err != nil {
 					return err
 				}
 			}
-			if err := see(Event{State: st}); err != nil || st.Status.IsFinal() {
+			if err := handle(Event{State: st}); err != nil || st.Status.IsFinal() {
 				return err
 			}
 		case err := <-failed:
@@ -90,7 +90,7 @@ func (r *Runner) Follow(ctx context.Context, id string, see func(Event) error) e
 	}
 }
 
-// watch sends each state of a run that its user can tell from the one before.
+// watch sends each state of a run that differs from the previous one for its user.
 func (r *Runner) watch(ctx context.Context, id string, states chan<- *State) error {
 	if !validID(id) {
 		return ErrNotFound
@@ -103,7 +103,7 @@ func (r *Runner) watch(ctx context.Context, id string, states chan<- *State) err
 			return err
 		}
 		seen = value
-		if last != nil && looksEqual(last, st) {
+		if last != nil && isEqualForUser(last, st) {
 			continue
 		}
 		last = st
@@ -129,14 +129,14 @@ func (s *storage) next(ctx context.Context, id string, seen []byte) (*State, []b
 	return st, r.Value, err
 }
 
-// looksEqual reports whether the user sees no difference between two states of a run.
-func looksEqual(a, b *State) bool {
+// isEqualForUser reports whether two states of a run are the same for its user.
+func isEqualForUser(a, b *State) bool {
 	return a.Status == b.Status && a.Phase == b.Phase && a.Turns == b.Turns && a.Text == b.Text &&
-		a.Made == b.Made && a.count(CallDone) == b.count(CallDone) && a.count(CallWaiting) == b.count(CallWaiting)
+		a.CallsMade == b.CallsMade && a.count(CallDone) == b.count(CallDone) && a.count(CallWaiting) == b.count(CallWaiting)
 }
 
-// Await waits until the run satisfies done, or until ctx ends, and returns its state. Store
-// errors other than the end of ctx are returned.
+// Await waits until done returns true for the state of the run, or until ctx ends, and returns the
+// state. The end of ctx is not an error.
 func (r *Runner) Await(ctx context.Context, id string, done func(*State) bool) (*State, error) {
 	var last *State
 	err := r.Follow(ctx, id, func(e Event) error {
@@ -144,11 +144,11 @@ func (r *Runner) Await(ctx context.Context, id string, done func(*State) bool) (
 			return nil
 		}
 		if last = e.State; done(last) {
-			return errDone
+			return errConditionMet
 		}
 		return nil
 	})
-	if errors.Is(err, errDone) {
+	if errors.Is(err, errConditionMet) {
 		err = nil
 	}
 	if last == nil && err == nil {
@@ -157,7 +157,7 @@ func (r *Runner) Await(ctx context.Context, id string, done func(*State) bool) (
 	return last, err
 }
 
-var errDone = errors.New("the run is as wanted")
+var errConditionMet = errors.New("the condition is met")
 
 // NotBusy is a condition for Await: the run has ended, or waits for something.
 func NotBusy(st *State) bool { return !st.Status.IsBusy() }

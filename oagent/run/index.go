@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/store"
 )
 
-// index lists the runs that have not ended, so that a node finds those of a dead node without
+// index lists the runs that have not ended, so that a node finds the runs of a dead node without
 // reading all keys of the store. A run is added after it is stored, and removed after its end.
 // The ids are distributed over indexShards records.
 type index struct{ storage *storage }
@@ -41,8 +41,8 @@ func (x index) remove(ctx context.Context, id string) error {
 	})
 }
 
-// change replaces the list of a shard. An error of the store ErrTooLarge means that there are
-// too many runs.
+// change replaces the list of a shard. The error store.ErrTooLarge means that there are too many
+// runs.
 func (x index) change(ctx context.Context, key string, change func([]string) []string) error {
 	return x.storage.store.Update(ctx, key, func(old store.Record) (store.Change, error) {
 		ids := change(splitIDs(old.Value))

@@ -8,7 +8,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/model"
 )
 
-// takeInput checks the first input of the user with the input guardrail, and adds it to the
+// takeInput checks the first unread input of the user with the input guardrail, and adds it to the
 // conversation: as the result of the question that it answers, or as a message.
 func (e *execution) takeInput(ctx context.Context) error {
 	in := e.state.Inputs[0]
@@ -19,15 +19,15 @@ func (e *execution) takeInput(ctx context.Context) error {
 		st.Inputs = slices.DeleteFunc(st.Inputs, func(i Input) bool { return i.ID == in.ID })
 		if i := st.question(); i >= 0 {
 			st.Calls[i].Status, st.Calls[i].Wait = CallDone, nil
-			return []entry{{What: entryResult, Call: i, Result: &model.ToolResult{CallID: st.Calls[i].ID, Content: in.Text}}}
+			return []entry{{Kind: entryResult, Call: i, Result: &model.ToolResult{CallID: st.Calls[i].ID, Content: in.Text}}}
 		}
 		e.planner.advanceTurn(st)
-		return []entry{{What: entryMessage, Message: &model.Message{Role: model.RoleUser, Text: in.Text}}}
+		return []entry{{Kind: entryMessage, Message: &model.Message{Role: model.RoleUser, Text: in.Text}}}
 	}, true)
 }
 
-// check lets the agent's guardrail of that side check a text. If it does not pass, the run ends
-// (OpenAgentSpec v1, guardrails).
+// check checks a text with the agent's guardrail for that side. If the guardrail rejects the text,
+// check ends the run (OpenAgentSpec v1, guardrails).
 func (e *execution) check(ctx context.Context, side engagement.Side, text string) (ended bool, err error) {
 	if e.agent.Guardrail(side) == nil {
 		return false, nil

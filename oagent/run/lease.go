@@ -6,17 +6,18 @@ import (
 )
 
 // lease is the exclusive right of a node to work on a run. Each change that the node makes
-// requires its token and prolongs the lease. After its end, another node may take the run over.
-// The clocks of the nodes must agree within less than Options.Lease.
+// requires the token of the lease and extends it. When the lease has expired, another node may
+// claim the run. The clocks of the nodes must differ by less than Options.Lease.
 //
-// With Options.Process, the lease of a node of another process is void: that process has ended.
+// If Options.Process is set, the lease of a node of another process is invalid: that process has
+// ended.
 type lease struct {
 	Node  string    `json:"node"`
 	Token string    `json:"token"` // differs for each lease
 	Until time.Time `json:"until"`
 }
 
-// isHeld reports whether a node may be working on the run.
+// isHeld reports whether the lease is valid: a node may be working on the run.
 func (o *Options) isHeld(l *lease) bool {
 	return l != nil && o.Now().Before(l.Until) && o.mayBeAlive(l.Node)
 }

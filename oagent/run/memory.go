@@ -20,14 +20,13 @@ const (
 	MaxRetainedAnswer = 1000 // bytes of its answer
 )
 
-// memory keeps what an agent may remember of a user's earlier runs: the first input and the
-// last answer of the latest ones, shortened (OpenAgentSpec v1, lifespan.retain_memory). Runs of
-// users that are not known are not retained.
+// memory keeps summaries of a user's latest runs for the agent: the first input and the last answer,
+// shortened (OpenAgentSpec v1, lifespan.retain_memory). Runs of unknown users are not retained.
 type memory struct{ storage *storage }
 
 const memoryKey = "run-memory/" // followed by a digest of agent and user
 
-// Retained is what an agent may remember of one of its user's earlier runs.
+// Retained is the summary of a run that an agent remembers.
 type Retained struct {
 	Run    string    `json:"run"` // id of the run
 	At     time.Time `json:"at"`
@@ -39,7 +38,7 @@ func memoryOf(agent string, user engagement.User) string {
 	return memoryKey + engagement.Digest(agent, user.ID)
 }
 
-// retain adds a run that is complete. If it crashes before, the run is not retained.
+// retain adds a completed run. If the node dies before, the run is not retained.
 func (m memory) retain(ctx context.Context, st *State, messages []model.Message) error {
 	if st.User.ID == "" {
 		return nil
@@ -55,7 +54,7 @@ func (m memory) retain(ctx context.Context, st *State, messages []model.Message)
 	})
 }
 
-// get returns what is retained of the runs of a user, the latest last.
+// get returns the summaries of the runs of a user, the latest last.
 func (m memory) get(ctx context.Context, agent string, user engagement.User) ([]Retained, error) {
 	if user.ID == "" {
 		return nil, nil
@@ -99,7 +98,7 @@ func (m memory) forget(ctx context.Context, agent string, user engagement.User) 
 	return m.storage.store.Delete(ctx, memoryOf(agent, user))
 }
 
-// decodeRetained returns nil for a value that cannot be read: it is only memory.
+// decodeRetained returns nil for a value that cannot be decoded: memory is not essential.
 func decodeRetained(value []byte) (all []Retained) {
 	if json.Unmarshal(value, &all) != nil {
 		return nil

@@ -143,7 +143,7 @@ func TestHome(t *testing.T) {
 		return says("Home."), b.wait(ctx)
 	}, func(_ *node, o *run.Options) { o.Workers = 1 })
 	start := func() string {
-		st, err := home.Start(t.Context(), run.New{Agent: agent, User: ada, Input: "Go", Home: true})
+		st, err := home.Start(t.Context(), run.StartOptions{Agent: agent, User: ada, Input: "Go", Home: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestProcess(t *testing.T) {
 				n.tools.tools["book"] = func(ctx context.Context, _ *run.Invocation) (string, error) { return "{}", b.wait(ctx) }
 				o.Process, o.Report = "first", func(string, error) {}
 			})
-			st, err := first.Start(t.Context(), run.New{Agent: agent, User: ada, Input: "Go", Home: home})
+			st, err := first.Start(t.Context(), run.StartOptions{Agent: agent, User: ada, Input: "Go", Home: home})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,21 +24,21 @@ const (
 
 // Limits that cannot be configured.
 const (
-	MaxInput    = 64 << 10  // bytes of a message of the user
-	MaxInputs   = 8         // messages of the user that the run has not read yet
-	MaxMessage  = 256 << 10 // bytes of a message of the model, with its calls
+	MaxInput    = 64 << 10  // bytes of a message from the user
+	MaxInputs   = 8         // messages from the user that the run has not read yet
+	MaxMessage  = 256 << 10 // bytes of a message from the model, with its calls
 	MaxParallel = 8         // tool calls of one run at the same time
 	MaxDepth    = 8         // runs above a run
 	MaxOrigin   = 16 << 10  // bytes of New.Origin
 
-	maxTries       = 10 // how often nodes try the same step: each may die of it, or fail
-	maxTurnResults = 4  // results of one turn may together have this many times Limits.ResultTokens
+	maxTries       = 10 // attempts at the same step; nodes may die or fail during each
+	maxTurnResults = 4  // the results of one turn together are limited to this multiple of Limits.ResultTokens
 	bytesPerToken  = 4  // a common average for English text and JSON
 )
 
 // Limits bound one run. A zero value is replaced by its default.
 type Limits struct {
-	Turns  int   // messages requested of the model
+	Turns  int   // messages requested from the model
 	Tokens int64 // input and output tokens of all requests together
 
 	// Time is how long nodes may work on the run. Waiting for reviewers or for the user does not
@@ -77,26 +77,27 @@ type Options struct {
 	Tools Tools
 
 	// Realm separates the runs of Runners that share a store but not their agents. A Runner only
-	// sees the runs of its own realm. Default: "", a realm of its own.
+	// sees the runs of its realm. Default: "", the realm of all Runners without a name for it.
 	Realm string
 
-	// Queue distributes the runs over the nodes. A job is the id of a run that a node must look at. It need not be reliable:
-	// a node finds runs whose job is lost when it sweeps (Sweep). Default: all stay on this node.
+	// Queue distributes the runs over the nodes. A job is the id of a run to claim. The queue may lose
+	// jobs: the next sweep of a node finds their runs (Sweep). Default: all runs stay on this node.
 	Queue store.Queue
 
 	Limits Limits
 
 	// Node is the name of this node. Each Runner on a store needs its own. Default: a random name.
 	Node string
-	// Process is a name of this process, if no other process can use the store at the same time.
-	// It must differ from those of earlier processes. Then runs of an earlier process that died
-	// go on at once; otherwise they wait until their leases end. Default: "", processes share the store.
+	// Process is the name of this process. Set it only if no other process can use the store at the
+	// same time, and use another name in each process. Runs of an earlier process are then resumed
+	// at once; otherwise only when their leases have expired. Default: "", processes share the store.
 	Process string
 	// Workers is how many runs this node works on at the same time. Default: DefaultWorkers.
 	Workers int
-	// Lease is how long a run belongs to a node that no longer responds. Default: DefaultLease.
+	// Lease is the time after which other nodes may claim the runs of a node that no longer responds.
+	// Default: DefaultLease.
 	Lease time.Duration
-	// Sweep is the time between two searches for runs that no node works on but could.
+	// Sweep is the time between two searches for runs that can continue and that no node works on.
 	// Default: DefaultSweep.
 	Sweep time.Duration
 	// TTL is the lifetime of a run after its last change, and of what is retained of a user.
@@ -105,16 +106,15 @@ type Options struct {
 
 	// Ended is called when this node has ended a run. It must return quickly. Default: none.
 	Ended func(id string)
-	// Handover is called with each run that this node could go on with when Close stops it. A
-	// later Runner of this process can go on at once, without waiting for its next sweep.
-	// Default: none.
+	// Handover is called with each run that Close interrupts. A later Runner of this process can
+	// resume it at once, without waiting for its next sweep. Default: none.
 	Handover func(id string)
 
 	// Trace is called when this node begins to work on a run. It returns the context of the work, and a
 	// function to call when the run waits or has ended. Default: none.
 	Trace func(ctx context.Context, st *State) (context.Context, func(*State))
 
-	// Report is called with errors that an operator should know. It must return quickly.
+	// Report is called with errors that an operator should see. It must return quickly.
 	// Default: none.
 	Report func(id string, err error)
 	// Now returns the current time. Default: time.Now.
@@ -166,7 +166,7 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// resultBytes returns the approximate number of bytes of each result of a message with so many
+// resultBytes returns the approximate number of bytes of each result, if a message has that many
 // calls.
 func (l *Limits) resultBytes(calls int) int {
 	limit := l.ResultTokens * bytesPerToken

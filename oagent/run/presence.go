@@ -7,8 +7,8 @@ import (
 	"github.com/fairwayhq/fairway/store"
 )
 
-// presence tells which nodes are alive. A node that has not announced itself for Options.Lease is dead,
-// and others take over the runs whose home it was.
+// presence records which nodes are alive. A node that has not announced itself for Options.Lease is
+// dead, and other nodes may claim the runs whose home it was.
 type presence struct{ *Runner }
 
 const (
@@ -26,8 +26,8 @@ func (r presence) announceRegularly() {
 	}
 }
 
-// of reports whether a node is alive. If the store fails, the node counts as alive.
-func (r presence) of(ctx context.Context, node string) (bool, error) {
+// isAlive reports whether a node is alive. If the store fails, the node counts as alive.
+func (r presence) isAlive(ctx context.Context, node string) (bool, error) {
 	if !r.options.mayBeAlive(node) {
 		return false, nil
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/fairwayhq/fairway/store"
 )
 
-// localQueue is a store.Queue for one node, in memory. A job that is in it is not added again.
+// localQueue is a store.Queue for one node, in memory. It has each job at most once.
 type localQueue struct {
 	mu     sync.Mutex
 	jobs   []string

@@ -42,7 +42,7 @@ func TestRedis(t *testing.T) {
 		}
 	}
 	close(both.release)
-	home, err := nodes[0].Start(t.Context(), run.New{Agent: agent, User: ada, Input: "Pay", Home: true})
+	home, err := nodes[0].Start(t.Context(), run.StartOptions{Agent: agent, User: ada, Input: "Pay", Home: true})
 	if err != nil {
 		t.Fatal(err)
 	}

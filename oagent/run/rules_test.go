@@ -241,7 +241,7 @@ func TestOAgentRun_17_1_retain_memory(t *testing.T) {
 			n := newNode(t, openStore(t), readAgent(t, fmt.Sprintf("capabilities: {}\nlifespan: {retain_memory: %t}\n", retains)), script(says("Blue.")))
 			knows := func(user engagement.User) bool {
 				t.Helper()
-				st, err := n.Start(t.Context(), run.New{Agent: n.agent, User: user, Input: "What colour do I like?"})
+				st, err := n.Start(t.Context(), run.StartOptions{Agent: n.agent, User: user, Input: "What colour do I like?"})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -210,7 +210,7 @@ func (n *node) close() {
 
 func (n *node) start(input string) *run.State {
 	n.t.Helper()
-	st, err := n.Start(n.t.Context(), run.New{Agent: n.agent, User: ada, Input: input})
+	st, err := n.Start(n.t.Context(), run.StartOptions{Agent: n.agent, User: ada, Input: input})
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -256,8 +256,8 @@ func TestLoop(t *testing.T) {
 	if st.Status != run.StatusComplete || st.Text != "It leaves at 9." {
 		t.Fatalf("status %s, text %q, ending %+v", st.Status, st.Text, st.Ending)
 	}
-	if st.Turns != 2 || st.Made != 1 || st.Usage.Total() != 30 {
-		t.Errorf("turns %d, calls %d, usage %+v", st.Turns, st.Made, st.Usage)
+	if st.Turns != 2 || st.CallsMade != 1 || st.Usage.Total() != 30 {
+		t.Errorf("turns %d, calls %d, usage %+v", st.Turns, st.CallsMade, st.Usage)
 	}
 	if got := n.tools.calls(); !slices.Equal(got, []string{`get-trip {"id":7}`}) {
 		t.Errorf("calls %q", got)

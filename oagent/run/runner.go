@@ -23,8 +23,8 @@ type Runner struct {
 	index   index
 	memory  memory
 	local   *localQueue // jobs that this node made for itself
-	texts   texts
-	workers chan struct{} // has an element for each run in progress
+	texts   textBroadcaster
+	workers chan struct{} // semaphore: has an element for each run in progress
 
 	running context.Context // ends with Close
 	stop    context.CancelFunc
@@ -38,13 +38,13 @@ type Runner struct {
 	active map[string]*execution // by run
 }
 
-// NewRunner returns a Runner that begins to work at once. Close ends it.
+// NewRunner returns a Runner and starts its goroutines. Close stops them.
 func NewRunner(options Options) (*Runner, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
 	s := &storage{store: options.Store, ttl: options.TTL, now: options.Now}
-	slots := options.Workers // each dispatcher holds one while it waits for a job
+	slots := options.Workers // each dispatcher occupies a slot while it waits for a job
 	if options.Queue != nil {
 		slots++
 	}
@@ -63,8 +63,8 @@ func NewRunner(options Options) (*Runner, error) {
 	return r, nil
 }
 
-// Close stops taking up runs, and stops each run after its present step. When ctx ends, it
-// interrupts the steps. Another node, or the next Runner on this store, goes on with the runs.
+// Close claims no more runs, and stops each run after its current step. When ctx ends, it
+// interrupts the steps. Another node, or the next Runner on this store, resumes the runs.
 func (r *Runner) Close(ctx context.Context) error {
 	r.stop()
 	ended := make(chan struct{})
@@ -84,17 +84,17 @@ func (r *Runner) Close(ctx context.Context) error {
 	return err
 }
 
-// New describes a run to start.
-type New struct {
+// StartOptions describes a run to start.
+type StartOptions struct {
 	ID    string // see NewID; "" for a new one
 	Agent *oagent.Agent
 	User  engagement.User
 	Input string // the user's first message
 
-	Parent *Invocation // the tool call that starts it; nil if it is not started by a run
+	Parent *Invocation // the tool call that starts the run, if a run starts it
 
-	// Origin is what Tools need to know of the request that started the run, as JSON of at most
-	// MaxOrigin bytes. It is stored, so it must not contain credentials.
+	// Origin is data for Tools about the request that started the run: JSON of at most MaxOrigin
+	// bytes. It is stored, so it must not contain credentials.
 	Origin jsontext.Value
 
 	// Home keeps the run on this node as long as the node is alive, because this node has the
@@ -106,7 +106,7 @@ type New struct {
 func NewID() string { return rand.Text() }
 
 // Start starts a run and returns its state.
-func (r *Runner) Start(ctx context.Context, n New) (*State, error) {
+func (r *Runner) Start(ctx context.Context, n StartOptions) (*State, error) {
 	if err := checkInput(n.Input); err != nil {
 		return nil, err
 	}
@@ -155,8 +155,8 @@ func (r *Runner) Get(ctx context.Context, id string) (*State, error) {
 	return r.storage.get(ctx, id)
 }
 
-// View returns the state as clients get it, with the exposed values. Values that cannot be
-// computed are absent.
+// View returns the representation for clients, with the exposed values. Values that cannot be
+// computed are omitted.
 func (r *Runner) View(ctx context.Context, st *State) *View {
 	v := st.View()
 	if agent := r.options.Agent(st.Agent); agent != nil {
@@ -171,8 +171,8 @@ func (s *State) binding(agent *oagent.Agent) oagent.Binding {
 	return oagent.Binding{Agent: agent, Engagement: s.ID, User: s.User}
 }
 
-// AddInput adds a message of the user. The agent gets it with its next step. The error is
-// ErrEnded, ErrFull, or one about the text.
+// AddInput adds a message from the user. The agent reads it in its next step. The error is
+// ErrEnded, ErrFull, or describes a problem with the text.
 func (r *Runner) AddInput(ctx context.Context, id, text string) (*State, error) {
 	if err := checkInput(text); err != nil {
 		return nil, err
@@ -198,8 +198,9 @@ func (r *Runner) AddInput(ctx context.Context, id, text string) (*State, error) 
 	return st, nil
 }
 
-// Cancel ends a run, and interrupts its steps in progress: on another node by a job in its queue, at the
-// latest within a third of Options.Lease. The error is ErrEnded if the run has ended.
+// Cancel ends a run and interrupts its current step. A step on another node is interrupted by a
+// job in that node's queue, or when the node renews its lease, which happens within a third of
+// Options.Lease. The error is ErrEnded if the run has ended.
 func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
 	var waits []Wait
 	var held *lease
@@ -209,7 +210,7 @@ func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
 		}
 		waits, held = st.Waits(), st.Lease
 		st.end(StatusError, &Ending{Kind: EndCanceled, Message: "the Engagement was canceled"})
-		return []entry{{What: entryEnded, Status: st.Status, Ending: st.Ending}}, nil
+		return []entry{{Kind: entryEnded, Status: st.Status, Ending: st.Ending}}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -219,15 +220,15 @@ func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
 		r.report(id, r.options.Queue.Push(context.WithoutCancel(ctx), id, held.Node))
 	}
 	for i := range waits {
-		ender{r}.giveUp(ctx, &waits[i])
+		finalizer{r}.cancelTask(ctx, &waits[i])
 	}
-	ender{r}.finished(ctx, st)
+	finalizer{r}.finalize(ctx, st)
 	return st, nil
 }
 
-// Wake makes a node look at a run: because the review was decided, the user's credentials have
-// arrived, or the task is over, that one of its calls waits for. If the run does not wait, it
-// has no effect. Call it for oagent.EventReviewDecided with the Engagement of the review.
+// Wake makes a node resume a run whose calls wait. It must be called when a review was decided,
+// the user's credentials have arrived, or a task has ended; for oagent.EventReviewDecided with the
+// Engagement of the review. If the run does not wait, Wake has no effect.
 func (r *Runner) Wake(ctx context.Context, id string) error {
 	st, err := r.storage.get(ctx, id)
 	if err != nil {
@@ -275,7 +276,7 @@ func (r *Runner) push(ctx context.Context, st *State) {
 	ctx = context.WithoutCancel(ctx)
 	home := st.Home
 	if home != "" {
-		if alive, _ := (presence{r}).of(ctx, home); !alive {
+		if alive, _ := (presence{r}).isAlive(ctx, home); !alive {
 			home = "" // any node
 		}
 	}
@@ -327,8 +328,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// work takes a run up, if it has something to do, and works on it until it waits or ends. From
-// then on that the run is leased, the job is not needed: the lease protects the run.
+// work claims a run, and works on it until the run waits or ends. It acknowledges the job as soon
+// as the run is leased: if this node dies later, another node finds the run when the lease expires.
 func (r *Runner) work(id string, ack func()) {
 	e, err := r.claim(r.working, id)
 	ack()
@@ -350,12 +351,12 @@ func (r *Runner) work(id string, ack func()) {
 		delete(r.active, id)
 		r.mu.Unlock()
 		e.cancel(nil)
-		e.traced(e.state)
+		e.endTrace(e.state)
 	}()
 	r.report(id, e.drive())
 }
 
-// interrupt ends the present step of a run on this node, because the run has ended.
+// interrupt aborts the current step of a run on this node, because the run has ended.
 func (r *Runner) interrupt(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -364,16 +365,15 @@ func (r *Runner) interrupt(id string) {
 	}
 }
 
-// Working returns the number of runs that this node works on at the moment. Waiting runs do not
-// count.
+// Working returns the number of runs that this node is working on, without those that wait.
 func (r *Runner) Working() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.active)
 }
 
-// Waiting returns the number of runs, of all nodes that share the store, that waited for something when
-// this node looked for work the last time.
+// Waiting returns the number of waiting runs of all nodes that share the store, as of the last
+// sweep of this node.
 func (r *Runner) Waiting() int { return int(r.waiting.Load()) }
 
 // IsClosing reports whether Close was called.

@@ -14,10 +14,10 @@ type Status string
 
 // Statuses. The last two are final.
 const (
-	StatusAwaitingModel  Status = engagement.StatusAwaitingModel  // the model makes the next step
+	StatusAwaitingModel  Status = engagement.StatusAwaitingModel  // the model generates the next message
 	StatusAwaitingTool   Status = "awaiting-tool"                 // a tool call is in progress
 	StatusAwaitingReview Status = engagement.StatusAwaitingReview // a reviewer must decide
-	StatusAwaitingInput  Status = "awaiting-additional-input"     // its user must say something, see State.Waits
+	StatusAwaitingInput  Status = "awaiting-additional-input"     // the user must answer or send credentials, see State.Waits
 	StatusComplete       Status = "complete"
 	StatusError          Status = engagement.StatusError
 )
@@ -25,10 +25,10 @@ const (
 // IsFinal reports whether the run has ended.
 func (s Status) IsFinal() bool { return s == StatusComplete || s == StatusError }
 
-// IsBusy reports whether the run goes on by itself.
+// IsBusy reports whether the run continues without anything from outside.
 func (s Status) IsBusy() bool { return s == StatusAwaitingModel || s == StatusAwaitingTool }
 
-// phase is what the loop does next.
+// phase is the next step of a run.
 type phase string
 
 const (
@@ -39,8 +39,8 @@ const (
 	phaseEnd    phase = "end"
 )
 
-// State is the state of a run: what the next step needs, and what its user sees. The
-// conversation is in the log of its record, see entry.
+// State is the state of a run: the data that the next step needs, and that clients see (View).
+// The conversation is in the log of the same record, see entry.
 type State struct {
 	ID      string          `json:"id"` // also the id of its Engagement
 	Agent   string          `json:"agent"`
@@ -57,21 +57,21 @@ type State struct {
 	Phase  phase   `json:"phase"`
 	Ending *Ending `json:"ending,omitzero"` // set with StatusError
 
-	Inputs []Input `json:"inputs,omitempty"` // of the user, not yet in the conversation
-	Calls  []Call  `json:"calls,omitempty"`  // of the model's last message
+	Inputs []Input `json:"inputs,omitempty"` // from the user, not yet in the conversation
+	Calls  []Call  `json:"calls,omitempty"`  // in the model's last message
 	Answer string  `json:"answer,omitzero"`  // not yet checked by the output guardrail
 	Text   string  `json:"text,omitzero"`    // the last answer that was checked
 	Cut    bool    `json:"cut,omitzero"`     // the last answer reached the model's limit of tokens
 
-	Turns int         `json:"turns"` // messages requested of the model
-	Made  int         `json:"made"`  // tool calls begun
-	Usage model.Usage `json:"usage"`
-	Spent int64       `json:"spent"` // milliseconds during which a node worked on it
+	Turns     int         `json:"turns"` // messages requested from the model
+	CallsMade int         `json:"made"`  // tool calls begun
+	Usage     model.Usage `json:"usage"`
+	Spent     int64       `json:"spent"` // milliseconds that nodes worked on the run
 
-	Steps int64  `json:"steps"` // recorded by the holders of leases
+	Steps int64  `json:"steps"` // number of changes by holders of the lease
 	Lease *lease `json:"lease,omitzero"`
-	Woken bool   `json:"woken,omitzero"` // Wake was called while a node worked on it
-	Tries int    `json:"tries,omitzero"` // how often a node took it up since the last recorded step
+	Woken bool   `json:"woken,omitzero"` // Wake was called while a node worked on the run
+	Tries int    `json:"tries,omitzero"` // claims since the last recorded step
 }
 
 // Ending describes why a run ended without an answer.
@@ -81,11 +81,11 @@ type Ending struct {
 	Message string  `json:"message"`       // for the user
 }
 
-// EndKind is why a run ended.
+// EndKind is the reason why a run ended without an answer.
 type EndKind string
 
-// Kinds of endings. Those of refusals that end an Engagement have the value of their
-// engagement.Kind, for example "guardrail" and "short_circuit".
+// Kinds of endings. If a refusal ends the run, the kind is the engagement.Kind of the refusal, for
+// example "guardrail" or "short_circuit".
 const (
 	EndCanceled EndKind = "canceled"         // by its user
 	EndLimit    EndKind = "limit"            // of turns, tokens or time
@@ -110,7 +110,7 @@ type Call struct {
 
 	// Idempotent is Tool.Idempotent at the time of planning.
 	Idempotent bool `json:"idempotent,omitzero"`
-	// Uncertain is true if the call may have been made before. Then it must not be made again.
+	// Uncertain is true if the call may have been made before. It must not be made again.
 	Uncertain bool `json:"uncertain,omitzero"`
 }
 
@@ -125,16 +125,17 @@ const (
 	CallDone    CallStatus = "done"    // its result is in the conversation
 )
 
-// Wait is what a tool call waits for. Meanwhile the run takes no memory and no goroutine.
+// Wait describes the event that a tool call waits for. A run that waits uses no memory and no
+// goroutine.
 type Wait struct {
 	Kind WaitKind `json:"kind"`
 	ID   string   `json:"id,omitzero"` // of the review or task
 
 	// Made is true if the call was made and its result is held. When the wait ends, the call
-	// is repeated with Invocation.Uncertain, which only fetches the result.
+	// is repeated with Invocation.Uncertain, which fetches the held result.
 	Made bool `json:"made,omitzero"`
 
-	// Message is shown to the user: the question, or what is missing.
+	// Message is shown to the user: the question, or which credentials are missing.
 	Message string `json:"message,omitzero"`
 }
 
@@ -146,10 +147,10 @@ const (
 	WaitReview      WaitKind = "review"      // a reviewer must decide
 	WaitCredentials WaitKind = "credentials" // the user's credentials are not on this node
 	WaitQuestion    WaitKind = "question"    // the model asked the user
-	WaitTask        WaitKind = "task"        // something outside, after which Runner.Wake is called
+	WaitTask        WaitKind = "task"        // an external task; Runner.Wake is called after its end
 )
 
-// Waits returns what the calls of the run wait for.
+// Waits returns the waits of the calls that wait.
 func (s *State) Waits() []Wait {
 	var waits []Wait
 	for i := range s.Calls {
@@ -176,17 +177,17 @@ func (s *State) end(status Status, why *Ending) {
 	s.Calls, s.Inputs, s.Answer, s.Lease, s.Woken = nil, nil, "", nil, false
 }
 
-// View is the state of a run in the form that clients get.
+// View is the representation of a run for clients.
 type View struct {
 	ID         string         `json:"id"`
 	Agent      string         `json:"agent"`
 	Status     Status         `json:"status"`
 	Text       string         `json:"text,omitzero"`       // the agent's last answer
 	Incomplete bool           `json:"incomplete,omitzero"` // the answer reached the model's limit of tokens
-	Question   string         `json:"question,omitzero"`   // of the model to the user
+	Question   string         `json:"question,omitzero"`   // from the model to the user
 	Reason     string         `json:"reason,omitzero"`     // why the run waits for its user, if there is no question
 	Exposes    jsontext.Value `json:"exposes,omitzero"`    // see oagent.Exposed
-	Reviews    []PendingCall  `json:"reviews,omitempty"`   // that are pending
+	Reviews    []PendingCall  `json:"reviews,omitempty"`   // pending ones
 	Error      *Ending        `json:"error,omitzero"`
 	Usage      UsageView      `json:"usage"`
 	StartedAt  time.Time      `json:"started_at"`
@@ -200,7 +201,7 @@ type PendingCall struct {
 	Made   bool   `json:"made,omitzero"` // the call was made and its result is held
 }
 
-// UsageView is what a run has used so far.
+// UsageView is the usage of a run so far.
 type UsageView struct {
 	Turns        int   `json:"turns"`
 	ToolCalls    int   `json:"tool_calls"`
@@ -209,13 +210,13 @@ type UsageView struct {
 	Estimated    bool  `json:"estimated,omitzero"` // the model's API did not report its tokens
 }
 
-// View returns the state as clients get it, without exposed values.
+// View returns the representation for clients, without exposed values.
 func (s *State) View() *View {
 	v := &View{
 		ID: s.ID, Agent: s.Agent, Status: s.Status, Text: s.Text, Incomplete: s.Cut, Error: s.Ending,
 		StartedAt: s.Started, UpdatedAt: s.Changed,
 		Usage: UsageView{
-			Turns: s.Turns, ToolCalls: s.Made,
+			Turns: s.Turns, ToolCalls: s.CallsMade,
 			InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, Estimated: s.Usage.Estimated,
 		},
 	}

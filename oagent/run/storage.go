@@ -17,13 +17,13 @@ var (
 	ErrNotFound = errors.New("no such Engagement")
 	// ErrEnded means that the run has ended and accepts nothing more.
 	ErrEnded = errors.New("the Engagement has ended")
-	// ErrFull means that a run has too many inputs that it has not read yet.
-	ErrFull = errors.New("the Engagement has too many inputs that it has not read yet")
+	// ErrFull means that a run has the maximum number of unread inputs (MaxInputs).
+	ErrFull = errors.New("the Engagement has too many unread inputs; try again later")
 
 	// errLost means that another node works on the run, or that it has ended.
 	errLost = errors.New("the lease of the run is lost")
-	// errUnchanged is returned by the function of a change that changes nothing.
-	errUnchanged = errors.New("nothing is to be changed")
+	// errUnchanged makes storage.change write nothing.
+	errUnchanged = errors.New("nothing to change")
 )
 
 const (
@@ -83,8 +83,9 @@ func decodeState(id string, value []byte) (*State, error) {
 	return st, nil
 }
 
-// change changes a run in a transaction. The function may run several times; only its last run
-// counts. If it returns errUnchanged, nothing is written and there is no error.
+// change updates the state of a run in a transaction, and appends the returned entries to its log.
+// The function may be called several times; only the last call takes effect. If it returns
+// errUnchanged, nothing is written and the error is nil.
 func (s *storage) change(ctx context.Context, id string, change func(*State) ([]entry, error)) (*State, error) {
 	if !validID(id) {
 		return nil, ErrNotFound
@@ -130,8 +131,8 @@ func (s *storage) encodeEntries(entries []entry, at time.Time) ([][]byte, error)
 	return encoded, nil
 }
 
-// entries calls see with each entry of a run's log.
-func (s *storage) entries(ctx context.Context, id string, see func(*entry) error) error {
+// entries calls visit with each entry of a run's log.
+func (s *storage) entries(ctx context.Context, id string, visit func(*entry) error) error {
 	for from := int64(0); ; {
 		page, err := s.store.Read(ctx, stateKey+id, from, readAtOnce)
 		if err != nil || len(page) == 0 {
@@ -140,7 +141,7 @@ func (s *storage) entries(ctx context.Context, id string, see func(*entry) error
 		for _, data := range page {
 			e, err := decodeEntry(data)
 			if err == nil {
-				err = see(e)
+				err = visit(e)
 			}
 			if err != nil {
 				return fmt.Errorf("the run %s: %w", id, err)
@@ -153,7 +154,7 @@ func (s *storage) entries(ctx context.Context, id string, see func(*entry) error
 // maxID is the maximum length of the id of a run in bytes.
 const maxID = 64
 
-// validID reports whether the text can be the id of a run: rand.Text makes them.
+// validID reports whether the id can be that of a run, that is, of the form that rand.Text returns.
 func validID(id string) bool {
 	if id == "" || len(id) > maxID {
 		return false

@@ -9,11 +9,11 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// sweeper finds runs that a node could work on.
+// sweeper finds runs that can continue and that no node works on.
 type sweeper struct{ *Runner }
 
-// sweepRegularly finds runs that no node works on but could: because their node died, a job was
-// lost, or a review was decided while no node was there to notice. The first sweep is at once.
+// sweepRegularly sweeps at once, and then about every Options.Sweep. It finds runs whose node died,
+// whose job was lost, or whose review was decided while no node was running.
 func (r sweeper) sweepRegularly() {
 	for {
 		r.report("", r.sweep(r.running))
@@ -24,7 +24,7 @@ func (r sweeper) sweepRegularly() {
 	}
 }
 
-// sweep looks at each run that has not ended.
+// sweep checks each run that has not ended.
 func (r sweeper) sweep(ctx context.Context) error {
 	ids, err := r.index.all(ctx)
 	if err != nil {
@@ -32,12 +32,12 @@ func (r sweeper) sweep(ctx context.Context) error {
 	}
 	failures, waiting := 0, int64(0)
 	for _, id := range ids {
-		waits, err := r.look(ctx, id)
+		waits, err := r.checkRun(ctx, id)
 		if waits {
 			waiting++
 		}
 		if err != nil {
-			r.report(id, err) // perhaps only this run cannot be read
+			r.report(id, err) // continue: the error may concern this run only
 			if failures++; failures == maxFailures {
 				return errors.New("too many runs cannot be read; the sweep is repeated later")
 			}
@@ -49,14 +49,14 @@ func (r sweeper) sweep(ctx context.Context) error {
 
 const maxFailures = 10 // of one sweep
 
-// look adds a job for a run that could go on. It reports whether the run waits.
-func (r sweeper) look(ctx context.Context, id string) (waits bool, err error) {
+// checkRun adds a job for a run that can continue. It reports whether the run waits.
+func (r sweeper) checkRun(ctx context.Context, id string) (waits bool, err error) {
 	st, err := r.storage.get(ctx, id)
 	switch {
 	case isNotFound(err):
 		return false, r.index.remove(ctx, id)
-	case err == nil && st.Status.IsFinal(): // its node died before this was done
-		ender(r).finished(ctx, st)
+	case err == nil && st.Status.IsFinal(): // its node died before it called finalize
+		finalizer(r).finalize(ctx, st)
 		return false, nil
 	case err != nil:
 		return false, err
@@ -69,20 +69,20 @@ func (r sweeper) look(ctx context.Context, id string) (waits bool, err error) {
 		return waits, nil
 	case r.options.Queue != nil && r.options.Now().Sub(st.Changed) < r.options.Sweep:
 		return waits, nil // its job is probably in the queue
-	case waits && !r.mayGoOn(ctx, st):
+	case waits && !r.mayResume(ctx, st):
 		return true, nil
 	}
 	if st.Home != "" && st.Home != r.options.Node {
-		if alive, err := presence(r).of(ctx, st.Home); alive {
+		if alive, err := presence(r).isAlive(ctx, st.Home); alive {
 			return waits, err
 		}
 	}
 	return waits, r.local.Push(ctx, id, "")
 }
 
-// mayGoOn reports whether what a run waits for may be over: one of its reviews is no longer
-// pending, or it is a task.
-func (r sweeper) mayGoOn(ctx context.Context, st *State) bool {
+// mayResume reports whether a run that waits may be able to continue: it waits for a task, or one of
+// its reviews is no longer pending.
+func (r sweeper) mayResume(ctx context.Context, st *State) bool {
 	var reviews []string
 	for _, w := range st.Waits() {
 		switch w.Kind {

@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/model"
 )
 
-// toolbox are the tools that the model of a run may call.
+// toolbox holds the tools that the model of a run may call.
 type toolbox struct {
 	described []model.Tool
 	byName    map[string]*Tool // without questionTool
@@ -36,8 +36,8 @@ func newToolbox(agent *oagent.Agent, tools Tools, report func(error)) *toolbox {
 	return b
 }
 
-// has reports whether the model was offered a tool of that name.
-func (b *toolbox) has(name string) bool { return b.byName[name] != nil || b.isQuestion(name) }
+// offers reports whether the model was offered a tool of that name.
+func (b *toolbox) offers(name string) bool { return b.byName[name] != nil || b.isQuestion(name) }
 
 // questionTool lets the model ask the user. It is part of the loop and not of the agent's
 // document, so it is no call of the Engagement. If the agent has a capability of this name,
@@ -52,7 +52,7 @@ func (b *toolbox) isQuestion(name string) bool {
 	return name == questionTool.Name && b.byName[name] == nil
 }
 
-// plan returns the calls of a response, and the results of those that cannot be made: of unknown
+// plan returns the calls of a response, and the results of the calls that cannot be made: of unknown
 // tools, with arguments that are not an object, or cut off.
 func (b *toolbox) plan(r *model.Response) (calls []Call, results []entry) {
 	for i := range r.Calls {
@@ -60,7 +60,7 @@ func (b *toolbox) plan(r *model.Response) (calls []Call, results []entry) {
 		c := Call{ID: made.ID, Name: text.Cut(made.Name, text.MaxQuoted), Status: CallPlanned}
 		if problem := b.checkCall(made, r.Stop); problem != "" {
 			c.Status = CallDone
-			results = append(results, entry{What: entryResult, Call: i, Name: c.Name, Result: reported(made, problem)})
+			results = append(results, entry{Kind: entryResult, Call: i, Name: c.Name, Result: serverResult(made, problem)})
 		} else {
 			c.Name = made.Name
 			c.Idempotent = b.isIdempotent(made.Name)
@@ -75,8 +75,8 @@ func (b *toolbox) checkCall(c *model.ToolCall, stop model.Stop) string {
 	switch {
 	case stop == model.StopLength:
 		return "This call was not made: your message reached the limit of tokens, and its calls may be incomplete. Write a shorter message."
-	case !b.has(c.Name):
-		return fmt.Sprintf("This call was not made: there is no tool %s. Use one of those that you were given.", quoteName(c.Name))
+	case !b.offers(c.Name):
+		return fmt.Sprintf("This call was not made: there is no tool %s. Use one of the available tools.", quoteName(c.Name))
 	}
 	if _, err := argumentsOf(c); err != nil {
 		return err.Error()
@@ -84,8 +84,8 @@ func (b *toolbox) checkCall(c *model.ToolCall, stop model.Stop) string {
 	return ""
 }
 
-// isIdempotent reports whether a call may be repeated. A question may: it takes no effect before
-// the run waits.
+// isIdempotent reports whether a call may be repeated. A question may: it has no effect before the
+// run waits.
 func (b *toolbox) isIdempotent(name string) bool {
 	t := b.byName[name]
 	return t == nil || t.Idempotent

@@ -16,8 +16,8 @@ type Tools interface {
 	// others are dropped.
 	Describe(agent *oagent.Agent) []Tool
 
-	// Call makes a call under the control of the Guard: Begin before, Finish after. See Guarded,
-	// which does both for a Caller. If ctx ends, Call returns soon.
+	// Call makes a call under the control of the Guard: Guard.Begin before the call, Ticket.Finish
+	// after it. Guarded does both for a Caller. If ctx ends, Call returns soon.
 	Call(ctx context.Context, i *Invocation) Result
 
 	// CheckText invokes the tool of the agent's guardrail of that side with the text and lets
@@ -29,9 +29,9 @@ type Tools interface {
 type Tool struct {
 	model.Tool
 
-	// Idempotent is true if repeating a call has no further effect. Such calls of one message
-	// are made in parallel, and again if a node dies during one. Other calls are made one after
-	// the other, and at most once.
+	// Idempotent is true if repeating a call has no further effect. The idempotent calls of one
+	// message are made in parallel, and repeated if a node dies. Other calls are made one after the
+	// other, and at most once.
 	Idempotent bool
 
 	// Agent is true if the capability is an agent.
@@ -49,8 +49,8 @@ type Invocation struct {
 	IsAgent bool
 	Inputs  jsontext.Value // a JSON object
 
-	// Uncertain is true if the call may have been made before. See oagent.Call.Uncertain. If the
-	// call is not made, and no result is held, Call returns Unknown.
+	// Uncertain is true if the call may have been made before, see oagent.Call.Uncertain. Call then
+	// returns the held result, or Unknown if there is none.
 	Uncertain bool
 
 	Origin jsontext.Value // see New.Origin
@@ -59,7 +59,7 @@ type Invocation struct {
 	Waited *Wait
 }
 
-// Result is what became of a call. Wait, Refusal and Unknown take precedence, in this order.
+// Result is the result of a call. Wait, Refusal and Unknown take precedence, in this order.
 type Result struct {
 	// Outputs are the result as JSON. If they are not JSON, Text has them.
 	Outputs jsontext.Value
@@ -68,26 +68,24 @@ type Result struct {
 
 	// Wait means that the call has no result yet. It is repeated after Runner.Wake.
 	Wait *Wait
-	// Refusal is that of the Guard. KindReviewPending makes the run wait for the review.
+	// Refusal is the refusal of the Guard. KindReviewPending makes the run wait for the review.
 	Refusal *engagement.Refusal
 	// Unknown means that it is unknown whether the call was made.
 	Unknown bool
 }
 
-// Caller makes a call that the Guard has allowed. The identity is what the capability is called
-// with. status is the HTTP status, 200 or more. The error means that the tool did not respond;
-// its message is for the model.
+// Caller makes a call that the Guard has allowed. The result is the output as JSON and the HTTP
+// status, 200 or more. An error means that the tool did not respond; its message is for the model.
 type Caller func(ctx context.Context, i *Invocation, capability *oagent.Capability) (outputs jsontext.Value, status int, err error)
 
-// Guarded makes a call with call if the guard allows it, and releases the result if the guard
-// allows that. It does not wait for reviewers. names tells whether a reviewer is an agent, see
-// oagent.Call.Names.
+// Guarded makes a call if the guard allows it, and returns the result if the guard releases it. It
+// does not wait for reviewers. For names, see oagent.Call.Names.
 func Guarded(ctx context.Context, guard *oagent.Guard, names oagent.Names, i *Invocation, call Caller) Result {
 	ticket, err := guard.Begin(ctx, oagent.Call{
 		Binding: i.Binding, Name: i.Name, IsAgent: i.IsAgent, Names: names, Inputs: i.Inputs, NoWait: true, Uncertain: i.Uncertain,
 	})
 	if err != nil {
-		return refused(err)
+		return resultOfError(err)
 	}
 	if ticket.Replayed != nil {
 		return resultOf(ticket.Replayed.Outputs, ticket.Replayed.Status)
@@ -98,7 +96,7 @@ func Guarded(ctx context.Context, guard *oagent.Guard, names oagent.Names, i *In
 		return Result{Text: err.Error(), IsError: true}
 	}
 	if err := ticket.Finish(ctx, outputs, status); err != nil {
-		return refused(err)
+		return resultOfError(err)
 	}
 	return resultOf(outputs, status)
 }
@@ -109,7 +107,7 @@ func resultOf(outputs jsontext.Value, status int) Result {
 
 const firstErrorStatus = 400 // HTTP
 
-func refused(err error) Result {
+func resultOfError(err error) Result {
 	if isNothingHeld(err) {
 		return Result{Unknown: true}
 	}

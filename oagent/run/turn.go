@@ -10,9 +10,9 @@ import (
 	"github.com/fairwayhq/fairway/oagent/model"
 )
 
-// askModel requests the next message of the model. If the node dies meanwhile, the request is
-// repeated.
-func (e *execution) askModel(ctx context.Context) error {
+// requestModel requests the next message from the model. If the node dies before the response is
+// recorded, the request is repeated.
+func (e *execution) requestModel(ctx context.Context) error {
 	if e.model == nil {
 		m, err := e.runner.options.Model(e.agent)
 		if err != nil {
@@ -36,7 +36,7 @@ func (e *execution) askModel(ctx context.Context) error {
 	case response.Stop == model.StopRefused:
 		return e.record(func(st *State) []entry {
 			st.Usage = st.Usage.Add(response.Usage)
-			st.end(StatusError, &Ending{Kind: EndRefused, Message: "the model declined to go on"})
+			st.end(StatusError, &Ending{Kind: EndRefused, Message: "the model declined to continue"})
 			return nil
 		}, false)
 	}
@@ -50,7 +50,7 @@ func (e *execution) askModel(ctx context.Context) error {
 		} else {
 			st.Phase, st.Answer, st.Cut = phaseAnswer, response.Text, response.Stop == model.StopLength
 		}
-		return append([]entry{{What: entryMessage, Message: &message}}, results...)
+		return append([]entry{{Kind: entryMessage, Message: &message}}, results...)
 	}, true)
 }
 
@@ -62,14 +62,14 @@ func (e *execution) request(ctx context.Context) (*model.Request, error) {
 	}
 	left := e.runner.options.Limits.Tokens - e.state.Usage.Total()
 	return &model.Request{
-		System: system, Messages: e.talk.messages, Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens)),
+		System: system, Messages: e.conversation.messages, Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens)),
 	}, nil
 }
 
-// maxResponseTokens is the limit of one response. That of the model is usually less.
+// maxResponseTokens is the limit of one response. The limit of the model is usually lower.
 const maxResponseTokens = MaxMessage / bytesPerToken
 
-// system returns the system text: the agent's intent, and what is retained of earlier runs
+// system returns the system text: the agent's intent, and the summaries of earlier runs
 // (OpenAgentSpec v1, Agent, intent and retain_memory).
 func (e *execution) system(ctx context.Context) (string, error) {
 	var b strings.Builder
@@ -95,7 +95,7 @@ func (e *execution) onText() func(string) {
 	return func(piece string) { e.runner.texts.publish(e.id, piece) }
 }
 
-// checkResponse returns an error if a response is larger than a run can keep.
+// checkResponse returns an error if a response is larger than the limits of a run.
 func checkResponse(r *model.Response) error {
 	size := len(r.Text)
 	for i := range r.Calls {
@@ -124,18 +124,18 @@ func (e *execution) failModel(err error) error {
 		var temporary *model.Error
 		message := "the model returned no usable response"
 		if errors.As(err, &temporary) && temporary.Temporary() {
-			message = "the model cannot be reached just now; try again later"
+			message = "the model is temporarily unavailable; try again later"
 		}
 		return e.fail(EndModel, string(kind), message)
 	}
 }
 
-// recordUnknown records calls of tools that the agent does not have as refusals of its
-// Engagement, for those who audit it.
+// recordUnknown records calls of tools that the agent does not have as refusals of its Engagement,
+// for audits.
 func (e *execution) recordUnknown(ctx context.Context, r *model.Response) {
 	for i := range r.Calls {
 		name := r.Calls[i].Name
-		if e.tools.has(name) {
+		if e.tools.offers(name) {
 			continue
 		}
 		e.runner.report(e.id, e.runner.options.Guard.Refuse(ctx, e.binding, &engagement.Refusal{

@@ -57,7 +57,7 @@ func TestReview(t *testing.T) {
 			review := pendingReview(t, n.idle(id))
 			n.drained()
 			n.decide(review, test.approve)
-			if st := n.ends(id); st.Text != "Done." || st.Made != 1 {
+			if st := n.ends(id); st.Text != "Done." || st.CallsMade != 1 {
 				t.Errorf("status %s, ending %+v", st.Status, st.Ending)
 			}
 			if n.tools.count(test.tool) != test.made || !strings.Contains(n.results(), test.model) {
@@ -250,7 +250,7 @@ func TestCancel_before_the_wait_is_stored(t *testing.T) {
 				return nil, newBlocker().wait(ctx)
 			})
 			if slow.task != "" {
-				if _, err := other.Start(t.Context(), run.New{ID: slow.task, Agent: agent, User: ada, Input: "Wait"}); err != nil {
+				if _, err := other.Start(t.Context(), run.StartOptions{ID: slow.task, Agent: agent, User: ada, Input: "Wait"}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -301,7 +301,7 @@ func TestInput_while_running(t *testing.T) {
 func TestInput_bad(t *testing.T) {
 	n := newNode(t, openStore(t), readAgent(t, reviewedAgent), script(says("Done.")))
 	for _, text := range []string{"", strings.Repeat("x", run.MaxInput+1)} {
-		if st, err := n.Start(t.Context(), run.New{Agent: n.agent, User: ada, Input: text}); err == nil {
+		if st, err := n.Start(t.Context(), run.StartOptions{Agent: n.agent, User: ada, Input: text}); err == nil {
 			t.Errorf("%d bytes: started %s", len(text), st.ID)
 		}
 	}

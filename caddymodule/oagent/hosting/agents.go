@@ -98,7 +98,7 @@ func (a *agentCall) begin(ctx context.Context, c *capability, o *origin, s *sess
 	if s != nil {
 		a.shared().sessions.put(id, s)
 	}
-	_, err = a.runner.Start(ctx, run.New{
+	_, err = a.runner.Start(ctx, run.StartOptions{
 		ID: id, Agent: a.agent, User: a.i.User, Input: input, Parent: a.i, Origin: child.encode(), Home: s != nil,
 	})
 	if err != nil {

@@ -304,7 +304,7 @@ func (h *Host) startRun(r *http.Request, id string, agent *oagent.Agent, user en
 		return nil, err
 	}
 	h.shared().sessions.put(id, sessionOf(r))
-	st, err := runner.Start(r.Context(), run.New{
+	st, err := runner.Start(r.Context(), run.StartOptions{
 		ID: id, Agent: agent, User: user, Input: input, Origin: from.encode(), Home: from.Identified,
 	})
 	if err != nil {
