@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/internal/modelserver"
+	"github.com/fairwayhq/fairway/internal/otlptest"
 )
 
 // startTraced starts a site that hosts agents, with tracing before all other handlers.
@@ -28,31 +29,31 @@ func TestTracing_hosted(t *testing.T) {
 		t.Fatalf("state %+v", v)
 	}
 	http, run := spans.span("POST /agents/desk"), spans.span("invoke_agent desk")
-	if http.trace != clientTrace || http.parent != clientSpan {
-		t.Errorf("the HTTP request is below %s of %s, want the client's span", http.parent, http.trace)
+	if http.Trace != clientTrace || http.Parent != clientSpan {
+		t.Errorf("the HTTP request is below %s of %s, want the client's span", http.Parent, http.Trace)
 	}
-	run.below(t, http)
-	run.has(t, map[string]string{
+	run.Below(t, http)
+	run.Has(t, map[string]string{
 		"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "desk",
 		"gen_ai.conversation.id": strings.TrimPrefix(location, "/engagements/"), "error.type": "",
 	})
 	for _, chat := range spans.named("chat test", 2) {
-		chat.below(t, run)
-		chat.has(t, map[string]string{"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "test", "error.type": ""})
-		if chat.attributes["gen_ai.usage.input_tokens"] == "" || chat.attributes["gen_ai.usage.output_tokens"] == "" {
-			t.Errorf("the request to the model has no tokens: %v", chat.attributes)
+		chat.Below(t, run)
+		chat.Has(t, map[string]string{"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "test", "error.type": ""})
+		if chat.Attributes["gen_ai.usage.input_tokens"] == "" || chat.Attributes["gen_ai.usage.output_tokens"] == "" {
+			t.Errorf("the request to the model has no tokens: %v", chat.Attributes)
 		}
 	}
 	call, request := spans.span("execute_tool getTrip"), spans.span("GET /trips/{id}")
-	call.below(t, run)
-	request.below(t, call)
-	if e := call.event(t, "fairway.agent.decision"); e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != "allowed" {
+	call.Below(t, run)
+	request.Below(t, call)
+	if e := call.Event(t, "fairway.agent.decision"); e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != "allowed" {
 		t.Errorf("the decision is %v", e)
 	}
-	if got, want := s.api.received()[0].Header.Get("Traceparent"), "00-"+clientTrace+"-"+request.id+"-01"; got != want {
+	if got, want := s.api.received()[0].Header.Get("Traceparent"), "00-"+clientTrace+"-"+request.ID+"-01"; got != want {
 		t.Errorf("the API got traceparent %q, want %q", got, want)
 	}
-	spans.without("secret")
+	spans.Without("secret")
 }
 
 // TestTracing_hosted_after_a_reload wants a run that goes on after a reload to stay in its trace.
@@ -74,9 +75,9 @@ func TestTracing_hosted_after_a_reload(t *testing.T) {
 		t.Fatal(err)
 	}
 	http, allowed := spans.span("POST /agents/desk"), 0
-	byID := make(map[string]exportedSpan)
-	for _, span := range spans.all() {
-		byID[span.id] = span
+	byID := make(map[string]otlptest.Span)
+	for _, span := range spans.All() {
+		byID[span.ID] = span
 	}
 	// A reload may make the run look once more whether the review is decided.
 	parents := map[string]string{"invoke_agent desk": http.GetName(), "chat test": "invoke_agent desk", "execute_tool createTrip": "invoke_agent desk", "POST /trips": "execute_tool createTrip"}
@@ -86,17 +87,29 @@ func TestTracing_hosted_after_a_reload(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if seen[span.GetName()]++; span.trace != clientTrace || byID[span.parent].GetName() != want {
-			t.Errorf("%q is below %q, want %q", span.GetName(), byID[span.parent].GetName(), want)
+		if seen[span.GetName()]++; span.Trace != clientTrace || byID[span.Parent].GetName() != want {
+			t.Errorf("%q is below %q, want %q", span.GetName(), byID[span.Parent].GetName(), want)
 		}
-		if span.GetName() == "execute_tool createTrip" && span.event(t, "fairway.agent.decision")["fairway.decision"] == "allowed" {
+		if span.GetName() == "execute_tool createTrip" && span.Event(t, "fairway.agent.decision")["fairway.decision"] == "allowed" {
 			allowed++
 		}
 	}
 	if seen["invoke_agent desk"] < 2 || seen["chat test"] != 2 || seen["POST /trips"] < 2 || allowed != 1 {
 		t.Errorf("the spans are %v, %d calls are allowed", seen, allowed)
 	}
-	spans.without("secret")
+	spans.Without("secret")
+}
+
+// TestTracing_hosted_start wants a start without requests to export no spans.
+func TestTracing_hosted_start(t *testing.T) {
+	s := newHostedSite(t, agentDocument("desk", tripAgent), play())
+	spans := s.startTraced(s.block(""))
+	if err := caddy.Stop(); err != nil { // exports what is left
+		t.Fatal(err)
+	}
+	if all := spans.All(); len(all) != 0 {
+		t.Errorf("%d spans were exported, the first is %v", len(all), all[0])
+	}
 }
 
 // TestTracing_hosted_without wants a run whose request has no span to have none.
@@ -110,7 +123,7 @@ func TestTracing_hosted_without(t *testing.T) {
 	if err := caddy.Stop(); err != nil { // exports what is left
 		t.Fatal(err)
 	}
-	if all := spans.all(); len(all) != 0 {
+	if all := spans.All(); len(all) != 0 {
 		t.Errorf("%d spans were exported without tracing", len(all))
 	}
 }
@@ -122,8 +135,8 @@ func TestTracing_hosted_failures(t *testing.T) {
 	if v := s.state("ann", s.begin("ann", "desk", "Go")); v.Status != "error" {
 		t.Fatalf("state %+v", v)
 	}
-	spans.span("chat test").has(t, map[string]string{"error.type": "rate_limited"})
-	spans.span("invoke_agent desk").has(t, map[string]string{"error.type": "model"})
+	spans.span("chat test").Has(t, map[string]string{"error.type": "rate_limited"})
+	spans.span("invoke_agent desk").Has(t, map[string]string{"error.type": "model"})
 }
 
 // TestTracing_called_agents wants the run of an agent that another one calls below the run of that one.
@@ -135,8 +148,8 @@ func TestTracing_called_agents(t *testing.T) {
 	}
 	first := spans.named("invoke_agent manager", 2)[0] // one until it waits for the clerk, one from then on
 	clerk := spans.span("invoke_agent clerk")
-	clerk.below(t, first)
-	spans.span("execute_tool createTrip").below(t, clerk)
+	clerk.Below(t, first)
+	spans.span("execute_tool createTrip").Below(t, clerk)
 }
 
 // TestTracing_remote_agents wants the HTTP request of an agent on another server below the call of it.
@@ -152,10 +165,10 @@ func TestTracing_remote_agents(t *testing.T) {
 	}
 	both, http := spans.named("invoke_agent helper", 2), spans.span("POST /agents/helper")
 	call, run := both[0], both[1]
-	http.below(t, call)
-	run.below(t, http)
-	call.has(t, map[string]string{"gen_ai.agent.name": "helper", "error.type": ""})
-	spans.without("secret")
+	http.Below(t, call)
+	run.Below(t, http)
+	call.Has(t, map[string]string{"gen_ai.agent.name": "helper", "error.type": ""})
+	spans.Without("secret")
 }
 
 // TestTracing_exposed_agent wants the run of an agent that a client calls as a tool below the call.
@@ -165,8 +178,8 @@ func TestTracing_exposed_agent(t *testing.T) {
 	if got := s.callAgent("ann", "{}", "desk", "secret"); got.IsError {
 		t.Fatalf("result %+v", got)
 	}
-	spans.span("invoke_agent desk").below(t, spans.span("tools/call desk"))
-	spans.without("secret")
+	spans.span("invoke_agent desk").Below(t, spans.span("tools/call desk"))
+	spans.Without("secret")
 }
 
 // TestTracing_reviewing_agent wants the decision of an agent's program as an event of the request to the
@@ -186,19 +199,19 @@ func TestTracing_reviewing_agent(t *testing.T) {
 			s := newAskedSiteWith(t, tracing, askedAgents, "off", c.answer)
 			s.create("secret")
 			http, request := spans.span("POST /trips"), firstSpan(t, spans, "invoke_agent supervisor")
-			request.below(t, http)
-			request.has(t, map[string]string{"gen_ai.agent.name": "supervisor", "gen_ai.operation.name": "invoke_agent", "error.type": c.failed})
-			if got, want := s.program.asked()[0].header.Get("Traceparent"), "00-"+http.trace+"-"+request.id+"-01"; got != want {
+			request.Below(t, http)
+			request.Has(t, map[string]string{"gen_ai.agent.name": "supervisor", "gen_ai.operation.name": "invoke_agent", "error.type": c.failed})
+			if got, want := s.program.asked()[0].header.Get("Traceparent"), "00-"+http.Trace+"-"+request.ID+"-01"; got != want {
 				t.Errorf("the program got traceparent %q, want %q", got, want)
 			}
-			spans.without("secret")
+			spans.Without("secret")
 			if c.decision == "" {
 				if len(request.GetEvents()) != 0 {
 					t.Errorf("the events are %v, want none", request.GetEvents())
 				}
 				return
 			}
-			e := request.event(t, "fairway.review")
+			e := request.Event(t, "fairway.review")
 			if e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != c.decision || e["fairway.rule"] != "capabilities.create-trip.input_restriction.require_review" {
 				t.Errorf("the review is %v", e)
 			}
@@ -207,10 +220,10 @@ func TestTracing_reviewing_agent(t *testing.T) {
 }
 
 // firstSpan waits for a span with the name, and returns the first one.
-func firstSpan(t *testing.T, spans *spanCollector, name string) (first exportedSpan) {
+func firstSpan(t *testing.T, spans *spanCollector, name string) (first otlptest.Span) {
 	t.Helper()
 	eventually(t, "a span "+name, func() bool {
-		for _, s := range spans.all() {
+		for _, s := range spans.All() {
 			if s.GetName() == name {
 				first = s
 				return true

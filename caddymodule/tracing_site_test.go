@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/fairwayhq/fairway/internal/otlptest"
 )
 
 // Trace contexts that clients send.
@@ -72,32 +74,32 @@ func TestTracing_one_tree(t *testing.T) {
 				t.Fatalf("the call failed: %s", got.text())
 			}
 			http, call, request := s.spans.span("POST /mcp"), s.spans.span("tools/call getTrip"), s.spans.span("GET /trips/{id}")
-			if c.header != "" && (http.trace != clientTrace || http.parent != clientSpan) {
-				t.Errorf("the HTTP request is below %s of %s, want the client's span", http.parent, http.trace)
+			if c.header != "" && (http.Trace != clientTrace || http.Parent != clientSpan) {
+				t.Errorf("the HTTP request is below %s of %s, want the client's span", http.Parent, http.Trace)
 			}
 			if c.below {
-				call.below(t, http)
-			} else if call.trace != clientTrace || call.parent != clientSpan {
-				t.Errorf("the call is below %s of %s, want the client's span", call.parent, call.trace)
+				call.Below(t, http)
+			} else if call.Trace != clientTrace || call.Parent != clientSpan {
+				t.Errorf("the call is below %s of %s, want the client's span", call.Parent, call.Trace)
 			}
-			if linked := len(call.GetLinks()) == 1 && hex.EncodeToString(call.GetLinks()[0].GetSpanId()) == http.id; linked == c.below {
+			if linked := len(call.GetLinks()) == 1 && hex.EncodeToString(call.GetLinks()[0].GetSpanId()) == http.ID; linked == c.below {
 				t.Errorf("the call links to the HTTP request: %v, want %v", linked, !c.below)
 			}
-			request.below(t, call)
-			if got, want := s.api.received()[0].Header.Get("Traceparent"), "00-"+call.trace+"-"+request.id+"-01"; got != want {
+			request.Below(t, call)
+			if got, want := s.api.received()[0].Header.Get("Traceparent"), "00-"+call.Trace+"-"+request.ID+"-01"; got != want {
 				t.Errorf("the API got traceparent %q, want %q", got, want)
 			}
 			if call.GetKind() != tracepb.Span_SPAN_KIND_SERVER || request.GetKind() != tracepb.Span_SPAN_KIND_CLIENT {
 				t.Errorf("the spans have the kinds %v and %v", call.GetKind(), request.GetKind())
 			}
-			call.has(t, map[string]string{
+			call.Has(t, map[string]string{
 				"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "getTrip", "mcp.protocol.version": "2025-06-18", "error.type": "",
 			})
-			request.has(t, map[string]string{"http.request.method": "GET", "url.template": "/trips/{id}", "http.response.status_code": "200", "error.type": ""})
-			if e := call.event(t, "fairway.agent.decision"); e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != "allowed" {
+			request.Has(t, map[string]string{"http.request.method": "GET", "url.template": "/trips/{id}", "http.response.status_code": "200", "error.type": ""})
+			if e := call.Event(t, "fairway.agent.decision"); e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != "allowed" {
 				t.Errorf("the decision is %v", e)
 			}
-			s.spans.without("secret")
+			s.spans.Without("secret")
 		})
 	}
 }
@@ -110,8 +112,8 @@ func TestTracing_session(t *testing.T) {
 	r := s.callRequest("getTrip", `{"id":"7"}`)
 	r.Header.Set("Mcp-Session-Id", session)
 	s.result(s.do(r))
-	if call := s.spans.span("tools/call getTrip"); session == "" || call.attributes["mcp.session.id"] != session {
-		t.Errorf("the span has the session %q, want %q", call.attributes["mcp.session.id"], session)
+	if call := s.spans.span("tools/call getTrip"); session == "" || call.Attributes["mcp.session.id"] != session {
+		t.Errorf("the span has the session %q, want %q", call.Attributes["mcp.session.id"], session)
 	}
 }
 
@@ -134,14 +136,14 @@ func TestTracing_failures(t *testing.T) {
 			}
 			s.do(s.callRequest(c.tool, c.arguments))
 			call := s.spans.span(c.span)
-			call.has(t, map[string]string{"error.type": c.failed})
+			call.Has(t, map[string]string{"error.type": c.failed})
 			if call.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR {
 				t.Errorf("the status of the span is %v", call.GetStatus())
 			}
 			if c.request != "-" {
-				s.spans.span("GET /trips/{id}").has(t, map[string]string{"error.type": c.request})
+				s.spans.span("GET /trips/{id}").Has(t, map[string]string{"error.type": c.request})
 			}
-			s.spans.without("secret")
+			s.spans.Without("secret")
 		})
 	}
 }
@@ -153,12 +155,12 @@ func TestTracing_guard(t *testing.T) {
 		t.Fatalf("the call succeeded: %s", got.text())
 	}
 	call := s.spans.span("tools/call getTrip")
-	call.has(t, map[string]string{"error.type": "restricted"})
-	e := call.event(t, "fairway.agent.decision")
+	call.Has(t, map[string]string{"error.type": "restricted"})
+	e := call.Event(t, "fairway.agent.decision")
 	if e["fairway.decision"] != "input_restriction" || !strings.HasPrefix(e["fairway.rule"], "capabilities.get-trip.input_restriction") {
 		t.Errorf("the decision is %v", e)
 	}
-	s.spans.without("secret")
+	s.spans.Without("secret")
 }
 
 // TestTracing_reviewer wants the decision of a reviewer as an event of the reviewer's request.
@@ -167,14 +169,14 @@ func TestTracing_reviewer(t *testing.T) {
 	if got := s.callTraced("createTrip", `{"to":"secret"}`, "", ""); !got.IsError {
 		t.Fatalf("the call succeeded: %s", got.text())
 	}
-	if e := s.spans.span("tools/call createTrip").event(t, "fairway.agent.decision"); e["fairway.decision"] != "review_pending" {
+	if e := s.spans.span("tools/call createTrip").Event(t, "fairway.agent.decision"); e["fairway.decision"] != "review_pending" {
 		t.Errorf("the decision is %v", e)
 	}
 	s.decideAll("approve")
 	rule := "capabilities.create-trip.input_restriction.require_review"
-	var decided exportedSpan
+	var decided otlptest.Span
 	eventually(t, "the reviewer's request", func() bool {
-		for _, span := range s.spans.all() {
+		for _, span := range s.spans.All() {
 			if strings.HasPrefix(span.GetName(), "POST /reviews/") {
 				decided = span
 				return true
@@ -182,10 +184,10 @@ func TestTracing_reviewer(t *testing.T) {
 		}
 		return false
 	})
-	if e := decided.event(t, "fairway.review"); e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != "approve" || e["fairway.rule"] != rule {
+	if e := decided.Event(t, "fairway.review"); e["gen_ai.agent.name"] != "desk" || e["fairway.decision"] != "approve" || e["fairway.rule"] != rule {
 		t.Errorf("the review is %v", e)
 	}
-	s.spans.without("secret")
+	s.spans.Without("secret")
 }
 
 // TestTracing_OTC wants the span of a call over OTC below the HTTP request.
@@ -196,14 +198,14 @@ func TestTracing_OTC(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	http, call, request := s.spans.span("POST /otc/call"), s.spans.span("execute_tool getTrip"), s.spans.span("GET /trips/{id}")
-	if http.trace != clientTrace || http.parent != clientSpan {
-		t.Errorf("the HTTP request is below %s of %s, want the client's span", http.parent, http.trace)
+	if http.Trace != clientTrace || http.Parent != clientSpan {
+		t.Errorf("the HTTP request is below %s of %s, want the client's span", http.Parent, http.Trace)
 	}
-	call.below(t, http)
-	request.below(t, call)
-	call.has(t, map[string]string{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "getTrip", "mcp.method.name": ""})
-	call.event(t, "fairway.agent.decision")
-	s.spans.without("secret")
+	call.Below(t, http)
+	request.Below(t, call)
+	call.Has(t, map[string]string{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "getTrip", "mcp.method.name": ""})
+	call.Event(t, "fairway.agent.decision")
+	s.spans.Without("secret")
 }
 
 // TestTracing_task wants the request of a call that became a task below the span of the call.
@@ -213,14 +215,14 @@ func TestTracing_task(t *testing.T) {
 	s.start(jobsGlobal, strings.Replace(jobsBlock(upstream(t, api.ServeHTTP), "task_after 10ms"), "route {\n", "route {\n"+tracing, 1))
 	id := s.beginTask("ann", "slow")
 	http, call := spans.span("POST /mcp"), spans.span("tools/call slow")
-	call.below(t, http)
-	call.has(t, map[string]string{"error.type": "", "mcp.protocol.version": "2026-07-28"})
+	call.Below(t, http)
+	call.Has(t, map[string]string{"error.type": "", "mcp.protocol.version": "2026-07-28"})
 	close(api.release)
 	if end := s.endOf("ann", id); end.Status != "completed" {
 		t.Fatalf("the task ended as %+v", end)
 	}
 	request := spans.span("POST /slow")
-	request.below(t, call)
+	request.Below(t, call)
 	if request.GetEndTimeUnixNano() < call.GetEndTimeUnixNano() {
 		t.Error("the request ended before the client got the task")
 	}

@@ -162,6 +162,9 @@ type killSite struct {
 	api    *httptest.Server
 	model  *httptest.Server
 	more   string // options of oagent
+	before string // directives before the others of the site
+
+	environment []string // of the nodes, NAME=value
 
 	mu     sync.Mutex
 	orders map[string]int    // by name
@@ -253,6 +256,7 @@ func (s *killSite) site(address, store string) string {
 }
 http://%s {
 	route {
+		%s
 		otc /otc orders
 		agent_auth {
 			api_key {
@@ -279,13 +283,13 @@ http://%s {
 		reverse_proxy %s
 	}
 }
-`, store, address, strings.ReplaceAll(s.more, "ADDRESS", address), s.model.URL, strings.TrimPrefix(s.api.URL, "http://"))
+`, store, address, s.before, strings.ReplaceAll(s.more, "ADDRESS", address), s.model.URL, strings.TrimPrefix(s.api.URL, "http://"))
 }
 
 func (s *killSite) start(dir, address, store string) *brittleNode {
 	s.t.Helper()
 	writeFile(s.t, filepath.Join(dir, "agents.yaml"), hostedAgents)
-	return startBrittle(s.t, dir, address, s.site(address, store))
+	return startBrittle(s.t, dir, address, s.site(address, store), s.environment...)
 }
 
 // freshTransport does not reuse connections, which may be of a node that is dead.

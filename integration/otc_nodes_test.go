@@ -113,7 +113,7 @@ type brittleNode struct {
 }
 
 // startBrittle runs Caddy in dir, where orders.yaml is put.
-func startBrittle(t *testing.T, dir, address, caddyfile string) *brittleNode {
+func startBrittle(t *testing.T, dir, address, caddyfile string, environment ...string) *brittleNode {
 	t.Helper()
 	writeFile(t, filepath.Join(dir, "orders.yaml"), ordersDocument)
 	config := filepath.Join(dir, "Caddyfile")
@@ -122,6 +122,7 @@ func startBrittle(t *testing.T, dir, address, caddyfile string) *brittleNode {
 	n.cmd = exec.Command(caddy, "run", "--config", config, "--adapter", "caddyfile")
 	n.cmd.Dir = dir
 	n.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir, "GORACE=halt_on_error=1")
+	n.cmd.Env = append(n.cmd.Env, environment...)
 	n.cmd.Stdout, n.cmd.Stderr = n.log, n.log
 	if err := n.cmd.Start(); err != nil {
 		t.Fatal(err)

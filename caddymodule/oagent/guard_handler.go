@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
@@ -38,6 +39,10 @@ func (o guardHandler) LimitTools(agent string, t *agents.Toolset, tools *tool.To
 func (o guardHandler) StartWork() error {
 	if o.accepted != nil {
 		o.accepted.Start()
+	}
+	if o.background && o.server != nil {
+		// Runs and reviews of before a restart, and those of other nodes, go on before a request comes.
+		toolcall.VisitTracing(o.server, processSpans.Note)
 	}
 	if o.host != nil {
 		if err := o.host.Open(); err != nil {

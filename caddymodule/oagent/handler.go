@@ -181,10 +181,11 @@ type Handler struct {
 	reviewers  *reviewers.Service
 	notices    *notify.Service // nil if there are no notifiers
 	endpoints  *endpoints.Endpoints
-	accepted   *accept.Service // nil if no documents are accepted
-	remote     *remote.Client  // nil if no agents of other servers may be called
-	host       *hosting.Host   // nil if no agent is hosted
-	background bool            // work goes on without requests: runs of agents, or requests to reviewing agents
+	accepted   *accept.Service   // nil if no documents are accepted
+	remote     *remote.Client    // nil if no agents of other servers may be called
+	host       *hosting.Host     // nil if no agent is hosted
+	server     *caddyhttp.Server // nil outside of a server
+	background bool              // work goes on without requests: runs of agents, or requests to reviewing agents
 }
 
 // CaddyModule returns the Caddy module information.
@@ -202,6 +203,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	o.app, o.logger, o.site = app.(*agents.App), ctx.Logger(), agents.SiteOf(ctx)
+	o.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	o.metrics = processMetrics
 	if err := o.metrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
@@ -34,18 +33,17 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 		return err
 	}
 	chain := toolcall.CallChainOf(ctx)
-	if chain == nil {
+	if chain == nil || o.server == nil {
 		return errors.New("agents cannot be hosted here, because the handlers that their tool calls pass cannot be determined: " +
 			"move oagent out of named routes and error routes into the site")
 	}
-	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server) // a chain is in a server
 	o.host = hosting.New(hosting.Options{
-		App: o.app, Server: server, Chain: chain, Logger: o.logger, Realm: realmOf(ctx, o, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
+		App: o.app, Server: o.server, Chain: chain, Logger: o.logger, Realm: realmOf(ctx, o, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
 		CallerHeaders: o.callerHeaders, Guard: o.guard, Guardrails: &guardrail.Caller{Logger: o.logger}, Model: models.Of,
 		Remote: o.remote, StaticIdentity: func(name string) func(*http.Request) error { return o.identities[name].Apply },
 		Decided: func(ctx context.Context, d *hosting.Decision) { logAgentCall(ctx, o, d) },
 		Spans:   &processSpans, Limits: o.Limits.Run(), TTL: time.Duration(o.EngagementTTL), Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
-	server.RegisterOnShutdown(o.host.EndServing)
+	o.server.RegisterOnShutdown(o.host.EndServing)
 	return nil
 }

@@ -1,6 +1,7 @@
 package calltrace
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"sync/atomic"
@@ -41,13 +42,24 @@ func Inject(ctx context.Context, header http.Header) {
 }
 
 // Source starts the spans of work that goes on when its request has ended: that of hosted agents, and the
-// requests to agents that review. It uses the tracer provider of the latest request with a span. It makes
-// no spans before such a request.
+// requests to agents that review. It uses the tracer provider that was noted last, and makes no spans before.
 type Source struct {
 	provider atomic.Pointer[trace.TracerProvider]
 }
 
-// Note keeps the tracer provider of a request, if the request has a span.
+// unsampled is the parent of a span that is not exported. A sampler that goes by the ratio of the trace id does
+// not choose it either.
+var unsampled = trace.NewSpanContext(trace.SpanContextConfig{
+	TraceID: trace.TraceID(bytes.Repeat([]byte{0xff}, 16)), SpanID: trace.SpanID(bytes.Repeat([]byte{0xff}, 8)), Remote: true,
+})
+
+// ContextUnsampled returns a context for a request whose span is not exported.
+func ContextUnsampled(ctx context.Context) context.Context {
+	return trace.ContextWithRemoteSpanContext(ctx, unsampled)
+}
+
+// Note keeps the tracer provider of a request, if the request has a span. The span may be one that is not
+// exported.
 func (s *Source) Note(ctx context.Context) {
 	span := trace.SpanFromContext(ctx)
 	if of := span.SpanContext(); !of.IsValid() || of.IsRemote() {
