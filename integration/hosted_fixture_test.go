@@ -194,7 +194,10 @@ func newKillSite(t *testing.T) *killSite {
 	s.model = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		name := string(modelInput.Find(body))
+		name := ""
+		if inputs := modelInput.FindAll(body, -1); inputs != nil {
+			name = string(inputs[len(inputs)-1])
+		}
 		s.gates.enclose(name, 1)
 		defer s.gates.enclose(name, -1)
 		s.models.ServeHTTP(w, r)
@@ -210,7 +213,8 @@ func stepOf(input string) string {
 	return name
 }
 
-// modelInput finds the input of an Engagement in a request to the model.
+// modelInput finds the inputs in a request to the model: the last one is that of the Engagement. The system message
+// before it may have the inputs of earlier Engagements of the user (retain_memory).
 var modelInput = regexp.MustCompile(`before-model/[a-z]+`)
 
 // respond is the model of all agents: the input is the name of the step.

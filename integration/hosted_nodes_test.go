@@ -107,11 +107,6 @@ func TestHosted_nodes(t *testing.T) {
 		t.Run(input, func(t *testing.T) {
 			t.Parallel()
 			location := p.a.begin(t, "buyer", input, userToken, "ann-1")
-			t.Cleanup(func() {
-				if t.Failed() {
-					t.Logf("%d requests, %d held, state %+v", p.gates.count(input), p.gates.inside(input), p.a.state(t, location))
-				}
-			})
 			waitFor(t, waitTimeout, "the step", func() bool { return p.gates.inside(input) == 1 && p.gates.count(input) == 1 })
 			before, _ := p.made(input)
 			response, body := p.b.as(t, "ann", "DELETE", location, "")
