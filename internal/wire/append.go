@@ -1,6 +1,10 @@
 package wire
 
-import "unicode/utf8"
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
 
 const hex = "0123456789abcdef"
 
@@ -20,8 +24,11 @@ func appendQuoted(dst, s []byte) []byte {
 			break
 		}
 		if s[i] < utf8.RuneSelf {
-			dst = appendEscape(appendPart(dst, s, start, i), s[i])
-			i++
+			var n int
+			if dst, n = appendWords(append(dst, s[start:i]...), s[i:]); n == 0 {
+				dst, n = appendEscape(dst, s[i]), 1
+			}
+			i += n
 			start = i
 			continue
 		}
@@ -42,17 +49,48 @@ func appendQuoted(dst, s []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendPart appends s[from:to]. In JSON that becomes a string, the parts between two quotes are
-// short, and copying 16 bytes at once is faster than copying the exact number.
-func appendPart(dst, s []byte, from, to int) []byte {
-	const most = 16
-	end := len(dst)
-	if to-from > most || len(s)-from < most || cap(dst)-end < most {
-		return append(dst, s[from:to]...)
+// appendWords appends s up to a byte that is not ASCII, the last 7 bytes, or the end of the room in
+// dst, and returns how many bytes of s it has appended.
+//
+// In JSON that becomes a string, about every fourth byte is a quote. Words of 8 bytes are therefore
+// copied whole, and for each quote and backslash in one, the rest is copied again, one byte further.
+// So the position in s does not depend on the quotes, and the processor works on several words at once.
+func appendWords(dst, s []byte) (b []byte, n int) {
+	const (
+		word = 8
+		most = 3 * word // the bytes of a word, an escape for each, and the last copy goes beyond both
+		ones = 0x0101010101010101
+	)
+	for len(s)-n >= word && cap(dst)-len(dst) >= most {
+		w, size := binary.LittleEndian.Uint64(s[n:]), word
+		escaped := equalBytes(w, ones*'"') | equalBytes(w, ones*'\\')
+		special := notPrintable(w)
+		if special != 0 {
+			size = bits.TrailingZeros64(special) / 8
+			escaped &= 1<<(8*size) - 1
+		}
+		end := len(dst)
+		out := dst[end : end+most]
+		binary.LittleEndian.PutUint64(out, w)
+		end += size
+		for ; escaped != 0; escaped &= escaped - 1 {
+			at := bits.TrailingZeros64(escaped) &^ 7
+			out[at/8] = '\\'
+			out = out[1:]
+			binary.LittleEndian.PutUint64(out[at/8:], w>>at)
+			end++
+		}
+		dst = dst[:end]
+		n += size
+		if special != 0 {
+			if s[n] >= utf8.RuneSelf {
+				break
+			}
+			dst = appendEscape(dst, s[n])
+			n++
+		}
 	}
-	dst = dst[:end+most]
-	*(*[most]byte)(dst[end:]) = [most]byte(s[from:])
-	return dst[:end+to-from]
+	return dst, n
 }
 
 // isLineEnd reports whether r is U+2028 or U+2029.

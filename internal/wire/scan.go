@@ -355,12 +355,26 @@ func leadingPlain(s []byte) int {
 	return n
 }
 
-// specialBytes sets the highest bit of each byte of a word that is not plain. The terms of the result
-// stand for bytes that are not ASCII, DEL, control characters, quotes and backslashes. Above the first
-// special byte, a carry or borrow may also set the bits of plain bytes, so only the lowest bit is exact.
+// specialBytes sets the highest bit of each byte of a word that is not plain. The last terms of the
+// result stand for quotes and backslashes. Above the first special byte, a carry or borrow may also set
+// the bits of plain bytes, so only the lowest bit is exact.
 func specialBytes(w uint64) uint64 {
 	const ones, highest = 0x0101010101010101, 0x8080808080808080
-	return (w | (w + ones) | (w - ones*' ') | ((w ^ ones*'"') - ones) | ((w ^ ones*'\\') - ones)) & highest
+	return notPrintable(w) | (((w^ones*'"')-ones)|((w^ones*'\\')-ones))&highest
+}
+
+// notPrintable sets the highest bit of each byte of a word that is not ASCII, DEL or a control
+// character. Only the lowest bit is exact, as in specialBytes.
+func notPrintable(w uint64) uint64 {
+	const ones, highest = 0x0101010101010101, 0x8080808080808080
+	return (w | (w + ones) | (w - ones*' ')) & highest
+}
+
+// equalBytes sets the highest bit of each byte of w that equals that byte of other. All bits are exact.
+func equalBytes(w, other uint64) uint64 {
+	const lower = 0x7f7f7f7f7f7f7f7f
+	differing := w ^ other
+	return ^((differing&lower + lower) | differing | lower)
 }
 
 // plain has true for the bytes that need no escape inside a JSON string.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	stdjson "encoding/json"
 	"errors"
 	"reflect"
@@ -119,9 +120,34 @@ func TestAppendStringPositions(t *testing.T) {
 	}
 }
 
+// TestAppendStringWithRoom has destinations with room for no word, for some words and for all, and
+// texts with two bytes that need an escape, at each place of a word.
+func TestAppendStringWithRoom(t *testing.T) {
+	for _, special := range []string{`""`, `"\`, `\"`, "\"\n", "\n\"", "\"\x7f", "\x01\x02", "\"é", "é\"", "\"\xff", "\"\u2028", `"""""""""`} {
+		for at := range 17 {
+			text := `"` + strings.Repeat("a", at) + special + "abcdefghijkl\"mnopqrstuvw\\xyz"
+			want := []byte(`"`)
+			for _, r := range text {
+				quoted := AppendString(nil, string(r)) // shorter than a word
+				want = append(want, quoted[1:len(quoted)-1]...)
+			}
+			want = append(want, '"')
+			for room := range 3 * len(text) {
+				if got := AppendString(make([]byte, 0, room), text); !bytes.Equal(got, want) {
+					t.Fatalf("%q with room for %d bytes: %s, want %s", text, room, got, want)
+				}
+			}
+		}
+	}
+}
+
 func FuzzAppendString(f *testing.F) {
 	f.Add("a\"\\\x00\xff\u2028🚆")
+	f.Add(`{"id":"42","name":"a \"b\"","tags":["é","\n"]}`)
 	f.Fuzz(func(t *testing.T, s string) {
+		if small, large := AppendString(nil, s), AppendString(make([]byte, 0, 6*len(s)+32), s); !bytes.Equal(small, large) {
+			t.Fatalf("without room: %s, with room: %s", small, large)
+		}
 		var back string
 		if err := stdjson.Unmarshal(AppendString(nil, s), &back); err != nil {
 			t.Fatalf("not JSON: %v", err)
