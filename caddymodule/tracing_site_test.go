@@ -227,3 +227,101 @@ func TestTracing_task(t *testing.T) {
 		t.Error("the request ended before the client got the task")
 	}
 }
+
+// tracedJobs starts a site with tracing whose API accepts jobs.
+func tracedJobs(t *testing.T, location string) (*spanCollector, *jobsAPI, *site) {
+	t.Helper()
+	spans, api, s := collectSpans(t), newJobsAPI(), newSite(t)
+	api.location = location
+	s.write("jobs.yaml", jobsDocument)
+	s.start(jobsGlobal, strings.Replace(jobsBlock(upstream(t, api.ServeHTTP), "task_after 10s"), "route {\n", "route {\n"+tracing, 1))
+	return spans, api, s
+}
+
+// TestTracing_polls_of_a_task wants the polls of a task in the traces of the requests that make them, with links to
+// the call. The poll is an operation of the document, or another path.
+func TestTracing_polls_of_a_task(t *testing.T) {
+	for name, c := range map[string]struct{ location, request string }{
+		"operation": {"/jobs/secret", "GET /jobs/{id}"},
+		"other":     {"/elsewhere/secret", "GET"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spans, api, s := tracedJobs(t, c.location)
+			id := s.beginTask("ann", "startJob")
+			call := spans.span("tools/call startJob")
+			spans.span("POST /jobs").Below(t, call)
+			close(api.release)
+			var asked otlptest.Span // the request whose poll ends the job
+			if end := s.endOf("ann", id); end.Status != "completed" {
+				t.Fatalf("the task ended as %+v", end)
+			}
+			poll, get := spans.span("execute_tool startJob"), spans.span(c.request)
+			get.Below(t, poll)
+			eventually(t, "the span of the request that polls", func() bool {
+				for _, span := range spans.All() {
+					if span.ID == poll.Parent {
+						asked = span
+					}
+				}
+				return asked.Span != nil
+			})
+			if asked.GetName() != "POST /mcp" || asked.Trace == call.Trace {
+				t.Errorf("the poll is below %q in the trace %s, want a request of its own; that of the call is %s", asked.GetName(), asked.Trace, call.Trace)
+			}
+			for _, span := range []otlptest.Span{poll, asked} {
+				if !span.LinksTo(call) || len(span.GetLinks()) != 1 {
+					t.Errorf("%q has the links %v, want one to the call", span.GetName(), span.GetLinks())
+				}
+			}
+			spans.Without("secret")
+		})
+	}
+}
+
+// TestTracing_cancel_of_a_task wants the request that cancels a task to link to the call.
+func TestTracing_cancel_of_a_task(t *testing.T) {
+	spans, _, s := tracedJobs(t, "/jobs/1")
+	id := s.beginTask("ann", "startJob")
+	call := spans.span("tools/call startJob")
+	s.askTask("bob", "tasks/cancel", id) // finds no such task
+	s.askTask("ann", "tasks/cancel", id)
+	linked := 0
+	for _, request := range spans.named("POST /mcp", 3) {
+		if request.LinksTo(call) {
+			linked++
+		}
+	}
+	if linked != 1 {
+		t.Errorf("%d requests link to the call, want the one of its user", linked)
+	}
+}
+
+// TestTracing_task_by_parameter wants the work of a call that is a task from its start below the call.
+func TestTracing_task_by_parameter(t *testing.T) {
+	spans, api, s := tracedJobs(t, "")
+	a := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{},"task":{}}}`, map[string]string{"Mcp-Protocol-Version": "2025-11-25"})
+	if !strings.Contains(a.body, `"taskId"`) {
+		t.Fatalf("no task: %d %s", a.status, a.body)
+	}
+	call := spans.span("tools/call slow")
+	close(api.release)
+	work := spans.span("execute_tool slow")
+	work.Below(t, call)
+	work.Has(t, map[string]string{"error.type": ""})
+	spans.span("POST /slow").Below(t, work)
+}
+
+// TestTracing_polls_of_OTC wants the polls of a call over OTC below the call, which waits for them.
+func TestTracing_polls_of_OTC(t *testing.T) {
+	spans, api, s := tracedJobs(t, "/elsewhere/secret")
+	close(api.release)
+	if a := s.request(http.MethodPost, "/otc/call", `{"request":{"tool_id":"Jobs.startJob","input":{}}}`); a.status != http.StatusOK || !strings.Contains(a.body, "done") {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	call := spans.span("execute_tool startJob")
+	spans.span("POST /jobs").Below(t, call)
+	poll := spans.span("GET")
+	poll.Below(t, call)
+	poll.Has(t, map[string]string{"http.request.method": "GET", "http.response.status_code": "200", "url.template": ""})
+	spans.Without("secret")
+}

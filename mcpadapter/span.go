@@ -39,3 +39,12 @@ func (a *attempt) detach(request *message) {
 	a.observed = observedCaller{Caller: a.caller, span: request.observed.span}
 	a.caller = &a.observed
 }
+
+// traceAlone gives the attempt a span of its own below that of the request. The request ends at once, so its span
+// cannot show how the call ends.
+func (a *attempt) traceAlone() {
+	if a.observed.span != nil {
+		a.observed.span = nil
+		a.ctx = calltrace.ContextWithoutCall(a.ctx)
+	}
+}

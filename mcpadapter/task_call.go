@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
@@ -148,6 +149,7 @@ func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
 // createTask makes a call as a task.
 func (q toolRequest) createTask(i invocation, ttl time.Duration) *jsonrpc.Fault {
 	a := q.newAttempt(i, tool.Lasting{}, q.params.raw)
+	a.traceAlone()
 	r, err := q.record(a)
 	if err == nil {
 		r.Attempt, r.Lease = a.key, time.Now().Add(q.server.tasks.Lease)
@@ -174,7 +176,7 @@ func (q toolRequest) record(a *attempt) (*task.Record, error) {
 	}
 	r := &task.Record{
 		Revision: q.version.String(), Status: task.Working, Tool: a.call.name, Meta: a.params.meta, Client: uint16(q.client),
-		Repeatable: a.call.callable.Tool.Idempotent(),
+		Repeatable: a.call.callable.Tool.Idempotent(), Trace: calltrace.Parent(q.ctx),
 	}
 	r.Arguments = q.server.sealer().Seal(a.call.arguments, sealedArguments)
 	return r, nil

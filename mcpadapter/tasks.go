@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
@@ -92,6 +93,7 @@ func (q taskRequest) find(method string) (*task.Record, *jsonrpc.Fault) {
 	if err != nil {
 		return nil, q.server.taskFault(err)
 	}
+	calltrace.Link(q.ctx, r.Trace)
 	return r, nil
 }
 
@@ -256,6 +258,7 @@ func (q taskRequest) attemptOf(r *task.Record, cancel bool) (*attempt, error) {
 		object.Add("requestState", wire.AppendString(nil, r.State))
 	}
 	m := *q.message
+	m.ctx = calltrace.ContextWithOrigin(m.ctx, r.Trace)
 	m.version, m.client, m.channel = revision.Of(r.Revision), elicit.Capabilities(r.Client), nil
 	return m.newAttempt(invocation{method: "tools/call", target: r.Tool, name: r.Tool, callable: c, arguments: arguments},
 		tool.Lasting{Handle: r.Handle, Cancel: cancel}, object.Close()), nil

@@ -97,7 +97,7 @@ func (d *dispatch) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, e
 	rec.ToolsetCredentials = credentials
 	r = d.prepare(r, rec, call, supplemented)
 	if d.traced {
-		return d.serveTraced(ctx, call, rec, r)
+		return d.serveTraced(ctx, call, call.Tool.Path, rec, r)
 	}
 	err = Serve(d.handlerChain(), rec, r)
 	return d.conclude(ctx, call, rec, err)

@@ -283,6 +283,9 @@ func (p *poller) get(ctx context.Context, target string) (*tool.Result, error) {
 	rec.ClientRequest, rec.ToolsetCredentials = p.clientRequest, credentials
 	probe.RequestURI = probe.URL.RequestURI()
 	probe = p.prepare(probe.WithContext(&rec.callContext), rec, p.call, true)
+	if p.traced {
+		return p.serveTraced(ctx, p.call, "", rec, probe)
+	}
 	err = Serve(p.handlerChain(), rec, probe)
 	return p.conclude(ctx, p.call, rec, err)
 }

@@ -26,9 +26,10 @@ func (c *Caller) executeTraced(ctx context.Context, tools *tool.Toolset, name st
 	return outcome
 }
 
-// serveTraced sends an inner request with a span of its own.
-func (d *dispatch) serveTraced(ctx context.Context, call *tool.Call, rec *Recorder, r *http.Request) (*tool.Result, error) {
-	span := calltrace.BeginRequest(ctx, r, call.Tool.Path)
+// serveTraced sends an inner request with a span of its own. Template is the path of its operation, "" if it is
+// that of a poll.
+func (d *dispatch) serveTraced(ctx context.Context, call *tool.Call, template string, rec *Recorder, r *http.Request) (*tool.Result, error) {
+	span := calltrace.BeginRequest(ctx, r, template)
 	failed := string(tool.Internal) // unless the request ends
 	defer func() { calltrace.EndRequest(span, rec.Status, failed) }()
 	err := Serve(d.handlerChain(), rec, r)

@@ -113,7 +113,40 @@ func Begin(ctx context.Context, tool string) (context.Context, *Call) {
 	if tool != "" {
 		attributes = append(attributes, keyTool.String(tool))
 	}
-	return begin(ctx, ctx, &Call{tool: tool}, []trace.SpanStartOption{trace.WithAttributes(attributes...)})
+	options := []trace.SpanStartOption{trace.WithAttributes(attributes...)}
+	if origin, ok := ctx.Value(originKey{}).(trace.SpanContext); ok {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: origin}))
+	}
+	return begin(ctx, ctx, &Call{tool: tool}, options)
+}
+
+// originKey is the context key of the trace.SpanContext that the span of a call links to.
+type originKey struct{}
+
+// ContextWithOrigin returns a context for a call that goes on with an earlier one: its span links to that of
+// the earlier call. Origin is a value of the function Parent. It returns ctx if that is "".
+func ContextWithOrigin(ctx context.Context, origin string) context.Context {
+	if of := remoteParent(&Request{Parent: origin}); of.IsValid() {
+		return context.WithValue(ctx, originKey{}, of)
+	}
+	return ctx
+}
+
+// ContextWithoutCall returns a context in which a call gets a span of its own, below that of ctx.
+func ContextWithoutCall(ctx context.Context) context.Context {
+	return context.WithValue(ctx, callKey{}, (*Call)(nil))
+}
+
+// Link links the span in ctx to an earlier one. Origin is a value of the function Parent. It does nothing if
+// that is "", or if there is no span.
+func Link(ctx context.Context, origin string) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	if of := remoteParent(&Request{Parent: origin}); of.IsValid() {
+		span.AddLink(trace.Link{SpanContext: of})
+	}
 }
 
 // begin starts the span of a call with the tracer provider of the span in ctx.
@@ -217,11 +250,14 @@ func fail(span trace.Span, errorType string) {
 }
 
 // BeginRequest starts the span of the request to the API that a tool call becomes, and adds the header
-// traceparent to the request. Template is the path of the operation. Handlers after the endpoint see the
+// traceparent to the request. Template is the path of the operation, "" if the request is none of one. Handlers after the endpoint see the
 // span of the call in the context of the request, so that their events belong to the call.
 func BeginRequest(ctx context.Context, r *http.Request, template string) trace.Span {
-	ctx, span := tracer(ctx).Start(ctx, r.Method+" "+template, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(keyRequestMethod.String(r.Method), keyTemplate.String(template)))
+	name, attributes := r.Method, []attribute.KeyValue{keyRequestMethod.String(r.Method)}
+	if template != "" {
+		name, attributes = name+" "+template, append(attributes, keyTemplate.String(template))
+	}
+	ctx, span := tracer(ctx).Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 	delete(r.Header, "Tracestate")
 	propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	return span

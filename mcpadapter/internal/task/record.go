@@ -49,6 +49,7 @@ type Record struct {
 	Meta       jsontext.Value `json:"meta,omitempty"`       // _meta of the client's request
 	Client     uint16         `json:"client,omitempty"`     // capabilities that the client has declared
 	Repeatable bool           `json:"repeatable,omitempty"` // the call can be made twice
+	Trace      string         `json:"trace,omitempty"`      // trace context of the call's span; see calltrace.Parent
 
 	// How the call goes on.
 	Handle  string    `json:"handle,omitempty"`  // of tool.Pending
