@@ -450,6 +450,21 @@ func TestConsole_shows_what_is_no_tool(t *testing.T) {
 	}
 }
 
+// TestConsole_shows_an_endpoint_of_several_toolsets_once checks that such an endpoint is not listed for each of its toolsets.
+func TestConsole_shows_an_endpoint_of_several_toolsets_once(t *testing.T) {
+	s := newSite(t)
+	s.write("trains.yaml", timetable("Trains", "list"))
+	s.write("buses.yaml", timetable("Buses", "ride"))
+	s.start("agents {\n\tstore bolt DIR/store.db\n\ttoolset trains DIR/trains.yaml\n\ttoolset buses DIR/buses.yaml\n}",
+		"route {\ntest_user\nagents_console\nmcp /mcp trains buses\nrespond ok\n}")
+	list := consoleJSON[struct {
+		Endpoints []struct{ Toolsets []struct{ Name string } }
+	}](s, "ada", "/console/api/tools")
+	if len(list.Endpoints) != 1 || len(list.Endpoints[0].Toolsets) != 2 {
+		t.Errorf("got endpoints %+v, want one with two toolsets", list.Endpoints)
+	}
+}
+
 // TestConsole_is_responsive_with_large_documents shows and searches the tools of a large document.
 func TestConsole_is_responsive_with_large_documents(t *testing.T) {
 	s := newSite(t)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/siteroutes"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/internal/calllog"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -87,12 +88,12 @@ func (c *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	c.app, c.logger, c.site, c.siteName = app.(*agents.App), ctx.Logger(), agents.SiteOf(ctx), toolcall.SiteName(ctx)
+	c.app, c.logger, c.site, c.siteName = app.(*agents.App), ctx.Logger(), agents.SiteOf(ctx), siteroutes.SiteName(ctx)
 	c.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	c.loopback = c.server != nil && len(c.server.Listen) > 0 && !slices.ContainsFunc(c.server.Listen, toolcall.IsPublicListener)
+	c.loopback = c.server != nil && len(c.server.Listen) > 0 && !slices.ContainsFunc(c.server.Listen, siteroutes.IsPublicListener)
 	c.sameSites = http.NewCrossOriginProtection()
 	c.closeLog = c.app.Calls().Open(calllog.Options{Always: c.Calls == callsAlways, Arguments: c.LogInputs, Site: c.siteName})
-	if !c.loopback && !toolcall.IsAuthenticatedBefore(ctx, "agents_console", c.home) {
+	if !c.loopback && !siteroutes.IsAuthenticatedBefore(ctx, "agents_console", c.home) {
 		c.logger.Warn("no handler that authenticates users was found before the console; its pages respond with 401 until there is one, such as basic_auth or agent_auth",
 			zap.String("path", c.home))
 	}

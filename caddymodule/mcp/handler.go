@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/siteroutes"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -221,7 +222,7 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := m.Endpoint.AddToolsets(ctx, m.Toolsets, m.toolsetConfig()); err != nil {
 		return err
 	}
-	if err := m.Endpoint.ExposeAgents(ctx, m.ExposeAgents); err != nil {
+	if err := m.Endpoint.ExposeAgents(m.ExposeAgents); err != nil {
 		return err
 	}
 	if err := m.Endpoint.Parts.SetMaxTokens(m.MaxTokens); err != nil {
@@ -235,9 +236,9 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	if !m.AllowAnonymous {
-		m.Endpoint.WarnIfOpen(ctx, m.Endpoint.Parts.Injects())
+		m.Endpoint.Routes.WarnIfOpen(ctx, m.Endpoint.Parts.Injects(), m.Endpoint.Logger)
 	}
-	toolcall.WarnIfPartlyAuthenticated(ctx, "mcp", m.Endpoint.Path, toolcall.MCPPaths[1:], m.Endpoint.Logger)
+	siteroutes.WarnIfPartlyAuthenticated(ctx, "mcp", m.Endpoint.Path, toolcall.MCPPaths[1:], m.Endpoint.Logger)
 	options, err := m.options(ctx)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/siteroutes"
 )
 
 // provisionHosting sets up the Host of the agents that have a model.
@@ -32,7 +32,7 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 	if err := models.CheckNames(o.agents.Last().AgentNames()); err != nil {
 		return err
 	}
-	chain := toolcall.CallChainOf(ctx)
+	chain := siteroutes.CallChainOf(ctx)
 	if chain == nil || o.server == nil {
 		return errors.New("agents cannot be hosted here, because the handlers that their tool calls pass cannot be determined: " +
 			"move oagent out of named routes and error routes into the site")

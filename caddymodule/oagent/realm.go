@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/siteroutes"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
@@ -38,7 +38,7 @@ type realmsKey struct{}
 // when all handlers are provisioned, and is the same after a restart and on other nodes.
 func realmOf(ctx caddy.Context, o *Handler, paths ...string) func() string {
 	parts := make([]string, 1, 1+len(paths))
-	if chain := toolcall.CallChainOf(ctx); chain != nil {
+	if chain := siteroutes.CallChainOf(ctx); chain != nil {
 		parts[0] = fmt.Sprintf("%q", chain.Hosts())
 	}
 	for _, path := range paths {

@@ -149,7 +149,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := o.endpoint.AddToolsets(ctx, o.Toolsets, agents.WithResponseSchemas(nil)); err != nil {
 		return err
 	}
-	if err := o.endpoint.ExposeAgents(ctx, o.ExposeAgents); err != nil {
+	if err := o.endpoint.ExposeAgents(o.ExposeAgents); err != nil {
 		return err
 	}
 	o.endpoint.SetPolling(time.Duration(o.Poll))
@@ -157,7 +157,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	if !o.AllowAnonymous {
-		o.endpoint.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Parts.Injects())
+		o.endpoint.Routes.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Parts.Injects(), o.endpoint.Logger)
 	}
 	idempotency, err := o.Idempotency.provision(ctx, o)
 	if err != nil {

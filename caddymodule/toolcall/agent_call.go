@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -47,7 +45,7 @@ func AgentCallOf(ctx context.Context) *AgentCall {
 
 // ExposeAgents makes the endpoint serve hosted agents of the site as tools: those with the names, or all
 // if there are none. It does nothing if names is nil.
-func (e *Endpoint) ExposeAgents(ctx caddy.Context, names *[]string) error {
+func (e *Endpoint) ExposeAgents(names *[]string) error {
 	if names == nil {
 		return nil
 	}
@@ -64,7 +62,7 @@ func (e *Endpoint) ExposeAgents(ctx caddy.Context, names *[]string) error {
 	if timeout := e.Parts.All[0].Toolset.Limits.Timeout; timeout > 0 {
 		part.agentWait = min(timeout, agentWait)
 	}
-	e.serve(ctx, append(slices.Clip(e.Parts.All), part))
+	e.serve(append(slices.Clip(e.Parts.All), part))
 	return nil
 }
 

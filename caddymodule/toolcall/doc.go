@@ -19,8 +19,5 @@
 // itself provides (package builtin). It records the outcome in the metrics, in the access log, and
 // while someone looks at the console in the log of recent calls (call_log.go).
 //
-// The rest of the package checks the configuration at start. It warns about an endpoint without
-// an upstream (warn_no_upstream.go), handlers that tool calls bypass (warn_bypass.go) and
-// endpoints without authentication (warn_open.go). It rejects endpoints that no request can
-// reach (endpoint_unreachable.go).
+// When an Endpoint is created, package siteroutes checks the routes of the site around it.
 package toolcall

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/siteroutes"
 	"github.com/fairwayhq/fairway/internal/calllog"
 	"github.com/fairwayhq/fairway/internal/nearest"
 	"github.com/fairwayhq/fairway/internal/problem"
@@ -31,7 +32,8 @@ type Endpoint struct {
 	App      *agents.App
 	Parts    *Parts
 	Listings *Listings
-	SiteName string                            // see SiteName
+	SiteName string                            // see siteroutes.SiteName
+	Routes   *siteroutes.Endpoint              // the endpoint among the handlers of its server; nil if clients cannot reach it
 	recorder *atomic.Pointer[calllog.Recorder] // of the log of recent calls; holds nil while no one looks
 
 	AgentLimit *agents.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
@@ -65,17 +67,14 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ag
 	}
 	part := e.newPart(t)
 	e.Parts, e.Listings = part.listings.parts, part.listings
-	if err := endpointRegistryOf(e.App).addReachable(ctx, e); err != nil {
-		return nil, err
-	}
-	if err := checkToolExpressions(ctx); err != nil {
+	e.Routes = &siteroutes.Endpoint{Protocol: protocol, Path: e.Path, Toolsets: func() string { return e.Parts.Name() }, Responds: e.responds}
+	if err := e.Routes.Check(ctx, e.App); err != nil {
 		return nil, err
 	}
 	e.App.AddServed(e.agent.site, t)
-	e.recorder, e.SiteName = e.App.Calls().Active(), SiteName(ctx)
+	e.recorder, e.SiteName = e.App.Calls().Active(), siteroutes.SiteName(ctx)
 	addToSite(e)
-	warnIfNoUpstream(ctx, protocol, e.Logger)
-	warnIfBypassed(ctx, protocol, e.Path, e.Logger)
+	e.Routes.Warn(ctx, e.Logger)
 	return e, nil
 }
 
@@ -143,17 +142,15 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 			return fmt.Errorf("toolset %s is given twice", t.Name)
 		}
 		e.App.AddServed(e.agent.site, t)
-		e.recorder, e.SiteName = e.App.Calls().Active(), SiteName(ctx)
-		addToSite(e)
 		parts = append(parts, e.newPart(t))
 	}
-	e.serve(ctx, parts)
+	e.serve(parts)
 	return nil
 }
 
 // serve replaces the parts of the endpoint by several.
-func (e *Endpoint) serve(ctx caddy.Context, parts []*Part) {
-	e.Parts = &Parts{All: parts, app: e.App, routed: usesToolsetAfter(ctx)}
+func (e *Endpoint) serve(parts []*Part) {
+	e.Parts = &Parts{All: parts, app: e.App, routed: e.Routes.DistinguishesToolsets()}
 	whole := &agents.Toolset{Name: strings.Join(e.Parts.names(func(t *agents.Toolset) string { return t.Name }), ","), Search: e.Parts.commonSearch()}
 	e.Parts.whole = &Part{Toolset: whole, metrics: agents.AllMetrics.Of(whole.Name, e.Protocol), agent: e.agent}
 	e.Parts.logger = e.Logger.With(zap.String("path", e.Path), zap.String("toolsets", whole.Name))
@@ -211,3 +208,16 @@ var (
 	errNotPlain   = errors.New("the path of an endpoint must not contain *, ? or #; the paths below it are included anyway")
 	errIsDocument = errors.New("the endpoint's path must be given before the document, as in: mcp /mcp /openapi.json")
 )
+
+// NewInternalEndpoint returns an endpoint through which the gateway itself calls the tools of a toolset.
+// The calls pass the handlers of the chain. Clients cannot reach the endpoint. Path is for the log of recent calls.
+func NewInternalEndpoint(chain *siteroutes.CallChain, app *agents.App, protocol, path string, t *agents.Toolset, logger *zap.Logger) *Endpoint {
+	e := &Endpoint{
+		Protocol: protocol, Path: path, Logger: logger, App: app, SiteName: chain.SiteName(), recorder: app.Calls().Active(),
+		agent: &agentTools{app: app, site: chain.Site()},
+	}
+	part := e.newPart(t)
+	part.maxTokens = -1
+	e.Parts, e.Listings = part.listings.parts, part.listings
+	return e
+}

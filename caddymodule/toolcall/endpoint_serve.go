@@ -33,6 +33,12 @@ func (e *Endpoint) relativePath(path string) (rest string, below bool) {
 	return rest, below && (rest == "" || rest[0] == '/')
 }
 
+// responds reports whether the endpoint responds to requests for a path.
+func (e *Endpoint) responds(path string) bool {
+	rest, below := e.relativePath(path)
+	return below && (e.Protocol == "otc" || IsMCPPath(rest))
+}
+
 // PassThrough passes a request that is not for an endpoint to the next handler. If the request is
 // not a tool call, PassThrough sets its {http.tool.*} placeholders to empty strings. Otherwise they
 // would be null in CEL, and the expression {http.tool.name} == "" would be false.

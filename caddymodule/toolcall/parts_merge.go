@@ -1,14 +1,11 @@
 package toolcall
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
@@ -114,25 +111,6 @@ func (p *Parts) warnIfSameRequests(tools *tool.Toolset) {
 		p.logger.Warn("operations of two toolsets have the same method and path, so their calls reach the same API; route them by {http.tool.toolset}, or set base_path",
 			zap.Int("count", len(same)), zap.Strings("operations", same[:min(len(same), maxLoggedNames)]))
 	}
-}
-
-// usesToolsetAfter reports whether a matcher or a handler that runs after the endpoint being
-// provisioned uses the placeholder {http.tool.toolset}.
-func usesToolsetAfter(ctx caddy.Context) bool {
-	uses := func(config []byte) bool { return bytes.Contains(config, []byte("http.tool.toolset")) }
-	for _, at := range routePositions(ctx) {
-		for _, route := range at.routes[at.index:] {
-			if slices.ContainsFunc(route.HandlersRaw, func(raw json.RawMessage) bool { return uses(raw) }) {
-				return true
-			}
-			for _, matcher := range slices.Concat(route.MatcherSets...) {
-				if config, err := json.Marshal(matcher); err == nil && uses(config) {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // has reports whether the toolset has a tool with the name.

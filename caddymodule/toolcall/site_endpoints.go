@@ -3,10 +3,6 @@ package toolcall
 import (
 	"net/http"
 	"slices"
-	"strings"
-
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -32,26 +28,6 @@ func addToSite(e *Endpoint) {
 // configuration has started.
 func EndpointsOf(app *agents.App, site agents.Site) []*Endpoint {
 	return slices.DeleteFunc(slices.Clone(siteEndpointsOf(app).all), func(e *Endpoint) bool { return !e.agent.site.SameSite(site) })
-}
-
-// SiteName returns a name of the site of the handler that is being provisioned: the name of its server, and
-// its hosts or else the addresses that the server listens on. Sites of different servers may have the same host. It is
-// the same on all nodes with the same configuration.
-func SiteName(ctx caddy.Context) string {
-	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if !ok {
-		return ""
-	}
-	if at := routePositions(ctx); len(at) > 0 {
-		for _, set := range at[0].route().MatcherSets {
-			for _, m := range set {
-				if hosts, ok := m.(*caddyhttp.MatchHost); ok {
-					return server.Name() + " " + strings.Join(*hosts, ",")
-				}
-			}
-		}
-	}
-	return server.Name() + " " + strings.Join(server.Listen, ",")
 }
 
 // Visible returns a function that reports whether the caller of a request can see and call a tool of the

@@ -65,7 +65,7 @@ func (e *endpoints) of(h *Host, t *agents.Toolset) *toolcall.Endpoint {
 		e.byToolset = make(map[*agents.Toolset]*toolcall.Endpoint)
 	}
 	if e.byToolset[t] == nil {
-		e.byToolset[t] = h.options.Chain.Endpoint(h.options.App, Protocol, h.options.Serve, t, h.options.Logger)
+		e.byToolset[t] = toolcall.NewInternalEndpoint(h.options.Chain, h.options.App, Protocol, h.options.Serve, t, h.options.Logger)
 	}
 	return e.byToolset[t]
 }

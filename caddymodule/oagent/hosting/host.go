@@ -16,7 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/siteroutes"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -36,7 +36,7 @@ const (
 type Options struct {
 	App    *agents.App
 	Server *caddyhttp.Server
-	Chain  *toolcall.CallChain // that tool calls pass
+	Chain  *siteroutes.CallChain // that tool calls pass
 	Logger *zap.Logger
 
 	// Realm returns the name that separates the runs of the handlers that share a store. It is the same

@@ -1,4 +1,4 @@
-package toolcall
+package siteroutes
 
 import (
 	"context"
@@ -23,27 +23,25 @@ import (
 // before the endpoint authenticates its callers. Injected says whether the endpoint's own
 // configuration adds credentials. There is no warning if the routes cannot be inspected. If all
 // listeners of the server are on this machine, the level is info.
-func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool) {
+func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool, logger *zap.Logger) {
 	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	at := routePositions(ctx)
-	if !ok || at == nil || len(server.Listen) == 0 {
+	if !ok || e.positions == nil || len(server.Listen) == 0 {
 		return
 	}
-	positioned := positionedEndpoint{e, at}
-	if !injected && !positioned.injectsAfter() || positioned.isAuthenticated() || needsClientCertificate(server, at) {
+	if !injected && !e.injectsAfter() || e.isAuthenticated() || needsClientCertificate(server, e.positions) {
 		return
 	}
-	log := e.Logger.Warn
+	log := logger.Warn
 	if !slices.ContainsFunc(server.Listen, IsPublicListener) {
-		log = e.Logger.Info
+		log = logger.Info
 	}
 	log("endpoint is open to anonymous callers, and its tool calls use the gateway's credentials; "+
 		"add agent_auth, basic_auth or forward_auth before it, or set allow_anonymous if this is intended",
-		zap.String("directive", e.Protocol), zap.String("path", e.Path), zap.String("toolset", e.Parts.Name()))
+		zap.String("directive", e.Protocol), zap.String("path", e.Path), zap.String("toolset", e.Toolsets()))
 }
 
 // isAuthenticated reports whether handlers before the endpoint authenticate its callers.
-func (e positionedEndpoint) isAuthenticated() bool {
+func (e *Endpoint) isAuthenticated() bool {
 	paths := []string{e.callPath()}
 	if e.Protocol == "otc" {
 		paths = append(paths, e.Path+"/tools/call")
@@ -62,10 +60,10 @@ func (e positionedEndpoint) isAuthenticated() bool {
 
 // rawIndexAt returns the index, in the raw route at the endpoint's i-th position, of the
 // handler that is the endpoint or contains it.
-func (e positionedEndpoint) rawIndexAt(i int) int {
+func (e *Endpoint) rawIndexAt(i int) int {
 	raw := e.positions[i].route().HandlersRaw
 	if i == len(e.positions)-1 {
-		return endpointRegistryOf(e.App).rawIndex(e, raw)
+		return e.registry.rawIndex(e, raw)
 	}
 	return currentHandlerIndex(raw)
 }
@@ -74,7 +72,7 @@ func (e positionedEndpoint) rawIndexAt(i int) int {
 // requests for a path. Name is the module name of that handler. It returns false if this cannot be
 // determined.
 func IsAuthenticatedBefore(ctx caddy.Context, name, path string) bool {
-	at := routePositions(ctx)
+	at := positionsOf(ctx)
 	for i, p := range at {
 		raw := p.route().HandlersRaw
 		index := currentHandlerIndex(raw)
@@ -90,7 +88,7 @@ func IsAuthenticatedBefore(ctx caddy.Context, name, path string) bool {
 
 // authenticatedAt reports whether a handler before the position authenticates requests for the path.
 // The handler is in an earlier route, or before the endpoint in the same route.
-func authenticatedAt(p routePosition, before []json.RawMessage, path string) bool {
+func authenticatedAt(p position, before []json.RawMessage, path string) bool {
 	present := p.route()
 	for i := range p.routes[:p.index] {
 		route := &p.routes[i]
@@ -246,7 +244,7 @@ func IsPublicListener(address string) bool {
 
 // needsClientCertificate reports whether TLS requires a client certificate for all of the
 // endpoint's hosts.
-func needsClientCertificate(server *caddyhttp.Server, at []routePosition) bool {
+func needsClientCertificate(server *caddyhttp.Server, at []position) bool {
 	hosts := []string{""} // any
 	for _, set := range at[0].route().MatcherSets {
 		for _, m := range set {
@@ -296,7 +294,7 @@ func certificateName(name, host string) bool {
 
 // injectsAfter reports whether a handler after the endpoint sets an Authorization header whose
 // value does not come from the request, as header_up of reverse_proxy does.
-func (e positionedEndpoint) injectsAfter() bool {
+func (e *Endpoint) injectsAfter() bool {
 	for i, p := range e.positions {
 		for j, route := range p.routes[p.index:] {
 			raw := route.HandlersRaw

@@ -1,23 +1,24 @@
-package toolcall
+package siteroutes
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// nullComparison matches a CEL comparison of a toolPlaceholders entry with null.
+// nullComparison matches a CEL comparison of a {http.tool.*} placeholder with null.
 var nullComparison = regexp.MustCompile(`\{http\.tool\.(name|toolset|protocol)\}\s*[!=]=\s*null\b|` +
 	`\bnull\s*[!=]=\s*\{http\.tool\.(name|toolset|protocol)\}`)
 
 // checkToolExpressions returns an error if a matcher after the endpoint compares a
 // {http.tool.*} placeholder with null. After an endpoint these placeholders are never null, so
 // such a matcher would not protect anything.
-func checkToolExpressions(ctx caddy.Context) error {
-	for _, p := range routePositions(ctx) {
+func checkToolExpressions(positions []position) error {
+	for _, p := range positions {
 		for _, route := range p.routes[p.index:] {
 			found := findNullComparison(route.MatcherSets)
 			for _, raw := range route.HandlersRaw {
@@ -76,4 +77,23 @@ func findRawNullComparison(raw json.RawMessage) string {
 		}
 	}
 	return ""
+}
+
+// DistinguishesToolsets reports whether a matcher or a handler that runs after the endpoint uses the
+// placeholder {http.tool.toolset}.
+func (e *Endpoint) DistinguishesToolsets() bool {
+	uses := func(config []byte) bool { return bytes.Contains(config, []byte("http.tool.toolset")) }
+	for _, at := range e.positions {
+		for _, route := range at.routes[at.index:] {
+			if slices.ContainsFunc(route.HandlersRaw, func(raw json.RawMessage) bool { return uses(raw) }) {
+				return true
+			}
+			for _, matcher := range slices.Concat(route.MatcherSets...) {
+				if config, err := json.Marshal(matcher); err == nil && uses(config) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

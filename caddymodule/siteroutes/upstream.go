@@ -1,4 +1,4 @@
-package toolcall
+package siteroutes
 
 import (
 	"encoding/json"
@@ -62,40 +62,6 @@ func mayReachUpstream(routes caddyhttp.RouteList) bool {
 		present = false
 	}
 	return false
-}
-
-// currentHandlerIndex returns the index of the first handler in the current route that is a tool
-// endpoint or contains one. Caddy does not expose which handler is being provisioned, so a
-// second endpoint in the same route may not get its warning.
-func currentHandlerIndex(raw []json.RawMessage) int {
-	for i, handler := range raw {
-		if containsEndpoint(handler) {
-			return i
-		}
-	}
-	return 0
-}
-
-// rawHandler is the part of a handler's configuration that the checks read.
-type rawHandler struct {
-	Handler string `json:"handler"`
-	Routes  []struct {
-		Handle []json.RawMessage `json:"handle"`
-	} `json:"routes"`
-}
-
-// containsEndpoint reports whether a handler is a tool endpoint or contains one.
-func containsEndpoint(raw json.RawMessage) bool {
-	var h rawHandler
-	if json.Unmarshal(raw, &h) != nil {
-		return false
-	}
-	for _, route := range h.Routes {
-		if slices.ContainsFunc(route.Handle, containsEndpoint) {
-			return true
-		}
-	}
-	return h.Handler == "mcp" || h.Handler == "otc"
 }
 
 // mayRespond reports whether a handler may respond to requests itself. Unknown handlers may.

@@ -1,4 +1,4 @@
-package toolcall
+package siteroutes
 
 import (
 	"encoding/json"
@@ -10,31 +10,31 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// routePosition is the position of a handler in one list of routes.
-type routePosition struct {
+// position is the position of a handler in one list of routes.
+type position struct {
 	routes caddyhttp.RouteList
 	index  int          // of the route
 	inside caddy.Module // the handler of that route that is the handler itself or contains it
 }
 
 // route returns the route at the position.
-func (p routePosition) route() *caddyhttp.Route {
+func (p position) route() *caddyhttp.Route {
 	return &p.routes[p.index]
 }
 
 // sameList reports whether both positions are in one list of routes.
-func (p routePosition) sameList(other routePosition) bool {
+func (p position) sameList(other position) bool {
 	return &p.routes[0] == &other.routes[0]
 }
 
-// routePositions returns the position of the handler that is being provisioned. The first
+// positionsOf returns the position of the handler that is being provisioned. The first
 // position is in the server's routes. The next ones are in the routes of each subroute around
 // the handler, from the outside in. The result is nil if the position cannot be determined: in
 // named routes, in error routes, and in routes of handlers other than subroute.
 //
 // While Caddy provisions a list of routes, the current route and later ones still have their
 // raw configuration.
-func routePositions(ctx caddy.Context) []routePosition {
+func positionsOf(ctx caddy.Context) []position {
 	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok {
 		return nil
@@ -52,13 +52,13 @@ func routePositions(ctx caddy.Context) []routePosition {
 	if len(handlers) != len(lists) {
 		return nil
 	}
-	positions := make([]routePosition, len(lists))
+	positions := make([]position, len(lists))
 	for i, routes := range lists {
 		index := currentRouteIndex(routes)
 		if index < 0 {
 			return nil
 		}
-		positions[i] = routePosition{routes, index, handlers[i]}
+		positions[i] = position{routes, index, handlers[i]}
 	}
 	return positions
 }
@@ -72,28 +72,6 @@ func currentRouteIndex(routes caddyhttp.RouteList) int {
 		}
 	}
 	return -1
-}
-
-// endpointNames are the names of the handlers that are tool endpoints.
-var endpointNames = []string{"mcp", "otc"}
-
-// endpointsIn returns the indexes of the handlers that are tool endpoints themselves.
-func endpointsIn(handlers []json.RawMessage) (indexes []int) {
-	for i, raw := range handlers {
-		if slices.Contains(endpointNames, handlerName(raw)) {
-			indexes = append(indexes, i)
-		}
-	}
-	return indexes
-}
-
-// handlerName returns the module name in the raw configuration of a handler.
-func handlerName(raw json.RawMessage) string {
-	var h struct {
-		Handler string `json:"handler"`
-	}
-	_ = json.Unmarshal(raw, &h) // Caddy reports the error
-	return h.Handler
 }
 
 // sameMatchers reports whether two routes match the same requests. It returns false if this
@@ -137,4 +115,24 @@ func matcherText(m any) string {
 		}
 	}
 	return fmt.Sprintf("%p", m)
+}
+
+// SiteName returns a name of the site of the handler that is being provisioned: the name of its server, and
+// its hosts or else the addresses that the server listens on. Sites of different servers may have the same host. It is
+// the same on all nodes with the same configuration.
+func SiteName(ctx caddy.Context) string {
+	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok {
+		return ""
+	}
+	if at := positionsOf(ctx); len(at) > 0 {
+		for _, set := range at[0].route().MatcherSets {
+			for _, m := range set {
+				if hosts, ok := m.(*caddyhttp.MatchHost); ok {
+					return server.Name() + " " + strings.Join(*hosts, ",")
+				}
+			}
+		}
+	}
+	return server.Name() + " " + strings.Join(server.Listen, ",")
 }

@@ -1,4 +1,4 @@
-package toolcall
+package siteroutes
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/agents"
 )
@@ -15,15 +14,15 @@ import (
 // CallChain finds the handlers that the tool calls of hosted agents pass. No request of a client
 // carries these calls, so that there are no next handlers to continue with.
 type CallChain struct {
-	at       []routePosition
+	at       []position
 	site     agents.Site
 	siteName string
 }
 
 // CallChainOf returns the chain around the handler that is being provisioned. It returns nil if the
-// position of the handler cannot be determined, see routePositions.
+// position of the handler cannot be determined, see positionsOf.
 func CallChainOf(ctx caddy.Context) *CallChain {
-	at := routePositions(ctx)
+	at := positionsOf(ctx)
 	if at == nil {
 		return nil
 	}
@@ -45,7 +44,10 @@ func (c *CallChain) Hosts() (hosts []string) {
 	return hosts
 }
 
-// SiteName returns the site of the handler, for the log of recent calls. See SiteName.
+// Site returns the site of the handler.
+func (c *CallChain) Site() agents.Site { return c.site }
+
+// SiteName returns the name of the site of the handler, for the log of recent calls. See SiteName.
 func (c *CallChain) SiteName() string { return c.siteName }
 
 // Compile returns the handlers that a tool call passes. It begins after the last handler before the
@@ -90,14 +92,14 @@ func (c *CallChain) start(inside []int, path string) (level int, compile func(ne
 }
 
 // isBefore reports whether requests that reach the position may have passed an earlier route.
-func (p routePosition) isBefore(earlier int) bool {
+func (p position) isBefore(earlier int) bool {
 	route, present := &p.routes[earlier], p.route()
 	alternative := route.Group != "" && route.Group == present.Group
 	return !alternative && !route.Terminal && sameHosts(route, present)
 }
 
 // after returns the chain from a handler of the position's route to the end of the list of routes.
-func (p routePosition) after(handler int, next caddyhttp.Handler) caddyhttp.Handler {
+func (p position) after(handler int, next caddyhttp.Handler) caddyhttp.Handler {
 	route := p.route()
 	if !route.Terminal {
 		rest := slices.DeleteFunc(slices.Clone(p.routes[p.index+1:]), func(r caddyhttp.Route) bool {
@@ -116,17 +118,4 @@ func (p routePosition) after(handler int, next caddyhttp.Handler) caddyhttp.Hand
 func isEndpoint(h caddyhttp.MiddlewareHandler) bool {
 	module, ok := h.(caddy.Module)
 	return ok && slices.Contains(endpointNames, module.CaddyModule().ID.Name())
-}
-
-// Endpoint returns an endpoint through which the gateway itself calls the tools of a toolset. Clients
-// cannot reach it. Path is for the log of recent calls.
-func (c *CallChain) Endpoint(app *agents.App, protocol, path string, t *agents.Toolset, logger *zap.Logger) *Endpoint {
-	e := &Endpoint{
-		Protocol: protocol, Path: path, Logger: logger, App: app, SiteName: c.siteName, recorder: app.Calls().Active(),
-		agent: &agentTools{app: app, site: c.site},
-	}
-	part := e.newPart(t)
-	part.maxTokens = -1
-	e.Parts, e.Listings = part.listings.parts, part.listings
-	return e
 }
