@@ -219,7 +219,7 @@ func recordedOrders(t *testing.T, file string) map[string]bool {
 		from += int64(len(entries))
 		for _, e := range entries {
 			var inputs struct{ Name string }
-			if e.What != engagement.EntryBegun {
+			if e.Event != engagement.EntryBegun {
 				continue
 			}
 			if err := json.Unmarshal(e.Inputs, &inputs); err != nil {

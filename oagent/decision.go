@@ -14,14 +14,14 @@ import (
 	"github.com/fairwayhq/fairway/oagent/review"
 )
 
-// decision decides about one call before it is made. decide runs inside a transaction on the
-// record, and may run several times. Between two runs, reach does the slow work and the work
-// that needs the store.
+// decision decides about one call before it is made. run calls decide, which runs inside a
+// transaction on the record and may be called several times. Between two calls of decide, run does
+// the slow work and the work that needs the store.
 type decision struct {
 	ctx        context.Context
 	guard      *Guard
 	call       Call
-	key        string // the Engagement's
+	key        string // of the Engagement
 	inputs     jsontext.Value
 	capability *Capability // nil if the agent has no capability of that name
 
@@ -39,7 +39,7 @@ type decision struct {
 	outcome
 }
 
-// outcome is the result of one run of decide. Exactly one field is set.
+// outcome is the result of one call of decide. Exactly one field is set.
 type outcome struct {
 	ticket  *Ticket
 	refusal *engagement.Refusal
@@ -48,8 +48,8 @@ type outcome struct {
 	fetch   string                      // id of the review whose result may be released
 }
 
-// reach runs decide until it gets a ticket or a refusal. The error is an error of the store.
-func (d *decision) reach() error {
+// run calls decide until the outcome is a ticket or a refusal. The error is an error of the store.
+func (d *decision) run() error {
 	var wait *reviewWait
 	for range engagement.MaxTries {
 		d.outcome = outcome{}
@@ -89,7 +89,7 @@ func (d *decision) begin(now time.Time) *engagement.State {
 	return engagement.NewState(d.call.ref(), now)
 }
 
-// decide is one run of the decision, inside a transaction.
+// decide sets the outcome, inside a transaction.
 func (d *decision) decide(t *engagement.Tx) error {
 	d.outcome, d.first, d.released = outcome{}, false, 0
 	if email := d.call.User.Email; email != "" {
@@ -107,7 +107,7 @@ func (d *decision) decide(t *engagement.Tx) error {
 		return d.decideHeld(t, i)
 	}
 	if d.call.Uncertain && d.findReview(t) < 0 {
-		d.refusal = d.fill(&engagement.Refusal{Kind: engagement.KindInvalid, Cause: ErrNothingHeld, Message: fmt.Sprintf(
+		d.refusal = d.complete(&engagement.Refusal{Kind: engagement.KindInvalid, Cause: ErrNoHeldResult, Message: fmt.Sprintf(
 			"the call of %s was not made: no result of an identical call is held", d.call.Name)})
 		return engagement.ErrUnchanged
 	}
@@ -148,7 +148,7 @@ func (d *decision) checkAssertion(t *engagement.Tx) error {
 	return d.refuse(t, &engagement.Refusal{
 		Kind: engagement.KindInputRestriction,
 		Rule: a.Rule,
-		Message: fmt.Sprintf("the call of %s was not made: %s; change the inputs so that it holds, or go on without this call",
+		Message: fmt.Sprintf("the call of %s was not made: %s; change the inputs so that it holds, or continue without this call",
 			d.call.Name, assertion.Explain(err)),
 		Cause: err,
 	})
@@ -179,10 +179,10 @@ func (d *decision) refuseRepetition(t *engagement.Tx, n int) error {
 	r := &engagement.Refusal{
 		Kind: engagement.KindShortCircuit,
 		Rule: "lifespan.short_circuit",
-		Message: fmt.Sprintf("the call of %s was not made, and the Engagement has ended: it would have repeated the same calls %d times "+
+		Message: fmt.Sprintf("the call of %s was not made, and the Engagement has ended: it would have repeated the same block of calls %d times "+
 			"in a row, which lifespan.short_circuit does not allow", d.call.Name, n),
 	}
-	t.End(r.Kind, r.Rule, fmt.Sprintf("a call of %s, with which the same calls are repeated %d times", d.call.Name, n))
+	t.End(r.Kind, r.Rule, fmt.Sprintf("a call of %s, with which the same block of calls is repeated %d times", d.call.Name, n))
 	return d.refuse(t, r)
 }
 
@@ -198,7 +198,7 @@ func (d *decision) refuse(t *engagement.Tx, r *engagement.Refusal) error {
 		why = r.Cause.Error()
 	}
 	t.Log(engagement.Entry{
-		What: engagement.EntryRefused, Name: engagement.Shorten(r.Name, MaxName), Inputs: t.Keep(d.inputs),
+		Event: engagement.EntryRefused, Name: engagement.Shorten(r.Name, MaxName), Inputs: t.Keep(d.inputs),
 		Kind: r.Kind, Rule: r.Rule, Why: engagement.Shorten(why, engagement.MaxReason), Review: r.Review,
 	})
 	return nil

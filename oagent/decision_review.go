@@ -60,20 +60,20 @@ func (d *decision) prepareReview() (err error) {
 	r := d.newReview()
 	d.prepared, err = d.guard.Reviews.Prepare(d.ctx, r)
 	if errors.Is(err, review.ErrBusy) {
-		d.refusal = d.fill(refusedBusy(r))
+		d.refusal = d.complete(busyRefusal(r))
 		d.refusal.Review = "" // no review was stored
 		return nil
 	}
 	return err
 }
 
-// findReview returns the index of the review of the call's inputs, or -1. A call that passes uses its
-// review up, so that there is none once the call may have been made.
+// findReview returns the index of the review of the call's inputs, or -1. A call that passes removes
+// its review, so there is none if the call may have been made.
 func (d *decision) findReview(t *engagement.Tx) int {
 	if d.capability.Input == nil || d.capability.Input.RequireReview == "" {
 		return -1
 	}
-	return d.guard.Reviews.In(t).Find(func(a *engagement.RequestedReview) bool {
+	return d.guard.Reviews.Requests(t).Find(func(a *engagement.RequestedReview) bool {
 		return a.Side == engagement.SideInput && a.Name == d.call.Name && a.Inputs == d.hash() &&
 			a.Reviewer == d.capability.Input.RequireReview && a.Document == d.call.Agent.Hash
 	})
@@ -85,28 +85,28 @@ func (d *decision) decideReview(t *engagement.Tx) error {
 	rule := d.capability.Rule() + ".input_restriction.require_review"
 	i := d.findReview(t)
 	if i < 0 {
-		return d.ask(t, rule)
+		return d.requestReview(t, rule)
 	}
 	switch a := t.State.Reviews[i]; a.Status {
 	case engagement.ReviewApproved:
-		d.guard.Reviews.In(t).Drop(i)
+		d.guard.Reviews.Requests(t).Drop(i)
 		d.pass(t, a.ID)
 		return nil
 	case engagement.ReviewDenied:
-		return d.refuse(t, refusedReview(&a, rule))
+		return d.refuse(t, denied(&a, rule))
 	default:
 		d.wait = &a
 		return engagement.ErrUnchanged
 	}
 }
 
-func (d *decision) ask(t *engagement.Tx, rule string) error {
+func (d *decision) requestReview(t *engagement.Tx, rule string) error {
 	switch {
 	case len(d.inputs) > d.guard.options.MaxPayload:
 		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindInputRestriction, Rule: rule, Message: fmt.Sprintf(
 			"the call of %s was not made: it needs a review, and its inputs of %d bytes are too large for a reviewer to see; the limit is %d bytes, and the operator can raise max_recorded",
 			d.call.Name, len(d.inputs), d.guard.options.MaxPayload)})
-	case d.guard.Reviews.In(t).Pending() >= review.MaxPending:
+	case d.guard.Reviews.Requests(t).Pending() >= review.MaxPending:
 		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindReviewPending, Rule: rule, RetryAfter: review.RetryPending, Message: fmt.Sprintf(
 			"the call of %s was not made: it needs a review, and %d calls of this Engagement already wait for one; try again when those are decided",
 			d.call.Name, review.MaxPending)})
@@ -114,7 +114,7 @@ func (d *decision) ask(t *engagement.Tx, rule string) error {
 		d.prepare = true
 		return engagement.ErrUnchanged
 	}
-	a := *d.guard.Reviews.In(t).Add(d.prepared, 0, 0)
+	a := *d.guard.Reviews.Requests(t).Add(d.prepared, 0, 0)
 	d.wait = &a
 	return nil
 }
@@ -124,14 +124,14 @@ func (d *decision) await(w *reviewWait) error {
 	waiting := *d.wait
 	request, err := d.guard.Reviews.Open(d.ctx, &waiting, func() *review.Review {
 		if waiting.Side == engagement.SideOutput {
-			return nil // its outputs are lost
+			return nil // the outputs are lost
 		}
 		r := d.newReview()
 		r.ID = waiting.ID
 		return r
 	})
 	if d.prepared != nil && d.prepared.ID != waiting.ID {
-		d.guard.Reviews.Drop(d.ctx, d.prepared.ID) // an identical call was faster
+		d.guard.Reviews.Drop(d.ctx, d.prepared.ID) // the review of a concurrent identical call is used instead
 	}
 	d.prepared = nil
 	switch {
@@ -139,7 +139,7 @@ func (d *decision) await(w *reviewWait) error {
 		d.lost = waiting.ID
 		return nil
 	case errors.Is(err, review.ErrBusy):
-		d.refusal = d.fill(refusedBusy(request))
+		d.refusal = d.complete(busyRefusal(request))
 		return nil
 	case err != nil:
 		return err
@@ -148,11 +148,11 @@ func (d *decision) await(w *reviewWait) error {
 	if err != nil || decided {
 		return err
 	}
-	d.refusal = d.fill(refusedPending(request))
+	d.refusal = d.complete(pendingRefusal(request))
 	return nil
 }
 
-func (d *decision) fill(r *engagement.Refusal) *engagement.Refusal {
+func (d *decision) complete(r *engagement.Refusal) *engagement.Refusal {
 	r.Agent, r.Engagement, r.Name = d.call.Agent.Name, d.call.Engagement, d.call.Name
 	return r
 }
@@ -160,7 +160,7 @@ func (d *decision) fill(r *engagement.Refusal) *engagement.Refusal {
 // findHeld returns the index of the review of an identical call's result, or -1. If there is
 // one, the call is not made again.
 func (d *decision) findHeld(t *engagement.Tx) int {
-	return d.guard.Reviews.In(t).Find(func(a *engagement.RequestedReview) bool {
+	return d.guard.Reviews.Requests(t).Find(func(a *engagement.RequestedReview) bool {
 		return a.Side == engagement.SideOutput && a.Name == d.call.Name && a.Inputs == d.hash()
 	})
 }
@@ -171,12 +171,12 @@ func (d *decision) decideHeld(t *engagement.Tx, i int) error {
 	rule := d.capability.Rule() + ".output_restriction.require_review"
 	switch {
 	case a.ID == d.lost:
-		d.guard.Reviews.In(t).Drop(i)
+		d.guard.Reviews.Requests(t).Drop(i)
 		r := &engagement.Refusal{Kind: engagement.KindReviewDenied, Rule: rule, Review: a.ID, Made: true, Message: fmt.Sprintf(
-			"an identical call of %s was made, and its result was held for a review and is lost: find out what it did before you make it again", d.call.Name)}
+			"an identical call of %s was made, and its result was held for a review and is lost: check its effect before you repeat it", d.call.Name)}
 		return d.refuse(t, r)
 	case a.Status == engagement.ReviewDenied:
-		return d.refuse(t, refusedReview(&a, rule))
+		return d.refuse(t, denied(&a, rule))
 	case a.Status == engagement.ReviewPending:
 		d.wait = &a
 		return engagement.ErrUnchanged
@@ -188,9 +188,9 @@ func (d *decision) decideHeld(t *engagement.Tx, i int) error {
 		return err
 	}
 	if a.Status == engagement.ReviewReleased {
-		d.guard.Reviews.In(t).Repeat(&a, d.held.Result)
+		d.guard.Reviews.Requests(t).Repeat(&a, d.held.Result)
 	} else {
-		d.guard.Reviews.In(t).Release(&i, d.capability.collected(d.held.Outputs), d.held.Result)
+		d.guard.Reviews.Requests(t).Release(&i, d.capability.collected(d.held.Outputs), d.held.Result)
 		d.first = true
 	}
 	d.released = t.State.Reviews[i].Released
@@ -202,7 +202,7 @@ func (d *decision) decideHeld(t *engagement.Tx, i int) error {
 	return nil
 }
 
-// checkHeld refuses a held result if the document has changed since and its present output
+// checkHeld refuses a held result if the document has changed since the call and its current output
 // restriction does not hold.
 func (d *decision) checkHeld(t *engagement.Tx, a *engagement.RequestedReview) error {
 	output := d.capability.Output
@@ -212,7 +212,7 @@ func (d *decision) checkHeld(t *engagement.Tx, a *engagement.RequestedReview) er
 	if reviewer := output.RequireReview; reviewer != "" && reviewer != a.Reviewer {
 		return d.refuse(t, &engagement.Refusal{
 			Kind: engagement.KindReviewDenied, Rule: d.capability.Rule() + ".output_restriction.require_review", Review: a.ID, Made: true,
-			Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: the reviewer who approved it is not the one that the agent's document names now; go on without it",
+			Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: the agent's document now names another reviewer than the one who approved it; continue without it",
 				d.call.Name),
 		})
 	}
@@ -233,7 +233,7 @@ func (d *decision) checkHeld(t *engagement.Tx, a *engagement.RequestedReview) er
 	}
 	return d.refuse(t, &engagement.Refusal{
 		Kind: engagement.KindOutputRestriction, Rule: output.Assertion.Rule, Review: a.ID, Made: true, Cause: err,
-		Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: %s; go on without it", d.call.Name, explainWithheld(err, &d.call)),
+		Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: %s; continue without it", d.call.Name, explainWithheld(err, &d.call)),
 	})
 }
 
@@ -248,29 +248,29 @@ func (d *decision) fetchHeld() error {
 	return err
 }
 
-// refusedReview refuses a call that the reviewer denied.
-func refusedReview(a *engagement.RequestedReview, rule string) *engagement.Refusal {
+// denied returns the refusal of a call that the reviewer denied.
+func denied(a *engagement.RequestedReview, rule string) *engagement.Refusal {
 	r := &engagement.Refusal{Kind: engagement.KindReviewDenied, Rule: rule, Review: a.ID, Made: a.Side == engagement.SideOutput}
-	what := "the call of " + a.Name + " was not made"
+	message := "the call of " + a.Name + " was not made"
 	if r.Made {
-		what = "the call of " + a.Name + " was made, and its result is withheld"
+		message = "the call of " + a.Name + " was made, and its result is withheld"
 	}
-	r.Message = what + ": the reviewer has denied it"
+	r.Message = message + ": the reviewer denied it"
 	if a.Comment != "" {
-		r.Message += ", and says: " + a.Comment
+		r.Message += ", with the comment: " + a.Comment
 	}
-	r.Message += "; go on without it"
+	r.Message += "; continue without it"
 	return r
 }
 
-// refusedPending refuses a call whose reviewer has not decided.
-func refusedPending(request *review.Review) *engagement.Refusal {
+// pendingRefusal returns the refusal of a call whose reviewer has not decided yet.
+func pendingRefusal(request *review.Review) *engagement.Refusal {
 	r := &engagement.Refusal{
 		Kind: engagement.KindReviewPending, Rule: request.Rule, Review: request.ID, RetryAfter: review.RetryPending, Made: request.Side == engagement.SideOutput,
 	}
 	if r.Made {
-		r.Message = fmt.Sprintf("the call of %s was made, and its result is withheld until it is confirmed; repeat the call with exactly these inputs later, "+
-			"to get the result: it will not be made again (review %s)", request.Name, request.ID)
+		r.Message = fmt.Sprintf("the call of %s was made, and its result is withheld until a reviewer approves it; repeat the call with exactly these inputs later, "+
+			"to get the result; the call is not made again (review %s)", request.Name, request.ID)
 	} else {
 		r.Message = fmt.Sprintf("the call of %s was not made: it needs a review, which has been requested; "+
 			"repeat it with exactly these inputs later (review %s)", request.Name, request.ID)
@@ -278,10 +278,10 @@ func refusedPending(request *review.Review) *engagement.Refusal {
 	return r
 }
 
-// refusedBusy refuses a call whose reviewer has too many open reviews.
-func refusedBusy(request *review.Review) *engagement.Refusal {
-	r := refusedPending(request)
-	r.Message = fmt.Sprintf("the call of %s needs a review, and its reviewer has too many others to decide first (the limit is %d for one user, and %d in total); "+
+// busyRefusal returns the refusal of a call whose reviewer has too many open reviews.
+func busyRefusal(request *review.Review) *engagement.Refusal {
+	r := pendingRefusal(request)
+	r.Message = fmt.Sprintf("the call of %s needs a review, and its reviewer has too many open reviews (the limit is %d for one user, and %d in total); "+
 		"repeat it with exactly these inputs later", request.Name, review.MaxOpenOfUser, review.MaxOpen)
 	return r
 }

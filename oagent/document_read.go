@@ -27,10 +27,9 @@ const (
 	MaxExpressions  = 256 << 10 // bytes of all expressions of one agent; an alias counts each time it is used
 )
 
-// ReadAgent parses a document that contains one agent. Errors quote location as the place of
-// the document. An unknown key, a missing key, a wrong type and an expression that does not
-// compile are errors, and then no agent is returned. The error is a LintErrors with all
-// faults.
+// ReadAgent parses a document that contains one agent. Its messages begin with location. An unknown
+// key, a missing key, a wrong type and an expression that does not compile are errors. If there is an
+// error, no agent is returned, and the error is a LintErrors with all faults.
 func ReadAgent(data []byte, location string) (*Agent, error) {
 	agents, err := ReadAgents(data, location)
 	if err != nil {

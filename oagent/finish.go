@@ -13,8 +13,8 @@ import (
 	"github.com/fairwayhq/fairway/oagent/review"
 )
 
-// finish decides about the result of a call. As in decision, decide runs inside a transaction
-// on the record, and reach does the slow work between two runs.
+// finish decides about the result of a call. As in decision, decide runs inside a transaction on
+// the record, and run does the slow work between two calls of decide.
 type finish struct {
 	ctx     context.Context
 	ticket  *Ticket
@@ -34,9 +34,8 @@ type finish struct {
 	wait    *engagement.RequestedReview
 }
 
-// reach runs decide until the result is released or refused. The error is an error of the
-// store.
-func (f *finish) reach() error {
+// run calls decide until the result is released or refused. The error is an error of the store.
+func (f *finish) run() error {
 	g := f.ticket.guard
 	var wait *reviewWait
 	for range engagement.MaxTries {
@@ -58,15 +57,15 @@ func (f *finish) reach() error {
 				return err
 			}
 		default:
-			f.tidy()
+			f.cleanUp()
 			return nil
 		}
 	}
 	return engagement.ErrContended
 }
 
-// tidy deletes what the store no longer needs of a review.
-func (f *finish) tidy() {
+// cleanUp deletes data of a review that the store no longer needs.
+func (f *finish) cleanUp() {
 	if f.prepared == nil {
 		return
 	}
@@ -84,7 +83,7 @@ func (f *finish) tidy() {
 	}
 }
 
-// decide is one run of the decision, inside a transaction.
+// decide sets the outcome, inside a transaction.
 func (f *finish) decide(t *engagement.Tx) error {
 	f.refusal, f.prepare, f.wait, f.first, f.released = nil, false, nil, false, 0
 	if t.State.Born != f.ticket.born {
@@ -105,10 +104,10 @@ func (f *finish) decide(t *engagement.Tx) error {
 		}
 	}
 	if output != nil && output.RequireReview != "" {
-		return f.ask(t)
+		return f.requestReview(t)
 	}
 	e := f.entry()
-	e.What = engagement.EntryFinished
+	e.Event = engagement.EntryFinished
 	t.Prolong = true
 	t.Finish(e, f.ticket.Capability.collected(f.recorded()))
 	return nil
@@ -132,8 +131,8 @@ func (f *finish) checkAssertion(t *engagement.Tx, a *assertion.Assertion) error 
 	}
 	f.view = assertion.View{Tx: t, Pending: &f.pending}
 	v := &f.view
-	// A disconnected client must not release an unchecked result, and is no reason to report
-	// that the assertion fails.
+	// Use a context that is not canceled: if the client disconnects, the result must still be checked,
+	// and the assertion must not be reported as failed.
 	err := a.Check(context.Background(), v)
 	switch {
 	case v.Unread.Any():
@@ -144,17 +143,17 @@ func (f *finish) checkAssertion(t *engagement.Tx, a *assertion.Assertion) error 
 	return f.refuse(t, &engagement.Refusal{
 		Kind: engagement.KindOutputRestriction,
 		Rule: a.Rule,
-		Message: fmt.Sprintf("the call of %s was made, but its result is withheld: %s; do not repeat it for that reason, go on without the result",
+		Message: fmt.Sprintf("the call of %s was made, but its result is withheld: %s; do not repeat it, continue without the result",
 			f.ticket.call.Name, explainWithheld(err, &f.ticket.call)),
 		Cause: err,
 	})
 }
 
-// refuse records that the result is withheld. The record does not keep the result.
+// refuse records that the result is withheld. The result is not recorded.
 func (f *finish) refuse(t *engagement.Tx, r *engagement.Refusal) error {
-	f.refusal = f.fill(r)
+	f.refusal = f.complete(r)
 	e := f.entry()
-	e.What, e.Kind, e.Rule, e.Why = engagement.EntryFinished, r.Kind, r.Rule, engagement.Shorten(r.Message, engagement.MaxReason)
+	e.Event, e.Kind, e.Rule, e.Why = engagement.EntryFinished, r.Kind, r.Rule, engagement.Shorten(r.Message, engagement.MaxReason)
 	if r.Cause != nil {
 		e.Why = engagement.Shorten(r.Cause.Error(), engagement.MaxReason)
 	}
@@ -166,16 +165,16 @@ func (f *finish) refuse(t *engagement.Tx, r *engagement.Refusal) error {
 // refuseLate withholds the result of a call whose Engagement was renewed while the call was
 // running. Only the old Engagement could decide about the result.
 func (f *finish) refuseLate(t *engagement.Tx) error {
-	f.refusal = f.fill(&engagement.Refusal{Kind: engagement.KindEnded, Message: fmt.Sprintf(
-		"the call of %s was made, but its result is withheld, because its Engagement was ended and started again meanwhile; find out what the call did before you repeat it",
+	f.refusal = f.complete(&engagement.Refusal{Kind: engagement.KindEnded, Message: fmt.Sprintf(
+		"the call of %s was made, but its result is withheld, because its Engagement was renewed during the call; check the effect of the call before you repeat it",
 		f.ticket.call.Name)})
 	e := f.entry()
-	e.What, e.Kind = engagement.EntryLate, engagement.KindEnded
+	e.Event, e.Kind = engagement.EntryLate, engagement.KindEnded
 	t.Log(e)
 	return nil
 }
 
-func (f *finish) fill(r *engagement.Refusal) *engagement.Refusal {
+func (f *finish) complete(r *engagement.Refusal) *engagement.Refusal {
 	c := &f.ticket.call
 	r.Agent, r.Engagement, r.Name, r.Made = c.Agent.Name, c.Engagement, c.Name, true
 	return r
@@ -193,8 +192,8 @@ func (f *finish) newReview() *review.Review {
 	return r
 }
 
-// ask holds the result until its reviewer has decided.
-func (f *finish) ask(t *engagement.Tx) error {
+// requestReview holds the result until its reviewer has decided.
+func (f *finish) requestReview(t *engagement.Tx) error {
 	limit := f.ticket.guard.options.MaxPayload
 	switch {
 	case engagement.IsOmitted(f.recorded()):
@@ -205,7 +204,7 @@ func (f *finish) ask(t *engagement.Tx) error {
 		return f.refuse(t, &engagement.Refusal{Kind: engagement.KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
 			"the call of %s was made, but its result is withheld: it needs a review, and its inputs or outputs are too large for a reviewer to see; the limit is %d bytes, and the operator can raise max_recorded",
 			f.ticket.call.Name, limit)})
-	case f.ticket.guard.Reviews.In(t).Pending() >= review.MaxPending:
+	case f.ticket.guard.Reviews.Requests(t).Pending() >= review.MaxPending:
 		return f.refuse(t, &engagement.Refusal{Kind: engagement.KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
 			"the call of %s was made, but its result is withheld: it needs a review, and %d calls of this Engagement already wait for one",
 			f.ticket.call.Name, review.MaxPending)})
@@ -213,9 +212,9 @@ func (f *finish) ask(t *engagement.Tx) error {
 		f.prepare = true
 		return engagement.ErrUnchanged
 	}
-	a := *f.ticket.guard.Reviews.In(t).Add(f.prepared, f.ticket.Number, f.ticket.Nth)
+	a := *f.ticket.guard.Reviews.Requests(t).Add(f.prepared, f.ticket.Number, f.ticket.Nth)
 	e := f.entry()
-	e.What, e.Review = engagement.EntryHeld, a.ID
+	e.Event, e.Review = engagement.EntryHeld, a.ID
 	t.Log(e)
 	f.wait = &a
 	return nil
@@ -228,7 +227,7 @@ func (f *finish) await(w *reviewWait) error {
 	request, err := g.Reviews.Open(ctx, f.wait, func() *review.Review { return f.prepared })
 	cancel()
 	if errors.Is(err, review.ErrBusy) {
-		f.refusal = f.fill(refusedBusy(f.prepared))
+		f.refusal = f.complete(busyRefusal(f.prepared))
 		return nil
 	}
 	if err != nil {
@@ -239,7 +238,7 @@ func (f *finish) await(w *reviewWait) error {
 		return err
 	}
 	if !decided {
-		f.refusal = f.fill(refusedPending(request))
+		f.refusal = f.complete(pendingRefusal(request))
 		return nil
 	}
 	f.approved = request.ID
@@ -248,27 +247,27 @@ func (f *finish) await(w *reviewWait) error {
 
 // decideReview releases the result if its review was approved.
 func (f *finish) decideReview(t *engagement.Tx) error {
-	i := f.ticket.guard.Reviews.In(t).Find(func(a *engagement.RequestedReview) bool { return a.ID == f.approved })
+	i := f.ticket.guard.Reviews.Requests(t).Find(func(a *engagement.RequestedReview) bool { return a.ID == f.approved })
 	if i < 0 {
-		// An identical call was faster and got the result.
-		f.refusal = f.fill(&engagement.Refusal{
+		// A concurrent identical call got the result.
+		f.refusal = f.complete(&engagement.Refusal{
 			Kind: engagement.KindReviewDenied, Rule: f.rule(), Review: f.approved,
-			Message: fmt.Sprintf("the call of %s was made, and its result was given to an identical call", f.ticket.call.Name),
+			Message: fmt.Sprintf("the call of %s was made, and its result was returned to a concurrent identical call", f.ticket.call.Name),
 		})
 		return engagement.ErrUnchanged
 	}
 	a := t.State.Reviews[i]
 	switch a.Status {
 	case engagement.ReviewApproved:
-		f.ticket.guard.Reviews.In(t).Release(&i, f.ticket.Capability.collected(f.outputs), f.status)
+		f.ticket.guard.Reviews.Requests(t).Release(&i, f.ticket.Capability.collected(f.outputs), f.status)
 		f.first, f.released = true, t.State.Reviews[i].Released
 		return nil
-	case engagement.ReviewReleased: // a parallel repetition was faster
-		f.ticket.guard.Reviews.In(t).Repeat(&a, f.status)
+	case engagement.ReviewReleased: // to a concurrent identical call
+		f.ticket.guard.Reviews.Requests(t).Repeat(&a, f.status)
 		f.released = a.Released
 		return nil
 	case engagement.ReviewDenied:
-		f.refusal = f.fill(refusedReview(&a, f.rule()))
+		f.refusal = f.complete(denied(&a, f.rule()))
 		return engagement.ErrUnchanged
 	}
 	f.wait = &a

@@ -13,13 +13,13 @@ import (
 const (
 	DefaultTTL        = 7 * 24 * time.Hour // lifetime of an Engagement after its last call
 	DefaultReviewWait = 30 * time.Second   // how long a call waits for its reviewer before it is refused
-	DefaultAskPause   = time.Second        // before an agent that reviews is called again
+	DefaultRetryPause = time.Second        // before the program of a reviewing agent is called again
 	DefaultMaxPayload = 64 << 10           // bytes of inputs, or of outputs, that the record keeps of one call
 	LargestMaxPayload = 256 << 10          // bytes; a review stores inputs and outputs together in one value of the store
 	DefaultMaxRecord  = 64 << 20           // bytes of all inputs and outputs of one Engagement
 	DefaultCacheSize  = 64 << 20           // bytes of Engagements cached in memory
 
-	maxRefused = 10_000          // refusals with an entry of their own; later ones are only counted
+	maxRefused = 10_000          // refusals that are recorded in the log; later ones are only counted
 	retryStore = 2 * time.Second // retry delay after the store failed
 )
 
@@ -45,9 +45,9 @@ type GuardOptions struct {
 	// CacheSize is the number of bytes of Engagements cached in memory. Default:
 	// DefaultCacheSize.
 	CacheSize int
-	// AskPause is the delay before a reviewing agent is called again if it did not decide. The
-	// delay doubles each time. Default: DefaultAskPause.
-	AskPause time.Duration
+	// RetryPause is the delay before the program of a reviewing agent is called again if it did not
+	// decide. The delay doubles each time. Default: DefaultRetryPause.
+	RetryPause time.Duration
 	// Notify is called for each Event. It must return quickly. Default: none.
 	Notify func(Event)
 	// Now returns the current time. Default: time.Now.
@@ -75,8 +75,8 @@ func (o *GuardOptions) setDefaults() {
 	if o.CacheSize <= 0 {
 		o.CacheSize = DefaultCacheSize
 	}
-	if o.AskPause <= 0 {
-		o.AskPause = DefaultAskPause
+	if o.RetryPause <= 0 {
+		o.RetryPause = DefaultRetryPause
 	}
 	if o.Notify == nil {
 		o.Notify = func(Event) {}
@@ -115,7 +115,7 @@ func NewGuard(options GuardOptions) (*Guard, error) {
 		CacheSize: options.CacheSize, Now: options.Now,
 	})
 	g.Reviews = review.NewQueue(review.Options{
-		Store: options.Store, Records: g.Engagements, TTL: options.ReviewTTL, AskPause: options.AskPause, Now: options.Now,
+		Store: options.Store, Records: g.Engagements, TTL: options.ReviewTTL, RetryPause: options.RetryPause, Now: options.Now,
 		OnRequested: func(r *review.Review) { options.Notify(Event{Kind: EventReviewAsked, Review: r, User: r.User}) },
 		OnDecided:   func(r *review.Review) { options.Notify(Event{Kind: EventReviewDecided, Review: r, User: r.User}) },
 	})
@@ -132,7 +132,7 @@ const (
 	EventEnded         EventKind = "engagement_ended"
 )
 
-// Event reports something that an operator may want to know at once.
+// Event reports a change that operators may want to react to.
 type Event struct {
 	Kind    EventKind
 	Review  *review.Review      // for events about a review

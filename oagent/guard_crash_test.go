@@ -95,7 +95,7 @@ func TestCrash(t *testing.T) {
 		g := newGuard(t, oagent.GuardOptions{Store: s})
 		begun := map[int64]bool{}
 		for _, e := range audit(t, g, b.Key()) {
-			if e.What == engagement.EntryBegun {
+			if e.Event == engagement.EntryBegun {
 				begun[e.Call] = true
 			}
 		}

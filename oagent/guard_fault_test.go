@@ -81,7 +81,7 @@ lifespan: {short_circuit: 1000}
 			}
 			begun := int64(0)
 			for _, entry := range audit(t, g, b.Key()) {
-				if entry.What == engagement.EntryBegun {
+				if entry.Event == engagement.EntryBegun {
 					if begun++; entry.Call != begun {
 						t.Errorf("call %d is the entry of call %d", begun, entry.Call)
 					}

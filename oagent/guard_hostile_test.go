@@ -165,7 +165,7 @@ func TestReviewFaults(t *testing.T) {
 			b := binding(a)
 			released, begun := 0, int64(0)
 			for _, e := range audit(t, sure, b.Key()) {
-				switch e.What {
+				switch e.Event {
 				case engagement.EntryBegun:
 					begun++
 				case engagement.EntryReleased:

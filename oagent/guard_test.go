@@ -126,7 +126,7 @@ func audit(t testing.TB, g *oagent.Guard, key string) []engagement.Entry {
 func whats(entries []engagement.Entry) string {
 	var text []string
 	for _, e := range entries {
-		what := e.What
+		what := e.Event
 		if e.Kind != "" {
 			what += ":" + string(e.Kind)
 		}
@@ -192,7 +192,7 @@ func TestContention(t *testing.T) {
 				b := binding(a)
 				begun := 0
 				for _, e := range audit(t, guards[0], b.Key()) {
-					if e.What == engagement.EntryBegun {
+					if e.Event == engagement.EntryBegun {
 						begun++
 						if !reached[e.Call] {
 							t.Errorf("call %d is in the record, and did not reach the upstream", e.Call)

@@ -33,7 +33,7 @@ func (a *Agent) Guardrail(side engagement.Side) *Guardrail {
 // The error is an *engagement.Refusal.
 func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side engagement.Side, output jsontext.Value) error {
 	if b.Agent == nil {
-		return refusedUnknown(&b)
+		return unknownAgentRefusal(&b)
 	}
 	guardrail := b.Agent.Guardrail(side)
 	if guardrail == nil {
@@ -41,12 +41,12 @@ func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side engagement.S
 	}
 	failed := guardrail.Assertion.CheckOutput(ctx, output)
 	if failed != nil && ctx.Err() != nil {
-		return refuseUnrecorded(&b, guardrail.Tool, isMade(side), ctx.Err())
+		return refuseUnrecorded(&b, guardrail.Tool, isModelCalled(side), ctx.Err())
 	}
 	if isToolFailure(failed, output) {
 		return g.FailGuardrail(ctx, b, side, failed)
 	}
-	e := engagement.Entry{What: engagement.EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: guardrail.Assertion.Rule}
+	e := engagement.Entry{Event: engagement.EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: guardrail.Assertion.Rule}
 	outputs := checkOutputs(output)
 	return g.recordGuardrail(ctx, b, side, func(t *engagement.Tx) *engagement.Refusal {
 		e := e
@@ -75,8 +75,8 @@ func isToolFailure(err error, output jsontext.Value) bool {
 	return failure.Missing != "" || wire.Check(output) != nil || output.Kind() == '"'
 }
 
-// isMade reports whether the model was already called when a guardrail of that side runs.
-func isMade(side engagement.Side) bool { return side == engagement.SideOutput }
+// isModelCalled reports whether the model has already been called when a guardrail of that side runs.
+func isModelCalled(side engagement.Side) bool { return side == engagement.SideOutput }
 
 // checkedText returns the noun for the text that a guardrail checks.
 func checkedText(side engagement.Side) string {
@@ -91,22 +91,22 @@ func checkedText(side engagement.Side) string {
 // *engagement.Refusal.
 func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side engagement.Side, cause error) error {
 	if b.Agent == nil {
-		return refusedUnknown(&b)
+		return unknownAgentRefusal(&b)
 	}
 	guardrail := b.Agent.Guardrail(side)
 	if guardrail == nil {
-		return refuseUnrecorded(&b, "", isMade(side), cause)
+		return refuseUnrecorded(&b, "", isModelCalled(side), cause)
 	}
 	if cause == nil {
-		cause = errNoAnswer
+		cause = errNoResponse
 	}
 	refusal := &engagement.Refusal{
 		Kind: engagement.KindUnchecked, Agent: b.Agent.Name, Engagement: b.Engagement, Name: guardrail.Tool, Rule: guardrail.Assertion.Rule,
-		RetryAfter: retryStore, Made: isMade(side), Cause: cause, Message: fmt.Sprintf(
-			"the %s cannot be checked just now, because the tool %s of the guardrail returned no usable response: try again later", checkedText(side), guardrail.Tool),
+		RetryAfter: retryStore, Made: isModelCalled(side), Cause: cause, Message: fmt.Sprintf(
+			"the %s cannot be checked, because the tool %s of the guardrail returned no usable response; try again later", checkedText(side), guardrail.Tool),
 	}
 	if err := g.recordGuardrail(ctx, b, side, func(t *engagement.Tx) *engagement.Refusal {
-		t.Log(engagement.Entry{What: engagement.EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: refusal.Rule, Kind: engagement.KindUnchecked, Why: engagement.Shorten(cause.Error(), engagement.MaxReason)})
+		t.Log(engagement.Entry{Event: engagement.EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: refusal.Rule, Kind: engagement.KindUnchecked, Why: engagement.Shorten(cause.Error(), engagement.MaxReason)})
 		t.State.Refused++
 		return refusal
 	}); err != nil {
@@ -115,11 +115,11 @@ func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side engagement.Si
 	return refusal
 }
 
-var errNoAnswer = errors.New("the tool did not respond")
+var errNoResponse = errors.New("the tool did not respond")
 
 // recordGuardrail runs record on an Engagement that has not ended. The error is an *engagement.Refusal.
 func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side engagement.Side, record func(*engagement.Tx) *engagement.Refusal) error {
-	made := isMade(side)
+	made := isModelCalled(side)
 	if err := b.check(); err != nil {
 		return &engagement.Refusal{Kind: engagement.KindInvalid, Agent: b.Agent.Name, Engagement: b.Engagement, Message: err.Error(), Made: made}
 	}
@@ -153,7 +153,7 @@ func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side engagement.
 // tool is invoked.
 func (g *Guard) CheckActive(ctx context.Context, b Binding) error {
 	if b.Agent == nil {
-		return refusedUnknown(&b)
+		return unknownAgentRefusal(&b)
 	}
 	var refusal *engagement.Refusal
 	err := g.Engagements.Read(ctx, b.Key(), func(t *engagement.Tx) error {
@@ -174,6 +174,6 @@ func (g *Guard) CheckActive(ctx context.Context, b Binding) error {
 	return nil
 }
 
-func refusedUnknown(b *Binding) *engagement.Refusal {
-	return &engagement.Refusal{Kind: engagement.KindUnknownAgent, Engagement: b.Engagement, Message: "no agent document governs this, so nothing was done"}
+func unknownAgentRefusal(b *Binding) *engagement.Refusal {
+	return &engagement.Refusal{Kind: engagement.KindUnknownAgent, Engagement: b.Engagement, Message: "no agent document governs this request, so it was rejected"}
 }

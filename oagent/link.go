@@ -27,7 +27,7 @@ type Names interface {
 type RemoteNames interface {
 	Names
 
-	// CheckRemote returns an error if the server must not call the agent of another server.
+	// CheckRemote returns an error if the server must not call that agent of another server.
 	CheckRemote(r Reference) error
 }
 

@@ -10,21 +10,21 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// maxRefusedBefore is the number of refusals after which a record ignores Refuse. So a client
-// that keeps sending invalid calls cannot use up maxRefused, the space for the guard's own
-// decisions, and does not load the store.
+// maxRefusedBefore is the number of refusals after which Refuse records nothing. It ensures that a
+// client that keeps sending invalid calls does not load the store, and does not use up maxRefused,
+// which the guard's own decisions need.
 const maxRefusedBefore = 1000
 
-// Refuse records a refusal that the guard did not decide: for example of a request that
+// Refuse records a refusal that the caller of the Guard decided: for example of a request that
 // matches no operation, or of a call without credentials. If the Engagement does not exist
-// yet, Refuse begins it. inputs are the inputs of the call, or nil if they are not known. why
+// yet, Refuse begins it. inputs are the inputs of the call, or nil if they are unknown. why
 // is the reason for the record; "" records the refusal's message. After maxRefusedBefore
-// refusals nothing more is recorded.
+// refusals, Refuse records nothing.
 //
-// An error means that the refusal could not be recorded. The call stays refused.
+// An error means that the refusal could not be recorded. The call must still be refused.
 func (g *Guard) Refuse(ctx context.Context, b Binding, r *engagement.Refusal, inputs jsontext.Value, why string) error {
 	if b.Agent == nil {
-		return refusedUnknown(&b)
+		return unknownAgentRefusal(&b)
 	}
 	if err := b.check(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (g *Guard) Refuse(ctx context.Context, b Binding, r *engagement.Refusal, in
 			return err
 		}
 	}
-	e := engagement.Entry{What: engagement.EntryRefused, Name: engagement.Shorten(r.Name, MaxName), Kind: r.Kind, Rule: r.Rule, Why: engagement.Shorten(why, engagement.MaxReason)}
+	e := engagement.Entry{Event: engagement.EntryRefused, Name: engagement.Shorten(r.Name, MaxName), Kind: r.Kind, Rule: r.Rule, Why: engagement.Shorten(why, engagement.MaxReason)}
 	begin := func(now time.Time) *engagement.State { return engagement.NewState(b.ref(), now) }
 	ctx, cancel := engagement.Detach(ctx)
 	defer cancel()

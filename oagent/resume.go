@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Token identifies the Ticket for Guard.Resume. It has no data of the call.
+// Token identifies the Ticket for Guard.Resume. It contains no data of the call.
 func (t *Ticket) Token() string {
 	return strings.Join([]string{
 		strconv.FormatInt(t.Number, 10), strconv.FormatInt(t.Nth, 10), strconv.FormatUint(t.born, 10), t.Review,
@@ -15,8 +15,9 @@ func (t *Ticket) Token() string {
 
 var errBadToken = errors.New("invalid token of a ticket")
 
-// Resume returns the Ticket of a call that has begun earlier, perhaps in another process, so that the
-// call can end. c is the same as for Begin. The caller must take care that a call ends once.
+// Resume returns the Ticket of a call that was begun earlier, possibly by another process, so that the
+// caller can finish it. c must equal the Call passed to Begin. The caller must finish a call only
+// once.
 func (g *Guard) Resume(c Call, token string) (*Ticket, error) {
 	parts := strings.SplitN(token, ".", 4)
 	if len(parts) != 4 || c.Agent == nil {

@@ -101,7 +101,7 @@ func TestAgentReviews(t *testing.T) {
 			own := oagent.Reviewing(by, request.Key, request.User)
 			entries := audit(t, g, own.Key())
 			e := entries[len(entries)-1]
-			if e.What != engagement.EntryQuestion || e.Review != request.ID || e.Agent != "desk" || e.Engagement != c.Key() || e.Name != test.name ||
+			if e.Event != engagement.EntryQuestion || e.Review != request.ID || e.Agent != "desk" || e.Engagement != c.Key() || e.Name != test.name ||
 				string(e.Inputs) != `{"amount":5}` || string(e.Outputs) != test.outputs || e.Side != request.Side || e.Rule != request.Rule {
 				t.Errorf("question %+v", e)
 			}
@@ -125,7 +125,7 @@ func TestAgentReviews(t *testing.T) {
 				t.Errorf("another verdict: %v", err)
 			}
 			entries = audit(t, g, own.Key())
-			if e = entries[len(entries)-1]; e.What != engagement.EntryDecision || e.Verdict != engagement.ReviewApproved || e.Comment != "all well" || e.Review != request.ID {
+			if e = entries[len(entries)-1]; e.Event != engagement.EntryDecision || e.Verdict != engagement.ReviewApproved || e.Comment != "all well" || e.Review != request.ID {
 				t.Errorf("decision %+v", e)
 			}
 			want(t, "approved", outcomeOf(t, g, c, test.outputs), "")

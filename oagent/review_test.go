@@ -417,7 +417,7 @@ func TestReviewNoWait(t *testing.T) {
 	only := pay
 	only.Uncertain = true
 
-	if _, err := g.Begin(t.Context(), only); !errors.Is(err, oagent.ErrNothingHeld) {
+	if _, err := g.Begin(t.Context(), only); !errors.Is(err, oagent.ErrNoHeldResult) {
 		t.Fatalf("nothing is held: error %v", err)
 	}
 	ticket, err := g.Begin(t.Context(), pay)
@@ -442,7 +442,7 @@ func TestReviewUncertain(t *testing.T) {
 	g := newGuard(t, oagent.GuardOptions{ReviewWait: time.Hour})
 	pay := call(agent(t, reviewed), "pay", `{"amount":5}`)
 	pay.NoWait, pay.Uncertain = true, true
-	if _, err := g.Begin(t.Context(), pay); !errors.Is(err, oagent.ErrNothingHeld) {
+	if _, err := g.Begin(t.Context(), pay); !errors.Is(err, oagent.ErrNoHeldResult) {
 		t.Fatalf("there is no review: error %v", err)
 	}
 	first := pay
@@ -457,7 +457,7 @@ func TestReviewUncertain(t *testing.T) {
 	if ticket, err := g.Begin(t.Context(), pay); err != nil || ticket.Replayed != nil {
 		t.Fatalf("the review is approved: ticket %+v, error %v", ticket, err)
 	}
-	if _, err := g.Begin(t.Context(), pay); !errors.Is(err, oagent.ErrNothingHeld) {
+	if _, err := g.Begin(t.Context(), pay); !errors.Is(err, oagent.ErrNoHeldResult) {
 		t.Fatalf("the review is used up: error %v", err)
 	}
 }

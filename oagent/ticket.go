@@ -12,7 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// Call is a call of a tool or an agent that was not made yet.
+// Call is a call of a tool or an agent that the Guard decides about.
 type Call struct {
 	Binding
 	Name    string // the tool's name in kebab case, or the agent's name
@@ -22,29 +22,29 @@ type Call struct {
 	// result must then not reveal whether the condition was met.
 	Conditional bool
 	Inputs      jsontext.Value // a JSON object; nil means {}; must not change while the Ticket is in use
-	// Checked is true if Inputs are known to be a strict JSON object, because the caller wrote
-	// them: they are not checked again.
+	// Checked is true if Inputs are known to be a strict JSON object, because the caller encoded
+	// them. They are not checked again.
 	Checked bool
 
 	// NoWait refuses a call that needs a review at once, instead of waiting for the decision up
 	// to GuardOptions.ReviewWait. The caller repeats the call when the review is decided.
 	NoWait bool
 	// Uncertain is true if the caller does not know whether it has made the call before. Begin then
-	// only releases the result of an identical call that is held for a review. Exception: if a review
-	// of identical inputs is pending or decided, the call was not made, because a call uses its review
-	// up. Then the review decides. Otherwise the refusal wraps ErrNothingHeld and is not recorded.
+	// only releases the held result of an identical call. If there is none, the refusal wraps
+	// ErrNoHeldResult and is not recorded. Exception: if there is a review of identical inputs, that
+	// review decides as usual, since the call was not made: making a call removes its review.
 	Uncertain bool
 }
 
-// ErrNothingHeld means that a call with Uncertain has no held result and no review.
-var ErrNothingHeld = errors.New("no result of an identical call is held")
+// ErrNoHeldResult means that a call with Uncertain has no held result and no review.
+var ErrNoHeldResult = errors.New("no result of an identical call is held")
 
 // Ticket allows one call, once. The call is already in the record. The holder makes the call
 // and then calls Finish or Abort.
 type Ticket struct {
 	Capability *Capability
 	Key        string // of the Engagement, see Binding.Key
-	Number     int64  // number of the call in the Engagement, from 1
+	Number     int64  // number of the call in the Engagement, counted from 1
 	Nth        int64  // number among the calls of the same name, from 1
 	Review     string // id of the review that approved it; "" if none was needed
 
@@ -102,7 +102,7 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	if capability, ok := c.Agent.Capability(c.Name); ok && (c.IsAgent || !capability.Reference.Agent) {
 		d.capability = capability
 	}
-	if err := d.reach(); err != nil {
+	if err := d.run(); err != nil {
 		return nil, refuseUnrecorded(&c.Binding, c.Name, false, err)
 	}
 	if d.refusal != nil {
@@ -136,11 +136,11 @@ func (t *Ticket) Finish(ctx context.Context, outputs jsontext.Value, status int)
 	if t.done.Swap(true) {
 		return &engagement.Refusal{
 			Kind: engagement.KindInvalid, Agent: t.call.Agent.Name, Engagement: t.call.Engagement, Name: t.call.Name, Made: true,
-			Message: "the result of the call is withheld: the ticket of the call was used before",
+			Message: "the result of the call is withheld: the ticket of the call was already used",
 		}
 	}
 	f := &finish{ctx: ctx, ticket: t, outputs: checkOutputs(outputs), status: status}
-	if err := f.reach(); err != nil {
+	if err := f.run(); err != nil {
 		return refuseUnrecorded(&t.call.Binding, t.call.Name, true, err)
 	}
 	if f.refusal != nil {
@@ -170,13 +170,13 @@ func (t *Ticket) Abort(ctx context.Context, reason string) {
 	}
 	ctx, cancel := engagement.Detach(ctx)
 	defer cancel()
-	// If this fails, the record has a call without an end, which has the same meaning.
+	// If this fails, the record has a call without an end, which means the same.
 	_ = t.guard.Engagements.Change(ctx, t.Key, nil, func(tx *engagement.Tx) error {
 		if tx.State.Born != t.born {
-			tx.Log(engagement.Entry{What: engagement.EntryLate, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: engagement.Shorten(reason, engagement.MaxReason)})
+			tx.Log(engagement.Entry{Event: engagement.EntryLate, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: engagement.Shorten(reason, engagement.MaxReason)})
 			return nil
 		}
-		tx.Log(engagement.Entry{What: engagement.EntryAborted, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: engagement.Shorten(reason, engagement.MaxReason)})
+		tx.Log(engagement.Entry{Event: engagement.EntryAborted, Call: t.Number, Nth: t.Nth, Name: t.call.Name, Why: engagement.Shorten(reason, engagement.MaxReason)})
 		return nil
 	})
 }
@@ -186,11 +186,11 @@ func (t *Ticket) Abort(ctx context.Context, reason string) {
 func refuseUnrecorded(b *Binding, name string, made bool, err error) *engagement.Refusal {
 	r := &engagement.Refusal{Kind: engagement.KindStore, Name: name, Engagement: b.Engagement, Made: made, Cause: err}
 	if made {
-		r.Message = "the call was made, but its result is withheld, because the record of the Engagement cannot be kept just now: " +
-			"find out what it did before you make it again"
+		r.Message = "the call was made, but its result is withheld, because the record of the Engagement could not be stored; " +
+			"check the effect of the call before you repeat it"
 	} else {
 		r.RetryAfter = retryStore
-		r.Message = "the call was not made, because the record of the Engagement cannot be kept just now: try again later"
+		r.Message = "the call was not made, because the record of the Engagement could not be stored; try again later"
 	}
 	if b.Agent != nil {
 		r.Agent = b.Agent.Name

@@ -33,7 +33,7 @@ func (a *App) Guard(ctx context.Context, key GuardKey) (*oagent.Guard, error) {
 		return g, nil
 	}
 	g, err := oagent.NewGuard(oagent.GuardOptions{
-		Store: s, TTL: key.TTL, ReviewWait: key.ReviewWait, MaxPayload: int(key.MaxRecorded), AskPause: a.ReviewPace.RetryPause, Notify: a.emitGuardEvent,
+		Store: s, TTL: key.TTL, ReviewWait: key.ReviewWait, MaxPayload: int(key.MaxRecorded), RetryPause: a.ReviewPace.RetryPause, Notify: a.emitGuardEvent,
 	})
 	if err != nil {
 		return nil, err
@@ -49,10 +49,10 @@ func (a *App) Guard(ctx context.Context, key GuardKey) (*oagent.Guard, error) {
 type ReviewPace struct {
 	ScanInterval   time.Duration // interval between scans for reviews that other nodes have left pending
 	OtherNodeDelay time.Duration // delay before checking again a review that another node is handling
-	RetryPause     time.Duration // see oagent.GuardOptions.AskPause
+	RetryPause     time.Duration // see oagent.GuardOptions.RetryPause
 }
 
 // defaultReviewPace returns the intervals used in production.
 func defaultReviewPace() ReviewPace {
-	return ReviewPace{ScanInterval: 15 * time.Second, OtherNodeDelay: 5 * time.Second, RetryPause: oagent.DefaultAskPause}
+	return ReviewPace{ScanInterval: 15 * time.Second, OtherNodeDelay: 5 * time.Second, RetryPause: oagent.DefaultRetryPause}
 }

@@ -85,20 +85,20 @@ var entryWords = map[string]string{
 
 // entryTitle says what an entry means.
 func entryTitle(e engagement.Entry) string {
-	if words := entryWords[e.What]; words != "" {
+	if words := entryWords[e.Event]; words != "" {
 		return words
 	}
-	return e.What
+	return e.Event
 }
 
 // entryClass returns the CSS class of an entry.
 func entryClass(e engagement.Entry) string {
 	switch {
-	case e.Kind != "" || e.What == engagement.EntryRefused || e.What == engagement.EntryAborted || e.Verdict == engagement.ReviewDenied:
+	case e.Kind != "" || e.Event == engagement.EntryRefused || e.Event == engagement.EntryAborted || e.Verdict == engagement.ReviewDenied:
 		return "bad"
-	case e.What == engagement.EntryHeld || e.What == engagement.EntryReview || e.What == engagement.EntryQuestion || e.What == engagement.EntryLate:
+	case e.Event == engagement.EntryHeld || e.Event == engagement.EntryReview || e.Event == engagement.EntryQuestion || e.Event == engagement.EntryLate:
 		return "warn"
-	case e.What == engagement.EntryFinished || e.What == engagement.EntryReleased || e.Verdict == engagement.ReviewApproved:
+	case e.Event == engagement.EntryFinished || e.Event == engagement.EntryReleased || e.Verdict == engagement.ReviewApproved:
 		return "good"
 	}
 	return ""

@@ -105,7 +105,7 @@ func (s *Records) Log(ctx context.Context, key string, from int64, limit int) ([
 // Call reads the latest call of a name. It returns nil if the record no longer exists.
 func (s *Records) Call(ctx context.Context, key string, of CallSummary) (*Payloads, error) {
 	call, err := readCall(ctx, s.store, keyPrefix+key, of.Begun, of.Done)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errNoRecord) {
 		return nil, nil
 	}
 	if err != nil {

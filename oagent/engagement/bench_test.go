@@ -8,7 +8,7 @@ import (
 // BenchmarkEncoding measures what each change writes, and what the first change after a start reads.
 func BenchmarkEncoding(b *testing.B) {
 	e := Entry{
-		What: EntryFinished, At: time.Now(), Call: 12, Nth: 3, Name: "get-trip", Status: 200,
+		Event: EntryFinished, At: time.Now(), Call: 12, Nth: 3, Name: "get-trip", Status: 200,
 		Inputs: []byte(`{"trip_id":"ir-1512"}`), Outputs: []byte(`{"id":"ir-1512","price":12}`),
 	}
 	s := NewState(Ref{Agent: "planner", ID: "e1", User: User{ID: "alice"}}, time.Now())

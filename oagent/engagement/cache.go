@@ -20,7 +20,7 @@ type cached struct {
 	bytes  int
 }
 
-// recordOverhead is the approximate size of a record without inputs and outputs, in bytes.
+// recordOverhead is the approximate memory use of a record without inputs and outputs, in bytes.
 const recordOverhead = 4096
 
 func newCache(limit int) *cache {
@@ -40,9 +40,9 @@ func (c *cache) get(key string) *record {
 	return r
 }
 
-// weigh updates the size of the record and evicts others if the cache is too large. It never
-// evicts the most recently used record, whatever its size.
-func (c *cache) weigh(r *record) {
+// resize updates the size of the record and evicts others if the cache is too large. It never evicts
+// the most recently used record.
+func (c *cache) resize(r *record) {
 	r.mu.Lock()
 	size := r.size + len(r.value) + recordOverhead
 	r.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 // detachedTime is the time to record the result of a call whose client has disconnected.
 const detachedTime = 5 * time.Second
 
-// Detach returns a context for recording the result of a call, even if its client has
-// disconnected. Its timer starts only when something waits for the context, which is rare.
+// Detach returns a context for recording the result of a call even if its client has disconnected.
+// Its timer starts only when Done is called, which is rare.
 func Detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	d := &detached{Context: ctx, until: time.Now().Add(detachedTime)}
 	return d, d.end
@@ -22,7 +22,7 @@ type detached struct {
 	until time.Time
 
 	mu     sync.Mutex
-	timed  context.Context // nil until something waits
+	timed  context.Context // nil until Done is called
 	cancel context.CancelFunc
 }
 

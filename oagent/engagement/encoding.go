@@ -12,7 +12,7 @@ import (
 
 // States and entries are stored in a compact binary form, because each call writes two of
 // each: a version, and then fields. A field is a tag and a value. Fields with the zero value
-// are left out. A value is a varint, or text with its length before it as a uvarint.
+// are omitted. A value is a varint, or text that is preceded by its length as a uvarint.
 //
 // The method fields of a type lists its fields once, for both directions: it passes each to a
 // codec, which appends it or, if it is the next field of the encoding, reads it.
@@ -24,7 +24,7 @@ const encodingVersion = 1
 
 // errEncoding means that a state or an entry in the store is damaged, or was written by a
 // later version.
-var errEncoding = errors.New("not in a known form")
+var errEncoding = errors.New("the encoding is damaged or of a later version")
 
 // codec appends fields, or reads them.
 type codec struct {
@@ -32,7 +32,7 @@ type codec struct {
 	from    decoder
 	reading bool
 	tag     byte // when reading: the tag of the next field; 0 at the end and after an error
-	rest    int  // when reading: what was left before the last pass over the fields, in bytes
+	rest    int  // when reading: bytes that were unread before the last pass over the fields
 }
 
 // appending returns a codec that appends to dst.
@@ -100,7 +100,7 @@ func text[T ~string](c *codec, tag byte, t *T) {
 	}
 }
 
-// asJSON is for a list of strings and numbers.
+// asJSON is for a list that is encoded as JSON.
 func asJSON[T any](c *codec, tag byte, list *[]T) {
 	switch {
 	case !c.reading && len(*list) > 0:
@@ -114,7 +114,7 @@ func asJSON[T any](c *codec, tag byte, list *[]T) {
 	}
 }
 
-// alias is for a text. Afterwards, the text is part of the encoding in both directions.
+// alias is for a text that refers to the bytes of the encoding afterwards, in both directions.
 func (c *codec) alias(tag byte, t *jsontext.Value) {
 	switch {
 	case !c.reading:

@@ -36,8 +36,8 @@ type Ref struct {
 }
 
 // Key returns the name of the Engagement within this server: 40 hexadecimal digits. The user
-// and the id cannot be read from it. The keys of a user begin with the same digits, so that the store
-// finds the Engagements of a user without reading others, see Records.PageOf.
+// and the id cannot be recovered from it. The keys of a user begin with the same digits, so that the
+// store finds the Engagements of a user without reading others, see Records.PageOf.
 func (r *Ref) Key() string {
 	if r.Reviewed != "" {
 		return Digest(r.Agent, "", "", r.Reviewed)
@@ -45,11 +45,11 @@ func (r *Ref) Key() string {
 	return userDigits(r.User.ID) + Digest(r.Agent, r.User.ID, r.ID)[numUserDigits:]
 }
 
-// numUserDigits is the number of digits that the keys of a user begin with. Two of a million users share
-// them with a probability of 1 in 500; a page of one can then be shorter.
+// numUserDigits is the length of the common prefix of the keys of a user. Among a million users, the
+// probability that two have the same prefix is 1 in 500. Their pages can then be shorter.
 const numUserDigits = 12
 
-// userDigits returns the digits that the keys of a user begin with.
+// userDigits returns the common prefix of the keys of a user.
 func userDigits(user string) string { return Digest("user", user)[:numUserDigits] }
 
 // Check returns an error if an identifier is too long.
@@ -104,18 +104,18 @@ type Summary struct {
 	ID        string    `json:"engagement_id"`
 	Agent     string    `json:"oagent"`
 	User      User      `json:"user"`
-	Reviewed  string    `json:"reviewed,omitempty"` // see Ref.Reviewed: visible to those who are responsible for the agent, not to the user
+	Reviewed  string    `json:"reviewed,omitempty"` // see Ref.Reviewed; visible to those responsible for the agent, not to the user
 	Status    string    `json:"status"`             // StatusAwaitingModel, StatusAwaitingReview or StatusError
 	StartedAt time.Time `json:"started_at"`
 	LastAt    time.Time `json:"last_at"` // time of the last change
 	Ended     *Ending   `json:"ended,omitempty"`
-	Recent    string    `json:"recent,omitempty"`          // the name of the last invocation
+	Recent    string    `json:"recent,omitempty"`          // name of the latest invocation
 	Total     int64     `json:"total"`                     // number of invocations
 	Refused   int64     `json:"refused"`                   // number of refused calls
 	Entries   int64     `json:"entries"`                   // number of entries in its record
 	Renewals  int64     `json:"renewals,omitempty"`        // number of renewals in the same record, see Records.Renew
-	First     int64     `json:"first_entry,omitempty"`     // number of its first entry in the record; earlier entries are of earlier Engagements
-	Reviews   []string  `json:"reviews,omitempty"`         // ids of the reviews that are in force
+	First     int64     `json:"first_entry,omitempty"`     // number of its first entry in the record; earlier entries belong to earlier Engagements
+	Reviews   []string  `json:"reviews,omitempty"`         // ids of the valid reviews
 	Pending   []string  `json:"pending_reviews,omitempty"` // ids of those reviews that are not decided
 }
 

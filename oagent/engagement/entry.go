@@ -7,28 +7,28 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Values of Entry.What.
+// Values of Entry.Event.
 const (
 	EntryBegun     = "begun"     // a call was allowed and was about to be made
 	EntryFinished  = "finished"  // its result arrived; if Kind is set, the result was withheld
 	EntryHeld      = "held"      // its result arrived and waits for a review
 	EntryReleased  = "released"  // a held result was released
-	EntryAborted   = "aborted"   // the call was not made, or it is unknown whether it was
+	EntryAborted   = "aborted"   // the call has no result: it was not made, or it is unknown whether it was
 	EntryRefused   = "refused"   // a call was refused and not made
 	EntryReview    = "review"    // a review was requested
 	EntryDecided   = "decided"   // a reviewer decided
 	EntryGuardrail = "guardrail" // a guardrail was invoked; if Kind is set, its assertion does not hold
-	EntryQuestion  = "question"  // the agent must itself decide a review of another Engagement
+	EntryQuestion  = "question"  // the agent was assigned a review of another Engagement
 	EntryDecision  = "decision"  // the agent decided such a review
-	EntryRenewed   = "renewed"   // the Engagement was renewed; Kind and Rule say why the one before ended
+	EntryRenewed   = "renewed"   // the Engagement was renewed; Kind and Rule say why the previous one ended
 	EntryLate      = "late"      // a call of the Engagement before the renewal ended; its result was withheld
-	EntryRepeated  = "repeated"  // a released result was given to a parallel repetition of the call
+	EntryRepeated  = "repeated"  // a released result was returned to a concurrent identical call
 )
 
-// Entry is one line of the audit record of an Engagement. Entries are in the order of events.
+// Entry is one entry of the audit record of an Engagement. Entries are in chronological order.
 // A call with an EntryBegun and no later entry was interrupted, and its effect is unknown.
 type Entry struct {
-	What    string         `json:"what"`
+	Event   string         `json:"what"`
 	At      time.Time      `json:"at"`
 	Call    int64          `json:"call,omitzero"` // number of the call in the Engagement, from 1
 	Nth     int64          `json:"nth,omitzero"`  // number among those of the same name, from 1
@@ -45,7 +45,7 @@ type Entry struct {
 	Verdict string         `json:"verdict,omitzero"` // ReviewApproved or ReviewDenied
 	Comment string         `json:"comment,omitzero"`
 
-	// For a question and its decision: the agent and the Engagement that are under review.
+	// For EntryQuestion and EntryDecision: the agent and the Engagement that are under review.
 	Agent      string `json:"agent,omitzero"`
 	Engagement string `json:"engagement,omitzero"` // its key
 }
@@ -87,7 +87,7 @@ func decodeEntry(data []byte) (Entry, error) {
 
 // fields passes the fields to the codec.
 func (e *Entry) fields(c *codec) {
-	text(c, tagWhat, &e.What)
+	text(c, tagWhat, &e.Event)
 	switch {
 	case !c.reading:
 		c.to.number(tagAt, e.At.UnixNano())

@@ -59,10 +59,10 @@ func (r *record) load(ctx context.Context, s store.Store, u *Unread) error {
 				r.latest = make(map[string]*latestCall)
 			}
 			if old := r.latest[p.name]; old != nil {
-				r.size -= old.weight()
+				r.size -= old.size()
 			}
 			r.latest[p.name] = call
-			r.size += call.weight()
+			r.size += call.size()
 		}
 		r.mu.Unlock()
 	}
@@ -86,7 +86,7 @@ func (r *record) trackHistory(names []string) int64 {
 			for name, old := range r.history.calls {
 				calls[name] = new(callList)
 				for _, call := range old.all {
-					r.size -= call.weight()
+					r.size -= call.size()
 				}
 			}
 		}
@@ -103,7 +103,7 @@ func (r *record) loadHistory(ctx context.Context, s store.Store, born uint64, fr
 			return err
 		}
 		if len(entries) == 0 {
-			return errGone
+			return errNoRecord
 		}
 		decoded := make([]Entry, len(entries))
 		for i, data := range entries {
@@ -149,7 +149,7 @@ func readEntry(ctx context.Context, s store.Store, key string, at int64) (Entry,
 	case err != nil:
 		return Entry{}, err
 	case len(entries) == 0:
-		return Entry{}, errGone
+		return Entry{}, errNoRecord
 	}
 	return decodeEntry(entries[0])
 }

@@ -14,7 +14,7 @@ import (
 
 // Reasons why a value is not in the record, see Omitted.Why.
 const (
-	OmittedLarge    = "max_recorded" // it is larger than the record keeps of one value
+	OmittedLarge    = "max_recorded" // it exceeds the limit for one value in the record
 	OmittedAnswer   = "max_output"   // it is larger than the limit for inspected outputs
 	OmittedFull     = "record_full"  // the record has reached its size limit
 	OmittedForm     = "not_json"     // it is neither JSON nor text
@@ -68,12 +68,12 @@ type OmittedError struct {
 func OmissionOf(value jsontext.Value) *OmittedError {
 	e := new(OmittedError)
 	if json.Unmarshal(value, &e.Omitted) != nil {
-		e.Omitted = Omitted{} // not written by the record
+		e.Omitted = Omitted{} // a value of the API that only looks like a placeholder
 	}
 	return e
 }
 
-// Error names the omitted value and the reason. It quotes nothing of the value.
+// Error names the omitted value and the reason. It does not quote the value.
 func (e *OmittedError) Error() string {
 	what := e.Path
 	if what == "" {
@@ -104,5 +104,5 @@ func (e *OmittedError) Reason() string {
 	case OmittedStream:
 		return " is a stream that was passed on without buffering, so it was not recorded"
 	}
-	return " is not in the record: it was too large or not readable"
+	return " is not in the record, because it was too large or not readable"
 }

@@ -5,7 +5,7 @@ import "strings"
 // MaxReason is the maximum number of bytes of a reason in the record.
 const MaxReason = 2000
 
-// Shorten cuts a text to limit bytes, at a character.
+// Shorten cuts a text to at most limit bytes, between two characters.
 func Shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text

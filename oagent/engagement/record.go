@@ -10,16 +10,15 @@ import (
 	"github.com/fairwayhq/fairway/store"
 )
 
-// record is the in-memory copy of one Engagement: the last state that was seen in the store,
-// and the part of the log that expressions needed. The store is authoritative. Each change
-// begins with resolve, which compares the copy with the store. Two records of the same
-// Engagement are harmless.
+// record is the in-memory copy of one Engagement: the last known state, and the part of the log that
+// expressions needed. The store is authoritative. Each change begins with resolve, which compares the
+// copy with the store. Several records of the same Engagement may exist.
 type record struct {
 	key     string        // in the store
 	loading chan struct{} // held by the goroutine that reads the log
 
 	mu      sync.Mutex
-	value   []byte // the value in the store; nil if not known
+	value   []byte // the value in the store; nil if unknown
 	state   *State // decoded value
 	length  int64  // length of the log at that value
 	next    *Tx    // the change being written, until the store confirms it
@@ -44,8 +43,8 @@ type history struct {
 // callList contains all calls of one name.
 type callList struct{ all []*Payloads }
 
-// errGone means that the store has no such Engagement.
-var errGone = errors.New("the Engagement is gone")
+// errNoRecord means that the store has no such Engagement.
+var errNoRecord = errors.New("the Engagement no longer exists")
 
 // resolve updates the record from the store and returns its state. The state is nil if the
 // Engagement does not exist yet.
@@ -78,7 +77,7 @@ func (r *record) forget() {
 	r.latest, r.history, r.size = nil, nil, 0
 }
 
-// adopt applies the change that the store has confirmed.
+// adopt applies the change after the store has confirmed it.
 func (r *record) adopt() {
 	next := r.next
 	first := r.length
@@ -98,7 +97,7 @@ func (r *record) adopt() {
 
 // applyLatest updates the latest calls from an entry at that position of the log.
 func (r *record) applyLatest(e *Entry, at int64) {
-	if e.What != EntryBegun && e.What != EntryFinished && e.What != EntryReleased {
+	if e.Event != EntryBegun && e.Event != EntryFinished && e.Event != EntryReleased {
 		return
 	}
 	if r.latest == nil {
@@ -111,14 +110,14 @@ func (r *record) applyLatest(e *Entry, at int64) {
 	}
 	n := &r.state.Names[i]
 	switch {
-	case e.What == EntryBegun && n.Begun == at:
+	case e.Event == EntryBegun && n.Begun == at:
 		if call != nil {
-			r.size -= call.weight()
+			r.size -= call.size()
 		}
 		call = &latestCall{Payloads: Payloads{Inputs: e.Inputs}, begun: at}
 		r.latest[e.Name] = call
-		r.size += call.weight()
-	case e.What != EntryBegun && n.Done == at && call != nil && call.begun == n.Begun:
+		r.size += call.size()
+	case e.Event != EntryBegun && n.Done == at && call != nil && call.begun == n.Begun:
 		call.Outputs, call.done = e.Outputs, at
 		r.size += len(e.Outputs)
 	}
@@ -128,14 +127,14 @@ func (r *record) applyLatest(e *Entry, at int64) {
 func (r *record) applyHistory(e *Entry) {
 	h := r.history
 	h.applied++
-	switch e.What {
+	switch e.Event {
 	case EntryBegun:
 		h.list = append(h.list, int32(r.state.Find(e.Name))) //nolint:gosec // at most maxNames
 		r.size += 4
 		if calls := h.calls[e.Name]; calls != nil {
 			call := &Payloads{Inputs: e.Inputs}
 			calls.all = append(calls.all, call)
-			r.size += call.weight()
+			r.size += call.size()
 		}
 	case EntryFinished, EntryReleased:
 		calls := h.calls[e.Name]
@@ -148,7 +147,7 @@ func (r *record) applyHistory(e *Entry) {
 
 const callOverhead = 256 // bytes, including the parts of the entries that its payloads point into
 
-func (c *Payloads) weight() int { return callOverhead + len(c.Inputs) + len(c.Outputs) }
+func (c *Payloads) size() int { return callOverhead + len(c.Inputs) + len(c.Outputs) }
 
 // engagement returns the key of the Engagement.
 func (r *record) engagement() string { return r.key[len(keyPrefix):] }

@@ -46,23 +46,25 @@ func NewRecords(options Options) *Records {
 
 var (
 	// ErrUnchanged is returned by the function of a transaction that changes nothing.
-	ErrUnchanged = errors.New("nothing is to be changed")
+	ErrUnchanged = errors.New("nothing to change")
 	// ErrContended means that other nodes kept changing the record.
-	ErrContended = errors.New("the record of the Engagement changes too often")
+	ErrContended = errors.New("other nodes keep changing the record of the Engagement")
 )
 
 // UnreadError is returned by the function of a transaction that must read more of the log
 // first. The transaction reads it and calls the function again.
 type UnreadError struct{ Unread }
 
-func (*UnreadError) Error() string { return "more of the record must be read" }
+func (*UnreadError) Error() string {
+	return "the decision needs a part of the record that was not read"
+}
 
-// Change runs decide in a transaction on an Engagement. begin returns the state of a new
-// Engagement; a nil begin allows only existing ones. decide may run several times, and only
-// its last run counts. decide returns ErrUnchanged if there is nothing to write.
+// Change calls decide in a transaction on an Engagement. begin returns the state of a new
+// Engagement; a nil begin allows only existing ones. decide may be called several times, and only
+// the last call takes effect. decide returns ErrUnchanged if there is nothing to write.
 func (s *Records) Change(ctx context.Context, key string, begin func(now time.Time) *State, decide func(*Tx) error) error {
 	r := s.cache.get(key)
-	defer s.cache.weigh(r)
+	defer s.cache.resize(r)
 	for range MaxTries {
 		err := s.store.Update(ctx, r.key, func(old store.Record) (store.Change, error) {
 			r.mu.Lock()
@@ -114,7 +116,7 @@ func (s *Records) transaction(r *record, old store.Record, begin func(now time.T
 
 func (s *Records) load(ctx context.Context, r *record, u *Unread) error {
 	err := r.load(ctx, s.store, u)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errNoRecord) {
 		r.mu.Lock()
 		r.forget()
 		r.mu.Unlock()
@@ -123,13 +125,13 @@ func (s *Records) load(ctx context.Context, r *record, u *Unread) error {
 	return err
 }
 
-// Read runs see on an Engagement. see must not change it.
-func (s *Records) Read(ctx context.Context, key string, see func(*Tx) error) error {
+// Read calls read with an Engagement. read must not change it.
+func (s *Records) Read(ctx context.Context, key string, read func(*Tx) error) error {
 	if !IsKey(key) {
 		return ErrNotFound
 	}
 	r := s.cache.get(key)
-	defer s.cache.weigh(r)
+	defer s.cache.resize(r)
 	for range MaxTries {
 		old, err := s.store.Get(ctx, r.key)
 		if errors.Is(err, store.ErrNotFound) {
@@ -139,7 +141,7 @@ func (s *Records) Read(ctx context.Context, key string, see func(*Tx) error) err
 			return fmt.Errorf("reading an Engagement: %w", err)
 		}
 		var more *UnreadError
-		if err := s.readOnce(r, old, see); !errors.As(err, &more) {
+		if err := s.readOnce(r, old, read); !errors.As(err, &more) {
 			return err
 		}
 		if err := s.load(ctx, r, &more.Unread); err != nil {
@@ -149,21 +151,21 @@ func (s *Records) Read(ctx context.Context, key string, see func(*Tx) error) err
 	return ErrContended
 }
 
-func (s *Records) readOnce(r *record, old store.Record, see func(*Tx) error) error {
+func (s *Records) readOnce(r *record, old store.Record, read func(*Tx) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state != nil && old.Length < r.length {
 		// If no new Engagement has begun, another change has come first and the record in
 		// memory is newer.
 		if state, err := decodeState(old.Value); err == nil && state.Born == r.state.Born {
-			return see(&Tx{options: &s.options, record: r, State: r.state, Now: s.options.Now()})
+			return read(&Tx{options: &s.options, record: r, State: r.state, Now: s.options.Now()})
 		}
 	}
 	t, err := s.transaction(r, old, nil)
 	if err != nil {
 		return err
 	}
-	return see(t)
+	return read(t)
 }
 
 // Unbegun returns the transaction of an Engagement that does not exist yet, for reading.

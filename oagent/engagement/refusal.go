@@ -13,17 +13,17 @@ type Kind string
 // Kinds of refusals.
 const (
 	KindUnknownAgent      Kind = "unknown_agent"      // no document governs the call
-	KindInvalid           Kind = "invalid"            // the call itself is malformed
+	KindInvalid           Kind = "invalid"            // the call is malformed
 	KindNotAllowed        Kind = "not_allowed"        // the tool is not a capability of the agent
 	KindInputRestriction  Kind = "input_restriction"  // the assertion does not hold; the call was not made
 	KindOutputRestriction Kind = "output_restriction" // the assertion does not hold; the call was made and its result is withheld
-	KindShortCircuit      Kind = "short_circuit"      // a block of calls repeats too often; ends the Engagement
+	KindShortCircuit      Kind = "short_circuit"      // a block of calls is repeated too often; ends the Engagement
 	KindReviewPending     Kind = "review_pending"     // a reviewer must approve first
 	KindReviewDenied      Kind = "review_denied"      // the reviewer denied
 	KindGuardrail         Kind = "guardrail"          // the assertion does not hold; ends the Engagement
 	KindUnchecked         Kind = "unchecked"          // the guardrail's tool failed
 	KindEnded             Kind = "ended"              // the Engagement has ended, or its record is full
-	KindStore             Kind = "store"              // the store failed, so nothing may pass
+	KindStore             Kind = "store"              // the store failed, so the call is refused
 )
 
 // Refusal describes why a call must not be made, or why its result must not be used. It is an
@@ -87,6 +87,6 @@ func (s *State) Refusal() *Refusal {
 	return &Refusal{
 		Kind:    KindEnded,
 		Rule:    s.EndedRule,
-		Message: fmt.Sprintf("nothing more is done in this Engagement, because it has ended by %s", s.EndedRule),
+		Message: fmt.Sprintf("the Engagement was ended by %s and accepts no more calls; start another Engagement", s.EndedRule),
 	}
 }

@@ -5,14 +5,13 @@ import (
 	"errors"
 )
 
-// maxRenewedRecords limits the size of a record that its user keeps renewing. The inputs and
-// outputs of all its Engagements together can have this many times Options.MaxRecord
-// bytes.
+// maxRenewedRecords limits the size of a record that its user keeps renewing: the inputs and outputs
+// of all its Engagements together, as a multiple of Options.MaxRecord.
 const maxRenewedRecords = 4
 
 var (
-	// ErrActive means that the Engagement has not ended. Its own user cannot renew it then,
-	// because assertions that count calls would start at 0 again.
+	// ErrActive means that the Engagement has not ended. Its user cannot renew it, because assertions
+	// that count calls would start at 0 again.
 	ErrActive = errors.New("the Engagement has not ended")
 	// ErrRecordFull means that the record has no space for another Engagement. It expires
 	// Options.TTL after the last call that was made.
@@ -30,11 +29,11 @@ type Renewal struct {
 
 // Renew ends the Engagement with that key and begins a new one with the same agent, user and
 // id. The new Engagement starts without calls, reviews and repetitions. The record keeps the
-// entries of both, so renewing erases nothing.
+// entries of both.
 //
 //   - The result of a running call is withheld and recorded as EntryLate.
 //   - The reviews of the old Engagement are dropped from its state. The caller ends them.
-//   - An Engagement without any entry since its last renewal stays as it is.
+//   - An Engagement without any entry since its last renewal is not changed.
 //
 // The error is ErrNotFound, ErrActive, ErrRecordFull or an error of the store.
 func (s *Records) Renew(ctx context.Context, key string, renewal Renewal) (renewed *Summary, dropped []RequestedReview, err error) {
@@ -77,7 +76,7 @@ func (t *Tx) checkRenewal(renewal Renewal) error {
 		return nil
 	case s.Ended == 0:
 		return ErrActive
-	case s.Before+s.Kept > maxRenewedRecords*t.options.MaxRecord:
+	case s.EarlierBytes+s.PayloadBytes > maxRenewedRecords*t.options.MaxRecord:
 		return ErrRecordFull
 	}
 	return nil
@@ -86,19 +85,19 @@ func (t *Tx) checkRenewal(renewal Renewal) error {
 // renew replaces the state by a new one whose log begins after the existing entries.
 func (t *Tx) renew(by string) {
 	old := t.State
-	at := t.Log(Entry{What: EntryRenewed, By: by, Kind: old.EndedKind, Rule: old.EndedRule, Why: old.EndedWhy})
+	at := t.Log(Entry{Event: EntryRenewed, By: by, Kind: old.EndedKind, Rule: old.EndedRule, Why: old.EndedWhy})
 	t.State = &State{
-		Born:     random(),
-		Agent:    old.Agent,
-		UserID:   old.UserID,
-		Email:    old.Email,
-		ID:       old.ID,
-		Started:  t.Now.UnixMilli(),
-		Last:     t.Now.UnixMilli(),
-		Reviewed: old.Reviewed,
-		Renewals: old.Renewals + 1,
-		First:    at + 1,
-		Before:   old.Before + old.Kept,
+		Born:         random(),
+		Agent:        old.Agent,
+		UserID:       old.UserID,
+		Email:        old.Email,
+		ID:           old.ID,
+		Started:      t.Now.UnixMilli(),
+		Last:         t.Now.UnixMilli(),
+		Reviewed:     old.Reviewed,
+		Renewals:     old.Renewals + 1,
+		First:        at + 1,
+		EarlierBytes: old.EarlierBytes + old.PayloadBytes,
 	}
 	t.Durable, t.Prolong = true, true
 }

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxTail limits how many of the latest calls short_circuit can check, in bytes of a tail. A
-// tail has 4096 calls of the first 92 names of an Engagement. Of other names it has a half or
-// a third as many, because their characters are longer. A block that repeats N times is found
-// if it has at most maxTail/N calls.
+// maxTail is the maximum size of a tail in bytes. It limits how many of the latest calls
+// short_circuit can check: 4096 calls of the first 92 names of an Engagement, and a half or a third as
+// many of other names, because their characters take 2 or 3 bytes. A block that repeats N times is
+// found if it has at most maxTail/N bytes.
 const maxTail = 4096
 
 // A tail encodes the names of the latest calls, one UTF-8 character for each call. Because

@@ -16,36 +16,36 @@ type State struct {
 	Born     uint64
 	Revision uint64
 
-	Agent   string
-	UserID  string
-	Email   string
-	ID      string
-	Started int64 // milliseconds since 1970, like all times here
-	Last    int64
-	Used    int64 // when the lifetime was last restarted, see Tx.Prolong
+	Agent       string
+	UserID      string
+	Email       string
+	ID          string
+	Started     int64 // milliseconds since 1970, like all times here
+	Last        int64
+	ProlongedAt int64 // when the lifetime was last restarted, see Tx.Prolong
 
 	Ended     int64 // 0 if it has not ended
 	EndedKind Kind
 	EndedRule string
 	EndedWhy  string
 
-	Total   int64 // calls begun
-	Refused int64 // calls refused
-	Kept    int64 // bytes of inputs and outputs in the log
+	Total        int64 // calls begun
+	Refused      int64 // calls refused
+	PayloadBytes int64 // bytes of inputs and outputs in the log
 
 	Recent  int           // index into Names; undefined if Total is 0
 	Names   []CallSummary // in the order of their first calls
 	Reviews []RequestedReview
-	few     [2]CallSummary // storage for Names, as long as it has few
+	few     [2]CallSummary // storage for the first elements of Names
 	tail    []byte         // the bytes of Tail
 	index   nameIndex      // of Names
 
-	Renewals int64 // number of renewals in this record, see Renew
-	First    int64 // number of log entries before this Engagement
-	Before   int64 // bytes of inputs and outputs in those entries
+	Renewals     int64 // number of renewals in this record, see Renew
+	First        int64 // number of log entries before this Engagement
+	EarlierBytes int64 // bytes of inputs and outputs in those entries
 
-	Reviewed  string     // see Ref.Reviewed
-	Questions []Question // reviews that the agent decides or has decided
+	Reviewed string           // see Ref.Reviewed
+	Assigned []AssignedReview // reviews that the agent decides or has decided
 }
 
 // CallSummary summarizes the calls of one tool or agent.
@@ -57,7 +57,7 @@ type CallSummary struct {
 	Done  int64 // the position of its outputs in the log; 0 if there are none
 }
 
-// RequestedReview is a review that was requested and is still in force.
+// RequestedReview is a review that was requested and is still valid.
 type RequestedReview struct {
 	ID       string `json:"id"`
 	Side     Side   `json:"side"`
@@ -73,16 +73,16 @@ type RequestedReview struct {
 	Released int64  `json:"released,omitzero"` // when the result was released, if Status is ReviewReleased
 }
 
-// Question is a review in the state of the Engagement in which an agent decides it.
-type Question struct {
+// AssignedReview is a review in the state of the Engagement in which an agent decides it.
+type AssignedReview struct {
 	ID      string `json:"id"`
 	At      int64  `json:"at"` // when the review was requested
 	Verdict string `json:"verdict,omitzero"`
 	Comment string `json:"comment,omitzero"`
 
-	Tries int   `json:"tries,omitzero"` // how often the agent's program was called
-	Until int64 `json:"until,omitzero"` // do not call the program before this time
-	Quiet bool  `json:"quiet,omitzero"` // do not call the program again
+	Tries   int   `json:"tries,omitzero"` // calls of the agent's program
+	Until   int64 `json:"until,omitzero"` // do not call the program before this time
+	Settled bool  `json:"quiet,omitzero"` // do not call the program again
 }
 
 // nameIndex maps names to indexes. It is nil for a few names, where a linear search is faster.
@@ -94,14 +94,14 @@ const indexNamesFrom = 16
 // NewState returns the state of a new Engagement.
 func NewState(of Ref, now time.Time) *State {
 	return &State{
-		Born:    random(),
-		Agent:   of.Agent,
-		UserID:  of.User.ID,
-		Email:   of.User.Email,
-		ID:      of.ID,
-		Started: now.UnixMilli(),
-		Last:    now.UnixMilli(),
-		Used:    now.UnixMilli(),
+		Born:        random(),
+		Agent:       of.Agent,
+		UserID:      of.User.ID,
+		Email:       of.User.Email,
+		ID:          of.ID,
+		Started:     now.UnixMilli(),
+		Last:        now.UnixMilli(),
+		ProlongedAt: now.UnixMilli(),
 
 		Reviewed: of.Reviewed,
 	}
@@ -121,7 +121,7 @@ func (s *State) reindex() {
 	}
 }
 
-// Find returns the index of a name, or -1 if it was not called.
+// Find returns the index of a name in Names, or -1 if there was no call of that name.
 func (s *State) Find(name string) int {
 	if s.index != nil {
 		if i, ok := s.index[name]; ok {
@@ -145,8 +145,8 @@ func (s *State) nextIndex(name string) int {
 	return len(s.Names)
 }
 
-// Repeats reports whether a call of the name would be the end of the same block of calls, n
-// times in a row (OpenAgentSpec v1, lifespan, short_circuit).
+// Repeats reports whether a call of the name would complete the n-th repetition in a row of a block
+// of calls (OpenAgentSpec v1, lifespan, short_circuit).
 func (s *State) Repeats(name string, n int) bool {
 	return repeats(appendTail(s.tail, s.nextIndex(name)), n)
 }
@@ -156,7 +156,7 @@ func (s *State) clone() *State {
 	c := *s
 	c.Names = append(c.few[:0], s.Names...)
 	c.Reviews = slices.Clone(s.Reviews)
-	c.Questions = slices.Clone(s.Questions)
+	c.Assigned = slices.Clone(s.Assigned)
 	return &c
 }
 

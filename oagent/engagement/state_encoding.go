@@ -55,7 +55,7 @@ func decodeState(value []byte) (*State, error) {
 		return nil, fmt.Errorf("reading the record of an Engagement: %w", c.from.err)
 	}
 	s.Last += s.Started
-	s.Used += s.Started
+	s.ProlongedAt += s.Started
 	s.reindex()
 	return s, nil
 }
@@ -71,28 +71,28 @@ func (s *State) fields(c *codec) {
 	text(c, tagID, &s.ID)
 	integer(c, tagStarted, &s.Started)
 	since(c, tagLast, &s.Last, s.Started)
-	since(c, tagUsed, &s.Used, s.Started)
+	since(c, tagUsed, &s.ProlongedAt, s.Started)
 	integer(c, tagEnded, &s.Ended)
 	text(c, tagEndedKind, &s.EndedKind)
 	text(c, tagEndedRule, &s.EndedRule)
 	text(c, tagEndedWhy, &s.EndedWhy)
 	integer(c, tagTotal, &s.Total)
 	integer(c, tagRefused, &s.Refused)
-	integer(c, tagKept, &s.Kept)
+	integer(c, tagKept, &s.PayloadBytes)
 	integer(c, tagRecent, &s.Recent)
 	switch {
 	case !c.reading:
-		c.to.bytes(tagTail, s.tail) // no alias, because the State keeps appending to its own
+		c.to.bytes(tagTail, s.tail) // not an alias, because the State appends to its tail
 	case c.tag == tagTail:
 		s.tail = c.from.bytes()
 		c.next()
 	}
 	integer(c, tagRenewals, &s.Renewals)
 	integer(c, tagFirst, &s.First)
-	integer(c, tagBefore, &s.Before)
+	integer(c, tagBefore, &s.EarlierBytes)
 	text(c, tagReviewed, &s.Reviewed)
 	asJSON(c, tagReviews, &s.Reviews)
-	asJSON(c, tagQuestions, &s.Questions)
+	asJSON(c, tagQuestions, &s.Assigned)
 	if !c.reading {
 		for i := range s.Names {
 			c.to.call(&s.Names[i])

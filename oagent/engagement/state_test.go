@@ -25,7 +25,7 @@ func TestStateReadsBack(t *testing.T) {
 			s.Ended, s.EndedKind, s.EndedRule, s.EndedWhy = 1_700_000_000_999, KindGuardrail, "guardrails.input.assertion", `it has "x"`
 			s.Reviews = []RequestedReview{{ID: "A", Side: SideOutput, Reviewer: `"boss"`, Name: "tool-1", Inputs: "ff", Call: 2, Nth: 1, Status: ReviewDenied, Comment: "no\n", At: 5}}
 			s.Reviewed = "3f6c"
-			s.Questions = []Question{{ID: "A", At: 5, Verdict: ReviewApproved, Comment: "ä\"", Tries: 2, Until: 9, Quiet: true}, {ID: "B"}}
+			s.Assigned = []AssignedReview{{ID: "A", At: 5, Verdict: ReviewApproved, Comment: "ä\"", Tries: 2, Until: 9, Settled: true}, {ID: "B"}}
 		}
 		read, err := decodeState(s.append(nil))
 		if err != nil {
@@ -46,9 +46,9 @@ func TestStateReadsBack(t *testing.T) {
 // TestEntryReadsBack wants the same of an entry.
 func TestEntryReadsBack(t *testing.T) {
 	for _, e := range []Entry{
-		{What: EntryBegun, At: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)},
+		{Event: EntryBegun, At: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)},
 		{
-			What: EntryFinished, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Call: 7, Nth: 3, Name: "act", Inputs: jsontext.Value(`{"a":[1,"ä"]}`), Outputs: jsontext.Value(`null`),
+			Event: EntryFinished, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Call: 7, Nth: 3, Name: "act", Inputs: jsontext.Value(`{"a":[1,"ä"]}`), Outputs: jsontext.Value(`null`),
 			Status: 200, Kind: KindOutputRestriction, Rule: "r", Why: "w\x00\"", Side: SideOutput, Review: "R", By: "boss", Verdict: ReviewDenied, Comment: "c", Agent: "desk", Engagement: "3f6c",
 		},
 	} {
@@ -65,7 +65,7 @@ func TestDamagedEncodings(t *testing.T) {
 	s.Recent, s.Total = s.IndexOf("get-trip"), 1
 	s.Names[0] = CallSummary{Name: "get-trip", Count: 1, Call: 1, Begun: 2, Done: 3}
 	s.Reviews = []RequestedReview{{ID: "A", Status: ReviewPending}}
-	e := Entry{What: EntryBegun, At: time.Unix(5, 0), Name: "get-trip", Inputs: jsontext.Value(`{"a":1}`), Outputs: jsontext.Value(`[]`)}
+	e := Entry{Event: EntryBegun, At: time.Unix(5, 0), Name: "get-trip", Inputs: jsontext.Value(`{"a":1}`), Outputs: jsontext.Value(`[]`)}
 	state, entry := s.append(nil), e.append(nil)
 	for _, whole := range [][]byte{state, entry} {
 		for i := range whole {

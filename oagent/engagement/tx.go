@@ -10,8 +10,8 @@ import (
 	"github.com/fairwayhq/fairway/store"
 )
 
-// Tx is one run of a decision inside a transaction on the record of an Engagement. State is a
-// copy that the decision may change; nothing is written if the decision returns an error.
+// Tx is a transaction on the record of an Engagement, as one call of a decision sees it. State is a
+// copy that the decision may change. Nothing is written if the decision returns an error.
 type Tx struct {
 	State   *State // a new state if the Engagement does not exist yet
 	Now     time.Time
@@ -49,10 +49,10 @@ func (t *Tx) Keep(value jsontext.Value) jsontext.Value {
 	switch {
 	case size > most:
 		return Omitted{size, OmittedLarge, most}.JSON()
-	case t.State.Kept+size > all:
+	case t.State.PayloadBytes+size > all:
 		return Omitted{size, OmittedFull, all}.JSON()
 	}
-	t.State.Kept += size
+	t.State.PayloadBytes += size
 	return value
 }
 
@@ -83,7 +83,7 @@ func (t *Tx) Begin(name string, inputs jsontext.Value, review string, repetition
 	n := &s.Names[s.Recent]
 	n.Count++
 	n.Call, n.Done = s.Total, 0
-	n.Begun = t.Log(Entry{What: EntryBegun, Call: s.Total, Nth: n.Count, Name: name, Inputs: t.Keep(inputs), Review: review})
+	n.Begun = t.Log(Entry{Event: EntryBegun, Call: s.Total, Nth: n.Count, Name: name, Inputs: t.Keep(inputs), Review: review})
 	t.Durable, t.Prolong = true, true
 	return s.Total, n.Count
 }
@@ -132,8 +132,8 @@ func (t *Tx) Calls(name string) (calls []*Payloads, ok bool) {
 	return h.calls[name].all, true
 }
 
-// maxShared is the maximum number of bytes of entries that are in one buffer with the state.
-// The state stays in memory longer than the entries, and with it the buffer.
+// maxShared is the maximum number of bytes of entries that share a buffer with the state. The buffer
+// stays in memory as long as the state, which is longer than the entries are needed.
 const maxShared = 2048
 
 // change returns the change for the store.
@@ -144,7 +144,7 @@ func (t *Tx) change() (store.Change, error) {
 	t.State.Revision = random()
 	t.State.Last = t.Now.UnixMilli()
 	if t.Prolong {
-		t.State.Used = t.Now.UnixMilli()
+		t.State.ProlongedAt = t.Now.UnixMilli()
 	}
 	size := 0
 	for i := range t.entries {
@@ -181,7 +181,7 @@ const minLife = time.Millisecond
 // life returns the remaining lifetime of the Engagement.
 func (t *Tx) life() time.Duration {
 	ttl := t.options.TTL
-	used := time.Duration(t.Now.UnixMilli()-t.State.Used) * time.Millisecond
+	used := time.Duration(t.Now.UnixMilli()-t.State.ProlongedAt) * time.Millisecond
 	return min(max(ttl-used, minLife), ttl)
 }
 
@@ -190,7 +190,7 @@ func (t *Tx) life() time.Duration {
 // others, and anonymous ones expire after refusalOnlyTTL.
 func (t *Tx) isRefusalOnly() bool {
 	s := t.State
-	return s.Total == 0 && s.Ended == 0 && s.Renewals == 0 && len(s.Reviews) == 0 && len(s.Questions) == 0 &&
+	return s.Total == 0 && s.Ended == 0 && s.Renewals == 0 && len(s.Reviews) == 0 && len(s.Assigned) == 0 &&
 		s.Refused >= t.record.length+int64(len(t.entries))
 }
 

@@ -51,7 +51,7 @@ type lists struct {
 
 // List returns the open reviews of a reviewer, oldest first. The reviewer is a user's id,
 // or oagent:// and the name of an agent. It takes one read of the store. The list may contain
-// a review that was decided moments ago.
+// a review that has just been decided.
 func (q *Queue) List(ctx context.Context, reviewer string) ([]Summary, error) {
 	return q.lists.open(ctx, reviewer)
 }
@@ -109,8 +109,8 @@ func countOf(open []Summary, user engagement.User) (n int) {
 	return n
 }
 
-// checkRoom returns ErrBusy if the list of the reviewer of a new review is full.
-func (l lists) checkRoom(ctx context.Context, r *Review) error {
+// checkSpace returns ErrBusy if the list of the reviewer of a new review is full.
+func (l lists) checkSpace(ctx context.Context, r *Review) error {
 	record, err := l.store.Get(ctx, openKey(r.decider()))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil

@@ -16,19 +16,19 @@ var (
 	// belongs to another reviewer.
 	ErrNotFound = errors.New("no such review")
 	// ErrDecided means that the review was already decided differently.
-	ErrDecided = errors.New("the review was decided before")
+	ErrDecided = errors.New("the review was already decided")
 
 	// ErrBusy means that the reviewer has too many open reviews.
-	ErrBusy = errors.New("the reviewer has too many reviews to decide")
+	ErrBusy = errors.New("the reviewer has too many open reviews")
 )
 
 // Options configures a Queue. Every option is required.
 type Options struct {
-	Store    store.Store
-	Records  *engagement.Records
-	TTL      time.Duration    // how long a review can be decided, and how long an approval can be used
-	AskPause time.Duration    // before an agent that reviews is called again; doubles each time
-	Now      func() time.Time // current time
+	Store      store.Store
+	Records    *engagement.Records
+	TTL        time.Duration    // time within which a review must be decided, and an approval used
+	RetryPause time.Duration    // before the program of a reviewing agent is called again; doubles each time
+	Now        func() time.Time // current time
 
 	OnRequested func(*Review) // called when a reviewer gets a new review; must return quickly
 	OnDecided   func(*Review) // called when a review was decided; must return quickly
@@ -67,21 +67,21 @@ func (q *Queue) isOver(r *Review) bool {
 }
 
 // Prepare stores a review before it is added to the Engagement. The error is
-// ErrBusy if the review is needed before the call and its reviewer has too many open
-// ones. Nothing is stored then, so repeated requests cannot fill the store.
+// ErrBusy if the review is about a call that was not made and its reviewer has too many open
+// reviews. Nothing is stored then, so repeated requests cannot fill the store.
 func (q *Queue) Prepare(ctx context.Context, r *Review) (*Review, error) {
 	if r.Side == engagement.SideInput {
-		if err := q.lists.checkRoom(ctx, r); err != nil {
+		if err := q.lists.checkSpace(ctx, r); err != nil {
 			return nil, err
 		}
 	}
 	return r, q.reviews.put(ctx, r)
 }
 
-// AwaitReleased waits until a result that was released at that time is no longer shared, see
-// releaseShared.
+// AwaitReleased waits until a result that was released at the given time is no longer shared, see
+// sharePeriod.
 func (q *Queue) AwaitReleased(ctx context.Context, at int64) {
-	timer := time.NewTimer(engagement.Milliseconds(at).Add(releaseShared + time.Millisecond).Sub(q.options.Now()))
+	timer := time.NewTimer(engagement.Milliseconds(at).Add(sharePeriod + time.Millisecond).Sub(q.options.Now()))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -89,12 +89,12 @@ func (q *Queue) AwaitReleased(ctx context.Context, at int64) {
 	}
 }
 
-// Open returns the review that an Engagement waits for, and adds it to the list of its
-// reviewer. If the review is lost, again creates it anew, if possible.
-func (q *Queue) Open(ctx context.Context, a *engagement.RequestedReview, again func() *Review) (*Review, error) {
+// Open returns the review that an Engagement waits for, and adds it to the list of its reviewer. If
+// the review is missing in the store, recreate returns a new one, or nil if that is impossible.
+func (q *Queue) Open(ctx context.Context, a *engagement.RequestedReview, recreate func() *Review) (*Review, error) {
 	r, err := q.reviews.read(ctx, a.ID)
 	if errors.Is(err, ErrNotFound) {
-		if r = again(); r == nil {
+		if r = recreate(); r == nil {
 			return nil, err
 		}
 		r.AskedAt = engagement.Milliseconds(a.At)
@@ -105,9 +105,9 @@ func (q *Queue) Open(ctx context.Context, a *engagement.RequestedReview, again f
 		return r, err
 	}
 	if r.ByAgent != "" {
-		switch err := q.Question(ctx, r); {
+		switch err := q.Assign(ctx, r); {
 		case isEnded(err):
-			return r, nil // it was denied just now
+			return r, nil // it has just been denied
 		case err != nil:
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func (q *Queue) Await(ctx context.Context, id string, until time.Time) (decided 
 	for {
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			return true, nil // the Engagement is read again
+			return true, nil // the caller reads the Engagement again
 		case err != nil && within.Err() != nil:
 			return false, nil
 		case err != nil:
@@ -163,9 +163,9 @@ func (q *Queue) Get(ctx context.Context, id, reviewer string) (*Review, error) {
 // Decide approves or denies a review. Only its reviewer may decide; for others the error is
 // ErrNotFound. See Get for the form of reviewer.
 //
-//   - The same decision again is no error. A different one is ErrDecided.
+//   - Repeating the same decision has no effect. For a different one the error is ErrDecided.
 //   - An agent decides in an Engagement of its own, see DecidingRef. If that Engagement has
-//     ended, the review is denied whatever the agent decides, and the error is an *engagement.Refusal.
+//     ended, the review is denied regardless of the decision, and the error is an *engagement.Refusal.
 func (q *Queue) Decide(ctx context.Context, id, reviewer string, approve bool, comment string) (*Review, error) {
 	r, err := q.Get(ctx, id, reviewer)
 	if err != nil {
@@ -195,28 +195,28 @@ func (q *Queue) Decide(ctx context.Context, id, reviewer string, approve bool, c
 func (q *Queue) settle(ctx context.Context, r *Review, verdict, comment string) error {
 	if err := q.decideInEngagement(ctx, r, verdict, comment); err != nil {
 		if errors.Is(err, ErrNotFound) {
-			_ = q.lists.remove(ctx, r.decider(), r.ID) // it has expired or was used
+			_ = q.lists.remove(ctx, r.decider(), r.ID) // the review has expired or was used
 		}
 		return err
 	}
 	var isNew bool
 	at := q.options.Now().UTC().Truncate(time.Millisecond)
-	err := q.reviews.change(ctx, r.ID, func(kept *Review) error {
-		if kept == nil {
-			kept = r // missing in the store: the Engagement is authoritative
+	err := q.reviews.change(ctx, r.ID, func(stored *Review) error {
+		if stored == nil {
+			stored = r // missing in the store: the Engagement is authoritative
 		}
-		if isNew = kept.Status != verdict; !isNew {
-			*r = *kept
-			return engagement.ErrUnchanged // another decision was faster
+		if isNew = stored.Status != verdict; !isNew {
+			*r = *stored
+			return engagement.ErrUnchanged // a concurrent decision was the same
 		}
-		kept.Status, kept.Comment, kept.DecidedAt = verdict, comment, at
+		stored.Status, stored.Comment, stored.DecidedAt = verdict, comment, at
 		if verdict == engagement.ReviewDenied {
-			kept.Outputs = nil // they are not released to anyone
+			stored.Outputs = nil // they will not be released
 		}
-		if kept == r {
+		if stored == r {
 			return engagement.ErrUnchanged
 		}
-		*r = *kept
+		*r = *stored
 		return nil
 	})
 	if err != nil {
@@ -229,13 +229,13 @@ func (q *Queue) settle(ctx context.Context, r *Review, verdict, comment string) 
 	return nil
 }
 
-// decideInEngagement records the verdict in the Engagement, where it takes effect. The same
-// verdict again is no error, because the steps after it may have been interrupted.
+// decideInEngagement records the verdict in the Engagement, where it takes effect. If it is already
+// recorded, there is no error, because the steps after it may have been interrupted.
 func (q *Queue) decideInEngagement(ctx context.Context, r *Review, verdict, comment string) error {
 	var decided error
 	err := q.options.Records.Change(ctx, r.Key, nil, func(t *engagement.Tx) error {
 		decided = nil
-		i := q.In(t).Find(func(a *engagement.RequestedReview) bool { return a.ID == r.ID })
+		i := q.Requests(t).Find(func(a *engagement.RequestedReview) bool { return a.ID == r.ID })
 		switch {
 		case i < 0:
 			decided = ErrNotFound
@@ -247,8 +247,8 @@ func (q *Queue) decideInEngagement(ctx context.Context, r *Review, verdict, comm
 			return engagement.ErrUnchanged
 		}
 		a := &t.State.Reviews[i]
-		a.Status, a.Comment = verdict, engagement.Shorten(comment, maxRemembered)
-		t.Log(engagement.Entry{What: engagement.EntryDecided, Name: a.Name, Call: a.Call, Nth: a.Nth, Side: a.Side, Review: a.ID, By: r.Reviewer, Verdict: verdict, Comment: comment})
+		a.Status, a.Comment = verdict, engagement.Shorten(comment, maxStoredComment)
+		t.Log(engagement.Entry{Event: engagement.EntryDecided, Name: a.Name, Call: a.Call, Nth: a.Nth, Side: a.Side, Review: a.ID, By: r.Reviewer, Verdict: verdict, Comment: comment})
 		t.Durable, t.Prolong = true, true
 		return nil
 	})
@@ -261,17 +261,17 @@ func (q *Queue) decideInEngagement(ctx context.Context, r *Review, verdict, comm
 // Drop deletes an unused review. If that fails, the review expires.
 func (q *Queue) Drop(ctx context.Context, id string) { q.reviews.drop(ctx, id) }
 
-// ShareReleased moves the outputs of a released review to where parallel repetitions of the
-// call find them for releasedKept.
+// ShareReleased moves the outputs of a released review to a key where concurrent identical calls
+// find them for releasedKept.
 func (q *Queue) ShareReleased(ctx context.Context, r *Review) { q.reviews.share(ctx, r) }
 
-// Held returns a review with the result that it holds, or released moments ago.
+// Held returns a review with the result that it holds, or that it has released within sharedTTL.
 func (q *Queue) Held(ctx context.Context, id string) (*Review, error) {
 	return q.reviews.readHeld(ctx, id)
 }
 
 // Abandon denies an undecided review and deletes the result held for it, because its
-// Engagement was renewed.
+// Engagement was renewed or the run of a hosted agent has ended.
 func (q *Queue) Abandon(ctx context.Context, id string) error {
 	var abandoned *Review
 	err := q.reviews.change(ctx, id, func(r *Review) error {

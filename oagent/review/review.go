@@ -8,33 +8,33 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// releaseShared is how long identical calls share a released result. Clients that waited for
-// the approval repeat their calls at the same time, and all of them get the result of the one
-// call that was made. None of these calls returns before this time is over. So a client that
-// repeats the call after it got the result makes a new call.
-const releaseShared = 200 * time.Millisecond
+// sharePeriod is how long identical calls share a released result. Clients that waited for the
+// approval repeat their calls at the same time, and all of them get the result of the one call that
+// was made. None of these calls returns before the period has ended, so a client that repeats the
+// call after it got the result makes a new call.
+const sharePeriod = 200 * time.Millisecond
 
-// releasedKept is how long the store keeps a shared result. Every call that found the result
-// within releaseShared can still read it, also on a node that is very slow.
-const releasedKept = time.Minute
+// sharedTTL is how long the store keeps a shared result. It is much longer than sharePeriod, so that
+// calls on a very slow node can still read the result.
+const sharedTTL = time.Minute
 
-// AgentScheme begins the name of a reviewer that is an agent.
+// AgentScheme is the prefix of the name of a reviewer that is an agent.
 const AgentScheme = "oagent://"
 
 // Limits of reviews.
 const (
 	MaxComment = 2000 // bytes of a reviewer's comment
 
-	maxRemembered = 500              // bytes of the comment that the Engagement keeps
-	MaxPending    = 32               // undecided reviews of one Engagement
-	maxAsked      = 128              // reviews that an Engagement keeps; beyond that it drops the oldest decided one
-	MaxOpen       = 1000             // undecided reviews of one reviewer
-	MaxOpenOfUser = MaxOpen / 2      // of these, reviews of the calls of one user
-	reviewSlack   = time.Hour        // how much longer than its validity a review is stored
-	RetryPending  = 30 * time.Second // when to check for a decision again, if the call does not wait
-	reviewPath    = "review/"        // prefix of the store's keys
-	releasedPath  = "released/"      // prefix of the keys of released results
-	openPath      = "reviewer/"      // prefix of the keys of a reviewer's list of open reviews
+	maxStoredComment = 500              // bytes of the comment that the Engagement keeps
+	MaxPending       = 32               // undecided reviews of one Engagement
+	maxRequested     = 128              // reviews that an Engagement keeps; beyond that it drops the oldest decided one
+	MaxOpen          = 1000             // undecided reviews of one reviewer
+	MaxOpenOfUser    = MaxOpen / 2      // of these, reviews of the calls of one user
+	reviewSlack      = time.Hour        // time for which an expired review is still stored
+	RetryPending     = 30 * time.Second // suggested delay before a refused call is repeated
+	reviewPath       = "review/"        // prefix of the store's keys
+	releasedPath     = "released/"      // prefix of the keys of released results
+	openPath         = "reviewer/"      // prefix of the keys of a reviewer's list of open reviews
 )
 
 // Review asks a reviewer whether a call may be made, or whether its result may be released
@@ -42,13 +42,13 @@ const (
 //
 //   - The decision applies to exactly these inputs, of this tool, in this Engagement. An
 //     approval allows one call.
-//   - The decision applies to the document at that time. If the document changes, an input
-//     review must be requested again. A held result needs no new review, because its call was
-//     made, but it must pass the restrictions of the new document.
+//   - The decision applies to the current version of the document. If the document changes, a
+//     review of inputs must be requested again. A held result needs no new review, because its call
+//     was made, but it must pass the restrictions of the new document.
 //   - The call waits up to the guard's ReviewWait for the decision, and is then refused.
 //   - After an approval, an identical call passes. If the result was under review, the
 //     identical call gets the held result and the tool is not called again. Identical calls
-//     within releaseShared get the same result. The store keeps the result until it is
+//     within sharePeriod get the same result. The store keeps the result until it is
 //     released or the review expires.
 //   - After a denial, identical calls are refused as long as the Engagement keeps the review.
 type Review struct {

@@ -69,19 +69,19 @@ func (s storage) drop(ctx context.Context, id string) {
 	_ = s.store.Delete(ctx, reviewPath+id)
 }
 
-// share moves the outputs of a released review to a short-lived key, where parallel
-// repetitions of the call find them. If that fails, the outputs expire.
+// share moves the outputs of a released review to a short-lived key, where concurrent identical calls
+// find them. If that fails, the outputs expire.
 func (s storage) share(ctx context.Context, r *Review) {
 	value, err := json.Marshal(r)
 	if err == nil {
-		err = s.store.Put(ctx, releasedPath+r.ID, store.Change{Value: value, TTL: releasedKept, Async: true})
+		err = s.store.Put(ctx, releasedPath+r.ID, store.Change{Value: value, TTL: sharedTTL, Async: true})
 	}
 	if err == nil {
-		s.forgetOutputs(ctx, r.ID)
+		s.removeOutputs(ctx, r.ID)
 	}
 }
 
-// readHeld reads a review with the result that it holds, or released moments ago.
+// readHeld reads a review with the result that it holds, or that it has released within sharedTTL.
 func (s storage) readHeld(ctx context.Context, id string) (*Review, error) {
 	r, err := s.read(ctx, id)
 	if err != nil || r.Outputs != nil {
@@ -97,8 +97,8 @@ func (s storage) readHeld(ctx context.Context, id string) (*Review, error) {
 	return decodeReview(record.Value)
 }
 
-// forgetOutputs removes the outputs from a released review. If that fails, they expire.
-func (s storage) forgetOutputs(ctx context.Context, id string) {
+// removeOutputs removes the outputs from a released review. If that fails, they expire.
+func (s storage) removeOutputs(ctx context.Context, id string) {
 	_ = s.change(ctx, id, func(r *Review) error {
 		if r == nil || r.Outputs == nil {
 			return engagement.ErrUnchanged

@@ -238,7 +238,7 @@ func checkRecord(t *testing.T, g *oagent.Guard, agent *oagent.Agent, id string, 
 	}
 	begun, reviewed := make(map[string]int), make(map[string]bool)
 	for i := range entries {
-		switch entries[i].What {
+		switch entries[i].Event {
 		case engagement.EntryBegun:
 			begun[entries[i].Name]++
 		case engagement.EntryReview:

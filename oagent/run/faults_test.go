@@ -75,7 +75,7 @@ func TestUnknownTool_is_recorded(t *testing.T) {
 	n.ends(id)
 	b := oagent.Binding{Agent: n.agent, Engagement: id, User: ada}
 	entries, err := n.guard.Engagements.Entries(t.Context(), b.Key(), 0, 10)
-	if err != nil || len(entries) != 1 || entries[0].What != engagement.EntryRefused || entries[0].Kind != engagement.KindNotAllowed || entries[0].Name != "drop-table" {
+	if err != nil || len(entries) != 1 || entries[0].Event != engagement.EntryRefused || entries[0].Kind != engagement.KindNotAllowed || entries[0].Name != "drop-table" {
 		t.Errorf("entries %+v, error %v", entries, err)
 	}
 }

@@ -108,7 +108,7 @@ func resultOf(outputs jsontext.Value, status int) Result {
 const firstErrorStatus = 400 // HTTP
 
 func resultOfError(err error) Result {
-	if isNothingHeld(err) {
+	if isNoHeldResult(err) {
 		return Result{Unknown: true}
 	}
 	if r, ok := engagement.AsRefusal(err); ok {

@@ -199,14 +199,14 @@ func (q engagementRequest) readsGuarded(e *engagement.Summary) bool {
 // that may quote values which an assertion has read, and outputs of a guardrail's tool. If
 // guarded is true, it also removes the questions, see readsGuarded.
 func concealEntry(e *engagement.Entry, guarded bool) {
-	if guarded && e.What == engagement.EntryQuestion {
+	if guarded && e.Event == engagement.EntryQuestion {
 		e.Inputs, e.Outputs = nil, nil
 	}
 	if e.Kind != "" {
 		e.Why = ""
 		e.Status = 0 // status of a withheld response
 	}
-	if e.What == engagement.EntryGuardrail {
+	if e.Event == engagement.EntryGuardrail {
 		e.Outputs = nil
 	}
 }

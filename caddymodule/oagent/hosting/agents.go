@@ -153,7 +153,7 @@ func failed(err error) run.Result {
 
 // refused returns the result for a refusal of the Guard.
 func refused(err error) run.Result {
-	if errors.Is(err, oagent.ErrNothingHeld) {
+	if errors.Is(err, oagent.ErrNoHeldResult) {
 		return run.Result{Unknown: true}
 	}
 	if r, ok := engagement.AsRefusal(err); ok {

@@ -155,7 +155,7 @@ func (discard) WriteHeader(int)                {}
 // resultOf returns the result of a tool call for the model.
 func resultOf(call *Call, outcome *tool.Outcome) run.Result {
 	switch {
-	case call.Refusal != nil && errors.Is(call.Refusal, oagent.ErrNothingHeld):
+	case call.Refusal != nil && errors.Is(call.Refusal, oagent.ErrNoHeldResult):
 		return run.Result{Unknown: true}
 	case call.Refusal != nil:
 		return run.Result{Refusal: call.Refusal}

@@ -135,7 +135,7 @@ func reviewing(agent *oagent.Agent, r *review.Review) oagent.Binding {
 // *engagement.Refusal.
 func (s *Service) CheckQuestion(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *review.Review, question []byte) error {
 	if r.Status == engagement.ReviewPending {
-		if err := guard.Reviews.Question(ctx, r); err != nil {
+		if err := guard.Reviews.Assign(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -149,7 +149,7 @@ func (s *Service) CheckQuestion(ctx context.Context, guard *oagent.Guard, agent 
 // first, because others can read it.
 func (s *Service) DecideFor(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *review.Review, approve bool, comment string) (*review.Review, error) {
 	if comment != "" && agent.Output != nil && r.Status == engagement.ReviewPending {
-		if err := guard.Reviews.Question(ctx, r); err != nil {
+		if err := guard.Reviews.Assign(ctx, r); err != nil {
 			return nil, err
 		}
 		if err := s.checkGuardrail(ctx, guard, agent, r, engagement.SideOutput, guardrail.Text{Input: string(r.Inputs), Output: comment}); err != nil {
@@ -165,7 +165,7 @@ func (s *Service) DecideFor(ctx context.Context, guard *oagent.Guard, agent *oag
 func (s *Service) checkGuardrail(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *review.Review, side engagement.Side, text guardrail.Text) error {
 	err := s.options.Guardrails.Check(ctx, guard, reviewing(agent, r), s.options.Set().Names, side, text)
 	if refusal, ok := engagement.AsRefusal(err); ok && refusal.Ends() {
-		return errors.Join(refusal, guard.Reviews.Question(ctx, r)) // Question denies the review
+		return errors.Join(refusal, guard.Reviews.Assign(ctx, r)) // Assign denies the review
 	}
 	return err
 }

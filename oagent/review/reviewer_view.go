@@ -18,36 +18,36 @@ import (
 // Limits on the Engagement that a reviewer sees.
 const (
 	MaxShownCalls = 100       // the latest calls, in history
-	MaxShownNames = 32        // the names that were called last, in recent
-	MaxShownBytes = 128 << 10 // of inputs and outputs in history, and the same again in recent; beyond that they are omitted
+	MaxShownNames = 32        // the names that were called most recently, in recent
+	MaxShownBytes = 128 << 10 // of inputs and outputs in history, and separately in recent; others are omitted
 
 	maxShownEntries = 1024 // entries of the record that are searched for these calls
-	shownChunk      = 32   // entries that are read at once
+	shownChunk      = 32   // entries per read
 )
 
-// shown is an Engagement as its reviewer sees it: the fields that expressions see, within the
-// limits.
-type shown struct {
+// reviewerView is the view of a reviewer of the Engagement under review: the fields that expressions
+// see, within the limits.
+type reviewerView struct {
 	queue   *Queue
 	key     string
 	state   *engagement.State
 	length  int64
 	review  *Review
-	request engagement.RequestedReview // the review in the Engagement; the zero value if it is over
+	request engagement.RequestedReview // the review in the Engagement; the zero value if it is no longer valid
 
-	calls  []*shownCall                    // the latest calls, in order
+	calls  []*viewedCall                   // the latest calls, in order
 	latest map[string]*engagement.Payloads // by name
 	ended  map[int64]jsontext.Value        // call number → outputs, for calls whose beginning was not read yet
 }
 
-type shownCall struct {
+type viewedCall struct {
 	number int64
 	name   string
 	engagement.Payloads
 }
 
-// Engagement returns the Engagement that a review is about. It is a JSON object with
-// the fields that expressions see (OpenAgentSpec v1, Engagement).
+// Engagement returns the Engagement that a review is about: a JSON object with the fields that
+// expressions see (OpenAgentSpec v1, Engagement).
 //
 //   - recent.<name> is the call under review. It has outputs if the review is about them.
 //   - history contains the latest MaxShownCalls calls. If there were more, history._omitted is
@@ -56,10 +56,10 @@ type shownCall struct {
 //
 // The error is engagement.ErrNotFound if the Engagement no longer exists.
 func (q *Queue) Engagement(ctx context.Context, r *Review) (jsontext.Value, error) {
-	s := &shown{queue: q, key: r.Key, review: r, latest: make(map[string]*engagement.Payloads), ended: make(map[int64]jsontext.Value)}
+	s := &reviewerView{queue: q, key: r.Key, review: r, latest: make(map[string]*engagement.Payloads), ended: make(map[int64]jsontext.Value)}
 	err := q.options.Records.Read(ctx, r.Key, func(t *engagement.Tx) error {
 		s.state, s.length = t.State, t.Length()
-		if i := q.In(t).Find(func(a *engagement.RequestedReview) bool { return a.ID == r.ID }); i >= 0 {
+		if i := q.Requests(t).Find(func(a *engagement.RequestedReview) bool { return a.ID == r.ID }); i >= 0 {
 			s.request = t.State.Reviews[i]
 		}
 		return nil
@@ -77,7 +77,7 @@ func (q *Queue) Engagement(ctx context.Context, r *Review) (jsontext.Value, erro
 }
 
 // read reads the log backwards from its end.
-func (s *shown) read(ctx context.Context) error {
+func (s *reviewerView) read(ctx context.Context) error {
 	room := MaxShownBytes
 	for to := s.length; to > max(s.state.First, s.length-maxShownEntries) && len(s.calls) < MaxShownCalls && room > 0; {
 		from := max(s.state.First, to-shownChunk)
@@ -95,14 +95,14 @@ func (s *shown) read(ctx context.Context) error {
 }
 
 // take processes an entry. The later entries were processed before.
-func (s *shown) take(e *engagement.Entry, room *int) {
-	switch e.What {
+func (s *reviewerView) take(e *engagement.Entry, room *int) {
+	switch e.Event {
 	case engagement.EntryFinished, engagement.EntryReleased:
 		if _, known := s.ended[e.Call]; !known {
 			s.ended[e.Call] = e.Outputs
 		}
 	case engagement.EntryBegun:
-		call := &shownCall{number: e.Call, name: e.Name, Payloads: engagement.Payloads{Inputs: fit(e.Inputs, room), Outputs: fit(s.ended[e.Call], room)}}
+		call := &viewedCall{number: e.Call, name: e.Name, Payloads: engagement.Payloads{Inputs: fit(e.Inputs, room), Outputs: fit(s.ended[e.Call], room)}}
 		s.calls = append(s.calls, call)
 		delete(s.ended, e.Call)
 	}
@@ -118,7 +118,7 @@ func fit(p jsontext.Value, room *int) jsontext.Value {
 }
 
 // readRecent finds the latest call of each name.
-func (s *shown) readRecent(ctx context.Context) error {
+func (s *reviewerView) readRecent(ctx context.Context) error {
 	names := slices.Clone(s.state.Names)
 	slices.SortFunc(names, func(a, b engagement.CallSummary) int { return cmp.Compare(b.Call, a.Call) })
 	room := MaxShownBytes
@@ -133,12 +133,12 @@ func (s *shown) readRecent(ctx context.Context) error {
 		call.Inputs, call.Outputs = fit(call.Inputs, &room), fit(call.Outputs, &room)
 		s.latest[n.Name] = call
 	}
-	// The call under review is the latest of its name, whether it was made or not.
+	// The call under review is the latest of its name, even if it was not made.
 	s.latest[s.review.Name] = &engagement.Payloads{Inputs: s.review.Inputs, Outputs: s.review.Outputs}
 	return nil
 }
 
-func (s *shown) append(dst []byte) []byte {
+func (s *reviewerView) append(dst []byte) []byte {
 	text := func(value string) { dst = wire.AppendString(dst, value) }
 	member := func(name string) {
 		if last := dst[len(dst)-1]; last != '{' && last != '[' {
@@ -177,7 +177,7 @@ func (s *shown) append(dst []byte) []byte {
 		member("_omitted")
 		dst = strconv.AppendInt(dst, omitted, 10)
 	}
-	byName := make(map[string][]*shownCall)
+	byName := make(map[string][]*viewedCall)
 	dst = append(dst, `,"_list":[`...)
 	for _, c := range s.calls {
 		member("")

@@ -11,10 +11,10 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// A reviewing agent decides in an Engagement of its own. There is one for each Engagement that
-// it reviews, with the same user. This has three effects:
+// A reviewing agent decides in an Engagement of its own. There is one for each Engagement that it
+// reviews, with the same user. This has three effects:
 //
-//   - Earlier questions about the same Engagement are in the same record.
+//   - Earlier reviews of the same Engagement are in the same record.
 //   - If a guardrail or short_circuit ends the reviewing Engagement, only the reviews of that
 //     one Engagement are affected.
 //   - No context is carried from one user to another, as retain_memory requires.
@@ -26,8 +26,8 @@ import (
 // is valid as an OCP-Context-ID.
 const reviewingID = "review-"
 
-// maxQuestions is the number of questions that the state of an Engagement keeps.
-const maxQuestions = 128
+// maxAssigned is the number of assigned reviews that the state of an Engagement keeps.
+const maxAssigned = 128
 
 // DecidingRef returns the Engagement in which an agent decides reviews. reviewed is the key of
 // the Engagement under review, user its user.
@@ -42,22 +42,22 @@ func ReviewedBy(id string) (reviewed string, ok bool) {
 	return reviewed, ok && engagement.IsKey(reviewed)
 }
 
-// Question adds a review to the Engagement in which an agent decides it. If that Engagement
-// has ended, the review is denied and the error is an *engagement.Refusal.
-func (q *Queue) Question(ctx context.Context, r *Review) error {
-	return q.changeQuestion(ctx, r, func(*engagement.Tx, *engagement.Question) error { return engagement.ErrUnchanged })
+// Assign adds a review to the Engagement in which an agent decides it. If that Engagement has ended,
+// the review is denied and the error is an *engagement.Refusal.
+func (q *Queue) Assign(ctx context.Context, r *Review) error {
+	return q.changeAssigned(ctx, r, func(*engagement.Tx, *engagement.AssignedReview) error { return engagement.ErrUnchanged })
 }
 
 // recordDecision records an agent's decision before it takes effect.
 func (q *Queue) recordDecision(ctx context.Context, r *Review, verdict, comment string) error {
 	var decided error
-	err := q.changeQuestion(ctx, r, func(t *engagement.Tx, asked *engagement.Question) error {
+	err := q.changeAssigned(ctx, r, func(t *engagement.Tx, assigned *engagement.AssignedReview) error {
 		decided = nil
-		switch asked.Verdict {
+		switch assigned.Verdict {
 		case verdict:
 			return engagement.ErrUnchanged // the same decision was recorded before, but interrupted before it took effect
 		case "":
-			asked.Verdict, asked.Comment, asked.Quiet = verdict, engagement.Shorten(comment, maxRemembered), true
+			assigned.Verdict, assigned.Comment, assigned.Settled = verdict, engagement.Shorten(comment, maxStoredComment), true
 			e := r.entry(engagement.EntryDecision)
 			e.Verdict, e.Comment = verdict, comment
 			t.Log(e)
@@ -72,12 +72,12 @@ func (q *Queue) recordDecision(ctx context.Context, r *Review, verdict, comment 
 
 // entry returns an entry about the review for the record of the deciding agent.
 func (r *Review) entry(what string) engagement.Entry {
-	return engagement.Entry{What: what, Name: r.Name, Side: r.Side, Rule: r.Rule, Review: r.ID, Agent: r.Agent, Engagement: r.Key}
+	return engagement.Entry{Event: what, Name: r.Name, Side: r.Side, Rule: r.Rule, Review: r.ID, Agent: r.Agent, Engagement: r.Key}
 }
 
-// changeQuestion runs change on a pending review in the Engagement in which an agent decides
+// changeAssigned runs change on a pending review in the Engagement in which an agent decides
 // it. change returns engagement.ErrUnchanged if there is nothing to write.
-func (q *Queue) changeQuestion(ctx context.Context, r *Review, change func(*engagement.Tx, *engagement.Question) error) error {
+func (q *Queue) changeAssigned(ctx context.Context, r *Review, change func(*engagement.Tx, *engagement.AssignedReview) error) error {
 	of := DecidingRef(r.ByAgent, r.Key, r.User)
 	begin := func(now time.Time) *engagement.State { return engagement.NewState(of, now) }
 	var ended *engagement.Refusal
@@ -91,8 +91,8 @@ func (q *Queue) changeQuestion(ctx context.Context, r *Review, change func(*enga
 			ended = &engagement.Refusal{Kind: engagement.KindEnded, Message: "the Engagement has reached its limit of entries"}
 			return engagement.ErrUnchanged
 		}
-		asked, isNew := q.question(t, r)
-		err := change(t, asked)
+		assigned, isNew := q.assigned(t, r)
+		err := change(t, assigned)
 		if isNew && errors.Is(err, engagement.ErrUnchanged) {
 			return nil
 		}
@@ -108,26 +108,27 @@ func (q *Queue) changeQuestion(ctx context.Context, r *Review, change func(*enga
 	return errors.Join(ended, q.denyUndecidable(ctx, r, ended))
 }
 
-// question returns a review in the Engagement, and adds it if it is new.
-func (q *Queue) question(t *engagement.Tx, r *Review) (asked *engagement.Question, isNew bool) {
-	all := t.State.Questions
-	if i := slices.IndexFunc(all, func(asked engagement.Question) bool { return asked.ID == r.ID }); i >= 0 {
+// assigned returns the review in the state of the Engagement in which the agent decides it, and adds
+// it if it is new.
+func (q *Queue) assigned(t *engagement.Tx, r *Review) (assigned *engagement.AssignedReview, isNew bool) {
+	all := t.State.Assigned
+	if i := slices.IndexFunc(all, func(assigned engagement.AssignedReview) bool { return assigned.ID == r.ID }); i >= 0 {
 		return &all[i], false
 	}
-	all = slices.DeleteFunc(all, func(asked engagement.Question) bool {
-		return engagement.Milliseconds(asked.At).Add(q.options.TTL).Before(t.Now)
+	all = slices.DeleteFunc(all, func(assigned engagement.AssignedReview) bool {
+		return engagement.Milliseconds(assigned.At).Add(q.options.TTL).Before(t.Now)
 	})
-	if len(all) >= maxQuestions {
-		oldest := max(0, slices.IndexFunc(all, func(asked engagement.Question) bool { return asked.Verdict != "" }))
+	if len(all) >= maxAssigned {
+		oldest := max(0, slices.IndexFunc(all, func(assigned engagement.AssignedReview) bool { return assigned.Verdict != "" }))
 		all = slices.Delete(all, oldest, oldest+1)
 	}
-	t.State.Questions = append(all, engagement.Question{ID: r.ID, At: r.AskedAt.UnixMilli()})
+	t.State.Assigned = append(all, engagement.AssignedReview{ID: r.ID, At: r.AskedAt.UnixMilli()})
 	t.State.UserID, t.State.Email = r.User.ID, r.User.Email
 	e := r.entry(engagement.EntryQuestion)
 	e.Inputs, e.Outputs, e.Status = t.Keep(r.Inputs), t.Keep(r.Outputs), r.Result
 	t.Log(e)
 	t.Durable, t.Prolong = true, true
-	return &t.State.Questions[len(t.State.Questions)-1], true
+	return &t.State.Assigned[len(t.State.Assigned)-1], true
 }
 
 // denyUndecidable denies a review because the Engagement in which the agent would decide it
@@ -135,17 +136,17 @@ func (q *Queue) question(t *engagement.Tx, r *Review) (asked *engagement.Questio
 func (q *Queue) denyUndecidable(ctx context.Context, r *Review, ended *engagement.Refusal) error {
 	why := "it is full"
 	if ended.Rule != "" {
-		why = "it has ended by " + ended.Rule
+		why = "it was ended by " + ended.Rule
 	}
 	err := q.settle(ctx, r, engagement.ReviewDenied, fmt.Sprintf(
-		"the agent %s can decide no more reviews of this Engagement, because its own Engagement cannot go on: %s; start another Engagement to have this reviewed", r.ByAgent, why))
+		"the agent %s can decide no more reviews of this Engagement, because its own Engagement accepts no more calls: %s; start another Engagement", r.ByAgent, why))
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrDecided) {
 		return nil
 	}
 	return err
 }
 
-// isEnded reports whether the error only says that an Engagement has ended.
+// isEnded reports whether the error is the refusal of an Engagement that has ended.
 func isEnded(err error) bool {
 	r, ok := engagement.AsRefusal(err)
 	return ok && r.Ends()

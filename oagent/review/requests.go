@@ -15,35 +15,35 @@ type Requests struct {
 	ttl time.Duration
 }
 
-// In returns the reviews of an Engagement.
-func (q *Queue) In(tx *engagement.Tx) Requests { return Requests{tx, q.options.TTL} }
+// Requests returns the reviews in the state of an Engagement.
+func (q *Queue) Requests(tx *engagement.Tx) Requests { return Requests{tx, q.options.TTL} }
 
 // Add adds a prepared review to the Engagement. call and nth are the numbers of the call whose
 // result is under review, or 0.
 func (r Requests) Add(review *Review, call, nth int64) *engagement.RequestedReview {
-	r.forget()
+	r.dropExpired()
 	s := r.tx.State
 	s.Reviews = append(s.Reviews, engagement.RequestedReview{
 		ID: review.ID, Side: review.Side, Reviewer: review.Reviewer, Name: review.Name, Inputs: review.InputsHash, Document: review.Document,
 		Call: call, Nth: nth, Status: engagement.ReviewPending, At: r.tx.Now.UnixMilli(),
 	})
 	r.tx.Log(engagement.Entry{
-		What: engagement.EntryReview, Name: review.Name, Call: call, Nth: nth, Side: review.Side, Rule: review.Rule, Review: review.ID, By: review.Reviewer,
+		Event: engagement.EntryReview, Name: review.Name, Call: call, Nth: nth, Side: review.Side, Rule: review.Rule, Review: review.ID, By: review.Reviewer,
 		Inputs: r.tx.Keep(review.Inputs),
 	})
 	r.tx.Durable, r.tx.Prolong = true, true
 	return &s.Reviews[len(s.Reviews)-1]
 }
 
-// forget drops reviews that are no longer in force, and makes space for one more.
-func (r Requests) forget() {
+// dropExpired drops reviews that are no longer valid, and makes space for one more.
+func (r Requests) dropExpired() {
 	kept := r.tx.State.Reviews[:0]
 	for _, a := range r.tx.State.Reviews {
 		if !r.expired(&a) {
 			kept = append(kept, a)
 		}
 	}
-	for i := 0; i < len(kept) && len(kept) >= maxAsked; {
+	for i := 0; i < len(kept) && len(kept) >= maxRequested; {
 		if kept[i].Status == engagement.ReviewPending {
 			i++
 			continue
@@ -55,7 +55,7 @@ func (r Requests) forget() {
 
 func (r Requests) expired(a *engagement.RequestedReview) bool {
 	if a.Status == engagement.ReviewReleased {
-		return engagement.Milliseconds(a.Released).Add(releaseShared).Before(r.tx.Now)
+		return engagement.Milliseconds(a.Released).Add(sharePeriod).Before(r.tx.Now)
 	}
 	return engagement.Milliseconds(a.At).Add(r.ttl).Before(r.tx.Now)
 }
@@ -71,10 +71,10 @@ func (r Requests) Pending() int {
 	return n
 }
 
-// Find returns the index of the wanted review that is in force, or -1.
-func (r Requests) Find(wanted func(*engagement.RequestedReview) bool) int {
+// Find returns the index of the first valid review for which matches returns true, or -1.
+func (r Requests) Find(matches func(*engagement.RequestedReview) bool) int {
 	for i := range r.tx.State.Reviews {
-		if a := &r.tx.State.Reviews[i]; wanted(a) && !r.expired(a) {
+		if a := &r.tx.State.Reviews[i]; matches(a) && !r.expired(a) {
 			return i
 		}
 	}
@@ -86,20 +86,20 @@ func (r Requests) Drop(i int) {
 	r.tx.State.Reviews = append(r.tx.State.Reviews[:i], r.tx.State.Reviews[i+1:]...)
 }
 
-// Release releases the result that the review at that index holds back. It updates the index,
-// because the list changes. outputs is nil if the record must not contain them.
+// Release releases the result that is held for the review at index i. It updates i, because the list
+// changes. outputs is nil if the record must not contain them.
 func (r Requests) Release(i *int, outputs jsontext.Value, status int) {
-	r.forgetReleased(i)
+	r.dropReleased(i)
 	a := &r.tx.State.Reviews[*i]
 	a.Status, a.Released = engagement.ReviewReleased, r.tx.Now.UnixMilli()
-	e := engagement.Entry{What: engagement.EntryReleased, Call: a.Call, Nth: a.Nth, Name: a.Name, Status: status, Review: a.ID}
+	e := engagement.Entry{Event: engagement.EntryReleased, Call: a.Call, Nth: a.Nth, Name: a.Name, Status: status, Review: a.ID}
 	r.tx.Finish(e, outputs)
-	r.tx.Durable, r.tx.Prolong = true, true // the call is not made again
+	r.tx.Durable, r.tx.Prolong = true, true // if the release were lost, the call could not be repeated
 }
 
-// forgetReleased drops released reviews that are no longer shared, but not the one at that
-// index.
-func (r Requests) forgetReleased(i *int) {
+// dropReleased drops released reviews that are no longer shared, except the one at index i. It updates
+// i.
+func (r Requests) dropReleased(i *int) {
 	kept := r.tx.State.Reviews[:0]
 	for j := range r.tx.State.Reviews {
 		a := r.tx.State.Reviews[j]
@@ -114,7 +114,7 @@ func (r Requests) forgetReleased(i *int) {
 	r.tx.State.Reviews = kept
 }
 
-// Repeat records that a released result is given to an identical call.
+// Repeat records that a released result is returned to an identical call.
 func (r Requests) Repeat(a *engagement.RequestedReview, status int) {
-	r.tx.Log(engagement.Entry{What: engagement.EntryRepeated, Call: a.Call, Nth: a.Nth, Name: a.Name, Status: status, Review: a.ID})
+	r.tx.Log(engagement.Entry{Event: engagement.EntryRepeated, Call: a.Call, Nth: a.Nth, Name: a.Name, Status: status, Review: a.ID})
 }
