@@ -18,31 +18,16 @@ func (c *Caller) runLogged(ctx context.Context, recorder *calllog.Recorder, tool
 	call := c.loggedCall(c.toolset, t, "")
 	recorder.Begin(&call, arguments)
 	outcome := c.run(ctx, tools, name, arguments)
-	c.logOutcome(recorder, &call, &outcome, nil)
+	setOutcome(&call, &outcome)
+	recordCall(recorder, c.clientRequest, &call, nil)
 	return outcome
 }
 
 // logCall records a call that has begun before the log of recent calls did.
 func (c *Caller) logCall(recorder *calllog.Recorder, outcome *tool.Outcome, arguments []byte) {
 	call := c.loggedCall(c.toolset, outcome.Tool, "")
-	c.logOutcome(recorder, &call, outcome, arguments)
-}
-
-// logOutcome records how a call has ended.
-func (c *Caller) logOutcome(recorder *calllog.Recorder, call *calllog.Call, outcome *tool.Outcome, arguments []byte) {
-	call.Outcome, call.Took = outcome.Name(), float64(outcome.Duration)/float64(time.Millisecond)
-	if outcome.Result != nil {
-		call.Status, call.Size = outcome.Result.Status, len(outcome.Result.Body)
-	}
-	recorder.Record(call, arguments)
-	c.reportCall(call)
-}
-
-// logEnded records a call that an adapter handled without running it.
-func (c *Caller) logEnded(recorder *calllog.Recorder, toolset string, t *tool.Tool, outcome string) {
-	call := c.loggedCall(toolset, t, outcome)
-	recorder.Record(&call, nil)
-	c.reportCall(&call)
+	setOutcome(&call, outcome)
+	recordCall(recorder, c.clientRequest, &call, arguments)
 }
 
 // loggedCall returns what the log of recent calls has of every call.
@@ -84,9 +69,18 @@ func ContextWithCallListener(ctx context.Context, listener func(calllog.Call)) c
 	return context.WithValue(ctx, callListenerKey{}, listener)
 }
 
-// reportCall calls the listener of the client's request, if it has one.
-func (c *Caller) reportCall(call *calllog.Call) {
-	if listener, ok := c.clientRequest.Context().Value(callListenerKey{}).(func(calllog.Call)); ok {
+// setOutcome sets how a call has ended.
+func setOutcome(call *calllog.Call, outcome *tool.Outcome) {
+	call.Outcome, call.Took = outcome.Name(), float64(outcome.Duration)/float64(time.Millisecond)
+	if outcome.Result != nil {
+		call.Status, call.Size = outcome.Result.Status, len(outcome.Result.Body)
+	}
+}
+
+// recordCall records a call that has ended, and calls the listener of the client's request, if it has one.
+func recordCall(recorder *calllog.Recorder, clientRequest *http.Request, call *calllog.Call, arguments []byte) {
+	recorder.Record(call, arguments)
+	if listener, ok := clientRequest.Context().Value(callListenerKey{}).(func(calllog.Call)); ok {
 		listener(*call)
 	}
 }

@@ -158,7 +158,8 @@ func (c *Caller) RecordCall(tool *tool.Tool, outcome string) {
 	part.metrics.Count(tool, outcome)
 	c.calls.record(toolset, tool, outcome)
 	if recorder := c.endpoint.recorder.Load(); recorder != nil {
-		c.logEnded(recorder, toolset, tool, outcome)
+		call := c.loggedCall(toolset, tool, outcome)
+		recordCall(recorder, c.clientRequest, &call, nil)
 	}
 }
 
@@ -189,7 +190,7 @@ func (c *Caller) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, err
 	case tool.DescribeTools:
 		return builtin.Describe(c.tools, call, c.endpoint.allowed(c.clientRequest, c.tools)), nil
 	case tool.NextPage:
-		return c.nextPage(ctx, call)
+		return c.pager().nextPage(ctx, call)
 	}
 	return nil, &tool.Failure{Kind: tool.InvalidArguments, Message: "this endpoint calls tools by their own names: call the tool itself instead of " + call.Tool.Name}
 }
@@ -337,7 +338,7 @@ func (c *Caller) invokeTool(ctx context.Context, call *tool.Call) (*tool.Result,
 		keepFields(fields, result)
 	}
 	if limit := c.part.maxBytes(call.Tool); limit > 0 && len(result.Body) > limit {
-		c.cut(ctx, call.Tool, result, limit)
+		c.pager().cut(ctx, call.Tool, result, limit)
 	}
 	return result, nil
 }

@@ -15,7 +15,7 @@
 //     API repeats in an error (conceal.go), and returns a tool.Result, or a tool.Failure
 //     that tells a model how to proceed (failures.go).
 //
-// The Caller then makes large responses smaller (shorten.go) and runs the tools that the gateway
+// The Caller then makes large responses smaller (shorten.go, pager.go) and runs the tools that the gateway
 // itself provides (package builtin). It records the outcome in the metrics, in the access log, and
 // while someone looks at the console in the log of recent calls (call_log.go).
 //
