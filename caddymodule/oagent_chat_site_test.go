@@ -19,10 +19,11 @@ import (
 // say "forbidden".
 type checker struct {
 	*httptest.Server
-	mu    sync.Mutex
-	texts []string
-	down  atomic.Bool
-	page  atomic.Pointer[[2]string] // a media type and a body with which it answers 200 in place of a verdict
+	mu      sync.Mutex
+	texts   []string
+	parents sync.Map // path → traceparent of the latest request
+	down    atomic.Bool
+	page    atomic.Pointer[[2]string] // a media type and a body with which it answers 200 in place of a verdict
 }
 
 func newChecker(t *testing.T) *checker {
@@ -42,6 +43,7 @@ func newChecker(t *testing.T) *checker {
 		_ = json.NewDecoder(r.Body).Decode(&said)
 		c.mu.Lock()
 		c.texts = append(c.texts, r.URL.Path+" "+said.Text)
+		c.parents.Store(r.URL.Path, r.Header.Get("Traceparent"))
 		c.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"safe":%t,"by":%q}`, !strings.Contains(said.Text, "forbidden"), r.Header.Get("X-Checker-Key"))
@@ -57,6 +59,13 @@ func (c *checker) asked() string {
 	asked := strings.Join(c.texts, "|")
 	c.texts = nil
 	return asked
+}
+
+// traceparent returns that of the latest request to a tool.
+func (c *checker) traceparent(path string) string {
+	parent, _ := c.parents.Load(path)
+	text, _ := parent.(string)
+	return text
 }
 
 const checks = `openapi: 3.1.0
@@ -135,11 +144,17 @@ type chatSite struct {
 // chatting runs a site with guardrails before a model.
 func chatting(t *testing.T, agent, options string) *chatSite {
 	t.Helper()
+	return chattingWith(t, "", agent, options)
+}
+
+// chattingWith is chatting with handlers before the guardrails.
+func chattingWith(t *testing.T, before, agent, options string) *chatSite {
+	t.Helper()
 	s := &chatSite{newSite(t), newChecker(t), newModel(t), 0}
 	s.write("agent.yaml", agent)
 	s.write("checks.yaml", fmt.Sprintf(checks, s.checker.URL))
 	s.start("agents {\n\tstore bolt DIR/store.db\n\ttoolset checks {\n\t\topenapi DIR/checks.yaml\n\t\tcredential header X-Checker-Key k1\n\t}\n}",
-		"oagent DIR/agent.yaml {\n\tengagement {http.request.header.X-Talk}\n\tchat {\n"+options+"\n}\n}\nreverse_proxy "+strings.TrimPrefix(s.model.URL, "http://"))
+		before+"oagent DIR/agent.yaml {\n\tengagement {http.request.header.X-Talk}\n\tchat {\n"+options+"\n}\n}\nreverse_proxy "+strings.TrimPrefix(s.model.URL, "http://"))
 	return s
 }
 

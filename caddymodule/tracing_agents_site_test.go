@@ -1,6 +1,7 @@
 package caddymodule_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -232,4 +233,110 @@ func firstSpan(t *testing.T, spans *spanCollector, name string) (first otlptest.
 		return false
 	})
 	return first
+}
+
+// wantGuardrail checks the spans of the call of a guardrail's tool.
+func wantGuardrail(t *testing.T, spans *spanCollector, parent otlptest.Span, tool, request, agent, decision, rule string) {
+	t.Helper()
+	call, sent := spans.span("execute_tool "+tool), spans.span(request)
+	call.Below(t, parent)
+	sent.Below(t, call)
+	call.Has(t, map[string]string{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "error.type": ""})
+	sent.Has(t, map[string]string{"http.response.status_code": "200", "error.type": ""})
+	if e := call.Event(t, "fairway.agent.decision"); e["gen_ai.agent.name"] != agent || e["fairway.decision"] != decision || e["fairway.rule"] != rule {
+		t.Errorf("the decision is %v, want %s by %s", e, decision, rule)
+	}
+}
+
+// TestTracing_guardrails_of_model_traffic wants the calls of the tools below the request to the model, and the
+// traceparent in their requests.
+func TestTracing_guardrails_of_model_traffic(t *testing.T) {
+	const asks, says = `{"model":"m","messages":[{"role":"user","content":"secret %s"}]}`, `{"choices":[{"index":0,"message":{"role":"assistant","content":"secret"}}]}`
+	t.Run("passed", func(t *testing.T) {
+		spans := collectSpans(t)
+		s := chattingWith(t, tracing, guardrailed, "")
+		s.saysText("application/json", says)
+		if a := s.ask("/v1/chat/completions", fmt.Sprintf(asks, "")); a.status != http.StatusOK {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		http := spans.span("POST /v1/chat/completions")
+		wantGuardrail(t, spans, http, "checkInput", "POST /in", "helper", "allowed", "")
+		wantGuardrail(t, spans, http, "checkOutput", "POST /out", "helper", "allowed", "")
+		for _, name := range []string{"POST /in", "POST /out"} {
+			want := "00-" + http.Trace + "-" + spans.span(name).ID + "-01"
+			if got := s.traceparent(strings.TrimPrefix(name, "POST ")); got != want {
+				t.Errorf("the request %s has traceparent %q, want %q", name, got, want)
+			}
+		}
+		spans.Without("secret")
+		spans.Without("k1") // the credential
+	})
+	t.Run("refused", func(t *testing.T) {
+		spans := collectSpans(t)
+		s := chattingWith(t, tracing, guardrailed, "")
+		if a := s.ask("/v1/chat/completions", fmt.Sprintf(asks, "forbidden")); a.status != http.StatusForbidden {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		wantGuardrail(t, spans, spans.span("POST /v1/chat/completions"), "checkInput", "POST /in", "helper", "guardrail", "guardrails.input.assertion")
+		spans.Without("secret")
+	})
+	t.Run("tool fails", func(t *testing.T) {
+		spans := collectSpans(t)
+		s := chattingWith(t, tracing, guardrailed, "")
+		s.down.Store(true)
+		if a := s.ask("/v1/chat/completions", fmt.Sprintf(asks, "")); a.status != http.StatusServiceUnavailable {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		spans.span("execute_tool checkInput").Has(t, map[string]string{"error.type": "api_error"})
+		spans.span("POST /in").Has(t, map[string]string{"error.type": "500", "http.response.status_code": "500"})
+		spans.Without("secret")
+	})
+	t.Run("tool is away", func(t *testing.T) {
+		spans := collectSpans(t)
+		s := chattingWith(t, tracing, guardrailed, "")
+		s.checker.Close()
+		if a := s.ask("/v1/chat/completions", fmt.Sprintf(asks, "")); a.status != http.StatusServiceUnavailable {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		for _, name := range []string{"execute_tool checkInput", "POST /in"} {
+			spans.span(name).Has(t, map[string]string{"error.type": "unreachable", "http.response.status_code": ""})
+		}
+		spans.Without("secret")
+	})
+}
+
+// TestTracing_guardrails_of_a_hosted_agent wants the calls of the tools below the run.
+func TestTracing_guardrails_of_a_hosted_agent(t *testing.T) {
+	checker := newChecker(t)
+	s := newHostedSite(t, agentDocument("desk", tripAgent)+"guardrails:\n  input: {tool_name: check-input, assertion: output.safe}\n  output: {tool_name: check-output, assertion: output.safe}\n",
+		play(modelserver.Step{Text: "secret forbidden"}))
+	s.write("checks.yaml", fmt.Sprintf(checks, checker.URL))
+	spans := collectSpans(t)
+	s.start("agents {\n\ttoolset checks DIR/checks.yaml\n\tstore bolt DIR/store.db\n}", tracing+s.block(""))
+	if v := s.state("ann", s.begin("ann", "desk", "secret")); v.Error == nil || v.Error.Kind != "guardrail" {
+		t.Fatalf("state %+v", v)
+	}
+	run := spans.span("invoke_agent desk")
+	wantGuardrail(t, spans, run, "checkInput", "POST /in", "desk", "allowed", "")
+	wantGuardrail(t, spans, run, "checkOutput", "POST /out", "desk", "guardrail", "guardrails.output.assertion")
+	spans.Without("secret")
+}
+
+// TestTracing_guardrails_of_a_reviewing_agent wants the calls of the tools below the request to the agent's program.
+func TestTracing_guardrails_of_a_reviewing_agent(t *testing.T) {
+	checker, spans := newChecker(t), collectSpans(t)
+	agents := askedAgents + "guardrails:\n  input: {tool_name: check-input, assertion: output.safe}\n  output: {tool_name: check-output, assertion: output.safe}\n"
+	s := newAskedSiteWith(t, tracing, agents, "30s", saying(200, approving))
+	s.write("checks.yaml", fmt.Sprintf(checks, checker.URL))
+	if err := s.load(askedGlobal, tracing+s.block("31s")); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.create("secret"); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	asked := spans.span("invoke_agent supervisor")
+	asked.Below(t, spans.span("POST /trips"))
+	wantGuardrail(t, spans, asked, "checkInput", "POST /in", "supervisor", "allowed", "")
+	wantGuardrail(t, spans, asked, "checkOutput", "POST /out", "supervisor", "allowed", "")
+	spans.Without("secret")
 }

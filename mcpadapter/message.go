@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/calltrace"
@@ -290,7 +289,7 @@ func (x *exchange) dispatch(name string) {
 // observe serves a request, reports it to Options.Observe, and makes a span for a tool call that is traced.
 func (m *message) observe(served *method) (f *jsonrpc.Fault) {
 	callsTool := served.name == methodCallTool
-	traced := callsTool && trace.SpanContextFromContext(m.ctx).IsValid()
+	traced := callsTool && calltrace.Active(m.ctx)
 	report := m.server.options.Observe
 	if report == nil && !traced {
 		return served.serve(m)

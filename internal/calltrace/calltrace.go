@@ -45,6 +45,9 @@ const (
 // propagator is the only format of trace contexts that Fairway reads and writes.
 var propagator propagation.TraceContext
 
+// Active reports whether a context has a span, so that calls are traced.
+func Active(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsValid() }
+
 // Request describes a request tools/call of an MCP client.
 type Request struct {
 	Tool    string // "" if the client named a tool that does not exist
@@ -253,14 +256,19 @@ func fail(span trace.Span, errorType string) {
 // traceparent to the request. Template is the path of the operation, "" if the request is none of one. Handlers after the endpoint see the
 // span of the call in the context of the request, so that their events belong to the call.
 func BeginRequest(ctx context.Context, r *http.Request, template string) trace.Span {
-	name, attributes := r.Method, []attribute.KeyValue{keyRequestMethod.String(r.Method)}
-	if template != "" {
-		name, attributes = name+" "+template, append(attributes, keyTemplate.String(template))
-	}
-	ctx, span := tracer(ctx).Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	ctx, span := BeginClientRequest(ctx, r.Method, template)
 	delete(r.Header, "Tracestate")
 	propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	return span
+}
+
+// BeginClientRequest is BeginRequest for a request that does not exist yet. Inject adds its headers.
+func BeginClientRequest(ctx context.Context, method, template string) (context.Context, trace.Span) {
+	name, attributes := method, []attribute.KeyValue{keyRequestMethod.String(method)}
+	if template != "" {
+		name, attributes = name+" "+template, append(attributes, keyTemplate.String(template))
+	}
+	return tracer(ctx).Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 }
 
 // EndRequest ends the span of a request. Status is that of the response, 0 if there is none. Failure is

@@ -28,6 +28,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
@@ -53,13 +54,19 @@ type Text struct {
 // the tool cannot be called.
 func (c *Caller) Check(ctx context.Context, guard *oagent.Guard, binding oagent.Binding, names *agentset.Names, side engagement.Side, text Text) error {
 	tool := binding.Agent.Guardrail(side).Tool
-	outputs, err := c.invoke(ctx, names.Find(tool), side, text)
+	op := names.Find(tool)
+	ctx, span := beginSpan(ctx, op)
+	defer span.End()
+	outputs, err := c.invoke(ctx, op, side, text)
 	if err != nil {
 		c.Logger.Error("calling the tool of a guardrail failed, so the text is refused",
 			zap.String("agent", binding.Agent.Name), zap.String("tool", tool), zap.Error(err))
-		return guard.FailGuardrail(ctx, binding, side, err)
+		err = guard.FailGuardrail(ctx, binding, side, err)
+	} else {
+		err = guard.CheckGuardrail(ctx, binding, side, outputs)
 	}
-	return guard.CheckGuardrail(ctx, binding, side, outputs)
+	traceDecision(ctx, binding.Agent.Name, err)
+	return err
 }
 
 // CheckTool reports why an operation cannot be the tool of a guardrail; nil if it can.
@@ -97,6 +104,7 @@ func (c *Caller) invoke(ctx context.Context, op *agentset.Operation, side engage
 	}
 	outcome := tool.Execute(ctx, tools, t.Name, arguments.JSON(text.Input, text.Output), resolving{invoker})
 	defer outcome.Release()
+	calltrace.FromContext(ctx).Ended(t.Name, outcome.Name())
 	if outcome.Failure != nil {
 		outcome.Failure.Message = toolcall.ConcealCredentials(ctx, outcome.Failure.Message, op.Toolset.Credentials)
 		return nil, outcome.Failure
@@ -160,7 +168,10 @@ func (i resolving) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, e
 	if err != nil {
 		return nil, err
 	}
-	return i.HTTPInvoker.Invoke(ctx, call)
+	if !calltrace.Active(ctx) {
+		return i.HTTPInvoker.Invoke(ctx, call)
+	}
+	return i.invokeTraced(ctx, call)
 }
 
 // withCredentials is an http.RoundTripper that injects the gateway's credentials.
@@ -169,6 +180,7 @@ type withCredentials struct{ credential.Set }
 // RoundTrip implements http.RoundTripper.
 func (t withCredentials) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
+	calltrace.Inject(r.Context(), r.Header)
 	if err := t.Apply(r); err != nil {
 		return nil, err
 	}
