@@ -46,7 +46,7 @@ func taskOf(t *testing.T, n *brittleNode, key, method, name, params string) (got
 }
 
 // TestTasks_with_a_node_killed runs two nodes on one Redis. The tasks of one are asked for at the
-// other, also after it was killed.
+// other, even after it was killed.
 func TestTasks_with_a_node_killed(t *testing.T) {
 	t.Parallel() // it mostly waits
 	api := startOrders(t)

@@ -78,7 +78,7 @@ func (x *contextWriter) serve(w http.ResponseWriter, r *http.Request, next caddy
 	if !h.NoReply {
 		x.endpoint = endpointURL(r)
 	}
-	defer x.discardBuffer() // also if a handler panics to abort the response
+	defer x.discardBuffer() // even if a handler panics to abort the response
 	err := next.ServeHTTP(x, r)
 	x.finish(r, err)
 	return err

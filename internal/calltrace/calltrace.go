@@ -253,7 +253,7 @@ func fail(span trace.Span, errorType string) {
 }
 
 // BeginRequest starts the span of the request to the API that a tool call becomes, and adds the header
-// traceparent to the request. Template is the path of the operation, "" if the request is none of one. Handlers after the endpoint see the
+// traceparent to the request. Template is the path of the operation, or "" if the request has none. Handlers after the endpoint see the
 // span of the call in the context of the request, so that their events belong to the call.
 func BeginRequest(ctx context.Context, r *http.Request, template string) trace.Span {
 	ctx, span := BeginClientRequest(ctx, r.Method, template)

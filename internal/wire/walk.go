@@ -67,7 +67,7 @@ func (w *Walk) Next() bool {
 	return w.take(&w.Value)
 }
 
-// Is reports whether the current member has that name, also if the name is escaped.
+// Is reports whether the current member has that name, even if the name is escaped.
 func (w *Walk) Is(name string) bool {
 	if len(w.Name) == len(name)+2 {
 		return string(w.Name[1:len(w.Name)-1]) == name

@@ -19,7 +19,7 @@ const (
 
 // record is the stored form of a record. It is immutable.
 type record struct {
-	id        uint64 // unique for each record, also if its key is reused; the log is stored by it
+	id        uint64 // unique for each record, even if its key is reused; the log is stored by it
 	expires   int64
 	indexed   int64 // time in the expiry index; never after expires
 	length    int64 // number of entries in the log

@@ -194,7 +194,7 @@ func allKept(t *testing.T, s *Store) map[string]bool {
 }
 
 // TestBatchFails checks that a failed batch leaves nothing behind, that all its writers get
-// the error, and that the store works afterwards, also when it is opened again.
+// the error, and that the store works afterwards, even when it is opened again.
 func TestBatchFails(t *testing.T) {
 	var mu sync.Mutex
 	var failures []error

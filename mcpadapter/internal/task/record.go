@@ -1,6 +1,6 @@
 // Package task keeps the tasks of an MCP server: calls of tools that outlast the request that made
 // them. A task is a record in the store that all nodes share, so that every node can be asked for its
-// state and its result, also after a restart.
+// state and its result, even after a restart.
 //
 //   - Record is a task, and what a node needs to go on with its call (record.go).
 //   - Tasks creates, reads and changes records. Only the owner of a task finds it (tasks.go).
