@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/callcontext"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
@@ -242,7 +243,7 @@ func (m *message) invoke(i invocation) (reply, *jsonrpc.Fault) {
 	ctx, own := m.callContext()
 	c := i.callable
 	if c != nil && m.site.Access != nil {
-		if f := m.checkAccess(c.Tool); f != nil {
+		if f := admission.CheckScopes(m.site.Access, c.Tool, m.tools); f != nil {
 			tool.RecordCall(m.caller, c.Tool, string(tool.Unauthorized))
 			return reply{}, f
 		}

@@ -75,7 +75,7 @@ func (q lifecycleRequest) appendCapabilities(dst []byte, v revision.Revision) []
 	}
 	if v.SupportsTaskParameter() && q.server.tasks != nil {
 		dst = append(dst, `,"tasks":{`...)
-		if _, known := q.identifiedOwner(); known {
+		if _, known := q.site.identifiedOwner(); known {
 			dst = append(dst, `"list":{},`...)
 		}
 		dst = append(dst, `"cancel":{},"requests":{"tools":{"call":{}}}}`...)

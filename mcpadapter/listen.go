@@ -148,7 +148,7 @@ func (q watchRequest) listened(ids []string) (records []*task.Record, f *jsonrpc
 		return nil, missingTasks()
 	}
 	for _, id := range ids {
-		if r, err := q.server.tasks.Get(q.ctx, q.owner(), id); err == nil {
+		if r, err := q.server.tasks.Get(q.ctx, q.site.taskOwner(), id); err == nil {
 			records = append(records, r)
 		}
 	}

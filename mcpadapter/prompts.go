@@ -28,7 +28,7 @@ func (q promptRequest) listPrompts() *jsonrpc.Fault {
 			items = append(items, p)
 		}
 	}
-	return q.listPage(c, "prompts", items)
+	return listRequest{q.message, "prompts", c}.write(items)
 }
 
 // getPrompt serves prompts/get.

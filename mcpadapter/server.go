@@ -12,9 +12,9 @@
 //     the message that they serve.
 //  4. call.go serves tools/call: it finds the tool (internal/catalog), passes the arguments to a
 //     tool.Caller and encodes the tool.Outcome (internal/content). Package elicit makes the
-//     calls that may need something from the client. tools_list.go serves tools/list from bytes that
+//     calls that may need something from the client. lists.go serves tools/list from bytes that
 //     are encoded once per toolset (internal/catalog). Package library has the resources, prompts and
-//     apps; resources_list.go, resource_read.go and prompts.go serve them.
+//     apps; resources.go and prompts.go serve them.
 //  5. The response is written as application/json. It becomes an event stream (internal/stream) only if
 //     something must be sent before it: progress, log messages, or a request to the client such
 //     as an elicitation (client_request.go).

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
@@ -46,6 +47,21 @@ type Site struct {
 	// opened end then. The zero value means never. It has no effect over stdio, where the local user
 	// who started the process provides its configuration.
 	Expires time.Time
+}
+
+// taskOwner returns the owner of the tasks that the caller creates. It can see no others.
+func (s *Site) taskOwner() task.Owner {
+	owner, _ := s.identifiedOwner()
+	return owner
+}
+
+// identifiedOwner returns the owner, and whether no other caller has the same. If others may, the caller
+// must not list tasks (MCP 2025-11-25, Tasks, Security Considerations).
+func (s *Site) identifiedOwner() (owner task.Owner, known bool) {
+	if s.Owner != nil {
+		return s.Owner()
+	}
+	return task.Owner{s.User}, s.User != ""
 }
 
 // A Host runs the tool calls of one request to the endpoint.

@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
@@ -53,7 +54,7 @@ func (q toolRequest) callAsTask(i invocation) (served bool, f *jsonrpc.Fault) {
 		case support == library.TaskForbidden:
 			return true, jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound, "%s cannot be called as a task: call it without the parameter task", i.name)
 		}
-		if f := q.checkAccess(i.callable.Tool); f != nil {
+		if f := admission.CheckScopes(q.site.Access, i.callable.Tool, q.tools); f != nil {
 			tool.RecordCall(q.caller, i.callable.Tool, string(tool.Unauthorized))
 			return true, f
 		}
@@ -101,12 +102,12 @@ func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
 		r, err := q.record(a)
 		if err == nil {
 			r.Attempt, r.Lease = a.key, time.Now().Add(q.server.tasks.Lease)
-			err = q.server.tasks.Create(q.ctx, q.owner(), r, 0)
+			err = q.server.tasks.Create(q.ctx, q.site.taskOwner(), r, 0)
 		}
 		if err == nil {
 			a.stopNotifications()
 			tool.RecordCall(q.caller, i.callable.Tool, tool.OutcomePending)
-			go a.supervise(q.owner(), r)
+			go a.supervise(q.site.taskOwner(), r)
 			q.writeCreated(r)
 			return nil
 		}
@@ -128,7 +129,7 @@ func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
 		r, err := q.record(a)
 		if err == nil {
 			a.settle(r)
-			err = q.server.tasks.Create(q.ctx, q.owner(), r, 0)
+			err = q.server.tasks.Create(q.ctx, q.site.taskOwner(), r, 0)
 		}
 		if err != nil {
 			q.server.noteTaskError(err)
@@ -153,7 +154,7 @@ func (q toolRequest) createTask(i invocation, ttl time.Duration) *jsonrpc.Fault 
 	r, err := q.record(a)
 	if err == nil {
 		r.Attempt, r.Lease = a.key, time.Now().Add(q.server.tasks.Lease)
-		err = q.server.tasks.Create(q.ctx, q.owner(), r, ttl)
+		err = q.server.tasks.Create(q.ctx, q.site.taskOwner(), r, ttl)
 	}
 	if err != nil {
 		a.cancel()
@@ -161,7 +162,7 @@ func (q toolRequest) createTask(i invocation, ttl time.Duration) *jsonrpc.Fault 
 	}
 	tool.RecordCall(q.caller, i.callable.Tool, tool.OutcomePending)
 	a.start()
-	go a.supervise(q.owner(), r)
+	go a.supervise(q.site.taskOwner(), r)
 	q.writeCreated(r)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
@@ -62,21 +63,6 @@ type taskRequest struct{ *message }
 // answerWait is how long a request for a task waits for an attempt that it has started.
 const answerWait = 2 * time.Second
 
-// owner returns the owner of the tasks that the caller creates, and the only ones it can see.
-func (m *message) owner() task.Owner {
-	owner, _ := m.identifiedOwner()
-	return owner
-}
-
-// identifiedOwner returns the owner, and whether no other caller has the same. If others may, the caller
-// must not list tasks (MCP 2025-11-25, Tasks, Security Considerations).
-func (m *message) identifiedOwner() (owner task.Owner, known bool) {
-	if m.site.Owner != nil {
-		return m.site.Owner()
-	}
-	return task.Owner{m.site.User}, m.site.User != ""
-}
-
 // find returns the task that the request names.
 func (q taskRequest) find(method string) (*task.Record, *jsonrpc.Fault) {
 	if q.server.tasks == nil {
@@ -89,7 +75,7 @@ func (q taskRequest) find(method string) (*task.Record, *jsonrpc.Fault) {
 	if id.Kind() != '"' {
 		return nil, jsonrpc.BadParams("params.taskId must be a string that names a task, not %s", wire.KindName(id.Kind()))
 	}
-	r, err := q.server.tasks.Get(q.ctx, q.owner(), wire.Text(id))
+	r, err := q.server.tasks.Get(q.ctx, q.site.taskOwner(), wire.Text(id))
 	if err != nil {
 		return nil, q.server.taskFault(err)
 	}
@@ -170,7 +156,7 @@ func (q taskRequest) update() *jsonrpc.Fault {
 
 // respond records responses of the client.
 func (q taskRequest) respond(r *task.Record, responses jsontext.Value) (*task.Record, *jsonrpc.Fault) {
-	changed, err := q.server.tasks.Change(q.ctx, q.owner(), r.ID, func(r *task.Record) error {
+	changed, err := q.server.tasks.Change(q.ctx, q.site.taskOwner(), r.ID, func(r *task.Record) error {
 		if !r.Respond(responses) {
 			return task.ErrUnchanged
 		}
@@ -190,7 +176,7 @@ func (q taskRequest) cancel() *jsonrpc.Fault {
 	}
 	ended := false
 	handle := ""
-	changed, err := q.server.tasks.Change(q.ctx, q.owner(), r.ID, func(r *task.Record) error {
+	changed, err := q.server.tasks.Change(q.ctx, q.site.taskOwner(), r.ID, func(r *task.Record) error {
 		if ended = r.Status.Final(); ended {
 			return task.ErrUnchanged
 		}
@@ -275,13 +261,13 @@ func (q taskRequest) advance(r *task.Record, wait time.Duration) *task.Record {
 	a, failure := q.attemptOf(r, false)
 	key := ""
 	if failure == nil {
-		if q.checkAccess(a.call.callable.Tool) != nil {
+		if admission.CheckScopes(q.site.Access, a.call.callable.Tool, q.tools) != nil {
 			a.cancel()
 			return r // another token of the owner may allow it
 		}
 		key = a.key
 	}
-	changed, err := q.server.tasks.Change(q.ctx, q.owner(), r.ID, func(now *task.Record) error {
+	changed, err := q.server.tasks.Change(q.ctx, q.site.taskOwner(), r.ID, func(now *task.Record) error {
 		switch {
 		case now.Status != task.Working || now.Attempt != r.Attempt || !now.Lease.Equal(r.Lease) || !now.Next.Equal(r.Next):
 			return errLostAttempt // another request was faster
@@ -308,7 +294,7 @@ func (q taskRequest) advance(r *task.Record, wait time.Duration) *task.Record {
 	stored := make(chan struct{})
 	go func() {
 		defer close(stored)
-		a.supervise(q.owner(), changed)
+		a.supervise(q.site.taskOwner(), changed)
 	}()
 	if wait <= 0 {
 		return changed
@@ -320,7 +306,7 @@ func (q taskRequest) advance(r *task.Record, wait time.Duration) *task.Record {
 	case <-timer.C:
 	case <-q.ctx.Done():
 	}
-	if latest, err := q.server.tasks.Get(q.ctx, q.owner(), r.ID); err == nil {
+	if latest, err := q.server.tasks.Get(q.ctx, q.site.taskOwner(), r.ID); err == nil {
 		return latest
 	}
 	return changed
@@ -338,7 +324,7 @@ func (q taskRequest) follow(ctx context.Context, r *task.Record, changed func(*t
 		if due := r.Due(); due.Before(until) {
 			until = due
 		}
-		next, err := q.server.tasks.Wait(ctx, q.owner(), r, until)
+		next, err := q.server.tasks.Wait(ctx, q.site.taskOwner(), r, until)
 		if err != nil {
 			return r, err
 		}
@@ -413,7 +399,7 @@ func (q taskRequest) ask(r *task.Record) (*task.Record, *jsonrpc.Fault) {
 	if q.ctx.Err() != nil {
 		return nil, jsonrpc.Faultf(http.StatusOK, jsonrpc.InvalidRequest, "the request was canceled")
 	}
-	changed, err := q.server.tasks.Change(q.ctx, q.owner(), r.ID, func(now *task.Record) error {
+	changed, err := q.server.tasks.Change(q.ctx, q.site.taskOwner(), r.ID, func(now *task.Record) error {
 		if now.Status != task.InputRequired || now.Round != r.Round {
 			return task.ErrUnchanged
 		}
@@ -443,10 +429,10 @@ const tasksPage = 50
 
 // list serves tasks/list of 2025-11-25. The cursor is the id of the last task of the page before.
 func (q taskRequest) list() *jsonrpc.Fault {
-	if _, known := q.identifiedOwner(); q.server.tasks == nil || !known {
+	if _, known := q.site.identifiedOwner(); q.server.tasks == nil || !known {
 		return q.unknownMethod("tasks/list")
 	}
-	all, err := q.server.tasks.List(q.ctx, q.owner())
+	all, err := q.server.tasks.List(q.ctx, q.site.taskOwner())
 	if err != nil {
 		return q.server.taskFault(err)
 	}

@@ -1,5 +1,6 @@
 // Package admission decides by its headers whether an HTTP request to an MCP endpoint is served, and
-// reads its body up to a limit. PageRules say which web pages may call the server.
+// reads its body up to a limit. PageRules say which web pages may call the server. CheckScopes decides whether
+// an access token allows a tool.
 package admission
 
 import (

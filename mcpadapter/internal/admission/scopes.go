@@ -1,4 +1,4 @@
-package mcpadapter
+package admission
 
 import (
 	"net/http"
@@ -9,22 +9,22 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// checkAccess returns a fault if the access token lacks scopes that the tool needs. The
+// CheckScopes returns a fault if an access token lacks scopes that a tool of tools needs. Nil access allows everything. The
 // WWW-Authenticate challenge lists the missing scopes together with those that the token has, so
 // that the new token allows both (RFC 6750, section 3.1; MCP, Authorization, Runtime Insufficient
 // Scope).
-func (m *message) checkAccess(tool *tool.Tool) *jsonrpc.Fault {
-	if m.site.Access == nil {
+func CheckScopes(access *tool.Access, t *tool.Tool, tools *tool.Toolset) *jsonrpc.Fault {
+	if access == nil {
 		return nil
 	}
-	missing := m.site.Access.Missing(tool, m.tools)
+	missing := access.Missing(t, tools)
 	if missing == nil {
 		return nil
 	}
 	f := jsonrpc.Faultf(http.StatusForbidden, jsonrpc.InvalidRequest,
-		"the access token does not allow %s: it lacks %s", tool.Name, strings.Join(missing, ", "))
-	f.Challenge = `Bearer error="insufficient_scope", scope="` + scopeList(m.site.Access.Scopes, missing) + `"`
-	if metadata := m.site.Access.Metadata; metadata != "" {
+		"the access token does not allow %s: it lacks %s", t.Name, strings.Join(missing, ", "))
+	f.Challenge = `Bearer error="insufficient_scope", scope="` + scopeList(access.Scopes, missing) + `"`
+	if metadata := access.Metadata; metadata != "" {
 		f.Challenge += `, resource_metadata=` + strconv.QuoteToASCII(metadata)
 	}
 	return f

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp/tool"
@@ -25,6 +27,30 @@ const resourceNotFound = -32002
 
 // A resourceRequest is a request to list or read resources.
 type resourceRequest struct{ *message }
+
+// listResources serves resources/list. Files in folders come last, as they currently exist.
+func (q resourceRequest) listResources() *jsonrpc.Fault {
+	c := q.catalog()
+	all := slices.Concat(c.Index().Resources, c.Index().FilesInFolders(time.Now()))
+	return q.listItems(c, "resources", all)
+}
+
+// listTemplates serves resources/templates/list.
+func (q resourceRequest) listTemplates() *jsonrpc.Fault {
+	c := q.catalog()
+	return q.listItems(c, "resourceTemplates", c.Index().Templates)
+}
+
+// listItems writes one page of resources.
+func (q resourceRequest) listItems(c *catalog.Catalog, name string, all []*library.Entry) *jsonrpc.Fault {
+	items := make([]listed, 0, len(all))
+	for _, r := range all {
+		if !r.Denied {
+			items = append(items, r)
+		}
+	}
+	return listRequest{q.message, name, c}.write(items)
+}
 
 // readResource serves resources/read.
 func (q resourceRequest) readResource() *jsonrpc.Fault {
