@@ -30,10 +30,21 @@ const (
 
 // Of returns the kind of a header. It compares names in the form of Canonical.
 func Of(name string) Kind {
-	if name == "" || strings.IndexByte("xuhspm", name[0]|0x20) < 0 {
-		return Ordinary // checks the first letter first: Of runs for each header of each request
+	if !beginsWith(name, "xuhspm") {
+		return Ordinary
 	}
-	switch Canonical(name) {
+	return ofCanonical(Canonical(name))
+}
+
+// beginsWith reports whether a name begins with one of these lower-case letters, in any case. Most names
+// do not, and the functions of this package run for each header of each request.
+func beginsWith(name, letters string) bool {
+	return name != "" && strings.IndexByte(letters, name[0]|0x20) >= 0
+}
+
+// ofCanonical is Of for a name in the form of Canonical.
+func ofCanonical(name string) Kind {
+	switch name {
 	case "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Override-Method", "Method-Override", "Http-Method-Override":
 		return MethodOverride
 	case "X-Original-Url", "X-Rewrite-Url", "X-Rewrite-Uri", "X-Rewrite-Path", "X-Override-Url", "X-Override-Uri", "X-Override-Path",
@@ -53,13 +64,16 @@ func Of(name string) Kind {
 // characters that are neither letters nor digits. Servers that pass headers on as
 // variables, such as CGI, do not distinguish these characters.
 func Canonical(name string) string {
-	if strings.IndexFunc(name, isSeparator) >= 0 {
-		name = strings.Map(func(c rune) rune {
-			if isSeparator(c) {
-				return '-'
-			}
-			return c
-		}, name)
+	for i := range len(name) {
+		if isSeparator(rune(name[i])) {
+			name = strings.Map(func(c rune) rune {
+				if isSeparator(c) {
+					return '-'
+				}
+				return c
+			}, name)
+			break
+		}
 	}
 	return http.CanonicalHeaderKey(name)
 }
@@ -112,6 +126,9 @@ var userPrefixes = [...]string{
 // made. Authenticating proxies and administrators who act for others send such headers.
 // It compares names as Of does.
 func NamesUser(name string) bool {
+	if !beginsWith(name, "xsortic") {
+		return false
+	}
 	name = Canonical(name)
 	return userHeaders[name] || slices.ContainsFunc(userPrefixes[:], func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
@@ -147,7 +164,7 @@ func Forwarded(name string, connection []string) bool {
 	case "Dnt", "Expect", "Host", "Last-Event-Id", "Origin", "Range", "Referer", "Upgrade-Insecure-Requests": // describe the client's message
 		return false
 	}
-	if Of(name) != Ordinary {
+	if ofCanonical(name) != Ordinary {
 		return false // would make some servers run another operation than the one that was checked
 	}
 	switch name[0] {
