@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -176,7 +177,7 @@ func (r *requestReader) readQuery(query string, credentials []string) error {
 	if query == "" {
 		return nil
 	}
-	pairs, err := style.ParsePairs(make([]style.Pair, 0, 8), style.Query, query)
+	pairs, err := style.ParsePairs(make([]style.Pair, 0, strings.Count(query, "&")+1), style.Query, query)
 	if err != nil {
 		return err
 	}
