@@ -187,7 +187,10 @@ func (q operationReader) readBody() ([]byte, *refusalError) {
 	if q.r.ContentLength > 0 {
 		content.B = make([]byte, 0, q.r.ContentLength+1)
 	}
-	err := content.ReadAll(q.r.Body, q.handler.MaxInput)
+	var err error
+	if q.r.ContentLength != 0 { // otherwise the next handlers get http.NoBody
+		err = content.ReadAll(q.r.Body, q.handler.MaxInput)
+	}
 	_ = q.r.Body.Close()
 	switch {
 	case errors.Is(err, buffer.ErrTooLarge):

@@ -105,13 +105,14 @@ func (e *Endpoints) Serve(w http.ResponseWriter, r *http.Request) bool {
 	if tool.CallFromContext(r.Context()) != nil {
 		return false
 	}
-	q := &request{Endpoints: e, w: w, r: r}
-	switch {
-	case q.below(e.options.Documents):
-		documentRequest{q}.serve()
-	case q.below(e.options.Engagements):
+	switch path := r.URL.Path; {
+	case isBelow(path, e.options.Documents):
+		documentRequest{e.newRequest(w, r, e.options.Documents)}.serve()
+	case isBelow(path, e.options.Engagements):
+		q := e.newRequest(w, r, e.options.Engagements)
 		q.authenticated(engagementRequest{q}.serve)
-	case q.below(e.options.Reviews):
+	case isBelow(path, e.options.Reviews):
+		q := e.newRequest(w, r, e.options.Reviews)
 		q.authenticated(reviewRequest{q}.serve)
 	default:
 		return false
@@ -119,19 +120,20 @@ func (e *Endpoints) Serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// below reports whether the request's path is the given path or below it.
-func (q *request) below(path string) bool {
-	if path == "" {
-		return false
-	}
-	rest, ok := strings.CutPrefix(q.r.URL.Path, path)
-	if !ok || rest != "" && rest[0] != '/' {
-		return false
-	}
-	if rest = strings.Trim(rest, "/"); rest != "" {
+// isBelow reports whether a path is that of an endpoint, or below it. The path of an endpoint that is not
+// served is "".
+func isBelow(path, endpoint string) bool {
+	rest, ok := strings.CutPrefix(path, endpoint)
+	return ok && endpoint != "" && (rest == "" || rest[0] == '/')
+}
+
+// newRequest returns the request to the endpoint with that path.
+func (e *Endpoints) newRequest(w http.ResponseWriter, r *http.Request, endpoint string) *request {
+	q := &request{Endpoints: e, w: w, r: r}
+	if rest := strings.Trim(r.URL.Path[len(endpoint):], "/"); rest != "" {
 		q.rest = strings.Split(rest, "/")
 	}
-	return true
+	return q
 }
 
 // authenticated calls page for an authenticated user. Other users get the same error whether
