@@ -138,6 +138,21 @@ func TestToolsCall_sends(t *testing.T) {
 	}
 }
 
+// TestTools_of_endpoints_without_options finds documents that endpoints name on their line.
+func TestTools_of_endpoints_without_options(t *testing.T) {
+	s := newSite(t)
+	first, second := s.write("a.yaml", trips), s.write("b.yaml", trips)
+	config := s.write("Caddyfile", "http://a.test {\nmcp /mcp "+first+"\nmcp /both "+first+" "+second+"\nreverse_proxy b.test:80\n}\n")
+	for _, document := range []string{first, second} {
+		if out, _, err := tools("--config", config, "--toolset", document); err != nil || !strings.Contains(out, "listTrips") {
+			t.Errorf("error %v\n%s", err, out)
+		}
+	}
+	if _, _, err := tools("--config", config); err == nil || !strings.Contains(err.Error(), "--toolset") {
+		t.Errorf("got %v, want the two toolsets", err)
+	}
+}
+
 // TestTools_shows_shapes checks that the table has the tokens before and after, and what changed.
 func TestTools_shows_shapes(t *testing.T) {
 	config, _ := callSite(t)

@@ -355,6 +355,7 @@ func TestExtrasConfig(t *testing.T) {
 		{"guardrails that nothing asks", guardrails("get-trip"), "", "", "guardrails"},
 		{"reviews without an endpoint", reviewed, "guard desk", "", "subdirective reviews"},
 		{"an agent that is to review", reviewed, "guard desk\nreviews /reviews", "", `subdirective reviewer","agent":"desk","rule":"capabilities.delete-trip.input_restriction.require_review","reviewer":"oagent://supervisor"`},
+		{"an input that the tool does not have", agentDocument("desk", "\n  get-trip: {input_restriction: {assertion: recent.get-trip.inputs.idd == 'a'}}\n"), "", "", `did you mean id?`},
 		{
 			"an agent that is not there is to review", strings.Replace(reviewed, "oagent://supervisor", "oagent://supervisr", 1), "guard desk\nreviews /reviews", "",
 			`"reviewer":"oagent://supervisr","nearest":"supervisor"`,

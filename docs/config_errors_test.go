@@ -2,6 +2,7 @@ package docs
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -21,6 +22,10 @@ func TestTroubleshooting_has_configuration_errors(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(section, -1)
 	mistakes := []string{
+		"{\ntoolset trains trains.yaml\n}",
+		"{\nagents {\ntoolset trains.yaml\n}\n}",
+		"api.example.com {\nmcp /mcp trains.yaml {\ninclude tag a\nrespond ok\n}",
+		"api.example.com {\nmcp /mcp broken.yaml\nrespond ok\n}",
 		"api.example.com {\nnothing\n}",
 		"api.example.com {\nmcp /mcp trains.yaml {\ninclde tag a\n}\nrespond ok\n}",
 		"api.example.com {\nmcp /mcp missing.yaml\nrespond ok\n}",
@@ -37,7 +42,14 @@ func TestTroubleshooting_has_configuration_errors(t *testing.T) {
 	made := make([]bool, len(rows))
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	t.Chdir("testdata")
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "broken.yaml"), []byte("openapi: 3.1.0\ninfo:\n  title: A: B\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
 	for _, mistake := range mistakes {
 		got := loadError(t, mistake)
 		explained := false

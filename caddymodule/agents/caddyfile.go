@@ -111,7 +111,10 @@ func (a *App) unmarshalToolset(outer *directive.Block) error {
 			return b.Unrecognized("toolset")
 		}
 	}
-	if config.OpenAPI == "" {
+	switch {
+	case config.OpenAPI == "" && IsAddress(name):
+		return outer.Errf("toolset %[1]s has no name; give one before the document, as in: toolset trains %[1]s", name)
+	case config.OpenAPI == "":
 		return outer.Errf("toolset %s has no document: add openapi with a file, a URL or a path on the site", name)
 	}
 	if a.Toolsets == nil {

@@ -351,5 +351,5 @@ func ExplainFile(key DocumentKey, err error) error {
 	case errors.Is(err, source.ErrTooLarge):
 		return fmt.Errorf("toolset %q: %w: raise max_document if this is the right file", key.Name, err)
 	}
-	return fmt.Errorf("toolset %q: %w: run `caddy tools %s` for details", key.Name, err, key.Address)
+	return fmt.Errorf("toolset %q: %w", key.Name, err)
 }

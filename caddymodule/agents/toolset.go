@@ -35,6 +35,10 @@ const (
 	maxMaxSchema = 4 << 20
 )
 
+// IsAddress reports whether a name of a toolset is instead the address of a document: it has a character that
+// names do not have.
+func IsAddress(name string) bool { return strings.ContainsAny(name, `./\:{`) }
+
 // ToolsetConfig configures which operations of an OpenAPI document become tools, and the limits
 // of their calls.
 type ToolsetConfig struct {

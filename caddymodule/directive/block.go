@@ -115,6 +115,9 @@ func (b *Block) OneOf(to *string, words ...string) error {
 // Unrecognized returns the error for an unknown option at the position of b. Name is the name of
 // the block.
 func (b *Block) Unrecognized(name string) error {
+	if isDirective(b.Val()) {
+		return b.Errf("%[1]s is a directive, not an option of %[2]s; close the block of %[2]s with } before it", b.Val(), name)
+	}
 	return b.Errf("unrecognized %s subdirective '%s'%s", name, b.Val(), DidYouMean(b.Val(), subdirectives[name]))
 }
 

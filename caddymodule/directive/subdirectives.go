@@ -1,6 +1,10 @@
 package directive
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+)
 
 // Options that several directives share.
 var (
@@ -63,4 +67,17 @@ var subdirectives = map[string][]string{
 	"api_key":        {"header", "query", "key", "pass_through"},
 	"accept":         {"by", "capabilities", "identities"},
 	"remote_agents":  {"header_up", "credential", "forward_caller", "allow_private_addresses", "trusted_ca", "timeout"},
+}
+
+// siteDirectives are Caddy's directives whose handlers have other names.
+var siteDirectives = []string{
+	"basic_auth", "basicauth", "bind", "handle", "handle_path", "header", "import", "log", "log_skip", "method", "redir",
+	"request_header", "respond", "root", "route", "tls", "try_files", "uri",
+}
+
+// isDirective reports whether a word is a directive of a site. Where an option is expected, such a word
+// shows that a block was not closed.
+func isDirective(word string) bool {
+	_, err := caddy.GetModule("http.handlers." + word)
+	return err == nil || slices.Contains(siteDirectives, word)
 }

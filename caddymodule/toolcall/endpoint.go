@@ -101,7 +101,7 @@ func ResolveToolset(ctx caddy.Context, app *agents.App, reference string, config
 	inline := *config
 	switch {
 	case reference == "":
-	case !strings.ContainsAny(reference, `./\:{`):
+	case !agents.IsAddress(reference):
 		if near := nearest.Name(reference, maps.Keys(app.ToolsetsByName)); near != "" {
 			return nil, fmt.Errorf("unknown toolset %q; did you mean %s?", reference, near)
 		}

@@ -159,6 +159,9 @@ func read(path string, limit int64, began time.Time) ([]byte, state, error) {
 	if err != nil {
 		return nil, state{}, err
 	}
+	if before.IsDir() {
+		return nil, state{}, fmt.Errorf("%s is a directory; give the path of a file", path)
+	}
 	// Opening a pipe would block until it has a writer.
 	if !before.Mode().IsRegular() {
 		return nil, state{}, fmt.Errorf("%s is not a regular file", path)

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -63,7 +62,7 @@ func Parse(data []byte, options Options) (*yaml.Node, error) {
 	case errors.Is(err, io.EOF):
 		return nil, ErrEmpty
 	case err != nil:
-		return nil, syntaxError(data, err, options)
+		return nil, SyntaxError(data, err, options.Before)
 	}
 	if err := decoder.Decode(&next); !errors.Is(err, io.EOF) {
 		return nil, ErrSecondDocument
@@ -73,30 +72,6 @@ func Parse(data []byte, options Options) (*yaml.Node, error) {
 	}
 	root := document.Content[0]
 	return root, options.check(root, 0)
-}
-
-// maxLineSearch is how many bytes are parsed again to find the line of a syntax error.
-const maxLineSearch = 8 << 20
-
-// syntaxError adds the line to an error of the YAML parser: the first line that makes the text up to
-// it invalid. The line in the parser's own error is often the start of the enclosing list or mapping,
-// counted from zero.
-func syntaxError(data []byte, err error, options Options) error {
-	reason := strings.TrimPrefix(err.Error(), "yaml: ")
-	if _, rest, found := strings.Cut(reason, ": "); found && strings.HasPrefix(reason, "line ") {
-		reason = rest
-	}
-	err = errors.New(strings.ReplaceAll(reason, "\n", " "))
-	lines := bytes.SplitAfter(bytes.TrimRight(data, " \t\r\n"), []byte("\n"))
-	before := bytes.Join(lines, nil)
-	for n, left := len(lines), maxLineSearch; n > 0 && left > 0; n-- {
-		before = before[:len(before)-len(lines[n-1])]
-		left -= len(before)
-		if yaml.Unmarshal(before, new(yaml.Node)) == nil {
-			return &Error{options.Before + n, err}
-		}
-	}
-	return err
 }
 
 // check adds the lines before the text to each node. It rejects deep nesting and, unless they are

@@ -17,14 +17,17 @@ func TestParse_errors(t *testing.T) {
 		line int // 0 if unknown
 		want string
 	}{
-		"empty":          {"", 0, "empty"},
-		"comment":        {"# nothing\n", 0, "empty"},
-		"two documents":  {"a: b\n---\nc: d\n", 0, "more than one"},
-		"syntax":         {"a:\n  - b\n c\n", 13, "did not find"},
-		"too deep":       {"a: b\nc: " + deep, 12, "4 levels"},
-		"anchor":         {"a:\n- &b c\n", 12, "anchors"},
-		"never closed":   {"a:\n  [b,\n  c\n", 12, "did not find"},
-		"tabs as indent": {"a:\n\tb: c\n", 12, "cannot start any token"},
+		"empty":                       {"", 0, "empty"},
+		"comment":                     {"# nothing\n", 0, "empty"},
+		"two documents":               {"a: b\n---\nc: d\n", 0, "more than one"},
+		"syntax":                      {"a:\n  - b\n c\n", 13, "did not find"},
+		"too deep":                    {"a: b\nc: " + deep, 12, "4 levels"},
+		"anchor":                      {"a:\n- &b c\n", 12, "anchors"},
+		"never closed":                {"a:\n  [b,\n  c\n", 12, "did not find"},
+		"tabs as indent":              {"a:\n\tb: c\n", 12, "cannot start any token"},
+		"in a long text":              {strings.Repeat("- [a,\n   b]\n", 400) + "- c: d: e\n" + strings.Repeat("- \"f\n\n  g\"\n", 400), 811, "c: d: e quotes"},
+		"in a value of several lines": {"a: [b,\n  c: d: e]\n" + strings.Repeat("f: g\n", 400), 11, "a: [b,"},
+		"at the end":                  {strings.Repeat("- a\n", 400) + "\t- b\n", 411, "- b spaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, err := Parse([]byte(test.text), Options{MaxDepth: 4, Before: 10})

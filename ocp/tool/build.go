@@ -157,12 +157,23 @@ func (b *builder) collect(done int) {
 // therefore match the names of the unfiltered list, and do not change them.
 func (b *builder) candidates(operations []openapi.Operation) []selector.Candidate {
 	named := make([]selector.Candidate, len(operations))
+	first := make(map[string]*openapi.Operation, len(operations)) // by operationId
 	for i := range operations {
 		operation := &operations[i]
 		named[i].Operation = operation
-		if operation.Err == nil {
-			named[i].Tool = b.names.Claim(naming.ForOperation(operation.ID, operation.Method, operation.Path))
+		if operation.Err != nil {
+			continue
 		}
+		named[i].Tool = b.names.Claim(naming.ForOperation(operation.ID, operation.Method, operation.Path))
+		if operation.ID == "" {
+			continue
+		}
+		if other := first[operation.ID]; other != nil {
+			b.warn(Warning{Operation: operation.Method + " " + operation.Path, Reason: fmt.Sprintf("%s %s has the same operationId %.64q, so this tool is named %s: give each operation its own",
+				other.Method, other.Path, operation.ID, named[i].Tool)})
+			continue
+		}
+		first[operation.ID] = operation
 	}
 	return named
 }
@@ -248,7 +259,7 @@ func (b *builder) add(named selector.Candidate) {
 		Name:        name,
 		Title:       operation.Summary,
 		Description: b.describeOperation(operation),
-		Unshaped:    Unshaped{Size: len(description(operation))},
+		Unshaped:    Unshaped{Size: len(fullDescription(operation))},
 		Method:      operation.Method,
 		Path:        operation.Path,
 		OperationID: operation.ID,
@@ -327,15 +338,9 @@ func (b *builder) describeOperation(operation *openapi.Operation) string {
 	return cmp.Or(describe.Operation(operation.Summary, operation.Description, b.options.DescriptionTokens), operation.Method+" "+operation.Path)
 }
 
-// description returns the operation's own description.
-func description(operation *openapi.Operation) string {
-	switch {
-	case operation.Description != "":
-		return operation.Description
-	case operation.Summary != "":
-		return operation.Summary
-	}
-	return operation.Method + " " + operation.Path
+// fullDescription returns the description as the document has it: not shortened, and with its markup.
+func fullDescription(operation *openapi.Operation) string {
+	return cmp.Or(describe.Operation(operation.Summary, operation.Description, -1), operation.Method+" "+operation.Path)
 }
 
 func requirementsOf(operation *openapi.Operation) []SecurityRequirement {

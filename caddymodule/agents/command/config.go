@@ -74,6 +74,9 @@ func handlerToolsets(value any, found map[string]*agents.ToolsetConfig) error {
 			}
 		}
 	case map[string]any:
+		if value["handler"] != nil && value["document"] == nil {
+			addAddresses(value, found)
+		}
 		if document, ok := value["document"].(map[string]any); ok && value["handler"] != nil {
 			text, err := json.Marshal(document)
 			if err != nil {
@@ -97,6 +100,17 @@ func handlerToolsets(value any, found map[string]*agents.ToolsetConfig) error {
 		}
 	}
 	return nil
+}
+
+// addAddresses adds a toolset for each document that a handler names by its address alone, as in: mcp /mcp trips.yaml.
+func addAddresses(handler map[string]any, found map[string]*agents.ToolsetConfig) {
+	names, _ := handler["toolsets"].([]any)
+	for _, name := range append([]any{handler["toolset"]}, names...) {
+		address, _ := name.(string)
+		if agents.IsAddress(address) && found[address] == nil {
+			found[address] = &agents.ToolsetConfig{OpenAPI: address}
+		}
+	}
 }
 
 // checkConfigFlags returns an error for flags that --config excludes, as the configuration says them.

@@ -45,6 +45,7 @@ type Loader struct {
 	mu       sync.Mutex // held while a Set is built
 	read     []*oagent.Agent
 	accepted []*oagent.Agent
+	faults   map[string]string // of the agents' expressions that were logged, by name of the agent
 	current  atomic.Pointer[Set]
 }
 
@@ -203,6 +204,7 @@ func (l *Loader) link(read []*oagent.Agent) (*Set, error) {
 	}
 	if err == nil {
 		l.warnAgentCapabilities(set, read)
+		l.warnFaults(set, read)
 	}
 	return set, err
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/fairwayhq/fairway/internal/yamltree"
 )
 
 // With aliases, a YAML file may expand to up to aliasFactor times the values it contains, or
@@ -40,7 +42,7 @@ func parseYAML(data []byte, limits Limits) (*Node, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, errors.New("the file is empty")
 		}
-		return nil, err
+		return nil, yamltree.SyntaxError(data, err, 0)
 	}
 	var next yaml.Node
 	switch err := decoder.Decode(&next); {
