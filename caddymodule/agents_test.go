@@ -80,7 +80,7 @@ func TestDocumentFileErrors(t *testing.T) {
 		want          []string
 	}{
 		"missing":           {"", "mcp ./nowhere.yaml", []string{"nowhere.yaml", "path"}},
-		"unparsable":        {"", "mcp DIR/garbage.yaml", []string{"garbage.yaml"}},
+		"unparsable":        {"", "mcp DIR/garbage.yaml", []string{"garbage.yaml", "line"}},
 		"too large":         {"", "mcp TRIPS {\nmax_document 100\n}", []string{"trips.yaml", "max_document"}},
 		"missing in agents": {"agents {\ntoolset x ./nowhere.yaml\n}", "respond ok", []string{`toolset "x"`, "nowhere.yaml"}},
 		"no such toolset":   {"agents {\ntoolset trips TRIPS\n}", "mcp /mcp trains", []string{"toolset", "trains", "trips"}},
