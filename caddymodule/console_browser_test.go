@@ -119,7 +119,7 @@ func (b *browser) check(name string) {
 				chromedp.Evaluate(b.axe+"; 0", nil),
 				chromedp.Evaluate(`axe.run({resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map(n => ({HTML: n.html}))})))`, &found,
 					func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
-				chromedp.Evaluate(`(nav => Math.max(document.documentElement.scrollWidth - window.innerWidth, nav.scrollWidth - nav.clientWidth))(document.querySelector("nav"))`, &overflow),
+				chromedp.Evaluate(`(nav => Math.max(document.documentElement.scrollWidth - window.innerWidth, nav ? nav.scrollWidth - nav.clientWidth : 0))(document.querySelector("nav"))`, &overflow),
 				chromedp.FullScreenshot(&picture, 100),
 			)
 			for _, violation := range found {

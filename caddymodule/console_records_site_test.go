@@ -456,3 +456,25 @@ func TestConsole_hosted_agents(t *testing.T) {
 		t.Errorf("the run is not stopped: %d %s", a.status, a.body)
 	}
 }
+
+// TestConsole_shows_the_faults_of_the_current_document reloads an agent document, whose faults are computed once.
+func TestConsole_shows_the_faults_of_the_current_document(t *testing.T) {
+	s := newSite(t)
+	document := func(argument string) string {
+		return agentDocument("desk", `  get-trip: {input_restriction: {assertion: 'recent["get-trip"].inputs.`+argument+` != "7"'}}`)
+	}
+	s.write("agent.yaml", document("idd"))
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console {\nauditors eve\n}\nmcp TRIPS\noagent DIR/agent.yaml\nreverse_proxy "+upstream(t, echo)+"\n}")
+	type agent struct{ Lint []string }
+	show := func() agent { return consoleJSON[agent](s, "eve", "/console/api/agents/desk") }
+	for range 2 {
+		if got := show(); len(got.Lint) != 1 || !strings.Contains(got.Lint[0], "idd") {
+			t.Fatalf("got the faults %q, want one about idd", got.Lint)
+		}
+	}
+	s.write("agent.yaml", document("id"))
+	eventually(t, "the end of the faults", func() bool { return len(show().Lint) == 0 })
+	if page := s.view("eve", "/console/agents/desk").body; strings.Contains(page, "idd") {
+		t.Error("the page shows a fault that is corrected")
+	}
+}

@@ -72,7 +72,7 @@ var consolePaths = []string{
 // TestConsole_refuses_requests_without_a_user checks that a stranger gets 401 for every path, and no names.
 func TestConsole_refuses_requests_without_a_user(t *testing.T) {
 	s := consoleSite(t, "", "mcp TRIPS\nreverse_proxy "+upstream(t, echo))
-	for _, path := range append([]string{"/console/nothing", "/console/assets/console.css", "/console/api/nothing"}, consolePaths...) {
+	for _, path := range append([]string{"/console/nothing", "/console/assets/console.js", "/console/assets/htmx.min.js", "/console/assets/none.css", "/console/api/assets/console.css", "/console/api/nothing"}, consolePaths...) {
 		for _, method := range []string{"GET", "POST"} {
 			a := s.request(method, path, "")
 			if a.status != http.StatusUnauthorized {

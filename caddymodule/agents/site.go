@@ -86,11 +86,20 @@ type GuardHandler interface {
 	// handler, under the same rules as at the handler's own paths. It reports whether the path exists.
 	ServeRecords(base string, w http.ResponseWriter, r *http.Request) bool
 	// Agents returns the agents, and what their capabilities refer to.
-	Agents() ([]*oagent.Agent, oagent.Names)
+	Agents() ([]AgentDocument, oagent.Names)
 	// IsAuditor reports whether the user may see all Engagements.
 	IsAuditor(user string) bool
 	// ReviewDecided is called with the id of the Engagement when one of its reviews is decided.
 	ReviewDecided(engagement string)
+}
+
+// AgentDocument is an agent of an oagent handler.
+type AgentDocument struct {
+	*oagent.Agent
+
+	// Lint returns the faults of the document that oagent.Agent.LintExpressions finds. They are computed by the
+	// first call, and again when the document or a toolset has been reloaded.
+	Lint func() oagent.LintErrors
 }
 
 // GuardsAt returns the oagent handlers of a site. It is complete once the configuration has started.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/fairwayhq/fairway/caddymodule/agents"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -52,14 +53,12 @@ func (q recordsRequest) serveAgents() (*page, error) {
 	for n, guard := range q.app.GuardsAt(q.site) {
 		documents, names := guard.Agents()
 		for _, a := range documents {
-			described := q.describeAgent(n, a, names)
-			if len(q.rest) == 2 && a.Name == q.rest[1] {
-				if !q.viewer.Auditor {
-					return nil, errNotFound
-				}
-				return &page{view: "agents", template: "agent", title: a.Name, model: described}, nil
+			switch {
+			case len(q.rest) < 2:
+				m.Agents = append(m.Agents, q.describeAgent(n, a, names))
+			case a.Name == q.rest[1] && q.viewer.Auditor:
+				return &page{view: "agents", template: "agent", title: a.Name, model: q.describeAgent(n, a, names)}, nil
 			}
-			m.Agents = append(m.Agents, described)
 		}
 		if len(q.rest) == 2 {
 			continue
@@ -80,7 +79,7 @@ func (q recordsRequest) serveAgents() (*page, error) {
 }
 
 // describeAgent returns the model of an agent.
-func (q recordsRequest) describeAgent(n int, a *oagent.Agent, names oagent.Names) agentModel {
+func (q recordsRequest) describeAgent(n int, a agents.AgentDocument, names oagent.Names) agentModel {
 	m := agentModel{Name: a.Name, Directive: n, Description: a.Description}
 	if !q.viewer.Auditor {
 		return m
@@ -111,7 +110,7 @@ func (q recordsRequest) describeAgent(n int, a *oagent.Agent, names oagent.Names
 	for _, e := range a.Exposes {
 		m.Rules = append(m.Rules, "Its user sees the value of "+e.Name+": "+e.Value.Expression)
 	}
-	for _, fault := range a.LintExpressions(names) {
+	for _, fault := range a.Lint() {
 		m.Lint = append(m.Lint, fault.Error())
 	}
 	return m

@@ -59,7 +59,7 @@ type Handler struct {
 	server    *caddyhttp.Server
 	base      string // path of all pages but the first, without a trailing slash
 	home      string // path of the first page
-	loopback  bool   // the server listens on loopback addresses only
+	loopback  bool   // the server has loopback addresses, and no other machine reaches it
 	closeLog  func()
 	sameSites *http.CrossOriginProtection
 }
@@ -90,14 +90,24 @@ func (c *Handler) Provision(ctx caddy.Context) error {
 	}
 	c.app, c.logger, c.site, c.siteName = app.(*agents.App), ctx.Logger(), agents.SiteOf(ctx), siteroutes.SiteName(ctx)
 	c.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	c.loopback = c.server != nil && len(c.server.Listen) > 0 && !slices.ContainsFunc(c.server.Listen, siteroutes.IsPublicListener)
+	c.loopback = c.server != nil && slices.ContainsFunc(c.server.Listen, isAddress) && !slices.ContainsFunc(c.server.Listen, siteroutes.IsPublicListener)
 	c.sameSites = http.NewCrossOriginProtection()
 	c.closeLog = c.app.Calls().Open(calllog.Options{Always: c.Calls == callsAlways, Arguments: c.LogInputs, Site: c.siteName})
-	if !c.loopback && !siteroutes.IsAuthenticatedBefore(ctx, "agents_console", c.home) {
-		c.logger.Warn("no handler that authenticates users was found before the console; its pages respond with 401 until there is one, such as basic_auth or agent_auth",
-			zap.String("path", c.home))
+	if !siteroutes.IsAuthenticatedBefore(ctx, "agents_console", c.home) {
+		c.logOpen()
 	}
 	return nil
+}
+
+// logOpen says at start who gets the pages of a console without a login.
+func (c *Handler) logOpen() {
+	if c.loopback {
+		c.logger.Info("console is open to all users of this machine, who see everything; if that is not intended, put basic_auth or agent_auth before it",
+			zap.String("path", c.home))
+		return
+	}
+	c.logger.Warn("no handler that authenticates users was found before the console; its pages respond with 401 until there is one, such as basic_auth or agent_auth",
+		zap.String("path", c.home))
 }
 
 // Validate returns an error for invalid options.
@@ -165,15 +175,13 @@ func isPageRequest(r *http.Request) bool {
 // serve responds to the request.
 func (q *request) serve() {
 	var allowed bool
-	if q.viewer, allowed = q.viewerOf(q.r); !allowed {
-		q.fail(&failure{
-			http.StatusUnauthorized, "Log in first",
-			"The console is for users of this site. Log in, or open it on the machine itself if it serves this machine only.",
-		})
+	q.viewer, allowed = q.viewerOf(q.r)
+	if isAsset := len(q.rest) > 0 && q.rest[0] == "assets" && !q.api; isAsset && (allowed || q.isLoginAsset()) {
+		q.serveAsset()
 		return
 	}
-	if len(q.rest) > 0 && q.rest[0] == "assets" && !q.api {
-		q.serveAsset()
+	if !allowed {
+		q.fail(&failure{http.StatusUnauthorized, "Log in first", "The console is for users of this site."})
 		return
 	}
 	if err := q.checkWrite(); err != nil {
@@ -214,6 +222,13 @@ func (q *request) view() (*page, error) {
 		return recordsRequest{q}.serveReviews()
 	}
 	return nil, errNotFound
+}
+
+// isAddress reports whether a listener is a network address. The client of a unix socket has none, so it is not
+// known to be a person at this machine: it may be a proxy that forwards requests of others.
+func isAddress(listener string) bool {
+	address, err := caddy.ParseNetworkAddress(listener)
+	return err == nil && !address.IsUnixNetwork()
 }
 
 // isLoopbackHost reports whether a host name or address can only be of this machine.

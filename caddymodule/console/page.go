@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -149,15 +150,31 @@ func (q *request) fail(err error) {
 		q.logger.Error("a page of the console failed", zap.String("path", q.r.URL.Path), zap.Error(err))
 		f = &failure{http.StatusServiceUnavailable, "Not available now", "The data could not be read. Try again later; the gateway's log has the reason."}
 	}
-	if q.api {
+	if q.api || !showsPages(q.r) {
 		problem.Write(q.w, f.status, f.title, f.detail)
 		return
 	}
-	template := "error"
+	shown := &page{template: "error", title: f.title, status: f.status, model: f.detail}
 	if f.status == http.StatusUnauthorized {
-		template = "login" // without what only users of the site may know
+		shown.view, shown.template = viewLogin, viewLogin // without what only users of the site may know
 	}
-	q.write(&page{template: template, title: f.title, status: f.status, model: f.detail})
+	q.write(shown)
+}
+
+// viewLogin is the view without a viewer.
+const viewLogin = "login"
+
+// loginAssets are the files that the page of viewLogin needs.
+var loginAssets = []string{"console.css", "icon.svg"}
+
+// isLoginAsset reports whether a request is for a file that clients get before they log in.
+func (q *request) isLoginAsset() bool {
+	return len(q.rest) == 2 && slices.Contains(loginAssets, q.rest[1])
+}
+
+// showsPages reports whether the client shows pages. Programs get errors as JSON.
+func showsPages(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/html") || r.Header.Get("Hx-Request") == "true"
 }
 
 // assetPath returns the path of a file below the console, with a version that changes with its content.

@@ -84,7 +84,8 @@ func (q *request) checkWrite() error {
 		return &failure{http.StatusMethodNotAllowed, "Method not allowed", "Use GET, POST or DELETE."}
 	}
 	if err := q.sameSites.Check(q.r); err != nil {
-		return &failure{http.StatusForbidden, "Request of another site", "Pages of other sites may not change anything here. Use the console itself, or a program."}
+		return &failure{http.StatusForbidden, "Request of another site", "Pages of other sites may not change anything here. Open the console and try again there. " +
+			"If you were in the console already, a proxy before this site may have changed the header Host: let it pass that on."}
 	}
 	wanted := "application/x-www-form-urlencoded"
 	if q.api {

@@ -88,9 +88,14 @@ func (o guardHandler) ServeRecords(base string, w http.ResponseWriter, r *http.R
 }
 
 // Agents returns the agents of the handler, and what their capabilities refer to.
-func (o guardHandler) Agents() ([]*oagent.Agent, oagent.Names) {
+func (o guardHandler) Agents() ([]agents.AgentDocument, oagent.Names) {
 	current := o.agents.Current()
-	return current.Documents(), current.Names
+	documents := make([]agents.AgentDocument, 0, len(current.Agents))
+	for _, name := range current.AgentNames() {
+		a := current.Agents[name]
+		documents = append(documents, agents.AgentDocument{Agent: a.Agent, Lint: a.Lint})
+	}
+	return documents, current.Names
 }
 
 // IsAuditor reports whether the user may see all Engagements.

@@ -49,6 +49,10 @@ type Agent struct {
 	AsCaller     bool // some capability uses the caller's own credentials
 	Accepted     bool // the document is not from a file, see Loader.Accept
 
+	// Lint returns what oagent.Agent.LintExpressions finds with the tools of the Set. That can take half a second
+	// for a large document, so only the first call computes it.
+	Lint func() oagent.LintErrors
+
 	set      *Set
 	mu       sync.Mutex
 	narrowed map[*tool.Toolset]*tool.Toolset
@@ -103,7 +107,10 @@ func newSet(d documents, toolsets []Tools, checkRemote func(oagent.Reference) er
 func (s *Set) link(d documents) error {
 	all := slices.Concat(d.read, d.accepted)
 	for i, a := range all {
-		s.Agents[a.Name] = &Agent{Agent: a, Accepted: i >= len(d.read), set: s, narrowed: make(map[*tool.Toolset]*tool.Toolset)}
+		s.Agents[a.Name] = &Agent{
+			Agent: a, Accepted: i >= len(d.read), set: s, narrowed: make(map[*tool.Toolset]*tool.Toolset),
+			Lint: sync.OnceValue(func() oagent.LintErrors { return a.LintExpressions(s.Names) }),
+		}
 		if s.Names.own[a.Name] == nil && i < len(d.read) {
 			s.Names.all = append(s.Names.all, a.Name)
 		}

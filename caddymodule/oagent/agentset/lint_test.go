@@ -1,0 +1,54 @@
+package agentset
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/ocp/tool"
+)
+
+// tripTools builds a toolset whose only tool has an argument of that name.
+func tripTools(t *testing.T, argument string) *tool.Toolset {
+	t.Helper()
+	set, err := tool.Build([]byte(`{"openapi":"3.1.0","info":{"title":"Trips","version":"1"},"paths":{"/trips":{"get":{"operationId":"getTrip",
+		"parameters":[{"name":"`+argument+`","in":"query","schema":{"type":"string"}}],"responses":{"200":{"description":""}}}}}}`), tool.BuildOptions{Name: "trips"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// TestLint_is_computed_once checks that the faults of a document are computed by the first call only, and again
+// when the document or a toolset is another one.
+func TestLint_is_computed_once(t *testing.T) {
+	const wrong = `input_restriction: {assertion: 'recent["get-trip"].inputs.plase == "Bern"'}`
+	withRule := func(rule string) string {
+		return strings.Replace(document("one"), "capabilities: {}", "capabilities: {get-trip: {"+rule+"}}", 1)
+	}
+	trips := &agents.Toolset{Name: "trips", Document: new(agents.Document)}
+	build := func(document, argument string) *Agent {
+		t.Helper()
+		set, err := New(read(t, document), []Tools{{trips, tripTools(t, argument), true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set.Agents["one"]
+	}
+	a := build(withRule(wrong), "place")
+	first := a.Lint()
+	if len(first) != 1 || !strings.Contains(first[0].Error(), "plase") {
+		t.Fatalf("faults %v, want one about plase", first)
+	}
+	if again := a.Lint(); len(again) != 1 || again[0] != first[0] {
+		t.Errorf("the second call has computed the faults again: %v", again)
+	}
+	for rule, other := range map[string]*Agent{
+		"another document": build(withRule(""), "place"),
+		"another toolset":  build(withRule(wrong), "plase"),
+	} {
+		if faults := other.Lint(); len(faults) != 0 {
+			t.Errorf("%s: faults %v, want none", rule, faults)
+		}
+	}
+}
