@@ -1,7 +1,9 @@
 package agents
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,6 +46,8 @@ type App struct {
 	AgentEndpoints []*AgentEndpoint `json:"-"` // endpoints that are limited to one agent
 	exposed        []*ExposedAgents // of endpoints that serve agents as tools
 	started        atomic.Bool      // set once all handlers are provisioned; GuardHandlers, served and AgentEndpoints are read-only from then on
+	ready          chan struct{}    // closed at the end of Start, see AwaitStart
+	ended          <-chan struct{}  // closed when the configuration ends
 	sharedGuards   guardPool
 	CallerHashes   keyedhash.Callers `json:"-"` // hashes of the credentials of callers that no site authenticates
 	ReviewPace     ReviewPace        `json:"-"`
@@ -64,7 +68,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision opens the named toolsets. A document file must exist and be valid. Documents given
 // as a URL or as a path on the site are not fetched until Start.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.logger = ctx.Logger()
+	a.logger, a.ready, a.ended = ctx.Logger(), make(chan struct{}), ctx.Done()
 	a.ReviewPace = defaultReviewPace()
 	a.ToolsetsByName = make(map[string]*Toolset, len(a.Toolsets))
 	if err := AllMetrics.register(ctx.GetMetricsRegistry()); err != nil {
@@ -155,13 +159,36 @@ func (a *App) Start() error {
 	}
 	for i, h := range a.GuardHandlers {
 		if err := h.StartWork(); err != nil {
-			for _, started := range a.GuardHandlers[:i] {
+			for _, started := range a.GuardHandlers[:i+1] { // the last one may have started in part
 				started.StopWork()
 			}
 			return err
 		}
 	}
+	a.store.latest.Store(a)
+	close(a.ready)
 	return nil
+}
+
+// errEnded is the error of AwaitStart if the configuration has ended.
+var errEnded = errors.New("the configuration has ended before its start")
+
+// AwaitStart waits until the app has started. Caddy starts apps in random order, so requests may arrive
+// before. It returns an error if ctx or the configuration ends first.
+func (a *App) AwaitStart(ctx context.Context) error {
+	select {
+	case <-a.ready:
+		return nil
+	default:
+	}
+	select {
+	case <-a.ready:
+		return nil
+	case <-a.ended:
+		return errEnded
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Stop ends the work of the guard handlers while the store is still open. It does not

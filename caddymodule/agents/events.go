@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
@@ -67,6 +68,16 @@ func (e *eventEmitter) close() {
 	}
 }
 
+// workingHandlers returns the handlers of this configuration, and of one that has replaced it. A server ends
+// its requests after the work of its configuration has stopped, so the handlers of the next configuration must
+// know of what such a request does.
+func (a *App) workingHandlers() []GuardHandler {
+	if latest := a.store.latest.Load(); latest != nil && latest != a {
+		return slices.Concat(a.GuardHandlers, latest.GuardHandlers)
+	}
+	return a.GuardHandlers
+}
+
 // emitGuardEvent forwards an event of a guard to Caddy's events app. Events carry no inputs and no
 // outputs of tools.
 func (a *App) emitGuardEvent(guardEvent oagent.Event) {
@@ -86,13 +97,11 @@ func (a *App) emitGuardEvent(guardEvent oagent.Event) {
 		next.values["agent"], next.values["engagement"], next.values["name"] = r.Agent, r.Key, r.Name
 		next.values["side"], next.values["rule"] = string(r.Side), r.Rule
 	}
-	if guardEvent.Kind == oagent.EventReviewAsked {
-		for _, h := range a.GuardHandlers {
+	for _, h := range a.workingHandlers() {
+		switch guardEvent.Kind {
+		case oagent.EventReviewAsked:
 			h.WakeReviewRequests()
-		}
-	}
-	if guardEvent.Kind == oagent.EventReviewDecided {
-		for _, h := range a.GuardHandlers {
+		case oagent.EventReviewDecided:
 			h.ReviewDecided(guardEvent.Review.Engagement)
 		}
 	}

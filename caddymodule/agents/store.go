@@ -32,6 +32,7 @@ type sharedStore struct {
 	key    string                     // key in the pool openStores
 	logger atomic.Pointer[zap.Logger] // logger of the configuration that was started last
 	opened atomic.Pointer[store.Store]
+	latest atomic.Pointer[App] // the app that was started last
 	pages  *pages.Keeper
 	calls  *calllog.Log
 

@@ -19,16 +19,23 @@ import (
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
-// provisioned returns the app of a configuration with that store, and what ends it.
+// provisioned returns the started app of a configuration with that store, and what ends it.
 func provisioned(t *testing.T, config string) (*App, func()) {
+	t.Helper()
+	app, end := notStarted(t, config)
+	if err := app.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return app, end
+}
+
+// notStarted is like provisioned, but does not start the app.
+func notStarted(t *testing.T, config string) (*App, func()) {
 	t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
 	app := &App{StoreRaw: json.RawMessage(config)}
 	if err := app.Provision(ctx); err != nil {
 		cancel()
-		t.Fatal(err)
-	}
-	if err := app.Start(); err != nil {
 		t.Fatal(err)
 	}
 	return app, func() {

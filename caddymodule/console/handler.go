@@ -142,6 +142,9 @@ func (c *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !owned || tool.CallFromContext(r.Context()) != nil || toolcall.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)
 	}
+	if err := c.app.AwaitStart(r.Context()); err != nil {
+		return caddyhttp.Error(http.StatusServiceUnavailable, err)
+	}
 	q := &request{Handler: c, w: w, r: r, rest: rest}
 	if len(rest) > 0 && rest[0] == "api" {
 		q.api, q.rest = true, rest[1:]

@@ -25,9 +25,7 @@ func init() {
 //	GET /agents/toolsets                               the toolsets and their tools
 //	GET /agents/agents                                 the agents and their capabilities
 //	GET /agents/engagements[?after=<key>][&limit=<n>]  the Engagements, in pages
-type adminAgents struct {
-	app *agents.App // nil if the app could not be provisioned
-}
+type adminAgents struct{}
 
 // CaddyModule returns the Caddy module information.
 func (*adminAgents) CaddyModule() caddy.ModuleInfo {
@@ -37,14 +35,15 @@ func (*adminAgents) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision gets the agents app. Caddy provisions the admin endpoint before the handlers that
-// need the app. So if the configuration has no global options for the app, Provision creates
-// it.
-func (a *adminAgents) Provision(ctx caddy.Context) error {
-	if app, err := ctx.App("agents"); err == nil {
-		a.app, _ = app.(*agents.App)
+// runningApp returns the agents app of the running configuration, nil if there is none. The admin endpoint
+// of a configuration serves requests before the handlers are provisioned, and also if that fails.
+func runningApp() *agents.App {
+	loaded, err := caddy.ActiveContext().AppIfConfigured("agents")
+	if err != nil {
+		return nil
 	}
-	return nil
+	app, _ := loaded.(*agents.App)
+	return app
 }
 
 // Routes returns the routes of the admin endpoint.
@@ -92,11 +91,12 @@ type adminTool struct {
 
 func (a *adminAgents) toolsets(*http.Request) (any, error) {
 	list := []adminToolset{}
-	if a.app == nil {
+	app := runningApp()
+	if app == nil {
 		return list, nil
 	}
 	seen := make(map[string]bool)
-	for _, d := range a.app.OpenDocuments {
+	for _, d := range app.OpenDocuments {
 		key := d.Key
 		key.ResponseSchemas = false
 		if seen[key.String()] {
@@ -140,10 +140,11 @@ type adminCapability struct {
 
 func (a *adminAgents) agents(*http.Request) (any, error) {
 	list := []adminAgent{}
-	if a.app == nil {
+	app := runningApp()
+	if app == nil {
 		return list, nil
 	}
-	for _, h := range a.app.GuardHandlers {
+	for _, h := range app.GuardHandlers {
 		o := h.(guardHandler)
 		l := o.agents.Current()
 		for _, agent := range o.agents.Documents() {
@@ -166,7 +167,8 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 
 func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	const most = 1000
-	if a.app == nil || len(a.app.GuardHandlers) == 0 {
+	app := runningApp()
+	if app == nil || len(app.GuardHandlers) == 0 {
 		return []*engagement.Summary{}, nil
 	}
 	limit := 100
@@ -177,7 +179,7 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 		}
 		limit = n
 	}
-	guard, err := a.app.GuardHandlers[0].(guardHandler).guard(r.Context())
+	guard, err := app.GuardHandlers[0].(guardHandler).guard(r.Context())
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}
@@ -188,8 +190,5 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	return slices.Concat([]*engagement.Summary{}, engagements), nil
 }
 
-// Interface guards
-var (
-	_ caddy.Provisioner = (*adminAgents)(nil)
-	_ caddy.AdminRouter = (*adminAgents)(nil)
-)
+// Interface guard
+var _ caddy.AdminRouter = (*adminAgents)(nil)

@@ -413,6 +413,11 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if o.background {
 		processSpans.Note(r.Context())
 	}
+	if o.accepted != nil { // the accepted agents are known from the start on
+		if err := o.app.AwaitStart(r.Context()); err != nil {
+			return caddyhttp.Error(http.StatusServiceUnavailable, err)
+		}
+	}
 	if call := toolcall.AgentCallOf(r.Context()); call != nil {
 		return serveExposedAgent(o, call, w, r, next)
 	}

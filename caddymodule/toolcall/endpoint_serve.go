@@ -198,6 +198,7 @@ var MCPPaths = [...]string{"", "/", "/sse", "/message"}
 // current returns the current tools of the parts with the built-in tools, as the client of the request
 // chooses. It returns nil if no document is loaded.
 func (l *Listings) current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
+	l.parts.awaitAgents(r.Context())
 	base := l.parts.served(func(t *agents.Toolset) *tool.Toolset { return CurrentTools(t, r, next) })
 	if base == nil {
 		return nil
@@ -207,6 +208,14 @@ func (l *Listings) current(r *http.Request, next caddyhttp.Handler) *tool.Toolse
 		latest = l.build(base)
 	}
 	return latest.chosen(r)
+}
+
+// awaitAgents waits for the start of the configuration if the tools of a part are agents: their names are not
+// known before.
+func (p *Parts) awaitAgents(ctx context.Context) {
+	if slices.ContainsFunc(p.All, (*Part).IsAgents) {
+		_ = p.app.AwaitStart(ctx) // after an error, there are no tools
+	}
 }
 
 // chosen returns what the client of the request chooses to list.

@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +102,25 @@ func TestClose_goes_on_elsewhere(t *testing.T) {
 	}
 	if !strings.Contains(second.results(), "booked") || strings.Contains(second.results(), "unknown whether") {
 		t.Errorf("the model got %s", second.results())
+	}
+}
+
+// TestClose_hands_on checks that a Runner that has stopped gives what it cannot work on to others.
+func TestClose_hands_on(t *testing.T) {
+	var handed []string
+	n := newNode(t, openStore(t), readAgent(t, "capabilities: {}\n"), script(says("Done.")), func(_ *node, o *run.Options) {
+		o.Handover = func(id string) { handed = append(handed, id) }
+	})
+	n.close()
+	id := n.start("Go").ID
+	if _, err := n.AddInput(t.Context(), id, "and go on"); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Wake(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{id, id, id}; !slices.Equal(handed, want) {
+		t.Errorf("handed on %q, want %q", handed, want)
 	}
 }
 

@@ -106,8 +106,9 @@ type Options struct {
 
 	// Ended is called when this node has ended a run. It must return quickly. Default: none.
 	Ended func(id string)
-	// Handover is called with each run that Close interrupts. A later Runner of this process can
-	// resume it at once, without waiting for its next sweep. Default: none.
+	// Handover is called with each run that Close interrupts, and with those that have something to do
+	// afterwards. A later Runner of this process can resume them at once, without waiting for its next
+	// sweep. Default: none.
 	Handover func(id string)
 
 	// Trace is called when this node begins to work on a run. It returns the context of the work, and a

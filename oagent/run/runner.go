@@ -269,6 +269,10 @@ func (r *Runner) Forget(ctx context.Context, agent string, user engagement.User)
 
 // push adds a job for the run. If that fails, a sweep finds the run.
 func (r *Runner) push(ctx context.Context, st *State) {
+	if r.IsClosing() {
+		r.handOver(st)
+		return
+	}
 	if r.options.Queue == nil || st.Home == r.options.Node {
 		_ = r.local.Push(ctx, st.ID, st.Home)
 		return

@@ -168,9 +168,15 @@ func (h *Host) Release() {
 var errClosed = errors.New("the configuration has ended")
 
 // Runner returns the Runner. It opens the store if it is not open yet. It waits for Open, because
-// Caddy may start the servers, and so serve requests, before it starts the `agents` app.
+// Caddy may start the servers, and so serve requests, before it starts the `agents` app. After Close, it returns
+// the Runner of the next Host, if there is one, because Caddy may stop the `agents` app before the servers.
 func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	if r := h.opened.Load(); r != nil {
+		if r.IsClosing() {
+			if next := h.next(); next != nil {
+				return next.Runner(ctx)
+			}
+		}
 		return r, nil
 	}
 	select {
@@ -186,6 +192,9 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 		return r, nil
 	}
 	if h.closed {
+		if next := h.next(); next != nil {
+			return next.Runner(ctx)
+		}
 		return nil, errClosed
 	}
 	guard, err := h.options.Guard(ctx)
@@ -319,6 +328,10 @@ func (h *Host) Wake(id string) {
 	runner := h.opened.Load()
 	if runner == nil {
 		return // it looks at all runs when it is opened
+	}
+	if h.running.Err() != nil {
+		h.wakeNext(id)
+		return
 	}
 	if err := runner.Wake(h.running, id); err != nil && !errors.Is(err, run.ErrNotFound) && h.running.Err() == nil {
 		h.report(id, err)

@@ -36,6 +36,7 @@ const (
 	maxTries      = 20               // of one notice
 	maxPause      = 10 * time.Minute // between two tries; the first pause is ReviewPace.RetryPause, and doubles
 	leaseMargin   = 10 * time.Second // how much longer than Notifier.MaxDuration a node has to record the result
+	stopTime      = 5 * time.Second  // for the notices that are being sent when the Service stops
 	maxError      = 300              // bytes of an error in the log
 	keyPrefix     = "notice/"        // of the claims in the store
 )
@@ -88,8 +89,10 @@ type Service struct {
 	options Options
 	pace    agents.ReviewPace
 	wakeups chan struct{}
-	slots   []chan struct{} // by Notifier, so that a slow one does not delay others
-	cancel  context.CancelFunc
+	slots   []chan struct{}    // by Notifier, so that a slow one does not delay others
+	cancel  context.CancelFunc // ends the scans
+	sending context.Context    // of the notices
+	abort   context.CancelFunc // cancels the notices
 	all     sync.WaitGroup
 
 	mu    sync.Mutex
@@ -121,15 +124,21 @@ func (s *Service) Start(pace agents.ReviewPace) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.pace, s.cancel = pace, cancel
+	s.sending, s.abort = context.WithCancel(context.Background())
 	s.all.Go(func() { s.run(ctx) })
 }
 
-// Stop cancels the notices that are being sent. The next configuration sends them again.
+// Stop ends the Service. It waits for the notices that are being sent, so that a notice that the endpoint
+// has accepted is not sent again. After stopTime it cancels them, and the next configuration sends them again.
 func (s *Service) Stop() {
-	if s != nil && s.cancel != nil {
-		s.cancel()
-		s.all.Wait()
+	if s == nil || s.cancel == nil {
+		return
 	}
+	s.cancel()
+	timer := time.AfterFunc(stopTime, s.abort)
+	s.all.Wait()
+	timer.Stop()
+	s.abort()
 }
 
 // Wake signals that there is a new review.
@@ -181,7 +190,7 @@ func (s *Service) round(ctx context.Context) (time.Duration, error) {
 			}
 			open[reviews[i].ID] = true
 			for n := range s.options.Notifiers {
-				if at := s.begin(ctx, n, &reviews[i]); !at.IsZero() && at.Before(next) {
+				if at := s.begin(n, &reviews[i]); !at.IsZero() && at.Before(next) {
 					next = at
 				}
 			}
@@ -217,7 +226,7 @@ func (s *Service) reviewers(set *agentset.Set) map[string]bool {
 }
 
 // begin sends a notice in the background if it is due. Otherwise it returns when it is; zero for never.
-func (s *Service) begin(ctx context.Context, n int, r *review.Summary) time.Time {
+func (s *Service) begin(n int, r *review.Summary) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	notice := sent{n, r.ID}
@@ -232,7 +241,7 @@ func (s *Service) begin(ctx context.Context, n int, r *review.Summary) time.Time
 	s.known[notice] = time.Time{}
 	of := *r
 	s.all.Go(func() {
-		again := s.send(ctx, n, &of)
+		again := s.send(s.sending, n, &of)
 		s.mu.Lock()
 		s.known[notice] = again
 		s.mu.Unlock()
