@@ -5,6 +5,7 @@
 #	./xcaddy.sh run --config Caddyfile.example    build if sources changed, then run
 #	./xcaddy.sh adapt | validate | tools | …      the same with any Caddy command
 #	./xcaddy.sh --with MODULE[@VERSION] …         build with another Caddy module too
+#	./xcaddy.sh --with MODULE@v0.0.0=FOLDER …     the same with a module in a folder
 #
 # --with may be repeated. It comes before the command and always builds.
 #
@@ -47,7 +48,7 @@ version() {
 }
 
 # build MODULE… runs xcaddy with the versions of xcaddy and Caddy in go.mod. The arguments
-# are further modules.
+# are further modules. They use this checkout too, whichever version of Fairway they require.
 build() {
 	cd -- "$root"
 	caddy=$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
@@ -56,7 +57,8 @@ build() {
 		shift
 	done
 	go tool xcaddy build "$caddy" \
-		--with "github.com/fairwayhq/fairway@$(version)=." "$@" \
+		--with "github.com/fairwayhq/fairway@$(version)=." \
+		--replace github.com/fairwayhq/fairway=. "$@" \
 		--output "$output"
 }
 
@@ -66,7 +68,12 @@ while [ "${1-}" = --with ]; do
 		echo 'xcaddy.sh: --with needs the path of a Go module, such as github.com/mholt/caddy-ratelimit' >&2
 		exit 2
 	}
-	modules="$modules $2"
+	module=$2
+	case $module in
+	*=/*) ;;
+	*=*) module=${module%%=*}=$PWD/${module#*=} ;;
+	esac
+	modules="$modules $module"
 	shift 2
 done
 

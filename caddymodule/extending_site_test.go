@@ -11,9 +11,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
+	_ "github.com/fairwayhq/fairway/examples/extending/chatroom"
+	_ "github.com/fairwayhq/fairway/examples/extending/echo"
 	_ "github.com/fairwayhq/fairway/examples/extending/memory"
 	_ "github.com/fairwayhq/fairway/examples/extending/officehours"
 	_ "github.com/fairwayhq/fairway/examples/extending/tokenserver"
@@ -157,5 +160,59 @@ func TestExtending_reviewer(t *testing.T) {
 			}
 			s.logged("an agent has decided a review", `"status":"approved"`)
 		})
+	}
+}
+
+// TestExtending_model runs an agent with a model of another package.
+func TestExtending_model(t *testing.T) {
+	s := &hostedSite{site: newSite(t)}
+	s.write("agent.yaml", agentDocument("desk", "\n  get-trip: {user_identity: false}\n"))
+	s.start("agents {\n\tstore memory\n}", `route {
+test_user
+oagent DIR/agent.yaml {
+	toolset TRIPS
+	serve /agents
+	engagements /engagements
+	model echo {
+		prefix "You said: "
+	}
+}
+respond ok
+}`)
+	if v := s.state("ann", s.begin("ann", "desk", "Hello")); v.Status != "complete" || v.Text != "You said: Hello" {
+		t.Errorf("state %+v", v)
+	}
+}
+
+// TestExtending_notifier sends notices to a room of a chat server, again after an error.
+func TestExtending_notifier(t *testing.T) {
+	var asked atomic.Int64
+	lines := make(chan string, 10)
+	room := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		line, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if asked.Add(1) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		lines <- string(line)
+	}))
+	t.Cleanup(room.Close)
+	s := newSite(t)
+	s.write("agent.yaml", agentDocument("desk", `
+  create-trip: {user_identity: false, input_restriction: {require_review: boss}}
+`))
+	s.start("agents {\n\ttoolset trips TRIPS\n\tstore memory\n}", "route {\ntest_pace\ntest_user\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\nnotify chat_room "+
+		room.URL+"/rooms/7\n}\nreverse_proxy "+upstream(t, echo)+"\n}")
+	s.askReview("Bern")
+	select {
+	case line := <-lines:
+		if !containsAll(line, []string{"boss", "create-trip", "desk"}) {
+			t.Errorf("the room has the line %q", line)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("no notice arrived")
 	}
 }
