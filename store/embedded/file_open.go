@@ -21,7 +21,13 @@ const (
 	pageSize = 8192
 
 	minFileSize = 2 * pageSize // bytes
-	lockTimeout = time.Second  // how long to wait until another process releases the file
+
+	// initialMap is the size of the memory map of a small file, in bytes. Whenever the file outgrows its
+	// map, bbolt copies all pages that the flush has changed so far. A larger file grows in steps of this
+	// size anyway; until it is written, it takes no space on the disk.
+	initialMap = 16 << 20
+
+	lockTimeout = time.Second // how long to wait until another process releases the file
 )
 
 // checkFile reads every page of an existing file before it is opened for writing.
@@ -94,6 +100,8 @@ func openFile(path string) (f *file, err error) {
 		FreelistType:   bbolt.FreelistMapType,
 		NoStatistics:   true,
 		PageSize:       pageSize,
+
+		InitialMmapSize: initialMap,
 	})
 	if err != nil {
 		return nil, err
