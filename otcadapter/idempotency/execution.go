@@ -55,7 +55,7 @@ func (e *execution) claim(ctx context.Context, waited bool) (*record, []byte, er
 		return e.lookUp(ctx, waited)
 	}
 	// If the change were canceled with its client, it would be unknown whether it was made.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	ctx, cancel := store.Detach(ctx, storeTimeout)
 	defer cancel()
 	var found *record
 	var value []byte
@@ -172,7 +172,7 @@ func (e *execution) run(ctx context.Context) result {
 		e.own.state, value = stateNotStored, append(value[:headerSize:headerSize], reason...)
 	}
 	e.own.writeHeader(value)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	ctx, cancel := store.Detach(ctx, storeTimeout)
 	defer cancel()
 	// The client gets the response when the record is durable, so that a crash right after it
 	// does not lose the response. Calls that end together share one sync. A call that only reads
