@@ -181,8 +181,8 @@ func (q toolRequest) reserve(r *tool.Result, structured bool) {
 // metaNext is the member of a result's _meta with the cursor of the next part of a large response.
 const metaNext = "io.github.fairwayhq/next"
 
-// appendNote appends a text block that says which part of the response the other blocks are. It is a
-// block of its own, so that structuredContent and the text of the response stay as they are.
+// appendNote appends a text block that describes which part of the response the other blocks contain. It
+// is a separate block, so that structuredContent and the text of the response are not changed.
 func appendNote(dst []byte, r *tool.Result) []byte {
 	if r == nil || r.Note == "" {
 		return dst
@@ -201,7 +201,7 @@ func appendNext(meta []byte, r *tool.Result) []byte {
 	return wire.AppendString(append(meta, `"`+metaNext+`":`...), r.Next)
 }
 
-// resolve returns the tool that a call of the built-in tool c stands for, and its arguments.
+// resolve returns the tool that a call of the built-in tool c calls, and its arguments.
 func (q toolRequest) resolve(c *catalog.Callable) (called *catalog.Callable, arguments jsontext.Value, failure *tool.Failure) {
 	t, arguments, failure := q.tools.Resolve(c.Tool, q.params.arguments, q.allowed)
 	if failure == nil {
@@ -227,7 +227,7 @@ type invocation struct {
 	name      string            // name of the tool
 	callable  *catalog.Callable // nil if the tool does not exist
 	arguments []byte            // JSON object or nil; must not be in a pooled buffer
-	task      bool              // whether it belongs to a task, whose client is not asked during the call
+	task      bool              // whether it belongs to a task; the server sends no requests to the client during such a call
 }
 
 // A reply is the result of an invocation. The caller must release it.

@@ -40,11 +40,11 @@ func (q toolRequest) answerFailure(r reply) {
 // maxSchemaHint is the size of an input schema, in bytes, up to which errors repeat it.
 const maxSchemaHint = 8 << 10
 
-// schemaHint returns the end of the error about arguments of a tool that lists leave out: its schema,
-// which the client may not know.
+// schemaHint returns the schema of a tool that lists omit, for the end of an error about its arguments:
+// the client may not know the schema.
 func schemaHint(t *tool.Tool) string {
 	if len(t.InputSchema) > maxSchemaHint {
-		return "\nThe schema of its arguments is long: get it with " + string(tool.DescribeTools) + "."
+		return "\nThe schema of its arguments is long; get it with " + string(tool.DescribeTools) + "."
 	}
 	return "\nThe schema of its arguments: " + string(elicit.AppendVisibleSchema(nil, t))
 }
@@ -65,7 +65,7 @@ func (q toolRequest) unknownTool(name string) *jsonrpc.Fault {
 	if near != "" {
 		return jsonrpc.BadParams("unknown tool %q; did you mean %q?", text.Cut(name, text.MaxQuoted), near)
 	}
-	return jsonrpc.BadParams("unknown tool %q; list the tools to see which there are", text.Cut(name, text.MaxQuoted))
+	return jsonrpc.BadParams("unknown tool %q; list the tools for the available names", text.Cut(name, text.MaxQuoted))
 }
 
 // Members of a result's _meta.

@@ -45,7 +45,7 @@ type connection struct {
 	mu           sync.Mutex
 	version      revision.Revision // negotiated by initialize
 	capabilities elicit.Capabilities
-	closing      bool // whether new messages are rejected
+	closing      bool // new messages are rejected
 
 	panicked string // panic value and stack of the goroutine that panicked; "" if none did
 }

@@ -30,8 +30,8 @@ func (l clientLog) setLevel() *jsonrpc.Fault {
 	return nil
 }
 
-// Logs reports whether the client wants log messages of the level. From 2026-07-28 on each request
-// states the level, and without one the client gets no log messages.
+// Logs reports whether the client wants log messages of the level. From 2026-07-28 on, each request
+// states the level; without one, the client gets no log messages.
 func (l clientLog) Logs(level stream.Level) bool {
 	if l.channel == nil || level == 0 {
 		return false

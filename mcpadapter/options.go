@@ -106,7 +106,7 @@ type Options struct {
 	// require toolsets that were built with tool.BuildOptions.ResponseSchemas. Default: OutputOff.
 	OutputSchema OutputSchema
 
-	// Tasks enables MCP Tasks for calls that last. Default: nil, which means no tasks.
+	// Tasks enables MCP Tasks for long-running calls. Default: nil, which means no tasks.
 	Tasks *TaskOptions
 
 	// Observe is called for each request that was served. It must return quickly. Default: nil, which

@@ -56,7 +56,7 @@ type Server struct {
 	catalogs *catalog.Cache
 
 	tasks    *task.Tasks  // nil if calls do not become tasks
-	attempts atomic.Int64 // calls of tasks that run
+	attempts atomic.Int64 // attempts that are running
 
 	memory        *Memory
 	states        *session.States // part of memory
@@ -69,7 +69,7 @@ type Server struct {
 	open          context.Context        // ends on Close or Replace, which ends all streams
 	close         context.CancelFunc
 	asking        context.Context    // ends on Close, which gives up requests to clients
-	giveUp        context.CancelFunc // cancels asking
+	cancelAsking  context.CancelFunc // cancels asking
 
 	writeWait time.Duration // MaxWriteWait, except in tests
 }
@@ -85,7 +85,7 @@ func New(options Options) *Server {
 		writeWait: stream.MaxWriteWait,
 	}
 	s.open, s.close = context.WithCancel(context.Background())
-	s.asking, s.giveUp = context.WithCancel(context.Background())
+	s.asking, s.cancelAsking = context.WithCancel(context.Background())
 	s.options.setDefaults()
 	s.host = subscription.Host{Open: s.open, KeepAlive: s.options.KeepAlive, PollInterval: s.options.WatchInterval, Successor: s.successor}
 	if s.memory = options.Memory; s.memory == nil {

@@ -21,12 +21,12 @@ type Site struct {
 
 	Host Host
 
-	// Detach returns a Caller like Caller does, which remains usable when the request has its
-	// response. Nil means that those of Caller are.
+	// Detach is like Host.Caller, but the Caller remains usable after the response of the request is
+	// written. Nil means that the Callers of Host remain usable too.
 	Detach func(*tool.Toolset) tool.Caller
 
-	// Owner returns what identifies the owner of tasks that the caller creates, as a list of fields.
-	// Known is false if other callers may have the same. Default: User.
+	// Owner returns the fields that identify the owner of the tasks that the caller creates. Known is
+	// false if other callers may have the same fields. Default: User.
 	Owner func() (fields []string, known bool)
 
 	// User is the authenticated user, "" if there is none. A session is valid only for the user who

@@ -27,8 +27,7 @@ func (m *message) beginSpan(ctx context.Context) (context.Context, *calltrace.Ca
 	return calltrace.BeginMCP(ctx, &r)
 }
 
-// detach gives an attempt, which may outlive its request, a caller of its own that is observed like the
-// request's.
+// detach gives an attempt its own observed caller, because the attempt may outlive its request.
 func (a *attempt) detach(request *message) {
 	if request.observed.Caller == nil {
 		return
@@ -40,9 +39,9 @@ func (a *attempt) detach(request *message) {
 	a.caller = &a.observed
 }
 
-// traceAlone gives the attempt a span of its own below that of the request. The request ends at once, so its span
-// cannot show how the call ends.
-func (a *attempt) traceAlone() {
+// startOwnSpan starts a child span for the attempt. The request ends at once, so its own span cannot
+// record the outcome of the call.
+func (a *attempt) startOwnSpan() {
 	if a.observed.span != nil {
 		a.observed.span = nil
 		a.ctx = calltrace.ContextWithoutCall(a.ctx)

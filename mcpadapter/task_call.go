@@ -26,16 +26,16 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// maxAttempts is the maximum number of attempts of tasks that one server runs at once. Beyond that,
-// calls become no tasks, and tasks go on later.
+// maxAttempts is the maximum number of attempts of tasks that one server runs at once. At the limit,
+// new calls do not become tasks, and calls of existing tasks are resumed later.
 const maxAttempts = 4096
 
 // callAsTask serves a tools/call that may become a task. It returns served = false if the call cannot
-// become one, and must be served like any other:
+// become a task and must be served as an ordinary call:
 //
-//   - In 2026-07-28 the server decides. A client that takes tasks gets one if the call lasts longer
-//     than TaskOptions.After, or if it waits for work of the API, an agent or a reviewer.
-//   - In 2025-11-25 the client asks for a task with the parameter task, and gets one at once.
+//   - In 2026-07-28 the server decides. A client that supports tasks gets one if the call lasts longer
+//     than TaskOptions.After, or if the call waits for the API, an agent or a reviewer.
+//   - In 2025-11-25 the client requests a task with the parameter task, and gets one at once.
 func (q toolRequest) callAsTask(i invocation) (served bool, f *jsonrpc.Fault) {
 	if i.callable == nil {
 		return false, nil
@@ -43,14 +43,14 @@ func (q toolRequest) callAsTask(i invocation) (served bool, f *jsonrpc.Fault) {
 	support := i.callable.Task
 	switch {
 	case q.version.SupportsTaskParameter():
-		asked := wire.MemberOf(q.params.raw, "task")
+		requested := wire.MemberOf(q.params.raw, "task")
 		switch {
-		case asked == nil && support == library.TaskRequired:
-			return true, jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound, "%s takes long: call it as a task, with the parameter task", i.name)
-		case asked == nil:
+		case requested == nil && support == library.TaskRequired:
+			return true, jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound, "%s is a long-running tool: call it as a task, with the parameter task", i.name)
+		case requested == nil:
 			return false, nil
-		case asked.Kind() != '{':
-			return true, jsonrpc.BadParams("params.task must be an object, not %s", wire.KindName(asked.Kind()))
+		case requested.Kind() != '{':
+			return true, jsonrpc.BadParams("params.task must be an object, not %s", wire.KindName(requested.Kind()))
 		case support == library.TaskForbidden:
 			return true, jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound, "%s cannot be called as a task: call it without the parameter task", i.name)
 		}
@@ -58,7 +58,7 @@ func (q toolRequest) callAsTask(i invocation) (served bool, f *jsonrpc.Fault) {
 			tool.RecordCall(q.caller, i.callable.Tool, string(tool.Unauthorized))
 			return true, f
 		}
-		return true, q.createTask(i, taskTTL(wire.MemberOf(asked, "ttl")))
+		return true, q.createTask(i, taskTTL(wire.MemberOf(requested, "ttl")))
 	case !q.version.SupportsExtensions() || support == library.TaskForbidden:
 		return false, nil
 	case q.client.Has(elicit.CanTask):
@@ -69,7 +69,7 @@ func (q toolRequest) callAsTask(i invocation) (served bool, f *jsonrpc.Fault) {
 	return false, nil
 }
 
-// taskTTL reads the lifetime that a client wants, in milliseconds. It is 0 if the client names none.
+// taskTTL reads the lifetime that a client requests, in milliseconds. It is 0 if there is none.
 func taskTTL(raw jsontext.Value) time.Duration {
 	ms, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || ms <= 0 || ms > float64(task.DefaultTTL.Milliseconds())*1e4 {
@@ -81,7 +81,7 @@ func taskTTL(raw jsontext.Value) time.Duration {
 // minTaskTTL is the shortest lifetime of a task that a client can choose.
 const minTaskTTL = 10 * time.Second
 
-// missingTasks returns the fault for a request that needs tasks of a client that does not take them
+// missingTasks returns the fault for a request that needs tasks, of a client that does not support them
 // (SEP-2663, Capability Negotiation).
 func missingTasks() *jsonrpc.Fault {
 	f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.MissingClientCapability,
@@ -90,9 +90,10 @@ func missingTasks() *jsonrpc.Fault {
 	return f
 }
 
-// callOrTask makes a call, and returns its result if it ends soon.
+// callOrTask makes a call. If it ends within TaskOptions.After, callOrTask writes its result; otherwise
+// the call becomes a task.
 func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
-	a := q.newAttempt(i, tool.Lasting{}, q.params.raw)
+	a := q.newAttempt(i, tool.LongRunning{}, q.params.raw)
 	a.start()
 	timer := time.NewTimer(q.server.options.Tasks.After)
 	defer timer.Stop()
@@ -111,14 +112,14 @@ func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
 			q.writeCreated(r)
 			return nil
 		}
-		q.server.noteTaskError(err)
-		select { // the call goes on as an ordinary one
+		q.server.reportTaskError(err)
+		select { // without a task, the client waits for the end of the call
 		case <-a.done:
 		case <-q.ctx.Done():
 		}
 	case <-q.ctx.Done():
 	}
-	a.cancel() // it has ended, or the client has gone
+	a.cancel() // the call has ended, or the client has disconnected
 	<-a.done
 	a.stopNotifications()
 	q.observed.tool, q.observed.outcome = a.observed.tool, a.observed.outcome
@@ -128,18 +129,18 @@ func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
 	case a.pending != nil:
 		r, err := q.record(a)
 		if err == nil {
-			a.settle(r)
+			a.applyTo(r)
 			err = q.server.tasks.Create(q.ctx, q.site.taskOwner(), r, 0)
 		}
 		if err != nil {
-			q.server.noteTaskError(err)
-			return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "%s was accepted and goes on, but its task could not be recorded: it is unknown how the call will end", i.name)
+			q.server.reportTaskError(err)
+			return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "%s was started, but its task could not be recorded, so its result cannot be retrieved: check the current state before you repeat the call", i.name)
 		}
 		q.writeCreated(r)
 	case a.fault != nil:
 		return a.fault
-	case a.asked != nil:
-		q.writeInputRequired(reply{Reply: elicit.Reply{InputRequired: a.asked}})
+	case a.inputRequired != nil:
+		q.writeInputRequired(reply{Reply: elicit.Reply{InputRequired: a.inputRequired}})
 	default:
 		b := append(q.beginResult(), a.result[1:]...)
 		q.out.B = append(b, '}')
@@ -149,8 +150,8 @@ func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
 
 // createTask makes a call as a task.
 func (q toolRequest) createTask(i invocation, ttl time.Duration) *jsonrpc.Fault {
-	a := q.newAttempt(i, tool.Lasting{}, q.params.raw)
-	a.traceAlone()
+	a := q.newAttempt(i, tool.LongRunning{}, q.params.raw)
+	a.startOwnSpan()
 	r, err := q.record(a)
 	if err == nil {
 		r.Attempt, r.Lease = a.key, time.Now().Add(q.server.tasks.Lease)
@@ -183,33 +184,33 @@ func (q toolRequest) record(a *attempt) (*task.Record, error) {
 	return r, nil
 }
 
-// sealedArguments is what the arguments of tasks are sealed for.
+// sealedArguments is the purpose for which the arguments of tasks are sealed.
 const sealedArguments = "arguments of a task"
 
-// An attempt is one run of the call of a task, or one question for its outcome. It outlives the request
-// that it was started for, but uses the credentials of that request.
+// An attempt makes the call of a task, or polls once for its outcome. It uses the credentials of the
+// request that started it, and may outlive that request.
 type attempt struct {
-	message // of its own: nothing in it is shared with the request or reused after it
-	key     string
-	call    invocation
-	lasting tool.Lasting
-	cancel  context.CancelFunc
-	done    chan struct{} // closed when the attempt has ended
+	message     // of its own: nothing in it is shared with the request or reused after it
+	key         string
+	call        invocation
+	longRunning tool.LongRunning
+	cancel      context.CancelFunc
+	done        chan struct{} // closed when the attempt has ended
 
-	// What the attempt came to. One of them is set.
-	fault   *jsonrpc.Fault
-	asked   []byte // members of a result of the type input_required
-	pending *tool.Pending
-	result  jsontext.Value
+	// The result of the attempt. Exactly one of these fields is set.
+	fault         *jsonrpc.Fault
+	inputRequired []byte // members of a result of the type input_required
+	pending       *tool.Pending
+	result        jsontext.Value
 }
 
 // newAttempt returns an attempt with the credentials of the request m. Raw are the params of the
 // client's tools/call.
-func (m *message) newAttempt(i invocation, lasting tool.Lasting, raw jsontext.Value) *attempt {
+func (m *message) newAttempt(i invocation, longRunning tool.LongRunning, raw jsontext.Value) *attempt {
 	raw = raw.Clone() // the request's buffer is reused
 	i.task = true
-	a := &attempt{message: *m, key: rand.Text(), call: i, lasting: lasting, done: make(chan struct{})}
-	ctx, cancel := context.WithCancel(tool.ContextWithLasting(context.WithoutCancel(m.ctx), lasting))
+	a := &attempt{message: *m, key: rand.Text(), call: i, longRunning: longRunning, done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(tool.ContextWithLongRunning(context.WithoutCancel(m.ctx), longRunning))
 	stop := context.AfterFunc(m.server.asking, cancel)
 	a.ctx, a.cancel = ctx, func() { stop(); cancel() }
 	a.id, a.params = jsontext.Value("0"), params{raw: raw, meta: wire.MemberOf(raw, "_meta")}
@@ -233,7 +234,7 @@ func (a *attempt) start() {
 		defer close(a.done)
 		defer func() {
 			if value := recover(); value != nil {
-				a.server.noteTaskError(fmt.Errorf("panic in the call of %s: %v\n%s", a.call.name, value, debug.Stack()))
+				a.server.reportTaskError(fmt.Errorf("panic in the call of %s: %v\n%s", a.call.name, value, debug.Stack()))
 				a.fault = jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the call of %s failed inside the gateway; its log says why", a.call.name)
 			}
 		}()
@@ -250,7 +251,7 @@ func (a *attempt) run() {
 	}
 	defer r.Release()
 	if r.InputRequired != nil {
-		a.asked = bytes.Clone(r.InputRequired)
+		a.inputRequired = bytes.Clone(r.InputRequired)
 		return
 	}
 	if a.pending = r.Pending(); a.pending != nil {
@@ -264,12 +265,12 @@ func (a *attempt) run() {
 // stopNotifications ends the notifications to the request that the attempt was started for.
 func (a *attempt) stopNotifications() {
 	if borrowed, ok := a.channel.(*borrowedChannel); ok {
-		borrowed.giveBack()
+		borrowed.release()
 	}
 }
 
-// supervise renews the lease of a task's attempt, ends the attempt if the task is cancelled, and stores
-// what the attempt comes to.
+// supervise renews the lease of the attempt, cancels the attempt if its task is cancelled, and stores
+// the result of the attempt.
 func (a *attempt) supervise(owner task.Owner, r *task.Record) {
 	defer a.cancel()
 	tasks := a.server.tasks
@@ -292,7 +293,7 @@ func (a *attempt) supervise(owner task.Owner, r *task.Record) {
 				r.Lease = time.Now().Add(tasks.Lease)
 				return nil
 			}); err != nil && !errors.Is(err, errLostAttempt) {
-				a.server.noteTaskError(err)
+				a.server.reportTaskError(err)
 			}
 		}
 	}
@@ -300,12 +301,12 @@ func (a *attempt) supervise(owner task.Owner, r *task.Record) {
 
 const (
 	leaseRenewals = 3           // of a lease
-	storeRetries  = 5           // to store what an attempt came to
+	storeRetries  = 5           // to store the result of an attempt
 	storePause    = time.Second // between them
 )
 
-// errLostAttempt means that the task has ended, or that another attempt has taken its place.
-var errLostAttempt = errors.New("the attempt is not the task's any more")
+// errLostAttempt means that the task has ended, or that another attempt has replaced this one.
+var errLostAttempt = errors.New("the task has ended or has another attempt")
 
 // watch ends the attempt if its task is cancelled or gone.
 func (a *attempt) watch(ctx context.Context, owner task.Owner, r *task.Record) {
@@ -317,7 +318,7 @@ func (a *attempt) watch(ctx context.Context, owner task.Owner, r *task.Record) {
 			return
 		case err == nil:
 			r = next
-		default: // the store does not work now
+		default: // the store failed
 			select {
 			case <-ctx.Done():
 			case <-time.After(storePause):
@@ -326,7 +327,7 @@ func (a *attempt) watch(ctx context.Context, owner task.Owner, r *task.Record) {
 	}
 }
 
-// finish stores what the attempt came to.
+// finish stores the result of the attempt.
 func (a *attempt) finish(owner task.Owner, id string) {
 	var err error
 	for range storeRetries {
@@ -334,54 +335,54 @@ func (a *attempt) finish(owner task.Owner, id string) {
 			if r.Attempt != a.key {
 				return task.ErrUnchanged
 			}
-			a.settle(r)
+			a.applyTo(r)
 			return nil
 		})
 		if err == nil || errors.Is(err, task.ErrUnknown) {
 			return
 		}
 		if errors.Is(err, task.ErrTooLarge) {
-			a.fault, a.asked, a.pending, a.result = jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "%s asked for more than a task can record", a.call.name), nil, nil, nil
+			a.fault, a.inputRequired, a.pending, a.result = jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the result of %s, or its requests to the client, are larger than a task can store", a.call.name), nil, nil, nil
 		}
 		select {
-		case <-a.server.asking.Done(): // no time to wait
+		case <-a.server.asking.Done(): // the server closes
 		case <-time.After(storePause):
 		}
 	}
-	a.server.noteTaskError(err)
+	a.server.reportTaskError(err)
 }
 
-// settle changes the record of the task to what the attempt came to.
-func (a *attempt) settle(r *task.Record) {
+// applyTo updates the record of the task with the result of the attempt.
+func (a *attempt) applyTo(r *task.Record) {
 	r.Attempt, r.Lease, r.Next, r.Message = "", time.Time{}, time.Time{}, ""
 	stopped := a.server.asking.Err() != nil && a.ctx.Err() != nil
 	switch {
 	case stopped && r.CanRepeat():
-		r.Next = time.Now() // another node goes on
+		r.Next = time.Now() // another node can resume the task at once
 	case stopped:
 		fail(r, jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the gateway stopped while %s was running: it is unknown whether the call had an effect, so check the current state before you repeat it", r.Tool))
 	case a.fault != nil:
 		fail(r, a.fault)
-	case a.asked != nil:
-		requests, state := wire.MemberOf(members(a.asked), "inputRequests"), wire.Text(wire.MemberOf(members(a.asked), "requestState"))
+	case a.inputRequired != nil:
+		requests, state := wire.MemberOf(members(a.inputRequired), "inputRequests"), wire.Text(wire.MemberOf(members(a.inputRequired), "requestState"))
 		if len(requests) > len("{}") {
 			r.Ask(requests, state)
-		} else { // the API only wants to be called again
+		} else { // the API only requests another call
 			r.State, r.Responses, r.Next = state, nil, time.Now().Add(task.PollInterval)
 		}
 	case a.pending != nil:
 		r.Handle, r.Message = a.pending.Handle, a.pending.Message
-		r.Next = time.Now().Add(max(a.pending.After, minAskAgain))
+		r.Next = time.Now().Add(max(a.pending.After, minPollInterval))
 	case len(a.result) > task.MaxResult:
-		fail(r, jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the result of %s has %d bytes, and a task keeps %d: call it with arguments that ask for less", r.Tool, len(a.result), task.MaxResult))
+		fail(r, jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the result of %s has %d bytes, and the limit of a task is %d: call it with arguments that request less data", r.Tool, len(a.result), task.MaxResult))
 	default:
 		r.End(task.Completed, "")
 		r.Result, r.IsError = a.result, wire.MemberOf(a.result, "isError").Kind() == 't'
 	}
 }
 
-// minAskAgain is the shortest time until a pending call is asked for again.
-const minAskAgain = 500 * time.Millisecond
+// minPollInterval is the minimum interval between two polls of a pending call.
+const minPollInterval = 500 * time.Millisecond
 
 // members returns the object with these members.
 func members(list []byte) jsontext.Value {
@@ -399,14 +400,14 @@ func fail(r *task.Record, f *jsonrpc.Fault) {
 	r.Error = append(b, '}')
 }
 
-// A borrowedChannel is the channel of a request, which an attempt uses until the request has its
-// response.
+// A borrowedChannel is the channel of a request, which an attempt uses until the response of the
+// request is written.
 type borrowedChannel struct {
 	mu  sync.Mutex
-	out stream.Channel // nil when it has been given back
+	out stream.Channel // nil after release
 }
 
-var errResponded = errors.New("the request of the call has its response")
+var errResponded = errors.New("the response of the request is already written")
 
 // Send implements stream.Channel.
 func (c *borrowedChannel) Send(message []byte) error {
@@ -418,7 +419,7 @@ func (c *borrowedChannel) Send(message []byte) error {
 	return c.out.Send(message)
 }
 
-func (c *borrowedChannel) giveBack() {
+func (c *borrowedChannel) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out = nil

@@ -29,8 +29,8 @@ type TaskOptions struct {
 	// TTL is how long a task is kept after its creation. Default: 1 hour.
 	TTL time.Duration
 
-	// Lease is how long after its last sign of life a node that runs a call counts as dead. The clocks
-	// of the nodes must not differ by more. Default: 15 seconds.
+	// Lease is the time after which a node that runs a call and no longer renews its lease counts as
+	// dead. The clocks of the nodes must differ by less. Default: 15 seconds.
 	Lease time.Duration
 
 	// Open returns the store of the tasks. It is called for each request for a task. Required.
@@ -39,19 +39,19 @@ type TaskOptions struct {
 	// Endpoint separates the tasks of several endpoints in one store.
 	Endpoint string
 
-	// Failed is called with errors that no client gets. May be nil.
+	// Failed is called with errors that are not returned to a client. May be nil.
 	Failed func(error)
 }
 
-// openTasks prepares the tasks that the options ask for.
+// openTasks sets up the tasks if the options enable them.
 func (s *Server) openTasks() {
 	if o := s.options.Tasks; o != nil {
 		s.tasks = task.New(task.Options{Open: o.Open, Endpoint: o.Endpoint, TTL: o.TTL, Lease: o.Lease, Failed: o.Failed})
 	}
 }
 
-// noteTaskError reports an error of the store or of an attempt to the operator.
-func (s *Server) noteTaskError(err error) {
+// reportTaskError reports an error of the store or of an attempt to the operator.
+func (s *Server) reportTaskError(err error) {
 	if !errors.Is(err, task.ErrFull) && !errors.Is(err, task.ErrTooLarge) {
 		s.tasks.Failed(err)
 	}
@@ -60,8 +60,8 @@ func (s *Server) noteTaskError(err error) {
 // A taskRequest is a request about a task.
 type taskRequest struct{ *message }
 
-// answerWait is how long a request for a task waits for an attempt that it has started.
-const answerWait = 2 * time.Second
+// attemptWait is how long a request about a task waits for an attempt that it has started.
+const attemptWait = 2 * time.Second
 
 // find returns the task that the request names.
 func (q taskRequest) find(method string) (*task.Record, *jsonrpc.Fault) {
@@ -89,12 +89,11 @@ func (s *Server) taskFault(err error) *jsonrpc.Fault {
 	case errors.Is(err, task.ErrUnknown):
 		return jsonrpc.BadParams("unknown task: there is none with this id, or it has expired")
 	case errors.Is(err, task.ErrFull):
-		f := jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "there are too many tasks: call without a task, or wait until older tasks expire")
-		return f
+		return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "there are too many tasks: call without a task, or wait until older tasks expire")
 	case errors.Is(err, task.ErrTooLarge):
-		return jsonrpc.BadParams("the request is larger than a task can record: call without a task, or send less")
+		return jsonrpc.BadParams("the request is larger than a task can store: call without a task, or send less data")
 	}
-	s.noteTaskError(err)
+	s.reportTaskError(err)
 	return jsonrpc.Faultf(http.StatusServiceUnavailable, jsonrpc.InternalError, "the record of the task is not available; try again later")
 }
 
@@ -104,7 +103,7 @@ func (q taskRequest) get() *jsonrpc.Fault {
 	if f != nil {
 		return f
 	}
-	r = q.advance(r, answerWait)
+	r = q.advance(r, attemptWait)
 	if q.version.SupportsExtensions() {
 		b := q.appendResultHead(q.beginResult(), "complete", nil)
 		q.out.B = append(r.AppendDetails(b), "}}"...)
@@ -190,7 +189,7 @@ func (q taskRequest) cancel() *jsonrpc.Fault {
 	case ended && !q.version.SupportsExtensions():
 		return jsonrpc.BadParams("the task cannot be cancelled: it has ended")
 	case !ended && handle != "":
-		q.giveUp(r)
+		q.cancelCall(r)
 	}
 	if q.version.SupportsExtensions() {
 		q.writeAcknowledged()
@@ -200,29 +199,29 @@ func (q taskRequest) cancel() *jsonrpc.Fault {
 	return nil
 }
 
-// giveUp ends work that goes on elsewhere for a task that was cancelled.
-func (q taskRequest) giveUp(r *task.Record) {
+// cancelCall cancels the pending call of a task that was cancelled, such as the run of an agent.
+func (q taskRequest) cancelCall(r *task.Record) {
 	a, err := q.attemptOf(r, true)
 	if err != nil {
-		return // there is no such tool any more
+		return // the tool no longer exists
 	}
 	a.start()
 	go func() {
-		timer := time.AfterFunc(giveUpTimeout, a.cancel)
+		timer := time.AfterFunc(cancelTimeout, a.cancel)
 		defer timer.Stop()
 		<-a.done
 		a.cancel()
 	}()
 }
 
-// giveUpTimeout is how long ending work may take.
-const giveUpTimeout = 30 * time.Second
+// cancelTimeout is the time limit of cancelCall.
+const cancelTimeout = 30 * time.Second
 
-// errNoTool means that the tool of a task is not offered any more.
-var errNoTool = errors.New("the tool of the task is not offered any more")
+// errNoTool means that the tool of a task no longer exists or is hidden.
+var errNoTool = errors.New("the tool of the task no longer exists")
 
-// attemptOf returns an attempt that goes on with the call of a task, with the credentials of this
-// request.
+// attemptOf returns an attempt that continues, or cancels, the call of a task with the credentials of
+// this request.
 func (q taskRequest) attemptOf(r *task.Record, cancel bool) (*attempt, error) {
 	c := q.wholeCatalog().Callable(r.Tool)
 	if c == nil || c.Hidden {
@@ -230,7 +229,7 @@ func (q taskRequest) attemptOf(r *task.Record, cancel bool) (*attempt, error) {
 	}
 	arguments, err := q.server.sealer().Unseal(r.Arguments, sealedArguments)
 	if err != nil {
-		return nil, errors.New("the arguments of the task cannot be read: all nodes need the same secret")
+		return nil, errors.New("the arguments of the task cannot be decrypted: configure the same secret on all nodes")
 	}
 	var object wire.ObjectBuilder
 	object.Add("name", wire.AppendString(nil, r.Tool))
@@ -247,11 +246,11 @@ func (q taskRequest) attemptOf(r *task.Record, cancel bool) (*attempt, error) {
 	m.ctx = calltrace.ContextWithOrigin(m.ctx, r.Trace)
 	m.version, m.client, m.channel = revision.Of(r.Revision), elicit.Capabilities(r.Client), nil
 	return m.newAttempt(invocation{method: "tools/call", target: r.Tool, name: r.Tool, callable: c, arguments: arguments},
-		tool.Lasting{Handle: r.Handle, Cancel: cancel}, object.Close()), nil
+		tool.LongRunning{Handle: r.Handle, Cancel: cancel}, object.Close()), nil
 }
 
-// advance goes on with the call of a task if it is time, and no node does. It waits a while for the
-// outcome, and returns the task as it is then.
+// advance continues the call of a task if its next poll is due and no node is working on it. It waits
+// up to wait for the outcome, and returns the latest record of the task.
 func (q taskRequest) advance(r *task.Record, wait time.Duration) *task.Record {
 	now := time.Now()
 	due := r.Status == task.Working && !r.Runs(now) && (r.Died(now) || !now.Before(r.Next))
@@ -263,19 +262,19 @@ func (q taskRequest) advance(r *task.Record, wait time.Duration) *task.Record {
 	if failure == nil {
 		if admission.CheckScopes(q.site.Access, a.call.callable.Tool, q.tools) != nil {
 			a.cancel()
-			return r // another token of the owner may allow it
+			return r // another token of the same owner may allow the call
 		}
 		key = a.key
 	}
 	changed, err := q.server.tasks.Change(q.ctx, q.site.taskOwner(), r.ID, func(now *task.Record) error {
 		switch {
 		case now.Status != task.Working || now.Attempt != r.Attempt || !now.Lease.Equal(r.Lease) || !now.Next.Equal(r.Next):
-			return errLostAttempt // another request was faster
+			return errLostAttempt // a concurrent request has started an attempt
 		case now.Attempt != "" && !now.CanRepeat():
 			fail(now, jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError,
 				"the node that ran %s has stopped: it is unknown whether the call had an effect, so check the current state before you repeat it", r.Tool))
 		case failure != nil:
-			fail(now, jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the call of %s cannot go on: %v", r.Tool, failure))
+			fail(now, jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the call of %s cannot be continued: %v", r.Tool, failure))
 		default:
 			now.Attempt, now.Lease, now.Next = key, time.Now().Add(q.server.tasks.Lease), time.Time{}
 		}
@@ -285,7 +284,7 @@ func (q taskRequest) advance(r *task.Record, wait time.Duration) *task.Record {
 	case errors.Is(err, errLostAttempt):
 		return r
 	case err != nil:
-		q.server.noteTaskError(err)
+		q.server.reportTaskError(err)
 		return r
 	case failure != nil || changed.Status.Final() || changed.Attempt != key:
 		return changed
@@ -312,11 +311,11 @@ func (q taskRequest) advance(r *task.Record, wait time.Duration) *task.Record {
 	return changed
 }
 
-// follow goes on with a task and calls changed whenever it differs, until the task has ended, changed
-// returns false, or the context ends. It returns the task as it is then.
+// follow advances a task and calls changed after each change of its record, until the task has ended,
+// changed returns false, or the context ends. It returns the latest record.
 func (q taskRequest) follow(ctx context.Context, r *task.Record, changed func(*task.Record) bool) (*task.Record, error) {
 	for {
-		r = q.advance(r, answerWait)
+		r = q.advance(r, attemptWait)
 		if !changed(r) || r.Status.Final() {
 			return r, nil
 		}
@@ -333,7 +332,7 @@ func (q taskRequest) follow(ctx context.Context, r *task.Record, changed func(*t
 }
 
 // result serves tasks/result of 2025-11-25: it waits until the task has ended, and returns its result.
-// Meanwhile it sends the requests of the task to the client.
+// While it waits, it sends the requests of the task to the client.
 func (q taskRequest) result() *jsonrpc.Fault {
 	r, f := q.find("tasks/result")
 	if f != nil {
@@ -345,7 +344,7 @@ func (q taskRequest) result() *jsonrpc.Fault {
 		r, err = q.follow(q.ctx, r, func(r *task.Record) bool {
 			if time.Since(alive) >= q.server.options.KeepAlive {
 				alive = time.Now()
-				_ = clientRequest(q).keepAlive() // an error means that the client has gone, which ends the context
+				_ = clientRequest(q).keepAlive() // an error means that the client has disconnected, which ends the context
 			}
 			return r.Status != task.InputRequired
 		})

@@ -38,7 +38,7 @@ func (s *Server) Notify(c Change) {
 // requests in progress are completed.
 func (s *Server) Close() {
 	s.Replace(0)
-	s.giveUp()
+	s.cancelAsking()
 }
 
 // Replace closes all streams cleanly because another Server replaces this one. Before they close,
@@ -51,10 +51,10 @@ func (s *Server) Replace(grace time.Duration) {
 	}
 	s.close()
 	if s.next.Load() == nil {
-		s.giveUp()
+		s.cancelAsking()
 		return
 	}
-	time.AfterFunc(grace, s.giveUp)
+	time.AfterFunc(grace, s.cancelAsking)
 }
 
 // clientOf returns the identity by which streams are counted: the user, or else the address.

@@ -184,15 +184,15 @@ func TestToolkit_description_is_short(t *testing.T) {
 func TestTools_value_schema(t *testing.T) {
 	cases := []struct {
 		rule   string
-		answer tool.Answer
+		answer tool.DeclaredResponse
 		want   string
 	}{
-		{"JSON of one type", tool.Answer{MediaTypes: []string{"application/json"}, Types: []string{"object"}}, `{"type":"object"}`},
-		{"JSON of unknown type", tool.Answer{MediaTypes: []string{"application/hal+json"}}, `{}`},
-		{"any media type", tool.Answer{MediaTypes: []string{"*/*"}}, `{}`},
-		{"text", tool.Answer{MediaTypes: []string{"text/csv"}}, `{"type":"string"}`},
-		{"text or binary", tool.Answer{MediaTypes: []string{"image/png", "text/csv"}}, `{"type":"string"}`},
-		{"binary", tool.Answer{MediaTypes: []string{"application/pdf"}}, `{"type":"string","contentEncoding":"base64","contentMediaType":"application/pdf"}`},
+		{"JSON of one type", tool.DeclaredResponse{MediaTypes: []string{"application/json"}, Types: []string{"object"}}, `{"type":"object"}`},
+		{"JSON of unknown type", tool.DeclaredResponse{MediaTypes: []string{"application/hal+json"}}, `{}`},
+		{"any media type", tool.DeclaredResponse{MediaTypes: []string{"*/*"}}, `{}`},
+		{"text", tool.DeclaredResponse{MediaTypes: []string{"text/csv"}}, `{"type":"string"}`},
+		{"text or binary", tool.DeclaredResponse{MediaTypes: []string{"image/png", "text/csv"}}, `{"type":"string"}`},
+		{"binary", tool.DeclaredResponse{MediaTypes: []string{"application/pdf"}}, `{"type":"string","contentEncoding":"base64","contentMediaType":"application/pdf"}`},
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {

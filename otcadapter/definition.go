@@ -72,7 +72,7 @@ func (c *catalog) buildList(warn func(string)) {
 			listed[id] = true
 			d := listedTool{entry: k.entries[t.Name]}
 			d.input = simplify.Flatten(inputSchema(t), inputs.next())
-			d.value = appendValueSchema(nil, &t.Answer, values.next())
+			d.value = appendValueSchema(nil, &t.Response, values.next())
 			inputs.take(len(d.input))
 			values.take(len(d.value))
 			from, fromItem := len(b), len(items)
@@ -119,7 +119,7 @@ func (k *toolkit) appendDefinition(b []byte, t *listedTool) []byte {
 		b = wire.AppendStrings(b, hidden)
 	}
 	b = append(b, `},"output":`...)
-	b = appendOutput(b, &t.Answer, t.value)
+	b = appendOutput(b, &t.Response, t.value)
 	b = k.appendRequirements(b, t.entry)
 	return append(b, '}')
 }
@@ -132,7 +132,7 @@ func (k *toolkit) appendItem(b []byte, t *listedTool) []byte {
 	b = append(b, `","input_schema":`...)
 	b = appendItemInput(b, t)
 	b = append(b, `,"output_schema":`...)
-	if hasValue, _ := outputModes(&t.Answer); hasValue {
+	if hasValue, _ := outputModes(&t.Response); hasValue {
 		b = append(b, t.value...)
 	} else {
 		b = append(b, "null"...)
@@ -252,7 +252,7 @@ func argumentNames(t *tool.Tool, include func(*tool.Argument) bool) (names []str
 // that declares no successful response allows every mode. So does a response without content,
 // unless its status excludes content, because documents often omit the content. A call never
 // responds in another mode (call.hasValue).
-func outputModes(answer *tool.Answer) (value, null bool) {
+func outputModes(answer *tool.DeclaredResponse) (value, null bool) {
 	unknown := len(answer.MediaTypes) == 0 && len(answer.Types) == 0 && !answer.Empty
 	value = unknown || answer.Unstated || len(answer.MediaTypes) > 0 || len(answer.Types) > 0
 	null = unknown || answer.Empty || slices.Contains(answer.Types, "null")
@@ -260,7 +260,7 @@ func outputModes(answer *tool.Answer) (value, null bool) {
 }
 
 // appendOutput appends the possible outputs of a tool.
-func appendOutput(b []byte, answer *tool.Answer, value []byte) []byte {
+func appendOutput(b []byte, answer *tool.DeclaredResponse, value []byte) []byte {
 	hasValue, hasNull := outputModes(answer)
 	b = append(b, `{"available_modes":[`...)
 	if hasValue {
@@ -285,7 +285,7 @@ func appendOutput(b []byte, answer *tool.Answer, value []byte) []byte {
 
 // appendValueSchema appends the schema of the value. It contains as much of the document's
 // schema as fits into limit bytes, or else only the type.
-func appendValueSchema(b []byte, answer *tool.Answer, limit int) []byte {
+func appendValueSchema(b []byte, answer *tool.DeclaredResponse, limit int) []byte {
 	if len(answer.MediaTypes) > 0 && !slices.ContainsFunc(answer.MediaTypes, maybeStructured) {
 		b = append(b, `{"type":"string"`...)
 		if !slices.ContainsFunc(answer.MediaTypes, mediatype.IsText) {

@@ -43,7 +43,7 @@ func TestFlat_documents(t *testing.T) {
 			bare := 0
 			for i, d := range list.Tools {
 				simplifytest.WantFlat(t, d.Input.Parameters)
-				answer := &tools.Tools()[i].Answer
+				answer := &tools.Tools()[i].Response
 				if answer.Schema == nil {
 					continue
 				}

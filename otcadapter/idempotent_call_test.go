@@ -233,7 +233,7 @@ func TestIdempotency_too_large_and_harmless(t *testing.T) {
 			q := question{body: `{"call_id":"c1","tool_id":"Calculator.` + called + `"}`}
 			tools := calculator()
 			for _, each := range tools.Tools() {
-				each.Answer = tool.Answer{}
+				each.Response = tool.DeclaredResponse{}
 			}
 			first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)
 			if again := bytes.Equal(first.Body.Bytes(), second.Body.Bytes()); again != runsAgain || (calls == 2) != runsAgain {

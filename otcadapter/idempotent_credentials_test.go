@@ -69,7 +69,7 @@ func TestIdempotency_an_answer_with_credentials_is_not_kept(t *testing.T) {
 				}
 				s, tools, calls := New(Options{Idempotency: recordIn(st)}), guarded(c.schemes), 0
 				for _, each := range tools.Tools() {
-					each.Answer = tool.Answer{}
+					each.Response = tool.DeclaredResponse{}
 				}
 				caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
 					calls++

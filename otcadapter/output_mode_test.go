@@ -19,20 +19,20 @@ func TestCall_answers_in_a_listed_mode(t *testing.T) {
 		"no media type": {Status: 200, Header: http.Header{}, Body: []byte("done")},
 	}
 	declared := map[string]struct {
-		answer tool.Answer
+		answer tool.DeclaredResponse
 		modes  []any
 	}{
-		"nothing":             {tool.Answer{}, []any{"value", "error", "null"}},
-		"content":             {tool.Answer{MediaTypes: []string{"application/json"}}, []any{"value", "error"}},
-		"204":                 {tool.Answer{Empty: true}, []any{"error", "null"}},
-		"200 without content": {tool.Answer{Empty: true, Unstated: true}, []any{"value", "error", "null"}},
-		"content and 204":     {tool.Answer{Empty: true, MediaTypes: []string{"text/plain"}}, []any{"value", "error", "null"}},
+		"nothing":             {tool.DeclaredResponse{}, []any{"value", "error", "null"}},
+		"content":             {tool.DeclaredResponse{MediaTypes: []string{"application/json"}}, []any{"value", "error"}},
+		"204":                 {tool.DeclaredResponse{Empty: true}, []any{"error", "null"}},
+		"200 without content": {tool.DeclaredResponse{Empty: true, Unstated: true}, []any{"value", "error", "null"}},
+		"content and 204":     {tool.DeclaredResponse{Empty: true, MediaTypes: []string{"text/plain"}}, []any{"value", "error", "null"}},
 	}
 	for declares, d := range declared {
 		for sends, result := range responses {
 			t.Run(declares+", the API sends "+sends, func(t *testing.T) {
 				tools := calculator()
-				tools.Tools()[0].Answer = d.answer
+				tools.Tools()[0].Response = d.answer
 				s := New(Options{})
 				definition := list(t, s, tools).json()["tools"].([]any)[0].(map[string]any)
 				modes := definition["output"].(map[string]any)["available_modes"].([]any)

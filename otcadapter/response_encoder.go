@@ -54,7 +54,7 @@ func (e *responseEncoder) hasValue(result *tool.Result) bool {
 	if e.tool == nil {
 		return hasBody
 	}
-	value, null := outputModes(&e.tool.Answer)
+	value, null := outputModes(&e.tool.Response)
 	return value && (hasBody || !null)
 }
 

@@ -33,20 +33,20 @@ func calculator() *tool.Toolset {
 				{Name: "b", In: tool.InBody, Required: true},
 				{Name: "precision", In: tool.InQuery},
 			},
-			Answer: tool.Answer{Description: "The sum.", MediaTypes: []string{"application/json"}, Types: []string{"number"}},
+			Response: tool.DeclaredResponse{Description: "The sum.", MediaTypes: []string{"application/json"}, Types: []string{"number"}},
 		},
 		{
 			Name: "clear", Description: "Forget everything.", Method: "DELETE", Path: "/memory", Deprecated: true,
-			Answer: tool.Answer{Empty: true},
+			Response: tool.DeclaredResponse{Empty: true},
 		},
 		{
 			Name: "plot", Description: "Draw a function.", Method: "GET", Path: "/plot",
-			Answer: tool.Answer{MediaTypes: []string{"image/png"}},
+			Response: tool.DeclaredResponse{MediaTypes: []string{"image/png"}},
 		},
 		{Name: "guess", Description: "An answer of any form.", Method: "GET", Path: "/guess"},
 		{
 			Name: "list", Description: "All sums.", Method: "GET", Path: "/sums",
-			Answer: tool.Answer{MediaTypes: []string{"application/json", "text/csv"}, Types: []string{"array", "null"}},
+			Response: tool.DeclaredResponse{MediaTypes: []string{"application/json", "text/csv"}, Types: []string{"array", "null"}},
 		},
 	})
 	tools.Title = "Calculator"

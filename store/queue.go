@@ -3,8 +3,8 @@ package store
 import "context"
 
 // Queue distributes jobs over the nodes that share a store. A job is a short text, such as the key of a
-// record. A job may be delivered more than once, and may be lost. The caller must also find
-// the work without it.
+// record. A job may be delivered more than once, and may be lost. The caller must have another way to
+// find the work.
 type Queue interface {
 	// Push adds a job for a node, or for any if node is "".
 	Push(ctx context.Context, job, node string) error

@@ -20,11 +20,11 @@ func EstimateTokens(toolset *tool.Toolset) int {
 
 // ToolTokensBefore estimates the tokens of one tool as it was before shapes and shortened descriptions.
 func ToolTokensBefore(tool *tool.Tool) int {
-	return (tool.Unshaped.Size + len(tool.Answer.Schema) + toolFraming) / answer.BytesPerToken
+	return (tool.Unshaped.Size + len(tool.Response.Schema) + toolFraming) / answer.BytesPerToken
 }
 
 // ToolTokens estimates the tokens of one tool. The response schema counts if the toolset has
 // it, because only then is it listed.
 func ToolTokens(tool *tool.Tool) int {
-	return (len(tool.Name) + len(tool.Title) + len(tool.Description) + len(tool.InputSchema) + len(tool.Answer.Schema) + toolFraming) / answer.BytesPerToken
+	return (len(tool.Name) + len(tool.Title) + len(tool.Description) + len(tool.InputSchema) + len(tool.Response.Schema) + toolFraming) / answer.BytesPerToken
 }

@@ -229,7 +229,7 @@ func (e siteEndpoint) describeTool(t *tool.Tool, tools *tool.Toolset) toolModel 
 
 // toolsetOf returns the toolset that a tool of the endpoint belongs to.
 func (e siteEndpoint) toolsetOf(t *tool.Tool, tools *tool.Toolset) *agents.Toolset {
-	part, _ := tools.Own(t)
+	part, _ := tools.Original(t)
 	return e.Parts.All[max(part, 0)].Toolset
 }
 
@@ -370,7 +370,7 @@ const maxEnum = 200
 func (e siteEndpoint) detail(t *tool.Tool, tools *tool.Toolset) *toolDetail {
 	d := &toolDetail{
 		toolModel: e.describeTool(t, tools), Description: t.Description, Operation: t.OperationID, InputSchema: t.InputSchema,
-		Answers: answers{t.Answer.Description, t.Answer.MediaTypes}, Arguments: make([]argument, len(t.Arguments)),
+		Answers: answers{t.Response.Description, t.Response.MediaTypes}, Arguments: make([]argument, len(t.Arguments)),
 	}
 	if timeout := e.toolsetOf(t, tools).Limits.Timeout; timeout > 0 {
 		d.Timeout = timeout.String()

@@ -145,7 +145,7 @@ func (q toolRequest) try(m *tryModel, e siteEndpoint, tools *tool.Toolset, t *to
 func (q toolRequest) preview(e siteEndpoint, tools *tool.Toolset, t *tool.Tool, arguments []byte) (*preview.Request, error) {
 	toolset := e.toolsetOf(t, tools)
 	credentials := toolset.Credentials.Hidden()
-	_, own := tools.Own(t)
+	_, own := tools.Original(t)
 	var secrets []string
 	replace := func(text string) (string, error) {
 		outer, _ := q.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)

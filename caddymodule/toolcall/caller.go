@@ -108,7 +108,7 @@ func (c *Caller) callPart(ctx context.Context, called *tool.Tool, arguments []by
 // partOf returns the part of the endpoint that a tool belongs to, and the tool as that part has it. For
 // built-in tools and for endpoints of one toolset these are the own part of the caller and the tool.
 func (c *Caller) partOf(t *tool.Tool) (*Part, *tool.Tool) {
-	if part, own := c.tools.Own(t); part >= 0 {
+	if part, own := c.tools.Original(t); part >= 0 {
 		return c.parts[part], own
 	}
 	return c.part, t

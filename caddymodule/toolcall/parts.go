@@ -120,7 +120,7 @@ func (p *Parts) SetMaxTokens(tokens int) error {
 func (p *Parts) cuts(tools *tool.Toolset) bool {
 	return slices.ContainsFunc(tools.Tools(), func(t *tool.Tool) bool {
 		part := p.whole
-		if i, own := tools.Own(t); i >= 0 {
+		if i, own := tools.Original(t); i >= 0 {
 			part, t = p.All[i], own
 		}
 		return part.maxBytes(t) > 0

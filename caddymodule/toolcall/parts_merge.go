@@ -66,7 +66,7 @@ func (p *Parts) logMerged(previous, current *tool.Toolset) {
 	}
 	var prefixed, renamed []string
 	for _, t := range current.Tools() {
-		part, own := current.Own(t)
+		part, own := current.Original(t)
 		before := ""
 		if previous != nil && (own.Name != t.Name || !has(previous, t.Name)) {
 			before = previous.NameIn(part, own.Name)
@@ -98,7 +98,7 @@ func (p *Parts) warnIfSameRequests(tools *tool.Toolset) {
 	parts := make(map[string]int)
 	var same []string
 	for _, t := range tools.Tools() {
-		part, _ := tools.Own(t)
+		part, _ := tools.Original(t)
 		request := t.Method + " " + t.BasePath() + t.Template()
 		if first, taken := parts[request]; taken && first != part {
 			same = append(same, request)

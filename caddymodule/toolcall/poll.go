@@ -81,7 +81,7 @@ type poller struct {
 
 // invoke makes the call, or asks for its outcome if the context has a handle.
 func (p *poller) invoke(ctx context.Context) (*tool.Result, error) {
-	lasting, later := tool.LastingFromContext(ctx)
+	lasting, later := tool.LongRunningFromContext(ctx)
 	var state pollState
 	if lasting.Handle != "" {
 		var ok bool

@@ -87,7 +87,7 @@ func TestFlat_documentsAcceptMore(t *testing.T) {
 			g := &instances{Rand: rand.New(rand.NewPCG(1, 7))}
 			accepted, tried := 0, 0
 			for i := 0; i < len(all); i += max(len(all)/sample, 1) {
-				for _, schema := range []jsontext.Value{all[i].InputSchema, all[i].Answer.Schema} {
+				for _, schema := range []jsontext.Value{all[i].InputSchema, all[i].Response.Schema} {
 					if !bytes.Contains(schema, []byte(simplify.RefKey)) {
 						continue
 					}

@@ -110,7 +110,7 @@ func describe(t *tool.Tool, responses bool) *entry {
 		e.Filled[place] = short(request.Arguments[name])
 	}
 	if responses {
-		e.Response = "sha256:" + digest(string(canonical(t.Answer.Schema)))
+		e.Response = "sha256:" + digest(string(canonical(t.Response.Schema)))
 	}
 	parts := make([]string, 0, 16+2*len(request.Arguments))
 	parts = append(parts, e.Name, e.Operation, e.Title, e.Description, e.Select, string(canonical(t.InputSchema)), request.Message, string(canonical(t.MCP)), t.OCP.Describe())

@@ -44,7 +44,7 @@ type Needs struct {
 // NeedsOf returns what the tool may need from the client.
 func NeedsOf(t *tool.Tool) Needs {
 	return Needs{
-		Native:        slices.Contains(t.Answer.MediaTypes, content.NativeType),
+		Native:        slices.Contains(t.Response.MediaTypes, content.NativeType),
 		NonInferrable: slices.ContainsFunc(t.Arguments, func(a tool.Argument) bool { return a.NonInferrable }),
 	}
 }

@@ -19,11 +19,11 @@ import (
 
 // A rule describes the valid values of a member of x-mcp.
 type rule struct {
-	want    string // for messages: "a string"
-	fits    func(jsontext.Value) bool
-	members ruleset // rules for the members of an object; nil if they are not checked
-	items   *rule   // rule for the items of an array; nil if they are not checked
-	most    int     // maximum number of items; further items are ignored
+	want     string // for messages: "a string"
+	fits     func(jsontext.Value) bool
+	members  ruleset // rules for the members of an object; nil if they are not checked
+	items    *rule   // rule for the items of an array; nil if they are not checked
+	maxItems int     // maximum number of items; further items are ignored
 }
 
 // A ruleset maps the known members of an object to their rules.
@@ -51,7 +51,7 @@ func oneOfTexts(words ...string) rule {
 
 func (r rule) with(members ruleset) rule { r.members = members; return r }
 func (r rule) of(most int, items rule) rule {
-	r.most, r.items = most, &items
+	r.maxItems, r.items = most, &items
 	return r
 }
 
@@ -221,8 +221,8 @@ func (r rule) check(path string, value jsontext.Value, warn warner) {
 	if r.items != nil {
 		i := 0
 		for walk := wire.Into(value); walk.Next(); i++ {
-			if i == r.most {
-				warn("ignored the items of %s after the first %d", text.Cut(path, text.MaxQuoted), r.most)
+			if i == r.maxItems {
+				warn("ignored the items of %s after the first %d", text.Cut(path, text.MaxQuoted), r.maxItems)
 				break
 			}
 			r.items.check(path+"["+strconv.Itoa(i)+"]", walk.Value, warn)

@@ -76,7 +76,7 @@ func readResource(raw jsontext.Value, tool *tool.Tool) Entry {
 // declaredType returns the media type of the operation's responses if the document declares exactly
 // one, otherwise "".
 func declaredType(tool *tool.Tool) string {
-	if types := tool.Answer.MediaTypes; len(types) == 1 && types[0] != content.NativeType && !strings.Contains(types[0], "*") {
+	if types := tool.Response.MediaTypes; len(types) == 1 && types[0] != content.NativeType && !strings.Contains(types[0], "*") {
 		return types[0]
 	}
 	return ""

@@ -105,7 +105,7 @@ type requestReader struct {
 
 func readRequest(t *tool.Tool, request *http.Request, body []byte, credentials ...string) (*requestReader, error) {
 	if t.Plan().Unchecked {
-		return nil, &RequestError{Kind: UnfitValue, Message: "plain requests of " + t.Operation() + " cannot be checked, as its schema is too large: call it as a tool"}
+		return nil, &RequestError{Kind: UnfitValue, Message: "plain requests of " + t.Operation() + " cannot be checked, because its schema is too large: call it as a tool"}
 	}
 	r := &requestReader{target: target{t, t.All(), t.Plan(), requestPlanOf(t)}, request: request}
 	r.arguments.text = append(make([]byte, 0, 256+len(body)), '{')
@@ -270,7 +270,7 @@ func (a *argumentObject) end(mark, value int) {
 	}
 }
 
-// undeclared is what a request has and the document does not declare.
+// undeclared holds the parts of a request that the document does not declare.
 type undeclared struct {
 	query      []style.Pair // those that an argument has taken are declared
 	properties []wire.Member

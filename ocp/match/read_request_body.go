@@ -131,7 +131,7 @@ func (r *bodyReader) checkOverride(name string, value jsontext.Value) error {
 	if !isOverride(name) || r.namesMethod(value) {
 		return nil
 	}
-	return r.refuseBody(MethodOverride, "has a field "+name+", by which some servers take the request for one of another method")
+	return r.refuseBody(MethodOverride, "has a field "+name+", which some servers read as the method of the request: omit it")
 }
 
 // namesMethod reports whether a method override field names the request's own method.

@@ -64,7 +64,7 @@ func (r *requestReader) refuseUndeclared(in tool.Location, name string) error {
 			}
 		}
 	})
-	message := "the " + string(in) + " parameter " + strconv.Quote(text.Cut(name, validate.MaxProblem)) + " is not one that " + r.tool.Operation() + " takes"
+	message := "the " + string(in) + " parameter " + strconv.Quote(text.Cut(name, validate.MaxProblem)) + " is unknown to " + r.tool.Operation()
 	if near != "" {
 		message += "; did you mean " + near + "?"
 	}
@@ -94,7 +94,7 @@ func (p *requestPlan) checkExcluded(t *tool.Tool, arguments any) error {
 	if i, ok := p.names[path[0]]; ok {
 		e.In = t.All()[i].In
 	}
-	e.Message = "the property " + strconv.Quote(text.Cut(text.Pointer(path...), validate.MaxProblem)) + " is not one that " + t.Operation() + " takes"
+	e.Message = "the property " + strconv.Quote(text.Cut(text.Pointer(path...), validate.MaxProblem)) + " is unknown to " + t.Operation()
 	return e
 }
 

@@ -107,6 +107,6 @@ func (f fixedValues) checkProperty(argument int, value jsontext.Value) error {
 func (f fixedValues) wrongFill(in tool.Location, name, value string) error {
 	return &RequestError{
 		Kind: UnfitValue, In: in, Name: name,
-		Message: "the " + string(in) + " parameter " + text.Cut(name, validate.MaxProblem) + " of " + f.tool.Operation() + " must be " + text.Cut(value, validate.MaxProblem) + ", and be given once",
+		Message: "the " + string(in) + " parameter " + text.Cut(name, validate.MaxProblem) + " of " + f.tool.Operation() + " must be " + text.Cut(value, validate.MaxProblem) + ", and occur once",
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// checkHeaders returns an error if the API may receive other headers than those read here.
+// checkHeaders returns an error if the API may get other headers than this package reads.
 func checkHeaders(request *http.Request, plan *requestPlan) error {
 	for name, values := range request.Header {
 		switch name {
@@ -22,13 +22,13 @@ func checkHeaders(request *http.Request, plan *requestPlan) error {
 			}
 		default:
 			if meant := headerkind.Canonical(name); meant != name && plan.readsHeader(meant) {
-				return refuseHeader(name, "is read by some servers as "+meant+": send that one")
+				return refuseHeader(name, "is read by some servers as "+meant+": send that header instead")
 			}
 		}
 	}
 	for name := range request.Trailer {
 		if meant := headerkind.Canonical(name); plan.readsHeader(meant) {
-			return refuseHeader(name, "is behind the body, where some servers read it and others do not: send it before")
+			return refuseHeader(name, "follows the body (a trailer), and only some servers read it there: send it before the body")
 		}
 	}
 	return nil
@@ -41,7 +41,7 @@ func checkConnection(value string) error {
 		switch strings.ToLower(strings.Trim(option, " \t")) {
 		case "", "close", "keep-alive", "proxy-connection", "te", "upgrade", "http2-settings":
 		default:
-			return refuseHeader("Connection", "has the header "+text.Cut(strings.Trim(option, " \t"), validate.MaxProblem)+" taken away before the API sees it: leave that out")
+			return refuseHeader("Connection", "names the header "+text.Cut(strings.Trim(option, " \t"), validate.MaxProblem)+", which a proxy would remove: omit that name")
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ func sameName(in tool.Location, argument, name, other string) error {
 	return &RequestError{
 		Kind: AmbiguousValue, In: in, Name: argument,
 		Message: where + " has the name " + strconv.Quote(text.Cut(name, validate.MaxProblem)) + ", which some servers read as " +
-			strconv.Quote(text.Cut(other, validate.MaxProblem)) + ": leave one of them away, and write it as the document does",
+			strconv.Quote(text.Cut(other, validate.MaxProblem)) + ": send only one of them, with the name in the document",
 	}
 }
 

@@ -189,7 +189,7 @@ func (a aliases) check(in tool.Location, name string) error {
 		return &RequestError{
 			Kind: AmbiguousValue, In: in, Name: name,
 			Message: "the " + string(in) + " parameter " + strconv.Quote(text.Cut(name, validate.MaxProblem)) + " is read by some servers as " +
-				strconv.Quote(declared) + ": write it so",
+				strconv.Quote(declared) + ": use that name",
 		}
 	}
 	return nil

@@ -116,7 +116,7 @@ func TestMerge_names(t *testing.T) {
 				t.Errorf("%v, want %v", got, c.want)
 			}
 			for _, merged := range s.Tools() {
-				at, own := s.Own(merged)
+				at, own := s.Original(merged)
 				found, _ := s.Tool(merged.Name)
 				switch {
 				case len(merged.Name) > naming.MaxLength || !naming.IsName(merged.Name):

@@ -14,13 +14,13 @@ func TestCheckAnswer(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"id":1}`: "", `{}`: "/id: missing", `[]`: "whole: object", `{`: "JSON",
 	} {
-		err := tool.CheckAnswer(jsontext.Value(body))
+		err := tool.CheckResponse(jsontext.Value(body))
 		if (err == nil) != (want == "") || err != nil && !keyword.All(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", body, err, want)
 		}
 	}
 	tool, _ = buildTools(t, testdocs.Shop, BuildOptions{}).Tool("getOrder")
-	if err := tool.CheckAnswer(jsontext.Value(`[]`)); err != nil {
+	if err := tool.CheckResponse(jsontext.Value(`[]`)); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/body"
 )
 
-// RequestParts describes the requests that calls of the tool become, in addition to its method and path,
-// so that an operator can approve them. Equal parts mean that equal arguments become equal requests.
+// RequestParts describes the requests of a tool, in addition to its method and path, so that an
+// operator can approve them. If the parts of two versions of a tool are equal, equal arguments result
+// in equal requests.
 type RequestParts struct {
-	// Arguments describes where each argument goes, how it is written, and what is sent if the caller
-	// does not give it, by its name. It includes Filled ones.
+	// Arguments describes each argument, by name: its location, its serialization, and the value that
+	// is sent if the caller omits it. It includes the arguments of Filled.
 	Arguments map[string]string
 
-	// Filled has the places and names of the arguments that the gateway fills, such as "query version",
-	// by their names. Callers do not know them.
+	// Filled has the locations and names in the request of the arguments that the gateway fills, such
+	// as "query version", by argument name. Callers do not see these arguments.
 	Filled map[string]string
 
 	// Message describes the rest: fixed parts of the path and the query, media types and the security
@@ -27,7 +28,7 @@ type RequestParts struct {
 	Message string
 }
 
-// RequestParts describes the requests that calls of the tool become.
+// RequestParts describes the requests of the tool.
 func (t *Tool) RequestParts() RequestParts {
 	p := RequestParts{Arguments: make(map[string]string, len(t.all)), Filled: make(map[string]string)}
 	for i := range t.all {
@@ -71,6 +72,6 @@ func (s *Toolset) DropResponseSchemas() {
 	sum := sha256.Sum256([]byte(s.Hash + "\x00no response schemas"))
 	s.Hash = hex.EncodeToString(sum[:])
 	for _, t := range s.tools {
-		t.Answer.Schema = nil
+		t.Response.Schema = nil
 	}
 }

@@ -81,8 +81,8 @@ func checkSendable(c *Call) error {
 	return b.setBody(r)
 }
 
-// awaits reports whether a part of the path is a missing non-inferrable argument, or a fixed value
-// that is not known before the call is sent.
+// awaits reports whether a part of the path has no value yet: a non-inferrable argument that is
+// missing, or a fixed value that is resolved when the call is sent.
 func (b *requestBuilder) awaits(part plan.Part) bool {
 	return part.Literal == "" && b.call.value(part.Argument) == nil &&
 		(b.tool.all[part.Argument].NonInferrable || b.tool.plans[part.Argument].Guarded)

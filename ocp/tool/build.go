@@ -128,7 +128,7 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 		return nil, errors.New("readonly leaves no tool: no operation has a safe method (GET, HEAD or OPTIONS); remove readonly, or select other operations")
 	}
 	b.finishInputs()
-	b.finishAnswers()
+	b.finishResponses()
 	built := slices.Clone(b.set.tools)
 	if err := b.shapeTools(operations); err != nil {
 		return nil, err
@@ -203,18 +203,18 @@ func (b *builder) checkSelected(include, exclude selector.Selection, operations 
 
 // builder makes the tools of one document.
 type builder struct {
-	options    BuildOptions
-	set        *Toolset
-	names      naming.Set
-	input      *schema.Translator
-	output     *schema.Translator
-	simplifier *inputschema.Simplifier // nil until a schema has to be simplified
-	pending    []pendingTool
-	siblings   siblingIndex
-	plain      validate.FastSet
-	answers    []pendingAnswer
-	early      int // bytes of the input schemas written so far
-	written    int // bytes of all argument schemas so far, including those that were too large
+	options          BuildOptions
+	set              *Toolset
+	names            naming.Set
+	input            *schema.Translator
+	output           *schema.Translator
+	simplifier       *inputschema.Simplifier // nil until a schema has to be simplified
+	pending          []pendingTool
+	siblings         siblingIndex
+	plain            validate.FastSet
+	pendingResponses []pendingResponse
+	early            int // bytes of the input schemas that were written before all schemas were measured
+	written          int // bytes of all argument schemas so far, including those that were too large
 
 	descriptions map[*openapi.Node]string // of properties
 
@@ -279,9 +279,9 @@ func (b *builder) warn(w Warning) {
 	b.set.Warnings = append(b.set.Warnings, w)
 }
 
-// take counts the size of a tool's argument schemas and returns an error if the schemas of
-// this tool alone are too large.
-func (b *builder) take(size int) error {
+// addSchemaSize adds the size of a tool's argument schemas to the total. It returns an error if the
+// schemas of this tool alone are too large.
+func (b *builder) addSchemaSize(size int) error {
 	b.written += size
 	if size > maxInputSchema {
 		return fmt.Errorf("the schema of its arguments takes %d KiB; the limit is %d KiB: let it refer to fewer schemas",
@@ -290,8 +290,8 @@ func (b *builder) take(size int) error {
 	return nil
 }
 
-// spent returns an error if there is no room for the input schemas of further tools.
-func (b *builder) spent() error {
+// checkSchemaBudget returns an error if there is no room for the input schemas of further tools.
+func (b *builder) checkSchemaBudget() error {
 	if b.written <= maxWritten {
 		return nil
 	}

@@ -27,7 +27,7 @@ type toolBuilder struct {
 	names     naming.Set          // of the arguments
 	index     map[string]int      // positions of the arguments by name
 	places    map[string][]string // the names of the parameters by location
-	constants []style.Pair        // the query pairs in the path
+	constants []style.Pair        // the query pairs in the path of the document
 	closed    jsontext.Value      // additionalProperties of the arguments object
 
 	translated   *inputschema.Source         // the latest translation, until an argument takes it
@@ -35,14 +35,14 @@ type toolBuilder struct {
 	closedSource *inputschema.Source         // of closed
 
 	argumentShapes map[string]shape.Argument // x-fairway of the arguments by name; nil if there are none
-	withheld       error                     // why an argument cannot be withheld as its x-fairway demands
+	withheld       error                     // why an argument cannot be fixed or hidden as its x-fairway demands
 }
 
 // locations is the order of the arguments.
 var locations = []Location{InPath, InQuery, InHeader, InCookie}
 
 func (t *toolBuilder) build() error {
-	if err := t.spent(); err != nil {
+	if err := t.checkSchemaBudget(); err != nil {
 		return err
 	}
 	t.closed = jsontext.Value("false")
@@ -69,7 +69,7 @@ func (t *toolBuilder) build() error {
 		return err
 	}
 	t.planPath()
-	t.describeAnswer()
+	t.describeResponse()
 	t.tool.OCP = t.extensions.Operation(t.operation)
 	t.tool.MCP = t.readMCP(t.tool.Operation(), t.operation.Place)
 	t.markNonInferrable()

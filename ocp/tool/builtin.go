@@ -23,11 +23,11 @@ type Builtin string
 // The kinds of built-in tools. CallReadTool and CallWriteTool call other tools (see
 // Toolset.Resolve). The Caller runs the others.
 const (
-	SearchTools   Builtin = "search_tools"    // finds tools by what they do
+	SearchTools   Builtin = "search_tools"    // searches tools by a description of their purpose
 	DescribeTools Builtin = "describe_tools"  // returns the schemas of tools
 	CallReadTool  Builtin = "call_read_tool"  // calls a tool that only reads
 	CallWriteTool Builtin = "call_write_tool" // calls any tool
-	NextPage      Builtin = "next_page"       // returns the next part of an answer that was cut
+	NextPage      Builtin = "next_page"       // returns the next part of a response that was cut
 )
 
 // IsCall reports whether a call of such a tool calls another tool.
@@ -115,7 +115,7 @@ func (s *Toolset) index() {
 	s.listed = append(append(append(make([]*Tool, 0, len(before)+len(shown)+len(after)), before...), shown...), after...)
 }
 
-// A Finder finds tools by what they do.
+// A Finder searches tools by a description of their purpose.
 type Finder interface {
 	// Find returns the names of up to limit tools that fit the requests, best first. It returns
 	// only names for which keep returns true.
@@ -142,8 +142,9 @@ func (s *Toolset) Find(requests []string, limit int, allowed func(*Tool) bool) [
 // maxSimilar is the number of names that an error suggests for an unknown one.
 const maxSimilar = 3
 
-// Similar returns the names of tools that may be meant by an unknown name: the one with the most
-// similar spelling and, if lists leave tools out, those that Find finds. It returns only tools for which allowed returns true.
+// Similar returns the names of tools that a caller may mean by an unknown name: the one with the most
+// similar spelling and, if lists omit tools, those that Find finds. It returns only tools for which
+// allowed returns true.
 func (s *Toolset) Similar(name string, allowed func(*Tool) bool) (similar []string) {
 	near := nearest.Name(name, func(yield func(string) bool) {
 		for _, t := range s.tools {
@@ -189,7 +190,7 @@ func (s *Toolset) Resolve(t *Tool, arguments []byte, allowed func(*Tool) bool) (
 	case called == nil:
 		return nil, nil, s.Unknown(wire.Text(name), allowed)
 	case called.Builtin.IsCall():
-		return nil, nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("%s cannot call %s: give %s the name and the arguments of the tool that is to run",
+		return nil, nil, &Failure{Kind: InvalidArguments, Message: fmt.Sprintf("%s cannot call %s: give %s the name and the arguments of the tool to call",
 			t.Name, called.Name, t.Name)}
 	case t.Builtin == CallReadTool && !called.Hint(shape.ReadOnlyHint):
 		if called.Builtin == "" && !allowed(called) {

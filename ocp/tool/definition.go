@@ -39,7 +39,7 @@ func (t *Tool) AppendOCP(dst []byte) []byte {
 		dst = t.Arguments[i].appendDefinition(dst, defs)
 	}
 	dst = append(dst, `},"response_schema":`...)
-	dst = schemaedit.AppendSingleType(dst, t.Answer.Schema)
+	dst = schemaedit.AppendSingleType(dst, t.Response.Schema)
 	if len(t.Tags) > 0 {
 		dst = append(dst, `,"tags":`...)
 		dst = wire.AppendStrings(dst, t.Tags)

@@ -67,8 +67,9 @@ func (t *toolBuilder) readArgumentExtensions(a *Argument, holders ...openapi.Pla
 	}
 }
 
-// bend adds a warning about an omitted part of an extension. The operation remains a tool.
-func (t *toolBuilder) bend(format string, arguments ...any) {
+// warnIgnored adds a warning about a part of an extension that is ignored. The operation remains a
+// tool.
+func (t *toolBuilder) warnIgnored(format string, arguments ...any) {
 	t.warn(Warning{Operation: t.tool.Operation(), Reason: fmt.Sprintf(format, arguments...)})
 }
 
@@ -78,11 +79,11 @@ func (t *toolBuilder) readMCPHeader(a *Argument, node *openapi.Node) {
 	name := node.Text()
 	switch {
 	case len(name) > maxMCPHeader || !httpguts.ValidHeaderFieldName(name):
-		t.bend("x-mcp-header of %s must be a name that a header can have; it is left out", a.WireName)
+		t.warnIgnored("x-mcp-header of %s must be a name that a header can have; it is left out", a.WireName)
 	case len(a.types) != 1 || !slices.Contains([]string{"string", "integer", "boolean"}, a.types[0]):
-		t.bend("x-mcp-header of %s is for strings, integers and booleans only; it is left out", a.WireName)
+		t.warnIgnored("x-mcp-header of %s is for strings, integers and booleans only; it is left out", a.WireName)
 	case slices.ContainsFunc(t.tool.all, func(other Argument) bool { return strings.EqualFold(other.MCPHeader, name) }):
-		t.bend("x-mcp-header %s is the name of two arguments; the second is left out", name)
+		t.warnIgnored("x-mcp-header %s is the name of two arguments; the second is left out", name)
 	default:
 		a.MCPHeader = name
 	}

@@ -18,8 +18,8 @@ type FailureKind string
 const (
 	UnknownTool      FailureKind = "unknown_tool" // no tool has that name
 	InvalidArguments FailureKind = "invalid"      // the arguments do not fit the tool's schema
-	Unanswered       FailureKind = "unanswered"   // no handler after the adapter responds
-	Unreachable      FailureKind = "unreachable"  // the upstream is down or the connection broke
+	Unanswered       FailureKind = "unanswered"   // no handler after the adapter responded
+	Unreachable      FailureKind = "unreachable"  // the upstream is down or the connection was lost
 	TimedOut         FailureKind = "timeout"      // the call exceeded its time limit
 	Canceled         FailureKind = "canceled"     // the client disconnected
 	TooLarge         FailureKind = "too_large"    // the response exceeds the limit
@@ -46,8 +46,7 @@ type Failure struct {
 	// because a repeated call then requests the held result.
 	Made bool
 
-	// Pending is set if the call has not ended, because it waits for a review or for an agent. See
-	// Outcome.Pending.
+	// Pending is set if the call waits for a review or for an agent. See Outcome.Pending.
 	Pending *Pending
 }
 
@@ -62,9 +61,9 @@ func (f *Failure) Error() string {
 	return f.Message
 }
 
-// Retryable reports whether the same call may succeed later. This is so if it failed
-// because of load or on the way to or from the API, and if it either never reached the API
-// or can safely run twice. It is also so if the call goes on, and a repeated one waits for its end.
+// Retryable reports whether the same call may succeed later: it failed because of load or of the
+// connection, and it either did not reach the API or can safely run twice. A call that is still in
+// progress is retryable too, because a repeated call waits for its end.
 func (f *Failure) Retryable(t *Tool) bool {
 	switch f.Kind {
 	case Unanswered:
@@ -117,7 +116,7 @@ func redirection(t *Tool, r *Result) *Failure {
 	message := t.Operation() + " answered " + text.StatusLine(r.Status)
 	if r.Status == http.StatusNotModified {
 		return &Failure{Kind: Redirected, Status: r.Status, Message: message +
-			", so it has nothing but what is known already; call it without a condition (If-None-Match, If-Modified-Since)"}
+			", so the resource has not changed; call the tool without a condition (If-None-Match, If-Modified-Since)"}
 	}
 	if location := r.Header.Get("Location"); location != "" {
 		message += " to " + text.Cut(strconv.Quote(location), apierror.MaxDetail)

@@ -9,7 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/plan"
 )
 
-// FieldsArgument is the name of the argument with which a model asks for less of a response.
+// FieldsArgument is the name of the argument with which a model selects members of a response.
 const FieldsArgument = "fields"
 
 // fieldsSchema is the schema of FieldsArgument.
@@ -35,8 +35,8 @@ func (s *toolShaper) addFields() {
 	t.Fields = true
 }
 
-// Fields returns the value of FieldsArgument if the tool takes it (Tool.Fields), "" if the call does
-// not have it.
+// Fields returns the value of FieldsArgument if the tool takes it (Tool.Fields). It returns "" if the
+// call does not have it.
 func (c *Call) Fields() string {
 	return wire.Text(c.argument(FieldsArgument))
 }

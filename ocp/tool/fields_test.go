@@ -19,8 +19,8 @@ const searched = `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":
 func TestFields_argument(t *testing.T) {
 	set := buildTools(t, searched, BuildOptions{ResponseSchemas: true, Shapes: []shape.Shape{{Tool: shape.All, Fields: on()}}})
 	search, _ := set.Tool("search")
-	if !search.Fields || search.Answer.Schema != nil || len(search.Arguments) != 1 || !wire.HasMember(wire.MemberOf(search.InputSchema, "properties"), FieldsArgument) {
-		t.Errorf("got fields %v, %d arguments, schema %s, response %s", search.Fields, len(search.Arguments), search.InputSchema, search.Answer.Schema)
+	if !search.Fields || search.Response.Schema != nil || len(search.Arguments) != 1 || !wire.HasMember(wire.MemberOf(search.InputSchema, "properties"), FieldsArgument) {
+		t.Errorf("got fields %v, %d arguments, schema %s, response %s", search.Fields, len(search.Arguments), search.InputSchema, search.Response.Schema)
 	}
 	for arguments, want := range map[string]string{`{"q":"x","fields":"a.b,c"}`: "a.b,c", `{"q":"x"}`: "", `{"q":"x","fields":null}`: ""} {
 		call, err := search.Bind([]byte(arguments))
@@ -57,7 +57,7 @@ func TestFields_argument(t *testing.T) {
 
 func TestSelect_has_no_response_schema(t *testing.T) {
 	set := buildTools(t, searched, BuildOptions{ResponseSchemas: true, Shapes: []shape.Shape{{Tool: "search", Select: ".a"}}})
-	if search, _ := set.Tool("search"); search.Answer.Schema != nil || search.Answer.Types != nil || search.Select() == nil {
-		t.Errorf("got %s, %v", search.Answer.Schema, search.Answer.Types)
+	if search, _ := set.Tool("search"); search.Response.Schema != nil || search.Response.Types != nil || search.Select() == nil {
+		t.Errorf("got %s, %v", search.Response.Schema, search.Response.Types)
 	}
 }

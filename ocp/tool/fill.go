@@ -54,7 +54,7 @@ func (s *Toolset) FilledBy(fills func(*Tool, *Argument) bool) *Toolset {
 	changed := false
 	for i, t := range s.tools {
 		if names := filledNames(t, fills); len(names) > 0 {
-			filled.tools[i] = t.without(names)
+			filled.tools[i] = t.withFilled(names)
 			changed = true
 			sum.Write([]byte("\x00" + t.Name + "\x00" + strings.Join(names, "\x01")))
 		}
@@ -77,8 +77,8 @@ func filledNames(t *Tool, fills func(*Tool, *Argument) bool) (names []string) {
 	return names
 }
 
-// without returns a copy of the tool in which the gateway fills the named arguments.
-func (t *Tool) without(names []string) *Tool {
+// withFilled returns a copy of the tool in which the gateway fills the named arguments.
+func (t *Tool) withFilled(names []string) *Tool {
 	c, edit := t.clone(), schemaedit.Edit{Remove: names}
 	c.InputSchema, c.full = edit.Apply(t.InputSchema), t.full.With(edit)
 	for _, name := range names {
@@ -95,7 +95,7 @@ func (t *Tool) clone() *Tool {
 	return &Tool{
 		Name: t.Name, Title: t.Title, Description: t.Description, Method: t.Method, Path: t.Path,
 		OperationID: t.OperationID, Tags: t.Tags, Deprecated: t.Deprecated, Builtin: t.Builtin, Security: t.Security,
-		InputSchema: t.InputSchema, Simplified: t.Simplified, Answer: t.Answer, OCP: t.OCP, MCP: t.MCP,
+		InputSchema: t.InputSchema, Simplified: t.Simplified, Response: t.Response, OCP: t.OCP, MCP: t.MCP,
 		Annotations: t.Annotations, selection: t.selection, MaxTokens: t.MaxTokens, Fields: t.Fields, Unshaped: t.Unshaped,
 		Arguments: t.Arguments, all: slices.Clone(t.all), plans: slices.Clone(t.plans), index: t.index,
 		path: t.path, base: t.base, template: t.template, query: t.query, identity: t.identity,

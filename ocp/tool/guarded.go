@@ -18,16 +18,16 @@ import (
 	"github.com/fairwayhq/fairway/ocp/shape"
 )
 
-// A shape can fix an argument, which is then always sent with the same value, and hide an argument,
-// which is then never sent. Such arguments are guarded: for callers they do not exist, and nothing that
-// a caller gives may pass for one of them at the API.
+// A shape can fix an argument, which is then always sent with the same value, or hide an argument,
+// which is then never sent. Such arguments are guarded: callers do not see them, and the API must not
+// mistake any other value of a caller for one of them.
 
 // guards describes the guarded arguments of a tool.
 type guards struct {
 	perCall    []perCallValue
 	aliases    map[string]bool // style.Alias of their names in path, query and body
 	names      []string        // names in the request
-	configured []string        // names in the request of those that the options guard
+	configured []string        // names in the request of the arguments that the options guard
 }
 
 // A perCallValue is a fixed value with placeholders.
@@ -89,7 +89,7 @@ func (v *perCallValue) value(a *Argument, fast *validate.Fast, replace func(stri
 		return nil, err
 	}
 	if compiled.Validate(decoded) != nil {
-		return nil, errUnfitFixed // the error of the validator repeats the value, which may be a secret
+		return nil, errUnfitFixed // the validator's error quotes the value, which may be a secret
 	}
 	return value, nil
 }
@@ -99,7 +99,7 @@ func (c *Call) checkResolved() error {
 	for _, v := range c.Tool.guards.perCall {
 		if c.values[v.argument] == nil {
 			return &Failure{Kind: Internal, Message: fmt.Sprintf(
-				"%s was not sent: a value that the operator fixes is not known here", c.Tool.Operation())}
+				"%s was not sent: a value that the operator fixes has not been resolved", c.Tool.Operation())}
 		}
 	}
 	return nil
@@ -116,10 +116,10 @@ func (g *guards) covers(wireName string) bool {
 	return g != nil && slices.Contains(g.names, wireName)
 }
 
-// reveal changes the plan for reading plain requests. A plain request may have a guarded argument
-// with any value, as shapes are about tool calls only. Its value is read as that of any other argument,
-// so that no rule about the operation can be avoided by it. All are the arguments of the tool.
-func (g *guards) reveal(p *plan.Plan, all []Argument) {
+// unguard changes the plan for reading plain requests. Shapes apply to tool calls only, so a plain
+// request may give a guarded argument any value. The value is read like that of any other argument, so
+// that rules about the operation see it. All are the arguments of the tool.
+func (g *guards) unguard(p *plan.Plan, all []Argument) {
 	if g == nil {
 		return
 	}
@@ -136,8 +136,8 @@ func (g *guards) reveal(p *plan.Plan, all []Argument) {
 	p.Validator = new(validate.Schema)
 }
 
-// RuleArguments returns the arguments whose values rules about calls see: those that callers give, and
-// those that a shape fixes or hides. A hidden argument is in plain requests only.
+// RuleArguments returns the arguments that rules about calls can read: those that callers give, and
+// those that a shape fixes or hides. Only plain requests can have a hidden argument.
 func (t *Tool) RuleArguments() []Argument {
 	if t.guards == nil {
 		return t.Arguments
@@ -151,8 +151,8 @@ func (t *Tool) RuleArguments() []Argument {
 	return visible
 }
 
-// A call must not give a guarded argument its own value under another name. These checks look at what
-// is sent, after the arguments are encoded.
+// A call must not set a guarded argument under another name. The following checks apply to the
+// encoded request.
 
 // checkQuery returns an error if the value of a query argument has a property that becomes a
 // query parameter with the name of a guarded argument.
@@ -162,7 +162,7 @@ func (b *requestBuilder) checkQuery(argument int, value jsontext.Value) error {
 	}
 	encoded, err := b.tool.plans[argument].Param.Append(nil, value)
 	if err != nil {
-		return nil //nolint:nilerr // setParameters returns it
+		return nil //nolint:nilerr // setParameters returns the error
 	}
 	for name := range pairNames(string(encoded)) {
 		if err := b.checkName(argument, name); err != nil {
@@ -184,8 +184,8 @@ func pairNames(encoded string) iter.Seq[string] {
 	}
 }
 
-// checkName returns an error if a name that a caller gave passes for a guarded argument.
-// Argument is where the name comes from, or -1.
+// checkName returns an error if a server may mistake a name that a caller gave for a guarded argument.
+// Argument is the position of the argument that has the name, or -1.
 func (b *requestBuilder) checkName(argument int, name string) error {
 	if !b.tool.guards.resembles(name) {
 		return nil
@@ -197,7 +197,8 @@ func (b *requestBuilder) checkName(argument int, name string) error {
 	return b.tool.invalid([]Problem{problem})
 }
 
-// checkBody returns an error if the encoded body has a name that passes for a guarded argument.
+// checkBody returns an error if the encoded body has a name that a server may mistake for a guarded
+// argument.
 func (b *requestBuilder) checkBody(planned *plan.Body, content []byte) error {
 	switch encoder := b.encoder(planned); {
 	case encoder.Kind() == body.URLEncoded:

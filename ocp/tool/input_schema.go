@@ -18,11 +18,11 @@ import (
 const (
 	DefaultMaxSchema = 64 << 10 // bytes of one tool's InputSchema, and of its Answer.Schema
 
-	maxListed      = 9 << 20 // bytes of all tools together, without response schemas
-	maxListedTexts = 4 << 20 // the part of maxListed for titles and descriptions, in bytes
-	maxAnswers     = 8 << 20 // bytes of all response schemas, less those of all arguments
-	minAnswers     = 1 << 20
-	listedFrame    = 300 // bytes of the JSON around each tool in a list, approximately
+	maxListed             = 9 << 20 // bytes of all tools together, without response schemas
+	maxListedTexts        = 4 << 20 // the part of maxListed for titles and descriptions, in bytes
+	maxAllResponseSchemas = 8 << 20 // bytes of all response schemas, less those of all arguments
+	minAnswers            = 1 << 20
+	listedFrame           = 300 // bytes of the JSON around each tool in a list, approximately
 
 	maxWrittenEarly = 2 * maxListed // bytes of schemas that are written before all schemas are measured
 
@@ -68,7 +68,7 @@ func (t *toolBuilder) planInput() error {
 			p.Required = append(p.Required, a.Name)
 		}
 	}
-	if err := t.take(written); err != nil {
+	if err := t.addSchemaSize(written); err != nil {
 		return err
 	}
 	pending := pendingTool{builder: t.builder, tool: t.tool, plan: p}
@@ -129,14 +129,14 @@ func (p *pendingTool) choose(limit int, now bool) {
 	}
 }
 
-// tools returns the tool and its twins.
+// tools returns the tool and its siblings.
 func (p *pendingTool) tools() iter.Seq[*Tool] {
 	return func(yield func(*Tool) bool) {
 		if !yield(p.tool) {
 			return
 		}
-		for _, twin := range p.siblings {
-			if !yield(twin) {
+		for _, sibling := range p.siblings {
+			if !yield(sibling) {
 				return
 			}
 		}
@@ -200,8 +200,8 @@ func (b *builder) finishInputs() {
 	}
 	b.input.Freeze(kept...)
 	for i := range b.pending {
-		for _, twin := range b.pending[i].siblings {
-			b.pending[i].share(twin)
+		for _, sibling := range b.pending[i].siblings {
+			b.pending[i].share(sibling)
 		}
 	}
 	b.warnOfUnread()

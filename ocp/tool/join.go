@@ -2,10 +2,10 @@ package tool
 
 import "slices"
 
-// joined says what a Toolset of several documents is made of.
+// joined describes the parts of a Toolset of several documents.
 type joined struct {
-	parts []*Toolset          // nil for a part that is not loaded
-	homes map[string]partTool // by the name in the joined Toolset
+	parts     []*Toolset          // nil for a part that is not loaded
+	originals map[string]partTool // by the name in the joined Toolset
 }
 
 // partTool is a tool of one part.
@@ -18,7 +18,7 @@ type partTool struct {
 // not loaded. Names holds the name in the new Toolset for each tool of each part; the names must be
 // unique. The caller sets the fields that describe the Toolset. See package merge.
 func Join(parts []*Toolset, names [][]string) *Toolset {
-	s := &Toolset{joined: &joined{parts: parts, homes: make(map[string]partTool)}}
+	s := &Toolset{joined: &joined{parts: parts, originals: make(map[string]partTool)}}
 	for i, part := range parts {
 		if part == nil {
 			continue
@@ -30,15 +30,15 @@ func Join(parts []*Toolset, names [][]string) *Toolset {
 				t.Name = name
 			}
 			s.tools = append(s.tools, t)
-			s.joined.homes[t.Name] = partTool{i, own}
+			s.joined.originals[t.Name] = partTool{i, own}
 		}
 	}
 	s.index()
 	return s
 }
 
-// Parts returns the Toolsets that Join has made this one of, without those that are not loaded.
-// For all other Toolsets it returns the Toolset itself.
+// Parts returns the Toolsets that Join has combined in this one, without those that are not loaded.
+// If Join has not made this Toolset, Parts returns the Toolset itself.
 func (s *Toolset) Parts() []*Toolset {
 	if s.joined == nil {
 		return []*Toolset{s}
@@ -46,24 +46,23 @@ func (s *Toolset) Parts() []*Toolset {
 	return slices.DeleteFunc(slices.Clone(s.joined.parts), func(part *Toolset) bool { return part == nil })
 }
 
-// Own returns the position of the part that a tool belongs to, and the tool as the part has it, with
-// its own name. The position is -1, and the tool is the same, if Join has not made the Toolset or
-// if the tool is a built-in one.
-func (s *Toolset) Own(t *Tool) (part int, own *Tool) {
+// Original returns the position of the part that a tool belongs to, and the tool of that part, which
+// may have another name. If Join has not made the Toolset, or if the tool is built in, it returns -1
+// and the same tool.
+func (s *Toolset) Original(t *Tool) (part int, own *Tool) {
 	if s.joined == nil || t.Builtin != "" {
 		return -1, t
 	}
-	if home, ok := s.joined.homes[t.Name]; ok {
+	if home, ok := s.joined.originals[t.Name]; ok {
 		return home.part, home.tool
 	}
 	return -1, t
 }
 
 // PartOf returns the Toolset of the document that a tool belongs to. It is the Toolset itself unless
-// Join has made it. The names of security schemes, for one, have the meaning that this document
-// gives them.
+// Join has made it. Names such as those of security schemes are defined by that document.
 func (s *Toolset) PartOf(t *Tool) *Toolset {
-	if part, _ := s.Own(t); part >= 0 {
+	if part, _ := s.Original(t); part >= 0 {
 		return s.joined.parts[part]
 	}
 	return s
@@ -76,7 +75,7 @@ func (s *Toolset) NameIn(part int, name string) string {
 		return name
 	}
 	for _, t := range s.tools {
-		if home := s.joined.homes[t.Name]; home.part == part && home.tool.Name == name {
+		if home := s.joined.originals[t.Name]; home.part == part && home.tool.Name == name {
 			return t.Name
 		}
 	}

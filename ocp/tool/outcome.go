@@ -42,13 +42,13 @@ type Result struct {
 	Header http.Header
 	Body   []byte // decoded: never compressed
 
-	// Exposed is what the agent that made the call exposes (OpenAgentSpec v1, exposes): a
+	// Exposed contains the values that the calling agent exposes (OpenAgentSpec v1, exposes): a
 	// JSON object in ASCII, or "" if there is none. The agent's guard sets it, never the
 	// API.
 	Exposed string
 
-	// Note tells the model what the gateway has left out of Body, and how to get it. It is "" if
-	// Body is the whole response.
+	// Note describes for the model which part of the response the gateway omitted from Body, and how
+	// to get it. It is "" if Body is the whole response.
 	Note string
 
 	// Next is the cursor of the next part of the response, "" if there is none.
@@ -121,7 +121,7 @@ const (
 	OutcomeReplayed    = "replayed"     // the client repeated a call and got the stored response
 
 	OutcomeInputRequired = "input_required" // the client must supply more input before the call continues
-	OutcomePending       = "pending"        // the call goes on, and the adapter asks for its outcome later
+	OutcomePending       = "pending"        // the call is still in progress, and the adapter polls for its outcome
 )
 
 // Name returns the name of the outcome: OutcomeOK, OutcomePending, OutcomeRateLimited, or the
@@ -246,16 +246,16 @@ func ListenerFromContext(ctx context.Context) func(Event) {
 	return listener
 }
 
-// A Pending says that a call has not ended, and how to ask for its outcome later. It holds no
-// credentials, so an adapter can store it and let another node ask.
+// A Pending describes a call that has not ended, and how to poll for its outcome. It contains no
+// credentials, so an adapter can store it and let another node poll.
 type Pending struct {
-	Handle  string        // for Lasting.Handle; "" means that the same call is made again
-	After   time.Duration // when to ask; 0 leaves that to the adapter
+	Handle  string        // for LongRunning.Handle; "" means that the same call is made again
+	After   time.Duration // delay before the next poll; 0 lets the adapter choose
 	Message string        // what the call waits for, for people and models
 }
 
-// Pending returns how to ask for the outcome later, or nil if the call has ended. A call whose
-// context has no Lasting waits as long as it may, so it is pending only if it waits for a review.
+// Pending returns how to poll for the outcome, or nil if the call has ended. A call whose context has
+// no LongRunning waits for its end, so it is pending only if it waits for a review.
 func (o *Outcome) Pending() *Pending {
 	switch {
 	case o.Failure != nil:
@@ -266,32 +266,32 @@ func (o *Outcome) Pending() *Pending {
 	return nil
 }
 
-// Lasting is how an adapter takes part in calls that last: with it, a call returns a Pending instead
-// of waiting long.
-type Lasting struct {
-	Handle string // of the Pending that an earlier call returned; "" for a new call
-	Cancel bool   // gives up the call with that handle, whose outcome is then not needed
+// LongRunning enables long-running calls: a call whose context has a LongRunning returns a Pending
+// instead of waiting until its end. The adapter polls for the outcome with another call.
+type LongRunning struct {
+	Handle string // Pending.Handle of the earlier call to poll; "" for a new call
+	Cancel bool   // cancels the call with that handle
 }
 
-type lastingKey struct{}
+type longRunningKey struct{}
 
-// ContextWithLasting returns a context for Caller.Call. A call with a handle has the tool and the
-// arguments of the call that returned it, and the same caller.
-func ContextWithLasting(ctx context.Context, l Lasting) context.Context {
-	return context.WithValue(ctx, lastingKey{}, l)
+// ContextWithLongRunning returns a context for Caller.Call. A call with a handle must have the same
+// tool, arguments and caller as the call that returned the handle.
+func ContextWithLongRunning(ctx context.Context, l LongRunning) context.Context {
+	return context.WithValue(ctx, longRunningKey{}, l)
 }
 
-// LastingFromContext returns the Lasting of a call. Ok is false if the adapter cannot ask later; then
-// an Invoker waits for the end of the call, and reports progress to the listener of the context.
-func LastingFromContext(ctx context.Context) (l Lasting, ok bool) {
-	l, ok = ctx.Value(lastingKey{}).(Lasting)
+// LongRunningFromContext returns the LongRunning of a call. Ok is false if the adapter cannot poll. An
+// Invoker then waits for the end of the call, and reports progress to the listener of the context.
+func LongRunningFromContext(ctx context.Context) (l LongRunning, ok bool) {
+	l, ok = ctx.Value(longRunningKey{}).(LongRunning)
 	return l, ok
 }
 
 type wholeResponseKey struct{}
 
 // ContextWithWholeResponse returns a context for calls whose response must not be cut, because their
-// protocol has no way to say that it was, and how to get the rest.
+// protocol has no field for a notice about the missing part.
 func ContextWithWholeResponse(ctx context.Context) context.Context {
 	return context.WithValue(ctx, wholeResponseKey{}, true)
 }
@@ -336,7 +336,7 @@ func (s *Toolset) unknownTool(name string) *Failure {
 	if near != "" {
 		message += fmt.Sprintf("; did you mean %q?", near)
 	} else {
-		message += "; list the tools to see which there are"
+		message += "; list the tools for the available names"
 	}
 	return &Failure{Kind: UnknownTool, Message: message}
 }
@@ -351,7 +351,7 @@ func asFailure(err error) *Failure {
 	case errors.Is(err, context.Canceled):
 		return &Failure{Kind: Canceled, Message: "the call was canceled"}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Failure{Kind: TimedOut, Message: "the call took longer than it may"}
+		return &Failure{Kind: TimedOut, Message: "the call exceeded its time limit"}
 	}
 	return &Failure{Kind: Internal, Message: "the call failed inside the gateway; its log says why"}
 }
@@ -366,12 +366,12 @@ func (r *Result) failureOf(t *Tool) *Failure {
 	case r.Status >= 300:
 		return redirection(t, r)
 	case r.Status < 200:
-		return &Failure{Kind: Unreadable, Status: r.Status, Message: fmt.Sprintf("%s answered %s, which ends no request", t.Operation(), text.StatusLine(r.Status))}
+		return &Failure{Kind: Unreadable, Status: r.Status, Message: fmt.Sprintf("%s answered %s, which is not a final status", t.Operation(), text.StatusLine(r.Status))}
 	}
 	if r.MediaType() == "text/html" && !declaresHTML(t) {
 		return &Failure{Kind: Unreadable, Status: r.Status, Message: fmt.Sprintf(
-			"%s answered an HTML page%s where its document declares %s: this is often a login or error page, so check the credentials and the address of the API",
-			t.Operation(), apierror.PageTitle(r.Body), strings.Join(t.Answer.MediaTypes, " or "))}
+			"%s answered an HTML page%s, but its document declares %s: this is often a login or error page, so check the credentials and the address of the API",
+			t.Operation(), apierror.PageTitle(r.Body), strings.Join(t.Response.MediaTypes, " or "))}
 	}
 	return nil
 }
@@ -379,7 +379,7 @@ func (r *Result) failureOf(t *Tool) *Failure {
 // declaresHTML reports whether the document permits an HTML page as a response. A document
 // that declares no media type permits any.
 func declaresHTML(t *Tool) bool {
-	return len(t.Answer.MediaTypes) == 0 || slices.ContainsFunc(t.Answer.MediaTypes, func(m string) bool {
+	return len(t.Response.MediaTypes) == 0 || slices.ContainsFunc(t.Response.MediaTypes, func(m string) bool {
 		return m == "*/*" || m == "text/*" || strings.Contains(m, "html")
 	})
 }

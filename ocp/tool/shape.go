@@ -12,11 +12,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp/shape"
 )
 
-// Unshaped says what a tool was before shapes changed it.
+// Unshaped describes a tool before shapes changed it.
 type Unshaped struct {
 	Name    string   // the name, as include and exclude use it
 	Size    int      // bytes of the name, title, description and input schema, with the description as the document has it
-	Changes []string // what shapes changed, for the operator; nil if nothing
+	Changes []string // the changes by shapes, for the operator; nil if there are none
 }
 
 // Shapes are applied after all tools are built. Tools without a shape stay as they are.
@@ -36,7 +36,7 @@ type selectedShape struct {
 	selection selector.Selection // nil for all tools
 }
 
-// name returns how messages name the shape.
+// name returns the name of the shape in messages.
 func (s *selectedShape) name() string { return "tool " + s.Tool }
 
 // Matches reports whether the shape selects the tool. Declared is the shape in the document.
@@ -93,9 +93,9 @@ func (s *shaper) compile(operations []selector.Candidate) error {
 	return nil
 }
 
-// checkMatches returns an error if the shape selects no operation. If the document was reloaded, this is
-// a warning for a shape that only changes what is shown. A shape that withholds an argument stays an
-// error, because its operation may have been renamed.
+// checkMatches returns an error if the shape selects no operation. If the document was reloaded and the
+// shape fixes and hides no argument, it adds a warning instead. Otherwise the operation may have been
+// renamed, and callers could give an argument that the operator withholds.
 func (s *shaper) checkMatches(one *selectedShape, operations []selector.Candidate) error {
 	for _, t := range s.set.tools {
 		if one.matches(t, s.declared[t]) {
@@ -116,8 +116,8 @@ func (s *shaper) checkMatches(one *selectedShape, operations []selector.Candidat
 	return nil
 }
 
-// apply returns the tool as the shapes change it. Given collects the arguments that shapes for all tools
-// found.
+// apply returns the tool with the changes of the shapes. It adds to given the arguments that shapes for
+// all tools found.
 func (s *shaper) apply(t *Tool, given map[string]bool) (*Tool, error) {
 	declared := s.declared[t]
 	one := toolShaper{shaper: s, from: t, configured: make(map[string]string)}
@@ -205,8 +205,9 @@ func (s *shaper) claimNames() error {
 	return nil
 }
 
-// CheckGuards returns an error if a tool of the previous toolset had an argument that the configuration
-// fixes or hides, and the same tool of this toolset takes it, or another in its place, from callers.
+// CheckGuards returns an error if the configuration fixed or hid an argument of a tool of the previous
+// toolset, and callers can give this argument, or another one in its place, to the same tool of this
+// toolset.
 func (s *Toolset) CheckGuards(previous *Toolset) error {
 	for _, before := range previous.tools {
 		if before.guards == nil || len(before.guards.configured) == 0 {
@@ -229,8 +230,8 @@ func (s *Toolset) CheckGuards(previous *Toolset) error {
 	return nil
 }
 
-// readShape reads the x-fairway of the operation, and puts together with it those of its arguments. It
-// returns an error if an argument is not withheld as the document demands.
+// readShape reads the x-fairway of the operation and merges those of its arguments into it. It returns
+// an error if an argument cannot be fixed or hidden as the document demands.
 func (t *toolBuilder) readShape() error {
 	at := t.operation.At(shape.Extension)
 	if at.Node == nil && t.argumentShapes == nil {
@@ -245,7 +246,7 @@ func (t *toolBuilder) readShape() error {
 		}
 		if declared.Annotations[shape.ReadOnlyHint] && changesByDefinition(t.tool.Method) {
 			delete(declared.Annotations, shape.ReadOnlyHint)
-			t.bend("%s: annotation %s true is left out, because %s changes something; if that is not so, set it in a tool block",
+			t.warnIgnored("%s: annotation %s true is left out, because %s changes something; if that is not so, set it in a tool block",
 				shape.Extension, shape.ReadOnlyHint, t.tool.Method)
 		}
 	}
@@ -257,7 +258,7 @@ func (t *toolBuilder) readShape() error {
 			if a.Guards() {
 				return fmt.Errorf("%s", reason)
 			}
-			t.bend("%s", reason)
+			t.warnIgnored("%s", reason)
 			continue
 		}
 		named[t.tool.all[i].Name] = a
@@ -268,19 +269,21 @@ func (t *toolBuilder) readShape() error {
 	return nil
 }
 
-// changesByDefinition reports whether the method is made to change something (RFC 9110, section 9.3; RFC 5789). A document cannot say otherwise, because clients call tools that
-// only read without asking the user. POST often searches.
+// changesByDefinition reports whether the semantics of the method is a change (RFC 9110, section 9.3;
+// RFC 5789). A document cannot declare such an operation read-only, because clients call read-only
+// tools without asking the user. POST is not included, because it is often used for searches.
 func changesByDefinition(method string) bool {
 	return method == "PUT" || method == "PATCH" || method == "DELETE"
 }
 
-// report adds warnings about mistakes. If an argument must be withheld, it returns them as an error.
+// report adds warnings about mistakes. If a mistake concerns an argument that must be fixed or hidden,
+// report returns an error instead.
 func (t *toolBuilder) report(mistakes shape.Mistakes) error {
 	if mistakes.Guards {
 		return fmt.Errorf("%s", strings.Join(mistakes.Reasons, "; "))
 	}
 	for _, reason := range mistakes.Reasons {
-		t.bend("%s", reason)
+		t.warnIgnored("%s", reason)
 	}
 	return nil
 }

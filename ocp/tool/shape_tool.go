@@ -21,7 +21,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/shape"
 )
 
-// toolShaper applies one shape, put together from the document and the options, to one tool.
+// toolShaper applies one shape, merged from the document and the options, to one tool.
 type toolShaper struct {
 	*shaper
 	shape.Shape // arguments by their name in from
@@ -36,7 +36,7 @@ type toolShaper struct {
 	changes  []string
 }
 
-// add puts a shape of the options over what there is.
+// add merges a shape of the options into the shape. Its settings take precedence.
 func (s *toolShaper) add(c *selectedShape, declared *shape.Shape, given map[string]bool) error {
 	over := c.Shape
 	over.Arguments = make(map[string]shape.Argument, len(c.Arguments))
@@ -99,7 +99,7 @@ func (s *toolShaper) shape() (*Tool, error) {
 			continue
 		}
 		if err := s.shapeArgument(i, &a); err != nil {
-			if err = s.refuse(i, &a, err); err != nil {
+			if err = s.reject(i, &a, err); err != nil {
 				return nil, err
 			}
 		}
@@ -122,10 +122,10 @@ func (s *toolShaper) shape() (*Tool, error) {
 	return s.to, nil
 }
 
-// refuse decides about a change of an argument that is not possible. Nothing of the change has been
-// applied. A mistake in the document is a warning. A tool that would take what must be withheld is left
-// out.
-func (s *toolShaper) refuse(i int, a *shape.Argument, err error) error {
+// reject handles a change of an argument that is impossible and was not applied. If the options
+// demand the change, it returns an error. If the document does, it adds a warning, and omits the tool if
+// the argument must be fixed or hidden.
+func (s *toolShaper) reject(i int, a *shape.Argument, err error) error {
 	name := s.from.all[i].Name
 	if source := s.configured[name]; source != "" {
 		err = fmt.Errorf("%s: argument %s: %w", source, name, err)
@@ -193,21 +193,22 @@ func (s *toolShaper) shapeArgument(i int, a *shape.Argument) error {
 	return nil
 }
 
-// maxChange is how much of a value Unshaped.Changes repeats, in bytes.
+// maxChange is the maximum number of bytes of a value that Unshaped.Changes quotes.
 const maxChange = 60
 
 func (s *toolShaper) changed(what, how string) {
 	s.changes = append(s.changes, what+": "+how)
 }
 
-// sendBody makes an optional body part of every call, if the argument is in it.
+// sendBody makes an optional body required, if the argument is in it.
 func (s *toolShaper) sendBody(i int) {
 	if s.from.all[i].In == InBody && !s.from.body.Required {
 		s.to.sendsBody = true
 	}
 }
 
-// value returns a value of the configuration as the argument takes it. Word is the member of the shape.
+// value checks a value of the configuration against the argument's schema and returns it as JSON. Word
+// is the name of the shape's member, for messages.
 func (s *toolShaper) value(i int, word string, raw json.RawMessage) (jsontext.Value, error) {
 	if raw == nil {
 		return nil, nil
@@ -262,7 +263,7 @@ func (s *toolShaper) fix(i int, word string, raw json.RawMessage) error {
 	return nil
 }
 
-// fixPerCall makes the gateway send a value that is known when the tool is called.
+// fixPerCall makes the gateway send a value with placeholders, which are replaced when the tool is called.
 func (s *toolShaper) fixPerCall(i int, template jsontext.Value) error {
 	a := &s.from.all[i]
 	if structured := template.Kind() == '[' || template.Kind() == '{'; structured && !plan.Fits(template, a.types) {
@@ -275,8 +276,8 @@ func (s *toolShaper) fixPerCall(i int, template jsontext.Value) error {
 	return nil
 }
 
-// hide makes the argument one that is not sent. A default of the document is still sent if the document
-// requires the argument.
+// hide makes the gateway omit the argument. If the document requires the argument and has a default for
+// it, the default is sent.
 func (s *toolShaper) hide(i int) error {
 	a, planned := &s.to.all[i], &s.to.plans[i]
 	sent := planned.Fill != nil && (planned.Needed || planned.NeededInBody || a.In == InPath)
@@ -291,7 +292,7 @@ func (s *toolShaper) hide(i int) error {
 	return nil
 }
 
-// guard removes the argument from what callers see and give.
+// guard removes the argument from those that callers see and give.
 func (s *toolShaper) guard(i int) {
 	a, planned := &s.to.all[i], &s.to.plans[i]
 	s.edit.Remove = append(s.edit.Remove, a.Name)
@@ -310,7 +311,7 @@ func (s *toolShaper) guard(i int) {
 	}
 }
 
-// checkAliases returns an error if callers can give an argument that servers may confuse with a fixed
+// checkAliases returns an error if callers can give an argument that servers may mistake for a fixed
 // one.
 func (s *toolShaper) checkAliases() error {
 	for i := range s.to.all {
@@ -326,7 +327,7 @@ func (s *toolShaper) checkAliases() error {
 			}
 			a := s.Arguments[fixed.Name]
 			err := fmt.Errorf("fixed: some servers confuse argument %s (%s) with it; fix or hide that argument, too", other.Name, other.In)
-			if err := s.refuse(i, &a, err); err != nil {
+			if err := s.reject(i, &a, err); err != nil {
 				return err
 			}
 		}
@@ -373,7 +374,7 @@ func (s *toolShaper) finishArguments() {
 	t.list()
 }
 
-// shapeTexts changes the tool's name, texts and what models get of its responses.
+// shapeTexts changes the tool's name and texts, and the part of its responses that models get.
 func (s *toolShaper) shapeTexts() error {
 	t := s.to
 	if s.Rename != "" && s.Rename != t.Name {
@@ -402,7 +403,7 @@ func (s *toolShaper) shapeTexts() error {
 		s.changed("fields", strconv.FormatBool(t.Fields))
 	}
 	if t.Fields {
-		t.Answer.Schema, t.Answer.Types = nil, nil // the caller decides what the response has
+		t.Response.Schema, t.Response.Types = nil, nil // they depend on the members that the caller selects
 	}
 	if s.Select == "" {
 		return nil
@@ -417,7 +418,7 @@ func (s *toolShaper) shapeTexts() error {
 		return nil
 	}
 	t.selection = query
-	t.Answer.Schema, t.Answer.Types = nil, nil
+	t.Response.Schema, t.Response.Types = nil, nil
 	s.changed("select", text.Cut(s.Select, maxChange))
 	return nil
 }

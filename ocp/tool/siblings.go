@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// siblings finds tools with the same arguments, such as operations that share the schema of
-// their request body. The arguments of such tools are stored and written only once.
+// siblingIndex finds tools with the same arguments, such as operations that share the schema of their
+// request body. The arguments of such tools are stored and written only once.
 type siblingIndex struct {
 	seed maphash.Seed
 	tool map[uint64]int // position in builder.pending by the hash of a tool's arguments
@@ -65,9 +65,9 @@ func (p *pendingTool) equals(other *pendingTool) bool {
 	return true
 }
 
-// share copies the tool's arguments and schema to a twin.
-func (p *pendingTool) share(twin *Tool) {
+// share copies the tool's arguments and schema to a sibling.
+func (p *pendingTool) share(sibling *Tool) {
 	t := p.tool
-	twin.all, twin.plans, twin.index, twin.Arguments = t.all, t.plans, t.index, t.Arguments
-	twin.InputSchema, twin.Simplified, twin.full, twin.unread = t.InputSchema, t.Simplified, t.full, t.unread
+	sibling.all, sibling.plans, sibling.index, sibling.Arguments = t.all, t.plans, t.index, t.Arguments
+	sibling.InputSchema, sibling.Simplified, sibling.full, sibling.unread = t.InputSchema, t.Simplified, t.full, t.unread
 }

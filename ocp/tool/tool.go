@@ -45,8 +45,8 @@ type Tool struct {
 	InputSchema jsontext.Value
 	Simplified  bool
 
-	// Answer describes successful responses, as the document declares them.
-	Answer Answer
+	// Response describes successful responses, as the document declares them.
+	Response DeclaredResponse
 
 	// OCP describes how the operation uses OCP context, or is nil if the document does not
 	// say.
@@ -61,9 +61,9 @@ type Tool struct {
 	Annotations map[string]bool
 
 	MaxTokens int  // limits the response for a model, in tokens; 0 means the limit of the endpoint, less than 0 means none
-	Fields    bool // the tool takes the argument "fields", with which a model requests less of the response
+	Fields    bool // the tool takes the argument "fields", with which a model selects members of the response
 
-	// Unshaped says what the tool was before shapes changed it.
+	// Unshaped describes the tool before shapes changed it.
 	Unshaped Unshaped
 
 	read      jsontext.Value  // the JSON that UnmarshalJSON read; nil for a tool that Build made
@@ -82,15 +82,15 @@ type Tool struct {
 	validator validate.Schema
 
 	full   *inputschema.Full // nil if InputSchema is the full schema
-	unread bool              // the full schema is too large to keep: plain requests are rejected
+	unread bool              // the full schema is too large to be kept, so plain requests are rejected
 
-	sendsBody bool // an optional body is sent with every call, as an argument of it has a fixed value or a configured default
+	sendsBody bool // an optional body is always sent, because one of its arguments has a fixed value or a configured default
 
 	selection *answer.Query // see Select
 
 	guards *guards // the arguments that a shape fixes or hides; nil if there are none
 
-	answerValidator validate.Schema // of Answer.Schema
+	responseValidator validate.Schema // of Response.Schema
 
 	planOnce sync.Once
 	plan     *plan.Plan // see Plan; nil until it is needed
@@ -160,7 +160,7 @@ type Argument struct {
 }
 
 // An Answer describes a tool's successful responses, as the document declares them.
-type Answer struct {
+type DeclaredResponse struct {
 	Description string
 	MediaTypes  []string       // of all 2xx responses, lower case, without parameters
 	Types       []string       // the JSON types of the body, nil if unknown
@@ -193,7 +193,7 @@ func (t *Tool) Plan() *plan.Plan {
 			Body: t.body, OpenBody: t.openBody, Taken: t.taken,
 			Schema: t.checkedSchema, Validator: &t.validator, Simplified: t.full != nil, Unchecked: t.unread,
 		}
-		t.guards.reveal(t.plan, t.all)
+		t.guards.unguard(t.plan, t.all)
 	})
 	return t.plan
 }
@@ -293,14 +293,14 @@ type Toolset struct {
 
 	OCP *extension.API // how the API uses OCP context; nil if the document does not say
 
-	// Finder finds the document's tools by what they do. Nil means that they cannot be searched.
+	// Finder searches the document's tools. Nil means that they cannot be searched.
 	Finder Finder
 
 	tools    []*Tool
 	builtins []*Tool
-	brief    bool     // lists show only the document's tools that shown names
+	brief    bool     // lists show only the document's tools in shown
 	shown    []string // see Listing
-	listed   []*Tool  // what lists show; nil if these are tools
+	listed   []*Tool  // the tools that lists show; nil if these are all tools
 	byName   map[string]*Tool
 	joined   *joined // nil unless Join made the Toolset
 }

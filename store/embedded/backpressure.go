@@ -58,7 +58,7 @@ func (b *writeBuffer) releaseWriters() {
 // flushed. The caller must hold b.mu.
 func (b *writeBuffer) requestFlush() {
 	b.flushRequested = true
-	b.hurry()
+	b.commitSoon()
 	signal(b.wake)
 }
 
@@ -117,7 +117,7 @@ func (b *writeBuffer) flushed(m *memtable) {
 	}
 	b.releaseFlushWaiters(m.number, nil)
 	b.releaseWriters()
-	b.hurry() // the active memtable may be due too
+	b.commitSoon() // the active memtable may be due too
 	signal(b.wake)
 }
 

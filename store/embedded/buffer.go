@@ -132,8 +132,8 @@ func (b *writeBuffer) get(key string) (r *record, found bool, at moment, err err
 	return newer.new, true, at, nil
 }
 
-// isAbsent reports whether neither the file nor the memtables have the record. The caller must hold b.mu,
-// and has looked in the memtables.
+// isAbsent reports whether the file is known not to have the record. The caller must hold b.mu and have
+// checked the memtables.
 func (b *writeBuffer) isAbsent(key string) bool {
 	_, absent := b.active.absent[key]
 	if !absent && b.immutable != nil {
@@ -142,8 +142,8 @@ func (b *writeBuffer) isAbsent(key string) bool {
 	return absent
 }
 
-// noteAbsent notes that the file had no record with the key when it was read after that moment. If another
-// memtable is active now, the file may have the record.
+// noteAbsent records that the file had no record with the key when it was read after the given moment. It
+// does nothing if another memtable is active now, because the file may have the record by now.
 func (b *writeBuffer) noteAbsent(key string, at moment) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -247,7 +247,7 @@ func (b *writeBuffer) add(w *write, at moment) (*batch, error) {
 		}
 	}
 	if !w.async || len(next.writes) >= maxBatchWrites/2 {
-		b.hurry()
+		b.commitSoon()
 	}
 	next.bytes += b.active.add(w)
 	next.writes = append(next.writes, *w)
@@ -257,8 +257,8 @@ func (b *writeBuffer) add(w *write, at moment) (*batch, error) {
 	return next, nil
 }
 
-// hurry makes the committer commit the next batch without delay. The caller must hold b.mu.
-func (b *writeBuffer) hurry() {
+// commitSoon makes the committer commit the next batch without delay. The caller must hold b.mu.
+func (b *writeBuffer) commitSoon() {
 	b.urgent = true
 	signal(b.expedite)
 }

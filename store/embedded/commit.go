@@ -9,7 +9,7 @@ import (
 
 const (
 	// A group commit of fifty changes costs about the same as a commit of one: the sync, and
-	// the work of the Go scheduler around a system call that blocks. So a commit starts when
+	// the work of the Go scheduler around a blocking system call. Therefore a commit starts when
 	// all expected callers wait for it (see writeBuffer.expected). It starts at the latest
 	// this long after the start of the last commit: syncShare times the average duration of a
 	// commit, but at least commitInterval and at most maxCommitInterval. When the processors

@@ -15,9 +15,9 @@ type memtable struct {
 	totals    totals   // totals after the last batch
 	lastFrame uint64   // number of its last frame in the write-ahead log; 0 if none
 
-	// absent has keys for which Get found no record. A change of such a record, which often follows, need
-	// not read the file. A key that gets a record is in records too, here or in the next memtable, for as
-	// long as it is in absent.
+	// absent has the keys for which Get found no record. Often the next change creates that record, and
+	// then it need not read the file. A key in absent whose record was created since is also in records,
+	// here or in the next memtable.
 	absent map[string]struct{}
 }
 

@@ -11,8 +11,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// sequentialFill is how full pages become in buckets whose keys grow. bbolt's default, 0.5, leaves space for
-// keys that come between others. The rest is for values that become longer.
+// sequentialFill is the fill percentage of pages in buckets with ascending keys. bbolt's default, 0.5,
+// reserves space for keys that are inserted between others. The remaining space is for values that grow.
 const sequentialFill = 0.9
 
 // maxLogAtOnce is the maximum number of entries removed together with their record.

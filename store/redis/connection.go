@@ -20,8 +20,8 @@ const (
 	operationTimeout = 5 * time.Second // for all commands of one call of the store
 )
 
-// connection sends commands to the server. It limits their time, repeats those that can safely be
-// repeated, and maps errors to those of package store.
+// connection sends commands to the server. It limits their duration, repeats commands that are safe to
+// repeat, and maps errors to those of package store.
 type connection struct {
 	client  *redis.Client
 	name    string        // address of the server in error messages, without password
@@ -56,7 +56,7 @@ func parseAddress(address string) (*redis.Options, error) {
 		return nil, fmt.Errorf("the address of Redis, a URL with scheme %q, is not valid: %s", u.Scheme, shape)
 	}
 	settings.ContextTimeoutEnabled = true
-	settings.MaxRetries = -1 // only this package knows which commands can be repeated
+	settings.MaxRetries = -1 // only this package knows which commands are safe to repeat
 	settings.DialerRetries = 1
 	settings.DisableIdentity = true
 	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -97,7 +97,7 @@ func connectionLost(err error) bool {
 	return !errors.As(err, &reply)
 }
 
-// timed makes a request, and repeats it once after a lost connection.
+// timed makes a request with a timeout, and repeats it once if the connection was lost.
 func (c *connection) timed(ctx context.Context, request func(context.Context) error) error {
 	within, done := c.begin(ctx)
 	defer done()

@@ -10,19 +10,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// An index has the keys of all records that begin with one of Options.Indexed, so that Keys costs what a
-// page costs. It consists of two sorted sets:
+// An index has the keys of all records that begin with one of Options.Indexed, so that the cost of Keys
+// does not depend on the number of records. It consists of two sorted sets:
 //
 //   - names has the keys with the score 0, so that they are in byte order.
-//   - expiry has the keys with the time at which the record expires, in milliseconds since 1970. By it,
-//     entries of expired records are removed (changeScript).
+//   - expiry has the keys with the time at which the record expires, in milliseconds since 1970.
+//     changeScript uses it to remove the entries of expired records.
 //
-// changeScript adds the entries of a record together with the record. So a record has its entries, unless it
-// is older than the index, or the server has evicted the index. In both cases the member indexComplete is
-// missing, and Keys builds the index anew. An entry without a record is ignored.
+// changeScript adds a record and its entries atomically. Entries are missing only if the record is older
+// than the index, or if the server has evicted the index. In both cases the member indexComplete is
+// missing, and Keys rebuilds the index. An entry without a record is ignored.
 type index struct{ names, expiry string }
 
-// indexPrefix is the prefix of the keys of indexes. No record has it.
+// indexPrefix is the prefix of the keys of indexes. No key of a record begins with it.
 const indexPrefix = "index/"
 
 // indexComplete is the member of both sets of an index that has the entries of all records.
@@ -85,7 +85,7 @@ func (s *Store) indexed(ctx context.Context, x index, prefix, after string, limi
 	}
 }
 
-// lifetimes returns how long records still live: 0 or less for those that do not exist.
+// lifetimes returns the remaining lifetimes of records. It is 0 or less for a record that does not exist.
 func (s *Store) lifetimes(ctx context.Context, keys []string) (lifetimes []time.Duration, err error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -106,8 +106,8 @@ func (s *Store) lifetimes(ctx context.Context, keys []string) (lifetimes []time.
 	return lifetimes, err
 }
 
-// completeIndex builds the index if it is not complete. Records that change meanwhile add their own entries,
-// which it does not replace.
+// completeIndex builds the index if it is not complete. It does not replace entries that concurrent
+// changes add.
 func (s *Store) completeIndex(ctx context.Context, x index, prefix string) error {
 	complete := true
 	err := s.connection.timed(ctx, func(ctx context.Context) error {

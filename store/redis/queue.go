@@ -15,15 +15,15 @@ import (
 const (
 	queueGroup   = "nodes"          // the consumer group of each stream
 	queueField   = "job"            // the field of an entry
-	queueBlock   = time.Second      // of one read; also how long Take goes on after its context has ended
-	queueIdle    = 30 * time.Second // after which a job that was delivered and not acknowledged is delivered again
+	queueBlock   = time.Second      // maximum time of one read; Take may return that much later than its context ends
+	queueIdle    = 30 * time.Second // time after which a job that was not acknowledged is delivered again
 	queueLength  = 100_000          // approximate maximum of jobs
 	queueOwnTime = time.Hour        // lifetime of a node's own stream after its last use
 )
 
-// Queue is a store.Queue that distributes jobs over nodes with Redis Streams. One stream has the jobs for any node,
-// and each node has another one for itself. A consumer group delivers each job to one node. If
-// that node does not acknowledge it, another one gets it after queueIdle.
+// Queue is a store.Queue that distributes jobs over nodes with Redis Streams. One stream has the jobs for
+// any node, and each node has a stream of its own. A consumer group delivers each job to one node. If
+// that node does not acknowledge the job, another node gets it after queueIdle.
 type Queue struct {
 	connection *connection
 	key        string
@@ -31,7 +31,7 @@ type Queue struct {
 
 	mu      sync.Mutex
 	ready   []delivered // read together with another job
-	claimed time.Time   // when Take last looked for jobs of dead nodes
+	claimed time.Time   // time of the last search for jobs of dead nodes
 }
 
 // delivered is a job that was read and not acknowledged.
@@ -127,7 +127,7 @@ func (q *Queue) read(ctx context.Context, node string) error {
 	return nil
 }
 
-// mayClaim reports whether it is time to look for jobs of dead nodes.
+// mayClaim reports whether the next search for jobs of dead nodes is due.
 func (q *Queue) mayClaim() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,7 +139,7 @@ func (q *Queue) mayClaim() bool {
 	return true
 }
 
-// create creates the streams and groups, if their absence is the error.
+// create creates the streams and groups if err says that they are missing.
 func (q *Queue) create(ctx context.Context, node string, err error) error {
 	if !strings.HasPrefix(err.Error(), "NOGROUP") {
 		return err
@@ -163,8 +163,7 @@ func (q *Queue) acknowledge(d delivered) {
 	_, _ = commands.Exec(ctx)
 }
 
-// leave removes what Redis keeps of a node. Jobs that it was given and did not acknowledge are
-// lost with it.
+// leave removes the stream and the consumer of a node. Its unacknowledged jobs are lost.
 func (q *Queue) leave(node string) {
 	ctx, done := q.connection.begin(context.Background())
 	defer done()

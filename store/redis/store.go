@@ -33,8 +33,8 @@ type Options struct {
 	store.Options
 	// Prefix is the prefix of each key and channel. Default: DefaultPrefix.
 	Prefix string
-	// Indexed are the beginnings of keys that Keys finds by an index. For prefixes that begin with none of
-	// them, Keys scans all keys of the database.
+	// Indexed are the prefixes of keys that have an index. For other prefixes, Keys scans all keys of the
+	// database.
 	Indexed []string
 }
 

@@ -13,8 +13,8 @@ import (
 // idleTimeout is the time without waiters after which the subscription ends.
 const idleTimeout = 30 * time.Second
 
-// changeFeed wakes Wait calls when a record changes. Changes by this process are given to waiters by
-// the Store, and those of other nodes arrive through a subscription to a channel of Redis.
+// changeFeed wakes Wait calls when a record changes. The Store reports changes by this process. Changes
+// by other nodes arrive through a subscription to a channel of Redis.
 type changeFeed struct {
 	connection *connection
 	channel    string // to which changed keys are published
@@ -90,7 +90,7 @@ func (f *changeFeed) endIfIdle() bool {
 	return true
 }
 
-// lost allows the next waiter to start a new subscription.
+// lost marks the subscription as ended, so that the next waiter starts a new one.
 func (f *changeFeed) lost() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

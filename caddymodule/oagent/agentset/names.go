@@ -26,7 +26,7 @@ type Operation struct {
 
 // ReturnsJSON reports whether the document declares a JSON response.
 func (op *Operation) ReturnsJSON() bool {
-	return slices.ContainsFunc(op.Tool.Answer.MediaTypes, func(mediaType string) bool { return strings.HasSuffix(mediaType, "json") })
+	return slices.ContainsFunc(op.Tool.Response.MediaTypes, func(mediaType string) bool { return strings.HasSuffix(mediaType, "json") })
 }
 
 // Names are the names of tools and agents in agent documents. Accepted agents are not among them:

@@ -124,7 +124,7 @@ var (
 func outputOf(op *agentset.Operation, result *tool.Result) (jsontext.Value, error) {
 	body := result.Body
 	switch {
-	case result.MediaType() == "text/html" && !slices.Contains(op.Tool.Answer.MediaTypes, "text/html"):
+	case result.MediaType() == "text/html" && !slices.Contains(op.Tool.Response.MediaTypes, "text/html"):
 		return nil, errHTML
 	case len(body) == 0:
 		return jsontext.Value("null"), nil

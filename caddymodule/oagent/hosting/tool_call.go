@@ -41,7 +41,7 @@ type toolCall struct {
 	user   engagement.User
 	runner *run.Runner
 
-	lasting tool.Lasting
+	lasting tool.LongRunning
 	later   bool   // the adapter can ask for the outcome later
 	handle  string // of the run, for Lasting
 }
@@ -49,7 +49,7 @@ type toolCall struct {
 // ServeTool responds to a call of an agent as a tool.
 func (h *Host) ServeTool(w http.ResponseWriter, r *http.Request, call *toolcall.AgentCall, agent *oagent.Agent, user engagement.User) {
 	t := &toolCall{Host: h, AgentCall: call, r: r, agent: agent, user: user}
-	t.lasting, t.later = tool.LastingFromContext(r.Context())
+	t.lasting, t.later = tool.LongRunningFromContext(r.Context())
 	call.Reached = true
 	a, failure := t.serve()
 	switch {

@@ -35,7 +35,7 @@ func Of(mode Mode, t *tool.Tool, native bool, v revision.Revision) *Output {
 	if mode == "" || mode == Off || !v.SupportsOutputSchema() {
 		return nil
 	}
-	answer := &t.Answer
+	answer := &t.Response
 	if answer.Schema.Kind() != '{' || native || mode == Strict && !alwaysJSON(answer) {
 		return nil
 	}
@@ -50,12 +50,12 @@ func (o *Output) AppendTo(dst []byte, t *tool.Tool, v revision.Revision) []byte 
 	if o == nil {
 		return dst
 	}
-	return appendSchema(append(dst, `,"outputSchema":`...), t.Answer.Schema, o.Strict, o.wrapped, v.RequiresObjectOutput())
+	return appendSchema(append(dst, `,"outputSchema":`...), t.Response.Schema, o.Strict, o.wrapped, v.RequiresObjectOutput())
 }
 
 // alwaysJSON reports whether the document declares only JSON responses. Other responses have no
 // structuredContent, which an outputSchema requires.
-func alwaysJSON(answer *tool.Answer) bool {
+func alwaysJSON(answer *tool.DeclaredResponse) bool {
 	if answer.Empty || len(answer.MediaTypes) == 0 {
 		return false
 	}
@@ -68,7 +68,7 @@ func Check(t *tool.Tool, r *tool.Result, isJSON bool) error {
 	err := errors.New("the response is not valid JSON, or an object has a duplicate name")
 	if isJSON {
 		if value := bytes.TrimSpace(r.Body); wire.Unambiguous(value) {
-			err = t.CheckAnswer(value)
+			err = t.CheckResponse(value)
 		}
 	}
 	if err == nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/schema"
 )
 
-// maxResponseSchema limits one tool's Answer.Schema, in bytes. Without a limit the schemas
+// maxResponseSchema limits one tool's DeclaredResponse.Schema, in bytes. Without a limit the schemas
 // grow very large: in many documents every response refers to most of the schemas.
 const maxResponseSchema = 32 << 10
 
-// describeAnswer collects what the document declares for successful responses.
-func (t *toolBuilder) describeAnswer() {
-	answer := &t.tool.Answer
+// describeResponse collects what the document declares for successful responses.
+func (t *toolBuilder) describeResponse() {
+	answer := &t.tool.Response
 	var first openapi.Place
 	for i := range t.operation.Responses {
 		response := &t.operation.Responses[i]
@@ -53,44 +53,44 @@ func (t *toolBuilder) describeAnswer() {
 	}
 	answer.Types = schema.Types(first)
 	if t.options.ResponseSchemas {
-		t.answers = append(t.answers, pendingAnswer{answer, first})
+		t.pendingResponses = append(t.pendingResponses, pendingResponse{answer, first})
 	}
 }
 
-// A pendingAnswer is a response whose schema is written after all tools are known, because
+// A pendingResponse is a response whose schema is written after all tools are known, because
 // all response schemas share one size limit.
-type pendingAnswer struct {
-	*Answer
+type pendingResponse struct {
+	*DeclaredResponse
 	place openapi.Place
 }
 
-// finishAnswers writes the schemas of the responses. If together they exceed the limit for
+// finishResponses writes the schemas of the responses. If together they exceed the limit for
 // all tools, it lowers the limit for each schema.
-func (b *builder) finishAnswers() {
+func (b *builder) finishResponses() {
 	limit := maxResponseSchema
 	if b.options.MaxSchema > 0 {
 		limit = min(limit, b.options.MaxSchema)
 	}
 	if b.options.MaxSchema >= 0 {
-		room, listed, writing := maxAnswers, maxListed, b.output.Writings()[0]
+		room, listed, writing := maxAllResponseSchemas, maxListed, b.output.Writings()[0]
 		for _, tool := range b.set.tools {
 			room -= len(tool.InputSchema)
 			listed -= listedFrame + len(tool.Name) + len(tool.Title) + len(tool.Description) + len(tool.InputSchema)
 		}
 		room = min(room, listed)
-		sizes := make([]int, len(b.answers))
-		for i, a := range b.answers {
+		sizes := make([]int, len(b.pendingResponses))
+		for i, a := range b.pendingResponses {
 			sizes[i] = min(writing.Measure(limit, b.output.Translate(a.place)), limit)
 		}
 		if level := inputschema.WaterLevel(sizes, max(room, minAnswers)); slices.ContainsFunc(sizes, func(size int) bool { return size > level }) {
 			limit = min(limit, level)
 		}
 	}
-	for i, a := range b.answers {
+	for i, a := range b.pendingResponses {
 		b.collect(i)
 		a.Schema = b.output.AppendBounded(nil, a.place, limit)
 	}
-	b.answers = nil
+	b.pendingResponses = nil
 }
 
 // mayHaveBody reports whether a successful response with the declared status may have a
@@ -99,19 +99,19 @@ func mayHaveBody(status string) bool {
 	return status != "204" && status != "205"
 }
 
-// CheckAnswer validates the body of a successful response against the schema that the
+// CheckResponse validates the body of a successful response against the schema that the
 // document declares. The error says where the body deviates from it. Many APIs deviate
-// from their own documents, so the caller decides how to handle the error. CheckAnswer
+// from their own documents, so the caller decides how to handle the error. CheckResponse
 // returns nil if the tool was built without ResponseSchemas.
-func (t *Tool) CheckAnswer(body jsontext.Value) error {
-	if t.Answer.Schema == nil {
+func (t *Tool) CheckResponse(body jsontext.Value) error {
+	if t.Response.Schema == nil {
 		return nil
 	}
 	decoded, err := wire.Decode(body)
 	if err != nil {
 		return fmt.Errorf("the response of %s is not JSON: %w", t.Operation(), err)
 	}
-	compiled, err := t.answerValidator.Compile(func() jsontext.Value { return t.Answer.Schema })
+	compiled, err := t.responseValidator.Compile(func() jsontext.Value { return t.Response.Schema })
 	if err != nil {
 		return fmt.Errorf("compiling the response schema of %s: %w", t.Operation(), err)
 	}
