@@ -51,7 +51,7 @@ func checkGuard(o *Handler, read []*oagent.Agent) error {
 	}
 	switch {
 	case guard == "" && len(o.Models) > 0:
-		return nil // a call of a hosted agent names its agent; other requests are refused if there are several
+		return nil // a call of a hosted agent names its agent; with several agents, other requests are refused
 	case guard == "" && len(read) > 1:
 		return fmt.Errorf("several agents (%s) need the option guard, which selects the agent of a request, "+
 			"as in: guard {http.ocp.agent_type}", strings.Join(names, ", "))

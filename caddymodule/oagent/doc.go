@@ -24,8 +24,11 @@
 //	endpoints   agent documents, Engagements and reviews over HTTP
 //	hosting     runs agents on this server
 //	models      guest modules: the models that agents use
+//	accept      accepts agent documents from users
+//	notify      guest modules: notices about pending reviews
+//	remoteagents  configures the servers whose agents may be called
 //	command     `caddy oagent`
 //
-// They do not import this package. What they need of the handler comes in through options and
-// through the interface chat.Request.
+// They do not import this package. They access the handler through their options and through the
+// interface chat.Request.
 package oagent

@@ -18,8 +18,8 @@ import (
 )
 
 // governedRequest is a request with the agent and the Engagement that govern it. Requests to the
-// API (guardedRequest) and to a model (modelRequest) have it in common. It can refuse the request,
-// log the decision, and expose values of the Engagement.
+// API (guardedRequest) and to a model (modelRequest) embed it. It can refuse the request, log the
+// decision, and expose values of the Engagement.
 type governedRequest struct {
 	handler *Handler
 	w       http.ResponseWriter

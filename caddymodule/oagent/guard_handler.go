@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// guardHandler is what other handlers and the app can do with an oagent handler. It implements
+// guardHandler is the interface of an oagent handler for other handlers and for the app. It implements
 // agents.GuardHandler.
 type guardHandler struct{ *Handler }
 
@@ -41,7 +41,8 @@ func (o guardHandler) StartWork() error {
 		o.accepted.Start()
 	}
 	if o.background && o.server != nil {
-		// Runs and reviews of before a restart, and those of other nodes, go on before a request comes.
+		// Open the store before the first request, to resume runs and reviews from before a restart and of
+		// other nodes.
 		toolcall.VisitTracing(o.server, processSpans.Note)
 	}
 	if o.host != nil {
@@ -69,7 +70,7 @@ func (o guardHandler) StopWork() {
 // ReviewDecided implements agents.GuardHandler.
 func (o guardHandler) ReviewDecided(engagement string) {
 	if o.host != nil {
-		go o.host.Wake(engagement) // the request that decides must not wait for it
+		go o.host.Wake(engagement) // in the background, so that the reviewer's request does not wait
 	}
 }
 

@@ -142,7 +142,8 @@ type Handler struct {
 	// Who decides when an agent must review, by the agent's name. Default: none.
 	Reviewers map[string]*reviewers.Agent `json:"reviewers,omitempty"`
 
-	// Tell reviewers about pending reviews. Default: reviewers list their reviews themselves.
+	// The modules that notify reviewers about pending reviews. Default: none; reviewers list their
+	// reviews themselves.
 	NotifiersRaw []json.RawMessage `json:"notifiers,omitempty" caddy:"namespace=oagent.notifiers inline_key=notifier"`
 
 	// Applies the agents' guardrails to traffic to a model API. Default: no guardrails on
@@ -185,7 +186,7 @@ type Handler struct {
 	remote     *remote.Client    // nil if no agents of other servers may be called
 	host       *hosting.Host     // nil if no agent is hosted
 	server     *caddyhttp.Server // nil outside of a server
-	background bool              // work goes on without requests: runs of agents, or requests to reviewing agents
+	background bool              // the handler works without requests: runs of agents, or calls of reviewing agents' programs
 }
 
 // CaddyModule returns the Caddy module information.

@@ -40,7 +40,7 @@ func (s *response) recovered(a *heldResponse, value any) error {
 	}
 	s.abort("the response was aborted")
 	if value == http.ErrAbortHandler && !a.passing {
-		s.writeBrokenOff("The API aborted its response, so the response was discarded. The call was made: find out what it changed before you repeat it.")
+		s.writeBrokenOff("The API aborted its response, so the response was discarded. The call was made: check its effect before you repeat it.")
 		return nil
 	}
 	return errAborted

@@ -34,7 +34,7 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 	}
 	chain := siteroutes.CallChainOf(ctx)
 	if chain == nil || o.server == nil {
-		return errors.New("agents cannot be hosted here, because the handlers that their tool calls pass cannot be determined: " +
+		return errors.New("agents cannot be hosted here, because the handlers for their tool calls cannot be determined: " +
 			"move oagent out of named routes and error routes into the site")
 	}
 	o.host = hosting.New(hosting.Options{

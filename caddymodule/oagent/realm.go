@@ -16,10 +16,10 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
-// A realm separates what a handler stores from what other handlers store: the runs of its agents, and
-// the accepted documents. Its name depends on what rarely changes: the hosts of the site and the paths of
-// endpoints. Realms with the same name, such as those of two sites that differ only in the port, are
-// numbered.
+// A realm separates the stored data of a handler from that of other handlers: the runs of its agents and
+// the accepted documents. Its name consists of settings that rarely change: the hosts of the site and the
+// paths of endpoints. Realms with the same name, such as those of two sites that differ only in the port,
+// are numbered.
 type realm struct {
 	name   string
 	listen string // addresses of the server

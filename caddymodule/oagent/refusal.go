@@ -173,8 +173,8 @@ func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *refusalError) {
 	d.Write(w)
 }
 
-// askForReview is how soon an adapter that asks for the decision of a reviewer itself does so again.
-// Clients are advised to wait longer, since each attempt of a model costs tokens.
+// askForReview is the interval at which an adapter polls for the decision of a reviewer. The suggested
+// delay for clients is longer, since each attempt of a model costs tokens.
 const askForReview = 2 * time.Second
 
 // toolFailure returns the failure of a tool call that was refused.

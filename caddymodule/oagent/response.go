@@ -19,15 +19,15 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// response is the last phase of a guarded request: it runs the next handlers, checks what they
-// respond, and releases the response or withholds it.
+// response is the last phase of a guarded request: it runs the next handlers, checks their response,
+// and releases or withholds it.
 type response struct {
 	*guardedRequest
-	injected toolcall.InjectedCredentials // what the API gets instead of the caller's credentials
+	injected toolcall.InjectedCredentials // the credentials that the API gets instead of the caller's
 }
 
-// setInjected notes the credentials that the API gets: those of the toolset, and with, which may
-// be nil.
+// setInjected records the credentials that the API gets: those of the toolset, and those of with,
+// which may be nil.
 func (s *response) setInjected(with *security.Supplement) {
 	if s.rec != nil {
 		s.injected = s.rec.Injected
@@ -69,7 +69,7 @@ func (s *response) isChecked() bool { return s.ticket.Capability.Output != nil }
 // isRecorded reports whether the response is read for the record or for a check.
 func (s *response) isRecorded() bool { return s.isChecked() || s.ticket.Capability.CollectResults }
 
-// finish gives the result of the call to the Guard.
+// finish passes the result of the call to the Guard.
 func (s *response) finish(outputs jsontext.Value, status int) *refusalError {
 	s.status = status
 	if output := s.ticket.Capability.Output; output != nil {

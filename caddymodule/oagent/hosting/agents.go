@@ -25,7 +25,7 @@ import (
 const AgentSchema = `{"type":"object","properties":{"input":{"type":"string","description":"The message to the agent."}},"required":["input"],"additionalProperties":false}`
 
 // describeAgent describes an agent as a tool. Repeating a call is safe: it finds the run that the
-// first one has started, see childID.
+// first call has started, see childID.
 func describeAgent(name string, agent *oagent.Agent) run.Tool {
 	return run.Tool{
 		Tool:  model.Tool{Name: name, Description: agent.Description, Schema: jsontext.Value(AgentSchema)},
@@ -33,8 +33,7 @@ func describeAgent(name string, agent *oagent.Agent) run.Tool {
 	}
 }
 
-// childID returns the id of the run that a call of an agent starts. It is the same whenever the call
-// is repeated.
+// childID returns the id of the run that a call of an agent starts. A repeated call has the same id.
 func childID(i *run.Invocation) string {
 	sum := sha256.Sum256([]byte(i.Engagement + "/" + strconv.Itoa(i.Number) + "/" + strconv.Itoa(i.Index)))
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16])
@@ -51,7 +50,7 @@ type agentCall struct {
 	runner *run.Runner
 }
 
-// callAgent makes a call of an agent, or finds out what became of it.
+// callAgent makes a call of an agent, or finds the run that an earlier attempt has started.
 func (h tools) callAgent(ctx context.Context, set *agentset.Set, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
 	guard, err := h.options.Guard(ctx)
 	if err != nil {
@@ -64,7 +63,7 @@ func (h tools) callAgent(ctx context.Context, set *agentset.Set, i *run.Invocati
 	a := agentCall{tools: h, i: i, agent: c.agent, guard: guard, runner: runner, call: oagent.Call{
 		Binding: i.Binding, Name: i.Name, IsAgent: true, Names: set.Names, Inputs: i.Inputs, NoWait: true, Uncertain: i.Uncertain,
 	}}
-	if i.Uncertain { // it was made, and its result is held for a review
+	if i.Uncertain { // the call was made, and its result is held for a review
 		return a.begin(ctx, c, o, s)
 	}
 	switch st, err := runner.Get(ctx, childID(i)); {

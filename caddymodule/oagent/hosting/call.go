@@ -26,8 +26,8 @@ import (
 // Protocol is the value of {http.tool.protocol} for the tool calls of hosted agents.
 const Protocol = "oagent"
 
-// Call is a tool call of a hosted agent on its way through the handlers of the site. It is in the
-// context of the inner request, where no client can put it.
+// Call is a tool call of a hosted agent that passes the handlers of the site. It is in the context of
+// the inner request, which clients cannot set.
 type Call struct {
 	*run.Invocation
 	host *Host
@@ -93,8 +93,8 @@ func (h tools) callTool(ctx context.Context, i *run.Invocation, c *capability, o
 	return resultOf(call, &outcome)
 }
 
-// withhold returns the result of a call that succeeded without passing the oagent handler, so that the
-// Guard has neither checked nor recorded it. The model must not get what was returned.
+// withhold returns the result of a call that succeeded without passing the oagent handler. The Guard has
+// neither checked nor recorded that call, so the model must not get the response.
 func (h tools) withhold(ctx context.Context, i *run.Invocation) run.Result {
 	const message = "the result was withheld: another handler of the site responded before oagent could check the call. " +
 		"It may have been made; do not repeat it"
@@ -111,8 +111,8 @@ func (h tools) withhold(ctx context.Context, i *run.Invocation) run.Result {
 	return run.Result{Text: message, IsError: true}
 }
 
-// responseBeforeGuard describes an error response of a handler before oagent. Its body is left out: the
-// Guard has not checked it, and it may be that of an API.
+// responseBeforeGuard describes an error response of a handler before oagent. It omits the body: it may
+// come from an API, and the Guard has not checked it.
 func responseBeforeGuard(f *tool.Failure) string {
 	message := fmt.Sprintf("the call failed: the site responded with %d %s before it could check the call", f.Status, http.StatusText(f.Status))
 	if f.RetryAfter > 0 {
@@ -121,7 +121,7 @@ func responseBeforeGuard(f *tool.Failure) string {
 	return message
 }
 
-// clientRequest returns a request in place of that of a client: the inner request of a tool call
+// clientRequest returns a request that replaces the client's request: the inner request of a tool call
 // gets its headers and placeholders from it. s is nil if there is no session.
 func (h tools) clientRequest(ctx context.Context, i *run.Invocation, o *origin, s *session) *http.Request {
 	target := &url.URL{Path: h.options.Engagements + "/" + i.Engagement}
@@ -145,7 +145,7 @@ func (h tools) clientRequest(ctx context.Context, i *run.Invocation, o *origin, 
 	return r
 }
 
-// discard is the response writer of a request without a client.
+// discard is the http.ResponseWriter of a request without a client.
 type discard struct{}
 
 func (discard) Header() http.Header            { return http.Header{} }
@@ -160,7 +160,7 @@ func resultOf(call *Call, outcome *tool.Outcome) run.Result {
 	case call.Refusal != nil:
 		return run.Result{Refusal: call.Refusal}
 	case call.Uncertain && !call.Reached:
-		return run.Result{Unknown: true} // a handler before oagent refused to fetch the result
+		return run.Result{Unknown: true} // a handler before oagent rejected the request for the held result
 	case outcome.Failure != nil && outcome.Failure.Status != 0 && !call.Reached:
 		return run.Result{Text: responseBeforeGuard(outcome.Failure), IsError: true}
 	case outcome.Failure != nil:

@@ -43,7 +43,7 @@ func (h tools) logAgentCall(ctx context.Context, i *run.Invocation, c *capabilit
 	return result
 }
 
-// startOf returns when a run started; the zero time if that is not known.
+// startOf returns the start time of a run, or the zero time if it is unknown.
 func (h tools) startOf(ctx context.Context, id string) (started time.Time) {
 	runner, err := h.Runner(ctx)
 	if err != nil {

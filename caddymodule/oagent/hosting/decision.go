@@ -8,14 +8,14 @@ import (
 	"github.com/fairwayhq/fairway/oagent/run"
 )
 
-// Decision is what the Guard has decided about a call of another agent. Calls of tools pass the oagent
-// handler, which logs their decisions itself.
+// Decision is a decision of the Guard about a call of another agent. Calls of tools pass the oagent
+// handler, which logs the decisions about them itself.
 type Decision struct {
 	*run.Invocation
 	Ticket *oagent.Ticket // nil if it is not known
 	Err    error          // of the Guard; nil if the call was allowed
 	Status int            // HTTP status of the result; 0 if there is none
-	Note   string         // what became of an allowed call without a result
+	Note   string         // why an allowed call has no result
 	Took   time.Duration
 }
 

@@ -10,17 +10,17 @@ import (
 	"github.com/fairwayhq/fairway/oagent/run"
 )
 
-// shared is what the Hosts of successive configurations share: a Host that ends hands its runs
+// shared is the state that the Hosts of successive configurations share. A Host that ends hands its runs
 // over to the next one.
 type shared struct {
 	sessions sessions
-	current  atomic.Pointer[Host] // the latest that was opened
+	current  atomic.Pointer[Host] // the Host that was opened last
 }
 
 // Destruct implements caddy.Destructor.
 func (*shared) Destruct() error { return nil }
 
-// hosts has what the Hosts of each realm share.
+// hosts has the shared state of the Hosts, by realm.
 var hosts = caddy.NewUsagePool()
 
 func acquireShared(realm string) *shared {
@@ -30,7 +30,7 @@ func acquireShared(realm string) *shared {
 
 func releaseShared(realm string) { _, _ = hosts.Delete(realm) }
 
-// next returns the Host of the configuration that replaces this one, nil if there is none.
+// next returns the Host of the configuration that replaces this one, or nil if there is none.
 func (h *Host) next() *Host {
 	if next := h.shared().current.Load(); next != h {
 		return next
@@ -38,15 +38,15 @@ func (h *Host) next() *Host {
 	return nil
 }
 
-// wakeNext gives a run that this Host could go on with to the next Host.
+// wakeNext makes the next Host resume a run that this Host has interrupted.
 func (h *Host) wakeNext(id string) {
 	if next := h.next(); next != nil {
 		next.Wake(id)
 	}
 }
 
-// handOver makes this node, under the name of the next Host's Runner, the home of the runs whose
-// users' credentials it has.
+// handOver moves the home of the runs whose users' credentials are on this node to the Runner of the next
+// Host.
 func (h *Host) handOver() {
 	next := h.next()
 	if next == nil {

@@ -28,11 +28,11 @@ import (
 )
 
 const (
-	openRetry = time.Second      // after the store could not be opened
+	openRetry = time.Second      // delay after the store could not be opened
 	closeTime = 10 * time.Second // for the steps in progress when the configuration ends
 )
 
-// Options are what a Host needs of the oagent handler.
+// Options configure a Host.
 type Options struct {
 	App    *agents.App
 	Server *caddyhttp.Server
@@ -46,11 +46,11 @@ type Options struct {
 	// Set returns the agents of the handler. The request and the handlers after it are for
 	// documents that the site itself serves.
 	Set func(r *http.Request, next caddyhttp.Handler) *agentset.Set
-	// Toolsets are those whose API is the site's.
+	// Toolsets are the toolsets whose API is the site's.
 	Toolsets []*agents.Toolset
 	// CallerHeaders are the canonical names of further headers that identify the caller.
 	CallerHeaders []string
-	// Guard returns the Guard that has the Engagements.
+	// Guard returns the Guard that keeps the Engagements.
 	Guard func(context.Context) (*oagent.Guard, error)
 	// Guardrails calls the tools of guardrails.
 	Guardrails *guardrail.Caller
@@ -101,9 +101,8 @@ func New(options Options) *Host {
 	return h
 }
 
-// Open begins to work on the runs of the Host, also those of before a restart. All
-// handlers of the site must be provisioned. If the store cannot be opened, Open tries again in the
-// background.
+// Open begins to work on the runs of the Host, including those from before a restart. All handlers of
+// the site must be provisioned. If the store cannot be opened, Open tries again in the background.
 func (h *Host) Open() (err error) {
 	if h.chain, err = h.options.Chain.Compile(h.options.Serve); err != nil {
 		return fmt.Errorf("finding the handlers that the calls of hosted agents pass: %w", err)
@@ -138,7 +137,7 @@ func (h *Host) Serving(ctx context.Context) (context.Context, context.CancelFunc
 	}
 }
 
-// Close stops working on runs. The Host of the next configuration, or of another node, goes on.
+// Close stops working on runs. The Host of the next configuration, or of another node, resumes them.
 func (h *Host) Close() {
 	processMetrics.close(h)
 	h.stop()
@@ -153,7 +152,7 @@ func (h *Host) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if err := runner.Close(ctx); err != nil {
-		h.options.Logger.Warn("steps of agents were interrupted, because they lasted too long after the configuration ended")
+		h.options.Logger.Warn("steps of agents were interrupted, because they did not end within the time limit after the end of the configuration")
 	}
 	h.handOver()
 }
@@ -161,7 +160,7 @@ func (h *Host) Close() {
 // Release frees what the Host shares with other configurations.
 func (h *Host) Release() {
 	h.endServing()
-	h.shared() // is acquired by its first use, which may not have happened
+	h.shared() // the first call acquires it, and there may have been none
 	releaseShared(h.options.Realm())
 }
 
@@ -219,7 +218,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 // process is a name of this process that no other process has.
 var process = rand.Text()
 
-// processOf returns the name of this process if no other one can have the store open, otherwise "".
+// processOf returns the name of this process if no other process can open the store, otherwise "".
 func processOf(st store.Store) string {
 	if _, ok := st.(*embedded.Store); ok {
 		return process
@@ -227,7 +226,7 @@ func processOf(st store.Store) string {
 	return ""
 }
 
-// queueOf returns the queue by which several nodes share the work, nil if the store is of one node.
+// queueOf returns the queue that distributes runs over the nodes, or nil if only one node uses the store.
 func queueOf(st store.Store, realm string) store.Queue {
 	if shared, ok := st.(store.Queuer); ok {
 		return shared.Queue("oagent-" + realm)
@@ -251,7 +250,7 @@ func (h *Host) report(id string, err error) {
 	h.options.Logger.Error("running an agent failed", zap.String("engagement_id", id), zap.Error(err))
 }
 
-// agent returns the agent with that name, nil if the handler has none.
+// agent returns the agent with that name, or nil if the handler has none.
 func (h *Host) agent(name string) *oagent.Agent {
 	if a := h.options.Set(nil, nil).Agents[name]; a != nil {
 		return a.Agent
@@ -268,8 +267,8 @@ func (h *Host) Runs(agent *oagent.Agent) bool {
 	return err == nil
 }
 
-// Arrived keeps what a request of the user of a run has brought, and lets the run go on if it, or an
-// agent that it called, waits for that.
+// Arrived keeps the credentials of a request of the user of a run in memory, and wakes the run if it, or
+// an agent that it called, waits for credentials.
 func (h *Host) Arrived(r *http.Request, st *run.State) error {
 	if st.Status.IsFinal() || !h.identifies(r) {
 		return nil
@@ -322,12 +321,12 @@ func (h *Host) startRun(r *http.Request, id string, agent *oagent.Agent, user en
 	return st, err
 }
 
-// Wake makes the Runner look at a run, because something has happened that it may wait for. An
-// unknown id has no effect.
+// Wake makes the Runner resume a run whose review or task may have ended, see run.Runner.Wake. An unknown
+// id has no effect.
 func (h *Host) Wake(id string) {
 	runner := h.opened.Load()
 	if runner == nil {
-		return // it looks at all runs when it is opened
+		return // the Runner sweeps all runs when it is opened
 	}
 	if h.running.Err() != nil {
 		h.wakeNext(id)

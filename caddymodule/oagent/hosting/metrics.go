@@ -12,7 +12,7 @@ type runMetrics struct {
 	description *prometheus.Desc
 
 	mu    sync.Mutex
-	hosts map[string]*Host // by realm, so that a reload does not count runs twice
+	hosts map[string]*Host // by realm, so that runs are not counted twice during a reload
 }
 
 // processMetrics is the only set of these collectors in the process.
@@ -39,7 +39,7 @@ func (m *runMetrics) open(h *Host) {
 	m.hosts[h.options.Realm()] = h
 }
 
-// close ends what open began, unless a later Host has taken the place.
+// close stops counting the runs of a Host, unless a later Host has replaced it.
 func (m *runMetrics) close(h *Host) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// origin is what tool calls need of the request that started a run. It is stored with the run, so
-// that the run can go on after a restart. It has no credentials.
+// origin is the data of the request that started a run that tool calls need. It is stored with the run,
+// so that the run can be resumed after a restart. It contains no credentials.
 type origin struct {
 	Host     string `json:"host,omitzero"`
 	ClientIP string `json:"client_ip,omitzero"`
@@ -30,14 +30,15 @@ type origin struct {
 	// with the user's identity then needs a session.
 	Identified bool `json:"identified,omitzero"`
 
-	// Chain are the agents that wait for the run, see remote.Chain.
+	// Chain lists the agents that wait for the run, see remote.Chain.
 	Chain remote.Chain `json:"chain,omitempty"`
 
 	// Limited is true if the request had an access token. Scopes are those of the token.
 	Limited bool     `json:"limited,omitzero"`
 	Scopes  []string `json:"scopes,omitempty"`
 
-	// Ticket is that of the call of another agent that started the run, see oagent.Ticket.Token.
+	// Ticket is the token of the Ticket of the call, by another agent, that started the run. See
+	// oagent.Ticket.Token.
 	Ticket string `json:"ticket,omitzero"`
 
 	// Trace is the trace context of the request or of the call of another agent, see calltrace.Parent.
@@ -73,7 +74,7 @@ func (h *Host) originOf(r *http.Request, agent *oagent.Agent) (*origin, error) {
 	return o, nil
 }
 
-// identifies reports whether a request has something that may tell the API who its user is.
+// identifies reports whether a request has credentials or headers that may identify its user to the API.
 func (h *Host) identifies(r *http.Request) bool {
 	if _, found := h.options.Set(nil, nil).Credentials.In(r); found {
 		return true
@@ -86,7 +87,7 @@ func (h *Host) identifies(r *http.Request) bool {
 	return false
 }
 
-// access returns what the user may use of the tools; nil for everything.
+// access returns the Access of the user; nil allows everything.
 func (o *origin) access() *tool.Access {
 	if !o.Limited {
 		return nil
@@ -117,17 +118,16 @@ func (o *origin) encode() jsontext.Value {
 	return encoded
 }
 
-// readOrigin returns the origin of a run. It may come from another version of the program, so that
-// what cannot be read is missing.
+// readOrigin decodes the origin of a run. An origin of another version of the program may lack fields.
 func readOrigin(encoded jsontext.Value) *origin {
 	o := new(origin)
 	if json.Unmarshal(encoded, o) != nil {
-		return &origin{Identified: true, Limited: true} // the least that is safe
+		return &origin{Identified: true, Limited: true} // the most restrictive values
 	}
 	return o
 }
 
-// sessionOf returns the session that a request brings.
+// sessionOf returns the session of a request.
 func sessionOf(r *http.Request) *session {
 	s := &session{header: make(http.Header, len(r.Header)), address: r.RemoteAddr}
 	options := headerkind.ConnectionOptions(r.Header)

@@ -12,8 +12,8 @@ const (
 	maxSessionBytes = 64 << 20
 )
 
-// session is what a request of a run's user has brought that must not be stored: it may contain
-// credentials. It is immutable.
+// session is the data of a user's request that must not be stored, because it may contain credentials:
+// headers, address and variables. It is immutable.
 type session struct {
 	header  http.Header
 	address string         // http.Request.RemoteAddr
@@ -31,8 +31,8 @@ func (s *session) size() int {
 	return size
 }
 
-// sessions keeps the sessions of runs in memory. At a limit it drops those that were not used for
-// the longest time. The runs then wait until their users come back.
+// sessions keeps the sessions of runs in memory. At a limit it drops the least recently used ones. Their
+// runs then wait until their users send another request.
 type sessions struct {
 	mu    sync.Mutex
 	byRun map[string]*list.Element // of heldSession
@@ -60,7 +60,7 @@ func (s *sessions) put(run string, of *session) {
 	}
 }
 
-// get returns the session of a run, nil if there is none.
+// get returns the session of a run, or nil if there is none.
 func (s *sessions) get(run string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	firstWait  = 200 * time.Millisecond // of a call whose outcome the adapter can ask for later
-	laterWait  = time.Second            // of a call that asks for it
-	askAgain   = time.Second            // after a call that was pending
-	lookEvery  = time.Second            // at the agents that a run waits for
-	cancelTime = 5 * time.Second        // to cancel a run whose client has gone
+	firstWait  = 200 * time.Millisecond // of the first call, if the adapter can poll for its outcome
+	laterWait  = time.Second            // of a poll
+	askAgain   = time.Second            // suggested delay between two polls
+	lookEvery  = time.Second            // interval of checks of the agents that a run waits for
+	cancelTime = 5 * time.Second        // time limit for canceling the run of a client that has disconnected
 )
 
 // A toolCall is a call of an agent as a tool: by a client of mcp or otc, not by an agent. It starts a run
@@ -42,8 +42,8 @@ type toolCall struct {
 	runner *run.Runner
 
 	lasting tool.LongRunning
-	later   bool   // the adapter can ask for the outcome later
-	handle  string // of the run, for Lasting
+	later   bool   // the adapter can poll for the outcome
+	handle  string // of the run, for tool.LongRunning
 }
 
 // ServeTool responds to a call of an agent as a tool.
@@ -63,12 +63,12 @@ func (h *Host) ServeTool(w http.ResponseWriter, r *http.Request, call *toolcall.
 	}
 }
 
-// serve finds or starts the run, and waits for what the client must know.
+// serve finds or starts the run, and waits until it has a result for the client.
 func (t *toolCall) serve() (*agentAnswer, *tool.Failure) {
 	if t.user.ID == "" {
 		return nil, &tool.Failure{
 			Kind: tool.Refused, Status: http.StatusUnauthorized,
-			Message: "the agent " + t.agent.Name + " was not started: it works for authenticated users only, so log in first",
+			Message: "the agent " + t.agent.Name + " was not started: it requires an authenticated user; log in first",
 		}
 	}
 	runner, err := t.Runner(t.r.Context())
@@ -88,7 +88,7 @@ func (t *toolCall) serve() (*agentAnswer, *tool.Failure) {
 	return t.wait(st)
 }
 
-// runHandle is the beginning of the handle of a run, see tool.Pending.
+// runHandle is the prefix of the handle of a run, see tool.Pending.
 const runHandle = "run:"
 
 // find returns the run of the call.
@@ -124,7 +124,7 @@ func (t *toolCall) find() (*run.State, *tool.Failure) {
 	return st, nil
 }
 
-// own returns a run of the caller.
+// own returns a run if it belongs to the caller.
 func (t *toolCall) own(id string) (*run.State, error) {
 	st, err := t.runner.Get(t.r.Context(), id)
 	if err == nil && st.User.ID != t.user.ID {
@@ -208,18 +208,18 @@ func (t *toolCall) wait(st *run.State) (*agentAnswer, *tool.Failure) {
 		case err != nil && t.serving.Err() == nil:
 			return nil, t.failed(err)
 		case w != nil:
-			if failure := t.arrived(st); failure != nil { // the credentials are here
+			if failure := t.arrived(st); failure != nil { // the request has the credentials
 				return nil, failure
 			}
 		}
 	}
 }
 
-// maxAgentDepth limits how deep needsUser looks. Runs are less deep.
+// maxAgentDepth is the maximum nesting of agents that needsUser follows. It is more than run.MaxDepth.
 const maxAgentDepth = 16
 
-// needsUser returns what the run, or an agent that it waits for, needs of its user, and which of them
-// needs it. It returns nil if there is nothing.
+// needsUser returns the run that waits for the user, which is the given run or one of an agent that it
+// waits for, and its Wait. It returns nil if no run waits for the user.
 func (t *toolCall) needsUser(ctx context.Context, st *run.State) (*run.State, *run.Wait) {
 	for range maxAgentDepth {
 		called := ""
@@ -244,7 +244,7 @@ func (t *toolCall) needsUser(ctx context.Context, st *run.State) (*run.State, *r
 	return nil, nil
 }
 
-// progressOf describes what a run does.
+// progressOf describes the current activity of a run.
 func progressOf(st *run.State) string {
 	switch st.Status {
 	case run.StatusAwaitingTool:
@@ -259,7 +259,8 @@ func progressOf(st *run.State) string {
 	return "the agent " + st.Agent + " is working"
 }
 
-// pending makes the call pending. If the adapter cannot ask later, it returns a failure, and the run goes on.
+// pending makes the call pending. If the adapter cannot poll, it returns a failure, and the run continues
+// without the client.
 func (t *toolCall) pending(st *run.State) *tool.Failure {
 	message := progressOf(st)
 	pending := &tool.Pending{Handle: t.handle, After: askAgain, Message: message}
@@ -267,7 +268,7 @@ func (t *toolCall) pending(st *run.State) *tool.Failure {
 		t.Pending = pending
 		return nil
 	}
-	f := &tool.Failure{Kind: tool.TimedOut, Message: message + ", and its answer was not there in time; it goes on, and the user finds it at " +
+	f := &tool.Failure{Kind: tool.TimedOut, Message: message + ", and did not answer within the time limit; it continues, and its result will be at " +
 		t.options.Engagements + "/" + st.ID}
 	if t.CallID != "" {
 		f.Pending, f.RetryAfter = pending, askAgain
@@ -276,7 +277,7 @@ func (t *toolCall) pending(st *run.State) *tool.Failure {
 	return f
 }
 
-// cancel ends a run of a call that its client has given up.
+// cancel cancels the run of a call that the client has canceled.
 func (t *toolCall) cancel(id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.r.Context()), cancelTime)
 	defer cancel()
@@ -289,7 +290,7 @@ func (t *toolCall) cancel(id string) {
 func (t *toolCall) failed(err error) *tool.Failure {
 	switch {
 	case errors.Is(err, run.ErrNotFound):
-		return &tool.Failure{Kind: tool.Refused, Status: http.StatusNotFound, Message: "the Engagement of this call does not exist any more; call the agent again"}
+		return &tool.Failure{Kind: tool.Refused, Status: http.StatusNotFound, Message: "the Engagement of this call no longer exists; call the agent again"}
 	case t.r.Context().Err() != nil:
 		return &tool.Failure{Kind: tool.Canceled, Message: "the call of the agent " + t.agent.Name + " was canceled"}
 	}
@@ -314,14 +315,14 @@ func (t *toolCall) ended(st *run.State) (*agentAnswer, *tool.Failure) {
 	return &agentAnswer{state: st, view: t.runner.View(t.r.Context(), st), path: path}, nil
 }
 
-// An agentAnswer is what a call of an agent returns.
+// An agentAnswer is the result of a call of an agent.
 type agentAnswer struct {
 	state *run.State
 	view  *run.View
 	path  string // of the Engagement
 
-	asking *run.State // that needs its user; nil if the run has ended
-	wait   *run.Wait  // why
+	asking *run.State // the run that waits for its user; nil if the run has ended
+	wait   *run.Wait  // of asking
 }
 
 // write responds to a call.
@@ -342,7 +343,7 @@ func (a *agentAnswer) write(w http.ResponseWriter, header http.Header) {
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body) // to the memory of the call
+	_, _ = w.Write(body) // writes to memory, so there is no error
 }
 
 // nativeType is the type of MCP results that an API writes itself.

@@ -18,21 +18,21 @@ import (
 // request to the client.
 const answerField = "answer"
 
-// notAnswered is what an agent gets if its user does not answer.
+// notAnswered is the answer that an agent gets if its user declines the question.
 const notAnswered = "The user does not want to answer the question."
 
 // questionState is the state that a client returns with the answer to a question.
 type questionState struct {
 	run    string // of the call
 	asking string // the run that asked: the same, or that of an agent that it called
-	steps  int64  // of that run, so that an answer counts once
+	steps  int64  // State.Steps of that run, so that an answer is used only once
 }
 
 func (q *questionState) encode() string {
 	return "question " + q.run + " " + q.asking + " " + strconv.FormatInt(q.steps, 10)
 }
 
-// readQuestionState is the inverse of encode. It returns nil if the text is no such state.
+// readQuestionState decodes the result of encode. It returns nil if the text is not a questionState.
 func readQuestionState(text string) *questionState {
 	words := strings.Split(text, " ")
 	if len(words) != 4 || words[0] != "question" {
@@ -55,14 +55,14 @@ func (a *agentAnswer) question() []byte {
 		`":{"type":"string","title":"Answer"}},"required":["`+answerField+`"]}}}}}`...)
 }
 
-// answer gives the answer of the user to the agent that asked.
+// answer passes the answer of the user to the agent that asked.
 func (t *toolCall) answer(q *questionState) *tool.Failure {
 	st, err := t.own(q.asking)
 	if err != nil {
 		return t.failed(err)
 	}
 	if st.Status != run.StatusAwaitingInput || st.Steps != q.steps {
-		return nil // it has the answer
+		return nil // the agent already has an answer
 	}
 	responses, err := base64.RawURLEncoding.DecodeString(t.r.Header.Get(elicit.HeaderInputResponses))
 	if err != nil || wire.Check(responses) != nil {

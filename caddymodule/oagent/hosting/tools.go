@@ -16,7 +16,7 @@ import (
 // servers. It implements run.Tools.
 type tools struct{ *Host }
 
-// capability is a capability of an agent with what it names.
+// capability is a capability of an agent, with the operation or the agent that it refers to.
 type capability struct {
 	*oagent.Capability
 	operation *agentset.Operation // nil for an agent
@@ -107,8 +107,8 @@ func (h tools) Call(ctx context.Context, i *run.Invocation) run.Result {
 	return h.callTool(ctx, i, c, o, s)
 }
 
-// needsSession reports whether a call needs what the user's request has brought (OpenAgentSpec v1,
-// Agent, user_identity). The credentials of a toolset take the place of the user's.
+// needsSession reports whether a call needs the session of the user (OpenAgentSpec v1, Agent,
+// user_identity). It does not if the toolset has credentials, which replace those of the user.
 func (c *capability) needsSession(o *origin) bool {
 	return o.Identified && c.Identity(true).User && len(c.operation.Toolset.Credentials) == 0
 }

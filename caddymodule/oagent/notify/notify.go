@@ -2,8 +2,8 @@
 // modules, and the module webhook.
 //
 // The reviews are in the store, in the lists of their reviewers. A Service scans these lists, and claims
-// each review in the store before it sends a notice. So a notice is sent once for all nodes, and is sent after
-// a restart if the process ended before.
+// each review in the store before it sends a notice. Therefore only one node sends the notice, and if the
+// process ends before, the notice is sent after the restart.
 package notify
 
 import (
@@ -35,7 +35,7 @@ const (
 	maxConcurrent = 8                // notices of one Notifier at a time
 	maxTries      = 20               // of one notice
 	maxPause      = 10 * time.Minute // between two tries; the first pause is ReviewPace.RetryPause, and doubles
-	leaseMargin   = 10 * time.Second // how much longer than Notifier.MaxDuration a node has to record the result
+	leaseMargin   = 10 * time.Second // time to record the result, in addition to Notifier.MaxDuration
 	stopTime      = 5 * time.Second  // for the notices that are being sent when the Service stops
 	maxError      = 300              // bytes of an error in the log
 	keyPrefix     = "notice/"        // of the claims in the store
@@ -44,8 +44,8 @@ const (
 // Notifier is a guest module of the namespace oagent.notifiers. It sends notices.
 type Notifier interface {
 	// Notify sends a notice. If it returns an error, it is called again later. The error is logged, so it
-	// must contain no secrets. The same notice may be sent twice if the process ends in between; its ID
-	// stays the same.
+	// must contain no secrets. If the process ends before the result is recorded, the same notice is sent
+	// again, with the same ID.
 	Notify(ctx context.Context, notice *Notice) error
 
 	// MaxDuration is how long Notify may take, at most Timeout. If a node dies while it sends a notice,
@@ -57,7 +57,7 @@ type Notifier interface {
 	Target() string
 }
 
-// Notice says that a review is pending. It has no inputs and no outputs.
+// Notice reports that a review is pending. It contains neither inputs nor outputs of the call.
 type Notice struct {
 	ID        string    `json:"id"`   // of the review
 	Type      string    `json:"type"` // always review.pending
@@ -96,7 +96,7 @@ type Service struct {
 	all     sync.WaitGroup
 
 	mu    sync.Mutex
-	known map[sent]time.Time // when a notice is due; zero while it is being sent and when it is done
+	known map[sent]time.Time // time at which a notice is due; zero while it is being sent, and afterwards
 }
 
 // sent identifies a notice for a Notifier.
@@ -186,7 +186,7 @@ func (s *Service) round(ctx context.Context) (time.Duration, error) {
 		}
 		for i := range reviews {
 			if set.Agents[reviews[i].Agent] == nil {
-				continue // of another site
+				continue // the review belongs to another site
 			}
 			open[reviews[i].ID] = true
 			for n := range s.options.Notifiers {
@@ -225,7 +225,8 @@ func (s *Service) reviewers(set *agentset.Set) map[string]bool {
 	return all
 }
 
-// begin sends a notice in the background if it is due. Otherwise it returns when it is; zero for never.
+// begin sends a notice in the background if it is due. Otherwise it returns the time at which the notice
+// is due; zero for never.
 func (s *Service) begin(n int, r *review.Summary) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,8 +252,8 @@ func (s *Service) begin(n int, r *review.Summary) time.Time {
 	return time.Time{}
 }
 
-// send sends one notice, unless another node does or has done so. It returns when to check again; zero
-// for never.
+// send sends one notice, unless another node is sending it or has sent it. It returns the time of the next
+// check; zero for never.
 func (s *Service) send(ctx context.Context, n int, r *review.Summary) (again time.Time) {
 	c, err := s.claim(ctx, n, r)
 	switch {
@@ -273,7 +274,7 @@ func (s *Service) send(ctx context.Context, n int, r *review.Summary) (again tim
 	case err == nil:
 		c.Done = true
 	case ctx.Err() != nil:
-		c.Tries, c.Until = c.Tries-1, 0 // the next configuration sends it at once
+		c.Tries, c.Until = c.Tries-1, 0 // the next configuration can send it at once
 	default:
 		pause := min(s.pace.RetryPause<<(c.Tries-1), maxPause)
 		c.Until, c.Done = time.Now().Add(pause).UnixMilli(), c.Tries >= maxTries
@@ -309,7 +310,7 @@ func (s *Service) notice(r *review.Summary) *Notice {
 // claim is the state of a notice in the store.
 type claim struct {
 	Tries int   `json:"tries"`
-	Until int64 `json:"until,omitempty"` // milliseconds; no other node sends the notice before
+	Until int64 `json:"until,omitempty"` // milliseconds since 1970; until then no other node sends the notice
 	Done  bool  `json:"done,omitempty"`  // it was sent, or it has failed too often
 
 	mine bool // this node may send it
@@ -352,7 +353,7 @@ func (s *Service) claim(ctx context.Context, n int, r *review.Summary) (*claim, 
 }
 
 // errTaken means that another node sends the notice, or that it was sent.
-var errTaken = errors.New("the notice is taken")
+var errTaken = errors.New("another node has claimed the notice")
 
 // end records the result of a claim, unless another node has claimed the notice since.
 func (s *Service) end(ctx context.Context, c *claim) error {

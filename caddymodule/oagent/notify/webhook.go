@@ -34,7 +34,7 @@ const (
 
 	minSecret   = 16       // bytes
 	maxResponse = 64 << 10 // bytes of a response that are read
-	secretStart = "whsec_" // of a secret in base64 (Standard Webhooks)
+	secretStart = "whsec_" // prefix of a secret in base64 (Standard Webhooks)
 )
 
 // Webhook sends notices by POST to a URL, signed by the rules of Standard Webhooks
