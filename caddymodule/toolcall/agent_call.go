@@ -10,8 +10,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// agentWait is how long a call of an agent waits for the end of the run, if its client can neither ask
-// for the outcome later nor repeat the call.
+// agentWait is how long a call of an agent waits for the end of the run, if its client can neither poll
+// for the outcome nor repeat the call.
 const agentWait = 10 * time.Minute
 
 // AgentCall is a call of a hosted agent as a tool. It is an ordinary request to the handlers after the
@@ -21,15 +21,15 @@ type AgentCall struct {
 	Input string // the message to it
 	Serve string // path of the request
 
-	// CallID identifies the call to the client, which repeats it to get an outcome that it did not wait for.
-	// It is "" if the client cannot do that.
+	// CallID is the client's id of the call. If the client does not wait for the outcome, it can repeat the
+	// call with the same id. It is "" if the client cannot repeat calls.
 	CallID string
-	// Wait is how long the call waits for the end of the run, if the adapter cannot ask later.
+	// Wait is how long the call waits for the end of the run, if the adapter cannot poll.
 	Wait time.Duration
 
 	// Reached is set by the handler that hosts the agent.
 	Reached bool
-	// Pending is set by that handler if the run goes on. See tool.Result.
+	// Pending is set by that handler if the run has not ended. See tool.Result.
 	Pending *tool.Pending
 	// Failure is set by that handler if the call failed.
 	Failure *tool.Failure
@@ -37,7 +37,7 @@ type AgentCall struct {
 
 type agentCallKey struct{}
 
-// AgentCallOf returns the call of an agent that a request is, and nil for other requests.
+// AgentCallOf returns the call of an agent that a request carries, or nil for other requests.
 func AgentCallOf(ctx context.Context) *AgentCall {
 	call, _ := ctx.Value(agentCallKey{}).(*AgentCall)
 	return call
@@ -50,7 +50,7 @@ func (e *Endpoint) ExposeAgents(names *[]string) error {
 		return nil
 	}
 	if e.agent.name != "" {
-		return fmt.Errorf("%s %s has both agent and expose_agents: agent %s serves the tools that this agent may use, which it calls itself; remove one",
+		return fmt.Errorf("%s %s has both agent and expose_agents: agent %s serves the tools that this agent may use, and expose_agents serves agents; remove one",
 			e.Protocol, e.Path, e.agent.name)
 	}
 	exposed, err := e.App.ExposeAgents(e.agent.site, *names, e.Protocol, e.Path, e.Logger)

@@ -23,14 +23,14 @@ func (c *Caller) runLogged(ctx context.Context, recorder *calllog.Recorder, tool
 	return outcome
 }
 
-// logCall records a call that has begun before the log of recent calls did.
+// logCall records a call that began before the log of recent calls was enabled.
 func (c *Caller) logCall(recorder *calllog.Recorder, outcome *tool.Outcome, arguments []byte) {
 	call := c.loggedCall(c.toolset, outcome.Tool, "")
 	setOutcome(&call, outcome)
 	recordCall(recorder, c.clientRequest, &call, arguments)
 }
 
-// loggedCall returns what the log of recent calls has of every call.
+// loggedCall returns the fields that the log of recent calls has for every call.
 func (c *Caller) loggedCall(toolset string, t *tool.Tool, outcome string) calllog.Call {
 	call := calllog.Call{
 		Site: c.endpoint.SiteName, Endpoint: c.endpoint.Path, Protocol: c.protocol, Toolset: toolset, Outcome: outcome,

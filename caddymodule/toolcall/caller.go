@@ -23,11 +23,11 @@ type Caller struct {
 	tools    *tool.Toolset
 	endpoint *Endpoint
 	part     *Part         // whose limits and metrics the calls have
-	own      *tool.Toolset // of part, if tools are those of several
-	parts    []*Part       // all of the endpoint, if the calls are for several
+	own      *tool.Toolset // toolset of part, if tools combines several
+	parts    []*Part       // all parts of the endpoint, if there are several
 	calls    *RequestCalls
 	only     RequestCalls        // storage for calls, if they belong to this caller alone
-	CallID   string              // of the client, by which it repeats the call; "" if it cannot
+	CallID   string              // the client's id of the call, for repeating it; "" if there is none
 	Agent    string              // name of the hosted agent that makes the calls; "" if a client does
 	Conceal  func(string) string // removes the secrets that came with the call from a text; nil if there are none
 }
@@ -45,7 +45,7 @@ func (c *Caller) init(e *Endpoint, part *Part, next caddyhttp.Handler, r *http.R
 func (c *Caller) begin() {
 	if c.repl != nil {
 		for _, name := range toolPlaceholders {
-			c.repl.Delete(name) // an endpoint that the request passed before may have set it
+			c.repl.Delete(name) // an earlier endpoint may have set it
 		}
 		c.repl.Map(c.placeholder)
 	}
@@ -105,8 +105,8 @@ func (c *Caller) callPart(ctx context.Context, called *tool.Tool, arguments []by
 	return outcome
 }
 
-// partOf returns the part of the endpoint that a tool belongs to, and the tool as that part has it. For
-// built-in tools and for endpoints of one toolset these are the own part of the caller and the tool.
+// partOf returns the part of the endpoint that a tool belongs to, and the tool of that part. For built-in
+// tools, and for endpoints with one toolset, these are the part of the caller and the same tool.
 func (c *Caller) partOf(t *tool.Tool) (*Part, *tool.Tool) {
 	if part, own := c.tools.Original(t); part >= 0 {
 		return c.parts[part], own
@@ -343,7 +343,8 @@ func (c *Caller) invokeTool(ctx context.Context, call *tool.Call) (*tool.Result,
 	return result, nil
 }
 
-// send sends a call through the handler chain, and waits for work that goes on if the endpoint does.
+// send sends a call through the handler chain. If the endpoint polls, send waits for the end of work that
+// a 202 announces.
 func (c *Caller) send(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if c.part.agentWait > 0 {
 		return c.callAgent(ctx, call)

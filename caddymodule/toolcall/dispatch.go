@@ -103,8 +103,8 @@ func (d *dispatch) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, e
 	return d.conclude(ctx, call, rec, err)
 }
 
-// addsContext reports whether the context of a call may have more than that of the client's request and a
-// listener: an OCP context or a supplement of the call itself. Most calls have neither.
+// addsContext reports whether the context of a call may have values that neither the client's request nor
+// the listener has: an OCP context or a supplement of the call. Most calls have neither.
 func (d *dispatch) addsContext(ctx context.Context) bool {
 	if listening, ok := ctx.(*tool.ListenerContext); ok {
 		ctx = listening.Context

@@ -15,9 +15,9 @@
 //     API repeats in an error (conceal.go), and returns a tool.Result, or a tool.Failure
 //     that tells a model how to proceed (failures.go).
 //
-// The Caller then makes large responses smaller (shorten.go, pager.go) and runs the tools that the gateway
-// itself provides (package builtin). It records the outcome in the metrics, in the access log, and
-// while someone looks at the console in the log of recent calls (call_log.go).
+// The Caller then shortens large responses (shorten.go, pager.go). It runs the tools that the gateway itself
+// provides (package builtin). It records the outcome in the metrics, in the access log, and, while the
+// console is in use, in the log of recent calls (call_log.go).
 //
 // When an Endpoint is created, package siteroutes checks the routes of the site around it.
 package toolcall

@@ -34,12 +34,12 @@ type Endpoint struct {
 	Listings *Listings
 	SiteName string                            // see siteroutes.SiteName
 	Routes   *siteroutes.Endpoint              // the endpoint among the handlers of its server; nil if clients cannot reach it
-	recorder *atomic.Pointer[calllog.Recorder] // of the log of recent calls; holds nil while no one looks
+	recorder *atomic.Pointer[calllog.Recorder] // of the log of recent calls; nil while the log is not in use
 
 	AgentLimit *agents.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
 	agent      *agentTools
 
-	polling time.Duration // how long calls wait for the end of work that a 202 announced; 0 if they do not
+	polling time.Duration // how long calls poll for the end of work that a 202 announces; 0 if they do not poll
 
 	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
 	IgnoreScopes bool

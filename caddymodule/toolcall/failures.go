@@ -53,7 +53,7 @@ func retryAdvice(where string) string {
 	return "it is unknown whether the call had an effect, so check the current state before you repeat it"
 }
 
-// timeoutAdvice is the advice of repeated for a call that timed out.
+// timeoutAdvice is retryAdvice for a call that timed out.
 func timeoutAdvice(where string) string {
 	if isIdempotent(where) {
 		return "try again later, or request less"
@@ -61,7 +61,7 @@ func timeoutAdvice(where string) string {
 	return retryAdvice(where)
 }
 
-// brokenResponseAdvice is the advice of repeated for a response that broke off.
+// brokenResponseAdvice is retryAdvice for a response that is incomplete.
 func brokenResponseAdvice(where string) string {
 	if isIdempotent(where) {
 		return "try again; if it fails again, the operator must check the API"

@@ -39,7 +39,7 @@ func (c *Caller) pager() *pager {
 }
 
 // cut shortens a response that is larger than limit bytes, and keeps the rest for next_page. Images,
-// sound and other binary responses stay as they are.
+// sound and other binary responses are not changed.
 func (p *pager) cut(ctx context.Context, t *tool.Tool, result *tool.Result, limit int) {
 	media := result.MediaType()
 	isJSON := mediatype.IsJSON(media)
@@ -75,13 +75,13 @@ func setPage(result *tool.Result, page *answer.Page) {
 	}
 }
 
-// addNote notes which part of the response the body is, and how to get the next one.
+// addNote adds a note about which part of the response the body is, and how to get the next one.
 func (p *pager) addNote(result *tool.Result, part string) {
 	note := "This is a part of the response: " + part
 	if result.Next != "" {
 		note += fmt.Sprintf(`; call %s with {"cursor":%q} for the next part`, p.nextPageName, result.Next)
 	} else {
-		note += "; the rest is not available, so ask for less if you need it"
+		note += "; the rest is not available: if you need it, request less data"
 	}
 	if result.Note != "" {
 		note = result.Note + ". " + note
@@ -101,10 +101,10 @@ func (p *pager) nextPage(ctx context.Context, call *tool.Call) (*tool.Result, er
 	switch {
 	case errors.Is(err, pages.ErrUnknown):
 		return nil, &tool.Failure{Kind: tool.InvalidArguments, Message: fmt.Sprintf(
-			"the cursor is unknown or has expired: pages are kept for %.0f minutes and only for the caller who got them; call the tool again that returned it", pages.Lifetime.Minutes())}
+			"the cursor is unknown or has expired: pages are kept for %.0f minutes and only for the caller who got them; call the tool that returned it again", pages.Lifetime.Minutes())}
 	case err != nil:
 		p.logError("reading a page of a large response failed", err)
-		return nil, &tool.Failure{Kind: tool.Internal, Message: "the gateway cannot read the page; the reason is in its log. Call the tool again that returned the cursor"}
+		return nil, &tool.Failure{Kind: tool.Internal, Message: "the gateway cannot read the page; the reason is in its log. Call the tool that returned the cursor again"}
 	}
 	result.Status, result.Header, result.Body = http.StatusOK, make(http.Header, 1), page.Body
 	result.Header.Set("Content-Type", "text/plain; charset=utf-8")

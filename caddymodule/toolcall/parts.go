@@ -40,7 +40,7 @@ func (p *Part) Current(r *http.Request, next caddyhttp.Handler) *tool.Toolset {
 // Parts are the toolsets of an endpoint. After Merge, several are served as one toolset.
 type Parts struct {
 	All   []*Part // in the order of the configuration; at least one
-	whole *Part   // the only part; of several parts, one with their names and search mode, without limits and credentials
+	whole *Part   // the only part; if there are several, a part with their names and search mode, without limits and credentials
 
 	app    *agents.App
 	logger *zap.Logger // nil if there is only one
@@ -53,7 +53,7 @@ type Parts struct {
 // Name returns the names of the toolsets, for logs and metrics.
 func (p *Parts) Name() string { return p.whole.Toolset.Name }
 
-// names returns a name of each toolset.
+// names returns the names of the toolsets, as of returns them.
 func (p *Parts) names(of func(*agents.Toolset) string) (names []string) {
 	for _, part := range p.All {
 		names = append(names, of(part.Toolset))
@@ -61,7 +61,7 @@ func (p *Parts) names(of func(*agents.Toolset) string) (names []string) {
 	return names
 }
 
-// namesOfDocuments returns a name of each toolset whose tools are those of a document, and not agents.
+// namesOfDocuments is like names, without toolsets of agents.
 func (p *Parts) namesOfDocuments(of func(*agents.Toolset) string) (names []string) {
 	for _, part := range p.All {
 		if !part.IsAgents() {
@@ -134,8 +134,8 @@ func loadedTools(t *agents.Toolset) *tool.Toolset { return t.Filled(t.Loader.Too
 // load documents of the site. It returns nil if no document is loaded.
 func (p *Parts) Loaded() *tool.Toolset { return p.served(loadedTools) }
 
-// Declared returns the tools of all documents that are loaded, whatever an agent may use. It returns nil
-// if none is loaded.
+// Declared returns the tools of all loaded documents, regardless of the agent of the endpoint. It returns
+// nil if none is loaded.
 func (p *Parts) Declared() *tool.Toolset {
 	if p.merger == nil {
 		return loadedTools(p.whole.Toolset)

@@ -24,7 +24,7 @@ func (p *Parts) Merge(names *merge.Names) (err error) {
 	for i, prefix := range options.Prefixes {
 		name := p.All[i].Toolset.Name
 		if prefix == "" {
-			return fmt.Errorf("toolset %s: its name cannot be the prefix of names of tools, as it has no letter or digit; give the toolset another name", name)
+			return fmt.Errorf("toolset %s: its name cannot be the prefix of names of tools, because it has no letter or digit; give the toolset another name", name)
 		}
 		if other := slices.Index(options.Prefixes, prefix); other < i {
 			return fmt.Errorf("the toolsets %s and %s would both have the prefix %s_ for names of their tools; define them in the agents option with other names",

@@ -16,44 +16,44 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// An API may respond to a call with 202 and a Location, and say there how the work goes on. A poller
-// requests that Location with GET until the response is another one, which is then the response to the
-// call.
+// An API may respond to a call with 202 and a Location, at which it reports the progress of the work. A
+// poller requests that Location with GET until the response is no longer a 202. That response is then the
+// response to the call.
 //
-// Each poll is an ordinary request to the handlers after the endpoint, with the credentials of the
-// caller who asks. If the Location is that of a GET operation of the toolset, the poll is a call of
-// that operation. So a guard applies its rules for that operation, and refuses others.
+// Each poll is an ordinary request to the handlers after the endpoint, with the credentials of the caller
+// who polls. If the Location matches a GET operation of the toolset, the poll is a call of that operation.
+// Therefore a guard applies its rules for that operation, and rejects other locations.
 
 const (
-	pollInterval    = time.Second     // between polls, if the API says nothing
-	minPollInterval = time.Second     // shorter ones of the API are not followed
-	maxPollInterval = 5 * time.Minute // longer ones of the API are not followed
+	pollInterval    = time.Second     // between polls, if the API sends no Retry-After
+	minPollInterval = time.Second     // minimum, even if the API requests a shorter one
+	maxPollInterval = 5 * time.Minute // maximum, even if the API requests a longer one
 	maxPolls        = 10_000          // of one call
 	maxPollFailures = 5               // consecutive polls that could not be made, or whose credentials were rejected
 	maxPollHops     = 5               // redirects of one poll
 	maxPollTarget   = 2 << 10         // bytes of a Location
 )
 
-// SetPolling lets calls of the endpoint poll the Location of a 202, for this long if the adapter
-// cannot ask later.
+// SetPolling makes calls of the endpoint poll the Location of a 202. If the adapter cannot poll itself,
+// the call polls for at most limit.
 func (e *Endpoint) SetPolling(limit time.Duration) { e.polling = limit }
 
-// pollState is what is known of the work that a 202 announced.
+// pollState is the state of polling for work that a 202 announced.
 type pollState struct {
 	target   string        // escaped path and query
-	after    time.Duration // when to poll
+	after    time.Duration // delay before the next poll
 	count    int           // polls so far
-	failures int           // the last polls that could not be made
+	failures int           // consecutive failed polls
 }
 
-// pollHandle is the first word of a handle of a pollState.
+// pollHandle is the prefix of the handle of a pollState.
 const pollHandle = "poll"
 
 func (s *pollState) handle() string {
 	return fmt.Sprintf("%s %d %d %s", pollHandle, s.count, s.failures, s.target)
 }
 
-// readPollHandle is the inverse of handle.
+// readPollHandle parses the result of handle.
 func readPollHandle(handle string) (s pollState, ok bool) {
 	words := strings.SplitN(handle, " ", 4)
 	if len(words) != 4 || words[0] != pollHandle {
@@ -66,7 +66,7 @@ func readPollHandle(handle string) (s pollState, ok bool) {
 	return s, errCount == nil && errFailures == nil
 }
 
-// pending returns the result of a call whose work goes on.
+// pending returns the result of a call whose work has not ended.
 func (s *pollState) pending() *tool.Result {
 	return &tool.Result{Status: http.StatusAccepted, Header: make(http.Header), Pending: &tool.Pending{
 		Handle: s.handle(), After: s.after, Message: "the API is still working on this call",
@@ -79,14 +79,14 @@ type poller struct {
 	call *tool.Call
 }
 
-// invoke makes the call, or asks for its outcome if the context has a handle.
+// invoke makes the call, or polls for its outcome if the context has a handle.
 func (p *poller) invoke(ctx context.Context) (*tool.Result, error) {
 	lasting, later := tool.LongRunningFromContext(ctx)
 	var state pollState
 	if lasting.Handle != "" {
 		var ok bool
 		if state, ok = readPollHandle(lasting.Handle); !ok {
-			return nil, &tool.Failure{Kind: tool.Internal, Message: "the call cannot go on: its record is not one of a call of " + p.call.Tool.Name}
+			return nil, &tool.Failure{Kind: tool.Internal, Message: "the call cannot be continued: its handle does not belong to a call of " + p.call.Tool.Name}
 		}
 		if lasting.Cancel {
 			return &tool.Result{Status: http.StatusNoContent, Header: make(http.Header)}, nil
@@ -124,7 +124,7 @@ func (p *poller) wait(ctx context.Context, s *pollState, end time.Time) error {
 	}
 	if time.Now().Add(s.after).After(end) {
 		return &tool.Failure{Kind: tool.TimedOut, Message: fmt.Sprintf(
-			"%s was accepted, and its work did not end within %s; %s", p.call.Tool.Operation(), p.endpoint.polling, retryAdvice(p.call.Tool.Operation()))}
+			"%s was accepted, but its work did not end within %s; %s", p.call.Tool.Operation(), p.endpoint.polling, retryAdvice(p.call.Tool.Operation()))}
 	}
 	timer := time.NewTimer(s.after)
 	defer timer.Stop()
@@ -136,11 +136,12 @@ func (p *poller) wait(ctx context.Context, s *pollState, end time.Time) error {
 	}
 }
 
-// poll asks the API once. It returns neither a result nor an error if the work goes on.
+// poll requests the state of the work once. It returns neither a result nor an error if the work has not
+// ended.
 func (p *poller) poll(ctx context.Context, s *pollState) (*tool.Result, error) {
 	if s.count++; s.count > maxPolls {
 		return nil, &tool.Failure{Kind: tool.TimedOut, Message: fmt.Sprintf(
-			"%s was accepted, and its work did not end within %d polls; %s", p.call.Tool.Operation(), maxPolls, retryAdvice(p.call.Tool.Operation()))}
+			"%s was accepted, but its work did not end within %d polls; %s", p.call.Tool.Operation(), maxPolls, retryAdvice(p.call.Tool.Operation()))}
 	}
 	for range maxPollHops {
 		result, err := p.get(ctx, s.target)
@@ -148,7 +149,7 @@ func (p *poller) poll(ctx context.Context, s *pollState) (*tool.Result, error) {
 			return nil, p.pollFailed(ctx, s, err)
 		}
 		if result.Status == http.StatusUnauthorized && s.failures+1 < maxPollFailures {
-			s.failures++ // the token may have expired: a later request may bring another
+			s.failures++ // the token may have expired; a later request may have a new one
 			s.after = pollInterval
 			result.Release()
 			return nil, nil //nolint:nilnil // documented
@@ -177,11 +178,12 @@ func (p *poller) poll(ctx context.Context, s *pollState) (*tool.Result, error) {
 			return result, nil
 		}
 	}
-	return nil, &tool.Failure{Kind: tool.Redirected, Message: fmt.Sprintf("%s was accepted, and the address of its result redirects more than %d times; the operator must check the API",
+	return nil, &tool.Failure{Kind: tool.Redirected, Message: fmt.Sprintf("%s was accepted, but the address of its result redirects more than %d times; the operator must check the API",
 		p.call.Tool.Operation(), maxPollHops)}
 }
 
-// pollFailed returns nil if the poll can be made again, because the API could not be reached.
+// pollFailed handles an error of a poll. It returns nil if the poll can be repeated, because the API could
+// not be reached.
 func (p *poller) pollFailed(ctx context.Context, s *pollState, err error) error {
 	var failure *tool.Failure
 	if !errors.As(err, &failure) || ctx.Err() != nil || failure.Kind != tool.Unreachable && failure.Kind != tool.TimedOut {
@@ -216,8 +218,8 @@ func (p *poller) follow(r *tool.Result, s *pollState) bool {
 	return ok
 }
 
-// sameOriginTarget returns the escaped path and query of a Location. Ok is false if it is at another
-// origin than the site's host and the server of the document.
+// sameOriginTarget returns the escaped path and query of a Location. Ok is false if its origin is neither
+// the site's host nor the server of the document.
 func sameOriginTarget(base, location, host, origin string) (target string, ok bool) {
 	from, err := url.Parse(base)
 	if err != nil {
@@ -240,7 +242,7 @@ func sameOriginTarget(base, location, host, origin string) (target string, ok bo
 	return to.RequestURI(), true
 }
 
-// pollDelay returns how long to wait before the next poll: as the API says, within limits.
+// pollDelay returns the delay before the next poll: the Retry-After of the API, within limits.
 func pollDelay(header http.Header) time.Duration {
 	value := header.Get("Retry-After")
 	if value == "" {
@@ -261,7 +263,7 @@ func (p *poller) get(ctx context.Context, target string) (*tool.Result, error) {
 	defer cancel(nil)
 	probe, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	if err != nil {
-		return nil, &tool.Failure{Kind: tool.Internal, Message: p.call.Tool.Operation() + " was accepted, and the address of its result cannot be requested"}
+		return nil, &tool.Failure{Kind: tool.Internal, Message: p.call.Tool.Operation() + " was accepted, but the address of its result cannot be requested"}
 	}
 	if t := p.part.polled.routes(p.toolsetOfCall()).ToolOf(probe); t != nil {
 		if call, undeclared, err := match.ReadCall(t, probe, nil); err == nil && undeclared == nil {

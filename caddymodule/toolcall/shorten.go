@@ -15,11 +15,11 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// A successful response is made smaller before an adapter gets it, in three steps: the operator's select
-// chooses what the model needs, the argument fields what the model wants, and max_tokens limits the
-// rest (pager.go). Handlers of the site, such as oagent and its records, have seen the whole response.
+// A successful response is shortened in three steps before an adapter gets it: the operator's select and
+// the model's argument fields choose parts of it, and max_tokens limits its size (pager.go). Handlers of
+// the site, such as oagent with its records, process the whole response.
 
-// requestedFields returns the fields that a call asks for, nil if it wants the whole response.
+// requestedFields returns the fields that a call selects, or nil if it selects the whole response.
 func requestedFields(call *tool.Call) (*answer.Fields, error) {
 	list := call.Fields()
 	if list == "" {
@@ -35,8 +35,8 @@ func requestedFields(call *tool.Call) (*answer.Fields, error) {
 	return fields, nil
 }
 
-// selectParts replaces a JSON response with what the operator's expression makes of it. Other responses
-// stay as they are.
+// selectParts replaces a JSON response with the result of the operator's expression. Other responses are
+// not changed.
 func (c *Caller) selectParts(ctx context.Context, t *tool.Tool, query *answer.Query, result *tool.Result) error {
 	if !mediatype.IsJSON(result.MediaType()) {
 		return nil
@@ -54,14 +54,14 @@ func (c *Caller) selectParts(ctx context.Context, t *tool.Tool, query *answer.Qu
 				zap.Int("size", len(result.Body)), zap.Error(err))
 		}
 		return &tool.Failure{Kind: tool.Internal, Status: result.Status, Message: fmt.Sprintf(
-			"%s answered %s, but the gateway cannot give you the answer: the select that its operator has set for this tool failed (%s); "+
+			"%s answered %s, but the gateway cannot return the response: the select that its operator has set for this tool failed (%s); "+
 				"do not repeat a call that changes something, and report this to the operator", t.Operation(), text.StatusLine(result.Status), answer.ShortReason(err))}
 	}
 	replaceBody(result, selected.B, selected)
 	return nil
 }
 
-// keepFields removes what the model did not ask for from a JSON response.
+// keepFields removes the members that the model did not select from a JSON response.
 func keepFields(fields *answer.Fields, result *tool.Result) {
 	if !mediatype.IsJSON(result.MediaType()) {
 		result.Note = "the argument " + tool.FieldsArgument + " had no effect, because the response is not JSON"
@@ -78,11 +78,11 @@ func keepFields(fields *answer.Fields, result *tool.Result) {
 	replaceBody(result, kept.B, kept)
 }
 
-// replaceBody replaces the body of a result. Memory is what the new body belongs to.
+// replaceBody replaces the body of a result. The new body belongs to memory.
 func replaceBody(result *tool.Result, body []byte, memory tool.Releaser) {
 	result.Release()
 	result.Body, result.Memory = body, memory
 	for _, name := range [...]string{"Content-Length", "Etag", "Digest", "Content-Md5", "Content-Digest", "Repr-Digest"} {
-		delete(result.Header, name) // these describe the body of the API
+		delete(result.Header, name) // they describe the original body
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// executeTraced is execute with the span of the call. The adapter for MCP has already started one. Other
-// calls get theirs here.
+// executeTraced is execute within the span of the call. It starts the span, unless the adapter for MCP has
+// already started it.
 func (c *Caller) executeTraced(ctx context.Context, tools *tool.Toolset, name string, arguments []byte) tool.Outcome {
 	if calltrace.FromContext(ctx) != nil {
 		return c.execute(ctx, tools, name, arguments) // the adapter ends the span
@@ -26,8 +26,8 @@ func (c *Caller) executeTraced(ctx context.Context, tools *tool.Toolset, name st
 	return outcome
 }
 
-// serveTraced sends an inner request with a span of its own. Template is the path of its operation, "" if it is
-// that of a poll.
+// serveTraced sends an inner request within its own span. Template is the path of its operation, or "" for a
+// poll.
 func (d *dispatch) serveTraced(ctx context.Context, call *tool.Call, template string, rec *Recorder, r *http.Request) (*tool.Result, error) {
 	span := calltrace.BeginRequest(ctx, r, template)
 	failed := string(tool.Internal) // unless the request ends

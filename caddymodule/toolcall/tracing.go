@@ -10,8 +10,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/calltrace"
 )
 
-// tracingID is the id of Caddy's handler `tracing`. All of these handlers share one tracer provider, which
-// only their requests have.
+// tracingID is the id of Caddy's handler `tracing`. All of these handlers share one tracer provider, which is
+// accessible only through the context of their requests.
 const tracingID = "http.handlers.tracing"
 
 // VisitTracing sends a request of the gateway through the first handler `tracing` of a server, and calls visit
@@ -24,7 +24,7 @@ func VisitTracing(server *caddyhttp.Server, visit func(context.Context)) {
 	}
 	r, err := http.NewRequestWithContext(calltrace.ContextUnsampled(context.Background()), http.MethodGet, "/", http.NoBody)
 	if err != nil {
-		return // does not happen with this method and URL
+		return // impossible with this method and URL
 	}
 	w := make(noResponse)
 	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, server)

@@ -15,29 +15,30 @@ import (
 // BytesPerToken is the average size of a token in English JSON.
 const BytesPerToken = 4
 
-// Limits of the limit of Cut, in bytes. A page of MaxCut with its note fits a value of the store.
+// The minimum and the maximum of the limit of Cut, in bytes. A page of MaxCut bytes with its note fits
+// a value of the store.
 const (
 	MinCut = 400
 	MaxCut = 1_000_000
 )
 
-// A Page is a part of a response. Its body has memory of its own.
+// A Page is a part of a response. Its body shares no memory with the response.
 type Page struct {
 	Body []byte
 	JSON bool   // Body is one JSON value; otherwise it is text
-	Note string // what it is of the response, such as "20 of 512 items"
+	Note string // the part of the response that it contains, such as "20 of 512 items"
 }
 
 // Cut splits a response that is larger than limit bytes into pages of at most limit bytes. It returns
 // nil if the response is not larger. The limit is between MinCut and MaxCut. JSON that is small enough without
 // its white space becomes one page without a note.
 //
-// The first page of a JSON response is the response itself with something left out, so that it still
-// fits a schema of the response: the largest array is shortened to whole items. If this is not enough,
+// The first page of a JSON response is the response with some parts omitted. It still matches the
+// schema of the response: the largest array is shortened to whole items. If this is not enough,
 // further arrays and the largest strings are shortened, then objects that are used as maps. The other
-// pages have the items that were left out, in an array, and the rest of strings, as text. Text, and JSON
-// of which nothing can be left out, is cut at the ends of lines, or between two characters if a line
-// is too long.
+// pages contain the omitted items, in an array, and the omitted ends of strings, as text. Text, and JSON
+// that cannot be shortened, is cut at the ends of lines, or between two characters if a line is too
+// long.
 func Cut(body []byte, isJSON bool, limit int) []Page {
 	limit = min(max(limit, MinCut), MaxCut)
 	if len(body) <= limit {
@@ -62,13 +63,13 @@ func Cut(body []byte, isJSON bool, limit int) []Page {
 // A cutter collects the pages of a response.
 type cutter struct {
 	limit int
-	work  int // how many more bytes shorten may survey
+	work  int // remaining number of bytes that shorten may survey
 	pages []Page
 }
 
-// A rest is what was left out at one place.
+// A rest is the part that was omitted from one array, object or string.
 type rest struct {
-	at    int    // where it was, in the page
+	at    int    // offset in the page at which it was omitted
 	path  string // of the array, the object or the string
 	kind  byte   // '[', '{' or '"'
 	body  []byte // items or members without brackets, or the text of a string
@@ -76,7 +77,7 @@ type rest struct {
 	total int    // number of items, members or bytes in all
 }
 
-// describe says how much of the whole the page has.
+// describe returns the share of the array, object or string that the page contains.
 func (r *rest) describe() string {
 	unit := "items"
 	switch r.kind {
@@ -88,7 +89,7 @@ func (r *rest) describe() string {
 	return fmt.Sprintf("%d of %d %s%s", r.start, r.total, unit, in(r.path))
 }
 
-// in names a place for a note.
+// in returns the path as the end of a note.
 func in(path string) string {
 	if path == "" {
 		return ""
@@ -96,8 +97,8 @@ func in(path string) string {
 	return " of " + path
 }
 
-// maxPath is the maximum length of a path in a note, in bytes, and maxPlaces how many places a note
-// names.
+// maxPath is the maximum length of a path in a note, in bytes. maxPlaces is the maximum number of paths
+// in a note.
 const (
 	maxPath   = 200
 	maxPlaces = 3
@@ -106,7 +107,7 @@ const (
 // compact returns JSON without white space. If there is none, it returns body.
 func compact(body []byte) []byte {
 	var out []byte
-	start := 0 // of what is not yet in out
+	start := 0 // of the part that is not yet in out
 	for i := 0; i < len(body); {
 		switch {
 		case body[i] == '"':
@@ -127,7 +128,7 @@ func compact(body []byte) []byte {
 	return append(out, body[start:]...)
 }
 
-// add adds a page, then those of what was left out of it.
+// add adds a page, then the pages with the parts that it omits.
 func (c *cutter) add(page []byte, rests []rest, place func(string) string) {
 	places := make([]string, 0, maxPlaces)
 	for i := range rests {
@@ -151,7 +152,7 @@ func (c *cutter) add(page []byte, rests []rest, place func(string) string) {
 	}
 }
 
-// elements adds pages of items or members that were left out.
+// elements adds pages of omitted items or members.
 func (c *cutter) elements(r *rest) {
 	opening, closing, unit := byte('['), byte(']'), "items"
 	if r.kind == '{' {
@@ -238,7 +239,7 @@ func isLineEnd(body []byte, at int) bool {
 	return at == 0 || at == len(body) || body[at-1] == '\n'
 }
 
-// part adds pages of a text that was left out at a place of a JSON value.
+// part adds pages of the omitted end of a string.
 func (c *cutter) part(r *rest) {
 	for start := 0; start < len(r.body); {
 		end := textEnd(r.body, start, c.limit)
@@ -250,7 +251,7 @@ func (c *cutter) part(r *rest) {
 	}
 }
 
-// textEnd returns where a page of a text that begins at start ends.
+// textEnd returns the end of the page of a text that begins at start.
 func textEnd(body []byte, start, limit int) int {
 	if len(body)-start <= limit {
 		return len(body)
@@ -275,23 +276,25 @@ func joinPath(base, path string) string {
 
 // Limits of shorten.
 const (
-	// maxShortened is how many places of a value are shortened.
+	// maxShortened is the maximum number of arrays, objects and strings that are shortened in a value.
 	maxShortened = 16
 
-	// minShortened is the share of the excess that a place must have to be shortened.
+	// minShortened: an array, object or string is shortened only if that saves at least 1/minShortened of
+	// the excess.
 	minShortened = 8
 
-	// maxWork is how many bytes shorten surveys in all, as a multiple of the response. What is too
-	// large for a page afterwards, such as an item that is nested in hundreds of others, is cut as text.
+	// maxWork is the maximum number of bytes that shorten surveys, as a multiple of the size of the
+	// response. A part that is still too large for a page afterwards, such as an item that is nested in
+	// hundreds of others, is cut as text.
 	maxWork = 2 * maxShortened
 
 	// minString is the size of a string, in bytes of JSON, below which it is not shortened.
 	minString = 128
 )
 
-// shorten returns a copy of value that fits a page, in which items, members and ends of strings are left
-// out, and what was left out, in the order of the value. It returns nil if it finds too little to leave
-// out, or has no work left.
+// shorten returns a copy of value that fits a page, without some items, members and ends of strings, and
+// the omitted parts, in the order of the value. It returns nil if it cannot omit enough, or if maxWork is
+// reached.
 func (c *cutter) shorten(value []byte) (page []byte, rests []rest) {
 	page = value
 	for len(page) > c.limit {

@@ -84,8 +84,8 @@ func (d *decoder) delimiter() {
 	}
 }
 
-// cut chooses what to leave out of the value, which is excess bytes too large: the range from, to. The
-// range is empty if there is nothing.
+// cut chooses the range to omit from the value, which is excess bytes too large. The range is empty if
+// nothing can be omitted.
 func (s *survey) cut(excess int) (r rest, from, to int) {
 	switch {
 	case s.array.size() >= s.string.size() && s.array.size()*minShortened >= excess:
@@ -98,11 +98,11 @@ func (s *survey) cut(excess int) (r rest, from, to int) {
 	return rest{}, 0, 0
 }
 
-// cutElements leaves out the last elements of an array or object. It keeps at least one.
+// cutElements omits the last elements of an array or object. It keeps at least one.
 func (s *survey) cutElements(kind byte, of span, excess int) (r rest, from, to int) {
 	d := decoder{data: s.data, at: of.start + 1}
 	r = rest{at: of.start, kind: kind}
-	begin := 0 // of what is left out
+	begin := 0 // of the omitted range
 	for d.more() {
 		start := d.at
 		d.element(kind)
@@ -120,7 +120,7 @@ func (s *survey) cutElements(kind byte, of span, excess int) (r rest, from, to i
 	return r, from, to
 }
 
-// cutString leaves out the end of the largest string.
+// cutString omits the end of the largest string.
 func (s *survey) cutString(excess int) (r rest, from, to int) {
 	of := s.string
 	to = of.end - 1
@@ -171,11 +171,11 @@ func characterLen(content []byte) int {
 	return unicodeEscape
 }
 
-// pathTo returns where in a JSON value the value is that begins at the byte at, such as
+// pathTo returns the path of the value that begins at offset at of a JSON value, such as
 // "items[3].labels".
 func pathTo(data []byte, at int) string {
 	d := decoder{data: data, text: string(data[:at])}
-	var path []container // around the current value
+	var path []container // the containers of the current value, outermost first
 	for d.next(); d.at < at; d.next() {
 		switch d.data[d.at] {
 		case '[', '{':

@@ -10,8 +10,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/wire"
 )
 
-// decode decodes valid JSON into the types of gojq, as far as the need goes. Elements and members that
-// are counted but not needed are null.
+// decode decodes the needed parts of valid JSON into the types of gojq. Elements and members that are
+// counted but not needed become null.
 func decode(body []byte, n *need) any {
 	d := decoder{data: body, text: string(body)}
 	return d.value(n)

@@ -23,14 +23,14 @@ const (
 	maxNamesShown = 40
 )
 
-// Fields are the members of a response that a model asks for. They are for one response only.
+// Fields are the members of a response that a model selects. They are for one response only.
 type Fields struct {
 	root fieldNode
 }
 
 // A fieldNode is one name of a list of fields.
 type fieldNode struct {
-	members map[string]*fieldNode // nil if the whole value is wanted
+	members map[string]*fieldNode // nil if the whole value is selected
 	order   []string              // the names of members
 	met     bool                  // the response has the member
 	objects bool                  // the value is an object somewhere in the response
@@ -77,7 +77,7 @@ func (n *fieldNode) add(names []string) {
 			n.members[name] = next
 			n.order = append(n.order, name)
 		} else if next.members == nil {
-			return // the whole value is wanted already
+			return // the whole value is already selected
 		}
 		if n = next; i == len(names)-1 {
 			n.members, n.order = nil, nil
@@ -86,8 +86,8 @@ func (n *fieldNode) add(names []string) {
 }
 
 // Append appends the chosen members of a JSON body to dst. Members keep their order, and values are
-// copied as they are. The note says which fields the response does not have, and which names there
-// are instead; it is "" if there is nothing to say. Append returns ErrNotJSON if the body is not JSON.
+// copied unchanged. The note lists the fields that the response does not have, and the existing names; it
+// is "" if the response has all fields. Append returns ErrNotJSON if the body is not JSON.
 func (f *Fields) Append(dst, body []byte) (result []byte, note string, err error) {
 	if !wire.Valid(body) {
 		return dst, "", ErrNotJSON
@@ -104,7 +104,7 @@ func (f *Fields) Append(dst, body []byte) (result []byte, note string, err error
 	return dst, strings.Join(notes, "; "), nil
 }
 
-// filter appends the part of the next value that the node wants.
+// filter appends the part of the next value that the node selects.
 func (d *decoder) filter(dst []byte, n *fieldNode) []byte {
 	kind := d.next()
 	switch {
@@ -162,8 +162,8 @@ func (d *decoder) members(member func(name string, quoted []byte)) {
 	}
 }
 
-// unknown calls report for each field that the response does not have, where it could have one:
-// where an empty list takes the place of the objects, nothing is known.
+// unknown calls report for each field that the response does not have. It skips fields of an empty list,
+// because the members of its items are unknown.
 func (n *fieldNode) unknown(path string, report func(path string, parent *fieldNode, where []string), where []string) {
 	for _, name := range n.order {
 		member := n.members[name]
@@ -208,7 +208,7 @@ func (d *decoder) namesAt(where []string) []string {
 	return names
 }
 
-// unknownField says that there is no such field, and which there are.
+// unknownField returns the note about a field that does not exist, with the existing names.
 func unknownField(path string, parent *fieldNode, where, names []string) string {
 	message := fmt.Sprintf("the response has no field %q", text.Cut(path, text.MaxQuoted))
 	of := "it"

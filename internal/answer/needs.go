@@ -70,7 +70,7 @@ func (n *need) finish() {
 	}
 }
 
-// needsOf returns what the expression can reach of its input.
+// needsOf returns the need of an expression: the parts of the input that it can reach.
 func needsOf(q *gojq.Query) *need {
 	root := new(need)
 	a := new(needAnalysis)
@@ -82,8 +82,8 @@ func needsOf(q *gojq.Query) *need {
 	return root
 }
 
-// parts are the parts of the input that the value of an expression may be. A value that the
-// expression made itself is none of them: what it consists of was marked as needed when it was made.
+// parts are the parts of the input that the value of an expression may be. A value that the expression
+// constructs is not one of them: its components are marked as needed when it is constructed.
 type parts []*need
 
 // flow marks parts as needed with everything below them, because they become part of a result or are
@@ -132,13 +132,13 @@ type needAnalysis struct {
 	unknown bool
 }
 
-// giveUp marks the expression as unknown.
+// giveUp marks the expression as unknown, so that the whole input is needed.
 func (a *needAnalysis) giveUp() parts {
 	a.unknown = true
 	return nil
 }
 
-// query returns what the results of q may be for an input that is one of in.
+// query returns the parts that the results of q may be, for an input that is one of in.
 func (a *needAnalysis) query(q *gojq.Query, in parts) parts {
 	if q == nil || q.Meta != nil || len(q.Imports) > 0 || len(q.FuncDefs) > 0 || len(q.Patterns) > 0 {
 		return a.giveUp()
@@ -225,14 +225,14 @@ func (a *needAnalysis) bare(t *gojq.Term, in parts) parts {
 	return a.giveUp()
 }
 
-// interpolation marks what a string interpolates.
+// interpolation marks the parts that a string interpolates.
 func (a *needAnalysis) interpolation(s *gojq.String, in parts) {
 	for _, q := range s.Queries {
 		flow(a.query(q, in))
 	}
 }
 
-// object marks what an object constructor uses.
+// object marks the parts that an object constructor uses.
 func (a *needAnalysis) object(o *gojq.Object, in parts) {
 	for _, m := range o.KeyVals {
 		name := m.Key
@@ -270,8 +270,8 @@ func (a *needAnalysis) condition(i *gojq.If, in parts) parts {
 	return both(out, a.query(i.Else, in))
 }
 
-// index returns what an index of the value, which is one of of, may be. Expressions in the index have
-// the input in.
+// index returns the parts that an index of a value may be. The value is one of of. Expressions in the
+// index have the input in.
 func (a *needAnalysis) index(i *gojq.Index, of, in parts) parts {
 	switch {
 	case i.Name != "":

@@ -13,16 +13,16 @@ import (
 // A projection is an expression that only picks parts of its input, such as
 // `{total: length, items: [.[] | {number, user: .user.login}]}`. Most expressions of operators are of
 // this kind. A projection is evaluated on the bytes, which is several times faster than decoding them
-// and interpreting the expression. It handles the usual inputs only: where the interpreter would fail
-// or do something unusual, the evaluation is given up, and the interpreter decides.
+// and interpreting the expression. It supports common inputs only: where the interpreter would fail or
+// have an unusual result, the evaluation stops, and the interpreter evaluates the expression.
 //
 // A projection has exactly one result.
 type projection struct {
 	kind   projectionKind
-	path   []string      // names that lead from the input to where the rest applies
+	path   []string      // names of the members that lead from the input to the value that is projected
 	names  []string      // of an object's members, as JSON with the colon, in the order of the output
 	values []*projection // of an object's members
-	each   *projection   // what an element becomes
+	each   *projection   // of each element
 }
 
 type projectionKind uint8
@@ -207,7 +207,8 @@ type knownMember struct {
 // absent is the position of a value that the input does not have.
 const absent = -1
 
-// project appends the result of p on the body to dst. It reports whether it has.
+// project appends the result of p on the body to dst. It returns false if the interpreter must evaluate the
+// expression instead.
 func (p *projection) project(dst, body []byte, budget *queryBudget) ([]byte, bool) {
 	e := projector{decoder: decoder{data: body}, out: dst, limit: len(dst) + MaxQueryOutput, budget: budget}
 	e.next()
@@ -241,7 +242,7 @@ func (e *projector) evaluate(p *projection, at int, known []knownMember) bool {
 	return e.elements(p, at)
 }
 
-// lookup returns where the member of an object is. Null has all members, and they are absent.
+// lookup returns the position of a member of an object. Of null, every member is absent.
 func (e *projector) lookup(at int, name string, known []knownMember) (int, bool) {
 	if known != nil {
 		for _, member := range slices.Backward(known) {

@@ -29,16 +29,16 @@ const (
 	// that collects values without end. On current machines it takes about a quarter of MaxQueryTime.
 	maxQuerySteps = 5_000_000
 
-	// timeCheckSteps is the number of steps between two looks at the clock. It is small because few
-	// steps can double a value many times.
+	// timeCheckSteps is the number of steps between two checks of the time. It is small because a few steps
+	// can double the size of a value many times.
 	timeCheckSteps = 4
 
-	// MaxQueryMemory is by how much the memory of the process may grow while an expression runs. A
-	// single step may exceed it before it is noticed.
+	// MaxQueryMemory is the maximum growth of the memory of the process while an expression runs. A single
+	// step may exceed it, because the memory is checked between steps.
 	MaxQueryMemory = 256 << 20
 
-	// memoryCheckPause is how long an expression runs between two looks at the memory. Most
-	// expressions end before the first one.
+	// memoryCheckPause is the interval between two checks of the memory. Most expressions end before the
+	// first check.
 	memoryCheckPause = time.Millisecond
 
 	// MaxQueryOutput is the maximum size of the encoded result, in bytes.
@@ -187,7 +187,7 @@ func queryError(err error) error {
 // maxQueryError is the maximum length of an error of an expression, in bytes.
 const maxQueryError = 500
 
-// ShortReason returns the reason of an error of Append without anything that the body contains.
+// ShortReason returns the reason of an error of Append without content of the body.
 func ShortReason(err error) string {
 	switch {
 	case errors.Is(err, errQueryTime), errors.Is(err, errQuerySteps):
@@ -199,7 +199,7 @@ func ShortReason(err error) string {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return "the call ended before it was finished"
 	}
-	return "the response is not as the expression expects it"
+	return "the response does not have the structure that the expression expects"
 }
 
 // queryBudget is the context of a run. The interpreter calls Done before each instruction, so that
@@ -210,8 +210,8 @@ type queryBudget struct {
 	steps int
 	err   error
 
-	looked time.Time // when the memory was read
-	memory uint64    // what was read first; 0 before
+	looked time.Time // time of the last check of the memory
+	memory uint64    // result of the first check; 0 before it
 }
 
 // ended is the channel of a run that must end.
@@ -246,8 +246,8 @@ func (b *queryBudget) Done() <-chan struct{} {
 }
 
 // exceedsMemory reports whether the memory of the process has grown by more than MaxQueryMemory since
-// the first look. It collects garbage before it decides, so that what other goroutines allocated and
-// no longer use does not count.
+// the first check. It runs the garbage collector before it decides, so that garbage of other goroutines
+// does not count.
 func (b *queryBudget) exceedsMemory() bool {
 	defer func() { b.looked = time.Now() }()
 	used := usedMemory()
@@ -271,8 +271,8 @@ func usedMemory() uint64 {
 // Err returns why the run must end.
 func (b *queryBudget) Err() error { return b.err }
 
-// appendValue appends a result as compact JSON. It stops after it has appended more than limit
-// bytes: values may share parts, so that a small value can have a very large encoding.
+// appendValue appends a result as compact JSON. It stops when it has appended more than limit bytes:
+// because values may share parts, a small value can have a very large encoding.
 func appendValue(dst []byte, value any, limit int) []byte {
 	if len(dst) > limit {
 		return dst

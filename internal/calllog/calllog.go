@@ -1,9 +1,11 @@
-// Package calllog keeps the recent tool calls of a node in memory, for people who look at them.
+// Package calllog keeps the recent tool calls of a node in memory, for the pages and commands that show
+// them.
 //
-// A Log records only while someone looks, and for a while afterwards. At other times a call costs
-// two atomic loads (Log.Active). The number of calls and the size of each are limited.
+// A Log records only while it is in use: until Lifetime after the latest call of Look, or while a reader
+// has Options.Always. Otherwise a call costs two atomic loads (Log.Active). The number of recorded calls
+// and the size of each are limited.
 //
-// Nodes that share a store exchange their newest calls while someone looks at one of them
+// Nodes that share a store exchange their newest calls while the Log of one of them is in use
 // (shared.go).
 package calllog
 
@@ -23,10 +25,10 @@ import (
 // Limits of a Log.
 const (
 	MaxCalls     = 2000             // ended calls that a node keeps
-	MaxRunning   = 500              // calls in progress that a node knows; further ones appear when they end
+	MaxRunning   = 500              // calls in progress that a node records; further ones are recorded when they end
 	MaxArguments = 1 << 10          // bytes of recorded arguments of one call
 	maxText      = 128              // bytes of each text that a client chooses
-	Lifetime     = 15 * time.Minute // how long a Log records after the latest look
+	Lifetime     = 15 * time.Minute // how long a Log records after the latest call of Look
 )
 
 // Call is one tool call. A call in progress has no Number, Ended, Outcome, Status and Size.
@@ -58,21 +60,21 @@ func (c *Call) compare(other *Call) int {
 	return cmp.Or(c.Ended.Compare(other.Ended), c.Began.Compare(other.Began), cmp.Compare(c.Node, other.Node), cmp.Compare(c.Number, other.Number))
 }
 
-// Options are what one reader of a Log needs.
+// Options are the options of one reader of a Log.
 type Options struct {
-	Always    bool     // record also while no one has looked for a while
+	Always    bool     // record regardless of Look
 	Arguments []string // arguments whose values may be recorded
 	Site      string   // whose calls the reader shows; "" for all
 }
 
 // Log keeps the recent calls of one node. The zero value is ready to use. A nil Log records nothing.
 type Log struct {
-	recorder atomic.Pointer[Recorder] // nil while no one looks
+	recorder atomic.Pointer[Recorder] // nil while the Log is not in use
 	all      Recorder
 
 	mu      sync.Mutex
 	readers map[*Options]bool
-	until   time.Time   // end of recording, unless a reader wants it always
+	until   time.Time   // end of recording, unless a reader has Options.Always
 	timer   *time.Timer // ends the recording; nil if there is none
 	share   *sharing    // nil unless the node shares its calls
 }
@@ -84,7 +86,7 @@ func New(node string) *Log {
 	return l
 }
 
-// Active holds what calls are recorded with, and nil while no one looks. A nil Log always has nil.
+// Active holds the Recorder of calls, or nil while the Log is not in use. A nil Log always has nil.
 func (l *Log) Active() *atomic.Pointer[Recorder] {
 	if l == nil {
 		return new(atomic.Pointer[Recorder])
@@ -129,7 +131,7 @@ func (l *Log) changed() {
 	}
 }
 
-// Look starts recording, or extends it. A page calls it whenever someone looks.
+// Look starts recording, or extends it until Lifetime from now. A page calls it for each request.
 func (l *Log) Look() {
 	l.share.look()
 	l.recordFor(Lifetime)
@@ -152,7 +154,7 @@ func (l *Log) recordFor(lifetime time.Duration) {
 	l.changed()
 }
 
-// expire ends the recording, unless a reader wants it always.
+// expire ends the recording, unless a reader has Options.Always.
 func (l *Log) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,9 +237,9 @@ type Recorder struct {
 	changes int64  // counts calls that begin and end
 }
 
-// Begin records that a call begins. It sets Node, and Began if it is not set. It keeps the allowed ones of
-// the arguments, a JSON object that it does not retain. The caller passes the same Call to Record when
-// the call ends, or to Forget.
+// Begin records that a call begins. It sets Node, and Began if it is not set. It copies the allowed
+// arguments; arguments is a JSON object. The caller passes the same Call to Record when the call ends, or
+// to Forget.
 func (r *Recorder) Begin(call *Call, arguments []byte) {
 	r.prepare(call, arguments)
 	if call.Began.IsZero() {
@@ -258,8 +260,8 @@ func (r *Recorder) Begin(call *Call, arguments []byte) {
 	}
 }
 
-// Record records that a call has ended. It sets Number and Ended. For a call without Begin it does what
-// Begin does; others keep the arguments that they have.
+// Record records that a call has ended. It sets Number and Ended. If Begin was not called, it also sets
+// the fields that Begin sets, including the arguments.
 func (r *Recorder) Record(call *Call, arguments []byte) {
 	call.Ended = time.Now()
 	if call.Began.IsZero() {
@@ -279,7 +281,7 @@ func (r *Recorder) Record(call *Call, arguments []byte) {
 	}
 }
 
-// Forget removes a call in progress that is not recorded, because it will go on later.
+// Forget removes a call in progress without recording it, because it will be continued later.
 func (r *Recorder) Forget(call *Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -297,7 +299,7 @@ func (r *Recorder) release(call *Call) {
 	call.slot = 0
 }
 
-// prepare sets what does not depend on how a call ends.
+// prepare sets the fields that do not depend on the outcome of a call.
 func (r *Recorder) prepare(call *Call, arguments []byte) {
 	call.Node = r.node
 	for _, chosen := range []*string{&call.User, &call.Trace} {

@@ -19,16 +19,16 @@ const (
 
 // Intervals and limits of sharing.
 const (
-	stepInterval = time.Second      // how often a node writes new calls, while someone looks
-	pollInterval = 5 * time.Second  // how often a node reads whether someone looks at another one
-	nodeLifetime = 30 * time.Second // after which a node that writes nothing is forgotten
+	stepInterval = time.Second      // interval at which a node writes new calls, while a Log is in use
+	pollInterval = 5 * time.Second  // interval at which a node checks whether the Log of another node is in use
+	nodeLifetime = 30 * time.Second // time after which a node that writes nothing is dropped
 	maxShared    = 250              // ended calls that a node writes
 	maxLive      = 100              // calls in progress that a node writes
 	maxNodes     = 64               // nodes whose calls are read
 	storeTimeout = 3 * time.Second  // for the requests of one step
 )
 
-// watchRecord says until when someone looks, and which nodes write their calls.
+// watchRecord contains the end of the current use, and the nodes that write their calls.
 type watchRecord struct {
 	Until time.Time            `json:"until"`
 	Nodes map[string]time.Time `json:"nodes"` // when each has last written
@@ -48,9 +48,9 @@ type sharing struct {
 	stop func() // ends the goroutine; nil if it does not run
 
 	mu      sync.Mutex
-	looked  bool      // someone has looked at this node since the last step
+	looked  bool      // Look was called on this node since the last step
 	polled  time.Time // when the watch record was last read
-	watched time.Time // until when someone looks, at any node
+	watched time.Time // end of the current use, on any node
 	written int64     // Recorder.changes when the calls were last written
 	wroteAt time.Time
 	nodes   []string // the other nodes
@@ -91,7 +91,7 @@ func (s *sharing) run(wanted bool) {
 	}()
 }
 
-// look notes that someone looks at this node.
+// look records that the Log of this node is in use.
 func (s *sharing) look() {
 	if s == nil {
 		return
@@ -101,7 +101,7 @@ func (s *sharing) look() {
 	s.looked = true
 }
 
-// step reads and writes what is due.
+// step polls the watch record and writes the calls, if either is due.
 func (s *sharing) step(ctx context.Context, now time.Time) error {
 	s.mu.Lock()
 	looked, watched := s.looked, now.Before(s.watched)
@@ -124,7 +124,7 @@ func (s *sharing) step(ctx context.Context, now time.Time) error {
 	return s.write(ctx, records, now)
 }
 
-// poll reads until when someone looks, and registers this node while someone does.
+// poll reads the end of the current use, and registers this node while a Log is in use.
 func (s *sharing) poll(ctx context.Context, records store.Store, now time.Time, looked bool) error {
 	var watch watchRecord
 	if !looked {
@@ -134,7 +134,7 @@ func (s *sharing) poll(ctx context.Context, records store.Store, now time.Time, 
 		}
 		if err != nil || !now.Before(watch.Until) {
 			s.seen(now, watch)
-			return nil //nolint:nilerr // no record: no one looks
+			return nil //nolint:nilerr // no record: no Log is in use
 		}
 	}
 	err := records.Update(ctx, watchKey, func(old store.Record) (store.Change, error) {
@@ -162,7 +162,7 @@ func (s *sharing) poll(ctx context.Context, records store.Store, now time.Time, 
 	return nil
 }
 
-// seen notes what was read.
+// seen stores the content of the watch record.
 func (s *sharing) seen(now time.Time, watch watchRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *sharing) seen(now time.Time, watch watchRecord) {
 	}
 }
 
-// write writes the newest calls of this node if a call has begun or ended while someone looks.
+// write writes the newest calls of this node if a call has begun or ended while a Log is in use.
 func (s *sharing) write(ctx context.Context, records store.Store, now time.Time) error {
 	changes := s.log.all.changed()
 	s.mu.Lock()
@@ -202,7 +202,7 @@ func (s *sharing) write(ctx context.Context, records store.Store, now time.Time)
 	return nil
 }
 
-// others returns the calls of the other nodes. All readers share what was read within the last second.
+// others returns the calls of the other nodes. All readers share the result for a second.
 func (s *sharing) others(ctx context.Context) []nodeRecord {
 	if s == nil {
 		return nil
@@ -226,7 +226,7 @@ func (s *sharing) others(ctx context.Context) []nodeRecord {
 	for _, node := range nodes {
 		record, err := records.Get(ctx, callsKey+node)
 		if err != nil {
-			continue // it has written nothing, or the store is down: the others are shown
+			continue // the node has written nothing, or the store failed: show the other nodes
 		}
 		var calls nodeRecord
 		if jsonv2.Unmarshal(record.Value, &calls) == nil {

@@ -41,14 +41,15 @@ func Inject(ctx context.Context, header http.Header) {
 	propagator.Inject(ctx, propagation.HeaderCarrier(header))
 }
 
-// Source starts the spans of work that goes on when its request has ended: that of hosted agents, and the
-// requests to agents that review. It uses the tracer provider that was noted last, and makes no spans before.
+// Source starts the spans of work that continues after the end of its request: runs of hosted agents, and
+// requests to agents that review. It uses the tracer provider of the latest call of Note. Before the first
+// call it makes no spans.
 type Source struct {
 	provider atomic.Pointer[trace.TracerProvider]
 }
 
-// unsampled is the parent of a span that is not exported. A sampler that goes by the ratio of the trace id does
-// not choose it either.
+// unsampled is the parent of a span that is not exported. Samplers by the ratio of trace ids do not choose
+// its trace id either.
 var unsampled = trace.NewSpanContext(trace.SpanContextConfig{
 	TraceID: trace.TraceID(bytes.Repeat([]byte{0xff}, 16)), SpanID: trace.SpanID(bytes.Repeat([]byte{0xff}, 8)), Remote: true,
 })

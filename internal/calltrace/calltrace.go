@@ -2,7 +2,7 @@
 //
 // The spans follow the semantic conventions for MCP, generative AI and HTTP clients. They never have
 // arguments, responses or queries. A call has spans only if the context of the client's request has a
-// span, which Caddy's handler tracing puts there. Active is the only check that other calls pay.
+// span, which Caddy's handler tracing adds. For other calls, Active is the only cost.
 package calltrace
 
 import (
@@ -126,8 +126,8 @@ func Begin(ctx context.Context, tool string) (context.Context, *Call) {
 // originKey is the context key of the trace.SpanContext that the span of a call links to.
 type originKey struct{}
 
-// ContextWithOrigin returns a context for a call that goes on with an earlier one: its span links to that of
-// the earlier call. Origin is a value of the function Parent. It returns ctx if that is "".
+// ContextWithOrigin returns a context for a call that continues an earlier one: its span links to the span
+// of the earlier call. Origin is a result of Parent. If it is "", the result is ctx.
 func ContextWithOrigin(ctx context.Context, origin string) context.Context {
 	if of := remoteParent(&Request{Parent: origin}); of.IsValid() {
 		return context.WithValue(ctx, originKey{}, of)
@@ -252,9 +252,9 @@ func fail(span trace.Span, errorType string) {
 	span.SetStatus(codes.Error, errorType)
 }
 
-// BeginRequest starts the span of the request to the API that a tool call becomes, and adds the header
-// traceparent to the request. Template is the path of the operation, or "" if the request has none. Handlers after the endpoint see the
-// span of the call in the context of the request, so that their events belong to the call.
+// BeginRequest starts the span of the inner request of a tool call, and adds the header traceparent to the
+// request. Template is the path of the operation, or "" if the request does not belong to an operation.
+// The context of the request keeps the span of the call, so that events of later handlers belong to it.
 func BeginRequest(ctx context.Context, r *http.Request, template string) trace.Span {
 	ctx, span := BeginClientRequest(ctx, r.Method, template)
 	delete(r.Header, "Tracestate")
@@ -271,8 +271,8 @@ func BeginClientRequest(ctx context.Context, method, template string) (context.C
 	return tracer(ctx).Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 }
 
-// EndRequest ends the span of a request. Status is that of the response, 0 if there is none. Failure is
-// why the call has no response, "" if it has one.
+// EndRequest ends the span of a request. Status is the status of the response, or 0 if there is none.
+// Failure is the reason why there is no response, or "".
 func EndRequest(span trace.Span, status int, failure string) {
 	if status != 0 {
 		span.SetAttributes(keyStatus.Int(status))
@@ -290,8 +290,8 @@ const (
 	EventReview   = "fairway.review"         // a reviewer decides
 )
 
-// Decision adds an event to the span of the context: what an agent's document or a reviewer decides about a call. Rule
-// is "" if no rule of the document was the reason.
+// Decision adds an event to the span of the context: the decision of an agent's document or of a reviewer
+// about a call. Rule is the path of the deciding rule in the document, or "".
 func Decision(ctx context.Context, name, agent, decision, rule string) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

@@ -11,20 +11,20 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// Limits of what a Change shows.
+// Limits of the text of a Change.
 const (
 	maxLines    = 30  // lines of one change
 	maxLine     = 400 // bytes of a line
 	diffContext = 30  // bytes before the first difference of two texts
 )
 
-// Kind says how a tool differs from the lock.
+// Kind is the kind of a Change.
 type Kind string
 
 // The kinds of changes.
 const (
 	New     Kind = "new"     // the lock does not have the tool
-	Changed Kind = "changed" // the tool is not as the lock has it
+	Changed Kind = "changed" // the tool differs from the tool in the lock
 	Gone    Kind = "gone"    // only the lock has the tool
 )
 
@@ -32,8 +32,8 @@ const (
 type Change struct {
 	Kind      Kind     `json:"change"`
 	Tool      string   `json:"tool"`
-	Operation string   `json:"operation"` // of the tool as it is now; if it is gone, as it was
-	Lines     []string `json:"diff"`      // for people; bounded. "- " and "+ " begin what was and what is
+	Operation string   `json:"operation"` // of the current tool; if it is gone, of the tool in the lock
+	Lines     []string `json:"diff"`      // a diff for people: "- " precedes the tool in the lock, "+ " the current tool; limited
 }
 
 // OtherError reports a lock that shares no tool with a document that has another title.
@@ -92,7 +92,7 @@ func Withheld(changes []Change) map[string]bool {
 	return names
 }
 
-// Count returns the number of changes of a kind, and the names of the first of them.
+// Count returns the number of changes of a kind, and the names of the first ones.
 func Count(changes []Change, kind Kind, most int) (count int, names []string) {
 	for i := range changes {
 		if changes[i].Kind != kind {
@@ -105,7 +105,7 @@ func Count(changes []Change, kind Kind, most int) (count int, names []string) {
 	return count, names
 }
 
-// lines shows a tool as a whole.
+// lines describes a whole tool.
 func (e *entry) lines(sign string) []string {
 	lines := []string{sign + e.Operation}
 	if e.Title != "" {
@@ -123,7 +123,7 @@ func (e *entry) lines(sign string) []string {
 	return bounded(lines)
 }
 
-// compare shows what changed of a tool.
+// compare describes the differences between two versions of a tool.
 func compare(was, now *entry, set *tool.Toolset) []string {
 	lines := differing("", was.Operation, now.Operation)
 	lines = append(lines, differing("title: ", was.Title, now.Title)...)
@@ -153,7 +153,7 @@ func compare(was, now *entry, set *tool.Toolset) []string {
 		case !had:
 			lines = append(lines, "+ the gateway sends "+oneLine(name))
 		case before != after:
-			lines = append(lines, "  what the gateway sends as "+oneLine(name)+" changed")
+			lines = append(lines, "  the value that the gateway sends as "+oneLine(name)+" changed")
 		}
 	}
 	if was.Response != now.Response && was.Response != "" && now.Response != "" {
@@ -196,8 +196,8 @@ func schemaOf(set *tool.Toolset, name, argument string) string {
 	return ""
 }
 
-// differing returns lines for two texts that differ. They begin shortly before the first difference, so
-// that a change at the end of a long text shows.
+// differing returns lines for two texts that differ. The lines begin shortly before the first difference,
+// so that they show a change at the end of a long text.
 func differing(name, was, now string) []string {
 	if was == now {
 		return nil
@@ -226,7 +226,7 @@ func differing(name, was, now string) []string {
 }
 
 // oneLine returns a text as one short line. Characters that could hide text or move the cursor of a
-// terminal are replaced by one that shows.
+// terminal are replaced by a visible character.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {

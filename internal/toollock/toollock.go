@@ -2,12 +2,12 @@
 // cannot change them silently.
 //
 // [Of] describes the tools of a toolset: name, operation, title, description, hints, the schemas of
-// arguments and responses, and how the arguments become a request, after shaping. [Lock.AppendYAML] writes them as a lock file, one block for each
-// tool in the order of their names, so that a review of the file shows what changed. [Read] reads it,
-// and [Lock.Compare] compares it with the current tools.
+// arguments and responses, and how the arguments become a request, after shaping. [Lock.AppendYAML]
+// writes them as a lock file, one block for each tool in the order of their names, so that a diff of the
+// file shows the changed tools. [Read] reads it, and [Lock.Compare] compares it with the current tools.
 //
-// A tool is approved if its digest equals the digest in the lock. The other fields of the lock are
-// there to show what changed. Arguments are kept as digests only, since schemas are long.
+// A tool is approved if its digest equals the digest in the lock. The other fields of the lock are for
+// describing changes. Of arguments, the lock has only digests, since schemas are long.
 package toollock
 
 import (
@@ -39,7 +39,7 @@ const (
 
 	version  = 1   // of the file format
 	maxDepth = 100 // levels of a lock file; version 1 has four, and other files get an error of their own
-	shortSum = 6   // bytes of the digest of a part of a tool, which only shows what changed
+	shortSum = 6   // bytes of the digest of a part of a tool, which is only for describing changes
 	approve  = "approve the tools again with caddy tools lock"
 	header   = "# The approved tools of a toolset. Written by caddy tools lock; check it with caddy tools diff.\n"
 	indent   = 2
@@ -60,9 +60,9 @@ type entry struct {
 	Select      string            `yaml:"select,omitempty"`
 	Hints       map[string]bool   `yaml:"hints,omitempty"`
 	Arguments   map[string]string `yaml:"arguments,omitempty"` // short digests by name
-	Filled      map[string]string `yaml:"filled,omitempty"`    // short digests of what the gateway fills, by place and name
+	Filled      map[string]string `yaml:"filled,omitempty"`    // short digests of the arguments that the gateway fills, by location and name
 	Response    string            `yaml:"response,omitempty"`  // digest of the schema of responses; empty if it is not known
-	Digest      string            `yaml:"digest"`              // of all of this except Response, of the whole schema, and of how arguments become a request
+	Digest      string            `yaml:"digest"`              // of the other fields except Response, the whole schema, and how arguments become a request
 }
 
 // file is the form of a lock file.
@@ -72,7 +72,7 @@ type file struct {
 	Tools    []*entry `yaml:"tools"`
 }
 
-// Of describes the tools of a toolset as they are. Built-in tools are left out.
+// Of describes the current tools of a toolset, without built-in tools.
 func Of(set *tool.Toolset) *Lock {
 	l := &Lock{document: set.Title, tools: make(map[string]*entry, len(set.Tools()))}
 	for _, t := range set.Tools() {
@@ -134,7 +134,7 @@ func canonical(text jsontext.Value) jsontext.Value {
 	return value
 }
 
-// short returns the digest of the parts as the entry of a tool keeps it.
+// short returns the short digest of the parts, as in an entry.
 func short(parts ...string) string { return digest(parts...)[:2*shortSum] }
 
 // same reports whether two entries describe the same tool. Responses are compared if both are known.
@@ -213,7 +213,7 @@ func Read(data []byte, name string) (*Lock, error) {
 			return nil, fmt.Errorf("lock file %s: tool %d has no name or no digest: %s", name, i+1, approve)
 		}
 		if l.tools[e.Name] != nil {
-			return nil, fmt.Errorf("lock file %s: tool %.100s is there twice: %s", name, e.Name, approve)
+			return nil, fmt.Errorf("lock file %s: tool %.100s occurs twice: %s", name, e.Name, approve)
 		}
 		l.tools[e.Name] = e
 	}

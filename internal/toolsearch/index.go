@@ -1,4 +1,4 @@
-// Package toolsearch finds the tools that fit a request in a user's words.
+// Package toolsearch finds the tools that match a request in natural language.
 //
 // New builds an Index of the tools: the words of their names, titles, paths, tags, descriptions,
 // arguments and enum values, with a weight for each of these fields. Search then does the following:
@@ -6,8 +6,8 @@
 //  1. It splits the request into words. Quoted texts, URLs, ids and numbers count less (request.go).
 //  2. It adds words of the same meaning from a general table (synonyms.txt). A word that neither the
 //     tools nor the table know is corrected to the nearest one that they know (spelling.go).
-//  3. It ranks the tools with BM25F. A tool gains if the request covers its name, and if it does what
-//     the request's verb says: read, create, update or delete.
+//  3. It ranks the tools with BM25F. The score of a tool is higher if the request covers its name, and if
+//     its action (read, create, update or delete) is that of the request's verb.
 //
 // A Finder searches the tools of a Toolset. It may rank them by the vectors of an embeddings server too
 // (semantic.go), and then fuses both rankings.
@@ -47,7 +47,7 @@ type Hit struct {
 	Score float64
 }
 
-// field is a part of an entry that is weighted on its own.
+// field is a part of an entry that has its own weight.
 type field int
 
 const (
@@ -75,7 +75,7 @@ const (
 	maxValues       = 40   // enum values of an argument that are indexed
 )
 
-// posting says how much a term weighs in an entry.
+// posting is the weight of a term in an entry.
 type posting struct {
 	entry  int32
 	weight float32
@@ -91,12 +91,12 @@ type Index struct {
 	spelling speller
 }
 
-// indexed is what the ranking needs to know about an entry, in addition to the postings.
+// indexed is the data of an entry that the ranking needs in addition to the postings.
 type indexed struct {
 	name       []int32 // terms of the name and title, without repetition
 	nameWeight float64 // sum of their idf
 	action     action
-	item       bool // the path ends with a parameter: one thing, not a collection
+	item       bool // the path ends with a parameter: a single resource, not a collection
 	deprecated bool
 }
 
@@ -143,7 +143,7 @@ type counted struct {
 	lengths [fields]int
 }
 
-// termCount says how often a term occurs in each field of an entry, at most 255 times.
+// termCount is the number of times that a term occurs in each field of an entry, at most 255.
 type termCount struct {
 	id     int32
 	counts [fields]uint8
@@ -223,7 +223,7 @@ func addEntry(e *Entry, add func(field, string)) {
 	}
 }
 
-// describe returns what the ranking needs to know about an entry.
+// describe returns the data of an entry that the ranking needs.
 func (x *Index) describe(e *Entry) indexed {
 	d := indexed{deprecated: e.Deprecated, item: strings.HasSuffix(strings.TrimSuffix(e.Path, "/"), "}")}
 	for _, w := range split(e.Name + " " + e.Title) {

@@ -47,11 +47,11 @@ var selfWords = wordSet("my me i mine myself")
 
 const self = "my"
 
-// intent is what a request wants done.
+// intent is the action that a request asks for, and the number of resources.
 type intent struct {
 	action action // of its first verb; 0 if it has none
-	many   bool   // it is for a list
-	one    bool   // it names one thing by an id, a number or another literal
+	many   bool   // it asks for a list
+	one    bool   // it names one resource by an id, a number or another literal
 }
 
 // readIntent returns the intent of a request.
@@ -84,7 +84,7 @@ func readIntent(words []word) (in intent) {
 	return in
 }
 
-// action is what a tool does with the things of the API, as a set.
+// action is a set of the actions of a tool on the resources of the API.
 type action uint8
 
 const (
@@ -116,7 +116,7 @@ func readVerbs(lists map[action]string) map[string]action {
 }
 
 // verbPosition is the number of words at the start of a tool's name of which one may be its verb:
-// names such as pulls_list_files begin with the thing.
+// names such as pulls_list_files begin with the resource.
 const verbPosition = 3
 
 // actionOf returns the action of an entry, from the verb in its name and from its method. A verb

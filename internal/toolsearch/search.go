@@ -15,14 +15,14 @@ const (
 	literalWeight  = 0.5  // of a word that is quoted, or part of a name or number
 	spellingWeight = 0.9  // of a corrected word
 
-	nameCoverage   = 1.4  // how much a tool gains if the request covers its whole name
+	nameCoverage   = 1.4  // factor for a tool whose whole name the request covers
 	rightAction    = 1.7  // factor for a tool whose action the request names
 	wrongAction    = 0.75 // factor for a tool with another action
-	rightNumber    = 1.05 // factor for a list if the request is for many things, and for one thing if it names one
+	rightNumber    = 1.05 // factor for a tool that returns a list, or one resource, if the request asks for that
 	deprecatedTool = 0.8  // factor for a deprecated tool
 )
 
-// concept is what one word of the request stands for: terms of the index, each with its weight.
+// concept is the meaning of one word of the request: terms of the index, each with its weight.
 type concept []weightedTerm
 
 type weightedTerm struct {
@@ -93,7 +93,7 @@ func (x *Index) factor(e *indexed, covered map[int32]float64, wanted intent) flo
 	return f
 }
 
-// concepts returns what the words and phrases of a request stand for.
+// concepts returns the concepts of the words and phrases of a request.
 func (x *Index) concepts(words []word) []concept {
 	var list []concept
 	seen := map[string]bool{}
@@ -144,8 +144,8 @@ func (x *Index) concept(stemmed string, weight float64) (c concept) {
 	return c
 }
 
-// addSynonyms adds the words of the same meaning. None of them counts more than the word itself
-// would, however rare it is.
+// addSynonyms adds the words of the same meaning. Each has at most the weight of the word itself, however
+// rare the synonym is.
 func (x *Index) addSynonyms(c concept, stemmed string, weight float64) concept {
 	limit := math.Inf(1)
 	if id, ok := x.terms[stemmed]; ok {

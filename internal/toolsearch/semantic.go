@@ -29,7 +29,7 @@ const (
 	embedAllTime  = 5 * time.Minute  // for the vectors of all tools
 	embedTime     = 3 * time.Second  // for the vectors of the requests of a search
 	retryEmbedAll = time.Minute      // after a failure
-	retryEmbed    = 30 * time.Second // after a failure; searches do not wait for the server until then
+	retryEmbed    = 30 * time.Second // after a failure; until then searches do not use the server
 	warnInterval  = 30 * time.Second // between two warnings
 )
 
@@ -48,13 +48,13 @@ type semantic struct {
 
 	mu      sync.Mutex
 	running bool
-	next    time.Time // when to try again after a failure of the vectors of the tools
-	resume  time.Time // when to try again after a failure of those of a search
+	next    time.Time // time of the next attempt after the vectors of the tools could not be computed
+	resume  time.Time // time of the next attempt after the vectors of a search could not be computed
 	warned  time.Time
 }
 
-// newSemantic returns the ranking of the entries. Previous is that of the tools before, whose vectors it
-// takes for equal texts; it may be nil.
+// newSemantic returns the ranking of the entries. Previous is the ranking of an earlier version of the
+// tools, or nil; its vectors are reused for equal texts.
 func newSemantic(entries []Entry, embedder Embedder, previous *semantic, warn func(error)) *semantic {
 	s := &semantic{embedder: embedder, warn: warn, previous: previous.computed(), texts: make([]string, len(entries))}
 	for i := range entries {
@@ -64,7 +64,7 @@ func newSemantic(entries []Entry, embedder Embedder, previous *semantic, warn fu
 	return s
 }
 
-// ready returns the vectors, nil if they are not computed yet. It then starts to compute them.
+// ready returns the vectors. If they are not computed yet, it starts to compute them and returns nil.
 func (s *semantic) ready() [][]float32 {
 	if vectors := s.vectors.Load(); vectors != nil {
 		return *vectors
@@ -129,7 +129,7 @@ func (s *semantic) embedAll(ctx context.Context) ([][]float32, error) {
 	return vectors, nil
 }
 
-// computed returns s or the latest before it that has vectors, nil if there is none.
+// computed returns s, or the latest earlier version that has vectors, or nil if there is none.
 func (s *semantic) computed() *semantic {
 	for s != nil && s.vectors.Load() == nil {
 		s.mu.Lock()
@@ -152,8 +152,7 @@ func (s *semantic) known() map[textKey][]float32 {
 	return known
 }
 
-// rank returns, for each request, the tools that are nearest to it, best first. It returns nil if there
-// are no vectors.
+// rank returns the nearest tools for each request, best first. It returns nil if there are no vectors.
 func (s *semantic) rank(requests []string, limit int, keep func(entry int) bool) [][]Hit {
 	vectors := s.ready()
 	requests = slices.DeleteFunc(slices.Clone(requests), func(request string) bool { return strings.TrimSpace(request) == "" }) // servers reject empty texts
@@ -184,14 +183,14 @@ func (s *semantic) rank(requests []string, limit int, keep func(entry int) bool)
 	return lists
 }
 
-// pause lets searches do without the server for a while, so that one that hangs delays few of them.
+// pause makes searches skip the server for retryEmbed, so that a server that hangs delays few of them.
 func (s *semantic) pause() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resume = time.Now().Add(retryEmbed)
 }
 
-// paused reports whether searches do without the server.
+// paused reports whether searches skip the server.
 func (s *semantic) paused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

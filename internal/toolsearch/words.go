@@ -106,7 +106,7 @@ func firstSentence(text string) (first, rest string) {
 	return text, ""
 }
 
-// stopWords are English words that say nothing about what a tool does.
+// stopWords are English words that carry no information about the purpose of a tool.
 var stopWords = wordSet(`a an the this that these those it its he she him her his hers they them their i me my mine we us our
 	ours you your yours of to in on at by for from with without within into onto as is are was were be been being am do does
 	did doing done has have had having will would shall should may might must can could and or nor but if then than so such

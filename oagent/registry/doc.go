@@ -3,15 +3,15 @@
 //
 // A document takes this path:
 //
-//   - Policy.Read checks it as lint does, and against the operator's allow-list (policy.go).
+//   - Policy.Read lints it, and checks it against the operator's allow-list (policy.go).
 //   - Registry.Put stores it, if the conditions of the request hold and no limit is reached
 //     (registry.go, condition.go).
-//   - Registry.Watch tells every node when to read the documents, at the start and after each
-//     change (watch.go). Each node checks them against its allow-list again, because the operator may
-//     have changed that.
+//   - Registry.Watch notifies every node at the start and after each change (watch.go). The node then
+//     reads the documents, and checks them against its own allow-list, because the operator may have
+//     changed the list.
 //
 // The store has one record with the list of documents, the index, and one for each document.
 // Changes of the index are atomic. The record of a document never changes: a new version gets a
-// record of its own. So a node never reads a document that does not belong to the list. A version
-// is identified by its digest, which is also its entity tag.
+// record of its own. Therefore a node never reads a document that does not match the list. A version is
+// identified by its digest, which is also its entity tag.
 package registry

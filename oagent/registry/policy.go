@@ -17,8 +17,8 @@ const MaxDocument = 256 << 10
 // ErrTooLarge reports a document of more than MaxDocument bytes.
 var ErrTooLarge = fmt.Errorf("the document is larger than %s, the limit for accepted documents", humanize.IBytes(MaxDocument))
 
-// Policy is what the operator permits accepted documents to use. It has no restrictions of its own:
-// a document may use what the Policy lists in any way that the server permits.
+// Policy is the operator's allow-list for accepted documents. It contains no restrictions: a document may
+// use the listed capabilities and identities in any way that the server permits.
 type Policy struct {
 	// Capabilities are references to tools and agents, as documents write them. A * at the end of
 	// a reference to a tool, or of a reference to an agent of another server, stands for any

@@ -26,7 +26,7 @@ const (
 	maxBy = 256 // bytes of the id of a user in the index
 )
 
-// TTL is the lifetime of the documents after a node last had them. Nodes renew it.
+// TTL is the lifetime of the documents. Running nodes renew it.
 const TTL = store.MaxTTL
 
 const keyPrefix = "accepted/"
@@ -45,7 +45,7 @@ type Options struct {
 	// Scope separates the documents of sites that share a store. Nodes of one site need the same.
 	Scope string
 
-	// Report is called with errors that an operator should know. It must return quickly.
+	// Report is called with errors that an operator should see. It must return quickly.
 	// Default: none.
 	Report func(error)
 	// Now returns the current time. Default: time.Now.

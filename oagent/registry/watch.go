@@ -13,13 +13,13 @@ import (
 
 const (
 	retryPause    = time.Second         // after an error of the store
-	renewInterval = 24 * time.Hour      // between two looks at the age of the documents
+	renewInterval = 24 * time.Hour      // between two checks of the age of the documents
 	renewAge      = 14 * 24 * time.Hour // after which their lifetime is extended
 )
 
 // Watch calls changed once at the start, and after each change of the documents on this node or
 // another. If changed returns an error, it is called again after a pause. Watch returns when ctx
-// ends. While the store does not work, it tries again.
+// ends. If the store fails, it tries again.
 func (r *Registry) Watch(ctx context.Context, changed func(context.Context) error) {
 	var seen []byte
 	for first := true; ctx.Err() == nil; {
@@ -78,7 +78,7 @@ func (r *Registry) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	r.options.Report(fmt.Errorf("reading the accepted agent documents failed; the previous ones stay in force: %w", err))
+	r.options.Report(fmt.Errorf("reading the accepted agent documents failed; the previous ones remain in use: %w", err))
 	timer := time.NewTimer(r.pause)
 	defer timer.Stop()
 	select {
@@ -88,7 +88,7 @@ func (r *Registry) failed(ctx context.Context, err error) {
 }
 
 // Documents returns the accepted documents, ordered by name. A document whose record is lost is
-// reported and left out.
+// reported and omitted.
 func (r *Registry) Documents(ctx context.Context) ([]Document, error) {
 	for seen := []byte(nil); ; {
 		value, err := r.indexValue(ctx)

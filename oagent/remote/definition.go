@@ -25,14 +25,14 @@ const (
 
 	maxDepth = 64 // levels of a definition
 
-	minFresh   = time.Minute      // how long a definition is used without asking again, at least
-	maxFresh   = time.Hour        // the same, at most
-	maxStale   = 24 * time.Hour   // how long a definition is used while its server does not respond
+	minFresh   = time.Minute      // minimum time for which a definition is used without revalidation
+	maxFresh   = time.Hour        // maximum of that time
+	maxStale   = 24 * time.Hour   // maximum time for which a definition is used while its server does not respond
 	retryPause = 30 * time.Second // after a failed fetch
 )
 
-// Definition is what is used of the document of an agent of another server. That server enforces
-// the rest.
+// Definition contains the parts of the document of a remote agent that this server uses. The other
+// server enforces the rest.
 type Definition struct {
 	Name        string
 	Description string // at most maxDescription bytes, without control characters
@@ -81,7 +81,7 @@ func (c *Client) Definition(ctx context.Context, reference oagent.Reference) (*D
 	return c.refresh(ctx, h, reference, e)
 }
 
-// refresh fetches the definition, unless that was done a short time ago.
+// refresh fetches the definition, unless another goroutine has just fetched it.
 func (c *Client) refresh(ctx context.Context, h *host, reference oagent.Reference, e *cached) (*Definition, error) {
 	e.fetching.Lock()
 	defer e.fetching.Unlock()
@@ -181,7 +181,7 @@ func printable(s string, limit int) string {
 	}, s)), limit)
 }
 
-// freshFor returns how long a response may be used without asking again (RFC 9111, section 5.2.2).
+// freshFor returns how long a response may be used without revalidation (RFC 9111, section 5.2.2).
 func freshFor(header http.Header) time.Duration {
 	for directive := range strings.SplitSeq(header.Get("Cache-Control"), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")

@@ -38,8 +38,8 @@ func (e *statusError) isTransient() bool {
 // invalidError is a response that must not be used.
 type invalidError struct{ error }
 
-// isFinal reports whether the server says that the agent is not available to this one, or has
-// replaced its definition with an invalid one. Then the definition of before must not be used.
+// isFinal reports whether the response means that this server must not use the agent, or that the
+// definition is now invalid. The previous definition must then not be used.
 func isFinal(err error) bool {
 	if _, ok := errors.AsType[*invalidError](err); ok {
 		return true

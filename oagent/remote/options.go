@@ -55,7 +55,7 @@ type Host struct {
 type Options struct {
 	Hosts []Host
 
-	// Report is called with errors that an operator should know, and the reference of the agent.
+	// Report is called with errors that an operator should see, and the reference of the agent.
 	// They may contain addresses. It must return quickly. Default: none.
 	Report func(reference string, err error)
 }
@@ -78,7 +78,7 @@ type host struct {
 	fetcher   *fetch.Client
 }
 
-// New returns a Client. Close ends it.
+// New returns a Client. The caller must call Close.
 func New(options Options) (*Client, error) {
 	c := &Client{
 		report: options.Report, firstGap: firstGap,
@@ -109,7 +109,7 @@ func newHost(h Host) *host {
 		dialer.ControlContext = onlyPublic
 	}
 	transport := &http.Transport{
-		Proxy:                  nil, // it would make the connection, and onlyPublic would not see it
+		Proxy:                  nil, // a proxy would make the connection, and onlyPublic could not check it
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: h.Roots, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:      true,

@@ -18,7 +18,7 @@ const (
 	maxFailures = 5 // polls one after the other
 )
 
-// poll waits until the Engagement ends or needs what only a user can give.
+// poll waits until the Engagement ends or waits for its user.
 func (c *Client) poll(ctx context.Context, e *started) (*state, error) {
 	failures := 0
 	for gap := c.firstGap; ; {
@@ -62,7 +62,7 @@ func isTransient(err error) bool {
 	return !errors.Is(err, ErrPrivateAddress)
 }
 
-// get requests the state. after is how long the server asks to wait until the next request.
+// get requests the state. after is the delay before the next request, as the server requests it.
 func (e *started) get(ctx context.Context) (s *state, after time.Duration, err error) {
 	r, err := e.request(ctx, http.MethodGet, e.location, nil)
 	if err != nil {

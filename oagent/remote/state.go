@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/run"
 )
 
-// state is what is used of the state of an Engagement on another server.
+// state contains the used parts of the state of an Engagement on another server.
 type state struct {
 	status   run.Status
 	text     string
@@ -43,13 +43,13 @@ func readState(body []byte) (*state, error) {
 	return s, nil
 }
 
-// isWaiting reports whether the Engagement goes on without this server.
+// isWaiting reports whether the Engagement will continue without action of this server.
 func (s *state) isWaiting() bool { return s.status.IsBusy() || s.status == run.StatusAwaitingReview }
 
 func (s *state) isFinal() bool { return s.status.IsFinal() }
 
-// result returns what the model gets, and the HTTP status of the call. An agent that has a question
-// has failed, because its user is a program.
+// result returns the output for the model, and the HTTP status of the call. An agent that asks a question
+// counts as failed, because its user is a program.
 func (s *state) result() (jsontext.Value, int) {
 	switch s.status {
 	case run.StatusComplete:

@@ -69,7 +69,7 @@ func TestExecute(t *testing.T) {
 		{"HTML where nothing is declared", "addLabel", answering(200, html, `<p>`), "", ""},
 		{"error of the invoker", "getTrip", failing(errors.New("secret of the upstream")), Internal, "log"},
 		{"canceled", "getTrip", failing(context.Canceled), Canceled, "canceled"},
-		{"deadline", "getTrip", failing(context.DeadlineExceeded), TimedOut, "longer"},
+		{"deadline", "getTrip", failing(context.DeadlineExceeded), TimedOut, "limit"},
 		{"failure of the invoker", "getTrip", failing(&Failure{Kind: TooLarge, Message: "too large"}), TooLarge, "too large"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func (m *memory) keep(s *set) {
 	}
 }
 
-// page returns a page and how many its set has.
+// page returns a page and the number of pages in its set.
 func (m *memory) page(owner Owner, id string, number int) (page answer.Page, total int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -45,7 +45,7 @@ var (
 	// ErrUnknown reports a cursor that does not exist, has expired or belongs to another owner.
 	ErrUnknown = errors.New("the cursor is unknown or has expired")
 
-	// ErrTooLarge reports pages of which not even the first fits the limits.
+	// ErrTooLarge reports that the first page exceeds the limits.
 	ErrTooLarge = errors.New("the page is too large to be kept")
 )
 
@@ -95,7 +95,7 @@ func (k *Keeper) Owner(ctx context.Context, identity ...string) (Owner, error) {
 	return Owner(base64.RawURLEncoding.EncodeToString(digest[:idSize])), nil
 }
 
-// Close forgets the pages in memory.
+// Close drops the pages in memory.
 func (k *Keeper) Close() {
 	k.memory.close()
 }
@@ -114,7 +114,7 @@ func (k *Keeper) Keep(ctx context.Context, owner Owner, all []answer.Page) (curs
 	}
 	if count < len(all) {
 		all = slices.Clone(all[:count])
-		all[count-1].Note += "; the gateway keeps no more of it"
+		all[count-1].Note += "; the rest is too large to be kept"
 	}
 	id := newID()
 	if k.shared != nil {

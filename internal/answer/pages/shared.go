@@ -14,8 +14,8 @@ import (
 
 // Keys of the records in a shared store.
 const (
-	pagesKey  = "pages/set/"   // and the id of a set: the value is its owner, and each entry of the log a page
-	ownersKey = "pages/owner/" // and an owner: the value lists the owner's sets
+	pagesKey  = "pages/set/"   // followed by the id of a set; the value is its owner, and each entry of the log is a page
+	ownersKey = "pages/owner/" // followed by an owner; the value lists the owner's sets
 )
 
 // maxOwnedSets is how many responses of one owner are kept in a shared store.
@@ -27,7 +27,7 @@ type shared struct {
 }
 
 // keep writes the pages, then lists the set with its owner and deletes older sets of the owner until the
-// limits hold. If it fails in between, the pages expire like others.
+// limits hold. If it fails between these steps, the pages still expire.
 func (s *shared) keep(ctx context.Context, owner Owner, id string, list []answer.Page, size int) error {
 	records, err := s.open(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *shared) keep(ctx context.Context, owner Owner, id string, list []answer
 	return records.Delete(ctx, dropped...)
 }
 
-// page returns a page and how many its set has.
+// page returns a page and the number of pages in its set.
 func (s *shared) page(ctx context.Context, owner Owner, id string, number int) (page answer.Page, total int, err error) {
 	records, err := s.open(ctx)
 	if err != nil {
