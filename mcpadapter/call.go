@@ -46,7 +46,7 @@ func (q toolRequest) callTool() *jsonrpc.Fault {
 	}
 	c, name := q.wholeCatalog().CallableNamed(q.params.name)
 	arguments := q.params.arguments
-	resolved := c != nil && c.Stands
+	resolved := c != nil && c.IsCall
 	if resolved {
 		var failure *tool.Failure
 		if c, arguments, failure = q.resolve(c); failure != nil {

@@ -27,7 +27,7 @@ type call struct {
 	maxRecorded int // maximum size of a recorded response in bytes; 0 if responses are not recorded
 }
 
-// headerExposes is the response header with what the calling agent exposes (see ocp.Result).
+// headerExposes is the response header with the values that the calling agent exposes (see tool.Result).
 const headerExposes = "Oagent-Exposes"
 
 // envelopeSize is about the size of a response without its value, in bytes.
@@ -159,7 +159,7 @@ func resultHeader(result *tool.Result) http.Header {
 	return header
 }
 
-// Headers of a response whose value is a part of the API's response: what part it is, as a text for
+// Headers of a response whose value is only a part of the API's response: a description of the part for
 // the model, and the cursor for the tool that returns the next part.
 const (
 	headerNote = "Fairway-Note"

@@ -209,8 +209,8 @@ func parseCall(body []byte) (callRequest, *fault) {
 	return fields.request()
 }
 
-// decodeCall decodes the body of a call by reflection. It is slower than callBody.read, and says what is
-// wrong.
+// decodeCall decodes the body of a call by reflection. It is slower than callBody.read, but its errors
+// describe what is wrong.
 func decodeCall(body []byte) (decoded callBody, f *fault) {
 	if err := wire.Unmarshal(body, &decoded); err != nil {
 		return callBody{}, badRequest(explainBody(err))

@@ -40,7 +40,7 @@ func (r *byteBudget) take(bytes int) {
 	r.schemas--
 }
 
-// A listedTool tool has its schemas in the form in which they are listed.
+// A listedTool is a tool with its schemas in the form in which they are listed.
 type listedTool struct {
 	*entry
 	input, value []byte

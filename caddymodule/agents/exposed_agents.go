@@ -17,8 +17,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
-// ExposedToolset is the name of the toolset of hosted agents that an endpoint serves as tools.
-const ExposedToolset = "agents"
+// exposedToolset is the name of the toolset of hosted agents that an endpoint serves as tools.
+const exposedToolset = "agents"
 
 // AgentMedia are the media types of the result of an agent as a tool. The second is that of an API
 // that writes MCP results itself, so that an agent can ask its user.
@@ -44,18 +44,18 @@ type ExposedAgents struct {
 // ExposeAgents returns the tools of the hosted agents with the names, or of all if there are none. A
 // client can use them at the path, by the protocol.
 func (a *App) ExposeAgents(at Site, names []string, protocol, path string, logger *zap.Logger) (*ExposedAgents, error) {
-	if _, taken := a.ToolsetsByName[ExposedToolset]; taken {
-		return nil, fmt.Errorf("expose_agents: a toolset has the name %s, which is that of the agents: give the toolset another name", ExposedToolset)
+	if _, taken := a.ToolsetsByName[exposedToolset]; taken {
+		return nil, fmt.Errorf("expose_agents: a toolset has the name %s, which is that of the agents: give the toolset another name", exposedToolset)
 	}
 	e := &ExposedAgents{names: names, site: at, protocol: protocol, path: path, app: a}
-	d := &Document{Key: DocumentKey{Name: ExposedToolset, ResponseSchemas: true}, loggedWarnings: make(map[string]struct{}), inputs: newInputFiles(nil)}
+	d := &Document{Key: DocumentKey{Name: exposedToolset, ResponseSchemas: true}, loggedWarnings: make(map[string]struct{}), inputs: newInputFiles(nil)}
 	d.logger.Store(logger)
 	d.responseSchemas.Store(true)
 	d.Loader = loader.New(loader.Options{
 		Source: exposedSource{e}, Build: e.build, Refresh: -1, Observer: loader.Observer{Loaded: d.loaded, Failed: d.failed},
 	})
-	AllMetrics.acquire(ExposedToolset)
-	e.Toolset = &Toolset{Name: ExposedToolset, Document: d, MaxTokens: -1, Limits: Limits{MaxResponse: DefaultMaxResponse}}
+	AllMetrics.acquire(exposedToolset)
+	e.Toolset = &Toolset{Name: exposedToolset, Document: d, MaxTokens: -1, Limits: Limits{MaxResponse: DefaultMaxResponse}}
 	a.exposed = append(a.exposed, e)
 	return e, nil
 }
@@ -105,7 +105,7 @@ func reloadExposed(a *App) {
 // documents change may read it until its own cleanup.
 func closeExposed(a *App) {
 	for range a.exposed {
-		AllMetrics.release(ExposedToolset)
+		AllMetrics.release(exposedToolset)
 	}
 }
 

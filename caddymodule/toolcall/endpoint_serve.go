@@ -98,7 +98,7 @@ func (e *Endpoint) StreamCaller(r *http.Request, next caddyhttp.Handler, tools *
 // not longer than limit. It returns an error if no document can be loaded.
 func (e *Endpoint) Await(r *http.Request, next caddyhttp.Handler, limit time.Duration) (*tool.Toolset, error) {
 	tools := e.Tools(r, next)
-	if tools != nil && e.Parts.AllLoaded() {
+	if tools != nil && e.Parts.allLoaded() {
 		return tools, nil
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), limit)

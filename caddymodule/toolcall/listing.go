@@ -60,7 +60,7 @@ func (l *Listings) SetSearch(mode agents.SearchMode, pins []string) error {
 	if err := mode.Check(); err != nil {
 		return err
 	}
-	if tools := l.parts.Declared(); tools != nil && l.parts.AllLoaded() {
+	if tools := l.parts.Declared(); tools != nil && l.parts.allLoaded() {
 		return agents.CheckPins(pins, tools)
 	}
 	return nil

@@ -147,8 +147,8 @@ func (p *Parts) Declared() *tool.Toolset {
 	return p.declared.Merge(parts...)
 }
 
-// AllLoaded reports whether all documents are loaded.
-func (p *Parts) AllLoaded() bool { return len(p.missing()) == 0 }
+// allLoaded reports whether all documents are loaded.
+func (p *Parts) allLoaded() bool { return len(p.missing()) == 0 }
 
 // missing returns the parts whose documents are not loaded.
 func (p *Parts) missing() []*Part {

@@ -36,7 +36,7 @@ func (p *Parts) Merge(names *merge.Names) (err error) {
 	}
 	options.Names, options.Changed = names, p.logMerged
 	options.Finder = func(tools []*tool.Tool) tool.Finder { return toolsearch.NewFinder(tools) }
-	if p.merger, err = merge.New(options); err == nil && p.All[0].agent.name == "" && p.AllLoaded() {
+	if p.merger, err = merge.New(options); err == nil && p.All[0].agent.name == "" && p.allLoaded() {
 		p.Loaded() // logs the names at start
 	}
 	return err

@@ -40,7 +40,7 @@ func ofKinds(want string, kinds ...jsontext.Kind) rule {
 	return rule{want: want, fits: func(v jsontext.Value) bool { return slices.Contains(kinds, v.Kind()) }}
 }
 
-// textThat is a rule for strings that also satisfy fits.
+// textThat is a rule for strings for which fits returns true.
 func textThat(want string, fits func(string) bool) rule {
 	return rule{want: want, fits: func(v jsontext.Value) bool { return v.Kind() == '"' && fits(wire.Text(v)) }}
 }
@@ -81,7 +81,7 @@ func policies(names ...string) rule {
 	}}
 }
 
-// The rules for x-mcp.
+// The rules for the members of x-mcp.
 var (
 	aString     = ofKinds("a string", '"')
 	aBoolean    = ofKinds("true or false", 't', 'f')
@@ -147,8 +147,8 @@ var (
 	}
 )
 
-// extensionWarnings returns warnings about x-mcp members that cannot be used. newShelf adds the
-// warnings about resources and prompts.
+// extensionWarnings returns warnings about x-mcp members that cannot be used. NewIndex adds the warnings
+// about resources and prompts.
 func (s *Index) extensionWarnings() (warnings []tool.Warning) {
 	where := ""
 	warn := func(format string, args ...any) {
@@ -171,7 +171,7 @@ func (s *Index) extensionWarnings() (warnings []tool.Warning) {
 // A warner adds a warning.
 type warner func(format string, args ...any)
 
-// Check warns about members that break their rules and about unknown members. path is the location
+// check warns about members that break their rules and about unknown members. path is the location
 // of the object, ending in a dot, or "".
 func (s ruleset) check(path string, object jsontext.Value, warn warner) {
 	for walk := wire.Into(object); walk.Next(); {
@@ -261,7 +261,7 @@ func (s *Index) checkApp(tool *tool.Tool, warn warner) {
 			name := strings.TrimPrefix(wire.Text(walk.Name), prefix)
 			app := s.library.apps[tool.Name]
 			switch {
-			case !rules.takes(name, walk.Value): // Check has already warned
+			case !rules.takes(name, walk.Value): // check has already warned
 			case given[path+name]:
 				warn("ignored the second %s: the key is given twice", path+name)
 			case ofPage[name] && (own == nil || !own.isPage()):

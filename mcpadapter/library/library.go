@@ -325,7 +325,7 @@ func (s *Index) Find(uri string) (Target, bool) {
 }
 
 // FilesInFolders returns the files that currently exist in the folders. A file that lies in several
-// folders is returned once, for the folder that find would choose.
+// folders is returned once, for the folder that Find would choose.
 func (s *Index) FilesInFolders(now time.Time) (files []*Entry) {
 	for _, r := range s.Templates {
 		if r.folder == nil {

@@ -28,7 +28,7 @@ type Polls struct {
 // A PollKey identifies one resource as one identity sees it.
 type PollKey struct {
 	Client   string // Client whose turn the poll takes: a user or, without users, an address
-	Identity string // what the API sees of the caller
+	Identity string // identifies the caller to the API
 	URI      string
 }
 
@@ -42,13 +42,13 @@ type poll struct {
 	abandoned bool // the polling stream ended before there was a result
 }
 
-// Version returns the version of the resource, from look or from a poll of another stream within the
+// Version returns the version of the resource, from request or from a poll of another stream within the
 // interval. ok is false if the version is unknown.
-func (p *Polls) Version(ctx context.Context, key PollKey, look func() (string, bool)) (stamp string, ok bool) {
+func (p *Polls) Version(ctx context.Context, key PollKey, request func() (string, bool)) (stamp string, ok bool) {
 	for {
 		latest, mine := p.join(key)
 		if mine {
-			p.run(ctx, key, latest, look)
+			p.run(ctx, key, latest, request)
 			return latest.stamp, latest.ok
 		}
 		select {
@@ -133,8 +133,8 @@ func (p *Polls) abandon(key PollKey, latest *poll) {
 }
 
 // run polls the resource when it is the client's turn.
-func (p *Polls) run(ctx context.Context, key PollKey, to *poll, look func() (string, bool)) {
-	to.abandoned = true // also holds if look panics
+func (p *Polls) run(ctx context.Context, key PollKey, to *poll, request func() (string, bool)) {
+	to.abandoned = true // remains true if request panics
 	defer func() {
 		if to.abandoned {
 			p.abandon(key, to)
@@ -145,7 +145,7 @@ func (p *Polls) run(ctx context.Context, key PollKey, to *poll, look func() (str
 		return
 	}
 	to.begun = time.Now()
-	to.stamp, to.ok = look()
+	to.stamp, to.ok = request()
 	to.abandoned = ctx.Err() != nil
 }
 
@@ -199,7 +199,7 @@ func (t *turns) join(client string, interval time.Duration) (turn chan struct{})
 	return turn
 }
 
-// leave gives up a turn, so that no time is spent on a stream that has ended.
+// leave cancels the turn of a stream that has ended.
 func (t *turns) leave(client string, turn chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -66,7 +66,7 @@ func (s *Index) describeArguments(p *PromptEntry, list jsontext.Value) {
 			s.warn(p.Tool, "x-mcp: the prompt %s cannot have the argument %s: it is non-inferrable, so the user is asked for it in an elicitation", p.Name, name)
 			continue
 		}
-		words := PromptArgument{
+		override := PromptArgument{
 			Name:        name,
 			Title:       wire.Text(wire.MemberOf(walk.Value, "title")),
 			Description: wire.Text(wire.MemberOf(walk.Value, "description")),
@@ -74,23 +74,23 @@ func (s *Index) describeArguments(p *PromptEntry, list jsontext.Value) {
 		}
 		if values := wire.MemberOf(walk.Value, "values"); values.Kind() == '[' {
 			for each := wire.Into(values); each.Next(); {
-				words.Values = append(words.Values, wire.Text(each.Value))
+				override.Values = append(override.Values, wire.Text(each.Value))
 			}
 		}
-		p.addArgument(a, words)
+		p.addArgument(a, override)
 	}
 }
 
-// addArgument adds an argument of the operation. words overrides its name and description.
-func (p *PromptEntry) addArgument(a *tool.Argument, words PromptArgument) {
-	words.Name = cmp.Or(words.Name, a.Name)
-	words.Description = cmp.Or(words.Description, a.Description)
-	words.Required = words.Required || a.Required && a.Default == nil
-	if _, twice := p.arguments[words.Name]; twice || len(p.Arguments) == maxPromptArguments {
+// addArgument adds an argument of the operation. override replaces its name and description.
+func (p *PromptEntry) addArgument(a *tool.Argument, override PromptArgument) {
+	override.Name = cmp.Or(override.Name, a.Name)
+	override.Description = cmp.Or(override.Description, a.Description)
+	override.Required = override.Required || a.Required && a.Default == nil
+	if _, twice := p.arguments[override.Name]; twice || len(p.Arguments) == maxPromptArguments {
 		return
 	}
-	p.arguments[words.Name] = a
-	p.Arguments = append(p.Arguments, words)
+	p.arguments[override.Name] = a
+	p.Arguments = append(p.Arguments, override)
 }
 
 func (p *PromptEntry) takes(a *tool.Argument) bool {

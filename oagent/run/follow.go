@@ -158,6 +158,3 @@ func (r *Runner) Await(ctx context.Context, id string, done func(*State) bool) (
 }
 
 var errConditionMet = errors.New("the condition is met")
-
-// NotBusy is a condition for Await: the run has ended, or waits for something.
-func NotBusy(st *State) bool { return !st.Status.IsBusy() }

@@ -55,7 +55,7 @@ func enhanced(declared []openapi.Member, holder openapi.Place, file *openapi.Fil
 			break
 		}
 		known := slices.ContainsFunc(declared, func(d openapi.Member) bool { return d.Name == m.Name })
-		if !known && IsPropertyName(m.Name) && m.Value.Kind() == '{' {
+		if !known && isPropertyName(m.Name) && m.Value.Kind() == '{' {
 			declared = append(declared, m)
 		}
 	}
@@ -73,9 +73,9 @@ func IsObjectSchema(p openapi.Place) bool {
 	return p.Get("type").Kind() == '"' || len(p.Members()) == 1 && properties.Get("type").Kind() != '"'
 }
 
-// IsPropertyName reports whether an enhanced property can have the name:
+// isPropertyName reports whether an enhanced property can have the name:
 // [a-zA-Z][a-zA-Z0-9_]*, at most 128 characters.
-func IsPropertyName(name string) bool {
+func isPropertyName(name string) bool {
 	for i := range len(name) {
 		c := name[i]
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'

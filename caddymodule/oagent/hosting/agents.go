@@ -21,14 +21,14 @@ import (
 	"github.com/fairwayhq/fairway/oagent/run"
 )
 
-// AgentSchema is the JSON Schema of the arguments of a hosted agent as a tool.
-const AgentSchema = `{"type":"object","properties":{"input":{"type":"string","description":"The message to the agent."}},"required":["input"],"additionalProperties":false}`
+// agentSchema is the JSON Schema of the arguments of a hosted agent as a tool.
+const agentSchema = `{"type":"object","properties":{"input":{"type":"string","description":"The message to the agent."}},"required":["input"],"additionalProperties":false}`
 
 // describeAgent describes an agent as a tool. Repeating a call is safe: it finds the run that the
 // first call has started, see childID.
 func describeAgent(name string, agent *oagent.Agent) run.Tool {
 	return run.Tool{
-		Tool:  model.Tool{Name: name, Description: agent.Description, Schema: jsontext.Value(AgentSchema)},
+		Tool:  model.Tool{Name: name, Description: agent.Description, Schema: jsontext.Value(agentSchema)},
 		Agent: true, Idempotent: true,
 	}
 }

@@ -31,7 +31,7 @@ func (h tools) describeRemote(reference oagent.Reference) run.Tool {
 		description = d.Description
 	}
 	return run.Tool{
-		Tool:  model.Tool{Name: reference.Name, Description: description, Schema: jsontext.Value(AgentSchema)},
+		Tool:  model.Tool{Name: reference.Name, Description: description, Schema: jsontext.Value(agentSchema)},
 		Agent: true,
 	}
 }

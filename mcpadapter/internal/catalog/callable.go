@@ -17,7 +17,7 @@ import (
 type Callable struct {
 	Tool    *tool.Tool
 	Hidden  bool                                         // whether only prompts and resources may call it
-	Stands  bool                                         // whether its calls stand for calls of other tools (tool.Toolset.Resolve)
+	IsCall  bool                                         // whether its calls call other tools (tool.Toolset.Resolve)
 	Brief   bool                                         // whether lists leave it out, so that clients may not know its schema
 	Plain   bool                                         // whether a call needs nothing from the client
 	Needs   elicit.Needs                                 // what it may need from the client during a call
@@ -33,7 +33,7 @@ func newCallables(o *Options, tools *tool.Toolset) map[string]*Callable {
 	for i, t := range list {
 		c := &all[i]
 		*c = Callable{Tool: t, Hidden: library.IsHidden(t), Needs: elicit.NeedsOf(t), Headers: negotiation.ArgumentHeaders(t), Task: library.TaskSupportOf(t)}
-		c.Stands, c.Brief = t.Builtin.IsCall(), tools.Brief()
+		c.IsCall, c.Brief = t.Builtin.IsCall(), tools.Brief()
 		c.Plain = !c.Needs.Any()
 		for v := range c.Output {
 			c.Output[v] = outputschema.Of(o.OutputSchema, t, c.Needs.Native, revision.Revision(v))

@@ -16,7 +16,7 @@ func DeepID(body []byte) (id jsontext.Value, whole bool) {
 	walk := wire.Into(body)
 	object := bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
 	for walk.Next() {
-		if object && walk.Is("id") && IsID(walk.Value) && wire.Check(walk.Value) == nil {
+		if object && walk.Is("id") && isValidID(walk.Value) && wire.Check(walk.Value) == nil {
 			id = walk.Value.Clone()
 		}
 	}
@@ -40,7 +40,7 @@ func LenientID(body []byte) (id jsontext.Value) {
 		if err != nil {
 			return nil
 		}
-		if isID && IsID(value) && wire.Check(value) == nil {
+		if isID && isValidID(value) && wire.Check(value) == nil {
 			id = value.Clone()
 		}
 	}
@@ -53,5 +53,5 @@ func LenientID(body []byte) (id jsontext.Value) {
 	return id
 }
 
-// IsID reports whether a JSON value has a type that an id may have: string or number.
-func IsID(id jsontext.Value) bool { return id.Kind() == '"' || id.Kind() == '0' }
+// isValidID reports whether a JSON value has a type that an id may have: string or number.
+func isValidID(id jsontext.Value) bool { return id.Kind() == '"' || id.Kind() == '0' }

@@ -18,9 +18,9 @@ const PollInterval = time.Second
 // maxMessage is the maximum length of a statusMessage, in bytes.
 const maxMessage = 1 << 10
 
-// MetaRelated is the member of _meta that names the task of a message (MCP 2025-11-25, Tasks, Related
+// metaRelated is the member of _meta that names the task of a message (MCP 2025-11-25, Tasks, Related
 // Task Metadata).
-const MetaRelated = "io.modelcontextprotocol/related-task"
+const metaRelated = "io.modelcontextprotocol/related-task"
 
 // AppendTask appends the members of a task without its result. Extension selects the form of the
 // extension of 2026-07-28 instead of that of 2025-11-25.
@@ -73,7 +73,7 @@ func appendTime(dst []byte, t time.Time) []byte {
 
 // AppendRelated appends the member of _meta that names the task.
 func (r *Record) AppendRelated(dst []byte) []byte {
-	dst = wire.AppendString(append(dst, `"`+MetaRelated+`":{"taskId":`...), r.ID)
+	dst = wire.AppendString(append(dst, `"`+metaRelated+`":{"taskId":`...), r.ID)
 	return append(dst, '}')
 }
 
