@@ -199,7 +199,7 @@ func ShortReason(err error) string {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return "the call ended before it was finished"
 	}
-	return "the response does not have the structure that the expression expects"
+	return "the response is not as the expression expects it"
 }
 
 // queryBudget is the context of a run. The interpreter calls Done before each instruction, so that

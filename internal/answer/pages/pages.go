@@ -114,7 +114,7 @@ func (k *Keeper) Keep(ctx context.Context, owner Owner, all []answer.Page) (curs
 	}
 	if count < len(all) {
 		all = slices.Clone(all[:count])
-		all[count-1].Note += "; the rest is too large to be kept"
+		all[count-1].Note += "; the gateway keeps no more of it"
 	}
 	id := newID()
 	if k.shared != nil {
