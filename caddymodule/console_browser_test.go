@@ -214,6 +214,57 @@ func TestConsole_shows_hostile_documents_in_a_browser(t *testing.T) {
 	b.check("hostile-result")
 }
 
+// TestConsole_shows_long_names_in_a_browser looks at pages with long names, paths and users.
+func TestConsole_shows_long_names_in_a_browser(t *testing.T) {
+	s := newSite(t)
+	s.write("github.json", string(shared.Read(t, "openapi/github-api.github.com.json.gz")))
+	const user = "carol-with-a-really-long-name@engineering.example.com"
+	agent := "release-and-dependency-maintenance-coordinator-for-all-repositories"
+	s.write("agent.yaml", agentDocument(agent, `
+  actions-create-workflow-dispatch: {user_identity: false, input_restriction: {require_review: boss}}
+  packages-list-docker-migration-conflicting-packages-for-user: {user_identity: false, input_restriction: {require_review: boss}}
+`))
+	s.start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console {\nauditors eve\ncalls always\n}\nmcp DIR/github.json\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\n}\nreverse_proxy "+upstream(t, echo)+"\n}")
+	for _, call := range [][2]string{
+		{"packages_list_docker_migration_conflicting_packages_for_user", `{"username":"ann"}`},
+		{"actions_create_workflow_dispatch", `{"owner":"o","repo":"r","workflow_id":"1","ref":"main"}`},
+		{"no_such_tool", `{}`},
+	} {
+		r := s.callRequest(call[0], call[1])
+		r.Header.Set("X-Test-User", user)
+		s.do(r)
+	}
+	b := newBrowser(t, s, "eve")
+	for name, path := range map[string]string{
+		"agents": "/console/agents", "agent": "/console/agents/" + agent, "calls": "/console/calls", "no-calls": "/console/calls?tool=none",
+		"tool": "/console/tools/mcp/packages_list_docker_migration_conflicting_packages_for_user",
+	} {
+		b.visit(path, "long-"+name)
+		for _, width := range []int64{1280, 700, 390} {
+			var broken []string
+			b.run(chromedp.EmulateViewport(width, 800), chromedp.Evaluate(overflowing, &broken))
+			if len(broken) > 0 {
+				b.t.Errorf("%s, %d pixels wide: content is outside of its box, or a label is broken: %q", path, width, broken)
+			}
+		}
+	}
+	// The result of a long form is in view, though its place is at the top of the page.
+	b.visit("/console/tools/mcp/issues_create", "long-form")
+	b.run(
+		chromedp.EmulateViewport(1280, 800),
+		chromedp.Click(`//button[@value="preview"]`, chromedp.BySearch),
+		chromedp.WaitVisible("#result .notice", chromedp.ByQuery),
+		chromedp.Poll(`(top => top >= document.querySelector(".bar").offsetHeight && top < innerHeight)(document.querySelector("#result").getBoundingClientRect().top)`, nil),
+	)
+}
+
+// overflowing is a script that returns the texts that are wider than the box around them, and the labels that take
+// more than one line.
+const overflowing = `[...document.querySelectorAll("main .card, main .list, main td, main th, main h1, main h3, main .crumb")]
+	.filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline")
+	.concat([...document.querySelectorAll("td .tag, td[data-label=Record] a")].filter(e => e.getClientRects().length > 1 || e.offsetHeight > 30))
+	.map(e => e.tagName + " " + e.textContent.slice(0, 60))`
+
 // TestConsole_shows_large_documents_in_a_browser searches 1,223 tools as a user types.
 func TestConsole_shows_large_documents_in_a_browser(t *testing.T) {
 	s := newSite(t)

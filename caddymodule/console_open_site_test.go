@@ -135,3 +135,20 @@ func TestConsole_says_at_start_that_it_is_open(t *testing.T) {
 		})
 	}
 }
+
+// TestConsole_pages_without_content checks that a page without content says so once, and what to do.
+func TestConsole_pages_without_content(t *testing.T) {
+	s := consoleSite(t, "", "mcp TRIPS\nreverse_proxy "+upstream(t, echo))
+	for path, c := range map[string]struct{ has, hasNot string }{
+		"/console/agents":             {"No agents", "Engagements</h2>"},
+		"/console/calls":              {"No calls yet", "No call fits"},
+		"/console/calls?tool=getTrip": {`<a href="/console/calls">clear it</a>`, "No calls yet"},
+		"/console?q=qqqzzz":           {"No tool fits", "best first"},
+		"/console?q=trip":             {"best first", "No tool fits"},
+	} {
+		page := s.view("ada", path).body
+		if !strings.Contains(page, c.has) || strings.Contains(page, c.hasNot) || strings.Count(page, `class="empty"`) > 1 {
+			t.Errorf("%s: want %q and not %q: %s", path, c.has, c.hasNot, page)
+		}
+	}
+}
