@@ -379,3 +379,6 @@ func (r *Runner) Working() int {
 // Waiting returns the number of waiting runs of all nodes that share the store, as of the last
 // sweep of this node.
 func (r *Runner) Waiting() int { return int(r.waiting.Load()) }
+
+// IsClosing reports whether Close was called.
+func (r *Runner) IsClosing() bool { return r.running.Err() != nil }
