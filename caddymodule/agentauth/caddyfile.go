@@ -235,26 +235,8 @@ func (a *APIKey) unmarshal(outer *directive.Block) error {
 		return outer.Err("api_key takes a block with a key, as in: key ada {env.ADA_KEY}")
 	}
 	b := directive.NewBlock(outer.Dispenser)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		var err error
-		switch b.Val() {
-		case "header":
-			err = b.Value(func(text string) error {
-				a.Header = text
-				return checkKeyHeader(text)
-			})
-		case "query":
-			err = b.Text(&a.Query)
-		case "key":
-			err = a.unmarshalKey(b)
-		case "pass_through":
-			err = b.Flag(&a.PassThrough)
-		default:
-			err = b.Unrecognized("api_key")
-		}
-		if err != nil {
-			return err
-		}
+	if err := b.Options(a.unmarshalOption); err != nil {
+		return err
 	}
 	switch {
 	case len(a.Keys) == 0:
@@ -263,6 +245,23 @@ func (a *APIKey) unmarshal(outer *directive.Block) error {
 		return outer.Err("api_key has both header and query; remove one")
 	}
 	return nil
+}
+
+func (a *APIKey) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "header":
+		return b.Value(func(text string) error {
+			a.Header = text
+			return checkKeyHeader(text)
+		})
+	case "query":
+		return b.Text(&a.Query)
+	case "key":
+		return a.unmarshalKey(b)
+	case "pass_through":
+		return b.Flag(&a.PassThrough)
+	}
+	return b.Unrecognized("api_key")
 }
 
 // unmarshalKey reads <name> <secret>. Its errors do not contain the secret.

@@ -81,19 +81,8 @@ func readEmbeddings(outer *directive.Block, to **Embeddings) error {
 		return outer.Err("embeddings needs the URL of a server, as in: embeddings https://api.openai.com/v1")
 	}
 	b := directive.NewBlock(outer.Dispenser)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		var err error
-		switch b.Val() {
-		case "model":
-			err = b.Text(&e.Model)
-		case "api_key":
-			err = b.Text(&e.APIKey)
-		default:
-			err = b.Unrecognized("embeddings")
-		}
-		if err != nil {
-			return err
-		}
+	if err := b.Options(e.unmarshalOption); err != nil {
+		return err
 	}
 	if !strings.Contains(e.URL, "{") {
 		if _, err := e.client(); err != nil {
@@ -102,6 +91,16 @@ func readEmbeddings(outer *directive.Block, to **Embeddings) error {
 	}
 	*to = e
 	return nil
+}
+
+func (e *Embeddings) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "model":
+		return b.Text(&e.Model)
+	case "api_key":
+		return b.Text(&e.APIKey)
+	}
+	return b.Unrecognized("embeddings")
 }
 
 // errNoEmbeddings is the error of a configuration without a URL.

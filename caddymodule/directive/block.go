@@ -133,6 +133,16 @@ func NewBlock(d *caddyfile.Dispenser) *Block {
 	return &Block{Dispenser: d, Seen: make(map[string]bool)}
 }
 
+// Options calls read for each subdirective of the block. b.Val is its name.
+func (b *Block) Options(read func(*Block) error) error {
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		if err := read(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Once returns an error if the current subdirective has been read before.
 func (b *Block) Once() error {
 	name := b.Val()

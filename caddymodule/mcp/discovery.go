@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -32,8 +33,8 @@ const (
 	// maxCatalog is the largest catalog of the API that is extended, in bytes.
 	maxCatalog = 1 << 20
 
-	// discoveryMaxAge is how long clients may cache cards and catalogs, in seconds.
-	discoveryMaxAge = 3600
+	// discoveryMaxAge is how long clients may cache cards and catalogs.
+	discoveryMaxAge = time.Hour
 )
 
 // Discovery serves documents by which clients find the server: a card that describes the
@@ -108,7 +109,8 @@ func (m discoveryServer) serve(w http.ResponseWriter, r *http.Request, next cadd
 	if err != nil {
 		return err
 	}
-	servePublic(w, r, prepared.New(content, cardType))
+	response := prepared.New(content, cardType)
+	response.ServePublic(w, r, discoveryMaxAge)
 	return nil
 }
 
@@ -149,7 +151,8 @@ func (m discoveryServer) serveCatalog(w http.ResponseWriter, r *http.Request, ne
 	if err != nil {
 		return err
 	}
-	servePublic(w, r, prepared.New(content, catalogType))
+	response := prepared.New(content, catalogType)
+	response.ServePublic(w, r, discoveryMaxAge)
 	return nil
 }
 
@@ -184,21 +187,4 @@ func upstreamCatalog(r *http.Request, next caddyhttp.Handler) (members map[strin
 		return none, nil
 	}
 	return members, entries
-}
-
-// servePublic responds with a public document that clients may cache.
-func servePublic(w http.ResponseWriter, r *http.Request, p prepared.Response) {
-	header := w.Header()
-	header.Set("Etag", p.Tag)
-	header.Set("Cache-Control", "public, max-age="+strconv.Itoa(discoveryMaxAge))
-	if prepared.MatchesTag(r.Header["If-None-Match"], p.Tag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	header.Set("Content-Type", p.MediaType)
-	header.Set("Content-Length", strconv.Itoa(len(p.Content)))
-	w.WriteHeader(http.StatusOK)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(p.Content) // the client may have disconnected
-	}
 }

@@ -167,10 +167,8 @@ func (l *Library) unmarshalApp(b *directive.Block) error {
 		}
 	}
 	inner := directive.NewBlock(b.Dispenser)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		if err := a.unmarshalOption(inner); err != nil {
-			return err
-		}
+	if err := inner.Options(a.unmarshalOption); err != nil {
+		return err
 	}
 	l.Apps = append(l.Apps, a)
 	return nil

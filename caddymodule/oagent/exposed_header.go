@@ -2,8 +2,6 @@ package oagent
 
 import (
 	"net/http"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -52,20 +50,12 @@ func (g *governedRequest) expose(header http.Header) {
 	}
 }
 
-// asciiJSON escapes all characters beyond ASCII, because they are not safe in a header.
+// asciiJSON returns JSON as a text for a header: on one line, with all characters beyond ASCII escaped.
 func asciiJSON(text []byte) []byte {
-	ascii := make([]byte, 0, len(text))
-	for _, r := range string(text) {
-		switch {
-		case r == '\n' || r == '\r' || r == '\t':
-			ascii = append(ascii, ' ') // between tokens; in strings they are escaped
-		case r < utf8.RuneSelf:
-			ascii = append(ascii, byte(r))
-		case r <= 0xffff:
-			ascii = wire.AppendUnicodeEscape(ascii, r)
-		default:
-			high, low := utf16.EncodeRune(r)
-			ascii = wire.AppendUnicodeEscape(wire.AppendUnicodeEscape(ascii, high), low)
+	ascii := wire.AppendASCII(make([]byte, 0, len(text)), text)
+	for i, c := range ascii {
+		if c == '\n' || c == '\r' || c == '\t' {
+			ascii[i] = ' ' // between tokens; in strings they are escaped
 		}
 	}
 	return ascii

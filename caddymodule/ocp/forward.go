@@ -3,7 +3,6 @@ package ocp
 import (
 	"bytes"
 	"net/http"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/fairwayhq/fairway/internal/wire"
@@ -95,17 +94,5 @@ func asciiContext(c *ocp.Context) []byte {
 	if start < 0 {
 		return text
 	}
-	ascii := append(make([]byte, 0, 2*len(text)), text[:start]...)
-	for _, r := range string(text[start:]) {
-		switch {
-		case r < utf8.RuneSelf:
-			ascii = append(ascii, byte(r))
-		case r <= 0xffff:
-			ascii = wire.AppendUnicodeEscape(ascii, r)
-		default:
-			high, low := utf16.EncodeRune(r)
-			ascii = wire.AppendUnicodeEscape(wire.AppendUnicodeEscape(ascii, high), low)
-		}
-	}
-	return ascii
+	return wire.AppendASCII(append(make([]byte, 0, 2*len(text)), text[:start]...), text[start:])
 }

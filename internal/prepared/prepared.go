@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Response is a response that was encoded in advance, with its entity tag.
@@ -15,15 +16,24 @@ type Response struct {
 	Tag       string
 }
 
+// New returns a response with the tag of its content.
 func New(content []byte, mediaType string) Response {
 	sum := sha256.Sum256(content)
 	return Response{Content: content, MediaType: mediaType, Tag: `"` + hex.EncodeToString(sum[:16]) + `"`}
 }
 
-func (p *Response) Serve(w http.ResponseWriter, r *http.Request) {
+// Serve responds to a GET or HEAD request. Clients may keep the response and must ask again.
+func (p *Response) Serve(w http.ResponseWriter, r *http.Request) { p.serve(w, r, "no-cache") }
+
+// ServePublic is Serve for a response that anyone may cache for a while.
+func (p *Response) ServePublic(w http.ResponseWriter, r *http.Request, maxAge time.Duration) {
+	p.serve(w, r, "public, max-age="+strconv.Itoa(int(maxAge.Seconds())))
+}
+
+func (p *Response) serve(w http.ResponseWriter, r *http.Request, cacheControl string) {
 	header := w.Header()
 	header.Set("Etag", p.Tag)
-	header.Set("Cache-Control", "no-cache") // it may be kept, and is asked for again
+	header.Set("Cache-Control", cacheControl)
 	if MatchesTag(r.Header["If-None-Match"], p.Tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
@@ -32,7 +42,7 @@ func (p *Response) Serve(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Length", strconv.Itoa(len(p.Content)))
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(p.Content) // the client may be gone
+		_, _ = w.Write(p.Content) // the client may have disconnected
 	}
 }
 

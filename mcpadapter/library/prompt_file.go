@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -71,7 +70,7 @@ func ReadPrompts(data []byte, read func(path string) ([]byte, error)) ([]Prompt,
 	f := promptFile{read: read}
 	list := root
 	if root.Kind == yaml.MappingNode {
-		if err := f.members(root, map[string]func(*yaml.Node) error{"prompts": func(n *yaml.Node) error { list = n; return nil }}, "prompts"); err != nil {
+		if err := yamltree.ReadMembers(root, yamltree.Readers{"prompts": func(n *yaml.Node) error { list = n; return nil }}, "prompts"); err != nil {
 			return nil, err
 		}
 	}
@@ -93,42 +92,6 @@ func ReadPrompts(data []byte, read func(path string) ([]byte, error)) ([]Prompt,
 type promptFile struct {
 	read  func(string) ([]byte, error)
 	media int // bytes of media read so far
-}
-
-// members passes each member of a mapping to its reader. An unknown member, and a missing one that
-// is needed, is an error.
-func (f *promptFile) members(n *yaml.Node, readers map[string]func(*yaml.Node) error, needed ...string) error {
-	if n.Kind != yaml.MappingNode {
-		return yamltree.At(n, fmt.Errorf("expected a mapping with the keys %s, not %s", strings.Join(namesOf(readers), ", "), yamltree.Describe(n)))
-	}
-	seen := make(yamltree.Keys)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if err := seen.Add(key); err != nil {
-			return yamltree.At(key, err)
-		}
-		read := readers[key.Value]
-		if read == nil {
-			return yamltree.At(key, fmt.Errorf("unknown key %q; known keys: %s", text.Cut(key.Value, text.MaxQuoted), strings.Join(namesOf(readers), ", ")))
-		}
-		if err := read(value); err != nil {
-			return yamltree.At(value, err)
-		}
-	}
-	for _, name := range needed {
-		if seen[name] == 0 {
-			return yamltree.At(n, fmt.Errorf("missing required key %s", name))
-		}
-	}
-	return nil
-}
-
-func namesOf(readers map[string]func(*yaml.Node) error) (names []string) {
-	for name := range readers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // items passes each item of a list to read.
@@ -197,7 +160,7 @@ func templateInto(to *Template, given *bool) func(*yaml.Node) error {
 }
 
 func (f *promptFile) prompt(n *yaml.Node) (p Prompt, err error) {
-	err = f.members(n, map[string]func(*yaml.Node) error{
+	err = yamltree.ReadMembers(n, yamltree.Readers{
 		"name":        textInto(&p.Name),
 		"title":       textInto(&p.Title),
 		"description": textInto(&p.Description),
@@ -226,7 +189,7 @@ func (f *promptFile) prompt(n *yaml.Node) (p Prompt, err error) {
 func (f *promptFile) icons(n *yaml.Node, to *[]content.Icon) error {
 	return f.items(n, "icons", content.MaxIcons, func(n *yaml.Node) error {
 		var icon content.Icon
-		err := f.members(n, map[string]func(*yaml.Node) error{
+		err := yamltree.ReadMembers(n, yamltree.Readers{
 			"src":      textInto(&icon.Source),
 			"mimeType": textInto(&icon.MIMEType),
 			"sizes":    textsInto(&icon.Sizes),
@@ -241,7 +204,7 @@ func (f *promptFile) icons(n *yaml.Node, to *[]content.Icon) error {
 }
 
 func (f *promptFile) argument(n *yaml.Node) (a PromptArgument, err error) {
-	err = f.members(n, map[string]func(*yaml.Node) error{
+	err = yamltree.ReadMembers(n, yamltree.Readers{
 		"name":        textInto(&a.Name),
 		"title":       textInto(&a.Title),
 		"description": textInto(&a.Description),
@@ -256,7 +219,7 @@ func (f *promptFile) argument(n *yaml.Node) (a PromptArgument, err error) {
 }
 
 func (f *promptFile) message(n *yaml.Node) (m PromptMessage, err error) {
-	err = f.members(n, map[string]func(*yaml.Node) error{
+	err = yamltree.ReadMembers(n, yamltree.Readers{
 		"role":    textInto(&m.Role),
 		"content": func(n *yaml.Node) error { return f.content(n, &m.Content) },
 	}, "role", "content")
@@ -279,16 +242,16 @@ func (f *promptFile) content(n *yaml.Node, c *PromptContent) error {
 	kind := func(*yaml.Node) error { return nil }
 	switch c.Type {
 	case "text":
-		return f.members(n, map[string]func(*yaml.Node) error{"type": kind, "text": templateInto(&c.Text, &isText)}, "text")
+		return yamltree.ReadMembers(n, yamltree.Readers{"type": kind, "text": templateInto(&c.Text, &isText)}, "text")
 	case "image", "audio":
 		return f.mediaContent(n, c, "type", kind)
 	case "resource":
-		return f.members(n, map[string]func(*yaml.Node) error{
+		return yamltree.ReadMembers(n, yamltree.Readers{
 			"type":     kind,
 			"resource": func(n *yaml.Node) error { return f.resource(n, c) },
 		}, "resource")
 	case "resource_link":
-		return f.members(n, map[string]func(*yaml.Node) error{
+		return yamltree.ReadMembers(n, yamltree.Readers{
 			"type": kind, "uri": templateInto(&c.URI, &hasURI), "mimeType": textInto(&c.MIMEType),
 			"name": textInto(&c.Name), "title": textInto(&c.Title), "description": textInto(&c.Description),
 		}, "uri")
@@ -299,7 +262,7 @@ func (f *promptFile) content(n *yaml.Node, c *PromptContent) error {
 // mediaContent reads an image or audio, from data or from a file.
 func (f *promptFile) mediaContent(n *yaml.Node, c *PromptContent, also string, reader func(*yaml.Node) error) error {
 	var name string
-	err := f.members(n, map[string]func(*yaml.Node) error{
+	err := yamltree.ReadMembers(n, yamltree.Readers{
 		also:       reader,
 		"data":     func(n *yaml.Node) error { return f.data(n, &c.Data) },
 		"file":     func(n *yaml.Node) error { return f.file(n, &name, &c.Data) },
@@ -322,7 +285,7 @@ func (f *promptFile) mediaContent(n *yaml.Node, c *PromptContent, also string, r
 func (f *promptFile) resource(n *yaml.Node, c *PromptContent) error {
 	var hasURI, hasText bool
 	var name string
-	err := f.members(n, map[string]func(*yaml.Node) error{
+	err := yamltree.ReadMembers(n, yamltree.Readers{
 		"uri":      templateInto(&c.URI, &hasURI),
 		"mimeType": textInto(&c.MIMEType),
 		"text":     templateInto(&c.Text, &hasText),

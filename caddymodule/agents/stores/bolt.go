@@ -88,23 +88,17 @@ func (s *Bolt) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		var err error
-		switch b.Val() {
-		case "max_records":
-			if err = b.Count(&s.MaxRecords); err == nil && s.MaxRecords == 0 {
-				err = b.Err("max_records must be at least 1")
-			}
-		case "max_size":
-			err = b.Size(&s.MaxSize)
-		default:
-			err = b.Unrecognized("store bolt")
-		}
-		if err != nil {
-			return err
-		}
+	return b.Options(s.unmarshalOption)
+}
+
+func (s *Bolt) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "max_records":
+		return b.Positive(&s.MaxRecords)
+	case "max_size":
+		return b.Size(&s.MaxSize)
 	}
-	return nil
+	return b.Unrecognized("store bolt")
 }
 
 // Interface guards

@@ -70,19 +70,15 @@ func (s *Redis) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Err("the url of store redis is empty")
 	}
 	b := directive.NewBlock(d)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		var err error
-		switch b.Val() {
-		case "prefix":
-			err = b.Text(&s.Prefix)
-		default:
-			err = b.Unrecognized("store redis")
-		}
-		if err != nil {
-			return err
-		}
+	return b.Options(s.unmarshalOption)
+}
+
+func (s *Redis) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "prefix":
+		return b.Text(&s.Prefix)
 	}
-	return nil
+	return b.Unrecognized("store redis")
 }
 
 // Interface guards

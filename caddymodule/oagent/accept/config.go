@@ -84,10 +84,8 @@ func UnmarshalBlock(outer *directive.Block) (*Config, error) {
 		return nil, outer.ArgErr()
 	}
 	b := directive.NewBlock(outer.Dispenser)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		if err := c.unmarshalOption(b); err != nil {
-			return nil, err
-		}
+	if err := b.Options(c.unmarshalOption); err != nil {
+		return nil, err
 	}
 	if len(c.By) == 0 {
 		return nil, outer.Err("accept needs the users who may send agent documents, as in: by alice")

@@ -20,12 +20,7 @@ func (h *Handler) UnmarshalBlock(outer *directive.Block) error {
 		h.Paths = append(h.Paths, p)
 	}
 	b := directive.NewBlock(outer.Dispenser)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		if err := h.unmarshalOption(b); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.Options(h.unmarshalOption)
 }
 
 func (h *Handler) unmarshalOption(b *directive.Block) error {

@@ -167,21 +167,20 @@ func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
 	}
 	l := new(Limits)
 	b := directive.NewBlock(outer.Dispenser)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		var err error
-		switch b.Val() {
-		case "turns":
-			err = b.Positive(&l.Turns)
-		case "tokens":
-			err = b.Positive(&l.Tokens)
-		case "time":
-			err = b.Period(&l.Time)
-		default:
-			err = b.Unrecognized("limits")
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err := b.Options(l.unmarshalOption); err != nil {
+		return nil, err
 	}
 	return l, nil
+}
+
+func (l *Limits) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "turns":
+		return b.Positive(&l.Turns)
+	case "tokens":
+		return b.Positive(&l.Tokens)
+	case "time":
+		return b.Period(&l.Time)
+	}
+	return b.Unrecognized("limits")
 }

@@ -46,10 +46,8 @@ func (a *API) unmarshal(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		if err := a.unmarshalOption(b); err != nil {
-			return err
-		}
+	if err := b.Options(a.unmarshalOption); err != nil {
+		return err
 	}
 	if a.Model == "" {
 		return b.Errf("%s needs the name of a model: add the option model", provider)

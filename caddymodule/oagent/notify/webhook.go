@@ -201,23 +201,19 @@ func (w *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		var err error
-		switch b.Val() {
-		case "secret":
-			err = b.Text(&w.Secret)
-		case "link":
-			err = b.Text(&w.Link)
-		case "timeout":
-			err = b.Period(&w.Timeout)
-		default:
-			err = b.Unrecognized("notify webhook")
-		}
-		if err != nil {
-			return err
-		}
+	return b.Options(w.unmarshalOption)
+}
+
+func (w *Webhook) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "secret":
+		return b.Text(&w.Secret)
+	case "link":
+		return b.Text(&w.Link)
+	case "timeout":
+		return b.Period(&w.Timeout)
 	}
-	return nil
+	return b.Unrecognized("notify webhook")
 }
 
 // Interface guards

@@ -30,10 +30,8 @@ func UnmarshalBlock(outer *directive.Block) (*Servers, error) {
 		}
 	}
 	b := directive.NewBlock(outer.Dispenser)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		if err := s.unmarshalOption(b); err != nil {
-			return nil, err
-		}
+	if err := b.Options(s.unmarshalOption); err != nil {
+		return nil, err
 	}
 	return s, nil
 }

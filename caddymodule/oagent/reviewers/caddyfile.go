@@ -130,10 +130,5 @@ func (a *Program) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.WrapErr(err)
 	}
 	b := directive.NewBlock(d)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		if err := a.unmarshalOption(b); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.Options(a.unmarshalOption)
 }

@@ -3,13 +3,10 @@ package scripted
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/yamltree"
 	"github.com/fairwayhq/fairway/oagent/model"
 )
@@ -65,7 +62,7 @@ func readScript(data []byte) ([]conversation, error) {
 		return nil, err
 	}
 	var conversations []conversation
-	err = readMembers(root, members{"conversations": func(n *yaml.Node) error {
+	err = yamltree.ReadMembers(root, yamltree.Readers{"conversations": func(n *yaml.Node) error {
 		return readItems(n, maxConversations, func(n *yaml.Node) error {
 			c, err := readConversation(n)
 			conversations = append(conversations, c)
@@ -76,7 +73,7 @@ func readScript(data []byte) ([]conversation, error) {
 }
 
 func readConversation(n *yaml.Node) (c conversation, err error) {
-	err = readMembers(n, members{
+	err = yamltree.ReadMembers(n, yamltree.Readers{
 		"when": func(n *yaml.Node) error {
 			when, err := readText(n)
 			c.when = strings.ToLower(when)
@@ -97,7 +94,7 @@ func readConversation(n *yaml.Node) (c conversation, err error) {
 }
 
 func readStep(n *yaml.Node) (s step, err error) {
-	err = readMembers(n, members{
+	err = yamltree.ReadMembers(n, yamltree.Readers{
 		"text": func(n *yaml.Node) (err error) {
 			s.text, err = readText(n)
 			return err
@@ -105,7 +102,7 @@ func readStep(n *yaml.Node) (s step, err error) {
 		"calls": func(n *yaml.Node) error {
 			return readItems(n, model.MaxCalls, func(n *yaml.Node) error {
 				c := call{arguments: noArguments}
-				err := readMembers(n, members{
+				err := yamltree.ReadMembers(n, yamltree.Readers{
 					"name": func(n *yaml.Node) (err error) {
 						c.name, err = readText(n)
 						return err
@@ -128,37 +125,6 @@ func readStep(n *yaml.Node) (s step, err error) {
 		err = yamltree.At(n, errors.New("a step must have text or calls"))
 	}
 	return s, err
-}
-
-// members are the readers of the members of a mapping.
-type members map[string]func(*yaml.Node) error
-
-// readMembers passes each member of a mapping to its reader.
-func readMembers(n *yaml.Node, readers members, required ...string) error {
-	known := strings.Join(slices.Sorted(maps.Keys(readers)), ", ")
-	if n.Kind != yaml.MappingNode {
-		return yamltree.At(n, fmt.Errorf("expected a mapping with the keys %s, not %s", known, yamltree.Describe(n)))
-	}
-	seen := make(yamltree.Keys)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if err := seen.Add(key); err != nil {
-			return yamltree.At(key, err)
-		}
-		read := readers[key.Value]
-		if read == nil {
-			return yamltree.At(key, fmt.Errorf("unknown key %q; known keys: %s", text.Cut(key.Value, text.MaxQuoted), known))
-		}
-		if err := read(value); err != nil {
-			return yamltree.At(value, err)
-		}
-	}
-	for _, name := range required {
-		if seen[name] == 0 {
-			return yamltree.At(n, fmt.Errorf("missing required key %s", name))
-		}
-	}
-	return nil
 }
 
 // readItems passes each item of a list to read. The list must not be empty.
