@@ -51,7 +51,7 @@ func TestMCPLibraryAdaptErrors(t *testing.T) {
 		"hint guarded":           {"hint location authorization", "header", ":3"},
 		"hints in one header":    {"hint location X-A\n\t\thint user_agent x-a", "same header", ":4"},
 		"max_resource":           {"max_resource lots", "max_resource lots", ":3"},
-		"library of unknown mcp": {"templats x", "unrecognized mcp templats", ":3"},
+		"library of unknown mcp": {"tmpl x", "unrecognized mcp tmpl", ":3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := adapt("http://a.test {\n\tmcp {\n\t\t" + test.lines + "\n\t}\n}")

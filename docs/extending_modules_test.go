@@ -11,7 +11,7 @@ import (
 )
 
 // TestExtending_modules_build builds each example as a Go module of its own, outside of this one, as a third party has
-// it. Its go.mod requires what this module requires, so that nothing is downloaded.
+// it, one after the other so that they share what is compiled. Each go.mod requires what this module requires, so that nothing is downloaded.
 func TestExtending_modules_build(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("go"); err != nil {
@@ -30,23 +30,21 @@ func TestExtending_modules_build(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"memory", "tokenserver", "officehours", "chatroom", "echo"} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "examples", "extending", name))); err != nil {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "examples", "extending", name))); err != nil {
+			t.Fatal(err)
+		}
+		module := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllLiteralString(string(own), "module example.com/fairway-"+name)
+		module += "\nrequire github.com/fairwayhq/fairway v0.0.0\n\nreplace github.com/fairwayhq/fairway => " + filepath.ToSlash(checkout) + "\n"
+		for file, content := range map[string][]byte{"go.mod": []byte(module), "go.sum": sums} {
+			if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			module := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllLiteralString(string(own), "module example.com/fairway-"+name)
-			module += "\nrequire github.com/fairwayhq/fairway v0.0.0\n\nreplace github.com/fairwayhq/fairway => " + filepath.ToSlash(checkout) + "\n"
-			for file, content := range map[string][]byte{"go.mod": []byte(module), "go.sum": sums} {
-				if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			cmd := exec.CommandContext(t.Context(), "go", "build", "./...")
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
-			if output, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, output)
-			}
-		})
+		}
+		cmd := exec.CommandContext(t.Context(), "go", "build", "./...")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
+		if output, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, output)
+		}
 	}
 }
