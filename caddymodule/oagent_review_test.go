@@ -56,7 +56,7 @@ func TestOAgentReviewIsAskedFor(t *testing.T) {
 		t.Error("the API was called")
 	}
 	r := s.call("getTrip", `{"id":"1"}`)
-	if text := r.text(); !r.IsError || strings.Contains(text, "hunter2") || !keyword.All(text, "withheld confirmed") {
+	if text := r.text(); !r.IsError || strings.Contains(text, "hunter2") || !keyword.All(text, "withheld approves") {
 		t.Error(text)
 	}
 	a := s.request("POST", "/trips", `{"to":"Bern"}`)
