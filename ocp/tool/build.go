@@ -71,7 +71,7 @@ type BuildOptions struct {
 	// server; "/" means no base path.
 	BasePath string
 
-	// ResponseSchemas enables Answer.Schema. It is off by default because it costs memory
+	// ResponseSchemas enables DeclaredResponse.Schema. It is off by default because it costs memory
 	// and few protocols use it.
 	ResponseSchemas bool
 

@@ -16,7 +16,7 @@ import (
 
 // Limits of the listed size of one tool, and of all tools together.
 const (
-	DefaultMaxSchema = 64 << 10 // bytes of one tool's InputSchema, and of its Answer.Schema
+	DefaultMaxSchema = 64 << 10 // bytes of one tool's InputSchema, and of its DeclaredResponse.Schema
 
 	maxListed             = 9 << 20 // bytes of all tools together, without response schemas
 	maxListedTexts        = 4 << 20 // the part of maxListed for titles and descriptions, in bytes

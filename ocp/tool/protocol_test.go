@@ -26,7 +26,7 @@ func TestOCP(t *testing.T) {
 				t.Errorf("%v", tools.Warnings)
 			}
 		})
-		t.Run("3_Tool_Execution/answers_validated", TestCheckAnswer)
+		t.Run("3_Tool_Execution/answers_validated", TestCheckResponse)
 	})
 	t.Run("Performance_Requirements", func(t *testing.T) {
 		t.Run("Memory_Efficiency", func(t *testing.T) {

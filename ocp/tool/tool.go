@@ -159,7 +159,7 @@ type Argument struct {
 	types []string // the JSON types it allows, nil if unknown
 }
 
-// An Answer describes a tool's successful responses, as the document declares them.
+// A DeclaredResponse describes a tool's successful responses, as the document declares them.
 type DeclaredResponse struct {
 	Description string
 	MediaTypes  []string       // of all 2xx responses, lower case, without parameters

@@ -9,7 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
 )
 
-func TestCheckAnswer(t *testing.T) {
+func TestCheckResponse(t *testing.T) {
 	tool, _ := buildTools(t, testdocs.Shop, BuildOptions{ResponseSchemas: true}).Tool("getOrder")
 	for body, want := range map[string]string{
 		`{"id":1}`: "", `{}`: "/id: missing", `[]`: "whole: object", `{`: "JSON",
