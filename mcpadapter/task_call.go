@@ -107,7 +107,11 @@ func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
 		}
 		if err == nil {
 			a.stopNotifications()
-			tool.RecordCall(q.caller, i.callable.Tool, tool.OutcomePending)
+			select {
+			case <-a.done: // has recorded its outcome
+			default:
+				tool.RecordCall(q.caller, i.callable.Tool, tool.OutcomePending)
+			}
 			go a.supervise(q.site.taskOwner(), r)
 			q.writeCreated(r)
 			return nil
