@@ -62,7 +62,7 @@ func (h tools) callRemote(ctx context.Context, set *agentset.Set, i *run.Invocat
 		d.Status = status
 		switch {
 		case err != nil:
-			d.Note = "the agent did not respond"
+			d.Note = "the agent did not answer"
 			span.Finish(string(tool.Failed))
 		case status >= http.StatusBadRequest:
 			span.Finish(strconv.Itoa(status))
