@@ -1,10 +1,6 @@
 package tool
 
-import (
-	"slices"
-
-	"github.com/fairwayhq/fairway/ocp/security"
-)
+import "github.com/fairwayhq/fairway/ocp/security"
 
 // Access is what the access token of a caller allows. A nil Access allows everything.
 type Access struct {
@@ -13,44 +9,10 @@ type Access struct {
 }
 
 // Missing returns the scopes that the token lacks for a call of the tool, sorted; nil means that the
-// call is allowed. Set has the tool. If the document declares several alternatives, Missing returns
-// the one with the fewest missing scopes. It ignores alternatives without a token, such as an API
-// key: the gateway's own API key must not replace a scope of the user.
+// call is allowed. Set has the tool. See security.Missing.
 func (a *Access) Missing(tool *Tool, set *Toolset) []string {
 	if a == nil || len(tool.Security) == 0 {
 		return nil
 	}
-	schemes := set.PartOf(tool).SecuritySchemes
-	var fewest []string
-	for _, requirement := range tool.Security {
-		missing, needsToken := a.missingFor(requirement, schemes)
-		if len(requirement) > 0 && !needsToken {
-			continue
-		}
-		if len(missing) == 0 {
-			return nil
-		}
-		if fewest == nil || len(missing) < len(fewest) {
-			fewest = missing
-		}
-	}
-	slices.Sort(fewest)
-	return fewest
-}
-
-// missingFor returns the scopes that the token lacks for one alternative, and whether the
-// alternative requires a token at all.
-func (a *Access) missingFor(requirement SecurityRequirement, schemes map[string]*security.Scheme) (missing []string, needsToken bool) {
-	for name, scopes := range requirement {
-		if s := schemes[name]; s == nil || s.Type != "oauth2" && s.Type != "openIdConnect" {
-			continue
-		}
-		needsToken = true
-		for _, scope := range scopes {
-			if !slices.Contains(a.Scopes, scope) && !slices.Contains(missing, scope) {
-				missing = append(missing, scope)
-			}
-		}
-	}
-	return missing, needsToken
+	return security.Missing(tool.Security, set.PartOf(tool).SecuritySchemes, a.Scopes)
 }
