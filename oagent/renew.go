@@ -16,7 +16,7 @@ func (g *Guard) Renew(ctx context.Context, key string, renewal engagement.Renewa
 	ctx, cancel := engagement.Detach(ctx)
 	defer cancel()
 	for i := range dropped {
-		_ = g.Reviews.Abandon(ctx, dropped[i].ID) // best effort: the Engagement no longer refers to the review
+		_ = g.Reviews.Abandon(ctx, dropped[i].ID, "the Engagement was renewed") // best effort: the Engagement no longer refers to the review
 	}
 	return renewed, nil
 }

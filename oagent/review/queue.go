@@ -271,8 +271,8 @@ func (q *Queue) Held(ctx context.Context, id string) (*Review, error) {
 }
 
 // Abandon denies an undecided review and deletes the result held for it, because its
-// Engagement was renewed or the run of a hosted agent has ended.
-func (q *Queue) Abandon(ctx context.Context, id string) error {
+// Engagement was renewed or the run of a hosted agent has ended. The reason becomes the comment.
+func (q *Queue) Abandon(ctx context.Context, id, reason string) error {
 	var abandoned *Review
 	err := q.reviews.change(ctx, id, func(r *Review) error {
 		if abandoned = r; r == nil || r.Status != engagement.ReviewPending && r.Outputs == nil {
@@ -280,7 +280,7 @@ func (q *Queue) Abandon(ctx context.Context, id string) error {
 		}
 		r.Outputs = nil
 		if r.Status == engagement.ReviewPending {
-			r.Status, r.Comment = engagement.ReviewDenied, "the Engagement was ended and started again"
+			r.Status, r.Comment = engagement.ReviewDenied, reason
 			r.DecidedAt = engagement.Milliseconds(q.options.Now().UnixMilli())
 		}
 		return nil

@@ -55,6 +55,7 @@ func (e *execution) drive() (err error) {
 	defer func() { <-renewed }()
 	defer close(done)
 
+	err = e.checkParent()
 	for err == nil && e.state.Lease.hasToken(e.token) {
 		if e.runner.running.Err() != nil {
 			return e.release(true)
@@ -71,6 +72,19 @@ func (e *execution) drive() (err error) {
 			e.runner.report(e.id, e.runner.memory.retain(context.WithoutCancel(e.ctx), e.state, e.conversation.messages))
 		}
 		finalizer{e.runner}.finalize(e.ctx, e.state)
+	}
+	return err
+}
+
+// checkParent ends the run if the run whose call started it has ended: it was canceled by another node before
+// that call started this run.
+func (e *execution) checkParent() error {
+	if e.state.Parent == "" || e.state.Status.IsFinal() {
+		return nil
+	}
+	ended, err := finalizer{e.runner}.hasEnded(e.ctx, e.state.Parent)
+	if ended {
+		return e.fail(EndCanceled, "", "the Engagement that called the agent has ended")
 	}
 	return err
 }

@@ -38,23 +38,32 @@ func (r finalizer) abandonReviews(ctx context.Context, st *State) error {
 	if err != nil {
 		return err
 	}
+	reason := "the Engagement has ended"
+	if st.Ending != nil && st.Ending.Kind == EndCanceled {
+		reason = st.Ending.Message
+	}
 	for _, id := range summary.Pending {
-		if err := r.options.Guard.Reviews.Abandon(ctx, id); err != nil {
+		if err := r.options.Guard.Reviews.Abandon(ctx, id, reason); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// cancelTask cancels the task that a call of a canceled run waits for.
-func (r finalizer) cancelTask(ctx context.Context, w *Wait) {
-	if w.Kind != WaitTask {
-		return // finalize abandons reviews
+// cancelTask cancels the task that a call of a canceled run waits for, if it is a run.
+func (r finalizer) cancelTask(ctx context.Context, id string) {
+	if _, err := r.Cancel(ctx, id); !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrEnded) {
+		r.report(id, err)
 	}
-	// the task may be a run that this run has started
-	if _, err := r.Cancel(ctx, w.ID); !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrEnded) {
-		r.report(w.ID, err)
+}
+
+// hasEnded reports whether a run has ended, or does not exist any more.
+func (r finalizer) hasEnded(ctx context.Context, id string) (bool, error) {
+	st, err := r.storage.get(ctx, id)
+	if isNotFound(err) {
+		return true, nil
 	}
+	return err == nil && st.Status.IsFinal(), err
 }
 
 // leaseLost handles the loss of the lease of a run. If the run was canceled, its last step may have
@@ -68,8 +77,8 @@ func (r finalizer) leaseLost(ctx context.Context, id string, w *Wait) error {
 	case err != nil || !st.Status.IsFinal():
 		return err
 	}
-	if w != nil {
-		r.cancelTask(ctx, w)
+	if w != nil && w.Kind == WaitTask {
+		r.cancelTask(ctx, w.ID)
 	}
 	return r.abandonReviews(ctx, st)
 }

@@ -202,13 +202,13 @@ func (r *Runner) AddInput(ctx context.Context, id, text string) (*State, error) 
 // job in that node's queue, or when the node renews its lease, which happens within a third of
 // Options.Lease. The error is ErrEnded if the run has ended.
 func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
-	var waits []Wait
+	var tasks []string
 	var held *lease
 	st, err := r.storage.change(ctx, id, func(st *State) ([]entry, error) {
 		if st.Status.IsFinal() {
 			return nil, ErrEnded
 		}
-		waits, held = st.Waits(), st.Lease
+		tasks, held = st.tasks(), st.Lease
 		st.end(StatusError, &Ending{Kind: EndCanceled, Message: "the Engagement was canceled"})
 		return []entry{{Kind: entryEnded, Status: st.Status, Ending: st.Ending}}, nil
 	})
@@ -219,8 +219,8 @@ func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
 	if held != nil && held.Node != r.options.Node && r.options.Queue != nil {
 		r.report(id, r.options.Queue.Push(context.WithoutCancel(ctx), id, held.Node))
 	}
-	for i := range waits {
-		finalizer{r}.cancelTask(ctx, &waits[i])
+	for _, task := range tasks {
+		finalizer{r}.cancelTask(ctx, task)
 	}
 	finalizer{r}.finalize(ctx, st)
 	return st, nil

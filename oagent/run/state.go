@@ -161,6 +161,20 @@ func (s *State) Waits() []Wait {
 	return waits
 }
 
+// tasks returns the ids of the tasks that the calls of the run wait for, or may have started.
+func (s *State) tasks() (ids []string) {
+	for i := range s.Calls {
+		switch c := &s.Calls[i]; {
+		case c.Status == CallDone:
+		case c.Status == CallWaiting && c.Wait.Kind == WaitTask:
+			ids = append(ids, c.Wait.ID)
+		default:
+			ids = append(ids, childID(s.ID, s.Turns, i))
+		}
+	}
+	return ids
+}
+
 // count returns the number of calls with that status.
 func (s *State) count(status CallStatus) (n int) {
 	for i := range s.Calls {

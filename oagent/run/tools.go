@@ -2,6 +2,9 @@ package run
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -57,6 +60,15 @@ type Invocation struct {
 
 	// Waited is what an earlier attempt of this call waited for; nil for the first attempt.
 	Waited *Wait
+}
+
+// ChildID returns the id for a run that the call starts. It is the same whenever the call is repeated. If the
+// node dies before it has recorded that the call waits for the run, Runner.Cancel finds the run by this id.
+func (i *Invocation) ChildID() string { return childID(i.Engagement, i.Number, i.Index) }
+
+func childID(parent string, number, index int) string {
+	sum := sha256.Sum256([]byte(parent + "/" + strconv.Itoa(number) + "/" + strconv.Itoa(index)))
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16])
 }
 
 // Result is the result of a call. Wait, Refusal and Unknown take precedence, in this order.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/model"
 	"github.com/fairwayhq/fairway/oagent/run"
 )
@@ -271,6 +272,71 @@ func TestCancel_before_the_wait_is_stored(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCancel_of_a_dead_parent kills a node when a call has started another run, before the state of its own run
+// says so. If another node cancels the own run, the other run ends too, even if it was started after that.
+func TestCancel_of_a_dead_parent(t *testing.T) {
+	for name, late := range map[string]bool{"after the start": false, "before the start": true} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t)
+			agent := readAgent(t, reviewedAgent)
+			m := newMortal(s, 0, false)
+			calling := &callingTools{calls: make(chan *run.Invocation, 1)}
+			n := newNode(t, m, agent, script(wants("book", `{}`)), func(n *node, o *run.Options) {
+				calling.fakeTools, o.Tools, o.Report = n.tools, calling, func(string, error) {}
+			})
+			id := n.start("Book").ID
+			call := <-calling.calls
+			close(m.dead)
+			other := newNode(t, s, agent, func(ctx context.Context, _ *model.Request) (*model.Response, error) {
+				return nil, newBlocker().wait(ctx)
+			})
+			started := func() {
+				t.Helper()
+				if _, err := other.Start(t.Context(), run.StartOptions{ID: call.ChildID(), Agent: agent, User: ada, Input: "Wait", Parent: call}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !late {
+				started()
+			}
+			if _, err := other.Cancel(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			if late {
+				started()
+			}
+			if st := other.ends(call.ChildID()); endOf(st) != run.EndCanceled {
+				t.Errorf("the run that was started: %+v", st)
+			}
+		})
+	}
+}
+
+// callingTools tell the test of each call, which then does not return before the end of its node.
+type callingTools struct {
+	*fakeTools
+	calls chan *run.Invocation
+}
+
+func (c *callingTools) Call(ctx context.Context, i *run.Invocation) run.Result {
+	c.calls <- i
+	<-ctx.Done()
+	return run.Result{Unknown: true}
+}
+
+// TestCancel_closes_reviews checks the comment of a review whose run was canceled.
+func TestCancel_closes_reviews(t *testing.T) {
+	n := newNode(t, openStore(t), readAgent(t, reviewedAgent), script(wants("pay", `{}`)))
+	id := n.start("Pay").ID
+	pending := pendingReview(t, n.idle(id))
+	if _, err := n.Cancel(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := n.guard.Reviews.Get(t.Context(), pending, "boss"); err != nil || r.Status != engagement.ReviewDenied || !strings.Contains(r.Comment, "canceled") {
+		t.Errorf("the review is %+v, error %v", r, err)
 	}
 }
 

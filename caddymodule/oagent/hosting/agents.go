@@ -2,11 +2,8 @@ package hosting
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -25,18 +22,12 @@ import (
 const agentSchema = `{"type":"object","properties":{"input":{"type":"string","description":"The message to the agent."}},"required":["input"],"additionalProperties":false}`
 
 // describeAgent describes an agent as a tool. Repeating a call is safe: it finds the run that the
-// first call has started, see childID.
+// first call has started, see run.Invocation.ChildID.
 func describeAgent(name string, agent *oagent.Agent) run.Tool {
 	return run.Tool{
 		Tool:  model.Tool{Name: name, Description: agent.Description, Schema: jsontext.Value(agentSchema)},
 		Agent: true, Idempotent: true,
 	}
-}
-
-// childID returns the id of the run that a call of an agent starts. A repeated call has the same id.
-func childID(i *run.Invocation) string {
-	sum := sha256.Sum256([]byte(i.Engagement + "/" + strconv.Itoa(i.Number) + "/" + strconv.Itoa(i.Index)))
-	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16])
 }
 
 // agentCall is a call of an agent of this server by another one. It starts a run with the identity of
@@ -66,7 +57,7 @@ func (h tools) callAgent(ctx context.Context, set *agentset.Set, i *run.Invocati
 	if i.Uncertain { // the call was made, and its result is held for a review
 		return a.begin(ctx, c, o, s)
 	}
-	switch st, err := runner.Get(ctx, childID(i)); {
+	switch st, err := runner.Get(ctx, i.ChildID()); {
 	case err == nil:
 		return a.result(ctx, st)
 	case !errors.Is(err, run.ErrNotFound):
@@ -93,7 +84,7 @@ func (a *agentCall) begin(ctx context.Context, c *capability, o *origin, s *sess
 	if !c.Identity(true).User {
 		s, child.Identified = nil, false
 	}
-	id := childID(a.i)
+	id := a.i.ChildID()
 	if s != nil {
 		a.shared().sessions.put(id, s)
 	}
