@@ -23,6 +23,11 @@ func Read(b *directive.Block, to *[]json.RawMessage) error {
 	if b.CountRemainingArgs() == 0 {
 		return b.WrapErr(errNotGiven)
 	}
+	b.NextArg()
+	if name := b.Val(); name != strings.ToLower(name) {
+		return b.Errf("credential %[1]s: say first where the value is sent, as in: credential header %[1]s \"Bearer {env.API_TOKEN}\"", name)
+	}
+	b.Prev()
 	raw, err := b.Guest(Namespace, InlineKey)
 	if err != nil {
 		return err
