@@ -135,16 +135,6 @@ func (a *App) OpenInline(ctx caddy.Context, config *ToolsetConfig) (*Toolset, er
 	return a.open(ctx, config, "", fmt.Sprintf("%p/%s", a, strconv.Itoa(a.inlineToolsets)))
 }
 
-// WithResponseSchemas returns the named toolset. If schemas is true, the toolset is rebuilt with the
-// schemas of the responses and keeps them from then on.
-func (a *App) WithResponseSchemas(ctx caddy.Context, named *Toolset, schemas bool) (*Toolset, error) {
-	if !schemas {
-		return named, nil
-	}
-	named.addResponseSchemas()
-	return named, named.load(ctx)
-}
-
 // Start begins to load and watch the documents.
 func (a *App) Start() error {
 	a.store.started(a.storeModule, a.logger)

@@ -111,6 +111,12 @@ func openDocument(ctx context.Context, key DocumentKey, logger *zap.Logger) (*Do
 	return d, nil
 }
 
+// LoadResponseSchemas loads the document with the schemas of the responses, for the handlers that need them.
+func (d *Document) LoadResponseSchemas(ctx caddy.Context) error {
+	d.addResponseSchemas()
+	return d.load(ctx)
+}
+
 // addResponseSchemas adds response schemas to the tools, from the next load on. The tools keep them as
 // long as a configuration uses the document.
 func (d *Document) addResponseSchemas() {

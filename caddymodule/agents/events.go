@@ -71,7 +71,7 @@ func (e *eventEmitter) close() {
 // workingHandlers returns the handlers of this configuration, and of one that has replaced it. A server ends
 // its requests after the work of its configuration has stopped, so the handlers of the next configuration must
 // know of what such a request does.
-func (a *App) workingHandlers() []GuardHandler {
+func workingHandlers(a *App) []GuardHandler {
 	if latest := a.store.latest.Load(); latest != nil && latest != a {
 		return slices.Concat(a.GuardHandlers, latest.GuardHandlers)
 	}
@@ -97,7 +97,7 @@ func (a *App) emitGuardEvent(guardEvent oagent.Event) {
 		next.values["agent"], next.values["engagement"], next.values["name"] = r.Agent, r.Key, r.Name
 		next.values["side"], next.values["rule"] = string(r.Side), r.Rule
 	}
-	for _, h := range a.workingHandlers() {
+	for _, h := range workingHandlers(a) {
 		switch guardEvent.Kind {
 		case oagent.EventReviewAsked:
 			h.WakeReviewRequests()

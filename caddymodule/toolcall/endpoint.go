@@ -89,14 +89,14 @@ func ResolveToolset(ctx caddy.Context, app *agents.App, reference string, config
 	}
 	if reference == "" && config.Empty() && len(app.ToolsetsByName) == 1 {
 		for _, only := range app.ToolsetsByName {
-			return app.WithResponseSchemas(ctx, only, config.ResponseSchemas)
+			return namedToolset(ctx, only, config)
 		}
 	}
 	if named, ok := app.Toolset(reference); ok {
 		if !config.Empty() {
 			return nil, fmt.Errorf("toolset %q is defined in the agents app: give its options there", reference)
 		}
-		return app.WithResponseSchemas(ctx, named, config.ResponseSchemas)
+		return namedToolset(ctx, named, config)
 	}
 	inline := *config
 	switch {
@@ -115,6 +115,15 @@ func ResolveToolset(ctx caddy.Context, app *agents.App, reference string, config
 		return nil, fmt.Errorf("no toolset and no document: give the name of a toolset (%s) or an OpenAPI document", app.ListNames())
 	}
 	return app.OpenInline(ctx, &inline)
+}
+
+// namedToolset returns a toolset of the agents app. If the handler lists schemas of responses, the toolset has them
+// from then on.
+func namedToolset(ctx caddy.Context, t *agents.Toolset, config *agents.ToolsetConfig) (*agents.Toolset, error) {
+	if !config.ResponseSchemas {
+		return t, nil
+	}
+	return t, t.LoadResponseSchemas(ctx)
 }
 
 // newPart returns a part with a toolset. Its listing does not depend on the other parts.
