@@ -10,6 +10,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/shared"
 )
 
+// buildFlags are the flags with which xcaddy.sh builds, so that nothing is compiled twice.
+const buildFlags = "-trimpath -tags=nobadger,nomysql,nopgx"
+
 // TestExtending_modules_build builds each example as a Go module of its own, outside of this one, as a third party has
 // it, one after the other so that they share what is compiled. Each go.mod requires what this module requires, so that nothing is downloaded.
 func TestExtending_modules_build(t *testing.T) {
@@ -42,7 +45,7 @@ func TestExtending_modules_build(t *testing.T) {
 			}
 		}
 		cmd := exec.CommandContext(t.Context(), "go", "build", "./...")
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS="+buildFlags)
 		if output, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, output)
 		}
