@@ -2,8 +2,8 @@
 //
 //	xcaddy build --with github.com/fairwayhq/fairway
 //
-// The modules are registered by package caddymodule. What they are made of is in ocp,
-// mcpadapter, otcadapter and oagent, none of which imports Caddy.
+// The modules are registered by package caddymodule. What they are made of is in tools, ocp,
+// mcpadapter, otcadapter, oagent and store, none of which imports Caddy.
 package fairway
 
 import (

@@ -42,7 +42,7 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 		return err
 	}
 	defer stop()
-	g, err := newGateway(ctx, binary, dir, upstream)
+	g, err := newGateway(ctx, binary, dir, upstream, s.caddy == "")
 	if err != nil {
 		return err
 	}
@@ -98,11 +98,36 @@ func compareToolCalls(ctx context.Context, t *table, g *gateway, s settings) err
 			}
 		}
 	}
+	if err := compareBare(ctx, t, g, s); err != nil {
+		return err
+	}
 	t.section("What a tool call adds to its REST call in the gateway's process", "call", "CPU us", "allocations", "target", "KB")
 	for _, r := range rows {
 		cpu, allocs, bytes := r.own()
 		t.line(r.name, fmt.Sprintf("%.0f", cpu*1e6), fmt.Sprintf("%.0f", allocs), atMost(maxOwnAllocations).verdict(math.Round(allocs)),
 			fmt.Sprintf("%.1f", bytes/1024))
+	}
+	return nil
+}
+
+// bareTarget is the share of the bare handler's throughput that a tool call must reach.
+var bareTarget = atLeast(0.92)
+
+// compareBare compares a tool call with the same POST to a handler that makes the same inner request and knows
+// no MCP (benchmarks/gateway).
+func compareBare(ctx context.Context, t *table, g *gateway, s settings) error {
+	if g.bare == "" {
+		t.note("\nnot compared with a bare handler: the binary has none; leave -caddy out")
+		return nil
+	}
+	t.section("A tool call, beside a bare handler that reads the same POST, makes the same inner request and writes the API's response", callColumns...)
+	call := callKinds(g)[0].calls[0]
+	bare := toolCalls(g.bare, "GET", "read_item", `{"item_id":"42","currency":"CHF"}`, "sku-42")[0]
+	for _, load := range connectionCounts {
+		name := onConnections(call.name, load.connections)
+		if err := g.compare(ctx, t, name, bare, call, load.connections, bareTarget, s); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // read is the main function of a child process that reads one document with one reader.
@@ -26,12 +26,12 @@ func read(args []string) error {
 	}
 	switch args[0] {
 	case "fairway":
-		tools, err := tool.Build(data, tool.BuildOptions{Name: "benchmark", Location: args[1]})
+		toolset, err := tools.Build(data, tools.BuildOptions{Name: "benchmark", Location: args[1]})
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%d tools\n", len(tools.Tools()))
-		runtime.KeepAlive(tools)
+		fmt.Printf("%d tools\n", len(toolset.Tools()))
+		runtime.KeepAlive(toolset)
 	case "kin":
 		document, err := openapi3.NewLoader().LoadFromData(data)
 		if err != nil {

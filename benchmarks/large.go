@@ -87,7 +87,7 @@ func compareShortened(ctx context.Context, t *table, g *gateway, s settings) err
 		name, path, want string
 		target           bound
 	}{
-		{"select", "/select", lastItem, atMost(3)},
+		{"select", "/select", lastItem, atMost(6)},
 		{"cut to 80 KB", "/mcp", "next_page", atMost(3)},
 	} {
 		call := largeProbe(g, c.name, c.path, c.want, revision)

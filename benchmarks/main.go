@@ -68,6 +68,7 @@ var comparisons = []struct {
 	{"console", compareConsole},
 	{"rivals", compareRivals},
 	{"lists", compareLists},
+	{"tasks", compareTasks},
 }
 
 // checkOnly returns an error if a name is not one of a comparison.
@@ -106,7 +107,7 @@ func run(ctx context.Context, args []string) error {
 
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	short := flags.Bool("short", false, "fewer and shorter rounds")
-	caddy := flags.String("caddy", "", "a Caddy `binary` with Fairway in it (default: build ./cmd/caddy)")
+	caddy := flags.String("caddy", "", "a Caddy `binary` with Fairway in it (default: build ./benchmarks/gateway)")
 	profile := flags.String("profile", "", "only write CPU and allocation profiles of the gateway under calls to `dir`")
 	only := flags.String("only", "", "only make the comparisons with these `names`, such as calls,large")
 	if err := flags.Parse(args); err != nil {

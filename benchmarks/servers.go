@@ -110,6 +110,7 @@ type gateway struct {
 	guarded string // oagent and reverse_proxy
 	many    string // mcp with a toolset of 1,000 tools
 	respond string // sends the tools/list response of that site with respond
+	bare    string // a bare handler and reverse_proxy; "" if the binary has no such handler
 
 	upstream string
 	dir      string // of the documents
@@ -117,7 +118,7 @@ type gateway struct {
 	log      bytes.Buffer
 }
 
-// buildCaddy builds ./cmd/caddy unless a binary is given.
+// buildCaddy builds ./benchmarks/gateway unless a binary is given.
 func buildCaddy(ctx context.Context, dir, binary string) (string, error) {
 	if binary != "" {
 		return filepath.Abs(binary)
@@ -127,10 +128,10 @@ func buildCaddy(ctx context.Context, dir, binary string) (string, error) {
 		return "", err
 	}
 	binary = filepath.Join(dir, "caddy")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/caddy")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./benchmarks/gateway")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build ./cmd/caddy: %w\n%s", err, out)
+		return "", fmt.Errorf("go build ./benchmarks/gateway: %w\n%s", err, out)
 	}
 	return binary, nil
 }
@@ -153,12 +154,16 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// newGateway prepares a gateway with all sites and the documents in dir.
-func newGateway(ctx context.Context, binary, dir, upstream string) (*gateway, error) {
+// newGateway prepares a gateway with all sites and the documents in dir. HasBare says that the binary has the
+// bare handler.
+func newGateway(ctx context.Context, binary, dir, upstream string, hasBare bool) (*gateway, error) {
 	g := &gateway{upstream: upstream, dir: dir}
-	err := freeAddresses(&g.admin, &g.plain, &g.context, &g.forward, &g.enhance, &g.tools, &g.guarded, &g.many, &g.respond)
+	err := freeAddresses(&g.admin, &g.plain, &g.context, &g.forward, &g.enhance, &g.tools, &g.guarded, &g.many, &g.respond, &g.bare)
 	if err != nil {
 		return nil, err
+	}
+	if !hasBare {
+		g.bare = ""
 	}
 	return g, g.prepare(ctx, binary, "gateway", g.caddyfile(""))
 }
@@ -221,6 +226,10 @@ func (g *gateway) stop() {
 
 // caddyfile returns the configuration. canned is the response of the last site.
 func (g *gateway) caddyfile(canned string) string {
+	bare := ""
+	if g.bare != "" {
+		bare = fmt.Sprintf("http://%s {\n\tbare /mcp /items/42?currency=CHF\n\treverse_proxy %s\n}\n", g.bare, g.upstream)
+	}
 	return fmt.Sprintf(`{
 	admin %s
 	persist_config off
@@ -277,7 +286,7 @@ http://%[11]s {
 	}
 	reverse_proxy %[6]s
 }
-`, g.admin, g.plain, g.tools, g.many, g.respond, g.upstream, canned, g.context, g.forward, g.enhance, g.guarded)
+`, g.admin, g.plain, g.tools, g.many, g.respond, g.upstream, canned, g.context, g.forward, g.enhance, g.guarded) + bare
 }
 
 // can reloads the configuration so that the respond site sends body.

@@ -1,31 +1,17 @@
 package caddymodule_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2/caddyconfig"
-
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
-
-// adapt turns a Caddyfile into indented JSON.
-func adapt(caddyfile string) (string, []caddyconfig.Warning, error) {
-	config, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
-	if err != nil {
-		return "", nil, err
-	}
-	var indented bytes.Buffer
-	err = json.Indent(&indented, config, "", "\t")
-	return indented.String(), warnings, err
-}
 
 // TestAdapt compares Caddyfiles with their JSON twins: what is above and below
 // the line of dashes.
@@ -42,7 +28,7 @@ func TestAdapt(t *testing.T) {
 				t.Fatal(err)
 			}
 			caddyfile, want, _ := strings.Cut(string(content), line)
-			got, warnings, err := adapt(caddyfile)
+			got, warnings, err := sitetest.Adapt(caddyfile)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,6 +88,7 @@ func TestAdaptErrors(t *testing.T) {
 		"agents/unknown":                  {inAgents("tools x"), "unrecognized agents tools", ":3"},
 		"agents/toolset unnamed":          {inAgents("toolset"), "toolset name", ":3"},
 		"agents/toolset of a document":    {inAgents("toolset ../a.yaml"), "toolset name before ../a.yaml", ":3"},
+		"agents/toolset, documents":       {inAgents("toolset a o.yaml p.yaml"), "toolset a takes one document", ":3"},
 		"agents/toolset twice":            {inAgents("toolset a o.yaml\n\t\ttoolset a o.yaml"), "toolset a twice", ":4"},
 		"agents/toolset empty":            {inAgents("toolset a"), "toolset a document", ":3"},
 		"toolset/unknown":                 {inToolset("frobnicate"), "unrecognized toolset frobnicate", ":5"},
@@ -134,11 +121,11 @@ func TestAdaptErrors(t *testing.T) {
 		"toolset/refs without value":      {inToolset("refs"), "wrong argument count", ":5"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := adapt(test.caddyfile)
+			_, _, err := sitetest.Adapt(test.caddyfile)
 			if err == nil {
 				t.Fatal("no error")
 			}
-			if !keyword.All(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile"+test.line) {
+			if !testkit.ContainsAll(err.Error(), test.want) || !strings.Contains(err.Error(), "Caddyfile"+test.line) {
 				t.Errorf("got %q, want %q and line %s", err, test.want, test.line)
 			}
 		})
@@ -147,7 +134,7 @@ func TestAdaptErrors(t *testing.T) {
 
 // TestOrder adapts a site whose directives are in reverse order.
 func TestOrder(t *testing.T) {
-	got, _, err := adapt(`http://a.test {
+	got, _, err := sitetest.Adapt(`http://a.test {
 		reverse_proxy legacy:8080
 		respond /health ok
 		handle /static/* {

@@ -3,43 +3,47 @@
 // Caddyfile syntax in caddyfile.go.
 //
 //	directive   reads the options of blocks; the order of the directives
-//	agents      the app `agents`: toolsets, documents, credentials, the store, metrics; agents/command is `caddy tools`
-//	toolcall    one tool call through the handler chain
+//	app         the app `agents`: toolsets, documents, credentials, the store, metrics; app/command is `caddy tools`
+//	auth        access tokens and API keys
+//	login       the login in front of an identity provider
+//	route       one tool call through the handler chain; tools_only closes the API to everything else
 //	mcp, otc    serve a toolset over a tool protocol
 //	stdio       `caddy mcp`: a toolset on standard input and output
 //	ocp         Open Context Protocol headers
 //	oagent      agents that are enforced; oagent/command is `caddy oagent`
-//	agentauth   access tokens and API keys
+//	hosted      runs the agents of oagent on this server
 //	console     pages about tools, calls, agents and reviews
-//	toolsonly   closes the API to everything but tool calls
 //
-// Imports run from the bottom of this list to the top: agents knows directive,
-// toolcall knows agents, and each directive knows toolcall. The packages of the
-// directives do not import each other, with two exceptions: toolcall and mcp read what
-// agentauth says of a request, and stdio runs the handler of mcp.
+// Imports run from the bottom of this list to the top: app imports directive, route imports app
+// and auth, and each directive imports route. The packages of the directives do not import each
+// other. Exceptions: mcp reads what auth has found out about a request, login asks auth for the site's host, stdio runs the handler of
+// mcp, and oagent runs hosted.
 //
 // A tool call passes them in this order: the handler of mcp or otc takes the client's
 // request and hands it to mcpadapter or otcadapter. The adapter calls a tool through a
-// toolcall.Caller, which builds a REST request and sends it to the next handlers of
-// the site with a toolcall.Recorder as its response writer. Handlers there (oagent,
+// route.Caller, which builds a REST request and sends it to the next handlers of
+// the site with a route.Recorder as its response writer. Handlers there (oagent,
 // reverse_proxy, …) treat it as any other request.
 //
-// The tests of this package run whole sites with a real Caddy.
+// The tests of each directive, also those that run whole sites with a real Caddy, are in its package. The tests
+// of this package are about all directives together.
 package caddymodule
 
 import (
 	// registers the modules
-	_ "github.com/fairwayhq/fairway/caddymodule/agentauth"
-	_ "github.com/fairwayhq/fairway/caddymodule/agents"
-	_ "github.com/fairwayhq/fairway/caddymodule/agents/command"
-	_ "github.com/fairwayhq/fairway/caddymodule/agents/tail"
+	_ "github.com/fairwayhq/fairway/caddymodule/app"
+	_ "github.com/fairwayhq/fairway/caddymodule/app/command"
+	_ "github.com/fairwayhq/fairway/caddymodule/app/embeddings"
+	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/redis"
+	_ "github.com/fairwayhq/fairway/caddymodule/auth"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
+	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
+	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent/command"
-	_ "github.com/fairwayhq/fairway/caddymodule/oagent/models"
 	_ "github.com/fairwayhq/fairway/caddymodule/ocp"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"
+	_ "github.com/fairwayhq/fairway/caddymodule/route"
 	_ "github.com/fairwayhq/fairway/caddymodule/stdio"
-	_ "github.com/fairwayhq/fairway/caddymodule/toolsonly"
 )

@@ -20,34 +20,35 @@ import (
 	_ "github.com/fairwayhq/fairway/examples/extending/memory"
 	_ "github.com/fairwayhq/fairway/examples/extending/officehours"
 	_ "github.com/fairwayhq/fairway/examples/extending/tokenserver"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
 // startChanged starts a site after a change of its JSON configuration.
-func (s *site) startChanged(global, block string, change func(config map[string]any)) {
-	s.t.Helper()
+func startChanged(s *sitetest.Site, global, block string, change func(config map[string]any)) {
+	s.T.Helper()
 	var config map[string]any
-	if err := json.Unmarshal(s.config(global, block), &config); err != nil {
-		s.t.Fatal(err)
+	if err := json.Unmarshal(s.Config(global, block), &config); err != nil {
+		s.T.Fatal(err)
 	}
 	change(config)
 	changed, err := json.Marshal(config)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	s.startJSON(changed)
+	startJSON(s, changed)
 }
 
 // startJSON starts a site with a JSON configuration.
-func (s *site) startJSON(config []byte) {
-	s.t.Helper()
+func startJSON(s *sitetest.Site, config []byte) {
+	s.T.Helper()
 	http.DefaultClient.CloseIdleConnections()
 	if err := caddy.Load(config, true); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	s.t.Cleanup(func() {
+	s.T.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		if err := caddy.Stop(); err != nil {
-			s.t.Error(err)
+			s.T.Error(err)
 		}
 	})
 }
@@ -62,12 +63,12 @@ func member(config map[string]any, path ...string) map[string]any {
 
 // TestExtending_store keeps the reviews of a site in the store of a module of another package.
 func TestExtending_store(t *testing.T) {
-	for name, start := range map[string]func(s *site, block string){
-		"Caddyfile": func(s *site, block string) {
-			s.start("agents {\n\ttoolset trips TRIPS\n\tstore memory 1000\n}", block)
+	for name, start := range map[string]func(s *sitetest.Site, block string){
+		"Caddyfile": func(s *sitetest.Site, block string) {
+			s.Start("agents {\n\ttoolset trips TRIPS\n\tstore memory 1000\n}", block)
 		},
-		"JSON": func(s *site, block string) {
-			s.startChanged("agents {\n\ttoolset trips TRIPS\n}", block, func(config map[string]any) {
+		"JSON": func(s *sitetest.Site, block string) {
+			startChanged(s, "agents {\n\ttoolset trips TRIPS\n}", block, func(config map[string]any) {
 				member(config, "apps", "agents")["store"] = map[string]any{"module": "memory", "max_records": 1000}
 			})
 		},
@@ -75,14 +76,14 @@ func TestExtending_store(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := t.TempDir()
 			t.Setenv("XDG_DATA_HOME", data)
-			s := newSite(t)
-			s.write("agent.yaml", agentDocument("desk", `
+			s := sitetest.NewSite(t)
+			s.Write("agent.yaml", sitetest.AgentDocument("desk", `
   create-trip: {user_identity: false, input_restriction: {require_review: boss}}
 `))
-			start(s, "route {\ntest_pace\ntest_user\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\n}\nreverse_proxy "+upstream(t, echo)+"\n}")
-			id := s.askReview("Bern")
-			if a := s.request("GET", "/reviews/"+id, "", "X-Test-User", "boss"); a.status != http.StatusOK {
-				t.Errorf("the review has status %d, want 200", a.status)
+			start(s, "route {\ntest_pace\ntest_user\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
+			id := s.AskReview("Bern")
+			if a := s.Request("GET", "/reviews/"+id, "", "X-Test-User", "boss"); a.Status != http.StatusOK {
+				t.Errorf("the review has status %d, want 200", a.Status)
 			}
 			if _, err := os.Stat(filepath.Join(data, "caddy", "fairway", "store.db")); !os.IsNotExist(err) {
 				t.Errorf("the default store was opened: %v", err)
@@ -93,12 +94,12 @@ func TestExtending_store(t *testing.T) {
 
 // TestExtending_credential sends the token of a module of another package, and none if it has no token.
 func TestExtending_credential(t *testing.T) {
-	for name, start := range map[string]func(s *site, url, block string){
-		"Caddyfile": func(s *site, url, block string) {
-			s.start("agents {\ntoolset trips TRIPS {\ncredential query key fixed\ncredential token_server "+url+"\n}\n}", block)
+	for name, start := range map[string]func(s *sitetest.Site, url, block string){
+		"Caddyfile": func(s *sitetest.Site, url, block string) {
+			s.Start("agents {\ntoolset trips TRIPS {\ncredential query key fixed\ncredential token_server "+url+"\n}\n}", block)
 		},
-		"JSON": func(s *site, url, block string) {
-			s.startChanged("agents {\ntoolset trips TRIPS\n}", block, func(config map[string]any) {
+		"JSON": func(s *sitetest.Site, url, block string) {
+			startChanged(s, "agents {\ntoolset trips TRIPS\n}", block, func(config map[string]any) {
 				member(config, "apps", "agents", "toolsets", "trips")["credentials"] = []map[string]string{
 					{"in": "query", "name": "key", "value": "fixed"}, {"in": "token_server", "url": url},
 				}
@@ -115,14 +116,14 @@ func TestExtending_credential(t *testing.T) {
 				fmt.Fprintln(w, "t0ken")
 			}))
 			t.Cleanup(tokens.Close)
-			s := newSite(t)
-			start(s, tokens.URL, "mcp trips\nreverse_proxy "+upstream(t, echo))
+			s := sitetest.NewSite(t)
+			start(s, tokens.URL, "mcp trips\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo))
 			if n := asked.Load(); n != 0 {
 				t.Errorf("%d tokens were fetched when the configuration was loaded", n)
 			}
-			s.fail("listTrips", "", "GET", "/trips", "header", "Authorization", "operator")
+			s.Fail("listTrips", "", "GET", "/trips", "header", "Authorization", "operator")
 			for range 2 {
-				e := s.echo(s.callRequest("listTrips", ""))
+				e := s.Echo(s.CallRequest("listTrips", ""))
 				if got := e.Header.Get("Authorization"); got != "Bearer t0ken" || e.URI != "/trips?key=fixed" {
 					t.Errorf("the API gets %q and %s", got, e.URI)
 				}
@@ -136,38 +137,38 @@ func TestExtending_credential(t *testing.T) {
 
 // TestExtending_reviewer asks a module of another package about reviews.
 func TestExtending_reviewer(t *testing.T) {
-	for name, start := range map[string]func(s *askedSite){
-		"Caddyfile": func(s *askedSite) {
-			s.start(askedGlobal, s.blockWith("1m", "{\nask office_hours 0 24\ntimeout 5s\n}"))
+	for name, start := range map[string]func(s *sitetest.AskedSite){
+		"Caddyfile": func(s *sitetest.AskedSite) {
+			s.Start(sitetest.AskedGlobal, s.BlockWith("1m", "{\nask office_hours 0 24\ntimeout 5s\n}"))
 		},
-		"JSON": func(s *askedSite) {
-			config := string(s.config(askedGlobal, s.blockWith("1m", "{\nask http://127.0.0.1:1/ask\ntimeout 5s\n}")))
+		"JSON": func(s *sitetest.AskedSite) {
+			config := string(s.Config(sitetest.AskedGlobal, s.BlockWith("1m", "{\nask http://127.0.0.1:1/ask\ntimeout 5s\n}")))
 			changed := strings.Replace(config, `{"module":"http","url":"http://127.0.0.1:1/ask"}`, `{"module":"office_hours","to":24}`, 1)
 			if changed == config {
-				s.t.Fatalf("the configuration has no module http: %s", config)
+				s.T.Fatalf("the configuration has no module http: %s", config)
 			}
-			s.startJSON([]byte(changed))
+			startJSON(s.Site, []byte(changed))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &askedSite{site: newSite(t)}
-			s.api = upstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) })
-			s.write("agents.yaml", askedAgents)
-			s.write("checks.yaml", fmt.Sprintf(checks, "http://127.0.0.1:1"))
+			s := &sitetest.AskedSite{Site: sitetest.NewSite(t)}
+			s.API = sitetest.Upstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) })
+			s.Write("agents.yaml", sitetest.AskedAgents)
+			s.Write("checks.yaml", fmt.Sprintf(sitetest.Checks, "http://127.0.0.1:1"))
 			start(s)
-			if a := s.create("Bern"); a.status != http.StatusOK {
-				t.Errorf("status %d, want 200: %s", a.status, a.body)
+			if a := s.Create("Bern"); a.Status != http.StatusOK {
+				t.Errorf("status %d, want 200: %s", a.Status, a.Body)
 			}
-			s.logged("an agent has decided a review", `"status":"approved"`)
+			s.Logged("an agent has decided a review", `"status":"approved"`)
 		})
 	}
 }
 
 // TestExtending_model runs an agent with a model of another package.
 func TestExtending_model(t *testing.T) {
-	s := &hostedSite{site: newSite(t)}
-	s.write("agent.yaml", agentDocument("desk", "\n  get-trip: {user_identity: false}\n"))
-	s.start("agents {\n\tstore memory\n}", `route {
+	s := &sitetest.HostedSite{Site: sitetest.NewSite(t)}
+	s.Write("agent.yaml", sitetest.AgentDocument("desk", "\n  get-trip: {user_identity: false}\n"))
+	s.Start("agents {\n\tstore memory\n}", `route {
 test_user
 oagent DIR/agent.yaml {
 	toolset TRIPS
@@ -179,7 +180,7 @@ oagent DIR/agent.yaml {
 }
 respond ok
 }`)
-	if v := s.state("ann", s.begin("ann", "desk", "Hello")); v.Status != "complete" || v.Text != "You said: Hello" {
+	if v := s.State("ann", s.Begin("ann", "desk", "Hello")); v.Status != "complete" || v.Text != "You said: Hello" {
 		t.Errorf("state %+v", v)
 	}
 }
@@ -200,16 +201,16 @@ func TestExtending_notifier(t *testing.T) {
 		lines <- string(line)
 	}))
 	t.Cleanup(room.Close)
-	s := newSite(t)
-	s.write("agent.yaml", agentDocument("desk", `
+	s := sitetest.NewSite(t)
+	s.Write("agent.yaml", sitetest.AgentDocument("desk", `
   create-trip: {user_identity: false, input_restriction: {require_review: boss}}
 `))
-	s.start("agents {\n\ttoolset trips TRIPS\n\tstore memory\n}", "route {\ntest_pace\ntest_user\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\nnotify chat_room "+
-		room.URL+"/rooms/7\n}\nreverse_proxy "+upstream(t, echo)+"\n}")
-	s.askReview("Bern")
+	s.Start("agents {\n\ttoolset trips TRIPS\n\tstore memory\n}", "route {\ntest_pace\ntest_user\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\nnotify chat_room "+
+		room.URL+"/rooms/7\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
+	s.AskReview("Bern")
 	select {
 	case line := <-lines:
-		if !containsAll(line, []string{"boss", "create-trip", "desk"}) {
+		if !sitetest.ContainsAll(line, []string{"boss", "create-trip", "desk"}) {
 			t.Errorf("the room has the line %q", line)
 		}
 	case <-time.After(time.Minute):

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
 // TestReadme_example_with_a_credential_is_closed runs the README's example of a toolset
@@ -19,16 +21,16 @@ func TestReadme_example_with_a_credential_is_closed(t *testing.T) {
 	if !found || !strings.Contains(global, "credential") {
 		t.Fatalf("the README has no such example: %s", example)
 	}
-	s := newSite(t)
+	s := sitetest.NewSite(t)
 	global = strings.NewReplacer("openapi.yaml", "TRIPS", "{env.REDIS_URL}", "redis://127.0.0.1:1").Replace(global)
-	s.start(global, strings.ReplaceAll(block, "legacy:8080", "127.0.0.1:1"))
-	for _, answer := range []answer{
-		s.do(s.callRequest("getTrip", `{"id":"1"}`)), s.otcCall("getTrip", `{"id":"1"}`),
-		s.get("/otc/tools"), s.get("/mcp"), s.get("/mcp/sse"), s.get("/trips/1"),
+	s.Start(global, strings.ReplaceAll(block, "legacy:8080", "127.0.0.1:1"))
+	for _, answer := range []sitetest.Response{
+		s.Do(s.CallRequest("getTrip", `{"id":"1"}`)), s.OTCCall("getTrip", `{"id":"1"}`),
+		s.Get("/otc/tools"), s.Get("/mcp"), s.Get("/mcp/sse"), s.Get("/trips/1"),
 	} {
-		if answer.status != 401 {
-			t.Errorf("open: %d %s", answer.status, answer.body)
+		if answer.Status != 401 {
+			t.Errorf("open: %d %s", answer.Status, answer.Body)
 		}
 	}
-	wantOpen(t, s, "", nil)
+	sitetest.WantOpen(t, s, "", nil)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/modelserver"
+	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 )
 
 // TestExamples_agents_with_a_model runs the example of hosted agents with the APIs of real models: a question that one

@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp/overlay"
+	"github.com/fairwayhq/fairway/tools/overlay"
 )
 
 // languages are the words that may follow a fence. A block without a checked language could
@@ -205,6 +205,16 @@ func TestBlocks_use_tabs(t *testing.T) {
 	for _, b := range blocks(t, "caddyfile") {
 		if bytes.Contains([]byte("\n"+b.text), []byte("\n ")) {
 			t.Errorf("%s:%d: indent with tabs", b.page, b.line)
+		}
+	}
+}
+
+// TestBlocks_leave_the_host_to_Caddy checks that no configuration sets the header Host for an https:// upstream. Caddy
+// does it itself, and warns.
+func TestBlocks_leave_the_host_to_Caddy(t *testing.T) {
+	for _, b := range blocks(t, "caddyfile") {
+		if strings.Contains(b.text, "reverse_proxy https://") && strings.Contains(b.text, "header_up Host {upstream_hostport}") {
+			t.Errorf("%s:%d: remove header_up Host", b.page, b.line)
 		}
 	}
 }

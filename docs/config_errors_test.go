@@ -33,6 +33,9 @@ func TestTroubleshooting_has_configuration_errors(t *testing.T) {
 		"api.example.com {\nmcp /mcp trains.yaml {\nexclude operation cancel_bookings\n}\nrespond ok\n}",
 		"api.example.com {\nmcp /mcp trains.yaml\nmcp /mcp buses.yaml\nrespond ok\n}",
 		":80 {\nagent_auth {\nissuer https://login.example.com\n}\nmcp /mcp trains.yaml\nrespond ok\n}",
+		"{\nagents {\ntoolset trains trains.yaml buses.yaml\n}\n}",
+		"api.example.com {\nmcp /mcp trains.yaml {\ncredential header Authorization \"Bearer {$FAIRWAY_TEST_UNSET}\"\n}\nrespond ok\n}",
+		"api.example.com {\nmcp /mcp trains.yaml {\ncredential query key $API_KEY\n}\nrespond ok\n}",
 		"api.example.com {\nmcp /mcp buses.yaml\noagent agents/clerk.yaml\nrespond ok\n}",
 		"api.example.com {\nmcp /mcp trains.yaml\n@raw expression {http.tool.name} == null\nerror @raw 404\nrespond ok\n}",
 	}

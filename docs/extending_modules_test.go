@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // buildFlags are the flags with which xcaddy.sh builds, so that nothing is compiled twice.
@@ -18,7 +18,7 @@ const buildFlags = "-trimpath -tags=nobadger,nomysql,nopgx"
 func TestExtending_modules_build(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("go"); err != nil {
-		shared.Missing(t, "go is not installed")
+		testkit.Missing(t, "go is not installed")
 	}
 	checkout, err := filepath.Abs(root)
 	if err != nil {

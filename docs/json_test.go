@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/configdoc"
+	"github.com/fairwayhq/fairway/docs/configdoc"
 )
 
 // ending is what the doc comment of a configuration field ends with: its default, or that it

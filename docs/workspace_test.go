@@ -17,8 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/freeport"
-	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // update makes the tests write the output of commands into the pages.
@@ -41,8 +40,8 @@ type workspace struct {
 	started []func() // stop the Caddy processes
 }
 
-// newWorkspace copies the examples, the demo document and xcaddy.sh, and changes the ports of
-// the copied example.
+// newWorkspace copies the examples and the demo document, and changes the ports of the copied
+// example. Its xcaddy.sh runs this program.
 func newWorkspace(t *testing.T, dir string) *workspace {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -50,12 +49,12 @@ func newWorkspace(t *testing.T, dir string) *workspace {
 	}
 	for _, program := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
-			shared.Missing(t, "%s is not installed", program)
+			testkit.Missing(t, "%s is not installed", program)
 		}
 	}
 	w := &workspace{t: t, ports: map[string]string{}, log: &log{}}
 	for _, port := range []int{2019, 8080, 8081, 8082, 8083, 8084, 8085} {
-		w.ports[strconv.Itoa(port)] = strconv.Itoa(freeport.Find(t))
+		w.ports[strconv.Itoa(port)] = strconv.Itoa(testkit.FreePort(t))
 	}
 	copied, state := t.TempDir(), t.TempDir()
 	for _, name := range []string{"examples", "testdata/demo.openapi.yaml", "testdata/models"} {
@@ -77,6 +76,9 @@ func newWorkspace(t *testing.T, dir string) *workspace {
 	}
 	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", caddyVariable, program)
 	if err := os.WriteFile(filepath.Join(bin, "caddy"), []byte(wrapper), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(copied, "xcaddy.sh"), []byte(wrapper), 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
 	w.env = append(os.Environ(),

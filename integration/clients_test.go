@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // TestGoSDK speaks with the official Go client in each revision that it knows
@@ -87,7 +87,7 @@ func checkTools(ctx context.Context, t *testing.T, session *mcp.ClientSession, c
 		if err != nil {
 			t.Fatal(err)
 		}
-		if result.IsError != c.failed || !keyword.All(string(content), c.want) {
+		if result.IsError != c.failed || !testkit.ContainsAll(string(content), c.want) {
 			t.Errorf("%s %v: isError %t, want %t with %q in it: %.500s", c.tool, c.arguments, result.IsError, c.failed, c.want, content)
 		}
 	}

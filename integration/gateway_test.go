@@ -25,7 +25,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/freeport"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // Limits for what hangs: a machine that is busy may be slow.
@@ -152,18 +152,18 @@ func (o *output) String() string {
 // freeAddress returns a loopback address on which nothing listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	return fmt.Sprintf("127.0.0.1:%d", freeport.Find(t))
+	return fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
 }
 
 // waitForOneListener waits until a configuration that was replaced has closed its
-// socket (see freeport.Listeners).
+// socket (see testkit.Listeners).
 func waitForOneListener(t *testing.T, address string) {
 	t.Helper()
 	number, err := strconv.Atoi(port(address))
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, waitTimeout, "one listener alone on "+address, func() bool { return freeport.Listeners(number) <= 1 })
+	waitFor(t, waitTimeout, "one listener alone on "+address, func() bool { return testkit.Listeners(number) <= 1 })
 }
 
 // waitFor asks again and again until the condition holds.

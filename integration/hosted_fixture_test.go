@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/modelserver"
+	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 )
 
 const hostedAgents = `kind: openagentspec:v1/agent
@@ -213,21 +213,23 @@ func stepOf(input string) string {
 	return name
 }
 
-// modelInput finds the inputs in a request to the model: the last one is that of the Engagement. The system message
-// before it may have the inputs of earlier Engagements of the user (retain_memory).
+// modelInput finds the inputs in a request to the model: the last one is that of the Engagement. Those before it
+// are of earlier Engagements of the user (retain_memory).
 var modelInput = regexp.MustCompile(`before-model/[a-z]+`)
 
 // respond is the model of all agents: the input is the name of the step.
 func (s *killSite) respond(r *modelserver.Request) modelserver.Step {
-	input := r.Messages[0].Text
-	name := stepOf(input)
-	agent, _, _ := strings.Cut(r.System, "\n")
-	answers := 0
-	for _, m := range r.Messages {
-		if m.Role == "assistant" {
+	input, answers := "", 0
+	for _, m := range r.Messages { // first those of earlier Engagements of the user (retain_memory)
+		switch m.Role {
+		case "user":
+			input, answers = m.Text, 0
+		case "assistant":
 			answers++
 		}
 	}
+	name := stepOf(input)
+	agent, _, _ := strings.Cut(r.System, "\n")
 	out := modelserver.Step{Text: "Ordered."}
 	if answers == 0 {
 		tool, arguments := "order", fmt.Sprintf(`{"name":%q}`, input)
@@ -272,7 +274,6 @@ http://%s {
 			serve /agents
 			engagements /engagements
 			reviews /reviews
-			caller_headers X-User-Token
 			%s
 			accept /agents {
 				by ann

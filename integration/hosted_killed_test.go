@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	agentrun "github.com/fairwayhq/fairway/oagent/run"
+	agentrun "github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 

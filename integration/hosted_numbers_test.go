@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/modelserver"
+	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
@@ -138,6 +138,7 @@ func (n *brittleNode) wait(t *testing.T, location string) {
 func TestHosted_two_nodes(t *testing.T) {
 	const runs, latency, atLeast = 200, 2 * time.Second, 1.5 // of 2 nodes with enough CPU
 	s := newKillSite(t)
+	s.more = "workers 64" // by default a node would work on all of them at once
 	redis, _ := storetest.Redis(t)
 	s.models.Respond = func(*modelserver.Request) modelserver.Step {
 		over := make(chan struct{})

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/otlptest"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
@@ -22,7 +22,7 @@ func TestHosted_trace_over_nodes(t *testing.T) {
 			t.Parallel()
 			const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 			s := newKillSite(t)
-			spans := [2]*otlptest.Collector{otlptest.Start(t), otlptest.Start(t)} // of each node
+			spans := [2]*testkit.SpanCollector{testkit.CollectSpans(t), testkit.CollectSpans(t)} // of each node
 			redis, _ := storetest.Redis(t)
 			s.before = "tracing {\n\t\t\tspan request\n\t\t}"
 			const input = "before-model/trace"
@@ -57,11 +57,11 @@ func TestHosted_trace_over_nodes(t *testing.T) {
 }
 
 // awaitSpan waits for a span of a trace, and returns the first one with the name.
-func awaitSpan(t *testing.T, c *otlptest.Collector, name, trace string) (found otlptest.Span) {
+func awaitSpan(t *testing.T, c *testkit.SpanCollector, name, trace string) (found testkit.Span) {
 	t.Helper()
 	waitFor(t, 3*waitTimeout, "the span "+name, func() bool {
 		all := c.All()
-		i := slices.IndexFunc(all, func(s otlptest.Span) bool { return s.GetName() == name && s.Trace == trace })
+		i := slices.IndexFunc(all, func(s testkit.Span) bool { return s.GetName() == name && s.Trace == trace })
 		if i >= 0 {
 			found = all[i]
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // A listener is a Go client that answers what servers ask of it and writes down
@@ -136,7 +136,7 @@ func checkCalls(ctx context.Context, t *testing.T, session *mcp.ClientSession, l
 			params := &mcp.CallToolParams{Name: c.tool, Arguments: c.arguments, Meta: mcp.Meta{mcp.MetaKeyLogLevel: "info"}}
 			params.SetProgressToken("token of " + c.tool)
 			result, err := session.CallTool(ctx, params)
-			if text := asText(t, result, err); !keyword.All(text, c.want) {
+			if text := asText(t, result, err); !testkit.ContainsAll(text, c.want) {
 				t.Errorf("%s: %q is not in it", text, c.want)
 			}
 			l.waitForNotes(t, c.notes...)

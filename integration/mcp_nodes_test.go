@@ -10,15 +10,19 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // TestTwoNodes has two gateways serve one session: whatever balances the load
 // hands each request to the next of them. They know each other's sessions by a
-// secret that both are given, or that both find in the storage they share.
+// secret that both are given, or that both find in the storage or the store they share.
 func TestTwoNodes(t *testing.T) {
+	redis, _ := storetest.Redis(t)
 	for _, c := range []struct{ name, global, secret string }{
 		{"secret", "", "secret the-same-on-both-nodes-0123456789"},
 		{"storage", "storage file_system " + t.TempDir(), ""},
+		{"store", "agents {\n\t\tstore redis " + redis + "\n\t}", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := startNodes(t, c.global, c.secret)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // stdioSites is a configuration with endpoints of several sites. One asks for a
@@ -219,7 +219,7 @@ func TestStdioMistakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := runStdio(t, discoverMessage, c.args...)
-			if result.exit != 1 || result.stdout != "" || !keyword.All(result.stderr, c.want) {
+			if result.exit != 1 || result.stdout != "" || !testkit.ContainsAll(result.stderr, c.want) {
 				t.Errorf("exit code %d, want 1 and %q: %s\nstdout: %s", result.exit, c.want, result.stderr, result.stdout)
 			}
 			if strings.Contains(result.stderr, "ada:secret") {

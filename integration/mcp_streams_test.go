@@ -294,7 +294,7 @@ func TestStreamsThroughReload(t *testing.T) {
 	holding, arrived, release := holdCalls(t)
 	config := func(instructions string) string {
 		return "{\n\tadmin " + admin + "\n}\n\nhttp://" + site + " {\n\tmcp /mcp openapi.yaml {\n\t\tprompts prompts.yaml\n\t\tinstructions " + instructions +
-			"\n\t\tmax_client_streams " + strconv.Itoa(2*openStreams) + "\n\t}\n\treverse_proxy /held " + holding + "\n\treverse_proxy " + api + "\n}\n"
+			"\n\t\tmax_streams " + strconv.Itoa(4*openStreams) + "\n\t}\n\treverse_proxy /held " + holding + "\n\treverse_proxy " + api + "\n}\n"
 	}
 	g := startGateway(t, dir, site, config("before"))
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // TestMessages sends what no client should send. Each gets an error of the
@@ -48,7 +48,7 @@ func TestMessages(t *testing.T) {
 			if rpc.Error == nil {
 				t.Fatalf("%d, not a JSON-RPC error: %.300s", a.status, a.body)
 			}
-			if rpc.Error.Code != c.code || !keyword.All(rpc.Error.Message, c.want) {
+			if rpc.Error.Code != c.code || !testkit.ContainsAll(rpc.Error.Message, c.want) {
 				t.Errorf("error %d %q, want %d with %q in it", rpc.Error.Code, rpc.Error.Message, c.code, c.want)
 			}
 			if !slices.Contains(c.statuses, a.status) {

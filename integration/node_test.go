@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // nodeTimeout is how long one client written in JavaScript may run.
@@ -25,7 +25,7 @@ const nodeClients = "../testdata/npm"
 func nodeProgram(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(nodeClients, "node_modules")); err != nil {
-		shared.Missing(t, "the npm clients are not installed: run npm ci --ignore-scripts in testdata/npm")
+		testkit.Missing(t, "the npm clients are not installed: run npm ci --ignore-scripts in testdata/npm")
 	}
 	// The packages bring a Node new enough for all of them, where npm has one.
 	program, err := filepath.Abs(filepath.Join(nodeClients, "node_modules", ".bin", "node"))
@@ -34,7 +34,7 @@ func nodeProgram(t *testing.T) string {
 	}
 	if _, err := os.Stat(program); err != nil {
 		if program, err = exec.LookPath("node"); err != nil {
-			shared.Missing(t, "Node is not installed")
+			testkit.Missing(t, "Node is not installed")
 		}
 	}
 	return program

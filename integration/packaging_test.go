@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // yamlDocuments returns the documents of a YAML file. Duplicate keys are errors.
@@ -65,42 +70,114 @@ func TestPackaging_the_image_is_built_with_the_Go_of_the_module(t *testing.T) {
 	}
 }
 
-// TestPackaging_the_Kubernetes_configuration_is_valid checks what Kubernetes itself does not
-// check: the Caddyfile in the ConfigMap, and the ports and the paths of the probes.
-func TestPackaging_the_Kubernetes_configuration_is_valid(t *testing.T) {
-	dir := t.TempDir()
-	var probed, served string
+// kubernetesCaddyfile returns the Caddyfile of the ConfigMap, and writes the document of the API to dir.
+func kubernetesCaddyfile(t *testing.T, dir string) (caddyfile string) {
+	t.Helper()
 	for _, document := range yamlDocuments(t, "../examples/kubernetes/fairway.yaml") {
-		switch document["kind"] {
-		case "ConfigMap":
-			for name, content := range document["data"].(map[string]any) {
-				text := strings.ReplaceAll(content.(string), "/etc/caddy/", dir+"/")
-				if name == "Caddyfile" {
-					served = text
-				}
-				writeFile(t, filepath.Join(dir, name), text)
+		if document["kind"] != "ConfigMap" {
+			continue
+		}
+		for name, content := range document["data"].(map[string]any) {
+			text := strings.ReplaceAll(content.(string), "/etc/caddy/", dir+"/")
+			if name == "Caddyfile" {
+				caddyfile = text
+				continue
 			}
-		case "Deployment":
+			writeFile(t, filepath.Join(dir, name), text)
+		}
+	}
+	return caddyfile
+}
+
+// TestPackaging_the_Kubernetes_manifests checks what Kubernetes itself does not check.
+func TestPackaging_the_Kubernetes_manifests(t *testing.T) {
+	kinds := make(map[string]int)
+	for _, file := range []string{"fairway.yaml", "redis.yaml"} {
+		for _, document := range yamlDocuments(t, "../examples/kubernetes/"+file) {
+			kind := document["kind"].(string)
+			kinds[kind]++
 			text, err := yaml.Marshal(document)
 			if err != nil {
 				t.Fatal(err)
 			}
-			probed = string(text)
+			for _, image := range regexp.MustCompile(`image: (\S+)`).FindAllStringSubmatch(string(text), -1) {
+				if !regexp.MustCompile(`:\d+\.\d+\.\d+$`).MatchString(image[1]) {
+					t.Errorf("%s: the image %s has no version", file, image[1])
+				}
+			}
+			if kind != "Deployment" {
+				continue
+			}
+			if _, fixed := document["spec"].(map[string]any)["replicas"]; fixed {
+				t.Error("replicas are set beside the autoscaler")
+			}
+			for _, path := range []string{"/health/live", "/health/ready"} {
+				if !strings.Contains(string(text), "path: "+path) {
+					t.Errorf("no probe of %s", path)
+				}
+			}
 		}
 	}
-	for _, path := range []string{"/healthz", "/otc/health"} {
-		if !strings.Contains(probed, "path: "+path) {
-			t.Errorf("no probe of %s", path)
+	if kinds["Secret"] > 0 {
+		t.Error("a Secret is in a file that is applied again")
+	}
+	for _, kind := range []string{"NetworkPolicy", "PodDisruptionBudget", "HorizontalPodAutoscaler"} {
+		if kinds[kind] == 0 {
+			t.Errorf("there is no %s", kind)
 		}
 	}
-	if !strings.Contains(served, "respond /healthz") || !strings.Contains(served, "otc /otc") {
-		t.Errorf("the Caddyfile does not serve the paths of the probes:\n%s", served)
+}
+
+// TestPackaging_Kubernetes_pods runs the Caddyfile of the manifests as two processes with one Redis and no
+// common disk, behind a login.
+func TestPackaging_Kubernetes_pods(t *testing.T) {
+	t.Parallel() // it mostly waits
+	redis, _ := storetest.Redis(t)
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, "[]") }))
+	defer api.Close()
+	start := func() *brittleNode {
+		dir, address := t.TempDir(), freeAddress(t)
+		config := strings.NewReplacer(
+			"redis://:{env.REDIS_PASSWORD}@fairway-redis:6379/0", redis, ":8080 {", "http://"+address+" {", "api:8080", strings.TrimPrefix(api.URL, "http://"),
+			"shutdown_delay 10s", "shutdown_delay 3s",
+			"\tagents_health\n", "\tagents_health\n\tagent_auth {\n\t\tapi_key {\n\t\t\tkey ann 0123456789abcdef-ann\n\t\t}\n\t}\n",
+		).Replace(kubernetesCaddyfile(t, dir))
+		return startBrittle(t, dir, address, config, "MCP_SECRET=one-secret-of-all-pods", "MCP_SECRET_PREVIOUS=")
 	}
-	cmd := exec.Command(caddy, "validate", "--adapter", "caddyfile", "--config", filepath.Join(dir, "Caddyfile"))
-	cmd.Env = append(os.Environ(), "REDIS_PASSWORD=secret")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("validating the Caddyfile: %v\n%s", err, output)
+	first, second := start(), start()
+	response, body := first.mcp(t, "/mcp", "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
+	session := response.Header.Get("Mcp-Session-Id")
+	if session == "" {
+		t.Fatalf("no session: %d %s", response.StatusCode, body)
 	}
+	list := func(n *brittleNode) int {
+		response, _ := n.mcp(t, "/mcp", "tools/list", "", "Mcp-Session-Id", session)
+		return response.StatusCode
+	}
+	probe := func(n *brittleNode, path string) int {
+		response, err := stormClient.Get(n.url + path)
+		if err != nil {
+			return 0
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	if status := list(second); status != http.StatusOK {
+		t.Errorf("the session of one pod at the other: %d", status)
+	}
+	for _, path := range []string{"/health/live", "/health/ready"} {
+		if status := probe(second, path); status != http.StatusOK {
+			t.Errorf("%s without login: %d", path, status)
+		}
+	}
+	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, waitTimeout, "the pod that stops is not ready", func() bool { return probe(first, "/health/ready") == http.StatusServiceUnavailable })
+	if status := list(first); status != http.StatusOK {
+		t.Errorf("a request while the pod stops: %d", status)
+	}
+	<-first.ended
 }
 
 func TestPackaging_lists_the_licence_of_each_module(t *testing.T) {

@@ -6,10 +6,9 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func TestToolsNameTheirApps(t *testing.T) {
@@ -29,7 +28,7 @@ func TestToolsNameTheirApps(t *testing.T) {
 				t.Fatalf("%d tools", len(got.Tools))
 			}
 			for _, tool := range got.Tools {
-				if v < revision.V20250618 && tool.Meta != nil || v < revision.V20251125 && (tool.Icons != nil || tool.SecuritySchemes != nil) {
+				if v < protocol.V20250618 && tool.Meta != nil || v < protocol.V20251125 && (tool.Icons != nil || tool.SecuritySchemes != nil) {
 					t.Errorf("%s has what the revision does not know: %+v", tool.Name, tool)
 				}
 				want := map[string]map[string]string{
@@ -50,7 +49,7 @@ func TestToolsNameTheirApps(t *testing.T) {
 					},
 					"get_secret": {"securitySchemes": `[{"type":"oauth2","scopes":["read","write"]}]`},
 				}[tool.Name]
-				if want == nil || v < revision.V20250618 {
+				if want == nil || v < protocol.V20250618 {
 					continue
 				}
 				has := make(map[string]string)
@@ -60,10 +59,10 @@ func TestToolsNameTheirApps(t *testing.T) {
 				if !reflect.DeepEqual(has, want) {
 					t.Errorf("%s has %v", tool.Name, has)
 				}
-				if v >= revision.V20251125 && string(tool.SecuritySchemes) != want["securitySchemes"] {
+				if v >= protocol.V20251125 && string(tool.SecuritySchemes) != want["securitySchemes"] {
 					t.Errorf("%s has %s", tool.Name, tool.SecuritySchemes)
 				}
-				if tool.Name == "get_board" && (len(tool.Icons) == 1) != (v >= revision.V20251125) {
+				if tool.Name == "get_board" && (len(tool.Icons) == 1) != (v >= protocol.V20251125) {
 					t.Errorf("icons %v", tool.Icons)
 				}
 			}
@@ -83,7 +82,7 @@ func TestSecuritySchemes_of_a_site_that_demands_a_login(t *testing.T) {
 		"API key":            {&Login{}, ``, ``},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			r := conformant(revision.V20251125, "tools/list", "")
+			r := conformant(protocol.V20251125, "tools/list", "")
 			r.server, r.tools, r.login = server, stationTools(t), c.login
 			var list struct {
 				Tools []struct {
@@ -121,12 +120,12 @@ func TestPagesOfAppsSayWhatTheyNeed(t *testing.T) {
 			`"openai/widgetDescription":"Shows stations","openai/widgetDomain":"https://app.example.com","openai/widgetPrefersBorder":true}`,
 	} {
 		var got readAnswer
-		shelved(t, server, revision.V20251125, "resources/read", `"uri":"`+uri+`"`).result(t, "ReadResourceResult", &got)
+		shelved(t, server, protocol.V20251125, "resources/read", `"uri":"`+uri+`"`).result(t, "ReadResourceResult", &got)
 		if meta, _ := json.Marshal(got.Contents[0].Meta); string(meta) != want {
 			t.Errorf("%s\ngot  %s\nwant %s", uri, meta, want)
 		}
 		got = readAnswer{}
-		shelved(t, server, revision.V20250326, "resources/read", `"uri":"`+uri+`"`).result(t, "ReadResourceResult", &got)
+		shelved(t, server, protocol.V20250326, "resources/read", `"uri":"`+uri+`"`).result(t, "ReadResourceResult", &got)
 		if got.Contents[0].Meta != nil {
 			t.Errorf("_meta before there was any")
 		}
@@ -135,7 +134,7 @@ func TestPagesOfAppsSayWhatTheyNeed(t *testing.T) {
 
 func TestHiddenOperationIsNoTool(t *testing.T) {
 	server := stocked(t, Options{})
-	shelved(t, server, revision.V20251125, "tools/call", `"name":"get_photo","arguments":{"id":7}`).fault(t, 200, jsonrpc.InvalidParams)
+	shelved(t, server, protocol.V20251125, "tools/call", `"name":"get_photo","arguments":{"id":7}`).fault(t, 200, protocol.InvalidParams)
 }
 
 // A page that an operation answers with is listed and read as what a host takes for
@@ -149,11 +148,11 @@ paths:
   /older: {get: {operationId: older, x-mcp: {resource: {uri: "ui://p/older", mimeType: text/html+skybridge}}, responses: {'200': {description: ok, content: {text/html: {}}}}}}
   /plain: {get: {operationId: plain, x-mcp: {resource: {uri: "web://p/plain"}}, responses: {'200': {description: ok, content: {text/html: {}}}}}}
 `
-	tools, server := build(t, document, tool.BuildOptions{Name: "pages"}), New(Options{})
-	ask := func(method, params string) request {
-		r := conformant(revision.V20251125, method, params)
-		r.server, r.tools = server, tools
-		r.caller = through(tools, func(w http.ResponseWriter, _ *http.Request) {
+	toolset, server := buildTools(t, document, tools.BuildOptions{Name: "pages"}), New(Options{})
+	ask := func(method, params string) testRequest {
+		r := conformant(protocol.V20251125, method, params)
+		r.server, r.tools = server, toolset
+		r.caller = through(toolset, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			_, _ = w.Write([]byte("<p>"))
 		})
@@ -197,11 +196,11 @@ paths:
         openai: {outputTemplate: "ui://a/board.html", widgetAccessible: true}
       responses: {'200': {description: ok, content: {application/json: {}}}}
 `
-	tools, server := build(t, document, tool.BuildOptions{Name: "apps"}), New(Options{})
-	ask := func(v revision.Revision, method, params string) request {
+	toolset, server := buildTools(t, document, tools.BuildOptions{Name: "apps"}), New(Options{})
+	ask := func(v protocol.Revision, method, params string) testRequest {
 		r := conformant(v, method, params)
-		r.server, r.tools = server, tools
-		r.caller = through(tools, func(w http.ResponseWriter, _ *http.Request) {
+		r.server, r.tools = server, toolset
+		r.caller = through(toolset, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = w.Write([]byte("<p>"))
 		})
@@ -215,7 +214,7 @@ paths:
 				Meta json.RawMessage `json:"_meta"`
 			}
 		}
-		ask(revision.V20251125, method, params).result(t, "", &got)
+		ask(protocol.V20251125, method, params).result(t, "", &got)
 		if all := append(got.Resources, got.Contents...); len(all) != 1 || !sameJSON(t, string(all[0].Meta), page) {
 			t.Errorf("%s: %s", method, all)
 		}
@@ -225,7 +224,7 @@ paths:
 			Meta json.RawMessage `json:"_meta"`
 		}
 	}
-	ask(revision.V20251125, "tools/list", "").result(t, "ListToolsResult", &list)
+	ask(protocol.V20251125, "tools/list", "").result(t, "ListToolsResult", &list)
 	const tool = `{"ui":{"resourceUri":"ui://a/board.html","visibility":["app"]},"openai/outputTemplate":"ui://a/board.html","openai/widgetAccessible":true}`
 	if len(list.Tools) != 1 || !sameJSON(t, string(list.Tools[0].Meta), tool) {
 		t.Errorf("tools/list: %s", list.Tools)
@@ -233,11 +232,11 @@ paths:
 	var found struct {
 		Capabilities struct{ Extensions map[string]any }
 	}
-	ask(revision.V20260728, "server/discover", "").result(t, "DiscoverResult", &found)
+	ask(protocol.V20260728, "server/discover", "").result(t, "DiscoverResult", &found)
 	if found.Capabilities.Extensions[uiExtension] == nil {
 		t.Errorf("server/discover does not declare apps: %+v", found)
 	}
-	if warnings := server.Warnings(tools); len(warnings) > 0 {
+	if warnings := server.Warnings(toolset); len(warnings) > 0 {
 		t.Errorf("warned: %v", warnings)
 	}
 }

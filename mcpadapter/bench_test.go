@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A sink is a ResponseWriter that costs nothing.
@@ -30,7 +30,7 @@ func (rewound) Close() error { return nil }
 
 // serve measures the adapter alone: the request is ready, the answer is
 // thrown away.
-func serve(b *testing.B, r request, tools *tool.Toolset) {
+func serve(b *testing.B, r testRequest, toolset *tools.Toolset) {
 	server := New(Options{})
 	post := httptest.NewRequest(http.MethodPost, "http://api.example.com/mcp", nil)
 	post.Header = http.Header{
@@ -49,12 +49,13 @@ func serve(b *testing.B, r request, tools *tool.Toolset) {
 		reader.Reset(body)
 		clear(w.header)
 		w.size = 0
-		server.ServeHTTP(w, post, siteOf(tools, r.caller))
+		server.ServeHTTP(w, post, siteOf(toolset, r.caller))
 	}
 	if w.status != http.StatusOK {
 		b.Fatalf("status %d", w.status)
 	}
 	b.SetBytes(int64(w.size))
+	b.ReportMetric(float64(w.size), "response-bytes")
 }
 
 // BenchmarkToolsCall is a call that costs nothing itself, answered with a few
@@ -65,7 +66,7 @@ func BenchmarkToolsCall(b *testing.B) {
 		"small": train,
 		"1.5KB": `{"data":[` + strings.Repeat(train+",", 31) + train + `]}`,
 	} {
-		for _, v := range []revision.Revision{revision.V20250326, revision.V20251125, revision.V20260728} {
+		for _, v := range []protocol.Revision{protocol.V20250326, protocol.V20251125, protocol.V20260728} {
 			b.Run(size+"/"+v.String(), func(b *testing.B) {
 				r := conformant(v, "tools/call", `"name":"get_trip","arguments":{"id":"b4e2b1a0-8f14-4d2c-9a43-111111111111","limit":10}`)
 				r.caller = returning(answered(http.StatusOK, "application/json", body))
@@ -77,7 +78,7 @@ func BenchmarkToolsCall(b *testing.B) {
 
 // BenchmarkToolsList is the list of 1,000 tools.
 func BenchmarkToolsList(b *testing.B) {
-	for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
+	for _, v := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 		b.Run(v.String(), func(b *testing.B) {
 			serve(b, conformant(v, "tools/list", ""), many(1000, "h"))
 		})
@@ -87,12 +88,12 @@ func BenchmarkToolsList(b *testing.B) {
 // BenchmarkToolsListOverHTTP puts the list beside a handler that does nothing
 // but write the same bytes.
 func BenchmarkToolsListOverHTTP(b *testing.B) {
-	tools, server := many(1000, "h"), New(Options{})
-	r := conformant(revision.V20260728, "tools/list", "")
-	r.server, r.tools = server, tools
+	toolset, server := many(1000, "h"), New(Options{})
+	r := conformant(protocol.V20260728, "tools/list", "")
+	r.server, r.tools = server, toolset
 	same := r.Send(b).Body.Bytes()
 	for name, handler := range map[string]http.HandlerFunc{
-		"mcp": func(w http.ResponseWriter, r *http.Request) { server.ServeHTTP(w, r, siteOf(tools, echo)) },
+		"mcp": func(w http.ResponseWriter, r *http.Request) { server.ServeHTTP(w, r, siteOf(toolset, echo)) },
 		"bytes": func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.Header().Set("Content-Type", "application/json")

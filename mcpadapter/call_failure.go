@@ -6,13 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // maxErrorBody is how many bytes of the API's error response are shown to the model.
@@ -22,8 +21,8 @@ const maxErrorBody = 16 << 10
 // body of the API's response. It leaves out HTML, which is meant for browsers. It writes no
 // structuredContent, because clients validate that against the tool's outputSchema, which describes
 // successful results only.
-func (q toolRequest) answerFailure(r reply) {
-	b := q.appendResultHead(q.beginResult(), "complete", q.failureMeta(r))
+func (s *scope) answerFailure(w *response, r callResult) {
+	b := w.result("complete", failureMeta(s.site, r))
 	b = append(b, `"content":[`...)
 	b = content.AppendText(b, r.Failure.Message)
 	if r := r.Result; r != nil && r.MediaType() != "text/html" {
@@ -33,8 +32,7 @@ func (q toolRequest) answerFailure(r reply) {
 			b = content.AppendText(b, text.Cut(string(r.Body[:min(len(r.Body), maxErrorBody+4)]), maxErrorBody))
 		}
 	}
-	b = appendNote(b, r.Result)
-	q.out.B = append(b, `],"isError":true}}`...)
+	w.end(append(appendNote(b, r.Result), `],"isError":true`...))
 }
 
 // maxSchemaHint is the size of an input schema, in bytes, up to which errors repeat it.
@@ -42,30 +40,30 @@ const maxSchemaHint = 8 << 10
 
 // schemaHint returns the schema of a tool that lists omit, for the end of an error about its arguments:
 // the client may not know the schema.
-func schemaHint(t *tool.Tool) string {
-	if len(t.InputSchema) > maxSchemaHint {
-		return "\nThe schema of its arguments is long; get it with " + string(tool.DescribeTools) + "."
+func schemaHint(t *tools.Tool) string {
+	if len(t.Definition.InputSchema) > maxSchemaHint {
+		return "\nThe schema of its arguments is long; get it with " + string(tools.DescribeTools) + "."
 	}
 	return "\nThe schema of its arguments: " + string(elicit.AppendVisibleSchema(nil, t))
 }
 
 // unknownTool returns the fault for a tool name that does not exist. It suggests the most similar
 // name among the tools that the client can see.
-func (q toolRequest) unknownTool(name string) *jsonrpc.Fault {
-	if q.tools.Brief() {
-		return jsonrpc.BadParams("%s", q.tools.Unknown(name, q.allowed).Message)
+func (s *scope) unknownTool(name string) *protocol.Fault {
+	if s.tools.Brief() {
+		return protocol.BadParams("%s", s.tools.Unknown(name, s.allowed).Message)
 	}
-	near := nearest.Name(name, func(yield func(string) bool) {
-		for _, tool := range q.catalog().Visible {
+	near := text.Nearest(name, func(yield func(string) bool) {
+		for _, tool := range s.catalog().Visible {
 			if !yield(tool.Name) {
 				return
 			}
 		}
 	})
 	if near != "" {
-		return jsonrpc.BadParams("unknown tool %q; did you mean %q?", text.Cut(name, text.MaxQuoted), near)
+		return protocol.BadParams("unknown tool %q; did you mean %q?", text.Cut(name, text.MaxQuoted), near)
 	}
-	return jsonrpc.BadParams("unknown tool %q; list the tools for the available names", text.Cut(name, text.MaxQuoted))
+	return protocol.BadParams("unknown tool %q; list the tools for the available names", text.Cut(name, text.MaxQuoted))
 }
 
 // Members of a result's _meta.
@@ -89,8 +87,8 @@ const (
 	maxChallenge  = 2 << 10  // bytes of each challenge
 )
 
-// failureMeta returns the members of _meta for a failed call.
-func (m *message) failureMeta(r reply) []byte {
+// failureMeta returns the members of _meta for a failed call of the site.
+func failureMeta(site *Site, r callResult) []byte {
 	meta := r.contextMeta()
 	if len(meta) > 0 {
 		meta = append(meta, ',')
@@ -109,14 +107,14 @@ func (m *message) failureMeta(r reply) []byte {
 	}
 	meta = append(meta, '}')
 	if needsLogin(failure, r.Result) {
-		meta = m.appendChallenges(meta, r.Result)
+		meta = appendChallenges(meta, site.Access, r.Result)
 	}
 	return meta
 }
 
 // needsLogin reports whether a login can fix the failure: the caller is not authenticated, or the
 // token has too few scopes (RFC 6750, section 3.1).
-func needsLogin(failure *tool.Failure, r *tool.Result) bool {
+func needsLogin(failure *tools.Failure, r *tools.Result) bool {
 	switch failure.Status {
 	case http.StatusUnauthorized:
 		return true
@@ -127,12 +125,12 @@ func needsLogin(failure *tool.Failure, r *tool.Result) bool {
 }
 
 // problemOf returns the response body if it is a problem document, otherwise nil.
-func problemOf(r *tool.Result) []byte {
+func problemOf(r *tools.Result) []byte {
 	if r == nil || r.MediaType() != "application/problem+json" || len(r.Body) > maxProblem {
 		return nil
 	}
 	problem := bytes.TrimSpace(r.Body)
-	if len(problem) == 0 || problem[0] != '{' || wire.Check(problem) != nil {
+	if len(problem) == 0 || problem[0] != '{' || strictjson.Check(problem) != nil {
 		return nil
 	}
 	return problem
@@ -140,21 +138,21 @@ func problemOf(r *tool.Result) []byte {
 
 // appendChallenges appends the challenges of the API's response. If the API sent none, it appends a
 // challenge that points to the authorization servers of this site, if the site has any.
-func (m *message) appendChallenges(meta []byte, r *tool.Result) []byte {
+func appendChallenges(meta []byte, access *Access, r *tools.Result) []byte {
 	var challenges []string
 	if r != nil {
 		challenges = r.Header["Www-Authenticate"]
 	}
 	if len(challenges) == 0 {
-		if m.site.Access == nil || m.site.Access.Metadata == "" {
+		if access == nil || access.Metadata == "" {
 			return meta
 		}
-		challenges = []string{`Bearer error="invalid_token", resource_metadata=` + strconv.QuoteToASCII(m.site.Access.Metadata)}
+		challenges = []string{`Bearer error="invalid_token", resource_metadata=` + strconv.QuoteToASCII(access.Metadata)}
 	}
 	shown := make([]string, min(len(challenges), maxChallenges))
 	for i := range shown {
 		shown[i] = text.Cut(strings.TrimSpace(challenges[i]), maxChallenge)
 	}
 	meta = append(meta, `,"`+metaChallenges+`":`...)
-	return wire.AppendString(meta, strings.Join(shown, ", "))
+	return strictjson.AppendString(meta, strings.Join(shown, ", "))
 }

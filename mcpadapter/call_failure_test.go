@@ -8,15 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/security"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/security"
 )
 
-func metaOf(t *testing.T, r request) map[string]json.RawMessage {
+func metaOf(t *testing.T, r testRequest) map[string]json.RawMessage {
 	t.Helper()
 	var got struct {
 		Meta map[string]json.RawMessage `json:"_meta"`
@@ -27,24 +26,24 @@ func metaOf(t *testing.T, r request) map[string]json.RawMessage {
 
 // Programs find in _meta what the text of a failure says.
 func TestFailureInMeta(t *testing.T) {
-	refused := func(status int, contentType, body string, f tool.Failure) tool.Outcome {
+	refused := func(status int, contentType, body string, f tools.Failure) tools.Outcome {
 		o := answered(status, contentType, body)
-		f.Kind, f.Status = tool.Refused, status
+		f.Kind, f.Status = tools.Refused, status
 		o.Failure = &f
 		return o
 	}
 	for _, c := range []struct {
 		rule    string
-		outcome tool.Outcome
+		outcome tools.Outcome
 		want    string
 	}{
-		{"problem", refused(404, "application/problem+json", ` {"title": "No such trip"} `, tool.Failure{}), `{"status":404,"retryable":false,"problem":{"title": "No such trip"}}`},
-		{"retry", refused(429, "text/plain", "slow", tool.Failure{RetryAfter: 1500 * time.Millisecond}), `{"status":429,"retryable":true,"retryAfterMs":1500}`},
-		{"problem-broken", refused(400, "application/problem+json", `{"title":`, tool.Failure{}), `{"status":400,"retryable":false}`},
-		{"problem-twice", refused(400, "application/problem+json", `{"a":1,"a":2}`, tool.Failure{}), `{"status":400,"retryable":false}`},
-		{"problem-array", refused(400, "application/problem+json", `[]`, tool.Failure{}), `{"status":400,"retryable":false}`},
-		{"problem-large", refused(400, "application/problem+json", `{"a":"`+strings.Repeat("x", maxProblem)+`"}`, tool.Failure{}), `{"status":400,"retryable":false}`},
-		{"unreachable", tool.Outcome{Tool: &tool.Tool{Method: "GET"}, Failure: &tool.Failure{Kind: tool.Unreachable, Message: "down"}}, `{"retryable":true}`},
+		{"problem", refused(404, "application/problem+json", ` {"title": "No such trip"} `, tools.Failure{}), `{"status":404,"retryable":false,"problem":{"title": "No such trip"}}`},
+		{"retry", refused(429, "text/plain", "slow", tools.Failure{RetryAfter: 1500 * time.Millisecond}), `{"status":429,"retryable":true,"retryAfterMs":1500}`},
+		{"problem-broken", refused(400, "application/problem+json", `{"title":`, tools.Failure{}), `{"status":400,"retryable":false}`},
+		{"problem-twice", refused(400, "application/problem+json", `{"a":1,"a":2}`, tools.Failure{}), `{"status":400,"retryable":false}`},
+		{"problem-array", refused(400, "application/problem+json", `[]`, tools.Failure{}), `{"status":400,"retryable":false}`},
+		{"problem-large", refused(400, "application/problem+json", `{"a":"`+strings.Repeat("x", maxProblem)+`"}`, tools.Failure{}), `{"status":400,"retryable":false}`},
+		{"unreachable", tools.Outcome{Tool: &tools.Tool{Plan: tools.Plan{Method: "GET"}}, Failure: &tools.Failure{Kind: tools.Unreachable, Message: "down"}}, `{"retryable":true}`},
 	} {
 		for _, v := range revisions {
 			if got := metaOf(t, call(v, returning(c.outcome)))[metaHTTP]; string(got) != c.want {
@@ -56,13 +55,11 @@ func TestFailureInMeta(t *testing.T) {
 
 func TestChallengesInMeta(t *testing.T) {
 	unauthorized := answered(http.StatusUnauthorized, "", "")
-	unauthorized.Failure = &tool.Failure{Kind: tool.Refused, Status: http.StatusUnauthorized, Message: "who are you"}
+	unauthorized.Failure = &tools.Failure{Kind: tools.Refused, Status: http.StatusUnauthorized, Message: "who are you"}
 	serve := func(challenges []string, access *Access) string {
 		unauthorized.Result.Header["Www-Authenticate"] = challenges
-		r := call(revision.V20251125, returning(unauthorized))
-		m := message{server: New(Options{}), site: &Site{Access: access}, version: r.version, tools: trains()}
-		meta := m.failureMeta(reply{Reply: elicit.Reply{Outcome: unauthorized}})
-		return string(wire.MemberOf([]byte("{"+string(meta)+"}"), metaChallenges))
+		meta := failureMeta(&Site{Access: access}, callResult{Reply: elicit.Reply{Outcome: unauthorized}})
+		return string(strictjson.MemberOf([]byte("{"+string(meta)+"}"), metaChallenges))
 	}
 	access := &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}
 	for rule, c := range map[string]struct {
@@ -85,7 +82,7 @@ func TestChallengesInMeta(t *testing.T) {
 // challenge, and one that refuses for good does not.
 func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
 	const challenge = `Bearer error="insufficient_scope", scope="write"`
-	m := message{server: New(Options{}), site: &Site{Access: &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}}, version: revision.V20251125, tools: trains()}
+	site := Site{Access: &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}}
 	for rule, c := range map[string]struct {
 		challenges []string
 		want       bool
@@ -94,10 +91,10 @@ func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
 		"without":          {nil, false},
 	} {
 		refused := answered(http.StatusForbidden, "", "")
-		refused.Failure = &tool.Failure{Kind: tool.Refused, Status: http.StatusForbidden, Message: "no"}
+		refused.Failure = &tools.Failure{Kind: tools.Refused, Status: http.StatusForbidden, Message: "no"}
 		refused.Result.Header["Www-Authenticate"] = c.challenges
-		meta := "{" + string(m.failureMeta(reply{Reply: elicit.Reply{Outcome: refused}})) + "}"
-		if got := string(wire.MemberOf([]byte(meta), metaChallenges)); (got != "") != c.want || c.want && !strings.Contains(got, "insufficient_scope") {
+		meta := "{" + string(failureMeta(&site, callResult{Reply: elicit.Reply{Outcome: refused}})) + "}"
+		if got := string(strictjson.MemberOf([]byte(meta), metaChallenges)); (got != "") != c.want || c.want && !strings.Contains(got, "insufficient_scope") {
 			t.Errorf("%s: %s", rule, got)
 		}
 	}
@@ -106,7 +103,7 @@ func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
 // A result has one _meta, whatever is said in it.
 func TestMetaIsWrittenOnce(t *testing.T) {
 	outcome := answered(404, "text/plain", "no")
-	outcome.Failure = &tool.Failure{Kind: tool.Refused, Status: 404, Message: "no"}
+	outcome.Failure = &tools.Failure{Kind: tools.Refused, Status: 404, Message: "no"}
 	outcome.Result.Header[ocp.HeaderSession] = []string{"abc"}
 	for _, v := range revisions {
 		r := conformant(v, "tools/call", `"name":"get_trip"`)
@@ -130,10 +127,10 @@ func TestMetaIsWrittenOnce(t *testing.T) {
 
 // A call that the access token does not allow is refused with the scopes to ask for.
 func TestCallBeyondScopes(t *testing.T) {
-	tools := trains()
-	tools.SecuritySchemes = map[string]*security.Scheme{"login": {Name: "login", Type: "oauth2"}}
-	called, _ := tools.Tool("get_trip")
-	called.Security = []tool.SecurityRequirement{{"login": {"trips:read", "trips:all", "we\"ird"}}}
+	toolset := trains()
+	toolset.SecuritySchemes = map[string]*security.Scheme{"login": {Name: "login", Type: "oauth2"}}
+	called, _ := toolset.Tool("get_trip")
+	called.Plan.Security = []tools.SecurityRequirement{{"login": {"trips:read", "trips:all", "we\"ird"}}}
 	access := &Access{Scopes: []string{"trips:read", "profile"}, Metadata: "https://a.example/meta"}
 	for _, v := range revisions {
 		for _, allowed := range []bool{false, true} {
@@ -142,8 +139,8 @@ func TestCallBeyondScopes(t *testing.T) {
 				granted.Scopes = append(granted.Scopes[:2:2], "trips:all", `we"ird`)
 			}
 			calls := 0
-			e := serveEndpoint(t, Options{}, callerFunc(func(_ context.Context, _ string, _ []byte) tool.Outcome { calls++; return answered(200, "", "x") }))
-			e.tools.Store(tools)
+			e := serveEndpoint(t, Options{}, callerFunc(func(_ context.Context, _ string, _ []byte) tools.Outcome { calls++; return answered(200, "", "x") }))
+			e.tools.Store(toolset)
 			e.access.Store(&granted)
 			r := call(v, nil)
 			r.header[versionHeader] = v.String()

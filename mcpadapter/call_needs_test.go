@@ -13,9 +13,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/security"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/security"
 )
 
 // payments is a document with an operation of each kind that a call of which needs
@@ -68,29 +68,29 @@ components:
     iban: {type: string, minLength: 4, pattern: '^[A-Z]{2}'}
 `
 
-func build(t testing.TB, document string, o tool.BuildOptions) *tool.Toolset {
+func buildTools(t testing.TB, document string, o tools.BuildOptions) *tools.Toolset {
 	t.Helper()
-	tools, err := tool.Build([]byte(document), o)
+	toolset, err := tools.Build([]byte(document), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range tools.Warnings {
+	for _, w := range toolset.Report.Warnings {
 		t.Error(w)
 	}
-	return tools
+	return toolset
 }
 
 // An api runs calls as a gateway does: as requests.
 type api struct {
-	tools   *tool.Toolset
+	tools   *tools.Toolset
 	handler http.HandlerFunc
 }
 
-func (a api) Call(ctx context.Context, t string, arguments []byte) tool.Outcome {
-	return tool.Execute(ctx, a.tools, t, arguments, a)
+func (a api) Call(ctx context.Context, t string, arguments []byte) tools.Outcome {
+	return tools.Execute(ctx, a.tools, t, arguments, a)
 }
 
-func (a api) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+func (a api) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, error) {
 	r, err := call.Request(ctx)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (a api) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) 
 	a.handler(w, r)
 	body := buffer.Get() // others write into it once it is released
 	body.B = append(body.B[:0], w.Body.Bytes()...)
-	return &tool.Result{Status: w.Code, Header: w.Header(), Body: body.B, Memory: body}, nil
+	return &tools.Result{Status: w.Code, Header: w.Header(), Body: body.B, Memory: body}, nil
 }
 
 func answerNative(w http.ResponseWriter, result string) {
@@ -109,9 +109,9 @@ func answerNative(w http.ResponseWriter, result string) {
 }
 
 // A client talks to an endpoint in one revision and answers what it is asked.
-type client struct {
+type askedClient struct {
 	endpoint     *endpoint
-	version      revision.Revision
+	version      protocol.Revision
 	session      string
 	capabilities string
 	answers      map[string]string // by the method of what it is asked, and the message of a form
@@ -119,13 +119,13 @@ type client struct {
 	method       string            // of its requests; "" for tools/call
 }
 
-func newClient(t *testing.T, e *endpoint, v revision.Revision, capabilities string) *client {
+func newClient(t *testing.T, e *endpoint, v protocol.Revision, capabilities string) *askedClient {
 	t.Helper()
-	c := &client{endpoint: e, version: v, capabilities: capabilities, answers: make(map[string]string)}
+	c := &askedClient{endpoint: e, version: v, capabilities: capabilities, answers: make(map[string]string)}
 	if v.Stateless() {
 		return c
 	}
-	r := conformant(revision.Unknown, "initialize", `"protocolVersion":"`+v.String()+`","capabilities":`+capabilities+`,"clientInfo":{"name":"c","version":"1"}`)
+	r := conformant(protocol.Unknown, "initialize", `"protocolVersion":"`+v.String()+`","capabilities":`+capabilities+`,"clientInfo":{"name":"c","version":"1"}`)
 	r.server = e.server
 	c.session = r.Send(t).Header().Get(sessionHeader)
 	return c
@@ -133,7 +133,7 @@ func newClient(t *testing.T, e *endpoint, v revision.Revision, capabilities stri
 
 // post sends a request and returns the response to it, having answered requests
 // that come before.
-func (c *client) post(t *testing.T, name, params string) []byte {
+func (c *askedClient) post(t *testing.T, name, params string) []byte {
 	t.Helper()
 	r := conformant(c.version, cmp.Or(c.method, "tools/call"), `"name":"`+name+`"`+params)
 	r.body = strings.Replace(r.body, `"`+metaCapabilities+`":{}`, `"`+metaCapabilities+`":`+c.capabilities, 1)
@@ -180,7 +180,7 @@ func (c *client) post(t *testing.T, name, params string) []byte {
 }
 
 // checkAsked holds a request of the server to the schema of its revision.
-func checkAsked(t *testing.T, v revision.Revision, method, data string) {
+func checkAsked(t *testing.T, v protocol.Revision, method, data string) {
 	t.Helper()
 	definition := map[string]string{elicit.MethodElicit: "ElicitRequest", elicit.MethodSample: "CreateMessageRequest", elicit.MethodRoots: "ListRootsRequest"}[method]
 	if definition == "" {
@@ -190,7 +190,7 @@ func checkAsked(t *testing.T, v revision.Revision, method, data string) {
 	validateMessage(t, v, definition, []byte(data))
 }
 
-func (c *client) answer(method string, params json.RawMessage) string {
+func (c *askedClient) answer(method string, params json.RawMessage) string {
 	var p struct{ Message string }
 	_ = json.Unmarshal(params, &p)
 	for _, key := range []string{p.Message, method} {
@@ -203,7 +203,7 @@ func (c *client) answer(method string, params json.RawMessage) string {
 
 // call calls a tool to the end, over as many requests as the revision takes, and
 // returns the response.
-func (c *client) call(t *testing.T, name, arguments string) []byte {
+func (c *askedClient) call(t *testing.T, name, arguments string) []byte {
 	t.Helper()
 	params := `,"arguments":` + arguments
 	for range 10 {
@@ -244,7 +244,7 @@ func (c *client) call(t *testing.T, name, arguments string) []byte {
 
 // resultOf decodes a response, which must be a result that the revision's schema
 // allows.
-func resultOf(t *testing.T, v revision.Revision, body []byte) (got toolResult) {
+func resultOf(t *testing.T, v protocol.Revision, body []byte) (got toolResult) {
 	t.Helper()
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil || a.Error != nil {
@@ -267,8 +267,8 @@ func words(r toolResult) string {
 
 // serveAPI serves the payments, answered by handler.
 func serveAPI(t *testing.T, handler http.HandlerFunc) *endpoint {
-	tools := build(t, payments, tool.BuildOptions{Name: "payments"})
-	e := serveEndpoint(t, Options{}, api{tools, handler})
-	e.tools.Store(tools)
+	toolset := buildTools(t, payments, tools.BuildOptions{Name: "payments"})
+	e := serveEndpoint(t, Options{}, api{toolset, handler})
+	e.tools.Store(toolset)
 	return e
 }

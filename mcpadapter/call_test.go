@@ -11,11 +11,10 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 type toolResult struct {
@@ -28,14 +27,14 @@ type toolResult struct {
 	IsError           bool
 }
 
-func call(v revision.Revision, caller tool.Caller) request {
+func call(v protocol.Revision, caller tools.Caller) testRequest {
 	r := conformant(v, "tools/call", `"name":"get_trip","arguments":{"id":"1"}`)
 	r.caller = caller
 	return r
 }
 
-func returning(outcome tool.Outcome) tool.Caller {
-	return callerFunc(func(context.Context, string, []byte) tool.Outcome { return outcome })
+func returning(outcome tools.Outcome) tools.Caller {
+	return callerFunc(func(context.Context, string, []byte) tools.Outcome { return outcome })
 }
 
 func TestContentFollowsTheMediaType(t *testing.T) {
@@ -79,7 +78,7 @@ func TestContentFollowsTheMediaType(t *testing.T) {
 				var got toolResult
 				call(v, returning(answered(http.StatusOK, c.contentType, c.body))).result(t, "CallToolResult", &got)
 				kind := c.kind
-				if kind == "audio" && v < revision.V20250326 {
+				if kind == "audio" && v < protocol.V20250326 {
 					kind = "resource"
 				}
 				if len(got.Content) != 1 || got.Content[0].Type != kind || got.IsError {
@@ -93,13 +92,13 @@ func TestContentFollowsTheMediaType(t *testing.T) {
 					t.Errorf("got %+v", block)
 				}
 				want := c.structured
-				if v < revision.V20250618 || v < revision.V20260728 && !strings.HasPrefix(want, "{") {
+				if v < protocol.V20250618 || v < protocol.V20260728 && !strings.HasPrefix(want, "{") {
 					want = ""
 				}
 				if string(got.StructuredContent) != want {
 					t.Errorf("structuredContent %s, want %s", got.StructuredContent, want)
 				}
-				if (got.ResultType == "complete") != (v >= revision.V20260728) {
+				if (got.ResultType == "complete") != (v >= protocol.V20260728) {
 					t.Errorf("resultType %q", got.ResultType)
 				}
 			})
@@ -110,41 +109,41 @@ func TestContentFollowsTheMediaType(t *testing.T) {
 func TestAnswerWithoutBody(t *testing.T) {
 	created := answered(http.StatusCreated, "", "")
 	created.Result.Header.Set("Location", "/trips/7")
-	for want, outcome := range map[string]tool.Outcome{
+	for want, outcome := range map[string]tools.Outcome{
 		"204 No Content":                  answered(http.StatusNoContent, "", ""),
 		"201 Created\nLocation: /trips/7": created,
 		"299":                             answered(299, "", ""),
 	} {
 		var got toolResult
-		call(revision.V20251125, returning(outcome)).result(t, "CallToolResult", &got)
+		call(protocol.V20251125, returning(outcome)).result(t, "CallToolResult", &got)
 		if got.Content[0].Text != want {
 			t.Errorf("got %q, want %q", got.Content[0].Text, want)
 		}
 	}
 	var got toolResult // without any response
-	call(revision.V20251125, returning(tool.Outcome{})).result(t, "CallToolResult", &got)
-	if text := got.Content[0].Text; !keyword.All(text, "done") {
-		t.Errorf("got %q, want the word done", text)
+	call(protocol.V20251125, returning(tools.Outcome{})).result(t, "CallToolResult", &got)
+	if source := got.Content[0].Text; !testkit.ContainsAll(source, "done") {
+		t.Errorf("got %q, want the word done", source)
 	}
 }
 
 func TestFailureIsAnAnswer(t *testing.T) {
 	problem := answered(404, "application/problem+json", `{"title":"No such trip"}`)
-	problem.Failure = &tool.Failure{Kind: tool.Refused, Status: 404, Message: "GET /trips/{id} answered 404"}
+	problem.Failure = &tools.Failure{Kind: tools.Refused, Status: 404, Message: "GET /trips/{id} answered 404"}
 	page := answered(502, "text/html; charset=utf-8", `<h1>Bad Gateway</h1>`)
-	page.Failure = &tool.Failure{Kind: tool.Failed, Status: 502, Message: "502"}
+	page.Failure = &tools.Failure{Kind: tools.Failed, Status: 502, Message: "502"}
 	image := answered(500, "image/png", "x")
-	image.Failure = &tool.Failure{Kind: tool.Failed, Status: 500, Message: "500"}
+	image.Failure = &tools.Failure{Kind: tools.Failed, Status: 500, Message: "500"}
 	long := answered(400, "text/plain", strings.Repeat("é", maxErrorBody))
-	long.Failure = &tool.Failure{Kind: tool.Refused, Status: 400, Message: "400"}
+	long.Failure = &tools.Failure{Kind: tools.Refused, Status: 400, Message: "400"}
 	for _, c := range []struct {
 		rule    string
-		outcome tool.Outcome
+		outcome tools.Outcome
 		want    []string
 	}{
-		{"arguments", tool.Outcome{Failure: &tool.Failure{Kind: tool.InvalidArguments, Message: "/id: must be a string"}}, []string{"/id: must be a string"}},
-		{"timeout", tool.Outcome{Failure: &tool.Failure{Kind: tool.TimedOut, Message: "too slow"}}, []string{"too slow"}},
-		{"internal", tool.Outcome{Failure: &tool.Failure{Kind: tool.Internal, Message: "bad \xff byte"}}, []string{"bad \ufffd byte"}},
+		{"arguments", tools.Outcome{Failure: &tools.Failure{Kind: tools.InvalidArguments, Message: "/id: must be a string"}}, []string{"/id: must be a string"}},
+		{"timeout", tools.Outcome{Failure: &tools.Failure{Kind: tools.TimedOut, Message: "too slow"}}, []string{"too slow"}},
+		{"internal", tools.Outcome{Failure: &tools.Failure{Kind: tools.Internal, Message: "bad \xff byte"}}, []string{"bad \ufffd byte"}},
 		{"problem", problem, []string{"GET /trips/{id} answered 404", `{"title":"No such trip"}`}},
 		{"html-page", page, []string{"502"}},
 		{"image", image, []string{"500"}},
@@ -167,9 +166,9 @@ func TestFailureIsAnAnswer(t *testing.T) {
 }
 
 func TestUnknownToolIsAnErrorOfTheProtocol(t *testing.T) {
-	caller := returning(tool.Outcome{Failure: &tool.Failure{Kind: tool.UnknownTool, Message: `unknown tool "get_tirp"; did you mean "get_trip"?`}})
+	caller := returning(tools.Outcome{Failure: &tools.Failure{Kind: tools.UnknownTool, Message: `unknown tool "get_tirp"; did you mean "get_trip"?`}})
 	for _, v := range revisions {
-		a := call(v, caller).fault(t, 200, jsonrpc.InvalidParams)
+		a := call(v, caller).fault(t, 200, protocol.InvalidParams)
 		if !strings.HasSuffix(a.Error.Message, `"get_trip"?`) {
 			t.Errorf("%v: %q", v, a.Error.Message)
 		}
@@ -185,13 +184,13 @@ func TestHiddenToolIsNotSuggested(t *testing.T) {
 		"list_station":  `"list_stations"`,
 		"list_stations": "known",
 	} {
-		r := shelved(t, server, revision.V20251125, "tools/call", `"name":"`+name+`","arguments":{}`)
+		r := shelved(t, server, protocol.V20251125, "tools/call", `"name":"`+name+`","arguments":{}`)
 		if nearest == "known" {
 			r.result(t, "CallToolResult", new(any))
 			continue
 		}
-		message := r.fault(t, 200, jsonrpc.InvalidParams).Error.Message
-		if !keyword.All(message, `"`+name+`" `+nearest) || strings.HasSuffix(message, "?") != (nearest != "") {
+		message := r.fault(t, 200, protocol.InvalidParams).Error.Message
+		if !testkit.ContainsAll(message, `"`+name+`" `+nearest) || strings.HasSuffix(message, "?") != (nearest != "") {
 			t.Errorf("%s: got %q, want the suggestion %q", name, message, nearest)
 		}
 	}
@@ -206,17 +205,17 @@ func TestCallParameters(t *testing.T) {
 		"object":      {`"name":"get_trip","arguments":{"id": "1", "n": 1.50}`, 0, `{"id": "1", "n": 1.50}`},
 		"absent":      {`"name":"get_trip"`, 0, ``},
 		"null":        {`"name":"get_trip","arguments":null`, 0, `null`},
-		"array":       {`"name":"get_trip","arguments":[]`, jsonrpc.InvalidParams, ``},
-		"string":      {`"name":"get_trip","arguments":"{}"`, jsonrpc.InvalidParams, ``},
-		"no-name":     {`"arguments":{}`, jsonrpc.InvalidParams, ``},
-		"name-number": {`"name":1`, jsonrpc.InvalidParams, ``},
+		"array":       {`"name":"get_trip","arguments":[]`, protocol.InvalidParams, ``},
+		"string":      {`"name":"get_trip","arguments":"{}"`, protocol.InvalidParams, ``},
+		"no-name":     {`"arguments":{}`, protocol.InvalidParams, ``},
+		"name-number": {`"name":1`, protocol.InvalidParams, ``},
 		"escaped":     {`"name":"get\u005ftrip","arguments":{}`, 0, `{}`},
 	} {
 		for _, v := range revisions[:4] {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
 				r := conformant(v, "tools/call", c.params)
 				calls := 0
-				r.caller = callerFunc(func(_ context.Context, tool string, arguments []byte) tool.Outcome {
+				r.caller = callerFunc(func(_ context.Context, tool string, arguments []byte) tools.Outcome {
 					calls++
 					if tool != "get_trip" || string(arguments) != c.want {
 						t.Errorf("called %s with %s", tool, arguments)
@@ -233,12 +232,12 @@ func TestCallParameters(t *testing.T) {
 }
 
 func TestOutcomeIsReleased(t *testing.T) {
-	for rule, failure := range map[string]*tool.Failure{
-		"success": nil, "failure": {Kind: tool.Failed, Message: "x"}, "unknown": {Kind: tool.UnknownTool, Message: "x"},
+	for rule, failure := range map[string]*tools.Failure{
+		"success": nil, "failure": {Kind: tools.Failed, Message: "x"}, "unknown": {Kind: tools.UnknownTool, Message: "x"},
 	} {
 		outcome := answered(200, "text/plain", "x")
 		outcome.Failure, outcome.Result.Memory = failure, buffer.Get()
-		call(revision.V20251125, returning(outcome)).Send(t)
+		call(protocol.V20251125, returning(outcome)).Send(t)
 		if outcome.Result.Memory != nil {
 			t.Errorf("%s: the buffer was kept", rule)
 		}
@@ -248,7 +247,7 @@ func TestOutcomeIsReleased(t *testing.T) {
 // Clients that use the same ids at the same time get their own answers.
 func TestIsolation(t *testing.T) {
 	const clients, calls = 32, 50
-	server, tools := New(Options{}), trains()
+	server, toolset := New(Options{}), trains()
 	var wait sync.WaitGroup
 	for client := range clients {
 		wait.Go(func() {
@@ -256,7 +255,7 @@ func TestIsolation(t *testing.T) {
 				v := revisions[(client+i)%len(revisions)]
 				own := fmt.Sprintf(`{"client":%d,"call":%d,"pad":"%s"}`, client, i, strings.Repeat("x", (client*37+i*101)%3000))
 				r := conformant(v, "tools/call", `"name":"get_trip","arguments":`+own)
-				r.server, r.tools = server, tools
+				r.server, r.tools = server, toolset
 				var got toolResult
 				a := parse(t, r.Send(t))
 				if err := json.Unmarshal(a.Result, &got); err != nil {
@@ -275,7 +274,7 @@ func TestIsolation(t *testing.T) {
 // What a caller was given is its own: no later request writes into it.
 func TestArgumentsOutliveTheCall(t *testing.T) {
 	var kept []byte
-	keep := callerFunc(func(_ context.Context, _ string, arguments []byte) tool.Outcome {
+	keep := callerFunc(func(_ context.Context, _ string, arguments []byte) tools.Outcome {
 		if kept == nil {
 			kept = arguments
 		}
@@ -283,7 +282,7 @@ func TestArgumentsOutliveTheCall(t *testing.T) {
 	})
 	own := `{"mine":"aaaaaaaa"}`
 	for _, arguments := range []string{own, `{"your":"bbbbbbbb"}`, `{"your":"cccccccc"}`} {
-		r := conformant(revision.V20251125, "tools/call", `"name":"get_trip","arguments":`+arguments)
+		r := conformant(protocol.V20251125, "tools/call", `"name":"get_trip","arguments":`+arguments)
 		r.caller = keep
 		r.Send(t)
 	}
@@ -295,12 +294,12 @@ func TestArgumentsOutliveTheCall(t *testing.T) {
 // Handlers around the server may rewrite header values in place, as Caddy's
 // header directive does.
 func TestHeaderValuesAreNotShared(t *testing.T) {
-	first := call(revision.V20251125, echo).Send(t)
+	first := call(protocol.V20251125, echo).Send(t)
 	for _, values := range first.Header() {
 		values[0] = "rewritten"
 		_ = append(values, "more")
 	}
-	if got := call(revision.V20251125, echo).Send(t).Header().Get("Content-Type"); got != "application/json" {
+	if got := call(protocol.V20251125, echo).Send(t).Header().Get("Content-Type"); got != "application/json" {
 		t.Errorf("Content-Type %q", got)
 	}
 }

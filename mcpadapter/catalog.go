@@ -1,24 +1,17 @@
 package mcpadapter
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
-// catalogOf returns the unrestricted catalog of a Toolset.
-func (s *Server) catalogOf(tools *tool.Toolset) *catalog.Catalog {
-	return s.catalogs.Shared(tools, s.library.Load())
-}
-
 // newCatalog returns an unrestricted catalog that is not cached.
-func (s *Server) newCatalog(tools *tool.Toolset) *catalog.Catalog {
-	return catalog.New(&s.catalogs.Options, tools, s.library.Load(), nil, nil)
+func (s *Server) newCatalog(toolset *tools.Toolset) *catalog.Catalog {
+	return catalog.New(&s.catalogs.Options, toolset, s.library.Load(), nil, nil)
 }
 
 // SetLibrary replaces the Library; nil removes it. Call Notify afterwards to inform listening
@@ -32,34 +25,21 @@ func (s *Server) SetLibrary(l *library.Library) {
 
 // Warnings returns warnings about parts of the document and of the Library that cannot be used as
 // they are.
-func (s *Server) Warnings(tools *tool.Toolset) []tool.Warning {
-	return library.NewIndex(s.library.Load(), tools, nil).Warnings()
+func (s *Server) Warnings(toolset *tools.Toolset) []tools.Warning {
+	return library.NewIndex(s.library.Load(), toolset, nil).Warnings()
 }
 
 // Changes returns which lists differ between two Toolsets, and so which notifications clients need
 // when after replaces before.
-func (s *Server) Changes(before, after *tool.Toolset) (c Change) {
+func (s *Server) Changes(before, after *tools.Toolset) (c Change) {
 	if before == after {
 		return 0
 	}
-	was, is := s.newCatalog(before), s.newCatalog(after)
-	for _, list := range []struct {
-		change Change
-		text   func(*catalog.Catalog) string
-	}{
-		{ToolsChanged, func(c *catalog.Catalog) string { return fmt.Sprintf("%s", c.Pages(revision.V20260728)) }},
-		{PromptsChanged, func(c *catalog.Catalog) string { return string(c.Index().AppendPrompts(nil)) }},
-		{ResourcesChanged, func(c *catalog.Catalog) string { return string(c.Index().AppendResources(nil)) }},
-	} {
-		if list.text(was) != list.text(is) {
-			c |= list.change
-		}
-	}
-	return c
+	return s.newCatalog(before).Digests().Changes(s.newCatalog(after).Digests())
 }
 
 // successor returns the digests of the Server that replaces this one.
-func (s *Server) successor() (d subscription.Digests, ok bool) {
+func (s *Server) successor() (d session.Digests, ok bool) {
 	next := s.next.Load()
 	if next == nil {
 		return d, false
@@ -68,22 +48,22 @@ func (s *Server) successor() (d subscription.Digests, ok bool) {
 }
 
 // current returns the digests of the Server's current tools. ok is false if they are not loaded yet.
-func (s *Server) current() (d subscription.Digests, ok bool) {
+func (s *Server) current() (d session.Digests, ok bool) {
 	if s.options.Current == nil {
 		return d, false
 	}
-	tools := s.options.Current()
-	if tools == nil {
+	toolset := s.options.Current()
+	if toolset == nil {
 		return d, false
 	}
-	return s.catalogOf(tools).Digests(), true
+	return s.catalogOf(toolset).Digests(), true
 }
 
 // WriteTools writes the result of tools/list as one page, {"tools":[…]}, in the newest enabled
 // revision with initialize. Each tool is on a line of its own and is written before the next one is
 // encoded.
-func (s *Server) WriteTools(out io.Writer, tools *tool.Toolset) error {
-	c, v := s.newCatalog(tools), s.enabled.NewestStateful()
+func (s *Server) WriteTools(out io.Writer, toolset *tools.Toolset) error {
+	c, v := s.newCatalog(toolset), s.enabled.NewestStateful()
 	b := []byte(`{"tools":[`)
 	for i, tool := range c.Visible {
 		if i > 0 {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
 
@@ -23,19 +23,16 @@ var (
 	errClosing    = errors.New("the server is shutting down")
 )
 
-// A clientRequest is a request that the server sends to the client while it serves a message.
-type clientRequest struct{ *message }
-
 // canAsk reports whether the server can send the client a request while it serves the client's own
 // request. From 2026-07-28 on this is not possible: the server's requests are part of results
 // instead (MCP 2026-07-28, Multi Round-Trip Requests).
-func (q clientRequest) canAsk() bool {
+func (q *request) canAsk() bool {
 	return !q.version.Stateless() && q.channel != nil && q.state != nil && !q.batched
 }
 
 // ask sends a request to the client and waits for its result. It gives up if the client's own
 // request is canceled, the connection ends, the server closes, or Options.AskTimeout passes.
-func (q clientRequest) ask(method string, params jsontext.Value) (jsontext.Value, error) {
+func (q *request) ask(method string, params jsontext.Value) (jsontext.Value, error) {
 	if !q.canAsk() {
 		return nil, elicit.ErrCannotAsk
 	}
@@ -45,8 +42,8 @@ func (q clientRequest) ask(method string, params jsontext.Value) (jsontext.Value
 	}
 	defer forget()
 	defer q.connection.pause()()
-	b := wire.AppendString([]byte(`{"jsonrpc":"2.0","id":`), id)
-	b = wire.AppendString(append(b, `,"method":`...), method)
+	b := strictjson.AppendString([]byte(`{"jsonrpc":"2.0","id":`), id)
+	b = strictjson.AppendString(append(b, `,"method":`...), method)
 	if len(params) > 0 {
 		b = append(append(b, `,"params":`...), params...)
 	}
@@ -57,8 +54,7 @@ func (q clientRequest) ask(method string, params jsontext.Value) (jsontext.Value
 	if q.connection != nil {
 		ended = q.connection.ended
 	}
-	timeout := time.NewTimer(q.server.options.AskTimeout)
-	defer timeout.Stop()
+	timeout := time.After(q.server.options.AskTimeout)
 	alive := time.NewTicker(q.server.options.KeepAlive)
 	defer alive.Stop()
 	for {
@@ -74,7 +70,7 @@ func (q clientRequest) ask(method string, params jsontext.Value) (jsontext.Value
 			return nil, q.cancelAsk(id, errClosing)
 		case <-ended:
 			return nil, q.cancelAsk(id, errClosing)
-		case <-timeout.C:
+		case <-timeout:
 			return nil, q.cancelAsk(id, errAskTimeout)
 		case <-alive.C:
 			if err := q.keepAlive(); err != nil {
@@ -86,32 +82,32 @@ func (q clientRequest) ask(method string, params jsontext.Value) (jsontext.Value
 
 // cancelAsk cancels a request to the client, so that the client closes the dialog (MCP 2025-11-25,
 // Lifecycle, Timeouts). It returns reason.
-func (q clientRequest) cancelAsk(id string, reason error) error {
-	b := wire.AppendString([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id)
-	b = wire.AppendString(append(b, `,"reason":`...), reason.Error())
-	_ = q.channel.Send(append(b, "}}"...)) // a client that has disconnected shows no dialog
+func (c *client) cancelAsk(id string, reason error) error {
+	b := strictjson.AppendString([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id)
+	b = strictjson.AppendString(append(b, `,"reason":`...), reason.Error())
+	_ = c.channel.Send(append(b, "}}"...)) // a client that has disconnected shows no dialog
 	return reason
 }
 
 // keepAlive writes a comment to the event stream of the response, if the response is one. Users may
 // take longer to answer than proxies keep an idle connection open.
-func (q clientRequest) keepAlive() error {
-	if events, ok := q.channel.(*responseEvents); ok && q.connection == nil {
+func (c *client) keepAlive() error {
+	if events, ok := c.channel.(*responseEvents); ok && c.connection == nil {
 		return events.Comment()
 	}
 	return nil
 }
 
 // takeResponse delivers a client's response to the ask call that waits for it.
-func (x *exchange) takeResponse(m *envelope) *jsonrpc.Fault {
-	if x.id == nil || (m.Result == nil) == (m.Failure == nil) {
-		return jsonrpc.Malformed("method is missing: the message is neither a request nor a notification nor a response")
+func (x *exchange) takeResponse(m *envelope) *protocol.Fault {
+	if m.id == nil || (m.result == nil) == (m.failure == nil) {
+		return protocol.Malformed("method is missing: the message is neither a request nor a notification nor a response")
 	}
-	if x.version.Stateless() {
-		return jsonrpc.Malformed("revision %v does not support responses from clients: send a request", x.version)
+	if x.terms.Version.Stateless() {
+		return protocol.Malformed("revision %v does not support responses from clients: send a request", x.terms.Version)
 	}
 	if x.state != nil {
-		x.state.Deliver(wire.Text(x.id), session.Response{Result: m.Result, Failure: m.Failure})
+		x.state.Deliver(strictjson.Text(m.id), session.Response{Result: m.result, Failure: m.failure})
 	}
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // What the server asks and does not wait for any more it takes back, so that no dialog
@@ -19,22 +19,22 @@ import (
 func TestQuestionIsTakenBack(t *testing.T) {
 	for rule, c := range map[string]struct {
 		timeout time.Duration
-		end     func(t *testing.T, c *client)
+		end     func(t *testing.T, c *askedClient)
 		reason  string
 		answer  bool // the request is answered after it
 	}{
-		"timeout": {time.Millisecond, func(*testing.T, *client) {}, errAskTimeout.Error(), true},
-		"canceled": {time.Hour, func(t *testing.T, c *client) {
+		"timeout": {time.Millisecond, func(*testing.T, *askedClient) {}, errAskTimeout.Error(), true},
+		"canceled": {time.Hour, func(t *testing.T, c *askedClient) {
 			c.endpoint.do(t, "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
 				map[string]string{versionHeader: c.version.String(), sessionHeader: c.session})
 		}, session.ErrCanceled.Error(), false},
-		"closing": {time.Hour, func(_ *testing.T, c *client) { c.endpoint.server.Close() }, errClosing.Error(), true},
+		"closing": {time.Hour, func(_ *testing.T, c *askedClient) { c.endpoint.server.Close() }, errClosing.Error(), true},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			e := serveAPI(t, askingAPI)
 			e.server.options.AskTimeout = c.timeout
-			client := newClient(t, e, revision.V20251125, askable)
-			r := conformant(revision.V20251125, "tools/call", `"name":"native","arguments":{}`)
+			client := newClient(t, e, protocol.V20251125, askable)
+			r := conformant(protocol.V20251125, "tools/call", `"name":"native","arguments":{}`)
 			r.header[sessionHeader] = client.session
 			stream := e.open(t, "POST", "/mcp", r.body, r.header)
 			_, _, asked := stream.event()
@@ -48,7 +48,7 @@ func TestQuestionIsTakenBack(t *testing.T) {
 			if json.Unmarshal([]byte(asked), &question) != nil || json.Unmarshal([]byte(data), &taken) != nil {
 				t.Fatalf("%s, then %s", asked, data)
 			}
-			validateMessage(t, revision.V20251125, "CancelledNotification", []byte(data))
+			validateMessage(t, protocol.V20251125, "CancelledNotification", []byte(data))
 			if taken.Method != "notifications/cancelled" || taken.Params.RequestID != question.ID || !strings.Contains(taken.Params.Reason, c.reason) {
 				t.Errorf("%s, then %s", asked, data)
 			}
@@ -62,12 +62,12 @@ func TestQuestionIsTakenBack(t *testing.T) {
 
 // Over standard input and output it is the same.
 func TestStdioQuestionIsTakenBack(t *testing.T) {
-	tools := build(t, payments, tool.BuildOptions{Name: "payments"})
+	toolset := buildTools(t, payments, tools.BuildOptions{Name: "payments"})
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	term := &terminal{t, in, bufio.NewReader(out), make(chan error, 1)}
 	go func() {
-		term.ended <- New(Options{}).ServeStdio(t.Context(), fromClient, toClient, siteOf(tools, api{tools, askingAPI}))
+		term.ended <- New(Options{}).ServeStdio(t.Context(), fromClient, toClient, siteOf(toolset, api{toolset, askingAPI}))
 		toClient.Close()
 	}()
 	t.Cleanup(func() { in.Close(); out.Close() })

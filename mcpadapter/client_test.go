@@ -13,13 +13,12 @@ import (
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // goClientCaller answers the calls of callAll.
-var goClientCaller = callerFunc(func(_ context.Context, name string, arguments []byte) tool.Outcome {
+var goClientCaller = callerFunc(func(_ context.Context, name string, arguments []byte) tools.Outcome {
 	switch name {
 	case "get_trip":
 		return answered(http.StatusOK, "application/json", string(arguments))
@@ -27,15 +26,15 @@ var goClientCaller = callerFunc(func(_ context.Context, name string, arguments [
 		return answered(http.StatusOK, "image/png", "\x89PNG")
 	case "book_trip":
 		outcome := answered(http.StatusConflict, "application/problem+json", `{"title":"Sold out"}`)
-		outcome.Failure = &tool.Failure{Kind: tool.Refused, Status: http.StatusConflict, Message: "sold out"}
+		outcome.Failure = &tools.Failure{Kind: tools.Refused, Status: http.StatusConflict, Message: "sold out"}
 		return outcome
 	}
-	return tool.Outcome{Failure: &tool.Failure{Kind: tool.UnknownTool, Message: "unknown tool " + name}}
+	return tools.Outcome{Failure: &tools.Failure{Kind: tools.UnknownTool, Message: "unknown tool " + name}}
 })
 
 // The official Go client in each revision that it speaks over Streamable HTTP.
 func TestOfficialGoClient(t *testing.T) {
-	server, tools := New(Options{PageSize: 2}), trains()
+	server, toolset := New(Options{PageSize: 2}), trains()
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {
 			var lock sync.Mutex // the client may ask for a stream beside its calls, and late
@@ -46,7 +45,7 @@ func TestOfficialGoClient(t *testing.T) {
 					spoken = append(spoken, name)
 					lock.Unlock()
 				}
-				server.ServeHTTP(w, r, siteOf(tools, goClientCaller))
+				server.ServeHTTP(w, r, siteOf(toolset, goClientCaller))
 			}))
 			t.Cleanup(site.Close)
 			session := connect(t, site.URL, v)
@@ -69,7 +68,7 @@ func TestOfficialGoClient(t *testing.T) {
 	}
 }
 
-func connect(t *testing.T, url string, v revision.Revision) *mcp.ClientSession {
+func connect(t *testing.T, url string, v protocol.Revision) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	transport := &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}
@@ -102,12 +101,12 @@ func listAll(t *testing.T, session *mcp.ClientSession) {
 	if err != nil || len(page.Tools) != 2 {
 		t.Fatalf("the first page is %+v, %v", page, err)
 	}
-	annotated := session.InitializeResult().ProtocolVersion >= revision.V20250326.String()
+	annotated := session.InitializeResult().ProtocolVersion >= protocol.V20250326.String()
 	if hints := page.Tools[0].Annotations; (hints != nil) != annotated || annotated && !hints.ReadOnlyHint {
 		t.Errorf("the first page is %+v, %v", page, err)
 	}
 	_, err = session.ListTools(t.Context(), &mcp.ListToolsParams{Cursor: "stale"})
-	wantCode(t, err, jsonrpc.InvalidParams)
+	wantCode(t, err, protocol.InvalidParams)
 }
 
 func callAll(t *testing.T, session *mcp.ClientSession) {
@@ -119,7 +118,7 @@ func callAll(t *testing.T, session *mcp.ClientSession) {
 	}
 	structured, _ := json.Marshal(got.StructuredContent)
 	wantStructured := `{"id":"ü"}`
-	if session.InitializeResult().ProtocolVersion < revision.V20250618.String() {
+	if session.InitializeResult().ProtocolVersion < protocol.V20250618.String() {
 		wantStructured = "null"
 	}
 	if text := got.Content[0].(*mcp.TextContent).Text; text != `{"id":"ü"}` || string(structured) != wantStructured {
@@ -135,7 +134,7 @@ func callAll(t *testing.T, session *mcp.ClientSession) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	_, err = session.CallTool(ctx, &mcp.CallToolParams{Name: "nothing"})
-	wantCode(t, err, jsonrpc.InvalidParams)
+	wantCode(t, err, protocol.InvalidParams)
 }
 
 func wantCode(t *testing.T, err error, code int64) {
@@ -148,7 +147,7 @@ func wantCode(t *testing.T, err error, code int64) {
 
 // A client that cancels a call goes on with its session.
 func TestClientOutlivesCancel(t *testing.T) {
-	for _, v := range []revision.Revision{revision.V20250618, revision.V20251125} {
+	for _, v := range []protocol.Revision{protocol.V20250618, protocol.V20251125} {
 		t.Run(v.String(), func(t *testing.T) {
 			began := make(chan struct{}, 1)
 			e := serveEndpoint(t, Options{}, blocked(began))

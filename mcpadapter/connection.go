@@ -12,13 +12,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 )
 
 // maxServing is the maximum number of requests that one connection serves at once. Further requests
@@ -33,37 +31,36 @@ type connection struct {
 	site   *Site
 	ctx    context.Context
 	stop   context.CancelFunc // cancels ctx
-	client string
-	out    stream.Channel
+	owner  share.Owner
+	out    protocol.Channel
 	live   session.State
 
-	watcher *subscription.Watcher // for the whole connection; selects no notifications before initialize
-	ended   chan struct{}         // closed when the client sends no more messages
+	watcher *session.Watcher // for the whole connection; selects no notifications before initialize
+	ended   chan struct{}    // closed when the client sends no more messages
 	slots   chan struct{}
 	serving sync.WaitGroup
 
-	mu           sync.Mutex
-	version      revision.Revision // negotiated by initialize
-	capabilities elicit.Capabilities
-	closing      bool // new messages are rejected
+	mu      sync.Mutex
+	terms   negotiation.Terms // negotiated by initialize
+	closing bool              // new messages are rejected
 
 	panicked string // panic value and stack of the goroutine that panicked; "" if none did
 }
 
 // newConnection returns a connection. The caller must call wait when it is done with it.
-func (s *Server) newConnection(ctx context.Context, site *Site, client string, out stream.Channel) *connection {
+func (s *Server) newConnection(ctx context.Context, site *Site, owner share.Owner, out protocol.Channel) *connection {
 	ctx, stop := context.WithCancel(ctx)
 	return &connection{
 		server:  s,
 		site:    site,
 		ctx:     ctx,
 		stop:    stop,
-		client:  client,
+		owner:   owner,
 		out:     out,
-		watcher: subscription.NewWatcher(0),
+		watcher: session.NewWatcher(0),
 		ended:   make(chan struct{}),
 		slots:   make(chan struct{}, maxServing),
-		version: revision.NewestStateful,
+		terms:   negotiation.Terms{Version: protocol.NewestStateful},
 	}
 }
 
@@ -136,20 +133,20 @@ func (c *connection) pause() (resume func()) {
 // requests returns the ids of the requests in a body that can be served concurrently with the
 // messages after it. It returns nil if the body must be served before the next message is read.
 func (c *connection) requests(body []byte) (ids []jsontext.Value) {
-	if int64(len(body)) > c.server.options.MaxBody || wire.Check(body) != nil {
+	if int64(len(body)) > c.server.options.MaxBody || strictjson.Check(body) != nil {
 		return nil
 	}
 	if body = bytes.TrimLeft(body, " \t\r\n"); body[0] == '{' {
-		m := readEnvelope(body)
-		if m.ID == nil || m.Method == nil || wire.Text(m.Method) == "initialize" {
+		m, f := readEnvelope(body)
+		if f != nil || m.id == nil || m.method == "" || m.method == "initialize" {
 			return nil
 		}
-		return []jsontext.Value{m.ID}
+		return []jsontext.Value{m.id}
 	}
 	ids = []jsontext.Value{}
-	for walk := wire.Into(body); walk.Next() && len(ids) < maxBatch; {
-		if m := readEnvelope(walk.Value); m.ID != nil && m.Method != nil {
-			ids = append(ids, m.ID)
+	for walk := strictjson.Into(body); walk.Next() && len(ids) < maxBatch; {
+		if m, f := readEnvelope(walk.Value); f == nil && m.id != nil && m.method != "" {
+			ids = append(ids, m.id)
 		}
 	}
 	return ids
@@ -190,42 +187,46 @@ func (c *connection) serve(body []byte) {
 	out := buffer.Get()
 	defer buffer.Put(out)
 	tools := c.site.Host.Tools()
-	c.mu.Lock()
-	x := exchange{status: http.StatusOK, message: message{
-		server:  c.server,
-		site:    c.site,
-		tools:   tools,
-		caller:  c.site.Host.Caller(tools),
-		ctx:     c.ctx,
-		out:     out,
-		peer:    peer{channel: c.out, connection: c, state: &c.live},
-		version: c.version,
-		client:  c.capabilities,
-	}}
-	c.mu.Unlock()
+	x := exchange{
+		client:   client{channel: c.out, connection: c, state: &c.live},
+		server:   c.server,
+		site:     c.site,
+		ctx:      c.ctx,
+		tools:    tools,
+		caller:   c.site.Host.Caller(tools),
+		terms:    c.negotiated(),
+		response: response{out: out},
+		status:   http.StatusOK,
+	}
 	if limit := c.server.options.MaxBody; int64(len(body)) > limit {
-		x.refuse(admission.TooLarge(limit))
+		x.refuse(protocol.TooLarge(limit))
 	} else {
 		x.serve(body)
 	}
-	if len(out.B)+len(x.trailer) == 0 {
+	if out.B = append(out.B, x.response.trailer...); len(out.B) == 0 {
 		return
 	}
-	out.B = append(out.B, x.trailer...)
 	_ = c.out.Send(out.B) // a write error ends the reading side of the connection
 }
 
-// setNegotiated stores what initialize has negotiated and starts notifications.
-func (c *connection) setNegotiated(v revision.Revision, can elicit.Capabilities) {
+// negotiated returns the terms for the next message.
+func (c *connection) negotiated() negotiation.Terms {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.version, c.capabilities = v, can
-	c.watcher.Want(subscription.All)
+	return c.terms
+}
+
+// setNegotiated stores what initialize has negotiated and starts notifications.
+func (c *connection) setNegotiated(terms negotiation.Terms) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.terms = terms
+	c.watcher.Want(session.All)
 }
 
 // cancelRequest serves notifications/cancelled.
-func (x *exchange) cancelRequest() {
-	id := wire.MemberOf(x.params.raw, "requestId")
+func (x *exchange) cancelRequest(params jsontext.Value) {
+	id := strictjson.MemberOf(params, "requestId")
 	if x.state != nil && (id.Kind() == '"' || id.Kind() == '0') {
 		x.state.Cancel(id)
 	}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func TestLegacyClient(t *testing.T) {
@@ -46,7 +46,7 @@ func TestLegacyStream(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	_, _, data := stream.event()
-	validate(t, revision.V20241105, "InitializeResult", []byte(data))
+	validate(t, protocol.V20241105, "InitializeResult", []byte(data))
 	if !strings.Contains(data, `"protocolVersion":"2024-11-05"`) {
 		t.Errorf("initialized as %s", data)
 	}
@@ -54,7 +54,7 @@ func TestLegacyStream(t *testing.T) {
 		t.Error("tools/list was not accepted")
 	}
 	_, _, data = stream.event()
-	validate(t, revision.V20241105, "ListToolsResult", []byte(data))
+	validate(t, protocol.V20241105, "ListToolsResult", []byte(data))
 	e.server.Notify(ToolsChanged)
 	if _, _, data = stream.event(); !strings.Contains(data, "tools/list_changed") {
 		t.Errorf("got %s", data)
@@ -85,11 +85,11 @@ func TestLegacyStream(t *testing.T) {
 
 func TestLegacyCallEndsWithStream(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan struct{})
-	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
 		began <- struct{}{}
 		<-ctx.Done()
 		close(ended)
-		return tool.Outcome{Failure: &tool.Failure{Kind: tool.Canceled}}
+		return tools.Outcome{Failure: &tools.Failure{Kind: tools.Canceled}}
 	})
 	e := serveEndpoint(t, Options{}, caller)
 	stream := e.open(t, "GET", "/mcp/sse", "", nil)
@@ -110,7 +110,7 @@ type terminal struct {
 	ended chan error
 }
 
-func openTerminal(t *testing.T, s *Server, caller tool.Caller) *terminal {
+func openTerminal(t *testing.T, s *Server, caller tools.Caller) *terminal {
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	term := &terminal{t, in, bufio.NewReader(out), make(chan error, 1)}
@@ -148,18 +148,18 @@ func TestStdio(t *testing.T) {
 	term.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	term.write(`{"jsonrpc":"2.0","id":12345678901234567890,"method":"tools/call","params":{"name":"get_trip","arguments":{"id":` + "\r" + `"1"}}}`)
 	line := term.read()
-	validate(t, revision.V20250618, "CallToolResult", []byte(line))
+	validate(t, protocol.V20250618, "CallToolResult", []byte(line))
 	if !strings.Contains(line, `"id":12345678901234567890`) {
 		t.Errorf("got %s", line)
 	}
 	t.Run("each request of 2026-07-28 says so itself", func(t *testing.T) {
 		term.write(`{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{"_meta":{"` + metaVersion + `":"2026-07-28","` + metaCapabilities + `":{}}}}`)
 		line := term.read()
-		validate(t, revision.V20260728, "DiscoverResult", []byte(line))
+		validate(t, protocol.V20260728, "DiscoverResult", []byte(line))
 	})
 	t.Run("too long", func(t *testing.T) {
 		term.write(`{"jsonrpc":"2.0","id":3,"method":"ping","params":{"x":"` + strings.Repeat("x", 100_000) + `"}}`)
-		if line := term.read(); !keyword.All(line, "4096 bytes") {
+		if line := term.read(); !testkit.ContainsAll(line, "4096 bytes") {
 			t.Errorf("got %.200s", line)
 		}
 	})
@@ -183,7 +183,7 @@ func TestStdio(t *testing.T) {
 
 func TestStdioAnswersWhatCameBeforeTheEnd(t *testing.T) {
 	release := make(chan struct{})
-	caller := callerFunc(func(_ context.Context, _ string, arguments []byte) tool.Outcome {
+	caller := callerFunc(func(_ context.Context, _ string, arguments []byte) tools.Outcome {
 		<-release
 		return answered(200, "application/json", string(arguments))
 	})
@@ -223,9 +223,9 @@ const cancelRounds = 200
 
 func TestStdioCancel_right_behind_the_call(t *testing.T) {
 	// A caller that was not canceled would block for ever.
-	canceledCaller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
+	canceledCaller := callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
 		<-ctx.Done()
-		return tool.Outcome{Failure: &tool.Failure{Kind: tool.Canceled}}
+		return tools.Outcome{Failure: &tools.Failure{Kind: tools.Canceled}}
 	})
 	call := func(id int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get_trip","arguments":{"id":"1"}}}`, id)
@@ -293,7 +293,7 @@ func TestStdioKnowsNoPOST(t *testing.T) {
 	term.write(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
 	term.read()
 	term.write(`[{"jsonrpc":"2.0","id":2,"method":"ping"}]`)
-	if line := term.read(); strings.Contains(line, "POST") || !keyword.All(line, "batches 2025-03-26") {
+	if line := term.read(); strings.Contains(line, "POST") || !testkit.ContainsAll(line, "batches 2025-03-26") {
 		t.Errorf("got %s", line)
 	}
 }

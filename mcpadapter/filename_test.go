@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 // TestFilename_of_a_binary_answer_reaches_the_client in whatever place the revision
@@ -28,7 +28,7 @@ func TestFilename_of_a_binary_answer_reaches_the_client(t *testing.T) {
 				t.Errorf("%s %s: uri %s", contentType, v, block.Resource.URI)
 			}
 			want := ""
-			if v >= revision.V20250618 {
+			if v >= protocol.V20250618 {
 				want = `"a \"b\".bin"`
 			}
 			if name := string(block.Meta["io.github.fairwayhq/filename"]); name != want {

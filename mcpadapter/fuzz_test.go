@@ -9,14 +9,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // FuzzServeHTTP holds for any request: there is one answer, it is JSON or empty,
 // and the id of a message that could be read comes back as it was.
 func FuzzServeHTTP(f *testing.F) {
 	for _, v := range revisions {
-		for _, r := range []request{
+		for _, r := range []testRequest{
 			conformant(v, "tools/list", `"cursor":"x"`),
 			conformant(v, "tools/call", `"name":"get_trip","arguments":{"id":"\ud83d\ude00"}`),
 			conformant(v, "initialize", `"protocolVersion":"2025-06-18"`),
@@ -47,7 +47,7 @@ func FuzzServeHTTP(f *testing.F) {
 		var sent struct {
 			ID jsontext.Value `json:"id"`
 		}
-		if wire.Unmarshal([]byte(body), &sent) != nil || sent.ID.Kind() != '"' && sent.ID.Kind() != '0' {
+		if strictjson.Unmarshal([]byte(body), &sent) != nil || sent.ID.Kind() != '"' && sent.ID.Kind() != '0' {
 			return
 		}
 		var got struct {

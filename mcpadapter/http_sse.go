@@ -5,17 +5,13 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/internal/sse"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
 )
 
 // HTTP+SSE, the transport of revision 2024-11-05 (Transports, HTTP with SSE), has two addresses: an
@@ -30,50 +26,52 @@ func wantsLegacyStream(r *http.Request) bool {
 }
 
 // serveLegacyStream opens the stream of a client and serves its messages until the stream ends.
-func (h *httpExchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
-	if !h.server.enabled.Has(revision.V20241105) {
-		f := jsonrpc.Faultf(http.StatusMethodNotAllowed, jsonrpc.InvalidRequest,
+func (h *httpExchange) serveLegacyStream(w http.ResponseWriter, r *http.Request) *protocol.Fault {
+	if !h.server.enabled.Has(protocol.V20241105) {
+		f := protocol.Faultf(http.StatusMethodNotAllowed, protocol.InvalidRequest,
 			"HTTP+SSE of revision 2024-11-05 is not available here: send requests with POST to the endpoint")
 		f.Anonymous, f.Allow = true, true
 		return f
 	}
-	stream := stream.NewEventStream(w, h.server.writeWait)
+	stream := sse.NewWriter(w, h.server.writeWait)
 	defer stream.Close()
-	client := h.clientIdentity()
+	client := h.owner(h.site)
 	c := h.server.newConnection(r.Context(), h.site, client, stream)
 	defer c.stop()
-	leave, f := h.server.join(c.watcher, client)
+	leave, f := h.server.streams.Join(c.watcher, client)
 	if f != nil {
-		f.Anonymous = true
-		return f
+		return f.WithoutID()
 	}
 	defer leave()
 
-	id := h.server.signer().Issue(revision.V20241105, 0, subscription.Digests{}, h.site.User, time.Now().Add(h.server.options.SessionTTL))
-	opened, err := h.server.signer().Open(id, h.site.User, time.Now())
+	signer, f := h.server.signer(h.ctx)
+	if f != nil {
+		return f.WithoutID()
+	}
+	id := signer.Issue(protocol.V20241105, 0, session.Digests{}, h.site.User, time.Now().Add(h.server.options.SessionTTL))
+	opened, err := signer.Open(id, h.site.User, time.Now())
 	if err != nil {
-		return jsonrpc.Faultf(http.StatusInternalServerError, jsonrpc.InternalError, "the stream could not be opened")
+		return protocol.Faultf(http.StatusInternalServerError, protocol.InternalError, "the stream could not be opened")
 	}
 	defer c.watcher.CloseAt(opened.Expires)()
 	defer c.watcher.CloseAt(h.site.Expires)()
 	defer c.wait()
-	remove := h.server.legacy.add(opened.Key, c)
-	defer remove()
+	h.server.memory.legacy.Store(opened.Key, c)
+	defer h.server.memory.legacy.Delete(opened.Key)
 
-	q := newWatchRequest(&h.message)
 	h.status = 0 // the stream itself is the response
 	target := strings.TrimSuffix(h.site.Base, "/") + "/message?sessionId=" + url.QueryEscape(id)
 	if stream.Write("endpoint", "", []byte(target)) != nil {
 		return nil
 	}
-	watch := &subscription.Watch{Host: &h.server.host, Watcher: c.watcher, Out: stream, KeepAlive: stream.Comment, Resources: c.live.Watched, Stamp: q.stamp, Lists: q.newListWatch()}
+	watch := &session.Watch{Host: &h.server.host, Watcher: c.watcher, Out: stream, KeepAlive: stream.Comment, Resources: c.live.Watched, Stamp: h.server.newPolling(h.site, client).stamp, Lists: h.server.newListWatch(h.site)}
 	end := watch.Run(c.ctx)
-	if end == subscription.ServerClosing {
+	if end == session.ServerClosing {
 		c.drain(h.server.asking.Done())
 	}
 	close(c.ended)
-	remove()
-	if end == subscription.ServerClosing {
+	h.server.memory.legacy.Delete(opened.Key)
+	if end == session.ServerClosing {
 		c.wait() // wait while the stream can still carry the responses
 	}
 	c.live.End()
@@ -82,24 +80,27 @@ func (h *httpExchange) serveLegacyStream(w http.ResponseWriter, r *http.Request)
 
 // takeLegacyMessage serves a POST of an HTTP+SSE client. It returns 202 at once; the response to the
 // message follows on the stream.
-func (h *httpExchange) takeLegacyMessage(r *http.Request) *jsonrpc.Fault {
+func (h *httpExchange) takeLegacyMessage(r *http.Request) *protocol.Fault {
 	query := r.URL.Query()
 	id := query.Get("sessionId")
 	if id == "" {
-		f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidRequest, "the query parameter sessionId is missing: send the request to the address in the first event of the stream")
-		f.Anonymous = true
-		return f
+		return protocol.Faultf(http.StatusBadRequest, protocol.InvalidRequest, "the query parameter sessionId is missing: send the request to the address in the first event of the stream").WithoutID()
 	}
-	var c *connection
-	if opened, err := h.server.states.Resume(h.server.signer(), id, h.site.User, time.Now()); err == nil {
-		c = h.server.legacy.get(opened.Key)
+	signer, f := h.server.signer(h.ctx)
+	if f != nil {
+		return f.WithoutID()
 	}
-	if c == nil {
+	var open any // the connection, if there is one
+	if opened, err := h.server.memory.lives.Resume(signer, id, h.site.User, time.Now()); err == nil {
+		open, _ = h.server.memory.legacy.Load(opened.Key)
+	}
+	c, ok := open.(*connection)
+	if !ok {
 		return noLegacyStream()
 	}
 	body := buffer.Get()
 	defer buffer.Put(body)
-	if f := admission.ReadBody(body, r, h.server.options.MaxBody); f != nil {
+	if f := protocol.ReadBody(body, r, h.server.options.MaxBody); f != nil {
 		return f
 	}
 	if !c.receive(r.Context(), bytes.Clone(body.B)) {
@@ -111,35 +112,7 @@ func (h *httpExchange) takeLegacyMessage(r *http.Request) *jsonrpc.Fault {
 
 // noLegacyStream returns the fault for a message to a stream that is not open on this server, or
 // that accepts no more requests because the server closes.
-func noLegacyStream() *jsonrpc.Fault {
-	f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.SessionNotFound,
-		"the stream is not open on this server: open a new one; if there are several servers, route each client to the same one")
-	f.Anonymous = true
-	return f
-}
-
-// legacyClients holds the open HTTP+SSE streams by the key of their session.
-type legacyClients struct {
-	mu          sync.Mutex
-	connections map[session.Key]*connection
-}
-
-func (l *legacyClients) add(key session.Key, c *connection) (remove func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.connections == nil {
-		l.connections = make(map[session.Key]*connection)
-	}
-	l.connections[key] = c
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.connections, key)
-	}
-}
-
-func (l *legacyClients) get(key session.Key) *connection {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.connections[key]
+func noLegacyStream() *protocol.Fault {
+	return protocol.Faultf(http.StatusNotFound, protocol.SessionNotFound,
+		"the stream is not open on this server: open a new one; if there are several servers, route each client to the same one").WithoutID()
 }

@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 // askingAPI requests a name, a sampled text and the roots, then a
@@ -26,7 +25,7 @@ func askingAPI(w http.ResponseWriter, r *http.Request) {
 	if err == nil && len(raw) > 0 {
 		err = json.Unmarshal(raw, &responses)
 	}
-	state, _ := headervalue.Decode(r.Header.Get(elicit.HeaderRequestState))
+	state, _ := protocol.DecodeHeader(r.Header.Get(elicit.HeaderRequestState))
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), 400)
@@ -51,7 +50,7 @@ const askable = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
 // In every revision that supports elicitation, the API gets the responses in the same form.
 func TestRoundTrips(t *testing.T) {
 	e := serveAPI(t, askingAPI)
-	for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
+	for _, v := range []protocol.Revision{protocol.V20250618, protocol.V20251125, protocol.V20260728} {
 		t.Run(v.String(), func(t *testing.T) {
 			c := newClient(t, e, v, askable)
 			c.answers["name"] = `"result":{"action":"accept","content":{"n":"Grace"}}`
@@ -66,7 +65,7 @@ func TestRoundTrips(t *testing.T) {
 				t.Errorf("asked %q", c.asked)
 			}
 			all := strings.Join(c.asked, "\n")
-			if v == revision.V20250618 && (strings.Contains(all, "mode") || strings.Contains(all, `"default":"Ada"`) || !strings.Contains(all, `"enum":["r","b"],"enumNames":["red","blue"]`)) {
+			if v == protocol.V20250618 && (strings.Contains(all, "mode") || strings.Contains(all, `"default":"Ada"`) || !strings.Contains(all, `"enum":["r","b"],"enumNames":["red","blue"]`)) {
 				t.Errorf("asked %s", all)
 			}
 		})
@@ -77,36 +76,36 @@ func TestAsking_without_the_capability(t *testing.T) {
 	e := serveAPI(t, askingAPI)
 	for _, c := range []struct {
 		rule, capabilities string
-		version            revision.Revision
+		version            protocol.Revision
 		want               string
 	}{
-		{"2024-11-05", `{"sampling":{},"roots":{}}`, revision.V20241105, "elicitation.form"},
-		{"2025-11-25", `{"sampling":{}}`, revision.V20251125, "elicitation.form"},
-		{"all-but-one", `{"sampling":{},"elicitation":{}}`, revision.V20251125, "native client (roots) 2025-11-25"},
+		{"2024-11-05", `{"sampling":{},"roots":{}}`, protocol.V20241105, "elicitation.form"},
+		{"2025-11-25", `{"sampling":{}}`, protocol.V20251125, "elicitation.form"},
+		{"all-but-one", `{"sampling":{},"elicitation":{}}`, protocol.V20251125, "native client (roots) 2025-11-25"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			got := resultOf(t, c.version, newClient(t, e, c.version, c.capabilities).call(t, "native", `{}`))
-			if text := words(got); !got.IsError || !keyword.All(text, c.want) {
+			if text := words(got); !got.IsError || !testkit.ContainsAll(text, c.want) {
 				t.Errorf("got %q, want the words %s", text, c.want)
 			}
 		})
 	}
 	t.Run("no-session", func(t *testing.T) {
-		c := newClient(t, e, revision.V20251125, askable)
+		c := newClient(t, e, protocol.V20251125, askable)
 		c.session = ""
-		if text := words(resultOf(t, revision.V20251125, c.call(t, "native", `{}`))); !keyword.All(text, "session initialize") {
+		if text := words(resultOf(t, protocol.V20251125, c.call(t, "native", `{}`))); !testkit.ContainsAll(text, "session initialize") {
 			t.Errorf("got %q", text)
 		}
 	})
 	t.Run("2026-07-28", func(t *testing.T) {
-		body := string(newClient(t, e, revision.V20260728, `{"sampling":{}}`).call(t, "native", `{}`))
+		body := string(newClient(t, e, protocol.V20260728, `{"sampling":{}}`).call(t, "native", `{}`))
 		if !strings.Contains(body, `"code":-32021`) || !strings.Contains(body, `"requiredCapabilities":{"elicitation":{"form":{}},"roots":{}}`) {
 			t.Errorf("got %s", body)
 		}
 	})
 	t.Run("refused", func(t *testing.T) {
-		got := resultOf(t, revision.V20251125, newClient(t, e, revision.V20251125, askable).call(t, "native", `{}`))
-		if text := words(got); !got.IsError || !keyword.All(text, "refused elicitation/create away") {
+		got := resultOf(t, protocol.V20251125, newClient(t, e, protocol.V20251125, askable).call(t, "native", `{}`))
+		if text := words(got); !got.IsError || !testkit.ContainsAll(text, "refused elicitation/create away") {
 			t.Errorf("got %q", text)
 		}
 	})
@@ -118,7 +117,7 @@ func TestEndlessQuestions(t *testing.T) {
 		rounds++
 		answerNative(w, `{"resultType":"input_required","requestState":"again"}`)
 	})
-	got := resultOf(t, revision.V20251125, newClient(t, e, revision.V20251125, askable).call(t, "native", `{}`))
+	got := resultOf(t, protocol.V20251125, newClient(t, e, protocol.V20251125, askable).call(t, "native", `{}`))
 	if !got.IsError || rounds != elicit.MaxRounds {
 		t.Errorf("%d rounds: %q", rounds, words(got))
 	}
@@ -132,13 +131,13 @@ func TestURLElicitation(t *testing.T) {
 		}
 		answerNative(w, `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"mode":"url","message":"log in","url":"https://example.com/login"}}}}`)
 	})
-	for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
+	for _, v := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 		c := newClient(t, e, v, askable)
 		c.answers["log in"] = `"result":{"action":"accept"}`
 		if got := words(resultOf(t, v, c.call(t, "native", `{}`))); got != "in" {
 			t.Errorf("%v: got %q", v, got)
 		}
-		if asked := strings.Join(c.asked, ""); (v == revision.V20251125) != strings.Contains(asked, "elicitationId") {
+		if asked := strings.Join(c.asked, ""); (v == protocol.V20251125) != strings.Contains(asked, "elicitationId") {
 			t.Errorf("%v: asked %s", v, asked)
 		}
 	}
@@ -156,7 +155,7 @@ func TestRequestStateIsSealed(t *testing.T) {
 		}
 		answerNative(w, `{"resultType":"input_required","requestState":"secret state"}`)
 	})
-	c := newClient(t, e, revision.V20260728, `{}`)
+	c := newClient(t, e, protocol.V20260728, `{}`)
 	var first struct{ Result struct{ RequestState string } }
 	body := c.post(t, "native", `,"arguments":{}`)
 	if err := json.Unmarshal(body, &first); err != nil || strings.Contains(first.Result.RequestState, "secret") {
@@ -182,7 +181,7 @@ func TestRequestStateIsSealed(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			before := called
-			client := newClient(t, e, revision.V20260728, `{}`)
+			client := newClient(t, e, protocol.V20260728, `{}`)
 			body := client.post(t, c.tool, c.params)
 			if strings.Contains(string(body), `"result"`) != c.ok || !c.ok && !strings.Contains(string(body), `"code":-32602`) {
 				t.Errorf("got %s", body)
@@ -215,8 +214,8 @@ func TestForm_multiple_choice(t *testing.T) {
 		answerNative(w, `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object",`+
 			`"properties":{"many":{"type":"array","items":{"type":"string","enum":["a"]}}}}}}}}`)
 	})
-	c := newClient(t, e, revision.V20250618, askable)
-	if got := words(resultOf(t, revision.V20250618, c.call(t, "native", `{}`))); !keyword.All(got, `"many" 2025-06-18`) || len(c.asked) != 0 {
+	c := newClient(t, e, protocol.V20250618, askable)
+	if got := words(resultOf(t, protocol.V20250618, c.call(t, "native", `{}`))); !testkit.ContainsAll(got, `"many" 2025-06-18`) || len(c.asked) != 0 {
 		t.Errorf("got %q after %q", got, c.asked)
 	}
 }

@@ -13,9 +13,8 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Clients that use the same ids and the same progress tokens at the same time, in
@@ -23,20 +22,20 @@ import (
 // others.
 func TestIsolationOnStreams(t *testing.T) {
 	const clients, calls = 24, 12
-	caller := callerFunc(func(ctx context.Context, _ string, arguments []byte) tool.Outcome {
-		if listener := tool.ListenerFromContext(ctx); listener != nil {
+	caller := callerFunc(func(ctx context.Context, _ string, arguments []byte) tools.Outcome {
+		if listener := tools.ListenerFromContext(ctx); listener != nil {
 			var own struct{ Client, Call int }
 			_ = json.Unmarshal(arguments, &own)
 			for i := range 3 {
 				number := fmt.Sprintf("%d.%03d%d", own.Client, own.Call, i)
-				listener(tool.Event{Kind: tool.EventProgress, Progress: jsontext.Value(number), Message: string(arguments)})
+				listener(tools.Event{Kind: tools.EventProgress, Progress: jsontext.Value(number), Message: string(arguments)})
 			}
-			listener(tool.Event{Kind: tool.EventLog, Level: "error", Data: arguments})
+			listener(tools.Event{Kind: tools.EventLog, Level: "error", Data: arguments})
 		}
 		return answered(http.StatusOK, "application/json", string(arguments))
 	})
 	e := serveEndpoint(t, Options{}, caller)
-	var sessions [clients]*client
+	var sessions [clients]*askedClient
 	for i := range sessions {
 		sessions[i] = newClient(t, e, revisions[i%len(revisions)], `{}`)
 	}
@@ -60,7 +59,7 @@ func TestIsolationOnStreams(t *testing.T) {
 
 // messages calls a tool with an id and a token that all clients use and returns what
 // comes back.
-func (c *client) messages(t *testing.T, arguments string, streams bool) (all []string) {
+func (c *askedClient) messages(t *testing.T, arguments string, streams bool) (all []string) {
 	meta := `"_meta":{"progressToken":1,"` + metaVersion + `":"2026-07-28","` + metaCapabilities + `":{},"` + metaLogLevel + `":"info"}`
 	if !c.version.Stateless() {
 		meta = `"_meta":{"progressToken":1}`
@@ -101,7 +100,7 @@ func TestIsolationOfQuestions(t *testing.T) {
 	e := serveAPI(t, paid)
 	var wait sync.WaitGroup
 	for number := range clients {
-		c := newClient(t, e, []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728}[number%3], askable)
+		c := newClient(t, e, []protocol.Revision{protocol.V20250618, protocol.V20251125, protocol.V20260728}[number%3], askable)
 		c.answers[elicit.MethodElicit] = fmt.Sprintf(`"result":{"action":"accept","content":{"iban":"DE%d"}}`, 100+number)
 		wait.Go(func() {
 			for i := range 5 {
@@ -153,11 +152,11 @@ func TestAmbiguousJSONIsRefused(t *testing.T) {
 		for _, v := range revisions {
 			r := conformant(v, "tools/call", `"name":"get_trip","arguments":{"a":1}`)
 			r.body = strings.Replace(r.body, replace[0], replace[1], 1)
-			r.caller = callerFunc(func(context.Context, string, []byte) tool.Outcome {
+			r.caller = callerFunc(func(context.Context, string, []byte) tools.Outcome {
 				t.Errorf("%s/%v: the tool was called", rule, v)
 				return answered(200, "", "")
 			})
-			r.fault(t, 400, jsonrpc.ParseError)
+			r.fault(t, 400, protocol.ParseError)
 		}
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/shared"
-	"github.com/fairwayhq/fairway/internal/widedoc"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
+	toolschema "github.com/fairwayhq/fairway/tools/schema"
 )
 
 // What a list may take, however large the document is.
@@ -27,7 +27,7 @@ const (
 )
 
 // largeDocuments are documents whose operations share most of their schemas.
-var largeDocuments = map[string]widedoc.Options{
+var largeDocuments = map[string]testkit.WideOptions{
 	"3MB":             {Operations: 400, Schemas: 500, Properties: 36, Description: 110},
 	"16MB/schemas":    {Operations: 600, Schemas: 2150, Properties: 40, Description: 110},
 	"16MB/operations": {Operations: 12_000, Schemas: 1830, Properties: 30, Description: 90},
@@ -36,8 +36,8 @@ var largeDocuments = map[string]widedoc.Options{
 }
 
 // lists returns the pages of the list of a Toolset.
-func lists(tools *tool.Toolset, o Options) [][]byte {
-	return New(o).newCatalog(tools).Pages(revision.V20251125)
+func lists(toolset *tools.Toolset, o Options) [][]byte {
+	return New(o).newCatalog(toolset).Pages(protocol.V20251125)
 }
 
 // TestList_of_a_large_document_is_bounded in size and memory, which a process of
@@ -50,23 +50,23 @@ func TestList_of_a_large_document_is_bounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := tool.BuildOptions{ResponseSchemas: mode != "off"}
-		tools, err := tool.Build(data, o)
+		o := tools.BuildOptions{ResponseSchemas: mode != "off"}
+		toolset, err := tools.Build(data, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		size, pages := 0, lists(tools, Options{OutputSchema: OutputSchema(mode)})
+		size, pages := 0, lists(toolset, Options{OutputSchema: OutputSchema(mode)})
 		for _, page := range pages {
-			if !wire.Valid([]byte("{" + strings.TrimSuffix(string(page), "}"))) {
+			if !strictjson.Valid([]byte("{" + strings.TrimSuffix(string(page), "}"))) {
 				t.Error("a page is no JSON")
 			}
 			if size += len(page); len(page) > catalog.MaxPageBytes+1<<20 {
 				t.Errorf("a page has %d bytes", len(page))
 			}
 		}
-		fmt.Printf("document %d bytes, %d tools, list %d bytes, %d pages\n", len(data), len(tools.Tools()), size, len(pages))
-		if len(tools.Tools()) != tools.Operations || size > maxList {
-			t.Errorf("%d tools of %d operations, %d bytes", len(tools.Tools()), tools.Operations, size)
+		fmt.Printf("document %d bytes, %d tools, list %d bytes, %d pages\n", len(data), len(toolset.Tools()), size, len(pages))
+		if len(toolset.Tools()) != toolset.Report.Operations || size > maxList {
+			t.Errorf("%d tools of %d operations, %d bytes", len(toolset.Tools()), toolset.Report.Operations, size)
 		}
 		return
 	}
@@ -75,7 +75,7 @@ func TestList_of_a_large_document_is_bounded(t *testing.T) {
 			continue // .ci/run runs this test without the race detector, which is slow here
 		}
 		file := filepath.Join(t.TempDir(), "wide.json")
-		if err := os.WriteFile(file, widedoc.Make(options), 0o600); err != nil {
+		if err := os.WriteFile(file, testkit.WideDocument(options), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		for _, mode := range []OutputSchema{OutputOff, OutputLoose} {
@@ -107,15 +107,15 @@ func TestList_of_a_large_document_is_bounded(t *testing.T) {
 
 // TestList_of_real_documents_is_bounded with and without the schemas of answers.
 func TestList_of_real_documents_is_bounded(t *testing.T) {
-	for name := range shared.Documents() {
-		data := shared.Read(t, "openapi/"+name+".gz")
-		tools, err := tool.Build(data, tool.BuildOptions{ResponseSchemas: true})
+	for name := range testkit.Documents() {
+		data := testkit.ReadDocument(t, "openapi/"+name+".gz")
+		toolset, err := tools.Build(data, tools.BuildOptions{ResponseSchemas: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, mode := range []OutputSchema{OutputOff, OutputLoose, OutputStrict} {
 			size := 0
-			pages := lists(tools, Options{OutputSchema: mode})
+			pages := lists(toolset, Options{OutputSchema: mode})
 			for _, page := range pages {
 				size += len(page)
 			}
@@ -129,24 +129,24 @@ func TestList_of_real_documents_is_bounded(t *testing.T) {
 
 // TestSchemas_auto_is_never_larger than the other two, for any tool.
 func TestSchemas_auto_is_never_larger(t *testing.T) {
-	documents := map[string][]byte{"wide": widedoc.Make(widedoc.Options{Operations: 40, Schemas: 60, Properties: 12, Description: 20})}
-	for name := range shared.Documents() {
-		documents[name] = shared.Read(t, "openapi/"+name+".gz")
+	documents := map[string][]byte{"wide": testkit.WideDocument(testkit.WideOptions{Operations: 40, Schemas: 60, Properties: 12, Description: 20})}
+	for name := range testkit.Documents() {
+		documents[name] = testkit.ReadDocument(t, "openapi/"+name+".gz")
 	}
 	for name, data := range documents {
-		built := make(map[tool.SchemaMode]*tool.Toolset)
-		for _, mode := range []tool.SchemaMode{tool.SchemasAuto, tool.SchemasDefs, tool.SchemasInline} {
-			tools, err := tool.Build(data, tool.BuildOptions{Schemas: mode, MaxSchema: -1})
+		built := make(map[toolschema.Mode]*tools.Toolset)
+		for _, mode := range []toolschema.Mode{toolschema.Auto, toolschema.Defs, toolschema.Inline} {
+			toolset, err := tools.Build(data, tools.BuildOptions{Schemas: mode, MaxSchema: -1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			built[mode] = tools
+			built[mode] = toolset
 		}
-		for _, called := range built[tool.SchemasAuto].Tools() {
-			for _, mode := range []tool.SchemaMode{tool.SchemasDefs, tool.SchemasInline} {
+		for _, called := range built[toolschema.Auto].Tools() {
+			for _, mode := range []toolschema.Mode{toolschema.Defs, toolschema.Inline} {
 				other, _ := built[mode].Tool(called.Name)
-				if len(called.InputSchema) > len(other.InputSchema) {
-					t.Errorf("%s %s: auto takes %d bytes, %s %d", name, called.Name, len(called.InputSchema), mode, len(other.InputSchema))
+				if len(called.Definition.InputSchema) > len(other.Definition.InputSchema) {
+					t.Errorf("%s %s: auto takes %d bytes, %s %d", name, called.Name, len(called.Definition.InputSchema), mode, len(other.Definition.InputSchema))
 				}
 			}
 		}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Every key in x-mcp is either used or reported. The warning contains its path, its expected
@@ -45,14 +45,14 @@ func TestExtensionWarnings(t *testing.T) {
 			if !strings.HasPrefix(c.extension, "{") {
 				c.extension = "{" + c.extension + "}"
 			}
-			tools := build(t, `
+			toolset := buildTools(t, `
 openapi: 3.1.0
 info: {title: Wrong, version: "1"}
 paths:
   /a/{id}: {get: {operationId: a, parameters: [{name: id, in: path, required: true, schema: {type: string}}], x-mcp: `+c.extension+`, responses: {'200': {description: ok}}}}
-`, tool.BuildOptions{Name: "wrong"})
+`, tools.BuildOptions{Name: "wrong"})
 			var all []string
-			for _, w := range New(Options{}).Warnings(tools) {
+			for _, w := range New(Options{}).Warnings(toolset) {
 				if w.Operation == "GET /a/{id}" {
 					all = append(all, w.Reason)
 				}
@@ -66,12 +66,12 @@ paths:
 
 // anyHas reports whether one of the texts has all of the words.
 func anyHas(texts []string, words string) bool {
-	return slices.ContainsFunc(texts, func(text string) bool { return keyword.All(text, words) })
+	return slices.ContainsFunc(texts, func(text string) bool { return testkit.ContainsAll(text, words) })
 }
 
 // Valid entries cause no warning, and invalid ones are not listed.
 func TestUnusableLinkToAPageIsNotListed(t *testing.T) {
-	tools := build(t, `
+	toolset := buildTools(t, `
 openapi: 3.1.0
 info: {title: Good, version: "1"}
 x-mcp: {icons: [{src: "https://a.test/i.png", mimeType: image/png, sizes: ["48x48"], theme: dark}]}
@@ -79,13 +79,13 @@ paths:
   /a: {get: {operationId: a, x-mcp: {ui: {resourceUri: "http://x"}}, responses: {'200': {description: ok}}}}
   /b: {get: {operationId: b, x-mcp: {tool: true, prompt: false, resource: {uri: "b://b", name: b, title: B, description: b, mimeType: text/plain},
     ui: {visibility: [model, app]}, openai: {somethingNew: 1}}, responses: {'200': {description: ok}}}}
-`, tool.BuildOptions{Name: "good"})
+`, tools.BuildOptions{Name: "good"})
 	server := New(Options{})
-	if warnings := server.Warnings(tools); len(warnings) != 1 || warnings[0].Operation != "GET /a" {
+	if warnings := server.Warnings(toolset); len(warnings) != 1 || warnings[0].Operation != "GET /a" {
 		t.Errorf("warnings %v", warnings)
 	}
-	r := conformant(revision.V20251125, "tools/list", "")
-	r.server, r.tools = server, tools
+	r := conformant(protocol.V20251125, "tools/list", "")
+	r.server, r.tools = server, toolset
 	var list struct {
 		Tools []struct {
 			Name string

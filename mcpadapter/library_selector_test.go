@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/selector"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/build"
 )
 
 // A selector that matches nothing is reported, with the nearest match.
@@ -21,10 +21,10 @@ paths:
     get: {operationId: list_stations, tags: [stations], responses: {'200': {description: all}}}
     post: {operationId: add_station, tags: [changes], responses: {'200': {description: added}}}
 `
-	tools := build(t, document, tool.BuildOptions{Name: "stations"})
+	toolset := buildTools(t, document, tools.BuildOptions{Name: "stations"})
 	page := filepath.Join(writeFiles(t, map[string]string{"a.html": "x"}), "a.html")
-	library, err := library.NewLibrary(library.LibraryOptions{
-		Operations: []selector.Selector{
+	lib, err := library.NewLibrary(library.LibraryOptions{
+		Operations: []build.Selector{
 			{By: "tag", Value: "stations"},
 			{By: "tag", Value: "station"},
 			{By: "tag", Value: "changes"},
@@ -39,9 +39,9 @@ paths:
 		t.Fatal(err)
 	}
 	server := New(Options{})
-	server.SetLibrary(library)
+	server.SetLibrary(lib)
 	var got []string
-	for _, w := range server.Warnings(tools) {
+	for _, w := range server.Warnings(toolset) {
 		got = append(got, w.Reason)
 	}
 	want := []struct{ words, nearest string }{
@@ -57,7 +57,7 @@ paths:
 		t.Fatalf("got %d warnings, want %d: %q", len(got), len(want), got)
 	}
 	for i, c := range want {
-		if !keyword.All(got[i], c.words+" "+c.nearest) || strings.HasSuffix(got[i], "?") != (c.nearest != "") {
+		if !testkit.ContainsAll(got[i], c.words+" "+c.nearest) || strings.HasSuffix(got[i], "?") != (c.nearest != "") {
 			t.Errorf("got %q, want the words %s and the suggestion %q", got[i], c.words, c.nearest)
 		}
 	}

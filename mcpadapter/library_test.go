@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/security"
-	"github.com/fairwayhq/fairway/ocp/selector"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/build"
+	"github.com/fairwayhq/fairway/tools/security"
 )
 
 // stationsDocument has an operation of each kind that x-mcp knows.
@@ -123,13 +123,13 @@ paths:
       responses: {'200': {description: ok, content: {application/json: {}}}}
 `
 
-func stationTools(t testing.TB) *tool.Toolset {
+func stationTools(t testing.TB) *tools.Toolset {
 	t.Helper()
-	tools, err := tool.Build([]byte(stationsDocument), tool.BuildOptions{Name: "trains", Location: "stations.yaml"})
+	toolset, err := tools.Build([]byte(stationsDocument), tools.BuildOptions{Name: "trains", Location: "stations.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tools
+	return toolset
 }
 
 // stationsAPI answers as the API of stationsDocument, with what it was asked.
@@ -159,9 +159,9 @@ func stationsAPI(w http.ResponseWriter, r *http.Request) {
 }
 
 // through is a Caller that hands the requests of calls to a handler.
-func through(tools *tool.Toolset, handler http.HandlerFunc) tool.Caller {
-	return callerFunc(func(ctx context.Context, t string, arguments []byte) tool.Outcome {
-		return tool.Execute(ctx, tools, t, arguments, invokeFunc(func(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+func through(toolset *tools.Toolset, handler http.HandlerFunc) tools.Caller {
+	return callerFunc(func(ctx context.Context, t string, arguments []byte) tools.Outcome {
+		return tools.Execute(ctx, toolset, t, arguments, invokeFunc(func(ctx context.Context, call *tools.Call) (*tools.Result, error) {
 			r, err := call.Request(ctx)
 			if err != nil {
 				return nil, err
@@ -169,14 +169,14 @@ func through(tools *tool.Toolset, handler http.HandlerFunc) tool.Caller {
 			security.SupplementFromContext(ctx).Apply(r)
 			w := httptest.NewRecorder()
 			handler(w, r)
-			return &tool.Result{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
+			return &tools.Result{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
 		}))
 	})
 }
 
-type invokeFunc func(context.Context, *tool.Call) (*tool.Result, error)
+type invokeFunc func(context.Context, *tools.Call) (*tools.Result, error)
 
-func (f invokeFunc) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+func (f invokeFunc) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, error) {
 	return f(ctx, call)
 }
 
@@ -184,12 +184,12 @@ func (f invokeFunc) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, 
 func writeFiles(t testing.TB, files map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
-	for name, content := range files {
+	for name, blocks := range files {
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(blocks), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -225,7 +225,7 @@ func stocked(t testing.TB, options Options) *Server {
 		"guide/unknownformat": "text",
 	})
 	border := true
-	library, err := library.NewLibrary(library.LibraryOptions{
+	lib, err := library.NewLibrary(library.LibraryOptions{
 		Resources: []library.Resource{
 			{URI: "docs:///fares", File: filepath.Join(files, "fares.md"), Title: "Fares", Description: "All fares", Icons: []content.Icon{{Source: "https://example.com/f.png"}}},
 			{URI: "docs:///dot.png", File: filepath.Join(files, "dot.png"), Name: "dot"},
@@ -238,20 +238,20 @@ func stocked(t testing.TB, options Options) *Server {
 			Domain: "https://app.example.com", PrefersBorder: &border,
 			Invoking: "Looking", Invoked: "Found", WidgetAccessible: true, Visibility: []string{"app"},
 		}},
-		Prompts:         fixturePrompts(t),
-		Locales:         []string{"en", "de", "pt-BR"},
-		UserAgentHeader: "x-client", LocationHeader: "X-Place",
+		Prompts: fixturePrompts(t),
+		Locales: []string{"en", "de", "pt-BR"},
+		Hints:   library.Hints{UserAgent: "x-client", Location: "X-Place"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := New(options)
-	server.SetLibrary(library)
+	server.SetLibrary(lib)
 	return server
 }
 
 // shelved is a request to a stocked server.
-func shelved(t testing.TB, server *Server, v revision.Revision, method, params string) request {
+func shelved(t testing.TB, server *Server, v protocol.Revision, method, params string) testRequest {
 	r := conformant(v, method, params)
 	var p struct{ Name, URI string }
 	if v.Stateless() && json.Unmarshal([]byte("{"+params+"}"), &p) == nil && methods[method].name != "" {
@@ -284,7 +284,7 @@ func TestCapabilitiesAreThoseOfTheRevision(t *testing.T) {
 			if !c.Resources.Subscribe || !c.Resources.ListChanged || !c.Prompts.ListChanged {
 				t.Errorf("got %+v", c)
 			}
-			if (c.Completions != nil) != (v >= revision.V20250326) || (c.Extensions != nil) != (v >= revision.V20260728) {
+			if (c.Completions != nil) != (v >= protocol.V20250326) || (c.Extensions != nil) != (v >= protocol.V20260728) {
 				t.Errorf("got %+v", c)
 			}
 		})
@@ -329,7 +329,7 @@ func TestDocumentWarnings(t *testing.T) {
 	if len(reasons) != 6 {
 		t.Errorf("%d warnings:\n%s", len(reasons), all)
 	}
-	if warnings := server.Warnings(tool.NewToolset("x", nil)); len(warnings) != 1 || !keyword.All(warnings[0].Reason, "list_stations") {
+	if warnings := server.Warnings(tools.NewToolset("x", nil)); len(warnings) != 1 || !testkit.ContainsAll(warnings[0].Reason, "list_stations") {
 		t.Errorf("of an app without its tool: %v", warnings)
 	}
 }
@@ -356,13 +356,13 @@ func TestNewLibrary_invalid(t *testing.T) {
 		"app-twice":      {library.LibraryOptions{Apps: []library.App{{URI: "ui://a", File: file, Tools: []string{"x"}}, {URI: "ui://b", File: file, Tools: []string{"x"}}}}, "ui://a ui://b tool x"},
 		"prompt-twice":   {library.LibraryOptions{Prompts: []library.Prompt{{Name: "a", Messages: message}, {Name: "a", Messages: message}}}, "prompt twice"},
 		"locale":         {library.LibraryOptions{Locales: []string{"english please"}}, "locale english"},
-		"hint":           {library.LibraryOptions{UserAgentHeader: "authorization"}, "hint authorization"},
-		"hint-name":      {library.LibraryOptions{LocationHeader: "a b"}, "hint name"},
-		"hints-same":     {library.LibraryOptions{LocationHeader: "x-a", UserAgentHeader: "X-A"}, "hint same"},
-		"selector":       {library.LibraryOptions{Operations: []selector.Selector{{By: "label", Value: "x"}}}, "selector"},
+		"hint":           {library.LibraryOptions{Hints: library.Hints{UserAgent: "authorization"}}, "hint authorization"},
+		"hint-name":      {library.LibraryOptions{Hints: library.Hints{Location: "a b"}}, "hint name"},
+		"hints-same":     {library.LibraryOptions{Hints: library.Hints{Location: "x-a", UserAgent: "X-A"}}, "hint same"},
+		"selector":       {library.LibraryOptions{Operations: []build.Selector{{By: "label", Value: "x"}}}, "selector"},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			if _, err := library.NewLibrary(c.options); err == nil || !keyword.All(err.Error(), c.want) {
+			if _, err := library.NewLibrary(c.options); err == nil || !testkit.ContainsAll(err.Error(), c.want) {
 				t.Errorf("got %v, want the words %s", err, c.want)
 			}
 		})
@@ -373,7 +373,7 @@ func TestSetLibrary_replaces(t *testing.T) {
 	server := stocked(t, Options{})
 	count := func() int {
 		var got struct{ Prompts []any }
-		shelved(t, server, revision.V20251125, "prompts/list", "").result(t, "ListPromptsResult", &got)
+		shelved(t, server, protocol.V20251125, "prompts/list", "").result(t, "ListPromptsResult", &got)
 		return len(got.Prompts)
 	}
 	before := count()
@@ -386,12 +386,12 @@ func TestSetLibrary_replaces(t *testing.T) {
 func TestChanges(t *testing.T) {
 	server := New(Options{})
 	before := stationTools(t)
-	build := func(old, text string) *tool.Toolset {
-		tools, err := tool.Build([]byte(strings.ReplaceAll(stationsDocument, old, text)), tool.BuildOptions{Name: "trains"})
+	buildSet := func(old, text string) *tools.Toolset {
+		toolset, err := tools.Build([]byte(strings.ReplaceAll(stationsDocument, old, text)), tools.BuildOptions{Name: "trains"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tools
+		return toolset
 	}
 	for rule, c := range map[string]struct {
 		old, text string
@@ -404,7 +404,7 @@ func TestChanges(t *testing.T) {
 		"both":     {"Lists stations.", "Lists all.", ToolsChanged | ResourcesChanged},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			if got := server.Changes(before, build(c.old, c.text)); got != c.want {
+			if got := server.Changes(before, buildSet(c.old, c.text)); got != c.want {
 				t.Errorf("got %b, want %b", got, c.want)
 			}
 		})

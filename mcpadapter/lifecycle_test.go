@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func TestInitialize(t *testing.T) {
@@ -31,12 +30,12 @@ func TestInitialize(t *testing.T) {
 				ServerInfo      map[string]string
 				Instructions    string
 			}
-			r := conformant(revision.Unknown, "initialize", `"protocolVersion":"`+c.asked+`","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
+			r := conformant(protocol.Unknown, "initialize", `"protocolVersion":"`+c.asked+`","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
 			w := r.Send(t)
 			if err := json.Unmarshal(parse(t, w).Result, &got); err != nil {
 				t.Fatal(err)
 			}
-			validate(t, revision.Of(c.want), "InitializeResult", w.Body.Bytes())
+			validate(t, protocol.RevisionOf(c.want), "InitializeResult", w.Body.Bytes())
 			if got.ProtocolVersion != c.want {
 				t.Errorf("version %s, want %s", got.ProtocolVersion, c.want)
 			}
@@ -55,7 +54,7 @@ func TestInitialize(t *testing.T) {
 		})
 	}
 	t.Run("no-version", func(t *testing.T) {
-		conformant(revision.Unknown, "initialize", `"capabilities":{}`).fault(t, 200, jsonrpc.InvalidParams)
+		conformant(protocol.Unknown, "initialize", `"capabilities":{}`).fault(t, 200, protocol.InvalidParams)
 	})
 }
 
@@ -64,29 +63,29 @@ func TestIdentity(t *testing.T) {
 	for _, c := range []struct {
 		rule         string
 		options      Options
-		tools        *tool.Toolset
+		tools        *tools.Toolset
 		server       string
 		instructions string
 	}{
 		{"toolset", Options{}, trains(), `{"name":"train-travel","title":"Train Travel","version":"1.2.0"}`, "Book trains."},
 		{"options", Options{Name: "n", Title: "t", Version: "v", Instructions: "i"}, trains(), `{"name":"n","title":"t","version":"v"}`, "i"},
-		{"nothing", Options{}, tool.NewToolset("", nil), `{"name":"fairway","version":"0"}`, ""},
-		{"no-title", Options{}, tool.NewToolset("trains", nil), `{"name":"trains","version":"0"}`, ""},
+		{"nothing", Options{}, tools.NewToolset("", nil), `{"name":"fairway","version":"0"}`, ""},
+		{"no-title", Options{}, tools.NewToolset("trains", nil), `{"name":"trains","version":"0"}`, ""},
 		{
 			"odd-title",
 			Options{},
-			&tool.Toolset{Name: "github.json", Title: "  GitHub v3 REST API! (ünstable)"},
+			&tools.Toolset{Name: "github.json", Title: "  GitHub v3 REST API! (ünstable)"},
 			`{"name":"github-v3-rest-api-nstable","title":"  GitHub v3 REST API! (ünstable)","version":"0"}`, "",
 		},
-		{"long-description", Options{}, &tool.Toolset{Description: long}, `{"name":"fairway","version":"0"}`, strings.Repeat("é", (catalog.MaxInstructions-len("…"))/2) + "…"},
+		{"long-description", Options{}, &tools.Toolset{Description: long}, `{"name":"fairway","version":"0"}`, strings.Repeat("é", (catalog.MaxInstructions-len("…"))/2) + "…"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := New(c.options)
-			if got := string(s.newCatalog(c.tools).AppendIdentity(nil, revision.V20260728)); got != c.server {
+			if got := string(s.newCatalog(c.tools).AppendIdentity(nil, protocol.V20260728)); got != c.server {
 				t.Errorf("got %s", got)
 			}
 			var got struct{ Instructions string }
-			r := conformant(revision.V20260728, "server/discover", "")
+			r := conformant(protocol.V20260728, "server/discover", "")
 			r.server, r.tools = s, c.tools
 			r.result(t, "DiscoverResult", &got)
 			if got.Instructions != c.instructions {
@@ -117,7 +116,7 @@ func TestDiscover(t *testing.T) {
 			Server struct{ Name string } `json:"io.modelcontextprotocol/serverInfo"`
 		} `json:"_meta"`
 	}
-	conformant(revision.V20260728, "server/discover", "").result(t, "DiscoverResult", &got)
+	conformant(protocol.V20260728, "server/discover", "").result(t, "DiscoverResult", &got)
 	if got.ResultType != "complete" || got.Meta.Server.Name != "train-travel" || string(got.Capabilities["tools"]) != `{"listChanged":true}` {
 		t.Errorf("got %+v", got)
 	}
@@ -139,7 +138,7 @@ func TestDiscover(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			for method, definition := range map[string]string{"server/discover": "DiscoverResult", "tools/list": "ListToolsResult"} {
-				r := conformant(revision.V20260728, method, "")
+				r := conformant(protocol.V20260728, method, "")
 				r.server = New(c.options)
 				r.result(t, definition, &got)
 				if got.TTL != c.ttl || got.CacheScope != c.scope {

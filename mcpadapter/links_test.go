@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 func TestLinksOfAnAnswer(t *testing.T) {
@@ -51,7 +51,7 @@ func TestLinksOfAnAnswer(t *testing.T) {
 					blocks = append(blocks, strings.TrimSpace(fmt.Sprint(b.Text, b.URI, " ", b.Name, " ", b.Title, " ", b.MimeType)))
 				}
 				want := c.new
-				if v < revision.V20250618 {
+				if v < protocol.V20250618 {
 					want = c.old
 				}
 				if !reflect.DeepEqual(blocks, want) {
@@ -66,7 +66,7 @@ func TestLinksOfAnAnswer(t *testing.T) {
 func TestLinkToAResource(t *testing.T) {
 	tools := stationTools(t)
 	tools.Origin = "https://stations.example.com"
-	m := message{server: stocked(t, Options{}), site: &Site{}, tools: tools, version: revision.V20251125}
+	m := scope{server: stocked(t, Options{}), site: &Site{}, tools: tools, version: protocol.V20251125}
 	links := m.links(tools.Tools()[0])
 	for location, want := range map[string]string{
 		"/stations/7": `,{"type":"resource_link","uri":"trains:///stations/7","name":"get_station","description":"location"}`,

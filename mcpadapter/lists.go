@@ -3,66 +3,62 @@ package mcpadapter
 import (
 	"crypto/sha256"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 // A listRequest is a request for one page of a list.
 type listRequest struct {
-	*message
-	name string // of the list in the result
-	from *catalog.Catalog
+	request  *request
+	response *response
+	name     string // of the list in the result
+	from     *catalog.Catalog
 }
 
-// A toolListRequest is a request of tools/list.
-type toolListRequest struct{ *message }
-
 // listTools serves tools/list: it writes the head of the response, followed by the encoded page.
-func (t toolListRequest) listTools() *jsonrpc.Fault {
-	q := listRequest{t.message, "tools", t.catalog()}
-	page, f := q.page(q.from.Stamp)
+func listTools(q *request, w *response) *protocol.Fault {
+	l := listRequest{q, w, "tools", q.catalog()}
+	page, f := l.page(l.from.Stamp)
 	if f != nil {
 		return f
 	}
-	pages := q.from.Pages(q.version)
+	pages := l.from.Pages(q.version)
 	if page >= len(pages) {
-		return staleList(q.name)
+		return staleList(l.name)
 	}
-	q.out.B = q.appendHead(q.beginResult())
-	q.trailer = pages[page]
+	w.out.B, w.trailer = l.begin(), pages[page]
 	return nil
 }
 
 // write writes one page of a list. Unlike tools/list, the other lists are short or change without a
 // reload, so they are encoded for each request.
-func (q listRequest) write(items []listed) *jsonrpc.Fault {
+func (l listRequest) write(items []listed) *protocol.Fault {
 	var encoded []byte
 	ends := make([]int, len(items))
 	for i, item := range items {
-		encoded = append(item.AppendTo(encoded, q.version), ',')
+		encoded = append(item.AppendTo(encoded, l.request.version), ',')
 		ends[i] = len(encoded)
 	}
 	sum := sha256.New()
-	sum.Write(q.from.Stamp[:])
-	sum.Write([]byte(q.name))
+	sum.Write(l.from.Stamp[:])
+	sum.Write([]byte(l.name))
 	sum.Write(encoded)
 	stamp := [8]byte(sum.Sum(nil)[:8])
-	size := q.server.options.PageSize
+	size := l.request.server.options.PageSize
 	if size <= 0 {
 		size = max(len(items), 1)
 	}
-	page, f := q.page(stamp)
+	page, f := l.page(stamp)
 	if f != nil {
 		return f
 	}
 	if page > 0 && page*size >= len(items) {
-		return staleList(q.name)
+		return staleList(l.name)
 	}
 	from, to := page*size, min((page+1)*size, len(items))
-	b := q.appendHead(q.beginResult())
-	b = append(append(append(b, '"'), q.name...), `":[`...)
+	b := l.begin()
+	b = append(append(append(b, '"'), l.name...), `":[`...)
 	if from < to {
 		start := 0
 		if from > 0 {
@@ -72,49 +68,51 @@ func (q listRequest) write(items []listed) *jsonrpc.Fault {
 	}
 	b = append(b, ']')
 	if to < len(items) {
-		b = wire.AppendString(append(b, `,"nextCursor":`...), catalog.Cursor(stamp, page+1))
+		b = strictjson.AppendString(append(b, `,"nextCursor":`...), catalog.Cursor(stamp, page+1))
 	}
-	q.out.B = append(b, "}}"...)
+	l.response.end(b)
 	return nil
 }
 
 // listed is an entry of a list.
 type listed interface {
-	AppendTo(dst []byte, v revision.Revision) []byte
+	AppendTo(dst []byte, v protocol.Revision) []byte
 }
 
-// appendHead appends the members that every list starts with.
-func (q listRequest) appendHead(dst []byte) []byte {
-	if !q.version.Stateless() {
-		return dst
+// begin returns the buffer with the members that every list starts with.
+func (l listRequest) begin() []byte {
+	b := l.response.begin()
+	if !l.request.version.Stateless() {
+		return b
 	}
-	dst = append(append(dst, q.from.Complete...), ',')
-	return append(append(dst, q.from.Fresh...), ',')
+	b = append(append(b, l.response.complete...), ',')
+	return append(append(b, l.from.Fresh...), ',')
 }
 
 // page returns the number of the page for the request's cursor. Some clients send an empty
 // cursor for the first page; cursors of this server are never empty.
-func (q listRequest) page(stamp [8]byte) (int, *jsonrpc.Fault) {
-	switch q.params.cursor.Kind() {
+func (l listRequest) page(stamp [8]byte) (int, *protocol.Fault) {
+	raw := strictjson.MemberOf(l.request.params.raw, "cursor")
+	switch raw.Kind() {
 	case 0, 'n':
 		return 0, nil
 	case '"':
 	default:
-		return 0, jsonrpc.BadParams("params.cursor must be a string, not %s", wire.KindName(q.params.cursor.Kind()))
+		return 0, protocol.BadParams("params.cursor must be a string, not %s", strictjson.KindName(raw.Kind()))
 	}
-	cursor := wire.Text(q.params.cursor)
+	cursor := strictjson.Text(raw)
 	if cursor == "" {
 		return 0, nil
 	}
 	page, ok := catalog.PageOf(stamp, cursor)
 	if !ok {
-		return 0, staleList(q.name)
+		return 0, staleList(l.name)
 	}
 	return page, nil
 }
 
 // staleList returns the fault for a cursor of another or a changed list.
-func staleList(name string) *jsonrpc.Fault {
-	return jsonrpc.BadParams("params.cursor does not belong to this list, or the %s have changed since: "+
+func staleList(name string) *protocol.Fault {
+	return protocol.BadParams("params.cursor does not belong to this list, or the %s have changed since: "+
 		"discard the pages that you have and list again without a cursor", name)
 }

@@ -7,11 +7,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 type listedTool struct {
@@ -42,10 +41,10 @@ func TestListToolsHasTheFieldsOfItsRevision(t *testing.T) {
 			if trip.Name != "get_trip" || trip.Description != "Returns one trip." || !strings.Contains(string(trip.InputSchema), `"required":["id"]`) {
 				t.Errorf("got %+v", trip)
 			}
-			if (trip.Title == "Get a trip") != (v >= revision.V20250618) || (trip.Annotations.Title == "Get a trip") != (v == revision.V20250326) {
+			if (trip.Title == "Get a trip") != (v >= protocol.V20250618) || (trip.Annotations.Title == "Get a trip") != (v == protocol.V20250326) {
 				t.Errorf("titles %q and %q", trip.Title, trip.Annotations.Title)
 			}
-			if (got.ResultType == "complete") != (v >= revision.V20260728) {
+			if (got.ResultType == "complete") != (v >= protocol.V20260728) {
 				t.Errorf("resultType %q", got.ResultType)
 			}
 			if string(got.Tools[1].InputSchema) != `{"type":"object"}` {
@@ -63,7 +62,7 @@ func TestAnnotationsFollowTheMethod(t *testing.T) {
 	} {
 		t.Run(method, func(t *testing.T) {
 			var got listedTool
-			if err := json.Unmarshal(New(Options{}).newCatalog(tool.NewToolset("", nil)).AppendTool(nil, &tool.Tool{Name: "x", Description: "d", Method: method}, revision.V20251125), &got); err != nil {
+			if err := json.Unmarshal(New(Options{}).newCatalog(tools.NewToolset("", nil)).AppendTool(nil, &tools.Tool{Name: "x", Definition: tools.Definition{Description: "d"}, Plan: tools.Plan{Method: method}}, protocol.V20251125), &got); err != nil {
 				t.Fatal(err)
 			}
 			a := got.Annotations
@@ -74,15 +73,22 @@ func TestAnnotationsFollowTheMethod(t *testing.T) {
 	}
 }
 
-func many(n int, hash string) *tool.Toolset {
-	tools := make([]*tool.Tool, n)
-	for i := range tools {
-		tools[i] = &tool.Tool{
-			Name: fmt.Sprintf("tool_%d", i), Title: "A tool", Description: strings.Repeat("It does something useful. ", 8), Method: "GET",
-			InputSchema: []byte(`{"type":"object","properties":{"id":{"type":"string","description":"Which one"},"limit":{"type":"integer","minimum":1}},"required":["id"]}`),
+func many(n int, hash string) *tools.Toolset {
+	toolset := make([]*tools.Tool, n)
+	for i := range toolset {
+		toolset[i] = &tools.Tool{
+			Name: fmt.Sprintf("tool_%d", i),
+			Definition: tools.Definition{
+				Title:       "A tool",
+				Description: strings.Repeat("It does something useful. ", 8),
+				InputSchema: []byte(`{"type":"object","properties":{"id":{"type":"string","description":"Which one"},"limit":{"type":"integer","minimum":1}},"required":["id"]}`),
+			},
+			Plan: tools.Plan{
+				Method: "GET",
+			},
 		}
 	}
-	set := tool.NewToolset("many", tools)
+	set := tools.NewToolset("many", toolset)
 	set.Hash = hash
 	return set
 }
@@ -92,12 +98,12 @@ func TestPages(t *testing.T) {
 		{0, 0, 1}, {0, 3, 1}, {1, 3, 1}, {3, 3, 1}, {4, 3, 2}, {1000, 0, 1}, {1000, 1, 1000}, {10, 1000, 1},
 	} {
 		t.Run(fmt.Sprintf("%d-by-%d", c.tools, c.size), func(t *testing.T) {
-			server, tools := New(Options{PageSize: c.size}), many(c.tools, "h")
+			server, toolset := New(Options{PageSize: c.size}), many(c.tools, "h")
 			seen, pages, cursor := 0, 0, ""
 			for {
 				var got toolList
-				r := conformant(revision.V20251125, "tools/list", cursor)
-				r.server, r.tools = server, tools
+				r := conformant(protocol.V20251125, "tools/list", cursor)
+				r.server, r.tools = server, toolset
 				r.result(t, "ListToolsResult", &got)
 				for _, tool := range got.Tools {
 					if tool.Name != fmt.Sprintf("tool_%d", seen) {
@@ -120,9 +126,9 @@ func TestPages(t *testing.T) {
 
 func TestCursorIsBoundToItsList(t *testing.T) {
 	server := New(Options{PageSize: 2})
-	list := func(tools *tool.Toolset, cursor string) request {
-		r := conformant(revision.V20260728, "tools/list", `"cursor":`+cursor)
-		r.server, r.tools = server, tools
+	list := func(toolset *tools.Toolset, cursor string) testRequest {
+		r := conformant(protocol.V20260728, "tools/list", `"cursor":`+cursor)
+		r.server, r.tools = server, toolset
 		return r
 	}
 	old, changed := many(5, "old"), many(5, "changed")
@@ -141,7 +147,7 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 		t.Errorf("without a cursor the list starts with %s", second.Tools[0].Name)
 	}
 	beyond, _ := json.Marshal(catalog.Cursor(server.newCatalog(old).Stamp, 99))
-	for rule, r := range map[string]request{
+	for rule, r := range map[string]testRequest{
 		"stale":     list(changed, string(next)),
 		"garbage":   list(old, `"x"`),
 		"not-ours":  list(old, `"`+strings.Repeat("A", 16)+`"`),
@@ -150,7 +156,7 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 		"truncated": list(old, string(next[:len(next)-3])+`"`),
 	} {
 		t.Run(rule, func(t *testing.T) {
-			if a := r.fault(t, 200, jsonrpc.InvalidParams); rule == "stale" && !keyword.All(a.Error.Message, "tools cursor again") {
+			if a := r.fault(t, 200, protocol.InvalidParams); rule == "stale" && !testkit.ContainsAll(a.Error.Message, "tools cursor again") {
 				t.Errorf("message %q", a.Error.Message)
 			}
 		})
@@ -158,38 +164,38 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 }
 
 func TestListIsEncodedOnce(t *testing.T) {
-	s, tools := New(Options{}), trains()
-	kept := func(tools *tool.Toolset, v revision.Revision) *byte {
-		m := message{site: &Site{}, server: s, tools: tools, version: v, out: bufferOf()}
-		if f := (toolListRequest{&m}).listTools(); f != nil {
+	s, toolset := New(Options{}), trains()
+	kept := func(toolset *tools.Toolset, v protocol.Revision) *byte {
+		q, w := request{scope: scope{site: &Site{}, server: s, tools: toolset, version: v}}, response{out: bufferOf()}
+		if f := listTools(&q, &w); f != nil {
 			t.Fatal(f.Message)
 		}
-		return &m.trailer[0]
+		return &w.trailer[0]
 	}
-	first := kept(tools, revision.V20251125)
-	if first != kept(tools, revision.V20251125) {
+	first := kept(toolset, protocol.V20251125)
+	if first != kept(toolset, protocol.V20251125) {
 		t.Error("the list was encoded again")
 	}
-	if kept(tools, revision.V20250326) == kept(tools, revision.V20250618) {
+	if kept(toolset, protocol.V20250326) == kept(toolset, protocol.V20250618) {
 		t.Error("revisions with and without titles share a list")
 	}
-	if kept(tools, revision.V20251125) == kept(trains(), revision.V20251125) {
+	if kept(toolset, protocol.V20251125) == kept(trains(), protocol.V20251125) {
 		t.Error("a new Toolset is listed as the old one")
 	}
 }
 
 func TestToolsetIsReplacedWhileServing(t *testing.T) {
 	s := New(Options{})
-	sets := []*tool.Toolset{many(3, "a"), many(5, "b")}
+	sets := []*tools.Toolset{many(3, "a"), many(5, "b")}
 	var wait sync.WaitGroup
 	for i := range 8 {
 		wait.Go(func() {
 			for j := range 50 {
-				tools := sets[(i+j)%2]
-				r := conformant(revision.V20251125, "tools/list", "")
-				r.server, r.tools = s, tools
+				toolset := sets[(i+j)%2]
+				r := conformant(protocol.V20251125, "tools/list", "")
+				r.server, r.tools = s, toolset
 				var got toolList
-				if err := json.Unmarshal(parse(t, r.Send(t)).Result, &got); err != nil || len(got.Tools) != len(tools.Tools()) {
+				if err := json.Unmarshal(parse(t, r.Send(t)).Result, &got); err != nil || len(got.Tools) != len(toolset.Tools()) {
 					t.Errorf("%d tools, %v", len(got.Tools), err)
 				}
 			}

@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/security"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/security"
 )
 
 // said is a call with these members of _meta, and the request that came of it.
-func said(t *testing.T, server *Server, v revision.Revision, method, params, meta string) (http.Header, map[string]any) {
+func said(t *testing.T, server *Server, v protocol.Revision, method, params, meta string) (http.Header, map[string]any) {
 	t.Helper()
 	r := shelved(t, server, v, method, params)
 	if v.Stateless() {
@@ -71,7 +71,7 @@ func TestLocaleGoesToTheAPIAndComesBack(t *testing.T) {
 }
 
 func TestInitialize_returns_the_locale(t *testing.T) {
-	r := shelved(t, stocked(t, Options{}), revision.V20251125, "initialize",
+	r := shelved(t, stocked(t, Options{}), protocol.V20251125, "initialize",
 		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"},"_meta":{"openai/locale":"de-DE"}`)
 	var got struct {
 		Meta map[string]string `json:"_meta"`
@@ -96,7 +96,7 @@ func TestHintsAreBounded(t *testing.T) {
 		`"openai/userLocation":{"latitude":"37.7","city":7}`:          {"", ""},
 		`"openai/userLocation":{"city":"` + long + `","country":"x"}`: {"", `{"country":"x"}`},
 	} {
-		sent, _ := said(t, server, revision.V20251125, "tools/call", `"name":"get_board"`, meta)
+		sent, _ := said(t, server, protocol.V20251125, "tools/call", `"name":"get_board"`, meta)
 		if got := [2]string{sent.Get("X-Client"), sent.Get("X-Place")}; got != want {
 			t.Errorf("%s: sent %q, want %q", text.Cut(meta, text.MaxQuoted), got, want)
 		}
@@ -107,9 +107,9 @@ func TestHintsAreBounded(t *testing.T) {
 // would pass by what cleans them.
 func TestHintHeadersAreNotTheClients(t *testing.T) {
 	for _, meta := range []string{"", `"openai/userAgent":"\r\n"`} {
-		r := shelved(t, stocked(t, Options{}), revision.V20251125, "tools/call", `"name":"get_board","_meta":{`+meta+`}`)
+		r := shelved(t, stocked(t, Options{}), protocol.V20251125, "tools/call", `"name":"get_board","_meta":{`+meta+`}`)
 		var given http.Header
-		r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
+		r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
 			upstream := httptest.NewRequest(http.MethodGet, "/board", nil)
 			upstream.Header = http.Header{"X-Client": {"\u0001"}, "X-Place": {"{"}, "X-Other": {"other"}}
 			security.SupplementFromContext(ctx).Apply(upstream)
@@ -124,7 +124,7 @@ func TestHintHeadersAreNotTheClients(t *testing.T) {
 }
 
 func TestHintsStayWhereNothingIsConfigured(t *testing.T) {
-	sent, result := said(t, New(Options{}), revision.V20251125, "tools/call", `"name":"get_board"`,
+	sent, result := said(t, New(Options{}), protocol.V20251125, "tools/call", `"name":"get_board"`,
 		`"openai/locale":"de","openai/userAgent":"x","openai/userLocation":{"city":"x"}`)
 	if len(sent) != 1 || sent.Get("Accept") == "" || len(result) != 0 {
 		t.Errorf("sent %v, got %v", sent, result)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
 
@@ -12,15 +13,19 @@ import (
 // still respond to a request of the old Server and cancel a call to it, and it is notified about
 // lists that differ. A Memory is safe for concurrent use.
 type Memory struct {
-	lives  session.States
-	legacy legacyClients
+	lives  *session.States
+	legacy sync.Map // open HTTP+SSE streams: session.Key to *connection
 
 	mu      sync.Mutex
 	servers []*Server // Servers in use, oldest first
 }
 
-// NewMemory returns an empty Memory.
-func NewMemory() *Memory { return new(Memory) }
+// Usage says how much of a limit with shares is in use, and who uses most.
+type Usage = share.Usage
+
+// NewMemory returns an empty Memory. warn is called when the use of the limit of sessions rises above 80 %. It must
+// not block, and may be nil.
+func NewMemory(warn func(Usage)) *Memory { return &Memory{lives: session.NewStates(warn)} }
 
 func (m *Memory) attach(s *Server) {
 	m.mu.Lock()

@@ -13,69 +13,64 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/calltrace"
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
-// A message is one JSON-RPC message of a client and the response to it. It has what every method needs
-// to serve a request; the types of the methods, such as toolRequest, embed it.
-type message struct {
+// A client is who sent a message, as far as the HTTP request or the connection says it.
+type client struct {
+	header     http.Header      // nil if the message came over a connection
+	remote     string           // address; "" over a connection
+	channel    protocol.Channel // sends messages other than the response; nil if that is not possible
+	connection *connection      // nil for an HTTP request of its own
+	session    *session.Session // nil if the request has none
+	state      *session.State   // of the session or the connection; nil without one
+}
+
+// owner returns whose shares the client uses.
+func (c *client) owner(site *Site) share.Owner {
+	if c.connection != nil {
+		return c.connection.owner
+	}
+	return ownerOf(site, c.remote)
+}
+
+// An exchange serves one body of a client, which is a message or a batch. A message passes these phases,
+// each of which makes the next one:
+//
+//  1. readEnvelope reads the members of JSON-RPC.
+//  2. agree determines the revision. newRequest returns the request, which the methods serve.
+//  3. A method that calls a tool makes a toolCall of the request.
+//  4. The method writes the response.
+type exchange struct {
+	client
 	server *Server
 	site   *Site
-	tools  *tool.Toolset
-	caller tool.Caller
 	ctx    context.Context
-	header http.Header // nil if the message came over a connection
-	peer
+	tools  *tools.Toolset
+	caller tools.Caller
+	terms  negotiation.Terms // those of the headers, the session or the connection; a message may change them for itself
 
-	version revision.Revision
-	client  elicit.Capabilities
-	batched bool           // whether the message is part of a batch
-	id      jsontext.Value // nil if the message has none or it cannot be read
-	params  params
+	request  request  // the latest one
+	response response // to the latest message; its buffer collects those of a batch
 
-	listening tool.ListenerContext // of the tool call, if the client can receive events
-	reporter  *stream.Reporter     // forwards the events of the tool call; nil before the first one
-	observed  observedCaller       // caller, during a tools/call that is observed
-
-	out          *buffer.Buffer // for the response
-	trailer      []byte         // pre-encoded bytes that follow out; read-only
-	newSessionID string         // id of the session that initialize has started
-}
-
-// A peer is the client that sent a message, as far as the server knows it.
-type peer struct {
-	channel    stream.Channel   // sends messages other than the response; nil if that is not possible
-	connection *connection      // connection of the message; nil for an HTTP request of its own
-	session    *session.Session // nil if the request has none
-	state      *session.State   // state of the session or the connection; nil without one
-	remote     string           // address of the client; "" over a connection
-}
-
-// params holds the parameters that several methods use; absent ones are nil.
-type params struct {
-	raw                                            jsontext.Value // the whole params object
-	meta, name, arguments, cursor, protocolVersion jsontext.Value
-}
-
-// An exchange serves one body, which is a message or a batch, and collects the response.
-type exchange struct {
-	message
-	status   int            // HTTP status; 0 if the response is already written
-	fault    *jsonrpc.Fault // the last fault that was written as a response
-	canceled bool           // the client has canceled the request and expects no response
+	status   int             // HTTP status; 0 if the response is already written
+	fault    *protocol.Fault // the last fault that was written as a response
+	batched  bool            // whether the body is a batch
+	canceled bool            // the client has canceled the request and expects no response
 }
 
 // serve serves a body: one message, or a batch if the revision has batches.
 func (x *exchange) serve(body []byte) {
-	if err := wire.Check(body); err != nil {
+	if err := strictjson.Check(body); err != nil {
 		x.refuseUnreadable(body, err)
 		return
 	}
@@ -85,102 +80,105 @@ func (x *exchange) serve(body []byte) {
 	case '[':
 		x.serveBatch(body)
 	default:
-		x.refuse(jsonrpc.Malformed("the body must be one JSON-RPC message, a JSON object"))
+		x.refuse(protocol.Malformed("the body must be one JSON-RPC message, a JSON object"))
 	}
 }
 
 // serveMessage serves one message. Notifications and responses of the client get an empty 202
 // response.
 func (x *exchange) serveMessage(data []byte) {
-	method, f := x.open(data)
-	if f == nil {
-		f = x.agree(method)
+	m, f := readEnvelope(data)
+	if f == nil && m.method == "" {
+		f = x.takeResponse(&m)
 	}
+	terms := x.terms
+	if f == nil {
+		f = x.agree(&terms, &m)
+	}
+	x.response.id, x.response.version = m.id, terms.Version
 	switch {
 	case f != nil:
 		x.refuse(f)
-	case x.id == nil || method == "":
+	case m.id == nil || m.method == "":
 		x.status = http.StatusAccepted
-		if method == "notifications/cancelled" {
-			x.cancelRequest()
+		if m.method == "notifications/cancelled" {
+			x.cancelRequest(m.params.raw)
 		}
 	default:
-		x.dispatch(method)
+		x.dispatch(&m, terms)
 	}
 }
 
-// agree determines the revision of the message and checks the message against the rules of that
+// agree determines the terms of the message and checks the message against the rules of its
 // revision.
-func (x *exchange) agree(method string) *jsonrpc.Fault {
-	if x.batched && method == "initialize" {
-		return jsonrpc.Malformed("initialize must not be part of a batch: send it separately")
+func (x *exchange) agree(terms *negotiation.Terms, m *envelope) *protocol.Fault {
+	if x.batched && m.method == "initialize" {
+		return protocol.Malformed("initialize must not be part of a batch: send it separately")
 	}
-	terms := negotiation.Terms{Version: x.version, Client: x.client}
 	message := negotiation.Message{
-		Header: x.header, Method: method, Request: x.id != nil,
-		Params: x.params.raw, Meta: x.params.meta, Named: methods[method].named,
+		Header: x.header, Method: m.method, Request: m.id != nil,
+		Params: m.params.raw, Meta: m.params.meta, Named: methods[m.method].named,
 	}
-	var f *jsonrpc.Fault
 	if x.connection != nil {
-		f = terms.AgreeWithoutHeaders(x.server.enabled, &message)
-	} else {
-		f = terms.Agree(x.server.enabled, &message)
+		return terms.AgreeWithoutHeaders(x.server.enabled, &message)
 	}
-	x.version, x.client = terms.Version, terms.Client
-	return f
+	return terms.Agree(x.server.enabled, &message)
 }
 
-// An envelope holds the members of a JSON-RPC 2.0 message; absent members are nil. The members refer
-// to the request body, whose buffer is reused after the request. Clone what must live longer.
+// An envelope holds the members of a JSON-RPC 2.0 message; absent members are nil. They refer to the
+// request body, whose buffer is reused after the request. Clone what must live longer.
 type envelope struct {
-	Version, ID, Method, Params, Result, Failure jsontext.Value
+	id              jsontext.Value // a string or a number
+	method          string         // "" for a response of the client
+	params          params
+	result, failure jsontext.Value // of a response
 }
 
-// readEnvelope reads the members of a message. The caller has checked that data is strict JSON.
-func readEnvelope(data []byte) (m envelope) {
-	for walk := wire.Into(data); walk.Next(); {
+// params holds the parameters that several methods use; absent ones are nil.
+type params struct {
+	raw                   jsontext.Value // the whole params object
+	meta, name, arguments jsontext.Value
+}
+
+// readEnvelope reads a message. The caller has checked that data is strict JSON. If it returns a fault,
+// the envelope has at least the id, unless that is invalid.
+func readEnvelope(data []byte) (m envelope, f *protocol.Fault) {
+	var version, id, method, arguments jsontext.Value
+	for walk := strictjson.Into(data); walk.Next(); {
 		switch {
 		case walk.Is("jsonrpc"):
-			m.Version = walk.Value
+			version = walk.Value
 		case walk.Is("id"):
-			m.ID = walk.Value
+			id = walk.Value
 		case walk.Is("method"):
-			m.Method = walk.Value
+			method = walk.Value
 		case walk.Is("params"):
-			m.Params = walk.Value
+			arguments = walk.Value
 		case walk.Is("result"):
-			m.Result = walk.Value
+			m.result = walk.Value
 		case walk.Is("error"):
-			m.Failure = walk.Value
+			m.failure = walk.Value
 		}
 	}
-	return m
-}
-
-// open checks the envelope of a message and reads its id and parameters. The returned method is ""
-// for a response of the client.
-func (x *exchange) open(data []byte) (method string, f *jsonrpc.Fault) {
-	x.id, x.params = nil, params{}
-	m := readEnvelope(data)
-	if m.ID != nil {
-		if kind := m.ID.Kind(); kind != '"' && kind != '0' {
-			return "", jsonrpc.Malformed("the id must be a string or a number, not %s", wire.KindName(kind))
-		}
-		x.id = m.ID
+	if kind := id.Kind(); id != nil && kind != '"' && kind != '0' {
+		return m, protocol.Malformed("the id must be a string or a number, not %s", strictjson.KindName(kind))
 	}
+	m.id = id
 	switch {
-	case string(m.Version) != `"2.0"`:
-		return "", jsonrpc.Malformed(`the member jsonrpc must be "2.0"`)
-	case m.Method == nil:
-		return "", x.takeResponse(&m)
-	case m.Method.Kind() != '"':
-		return "", jsonrpc.Malformed("the method must be a string, not %s", wire.KindName(m.Method.Kind()))
-	case string(m.Method) == `""`:
-		return "", jsonrpc.Malformed("the method is empty")
-	case m.Result != nil || m.Failure != nil:
-		return "", jsonrpc.Malformed("a message with a method can have neither result nor error")
+	case string(version) != `"2.0"`:
+		return m, protocol.Malformed(`the member jsonrpc must be "2.0"`)
+	case method == nil:
+		return m, nil
+	case method.Kind() != '"':
+		return m, protocol.Malformed("the method must be a string, not %s", strictjson.KindName(method.Kind()))
+	case string(method) == `""`:
+		return m, protocol.Malformed("the method is empty")
+	case m.result != nil || m.failure != nil:
+		return m, protocol.Malformed("a message with a method can have neither result nor error")
 	}
-	return methodName(m.Method), x.openParams(m.Params)
+	m.method = methodName(method)
+	m.params, f = readParams(arguments)
+	return m, f
 }
 
 // methodName returns the name of a method. For a method that the server knows it does not allocate.
@@ -188,131 +186,172 @@ func methodName(raw jsontext.Value) string {
 	if known, ok := methods[string(raw[1:len(raw)-1])]; ok {
 		return known.name
 	}
-	return wire.Text(raw)
+	return strictjson.Text(raw)
 }
 
-// openParams reads the parameters. Some clients send null for no parameters.
-func (x *exchange) openParams(raw jsontext.Value) *jsonrpc.Fault {
+// readParams reads the parameters. Some clients send null for no parameters.
+func readParams(raw jsontext.Value) (p params, f *protocol.Fault) {
 	switch raw.Kind() {
 	case 0, 'n':
-		return nil
+		return p, nil
 	case '{':
 	default:
-		return jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.InvalidParams, "params must be an object, not %s", wire.KindName(raw.Kind()))
+		return p, protocol.Faultf(http.StatusBadRequest, protocol.InvalidParams, "params must be an object, not %s", strictjson.KindName(raw.Kind()))
 	}
-	x.params.raw = raw
-	for walk := wire.Into(raw); walk.Next(); {
+	p.raw = raw
+	for walk := strictjson.Into(raw); walk.Next(); {
 		switch {
 		case walk.Is("_meta"):
-			x.params.meta = walk.Value
+			p.meta = walk.Value
 		case walk.Is("name"):
-			x.params.name = walk.Value
+			p.name = walk.Value
 		case walk.Is("arguments"):
-			x.params.arguments = walk.Value
-		case walk.Is("cursor"):
-			x.params.cursor = walk.Value
-		case walk.Is("protocolVersion"):
-			x.params.protocolVersion = walk.Value
+			p.arguments = walk.Value
 		}
 	}
-	return nil
+	return p, nil
 }
 
-// refuseUnreadable rejects a body that fails wire.Check. The error has the id of the request if it
+// refuseUnreadable rejects a body that fails strictjson.Check. The error has the id of the request if it
 // can be read, so that the client can match the two.
 func (x *exchange) refuseUnreadable(body []byte, err error) {
-	if errors.Is(err, wire.ErrTooDeep) {
-		if id, whole := jsonrpc.DeepID(body); whole {
-			x.id = id
-			x.refuse(jsonrpc.Malformed("%v", err)) // the body is valid JSON, so this is not a parse error
+	x.response.version = x.terms.Version
+	if errors.Is(err, strictjson.ErrTooDeep) {
+		if id, whole := protocol.DeepID(body); whole {
+			x.response.id = id
+			x.refuse(protocol.Malformed("%v", err)) // the body is valid JSON, so this is not a parse error
 			return
 		}
 	} else {
-		x.id = jsonrpc.LenientID(body)
+		x.response.id = protocol.LenientID(body)
 	}
 	reason := strings.TrimPrefix(err.Error(), "jsontext: ")
-	x.refuse(jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.ParseError, "the body is not valid JSON: %s", text.Cut(reason, 2*text.MaxQuoted)))
+	x.refuse(protocol.Faultf(http.StatusBadRequest, protocol.ParseError, "the body is not valid JSON: %s", text.Cut(reason, 2*text.MaxQuoted)))
 }
 
 // refuse writes the fault as the response to the current message.
-func (x *exchange) refuse(f *jsonrpc.Fault) {
+func (x *exchange) refuse(f *protocol.Fault) {
 	x.status, x.fault = f.Status, f
-	if f.Status == http.StatusNoContent {
-		return
+	if f.Status != http.StatusNoContent {
+		x.response.fault(f)
 	}
-	id := x.id
-	if id == nil && !f.Anonymous && !x.version.OmitsUnreadID() {
-		id = jsontext.Value("null")
-	}
-	b := append(x.out.B, `{"jsonrpc":"2.0"`...)
-	if id != nil {
-		b = append(append(b, `,"id":`...), id...)
-	}
-	b = strconv.AppendInt(append(b, `,"error":{"code":`...), int64(f.Code), 10)
-	b = wire.AppendString(append(b, `,"message":`...), f.Message)
-	if f.Data != nil {
-		b = append(append(b, `,"data":`...), f.Data...)
-	}
-	x.out.B = append(b, "}}"...)
 }
 
-// dispatch serves a request.
-func (x *exchange) dispatch(name string) {
-	if len(x.out.B) > maxBatchAnswer {
-		x.refuse(jsonrpc.Malformed("the responses to this batch are larger than %d bytes: send this request separately", maxBatchAnswer))
+// dispatch serves a request with the function of its method.
+func (x *exchange) dispatch(m *envelope, terms negotiation.Terms) {
+	if len(x.response.out.B) > maxBatchAnswer {
+		x.refuse(protocol.Malformed("the responses to this batch are larger than %d bytes: send this request separately", maxBatchAnswer))
 		return
 	}
-	m, ok := methods[name]
-	if !ok || !m.known(x.version) {
-		x.refuse(x.unknownMethod(name))
+	served, ok := methods[m.method]
+	if !ok || !served.known(terms.Version) {
+		x.refuse(unknownMethod(m.method, terms.Version))
 		return
 	}
+	q, start := x.newRequest(m, terms), len(x.response.out.B)
 	if x.state == nil {
-		x.refuseIf(x.observe(&m))
+		x.refuseIf(q.observe(&served, &x.response))
 		return
 	}
-	outer, start := x.ctx, len(x.out.B)
-	running, done := x.state.Run(outer, x.id)
-	defer func() {
-		x.ctx = outer
-		done()
-	}()
-	x.ctx = running
+	running, done := x.state.Run(x.ctx, q.id)
+	defer done()
+	q.ctx = running
 	if context.Cause(running) != session.ErrCanceled { // a registered request may be canceled before it is served
-		x.refuseIf(x.observe(&m))
+		x.refuseIf(q.observe(&served, &x.response))
 	}
 	if x.canceled = context.Cause(running) == session.ErrCanceled; x.canceled {
 		x.withhold(start)
 	}
 }
 
+func (x *exchange) refuseIf(f *protocol.Fault) {
+	if f != nil {
+		x.refuse(f)
+	}
+}
+
+// withhold removes the response that starts at start: a canceled request gets none (MCP 2025-11-25,
+// Cancellation, Behavior Requirements).
+func (x *exchange) withhold(start int) {
+	x.response.out.B, x.response.trailer, x.fault = x.response.out.B[:start], nil, nil
+	x.status = http.StatusAccepted
+}
+
+// A scope is a toolset as a caller sees it in a revision of MCP.
+type scope struct {
+	server       *Server
+	site         *Site
+	tools        *tools.Toolset
+	version      protocol.Revision
+	capabilities elicit.Capabilities // of the client
+}
+
+// catalog returns the catalog for the caller.
+func (s *scope) catalog() *catalog.Catalog {
+	return s.server.catalogFor(s.site, s.tools)
+}
+
+// wholeCatalog returns the unrestricted catalog, for everything that does not depend on the caller.
+func (s *scope) wholeCatalog() *catalog.Catalog {
+	return s.server.catalogOf(s.tools)
+}
+
+// blocks returns the writer of content blocks that come from the API.
+func (s *scope) blocks() content.Blocks {
+	return content.Blocks{Version: s.version, Source: content.ToolURI(s.tools, nil)}
+}
+
+// A request is a request of a client whose revision is determined.
+type request struct {
+	scope
+	*client
+	ctx      context.Context
+	caller   tools.Caller
+	id       jsontext.Value
+	params   params
+	batched  bool
+	observed observedCaller // caller, during a tools/call that is observed
+	call     toolCall       // the first one; see newCall
+}
+
+// newRequest returns the request of a message, and prepares the response.
+func (x *exchange) newRequest(m *envelope, terms negotiation.Terms) *request {
+	q := &x.request
+	if x.batched {
+		q = new(request) // a call of an earlier request may still use the other one
+	}
+	q.scope = scope{x.server, x.site, x.tools, terms.Version, terms.Client}
+	q.client, q.ctx, q.caller, q.batched = &x.client, x.ctx, x.caller, x.batched
+	q.id, q.params = m.id, m.params
+	x.response.prepare(&q.scope, m.params.meta)
+	return q
+}
+
 // observe serves a request, reports it to Options.Observe, and makes a span for a tool call that is traced.
-func (m *message) observe(served *method) (f *jsonrpc.Fault) {
+func (q *request) observe(served *method, w *response) (f *protocol.Fault) {
 	callsTool := served.name == methodCallTool
-	traced := callsTool && calltrace.Active(m.ctx)
-	report := m.server.options.Observe
+	traced := callsTool && calltrace.Active(q.ctx)
+	report := q.server.options.Observe
 	if report == nil && !traced {
-		return served.serve(m)
+		return served.serve(q, w)
 	}
 	began := time.Now()
 	if callsTool {
-		outer := m.ctx
-		m.observed = observedCaller{Caller: m.caller}
-		m.caller = &m.observed
+		q.observed = observedCaller{Caller: q.caller}
+		q.caller = &q.observed
 		if traced {
-			m.ctx, m.observed.span = m.beginSpan(outer)
-			defer m.observed.span.End()
+			q.ctx, q.observed.span = q.beginSpan()
+			defer q.observed.span.End()
 		}
-		defer func() { m.ctx, m.caller = outer, m.observed.Caller }()
 	}
-	f = served.serve(m)
-	if f != nil && m.observed.span != nil {
-		m.observed.span.Fault(f.Code)
+	f = served.serve(q, w)
+	if f != nil && q.observed.span != nil {
+		q.observed.span.Fault(f.Code)
 	}
 	if report != nil {
-		o := Operation{Method: served.name, Revision: m.version.String(), Duration: time.Since(began)}
+		o := Operation{Method: served.name, Revision: q.version.String(), Duration: time.Since(began)}
 		if callsTool {
-			o.Tool, o.Error = m.observed.tool, m.observed.errorType()
+			o.Tool, o.Error = q.observed.tool, q.observed.errorType()
 		}
 		if f != nil && o.Error == "" {
 			o.Error = strconv.Itoa(f.Code)
@@ -322,82 +361,97 @@ func (m *message) observe(served *method) (f *jsonrpc.Fault) {
 	return f
 }
 
-// observedCaller is a Caller that notes the outcome of the latest call.
-type observedCaller struct {
-	tool.Caller
-	span    *calltrace.Call // nil if the call is not traced
-	tool    string          // "" if the client named a tool that does not exist
-	outcome string
+// A response is the JSON-RPC response to one request.
+type response struct {
+	out       *buffer.Buffer
+	trailer   []byte         // pre-encoded bytes that follow out; read-only
+	id        jsontext.Value // of the request; nil if it has none or it cannot be read
+	version   protocol.Revision
+	complete  []byte // members of every result in 2026-07-28 (catalog.Catalog.Complete)
+	locale    string // language of the response; "" if the client has sent none
+	sessionID string // id of the session that initialize has started
 }
 
-// Call implements tool.Caller.
-func (c *observedCaller) Call(ctx context.Context, name string, arguments []byte) tool.Outcome {
-	outcome := c.Caller.Call(ctx, name, arguments)
-	c.note(outcome.Tool, outcome.Name())
-	return outcome
-}
-
-// RecordCall implements tool.CallRecorder.
-func (c *observedCaller) RecordCall(t *tool.Tool, outcome string) {
-	tool.RecordCall(c.Caller, t, outcome)
-	c.note(t, outcome)
-}
-
-// AmendCall implements tool.CallRecorder.
-func (c *observedCaller) AmendCall(outcome string) {
-	tool.AmendCall(c.Caller, outcome)
-	c.outcome = outcome
-	if c.span != nil {
-		c.span.Ended(c.tool, outcome)
+// prepare sets what results of a request contain.
+func (w *response) prepare(s *scope, meta jsontext.Value) {
+	w.version, w.complete = s.version, s.wholeCatalog().Complete
+	if w.locale = ""; meta != nil {
+		w.locale = localeOf(s.server.library.Load(), meta)
 	}
 }
 
-func (c *observedCaller) note(t *tool.Tool, outcome string) {
-	if c.tool, c.outcome = "", outcome; t != nil {
-		c.tool = t.Name
-	}
-	if c.span != nil {
-		c.span.Ended(c.tool, outcome)
-	}
+// begin returns the buffer with the head of the response, up to the members of the result.
+func (w *response) begin() []byte {
+	b := append(w.out.B, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, w.id...)
+	return append(b, `,"result":{`...)
 }
 
-// errorType returns the outcome, or "" if it is a success.
-func (c *observedCaller) errorType() string {
-	if c.outcome == tool.OutcomeOK {
-		return ""
+// completeHead starts the pre-encoded head of results in 2026-07-28.
+const completeHead = `"resultType":"complete",`
+
+// result returns the buffer with the head of the response and the members that a result starts with,
+// followed by a comma. meta holds further members of the result's _meta, separated by commas, or is nil.
+func (w *response) result(resultType string, meta []byte) []byte {
+	dst := w.begin()
+	if w.locale != "" {
+		meta = appendLocale(meta, w.locale)
 	}
-	return calltrace.ErrorType(c.outcome)
+	if !w.version.Stateless() {
+		if len(meta) == 0 {
+			return dst
+		}
+		dst = append(append(dst, `"_meta":{`...), meta...)
+		return append(dst, "},"...)
+	}
+	complete := w.complete
+	if resultType != "complete" {
+		dst = append(append(append(dst, `"resultType":"`...), resultType...), `",`...)
+		complete = bytes.TrimPrefix(complete, []byte(completeHead))
+	}
+	dst = append(dst, complete...)
+	if len(meta) > 0 {
+		dst = append(append(dst[:len(dst)-1], ','), meta...) // insert before the brace that closes _meta
+		dst = append(dst, '}')
+	}
+	return append(dst, ',')
+}
+
+// end ends the response after the members of the result.
+func (w *response) end(b []byte) { w.out.B = append(b, "}}"...) }
+
+// empty writes an empty result.
+func (w *response) empty() { w.end(w.begin()) }
+
+// fault writes an error.
+func (w *response) fault(f *protocol.Fault) {
+	id := w.id
+	if id == nil && !f.Anonymous && !w.version.OmitsUnreadID() {
+		id = jsontext.Value("null")
+	}
+	b := append(w.out.B, `{"jsonrpc":"2.0"`...)
+	if id != nil {
+		b = append(append(b, `,"id":`...), id...)
+	}
+	w.out.B = append(f.AppendTo(append(b, `,"error":`...)), '}')
 }
 
 // unknownMethod returns the fault for a method that the server does not serve.
-func (m *message) unknownMethod(name string) *jsonrpc.Fault {
-	f := jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound,
-		"method %q is unknown to this server in revision %v", text.Cut(name, text.MaxQuoted), m.version)
-	if m.version.Stateless() {
+func unknownMethod(name string, v protocol.Revision) *protocol.Fault {
+	f := protocol.Faultf(http.StatusOK, protocol.MethodNotFound,
+		"method %q is unknown to this server in revision %v", text.Cut(name, text.MaxQuoted), v)
+	if v.Stateless() {
 		f.Status = http.StatusNotFound
 	}
 	return f
 }
 
-func (x *exchange) refuseIf(f *jsonrpc.Fault) {
-	if f != nil {
-		x.refuse(f)
-	}
-}
-
-// withhold removes the response that starts at start: a canceled request gets none (MCP 2025-11-25,
-// Cancellation, Behavior Requirements).
-func (x *exchange) withhold(start int) {
-	x.out.B, x.trailer, x.fault = x.out.B[:start], nil, nil
-	x.status = http.StatusAccepted
-}
-
 // A method serves the requests with one method name.
 type method struct {
 	name  string
-	known func(revision.Revision) bool
+	known func(protocol.Revision) bool
 	named string // parameter that the header Mcp-Name repeats; "" for none
-	serve func(*message) *jsonrpc.Fault
+	serve func(*request, *response) *protocol.Fault
 }
 
 const methodCallTool = "tools/call"
@@ -405,26 +459,26 @@ const methodCallTool = "tools/call"
 // methods maps the names of the served requests to their handlers. All notifications are accepted,
 // but only notifications/cancelled has an effect.
 var methods = byName([]method{
-	{"initialize", isStateful, "", func(m *message) *jsonrpc.Fault { return lifecycleRequest{m}.initialize() }},
-	{"ping", isStateful, "", func(m *message) *jsonrpc.Fault { return lifecycleRequest{m}.ping() }},
-	{"server/discover", isStateless, "", func(m *message) *jsonrpc.Fault { return lifecycleRequest{m}.discover() }},
-	{"logging/setLevel", isStateful, "", func(m *message) *jsonrpc.Fault { return clientLog{m}.setLevel() }},
-	{"tools/list", always, "", func(m *message) *jsonrpc.Fault { return toolListRequest{m}.listTools() }},
-	{methodCallTool, always, "name", func(m *message) *jsonrpc.Fault { return toolRequest{m}.callTool() }},
-	{"resources/list", always, "", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.listResources() }},
-	{"resources/templates/list", always, "", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.listTemplates() }},
-	{"resources/read", always, "uri", func(m *message) *jsonrpc.Fault { return resourceRequest{m}.readResource() }},
-	{"resources/subscribe", isStateful, "", func(m *message) *jsonrpc.Fault { return watchRequest{message: m}.subscribe() }},
-	{"resources/unsubscribe", isStateful, "", func(m *message) *jsonrpc.Fault { return watchRequest{message: m}.unsubscribe() }},
-	{"subscriptions/listen", isStateless, "", func(m *message) *jsonrpc.Fault { return newWatchRequest(m).listen() }},
-	{"prompts/list", always, "", func(m *message) *jsonrpc.Fault { return promptRequest{m}.listPrompts() }},
-	{"prompts/get", always, "name", func(m *message) *jsonrpc.Fault { return promptRequest{m}.getPrompt() }},
-	{"tasks/get", hasTasks, "taskId", func(m *message) *jsonrpc.Fault { return taskRequest{m}.get() }},
-	{"tasks/update", isStateless, "taskId", func(m *message) *jsonrpc.Fault { return taskRequest{m}.update() }},
-	{"tasks/cancel", hasTasks, "taskId", func(m *message) *jsonrpc.Fault { return taskRequest{m}.cancel() }},
-	{"tasks/result", hasTaskParameter, "", func(m *message) *jsonrpc.Fault { return taskRequest{m}.result() }},
-	{"tasks/list", hasTaskParameter, "", func(m *message) *jsonrpc.Fault { return taskRequest{m}.list() }},
-	{"completion/complete", always, "", func(m *message) *jsonrpc.Fault { return completionRequest{m}.complete() }},
+	{"initialize", isStateful, "", initialize},
+	{"ping", isStateful, "", ping},
+	{"server/discover", isStateless, "", discover},
+	{"logging/setLevel", isStateful, "", setLevel},
+	{"tools/list", always, "", listTools},
+	{methodCallTool, always, "name", callTool},
+	{"resources/list", always, "", listResources},
+	{"resources/templates/list", always, "", listTemplates},
+	{"resources/read", always, "uri", readResource},
+	{"resources/subscribe", isStateful, "", subscribe},
+	{"resources/unsubscribe", isStateful, "", unsubscribe},
+	{"subscriptions/listen", isStateless, "", listen},
+	{"prompts/list", always, "", listPrompts},
+	{"prompts/get", always, "name", getPrompt},
+	{"tasks/get", hasTasks, "taskId", getTask},
+	{"tasks/update", isStateless, "taskId", updateTask},
+	{"tasks/cancel", hasTasks, "taskId", cancelTask},
+	{"tasks/result", hasTaskParameter, "", taskResult},
+	{"tasks/list", hasTaskParameter, "", listTasks},
+	{"completion/complete", always, "", complete},
 })
 
 func byName(list []method) map[string]method {
@@ -436,9 +490,9 @@ func byName(list []method) map[string]method {
 }
 
 // isStateful reports whether the revision starts with initialize.
-func isStateful(v revision.Revision) bool  { return !v.Stateless() }
-func isStateless(v revision.Revision) bool { return v.Stateless() }
-func always(revision.Revision) bool        { return true }
+func isStateful(v protocol.Revision) bool  { return !v.Stateless() }
+func isStateless(v protocol.Revision) bool { return v.Stateless() }
+func always(protocol.Revision) bool        { return true }
 
-func hasTasks(v revision.Revision) bool         { return v.SupportsExtensions() || v.SupportsTaskParameter() }
-func hasTaskParameter(v revision.Revision) bool { return v.SupportsTaskParameter() }
+func hasTasks(v protocol.Revision) bool         { return v.SupportsExtensions() || v.SupportsTaskParameter() }
+func hasTaskParameter(v protocol.Revision) bool { return v.SupportsTaskParameter() }

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 func TestNativeResult(t *testing.T) {
@@ -23,31 +23,31 @@ func TestNativeResult(t *testing.T) {
 		"structuredContent":[1],"isError":true,"_meta":{"com.example/a":1,"io.modelcontextprotocol/serverInfo":{}},"ttlMs":3}`
 	for _, c := range []struct {
 		rule, result string
-		want         map[revision.Revision]string // the result but for _meta
+		want         map[protocol.Revision]string // the result but for _meta
 	}{
-		{"every-block", every, map[revision.Revision]string{
-			revision.V20241105: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5}},{"type":"image","data":"AAAA","mimeType":"image/png"},` +
+		{"every-block", every, map[protocol.Revision]string{
+			protocol.V20241105: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5}},{"type":"image","data":"AAAA","mimeType":"image/png"},` +
 				`{"type":"resource","resource":{"uri":"tool://payments/","blob":"AAAA","mimeType":"audio/wav"}},` +
 				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t"}},{"type":"text","text":"z: x://z"}],"isError":true}`,
-			revision.V20250326: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5}},{"type":"image","data":"AAAA","mimeType":"image/png"},` +
+			protocol.V20250326: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5}},{"type":"image","data":"AAAA","mimeType":"image/png"},` +
 				`{"type":"audio","data":"AAAA","mimeType":"audio/wav"},` +
 				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t"}},{"type":"text","text":"z: x://z"}],"isError":true}`,
-			revision.V20250618: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-01T00:00:00Z"},"_meta":{"a":1}},` +
+			protocol.V20250618: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-01T00:00:00Z"},"_meta":{"a":1}},` +
 				`{"type":"image","data":"AAAA","mimeType":"image/png"},{"type":"audio","data":"AAAA","mimeType":"audio/wav"},` +
 				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t","_meta":{}}},{"type":"resource_link","uri":"x://z","name":"z","size":3}],"isError":true}`,
-			revision.V20260728: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-01T00:00:00Z"},"_meta":{"a":1}},` +
+			protocol.V20260728: `{"content":[{"type":"text","text":"hello","annotations":{"audience":["user"],"priority":0.5,"lastModified":"2026-01-01T00:00:00Z"},"_meta":{"a":1}},` +
 				`{"type":"image","data":"AAAA","mimeType":"image/png"},{"type":"audio","data":"AAAA","mimeType":"audio/wav"},` +
 				`{"type":"resource","resource":{"uri":"x://y","mimeType":"text/plain","text":"t","_meta":{}}},` +
 				`{"type":"resource_link","uri":"x://z","name":"z","size":3,"icons":[{"src":"https://example.com/i.png"}]}],"structuredContent":[1],"isError":true,"resultType":"complete"}`,
 		}},
-		{"structured-alone", `{"structuredContent":{"a":1},"resultType":"complete"}`, map[revision.Revision]string{
-			revision.V20250326: `{"content":[{"type":"text","text":"{\"a\":1}"}]}`,
-			revision.V20251125: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1}}`,
-			revision.V20260728: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1},"resultType":"complete"}`,
+		{"structured-alone", `{"structuredContent":{"a":1},"resultType":"complete"}`, map[protocol.Revision]string{
+			protocol.V20250326: `{"content":[{"type":"text","text":"{\"a\":1}"}]}`,
+			protocol.V20251125: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1}}`,
+			protocol.V20260728: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1},"resultType":"complete"}`,
 		}},
-		{"nothing-to-say", `{"content":[]}`, map[revision.Revision]string{
-			revision.V20251125: `{"content":[]}`,
-			revision.V20260728: `{"content":[],"resultType":"complete"}`,
+		{"nothing-to-say", `{"content":[]}`, map[protocol.Revision]string{
+			protocol.V20251125: `{"content":[]}`,
+			protocol.V20260728: `{"content":[],"resultType":"complete"}`,
 		}},
 	} {
 		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) { answerNative(w, c.result) })
@@ -140,10 +140,10 @@ func TestNativeResult_malformed(t *testing.T) {
 		"state-large":    {`{"resultType":"input_required","requestState":"` + strings.Repeat("x", elicit.MaxState+1) + `"}`, "requestState bytes"},
 	} {
 		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) { answerNative(w, c.result) })
-		for _, v := range []revision.Revision{revision.V20241105, revision.V20251125, revision.V20260728} {
+		for _, v := range []protocol.Revision{protocol.V20241105, protocol.V20251125, protocol.V20260728} {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
 				got := resultOf(t, v, newClient(t, e, v, `{}`).call(t, "native", `{}`))
-				if text := words(got); !got.IsError || !keyword.All(text, "POST /native "+c.want) {
+				if text := words(got); !got.IsError || !testkit.ContainsAll(text, "POST /native "+c.want) {
 					t.Errorf("got %q, want the words %s", text, c.want)
 				}
 			})
@@ -163,9 +163,9 @@ func TestNativeIconsAreChecked(t *testing.T) {
 		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 			answerNative(w, `{"content":[{"type":"resource_link","uri":"x://y","name":"y","icons":[`+c.icon+`]}]}`)
 		})
-		for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
+		for _, v := range []protocol.Revision{protocol.V20250618, protocol.V20251125, protocol.V20260728} {
 			got := resultOf(t, v, newClient(t, e, v, `{}`).call(t, "native", `{}`))
-			if text := words(got); !got.IsError || !keyword.All(text, c.want) {
+			if text := words(got); !got.IsError || !testkit.ContainsAll(text, c.want) {
 				t.Errorf("%s in %v: got %q, want the words %s", rule, v, text, c.want)
 			}
 		}
@@ -202,11 +202,11 @@ func TestNativeIsDeclared(t *testing.T) {
 		}
 		answerNative(w, `{"content":[{"type":"text","text":"hi"}]}`)
 	})
-	c := newClient(t, e, revision.V20260728, `{"sampling":{},"elicitation":{},"extensions":{"io.modelcontextprotocol/ui":{}}}`)
-	if got := words(resultOf(t, revision.V20260728, c.call(t, "plain", `{}`))); !strings.HasPrefix(got, `{"content"`) {
+	c := newClient(t, e, protocol.V20260728, `{"sampling":{},"elicitation":{},"extensions":{"io.modelcontextprotocol/ui":{}}}`)
+	if got := words(resultOf(t, protocol.V20260728, c.call(t, "plain", `{}`))); !strings.HasPrefix(got, `{"content"`) {
 		t.Errorf("got %q", got)
 	}
-	if got := words(resultOf(t, revision.V20260728, c.call(t, "native", `{}`))); got != "hi" {
+	if got := words(resultOf(t, protocol.V20260728, c.call(t, "native", `{}`))); got != "hi" {
 		t.Errorf("got %q", got)
 	}
 }

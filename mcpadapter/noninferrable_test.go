@@ -8,22 +8,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Models do not see non-inferrable arguments.
 func TestNonInferrableIsHidden(t *testing.T) {
-	tools := build(t, payments, tool.BuildOptions{})
-	tool, _ := tools.Tool("pay")
+	toolset := buildTools(t, payments, tools.BuildOptions{})
+	tool, _ := toolset.Tool("pay")
 	got := string(elicit.AppendVisibleSchema(nil, tool))
 	want := `{"type":"object","properties":{"amount":{"type":"number"}},"required":["amount"],"additionalProperties":false`
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("shown as %s", got)
 	}
-	if tool, _ := tools.Tool("plain"); string(elicit.AppendVisibleSchema(nil, tool)) != string(tool.InputSchema) {
+	if tool, _ := toolset.Tool("plain"); string(elicit.AppendVisibleSchema(nil, tool)) != string(tool.Definition.InputSchema) {
 		t.Error("the schema of another tool was changed")
 	}
 }
@@ -36,7 +36,7 @@ func paid(w http.ResponseWriter, r *http.Request) {
 
 func TestUserIsAskedForArguments(t *testing.T) {
 	e := serveAPI(t, paid)
-	for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
+	for _, v := range []protocol.Revision{protocol.V20250618, protocol.V20251125, protocol.V20260728} {
 		for _, c := range []struct {
 			rule, arguments, answer string
 			want                    string // in the answer
@@ -56,7 +56,7 @@ func TestUserIsAskedForArguments(t *testing.T) {
 				client := newClient(t, e, v, askable)
 				client.answers[elicit.MethodElicit] = c.answer
 				got := resultOf(t, v, client.call(t, "pay", c.arguments))
-				if text := words(got); got.IsError != c.failed || !keyword.All(text, c.want) {
+				if text := words(got); got.IsError != c.failed || !testkit.ContainsAll(text, c.want) {
 					t.Errorf("got %q, isError %t; want the words %s, isError %t", text, got.IsError, c.want, c.failed)
 				}
 				if len(client.asked) != c.asked {
@@ -89,12 +89,12 @@ func TestUserCannotBeAsked(t *testing.T) {
 			continue // TestAskingNeedsTheCapability
 		}
 		got := resultOf(t, v, newClient(t, e, v, `{"sampling":{}}`).call(t, "pay", `{"amount":5}`))
-		if text := words(got); !got.IsError || !keyword.All(text, "pay iban user elicitation.form") {
+		if text := words(got); !got.IsError || !testkit.ContainsAll(text, "pay iban user elicitation.form") {
 			t.Errorf("%v: %q", v, text)
 		}
 	}
 	t.Run("not-a-single-value", func(t *testing.T) {
-		got := resultOf(t, revision.V20260728, newClient(t, e, revision.V20260728, askable).call(t, "sign", `{}`))
+		got := resultOf(t, protocol.V20260728, newClient(t, e, protocol.V20260728, askable).call(t, "sign", `{}`))
 		if text := words(got); !got.IsError || !strings.Contains(text, "keys") {
 			t.Errorf("%q", text)
 		}
@@ -104,7 +104,7 @@ func TestUserCannotBeAsked(t *testing.T) {
 // A client that sends no response is asked again.
 func TestMissingResponseIsRequestedAgain(t *testing.T) {
 	e := serveAPI(t, paid)
-	c := newClient(t, e, revision.V20260728, askable)
+	c := newClient(t, e, protocol.V20260728, askable)
 	for _, params := range []string{``, `,"inputResponses":{}`, `,"inputResponses":{"fairway_arguments":{"action":"accept","content":{"iban":"DE12"}}}`} {
 		if body := string(c.post(t, "pay", `,"arguments":{"amount":5}`+params)); !strings.Contains(body, `"resultType":"input_required"`) || !strings.Contains(body, `"requestState"`) {
 			t.Errorf("%s: %s", params, body)
@@ -121,7 +121,7 @@ func TestArgumentsOutliveFurtherRounds(t *testing.T) {
 		}
 		answerNative(w, `{"content":[{"type":"text","text":"`+r.URL.RawQuery+`"}]}`)
 	})
-	for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
+	for _, v := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 		c := newClient(t, e, v, askable)
 		c.answers[elicit.MethodElicit] = `"result":{"action":"accept","content":{"pin":42}}`
 		c.answers["sure?"] = `"result":{"action":"accept","content":{}}`
@@ -172,13 +172,13 @@ paths:
 // serveCards serves the cards. The API responds with the path, query and body of the request.
 func serveCards(t *testing.T) *endpoint {
 	t.Helper()
-	tools := build(t, cards, tool.BuildOptions{Name: "cards"})
-	e := serveEndpoint(t, Options{}, api{tools, func(w http.ResponseWriter, r *http.Request) {
+	toolset := buildTools(t, cards, tools.BuildOptions{Name: "cards"})
+	e := serveEndpoint(t, Options{}, api{toolset, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		fmt.Fprint(w, r.URL.Path+" "+r.URL.RawQuery+" ")
 		_, _ = io.Copy(w, r.Body)
 	}})
-	e.tools.Store(tools)
+	e.tools.Store(toolset)
 	return e
 }
 
@@ -187,7 +187,7 @@ func serveCards(t *testing.T) *endpoint {
 // only optional values are missing.
 func TestUserIsAskedForRequiredValues(t *testing.T) {
 	e := serveCards(t)
-	for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
+	for _, v := range []protocol.Revision{protocol.V20250618, protocol.V20251125, protocol.V20260728} {
 		for _, c := range []struct {
 			rule, tool, arguments, content string
 			want                           string // in the answer
@@ -214,7 +214,7 @@ func TestUserIsAskedForRequiredValues(t *testing.T) {
 				if got.IsError != c.failed {
 					t.Errorf("isError is %t, want %t: %q", got.IsError, c.failed, text)
 				}
-				if c.failed && !keyword.All(text, c.want) {
+				if c.failed && !testkit.ContainsAll(text, c.want) {
 					t.Errorf("got the failure %q, want the words %s", text, c.want)
 				}
 				if !c.failed && text != c.want {
@@ -247,14 +247,14 @@ func TestAskingNeedsTheCapability(t *testing.T) {
 		{"prompt/wrong", "prompts/get", "item", `"name":"item","arguments":{"id":"7","limit":"x"}`, 200, `"code":-32602 item /limit integer`},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			r := conformant(revision.V20260728, c.method, c.params)
-			r.header[nameHeader], r.header[versionHeader] = c.name, revision.V20260728.String()
+			r := conformant(protocol.V20260728, c.method, c.params)
+			r.header[nameHeader], r.header[versionHeader] = c.name, protocol.V20260728.String()
 			response := e.do(t, "POST", "/mcp", r.body, r.header)
 			body, err := io.ReadAll(response.Body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if response.StatusCode != c.status || !keyword.All(string(body), c.want) {
+			if response.StatusCode != c.status || !testkit.ContainsAll(string(body), c.want) {
 				t.Errorf("got status %d: %s, want %d with the words %s", response.StatusCode, body, c.status, c.want)
 			}
 			if needed := `"data":{"requiredCapabilities":{"elicitation":{"form":{}}}}`; c.status == 400 && !strings.Contains(string(body), needed) {
@@ -274,7 +274,7 @@ func TestAskingNeedsTheCapability(t *testing.T) {
 // no response.
 func TestAskingAgainNeedsTheCapability(t *testing.T) {
 	e := serveCards(t)
-	c := newClient(t, e, revision.V20260728, askable)
+	c := newClient(t, e, protocol.V20260728, askable)
 	body := c.post(t, "charge", `,"arguments":{"amount":3}`)
 	var asked struct{ Result struct{ RequestState string } }
 	if err := json.Unmarshal(body, &asked); err != nil || asked.Result.RequestState == "" {

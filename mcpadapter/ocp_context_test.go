@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A result has the context in _meta exactly if the call had one.
@@ -17,11 +17,11 @@ func TestReplyInMeta(t *testing.T) {
 		"own":     `"org.opencontextprotocol/context-id":"ocp-1","org.opencontextprotocol/agent-type":"ide"`,
 		"without": ``,
 	} {
-		for _, v := range []revision.Revision{revision.V20250326, revision.V20250618, revision.V20251125} {
+		for _, v := range []protocol.Revision{protocol.V20250326, protocol.V20250618, protocol.V20251125} {
 			t.Run(rule+"/"+v.String(), func(t *testing.T) {
 				var seen *ocp.Incoming
 				r := conformant(v, "tools/call", `"name":"get_trip","arguments":{},"_meta":{`+meta+`}`)
-				r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
+				r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
 					seen = ocp.IncomingFromContext(ctx)
 					outcome := answered(http.StatusOK, "application/json", `{}`)
 					outcome.Result.Header[ocp.HeaderContextID] = []string{"ocp-1"}

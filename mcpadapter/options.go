@@ -1,12 +1,13 @@
 package mcpadapter
 
 import (
+	"context"
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Default values of Options.
@@ -15,136 +16,142 @@ const (
 	DefaultListTTL = 1 * time.Minute // how long a client may cache a list
 )
 
-// Options configure a Server. The zero value is valid.
+// Options configure a Server. The zero value is valid. A configuration file can have those with a name in JSON.
 type Options struct {
-	// Name, Title and Version identify the server in serverInfo. Defaults:
-	//
-	//   - Name: the toolset's Title in lower case with hyphens, else its Name, else "fairway"
-	//   - Title: the toolset's Title; omitted if it has none
-	//   - Version: the toolset's Version, else "0"
-	Name, Title, Version string
+	// The name of the server in serverInfo. Default: the name of the toolset of the agents app.
+	// For other toolsets, the document's title in lower case with dashes, such as
+	// github-rest-api.
+	Name string `json:"name,omitempty"`
 
-	// Instructions tell models how to use the server. Default: the toolset's Description, cut at
-	// 2,048 bytes.
-	Instructions string
+	// The display title of the server. Default: the document's title.
+	Title string `json:"title,omitempty"`
 
-	// MaxBody is the maximum size of a request body, in bytes. Default: DefaultMaxBody.
-	MaxBody int64
+	// The version of the server in serverInfo. Default: the document's version.
+	Version string `json:"version,omitempty"`
 
-	// AllowedOrigins are web origins such as "https://app.example.com" whose pages may call the
-	// server and read the responses (CORS), in addition to pages of the server's own host. "*"
-	// allows all. Requests without an Origin header do not come from a page and are always accepted.
-	AllowedOrigins []string
+	// Instructions that tell models how to use the server. Default: the document's description.
+	Instructions string `json:"instructions,omitempty"`
 
-	// AllowedHosts are additional Host names, without port, whose pages may call the server over a
-	// loopback connection. Localhost and loopback addresses are always allowed; "*" allows all. List
-	// the public host here if a proxy on the same machine forwards requests of pages: otherwise an
-	// unknown name on a loopback address is rejected as DNS rebinding. Requests without an Origin
-	// header are not checked.
-	AllowedHosts []string
+	// Origins of web pages that may call the endpoint and read its responses (CORS), such as
+	// https://app.example.com. Pages of the site's own host are always allowed. "*" allows all
+	// origins. Default: none, and no CORS headers.
+	AllowedOrigins []string `json:"origins,omitempty"`
 
-	// PageSize is the maximum number of tools on a page of tools/list. Default: 0, which means as
-	// many as fit into 4 MiB, because many clients never request a second page. A page never exceeds
-	// 4 MiB, unless a single tool does.
-	PageSize int
+	// Host names whose pages may call the endpoint over a loopback address. As a protection
+	// against DNS rebinding, other names than those of this machine are rejected there. Set the
+	// public host if a proxy on this machine forwards requests of its pages. "*" allows all
+	// hosts. Requests that do not come from a page are not checked. Default: none.
+	AllowedHosts []string `json:"hosts,omitempty"`
+
+	// The maximum number of tools on a page of tools/list. A page has at most 4 MiB, unless a
+	// single tool is larger. 0 means as many as fit, because many clients do not request a
+	// second page. Default: 0.
+	PageSize int `json:"page_size,omitempty"`
+
+	// The largest request body, in bytes. Default: 4 MiB.
+	MaxBody int64 `json:"max_body,omitempty"`
+
+	// The protocol revisions that the server supports, such as 2025-11-25. Default: all.
+	Versions []string `json:"versions,omitempty"`
+
+	// The maximum number of open streams. If more than three quarters are open, users and the
+	// networks of unauthenticated callers have shares of the rest. Default: 10000.
+	MaxStreams int `json:"max_streams,omitempty"`
+
+	// The maximum number of polling requests to the API per second, for all clients together.
+	// Clients of the same user share a request. If the limit is reached, each resource is
+	// polled less often. Default: 20.
+	WatchRate int `json:"watch_rate,omitempty"`
+
+	// Whether caches may share lists between users. Set it only if everyone who can reach the
+	// server may see all of its tools. Default: false.
+	PublicLists bool `json:"public_lists,omitempty"`
+
+	// What tools/list contains about responses. "off": nothing. "loose": the document's schemas
+	// in a form that describes responses and requires nothing. "strict": the document's
+	// schemas; a response that does not match its schema becomes an error that names the
+	// mismatch. Clients reject responses that do not match the listed schema. Default: off.
+	OutputSchema OutputSchema `json:"output_schema,omitempty"`
 
 	// ListTTL is how long a client may cache a list after receiving it (ttlMs, 2026-07-28). A
 	// negative value disables caching. Default: DefaultListTTL.
-	ListTTL time.Duration
+	ListTTL time.Duration `json:"-"`
 
-	// Versions are the enabled revisions, such as "2025-11-25". Default: all.
-	Versions []string
-
-	// Secret signs session ids and encrypts state that clients store for the server. Servers behind
-	// the same load balancer need the same Secret. Default: a random secret, so that sessions end
-	// with the Server.
-	Secret []byte
-
-	// LoadSecret returns the secret if Secret is empty. It is called once, when the secret is first
-	// needed.
-	LoadSecret func() []byte
+	// Secrets returns the secrets that sign session ids, and seal the state that clients and the store
+	// keep for the server. Servers behind the same load balancer need the same Secrets. It is called for
+	// each request that needs them, so it must be fast. The result is the same pointer as long as the
+	// secrets are the same. Default: random secrets, so that sessions end with the Server.
+	Secrets func(context.Context) (*Secrets, error) `json:"-"`
 
 	// Memory is the state that the Server shares with its predecessor. Default: a new Memory.
-	Memory *Memory
+	Memory *Memory `json:"-"`
 
 	// Instance distinguishes Servers that share a Memory and are in use at the same time. A Server
 	// replaces the previous one with the same Instance.
-	Instance int
+	Instance int `json:"-"`
 
 	// Current returns the current tools, or nil if they are not loaded yet. When this Server
 	// replaces another, clients of the other one are notified about the lists that differ. If
 	// Current is nil, they are not notified.
-	Current func() *tool.Toolset
+	Current func() *tools.Toolset `json:"-"`
 
 	// SessionTTL is the lifetime of a session. Default: DefaultSessionTTL.
-	SessionTTL time.Duration
+	SessionTTL time.Duration `json:"-"`
 
-	// MaxStreams is the maximum number of open streams, and MaxClientStreams the maximum per user
-	// or, without users, per address. Defaults: DefaultMaxStreams, DefaultMaxClientStreams.
-	MaxStreams, MaxClientStreams int
+	// Warn is called when the use of a limit with shares rises above 80 %. It must not block. May be nil.
+	Warn func(Usage) `json:"-"`
 
 	// KeepAlive is the interval between comments on an idle stream. Default: DefaultKeepAlive.
-	KeepAlive time.Duration
+	KeepAlive time.Duration `json:"-"`
 
 	// WatchInterval is how often a watched resource is polled. Default: DefaultWatchInterval.
-	WatchInterval time.Duration
-
-	// WatchRate is the maximum number of polling requests to the API per second, for all clients
-	// together. At the limit, each resource is polled less often. Default: DefaultWatchRate.
-	WatchRate int
+	WatchInterval time.Duration `json:"-"`
 
 	// AskTimeout is how long the server waits for a client's response to a request of the server.
 	// Default: DefaultAskTimeout.
-	AskTimeout time.Duration
-
-	// PublicLists lets caches share lists between users (cacheScope "public", 2026-07-28). Set it
-	// only if everyone who can reach the server may see all of its tools. Default: false (cacheScope
-	// "private").
-	PublicLists bool
-
-	// OutputSchema says whether tools/list declares outputSchema. OutputLoose and OutputStrict
-	// require toolsets that were built with tool.BuildOptions.ResponseSchemas. Default: OutputOff.
-	OutputSchema OutputSchema
+	AskTimeout time.Duration `json:"-"`
 
 	// Tasks enables MCP Tasks for long-running calls. Default: nil, which means no tasks.
-	Tasks *TaskOptions
+	Tasks *TaskOptions `json:"-"`
 
 	// Observe is called for each request that was served. It must return quickly. Default: nil, which
 	// means no calls.
-	Observe func(Operation)
+	Observe func(Operation) `json:"-"`
 
 	// OnLargeStructure is called once for each tool whose structuredContent is larger than hosts of
 	// MCP Apps recommend (10 KiB). size is in bytes. The call happens while the response is written.
 	// Default: nil, which means no calls.
-	OnLargeStructure func(tool *tool.Tool, size int)
+	OnLargeStructure func(tool *tools.Tool, size int) `json:"-"`
 }
 
 // OutputSchema says whether and how tools/list declares outputSchema.
-type OutputSchema = outputschema.Mode
+type OutputSchema = content.OutputMode
 
 // The values of OutputSchema. Clients validate structuredContent against the outputSchema and fail
 // the call if it is missing or invalid (MCP 2025-06-18, Tools, Output Schema). An API that deviates
 // from its document would then lose its responses, so the default is OutputOff.
 const (
 	// OutputOff declares no outputSchema.
-	OutputOff = outputschema.Off
+	OutputOff = content.OutputOff
 
 	// OutputLoose declares the document's schema without constraints: it describes the output and
 	// rejects nothing. All responses are passed on.
-	OutputLoose = outputschema.Loose
+	OutputLoose = content.Loose
 
 	// OutputStrict declares the document's schema for tools that return only JSON, and validates
 	// responses against it. An invalid response becomes a tool error that says where it deviates and
 	// includes the response as text.
-	OutputStrict = outputschema.Strict
+	OutputStrict = content.Strict
 )
 
 // setDefaults sets the defaults of unset options.
 func (o *Options) setDefaults() {
+	if o.Secrets == nil {
+		o.Secrets = randomSecrets()
+	}
 	orDefault(&o.MaxBody, DefaultMaxBody)
 	orDefault(&o.SessionTTL, DefaultSessionTTL)
 	orDefault(&o.MaxStreams, DefaultMaxStreams)
-	orDefault(&o.MaxClientStreams, DefaultMaxClientStreams)
 	orDefault(&o.KeepAlive, DefaultKeepAlive)
 	orDefault(&o.WatchInterval, DefaultWatchInterval)
 	orDefault(&o.WatchRate, library.DefaultWatchRate)

@@ -14,11 +14,10 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // describedAnswers is a document whose answers are described in every way that matters.
@@ -64,16 +63,16 @@ func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, answer[1])
 }
 
-func describing(t testing.TB, mode OutputSchema, a answers) (*Server, *tool.Toolset, tool.Caller) {
-	tools := build(t, describedAnswers, tool.BuildOptions{Name: "stations", ResponseSchemas: true})
-	return New(Options{OutputSchema: mode}), tools, api{tools, a.ServeHTTP}
+func describing(t testing.TB, mode OutputSchema, a answers) (*Server, *tools.Toolset, tools.Caller) {
+	toolset := buildTools(t, describedAnswers, tools.BuildOptions{Name: "stations", ResponseSchemas: true})
+	return New(Options{OutputSchema: mode}), toolset, api{toolset, a.ServeHTTP}
 }
 
 // listedOutputs returns the outputSchema of each tool.
-func listedOutputs(t *testing.T, s *Server, tools *tool.Toolset, v revision.Revision) map[string]json.RawMessage {
+func listedOutputs(t *testing.T, s *Server, toolset *tools.Toolset, v protocol.Revision) map[string]json.RawMessage {
 	t.Helper()
 	r := conformant(v, "tools/list", "")
-	r.server, r.tools = s, tools
+	r.server, r.tools = s, toolset
 	var got struct {
 		Tools []struct {
 			Name         string
@@ -93,19 +92,19 @@ func listedOutputs(t *testing.T, s *Server, tools *tool.Toolset, v revision.Revi
 func TestOutputSchemaIsListed(t *testing.T) {
 	for _, c := range []struct {
 		mode    OutputSchema
-		version revision.Revision
+		version protocol.Revision
 		want    string // tools that have one
 	}{
-		{"", revision.V20251125, ""},
-		{OutputOff, revision.V20260728, ""},
-		{OutputLoose, revision.V20250326, ""},
-		{OutputLoose, revision.V20250618, "count either list maybe one"},
-		{OutputLoose, revision.V20260728, "count either list maybe one"},
-		{OutputStrict, revision.V20251125, "count list one"},
-		{OutputStrict, revision.V20260728, "count list one"},
+		{"", protocol.V20251125, ""},
+		{OutputOff, protocol.V20260728, ""},
+		{OutputLoose, protocol.V20250326, ""},
+		{OutputLoose, protocol.V20250618, "count either list maybe one"},
+		{OutputLoose, protocol.V20260728, "count either list maybe one"},
+		{OutputStrict, protocol.V20251125, "count list one"},
+		{OutputStrict, protocol.V20260728, "count list one"},
 	} {
-		s, tools, _ := describing(t, c.mode, nil)
-		listed := listedOutputs(t, s, tools, c.version)
+		s, toolset, _ := describing(t, c.mode, nil)
+		listed := listedOutputs(t, s, toolset, c.version)
 		var names []string
 		for _, name := range []string{"count", "either", "list", "maybe", "native", "one", "plain"} {
 			if listed[name] != nil {
@@ -121,28 +120,28 @@ func TestOutputSchemaIsListed(t *testing.T) {
 func TestOutputSchemaForms(t *testing.T) {
 	for _, c := range []struct {
 		mode       OutputSchema
-		version    revision.Revision
+		version    protocol.Revision
 		tool, want string
 	}{
-		{OutputLoose, revision.V20251125, "count", `{"type":"object","properties":{"result":{"description":"integer or null"}}}`},
-		{OutputStrict, revision.V20251125, "count", `{"type":"object","properties":{"result":{"type":["integer","null"],"minimum":0}},"required":["result"]}`},
-		{OutputLoose, revision.V20260728, "count", `{"description":"integer or null"}`},
-		{OutputStrict, revision.V20260728, "count", `{"type":["integer","null"],"minimum":0}`},
+		{OutputLoose, protocol.V20251125, "count", `{"type":"object","properties":{"result":{"description":"integer or null"}}}`},
+		{OutputStrict, protocol.V20251125, "count", `{"type":"object","properties":{"result":{"type":["integer","null"],"minimum":0}},"required":["result"]}`},
+		{OutputLoose, protocol.V20260728, "count", `{"description":"integer or null"}`},
+		{OutputStrict, protocol.V20260728, "count", `{"type":["integer","null"],"minimum":0}`},
 	} {
-		s, tools, _ := describing(t, c.mode, nil)
-		if got := string(listedOutputs(t, s, tools, c.version)[c.tool]); got != c.want {
+		s, toolset, _ := describing(t, c.mode, nil)
+		if got := string(listedOutputs(t, s, toolset, c.version)[c.tool]); got != c.want {
 			t.Errorf("%s %s in %v: %s", c.mode, c.tool, c.version, got)
 		}
 	}
-	s, tools, _ := describing(t, OutputStrict, nil)
-	one := string(listedOutputs(t, s, tools, revision.V20251125)["one"])
+	s, toolset, _ := describing(t, OutputStrict, nil)
+	one := string(listedOutputs(t, s, toolset, protocol.V20251125)["one"])
 	for _, keyword := range []string{"pattern", "format", "oneOf"} {
 		if strings.Contains(one, `"`+keyword+`"`) {
 			t.Errorf("clients are to judge %s: %s", keyword, one)
 		}
 	}
-	s, tools, _ = describing(t, OutputLoose, nil)
-	one = string(listedOutputs(t, s, tools, revision.V20251125)["one"])
+	s, toolset, _ = describing(t, OutputLoose, nil)
+	one = string(listedOutputs(t, s, toolset, protocol.V20251125)["one"])
 	for _, want := range []string{`"description":"string (uuid). Its id"`, `one of \"halt\",\"terminal\"`} {
 		if !strings.Contains(one, want) {
 			t.Errorf("%s is not in %s", want, one)
@@ -175,11 +174,11 @@ var outputAnswers = []answers{
 func TestAnswersFitTheListedSchema(t *testing.T) {
 	for _, mode := range []OutputSchema{OutputLoose, OutputStrict} {
 		for number, a := range outputAnswers {
-			s, tools, caller := describing(t, mode, a)
-			for _, v := range []revision.Revision{revision.V20250618, revision.V20251125, revision.V20260728} {
-				for name, raw := range listedOutputs(t, s, tools, v) {
+			s, toolset, caller := describing(t, mode, a)
+			for _, v := range []protocol.Revision{protocol.V20250618, protocol.V20251125, protocol.V20260728} {
+				for name, raw := range listedOutputs(t, s, toolset, v) {
 					r := conformant(v, "tools/call", `"name":"`+name+`"`)
-					r.server, r.tools, r.caller = s, tools, caller
+					r.server, r.tools, r.caller = s, toolset, caller
 					var got toolResult
 					r.result(t, "CallToolResult", &got)
 					at := fmt.Sprintf("%s answer %d of %s in %v", mode, number, name, v)
@@ -192,7 +191,7 @@ func TestAnswersFitTheListedSchema(t *testing.T) {
 						t.Errorf("%s: %s does not fit %s", at, got.StructuredContent, raw)
 					case got.IsError && (mode == OutputLoose && a[name][0] != "text/html" || number == 0):
 						t.Errorf("%s: %s", at, words(got))
-					case got.IsError && mode == OutputStrict && !keyword.All(words(got), "status 200") && !keyword.All(words(got), "status 204"):
+					case got.IsError && mode == OutputStrict && !testkit.ContainsAll(words(got), "status 200") && !testkit.ContainsAll(words(got), "status 204"):
 						t.Errorf("%s: %s", at, words(got))
 					}
 				}
@@ -223,9 +222,9 @@ func fitsSchema(t *testing.T, schema, value []byte) bool {
 }
 
 func TestStrictOutput_mismatch_has_a_path(t *testing.T) {
-	s, tools, caller := describing(t, OutputStrict, outputAnswers[1])
-	r := conformant(revision.V20251125, "tools/call", `"name":"one"`)
-	r.server, r.tools, r.caller = s, tools, caller
+	s, toolset, caller := describing(t, OutputStrict, outputAnswers[1])
+	r := conformant(protocol.V20251125, "tools/call", `"name":"one"`)
+	r.server, r.tools, r.caller = s, toolset, caller
 	var got toolResult
 	r.result(t, "CallToolResult", &got)
 	if text := words(got); !strings.Contains(text, "/id") || !strings.HasSuffix(text, `|{"id":7,"other":true}`) {
@@ -270,19 +269,19 @@ func TestTypeScriptClientsTakeEveryAnswer(t *testing.T) {
 	}
 	node := filepath.Join(modules, "node_modules", ".bin", "node")
 	if _, err := os.Stat(filepath.Join(modules, "node_modules", "@modelcontextprotocol")); err != nil {
-		shared.Missing(t, "the npm clients are not installed: run npm ci --ignore-scripts in testdata/npm")
+		testkit.Missing(t, "the npm clients are not installed: run npm ci --ignore-scripts in testdata/npm")
 	}
 	if _, err := os.Stat(node); err != nil {
 		if node, err = exec.LookPath("node"); err != nil {
-			shared.Missing(t, "Node is not installed")
+			testkit.Missing(t, "Node is not installed")
 		}
 	}
 	for _, mode := range []OutputSchema{OutputLoose, OutputStrict} {
 		for number, a := range outputAnswers {
-			tools := build(t, describedAnswers, tool.BuildOptions{Name: "stations", ResponseSchemas: true})
+			toolset := buildTools(t, describedAnswers, tools.BuildOptions{Name: "stations", ResponseSchemas: true})
 			a["native"] = [2]string{content.NativeType, `{"content":[]}`}
-			e := serveEndpoint(t, Options{OutputSchema: mode}, api{tools, a.ServeHTTP})
-			e.tools.Store(tools)
+			e := serveEndpoint(t, Options{OutputSchema: mode}, api{toolset, a.ServeHTTP})
+			e.tools.Store(toolset)
 			for _, sdk := range []string{"sdk", "client"} {
 				cmd := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", callAllTools, sdk, e.URL+"/mcp")
 				cmd.Dir, cmd.WaitDelay = modules, time.Second
@@ -308,10 +307,12 @@ func TestTypeScriptClientsTakeEveryAnswer(t *testing.T) {
 
 func TestLargeStructureIsNotedOnce(t *testing.T) {
 	var noted []string
-	s := New(Options{OnLargeStructure: func(tool *tool.Tool, size int) { noted = append(noted, fmt.Sprint(tool.Name, size > advisedStructure)) }})
+	s := New(Options{OnLargeStructure: func(tool *tools.Tool, size int) {
+		noted = append(noted, fmt.Sprint(tool.Name, size > advisedStructure))
+	}})
 	large := answered(200, "application/json", `{"a":"`+strings.Repeat("x", advisedStructure)+`"}`)
 	small := answered(200, "application/json", `{"a":1}`)
-	for _, outcome := range []tool.Outcome{small, large, large} {
+	for _, outcome := range []tools.Outcome{small, large, large} {
 		for _, v := range revisions {
 			r := call(v, returning(outcome))
 			r.server = s
@@ -329,7 +330,7 @@ func TestLargeStructureOfTheAPIIsNoted(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		answerNative(w, `{"structuredContent":{"a":"`+strings.Repeat("x", advisedStructure)+`"}}`)
 	})
-	e.server.options.OnLargeStructure = func(tool *tool.Tool, _ int) { noted = append(noted, tool.Name) }
+	e.server.options.OnLargeStructure = func(tool *tools.Tool, _ int) { noted = append(noted, tool.Name) }
 	for _, v := range revisions {
 		newClient(t, e, v, `{}`).call(t, "native", `{}`)
 	}

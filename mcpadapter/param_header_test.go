@@ -6,13 +6,12 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func TestParamHeaders(t *testing.T) {
-	tools := build(t, payments, tool.BuildOptions{})
+	toolset := buildTools(t, payments, tools.BuildOptions{})
 	b64 := func(s string) string { return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?=" }
 	for _, c := range []struct {
 		rule, arguments string
@@ -45,15 +44,15 @@ func TestParamHeaders(t *testing.T) {
 		{"integer-endless", `{"count":1}`, map[string]string{"Mcp-Param-Count": "1e999999999"}, false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			r := conformant(revision.V20260728, "tools/call", `"name":"route","arguments":`+c.arguments)
-			r.tools = tools
+			r := conformant(protocol.V20260728, "tools/call", `"name":"route","arguments":`+c.arguments)
+			r.tools = toolset
 			maps.Copy(r.header, c.header)
 			if c.ok {
 				r.fault(t, 200, 0)
 				return
 			}
-			r.fault(t, 400, jsonrpc.HeaderMismatch)
-			r.version, r.body = revision.V20251125, conformant(revision.V20251125, "tools/call", `"name":"route","arguments":`+c.arguments).body
+			r.fault(t, 400, protocol.HeaderMismatch)
+			r.version, r.body = protocol.V20251125, conformant(protocol.V20251125, "tools/call", `"name":"route","arguments":`+c.arguments).body
 			r.fault(t, 200, 0)
 		})
 	}
@@ -61,16 +60,16 @@ func TestParamHeaders(t *testing.T) {
 
 // Over a connection there are no headers, so none can be missing.
 func TestParamHeadersOverConnection(t *testing.T) {
-	tools := build(t, payments, tool.BuildOptions{})
+	toolset := buildTools(t, payments, tools.BuildOptions{})
 	for _, c := range []struct {
 		header http.Header
 		ok     bool
 	}{{nil, true}, {http.Header{}, false}} {
-		m := message{
-			server: New(Options{}), site: &Site{}, tools: tools, caller: echo, ctx: t.Context(), out: bufferOf(), header: c.header,
-			version: revision.V20260728, params: params{name: []byte(`"route"`), arguments: []byte(`{"region":"x"}`)},
+		q := request{
+			scope:  scope{server: New(Options{}), site: &Site{}, tools: toolset, version: protocol.V20260728},
+			client: &client{header: c.header}, caller: echo, ctx: t.Context(), params: params{name: []byte(`"route"`), arguments: []byte(`{"region":"x"}`)},
 		}
-		if f := (toolRequest{&m}).callTool(); (f == nil) != c.ok {
+		if f := callTool(&q, &response{out: bufferOf()}); (f == nil) != c.ok {
 			t.Errorf("with the header %v: fault %+v", c.header, f)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 func TestOnlyPOST(t *testing.T) {
@@ -60,7 +60,7 @@ func TestHeadOfRequest(t *testing.T) {
 		{"origin/allowed", map[string]string{"Origin": "https://app.example.com"}, 200},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			r := conformant(revision.V20251125, "ping", "")
+			r := conformant(protocol.V20251125, "ping", "")
 			r.server = New(Options{AllowedOrigins: []string{"https://App.example.com/"}})
 			r.header = c.header
 			w := r.Send(t)

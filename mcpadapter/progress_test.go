@@ -11,15 +11,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // streaming answers after it has reported the events.
-func streaming(events ...tool.Event) callerFunc {
-	return func(ctx context.Context, _ string, _ []byte) tool.Outcome {
-		if listener := tool.ListenerFromContext(ctx); listener != nil {
+func streaming(events ...tools.Event) callerFunc {
+	return func(ctx context.Context, _ string, _ []byte) tools.Outcome {
+		if listener := tools.ListenerFromContext(ctx); listener != nil {
 			for _, e := range events {
 				listener(e)
 			}
@@ -28,8 +27,8 @@ func streaming(events ...tool.Event) callerFunc {
 	}
 }
 
-func progress(value, total, message string) tool.Event {
-	return tool.Event{Kind: tool.EventProgress, Progress: jsontext.Value(value), Total: jsontext.Value(total), Message: message}
+func progress(value, total, message string) tools.Event {
+	return tools.Event{Kind: tools.EventProgress, Progress: jsontext.Value(value), Total: jsontext.Value(total), Message: message}
 }
 
 func TestProgress(t *testing.T) {
@@ -37,60 +36,60 @@ func TestProgress(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		token  string
-		events []tool.Event
+		events []tools.Event
 		want   []string // the notifications' params, with T for the token
 	}{
 		{
 			"string-token", `"a\u0062\"c"`,
-			[]tool.Event{progress("0", "", ""), progress("0.5", "1.0", "half"), progress("1", "1", "")},
+			[]tools.Event{progress("0", "", ""), progress("0.5", "1.0", "half"), progress("1", "1", "")},
 			[]string{`{"progressToken":T,"progress":0}`, `{"progressToken":T,"progress":0.5,"total":1.0,"message":"half"}`, `{"progressToken":T,"progress":1,"total":1}`},
 		},
-		{"big-number-token", `12345678901234567890123`, []tool.Event{progress("1", "", "")}, []string{`{"progressToken":T,"progress":1}`}},
+		{"big-number-token", `12345678901234567890123`, []tools.Event{progress("1", "", "")}, []string{`{"progressToken":T,"progress":1}`}},
 		{
 			"increases", `1`,
-			[]tool.Event{progress("5", "", ""), progress("5", "", ""), progress("4", "", ""), progress("6", "", "")},
+			[]tools.Event{progress("5", "", ""), progress("5", "", ""), progress("4", "", ""), progress("6", "", "")},
 			[]string{`{"progressToken":T,"progress":5}`, `{"progressToken":T,"progress":6}`},
 		},
-		{"not-a-number", `1`, []tool.Event{progress("", "", "x"), progress("1e999", "", "")}, nil},
+		{"not-a-number", `1`, []tools.Event{progress("", "", "x"), progress("1e999", "", "")}, nil},
 		{
 			"words-between-numbers", `1`,
-			[]tool.Event{
-				{Kind: tool.EventProgress, Message: "nothing is counted yet"},
+			[]tools.Event{
+				{Kind: tools.EventProgress, Message: "nothing is counted yet"},
 				progress("10", "20", ""),
-				{Kind: tool.EventProgress, Message: "half"},
+				{Kind: tools.EventProgress, Message: "half"},
 				progress("11", "20", ""),
 			},
 			[]string{`{"progressToken":T,"progress":10,"total":20}`, `{"progressToken":T,"progress":10.000001,"total":20,"message":"half"}`, `{"progressToken":T,"progress":11,"total":20}`},
 		},
 		{
 			"words-after-nothing", `1`,
-			[]tool.Event{progress("0", "2", ""), {Kind: tool.EventProgress, Message: "half"}, {Kind: tool.EventProgress, Message: "half"}},
+			[]tools.Event{progress("0", "2", ""), {Kind: tools.EventProgress, Message: "half"}, {Kind: tools.EventProgress, Message: "half"}},
 			[]string{`{"progressToken":T,"progress":0,"total":2}`, `{"progressToken":T,"progress":0.000001,"total":2,"message":"half"}`, `{"progressToken":T,"progress":0.000002,"total":2,"message":"half"}`},
 		},
 		{
 			"words-after-all", `1`,
-			[]tool.Event{progress("10", "10", ""), {Kind: tool.EventProgress, Message: "half"}, {Kind: tool.EventProgress, Message: "half"}},
+			[]tools.Event{progress("10", "10", ""), {Kind: tools.EventProgress, Message: "half"}, {Kind: tools.EventProgress, Message: "half"}},
 			[]string{`{"progressToken":T,"progress":10,"total":10}`, `{"progressToken":T,"progress":10.000001,"message":"half"}`, `{"progressToken":T,"progress":10.000002,"message":"half"}`},
 		},
 		{
 			"words-with-a-total", `1`,
-			[]tool.Event{progress("10", "", ""), {Kind: tool.EventProgress, Total: jsontext.Value("10"), Message: "half"}, {Kind: tool.EventProgress, Total: jsontext.Value("20"), Message: "half"}},
+			[]tools.Event{progress("10", "", ""), {Kind: tools.EventProgress, Total: jsontext.Value("10"), Message: "half"}, {Kind: tools.EventProgress, Total: jsontext.Value("20"), Message: "half"}},
 			[]string{`{"progressToken":T,"progress":10}`, `{"progressToken":T,"progress":10.000001,"message":"half"}`, `{"progressToken":T,"progress":10.000002,"total":20,"message":"half"}`},
 		},
 		{
 			"words-after-a-large-number", `1`,
-			[]tool.Event{progress("1e300", "", ""), {Kind: tool.EventProgress, Message: "half"}},
+			[]tools.Event{progress("1e300", "", ""), {Kind: tools.EventProgress, Message: "half"}},
 			[]string{`{"progressToken":T,"progress":1e300}`, `{"progressToken":T,"progress":1.0000000000000002e+300,"message":"half"}`},
 		},
 		{
 			"words-after-the-largest-number", `1`,
-			[]tool.Event{progress("1.7976931348623157e308", "", ""), {Kind: tool.EventProgress, Message: "half"}},
+			[]tools.Event{progress("1.7976931348623157e308", "", ""), {Kind: tools.EventProgress, Message: "half"}},
 			[]string{`{"progressToken":T,"progress":1.7976931348623157e308}`},
 		},
-		{"object-token", `{}`, []tool.Event{progress("1", "", "")}, nil},
-		{"endless-token", `"` + strings.Repeat("x", stream.MaxProgressToken) + `"`, []tool.Event{progress("1", "", "")}, nil},
+		{"object-token", `{}`, []tools.Event{progress("1", "", "")}, nil},
+		{"endless-token", `"` + strings.Repeat("x", protocol.MaxProgressToken) + `"`, []tools.Event{progress("1", "", "")}, nil},
 	} {
-		for _, v := range []revision.Revision{revision.V20241105, revision.V20250326, revision.V20250618, revision.V20251125, revision.V20260728} {
+		for _, v := range []protocol.Revision{protocol.V20241105, protocol.V20250326, protocol.V20250618, protocol.V20251125, protocol.V20260728} {
 			t.Run(c.rule+"/"+v.String(), func(t *testing.T) {
 				e := serveEndpoint(t, Options{}, streaming(c.events...))
 				client := newClient(t, e, v, `{}`)
@@ -105,10 +104,10 @@ func TestProgress(t *testing.T) {
 				got := toldOf(t, e, r, v, "notifications/progress", "ProgressNotification")
 				var want []string
 				for _, params := range c.want {
-					if v == revision.V20241105 && words.MatchString(params) {
+					if v == protocol.V20241105 && words.MatchString(params) {
 						continue // without its message the notification would be empty
 					}
-					if v == revision.V20241105 {
+					if v == protocol.V20241105 {
 						params = strings.Replace(params, `,"message":"half"`, "", 1)
 					}
 					want = append(want, strings.Replace(params, ":T,", ":"+c.token+",", 1))
@@ -127,18 +126,18 @@ const manyEvents = 30_000
 // TestProgress_is_rate_limited wants few notifications of many events: the first, the
 // last, and growing ones between.
 func TestProgress_is_rate_limited(t *testing.T) {
-	for kind, name := range map[tool.EventKind]string{tool.EventProgress: "progress", tool.EventContent: "content"} {
+	for kind, name := range map[tools.EventKind]string{tools.EventProgress: "progress", tools.EventContent: "content"} {
 		t.Run(name, func(t *testing.T) {
-			var events []tool.Event
+			var events []tools.Event
 			for i := range manyEvents {
-				events = append(events, tool.Event{Kind: kind, Progress: jsontext.Value(strconv.Itoa(i + 1))})
+				events = append(events, tools.Event{Kind: kind, Progress: jsontext.Value(strconv.Itoa(i + 1))})
 			}
 			e := serveEndpoint(t, Options{}, streaming(events...))
-			r := conformant(revision.V20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
+			r := conformant(protocol.V20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
 			r.header[versionHeader] = "2025-06-18"
 			begun := time.Now()
-			got := toldOf(t, e, r, revision.V20250618, "notifications/progress", "ProgressNotification")
-			if most := stream.MaxProgressBurst + int(time.Since(begun)/stream.ProgressInterval) + 2; len(got) < 2 || len(got) > most {
+			got := toldOf(t, e, r, protocol.V20250618, "notifications/progress", "ProgressNotification")
+			if most := protocol.MaxProgressBurst + int(time.Since(begun)/protocol.ProgressInterval) + 2; len(got) < 2 || len(got) > most {
 				t.Fatalf("got %d notifications, want 2 to %d", len(got), most)
 			}
 			if first, last := `"progress":1}`, `"progress":`+strconv.Itoa(manyEvents)+`}`; !strings.Contains(got[0], first) || !strings.Contains(got[len(got)-1], last) {
@@ -151,16 +150,16 @@ func TestProgress_is_rate_limited(t *testing.T) {
 // A notification that waits is sent although no other event follows.
 func TestProgress_that_waits_is_sent(t *testing.T) {
 	received := make(chan struct{})
-	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
-		for i := range stream.MaxProgressBurst + 5 {
-			tool.ListenerFromContext(ctx)(progress(strconv.Itoa(i+1), "", ""))
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
+		for i := range protocol.MaxProgressBurst + 5 {
+			tools.ListenerFromContext(ctx)(progress(strconv.Itoa(i+1), "", ""))
 		}
 		<-received // the call does not end before the client has the last notification
 		return answered(200, "text/plain", "done")
 	})
 	e := serveEndpoint(t, Options{}, caller)
 	events := e.open(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip","_meta":{"progressToken":1}}}`, nil)
-	last := `"progress":` + strconv.Itoa(stream.MaxProgressBurst+5) + `}`
+	last := `"progress":` + strconv.Itoa(protocol.MaxProgressBurst+5) + `}`
 	for data := ""; !strings.Contains(data, last); {
 		_, _, data = events.event()
 	}
@@ -168,17 +167,17 @@ func TestProgress_that_waits_is_sent(t *testing.T) {
 }
 
 func TestLogs_are_rate_limited(t *testing.T) {
-	var events []tool.Event
+	var events []tools.Event
 	for range manyEvents {
-		events = append(events, tool.Event{Kind: tool.EventLog, Data: jsontext.Value(`"x"`)})
+		events = append(events, tools.Event{Kind: tools.EventLog, Data: jsontext.Value(`"x"`)})
 	}
 	e := serveEndpoint(t, Options{}, streaming(events...))
-	r := conformant(revision.V20250618, "tools/call", `"name":"get_trip"`)
+	r := conformant(protocol.V20250618, "tools/call", `"name":"get_trip"`)
 	r.header[versionHeader] = "2025-06-18"
 	begun := time.Now()
-	got := toldOf(t, e, r, revision.V20250618, "notifications/message", "LoggingMessageNotification")
-	if most := stream.MaxLogBurst + int(time.Since(begun)/stream.LogInterval) + 2; len(got) < stream.MaxLogBurst || len(got) > most {
-		t.Fatalf("got %d log messages, want %d to %d", len(got), stream.MaxLogBurst, most)
+	got := toldOf(t, e, r, protocol.V20250618, "notifications/message", "LoggingMessageNotification")
+	if most := protocol.MaxLogBurst + int(time.Since(begun)/protocol.LogInterval) + 2; len(got) < protocol.MaxLogBurst || len(got) > most {
+		t.Fatalf("got %d log messages, want %d to %d", len(got), protocol.MaxLogBurst, most)
 	}
 	if last := got[len(got)-1]; !strings.Contains(last, "omitted") || !strings.Contains(last, `"warning"`) {
 		t.Errorf("the last is %s, want the number of those omitted", last)
@@ -187,7 +186,7 @@ func TestLogs_are_rate_limited(t *testing.T) {
 
 // toldOf sends a request and returns the parameters of what comes before the
 // answer.
-func toldOf(t *testing.T, e *endpoint, r request, v revision.Revision, method, definition string) (params []string) {
+func toldOf(t *testing.T, e *endpoint, r testRequest, v protocol.Revision, method, definition string) (params []string) {
 	t.Helper()
 	response := e.do(t, "POST", "/mcp", r.body, r.header)
 	if response.Header.Get("Content-Type") != "text/event-stream" {
@@ -217,10 +216,10 @@ func toldOf(t *testing.T, e *endpoint, r request, v revision.Revision, method, d
 
 func TestLogsOfTheAPI(t *testing.T) {
 	e := serveEndpoint(t, Options{}, streaming(
-		tool.Event{Kind: tool.EventLog, Level: "debug", Data: jsontext.Value(`"too much"`)},
-		tool.Event{Kind: tool.EventLog, Level: "warning", Logger: "db", Data: jsontext.Value(`{"a":1}`)},
-		tool.Event{Kind: tool.EventLog, Data: jsontext.Value(`"plain"`)},
-		tool.Event{Kind: tool.EventLog, Data: jsontext.Value(`{"a":1,"a":2}`)},
+		tools.Event{Kind: tools.EventLog, Level: "debug", Data: jsontext.Value(`"too much"`)},
+		tools.Event{Kind: tools.EventLog, Level: "warning", Logger: "db", Data: jsontext.Value(`{"a":1}`)},
+		tools.Event{Kind: tools.EventLog, Data: jsontext.Value(`"plain"`)},
+		tools.Event{Kind: tools.EventLog, Data: jsontext.Value(`{"a":1,"a":2}`)},
 	))
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {
@@ -235,7 +234,7 @@ func TestLogsOfTheAPI(t *testing.T) {
 		})
 	}
 	t.Run("not-asked-for", func(t *testing.T) {
-		r := conformant(revision.V20260728, "tools/call", `"name":"get_trip"`)
+		r := conformant(protocol.V20260728, "tools/call", `"name":"get_trip"`)
 		r.header[versionHeader] = "2026-07-28"
 		if got := e.do(t, "POST", "/mcp", r.body, r.header).Header.Get("Content-Type"); got != "application/json" {
 			t.Errorf("answered with %s", got)
@@ -245,10 +244,10 @@ func TestLogsOfTheAPI(t *testing.T) {
 
 // No progress is sent to a client that takes no stream.
 func TestNoProgressWithoutStream(t *testing.T) {
-	r := conformant(revision.V20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
+	r := conformant(protocol.V20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
 	r.header["Accept"] = "application/json"
-	r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
-		if tool.ListenerFromContext(ctx) != nil {
+	r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
+		if tools.ListenerFromContext(ctx) != nil {
 			t.Error("a client listens")
 		}
 		return answered(200, "", "x")

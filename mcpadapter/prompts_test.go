@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
@@ -37,7 +36,7 @@ func TestPromptsAreListed(t *testing.T) {
 				t.Fatalf("got %s", all)
 			}
 			plan, greeting := got.Prompts[0], got.Prompts[3]
-			if (plan.Title == "Plan a trip") != (v >= revision.V20250618) || (len(plan.Icons) == 1) != (v >= revision.V20251125) || len(plan.Arguments) != 2 || !plan.Arguments[0].Required || plan.Arguments[1].Required {
+			if (plan.Title == "Plan a trip") != (v >= protocol.V20250618) || (len(plan.Icons) == 1) != (v >= protocol.V20251125) || len(plan.Arguments) != 2 || !plan.Arguments[0].Required || plan.Arguments[1].Required {
 				t.Errorf("got %+v", plan)
 			}
 			if len(greeting.Arguments) != 2 || greeting.Description != "Greets." || greeting.Arguments[0].Description != "Whom" || !greeting.Arguments[0].Required {
@@ -78,7 +77,7 @@ func TestPromptsAreFilledIn(t *testing.T) {
 			if note.Resource.Text != "# Note" || note.Resource.URI != "docs:///note" {
 				t.Errorf("got %+v", note)
 			}
-			if (link.Type == "resource_link") != (v >= revision.V20250618) || link.URI != "docs:///fares" && link.Text != "fares: docs:///fares" {
+			if (link.Type == "resource_link") != (v >= protocol.V20250618) || link.URI != "docs:///fares" && link.Text != "fares: docs:///fares" {
 				t.Errorf("got %+v", link)
 			}
 
@@ -88,7 +87,7 @@ func TestPromptsAreFilledIn(t *testing.T) {
 			if raw, err := base64.StdEncoding.DecodeString(image.Data); err != nil || !strings.HasPrefix(string(raw), "\x89PNG") || image.MIMEType != "image/png" {
 				t.Errorf("got %+v, %v", image, err)
 			}
-			if (audio.Type == "audio" && audio.Data == "UklGRg==") != (v >= revision.V20250326) {
+			if (audio.Type == "audio" && audio.Data == "UklGRg==") != (v >= protocol.V20250326) {
 				t.Errorf("got %+v", audio)
 			}
 			if station.Resource.URI != "trains:///stations/a%2Fb" || station.Resource.Text != `{"asked":"/stations/a%2Fb"}` {
@@ -123,24 +122,24 @@ func TestPromptFaults(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"no-name":            {``, jsonrpc.InvalidParams, "params.name"},
-		"unknown":            {`"name":"nothing"`, jsonrpc.InvalidParams, "prompts/list"},
-		"missing-argument":   {`"name":"plan_trip","arguments":{"class":"first"}`, jsonrpc.InvalidParams, "plan_trip argument city begins"},
-		"null-argument":      {`"name":"plan_trip","arguments":{"city":null}`, jsonrpc.InvalidParams, "city"},
-		"not-in-enum":        {`"name":"plan_trip","arguments":{"city":"x","class":"third"}`, jsonrpc.InvalidParams, "class first second"},
-		"number":             {`"name":"plan_trip","arguments":{"city":7}`, jsonrpc.InvalidParams, "city string number"},
-		"array":              {`"name":"plan_trip","arguments":[]`, jsonrpc.InvalidParams, "params.arguments object array"},
-		"resource-not-there": {`"name":"look","arguments":{"id":"none"}`, jsonrpc.InvalidParams, "resource trains:///stations/none"},
-		"resource-fails":     {`"name":"look","arguments":{"id":"broken"}`, jsonrpc.InternalError, ""},
-		"operation-refuses":  {`"name":"greeting","arguments":{"who":"x","times":"many"}`, jsonrpc.InvalidParams, "times"},
-		"operation-argument": {`"name":"greeting","arguments":{}`, jsonrpc.InvalidParams, "who"},
+		"no-name":            {``, protocol.InvalidParams, "params.name"},
+		"unknown":            {`"name":"nothing"`, protocol.InvalidParams, "prompts/list"},
+		"missing-argument":   {`"name":"plan_trip","arguments":{"class":"first"}`, protocol.InvalidParams, "plan_trip argument city begins"},
+		"null-argument":      {`"name":"plan_trip","arguments":{"city":null}`, protocol.InvalidParams, "city"},
+		"not-in-enum":        {`"name":"plan_trip","arguments":{"city":"x","class":"third"}`, protocol.InvalidParams, "class first second"},
+		"number":             {`"name":"plan_trip","arguments":{"city":7}`, protocol.InvalidParams, "city string number"},
+		"array":              {`"name":"plan_trip","arguments":[]`, protocol.InvalidParams, "params.arguments object array"},
+		"resource-not-there": {`"name":"look","arguments":{"id":"none"}`, protocol.InvalidParams, "resource trains:///stations/none"},
+		"resource-fails":     {`"name":"look","arguments":{"id":"broken"}`, protocol.InternalError, ""},
+		"operation-refuses":  {`"name":"greeting","arguments":{"who":"x","times":"many"}`, protocol.InvalidParams, "times"},
+		"operation-argument": {`"name":"greeting","arguments":{}`, protocol.InvalidParams, "who"},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
+			for _, v := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 				if rule == "no-name" && v.Stateless() {
 					continue
 				}
-				if a := shelved(t, server, v, "prompts/get", c.params).fault(t, 200, c.code); !keyword.All(a.Error.Message, c.want) {
+				if a := shelved(t, server, v, "prompts/get", c.params).fault(t, 200, c.code); !testkit.ContainsAll(a.Error.Message, c.want) {
 					t.Errorf("%v: got %q, want the words %s", v, a.Error.Message, c.want)
 				}
 			}
@@ -153,7 +152,7 @@ func TestPromptIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	library, err := library.NewLibrary(library.LibraryOptions{Prompts: []library.Prompt{{
+	lib, err := library.NewLibrary(library.LibraryOptions{Prompts: []library.Prompt{{
 		Name: "bomb", Arguments: []library.PromptArgument{{Name: "a"}},
 		Messages: []library.PromptMessage{{Role: "user", Content: library.PromptContent{Type: "text", Text: template}}},
 	}}})
@@ -161,8 +160,8 @@ func TestPromptIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := New(Options{})
-	server.SetLibrary(library)
-	shelved(t, server, revision.V20251125, "prompts/get", `"name":"bomb","arguments":{"a":"`+strings.Repeat("a", 1<<20)+`"}`).fault(t, 200, jsonrpc.InvalidParams)
+	server.SetLibrary(lib)
+	shelved(t, server, protocol.V20251125, "prompts/get", `"name":"bomb","arguments":{"a":"`+strings.Repeat("a", 1<<20)+`"}`).fault(t, 200, protocol.InvalidParams)
 }
 
 func TestNativePromptsAreChecked(t *testing.T) {
@@ -175,12 +174,12 @@ func TestNativePromptsAreChecked(t *testing.T) {
 		"no-json":      `{`,
 	} {
 		t.Run(rule, func(t *testing.T) {
-			r := shelved(t, server, revision.V20251125, "prompts/get", `"name":"make_conversation"`)
+			r := shelved(t, server, protocol.V20251125, "prompts/get", `"name":"make_conversation"`)
 			r.caller = through(r.tools, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", content.NativeType)
 				_, _ = w.Write([]byte(body))
 			})
-			r.fault(t, 200, jsonrpc.InternalError)
+			r.fault(t, 200, protocol.InternalError)
 		})
 	}
 }
@@ -227,7 +226,7 @@ func TestPromptFilesAreReadStrictly(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			_, err := library.ReadPrompts([]byte(c.file), func(string) ([]byte, error) { return nil, os.ErrNotExist })
-			if err == nil || !keyword.All(err.Error(), c.want) {
+			if err == nil || !testkit.ContainsAll(err.Error(), c.want) {
 				t.Errorf("got %v, want the words %s", err, c.want)
 			}
 		})
@@ -297,7 +296,7 @@ func TestCompletion(t *testing.T) {
 		"context":          prompt("plan_trip") + argument("city", "p") + `,"context":{"arguments":{"class":7}}`,
 	} {
 		t.Run(rule, func(t *testing.T) {
-			shelved(t, server, revision.V20251125, "completion/complete", params).fault(t, 200, jsonrpc.InvalidParams)
+			shelved(t, server, protocol.V20251125, "completion/complete", params).fault(t, 200, protocol.InvalidParams)
 		})
 	}
 }
@@ -307,7 +306,7 @@ func TestCompletionHasAtMostAHundredValues(t *testing.T) {
 	for range 101 {
 		values = append(values, "value")
 	}
-	library, err := library.NewLibrary(library.LibraryOptions{Prompts: []library.Prompt{{
+	lib, err := library.NewLibrary(library.LibraryOptions{Prompts: []library.Prompt{{
 		Name: "p", Arguments: []library.PromptArgument{{Name: "a", Values: values}},
 		Messages: []library.PromptMessage{{Role: "user", Content: library.PromptContent{Type: "text"}}},
 	}}})
@@ -315,9 +314,9 @@ func TestCompletionHasAtMostAHundredValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := New(Options{})
-	server.SetLibrary(library)
+	server.SetLibrary(lib)
 	var got completed
-	shelved(t, server, revision.V20260728, "completion/complete", `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`).result(t, "CompleteResult", &got)
+	shelved(t, server, protocol.V20260728, "completion/complete", `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}`).result(t, "CompleteResult", &got)
 	if c := got.Completion; len(c.Values) != 100 || c.Total != 101 || !c.HasMore {
 		t.Errorf("%d values, %d in all, more: %v", len(c.Values), c.Total, c.HasMore)
 	}

@@ -12,15 +12,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
 func TestStampFollowsTheResource(t *testing.T) {
 	folder := oneFile(t)
 	file := filepath.Join(folder, "a.txt")
-	library, err := library.NewLibrary(library.LibraryOptions{
+	lib, err := library.NewLibrary(library.LibraryOptions{
 		Resources: []library.Resource{{URI: "docs:a", File: file}},
 		Folders:   []library.Folder{{Path: folder, Prefix: "all:/"}},
 	})
@@ -28,7 +27,7 @@ func TestStampFollowsTheResource(t *testing.T) {
 		t.Fatal(err)
 	}
 	server, tools := New(Options{WatchInterval: 1, WatchRate: 1e9}), stationTools(t) // no stamp holds
-	server.SetLibrary(library)
+	server.SetLibrary(lib)
 	answer, tag := "one", ""
 	site := siteOf(tools, through(tools, func(w http.ResponseWriter, _ *http.Request) {
 		if tag != "" {
@@ -39,7 +38,7 @@ func TestStampFollowsTheResource(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(answer))
 	}))
-	q := newWatchRequest(&message{server: server, site: &site})
+	q := server.newPolling(&site, "")
 	stamp := func(uri string) string {
 		t.Helper()
 		s, ok := q.stamp(t.Context(), uri)
@@ -85,14 +84,14 @@ func oneFile(t *testing.T) string { return writeFiles(t, map[string]string{"a.tx
 
 func TestSubscriptionsBelongToASession(t *testing.T) {
 	server := stocked(t, Options{})
-	for _, v := range []revision.Revision{revision.V20241105, revision.V20250326, revision.V20250618, revision.V20251125} {
-		shelved(t, server, v, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 200, jsonrpc.InvalidRequest)
+	for _, v := range []protocol.Revision{protocol.V20241105, protocol.V20250326, protocol.V20250618, protocol.V20251125} {
+		shelved(t, server, v, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 200, protocol.InvalidRequest)
 		shelved(t, server, v, "resources/subscribe", `"uri":"docs:///nothing"`).fault(t, 200, resourceNotFound)
 		var got struct{}
 		shelved(t, server, v, "resources/unsubscribe", `"uri":"docs:///fares"`).result(t, "EmptyResult", &got)
 	}
-	shelved(t, server, revision.V20260728, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 404, jsonrpc.MethodNotFound)
-	shelved(t, server, revision.V20260728, "resources/unsubscribe", `"uri":"docs:///fares"`).fault(t, 404, jsonrpc.MethodNotFound)
+	shelved(t, server, protocol.V20260728, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 404, protocol.MethodNotFound)
+	shelved(t, server, protocol.V20260728, "resources/unsubscribe", `"uri":"docs:///fares"`).fault(t, 404, protocol.MethodNotFound)
 }
 
 // The official Go client reads the library in each revision, and is notified when a
@@ -100,7 +99,7 @@ func TestSubscriptionsBelongToASession(t *testing.T) {
 func TestOfficialGoClientReadsTheLibrary(t *testing.T) {
 	folder := oneFile(t)
 	file := filepath.Join(folder, "a.txt")
-	library, err := library.NewLibrary(library.LibraryOptions{
+	lib, err := library.NewLibrary(library.LibraryOptions{
 		Resources: []library.Resource{{URI: "docs:///a", File: file}},
 		Folders:   []library.Folder{{Path: folder, Prefix: "all:///"}},
 		Prompts:   fixturePrompts(t)[:1],
@@ -109,7 +108,7 @@ func TestOfficialGoClientReadsTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	server, tools := New(Options{WatchInterval: 20 * time.Millisecond, PageSize: 2}), stationTools(t)
-	server.SetLibrary(library)
+	server.SetLibrary(lib)
 	caller := through(tools, stationsAPI)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		server.ServeHTTP(w, r, siteOf(tools, caller))
@@ -121,7 +120,7 @@ func TestOfficialGoClientReadsTheLibrary(t *testing.T) {
 	}
 }
 
-func useLibrary(t *testing.T, url string, v revision.Revision, file string) {
+func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 	ctx := t.Context()
 	updated := make(chan string, 100)
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
@@ -164,7 +163,7 @@ func useLibrary(t *testing.T, url string, v revision.Revision, file string) {
 	_, err = session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "docs:///nothing"})
 	code := int64(resourceNotFound)
 	if v.Stateless() {
-		code = jsonrpc.InvalidParams
+		code = protocol.InvalidParams
 	}
 	wantCode(t, err, code)
 	prompt, err := session.GetPrompt(ctx, &mcp.GetPromptParams{Name: "plan_trip", Arguments: map[string]string{"city": "Bern"}})
@@ -177,7 +176,7 @@ func useLibrary(t *testing.T, url string, v revision.Revision, file string) {
 	if err != nil || strings.Join(values.Completion.Values, " ") != "Berlin Bern" {
 		t.Errorf("completed %+v, %v", values, err)
 	}
-	if v == revision.V20241105 || v.Stateless() {
+	if v == protocol.V20241105 || v.Stateless() {
 		return // whose streams have tests of their own
 	}
 	if err := session.Subscribe(ctx, &mcp.SubscribeParams{URI: "docs:///a"}); err != nil {

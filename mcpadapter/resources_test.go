@@ -11,11 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 type listedResource struct {
@@ -52,13 +51,13 @@ func TestResourcesAreListed(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", all, want)
 			}
 			fares, intro := byURI["docs:///fares"], byURI["guide://all/intro.md"]
-			if fares.Name != "fares" || fares.MIMEType != "text/markdown" || fares.Description != "All fares" || (fares.Title == "Fares") != (v >= revision.V20250618) || (len(fares.Icons) == 1) != (v >= revision.V20251125) {
+			if fares.Name != "fares" || fares.MIMEType != "text/markdown" || fares.Description != "All fares" || (fares.Title == "Fares") != (v >= protocol.V20250618) || (len(fares.Icons) == 1) != (v >= protocol.V20251125) {
 				t.Errorf("got %+v", fares)
 			}
-			if intro.Size == nil || *intro.Size != 5 || (intro.Annotations.LastModified != "") != (v >= revision.V20250618) {
+			if intro.Size == nil || *intro.Size != 5 || (intro.Annotations.LastModified != "") != (v >= protocol.V20250618) {
 				t.Errorf("got %+v", intro)
 			}
-			if app := byURI["ui://trains/board.html"]; app.MIMEType != "text/html;profile=mcp-app" || (app.Meta["ui"] != nil) != (v >= revision.V20250618) {
+			if app := byURI["ui://trains/board.html"]; app.MIMEType != "text/html;profile=mcp-app" || (app.Meta["ui"] != nil) != (v >= protocol.V20250618) {
 				t.Errorf("got %+v", app)
 			}
 			if (got.TTLMS != nil && got.CacheScope == "private") != v.Stateless() {
@@ -161,7 +160,7 @@ func TestUnknownResources(t *testing.T) {
 		"trains:///stations/none", "trains:///stations/", "trains:///stations/a/b", "trains:///stations?unknown=1", "trains:///stations?limit=1&limit=2",
 		"photos://all/7.jpg", "trains:///stations/%zz",
 	} {
-		for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
+		for _, v := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 			t.Run(v.String()+" "+uri, func(t *testing.T) {
 				r := shelved(t, server, v, "resources/read", `"uri":"`+uri+`"`)
 				if v.Stateless() && (uri == "" || strings.Contains(uri, "u0000")) {
@@ -169,7 +168,7 @@ func TestUnknownResources(t *testing.T) {
 				}
 				code := resourceNotFound
 				if v.Stateless() {
-					code = jsonrpc.InvalidParams
+					code = protocol.InvalidParams
 				}
 				a := r.fault(t, 200, code)
 				var data struct{ URI string }
@@ -189,22 +188,22 @@ func TestLinkOutOfAFolderIsNotFollowed(t *testing.T) {
 	if err := os.Symlink("a", filepath.Join(folder, "in", "same")); err != nil {
 		t.Fatal(err)
 	}
-	library, err := library.NewLibrary(library.LibraryOptions{Folders: []library.Folder{{Path: filepath.Join(folder, "in")}}})
+	lib, err := library.NewLibrary(library.LibraryOptions{Folders: []library.Folder{{Path: filepath.Join(folder, "in")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := New(Options{})
-	server.SetLibrary(library)
-	shelved(t, server, revision.V20251125, "resources/read", `"uri":"file:///in/out"`).fault(t, 200, resourceNotFound)
+	server.SetLibrary(lib)
+	shelved(t, server, protocol.V20251125, "resources/read", `"uri":"file:///in/out"`).fault(t, 200, resourceNotFound)
 	var list resourceList
-	shelved(t, server, revision.V20251125, "resources/list", "").result(t, "ListResourcesResult", &list)
+	shelved(t, server, protocol.V20251125, "resources/list", "").result(t, "ListResourcesResult", &list)
 	for _, r := range list.Resources {
 		if r.URI == "file:///in/out" {
 			t.Error("the link is listed")
 		}
 	}
 	var got readAnswer
-	shelved(t, server, revision.V20251125, "resources/read", `"uri":"file:///in/same"`).result(t, "ReadResourceResult", &got)
+	shelved(t, server, protocol.V20251125, "resources/read", `"uri":"file:///in/same"`).result(t, "ReadResourceResult", &got)
 }
 
 func TestReadFaults(t *testing.T) {
@@ -213,27 +212,27 @@ func TestReadFaults(t *testing.T) {
 		params string
 		code   int
 	}{
-		"no-uri":           {``, jsonrpc.InvalidParams},
-		"uri-no-string":    {`"uri":7`, jsonrpc.InvalidParams},
-		"uri-too-long":     {`"uri":"docs:///` + strings.Repeat("a", library.MaxURI) + `"`, jsonrpc.InvalidParams},
-		"arguments-do-not": {`"uri":"photos://all/x.png"`, jsonrpc.InvalidParams},
-		"api-fails":        {`"uri":"trains:///stations/broken"`, jsonrpc.InternalError},
+		"no-uri":           {``, protocol.InvalidParams},
+		"uri-no-string":    {`"uri":7`, protocol.InvalidParams},
+		"uri-too-long":     {`"uri":"docs:///` + strings.Repeat("a", library.MaxURI) + `"`, protocol.InvalidParams},
+		"arguments-do-not": {`"uri":"photos://all/x.png"`, protocol.InvalidParams},
+		"api-fails":        {`"uri":"trains:///stations/broken"`, protocol.InternalError},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			shelved(t, server, revision.V20251125, "resources/read", c.params).fault(t, 200, c.code)
+			shelved(t, server, protocol.V20251125, "resources/read", c.params).fault(t, 200, c.code)
 		})
 	}
 }
 
 func TestLargeFileIsNotRead(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"a": "12345"})
-	library, err := library.NewLibrary(library.LibraryOptions{MaxFile: 4, Resources: []library.Resource{{URI: "docs:a", File: filepath.Join(folder, "a")}}})
+	lib, err := library.NewLibrary(library.LibraryOptions{MaxFile: 4, Resources: []library.Resource{{URI: "docs:a", File: filepath.Join(folder, "a")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := New(Options{})
-	server.SetLibrary(library)
-	a := shelved(t, server, revision.V20251125, "resources/read", `"uri":"docs:a"`).fault(t, 200, jsonrpc.InternalError)
+	server.SetLibrary(lib)
+	a := shelved(t, server, protocol.V20251125, "resources/read", `"uri":"docs:a"`).fault(t, 200, protocol.InternalError)
 	if !strings.Contains(a.Error.Message, "4 bytes") {
 		t.Errorf("message %q", a.Error.Message)
 	}
@@ -241,11 +240,11 @@ func TestLargeFileIsNotRead(t *testing.T) {
 
 func TestTokenWithoutScopes(t *testing.T) {
 	server := stocked(t, Options{})
-	r := shelved(t, server, revision.V20251125, "resources/read", `"uri":"secret://one"`)
+	r := shelved(t, server, protocol.V20251125, "resources/read", `"uri":"secret://one"`)
 	send := func(access *Access, body string) *httptest.ResponseRecorder {
 		post := httptest.NewRequest(http.MethodPost, "http://api.example.com/mcp", strings.NewReader(body))
 		post.Header.Set("Content-Type", "application/json")
-		post.Header.Set(versionHeader, revision.V20251125.String())
+		post.Header.Set(versionHeader, protocol.V20251125.String())
 		site := siteOf(r.tools, r.caller)
 		site.Access = access
 		w := httptest.NewRecorder()
@@ -254,13 +253,13 @@ func TestTokenWithoutScopes(t *testing.T) {
 	}
 	some := &Access{Scopes: []string{"other"}}
 	// One of the alternatives is a key, which no token has anything to do with.
-	tools := r.tools
-	secret, _ := tools.Tool("get_secret")
-	secret.Security = secret.Security[:1]
+	toolset := r.tools
+	secret, _ := toolset.Tool("get_secret")
+	secret.Plan.Security = secret.Plan.Security[:1]
 	if w := send(some, r.body); w.Code != http.StatusForbidden || !strings.Contains(w.Header().Get("Www-Authenticate"), "insufficient_scope") {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}
-	list := conformant(revision.V20251125, "resources/list", "").body
+	list := conformant(protocol.V20251125, "resources/list", "").body
 	if w := send(some, list); strings.Contains(w.Body.String(), "secret://one") {
 		t.Errorf("listed: %s", w.Body)
 	}
@@ -275,7 +274,7 @@ func TestResourcesAreListedInPages(t *testing.T) {
 	cursor, pages := "", 0
 	for {
 		var got resourceList
-		shelved(t, server, revision.V20260728, "resources/list", cursor).result(t, "ListResourcesResult", &got)
+		shelved(t, server, protocol.V20260728, "resources/list", cursor).result(t, "ListResourcesResult", &got)
 		for _, r := range got.Resources {
 			uris = append(uris, r.URI)
 		}
@@ -284,21 +283,21 @@ func TestResourcesAreListedInPages(t *testing.T) {
 			break
 		}
 		cursor = fmt.Sprintf("%q:%q", "cursor", got.NextCursor)
-		shelved(t, server, revision.V20260728, "prompts/list", cursor).fault(t, 200, jsonrpc.InvalidParams)
+		shelved(t, server, protocol.V20260728, "prompts/list", cursor).fault(t, 200, protocol.InvalidParams)
 	}
 	if len(uris) != 13 || pages != 3 {
 		t.Errorf("%d on %d pages", len(uris), pages)
 	}
 	for _, wrong := range []string{`"cursor":7`, `"cursor":"x"`} {
-		shelved(t, server, revision.V20260728, "resources/list", wrong).fault(t, 200, jsonrpc.InvalidParams)
+		shelved(t, server, protocol.V20260728, "resources/list", wrong).fault(t, 200, protocol.InvalidParams)
 	}
 	server.SetLibrary(nil)
-	shelved(t, server, revision.V20260728, "resources/list", cursor).fault(t, 200, jsonrpc.InvalidParams)
+	shelved(t, server, protocol.V20260728, "resources/list", cursor).fault(t, 200, protocol.InvalidParams)
 }
 
 func TestPathOfTheAPIIsAResource(t *testing.T) {
 	server := stocked(t, Options{})
-	m := message{server: server, site: &Site{}, tools: stationTools(t)}
+	m := scope{server: server, site: &Site{}, tools: stationTools(t)}
 	for path, want := range map[string]string{
 		"/stations/7":           "trains:///stations/7",
 		"/stations/a%20b":       "trains:///stations/a%20b",
@@ -331,7 +330,7 @@ func TestFoldersThatOverlap(t *testing.T) {
 		"inner-first": {{Path: filepath.Join(files, "inner"), Prefix: "docs:///in"}, {Path: filepath.Join(files, "outer"), Prefix: "docs:///"}},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			library, err := library.NewLibrary(library.LibraryOptions{
+			lib, err := library.NewLibrary(library.LibraryOptions{
 				Resources: []library.Resource{{URI: "docs:///fixed", File: filepath.Join(files, "fixed")}},
 				Folders:   append(folders, library.Folder{Path: filepath.Join(files, "page"), Prefix: "ui://page"}),
 			})
@@ -339,10 +338,10 @@ func TestFoldersThatOverlap(t *testing.T) {
 				t.Fatal(err)
 			}
 			server := New(Options{})
-			server.SetLibrary(library)
+			server.SetLibrary(lib)
 			want := map[string]string{"docs:///fixed": "fixed", "docs:///a.txt": "outer", "docs:///in/b.txt": "inner", "ui://page/w.html": "<p>"}
 			var list resourceList
-			shelved(t, server, revision.V20251125, "resources/list", "").result(t, "ListResourcesResult", &list)
+			shelved(t, server, protocol.V20251125, "resources/list", "").result(t, "ListResourcesResult", &list)
 			for _, r := range list.Resources {
 				content, known := want[r.URI]
 				delete(want, r.URI)
@@ -353,7 +352,7 @@ func TestFoldersThatOverlap(t *testing.T) {
 					t.Errorf("%s is listed, or twice", r.URI)
 				}
 				var got readAnswer
-				shelved(t, server, revision.V20251125, "resources/read", `"uri":"`+r.URI+`"`).result(t, "ReadResourceResult", &got)
+				shelved(t, server, protocol.V20251125, "resources/read", `"uri":"`+r.URI+`"`).result(t, "ReadResourceResult", &got)
 				if *got.Contents[0].Text != content || r.MIMEType != "" && got.Contents[0].MIMEType != r.MIMEType {
 					t.Errorf("%s as %q is %+v", r.URI, r.MIMEType, got.Contents[0])
 				}
@@ -399,9 +398,9 @@ paths:
 
 // Two templates that are the same are one, and a warning is logged.
 func TestTemplateIsListedOnce(t *testing.T) {
-	tools, server := build(t, bankDocument, tool.BuildOptions{Name: "bank"}), New(Options{})
-	r := conformant(revision.V20251125, "resources/templates/list", "")
-	r.server, r.tools = server, tools
+	toolset, server := buildTools(t, bankDocument, tools.BuildOptions{Name: "bank"}), New(Options{})
+	r := conformant(protocol.V20251125, "resources/templates/list", "")
+	r.server, r.tools = server, toolset
 	var got resourceList
 	r.result(t, "ListResourceTemplatesResult", &got)
 	var all []string
@@ -412,26 +411,26 @@ func TestTemplateIsListedOnce(t *testing.T) {
 		t.Errorf("got %s", strings.Join(all, ", "))
 	}
 	warned := false
-	for _, w := range server.Warnings(tools) {
-		warned = warned || w.Operation == "GET /other" && keyword.All(w.Reason, "template bank://{id}")
+	for _, w := range server.Warnings(toolset) {
+		warned = warned || w.Operation == "GET /other" && testkit.ContainsAll(w.Reason, "template bank://{id}")
 	}
 	if !warned {
-		t.Errorf("no warning: %v", server.Warnings(tools))
+		t.Errorf("no warning: %v", server.Warnings(toolset))
 	}
 }
 
 // Non-inferrable arguments are neither variables of a URI nor arguments of a prompt, because a model
 // could fill them in there. The user is asked for them.
 func TestNonInferrable_in_resources_and_prompts(t *testing.T) {
-	tools, server := build(t, bankDocument, tool.BuildOptions{Name: "bank"}), New(Options{})
-	ask := func(method, params, name string) request {
-		r := conformant(revision.V20260728, method, params)
+	toolset, server := buildTools(t, bankDocument, tools.BuildOptions{Name: "bank"}), New(Options{})
+	ask := func(method, params, name string) testRequest {
+		r := conformant(protocol.V20260728, method, params)
 		r.header[nameHeader] = name
 		r.body = strings.Replace(r.body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`, 1)
-		r.server, r.tools, r.caller = server, tools, through(tools, paid)
+		r.server, r.tools, r.caller = server, toolset, through(toolset, paid)
 		return r
 	}
-	for rule, r := range map[string]request{
+	for rule, r := range map[string]testRequest{
 		"resource": ask("resources/read", `"uri":"bank:///balance?day=monday"`, "bank:///balance?day=monday"),
 		"prompt":   ask("prompts/get", `"name":"get_balance","arguments":{"day":"monday"}`, "get_balance"),
 	} {
@@ -450,14 +449,14 @@ func TestNonInferrable_in_resources_and_prompts(t *testing.T) {
 			t.Errorf("%s: %s", rule, body)
 		}
 	}
-	for _, r := range []request{
+	for _, r := range []testRequest{
 		ask("resources/read", `"uri":"bank:///accounts/7"`, "bank:///accounts/7"),
 		ask("resources/read", `"uri":"bank:///balance?pin=1234"`, "bank:///balance?pin=1234"),
 	} {
-		r.fault(t, 200, jsonrpc.InvalidParams)
+		r.fault(t, 200, protocol.InvalidParams)
 	}
 	var reasons []string
-	for _, w := range server.Warnings(tools) {
+	for _, w := range server.Warnings(toolset) {
 		reasons = append(reasons, w.Reason)
 	}
 	for _, want := range []string{"resource URI account non-inferrable", "prompt get_account account non-inferrable"} {
@@ -475,7 +474,7 @@ info: {title: Faults, version: "1"}
 paths:
   /a/{id}: {get: {operationId: a, parameters: [{name: id, in: path, required: true, schema: {type: string}}], x-mcp: {resource: {uri: "a://{id}"}}, responses: {'200': {description: ok}}}}
 `
-	tools := build(t, document, tool.BuildOptions{Name: "faults"})
+	toolset := buildTools(t, document, tools.BuildOptions{Name: "faults"})
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/a/limited":
@@ -494,18 +493,18 @@ paths:
 		code          int
 		message, data string
 	}{
-		"limited": {jsonrpc.InternalError, "429", `{"uri":"a://limited","io.github.fairwayhq/http":{"status":429,"retryable":true,"retryAfterMs":7000}}`},
-		"login":   {jsonrpc.InternalError, "401", `{"uri":"a://login","io.github.fairwayhq/http":{"status":401,"retryable":false},"mcp/www_authenticate":"Bearer realm=\"api\""}`},
+		"limited": {protocol.InternalError, "429", `{"uri":"a://limited","io.github.fairwayhq/http":{"status":429,"retryable":true,"retryAfterMs":7000}}`},
+		"login":   {protocol.InternalError, "401", `{"uri":"a://login","io.github.fairwayhq/http":{"status":401,"retryable":false},"mcp/www_authenticate":"Bearer realm=\"api\""}`},
 		"none": {
 			resourceNotFound, "a://none GET /a/{id} 404 Bern",
 			`{"uri":"a://none","io.github.fairwayhq/http":{"status":404,"retryable":false,"problem":{"title":"Gone to Bern","code":7}}}`,
 		},
 	} {
 		t.Run(id, func(t *testing.T) {
-			r := conformant(revision.V20251125, "resources/read", `"uri":"a://`+id+`"`)
-			r.tools, r.caller = tools, through(tools, answer)
+			r := conformant(protocol.V20251125, "resources/read", `"uri":"a://`+id+`"`)
+			r.tools, r.caller = toolset, through(toolset, answer)
 			a := r.fault(t, 200, c.code)
-			if !keyword.All(a.Error.Message, c.message) || string(a.Error.Data) != c.data {
+			if !testkit.ContainsAll(a.Error.Message, c.message) || string(a.Error.Data) != c.data {
 				t.Errorf("%s\n%s", a.Error.Message, a.Error.Data)
 			}
 		})

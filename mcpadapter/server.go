@@ -1,30 +1,31 @@
-// Package mcpadapter is a Model Context Protocol (MCP) server for the tools of a tool.Toolset. It
+// Package mcpadapter is a Model Context Protocol (MCP) server for the tools of a tools.Toolset. It
 // depends on net/http, not on Caddy, and speaks Streamable HTTP in the revisions 2025-03-26 to
 // 2026-07-28, HTTP+SSE of 2024-11-05, and stdio.
 //
 // A request passes through these steps:
 //
-//  1. Server.ServeHTTP (server.go) checks the method and the headers (internal/admission), resumes
+//  1. Server.ServeHTTP (server.go) checks the method and the headers (internal/protocol), resumes
 //     the session of its signed id (session.go, internal/session), and reads the body up to a limit.
-//  2. message.go parses the JSON-RPC message. Package internal/negotiation determines the revision and
-//     checks the rules of that revision.
-//  3. message.go selects the type of the method, such as toolRequest for tools/call. All of them embed
-//     the message that they serve.
-//  4. call.go serves tools/call: it finds the tool (internal/catalog), passes the arguments to a
-//     tool.Caller and encodes the tool.Outcome (internal/content). Package elicit makes the
+//  2. message.go reads the JSON-RPC message into an envelope. Package internal/negotiation determines the
+//     revision and checks the rules of that revision.
+//  3. message.go makes the request, and calls the function of its method, such as callTool for tools/call,
+//     with the request and its response.
+//  4. call.go serves tools/call: it finds the tool (internal/catalog), makes a toolCall, passes the
+//     arguments to a tools.Caller and encodes the tools.Outcome (internal/content). Package elicit makes the
 //     calls that may need something from the client. lists.go serves tools/list from bytes that
 //     are encoded once per toolset (internal/catalog). Package library has the resources, prompts and
 //     apps; resources.go and prompts.go serve them.
-//  5. The response is written as application/json. It becomes an event stream (internal/stream) only if
+//  5. The response is written as application/json. It becomes an event stream (internal/protocol) only if
 //     something must be sent before it: progress, log messages, or a request to the client such
 //     as an elicitation (client_request.go).
 //
-// Streams of notifications are in listen.go and internal/subscription. HTTP+SSE and stdio carry
+// Streams of notifications are in listen.go and internal/session. HTTP+SSE and stdio carry
 // messages in both directions over a connection (connection.go, http_sse.go, stdio.go).
 package mcpadapter
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -33,38 +34,36 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/sse"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/mcpadapter/task"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A Server serves MCP requests. It is safe for concurrent use. Use one Server per endpoint, because
 // it caches the encoded lists of only one Toolset, the latest.
 type Server struct {
 	options  Options
-	pages    admission.PageRules
-	enabled  revision.Set
-	signer   func() *session.Signer
+	pages    protocol.PageRules
+	enabled  protocol.Revisions
 	library  atomic.Pointer[library.Library] // never nil
 	catalogs *catalog.Cache
+
+	lastSigner atomic.Pointer[session.Signer] // see signer
 
 	tasks    *task.Tasks  // nil if calls do not become tasks
 	attempts atomic.Int64 // attempts that are running
 
 	memory        *Memory
-	states        *session.States // part of memory
-	legacy        *legacyClients  // part of memory
-	streams       subscription.Streams
-	host          subscription.Host
+	streams       session.Streams
+	host          session.Host
 	polls         library.Polls
-	reportedTools reportedTools
+	reportedTools sync.Map               // names of the tools whose large results were reported
 	next          atomic.Pointer[Server] // the Server that replaces this one; nil for none
 	open          context.Context        // ends on Close or Replace, which ends all streams
 	close         context.CancelFunc
@@ -78,21 +77,20 @@ type Server struct {
 func New(options Options) *Server {
 	s := &Server{
 		options: options,
-		pages:   admission.NewPageRules(options.AllowedOrigins, options.AllowedHosts),
-		enabled: revision.Enabled(options.Versions),
-		signer:  sync.OnceValue(options.newSigner),
+		pages:   protocol.NewPageRules(options.AllowedOrigins, options.AllowedHosts),
+		enabled: protocol.EnabledRevisions(options.Versions),
 
-		writeWait: stream.MaxWriteWait,
+		writeWait: sse.MaxWriteWait,
 	}
 	s.open, s.close = context.WithCancel(context.Background())
 	s.asking, s.cancelAsking = context.WithCancel(context.Background())
 	s.options.setDefaults()
-	s.host = subscription.Host{Open: s.open, KeepAlive: s.options.KeepAlive, PollInterval: s.options.WatchInterval, Successor: s.successor}
+	s.host = session.Host{Open: s.open, KeepAlive: s.options.KeepAlive, PollInterval: s.options.WatchInterval, Successor: s.successor}
 	if s.memory = options.Memory; s.memory == nil {
-		s.memory = NewMemory()
+		s.memory = NewMemory(options.Warn)
 	}
 	s.polls = library.Polls{Interval: s.options.WatchInterval, Rate: s.options.WatchRate}
-	s.states, s.legacy = &s.memory.lives, &s.memory.legacy
+	s.streams.Bound = share.NewBound(share.Options{Name: "mcp streams", Limit: int64(s.options.MaxStreams), Warn: s.options.Warn})
 	s.memory.attach(s)
 	s.openTasks()
 	s.catalogs = catalog.NewCache(s.options.catalogOptions())
@@ -101,7 +99,21 @@ func New(options Options) *Server {
 }
 
 // Versions returns the names of all supported revisions, newest first.
-func Versions() []string { return revision.Enabled(nil).Names() }
+func Versions() []string { return protocol.EnabledRevisions(nil).Names() }
+
+// catalogOf returns the unrestricted catalog of a Toolset.
+func (s *Server) catalogOf(toolset *tools.Toolset) *catalog.Catalog {
+	return s.catalogs.Shared(toolset, s.library.Load())
+}
+
+// catalogFor returns the catalog of a Toolset for the caller. It is cached until the document or the
+// Library changes.
+func (s *Server) catalogFor(site *Site, toolset *tools.Toolset) *catalog.Catalog {
+	if site.Access != nil || site.Login != nil {
+		return s.catalogs.Restricted(toolset, s.library.Load(), site.Access, site.Login)
+	}
+	return s.catalogOf(toolset)
+}
 
 // ServeHTTP serves one request to the MCP endpoint or to a path below it. It always writes a
 // response. It returns when the response is written; for a stream, when the stream ends.
@@ -112,15 +124,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 	if site.Base == "" {
 		site.Base = strings.TrimSuffix(r.URL.Path, site.Rest)
 	}
-	h := &httpExchange{request: site, exchange: exchange{status: http.StatusOK, message: message{
-		server:  s,
-		ctx:     r.Context(),
-		header:  r.Header,
-		out:     out,
-		peer:    peer{remote: r.RemoteAddr},
-		version: negotiation.OfHeader(r.Header),
-	}}}
-	h.site = &h.request
+	h := &httpExchange{own: site, exchange: exchange{
+		client:   client{header: r.Header, remote: r.RemoteAddr},
+		server:   s,
+		ctx:      r.Context(),
+		terms:    negotiation.Terms{Version: negotiation.OfHeader(r.Header)},
+		response: response{out: out},
+		status:   http.StatusOK,
+	}}
+	h.site = &h.own
+	h.response.version = h.terms.Version
 	if f := h.route(w, r); f != nil {
 		h.refuse(f)
 		h.write(w)
@@ -131,9 +144,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 // request takes one allocation.
 type httpExchange struct {
 	exchange
-	request Site
-	events  responseEvents
-	values  [2]string // of the headers of the response
+	own    Site // site points to it
+	events responseEvents
+	values [2]string // of the headers of the response
 }
 
 // responseEvents sends messages before the response of a request. The first one turns the response into
@@ -144,15 +157,15 @@ type responseEvents struct {
 
 	mu     sync.Mutex
 	ended  bool
-	stream *stream.EventStream // nil before the first message
+	stream *sse.Writer // nil before the first message
 }
 
 // open returns the stream. After end, all writes to the stream fail.
-func (e *responseEvents) open() *stream.EventStream {
+func (e *responseEvents) open() *sse.Writer {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.stream == nil {
-		e.stream = stream.NewEventStream(e.w, e.wait)
+		e.stream = sse.NewWriter(e.w, e.wait)
 		if e.ended {
 			e.stream.Close()
 		}
@@ -160,7 +173,7 @@ func (e *responseEvents) open() *stream.EventStream {
 	return e.stream
 }
 
-// Send implements stream.Channel.
+// Send implements protocol.Channel.
 func (e *responseEvents) Send(message []byte) error { return e.open().Send(message) }
 
 // Comment sends a comment, which clients ignore.
@@ -185,7 +198,10 @@ func (e *responseEvents) end() {
 
 // route serves the request according to its path and method. If it returns a fault, the caller must
 // write it; otherwise the response is written.
-func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
+func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *protocol.Fault {
+	if r.Method == http.MethodGet && strings.Trim(h.site.Rest, "/") == "" && protocol.IsBrowser(r.Header["Accept"]) {
+		return serveNotice(w)
+	}
 	if f := h.server.pages.Admit(w.Header(), r); f != nil {
 		return f
 	}
@@ -195,9 +211,7 @@ func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fa
 	case h.site.Rest == "/message" && r.Method == http.MethodPost:
 		return h.answer(w, h.takeLegacyMessage(r))
 	case strings.Trim(h.site.Rest, "/") != "":
-		f := jsonrpc.Faultf(http.StatusNotFound, jsonrpc.InvalidRequest, "%s is not supported at this path: the endpoint is %s", r.Method, h.site.Base)
-		f.Anonymous = true
-		return f
+		return protocol.Faultf(http.StatusNotFound, protocol.InvalidRequest, "%s is not supported at this path: the endpoint is %s", r.Method, h.site.Base).WithoutID()
 	}
 	if h.header[sessionHeader] != nil {
 		if f := h.resume(); f != nil {
@@ -205,7 +219,7 @@ func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fa
 		}
 	}
 	if h.session != nil {
-		state, leave := h.server.states.Enter(h.session)
+		state, leave := h.server.memory.lives.Enter(h.session, h.owner(h.site))
 		defer leave()
 		h.state = state
 	}
@@ -215,8 +229,7 @@ func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fa
 	case r.Method == http.MethodGet && wantsLegacyStream(r):
 		return h.serveLegacyStream(w, r)
 	}
-	terms := negotiation.Terms{Version: h.version}
-	if f := terms.CheckBodiless(h.server.enabled, r); f != nil {
+	if f := h.terms.CheckBodiless(h.server.enabled, r); f != nil {
 		return f
 	}
 	if r.Method == http.MethodDelete {
@@ -226,8 +239,21 @@ func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *jsonrpc.Fa
 	return h.serveStream(w, r)
 }
 
+// browserNotice is what a person sees who opens the endpoint in a browser.
+const browserNotice = "This address is an MCP endpoint. It serves AI clients and has no page for browsers.\n" +
+	"Add the address to an MCP client, such as Claude, Cursor or VS Code.\n"
+
+// serveNotice responds to a browser.
+func serveNotice(w http.ResponseWriter) *protocol.Fault {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusNotAcceptable)
+	_, _ = io.WriteString(w, browserNotice) // the client may have disconnected
+	return nil
+}
+
 // answer writes the response, unless f is not nil. It returns f.
-func (h *httpExchange) answer(w http.ResponseWriter, f *jsonrpc.Fault) *jsonrpc.Fault {
+func (h *httpExchange) answer(w http.ResponseWriter, f *protocol.Fault) *protocol.Fault {
 	if f == nil {
 		h.write(w)
 	}
@@ -236,15 +262,15 @@ func (h *httpExchange) answer(w http.ResponseWriter, f *jsonrpc.Fault) *jsonrpc.
 
 // servePost serves one body. If the client accepts event streams, the first message sent before the
 // response turns the response into a stream.
-func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *jsonrpc.Fault {
+func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *protocol.Fault {
 	body := buffer.Get()
 	defer buffer.Put(body)
-	if f := admission.ReadBody(body, r, h.server.options.MaxBody); f != nil {
+	if f := protocol.ReadBody(body, r, h.server.options.MaxBody); f != nil {
 		return f
 	}
 	h.tools = h.site.Host.Tools()
 	h.caller = h.site.Host.Caller(h.tools)
-	if !admission.AcceptsStream(r.Header["Accept"]) {
+	if !protocol.AcceptsStream(r.Header["Accept"]) {
 		h.serve(body.B)
 		h.write(w)
 		return nil
@@ -258,8 +284,8 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *jsonrp
 		_ = h.events.open().Open() // an empty stream: clients accept nothing else in place of the response to a canceled request
 	case !h.events.sent():
 		h.write(w)
-	case len(h.out.B)+len(h.trailer) > 0:
-		_ = h.events.Send(append(h.out.B, h.trailer...)) // an error means that the client has disconnected
+	case len(h.response.out.B)+len(h.response.trailer) > 0:
+		_ = h.events.Send(append(h.response.out.B, h.response.trailer...)) // an error means that the client has disconnected
 	}
 	return nil
 }
@@ -267,13 +293,14 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *jsonrp
 // write writes the response. Each response gets its own header values, because other handlers may
 // modify them in place.
 func (h *httpExchange) write(w http.ResponseWriter) {
-	if h.newSessionID != "" {
-		w.Header()[sessionHeader] = []string{h.newSessionID}
+	body, trailer := h.response.out.B, h.response.trailer
+	if h.response.sessionID != "" {
+		w.Header()[sessionHeader] = []string{h.response.sessionID}
 	}
 	if h.fault != nil {
 		h.fault.SetHeader(w.Header())
 	}
-	size := len(h.out.B) + len(h.trailer)
+	size := len(body) + len(trailer)
 	if size == 0 {
 		w.WriteHeader(h.status)
 		return
@@ -285,8 +312,8 @@ func (h *httpExchange) write(w http.ResponseWriter) {
 	w.WriteHeader(h.status)
 
 	// An error means that the client has disconnected, so it is ignored.
-	if _, err := w.Write(h.out.B); err != nil || len(h.trailer) == 0 {
+	if _, err := w.Write(body); err != nil || len(trailer) == 0 {
 		return
 	}
-	_, _ = w.Write(h.trailer)
+	_, _ = w.Write(trailer)
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 const (
@@ -31,65 +31,65 @@ const (
 	metaLogLevel     = negotiation.MetaLogLevel
 )
 
-var revisions = []revision.Revision{revision.V20241105, revision.V20250326, revision.V20250618, revision.V20251125, revision.V20260728}
+var revisions = []protocol.Revision{protocol.V20241105, protocol.V20250326, protocol.V20250618, protocol.V20251125, protocol.V20260728}
 
-// A callerFunc is an ocp.Caller.
-type callerFunc func(ctx context.Context, tool string, arguments []byte) tool.Outcome
+// A callerFunc is a tools.Caller.
+type callerFunc func(ctx context.Context, tool string, arguments []byte) tools.Outcome
 
-func (f callerFunc) Call(ctx context.Context, tool string, arguments []byte) tool.Outcome {
+func (f callerFunc) Call(ctx context.Context, tool string, arguments []byte) tools.Outcome {
 	return f(ctx, tool, arguments)
 }
 
 // echo answers every call with its arguments.
-var echo = callerFunc(func(_ context.Context, _ string, arguments []byte) tool.Outcome {
+var echo = callerFunc(func(_ context.Context, _ string, arguments []byte) tools.Outcome {
 	return answered(http.StatusOK, "application/json", string(arguments))
 })
 
-func answered(status int, contentType, body string) tool.Outcome {
+func answered(status int, contentType, body string) tools.Outcome {
 	header := http.Header{}
 	if contentType != "" {
 		header.Set("Content-Type", contentType)
 	}
-	return tool.Outcome{
-		Tool:   &tool.Tool{Name: "get_trip", Method: "GET"},
-		Result: &tool.Result{Status: status, Header: header, Body: []byte(body)},
+	return tools.Outcome{
+		Tool:   &tools.Tool{Name: "get_trip", Plan: tools.Plan{Method: "GET"}},
+		Result: &tools.Result{Status: status, Header: header, Body: []byte(body)},
 	}
 }
 
 // trains is a Toolset that has a tool of every kind of method.
-func trains() *tool.Toolset {
+func trains() *tools.Toolset {
 	object := []byte(`{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`)
-	tools := tool.NewToolset("trains", []*tool.Tool{
-		{Name: "get_trip", Title: "Get a trip", Description: "Returns one trip.", Method: "GET", InputSchema: object},
-		{Name: "list_trips", Description: "Lists \"all\" trips.", Method: "GET"},
-		{Name: "book_trip", Title: "Book", Description: "Books a trip.", Method: "POST", InputSchema: object},
-		{Name: "replace_trip", Description: "Replaces a trip.", Method: "PUT", InputSchema: object},
-		{Name: "cancel_trip", Description: "Cancels a trip.", Method: "DELETE", InputSchema: object},
+	toolset := tools.NewToolset("trains", []*tools.Tool{
+		{Name: "get_trip", Definition: tools.Definition{Title: "Get a trip", Description: "Returns one trip.", InputSchema: object}, Plan: tools.Plan{Method: "GET"}},
+		{Name: "list_trips", Definition: tools.Definition{Description: "Lists \"all\" trips."}, Plan: tools.Plan{Method: "GET"}},
+		{Name: "book_trip", Definition: tools.Definition{Title: "Book", Description: "Books a trip.", InputSchema: object}, Plan: tools.Plan{Method: "POST"}},
+		{Name: "replace_trip", Definition: tools.Definition{Description: "Replaces a trip.", InputSchema: object}, Plan: tools.Plan{Method: "PUT"}},
+		{Name: "cancel_trip", Definition: tools.Definition{Description: "Cancels a trip.", InputSchema: object}, Plan: tools.Plan{Method: "DELETE"}},
 	})
-	tools.Title, tools.Description, tools.Version, tools.Hash = "Train Travel", "Book trains.", "1.2.0", "h1"
-	return tools
+	toolset.Title, toolset.Description, toolset.Version, toolset.Hash = "Train Travel", "Book trains.", "1.2.0", "h1"
+	return toolset
 }
 
 // fewerTrains are trains without the last tool.
-func fewerTrains() *tool.Toolset {
-	return trains().Only(func(t *tool.Tool) bool { return t.Name != "cancel_trip" })
+func fewerTrains() *tools.Toolset {
+	return trains().Only(func(t *tools.Tool) bool { return t.Name != "cancel_trip" })
 }
 
 // A request is one POST in the making.
-type request struct {
-	version revision.Revision
+type testRequest struct {
+	version protocol.Revision
 	body    string
 	header  map[string]string // "" deletes
-	tools   *tool.Toolset
-	caller  tool.Caller
+	tools   *tools.Toolset
+	caller  tools.Caller
 	server  *Server
 	login   *Login
 }
 
 // message builds a conformant request of the revision. Params are the members of
 // the object, without braces.
-func conformant(v revision.Revision, method, params string) request {
-	r := request{version: v, header: map[string]string{}}
+func conformant(v protocol.Revision, method, params string) testRequest {
+	r := testRequest{version: v, header: map[string]string{}}
 	if v.Stateless() {
 		own := `"_meta":{"` + metaVersion + `":"` + v.String() + `","` + metaCapabilities + `":{}}`
 		if params != "" {
@@ -107,7 +107,7 @@ func conformant(v revision.Revision, method, params string) request {
 }
 
 // Send serves the request and checks what holds for every answer.
-func (r request) Send(t testing.TB) *httptest.ResponseRecorder {
+func (r testRequest) Send(t testing.TB) *httptest.ResponseRecorder {
 	t.Helper()
 	if r.server == nil {
 		r.server = New(Options{})
@@ -121,7 +121,7 @@ func (r request) Send(t testing.TB) *httptest.ResponseRecorder {
 	post := httptest.NewRequest(http.MethodPost, "http://api.example.com/mcp", strings.NewReader(r.body))
 	post.Header.Set("Content-Type", "application/json")
 	post.Header.Set("Accept", "application/json, text/event-stream")
-	if r.version != revision.Unknown {
+	if r.version != protocol.Unknown {
 		post.Header.Set(versionHeader, r.version.String())
 	}
 	for name, value := range r.header {
@@ -147,7 +147,7 @@ func checkAnswer(t testing.TB, w *httptest.ResponseRecorder) {
 		}
 		return
 	}
-	if !wire.Valid(body) {
+	if !strictjson.Valid(body) {
 		t.Errorf("not JSON: %q", body)
 	}
 	if got := w.Header().Get("Content-Type"); got != "application/json" {
@@ -187,7 +187,7 @@ func parse(t testing.TB, w *httptest.ResponseRecorder) answer {
 
 // result sends the request, holds the answer to the revision's schema and decodes
 // the result into v.
-func (r request) result(t testing.TB, definition string, v any) {
+func (r testRequest) result(t testing.TB, definition string, v any) {
 	t.Helper()
 	w := r.Send(t)
 	a := parse(t, w)
@@ -202,14 +202,14 @@ func (r request) result(t testing.TB, definition string, v any) {
 
 // fault sends the request and checks code and status of the error it is answered
 // with.
-func (r request) fault(t testing.TB, status, code int) answer {
+func (r testRequest) fault(t testing.TB, status, code int) answer {
 	t.Helper()
 	w := r.Send(t)
 	a := parse(t, w)
 	if w.Code != status || a.code() != code {
 		t.Errorf("got %d with code %d, want %d with %d: %s", w.Code, a.code(), status, code, w.Body)
 	}
-	if len(a.ID) > 0 && string(a.ID) != "null" && r.version != revision.Unknown {
+	if len(a.ID) > 0 && string(a.ID) != "null" && r.version != protocol.Unknown {
 		validate(t, r.version, "", w.Body.Bytes())
 	}
 	return a
@@ -219,9 +219,9 @@ var schemas sync.Map // by revision and definition
 
 // validate checks an answer against the published schema of its revision: the
 // envelope, and the result if a definition is named.
-func validate(t testing.TB, v revision.Revision, definition string, body []byte) {
+func validate(t testing.TB, v protocol.Revision, definition string, body []byte) {
 	t.Helper()
-	file, ok := shared.Find(t, "schemas/mcp/"+v.String()+".schema.json")
+	file, ok := testkit.FindDocument(t, "schemas/mcp/"+v.String()+".schema.json")
 	if !ok {
 		t.Log("not held to the schema, which is not here: the rest of the test counts")
 		return
@@ -232,7 +232,7 @@ func validate(t testing.TB, v revision.Revision, definition string, body []byte)
 	}
 	_, refused := instance.(map[string]any)["error"]
 	envelope := map[bool]string{false: "JSONRPCResponse", true: "JSONRPCError"}[refused]
-	if v >= revision.V20251125 {
+	if v >= protocol.V20251125 {
 		envelope = map[bool]string{false: "JSONRPCResultResponse", true: "JSONRPCErrorResponse"}[refused]
 	}
 	if err := schema(t, v, file, envelope).Validate(instance); err != nil {
@@ -247,9 +247,9 @@ func validate(t testing.TB, v revision.Revision, definition string, body []byte)
 }
 
 // validateMessage checks a message of the server that is no answer.
-func validateMessage(t testing.TB, v revision.Revision, definition string, body []byte) {
+func validateMessage(t testing.TB, v protocol.Revision, definition string, body []byte) {
 	t.Helper()
-	file, ok := shared.Find(t, "schemas/mcp/"+v.String()+".schema.json")
+	file, ok := testkit.FindDocument(t, "schemas/mcp/"+v.String()+".schema.json")
 	if !ok {
 		t.Log("not held to the schema, which is not here: the rest of the test counts")
 		return
@@ -263,7 +263,7 @@ func validateMessage(t testing.TB, v revision.Revision, definition string, body 
 	}
 }
 
-func schema(t testing.TB, v revision.Revision, file, definition string) *jsonschema.Schema {
+func schema(t testing.TB, v protocol.Revision, file, definition string) *jsonschema.Schema {
 	t.Helper()
 	key := v.String() + definition
 	if kept, ok := schemas.Load(key); ok {
@@ -285,8 +285,8 @@ func schema(t testing.TB, v revision.Revision, file, definition string) *jsonsch
 	compiler.AssertFormat()
 	// The package's own check takes no {?query}, which RFC 6570 has.
 	compiler.RegisterFormat(&jsonschema.Format{Name: "uri-template", Validate: func(v any) error {
-		if text, ok := v.(string); ok {
-			_, err := uritemplate.New(text)
+		if source, ok := v.(string); ok {
+			_, err := uritemplate.New(source)
 			return err
 		}
 		return nil
@@ -305,16 +305,16 @@ func schema(t testing.TB, v revision.Revision, file, definition string) *jsonsch
 func bufferOf() *buffer.Buffer { return &buffer.Buffer{} }
 
 // siteOf returns a Site without a user.
-func siteOf(tools *tool.Toolset, caller tool.Caller) Site {
-	return Site{Host: host{func() *tool.Toolset { return tools }, caller}}
+func siteOf(toolset *tools.Toolset, caller tools.Caller) Site {
+	return Site{Host: host{func() *tools.Toolset { return toolset }, caller}}
 }
 
 // host is a Host with one caller.
 type host struct {
-	tools  func() *tool.Toolset
-	caller tool.Caller
+	tools  func() *tools.Toolset
+	caller tools.Caller
 }
 
-func (h host) Tools() *tool.Toolset             { return h.tools() }
-func (h host) Caller(*tool.Toolset) tool.Caller { return h.caller }
-func (h host) Identity() string                 { return "" }
+func (h host) Tools() *tools.Toolset              { return h.tools() }
+func (h host) Caller(*tools.Toolset) tools.Caller { return h.caller }
+func (h host) Identity() string                   { return "" }

@@ -7,24 +7,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
 
 var secret = []byte("a secret that two servers share")
 
 // begin initializes and returns the session's id.
-func begin(t *testing.T, s *Server, v revision.Revision) string {
+func begin(t *testing.T, s *Server, v protocol.Revision) string {
 	t.Helper()
-	r := conformant(revision.Unknown, "initialize", `"protocolVersion":"`+v.String()+`","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}`)
+	r := conformant(protocol.Unknown, "initialize", `"protocolVersion":"`+v.String()+`","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}`)
 	r.server = s
 	return r.Send(t).Header().Get(sessionHeader)
 }
 
 func TestSessionOfRequest(t *testing.T) {
-	first, second := New(Options{Secret: secret}), New(Options{Secret: secret})
-	id := begin(t, first, revision.V20250618)
+	first, second := New(Options{Secrets: FixedSecrets(secret)}), New(Options{Secrets: FixedSecrets(secret)})
+	id := begin(t, first, protocol.V20250618)
 	for rule, c := range map[string]struct {
 		server *Server
 		id     string
@@ -33,31 +33,42 @@ func TestSessionOfRequest(t *testing.T) {
 	}{
 		"same-server":  {first, id, 200, 0},
 		"other-server": {second, id, 200, 0},
-		"foreign":      {New(Options{}), id, 404, jsonrpc.SessionNotFound},
-		"garbage":      {first, "garbage", 404, jsonrpc.SessionNotFound},
+		"foreign":      {New(Options{}), id, 404, protocol.SessionNotFound},
+		"garbage":      {first, "garbage", 404, protocol.SessionNotFound},
 		"none":         {first, "", 200, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			r := conformant(revision.V20250618, "tools/list", "")
+			r := conformant(protocol.V20250618, "tools/list", "")
 			r.server, r.header[sessionHeader] = c.server, c.id
 			r.fault(t, c.status, c.code)
 		})
 	}
 	t.Run("settles-the-revision", func(t *testing.T) {
-		r := conformant(revision.Unknown, "tools/list", "")
+		r := conformant(protocol.Unknown, "tools/list", "")
 		r.server, r.header[sessionHeader] = first, id
 		if w := r.Send(t); !strings.Contains(w.Body.String(), `"title":"Get a trip"`) {
 			t.Errorf("not listed as in 2025-06-18: %s", w.Body)
 		}
 	})
+	t.Run("sent-twice", func(t *testing.T) {
+		r := httptest.NewRequest("POST", "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+		r.Header = http.Header{"Content-Type": {"application/json"}, versionHeader: {protocol.V20250618.String()}, sessionHeader: {id, id}}
+		w := httptest.NewRecorder()
+		first.ServeHTTP(w, r, siteOf(trains(), echo))
+		if w.Code != 400 || !strings.Contains(w.Body.String(), sessionHeader+" is sent 2 times") {
+			t.Errorf("got %d %s, want 400 that names the header", w.Code, w.Body)
+		}
+	})
 	t.Run("not-in-2026-07-28", func(t *testing.T) {
-		r := conformant(revision.V20260728, "tools/list", "")
+		r := conformant(protocol.V20260728, "tools/list", "")
 		r.server, r.header[sessionHeader] = first, "garbage"
 		r.fault(t, 200, 0)
 	})
 }
 
-func TestSession_header_of_another_revision_is_refused(t *testing.T) {
+// TestSession_header_of_another_revision checks that a session keeps its revision if a header names another
+// one that the server supports, and that one that it does not support is refused.
+func TestSession_header_of_another_revision(t *testing.T) {
 	for _, begun := range revisions {
 		for _, sent := range revisions {
 			if begun.Stateless() || sent.Stateless() { // which have no sessions
@@ -65,18 +76,17 @@ func TestSession_header_of_another_revision_is_refused(t *testing.T) {
 			}
 			t.Run(begun.String()+" with "+sent.String(), func(t *testing.T) {
 				e := serveEndpoint(t, Options{}, echo)
-				header := map[string]string{sessionHeader: begin(t, e.server, begun), versionHeader: sent.String()}
+				header := map[string]string{sessionHeader: begin(t, e.server, begun), versionHeader: "1999-01-01"}
+				if response := e.do(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, header); response.StatusCode != 400 {
+					t.Errorf("an unknown revision: status %d, want 400", response.StatusCode)
+				}
+				header[versionHeader] = sent.String()
 				for _, c := range []struct {
 					method string
 					want   int
 				}{{"POST", 200}, {"GET", 200}, {"DELETE", 204}} {
-					method, want := c.method, c.want
-					if begun != sent {
-						want = 400
-					}
-					response := e.do(t, method, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, header)
-					if response.StatusCode != want {
-						t.Errorf("%s: status %d, want %d", method, response.StatusCode, want)
+					if response := e.do(t, c.method, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, header); response.StatusCode != c.want {
+						t.Errorf("%s: status %d, want %d", c.method, response.StatusCode, c.want)
 					}
 				}
 			})
@@ -86,7 +96,7 @@ func TestSession_header_of_another_revision_is_refused(t *testing.T) {
 
 func TestSessionEnds(t *testing.T) {
 	s := New(Options{})
-	id := begin(t, s, revision.V20251125)
+	id := begin(t, s, protocol.V20251125)
 	remove := func(id string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodDelete, "/mcp", nil)
 		if id != "" {
@@ -108,19 +118,19 @@ func TestSessionEnds(t *testing.T) {
 	if w := remove(id); w.Code != 404 {
 		t.Errorf("a second DELETE: %d %s", w.Code, w.Body)
 	}
-	r := conformant(revision.V20251125, "tools/list", "")
+	r := conformant(protocol.V20251125, "tools/list", "")
 	r.server, r.header[sessionHeader] = s, id
-	r.fault(t, 404, jsonrpc.SessionNotFound)
-	if n := s.states.Len(); n != 0 {
+	r.fault(t, 404, protocol.SessionNotFound)
+	if n := s.memory.lives.Len(); n != 0 {
 		t.Errorf("%d sessions are remembered", n)
 	}
 }
 
 func TestSessionExpires(t *testing.T) {
 	s := New(Options{SessionTTL: time.Nanosecond})
-	r := conformant(revision.V20251125, "tools/list", "")
-	r.server, r.header[sessionHeader] = s, begin(t, s, revision.V20251125)
-	r.fault(t, 404, jsonrpc.SessionNotFound)
+	r := conformant(protocol.V20251125, "tools/list", "")
+	r.server, r.header[sessionHeader] = s, begin(t, s, protocol.V20251125)
+	r.fault(t, 404, protocol.SessionNotFound)
 }
 
 func TestVersionsAreLimited(t *testing.T) {
@@ -129,12 +139,12 @@ func TestVersionsAreLimited(t *testing.T) {
 		r := conformant(v, "tools/list", "")
 		r.server = s
 		switch v {
-		case revision.V20250618, revision.V20251125:
+		case protocol.V20250618, protocol.V20251125:
 			r.fault(t, 200, 0)
-		case revision.V20260728:
-			r.fault(t, 400, jsonrpc.UnsupportedVersion)
+		case protocol.V20260728:
+			r.fault(t, 400, protocol.UnsupportedVersion)
 		default:
-			r.fault(t, 400, jsonrpc.UnsupportedVersion)
+			r.fault(t, 400, protocol.UnsupportedVersion)
 		}
 	}
 	w := httptest.NewRecorder()
@@ -146,19 +156,19 @@ func TestVersionsAreLimited(t *testing.T) {
 		t.Errorf("HTTP+SSE: %d %s", w.Code, w.Body)
 	}
 	newest := New(Options{Versions: []string{"2026-07-28"}})
-	r := conformant(revision.Unknown, "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
+	r := conformant(protocol.Unknown, "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
 	r.server = newest
-	r.fault(t, 400, jsonrpc.UnsupportedVersion)
+	r.fault(t, 400, protocol.UnsupportedVersion)
 }
 
 // A stream is part of its session and ends with it, so that its client begins anew.
 func TestStreamEndsWithItsSession(t *testing.T) {
 	tools := trains()
 	site := siteOf(tools, echo)
-	h := httpExchange{exchange: exchange{message: message{
-		server: New(Options{}), site: &site, tools: tools, ctx: t.Context(), version: revision.V20251125, out: bufferOf(),
-		peer: peer{session: &session.Session{Version: revision.V20251125, Expires: time.Now().Add(-time.Second)}},
-	}}}
+	h := httpExchange{exchange: exchange{
+		server: New(Options{}), site: &site, tools: tools, ctx: t.Context(), terms: negotiation.Terms{Version: protocol.V20251125}, response: response{out: bufferOf()},
+		client: client{session: &session.Session{Version: protocol.V20251125, Expires: time.Now().Add(-time.Second)}},
+	}}
 	if f := h.serveStream(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/mcp", nil)); f != nil {
 		t.Errorf("refused: %v", f.Message)
 	}

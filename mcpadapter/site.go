@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/task"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A Site is the environment of one request to the endpoint: the tools, how to call them, and who the
@@ -23,7 +23,7 @@ type Site struct {
 
 	// Detach is like Host.Caller, but the Caller remains usable after the response of the request is
 	// written. Nil means that the Callers of Host remain usable too.
-	Detach func(*tool.Toolset) tool.Caller
+	Detach func(*tools.Toolset) tools.Caller
 
 	// Owner returns the fields that identify the owner of the tasks that the caller creates. Known is
 	// false if other callers may have the same fields. Default: User.
@@ -67,10 +67,10 @@ func (s *Site) identifiedOwner() (owner task.Owner, known bool) {
 // A Host runs the tool calls of one request to the endpoint.
 type Host interface {
 	// Tools returns the current tools. It never returns nil.
-	Tools() *tool.Toolset
+	Tools() *tools.Toolset
 
 	// Caller returns the Caller for these tools. A stream requests a new one for each message.
-	Caller(*tool.Toolset) tool.Caller
+	Caller(*tools.Toolset) tools.Caller
 
 	// Identity returns a value that identifies the caller to the API. Streams with equal identities
 	// share polls of watched resources. If it is "", the stream shares none.
@@ -82,4 +82,4 @@ type Host interface {
 type Login = catalog.Login
 
 // Access is what an access token allows.
-type Access = tool.Access
+type Access = tools.Access

@@ -8,19 +8,20 @@ import (
 	"io"
 	"sync"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
 
 // ServeStdio serves one client over in and out, with one JSON-RPC message per line (MCP, Transports,
 // stdio). It returns when in ends, writing to out fails, or ctx ends. Requests in progress when in
 // ends are completed. It returns nil after a clean end.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, site Site) error {
-	lines := stream.NewLineWriter(out)
-	c := s.newConnection(ctx, &site, "stdio", lines)
+	lines := protocol.NewLineWriter(out)
+	c := s.newConnection(ctx, &site, share.Gateway, lines)
 	defer c.stop()
 	ctx, lines.Broken = c.ctx, c.stop
-	leave, f := s.join(c.watcher, c.client)
+	leave, f := s.streams.Join(c.watcher, c.owner)
 	if f != nil {
 		return errors.New(f.Message)
 	}
@@ -28,9 +29,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, si
 
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		m := message{server: s, site: &site, ctx: ctx, peer: peer{connection: c}}
-		q := newWatchRequest(&m)
-		watch := &subscription.Watch{Host: &s.host, Watcher: c.watcher, Out: lines, Resources: c.live.Watched, Stamp: q.stamp}
+		watch := &session.Watch{Host: &s.host, Watcher: c.watcher, Out: lines, Resources: c.live.Watched, Stamp: s.newPolling(&site, c.owner).stamp}
 		watch.Run(ctx)
 	})
 	err := s.readLines(ctx, in, c)

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A feed reads the events of a stream.
@@ -61,14 +61,14 @@ func (f *feed) ends() {
 type endpoint struct {
 	*httptest.Server
 	server *Server
-	tools  atomic.Pointer[tool.Toolset]
+	tools  atomic.Pointer[tools.Toolset]
 	user   atomic.Pointer[string]
 	access atomic.Pointer[Access]
 
 	expires atomic.Pointer[time.Time] // of the credentials; nil for never
 }
 
-func serveEndpoint(t *testing.T, options Options, caller tool.Caller) *endpoint {
+func serveEndpoint(t *testing.T, options Options, caller tools.Caller) *endpoint {
 	e := &endpoint{server: New(options)}
 	e.tools.Store(trains())
 	e.user.Store(new(string))
@@ -129,7 +129,7 @@ func (e *endpoint) do(t *testing.T, method, path, body string, header map[string
 
 func TestStreamOfChanges(t *testing.T) {
 	e := serveEndpoint(t, Options{}, echo)
-	id := begin(t, e.server, revision.V20251125)
+	id := begin(t, e.server, protocol.V20251125)
 	header := map[string]string{sessionHeader: id, versionHeader: "2025-11-25"}
 	stream := e.open(t, "GET", "/mcp", "", header)
 	_, last, data := stream.event()
@@ -176,7 +176,7 @@ func (e *endpoint) expireSoon() {
 }
 
 func TestStream_ends_with_its_credentials(t *testing.T) {
-	for _, v := range []revision.Revision{revision.V20250326, revision.V20250618, revision.V20251125} {
+	for _, v := range []protocol.Revision{protocol.V20250326, protocol.V20250618, protocol.V20251125} {
 		t.Run(v.String(), func(t *testing.T) {
 			e := serveEndpoint(t, Options{}, echo)
 			header := map[string]string{versionHeader: v.String(), sessionHeader: begin(t, e.server, v)}
@@ -200,7 +200,7 @@ func TestStream_ends_with_its_credentials(t *testing.T) {
 		stream := e.open(t, "POST", "/mcp", listenBody(`{"toolsListChanged":true}`), listenHeader)
 		stream.event() // acknowledged
 		_, _, data := stream.event()
-		validate(t, revision.V20260728, "SubscriptionsListenResult", []byte(data))
+		validate(t, protocol.V20260728, "SubscriptionsListenResult", []byte(data))
 		stream.ends()
 	})
 }
@@ -221,8 +221,7 @@ func TestStreamsAreLimited(t *testing.T) {
 		options Options
 		status  int
 	}{
-		"client": {Options{MaxClientStreams: 2}, 429},
-		"all":    {Options{MaxStreams: 2}, 503},
+		"share": {Options{MaxStreams: 3}, 429}, // the third is for another client
 	} {
 		t.Run(rule, func(t *testing.T) {
 			e := serveEndpoint(t, c.options, echo)
@@ -247,6 +246,25 @@ func waitUntil(t *testing.T, reached func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatal("it never happened")
 		}
+	}
+}
+
+// TestGet_of_a_browser responds with a text that a person can read.
+func TestGet_of_a_browser(t *testing.T) {
+	e := serveEndpoint(t, Options{}, echo)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.URL+"/mcp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || !strings.HasPrefix(response.Header.Get("Content-Type"), "text/plain") || !strings.Contains(string(body), "MCP endpoint") {
+		t.Errorf("%d %s %q %v", response.StatusCode, response.Header.Get("Content-Type"), body, err)
 	}
 }
 
@@ -299,7 +317,7 @@ func TestListen(t *testing.T) {
 	if _, _, data = stream.event(); !strings.Contains(data, `"id":"L1","result":{"resultType":"complete"`) {
 		t.Errorf("ended with %s", data)
 	}
-	validate(t, revision.V20260728, "SubscriptionsListenResult", []byte(data))
+	validate(t, protocol.V20260728, "SubscriptionsListenResult", []byte(data))
 	stream.ends()
 }
 
@@ -312,7 +330,7 @@ func TestListen_refused(t *testing.T) {
 		"no filter":   {`null`, "", 200},
 		"no stream":   {`{}`, "application/json", 406},
 		"not URIs":    {`{"resourceSubscriptions":"x"}`, "", 200},
-		"many":        {`{"resourceSubscriptions":[` + strings.Repeat(`"x",`, subscription.MaxWatched) + `"x"]}`, "", 200},
+		"many":        {`{"resourceSubscriptions":[` + strings.Repeat(`"x",`, session.MaxWatched) + `"x"]}`, "", 200},
 		"not strings": {`{"resourceSubscriptions":[1]}`, "", 200},
 	} {
 		header := map[string]string{versionHeader: "2026-07-28", methodHeader: "subscriptions/listen"}
@@ -329,10 +347,10 @@ func TestListen_refused(t *testing.T) {
 
 // blocked answers when its context ends.
 func blocked(began chan<- struct{}) callerFunc {
-	return func(ctx context.Context, _ string, _ []byte) tool.Outcome {
+	return func(ctx context.Context, _ string, _ []byte) tools.Outcome {
 		began <- struct{}{}
 		<-ctx.Done()
-		return tool.Outcome{Failure: &tool.Failure{Kind: tool.Canceled, Message: context.Cause(ctx).Error()}}
+		return tools.Outcome{Failure: &tools.Failure{Kind: tools.Canceled, Message: context.Cause(ctx).Error()}}
 	}
 }
 
@@ -341,7 +359,7 @@ const callBlocked = `{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"n
 func TestCancelByNotification(t *testing.T) {
 	began := make(chan struct{}, 2)
 	e := serveEndpoint(t, Options{}, blocked(began))
-	id, other := begin(t, e.server, revision.V20251125), begin(t, e.server, revision.V20251125)
+	id, other := begin(t, e.server, protocol.V20251125), begin(t, e.server, protocol.V20251125)
 	done := make(chan string, 2)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -379,13 +397,13 @@ func TestCancelByNotification(t *testing.T) {
 func TestCanceledRequestIsNotAnswered(t *testing.T) {
 	for rule, c := range map[string]struct {
 		accept, contentType, body string
-		version                   revision.Revision
+		version                   protocol.Revision
 		status                    int
 		want                      string
 	}{
-		"stream": {"application/json, text/event-stream", "text/event-stream", callBlocked, revision.V20251125, 200, ""},
-		"json":   {"application/json", "", callBlocked, revision.V20251125, 202, ""},
-		"batch":  {"application/json, text/event-stream", "application/json", "[" + callBlocked + `,{"jsonrpc":"2.0","id":42,"method":"ping"}]`, revision.V20250326, 200, `[{"jsonrpc":"2.0","id":42,"result":{}}]`},
+		"stream": {"application/json, text/event-stream", "text/event-stream", callBlocked, protocol.V20251125, 200, ""},
+		"json":   {"application/json", "", callBlocked, protocol.V20251125, 202, ""},
+		"batch":  {"application/json, text/event-stream", "application/json", "[" + callBlocked + `,{"jsonrpc":"2.0","id":42,"method":"ping"}]`, protocol.V20250326, 200, `[{"jsonrpc":"2.0","id":42,"result":{}}]`},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			began := make(chan struct{}, 1)
@@ -410,11 +428,11 @@ func TestCanceledRequestIsNotAnswered(t *testing.T) {
 
 func TestCancelByClosing(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
 		began <- struct{}{}
 		<-ctx.Done()
 		ended <- ctx.Err()
-		return tool.Outcome{Failure: &tool.Failure{Kind: tool.Canceled}}
+		return tools.Outcome{Failure: &tools.Failure{Kind: tools.Canceled}}
 	})
 	e := serveEndpoint(t, Options{}, caller)
 	ctx, leave := context.WithCancel(t.Context())

@@ -17,11 +17,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/callcontext"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // dial sends a request and reads nothing of its answer.
@@ -42,10 +40,10 @@ func dial(t *testing.T, e *endpoint, head, body string) net.Conn {
 // nor Notify, nor the end of the server.
 func TestStuckClient(t *testing.T) {
 	ended := make(chan struct{})
-	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
-		notify := tool.ListenerFromContext(ctx)
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
+		notify := tools.ListenerFromContext(ctx)
 		for n := range 20_000 {
-			notify(tool.Event{Kind: tool.EventProgress, Progress: jsontext.Value(strconv.Itoa(n)), Message: strings.Repeat("x", 4<<10)})
+			notify(tools.Event{Kind: tools.EventProgress, Progress: jsontext.Value(strconv.Itoa(n)), Message: strings.Repeat("x", 4<<10)})
 		}
 		close(ended)
 		return answered(200, "application/json", `{}`)
@@ -77,9 +75,9 @@ func TestDeadlineIsOfEachWrite(t *testing.T) {
 func TestCloseEndsLooks(t *testing.T) {
 	began := make(chan struct{})
 	server := New(Options{})
-	w := &subscription.Watch{
+	w := &session.Watch{
 		Host:      &server.host,
-		Watcher:   subscription.NewWatcher(0),
+		Watcher:   session.NewWatcher(0),
 		Resources: func() []string { return []string{"a", "b"} },
 		Stamp: func(ctx context.Context, uri string) (string, bool) {
 			if uri != "a" {
@@ -91,11 +89,11 @@ func TestCloseEndsLooks(t *testing.T) {
 			return "", false
 		},
 	}
-	closing := make(chan subscription.End)
+	closing := make(chan session.End)
 	go func() { closing <- w.Run(t.Context()) }()
 	<-began
 	server.Close()
-	if <-closing != subscription.ServerClosing {
+	if <-closing != session.ServerClosing {
 		t.Error("the end is not reported as that of the server")
 	}
 }
@@ -106,8 +104,8 @@ func TestRestrictedListsArePrivate(t *testing.T) {
 	for _, access := range []*Access{nil, {}} {
 		e.access.Store(access)
 		for _, method := range []string{"tools/list", "prompts/list", "resources/list", "resources/templates/list"} {
-			r := conformant(revision.V20260728, method, "")
-			r.header[versionHeader] = revision.V20260728.String()
+			r := conformant(protocol.V20260728, method, "")
+			r.header[versionHeader] = protocol.V20260728.String()
 			body, _ := io.ReadAll(e.do(t, "POST", "/mcp", r.body, r.header).Body)
 			if public := strings.Contains(string(body), `"cacheScope":"public"`); public != (access == nil) {
 				t.Errorf("%s with %v: %s", method, access, body)
@@ -119,12 +117,12 @@ func TestRestrictedListsArePrivate(t *testing.T) {
 // Answers of the user are read while as many requests wait for them as are served
 // at once.
 func TestStdio_sends_many_requests_at_once(t *testing.T) {
-	tools := build(t, payments, tool.BuildOptions{Name: "payments"})
+	toolset := buildTools(t, payments, tools.BuildOptions{Name: "payments"})
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- New(Options{}).ServeStdio(t.Context(), fromClient, toClient, siteOf(tools, api{tools, paid}))
+		ended <- New(Options{}).ServeStdio(t.Context(), fromClient, toClient, siteOf(toolset, api{toolset, paid}))
 		toClient.Close()
 	}()
 	const count = maxServing + 8
@@ -164,11 +162,11 @@ func TestStdio_sends_many_requests_at_once(t *testing.T) {
 // The stream on which the client is asked shows signs of life while the user
 // thinks.
 func TestAskKeepsStreamAlive(t *testing.T) {
-	tools := build(t, payments, tool.BuildOptions{Name: "payments"})
-	e := serveEndpoint(t, Options{KeepAlive: time.Millisecond}, api{tools, paid})
-	e.tools.Store(tools)
-	c := newClient(t, e, revision.V20251125, askable)
-	r := conformant(revision.V20251125, "tools/call", `"name":"pay","arguments":{"amount":5}`)
+	toolset := buildTools(t, payments, tools.BuildOptions{Name: "payments"})
+	e := serveEndpoint(t, Options{KeepAlive: time.Millisecond}, api{toolset, paid})
+	e.tools.Store(toolset)
+	c := newClient(t, e, protocol.V20251125, askable)
+	r := conformant(protocol.V20251125, "tools/call", `"name":"pay","arguments":{"amount":5}`)
 	stream := e.open(t, "POST", "/mcp", r.body, map[string]string{sessionHeader: c.session, versionHeader: "2025-11-25"})
 	stream.event()
 	if line, err := stream.lines.ReadString('\n'); line != ":\n" {
@@ -181,7 +179,7 @@ func TestAskKeepsStreamAlive(t *testing.T) {
 // before the stream ends.
 func TestLegacyStreamEndsWithItsAnswers(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
-	e := serveEndpoint(t, Options{}, callerFunc(func(context.Context, string, []byte) tool.Outcome {
+	e := serveEndpoint(t, Options{}, callerFunc(func(context.Context, string, []byte) tools.Outcome {
 		close(began)
 		<-release
 		return answered(200, "application/json", `{}`)
@@ -211,7 +209,7 @@ func TestPanicEndsConnection(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}
 		}()
-		site := siteOf(trains(), callerFunc(func(context.Context, string, []byte) tool.Outcome { panic("odd") }))
+		site := siteOf(trains(), callerFunc(func(context.Context, string, []byte) tools.Outcome { panic("odd") }))
 		site.Rest = strings.TrimPrefix(r.URL.Path, "/mcp")
 		s.ServeHTTP(w, r, site)
 	}))
@@ -248,7 +246,7 @@ func TestAcceptsStream(t *testing.T) {
 		"*/*":                                      false,
 		"application/json;x=\"text/event-stream\"": false,
 	} {
-		if got := admission.AcceptsStream([]string{"text/plain", accept}); got != want {
+		if got := protocol.AcceptsStream([]string{"text/plain", accept}); got != want {
 			t.Errorf("%s: %v", accept, got)
 		}
 	}
@@ -258,7 +256,7 @@ func TestAcceptsStream(t *testing.T) {
 // after it the one before. No two of their events have the same id.
 func TestNotificationOnOneStreamOfSession(t *testing.T) {
 	e := serveEndpoint(t, Options{}, echo)
-	header := map[string]string{sessionHeader: begin(t, e.server, revision.V20251125), versionHeader: "2025-11-25"}
+	header := map[string]string{sessionHeader: begin(t, e.server, protocol.V20251125), versionHeader: "2025-11-25"}
 	first := e.open(t, "GET", "/mcp", "", header)
 	_, firstID, _ := first.event()
 	second := e.open(t, "GET", "/mcp", "", header)
@@ -291,9 +289,9 @@ func streamsThatTell(s *Server) (count int) {
 // The _meta of a result has no member twice: what this server says of itself and
 // of the language is not the API's to say.
 func TestNativeMetaHasNoMemberTwice(t *testing.T) {
-	native := jsontext.Value(`{"_meta":{"openai/locale":"en","` + metaServer + `":{},"a":1,"` + callcontext.Prefix + `session":"x"}}`)
+	native := jsontext.Value(`{"_meta":{"openai/locale":"en","` + metaServer + `":{},"a":1,"` + ocpMetaPrefix + `session":"x"}}`)
 	for localized, want := range map[bool]string{true: `"a":1`, false: `"openai/locale":"en","a":1`} {
-		if got := string((&reply{Reply: elicit.Reply{Native: native}}).nativeMeta(localized)); got != want {
+		if got := string((&callResult{Reply: elicit.Reply{Native: native}}).nativeMeta(localized)); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -3,7 +3,6 @@ package mcpadapter
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,14 +15,13 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/calltrace"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/admission"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/task"
+	"github.com/fairwayhq/fairway/store/lease"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // maxAttempts is the maximum number of attempts of tasks that one server runs at once. At the limit,
@@ -36,33 +34,32 @@ const maxAttempts = 4096
 //   - In 2026-07-28 the server decides. A client that supports tasks gets one if the call lasts longer
 //     than TaskOptions.After, or if the call waits for the API, an agent or a reviewer.
 //   - In 2025-11-25 the client requests a task with the parameter task, and gets one at once.
-func (q toolRequest) callAsTask(i invocation) (served bool, f *jsonrpc.Fault) {
-	if i.callable == nil {
+func callAsTask(q *request, c *toolCall, w *response) (served bool, f *protocol.Fault) {
+	if c.callable == nil {
 		return false, nil
 	}
-	support := i.callable.Task
+	support := c.callable.Task
 	switch {
 	case q.version.SupportsTaskParameter():
-		requested := wire.MemberOf(q.params.raw, "task")
+		requested := strictjson.MemberOf(q.params.raw, "task")
 		switch {
 		case requested == nil && support == library.TaskRequired:
-			return true, jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound, "%s is a long-running tool: call it as a task, with the parameter task", i.name)
+			return true, protocol.Faultf(http.StatusOK, protocol.MethodNotFound, "%s is a long-running tool: call it as a task, with the parameter task", c.callable.Tool.Name)
 		case requested == nil:
 			return false, nil
 		case requested.Kind() != '{':
-			return true, jsonrpc.BadParams("params.task must be an object, not %s", wire.KindName(requested.Kind()))
+			return true, protocol.BadParams("params.task must be an object, not %s", strictjson.KindName(requested.Kind()))
 		case support == library.TaskForbidden:
-			return true, jsonrpc.Faultf(http.StatusOK, jsonrpc.MethodNotFound, "%s cannot be called as a task: call it without the parameter task", i.name)
+			return true, protocol.Faultf(http.StatusOK, protocol.MethodNotFound, "%s cannot be called as a task: call it without the parameter task", c.callable.Tool.Name)
 		}
-		if f := admission.CheckScopes(q.site.Access, i.callable.Tool, q.tools); f != nil {
-			tool.RecordCall(q.caller, i.callable.Tool, string(tool.Unauthorized))
+		if f := c.checkScopes(); f != nil {
 			return true, f
 		}
-		return true, q.createTask(i, taskTTL(wire.MemberOf(requested, "ttl")))
+		return true, taskMaker{q, w}.create(c, taskTTL(strictjson.MemberOf(requested, "ttl")))
 	case !q.version.SupportsExtensions() || support == library.TaskForbidden:
 		return false, nil
-	case q.client.Has(elicit.CanTask):
-		return true, q.callOrTask(i)
+	case q.capabilities.Has(elicit.CanTask):
+		return true, taskMaker{q, w}.callOrCreate(c)
 	case support == library.TaskRequired:
 		return true, missingTasks()
 	}
@@ -83,163 +80,179 @@ const minTaskTTL = 10 * time.Second
 
 // missingTasks returns the fault for a request that needs tasks, of a client that does not support them
 // (SEP-2663, Capability Negotiation).
-func missingTasks() *jsonrpc.Fault {
-	f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.MissingClientCapability,
+func missingTasks() *protocol.Fault {
+	f := protocol.Faultf(http.StatusBadRequest, protocol.MissingClientCapability,
 		"this request needs the extension %s, which the client has not declared in _meta[%q]", elicit.TasksExtension, elicit.MetaCapabilities)
 	f.Data = []byte(`{"requiredCapabilities":{"extensions":{"` + elicit.TasksExtension + `":{}}}}`)
 	return f
 }
 
-// callOrTask makes a call. If it ends within TaskOptions.After, callOrTask writes its result; otherwise
-// the call becomes a task.
-func (q toolRequest) callOrTask(i invocation) *jsonrpc.Fault {
-	a := q.newAttempt(i, tool.LongRunning{}, q.params.raw)
+// A taskMaker makes a task of a call for a request.
+type taskMaker struct {
+	request  *request
+	response *response
+}
+
+// callOrCreate makes a call. If it ends within TaskOptions.After, callOrCreate writes its result;
+// otherwise the call becomes a task.
+func (m taskMaker) callOrCreate(c *toolCall) *protocol.Fault {
+	a, server := newAttempt(c, tools.LongRunning{}), c.server
 	a.start()
-	timer := time.NewTimer(q.server.options.Tasks.After)
-	defer timer.Stop()
 	select {
 	case <-a.done:
-	case <-timer.C:
-		r, err := q.record(a)
-		if err == nil {
-			r.Attempt, r.Lease = a.key, time.Now().Add(q.server.tasks.Lease)
-			err = q.server.tasks.Create(q.ctx, q.site.taskOwner(), r, 0)
-		}
+	case <-time.After(server.options.Tasks.After):
+		r, err := m.record(a, true, 0)
 		if err == nil {
 			a.stopNotifications()
 			select {
 			case <-a.done: // has recorded its outcome
 			default:
-				tool.RecordCall(q.caller, i.callable.Tool, tool.OutcomePending)
+				tools.RecordCall(c.caller, c.callable.Tool, tools.OutcomePending)
 			}
-			go a.supervise(q.site.taskOwner(), r)
-			q.writeCreated(r)
+			go a.supervise(c.site.taskOwner(), r)
+			m.response.createdTask(r)
 			return nil
 		}
-		q.server.reportTaskError(err)
+		server.reportTaskError(err)
 		select { // without a task, the client waits for the end of the call
 		case <-a.done:
-		case <-q.ctx.Done():
+		case <-c.ctx.Done():
 		}
-	case <-q.ctx.Done():
+	case <-c.ctx.Done():
 	}
 	a.cancel() // the call has ended, or the client has disconnected
 	<-a.done
 	a.stopNotifications()
-	q.observed.tool, q.observed.outcome = a.observed.tool, a.observed.outcome
+	if o, ok := c.caller.(*observedCaller); ok {
+		o.tool, o.outcome = a.observed.tool, a.observed.outcome
+	}
 	switch {
-	case a.pending != nil && q.ctx.Err() != nil:
+	case a.pending != nil && c.ctx.Err() != nil:
 		return nil
 	case a.pending != nil:
-		r, err := q.record(a)
-		if err == nil {
-			a.applyTo(r)
-			err = q.server.tasks.Create(q.ctx, q.site.taskOwner(), r, 0)
-		}
+		r, err := m.record(a, false, 0)
 		if err != nil {
-			q.server.reportTaskError(err)
-			return jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "%s was started, but its task could not be recorded, so its result cannot be retrieved: check the current state before you repeat the call", i.name)
+			server.reportTaskError(err)
+			return protocol.Faultf(http.StatusOK, protocol.InternalError, "%s was started, but its task could not be recorded, so its result cannot be retrieved: check the current state before you repeat the call", c.callable.Tool.Name)
 		}
-		q.writeCreated(r)
+		m.response.createdTask(r)
 	case a.fault != nil:
 		return a.fault
 	case a.inputRequired != nil:
-		q.writeInputRequired(reply{Reply: elicit.Reply{InputRequired: a.inputRequired}})
+		m.response.inputRequired(a.inputRequired)
 	default:
-		b := append(q.beginResult(), a.result[1:]...)
-		q.out.B = append(b, '}')
+		m.response.out.B = append(append(m.response.begin(), a.result[1:]...), '}')
 	}
 	return nil
 }
 
-// createTask makes a call as a task.
-func (q toolRequest) createTask(i invocation, ttl time.Duration) *jsonrpc.Fault {
-	a := q.newAttempt(i, tool.LongRunning{}, q.params.raw)
+// create makes a call as a task.
+func (m taskMaker) create(c *toolCall, ttl time.Duration) *protocol.Fault {
+	a := newAttempt(c, tools.LongRunning{})
 	a.startOwnSpan()
-	r, err := q.record(a)
-	if err == nil {
-		r.Attempt, r.Lease = a.key, time.Now().Add(q.server.tasks.Lease)
-		err = q.server.tasks.Create(q.ctx, q.site.taskOwner(), r, ttl)
-	}
+	r, err := m.record(a, true, ttl)
 	if err != nil {
 		a.cancel()
-		return q.server.taskFault(err)
+		return c.server.taskFault(err)
 	}
-	tool.RecordCall(q.caller, i.callable.Tool, tool.OutcomePending)
+	tools.RecordCall(c.caller, c.callable.Tool, tools.OutcomePending)
 	a.start()
-	go a.supervise(q.site.taskOwner(), r)
-	q.writeCreated(r)
+	go a.supervise(c.site.taskOwner(), r)
+	m.response.createdTask(r)
 	return nil
 }
 
-// record returns the record of a new task.
-func (q toolRequest) record(a *attempt) (*task.Record, error) {
-	if len(a.call.arguments) > task.MaxArguments {
+// record stores a new task for the attempt, which runs or has returned that the call is pending.
+func (m taskMaker) record(a *attempt, runs bool, ttl time.Duration) (*task.Record, error) {
+	c := &a.call
+	if len(c.arguments) > task.MaxArguments {
 		return nil, task.ErrTooLarge
 	}
-	if q.server.attempts.Load() > maxAttempts {
+	if c.server.attempts.Load() > maxAttempts {
 		return nil, task.ErrFull
 	}
-	r := &task.Record{
-		Revision: q.version.String(), Status: task.Working, Tool: a.call.name, Meta: a.params.meta, Client: uint16(q.client),
-		Repeatable: a.call.callable.Tool.Idempotent(), Trace: calltrace.Parent(q.ctx),
+	sealer, f := c.server.taskSealer(m.request.ctx)
+	if f != nil {
+		return nil, errors.New(f.Message)
 	}
-	r.Arguments = q.server.sealer().Seal(a.call.arguments, sealedArguments)
-	return r, nil
+	r := &task.Record{
+		Revision: c.version.String(), Status: task.Working, Tool: c.callable.Tool.Name, Meta: c.meta, Client: uint16(c.capabilities),
+		Repeatable: c.callable.Tool.Idempotent(), Trace: calltrace.Parent(m.request.ctx), Arguments: sealer.Seal(c.arguments, sealedArguments),
+	}
+	if runs {
+		c.server.tasks.Terms.Take(&r.Lease)
+	} else {
+		a.applyTo(r)
+	}
+	return r, c.server.tasks.Create(m.request.ctx, c.site.taskOwner(), m.request.owner(c.site), r, ttl)
 }
 
 // sealedArguments is the purpose for which the arguments of tasks are sealed.
 const sealedArguments = "arguments of a task"
 
 // An attempt makes the call of a task, or polls once for its outcome. It uses the credentials of the
-// request that started it, and may outlive that request.
+// request that started it, and may outlive that request: of the request, it has only the call.
 type attempt struct {
-	message     // of its own: nothing in it is shared with the request or reused after it
-	key         string
-	call        invocation
-	longRunning tool.LongRunning
-	cancel      context.CancelFunc
-	done        chan struct{} // closed when the attempt has ended
+	call     toolCall
+	observed observedCaller // caller of the call, if the request is observed
+	borrowed *borrowedChannel
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when the attempt has ended
 
 	// The result of the attempt. Exactly one of these fields is set.
-	fault         *jsonrpc.Fault
+	fault         *protocol.Fault
 	inputRequired []byte // members of a result of the type input_required
-	pending       *tool.Pending
+	pending       *tools.Pending
 	result        jsontext.Value
 }
 
-// newAttempt returns an attempt with the credentials of the request m. Raw are the params of the
-// client's tools/call.
-func (m *message) newAttempt(i invocation, longRunning tool.LongRunning, raw jsontext.Value) *attempt {
-	raw = raw.Clone() // the request's buffer is reused
-	i.task = true
-	a := &attempt{message: *m, key: rand.Text(), call: i, longRunning: longRunning, done: make(chan struct{})}
-	ctx, cancel := context.WithCancel(tool.ContextWithLongRunning(context.WithoutCancel(m.ctx), longRunning))
-	stop := context.AfterFunc(m.server.asking, cancel)
-	a.ctx, a.cancel = ctx, func() { stop(); cancel() }
-	a.id, a.params = jsontext.Value("0"), params{raw: raw, meta: wire.MemberOf(raw, "_meta")}
-	a.out, a.trailer, a.header, a.batched = new(buffer.Buffer), nil, nil, false
-	a.peer = peer{remote: m.remote}
-	if m.channel != nil {
-		a.channel = &borrowedChannel{out: m.channel}
+// newAttempt returns an attempt of the call c. It copies what c shares with its request.
+func newAttempt(c *toolCall, longRunning tools.LongRunning) *attempt {
+	a := &attempt{done: make(chan struct{}), borrowed: &borrowedChannel{out: c.events.channel}}
+	ctx, cancel := context.WithCancel(tools.ContextWithLongRunning(context.WithoutCancel(c.ctx), longRunning))
+	stop := context.AfterFunc(c.server.asking, cancel)
+	a.cancel = func() { stop(); cancel() }
+	params := c.params.Clone() // the buffer of the request is reused
+	a.call = toolCall{
+		scope: c.scope, ctx: ctx, caller: c.caller, params: params, meta: strictjson.MemberOf(params, "_meta"),
+		method: c.method, target: c.target, callable: c.callable, arguments: c.arguments, isTask: true,
 	}
-	if m.site.Detach != nil {
-		a.caller = m.site.Detach(m.tools)
+	if a.call.events = (callEvents{version: c.version, meta: a.call.meta}); c.events.channel != nil {
+		a.call.events.channel = a.borrowed
 	}
-	a.detach(m)
+	request, observed := c.caller.(*observedCaller)
+	if observed {
+		a.call.caller = request.Caller
+	}
+	if c.site.Detach != nil {
+		a.call.caller = c.site.Detach(c.tools)
+	}
+	if observed {
+		a.observed = observedCaller{Caller: a.call.caller, span: request.span}
+		a.call.caller = &a.observed
+	}
 	return a
+}
+
+// startOwnSpan starts a child span for the attempt. The request ends at once, so its own span cannot
+// record the outcome of the call.
+func (a *attempt) startOwnSpan() {
+	if a.observed.span != nil {
+		a.observed.span = nil
+		a.call.ctx = calltrace.ContextWithoutCall(a.call.ctx)
+	}
 }
 
 // start runs the attempt in the background.
 func (a *attempt) start() {
-	a.server.attempts.Add(1)
+	a.call.server.attempts.Add(1)
 	go func() {
-		defer a.server.attempts.Add(-1)
+		defer a.call.server.attempts.Add(-1)
 		defer close(a.done)
 		defer func() {
 			if value := recover(); value != nil {
-				a.server.reportTaskError(fmt.Errorf("panic in the call of %s: %v\n%s", a.call.name, value, debug.Stack()))
-				a.fault = jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the call of %s failed inside the gateway; its log says why", a.call.name)
+				a.call.server.reportTaskError(fmt.Errorf("panic in the call of %s: %v\n%s", a.call.callable.Tool.Name, value, debug.Stack()))
+				a.fault = protocol.Faultf(http.StatusOK, protocol.InternalError, "the call of %s failed inside the gateway; its log says why", a.call.callable.Tool.Name)
 			}
 		}()
 		a.run()
@@ -248,7 +261,7 @@ func (a *attempt) start() {
 
 // run makes the call.
 func (a *attempt) run() {
-	r, f := a.invoke(a.call)
+	r, f := a.call.run()
 	if f != nil {
 		a.fault = f
 		return
@@ -261,63 +274,43 @@ func (a *attempt) run() {
 	if a.pending = r.Pending(); a.pending != nil {
 		return
 	}
-	if a.fault = (toolRequest{&a.message}).answer(a.call.callable, a.call.name, r); a.fault == nil {
-		a.result = wire.MemberOf(a.out.B, "result").Clone()
+	w := response{out: new(buffer.Buffer), id: jsontext.Value("0")}
+	w.prepare(&a.call.scope, a.call.meta)
+	if a.fault = a.call.answer(&w, r); a.fault == nil {
+		a.result = strictjson.MemberOf(w.out.B, "result")
 	}
 }
 
 // stopNotifications ends the notifications to the request that the attempt was started for.
 func (a *attempt) stopNotifications() {
-	if borrowed, ok := a.channel.(*borrowedChannel); ok {
-		borrowed.release()
-	}
+	a.borrowed.mu.Lock()
+	defer a.borrowed.mu.Unlock()
+	a.borrowed.out = nil
 }
 
-// supervise renews the lease of the attempt, cancels the attempt if its task is cancelled, and stores
+// supervise extends the lease of the attempt, cancels the attempt if its task is cancelled, and stores
 // the result of the attempt.
 func (a *attempt) supervise(owner task.Owner, r *task.Record) {
 	defer a.cancel()
-	tasks := a.server.tasks
 	defer time.AfterFunc(time.Until(r.Expires), a.cancel).Stop()
+	claim := a.call.server.tasks.Hold(owner, r)
+	defer claim.Keep(context.Background(), a.cancel)()
 	watching, stop := context.WithCancel(context.Background())
 	defer stop()
 	go a.watch(watching, owner, r)
-	renew := time.NewTicker(tasks.Lease / leaseRenewals)
-	defer renew.Stop()
-	for {
-		select {
-		case <-a.done:
-			a.finish(owner, r.ID)
-			return
-		case <-renew.C:
-			if _, err := tasks.Change(context.Background(), owner, r.ID, func(r *task.Record) error {
-				if r.Attempt != a.key {
-					return errLostAttempt
-				}
-				r.Lease = time.Now().Add(tasks.Lease)
-				return nil
-			}); err != nil && !errors.Is(err, errLostAttempt) {
-				a.server.reportTaskError(err)
-			}
-		}
-	}
+	<-a.done
+	a.finish(claim)
 }
 
-const (
-	leaseRenewals = 3           // of a lease
-	storeRetries  = 5           // to store the result of an attempt
-	storePause    = time.Second // between them
-)
+// storePause is the pause after an error of the store.
+const storePause = time.Second
 
-// errLostAttempt means that the task has ended, or that another attempt has replaced this one.
-var errLostAttempt = errors.New("the task has ended or has another attempt")
-
-// watch ends the attempt if its task is cancelled or gone.
-func (a *attempt) watch(ctx context.Context, owner task.Owner, r *task.Record) {
-	for ctx.Err() == nil {
-		next, err := a.server.tasks.Wait(ctx, owner, r, r.Expires)
+// watch ends the attempt if its task is cancelled or gone, at once instead of when its lease is extended.
+func (a *attempt) watch(ctx context.Context, owner task.Owner, claimed *task.Record) {
+	for r := claimed; ctx.Err() == nil; {
+		next, err := a.call.server.tasks.Wait(ctx, owner, r, r.Expires)
 		switch {
-		case errors.Is(err, task.ErrUnknown), err == nil && next.Attempt != a.key:
+		case errors.Is(err, task.ErrUnknown), err == nil && next.Lease.Token != claimed.Lease.Token:
 			a.cancel()
 			return
 		case err == nil:
@@ -332,56 +325,52 @@ func (a *attempt) watch(ctx context.Context, owner task.Owner, r *task.Record) {
 }
 
 // finish stores the result of the attempt.
-func (a *attempt) finish(owner task.Owner, id string) {
-	var err error
-	for range storeRetries {
-		_, err = a.server.tasks.Change(context.Background(), owner, id, func(r *task.Record) error {
-			if r.Attempt != a.key {
-				return task.ErrUnchanged
-			}
+func (a *attempt) finish(claim *lease.Claim[*task.Record]) {
+	tasks := a.call.server.tasks
+	ctx, cancel := context.WithTimeout(context.Background(), tasks.Terms.Duration)
+	defer cancel()
+	end := func() error {
+		return claim.End(ctx, func(r *task.Record, _ *lease.Lease) error {
 			a.applyTo(r)
 			return nil
 		})
-		if err == nil || errors.Is(err, task.ErrUnknown) {
-			return
-		}
-		if errors.Is(err, task.ErrTooLarge) {
-			a.fault, a.inputRequired, a.pending, a.result = jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the result of %s, or its requests to the client, are larger than a task can store", a.call.name), nil, nil, nil
-		}
-		select {
-		case <-a.server.asking.Done(): // the server closes
-		case <-time.After(storePause):
-		}
 	}
-	a.server.reportTaskError(err)
+	err := tasks.Terms.Repeat(ctx, end)
+	if errors.Is(err, task.ErrTooLarge) {
+		a.fault, a.inputRequired, a.pending, a.result = protocol.Faultf(http.StatusOK, protocol.InternalError, "the result of %s, or its requests to the client, are larger than a task can store", a.call.callable.Tool.Name), nil, nil, nil
+		err = tasks.Terms.Repeat(ctx, end)
+	}
+	if err != nil && !errors.Is(err, lease.ErrLost) && !errors.Is(err, task.ErrUnknown) {
+		a.call.server.reportTaskError(err)
+	}
 }
 
 // applyTo updates the record of the task with the result of the attempt.
 func (a *attempt) applyTo(r *task.Record) {
-	r.Attempt, r.Lease, r.Next, r.Message = "", time.Time{}, time.Time{}, ""
-	stopped := a.server.asking.Err() != nil && a.ctx.Err() != nil
+	r.Message = ""
+	stopped := a.call.server.asking.Err() != nil && a.call.ctx.Err() != nil
 	switch {
 	case stopped && r.CanRepeat():
-		r.Next = time.Now() // another node can resume the task at once
+		r.Lease.Until = time.Now() // another node can resume the task at once
 	case stopped:
-		fail(r, jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the gateway stopped while %s was running: it is unknown whether the call had an effect, so check the current state before you repeat it", r.Tool))
+		fail(r, protocol.Faultf(http.StatusOK, protocol.InternalError, "the gateway stopped while %s was running: it is unknown whether the call had an effect, so check the current state before you repeat it", r.Tool))
 	case a.fault != nil:
 		fail(r, a.fault)
 	case a.inputRequired != nil:
-		requests, state := wire.MemberOf(members(a.inputRequired), "inputRequests"), wire.Text(wire.MemberOf(members(a.inputRequired), "requestState"))
+		requests, state := strictjson.MemberOf(members(a.inputRequired), "inputRequests"), strictjson.Text(strictjson.MemberOf(members(a.inputRequired), "requestState"))
 		if len(requests) > len("{}") {
 			r.Ask(requests, state)
 		} else { // the API only requests another call
-			r.State, r.Responses, r.Next = state, nil, time.Now().Add(task.PollInterval)
+			r.State, r.Responses, r.Lease.Until = state, nil, time.Now().Add(task.PollInterval)
 		}
 	case a.pending != nil:
 		r.Handle, r.Message = a.pending.Handle, a.pending.Message
-		r.Next = time.Now().Add(max(a.pending.After, minPollInterval))
+		r.Lease.Until = time.Now().Add(max(a.pending.After, minPollInterval))
 	case len(a.result) > task.MaxResult:
-		fail(r, jsonrpc.Faultf(http.StatusOK, jsonrpc.InternalError, "the result of %s has %d bytes, and the limit of a task is %d: call it with arguments that request less data", r.Tool, len(a.result), task.MaxResult))
+		fail(r, protocol.Faultf(http.StatusOK, protocol.InternalError, "the result of %s has %d bytes, and the limit of a task is %d: call it with arguments that request less data", r.Tool, len(a.result), task.MaxResult))
 	default:
 		r.End(task.Completed, "")
-		r.Result, r.IsError = a.result, wire.MemberOf(a.result, "isError").Kind() == 't'
+		r.Result, r.IsError = a.result, strictjson.MemberOf(a.result, "isError").Kind() == 't'
 	}
 }
 
@@ -394,26 +383,21 @@ func members(list []byte) jsontext.Value {
 }
 
 // fail ends the task with a JSON-RPC error.
-func fail(r *task.Record, f *jsonrpc.Fault) {
+func fail(r *task.Record, f *protocol.Fault) {
 	r.End(task.Failed, f.Message)
-	b := strconv.AppendInt([]byte(`{"code":`), int64(f.Code), 10)
-	b = wire.AppendString(append(b, `,"message":`...), f.Message)
-	if f.Data != nil {
-		b = append(append(b, `,"data":`...), f.Data...)
-	}
-	r.Error = append(b, '}')
+	r.Error = f.AppendTo(nil)
 }
 
 // A borrowedChannel is the channel of a request, which an attempt uses until the response of the
 // request is written.
 type borrowedChannel struct {
 	mu  sync.Mutex
-	out stream.Channel // nil after release
+	out protocol.Channel // nil after the response is written
 }
 
 var errResponded = errors.New("the response of the request is already written")
 
-// Send implements stream.Channel.
+// Send implements protocol.Channel.
 func (c *borrowedChannel) Send(message []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -421,10 +405,4 @@ func (c *borrowedChannel) Send(message []byte) error {
 		return errResponded
 	}
 	return c.out.Send(message)
-}
-
-func (c *borrowedChannel) release() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.out = nil
 }

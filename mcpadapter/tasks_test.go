@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/mcpadapter/task"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // taskNodes returns servers that share a Redis, each with a connection of its own.
@@ -35,9 +35,14 @@ func taskNodes(t *testing.T, count int, options TaskOptions) []*Server {
 		}
 		t.Cleanup(func() { st.Close() })
 		own := options
-		own.Open = func(context.Context) (store.Store, error) { return st, nil }
+		own.Open = func(ctx context.Context) (store.Store, error) {
+			if options.Open != nil { // only to notice that the store is opened
+				_, _ = options.Open(ctx)
+			}
+			return st, nil
+		}
 		own.Failed = func(err error) { t.Logf("node %d: %v", i, err) }
-		nodes[i] = New(Options{Tasks: &own, Secret: []byte("one secret of all nodes")})
+		nodes[i] = New(Options{Tasks: &own, Secrets: FixedSecrets([]byte("one secret of all nodes"))})
 		t.Cleanup(nodes[i].Close)
 	}
 	return nodes
@@ -67,9 +72,9 @@ type taskAnswer struct {
 // taskClient is a client of a user.
 type taskClient struct {
 	t       *testing.T
-	version revision.Revision
+	version protocol.Revision
 	user    string
-	caller  tool.Caller
+	caller  tools.Caller
 }
 
 // ask sends a request to a node.
@@ -145,7 +150,7 @@ func newHeldCaller() *heldCaller {
 	return &heldCaller{release: make(chan struct{}), canceled: make(chan struct{})}
 }
 
-func (h *heldCaller) Call(ctx context.Context, name string, _ []byte) tool.Outcome {
+func (h *heldCaller) Call(ctx context.Context, name string, _ []byte) tools.Outcome {
 	h.calls.Add(1)
 	select {
 	case <-h.release:
@@ -154,14 +159,14 @@ func (h *heldCaller) Call(ctx context.Context, name string, _ []byte) tool.Outco
 		return outcome
 	case <-ctx.Done():
 		h.once.Do(func() { close(h.canceled) })
-		return tool.Outcome{Failure: &tool.Failure{Kind: tool.Canceled, Message: "canceled"}}
+		return tools.Outcome{Failure: &tools.Failure{Kind: tools.Canceled, Message: "canceled"}}
 	}
 }
 
 // TestTasks_on_two_nodes asks another node for the state, the end and the result of a task.
 func TestTasks_on_two_nodes(t *testing.T) {
 	nodes := taskNodes(t, 2, TaskOptions{After: 10 * time.Millisecond})
-	for _, v := range []revision.Revision{revision.V20251125, revision.V20260728} {
+	for _, v := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 		t.Run(v.String(), func(t *testing.T) {
 			held := newHeldCaller()
 			c := taskClient{t, v, "ann", held}
@@ -203,10 +208,10 @@ func TestTasks_of_a_node_that_died(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			held := newHeldCaller()
 			defer close(held.release)
-			c := taskClient{t, revision.V20260728, "ann", held}
+			c := taskClient{t, protocol.V20260728, "ann", held}
 			id := c.begin(nodes[0], name)
 			if _, err := nodes[1].tasks.Change(t.Context(), task.Owner{"ann"}, id, func(r *task.Record) error {
-				r.Attempt = "of a node that died"
+				r.Lease.Token = "of a node that died"
 				return nil
 			}); err != nil {
 				t.Fatal(err)
@@ -226,7 +231,7 @@ func TestTasks_of_a_node_that_died(t *testing.T) {
 func TestTasks_with_parameter(t *testing.T) {
 	node := taskNodes(t, 1, TaskOptions{After: time.Hour})[0]
 	held := newHeldCaller()
-	c := taskClient{t, revision.V20251125, "ann", held}
+	c := taskClient{t, protocol.V20251125, "ann", held}
 	id := c.begin(node, "list_trips")
 	close(held.release)
 	got := c.about(node, "tasks/result", id)
@@ -239,7 +244,7 @@ func TestTasks_with_parameter(t *testing.T) {
 	if got := c.ask(node, "tasks/list", ""); len(got.Result.Tasks) != 1 || got.Result.Tasks[0].TaskID != id || got.Result.Tasks[0].Status != "completed" {
 		t.Errorf("tasks/list: %+v", got)
 	}
-	if got := (taskClient{t, revision.V20251125, "", held}).ask(node, "tasks/list", ""); got.Error.Code != -32601 {
+	if got := (taskClient{t, protocol.V20251125, "", held}).ask(node, "tasks/list", ""); got.Error.Code != -32601 {
 		t.Errorf("tasks/list of an unknown caller: %+v", got)
 	}
 	for range 50 {
@@ -259,10 +264,16 @@ func TestTasks_with_parameter(t *testing.T) {
 
 // TestTasks_limits wants a call beyond the number of tasks to be an ordinary one.
 func TestTasks_limits(t *testing.T) {
-	node := taskNodes(t, 1, TaskOptions{After: time.Millisecond})[0]
+	var opened atomic.Pointer[heldCaller]
+	node := taskNodes(t, 1, TaskOptions{After: time.Millisecond, Open: func(context.Context) (store.Store, error) {
+		if held := opened.Load(); held != nil { // the call ends when its task was refused
+			held.once.Do(func() { close(held.release) })
+		}
+		return nil, nil
+	}})[0]
 	ready := newHeldCaller()
 	close(ready.release)
-	old := taskClient{t, revision.V20251125, "ann", ready}
+	old := taskClient{t, protocol.V20251125, "ann", ready}
 	for range 512 {
 		old.begin(node, "list_trips")
 	}
@@ -270,19 +281,15 @@ func TestTasks_limits(t *testing.T) {
 		t.Errorf("a task beyond the limit: %+v", got)
 	}
 	held := newHeldCaller()
-	open := node.tasks.Open
-	node.tasks.Open = func(ctx context.Context) (store.Store, error) { // the call ends when its task was refused
-		held.once.Do(func() { close(held.release) })
-		return open(ctx)
-	}
-	got := taskClient{t, revision.V20260728, "ann", held}.ask(node, "tools/call", `"name":"list_trips","arguments":{}`)
+	opened.Store(held)
+	got := taskClient{t, protocol.V20260728, "ann", held}.ask(node, "tools/call", `"name":"list_trips","arguments":{}`)
 	if got.Result.ResultType != "complete" || len(got.Result.Content) != 1 {
 		t.Errorf("a call beyond the limit: %+v", got)
 	}
-	node.tasks.Open = open
+	opened.Store(nil)
 	held = newHeldCaller()
 	defer close(held.release)
-	if got := (taskClient{t, revision.V20260728, "bob", held}).ask(node, "tools/call", `"name":"list_trips","arguments":{}`); got.Result.ResultType != "task" {
+	if got := (taskClient{t, protocol.V20260728, "bob", held}).ask(node, "tools/call", `"name":"list_trips","arguments":{}`); got.Result.ResultType != "task" {
 		t.Errorf("a call of another user: %+v", got)
 	}
 }
@@ -292,9 +299,9 @@ func TestTasks_limits(t *testing.T) {
 func TestTasks_notifications(t *testing.T) {
 	nodes := taskNodes(t, 2, TaskOptions{After: time.Millisecond})
 	held := newHeldCaller()
-	c := taskClient{t, revision.V20260728, "ann", held}
+	c := taskClient{t, protocol.V20260728, "ann", held}
 	id := c.begin(nodes[0], "list_trips")
-	foreign := taskClient{t, revision.V20260728, "bob", held}.begin(nodes[0], "list_trips")
+	foreign := taskClient{t, protocol.V20260728, "bob", held}.begin(nodes[0], "list_trips")
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		site := siteOf(trains(), held)
 		site.User = "ann"
@@ -365,7 +372,7 @@ func TestTasks_ask_the_user(t *testing.T) {
 		`"error":{"code":-1,"message":"no user"}`:                "no user",
 	} {
 		t.Run(want, func(t *testing.T) {
-			client := newClient(t, e, revision.V20251125, askable)
+			client := newClient(t, e, protocol.V20251125, askable)
 			client.answers[elicit.MethodElicit] = answer
 			var created taskAnswer
 			if err := json.Unmarshal(client.post(t, "pay", `,"arguments":{"amount":5},"task":{}`), &created); err != nil || created.Result.Task.TaskID == "" {

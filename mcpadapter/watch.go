@@ -1,32 +1,28 @@
 package mcpadapter
 
 import (
-	"crypto/rand"
 	"net"
 	"time"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
-	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
 
 // Default values of Options for streams.
 const (
-	DefaultMaxStreams       = 10_000           // open streams
-	DefaultMaxClientStreams = 64               // open streams per client
-	DefaultKeepAlive        = 25 * time.Second // between comments on an idle stream
-	DefaultWatchInterval    = 10 * time.Second // between polls of a watched resource
+	DefaultMaxStreams    = 10_000           // open streams
+	DefaultKeepAlive     = 25 * time.Second // between comments on an idle stream
+	DefaultWatchInterval = 10 * time.Second // between polls of a watched resource
 )
 
 // A Change is a set of changed lists, about which clients with an open stream are notified.
-type Change = subscription.Lists
+type Change = session.Lists
 
 // The values of Change.
 const (
-	ToolsChanged     = subscription.Tools
-	PromptsChanged   = subscription.Prompts
-	ResourcesChanged = subscription.Resources
+	ToolsChanged     = session.Tools
+	PromptsChanged   = session.Prompts
+	ResourcesChanged = session.Resources
 )
 
 // Notify notifies listening clients about a change. It does not wait for them.
@@ -57,43 +53,25 @@ func (s *Server) Replace(grace time.Duration) {
 	time.AfterFunc(grace, s.cancelAsking)
 }
 
-// clientOf returns the identity by which streams are counted: the user, or else the address.
-func clientOf(site *Site, remote string) string {
-	if site.User != "" {
-		return "user " + site.User
+// ownerOf returns whose shares a client uses: those of the user, or else of the network of the address.
+func ownerOf(site *Site, remote string) share.Owner {
+	address := site.Address
+	if address == "" {
+		address = remote
+		if host, _, err := net.SplitHostPort(remote); err == nil {
+			address = host
+		}
 	}
-	if site.Address != "" {
-		return "address " + site.Address
-	}
-	if host, _, err := net.SplitHostPort(remote); err == nil {
-		remote = host
-	}
-	return "address " + remote
+	return share.OwnerOf(site.User, address)
 }
 
-// join registers a stream of a client.
-func (s *Server) join(w *subscription.Watcher, client string) (leave func(), f *jsonrpc.Fault) {
-	return s.streams.Join(w, client, s.options.MaxStreams, s.options.MaxClientStreams)
-}
-
-// A watchRequest is a request for notifications: a stream, subscriptions/listen, or a subscription to a
-// resource.
-type watchRequest struct {
-	*message
-	polling library.PollKey // identifies the polls of the stream; the URI is set per poll
-}
-
-// newWatchRequest returns a watchRequest that can poll resources.
-func newWatchRequest(m *message) watchRequest {
-	key := library.PollKey{Client: m.clientIdentity(), Identity: rand.Text()} // unique, so no other stream shares its polls
-	if identity := m.site.Host.Identity(); identity != "" {
-		key.Identity = identity + catalog.AccessKey(m.site.Access)
-	}
-	return watchRequest{m, key}
+// Usage returns how many streams and sessions are in use.
+func (s *Server) Usage() []Usage {
+	return []Usage{s.streams.Bound.Usage(), s.memory.lives.Usage()}
 }
 
 // newListWatch returns the ListWatch for a new stream.
-func (q watchRequest) newListWatch() *subscription.ListWatch {
-	current := func() subscription.Digests { return q.server.catalogOf(q.site.Host.Tools()).Digests() }
-	return &subscription.ListWatch{Known: current(), Current: current}
+func (s *Server) newListWatch(site *Site) *session.ListWatch {
+	current := func() session.Digests { return s.catalogOf(site.Host.Tools()).Digests() }
+	return &session.ListWatch{Known: current(), Current: current}
 }

@@ -9,116 +9,175 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
 )
 
-// decision decides about one call before it is made. run calls decide, which runs inside a
-// transaction on the record and may be called several times. Between two calls of decide, run does
-// the slow work and the work that needs the store.
-type decision struct {
-	ctx        context.Context
-	guard      *Guard
-	call       Call
-	key        string // of the Engagement
-	inputs     jsontext.Value
-	capability *Capability // nil if the agent has no capability of that name
+// check is what the decision about a call (decision) and the one about its result (finish) have in
+// common. Both have a method decide, which runs inside a transaction on the record of the Engagement and may be
+// called several times. Between two calls of decide, run does the slow work and the work that needs the store:
+// it prepares reviews, and waits for them (reviewed.go).
+type check struct {
+	ctx     context.Context
+	ticket  *Ticket         // its Number, Nth, Review and Replayed are set when the call may be made
+	side    engagement.Side // of the restriction that is checked
+	outputs jsontext.Value  // of the call; nil before it was made
+	status  int             // of the response
 
 	prepared *review.Review // stored in advance, in case a review is required
-	held     *review.Review // the review of a result that may be released
+	held     *review.Review // the review with a result that may be released
 	first    bool           // this call is the first to get the held result
 	released int64          // when the held result was released; 0 if it was not
+	approved string         // id of a review that was decided while the call waited
 	lost     string         // id of a review whose result is no longer stored
 	hashed   string         // see hash
 
 	view    assertion.View // of the assertion that is evaluated
 	pending assertion.Pending
-	passed  Ticket // of the call if it may be made
 
 	outcome
 }
 
-// outcome is the result of one call of decide. Exactly one field is set.
+// outcome is the result of one call of decide. If no field is set, the call or its result passes.
 type outcome struct {
-	ticket  *Ticket
 	refusal *engagement.Refusal
 	prepare bool                        // a review is required and must be prepared
 	wait    *engagement.RequestedReview // wait for the decision of that review
 	fetch   string                      // id of the review whose result may be released
 }
 
-// run calls decide until the outcome is a ticket or a refusal. The error is an error of the store.
-func (d *decision) run() error {
-	var wait *reviewWait
+// run calls decide until the call or its result passes, or is refused. The error is an error of the store.
+func (c *check) run(begin func(time.Time) *engagement.State, decide func(*engagement.Tx) error) error {
+	var until time.Time // of waiting for a reviewer
 	for range engagement.MaxTries {
-		d.outcome = outcome{}
-		err := d.guard.Engagements.Change(d.ctx, d.key, d.begin, d.decide)
+		c.outcome = outcome{}
+		ctx, cancel := c.storing()
+		err := c.ticket.guard.Engagements.Change(ctx, c.ticket.Key, begin, decide)
+		if err == nil && c.prepare {
+			err = c.prepareReview(ctx)
+		}
+		cancel()
 		switch {
-		case err != nil:
-			return err
-		case d.prepare:
-			err = d.prepareReview()
-		case d.wait != nil:
-			if wait == nil {
-				wait = newReviewWait(d.guard, &d.call)
+		case err != nil || c.prepare:
+		case c.wait != nil:
+			if until.IsZero() {
+				until = c.ticket.call.waitUntil(c.ticket.guard)
 			}
-			err = d.await(wait)
-		case d.fetch != "":
-			err = d.fetchHeld()
+			err = c.await(until)
+		case c.fetch != "":
+			err = c.fetchHeld()
 		default:
-			if d.first {
-				d.guard.Reviews.ShareReleased(d.ctx, d.held)
-			}
-			if d.released != 0 {
-				d.guard.Reviews.AwaitReleased(d.ctx, d.released)
-			}
-			if d.prepared != nil { // the prepared review was not needed
-				d.guard.Reviews.Drop(d.ctx, d.prepared.ID)
-			}
+			c.cleanUp()
 			return nil
 		}
-		if err != nil || d.refusal != nil {
+		if err != nil || c.refusal != nil {
 			return err
 		}
 	}
 	return engagement.ErrContended
 }
 
-func (d *decision) begin(now time.Time) *engagement.State {
-	return engagement.NewState(d.call.ref(), now)
+// storing returns the context for changes of the store. After the call was made, its result is recorded even if the
+// client has disconnected.
+func (c *check) storing() (context.Context, context.CancelFunc) {
+	if c.side == engagement.SideOutput {
+		return engagement.Detach(c.ctx)
+	}
+	return c.ctx, func() {}
 }
 
-// decide sets the outcome, inside a transaction.
+// cleanUp shares a released result with identical calls, and deletes a review that was not needed.
+func (c *check) cleanUp() {
+	if c.prepared == nil && c.released == 0 {
+		return
+	}
+	ctx, cancel := engagement.Detach(c.ctx)
+	defer cancel()
+	reviews := c.ticket.guard.Reviews
+	if c.first {
+		reviews.ShareReleased(ctx, c.held)
+	}
+	if c.released != 0 {
+		reviews.AwaitReleased(c.ctx, c.released)
+	}
+	if c.prepared != nil {
+		reviews.Drop(ctx, c.prepared.ID)
+	}
+}
+
+// evaluate evaluates an assertion of a restriction over the Engagement with the call as the nth of its name; 0 if it
+// was not made. unmet says why the assertion does not hold (OpenAgentSpec v1, Agent, restriction). err ends the transaction.
+func (c *check) evaluate(ctx context.Context, t *engagement.Tx, a *assertion.Assertion, nth int64, outputs jsontext.Value) (unmet, err error) {
+	call := &c.ticket.call
+	c.pending = assertion.Pending{Name: call.Name, Nth: nth, Payloads: engagement.Payloads{Inputs: c.ticket.inputs, Outputs: outputs}}
+	c.view = assertion.View{Tx: t, Pending: &c.pending, Slots: c.ticket.guard.slots, Owner: call.owner()}
+	unmet = a.Check(ctx, &c.view)
+	switch {
+	case c.view.Unread.Any():
+		return nil, &engagement.UnreadError{Unread: c.view.Unread}
+	case unmet == nil:
+		return nil, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case isFull(unmet):
+		return nil, unmet
+	}
+	return unmet, nil
+}
+
+// complete adds the call to a refusal.
+func (c *check) complete(r *engagement.Refusal) *engagement.Refusal {
+	call := &c.ticket.call
+	r.Agent, r.Engagement, r.Name, r.Made = call.Agent.Name, call.Engagement, call.Name, r.Made || c.side == engagement.SideOutput
+	return r
+}
+
+// decision decides about one call before it is made.
+type decision struct {
+	check
+	passing Ticket // of the call
+}
+
+func (d *decision) begin(now time.Time) *engagement.State {
+	return engagement.NewState(d.passing.call.ref(), now)
+}
+
+// decide decides whether the call may be made.
 func (d *decision) decide(t *engagement.Tx) error {
 	d.outcome, d.first, d.released = outcome{}, false, 0
-	if email := d.call.User.Email; email != "" {
-		t.State.Email = email
+	d.passing.Number, d.passing.Nth, d.passing.Review, d.passing.Replayed = 0, 0, "", nil
+	call, capability := &d.passing.call, d.passing.Capability
+	if call.User.Email != "" {
+		t.State.User.Email = call.User.Email
 	}
 	switch {
-	case t.State.Ended != 0:
+	case t.State.Ended != nil:
 		return d.refuse(t, t.State.Refusal())
-	case d.capability == nil:
-		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindNotAllowed, Rule: "capabilities", Message: d.notAllowed()})
-	case t.IsFull(d.call.Name):
+	case capability == nil:
+		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindNotAllowed, Rule: "capabilities", Message: call.notAllowed()})
+	case t.IsFull(call.Name):
 		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindEnded, Message: "the call was not made: the Engagement has reached its limit of calls"})
 	}
-	if i := d.findHeld(t); i >= 0 {
-		return d.decideHeld(t, i)
+	if len(t.State.Reviews) > 0 {
+		if i := d.findHeld(t); i >= 0 {
+			return d.decideHeld(t, i)
+		}
 	}
-	if d.call.Uncertain && d.findReview(t) < 0 {
+	if call.Uncertain && d.findReview(t) < 0 {
 		d.refusal = d.complete(&engagement.Refusal{Kind: engagement.KindInvalid, Cause: ErrNoHeldResult, Message: fmt.Sprintf(
-			"the call of %s was not made: no result of an identical call is held", d.call.Name)})
+			"the call of %s was not made: no result of an identical call is held", call.Name)})
 		return engagement.ErrUnchanged
 	}
-	if n := d.call.Agent.ShortCircuit; n > 0 && t.State.Repeats(d.call.Name, n) {
+	if n := call.Agent.ShortCircuit; n > 0 && t.State.Repeats(call.Name, n) {
 		return d.refuseRepetition(t, n)
 	}
-	if d.capability.Input != nil {
-		if err := d.checkAssertion(t); err != nil || d.refusal != nil {
+	if capability.Input != nil {
+		if err := d.checkAssertion(t, capability.Input.Assertion); err != nil || d.refusal != nil {
 			return err
 		}
-		if d.capability.Input.RequireReview != "" {
+		if capability.Input.RequireReview != "" {
 			return d.decideReview(t)
 		}
 	}
@@ -126,31 +185,136 @@ func (d *decision) decide(t *engagement.Tx) error {
 	return nil
 }
 
-// checkAssertion refuses the call if the assertion of its input restriction does not hold
-// (OpenAgentSpec v1, Agent, restriction).
-func (d *decision) checkAssertion(t *engagement.Tx) error {
-	a := d.capability.Input.Assertion
+// checkAssertion refuses the call if the assertion of its input restriction does not hold. A nil assertion holds.
+func (d *decision) checkAssertion(t *engagement.Tx, a *assertion.Assertion) error {
 	if a == nil {
 		return nil
 	}
-	d.pending = assertion.Pending{Name: d.call.Name, Payloads: engagement.Payloads{Inputs: d.inputs}}
-	d.view = assertion.View{Tx: t, Pending: &d.pending}
-	v := &d.view
-	err := a.Check(d.ctx, v)
-	switch {
-	case v.Unread.Any():
-		return &engagement.UnreadError{Unread: v.Unread}
-	case err == nil:
-		return nil
-	case d.ctx.Err() != nil:
-		return d.ctx.Err()
+	unmet, err := d.evaluate(d.ctx, t, a, 0, nil)
+	if unmet == nil {
+		return err
 	}
 	return d.refuse(t, &engagement.Refusal{
-		Kind: engagement.KindInputRestriction,
-		Rule: a.Rule,
+		Kind: engagement.KindInputRestriction, Rule: a.Rule, Cause: unmet,
 		Message: fmt.Sprintf("the call of %s was not made: %s; change the inputs so that it holds, or continue without this call",
-			d.call.Name, assertion.Explain(err)),
-		Cause: err,
+			d.passing.call.Name, assertion.Explain(unmet)),
+	})
+}
+
+func (d *decision) refuseRepetition(t *engagement.Tx, n int) error {
+	r := &engagement.Refusal{
+		Kind: engagement.KindShortCircuit,
+		Rule: "lifespan.short_circuit",
+		Message: fmt.Sprintf("the call of %s was not made, and the Engagement has ended: it would have repeated the same block of calls %d times "+
+			"in a row, which lifespan.short_circuit does not allow", d.passing.call.Name, n),
+	}
+	t.End(r.Kind, r.Rule, fmt.Sprintf("a call of %s, with which the same block of calls is repeated %d times", d.passing.call.Name, n))
+	return d.refuse(t, r)
+}
+
+// refuse records that the call is refused. An agent that repeats refused calls makes no progress, so they
+// count for short_circuit. Exception: a call that waits for a review is repeated by design.
+func (d *decision) refuse(t *engagement.Tx, r *engagement.Refusal) error {
+	if n := d.passing.call.Agent.ShortCircuit; n > 0 && r.IsFinal() && t.State.RefuseRepeated(d.passing.call.Name, n) {
+		return d.refuseRepetition(t, n)
+	}
+	d.refusal = d.complete(r)
+	if t.State.Refused++; t.State.Refused > maxRefused || t.Length() >= engagement.MaxEntries {
+		return nil // only counted, not recorded
+	}
+	why := r.Message
+	if r.Cause != nil {
+		why = r.Cause.Error()
+	}
+	t.Log(engagement.Entry{
+		Event: engagement.EntryRefused, Name: text.Cut(r.Name, MaxName), Inputs: t.Keep(d.passing.inputs),
+		Kind: r.Kind, Rule: r.Rule, Why: text.Cut(why, engagement.MaxReason), Review: r.Review,
+	})
+	return nil
+}
+
+// pass records that the call is about to be made. asked is the id of the review that approved it.
+func (d *decision) pass(t *engagement.Tx, asked string) {
+	call := &d.passing.call
+	d.passing.Number, d.passing.Nth = t.Begin(call.Name, d.passing.inputs, asked, call.Agent.ShortCircuit > 0)
+	d.passing.Review, d.passing.born = asked, t.State.Born
+}
+
+// notAllowed returns a message that lists the capabilities that the agent may use instead.
+func (c *Call) notAllowed() string {
+	const most = 10
+	names := make([]string, 0, most)
+	for i := range c.Agent.Capabilities {
+		if i == most {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, c.Agent.Capabilities[i].Reference.Name)
+	}
+	what := "none"
+	if len(names) > 0 {
+		what = strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("the call of %s was not made: it is not a capability of the agent %s, which has: %s",
+		text.Cut(c.Name, MaxName), c.Agent.Name, what)
+}
+
+// finish decides about the result of a call.
+type finish struct{ check }
+
+// decide decides whether the result may be used.
+func (f *finish) decide(t *engagement.Tx) error {
+	f.outcome, f.first, f.released = outcome{}, false, 0
+	if t.State.Born != f.ticket.born {
+		return f.refuseLate(t)
+	}
+	if t.State.Ended != nil {
+		r := t.State.Refusal()
+		r.Message = "the call was made, but its result is withheld: " + r.Message
+		return f.refuse(t, r)
+	}
+	if f.approved != "" {
+		return f.decideReview(t)
+	}
+	output := f.ticket.Capability.Output
+	if output != nil && output.Assertion != nil {
+		if err := f.checkAssertion(t, output.Assertion); err != nil || f.refusal != nil {
+			return err
+		}
+	}
+	if output != nil && output.RequireReview != "" {
+		return f.requestReview(t)
+	}
+	e := f.entry()
+	e.Event = engagement.EntryFinished
+	t.Prolong = true
+	t.Finish(e, f.ticket.Capability.collected(f.recorded()))
+	return nil
+}
+
+// recorded returns the outputs for the record: the outputs, or an engagement.Omitted.
+func (f *finish) recorded() jsontext.Value {
+	if why := f.ticket.Unrecorded; why != "" && f.outputs != nil {
+		return engagement.Omitted{Bytes: int64(len(f.outputs)), Why: why}.JSON()
+	}
+	return f.outputs
+}
+
+func (f *finish) entry() engagement.Entry {
+	return engagement.Entry{Call: f.ticket.Number, Nth: f.ticket.Nth, Name: f.ticket.call.Name, Status: f.status}
+}
+
+func (f *finish) checkAssertion(t *engagement.Tx, a *assertion.Assertion) error {
+	// Use a context that is not canceled: if the client disconnects, the result must still be checked,
+	// and the assertion must not be reported as failed.
+	unmet, err := f.evaluate(context.Background(), t, a, f.ticket.Nth, f.outputs)
+	if unmet == nil {
+		return err
+	}
+	return f.refuse(t, &engagement.Refusal{
+		Kind: engagement.KindOutputRestriction, Rule: a.Rule, Cause: unmet,
+		Message: fmt.Sprintf("the call of %s was made, but its result is withheld: %s; do not repeat it, continue without the result",
+			f.ticket.call.Name, explainWithheld(unmet, &f.ticket.call)),
 	})
 }
 
@@ -175,77 +339,27 @@ func explainWithheld(err error, c *Call) string {
 	return assertion.Explain(&shown)
 }
 
-func (d *decision) refuseRepetition(t *engagement.Tx, n int) error {
-	r := &engagement.Refusal{
-		Kind: engagement.KindShortCircuit,
-		Rule: "lifespan.short_circuit",
-		Message: fmt.Sprintf("the call of %s was not made, and the Engagement has ended: it would have repeated the same block of calls %d times "+
-			"in a row, which lifespan.short_circuit does not allow", d.call.Name, n),
-	}
-	t.End(r.Kind, r.Rule, fmt.Sprintf("a call of %s, with which the same block of calls is repeated %d times", d.call.Name, n))
-	return d.refuse(t, r)
-}
-
-// refuse records that the call is refused.
-func (d *decision) refuse(t *engagement.Tx, r *engagement.Refusal) error {
-	r.Agent, r.Engagement, r.Name = d.call.Agent.Name, d.call.Engagement, d.call.Name
-	d.refusal = r
-	if t.State.Refused++; t.State.Refused > maxRefused || t.Length() >= engagement.MaxEntries {
-		return nil // only counted, not recorded
-	}
-	why := r.Message
+// refuse records that the result is withheld. The result is not recorded.
+func (f *finish) refuse(t *engagement.Tx, r *engagement.Refusal) error {
+	f.refusal = f.complete(r)
+	e := f.entry()
+	e.Event, e.Kind, e.Rule, e.Why = engagement.EntryFinished, r.Kind, r.Rule, text.Cut(r.Message, engagement.MaxReason)
 	if r.Cause != nil {
-		why = r.Cause.Error()
+		e.Why = text.Cut(r.Cause.Error(), engagement.MaxReason)
 	}
-	t.Log(engagement.Entry{
-		Event: engagement.EntryRefused, Name: engagement.Shorten(r.Name, MaxName), Inputs: t.Keep(d.inputs),
-		Kind: r.Kind, Rule: r.Rule, Why: engagement.Shorten(why, engagement.MaxReason), Review: r.Review,
-	})
+	t.Log(e)
+	t.State.Refused++
 	return nil
 }
 
-// pass records that the call is about to be made.
-func (d *decision) pass(t *engagement.Tx, review string) {
-	number, nth := t.Begin(d.call.Name, d.inputs, review, d.call.Agent.ShortCircuit > 0)
-	d.passed = Ticket{
-		Capability: d.capability, Key: d.key, Number: number, Nth: nth, Review: review,
-		guard: d.guard, call: d.call, inputs: d.inputs, born: t.State.Born,
-	}
-	d.ticket = &d.passed
-}
-
-// notAllowed returns a message that lists the capabilities that the agent may use instead.
-func (d *decision) notAllowed() string {
-	const most = 10
-	names := make([]string, 0, most)
-	for i := range d.call.Agent.Capabilities {
-		if i == most {
-			names = append(names, "…")
-			break
-		}
-		names = append(names, d.call.Agent.Capabilities[i].Reference.Name)
-	}
-	what := "none"
-	if len(names) > 0 {
-		what = strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("the call of %s was not made: it is not a capability of the agent %s, which has: %s",
-		engagement.Shorten(d.call.Name, MaxName), d.call.Agent.Name, what)
-}
-
-// hash returns a digest of the inputs. Inputs that differ only in member order, whitespace or
-// escapes have the same hash. Inputs that differ in how a number is written do not.
-func (d *decision) hash() string {
-	if d.hashed == "" {
-		d.hashed = hashInputs(d.inputs)
-	}
-	return d.hashed
-}
-
-func hashInputs(inputs jsontext.Value) string {
-	canonical := inputs.Clone()
-	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
-		canonical = inputs // not canonical: at least equal bytes have equal hashes
-	}
-	return engagement.Digest(string(canonical))
+// refuseLate withholds the result of a call whose Engagement was renewed while the call was
+// running. Only the old Engagement could decide about the result.
+func (f *finish) refuseLate(t *engagement.Tx) error {
+	f.refusal = f.complete(&engagement.Refusal{Kind: engagement.KindEnded, Message: fmt.Sprintf(
+		"the call of %s was made, but its result is withheld, because its Engagement was renewed during the call; check the effect of the call before you repeat it",
+		f.ticket.call.Name)})
+	e := f.entry()
+	e.Event, e.Kind = engagement.EntryLate, engagement.KindEnded
+	t.Log(e)
+	return nil
 }

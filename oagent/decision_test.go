@@ -130,16 +130,37 @@ lifespan: {short_circuit: 3}
 			{"tool-2", ``, ``, engagement.KindShortCircuit},
 			{"tool-1", ``, ``, engagement.KindEnded},
 		}},
-		{"short_circuit: what is refused does not count", `
+		{"short_circuit: a call that is corrected after a refusal is not a repetition", `
 capabilities:
   tool-1:
     input_restriction: {assertion: recent.tool-1.inputs.ok}
 lifespan: {short_circuit: 2}
 `, []move{
 			{"tool-1", `{"ok":false}`, ``, engagement.KindInputRestriction},
-			{"tool-1", `{"ok":false}`, ``, engagement.KindInputRestriction},
 			{"tool-1", `{"ok":true}`, ``, ""},
 			{"tool-1", `{"ok":false}`, ``, engagement.KindShortCircuit},
+		}},
+		{"short_circuit: refused calls count", `
+capabilities:
+  tool-1:
+    input_restriction: {assertion: recent.tool-1.inputs.ok}
+lifespan: {short_circuit: 3}
+`, []move{
+			{"tool-1", `{"ok":false}`, ``, engagement.KindInputRestriction},
+			{"tool-1", `{"ok":false}`, ``, engagement.KindInputRestriction},
+			{"tool-1", `{"ok":false}`, ``, engagement.KindShortCircuit},
+			{"tool-1", `{"ok":true}`, ``, engagement.KindEnded},
+		}},
+		{"short_circuit: a refused call does not hide a repetition", `
+capabilities:
+  tool-1: {}
+  tool-2:
+    input_restriction: {assertion: recent.tool-2.inputs.ok}
+lifespan: {short_circuit: 2}
+`, []move{
+			{"tool-1", ``, ``, ""},
+			{"tool-2", `{"ok":false}`, ``, engagement.KindInputRestriction},
+			{"tool-1", ``, ``, engagement.KindShortCircuit},
 		}},
 		{"Engagement: user, started_at, recent._name", `
 capabilities:

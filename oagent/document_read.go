@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fairwayhq/fairway/internal/expr"
+	"github.com/fairwayhq/fairway/internal/celenv"
 	"github.com/fairwayhq/fairway/internal/yamltree"
 	"github.com/fairwayhq/fairway/oagent/assertion"
 )
@@ -212,7 +212,11 @@ func (r *reader) compile(a *Agent) {
 			return
 		}
 		source := assertion.Source{Expression: p.node.Value, Rule: p.rule, Line: p.node.Line}
-		if err := p.compile(source, names); err != nil {
+		switch err := p.compile(source, names); {
+		case err == nil:
+		case strings.HasPrefix(p.rule, exposureRule) && assertion.IsUnknownName(err):
+			a.unknown = append(a.unknown, r.locate(p, err)...) // the value never exists, and nothing depends on it
+		default:
 			r.faults = append(r.faults, r.locate(p, err)...)
 		}
 	}
@@ -220,7 +224,7 @@ func (r *reader) compile(a *Agent) {
 
 // locate converts a compile error to LintErrors, with the most exact position in the file.
 func (r *reader) locate(p uncompiled, err error) LintErrors {
-	fault, ok := errors.AsType[*expr.CompileError](err)
+	fault, ok := errors.AsType[*celenv.CompileError](err)
 	if !ok {
 		return LintErrors{{Location: r.location, Line: p.node.Line, Column: p.node.Column, Rule: p.rule, Message: err.Error()}}
 	}

@@ -1,9 +1,16 @@
 package oagent
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
@@ -21,6 +28,7 @@ const (
 
 	maxRefused = 10_000          // refusals that are recorded in the log; later ones are only counted
 	retryStore = 2 * time.Second // retry delay after the store failed
+	retryFull  = time.Second     // retry delay if the share of the caller is used up
 )
 
 // GuardOptions configures a Guard. Every option but Store has a default.
@@ -101,6 +109,7 @@ type Guard struct {
 	Reviews *review.Queue
 
 	options GuardOptions
+	slots   *assertion.Slots
 }
 
 // NewGuard returns a guard that keeps its records in options.Store.
@@ -109,7 +118,7 @@ func NewGuard(options GuardOptions) (*Guard, error) {
 		return nil, errors.New("a guard needs a store")
 	}
 	options.setDefaults()
-	g := &Guard{options: options}
+	g := &Guard{options: options, slots: assertion.NewSlots()}
 	g.Engagements = engagement.NewRecords(engagement.Options{
 		Store: options.Store, TTL: options.TTL, MaxPayload: options.MaxPayload, MaxRecord: options.MaxRecord,
 		CacheSize: options.CacheSize, Now: options.Now,
@@ -145,4 +154,126 @@ func (g *Guard) notifyEnd(r *engagement.Refusal, user engagement.User) {
 	if r.Kind == engagement.KindShortCircuit || r.Kind == engagement.KindGuardrail {
 		g.options.Notify(Event{Kind: EventEnded, Refusal: r, User: user})
 	}
+}
+
+// Renew ends the Engagement with that key and begins a new one, see engagement.Records.Renew.
+// Undecided reviews of the old Engagement are denied, and held results are deleted.
+func (g *Guard) Renew(ctx context.Context, key string, renewal engagement.Renewal) (*engagement.Summary, error) {
+	renewed, dropped, err := g.Engagements.Renew(ctx, key, renewal)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := engagement.Detach(ctx)
+	defer cancel()
+	for i := range dropped {
+		_ = g.Reviews.Abandon(ctx, dropped[i].ID, "the Engagement was renewed") // best effort: the Engagement no longer refers to the review
+	}
+	return renewed, nil
+}
+
+// maxRefusedBefore is the number of refusals after which Refuse records nothing. It ensures that a
+// client that keeps sending invalid calls does not load the store, and does not use up maxRefused,
+// which the guard's own decisions need.
+const maxRefusedBefore = 1000
+
+// Refuse records a refusal that the caller of the Guard decided: for example of a request that
+// matches no operation, or of a call without credentials. If the Engagement does not exist
+// yet, Refuse begins it. inputs are the inputs of the call, or nil if they are unknown. why
+// is the reason for the record; "" records the refusal's message. After maxRefusedBefore
+// refusals, Refuse records nothing.
+//
+// An error means that the refusal could not be recorded. The call must still be refused.
+func (g *Guard) Refuse(ctx context.Context, b Binding, r *engagement.Refusal, inputs jsontext.Value, why string) error {
+	if b.Agent == nil {
+		return unknownAgentRefusal(&b)
+	}
+	if err := b.check(); err != nil {
+		return err
+	}
+	if why == "" {
+		why = r.Message
+	}
+	kept := jsontext.Value(nil)
+	if inputs != nil {
+		var err error
+		if kept, err = checkInputs(inputs); err != nil {
+			return err
+		}
+	}
+	e := engagement.Entry{Event: engagement.EntryRefused, Name: text.Cut(r.Name, MaxName), Kind: r.Kind, Rule: r.Rule, Why: text.Cut(why, engagement.MaxReason)}
+	begin := func(now time.Time) *engagement.State { return engagement.NewState(b.ref(), now) }
+	ctx, cancel := engagement.Detach(ctx)
+	defer cancel()
+	err := g.Engagements.Change(ctx, b.Key(), begin, func(t *engagement.Tx) error {
+		if t.State.Refused >= maxRefusedBefore || t.Length() >= engagement.MaxEntries {
+			return engagement.ErrUnchanged
+		}
+		if b.User.Email != "" {
+			t.State.User.Email = b.User.Email
+		}
+		t.State.Refused++
+		e := e
+		e.Inputs = t.Keep(kept)
+		t.Log(e)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("recording a refusal: %w", err)
+	}
+	return nil
+}
+
+// MaxExposedTotal is the maximum size of all exposed values together, in bytes of JSON.
+const MaxExposedTotal = 256 << 10
+
+// Exposed contains the values that an agent exposes to its user (OpenAgentSpec v1, exposes).
+type Exposed struct {
+	Object  jsontext.Value // name → value, in document order; {} if there is none
+	Missing []error        // why other values are absent: *assertion.Error each, which may quote values
+}
+
+// Exposed computes the values that the agent exposes. A value that cannot be computed is
+// omitted, often because it does not exist yet.
+func (g *Guard) Exposed(ctx context.Context, b Binding) (Exposed, error) {
+	none := Exposed{Object: jsontext.Value("{}")}
+	if b.Agent == nil || len(b.Agent.Exposes) == 0 {
+		return none, nil
+	}
+	var exposed Exposed
+	expose := func(t *engagement.Tx) (err error) {
+		exposed, err = expose(ctx, b.Agent, &assertion.View{Tx: t, Slots: g.slots, Owner: b.owner()})
+		return err
+	}
+	err := g.Engagements.Read(ctx, b.Key(), expose)
+	if errors.Is(err, engagement.ErrNotFound) {
+		err = expose(g.Engagements.Unbegun(b.ref()))
+	}
+	if err != nil {
+		return none, err
+	}
+	return exposed, nil
+}
+
+func expose(ctx context.Context, a *Agent, v *assertion.View) (Exposed, error) {
+	var missing []error
+	object := []byte{'{'}
+	for i := range a.Exposes {
+		before := len(object)
+		if before > 1 {
+			object = append(object, ',')
+		}
+		object = append(strictjson.AppendString(object, a.Exposes[i].Name), ':')
+		var err error
+		if object, err = a.Exposes[i].Value.Append(ctx, object, v); err == nil && len(object) > MaxExposedTotal {
+			err = fmt.Errorf("%s: all exposed values together exceed the limit of %d bytes", a.Exposes[i].Value.Rule, MaxExposedTotal)
+		}
+		if err != nil {
+			object = object[:before]
+			missing = append(missing, err)
+		}
+	}
+	if v.Unread.Any() {
+		return Exposed{}, &engagement.UnreadError{Unread: v.Unread}
+	}
+	return Exposed{Object: append(object, '}'), Missing: missing}, ctx.Err()
 }

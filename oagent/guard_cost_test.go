@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
+	"net/http"
+	"runtime"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -165,4 +169,58 @@ func step(b *testing.B, g *oagent.Guard, c oagent.Call) {
 		refusal, _ := engagement.AsRefusal(err)
 		b.Fatalf("%v: %v", err, refusal.Unwrap())
 	}
+}
+
+// TestLongChecksHaveShares has one user make several calls at a time whose assertions run until their
+// limit. Some of them are refused with 429. Another user's calls and cheap calls are not, and neither is a call
+// that was made.
+func TestLongChecksHaveShares(t *testing.T) {
+	const long = "recent.act.inputs.a.all(x, recent.act.inputs.a.all(y, recent.act.inputs.a.all(z, x + y + z >= 0)))"
+	a := agent(t, "capabilities:\n  cheap: {input_restriction: {assertion: \"recent.cheap.inputs.a.all(x, x > 0)\"}}\n"+
+		"  act: {input_restriction: {assertion: \""+long+"\"}}\n"+
+		"  made: {output_restriction: {assertion: \""+strings.ReplaceAll(long, "act", "made")+"\"}}\n")
+	g := newGuard(t, oagent.GuardOptions{})
+	inputs := `{"a":[` + strings.Repeat("1,", 2000) + `1]}`
+	var engagements atomic.Int64
+	of := func(user, name string) oagent.Call {
+		c := call(a, name, inputs)
+		c.User, c.Engagement = engagement.User{ID: user}, strconv.FormatInt(engagements.Add(1), 10)
+		return c
+	}
+	stop, refused := make(chan struct{}), make(chan *engagement.Refusal, 1)
+	var flood sync.WaitGroup
+	for range 2 + 2*runtime.GOMAXPROCS(0) {
+		flood.Go(func() {
+			for {
+				_, err := g.Begin(t.Context(), of("ada", "act"))
+				r, _ := engagement.AsRefusal(err)
+				if r == nil || r.Kind != engagement.KindShare && r.Kind != engagement.KindInputRestriction {
+					t.Errorf("a long call: %v", err)
+					return
+				}
+				if r.Kind == engagement.KindShare {
+					select {
+					case refused <- r:
+					default:
+					}
+				}
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+	}
+	defer flood.Wait()
+	defer close(stop)
+	r := <-refused
+	if r.Status() != http.StatusTooManyRequests || r.RetryAfter <= 0 || r.Made {
+		t.Errorf("refused with %d, retry after %s, made %v", r.Status(), r.RetryAfter, r.Made)
+	}
+	want(t, "another user's long call", outcomeOf(t, g, of("bob", "act"), `{}`), engagement.KindInputRestriction)
+	cheap := of("ada", "cheap")
+	cheap.Inputs = jsontext.Value(`{"a":[1,2,3]}`)
+	want(t, "a cheap call", outcomeOf(t, g, cheap, `{}`), "")
+	want(t, "the result of a call that was made", outcomeOf(t, g, of("ada", "made"), `{}`), engagement.KindOutputRestriction)
 }

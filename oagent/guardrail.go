@@ -8,7 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -56,7 +57,7 @@ func (g *Guard) CheckGuardrail(ctx context.Context, b Binding, side engagement.S
 			t.Log(e)
 			return nil
 		}
-		e.Kind, e.Why = engagement.KindGuardrail, engagement.Shorten(failed.Error(), engagement.MaxReason)
+		e.Kind, e.Why = engagement.KindGuardrail, text.Cut(failed.Error(), engagement.MaxReason)
 		t.Log(e)
 		t.End(engagement.KindGuardrail, e.Rule, e.Why)
 		t.State.Refused++
@@ -72,7 +73,7 @@ func isToolFailure(err error, output jsontext.Value) bool {
 	if !ok || failure.Missing == "" && failure.Cause == nil {
 		return false
 	}
-	return failure.Missing != "" || wire.Check(output) != nil || output.Kind() == '"'
+	return failure.Missing != "" || strictjson.Check(output) != nil || output.Kind() == '"'
 }
 
 // isModelCalled reports whether the model has already been called when a guardrail of that side runs.
@@ -106,7 +107,7 @@ func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side engagement.Si
 			"the %s cannot be checked, because the tool %s of the guardrail returned no usable response; try again later", checkedText(side), guardrail.Tool),
 	}
 	if err := g.recordGuardrail(ctx, b, side, func(t *engagement.Tx) *engagement.Refusal {
-		t.Log(engagement.Entry{Event: engagement.EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: refusal.Rule, Kind: engagement.KindUnchecked, Why: engagement.Shorten(cause.Error(), engagement.MaxReason)})
+		t.Log(engagement.Entry{Event: engagement.EntryGuardrail, Name: guardrail.Tool, Side: side, Rule: refusal.Rule, Kind: engagement.KindUnchecked, Why: text.Cut(cause.Error(), engagement.MaxReason)})
 		t.State.Refused++
 		return refusal
 	}); err != nil {
@@ -126,13 +127,7 @@ func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side engagement.
 	var refusal *engagement.Refusal
 	begin := func(now time.Time) *engagement.State { return engagement.NewState(b.ref(), now) }
 	err := g.Engagements.Change(ctx, b.Key(), begin, func(t *engagement.Tx) error {
-		refusal = nil
-		switch {
-		case t.State.Ended != 0:
-			refusal = t.State.Refusal()
-			return engagement.ErrUnchanged
-		case t.Length() >= engagement.MaxEntries:
-			refusal = &engagement.Refusal{Kind: engagement.KindEnded, Message: "the Engagement has reached its limit of entries"}
+		if refusal = t.Closed(); refusal != nil {
 			return engagement.ErrUnchanged
 		}
 		refusal = record(t)
@@ -157,7 +152,7 @@ func (g *Guard) CheckActive(ctx context.Context, b Binding) error {
 	}
 	var refusal *engagement.Refusal
 	err := g.Engagements.Read(ctx, b.Key(), func(t *engagement.Tx) error {
-		if t.State.Ended != 0 {
+		if t.State.Ended != nil {
 			refusal = t.State.Refusal()
 			refusal.Agent, refusal.Engagement = b.Agent.Name, b.Engagement
 		}

@@ -6,18 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // names are an oagent.Names.
 type names struct {
-	tools  map[string]*tool.Tool
+	tools  map[string]*tools.Tool
 	agents []string
 }
 
-func (n names) Tool(name string) (string, *tool.Tool, bool) {
+func (n names) Tool(name string) (string, *tools.Tool, bool) {
 	tool, ok := n.tools[name]
 	return "trains", tool, ok
 }
@@ -34,6 +34,14 @@ func (n names) CheckRemote(r oagent.Reference) error {
 	return nil
 }
 
+// Renamed knows one tool by its old name.
+func (n names) Renamed(name string) string {
+	if name == "read-trip" {
+		return "get-trip"
+	}
+	return ""
+}
+
 func (n names) All() []string {
 	all := append([]string(nil), n.agents...)
 	for name := range n.tools {
@@ -43,9 +51,9 @@ func (n names) All() []string {
 }
 
 func TestLink(t *testing.T) {
-	trip, plan := &tool.Tool{Name: "get_trip"}, &tool.Tool{Name: "plan"}
+	trip, plan := &tools.Tool{Name: "get_trip"}, &tools.Tool{Name: "plan"}
 	known := names{
-		tools:  map[string]*tool.Tool{"get-trip": trip, "trains.get-trip": trip, "planner": plan},
+		tools:  map[string]*tools.Tool{"get-trip": trip, "trains.get-trip": trip, "planner": plan},
 		agents: []string{"planner", "helper"},
 	}
 	guardrail := "guardrails: {output: {assertion: output.ok, tool_name: "
@@ -56,6 +64,7 @@ func TestLink(t *testing.T) {
 		"agent form":      {whole("oagent://helper: {}"), ""},
 		"both":            {whole("planner: {}"), ""},
 		"unknown":         {whole("get-trips: {}"), "a.yaml:7: capabilities.get-trips: tool agent get-trip?"},
+		"renamed":         {whole("read-trip: {}"), "a.yaml:7: capabilities.read-trip: renamed get-trip"},
 		"unknown agent":   {whole("oagent://helpr: {}"), "a.yaml:7: capabilities.oagent://helpr: agent helper?"},
 		"tool as agent":   {whole("oagent://get-trip: {}"), "capabilities.oagent://get-trip: tool write get-trip"},
 		"remote":          {whole("oagent://a.example/helper: {}"), "oagent://a.example/helper another server"},
@@ -71,13 +80,13 @@ func TestLink(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = a.Link(known)
-			if test.want == "" && err != nil || test.want != "" && (err == nil || !keyword.All(err.Error(), test.want)) {
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !testkit.ContainsAll(err.Error(), test.want)) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
 	}
 	t.Run("references/tool-before-agent", func(t *testing.T) {
-		for text, want := range map[string]*tool.Tool{"planner": plan, "oagent://planner": nil, "helper": nil, "get-trip": trip} {
+		for text, want := range map[string]*tools.Tool{"planner": plan, "oagent://planner": nil, "helper": nil, "get-trip": trip} {
 			reference, err := oagent.ParseReference(text)
 			if err != nil {
 				t.Fatal(err)
@@ -90,7 +99,7 @@ func TestLink(t *testing.T) {
 	t.Run("lint", func(t *testing.T) {
 		file := whole("get-trip: {}") + "---\n" + strings.Replace(whole("desk: {}\nghost: {}"), "name: desk", "name: other", 1)
 		faults := oagent.Lint([]byte(file), "a.yaml", known)
-		if len(faults) != 1 || !keyword.All(faults[0].Message, "tool agent ghost") {
+		if len(faults) != 1 || !testkit.ContainsAll(faults[0].Message, "tool agent ghost") {
 			t.Errorf("got %v", faults)
 		}
 		if faults := oagent.Lint([]byte(file), "a.yaml", nil); len(faults) != 0 {

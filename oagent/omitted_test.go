@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -28,7 +28,7 @@ func messages(t *testing.T, g *oagent.Guard, a *oagent.Agent, err error) (messag
 func checkMessages(t *testing.T, g *oagent.Guard, a *oagent.Agent, err error, words string) {
 	t.Helper()
 	message, why := messages(t, g, a, err)
-	if !keyword.All(message, words) || !keyword.All(why, words) {
+	if !testkit.ContainsAll(message, words) || !testkit.ContainsAll(why, words) {
 		t.Errorf("want %q in the message\n%s\nand in the record\n%s", words, message, why)
 	}
 }
@@ -146,7 +146,7 @@ func TestLargeValueReported(t *testing.T) {
 	} {
 		a := agent(t, "capabilities:\n  act:\n    input_restriction:\n      assertion: '"+expression+"'\n")
 		_, err := newGuard(t, oagent.GuardOptions{MaxPayload: 1 << 20}).Begin(t.Context(), call(a, "act", long))
-		if r, ok := engagement.AsRefusal(err); !ok || !keyword.All(r.Message, word) {
+		if r, ok := engagement.AsRefusal(err); !ok || !testkit.ContainsAll(r.Message, word) {
 			t.Errorf("%s: %v", expression, err)
 		}
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
-	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 const byAgent = `
@@ -48,9 +48,10 @@ lifespan: {short_circuit: 2}
 // agents are the names of a server that has these agents and no tools.
 type agents []string
 
-func (agents) Tool(string) (string, *tool.Tool, bool) { return "", nil, false }
-func (a agents) All() []string                        { return a }
-func (a agents) Agent(name string) bool               { return slices.Contains(a, name) }
+func (agents) Tool(string) (string, *tools.Tool, bool) { return "", nil, false }
+func (a agents) All() []string                         { return a }
+func (agents) Renamed(string) string                   { return "" }
+func (a agents) Agent(name string) bool                { return slices.Contains(a, name) }
 
 // asking is a call on a server that has the agent supervisor.
 func asking(a *oagent.Agent, name, inputs string) oagent.Call {
@@ -201,7 +202,7 @@ func TestReviewingEngagementEnds(t *testing.T) {
 			}
 			for what, c := range map[string]oagent.Call{"the call": pay, "another": asking(a, "pay", `{"amount":6}`)} {
 				_, err := g.Begin(t.Context(), c)
-				if r := refusal(t, err); r.Kind != engagement.KindReviewDenied || !keyword.All(r.Message, "another Engagement") || !strings.Contains(r.Message, name) {
+				if r := refusal(t, err); r.Kind != engagement.KindReviewDenied || !testkit.ContainsAll(r.Message, "another Engagement") || !strings.Contains(r.Message, name) {
 					t.Errorf("%s: %+v", what, r)
 				}
 			}
@@ -397,7 +398,7 @@ func TestDecisionOfAgentIsCutOff(t *testing.T) {
 		t.Errorf("%v, %v", claim, err)
 	}
 	_, err := g.Begin(t.Context(), pay)
-	if r := refusal(t, err); r.Kind != engagement.KindReviewDenied || !keyword.All(r.Message, "no") {
+	if r := refusal(t, err); r.Kind != engagement.KindReviewDenied || !testkit.ContainsAll(r.Message, "no") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -55,7 +55,7 @@ func TestBusyReviewerStoresNothing(t *testing.T) {
 	}
 	id := ask(0).Review
 	for i := range 10 {
-		if r := ask(i + 1); r.Review != "" || !keyword.All(r.Message, "reviewer limit") {
+		if r := ask(i + 1); r.Review != "" || !testkit.ContainsAll(r.Message, "reviewer limit") {
 			t.Errorf("call %d: %+v", i, r)
 		}
 	}

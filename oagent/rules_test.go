@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -32,7 +32,7 @@ func accepts(document string) func(*testing.T) {
 func rejects(document, why string) func(*testing.T) {
 	return func(t *testing.T) {
 		a, err := oagent.ReadAgent([]byte(document), "agent.yaml")
-		if a != nil || err == nil || !keyword.All(err.Error(), why) {
+		if a != nil || err == nil || !testkit.ContainsAll(err.Error(), why) {
 			t.Errorf("got %v\nwant %s", err, why)
 		}
 	}

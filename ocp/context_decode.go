@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 )
 
 // fieldNames are the fields of the context schema.
@@ -32,7 +32,7 @@ func (f *fields) split(content []byte) *Fault {
 		return fault
 	}
 	var twice *Fault
-	err := wire.Split(content, func(name, value jsontext.Value) {
+	err := strictjson.Split(content, func(name, value jsontext.Value) {
 		i := fieldIndex(name)
 		switch {
 		case i < 0:
@@ -54,8 +54,8 @@ func (f *fields) split(content []byte) *Fault {
 func fieldIndex(quoted jsontext.Value) int {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
-		text, _ := unquote(quoted)
-		name = []byte(text)
+		source, _ := unquote(quoted)
+		name = []byte(source)
 	}
 	for i := range fieldNames {
 		if string(name) == fieldNames[i] {
@@ -73,8 +73,8 @@ func (f *fields) get(name string) jsontext.Value {
 		}
 	}
 	if f.unknown {
-		for walk := wire.Into(f.all); walk.Next(); {
-			if text, _ := unquote(walk.Name); text == name {
+		for walk := strictjson.Into(f.all); walk.Next(); {
+			if source, _ := unquote(walk.Name); source == name {
 				return walk.Value
 			}
 		}
@@ -138,11 +138,11 @@ func (d *decoder) text(field string, value jsontext.Value, nullable bool) string
 	case value == nil, nullable && value.Kind() == 'n':
 		return ""
 	}
-	text, ok := unquote(value)
+	source, ok := unquote(value)
 	if !ok {
 		d.lose(field, ReasonType)
 	}
-	return text
+	return source
 }
 
 // timeLayouts are the accepted time formats: RFC 3339 first, then formats that known
@@ -156,25 +156,25 @@ func (d *decoder) time(field string, value jsontext.Value) time.Time {
 	if value == nil {
 		return time.Time{}
 	}
-	text, ok := unquote(value)
+	source, ok := unquote(value)
 	if !ok {
 		d.lose(field, ReasonType)
 		return time.Time{}
 	}
-	if len(text) > maxTime {
+	if len(source) > maxTime {
 		d.lose(field, ReasonTimestamp)
 		return time.Time{}
 	}
-	text = strings.ToUpper(text)
+	source = strings.ToUpper(source)
 	for i, layout := range timeLayouts {
-		if t, err := time.Parse(layout, text); err == nil && !t.IsZero() && hasFourDigits(t) {
+		if t, err := time.Parse(layout, source); err == nil && !t.IsZero() && hasFourDigits(t) {
 			if i > 0 {
 				d.check(field, ReasonTimestamp)
 			}
 			return timestamp(t)
 		}
 	}
-	if text == zeroTime {
+	if source == zeroTime {
 		d.check(field, ReasonTimestamp)
 	} else {
 		d.lose(field, ReasonTimestamp)
@@ -229,24 +229,24 @@ func (d *decoder) changes(value jsontext.Value) (changes []string) {
 	if skip > 0 {
 		d.lose(field, ReasonTooMany)
 	}
-	walk := wire.Into(value)
+	walk := strictjson.Into(value)
 	for i := 0; walk.Next(); i++ {
 		if i < skip {
 			continue
 		}
-		text, ok := unquote(walk.Value)
+		source, ok := unquote(walk.Value)
 		if !ok {
 			d.lose(field, ReasonType)
 			continue
 		}
-		changes = append(changes, text)
+		changes = append(changes, source)
 	}
 	return changes
 }
 
 // countElements returns the number of items or members of a validated value.
 func countElements(value jsontext.Value) (count int) {
-	for walk := wire.Into(value); walk.Next(); {
+	for walk := strictjson.Into(value); walk.Next(); {
 		count++
 	}
 	return count
@@ -295,7 +295,7 @@ func (d *decoder) eachMember(field string, object jsontext.Value, read func(know
 		d.lose(field, ReasonTooMany)
 		return 0, false
 	}
-	for walk := wire.Into(object); walk.Next(); {
+	for walk := strictjson.Into(object); walk.Next(); {
 		bit := read(memberName(walk.Name), walk.Name, walk.Value)
 		if seen&bit != 0 {
 			d.lose(field, ReasonJSON)
@@ -317,8 +317,8 @@ func hasManyMembers(object jsontext.Value) bool {
 func memberName(quoted jsontext.Value) string {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
-		text, _ := unquote(quoted)
-		name = []byte(text)
+		source, _ := unquote(quoted)
+		name = []byte(source)
 	}
 	switch string(name) { // does not allocate
 	case "timestamp":
@@ -384,7 +384,7 @@ func (d *decoder) apiSpecs(value jsontext.Value) map[string]string {
 		return nil
 	}
 	var specs map[string]string
-	for walk := wire.Into(value); walk.Next(); {
+	for walk := strictjson.Into(value); walk.Next(); {
 		name, _ := unquote(walk.Name)
 		address, ok := unquote(walk.Value)
 		switch {
@@ -420,7 +420,7 @@ func (d *decoder) once(field string, reason Reason) {
 // any name, so a fault contains the name only if it is short.
 func (d *decoder) unknownFields(all jsontext.Value) {
 	const longest = 64
-	for walk := wire.Into(all); walk.Next() && len(d.faults) < maxFaults; {
+	for walk := strictjson.Into(all); walk.Next() && len(d.faults) < maxFaults; {
 		if fieldIndex(walk.Name) < 0 {
 			name, _ := unquote(walk.Name)
 			d.check(text.Cut(name, longest), ReasonUnknown)

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // maxUncompressed is the largest JSON of a session, in characters, that is sent
@@ -31,9 +31,9 @@ var errSessionTooLong = errors.New("the encoded session is too long")
 // fields without a value are omitted.
 func (c *Context) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"context_id":`...)
-	dst = wire.AppendString(dst, c.ContextID)
+	dst = strictjson.AppendString(dst, c.ContextID)
 	dst = append(dst, `,"agent_type":`...)
-	dst = wire.AppendString(dst, c.AgentType)
+	dst = strictjson.AppendString(dst, c.AgentType)
 	dst = appendTextField(dst, "user", c.User)
 	dst = appendTextField(dst, "workspace", c.Workspace)
 	dst = appendTextField(dst, "current_file", c.CurrentFile)
@@ -42,7 +42,7 @@ func (c *Context) AppendJSON(dst []byte) []byte {
 	dst = appendTextField(dst, "error_context", c.ErrorContext)
 	if len(c.RecentChanges) > 0 {
 		dst = append(dst, `,"recent_changes":`...)
-		dst = wire.AppendStrings(dst, c.RecentChanges)
+		dst = strictjson.AppendStrings(dst, c.RecentChanges)
 	}
 	if c.Session != nil {
 		dst = append(dst, `,"session":`...)
@@ -64,9 +64,9 @@ func (c *Context) AppendJSON(dst []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = wire.AppendString(dst, name)
+			dst = strictjson.AppendString(dst, name)
 			dst = append(dst, ':')
-			dst = wire.AppendString(dst, c.APISpecs[name])
+			dst = strictjson.AppendString(dst, c.APISpecs[name])
 		}
 		dst = append(dst, '}')
 	}
@@ -84,7 +84,7 @@ func appendTextField(dst []byte, name, text string) []byte {
 	dst = append(dst, ',', '"')
 	dst = append(dst, name...)
 	dst = append(dst, '"', ':')
-	return wire.AppendString(dst, text)
+	return strictjson.AppendString(dst, text)
 }
 
 // appendTime appends the time with zero, three or six fractional digits. The Python client
@@ -128,14 +128,14 @@ func (s *SessionMetadata) append(dst []byte) []byte {
 	dst = append(dst, `,"interaction_count":`...)
 	dst = strconv.AppendInt(dst, s.InteractionCount, 10)
 	dst = append(dst, `,"agent_type":`...)
-	dst = wire.AppendString(dst, s.AgentType)
+	dst = strictjson.AppendString(dst, s.AgentType)
 	dst = appendMembers(dst, s.Extra)
 	return append(dst, '}')
 }
 
 // appendMembers appends the members of an object to an object that is not closed yet.
 func appendMembers(dst []byte, object jsontext.Value) []byte {
-	for walk := wire.Into(object); walk.Next() && walk.Name != nil; {
+	for walk := strictjson.Into(object); walk.Next() && walk.Name != nil; {
 		if dst[len(dst)-1] != '{' {
 			dst = append(dst, ',')
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 func at(text string) time.Time {
@@ -88,7 +88,7 @@ func TestRoundTrip(t *testing.T) {
 // contextSchema is the protocol's own schema, with formats checked.
 func contextSchema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(shared.Read(t, "schemas/ocp/ocp-context.json")))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(testkit.ReadDocument(t, "schemas/ocp/ocp-context.json")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Package ocp implements the context headers of the Open Context Protocol (OCP 1.0), for
 // agents and for APIs. It does not depend on Caddy, and it knows nothing of OpenAPI
-// documents: package ocp/tool makes tools from them, package ocp/match finds the tool of a
+// documents: package tools makes tools from them, package tools/match finds the tool of a
 // request, and package ocp/client calls tools with a context.
 //
 // On the side of the API, [ReadIncoming] reads the OCP headers of a request and decodes the

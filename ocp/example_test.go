@@ -11,7 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/client"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // bakery is an API that answers with context, and its document.
@@ -44,12 +44,12 @@ func Example_client() {
 	shared := ocp.NewSharedContext(agent)
 
 	discovery := client.Discovery{Context: shared}
-	tools, err := discovery.Tools(ctx, "bakery", server.URL+"/openapi.json")
+	toolset, err := discovery.Tools(ctx, "bakery", server.URL+"/openapi.json")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	client, err := client.NewClient(tools, client.ClientOptions{Context: shared})
+	client, err := client.NewClient(toolset, client.ClientOptions{Context: shared})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -78,18 +78,18 @@ func ExampleClient_Call_invalid() {
 	server := bakery()
 	defer server.Close()
 	var discovery client.Discovery
-	tools, err := discovery.Tools(context.Background(), "bakery", server.URL+"/openapi.json")
+	toolset, err := discovery.Tools(context.Background(), "bakery", server.URL+"/openapi.json")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	client, err := client.NewClient(tools, client.ClientOptions{})
+	client, err := client.NewClient(toolset, client.ClientOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	_, err = client.Call(context.Background(), "getLoaf", map[string]any{"id": "seven"})
-	if failure, ok := errors.AsType[*tool.Failure](err); ok {
+	if failure, ok := errors.AsType[*tools.Failure](err); ok {
 		fmt.Println(failure.Kind)
 	}
 	fmt.Println(err)

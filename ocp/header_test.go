@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // minimal is the smallest context that conforms (OCP 1.0, Minimal Valid Context).
@@ -185,7 +185,7 @@ func TestReason_message(t *testing.T) {
 			t.Errorf("%s has no message", reason)
 		}
 	}
-	if got, want := (Fault{"OCP-Session", ReasonBase64, "at character 3"}).Error(), "OCP-Session: Base64 3"; !keyword.All(got, want) {
+	if got, want := (Fault{"OCP-Session", ReasonBase64, "at character 3"}).Error(), "OCP-Session: Base64 3"; !testkit.ContainsAll(got, want) {
 		t.Errorf("got %s, want the words %s", got, want)
 	}
 }

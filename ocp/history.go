@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 )
 
 // ActionAPICall is the action of a history entry for an API call.
@@ -59,21 +59,21 @@ func (e *HistoryEntry) append(dst []byte) []byte {
 	dst = append(dst, `{"timestamp":`...)
 	dst = appendTime(dst, e.Timestamp)
 	dst = append(dst, `,"action":`...)
-	dst = wire.AppendString(dst, e.Action)
+	dst = strictjson.AppendString(dst, e.Action)
 	dst = appendTextField(dst, "api_endpoint", e.APIEndpoint)
 	dst = appendTextField(dst, "result", e.Result)
 	if e.Operation != "" || e.ToolName != "" || e.Metadata != nil {
 		dst = append(dst, `,"metadata":{`...)
 		if e.Operation != "" {
 			dst = append(dst, `"operation":`...)
-			dst = wire.AppendString(dst, e.Operation)
+			dst = strictjson.AppendString(dst, e.Operation)
 		}
 		if e.ToolName != "" {
 			if e.Operation != "" {
 				dst = append(dst, ',')
 			}
 			dst = append(dst, `"tool_name":`...)
-			dst = wire.AppendString(dst, e.ToolName)
+			dst = strictjson.AppendString(dst, e.ToolName)
 		}
 		dst = append(appendMembers(dst, e.Metadata), '}')
 	}
@@ -82,8 +82,8 @@ func (e *HistoryEntry) append(dst []byte) []byte {
 
 func (e *HistoryEntry) validate(v *validation) {
 	v.time("timestamp", e.Timestamp)
-	for _, text := range []string{e.Action, e.APIEndpoint, e.Result, e.Operation, e.ToolName} {
-		if !utf8.ValidString(text) {
+	for _, source := range []string{e.Action, e.APIEndpoint, e.Result, e.Operation, e.ToolName} {
+		if !utf8.ValidString(source) {
 			v.check("", ReasonUTF8)
 		}
 	}
@@ -118,7 +118,7 @@ func (d *decoder) history(value jsontext.Value) []HistoryEntry {
 // items. It reads the array once.
 func newestItems(array jsontext.Value, limit int) (newest []jsontext.Value, count int) {
 	newest = make([]jsontext.Value, 0, min(len(array)/minEntry, limit))
-	for walk := wire.Into(array); walk.Next(); count++ {
+	for walk := strictjson.Into(array); walk.Next(); count++ {
 		if count < limit {
 			newest = append(newest, walk.Value)
 		} else {

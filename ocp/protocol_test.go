@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestOCP has one test for each MUST of OCP 1.0, under the section that has it. Packages tool
+// TestOCP has one test for each MUST of OCP 1.0, under the section that has it. Packages tools
 // and client have those about tools and calls.
 func TestOCP(t *testing.T) {
 	t.Run("Protocol_Definition", testProtocolDefinition)

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // maxInflated is the maximum size of a session's JSON, in bytes.
@@ -432,15 +432,15 @@ func checkExtent(content []byte) *Fault {
 	if values > maxValues {
 		return &Fault{Reason: ReasonTooMany}
 	}
-	if wire.CheckDepth(content, wire.MaxDepth) != nil {
+	if strictjson.CheckDepth(content, strictjson.MaxDepth) != nil {
 		return &Fault{Reason: ReasonDepth}
 	}
 	return nil
 }
 
-// jsonFault converts an error of wire.Split to a fault.
+// jsonFault converts an error of strictjson.Split to a fault.
 func jsonFault(err error) *Fault {
-	if errors.Is(err, wire.ErrNotObject) {
+	if errors.Is(err, strictjson.ErrNotObject) {
 		return &Fault{Reason: ReasonObject}
 	}
 	fault := &Fault{Reason: ReasonJSON}

@@ -18,7 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // clientVectors is what the known clients send, and make of what they are sent.
@@ -39,7 +39,7 @@ type clientVectors struct {
 
 func readVectors(t testing.TB) (v clientVectors) {
 	t.Helper()
-	if err := json.Unmarshal(shared.Read(t, "vectors/ocp-clients.json"), &v); err != nil {
+	if err := json.Unmarshal(testkit.ReadDocument(t, "vectors/ocp-clients.json"), &v); err != nil {
 		t.Fatal(err)
 	}
 	return v

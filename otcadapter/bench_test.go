@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
-func pooledResult(body string) *tool.Result {
+func pooledResult(body string) *tools.Result {
 	b := buffer.Get()
 	b.B = append(b.B, body...)
 	result := jsonResult("")
@@ -39,16 +39,16 @@ func BenchmarkCall(b *testing.B) {
 		{"answer=20KB", `{"text":"` + strings.Repeat("x", 20_000) + `"}`},
 	} {
 		b.Run(size.name, func(b *testing.B) {
-			s, tools := New(Options{}), calculator()
+			s, toolset := New(Options{}), calculator()
 			result := jsonResult(size.body)
-			caller := callerFunc(func(context.Context, string, []byte) tool.Outcome { return tool.Outcome{Result: result} })
+			caller := callerFunc(func(context.Context, string, []byte) tools.Outcome { return tools.Outcome{Result: result} })
 			body := []byte(`{"request":{"call_id":"123e4567-e89b-12d3-a456-426614174000","tool_id":"Calculator.Add@1.0.0","input":{"a":1,"b":2}}}`)
 			reader := bytes.NewReader(body)
 			request := httptest.NewRequest("POST", "/call", nil)
 			request.Header.Set("Content-Type", "application/json")
 			request.Body = io.NopCloser(reader)
 			w := discard{http.Header{}}
-			site := siteOf(tools, caller)
+			site := siteOf(toolset, caller)
 			b.ReportAllocs()
 			for b.Loop() {
 				reader.Reset(body)
@@ -59,10 +59,10 @@ func BenchmarkCall(b *testing.B) {
 }
 
 func BenchmarkTools(b *testing.B) {
-	s, tools := New(Options{}), calculator()
+	s, toolset := New(Options{}), calculator()
 	request := httptest.NewRequest("GET", "/tools", nil)
 	w := discard{http.Header{}}
-	site := siteOf(tools, nil)
+	site := siteOf(toolset, nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		s.ServeHTTP(w, request, "/tools", site)
@@ -73,9 +73,9 @@ func BenchmarkTools(b *testing.B) {
 func BenchmarkIdempotency(b *testing.B) {
 	for _, t := range []string{"guess", "Add"} { // idempotent by its method, and not
 		b.Run(t, func(b *testing.B) {
-			s, tools := New(Options{Idempotency: recordIn(openBolt(b, filepath.Join(b.TempDir(), "s")))}), calculator()
+			s, toolset := New(Options{Idempotency: recordIn(openBolt(b, filepath.Join(b.TempDir(), "s")))}), calculator()
 			result := jsonResult(`{"text":"` + strings.Repeat("x", 188) + `"}`)
-			site := siteOf(tools, callerFunc(func(context.Context, string, []byte) tool.Outcome { return tool.Outcome{Result: result} }))
+			site := siteOf(toolset, callerFunc(func(context.Context, string, []byte) tools.Outcome { return tools.Outcome{Result: result} }))
 			b.SetParallelism(16)
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {

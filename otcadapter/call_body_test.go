@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // TestCallBodyRead compares the reader of bodies with decoding by reflection: what it reads is the
@@ -34,8 +34,8 @@ func TestCallBodyRead(t *testing.T) {
 		{`{"tool_id":"A.b"`, false},
 	} {
 		var decoded, read callBody
-		err := wire.Unmarshal([]byte(test.body), &decoded)
-		walk, invalid := wire.Object([]byte(test.body))
+		err := strictjson.Unmarshal([]byte(test.body), &decoded)
+		walk, invalid := strictjson.Object([]byte(test.body))
 		ok := invalid == nil && read.read(walk)
 		if ok != test.read {
 			t.Errorf("%s: read is %t, want %t", test.body, ok, test.read)

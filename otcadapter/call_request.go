@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 const (
@@ -58,7 +58,7 @@ type callFields struct {
 }
 
 // read reads the members of a body. It returns false if one has an unexpected type.
-func (b *callBody) read(walk wire.Walk) bool {
+func (b *callBody) read(walk strictjson.Walk) bool {
 	for walk.Next() {
 		switch {
 		case walk.Is("$schema"):
@@ -70,7 +70,7 @@ func (b *callBody) read(walk wire.Walk) bool {
 				return false
 			}
 			b.Request = new(callFields)
-			for inner := wire.Into(walk.Value); inner.Next(); {
+			for inner := strictjson.Into(walk.Value); inner.Next(); {
 				if !b.Request.readMember(&inner) {
 					return false
 				}
@@ -84,7 +84,7 @@ func (b *callBody) read(walk wire.Walk) bool {
 
 // readMember reads one member of a call. It returns false if the member has an unexpected type.
 // Values are copied, because the body is in a buffer that is reused.
-func (f *callFields) readMember(walk *wire.Walk) bool {
+func (f *callFields) readMember(walk *strictjson.Walk) bool {
 	switch {
 	case walk.Is("call_id"):
 		return readString(&f.CallID, walk.Value)
@@ -143,7 +143,7 @@ func checkList(r *http.Request) *fault {
 	var parsed struct {
 		Schema string `json:"$schema"`
 	}
-	if err := wire.Unmarshal(body.B, &parsed); err != nil {
+	if err := strictjson.Unmarshal(body.B, &parsed); err != nil {
 		return badRequest(explainBody(err))
 	}
 	if !knowsSchema(parsed.Schema) {
@@ -190,7 +190,7 @@ func readBody(b *buffer.Buffer, r *http.Request, limit int64) *fault {
 // parseCall parses the body of a call. The result does not refer to the body's bytes.
 func parseCall(body []byte) (callRequest, *fault) {
 	var parsed callBody
-	if walk, err := wire.Object(body); err != nil || !parsed.read(walk) {
+	if walk, err := strictjson.Object(body); err != nil || !parsed.read(walk) {
 		var f *fault
 		if parsed, f = decodeCall(body); f != nil {
 			return callRequest{}, f
@@ -212,7 +212,7 @@ func parseCall(body []byte) (callRequest, *fault) {
 // decodeCall decodes the body of a call by reflection. It is slower than callBody.read, but its errors
 // describe what is wrong.
 func decodeCall(body []byte) (decoded callBody, f *fault) {
-	if err := wire.Unmarshal(body, &decoded); err != nil {
+	if err := strictjson.Unmarshal(body, &decoded); err != nil {
 		return callBody{}, badRequest(explainBody(err))
 	}
 	return decoded, nil
@@ -236,7 +236,7 @@ func (f *callFields) request() (callRequest, *fault) {
 		return callRequest{}, badRequest(`the request has both "input" and "inputs"; send one of them`)
 	}
 	if !isNull(input) && input.Kind() != '{' {
-		return callRequest{}, badRequest(`"input" is ` + wire.KindName(input.Kind()) + `; it must be an object with the tool's parameters`)
+		return callRequest{}, badRequest(`"input" is ` + strictjson.KindName(input.Kind()) + `; it must be an object with the tool's parameters`)
 	}
 	call := callRequest{callID: f.CallID, hasCallID: f.CallID != "", traceID: f.TraceID, toolID: f.ToolID, input: input}
 	if !call.hasCallID {
@@ -266,7 +266,7 @@ func explainBody(err error) string {
 	if mismatch.JSONPointer != "" {
 		where = `"` + mismatch.JSONPointer.LastToken() + `"`
 	}
-	return where + " is " + wire.KindName(mismatch.JSONKind) + "; it must be " + expectedKind(mismatch.GoType)
+	return where + " is " + strictjson.KindName(mismatch.JSONKind) + "; it must be " + expectedKind(mismatch.GoType)
 }
 
 // explainSyntax returns the position of a syntax error, without the text at that position,

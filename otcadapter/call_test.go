@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func TestCall_request(t *testing.T) {
@@ -62,12 +62,12 @@ func TestCall_request(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
 			input, called := "", false
-			caller := callerFunc(func(_ context.Context, current string, arguments []byte) tool.Outcome {
+			caller := callerFunc(func(_ context.Context, current string, arguments []byte) tools.Outcome {
 				input, called = string(arguments), true
 				if current != "Add" {
 					t.Errorf("called %q", current)
 				}
-				return tool.Outcome{Result: jsonResult("3")}
+				return tools.Outcome{Result: jsonResult("3")}
 			})
 			got := post(t, New(Options{}), calculator(), caller, c.body)
 			if got.Code != c.status {
@@ -80,7 +80,7 @@ func TestCall_request(t *testing.T) {
 				t.Errorf("the tool got %q, want %q", input, c.input)
 			}
 			got.json()
-			if c.status == 400 && !keyword.All(strings.ReplaceAll(got.Body.String(), `\"`, `"`), c.says) {
+			if c.status == 400 && !testkit.ContainsAll(strings.ReplaceAll(got.Body.String(), `\"`, `"`), c.says) {
 				t.Errorf("%s does not contain %q", got.Body, c.says)
 			}
 		})
@@ -88,12 +88,12 @@ func TestCall_request(t *testing.T) {
 }
 
 func TestCall_id(t *testing.T) {
-	s, tools, caller := New(Options{}), calculator(), answering(tool.Outcome{Result: jsonResult("3")})
-	if got := post(t, s, tools, caller, `{"tool_id":"Calculator.Add","call_id":"é\"1"}`).json()["call_id"]; got != `é"1` {
+	s, toolset, caller := New(Options{}), calculator(), answering(tools.Outcome{Result: jsonResult("3")})
+	if got := post(t, s, toolset, caller, `{"tool_id":"Calculator.Add","call_id":"é\"1"}`).json()["call_id"]; got != `é"1` {
 		t.Errorf("echoed %q", got)
 	}
-	first := post(t, s, tools, caller, `{"tool_id":"Calculator.Add"}`).json()["call_id"].(string)
-	second := post(t, s, tools, caller, `{"tool_id":"Calculator.Add","call_id":""}`).json()["call_id"].(string)
+	first := post(t, s, toolset, caller, `{"tool_id":"Calculator.Add"}`).json()["call_id"].(string)
+	second := post(t, s, toolset, caller, `{"tool_id":"Calculator.Add","call_id":""}`).json()["call_id"].(string)
 	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 	if !uuid.MatchString(first) || !uuid.MatchString(second) || first == second {
 		t.Errorf("generated %q and %q", first, second)
@@ -101,11 +101,11 @@ func TestCall_id(t *testing.T) {
 }
 
 func TestCall_tool_id(t *testing.T) {
-	unknown := callerFunc(func(_ context.Context, called string, _ []byte) tool.Outcome {
+	unknown := callerFunc(func(_ context.Context, called string, _ []byte) tools.Outcome {
 		if called == "Add" {
-			return tool.Outcome{Result: jsonResult("3")}
+			return tools.Outcome{Result: jsonResult("3")}
 		}
-		return tool.Outcome{Failure: &tool.Failure{Kind: tool.UnknownTool, Message: "unknown tool " + called}}
+		return tools.Outcome{Failure: &tools.Failure{Kind: tools.UnknownTool, Message: "unknown tool " + called}}
 	})
 	cases := []struct {
 		id     string
@@ -139,7 +139,7 @@ func TestCall_tool_id(t *testing.T) {
 				return
 			}
 			members := got.json()
-			if message := members["message"].(string); !keyword.All(message, c.says) || len(message) > 400 {
+			if message := members["message"].(string); !testkit.ContainsAll(message, c.says) || len(message) > 400 {
 				t.Errorf("message = %q, want it to contain %q", message, c.says)
 			}
 		})
@@ -169,11 +169,11 @@ func TestCall_value(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
-			result := &tool.Result{Status: 200, Header: http.Header{}, Body: []byte(c.body)}
+			result := &tools.Result{Status: 200, Header: http.Header{}, Body: []byte(c.body)}
 			if c.contentType != "" {
 				result.Header.Set("Content-Type", c.contentType)
 			}
-			outcome := tool.Outcome{Result: result, Duration: 2500 * time.Microsecond}
+			outcome := tools.Outcome{Result: result, Duration: 2500 * time.Microsecond}
 			got := post(t, New(Options{}), calculator(), answering(outcome), `{"tool_id":"Calculator.Add"}`)
 			members := got.json()
 			if got.Code != 200 || members["success"] != true || members["duration"] != 2.5 {
@@ -188,28 +188,28 @@ func TestCall_value(t *testing.T) {
 
 func TestCall_JSON_is_passed_on_as_it_came(t *testing.T) {
 	const body = `{"b":1.10,"a":12345678901234567890,"b":"\u00e9"}`
-	got := post(t, New(Options{}), calculator(), answering(tool.Outcome{Result: jsonResult(body)}), `{"tool_id":"Calculator.Add"}`)
+	got := post(t, New(Options{}), calculator(), answering(tools.Outcome{Result: jsonResult(body)}), `{"tool_id":"Calculator.Add"}`)
 	if !strings.Contains(got.Body.String(), `"output":{"value":`+body+`}`) {
 		t.Errorf("got %s", got.Body)
 	}
 }
 
 func TestCall_failure(t *testing.T) {
-	get := &tool.Tool{Name: "list", Method: "GET"}
-	add := &tool.Tool{Name: "Add", Method: "POST"}
-	many := make([]tool.Problem, 100)
+	get := &tools.Tool{Name: "list", Plan: tools.Plan{Method: "GET"}}
+	add := &tools.Tool{Name: "Add", Plan: tools.Plan{Method: "POST"}}
+	many := make([]tools.Problem, 100)
 	for i := range many {
-		many[i] = tool.Problem{Path: "/" + strings.Repeat("x", 10_000), Message: "no such parameter"}
+		many[i] = tools.Problem{Path: "/" + strings.Repeat("x", 10_000), Message: "no such parameter"}
 	}
 	cases := []struct {
 		rule    string
-		tool    *tool.Tool
-		failure tool.Failure
+		tool    *tools.Tool
+		failure tools.Failure
 		want    map[string]any // nil: only bounded
 	}{
 		{
 			"bad input names the parameters", add,
-			tool.Failure{Kind: tool.InvalidArguments, Message: "invalid arguments for Add: /b: missing, and required", Problems: []tool.Problem{
+			tools.Failure{Kind: tools.InvalidArguments, Message: "invalid arguments for Add: /b: missing, and required", Problems: []tools.Problem{
 				{Path: "/b", Message: "missing, and required"}, {Path: "", Message: "too many"},
 			}},
 			map[string]any{
@@ -218,10 +218,10 @@ func TestCall_failure(t *testing.T) {
 				"additional_prompt_content": "- /b: missing",
 			},
 		},
-		{"many problems are bounded", add, tool.Failure{Kind: tool.InvalidArguments, Message: "m", Problems: many}, nil},
+		{"many problems are bounded", add, tools.Failure{Kind: tools.InvalidArguments, Message: "m", Problems: many}, nil},
 		{
 			"a refusal is final", add,
-			tool.Failure{Kind: tool.Refused, Status: 404, Message: "no such trip"},
+			tools.Failure{Kind: tools.Refused, Status: 404, Message: "no such trip"},
 			map[string]any{
 				"message": "no such trip", "can_retry": false,
 				"additional_prompt_content": "does not exist",
@@ -229,7 +229,7 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"too many requests can be retried", add,
-			tool.Failure{Kind: tool.Refused, Status: 429, Message: "slow down", RetryAfter: 1500 * time.Millisecond},
+			tools.Failure{Kind: tools.Refused, Status: 429, Message: "slow down", RetryAfter: 1500 * time.Millisecond},
 			map[string]any{
 				"message": "slow down", "can_retry": true, "retry_after_ms": 1500.0,
 				"additional_prompt_content": "after 1.5s",
@@ -237,7 +237,7 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"no wait is asked for where no retry is", add,
-			tool.Failure{Kind: tool.Refused, Status: 402, Message: "pay first", RetryAfter: time.Second},
+			tools.Failure{Kind: tools.Refused, Status: 402, Message: "pay first", RetryAfter: time.Second},
 			map[string]any{
 				"message": "pay first", "can_retry": false,
 				"additional_prompt_content": "tell the user",
@@ -245,15 +245,15 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"a conflict wants a look first", add,
-			tool.Failure{Kind: tool.Refused, Status: 409, Message: "taken"},
+			tools.Failure{Kind: tools.Refused, Status: 409, Message: "taken"},
 			map[string]any{
 				"message": "taken", "can_retry": false,
 				"additional_prompt_content": "does not allow",
 			},
 		},
 		{
-			"what the API finds wrong can be corrected", &tool.Tool{Name: "Add", Method: "POST", Arguments: []tool.Argument{{Name: "a", Required: true}, {Name: "b"}}},
-			tool.Failure{Kind: tool.Refused, Status: 422, Message: "a is odd"},
+			"what the API finds wrong can be corrected", &tools.Tool{Name: "Add", Plan: tools.Plan{Method: "POST"}, Definition: tools.Definition{Arguments: []tools.Argument{{Name: "a", Required: true}, {Name: "b"}}}},
+			tools.Failure{Kind: tools.Refused, Status: 422, Message: "a is odd"},
 			map[string]any{
 				"message": "a is odd", "can_retry": false,
 				"additional_prompt_content": "a*, b",
@@ -261,7 +261,7 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"an unreachable upstream can be retried by GET", get,
-			tool.Failure{Kind: tool.Unreachable, Message: "down"},
+			tools.Failure{Kind: tools.Unreachable, Message: "down"},
 			map[string]any{
 				"message": "down", "can_retry": true,
 				"additional_prompt_content": "same input",
@@ -269,7 +269,7 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"but not by POST", add,
-			tool.Failure{Kind: tool.Unreachable, Message: "down"},
+			tools.Failure{Kind: tools.Unreachable, Message: "down"},
 			map[string]any{
 				"message": "down", "can_retry": false,
 				"additional_prompt_content": "unknown",
@@ -277,13 +277,13 @@ func TestCall_failure(t *testing.T) {
 		},
 		{
 			"a fault of the gateway", nil,
-			tool.Failure{Kind: tool.Internal, Message: "broken"},
+			tools.Failure{Kind: tools.Internal, Message: "broken"},
 			map[string]any{"message": "broken", "can_retry": false},
 		},
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
-			outcome := tool.Outcome{Tool: c.tool, Failure: &c.failure, Result: jsonResult(`{"secret":1}`)}
+			outcome := tools.Outcome{Tool: c.tool, Failure: &c.failure, Result: jsonResult(`{"secret":1}`)}
 			got := post(t, New(Options{}), calculator(), answering(outcome), `{"call_id":"c","tool_id":"Calculator.Add"}`)
 			members := got.json()
 			if got.Code != 200 || members["success"] != false || members["call_id"] != "c" {
@@ -309,7 +309,7 @@ func TestCall_failure(t *testing.T) {
 
 func TestCall_releases_the_outcome(t *testing.T) {
 	result := pooledResult(`{"sum":3}`)
-	post(t, New(Options{}), calculator(), answering(tool.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
+	post(t, New(Options{}), calculator(), answering(tools.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
 	if result.Memory != nil {
 		t.Error("the result's buffer was not given back")
 	}

@@ -7,13 +7,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
-func list(t *testing.T, s *Server, tools *tool.Toolset) answer {
+func list(t *testing.T, s *Server, toolset *tools.Toolset) answer {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	s.ServeHTTP(recorder, httptest.NewRequest("GET", "/tools", nil), "/tools", siteOf(tools, nil))
+	s.ServeHTTP(recorder, httptest.NewRequest("GET", "/tools", nil), "/tools", siteOf(toolset, nil))
 	return answer{recorder, t}
 }
 
@@ -81,12 +81,12 @@ func TestTools_definitions(t *testing.T) {
 }
 
 func TestTools_are_encoded_once(t *testing.T) {
-	s, tools := New(Options{}), calculator()
-	first := s.catalog([]Toolkit{{Tools: tools}})
-	if again := s.catalog([]Toolkit{{Tools: tools}}); again != first {
+	s, toolset := New(Options{}), calculator()
+	first := s.catalog([]Toolkit{{Tools: toolset}})
+	if again := s.catalog([]Toolkit{{Tools: toolset}}); again != first {
 		t.Error("the catalog was made twice")
 	}
-	reloaded := tool.NewToolset("calc", tools.Tools()[:1])
+	reloaded := tools.NewToolset("calc", toolset.Tools()[:1])
 	if n := len(list(t, s, reloaded).json()["tools"].([]any)); n != 1 {
 		t.Errorf("%d tools after a reload, want 1", n)
 	}
@@ -105,7 +105,7 @@ func TestTools_are_encoded_once(t *testing.T) {
 }
 
 func TestTools_of_an_empty_toolset(t *testing.T) {
-	members := list(t, New(Options{}), tool.NewToolset("none", nil)).json()
+	members := list(t, New(Options{}), tools.NewToolset("none", nil)).json()
 	if !reflect.DeepEqual(members["tools"], []any{}) || !reflect.DeepEqual(members["items"], []any{}) {
 		t.Errorf("got %v", members)
 	}
@@ -127,9 +127,9 @@ func TestToolkit_name(t *testing.T) {
 		{"", strings.Repeat("very long ", 20), "", strings.Repeat("VeryLong", 8)},
 	}
 	for _, c := range cases {
-		tools := tool.NewToolset(c.toolset, nil)
-		tools.Title = c.title
-		if got := newToolkit(Options{Toolkit: c.configured}, 0, Toolkit{Tools: tools}).name; got != c.want {
+		toolset := tools.NewToolset(c.toolset, nil)
+		toolset.Title = c.title
+		if got := newToolkit(Options{Toolkit: c.configured}, 0, Toolkit{Tools: toolset}).name; got != c.want {
 			t.Errorf("configured %q, title %q, toolset %q: %q, want %q", c.configured, c.title, c.toolset, got, c.want)
 		}
 	}
@@ -157,26 +157,26 @@ func TestToolkit_version(t *testing.T) {
 		{"latest", "1.2.3", "1.0.0"},
 	}
 	for _, c := range cases {
-		tools := tool.NewToolset("t", nil)
-		tools.Version = c.document
-		if got := newToolkit(Options{Version: c.configured}, 0, Toolkit{Tools: tools}).version; got != c.want {
+		toolset := tools.NewToolset("t", nil)
+		toolset.Version = c.document
+		if got := newToolkit(Options{Version: c.configured}, 0, Toolkit{Tools: toolset}).version; got != c.want {
 			t.Errorf("configured %q, document %q: %q, want %q", c.configured, c.document, got, c.want)
 		}
 	}
 }
 
 func TestToolkit_description_is_short(t *testing.T) {
-	tools := tool.NewToolset("t", nil)
-	tools.Title = "Trains"
-	if got := shortDescription(tools); got != "Trains" {
+	toolset := tools.NewToolset("t", nil)
+	toolset.Title = "Trains"
+	if got := shortDescription(toolset); got != "Trains" {
 		t.Errorf("without a description: %q", got)
 	}
-	tools.Description = "One\nparagraph.\r\n\r\nAnother."
-	if got := shortDescription(tools); got != "One paragraph." {
+	toolset.Description = "One\nparagraph.\r\n\r\nAnother."
+	if got := shortDescription(toolset); got != "One paragraph." {
 		t.Errorf("the first paragraph: %q", got)
 	}
-	tools.Description = strings.Repeat("é", 1000)
-	if got := shortDescription(tools); len(got) > maxToolkitDescription || !strings.HasSuffix(got, "é…") {
+	toolset.Description = strings.Repeat("é", 1000)
+	if got := shortDescription(toolset); len(got) > maxToolkitDescription || !strings.HasSuffix(got, "é…") {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }
@@ -184,15 +184,15 @@ func TestToolkit_description_is_short(t *testing.T) {
 func TestTools_value_schema(t *testing.T) {
 	cases := []struct {
 		rule   string
-		answer tool.DeclaredResponse
+		answer tools.Output
 		want   string
 	}{
-		{"JSON of one type", tool.DeclaredResponse{MediaTypes: []string{"application/json"}, Types: []string{"object"}}, `{"type":"object"}`},
-		{"JSON of unknown type", tool.DeclaredResponse{MediaTypes: []string{"application/hal+json"}}, `{}`},
-		{"any media type", tool.DeclaredResponse{MediaTypes: []string{"*/*"}}, `{}`},
-		{"text", tool.DeclaredResponse{MediaTypes: []string{"text/csv"}}, `{"type":"string"}`},
-		{"text or binary", tool.DeclaredResponse{MediaTypes: []string{"image/png", "text/csv"}}, `{"type":"string"}`},
-		{"binary", tool.DeclaredResponse{MediaTypes: []string{"application/pdf"}}, `{"type":"string","contentEncoding":"base64","contentMediaType":"application/pdf"}`},
+		{"JSON of one type", tools.Output{MediaTypes: []string{"application/json"}, Types: []string{"object"}}, `{"type":"object"}`},
+		{"JSON of unknown type", tools.Output{MediaTypes: []string{"application/hal+json"}}, `{}`},
+		{"any media type", tools.Output{MediaTypes: []string{"*/*"}}, `{}`},
+		{"text", tools.Output{MediaTypes: []string{"text/csv"}}, `{"type":"string"}`},
+		{"text or binary", tools.Output{MediaTypes: []string{"image/png", "text/csv"}}, `{"type":"string"}`},
+		{"binary", tools.Output{MediaTypes: []string{"application/pdf"}}, `{"type":"string","contentEncoding":"base64","contentMediaType":"application/pdf"}`},
 	}
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {

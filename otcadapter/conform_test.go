@@ -15,9 +15,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/fairwayhq/fairway/internal/shared"
-	"github.com/fairwayhq/fairway/internal/simplify/simplifytest"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A document is one of the protocol's OpenAPI documents, relaxed where it says
@@ -93,7 +92,7 @@ func calculatorTools(t *testing.T) any {
 
 // answered is the answer to a call of which the API returned the value.
 func answered(t *testing.T, endpoint, value string) answer {
-	return postTo(t, endpoint, New(Options{}), calculator(), answering(tool.Outcome{Result: jsonResult(value)}), `{"tool_id":"Calculator.Add"}`)
+	return postTo(t, endpoint, New(Options{}), calculator(), answering(tools.Outcome{Result: jsonResult(value)}), `{"tool_id":"Calculator.Add"}`)
 }
 
 // asOpenAPI gives a list of tools the names that the documents have. The text has
@@ -115,7 +114,7 @@ func asOpenAPI(members map[string]any) map[string]any {
 // none.
 func openStandard(t *testing.T, name string, without int) document {
 	t.Helper()
-	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(shared.Read(t, "schemas/otc/"+name)))
+	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(testkit.ReadDocument(t, "schemas/otc/"+name)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +174,7 @@ func TestConform_relaxations(t *testing.T) {
 // those that the documents declare, but for the statuses that the document of
 // 2025-03-09 does not know. A body that is not listedTool is that of other errors.
 func TestConform_statuses(t *testing.T) {
-	refusing := answering(tool.Outcome{Failure: &tool.Failure{Kind: tool.Refused, Status: 401, Message: "m"}, Result: &tool.Result{Status: 401}})
+	refusing := answering(tools.Outcome{Failure: &tools.Failure{Kind: tools.Refused, Status: 401, Message: "m"}, Result: &tools.Result{Status: 401}})
 	vault := secured(need{"oauth": {}})
 	ill := func(context.Context) error { return errors.New("down") }
 	token := `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"t"}]}}`
@@ -251,28 +250,28 @@ func TestConform_tools(t *testing.T) {
 }
 
 // realToolset builds the tools of a published document.
-func realToolset(t *testing.T, name string) *tool.Toolset {
+func realToolset(t *testing.T, name string) *tools.Toolset {
 	t.Helper()
-	content := shared.Read(t, "openapi/"+name+".gz")
-	tools, err := tool.Build(content, tool.BuildOptions{Name: "real", Location: name, ResponseSchemas: true})
+	content := testkit.ReadDocument(t, "openapi/"+name+".gz")
+	toolset, err := tools.Build(content, tools.BuildOptions{Name: "real", Location: name, ResponseSchemas: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(tools.Tools()) == 0 {
+	if len(toolset.Tools()) == 0 {
 		t.Fatal("no tools")
 	}
-	return tools
+	return toolset
 }
 
-func checkTools(t *testing.T, tools *tool.Toolset) {
+func checkTools(t *testing.T, toolset *tools.Toolset) {
 	t.Helper()
-	members := instance(t, list(t, New(Options{}), tools))
-	if n := len(members["tools"].([]any)); n != len(tools.Tools()) {
-		t.Errorf("%d definitions of %d tools", n, len(tools.Tools()))
+	members := instance(t, list(t, New(Options{}), toolset))
+	if n := len(members["tools"].([]any)); n != len(toolset.Tools()) {
+		t.Errorf("%d definitions of %d tools", n, len(toolset.Tools()))
 	}
 	for _, item := range members["items"].([]any) {
 		for _, schema := range []string{"input_schema", "output_schema"} {
-			if where := simplifytest.NotFlat(item.(map[string]any)[schema]); where != "" {
+			if where := testkit.NotFlat(item.(map[string]any)[schema]); where != "" {
 				t.Errorf("%s of %s has %s", schema, item.(map[string]any)["id"], where)
 			}
 		}
@@ -293,7 +292,7 @@ func TestConform_exposed(t *testing.T) {
 			result := jsonResult(`3`)
 			result.Header.Set("OAgent-Exposes", `{"forged":true}`)
 			result.Exposed = c.said
-			outcome := answering(tool.Outcome{Result: result})
+			outcome := answering(tools.Outcome{Result: result})
 			flat := post(t, New(Options{}), calculator(), outcome, `{"tool_id":"Calculator.Add"}`)
 			otc(t).check(t, "/components/schemas/CallToolResponse", instance(t, flat))
 			enveloped := postTo(t, "/tools/call", New(Options{}), calculator(), outcome, `{"tool_id":"Calculator.Add"}`)
@@ -308,20 +307,20 @@ func TestConform_exposed(t *testing.T) {
 }
 
 // conformOutcomes are the ways in which a call can end.
-func conformOutcomes() map[string]tool.Outcome {
-	text := &tool.Result{Status: 200, Body: []byte("hello")}
-	return map[string]tool.Outcome{
+func conformOutcomes() map[string]tools.Outcome {
+	text := &tools.Result{Status: 200, Body: []byte("hello")}
+	return map[string]tools.Outcome{
 		"object":      {Result: jsonResult(`{"sum":3}`), Duration: time.Millisecond},
 		"array":       {Result: jsonResult(`[3]`)},
 		"null":        {Result: jsonResult(`null`)},
 		"number":      {Result: jsonResult(`3`)},
 		"boolean":     {Result: jsonResult(`false`)},
 		"text":        {Result: text},
-		"empty":       {Result: &tool.Result{Status: 204}},
-		"bad input":   {Failure: &tool.Failure{Kind: tool.InvalidArguments, Message: "m", Problems: []tool.Problem{{Path: "/b", Message: "missing"}}}},
-		"API failure": {Failure: &tool.Failure{Kind: tool.Failed, Message: "m", Status: 503, RetryAfter: time.Second}},
-		"API refusal": {Failure: &tool.Failure{Kind: tool.Refused, Message: "m", Status: 404}},
-		"no API":      {Failure: &tool.Failure{Kind: tool.Unreachable, Message: "m"}},
+		"empty":       {Result: &tools.Result{Status: 204}},
+		"bad input":   {Failure: &tools.Failure{Kind: tools.InvalidArguments, Message: "m", Problems: []tools.Problem{{Path: "/b", Message: "missing"}}}},
+		"API failure": {Failure: &tools.Failure{Kind: tools.Failed, Message: "m", Status: 503, RetryAfter: time.Second}},
+		"API refusal": {Failure: &tools.Failure{Kind: tools.Refused, Message: "m", Status: 404}},
+		"no API":      {Failure: &tools.Failure{Kind: tools.Unreachable, Message: "m"}},
 	}
 }
 
@@ -385,7 +384,7 @@ func TestConform_faults(t *testing.T) {
 
 // TestConform_OXP_input wants the parameters named one by one.
 func TestConform_OXP_input(t *testing.T) {
-	outcome := tool.Outcome{Failure: &tool.Failure{Kind: tool.InvalidArguments, Message: "invalid arguments", Problems: []tool.Problem{
+	outcome := tools.Outcome{Failure: &tools.Failure{Kind: tools.InvalidArguments, Message: "invalid arguments", Problems: []tools.Problem{
 		{Path: "/b", Message: "missing, and required"}, {Path: "/list/0/x~1y", Message: "is a number"}, {Path: "/list/1", Message: "is null"}, {Path: "", Message: "too many"},
 	}}}
 	got := postTo(t, "/tools/call", New(Options{}), calculator(), answering(outcome), `{"tool_id":"Calculator.Add"}`)
@@ -399,7 +398,7 @@ func TestConform_OXP_input(t *testing.T) {
 // answers.
 func TestConform_example(t *testing.T) {
 	request := `{"$schema":"` + otcStandard.schema + `","request":{"call_id":"123e4567-e89b-12d3-a456-426614174000","tool_id":"Calculator.Add@1.0.0","input":{"a":1,"b":2}}}`
-	got := post(t, New(Options{}), calculator(), answering(tool.Outcome{Result: jsonResult("3"), Duration: 2 * time.Millisecond}), request)
+	got := post(t, New(Options{}), calculator(), answering(tools.Outcome{Result: jsonResult("3"), Duration: 2 * time.Millisecond}), request)
 	want := `{"$schema":"` + otcStandard.schema + `","call_id":"123e4567-e89b-12d3-a456-426614174000","duration":2,"success":true,"output":{"value":3}}`
 	if got.Body.String() != want {
 		t.Errorf("got  %s\nwant %s", got.Body, want)
@@ -418,10 +417,10 @@ func TestFilename_of_a_binary_answer_reaches_the_client(t *testing.T) {
 		`attachment`:                "",
 		`attachment; filename=".."`: "",
 	} {
-		result := &tool.Result{Status: http.StatusOK, Body: []byte("\xff\x00"), Header: http.Header{
+		result := &tools.Result{Status: http.StatusOK, Body: []byte("\xff\x00"), Header: http.Header{
 			"Content-Type": {"application/pdf"}, "Content-Disposition": {given},
 		}}
-		got := post(t, New(Options{}), calculator(), answering(tool.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
+		got := post(t, New(Options{}), calculator(), answering(tools.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
 		otc(t).check(t, "/components/schemas/CallToolResponse", instance(t, got))
 		if name := got.Header().Get("Content-Disposition"); name != want {
 			t.Errorf("%s: %q, want %q", given, name, want)

@@ -1,15 +1,18 @@
 package otcadapter
 
 import (
+	"bytes"
+	"errors"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/mediatype"
-	"github.com/fairwayhq/fairway/internal/simplify"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // Size limits of the schemas in tool definitions, because models pay for every byte. A schema
@@ -35,129 +38,132 @@ func (r *byteBudget) next() int {
 }
 
 // take subtracts the size of a schema.
-func (r *byteBudget) take(bytes int) {
-	r.remaining -= bytes
+func (r *byteBudget) take(size int) {
+	r.remaining -= size
 	r.schemas--
 }
 
-// A listedTool is a tool with its schemas in the form in which they are listed.
-type listedTool struct {
-	*entry
-	input, value []byte
+// A definition is a tool in the form of OTC 1.0 (Tool Definition Schema).
+type definition struct {
+	ID           string            `json:"id"`
+	Name         string            `json:"name"`
+	Description  string            `json:"description"`
+	Toolkit      definedToolkit    `json:"toolkit"`
+	Input        definedInput      `json:"input"`
+	Output       definedOutput     `json:"output"`
+	Requirements *requirementLists `json:"requirements,omitzero"`
 }
 
-// buildList encodes the response to GET /tools. The definitions under "tools" have the form of
-// OTC 1.0 (Tool Definition Schema). Those under "items" have the form of OXP. The tools are in
-// the order of the configuration. If several tools have the same id, only the first is listed,
+type definedToolkit struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Version     string `json:"version"`
+}
+
+type definedInput struct {
+	Parameters    jsontext.Value `json:"parameters"`
+	Required      []string       `json:"required"`
+	NonInferrable []string       `json:"non_inferrable_parameters,omitempty"`
+}
+
+type definedOutput struct {
+	Modes       []string      `json:"available_modes"`
+	Description string        `json:"description,omitempty"`
+	Value       *definedValue `json:"value,omitzero"` // nil without the mode value
+}
+
+type definedValue struct {
+	Parameters jsontext.Value `json:"parameters"`
+}
+
+// An item is a tool in the form of OXP.
+type item struct {
+	ID           string            `json:"id"`
+	Name         string            `json:"name"`
+	Description  string            `json:"description"`
+	Version      string            `json:"version"`
+	Input        jsontext.Value    `json:"input_schema"`
+	Output       jsontext.Value    `json:"output_schema"` // null without the mode value
+	Requirements *requirementLists `json:"requirements,omitzero"`
+}
+
+// buildList encodes the response to GET /tools: the definitions under "tools", the items under "items". The
+// tools are in the order of the configuration. If several tools have the same id, only the first is listed,
 // and warn is called for the others.
 func (c *catalog) buildList(warn func(string)) {
-	type span struct{ from, to int } // in b and in items
-	var otc, oxp []span
-	b := []byte(`{"$schema":"` + otcStandard.schema + `","tools":[`)
-	items := []byte(`],"items":[`)
-	inputs, values := c.schemaBudgets()
-	listed := make(map[string]bool)
-	for _, k := range c.toolkits {
-		for _, t := range c.source[k.index].Tools.Listed() {
-			id := string(k.appendID(nil, t.Name))
-			if listed[id] {
-				if warn != nil {
-					warn("tool " + id + " is in two documents, and the first is used; give the documents different versions, or exclude the tool from one")
-				}
-				continue
-			}
-			if len(listed) > 0 {
-				b, items = append(b, ','), append(items, ',')
-			}
-			listed[id] = true
-			d := listedTool{entry: k.entries[t.Name]}
-			d.input = simplify.Flatten(inputSchema(t), inputs.next())
-			d.value = appendValueSchema(nil, &t.Response, values.next())
-			inputs.take(len(d.input))
-			values.take(len(d.value))
-			from, fromItem := len(b), len(items)
-			b = k.appendDefinition(b, &d)
-			items = k.appendItem(items, &d)
-			otc, oxp = append(otc, span{from, len(b)}), append(oxp, span{fromItem, len(items)})
-			c.defined = append(c.defined, definedTool{id: id})
-		}
-	}
-	before := len(b)
-	c.list = append(append(b, items...), "]}"...)
-	c.byID = make(map[string]*definedTool, len(c.defined))
-	for i := range c.defined {
-		d := &c.defined[i]
-		d.otc, d.oxp = c.list[otc[i].from:otc[i].to], c.list[before+oxp[i].from:before+oxp[i].to]
-		c.byID[d.id] = d
-	}
-}
-
-// schemaBudgets returns the space for the schemas of the list.
-func (c *catalog) schemaBudgets() (inputs, values byteBudget) {
 	n := 0
 	for _, k := range c.toolkits {
 		n += len(k.entries)
 	}
-	return byteBudget{maxInputSchemas, maxInputSchema, n}, byteBudget{maxValueSchemas, maxValueSchema, n}
-}
-
-// appendDefinition appends the definition in the form of OTC.
-func (k *toolkit) appendDefinition(b []byte, t *listedTool) []byte {
-	b = k.appendHead(b, t.entry)
-	b = append(b, `,"toolkit":{"name":"`...)
-	b = append(b, k.name...)
-	b = append(b, `","description":`...)
-	b = wire.AppendString(b, k.description)
-	b = append(b, `,"version":"`...)
-	b = append(b, k.version...)
-	b = append(b, `"},"input":{"parameters":`...)
-	b = append(b, t.input...)
-	b = append(b, `,"required":`...)
-	b = wire.AppendStrings(b, argumentNames(t.Tool, func(a *tool.Argument) bool { return a.Required }))
-	if hidden := argumentNames(t.Tool, isNonInferrable); len(hidden) > 0 {
-		b = append(b, `,"non_inferrable_parameters":`...)
-		b = wire.AppendStrings(b, hidden)
+	inputs, values := byteBudget{maxInputSchemas, maxInputSchema, n}, byteBudget{maxValueSchemas, maxValueSchema, n}
+	c.byID = make(map[string]*definedTool, n)
+	for _, k := range c.toolkits {
+		for _, t := range c.source[k.index].Tools.Listed() {
+			id := string(k.appendID(nil, t.Name))
+			if c.byID[id] != nil {
+				warn("tool " + id + " is in two documents, and the first is used; give the documents different versions, or exclude the tool from one")
+				continue
+			}
+			input := schema.Flatten(inputSchema(t), inputs.next())
+			value := appendValueSchema(nil, &t.Output, values.next())
+			inputs.take(len(input))
+			values.take(len(value))
+			d, err := k.define(id, k.entries[t.Name], input, value)
+			if err != nil {
+				warn("tool " + id + " is not listed: " + err.Error())
+				continue
+			}
+			c.byID[id] = d
+			c.defined = append(c.defined, d)
+		}
 	}
-	b = append(b, `},"output":`...)
-	b = appendOutput(b, &t.Response, t.value)
-	b = k.appendRequirements(b, t.entry)
-	return append(b, '}')
-}
-
-// appendItem appends the definition in the form of OXP.
-func (k *toolkit) appendItem(b []byte, t *listedTool) []byte {
-	b = k.appendHead(b, t.entry)
-	b = append(b, `,"version":"`...)
-	b = append(b, k.version...)
-	b = append(b, `","input_schema":`...)
-	b = appendItemInput(b, t)
-	b = append(b, `,"output_schema":`...)
-	if hasValue, _ := outputModes(&t.Response); hasValue {
-		b = append(b, t.value...)
-	} else {
-		b = append(b, "null"...)
+	c.list = appendList(nil, c.defined)
+	rest := c.list[len(listStart):]
+	for _, d := range c.defined {
+		d.otc, rest = rest[:len(d.otc)], rest[len(d.otc)+1:] // with the comma or bracket after it
 	}
-	b = k.appendRequirements(b, t.entry)
-	return append(b, '}')
-}
-
-// appendHead appends the members that both forms have: id, name and description.
-func (k *toolkit) appendHead(b []byte, t *entry) []byte {
-	b = append(b, `{"id":"`...)
-	b = k.appendID(b, t.Name)
-	b = append(b, `","name":`...)
-	b = wire.AppendString(b, t.Name)
-	b = append(b, `,"description":`...)
-	return wire.AppendString(b, description(t.Tool))
-}
-
-// appendRequirements appends the tool's requirements. If the gateway adds the API's
-// credentials, there are none.
-func (k *toolkit) appendRequirements(b []byte, t *entry) []byte {
-	if k.injectsCredentials {
-		return b
+	rest = bytes.TrimPrefix(rest, []byte(itemsStart))
+	for _, d := range c.defined {
+		d.oxp, rest = rest[:len(d.oxp)], rest[len(d.oxp)+1:]
 	}
-	return appendRequirements(b, listedRequirements(t.requirements))
+}
+
+// define encodes the definitions of a tool.
+func (k *toolkit) define(id string, t *entry, input, value jsontext.Value) (*definedTool, error) {
+	otc := definition{
+		ID: id, Name: t.Name, Description: description(t.Tool),
+		Toolkit: definedToolkit{k.name, k.description, k.version},
+		Input: definedInput{
+			Parameters:    input,
+			Required:      argumentNames(t.Tool, func(a *tools.Argument) bool { return a.Required }),
+			NonInferrable: argumentNames(t.Tool, func(a *tools.Argument) bool { return a.NonInferrable }),
+		},
+		Output: definedOutput{Description: t.Output.Description},
+	}
+	oxp := item{
+		ID: id, Name: t.Name, Description: otc.Description, Version: k.version,
+		Input: itemInput(input, otc.Input.NonInferrable), Output: jsontext.Value("null"),
+	}
+	hasValue, hasNull := outputModes(&t.Output)
+	if hasValue {
+		otc.Output.Modes, otc.Output.Value, oxp.Output = []string{"value"}, &definedValue{value}, value
+	}
+	if otc.Output.Modes = append(otc.Output.Modes, "error"); hasNull {
+		otc.Output.Modes = append(otc.Output.Modes, "null")
+	}
+	if listed := listedRequirements(t.requirements); !k.injectsCredentials && len(listed) > 0 {
+		otc.Requirements = listRequirements(listed, func(r requirement, to *listedRequirement) {
+			if r.scheme.Type == "oauth2" || r.scheme.Type == "openIdConnect" {
+				to.OAuth2 = &listedScopes{r.scopes}
+			}
+		})
+		oxp.Requirements = otc.Requirements
+	}
+	d := &definedTool{id: id}
+	var err, failed error
+	d.otc, err = json.Marshal(&otc, jsontext.AllowInvalidUTF8(true))
+	d.oxp, failed = json.Marshal(&oxp, jsontext.AllowInvalidUTF8(true))
+	return d, errors.Join(err, failed)
 }
 
 // notInferred tells a model that it must not make up an argument. OTC lists such arguments
@@ -165,137 +171,64 @@ func (k *toolkit) appendRequirements(b []byte, t *entry) []byte {
 // arguments cannot be hidden, because the client has to provide them.
 const notInferred = "Do not make up this value: it must come from the application or the user."
 
-// appendItemInput appends the input schema, with notInferred in the description of each
-// argument that a model must not make up.
-func appendItemInput(b []byte, t *listedTool) []byte {
-	hidden := argumentNames(t.Tool, isNonInferrable)
+// itemInput returns the input schema, with notInferred in the description of each of the hidden arguments.
+func itemInput(input jsontext.Value, hidden []string) jsontext.Value {
 	if len(hidden) == 0 {
-		return append(b, t.input...)
+		return input
 	}
-	b = append(b, '{')
-	for _, m := range membersOf(t.input) {
-		b = appendName(b, m.Name)
-		if m.Name != "properties" {
-			b = append(b, m.Value...)
-			continue
+	root, _ := schema.Parse(input)
+	mark := schema.Edit{Set: make(map[string][]strictjson.Member)}
+	for _, name := range hidden {
+		text := notInferred
+		if own := strictjson.Text(root.Property(name).Value("description")); own != "" {
+			text = own + "\n\n" + notInferred
 		}
-		b = append(b, '{')
-		for _, p := range membersOf(m.Value) {
-			b = appendName(b, p.Name)
-			if slices.Contains(hidden, p.Name) {
-				b = appendNotInferred(b, p.Value)
-			} else {
-				b = append(b, p.Value...)
-			}
-		}
-		b = append(b, '}')
+		mark.Set[name] = []strictjson.Member{{Name: "description", Value: strictjson.AppendString(nil, text)}}
 	}
-	return append(b, '}')
-}
-
-// appendNotInferred appends the schema of an argument that a model must not make up.
-func appendNotInferred(b []byte, property jsontext.Value) []byte {
-	text := notInferred
-	b = append(b, '{')
-	for _, m := range membersOf(property) {
-		if m.Name == "description" && m.Value.Kind() == '"' {
-			text = unquoted(m.Value) + "\n\n" + notInferred
-			continue
-		}
-		b = appendName(b, m.Name)
-		b = append(b, m.Value...)
-	}
-	b = appendName(b, "description")
-	return append(wire.AppendString(b, text), '}')
-}
-
-// appendName appends the name of a member, after a comma if necessary.
-func appendName(b []byte, name string) []byte {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
-	}
-	return append(wire.AppendString(b, name), ':')
+	return mark.Apply(input)
 }
 
 // description returns the tool's description. For a deprecated tool the description says so,
 // because neither protocol has a field for this.
-func description(t *tool.Tool) string {
+func description(t *tools.Tool) string {
 	const mark = "Deprecated"
-	if t.Deprecated && !strings.HasPrefix(strings.ToLower(t.Description), strings.ToLower(mark)) {
-		return mark + ". " + t.Description
+	if t.Definition.Deprecated && !strings.HasPrefix(strings.ToLower(t.Definition.Description), strings.ToLower(mark)) {
+		return mark + ". " + t.Definition.Description
 	}
-	return t.Description
+	return t.Definition.Description
 }
 
 // inputSchema returns the schema of the tool's arguments.
-func inputSchema(t *tool.Tool) jsontext.Value {
-	if len(t.InputSchema) == 0 {
+func inputSchema(t *tools.Tool) jsontext.Value {
+	if len(t.Definition.InputSchema) == 0 {
 		return jsontext.Value(`{"type":"object"}`)
 	}
-	return t.InputSchema
+	return t.Definition.InputSchema
 }
 
-// isNonInferrable reports whether a model must not make up the argument.
-func isNonInferrable(a *tool.Argument) bool { return a.NonInferrable }
-
 // argumentNames returns the names of the arguments for which include returns true.
-func argumentNames(t *tool.Tool, include func(*tool.Argument) bool) (names []string) {
-	for i := range t.Arguments {
-		if include(&t.Arguments[i]) {
-			names = append(names, t.Arguments[i].Name)
+func argumentNames(t *tools.Tool, include func(*tools.Argument) bool) (names []string) {
+	for i := range t.Definition.Arguments {
+		if include(&t.Definition.Arguments[i]) {
+			names = append(names, t.Definition.Arguments[i].Name)
 		}
 	}
 	return names
 }
 
-// outputModes reports which output modes, besides error, the declared responses allow. A document
-// that declares no successful response allows every mode. So does a response without content,
-// unless its status excludes content, because documents often omit the content. A call never
-// responds in another mode (call.hasValue).
-func outputModes(answer *tool.DeclaredResponse) (value, null bool) {
-	unknown := len(answer.MediaTypes) == 0 && len(answer.Types) == 0 && !answer.Empty
-	value = unknown || answer.Unstated || len(answer.MediaTypes) > 0 || len(answer.Types) > 0
-	null = unknown || answer.Empty || slices.Contains(answer.Types, "null")
-	return value, null
-}
-
-// appendOutput appends the possible outputs of a tool.
-func appendOutput(b []byte, answer *tool.DeclaredResponse, value []byte) []byte {
-	hasValue, hasNull := outputModes(answer)
-	b = append(b, `{"available_modes":[`...)
-	if hasValue {
-		b = append(b, `"value",`...)
-	}
-	b = append(b, `"error"`...)
-	if hasNull {
-		b = append(b, `,"null"`...)
-	}
-	b = append(b, ']')
-	if answer.Description != "" {
-		b = append(b, `,"description":`...)
-		b = wire.AppendString(b, answer.Description)
-	}
-	if hasValue {
-		b = append(b, `,"value":{"parameters":`...)
-		b = append(b, value...)
-		b = append(b, '}')
-	}
-	return append(b, '}')
-}
-
 // appendValueSchema appends the schema of the value. It contains as much of the document's
 // schema as fits into limit bytes, or else only the type.
-func appendValueSchema(b []byte, answer *tool.DeclaredResponse, limit int) []byte {
+func appendValueSchema(b []byte, answer *tools.Output, limit int) []byte {
 	if len(answer.MediaTypes) > 0 && !slices.ContainsFunc(answer.MediaTypes, maybeStructured) {
 		b = append(b, `{"type":"string"`...)
 		if !slices.ContainsFunc(answer.MediaTypes, mediatype.IsText) {
 			b = append(b, `,"contentEncoding":"base64","contentMediaType":`...)
-			b = wire.AppendString(b, answer.MediaTypes[0])
+			b = strictjson.AppendString(b, answer.MediaTypes[0])
 		}
 		return append(b, '}')
 	}
 	if answer.Schema.Kind() == '{' {
-		if flat := simplify.FlattenWithin(answer.Schema, limit); flat != nil {
+		if flat := schema.FlattenWithin(answer.Schema, limit); flat != nil {
 			return append(b, flat...)
 		}
 	}
@@ -304,11 +237,11 @@ func appendValueSchema(b []byte, answer *tool.DeclaredResponse, limit int) []byt
 		return append(b, "{}"...)
 	case 1:
 		b = append(b, `{"type":`...)
-		b = wire.AppendString(b, answer.Types[0])
+		b = strictjson.AppendString(b, answer.Types[0])
 		return append(b, '}')
 	}
 	b = append(b, `{"type":`...)
-	b = wire.AppendStrings(b, answer.Types)
+	b = strictjson.AppendStrings(b, answer.Types)
 	return append(b, '}')
 }
 
@@ -316,19 +249,4 @@ func appendValueSchema(b []byte, answer *tool.DeclaredResponse, limit int) []byt
 // range such as */*.
 func maybeStructured(mediaType string) bool {
 	return mediatype.IsJSON(mediaType) || strings.Contains(mediaType, "*")
-}
-
-// membersOf returns the members of an object that has already been checked.
-func membersOf(object jsontext.Value) (members []wire.Member) {
-	members, _ = wire.Members(nil, object)
-	return members
-}
-
-// unquoted returns the value of a JSON string.
-func unquoted(text jsontext.Value) string {
-	plain, err := jsontext.AppendUnquote(nil, text)
-	if err != nil {
-		return ""
-	}
-	return string(plain)
 }

@@ -6,9 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A fault is the response to a request for which no tool ran: the request is invalid or
@@ -18,49 +21,43 @@ type fault struct {
 	message   string // for the user and the model: what is wrong and how to fix it
 	developer string // further details for a developer; "" for none
 
-	toolkit  *toolkit       // toolkit of missing
-	missing  []requirement  // requirements that the call did not provide
-	problems []tool.Problem // of the input
+	toolkit  *toolkit        // toolkit of missing
+	missing  []requirement   // requirements that the call did not provide
+	problems []tools.Problem // of the input
 
 	header, value string // a further header of the response; name is "" if there is none
 }
 
-// append appends the body of the response (OXP, Server Errors and Input Validation).
-func (f *fault) append(b []byte, form *standard, developerMessages bool) []byte {
-	b = append(b, `{"$schema":"`...)
-	b = append(b, form.schema...)
-	b = append(b, `","message":`...)
-	b = wire.AppendString(b, f.message)
-	if developerMessages && f.developer != "" {
-		b = append(b, `,"developer_message":`...)
-		b = wire.AppendString(b, f.developer)
-	}
-	if len(f.missing) > 0 {
-		b = append(b, `,"missing_requirements":{`...)
-		b = appendRequirementList(b, "authorization", f.missing, requireAuthorization, func(b []byte, need requirement) []byte {
-			// OXP requires a url in every challenge, even if none is known.
-			b = append(b, `,"url":`...)
-			return wire.AppendString(b, f.toolkit.authorizationURL(need))
-		})
-		b = appendRequirementList(b, "secrets", f.missing, requireSecret, nil)
-		b = append(b, '}')
-	}
-	if len(f.problems) > 0 {
-		b = append(b, `,"parameter_errors":`...)
-		b = appendParameterErrors(b, f.problems)
-	}
-	return append(b, '}')
+// faultBody is the body of the response to a fault (OXP, Server Errors and Input Validation).
+type faultBody struct {
+	Schema           string            `json:"$schema"`
+	Message          string            `json:"message"`
+	DeveloperMessage string            `json:"developer_message,omitempty"`
+	Missing          *requirementLists `json:"missing_requirements,omitzero"`
+	ParameterErrors  map[string]string `json:"parameter_errors,omitempty"`
 }
 
-// appendParameterErrors appends an object with the error of each parameter. Errors that concern
+// append appends the body of the response.
+func (f *fault) append(b []byte, form *standard, developerMessages bool) []byte {
+	body := faultBody{Schema: form.schema, Message: f.message, ParameterErrors: parameterErrors(f.problems)}
+	if developerMessages {
+		body.DeveloperMessage = f.developer
+	}
+	if len(f.missing) > 0 {
+		body.Missing = listRequirements(f.missing, func(r requirement, to *listedRequirement) {
+			url := f.toolkit.authorizationURL(r) // OXP requires one in every challenge, even if none is known
+			to.URL = &url
+		})
+	}
+	encoded, _ := json.Marshal(&body, jsontext.AllowInvalidUTF8(true), json.Deterministic(true)) // strings can always be encoded
+	return append(b, encoded...)
+}
+
+// parameterErrors returns the error of each parameter. Errors that concern
 // no single parameter have the name "input".
-func appendParameterErrors(b []byte, problems []tool.Problem) []byte {
-	var names []string
+func parameterErrors(problems []tools.Problem) map[string]string {
 	messages := make(map[string]string)
-	for i, problem := range problems {
-		if i == maxProblems {
-			break
-		}
+	for _, problem := range problems[:min(len(problems), maxProblems)] {
 		name, rest := splitPointer(problem.Path)
 		message := text.Cut(problem.Message, maxProblem)
 		if rest != "" {
@@ -68,21 +65,10 @@ func appendParameterErrors(b []byte, problems []tool.Problem) []byte {
 		}
 		if earlier, known := messages[name]; known {
 			message = earlier + "; " + message
-		} else {
-			names = append(names, name)
 		}
 		messages[name] = message
 	}
-	b = append(b, '{')
-	for i, name := range names {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = wire.AppendString(b, name)
-		b = append(b, ':')
-		b = wire.AppendString(b, messages[name])
-	}
-	return append(b, '}')
+	return messages
 }
 
 // splitPointer splits a JSON Pointer into the parameter's name and the rest.
@@ -116,6 +102,13 @@ func wrongMethod(method, endpoint, allow string) *fault {
 func notLoaded(wait func() time.Duration) *fault {
 	f := unavailable("the tools are not available yet", wait())
 	f.developer = "a document has not been loaded yet; the reason is in the gateway's log"
+	return f
+}
+
+// shareUsed refuses a call of a client that has used its share of the store.
+func shareUsed() *fault {
+	f := unavailable("the call was not run: "+store.ShareUsed, time.Minute)
+	f.status = http.StatusTooManyRequests
 	return f
 }
 
@@ -160,7 +153,7 @@ func unknownSchema(uri string) *fault {
 	}
 }
 
-func unknownTool(failure *tool.Failure) *fault {
+func unknownTool(failure *tools.Failure) *fault {
 	return &fault{
 		status:    http.StatusBadRequest,
 		message:   failure.Message,
@@ -169,7 +162,7 @@ func unknownTool(failure *tool.Failure) *fault {
 }
 
 // invalidInput is the error of OXP for invalid input.
-func invalidInput(failure *tool.Failure) *fault {
+func invalidInput(failure *tools.Failure) *fault {
 	return &fault{
 		status:    http.StatusUnprocessableEntity,
 		message:   failure.Message,
@@ -229,7 +222,7 @@ func insufficientScope(tool string, scopes []string, metadata string) *fault {
 }
 
 // badCredentials is the fault for a caller whose own credentials the API has rejected.
-func badCredentials(outcome *tool.Outcome, c *call) *fault {
+func badCredentials(outcome *tools.Outcome, c *call) *fault {
 	message := outcome.Failure.Message
 	if supplied := c.grant.supplied; len(supplied) > 0 {
 		ids := make([]string, len(supplied))
@@ -250,10 +243,10 @@ func badCredentials(outcome *tool.Outcome, c *call) *fault {
 }
 
 // quoted quotes and shortens text of the client for a message.
-func quoted(text string) string {
+func quoted(source string) string {
 	const longest = 128 // bytes
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	if len(source) > longest {
+		source = strings.ToValidUTF8(source[:longest], "") + "…"
 	}
-	return strconv.Quote(text)
+	return strconv.Quote(source)
 }

@@ -6,24 +6,23 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/shared"
-	"github.com/fairwayhq/fairway/internal/simplify/simplifytest"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // TestFlat_documents flattens the lists of published documents, and wants each
 // tool to have its own schemas in them.
 func TestFlat_documents(t *testing.T) {
-	for name := range shared.Documents() {
+	for name := range testkit.Documents() {
 		t.Run(name, func(t *testing.T) {
-			tools, err := tool.Build(shared.Read(t, "openapi/"+name+".gz"), tool.BuildOptions{Name: "real", Location: name, ResponseSchemas: true})
+			toolset, err := tools.Build(testkit.ReadDocument(t, "openapi/"+name+".gz"), tools.BuildOptions{Name: "real", Location: name, ResponseSchemas: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			c := newCatalog(Options{}, []Toolkit{{Tools: tools}})
-			t.Logf("%d tools in %d KiB, made in %s", len(tools.Tools()), len(c.list)>>10, time.Since(start))
+			c := newCatalog(Options{Warn: func(text string) { t.Error(text) }}, []Toolkit{{Tools: toolset}})
+			t.Logf("%d tools in %d KiB, made in %s", len(toolset.Tools()), len(c.list)>>10, time.Since(start))
 			var list struct {
 				Tools []struct {
 					ID    string
@@ -37,17 +36,17 @@ func TestFlat_documents(t *testing.T) {
 					}
 				}
 			}
-			if err := wire.Unmarshal(c.list, &list); err != nil {
+			if err := strictjson.Unmarshal(c.list, &list); err != nil {
 				t.Fatal(err)
 			}
 			bare := 0
 			for i, d := range list.Tools {
-				simplifytest.WantFlat(t, d.Input.Parameters)
-				answer := &tools.Tools()[i].Response
+				testkit.WantFlat(t, d.Input.Parameters)
+				answer := &toolset.Tools()[i].Output
 				if answer.Schema == nil {
 					continue
 				}
-				simplifytest.WantFlat(t, d.Output.Value.Parameters)
+				testkit.WantFlat(t, d.Output.Value.Parameters)
 				if len(answer.Schema) > 100 && len(d.Output.Value.Parameters) < 50 {
 					bare++
 				}

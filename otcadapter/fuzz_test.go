@@ -8,8 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // FuzzServeHTTP wants an answer to everything: valid JSON with a message or an
@@ -24,22 +24,22 @@ func FuzzServeHTTP(f *testing.F) {
 	f.Add("GET", "/tools", "", []byte(`{}`), []byte("null"))
 	f.Add("PUT", "/health", "", []byte(nil), []byte(nil))
 	f.Add("GET", "/\x00\xff", "", []byte(nil), []byte(nil))
-	s, tools := New(Options{MaxBody: 1 << 16}), calculator()
+	s, toolset := New(Options{MaxBody: 1 << 16}), calculator()
 	f.Fuzz(func(t *testing.T, method, endpoint, contentType string, body, result []byte) {
-		caller := callerFunc(func(_ context.Context, called string, arguments []byte) tool.Outcome {
+		caller := callerFunc(func(_ context.Context, called string, arguments []byte) tools.Outcome {
 			if !isWord(called) {
 				t.Errorf("called %q", called)
 			}
-			if members, err := wire.Members(nil, arguments); len(arguments) > 0 && err != nil {
+			if members, err := strictjson.Members(nil, arguments); len(arguments) > 0 && err != nil {
 				t.Errorf("called with %q (%v): %v", arguments, members, err)
 			}
-			return tool.Outcome{Result: jsonResult(string(result))}
+			return tools.Outcome{Result: jsonResult(string(result))}
 		})
 		request := httptest.NewRequest("POST", "/", bytes.NewReader(body))
 		request.Method = method
 		request.Header.Set("Content-Type", contentType)
 		recorder := httptest.NewRecorder()
-		s.ServeHTTP(recorder, request, endpoint, siteOf(tools, caller))
+		s.ServeHTTP(recorder, request, endpoint, siteOf(toolset, caller))
 		answer := recorder.Body.Bytes()
 		if !json.Valid(answer) || !utf8.Valid(answer) {
 			t.Fatalf("status %d, invalid answer %q", recorder.Code, answer)

@@ -17,13 +17,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/lease"
 	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // openBolt opens an embedded store for the test.
@@ -48,12 +49,12 @@ type counting struct {
 	wait  chan struct{} // nil, or a call returns when it is closed
 }
 
-func (c *counting) Call(_ context.Context, t string, _ []byte) tool.Outcome {
+func (c *counting) Call(_ context.Context, t string, _ []byte) tools.Outcome {
 	n := c.calls.Add(1)
 	if c.wait != nil {
 		<-c.wait
 	}
-	return tool.Outcome{Result: jsonResult(fmt.Sprintf(`{"call":%d}`, n)), Duration: time.Millisecond}
+	return tools.Outcome{Result: jsonResult(fmt.Sprintf(`{"call":%d}`, n)), Duration: time.Millisecond}
 }
 
 // a question is a request for a call.
@@ -62,7 +63,7 @@ type question struct {
 	header                     http.Header
 }
 
-func (q question) ask(ctx context.Context, s *Server, tools *tool.Toolset, caller tool.Caller) *httptest.ResponseRecorder {
+func (q question) ask(ctx context.Context, s *Server, toolset *tools.Toolset, caller tools.Caller) *httptest.ResponseRecorder {
 	if q.endpoint == "" {
 		q.endpoint = "/call"
 	}
@@ -73,7 +74,7 @@ func (q question) ask(ctx context.Context, s *Server, tools *tool.Toolset, calle
 	maps.Copy(request.Header, q.header)
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
-	site := siteOf(tools, caller)
+	site := siteOf(toolset, caller)
 	site.User = q.user
 	s.ServeHTTP(recorder, request, q.endpoint, site)
 	return recorder
@@ -134,9 +135,9 @@ func TestIdempotency_repetitions(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
 			s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
-			tools, caller := calculator(), new(counting)
-			first := c.first.ask(t.Context(), s, tools, caller)
-			second := c.second.ask(t.Context(), s, tools, caller)
+			toolset, caller := calculator(), new(counting)
+			first := c.first.ask(t.Context(), s, toolset, caller)
+			second := c.second.ask(t.Context(), s, toolset, caller)
 			if first.Code != 200 || second.Code != c.status {
 				t.Fatalf("%d %s\n%d %s", first.Code, first.Body, second.Code, second.Body)
 			}
@@ -156,29 +157,29 @@ func TestIdempotency_repetitions(t *testing.T) {
 // TestIdempotency_what_did_not_run runs calls again that had no effect, with whatever
 // content they come back.
 func TestIdempotency_what_did_not_run(t *testing.T) {
-	add, list := &tool.Tool{Name: "Add", Method: "POST"}, &tool.Tool{Name: "list", Method: "GET"}
+	add, list := &tools.Tool{Name: "Add", Plan: tools.Plan{Method: "POST"}}, &tools.Tool{Name: "list", Plan: tools.Plan{Method: "GET"}}
 	for _, c := range []struct {
 		rule    string
-		tool    *tool.Tool
-		failure tool.Failure
+		tool    *tools.Tool
+		failure tools.Failure
 		again   bool
 	}{
-		{"bad input", add, tool.Failure{Kind: tool.InvalidArguments, Message: "m"}, true},
-		{"too many requests", add, tool.Failure{Kind: tool.Refused, Status: 429, Message: "m"}, true},
-		{"unavailable", add, tool.Failure{Kind: tool.Failed, Status: 503, Message: "m"}, true},
-		{"failed, and idempotent", list, tool.Failure{Kind: tool.Failed, Status: 500, Message: "m"}, true},
-		{"failed, and not idempotent", add, tool.Failure{Kind: tool.Failed, Status: 500, Message: "m"}, false},
-		{"unreachable, and not idempotent", add, tool.Failure{Kind: tool.Unreachable, Message: "m"}, false},
-		{"not found", add, tool.Failure{Kind: tool.Refused, Status: 404, Message: "m"}, false},
+		{"bad input", add, tools.Failure{Kind: tools.InvalidArguments, Message: "m"}, true},
+		{"too many requests", add, tools.Failure{Kind: tools.Refused, Status: 429, Message: "m"}, true},
+		{"unavailable", add, tools.Failure{Kind: tools.Failed, Status: 503, Message: "m"}, true},
+		{"failed, and idempotent", list, tools.Failure{Kind: tools.Failed, Status: 500, Message: "m"}, true},
+		{"failed, and not idempotent", add, tools.Failure{Kind: tools.Failed, Status: 500, Message: "m"}, false},
+		{"unreachable, and not idempotent", add, tools.Failure{Kind: tools.Unreachable, Message: "m"}, false},
+		{"not found", add, tools.Failure{Kind: tools.Refused, Status: 404, Message: "m"}, false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 			calls := 0
-			caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
+			caller := callerFunc(func(context.Context, string, []byte) tools.Outcome {
 				if calls++; calls == 1 {
-					return tool.Outcome{Tool: c.tool, Failure: &c.failure}
+					return tools.Outcome{Tool: c.tool, Failure: &c.failure}
 				}
-				return tool.Outcome{Tool: c.tool, Result: jsonResult("1")}
+				return tools.Outcome{Tool: c.tool, Result: jsonResult("1")}
 			})
 			body := `{"call_id":"c1","tool_id":"Calculator.` + c.tool.Name + `"`
 			first := question{body: body + `}`}.ask(t.Context(), s, calculator(), caller)
@@ -196,9 +197,9 @@ func TestIdempotency_answers_that_are_too_large(t *testing.T) {
 		options.MaxResponse = 1000
 		s := New(Options{Idempotency: options})
 		calls := 0
-		caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
+		caller := callerFunc(func(context.Context, string, []byte) tools.Outcome {
 			calls++
-			return tool.Outcome{Result: jsonResult(`"` + strings.Repeat("x", 1000) + `"`)}
+			return tools.Outcome{Result: jsonResult(`"` + strings.Repeat("x", 1000) + `"`)}
 		})
 		q := question{endpoint: endpoint, body: addWithID}
 		first, second := q.ask(t.Context(), s, calculator(), caller), q.ask(t.Context(), s, calculator(), caller)
@@ -226,16 +227,16 @@ func TestIdempotency_too_large_and_harmless(t *testing.T) {
 			options := recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))
 			options.MaxResponse = 1000
 			s, calls := New(Options{Idempotency: options}), 0
-			caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
+			caller := callerFunc(func(context.Context, string, []byte) tools.Outcome {
 				calls++
-				return tool.Outcome{Result: jsonResult(`"` + strings.Repeat("x", 1000) + `"`)}
+				return tools.Outcome{Result: jsonResult(`"` + strings.Repeat("x", 1000) + `"`)}
 			})
 			q := question{body: `{"call_id":"c1","tool_id":"Calculator.` + called + `"}`}
-			tools := calculator()
-			for _, each := range tools.Tools() {
-				each.Response = tool.DeclaredResponse{}
+			toolset := calculator()
+			for _, each := range toolset.Tools() {
+				each.Output = tools.Output{}
 			}
-			first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)
+			first, second := q.ask(t.Context(), s, toolset, caller), q.ask(t.Context(), s, toolset, caller)
 			if again := bytes.Equal(first.Body.Bytes(), second.Body.Bytes()); again != runsAgain || (calls == 2) != runsAgain {
 				t.Errorf("called %d times: %.200s", calls, second.Body)
 			}
@@ -243,7 +244,7 @@ func TestIdempotency_too_large_and_harmless(t *testing.T) {
 				t.Error("the second answer is called a replay")
 			}
 			q.body = strings.Replace(q.body, "}", `,"input":{"a":1}}`, 1)
-			if other := q.ask(t.Context(), s, tools, caller); other.Code != 400 {
+			if other := q.ask(t.Context(), s, toolset, caller); other.Code != 400 {
 				t.Errorf("other input: %d %.200s", other.Code, other.Body)
 			}
 		})
@@ -254,14 +255,14 @@ func TestIdempotency_too_large_and_harmless(t *testing.T) {
 // endpoint at which the call is repeated: that which the call would have had there.
 func TestIdempotency_at_the_other_endpoint(t *testing.T) {
 	outcomes := conformOutcomes()
-	outcomes["nothing at all"] = tool.Outcome{Result: &tool.Result{Status: 200}}
+	outcomes["nothing at all"] = tools.Outcome{Result: &tools.Result{Status: 200}}
 	for rule, outcome := range outcomes {
 		for from, to := range map[string]string{"/call": "/tools/call", "/tools/call": "/call"} {
 			t.Run(rule+to, func(t *testing.T) {
 				s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 				outcome, calls := outcome, 0
-				outcome.Tool = &tool.Tool{Name: "Add", Method: "POST"}
-				caller := callerFunc(func(context.Context, string, []byte) tool.Outcome { calls++; return outcome })
+				outcome.Tool = &tools.Tool{Name: "Add", Plan: tools.Plan{Method: "POST"}}
+				caller := callerFunc(func(context.Context, string, []byte) tools.Outcome { calls++; return outcome })
 				first := question{endpoint: from, body: addWithID}.ask(t.Context(), s, calculator(), caller)
 				second := question{endpoint: to, body: addWithID}.ask(t.Context(), s, calculator(), caller)
 				fresh := question{endpoint: to, body: addWithID}.ask(t.Context(), New(Options{}), calculator(), caller)
@@ -287,19 +288,19 @@ func TestIdempotency_at_the_other_endpoint(t *testing.T) {
 func TestIdempotency_waits_at_the_other_endpoint(t *testing.T) {
 	for _, c := range []struct {
 		rule    string
-		outcome tool.Outcome
+		outcome tools.Outcome
 		calls   int64
 		flat    string
 		oxp     int
 	}{
-		{"an answer", tool.Outcome{Result: jsonResult("3")}, 1, `"output":{"value":3}`, 200},
-		{"bad input", tool.Outcome{Failure: &tool.Failure{Kind: tool.InvalidArguments, Message: "m"}}, 2, `"success":false`, 422},
+		{"an answer", tools.Outcome{Result: jsonResult("3")}, 1, `"output":{"value":3}`, 200},
+		{"bad input", tools.Outcome{Failure: &tools.Failure{Kind: tools.InvalidArguments, Message: "m"}}, 2, `"success":false`, 422},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 				var calls atomic.Int64
-				caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
+				caller := callerFunc(func(context.Context, string, []byte) tools.Outcome {
 					calls.Add(1)
 					time.Sleep(time.Second)
 					return c.outcome
@@ -317,7 +318,7 @@ func TestIdempotency_waits_at_the_other_endpoint(t *testing.T) {
 				}
 				group.Wait()
 				flat, enveloped := answers["/call"], answers["/tools/call"]
-				if calls.Load() != c.calls || !keyword.All(flat.Body.String(), c.flat) || enveloped.Code != c.oxp || formOf(enveloped.Body.Bytes()) != oxpStandard {
+				if calls.Load() != c.calls || !testkit.ContainsAll(flat.Body.String(), c.flat) || enveloped.Code != c.oxp || formOf(enveloped.Body.Bytes()) != oxpStandard {
 					t.Errorf("called %d times: %s\n%d %s", calls.Load(), flat.Body, enveloped.Code, enveloped.Body)
 				}
 			})
@@ -330,14 +331,14 @@ func TestIdempotency_waits_at_the_other_endpoint(t *testing.T) {
 func TestIdempotency_storm(t *testing.T) {
 	storm := func(t *testing.T, a, b store.Store) {
 		servers := []*Server{New(Options{Idempotency: recordIn(a)}), New(Options{Idempotency: recordIn(b)})}
-		tools, caller := calculator(), new(counting)
+		toolset, caller := calculator(), new(counting)
 		var mu sync.Mutex
 		answers := make(map[string]string)
 		var group sync.WaitGroup
 		for i := range 1000 {
 			group.Go(func() {
 				id := fmt.Sprint("call-", i%100)
-				got := question{body: strings.Replace(addWithID, "c1", id, 1)}.ask(t.Context(), servers[i/100%2], tools, caller)
+				got := question{body: strings.Replace(addWithID, "c1", id, 1)}.ask(t.Context(), servers[i/100%2], toolset, caller)
 				mu.Lock()
 				defer mu.Unlock()
 				if got.Code != 200 {
@@ -381,9 +382,9 @@ const (
 )
 
 // leaveUnfinished makes of the call a record whose node is gone.
-func leaveUnfinished(t *testing.T, st store.Store, s *Server, tools *tool.Toolset, body string, otherProcess bool, until time.Time) {
+func leaveUnfinished(t *testing.T, st store.Store, s *Server, toolset *tools.Toolset, body string, otherProcess bool, until time.Time) {
 	t.Helper()
-	question{body: body}.ask(t.Context(), s, tools, new(counting))
+	question{body: body}.ask(t.Context(), s, toolset, new(counting))
 	keys, err := st.Keys(t.Context(), recordPrefix, "", 10)
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("%q, %v", keys, err)
@@ -398,6 +399,7 @@ func leaveUnfinished(t *testing.T, st store.Store, s *Server, tools *tool.Toolse
 	}
 	value[recordStateOffset] = 'b'
 	binary.BigEndian.PutUint64(value[recordLeaseOffset:], uint64(until.UnixMilli()))
+	copy(value[recordProcessOffset:], lease.ProcessOf(st))
 	if otherProcess {
 		value[recordProcessOffset]++
 	}
@@ -428,7 +430,7 @@ func TestIdempotency_died(t *testing.T) {
 			leaveUnfinished(t, st, s, calculator(), body, c.process, time.Now().Add(c.until))
 			caller := new(counting)
 			got := question{body: body}.ask(t.Context(), s, calculator(), caller)
-			if n := caller.calls.Load(); got.Code != 200 || n != c.runs || !keyword.All(got.Body.String(), c.says) {
+			if n := caller.calls.Load(); got.Code != 200 || n != c.runs || !testkit.ContainsAll(got.Body.String(), c.says) {
 				t.Errorf("ran %d times: %d %s", n, got.Code, got.Body)
 			}
 			if c.runs == 0 {
@@ -482,13 +484,13 @@ func TestIdempotency_a_client_that_goes_away(t *testing.T) {
 	s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
 	ctx, leave := context.WithCancel(t.Context())
 	var calls int
-	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
+	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
 		calls++
 		leave()
 		if ctx.Err() != nil {
 			t.Error("the call is canceled with its client")
 		}
-		return tool.Outcome{Result: jsonResult("1")}
+		return tools.Outcome{Result: jsonResult("1")}
 	})
 	question{body: addWithID}.ask(ctx, s, calculator(), caller)
 	got := question{body: addWithID}.ask(t.Context(), s, calculator(), caller)
@@ -503,7 +505,7 @@ func TestIdempotency_a_client_that_goes_away(t *testing.T) {
 // TestIdempotency_callers_with_keys_of_their_own tells them apart whatever tool they call.
 func TestIdempotency_callers_with_keys_of_their_own(t *testing.T) {
 	s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
-	tools, caller := secured(need{"key": {}}), new(counting)
+	toolset, caller := secured(need{"key": {}}), new(counting)
 	for _, c := range []struct {
 		tool, key string
 		status    int
@@ -516,7 +518,7 @@ func TestIdempotency_callers_with_keys_of_their_own(t *testing.T) {
 		{"open", "3", 200, 3},
 	} {
 		body := `{"call_id":"c1","tool_id":"Vault.` + c.tool + `"}`
-		got := question{body: body, header: http.Header{"X-Key": {c.key}}}.ask(t.Context(), s, tools, caller)
+		got := question{body: body, header: http.Header{"X-Key": {c.key}}}.ask(t.Context(), s, toolset, caller)
 		if n := caller.calls.Load(); got.Code != c.status || n != c.runs {
 			t.Errorf("%s with key %s: %d %s after %d runs, want %d after %d", c.tool, c.key, got.Code, got.Body, n, c.status, c.runs)
 		}

@@ -10,21 +10,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp/security"
-	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/security"
 )
 
 // guarded is the calculator, whose tools require credentials.
-func guarded(schemes map[string]*security.Scheme) *tool.Toolset {
-	tools := calculator()
-	tools.SecuritySchemes = schemes
-	for _, t := range tools.Tools() {
+func guarded(schemes map[string]*security.Scheme) *tools.Toolset {
+	toolset := calculator()
+	toolset.SecuritySchemes = schemes
+	for _, t := range toolset.Tools() {
 		for id := range schemes {
-			t.Security = append(t.Security, tool.SecurityRequirement{id: nil})
+			t.Plan.Security = append(t.Plan.Security, tools.SecurityRequirement{id: nil})
 		}
 	}
-	return tools
+	return toolset
 }
 
 // TestIdempotency_an_answer_with_credentials_is_not_kept checks that nothing of a credential
@@ -37,15 +37,15 @@ func TestIdempotency_an_answer_with_credentials_is_not_kept(t *testing.T) {
 	basic := map[string]*security.Scheme{"basic": {Name: "basic", Type: "http", Scheme: "basic"}}
 	cookie := map[string]*security.Scheme{"cookie": {Name: "cookie", Type: "apiKey", In: "cookie", ParameterName: "sid"}}
 	authorization := `,"context":{"authorization":[{"id":"bearer","token":"plain-T0KEN"}]}`
-	result := func(mediaType, body string) *tool.Result {
-		return &tool.Result{Status: 200, Header: http.Header{"Content-Type": {mediaType}}, Body: []byte(body)}
+	result := func(mediaType, body string) *tools.Result {
+		return &tools.Result{Status: 200, Header: http.Header{"Content-Type": {mediaType}}, Body: []byte(body)}
 	}
 	for _, c := range []struct {
 		rule    string
 		schemes map[string]*security.Scheme
 		context string
 		header  http.Header
-		result  *tool.Result
+		result  *tools.Result
 		hidden  []string // must not be in the store's files
 	}{
 		{"a token", bearer, authorization, nil, jsonResult(`{"token":"plain-T0KEN"}`), []string{"plain-T0KEN"}},
@@ -67,16 +67,16 @@ func TestIdempotency_an_answer_with_credentials_is_not_kept(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s, tools, calls := New(Options{Idempotency: recordIn(st)}), guarded(c.schemes), 0
-				for _, each := range tools.Tools() {
-					each.Response = tool.DeclaredResponse{}
+				s, toolset, calls := New(Options{Idempotency: recordIn(st)}), guarded(c.schemes), 0
+				for _, each := range toolset.Tools() {
+					each.Output = tools.Output{}
 				}
-				caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
+				caller := callerFunc(func(context.Context, string, []byte) tools.Outcome {
 					calls++
-					return tool.Outcome{Result: c.result}
+					return tools.Outcome{Result: c.result}
 				})
 				q := question{body: `{"call_id":"c1","tool_id":"Calculator.` + called + `"` + c.context + `}`, header: c.header}
-				first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)
+				first, second := q.ask(t.Context(), s, toolset, caller), q.ask(t.Context(), s, toolset, caller)
 				if first.Code != 200 || !strings.Contains(first.Body.String(), `"success":true`) {
 					t.Fatalf("%d %s", first.Code, first.Body)
 				}
@@ -123,9 +123,9 @@ func checkFiles(t *testing.T, path string, hidden []string) {
 func TestIdempotency_an_answer_without_credentials_is_kept(t *testing.T) {
 	st := openBolt(t, filepath.Join(t.TempDir(), "s"))
 	s, caller := New(Options{Idempotency: recordIn(st)}), new(counting)
-	tools := guarded(map[string]*security.Scheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
+	toolset := guarded(map[string]*security.Scheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
 	q := question{body: strings.Replace(addWithID, `"input"`, `"context":{"authorization":[{"id":"bearer","token":"plain-T0KEN"}]},"input"`, 1)}
-	first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)
+	first, second := q.ask(t.Context(), s, toolset, caller), q.ask(t.Context(), s, toolset, caller)
 	if first.Body.String() != second.Body.String() || caller.calls.Load() != 1 || second.Header().Get("Idempotent-Replayed") != "true" {
 		t.Errorf("called %d times: %s, then %s", caller.calls.Load(), first.Body, second.Body)
 	}
@@ -136,14 +136,14 @@ func TestIdempotency_an_answer_without_credentials_is_kept(t *testing.T) {
 func TestIdempotency_a_failure_with_the_callers_own_token(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := New(Options{Idempotency: recordIn(openBolt(t, path))})
-	tools := guarded(map[string]*security.Scheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
+	toolset := guarded(map[string]*security.Scheme{"bearer": {Name: "bearer", Type: "http", Scheme: "bearer"}})
 	calls := 0
-	caller := callerFunc(func(context.Context, string, []byte) tool.Outcome {
+	caller := callerFunc(func(context.Context, string, []byte) tools.Outcome {
 		calls++
-		return tool.Outcome{Tool: tools.Tools()[0], Failure: &tool.Failure{Kind: tool.Refused, Status: 404, Message: "nothing for own-T0KEN"}}
+		return tools.Outcome{Tool: toolset.Tools()[0], Failure: &tools.Failure{Kind: tools.Refused, Status: 404, Message: "nothing for own-T0KEN"}}
 	})
 	q := question{body: addWithID, header: http.Header{"Authorization": {"Bearer own-T0KEN"}}}
-	first, second := q.ask(t.Context(), s, tools, caller), q.ask(t.Context(), s, tools, caller)
+	first, second := q.ask(t.Context(), s, toolset, caller), q.ask(t.Context(), s, toolset, caller)
 	if calls != 1 || first.Body.String() != second.Body.String() || strings.Contains(first.Body.String(), "own-T0KEN") {
 		t.Errorf("called %d times: %s, then %s", calls, first.Body, second.Body)
 	}

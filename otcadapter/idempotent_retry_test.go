@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A failing store takes no change once it is broken, until it has refused as many
@@ -42,7 +42,7 @@ func (f *failing) Update(ctx context.Context, key string, change func(store.Reco
 // breaking is a Caller that breaks the store while the tool runs.
 func (f *failing) breaking(calls *atomic.Int64) callerFunc {
 	answer := new(counting)
-	return func(ctx context.Context, tool string, input []byte) tool.Outcome {
+	return func(ctx context.Context, tool string, input []byte) tools.Outcome {
 		f.broken.Store(true)
 		calls.Add(1)
 		return answer.Call(ctx, tool, input)

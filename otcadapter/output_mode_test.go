@@ -5,13 +5,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // TestCall_answers_in_a_listed_mode checks that a call never answers in an output mode
 // that the definition of its tool does not list, whatever the API sends.
 func TestCall_answers_in_a_listed_mode(t *testing.T) {
-	responses := map[string]*tool.Result{
+	responses := map[string]*tools.Result{
 		"JSON":          jsonResult(`{"a":1}`),
 		"text":          {Status: 200, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte("done")},
 		"no body":       {Status: 200, Header: http.Header{"Content-Type": {"application/json"}}},
@@ -19,27 +19,27 @@ func TestCall_answers_in_a_listed_mode(t *testing.T) {
 		"no media type": {Status: 200, Header: http.Header{}, Body: []byte("done")},
 	}
 	declared := map[string]struct {
-		answer tool.DeclaredResponse
+		answer tools.Output
 		modes  []any
 	}{
-		"nothing":             {tool.DeclaredResponse{}, []any{"value", "error", "null"}},
-		"content":             {tool.DeclaredResponse{MediaTypes: []string{"application/json"}}, []any{"value", "error"}},
-		"204":                 {tool.DeclaredResponse{Empty: true}, []any{"error", "null"}},
-		"200 without content": {tool.DeclaredResponse{Empty: true, Unstated: true}, []any{"value", "error", "null"}},
-		"content and 204":     {tool.DeclaredResponse{Empty: true, MediaTypes: []string{"text/plain"}}, []any{"value", "error", "null"}},
+		"nothing":             {tools.Output{}, []any{"value", "error", "null"}},
+		"content":             {tools.Output{MediaTypes: []string{"application/json"}}, []any{"value", "error"}},
+		"204":                 {tools.Output{Empty: true}, []any{"error", "null"}},
+		"200 without content": {tools.Output{Empty: true, Unstated: true}, []any{"value", "error", "null"}},
+		"content and 204":     {tools.Output{Empty: true, MediaTypes: []string{"text/plain"}}, []any{"value", "error", "null"}},
 	}
 	for declares, d := range declared {
 		for sends, result := range responses {
 			t.Run(declares+", the API sends "+sends, func(t *testing.T) {
-				tools := calculator()
-				tools.Tools()[0].Response = d.answer
+				toolset := calculator()
+				toolset.Tools()[0].Output = d.answer
 				s := New(Options{})
-				definition := list(t, s, tools).json()["tools"].([]any)[0].(map[string]any)
+				definition := list(t, s, toolset).json()["tools"].([]any)[0].(map[string]any)
 				modes := definition["output"].(map[string]any)["available_modes"].([]any)
 				if !slices.Equal(modes, d.modes) {
 					t.Errorf("available_modes = %v, want %v", modes, d.modes)
 				}
-				got := post(t, s, tools, answering(tool.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
+				got := post(t, s, toolset, answering(tools.Outcome{Result: result}), `{"tool_id":"Calculator.Add"}`)
 				mode := "null"
 				if output, present := got.json()["output"]; present {
 					mode = "value"

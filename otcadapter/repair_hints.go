@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 // promptContent advises a model how to handle a failed call (OTC 1.0, Tool Response Schema,
 // additional_prompt_content). It returns "" if there is nothing to add to the message. It
 // advises to repeat the same input only if the call can be retried.
-func promptContent(toolID string, t *tool.Tool, failure *tool.Failure) string {
+func promptContent(toolID string, t *tools.Tool, failure *tools.Failure) string {
 	if failure.Retryable(t) {
 		prompt := "Call " + toolID + " again with the same input" + afterDelay(failure.RetryAfter) + "."
 		if failure.Status == http.StatusTooManyRequests {
@@ -43,21 +43,21 @@ func promptContent(toolID string, t *tool.Tool, failure *tool.Failure) string {
 	}
 	safe := t != nil && t.ReadOnly()
 	switch failure.Kind {
-	case tool.InvalidArguments:
+	case tools.InvalidArguments:
 		return repairPrompt(toolID, t, failure.Problems)
-	case tool.Refused:
+	case tools.Refused:
 		return rejectedPrompt(toolID, t, failure)
-	case tool.Failed, tool.Unreachable, tool.TimedOut:
+	case tools.Failed, tools.Unreachable, tools.TimedOut:
 		if failure.Status == http.StatusNotImplemented {
 			return "The API cannot do this. " + useAnotherTool
 		}
 		return checkFirst
-	case tool.TooLarge:
+	case tools.TooLarge:
 		if safe {
 			return "Request less: choose input for " + toolID + " that results in a smaller response." + listParameters(t)
 		}
 		return checkAfterResponse
-	case tool.Unreadable, tool.Redirected:
+	case tools.Unreadable, tools.Redirected:
 		if safe {
 			return "The same call would fail again. " + useAnotherTool
 		}
@@ -67,7 +67,7 @@ func promptContent(toolID string, t *tool.Tool, failure *tool.Failure) string {
 }
 
 // rejectedPrompt is promptContent for a rejection that repeating cannot change.
-func rejectedPrompt(toolID string, tool *tool.Tool, failure *tool.Failure) string {
+func rejectedPrompt(toolID string, tool *tools.Tool, failure *tools.Failure) string {
 	switch failure.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusPaymentRequired:
 		return reportToUser
@@ -92,7 +92,7 @@ func afterDelay(wait time.Duration) string {
 }
 
 // repairPrompt advises a model how to change its call.
-func repairPrompt(toolID string, tool *tool.Tool, problems []tool.Problem) string {
+func repairPrompt(toolID string, tool *tools.Tool, problems []tools.Problem) string {
 	var prompt strings.Builder
 	prompt.WriteString("Correct the input and call " + toolID + " again.")
 	for i, problem := range problems {
@@ -107,30 +107,30 @@ func repairPrompt(toolID string, tool *tool.Tool, problems []tool.Problem) strin
 }
 
 // listParameters lists the parameters of the tool. Required ones are marked with a star.
-func listParameters(tool *tool.Tool) string {
-	if tool == nil || len(tool.Arguments) == 0 {
+func listParameters(tool *tools.Tool) string {
+	if tool == nil || len(tool.Definition.Arguments) == 0 {
 		return ""
 	}
-	var text strings.Builder
-	text.WriteString("\nParameters (* means required): ")
-	for i := range tool.Arguments {
+	var source strings.Builder
+	source.WriteString("\nParameters (* means required): ")
+	for i := range tool.Definition.Arguments {
 		if i == maxListedParameters {
-			text.WriteString(", …")
+			source.WriteString(", …")
 			break
 		}
 		if i > 0 {
-			text.WriteString(", ")
+			source.WriteString(", ")
 		}
-		text.WriteString(tool.Arguments[i].Name)
-		if tool.Arguments[i].Required {
-			text.WriteByte('*')
+		source.WriteString(tool.Definition.Arguments[i].Name)
+		if tool.Definition.Arguments[i].Required {
+			source.WriteByte('*')
 		}
 	}
-	return text.String()
+	return source.String()
 }
 
 // problemText reports the problem with the parameter's JSON Pointer.
-func problemText(problem tool.Problem) string {
+func problemText(problem tools.Problem) string {
 	path := problem.Path
 	if path == "" {
 		path = "input"
@@ -140,19 +140,19 @@ func problemText(problem tool.Problem) string {
 
 // developerMessage describes a failure for developers: the step that failed, the operation, and
 // the API's status. It contains nothing that came with the call.
-func developerMessage(tool *tool.Tool, failure *tool.Failure) string {
-	text := "failure: " + string(failure.Kind)
+func developerMessage(tool *tools.Tool, failure *tools.Failure) string {
+	source := "failure: " + string(failure.Kind)
 	if tool != nil {
-		text += ", operation: " + tool.Method + " " + tool.Path
+		source += ", operation: " + tool.Plan.Method + " " + tool.Plan.Path
 	}
 	if failure.Status != 0 {
-		text += fmt.Sprintf(", status of the API: %d", failure.Status)
+		source += fmt.Sprintf(", status of the API: %d", failure.Status)
 	}
 	if n := len(failure.Problems); n > 0 {
-		text += ", " + problemText(failure.Problems[0])
+		source += ", " + problemText(failure.Problems[0])
 		if n > 1 {
-			text += fmt.Sprintf(" (and %d more)", n-1)
+			source += fmt.Sprintf(" (and %d more)", n-1)
 		}
 	}
-	return text
+	return source
 }

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/nearest"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/security"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/security"
 )
 
 // requirementKind says under which name OTC lists the credentials of a security scheme.
@@ -51,10 +50,10 @@ func kindOf(scheme *security.Scheme) requirementKind {
 
 // requirementsOf returns the alternatives of a tool's security, in the order of the document.
 // The result is nil if the tool needs no credentials.
-func requirementsOf(t *tool.Tool, schemes map[string]*security.Scheme) [][]requirement {
-	alternatives := make([][]requirement, 0, len(t.Security))
+func requirementsOf(t *tools.Tool, schemes map[string]*security.Scheme) [][]requirement {
+	alternatives := make([][]requirement, 0, len(t.Plan.Security))
 	optional := false
-	for _, named := range t.Security {
+	for _, named := range t.Plan.Security {
 		var all []requirement
 		for _, id := range slices.Sorted(maps.Keys(named)) {
 			if kind := kindOf(schemes[id]); kind != requireNothing {
@@ -83,59 +82,40 @@ func listedRequirements(alternatives [][]requirement) []requirement {
 	return alternatives[0]
 }
 
-// appendRequirements appends the member requirements, if there are any.
-func appendRequirements(b []byte, needed []requirement) []byte {
-	if len(needed) == 0 {
-		return b
-	}
-	b = append(b, `,"requirements":{`...)
-	b = appendRequirementList(b, "authorization", needed, requireAuthorization, func(b []byte, r requirement) []byte {
-		if t := r.scheme.Type; t != "oauth2" && t != "openIdConnect" {
-			return b
-		}
-		b = append(b, `,"oauth2":{"scopes":`...)
-		b = wire.AppendStrings(b, r.scopes)
-		return append(b, '}')
-	})
-	b = appendRequirementList(b, "secrets", needed, requireSecret, nil)
-	return append(b, '}')
+// requirementLists are requirements as clients get them.
+type requirementLists struct {
+	Authorization []listedRequirement `json:"authorization,omitempty"`
+	Secrets       []listedRequirement `json:"secrets,omitempty"`
 }
 
-// appendRequirementList appends the requirements of one kind. AppendMembers appends further members to
-// each.
-func appendRequirementList(b []byte, name string, all []requirement, kind requirementKind, appendMembers func([]byte, requirement) []byte) []byte {
-	first := true
+type listedRequirement struct {
+	ID     string        `json:"id"`
+	OAuth2 *listedScopes `json:"oauth2,omitzero"` // in a definition
+	URL    *string       `json:"url,omitzero"`    // in a fault
+}
+
+type listedScopes struct {
+	Scopes []string `json:"scopes"`
+}
+
+// listRequirements sorts requirements by their kind. Describe adds to a token what its list says about it.
+func listRequirements(all []requirement, describe func(requirement, *listedRequirement)) *requirementLists {
+	lists := new(requirementLists)
 	for _, r := range all {
-		if r.kind != kind {
+		listed := listedRequirement{ID: r.id}
+		if r.kind == requireSecret {
+			lists.Secrets = append(lists.Secrets, listed)
 			continue
 		}
-		if first {
-			if b[len(b)-1] != '{' {
-				b = append(b, ',')
-			}
-			b = append(b, '"')
-			b = append(b, name...)
-			b = append(b, `":[`...)
-		} else {
-			b = append(b, ',')
-		}
-		first = false
-		b = append(b, `{"id":`...)
-		b = wire.AppendString(b, r.id)
-		if appendMembers != nil {
-			b = appendMembers(b, r)
-		}
-		b = append(b, '}')
+		describe(r, &listed)
+		lists.Authorization = append(lists.Authorization, listed)
 	}
-	if first {
-		return b
-	}
-	return append(b, ']')
+	return lists
 }
 
 // CheckAuthorizationURLs returns an error for URLs (Options.AuthorizationURLs) whose security
 // scheme is in none of the Toolsets. Clients would never get such a URL.
-func CheckAuthorizationURLs(urls map[string]string, sets ...*tool.Toolset) error {
+func CheckAuthorizationURLs(urls map[string]string, sets ...*tools.Toolset) error {
 	var known []string
 	for _, set := range sets {
 		known = slices.AppendSeq(known, maps.Keys(set.SecuritySchemes))
@@ -147,7 +127,7 @@ func CheckAuthorizationURLs(urls map[string]string, sets ...*tool.Toolset) error
 			continue
 		}
 		hint := "the documents have none"
-		if similar := nearest.Name(id, slices.Values(known)); similar != "" {
+		if similar := text.Nearest(id, slices.Values(known)); similar != "" {
 			hint = "did you mean " + similar + "?"
 		} else if len(known) > 0 {
 			hint = "there are: " + joinNames(known)

@@ -9,19 +9,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/ocp/security"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/security"
 )
 
 // secured is a Toolset whose tool secured has this security.
-func secured(schemes ...tool.SecurityRequirement) *tool.Toolset {
-	tools := tool.NewToolset("vault", []*tool.Tool{
-		{Name: "secured", Method: "POST", Path: "/s", Security: schemes},
-		{Name: "open", Method: "GET", Path: "/o"},
+func secured(schemes ...tools.SecurityRequirement) *tools.Toolset {
+	toolset := tools.NewToolset("vault", []*tools.Tool{
+		{Name: "secured", Plan: tools.Plan{Method: "POST", Path: "/s", Security: schemes}},
+		{Name: "open", Plan: tools.Plan{Method: "GET", Path: "/o"}},
 	})
-	tools.Title, tools.Version = "Vault", "1.0.0"
-	tools.SecuritySchemes = map[string]*security.Scheme{
+	toolset.Title, toolset.Version = "Vault", "1.0.0"
+	toolset.SecuritySchemes = map[string]*security.Scheme{
 		"oauth": {Name: "oauth", Type: "oauth2", Flows: []security.Flow{
 			{Grant: "clientCredentials", TokenURL: "https://id.example/token"},
 			{Grant: "authorizationCode", AuthorizationURL: "https://id.example/authorize"},
@@ -34,15 +34,15 @@ func secured(schemes ...tool.SecurityRequirement) *tool.Toolset {
 		"session": {Name: "session", Type: "apiKey", In: "cookie", ParameterName: "sid"},
 		"mtls":    {Name: "mtls", Type: "mutualTLS"},
 	}
-	return tools
+	return toolset
 }
 
-type need = tool.SecurityRequirement
+type need = tools.SecurityRequirement
 
 func TestRequirements_listed(t *testing.T) {
 	cases := []struct {
 		rule     string
-		security []tool.SecurityRequirement
+		security []tools.SecurityRequirement
 		held     bool
 		want     any // nil for none
 	}{
@@ -93,20 +93,20 @@ type sent struct {
 	*http.Request
 }
 
-func (s *sent) caller() tool.Caller {
-	return callerFunc(func(ctx context.Context, _ string, _ []byte) tool.Outcome {
+func (s *sent) caller() tools.Caller {
+	return callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
 		s.called = true
 		s.Request = httptest.NewRequest("POST", "/s", nil)
 		s.Header.Set("Authorization", "Bearer own")
 		security.SupplementFromContext(ctx).Apply(s.Request)
-		return tool.Outcome{Result: jsonResult("1")}
+		return tools.Outcome{Result: jsonResult("1")}
 	})
 }
 
 func TestRequirements_applied(t *testing.T) {
 	cases := []struct {
 		rule     string
-		security []tool.SecurityRequirement
+		security []tools.SecurityRequirement
 		context  string
 		header   http.Header // of the caller
 		held     bool
@@ -232,14 +232,14 @@ func TestRequirements_applied(t *testing.T) {
 }
 
 func TestRequirements_bad_credentials(t *testing.T) {
-	refusal := func() tool.Outcome {
+	refusal := func() tools.Outcome {
 		result := jsonResult(`{}`)
 		result.Status = 401
 		result.Header.Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-		return tool.Outcome{Result: result, Failure: &tool.Failure{Kind: tool.Refused, Status: 401, Message: "POST /s answered 401: bad token T0psecret"}}
+		return tools.Outcome{Result: result, Failure: &tools.Failure{Kind: tools.Refused, Status: 401, Message: "POST /s answered 401: bad token T0psecret"}}
 	}
 	post := func(body string, header http.Header) answer {
-		caller := callerFunc(func(context.Context, string, []byte) tool.Outcome { return refusal() })
+		caller := callerFunc(func(context.Context, string, []byte) tools.Outcome { return refusal() })
 		request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(body))
 		maps.Copy(request.Header, header)
 		request.Header.Set("Content-Type", "application/json")
@@ -274,20 +274,20 @@ func TestRequirements_bad_credentials(t *testing.T) {
 func TestAccess_scopes_of_the_token_bound_what_the_gateway_lends(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
-		access *tool.Access
+		access *tools.Access
 		held   bool
 		body   string
 		status int
 	}{
 		{"no token", nil, true, `{"tool_id":"Vault.secured"}`, 200},
-		{"enough", &tool.Access{Scopes: []string{"read", "write"}}, true, `{"tool_id":"Vault.secured"}`, 200},
-		{"too little", &tool.Access{Scopes: []string{"read"}, Metadata: "https://x/meta"}, true, `{"tool_id":"Vault.secured"}`, 403},
-		{"a tool without scopes", &tool.Access{}, true, `{"tool_id":"Vault.open"}`, 200},
-		{"the call's own token", &tool.Access{}, true, `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T"}]}}`, 200},
-		{"nothing is lent", &tool.Access{}, false, `{"tool_id":"Vault.secured"}`, 400},
+		{"enough", &tools.Access{Scopes: []string{"read", "write"}}, true, `{"tool_id":"Vault.secured"}`, 200},
+		{"too little", &tools.Access{Scopes: []string{"read"}, Metadata: "https://x/meta"}, true, `{"tool_id":"Vault.secured"}`, 403},
+		{"a tool without scopes", &tools.Access{}, true, `{"tool_id":"Vault.open"}`, 200},
+		{"the call's own token", &tools.Access{}, true, `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T"}]}}`, 200},
+		{"nothing is lent", &tools.Access{}, false, `{"tool_id":"Vault.secured"}`, 400},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			site := siteOf(secured(need{"oauth": {"write"}}), answering(tool.Outcome{Result: jsonResult("1")}))
+			site := siteOf(secured(need{"oauth": {"write"}}), answering(tools.Outcome{Result: jsonResult("1")}))
 			site.Toolkits[0].InjectsCredentials, site.Access = c.held, c.access
 			request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(c.body))
 			request.Header.Set("Content-Type", "application/json")
@@ -307,8 +307,8 @@ func TestAccess_scopes_of_the_token_bound_what_the_gateway_lends(t *testing.T) {
 // TestAccess_an_API_key_does_not_replace_a_scope: the gateway's own API key would satisfy the
 // operation's other alternative, but the user's token lacks the scope.
 func TestAccess_an_API_key_does_not_replace_a_scope(t *testing.T) {
-	site := siteOf(secured(need{"key": {}}, need{"oauth": {"write"}}), answering(tool.Outcome{Result: jsonResult("1")}))
-	site.Toolkits[0].InjectsCredentials, site.Access = true, &tool.Access{Scopes: []string{"read"}}
+	site := siteOf(secured(need{"key": {}}, need{"oauth": {"write"}}), answering(tools.Outcome{Result: jsonResult("1")}))
+	site.Toolkits[0].InjectsCredentials, site.Access = true, &tools.Access{Scopes: []string{"read"}}
 	request := httptest.NewRequest("POST", "/otc/call", strings.NewReader(`{"tool_id":"Vault.secured"}`))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
@@ -323,13 +323,13 @@ func TestAccess_an_API_key_does_not_replace_a_scope(t *testing.T) {
 func TestAuthorizationURLs_of_unknown_schemes(t *testing.T) {
 	for _, c := range []struct {
 		rule, id string
-		sets     []*tool.Toolset
+		sets     []*tools.Toolset
 		want     string // words of the only warning
 	}{
-		{"known", "oauth", []*tool.Toolset{calculator(), secured()}, ""},
-		{"near", "Oauth2", []*tool.Toolset{calculator(), secured()}, `authorization_url "Oauth2" mean oauth`},
-		{"not near", "github", []*tool.Toolset{secured()}, `authorization_url "github" basic bearer key mtls oauth oidc query session`},
-		{"one is not loaded", "github", []*tool.Toolset{nil, secured()}, ""},
+		{"known", "oauth", []*tools.Toolset{calculator(), secured()}, ""},
+		{"near", "Oauth2", []*tools.Toolset{calculator(), secured()}, `authorization_url "Oauth2" mean oauth`},
+		{"not near", "github", []*tools.Toolset{secured()}, `authorization_url "github" basic bearer key mtls oauth oidc query session`},
+		{"one is not loaded", "github", []*tools.Toolset{nil, secured()}, ""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var warned []string
@@ -345,7 +345,7 @@ func TestAuthorizationURLs_of_unknown_schemes(t *testing.T) {
 				}
 				return
 			}
-			if len(warned) != 1 || !keyword.All(warned[0], c.want) {
+			if len(warned) != 1 || !testkit.ContainsAll(warned[0], c.want) {
 				t.Errorf("got %q, want one warning with %q", warned, c.want)
 			}
 		})

@@ -1,15 +1,39 @@
+// Package otcadapter is a server of Open Tool Calling (OTC), and of OXP, its later name, for
+// the Toolsets of OpenAPI documents. It uses net/http and does not depend on Caddy.
+//
+// The directive passes each request to Server.ServeHTTP (server.go) with a Site, which has the
+// current Toolsets and the authenticated user. The endpoints are:
+//
+//   - GET /health reports whether the tools, and the API behind them, are available
+//     (health.go).
+//   - GET /tools returns the definitions of the tools, which are encoded once (catalog.go,
+//     definition.go, requirement.go).
+//   - POST /call and POST /tools/call run a tool (call.go).
+//
+// A call passes these steps: parse the request (call_request.go, call_context.go); find the tool
+// for its id (catalog.go, version.go); collect the credentials that the tool needs
+// (authorization.go); if the client sent a call_id, return the stored response of an earlier
+// request (idempotent_call.go, package idempotency); run the tool through the Caller; encode the
+// outcome without decoding the API's response (response_encoder.go, repair_hints.go).
+//
+// A request that is invalid in itself gets an error with a 4xx status (fault.go). A tool that
+// fails gets status 200 with success false. The responses of /call and /tools/call differ in
+// form (standard.go). A stored response is converted if the call is repeated at the other
+// endpoint (response_convert.go).
 package otcadapter
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // DefaultMaxBody is the default limit of a call's request body, in bytes.
@@ -17,51 +41,52 @@ const DefaultMaxBody = 4 << 20
 
 // The endpoints below the base path.
 const (
-	healthEndpoint  = "/health"
+	HealthEndpoint  = "/health"
 	toolsEndpoint   = "/tools"
 	callEndpoint    = "/call"       // in the text of OTC
 	oxpCallEndpoint = "/tools/call" // in OXP, and in OTC's own OpenAPI document
 )
 
-// Options configures a Server. The zero value has the defaults.
+// Options configures a Server. The zero value has the defaults. A configuration file can have those with a name in JSON.
 type Options struct {
-	// Toolkit is the first part of tool ids, [A-Za-z0-9_]+. Other text is converted to
-	// PascalCase. Default: the title of each document.
-	Toolkit string
+	// The first part of tool ids, which have the form Toolkit.Tool@Version. Default: the
+	// document's title.
+	Toolkit string `json:"toolkit,omitempty"`
 
-	// Version is the last part of tool ids, x.y.z (see CheckVersion). Other versions are
-	// converted to this form. Default: the version of each document.
-	Version string
+	// The last part of tool ids, in the form x.y.z. It is only allowed with a single toolset.
+	// Default: the document's version as x.y.z.
+	Version string `json:"version,omitempty"`
 
-	// MaxBody limits a request body, in bytes. Default: DefaultMaxBody.
-	MaxBody int64
+	// The largest request body, in bytes. Default: 4 MiB.
+	MaxBody int64 `json:"max_body,omitempty"`
 
 	// RetryAfter returns how long clients should wait while a Toolset is missing. Default: one
 	// second.
-	RetryAfter func() time.Duration
+	RetryAfter func() time.Duration `json:"-"`
 
-	// DeveloperMessages adds developer_message to errors: the step that failed and the API's
-	// status. Default: false.
-	DeveloperMessages bool
+	// Whether to add developer_message to errors: the step that failed, the operation, and the
+	// API's status. It contains nothing of a request. Default: false.
+	DeveloperMessages bool `json:"developer_messages,omitempty"`
 
-	// AuthorizationURLs are the URLs at which users get the credentials of a requirement, by
-	// its id. Default: the authorizationUrl of the document's scheme.
-	AuthorizationURLs map[string]string
+	// The URLs at which users get the credentials of a requirement, by the requirement's id.
+	// Clients get the URL if the credentials are missing. Placeholders such as {env.URL} are
+	// replaced. Default: the authorizationUrl of the document.
+	AuthorizationURLs map[string]string `json:"authorization_urls,omitempty"`
 
 	// Idempotency configures how calls with a call_id from the client are recorded, so that
 	// each runs once. Default: nil, no records; each request runs.
-	Idempotency *idempotency.Options
+	Idempotency *idempotency.Options `json:"-"`
 
 	// Warn is called with warnings about the documents for the operator. Default: warnings are
 	// dropped.
-	Warn func(message string)
+	Warn func(message string) `json:"-"`
 }
 
 // A Toolkit is a Toolset that the server serves, in its state at the time of one request.
 type Toolkit struct {
-	Tools              *tool.Toolset // nil while the document is not loaded
-	InjectsCredentials bool          // the gateway adds the credentials for the API
-	Name               string        // "" unless Options.Toolkit and Options.Version, and what the document says, are not for this toolkit
+	Tools              *tools.Toolset // nil while the document is not loaded
+	InjectsCredentials bool           // the gateway adds the credentials for the API
+	Name               string         // "" unless Options.Toolkit and Options.Version, and what the document says, are not for this toolkit
 }
 
 // A Site describes the surroundings of one request.
@@ -76,8 +101,11 @@ type Site struct {
 	// sent them.
 	User string
 
+	// Owner is whose share of the store the records of calls with a call_id take.
+	Owner store.Owner
+
 	// Access is what the user's token allows. Nil means everything.
-	Access *tool.Access
+	Access *tools.Access
 
 	// Upstream checks the API's health. Nil means that the API is not checked.
 	Upstream UpstreamHealth
@@ -86,7 +114,7 @@ type Site struct {
 // A Host runs the tool calls of one request.
 type Host interface {
 	// Caller returns the caller that runs the calls of the toolkit at that index.
-	Caller(toolkit int, info CallInfo) tool.Caller
+	Caller(toolkit int, info CallInfo) tools.Caller
 }
 
 // CallInfo is what the client claims about a call, for logs and for the handlers after the server.
@@ -120,6 +148,9 @@ func New(options Options) *Server {
 	if options.RetryAfter == nil {
 		options.RetryAfter = func() time.Duration { return time.Second }
 	}
+	if options.Warn == nil {
+		options.Warn = func(string) {}
+	}
 	s := &Server{options: options}
 	if options.Idempotency != nil {
 		s.records = idempotency.New(*options.Idempotency)
@@ -140,7 +171,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, endpoint stri
 	}
 	c := s.catalog(site.Toolkits)
 	switch {
-	case endpoint == healthEndpoint:
+	case endpoint == HealthEndpoint:
 		s.serveHealth(w, r, c, site.Upstream)
 	case !c.loaded():
 		s.writeFault(w, notLoaded(s.options.RetryAfter), form)
@@ -154,7 +185,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, endpoint stri
 // checkEndpoint rejects unknown endpoints and methods.
 func checkEndpoint(r *http.Request, endpoint string) *fault {
 	switch endpoint {
-	case healthEndpoint, toolsEndpoint:
+	case HealthEndpoint, toolsEndpoint:
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			return wrongMethod(r.Method, endpoint, "GET, HEAD")
 		}
@@ -208,4 +239,57 @@ func writeJSON(w http.ResponseWriter, status int, answer []byte) {
 	header["X-Content-Type-Options"] = values[2:3:3]
 	w.WriteHeader(status)
 	_, _ = w.Write(answer) // the client may have disconnected
+}
+
+const (
+	// upstreamHealthTTL is how long the result of a health check is cached.
+	upstreamHealthTTL = 5 * time.Second
+
+	// upstreamHealthTimeout limits the duration of a health check.
+	upstreamHealthTimeout = 5 * time.Second
+)
+
+// An UpstreamHealth checks the health of the API. An error means that the API is unhealthy.
+type UpstreamHealth func(ctx context.Context) error
+
+// upstreamState caches the result of the last health check. The endpoint is public, so there is
+// only one check at a time, and none within upstreamHealthTTL after the last.
+type upstreamState struct {
+	mu    sync.Mutex
+	until time.Time
+	err   error
+}
+
+// check returns the cached result, or makes a health check.
+func (u *upstreamState) check(ctx context.Context, probe UpstreamHealth) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if time.Now().Before(u.until) {
+		return u.err
+	}
+	// If the client disconnects, the check continues: a canceled check would report an
+	// unhealthy API to the next client.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), upstreamHealthTimeout)
+	defer cancel()
+	u.err = probe(ctx)
+	u.until = time.Now().Add(upstreamHealthTTL)
+	return u.err
+}
+
+// serveHealth reports whether calls are expected to work (OTC 1.0, Server Health Check). All
+// documents must be loaded. If a health check is configured, the API must be healthy.
+func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, c *catalog, upstream UpstreamHealth) {
+	if c.partial || !c.loaded() {
+		s.writeFault(w, notLoaded(s.options.RetryAfter), otcStandard)
+		return
+	}
+	if upstream != nil {
+		if err := s.health.check(r.Context(), upstream); err != nil {
+			f := unavailable("the API behind the tools is unhealthy", upstreamHealthTTL)
+			f.developer = err.Error()
+			s.writeFault(w, f, otcStandard)
+			return
+		}
+	}
+	writeJSON(w, http.StatusOK, []byte(`{"$schema":"`+otcStandard.schema+`","status":"healthy"}`))
 }

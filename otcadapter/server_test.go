@@ -11,67 +11,96 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // callerFunc is a Caller for tests.
-type callerFunc func(ctx context.Context, tool string, arguments []byte) tool.Outcome
+type callerFunc func(ctx context.Context, tool string, arguments []byte) tools.Outcome
 
-func (f callerFunc) Call(ctx context.Context, tool string, arguments []byte) tool.Outcome {
+func (f callerFunc) Call(ctx context.Context, tool string, arguments []byte) tools.Outcome {
 	return f(ctx, tool, arguments)
 }
 
 // calculator is the Toolset of the protocol's own example.
-func calculator() *tool.Toolset {
-	tools := tool.NewToolset("calc", []*tool.Tool{
+func calculator() *tools.Toolset {
+	toolset := tools.NewToolset("calc", []*tools.Tool{
 		{
-			Name: "Add", Description: "Add two numbers together", Method: "POST", Path: "/add",
-			InputSchema: []byte(`{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}`),
-			Arguments: []tool.Argument{
-				{Name: "a", In: tool.InBody, Required: true},
-				{Name: "b", In: tool.InBody, Required: true},
-				{Name: "precision", In: tool.InQuery},
+			Name: "Add",
+			Definition: tools.Definition{
+				Description: "Add two numbers together",
+				InputSchema: []byte(`{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}`),
+				Arguments: []tools.Argument{
+					{Name: "a", In: tools.InBody, Required: true},
+					{Name: "b", In: tools.InBody, Required: true},
+					{Name: "precision", In: tools.InQuery},
+				},
 			},
-			Response: tool.DeclaredResponse{Description: "The sum.", MediaTypes: []string{"application/json"}, Types: []string{"number"}},
+			Plan: tools.Plan{
+				Method: "POST",
+				Path:   "/add",
+			},
+			Output: tools.Output{Description: "The sum.", MediaTypes: []string{"application/json"}, Types: []string{"number"}},
 		},
 		{
-			Name: "clear", Description: "Forget everything.", Method: "DELETE", Path: "/memory", Deprecated: true,
-			Response: tool.DeclaredResponse{Empty: true},
+			Name: "clear",
+			Definition: tools.Definition{
+				Description: "Forget everything.",
+				Deprecated:  true,
+			},
+			Plan: tools.Plan{
+				Method: "DELETE",
+				Path:   "/memory",
+			},
+			Output: tools.Output{Empty: true},
 		},
 		{
-			Name: "plot", Description: "Draw a function.", Method: "GET", Path: "/plot",
-			Response: tool.DeclaredResponse{MediaTypes: []string{"image/png"}},
+			Name: "plot",
+			Definition: tools.Definition{
+				Description: "Draw a function.",
+			},
+			Plan: tools.Plan{
+				Method: "GET",
+				Path:   "/plot",
+			},
+			Output: tools.Output{MediaTypes: []string{"image/png"}},
 		},
-		{Name: "guess", Description: "An answer of any form.", Method: "GET", Path: "/guess"},
+		{Name: "guess", Definition: tools.Definition{Description: "An answer of any form."}, Plan: tools.Plan{Method: "GET", Path: "/guess"}},
 		{
-			Name: "list", Description: "All sums.", Method: "GET", Path: "/sums",
-			Response: tool.DeclaredResponse{MediaTypes: []string{"application/json", "text/csv"}, Types: []string{"array", "null"}},
+			Name: "list",
+			Definition: tools.Definition{
+				Description: "All sums.",
+			},
+			Plan: tools.Plan{
+				Method: "GET",
+				Path:   "/sums",
+			},
+			Output: tools.Output{MediaTypes: []string{"application/json", "text/csv"}, Types: []string{"array", "null"}},
 		},
 	})
-	tools.Title = "Calculator"
-	tools.Description = "A toolkit for performing calculations."
-	tools.Version = "1.0"
-	return tools
+	toolset.Title = "Calculator"
+	toolset.Description = "A toolkit for performing calculations."
+	toolset.Version = "1.0"
+	return toolset
 }
 
 // siteOf is a site that offers these tools, nil for a document that is not loaded.
-func siteOf(tools *tool.Toolset, caller tool.Caller) Site {
-	return Site{Toolkits: []Toolkit{{Tools: tools}}, Host: hostFunc(func(int) tool.Caller { return caller })}
+func siteOf(toolset *tools.Toolset, caller tools.Caller) Site {
+	return Site{Toolkits: []Toolkit{{Tools: toolset}}, Host: hostFunc(func(int) tools.Caller { return caller })}
 }
 
 // hostFunc is a Host that returns a caller for the toolkit at an index.
-type hostFunc func(toolkit int) tool.Caller
+type hostFunc func(toolkit int) tools.Caller
 
-func (h hostFunc) Caller(toolkit int, _ CallInfo) tool.Caller { return h(toolkit) }
+func (h hostFunc) Caller(toolkit int, _ CallInfo) tools.Caller { return h(toolkit) }
 
 // answering returns a Caller that gives the same outcome to every call.
-func answering(outcome tool.Outcome) tool.Caller {
-	return callerFunc(func(context.Context, string, []byte) tool.Outcome { return outcome })
+func answering(outcome tools.Outcome) tools.Caller {
+	return callerFunc(func(context.Context, string, []byte) tools.Outcome { return outcome })
 }
 
-func jsonResult(body string) *tool.Result {
-	return &tool.Result{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
+func jsonResult(body string) *tools.Result {
+	return &tools.Result{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
 }
 
 // answer is what the server wrote.
@@ -92,17 +121,17 @@ func (a answer) json() map[string]any {
 	return members
 }
 
-func post(t *testing.T, s *Server, tools *tool.Toolset, caller tool.Caller, body string) answer {
+func post(t *testing.T, s *Server, toolset *tools.Toolset, caller tools.Caller, body string) answer {
 	t.Helper()
-	return postTo(t, "/call", s, tools, caller, body)
+	return postTo(t, "/call", s, toolset, caller, body)
 }
 
-func postTo(t *testing.T, endpoint string, s *Server, tools *tool.Toolset, caller tool.Caller, body string) answer {
+func postTo(t *testing.T, endpoint string, s *Server, toolset *tools.Toolset, caller tools.Caller, body string) answer {
 	t.Helper()
 	request := httptest.NewRequest("POST", "/otc"+endpoint, strings.NewReader(body))
 	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
-	s.ServeHTTP(recorder, request, endpoint, siteOf(tools, caller))
+	s.ServeHTTP(recorder, request, endpoint, siteOf(toolset, caller))
 	return answer{recorder, t}
 }
 
@@ -155,12 +184,12 @@ func TestServer(t *testing.T) {
 			if c.contentEncoding != "" {
 				request.Header.Set("Content-Encoding", c.contentEncoding)
 			}
-			tools := calculator()
+			toolset := calculator()
 			if c.unloaded {
-				tools = nil
+				toolset = nil
 			}
 			recorder := httptest.NewRecorder()
-			s.ServeHTTP(recorder, request, c.endpoint, siteOf(tools, answering(tool.Outcome{Result: jsonResult("3")})))
+			s.ServeHTTP(recorder, request, c.endpoint, siteOf(toolset, answering(tools.Outcome{Result: jsonResult("3")})))
 			if recorder.Code != c.status {
 				t.Fatalf("status %d, want %d: %s", recorder.Code, c.status, recorder.Body)
 			}
@@ -174,7 +203,7 @@ func TestServer(t *testing.T) {
 			if c.status == 200 {
 				return
 			}
-			if message, _ := members["message"].(string); message == "" || !keyword.All(message, c.says) {
+			if message, _ := members["message"].(string); message == "" || !testkit.ContainsAll(message, c.says) {
 				t.Errorf("message = %q, want it to contain %q", message, c.says)
 			}
 			if _, told := members["developer_message"]; told {
@@ -228,8 +257,8 @@ func TestServer_limit_set_by_a_handler_before(t *testing.T) {
 }
 
 func TestDeveloperMessages(t *testing.T) {
-	failure := &tool.Failure{Kind: tool.Refused, Status: 404, Message: "POST /add answered 404 Not Found"}
-	outcome := tool.Outcome{Tool: &tool.Tool{Method: "POST", Path: "/add"}, Failure: failure}
+	failure := &tools.Failure{Kind: tools.Refused, Status: 404, Message: "POST /add answered 404 Not Found"}
+	outcome := tools.Outcome{Tool: &tools.Tool{Plan: tools.Plan{Method: "POST", Path: "/add"}}, Failure: failure}
 	for configured, want := range map[bool]any{true: "failure: refused, operation: POST /add, status of the API: 404", false: nil} {
 		s := New(Options{DeveloperMessages: configured})
 		told := at(post(t, s, calculator(), answering(outcome), `{"tool_id":"Calculator.Add"}`).json(), "output", "error")["developer_message"]

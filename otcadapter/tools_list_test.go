@@ -5,23 +5,23 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // getTools requests the list of definitions.
-func getTools(s *Server, method string, tools *tool.Toolset, ifNoneMatch string) *httptest.ResponseRecorder {
+func getTools(s *Server, method string, toolset *tools.Toolset, ifNoneMatch string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, "/otc/tools", http.NoBody)
 	if ifNoneMatch != "" {
 		request.Header.Set("If-None-Match", ifNoneMatch)
 	}
 	recorder := httptest.NewRecorder()
-	s.ServeHTTP(recorder, request, "/tools", siteOf(tools, nil))
+	s.ServeHTTP(recorder, request, "/tools", siteOf(toolset, nil))
 	return recorder
 }
 
 func TestTools_entity_tag(t *testing.T) {
-	s, tools := New(Options{}), calculator()
-	whole := getTools(s, "GET", tools, "")
+	s, toolset := New(Options{}), calculator()
+	whole := getTools(s, "GET", toolset, "")
 	tag := whole.Header().Get("Etag")
 	if whole.Code != 200 || len(tag) < 10 || tag[0] != '"' {
 		t.Fatalf("status %d, ETag %q, want a strong one", whole.Code, tag)
@@ -42,7 +42,7 @@ func TestTools_entity_tag(t *testing.T) {
 		{"another tag", "GET", `"other"`, 200},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			got := getTools(s, c.method, tools, c.known)
+			got := getTools(s, c.method, toolset, c.known)
 			if got.Code != c.status || got.Header().Get("Etag") != tag {
 				t.Errorf("status %d, ETag %s, want %d and %s", got.Code, got.Header().Get("Etag"), c.status, tag)
 			}
@@ -52,7 +52,7 @@ func TestTools_entity_tag(t *testing.T) {
 		})
 	}
 	changed := calculator()
-	changed.Tools()[0].Description = "Another one."
+	changed.Tools()[0].Definition.Description = "Another one."
 	if got := getTools(s, "GET", changed, tag); got.Code != 200 || got.Header().Get("Etag") == tag {
 		t.Errorf("other definitions: status %d, ETag %s", got.Code, got.Header().Get("Etag"))
 	}

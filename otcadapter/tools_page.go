@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // GET /tools returns all tools, as OTC 1.0 says. As an extension, clients may ask for a part of them:
@@ -80,7 +80,7 @@ func readListPart(raw string) (part listPart, whole bool, f *fault) {
 }
 
 // part returns the tools of a part of the list, and the cursor of the next page, "" if there is none.
-func (c *catalog) part(p listPart) (tools []*definedTool, next string, f *fault) {
+func (c *catalog) part(p listPart) (toolset []*definedTool, next string, f *fault) {
 	if p.query != "" {
 		return c.find(p.query, p.limit), "", nil
 	}
@@ -96,10 +96,7 @@ func (c *catalog) part(p listPart) (tools []*definedTool, next string, f *fault)
 		to = from + p.limit
 		next = c.cursor(to)
 	}
-	for i := from; i < to; i++ {
-		tools = append(tools, &c.defined[i])
-	}
-	return tools, next, nil
+	return c.defined[from:to], next, nil
 }
 
 // find returns the tools that fit the query. If there are several toolkits, it takes the best tool of
@@ -111,32 +108,38 @@ func (c *catalog) find(query string, limit int) []*definedTool {
 	}
 	var found []ranked
 	for _, k := range c.toolkits {
-		all := func(*tool.Tool) bool { return true }
-		for rank, t := range c.source[k.index].Tools.Find([]string{query}, limit, all) {
+		all := func(*tools.Tool) bool { return true }
+		for rank, t := range c.source[k.index].Tools.Find(query, limit, all) {
 			if d := c.byID[string(k.appendID(nil, t.Name))]; d != nil {
 				found = append(found, ranked{rank, d})
 			}
 		}
 	}
 	slices.SortStableFunc(found, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
-	tools := make([]*definedTool, min(len(found), limit))
-	for i := range tools {
-		tools[i] = found[i].tool
+	toolset := make([]*definedTool, min(len(found), limit))
+	for i := range toolset {
+		toolset[i] = found[i].tool
 	}
-	return tools
+	return toolset
 }
 
-// appendPart appends the response for a part of the list.
-func (c *catalog) appendPart(b []byte, tools []*definedTool) []byte {
-	b = append(b, `{"$schema":"`+otcStandard.schema+`","tools":[`...)
-	for i, t := range tools {
+// What precedes the definitions in each form.
+const (
+	listStart  = `{"$schema":"` + otcSchema + `","tools":[`
+	itemsStart = `,"items":[`
+)
+
+// appendList appends the response with these tools.
+func appendList(b []byte, toolset []*definedTool) []byte {
+	b = append(b, listStart...)
+	for i, t := range toolset {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, t.otc...)
 	}
-	b = append(b, `],"items":[`...)
-	for i, t := range tools {
+	b = append(append(b, ']'), itemsStart...)
+	for i, t := range toolset {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -147,7 +150,7 @@ func (c *catalog) appendPart(b []byte, tools []*definedTool) []byte {
 
 // serveToolsPart responds with a part of the list.
 func (s *Server) serveToolsPart(w http.ResponseWriter, c *catalog, p listPart) {
-	tools, next, f := c.part(p)
+	toolset, next, f := c.part(p)
 	if f != nil {
 		s.writeFault(w, f, otcStandard)
 		return
@@ -157,7 +160,7 @@ func (s *Server) serveToolsPart(w http.ResponseWriter, c *catalog, p listPart) {
 	if next != "" {
 		header.Set("Link", "<?"+url.Values{"limit": {strconv.Itoa(p.limit)}, "cursor": {next}}.Encode()+`>; rel="next"`)
 	}
-	writeJSON(w, http.StatusOK, c.appendPart(nil, tools))
+	writeJSON(w, http.StatusOK, appendList(nil, toolset))
 }
 
 // cursor returns the cursor of the page that begins at a tool. It is valid for this list only.

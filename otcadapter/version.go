@@ -1,7 +1,9 @@
 package otcadapter
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -63,33 +65,11 @@ func leadingDigits(s string) int {
 	return n
 }
 
-// compareVersions returns a positive number if a is newer than b. Runs of digits are compared
-// as numbers, other characters as text.
+// compareVersions returns a positive number if a is newer than b. Both have the form that semver returns.
 func compareVersions(a, b string) int {
-	for a != "" && b != "" {
-		m, n := leadingDigits(a), leadingDigits(b)
-		if m == 0 || n == 0 {
-			if a[0] != b[0] {
-				return int(a[0]) - int(b[0])
-			}
-			a, b = a[1:], b[1:]
-			continue
-		}
-		if order := compareNumbers(a[:m], b[:n]); order != 0 {
-			return order
-		}
-		a, b = a[m:], b[n:]
-	}
-	return len(a) - len(b)
-}
-
-// compareNumbers compares two numbers of any length.
-func compareNumbers(a, b string) int {
-	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
+	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)) // numbers without leading zeros
+	})
 }
 
 // requestedVersion returns the version that a tool id requests: x means x.0.0 (OXP, Tool Version

@@ -6,23 +6,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // edition is a Toolset of that title and version with these tools.
-func edition(title, version string, names ...string) *tool.Toolset {
-	var tools []*tool.Tool
+func edition(title, version string, names ...string) *tools.Toolset {
+	var toolset []*tools.Tool
 	for _, name := range names {
-		tools = append(tools, &tool.Tool{Name: name, Description: title + " " + version, Method: "GET", Path: "/" + name})
+		toolset = append(toolset, &tools.Tool{Name: name, Definition: tools.Definition{Description: title + " " + version}, Plan: tools.Plan{Method: "GET", Path: "/" + name}})
 	}
-	set := tool.NewToolset(title+version, tools)
+	set := tools.NewToolset(title+version, toolset)
 	set.Title, set.Version = title, version
 	return set
 }
 
 func TestVersions(t *testing.T) {
-	editions := []*tool.Toolset{
+	editions := []*tools.Toolset{
 		edition("Trains", "1.0.0", "find", "cancel"),
 		edition("Trains", "10.2.0", "find", "book"),
 		edition("Trains", "2.0.0", "find", "cancel"),
@@ -30,17 +30,17 @@ func TestVersions(t *testing.T) {
 		edition("Trains", "2.0.0", "find", "extra"),
 	}
 	var site Site
-	for _, tools := range editions {
-		site.Toolkits = append(site.Toolkits, Toolkit{Tools: tools})
+	for _, toolset := range editions {
+		site.Toolkits = append(site.Toolkits, Toolkit{Tools: toolset})
 	}
 	called := -1
-	site.Host = hostFunc(func(i int) tool.Caller {
-		return callerFunc(func(_ context.Context, current string, _ []byte) tool.Outcome {
+	site.Host = hostFunc(func(i int) tools.Caller {
+		return callerFunc(func(_ context.Context, current string, _ []byte) tools.Outcome {
 			called = i
 			if _, ok := editions[i].Tool(current); !ok {
-				return tool.Outcome{Failure: &tool.Failure{Kind: tool.UnknownTool, Message: "unknown tool"}}
+				return tools.Outcome{Failure: &tools.Failure{Kind: tools.UnknownTool, Message: "unknown tool"}}
 			}
-			return tool.Outcome{Result: jsonResult("1")}
+			return tools.Outcome{Result: jsonResult("1")}
 		})
 	})
 	var warnings []string
@@ -72,7 +72,7 @@ func TestVersions(t *testing.T) {
 			request.Header.Set("Content-Type", "application/json")
 			recorder := httptest.NewRecorder()
 			s.ServeHTTP(recorder, request, "/call", site)
-			if recorder.Code != c.status || called != c.toolkit || !keyword.All(recorder.Body.String(), c.says) {
+			if recorder.Code != c.status || called != c.toolkit || !testkit.ContainsAll(recorder.Body.String(), c.says) {
 				t.Errorf("status %d, toolkit %d, %s; want %d, %d, %q", recorder.Code, called, recorder.Body, c.status, c.toolkit, c.says)
 			}
 		})
@@ -129,7 +129,7 @@ func TestVersions(t *testing.T) {
 }
 
 func TestVersions_compare(t *testing.T) {
-	ordered := []string{"", "1", "1.0.0", "1.0.1", "1.2.0", "1.10.0", "2.0.0", "10.0.0", "2024.1.1", "a", "b"}
+	ordered := []string{"0.0.0", "1.0.0", "1.0.1", "1.2.0", "1.10.0", "2.0.0", "10.0.0", "2024.1.1"}
 	for i, a := range ordered {
 		for j, b := range ordered {
 			got := compareVersions(a, b)

@@ -22,6 +22,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/share"
 )
 
 // Limits of every store. A store rejects data beyond a limit; it never truncates.
@@ -33,6 +35,8 @@ const (
 	MaxRead         = 10_000               // entries or keys returned by one Read or Keys
 	MaxReadBytes    = 16 << 20             // bytes of entries after which one Read returns
 	MaxTTL          = 366 * 24 * time.Hour // lifetime of a record after its last change
+	MaxOwner        = 255                  // bytes of an Owner
+	MaxTombstone    = 1 << 10              // bytes of a tombstone
 )
 
 var (
@@ -44,9 +48,18 @@ var (
 	// ErrFull reports that the store has reached its limit of records or bytes and
 	// has no record that it may evict. Nothing was written.
 	ErrFull = errors.New("the store is full")
+	// ErrShare reports that the owner of the record has used its share of the store and has no record that
+	// the store may evict. Nothing was written; owners that use less can still write.
+	ErrShare = errors.New("the caller's share of the store is used up")
 	// ErrClosed reports that the store is closed.
 	ErrClosed = errors.New("the store is closed")
 )
+
+// ShareUsed explains ErrShare to people and models.
+const ShareUsed = "your share of the gateway's records is used; it is freed when your earlier records expire"
+
+// An Owner is the user or the network whose share of the store a record takes.
+type Owner = share.Owner
 
 // Record is the value of a key and the length of its log. The caller may read the
 // bytes but must not modify them.
@@ -78,11 +91,16 @@ type Change struct {
 	//   - If too many writes are queued, the change is made synchronously.
 	//   - Redis ignores Async and makes every change synchronously.
 	Async bool
-	// Evictable allows the embedded store to evict the record before it expires when the
-	// store is full. Records are evicted in the order of their expiry. Records without
-	// Evictable are never evicted; new ones are rejected with ErrFull instead. Redis
-	// ignores Evictable and evicts by its own maxmemory-policy.
+	// Evictable allows the store to evict the record before it expires, to make room. The owner that uses
+	// most loses records first, in the order of their expiry. Records without Evictable are never evicted;
+	// new ones are rejected with ErrFull or ErrShare instead.
 	Evictable bool
+	// Tombstone is the value that remains, without Evictable, when the record is evicted. If it is nil, the
+	// record is deleted. If there is no room for Value, the tombstone is written in its place.
+	Tombstone []byte
+	// Owner is whose share of the store the record takes. If it is empty, the owner stays as it is, and a
+	// new record belongs to the gateway.
+	Owner Owner
 }
 
 // Store holds records. Its methods are safe for concurrent use. They return ErrClosed
@@ -130,6 +148,10 @@ type Store interface {
 	// A missing record is not an error.
 	Delete(ctx context.Context, keys ...string) error
 
+	// Exclusive reports whether no other process can use the records before Close. Then a record that an
+	// earlier process was working on is free at once.
+	Exclusive() bool
+
 	// Close flushes pending writes, ends all Wait calls and releases the store's
 	// resources. Further calls have no effect.
 	Close() error
@@ -143,6 +165,16 @@ type Options struct {
 	// Failed is called when a change with Async could not be made durable, and when
 	// the background maintenance of the store fails. It must return quickly.
 	Failed func(error)
+	// Warn is called when the use of a limit of the store rises above 80 %. It must not block. May be nil.
+	Warn func(Usage)
+}
+
+// Usage says how much of a limit is in use, and who uses most.
+type Usage = share.Usage
+
+// Measured is implemented by stores that know how much of their limits is in use.
+type Measured interface {
+	Usage() []Usage
 }
 
 // SetDefaults sets the options that are zero to their defaults.
@@ -179,6 +211,10 @@ func (o *Options) CheckChange(c *Change) error {
 	}
 	if len(c.Entries) > MaxEntries {
 		return fmt.Errorf("%w: %d entries in one change; the limit is %d", ErrTooLarge, len(c.Entries), MaxEntries)
+	}
+	if len(c.Owner) > MaxOwner || len(c.Tombstone) > MaxTombstone {
+		return fmt.Errorf("%w: an owner of %d bytes or a tombstone of %d bytes; the limits are %d and %d",
+			ErrTooLarge, len(c.Owner), len(c.Tombstone), MaxOwner, MaxTombstone)
 	}
 	if size := EntriesSize(c.Entries); size > o.MaxValue {
 		return fmt.Errorf("%w: entries of %d bytes in one change; the limit is %d", ErrTooLarge, size, o.MaxValue)

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -79,7 +79,7 @@ func (q recordsRequest) serveAgents() (*page, error) {
 }
 
 // describeAgent returns the model of an agent.
-func (q recordsRequest) describeAgent(n int, a agents.AgentDocument, names oagent.Names) agentModel {
+func (q recordsRequest) describeAgent(n int, a app.AgentDocument, names oagent.Names) agentModel {
 	m := agentModel{Name: a.Name, Directive: n, Description: a.Description}
 	if !q.viewer.Auditor {
 		return m

@@ -7,12 +7,11 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
 )
 
 func init() {
 	httpcaddyfile.RegisterDirective("agents_console", func(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
-		return toolcall.ParseEndpoint(h, new(Handler))
+		return directive.ParseEndpoint(h, new(Handler))
 	})
 }
 

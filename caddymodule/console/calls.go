@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 )
 
 // Limits of the list of calls.

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // Kinds of logins of an endpoint.
@@ -61,9 +61,9 @@ func (q *request) loginOf(e siteEndpoint) (login, header string) {
 		path = "/"
 	}
 	response := anonymous.ask(method, path, body, nil)
-	challenge := strings.ToLower(strings.Join(response.header.Values("Www-Authenticate"), ", "))
+	challenge := strings.ToLower(strings.Join(response.Header().Values("Www-Authenticate"), ", "))
 	switch {
-	case response.status != http.StatusUnauthorized && response.status != http.StatusForbidden:
+	case response.Status != http.StatusUnauthorized && response.Status != http.StatusForbidden:
 		return loginNone, ""
 	case strings.Contains(challenge, "resource_metadata"):
 		return loginOAuth, ""
@@ -118,7 +118,7 @@ func curlHeader(header string) string {
 }
 
 // quote returns a text as a JSON string.
-func quote(text string) string { return string(wire.AppendString(nil, text)) }
+func quote(text string) string { return string(strictjson.AppendString(nil, text)) }
 
 // queryEscape escapes a value of a query.
 func queryEscape(text string) string { return url.QueryEscape(text) }

@@ -7,13 +7,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/preview"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // copies returns a call in the forms that users copy.
-func (q toolRequest) copies(e siteEndpoint, t *tool.Tool, m *tryModel) []copyModel {
+func (q toolRequest) copies(e siteEndpoint, t *tools.Tool, m *tryModel) []copyModel {
 	var all []copyModel
 	if m.Request != nil {
 		all = append(all, copyModel{"copy-curl", "curl", curl(q.origin(), m.Request)})
@@ -52,23 +51,23 @@ func shellWord(text string) string {
 }
 
 // toolBlock returns a block of a toolset that gives the arguments as defaults.
-func toolBlock(t *tool.Tool, arguments []byte) string {
+func toolBlock(t *tools.Tool, arguments []byte) string {
 	var b strings.Builder
 	name := t.Name
 	if t.Unshaped.Name != "" {
 		name = t.Unshaped.Name
 	}
 	b.WriteString("tool " + name + " {\n")
-	if token, ok := caddyToken(t.Title); ok && t.Title != "" {
+	if token, ok := caddyToken(t.Definition.Title); ok && t.Definition.Title != "" {
 		b.WriteString("\ttitle " + token + "\n")
 	}
-	_ = wire.Split(arguments, func(name, value jsontext.Value) {
-		plain, text := wire.Text(name), string(value)
+	_ = strictjson.Split(arguments, func(name, value jsontext.Value) {
+		plain, text := strictjson.Text(name), string(value)
 		if value.Kind() == '"' {
-			text = wire.Text(value)
+			text = strictjson.Text(value)
 		}
 		token, ok := caddyToken(text)
-		if !ok || strings.Contains(token, preview.Hidden) || !slices.ContainsFunc(t.Arguments, func(a tool.Argument) bool { return a.Name == plain }) {
+		if !ok || strings.Contains(token, tools.HiddenValue) || !slices.ContainsFunc(t.Definition.Arguments, func(a tools.Argument) bool { return a.Name == plain }) {
 			return // the value cannot be written in a Caddyfile, or the tool has no such argument
 		}
 		b.WriteString("\targument " + plain + " {\n\t\tdefault " + token + "\n\t}\n")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // texts are values that are hard to quote.
@@ -52,7 +52,7 @@ func TestShellWord_reads_back(t *testing.T) {
 
 // TestToolBlock_names_known_arguments checks that names and values of a caller cannot leave the block.
 func TestToolBlock_names_known_arguments(t *testing.T) {
-	t1 := &tool.Tool{Name: "get_trip", Title: "Reads } a trip", Arguments: []tool.Argument{{Name: "id"}}}
+	t1 := &tools.Tool{Name: "get_trip", Definition: tools.Definition{Title: "Reads } a trip", Arguments: []tools.Argument{{Name: "id"}}}}
 	block := toolBlock(t1, []byte(`{"id":"a }\n}\nrespond \"x\"","} respond":"x"}`))
 	tokens, err := caddyfile.Tokenize([]byte(block), "Caddyfile")
 	if err != nil {

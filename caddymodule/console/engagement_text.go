@@ -6,18 +6,18 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/oagent/run"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 // runModel is the run of a hosted agent, as the endpoint for Engagements describes it.
 type runModel struct {
-	ID       string `json:"id"`
-	Agent    string `json:"agent"`
-	Status   string `json:"status"`
-	Text     string `json:"text"`     // the agent's last answer
-	Question string `json:"question"` // to the user
-	Reason   string `json:"reason"`   // why it waits for the user
-	Error    *struct {
+	ID        string         `json:"id"`
+	Agent     string         `json:"agent"`
+	Status    string         `json:"status"`
+	Text      string         `json:"text"`      // the agent's last answer
+	Questions []run.Question `json:"questions"` // to the user
+	Reason    string         `json:"reason"`    // why it waits for the user
+	Error     *struct {
 		Kind    string `json:"kind"`
 		Rule    string `json:"rule"`
 		Message string `json:"message"`
@@ -50,8 +50,8 @@ func (r *runModel) Doing() string {
 
 // decodeState reads the state of an Engagement, or of the run of a hosted agent.
 func decodeState(m *engagementModel) error {
-	if run := decodeRun(m.State); run != nil {
-		m.Run = run
+	if hosted := decodeRun(m.State); hosted != nil {
+		m.Run = hosted
 		return nil
 	}
 	var state struct {

@@ -6,7 +6,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // Kinds of inputs.
@@ -68,7 +69,7 @@ func options(values []string, selected string) []option {
 	all := make([]option, len(values))
 	for i, value := range values {
 		all[i] = option{value, value, value == selected}
-		if text := wire.Text(jsontext.Value(value)); text != "" {
+		if text := strictjson.Text(jsontext.Value(value)); text != "" {
 			all[i].Text = text
 		}
 	}
@@ -76,11 +77,8 @@ func options(values []string, selected string) []option {
 }
 
 // longTexts reports whether the texts of a schema can have several lines.
-func longTexts(schema jsontext.Value) bool {
-	if schema == nil {
-		return false
-	}
-	length := string(wire.MemberOf(schema, "maxLength"))
+func longTexts(t *schema.Tree) bool {
+	length := string(t.Value("maxLength"))
 	return len(length) > len("200") || length > "200" && len(length) == len("200")
 }
 
@@ -92,7 +90,7 @@ func inputHint(a *argument) string {
 	}
 	if a.Example != nil {
 		example := string(a.Example)
-		if text := wire.Text(a.Example); text != "" {
+		if text := strictjson.Text(a.Example); text != "" {
 			example = text
 		}
 		parts = append(parts, "Example: "+example)
@@ -111,7 +109,7 @@ func formArguments(all []input) []byte {
 		if len(object) > 1 {
 			object = append(object, ',')
 		}
-		object = append(wire.AppendString(object, in.Name), ':')
+		object = append(strictjson.AppendString(object, in.Name), ':')
 		object = in.appendValue(object)
 	}
 	return append(object, '}')
@@ -121,8 +119,8 @@ func formArguments(all []input) []byte {
 // the tool then reports.
 func (in *input) appendValue(object []byte) []byte {
 	asJSON := in.Kind == inputSelect || in.Kind == inputNumber || in.Kind == inputJSON
-	if value := strings.TrimSpace(in.Value); asJSON && wire.Check([]byte(value)) == nil {
+	if value := strings.TrimSpace(in.Value); asJSON && strictjson.Check([]byte(value)) == nil {
 		return append(object, value...)
 	}
-	return wire.AppendString(object, strings.ReplaceAll(in.Value, "\r\n", "\n"))
+	return strictjson.AppendString(object, strings.ReplaceAll(in.Value, "\r\n", "\n"))
 }

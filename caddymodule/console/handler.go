@@ -11,11 +11,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/siteroutes"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/internal/calllog"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func init() {
@@ -53,8 +53,8 @@ type Handler struct {
 	Calls string `json:"calls,omitempty"`
 
 	logger    *zap.Logger
-	app       *agents.App
-	site      agents.Site
+	app       *app.App
+	site      app.Site
 	siteName  string
 	server    *caddyhttp.Server
 	base      string // path of all pages but the first, without a trailing slash
@@ -77,18 +77,18 @@ func (c *Handler) Provision(ctx caddy.Context) error {
 	if c.Path == "" {
 		c.Path = DefaultPath
 	}
-	if err := toolcall.CheckPath(c.Path); err != nil {
+	if err := route.CheckPath(c.Path); err != nil {
 		return fmt.Errorf("path %q: %w", c.Path, err)
 	}
 	c.base = strings.TrimRight(c.Path, "/")
 	if c.home = c.base; c.base == "" {
 		c.home, c.base = "/", DefaultPath
 	}
-	app, err := ctx.App("agents")
+	agents, err := ctx.App("agents")
 	if err != nil {
 		return err
 	}
-	c.app, c.logger, c.site, c.siteName = app.(*agents.App), ctx.Logger(), agents.SiteOf(ctx), siteroutes.SiteName(ctx)
+	c.app, c.logger, c.site, c.siteName = agents.(*app.App), ctx.Logger(), app.SiteOf(ctx), siteroutes.SiteName(ctx)
 	c.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	c.loopback = c.server != nil && slices.ContainsFunc(c.server.Listen, isAddress) && !slices.ContainsFunc(c.server.Listen, siteroutes.IsPublicListener)
 	c.sameSites = http.NewCrossOriginProtection()
@@ -139,7 +139,7 @@ type request struct {
 // ServeHTTP serves requests to the console and passes all others on.
 func (c *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	rest, owned := c.owns(r)
-	if !owned || tool.CallFromContext(r.Context()) != nil || toolcall.IsGatewayRequest(r.Context()) {
+	if !owned || tools.CallFromContext(r.Context()) != nil || route.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)
 	}
 	if err := c.app.AwaitStart(r.Context()); err != nil {

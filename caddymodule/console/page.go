@@ -19,7 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/internal/problem"
+	"github.com/fairwayhq/fairway/internal/respond"
 )
 
 //go:embed templates/*.html
@@ -151,7 +151,7 @@ func (q *request) fail(err error) {
 		f = &failure{http.StatusServiceUnavailable, "Not available now", "The data could not be read. Try again later; the gateway's log has the reason."}
 	}
 	if q.api || !showsPages(q.r) {
-		problem.Write(q.w, f.status, f.title, f.detail)
+		respond.WriteProblem(q.w, f.status, f.title, f.detail)
 		return
 	}
 	shown := &page{template: "error", title: f.title, status: f.status, model: f.detail}

@@ -8,7 +8,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/internal/respond"
 )
 
 // recordsPath returns the path of the endpoints of the n-th oagent handler of the site.
@@ -22,7 +23,7 @@ type recordsRequest struct{ *request }
 // see all Engagements.
 func (q recordsRequest) asViewer() *http.Request {
 	if q.viewer.Auditor {
-		return q.r.WithContext(agents.ContextWithAuditor(q.r.Context()))
+		return q.r.WithContext(app.ContextWithAuditor(q.r.Context()))
 	}
 	return q.r
 }
@@ -54,24 +55,24 @@ func (q recordsRequest) do(n int, method, path string, body []byte, to any) (sta
 	r.URL.RawPath, r.URL.RawQuery = "", ""
 	target, query, _ := bytes.Cut([]byte(path), []byte("?"))
 	r.URL.Path, r.URL.RawQuery = q.recordsPath(n)+string(target), string(query)
-	w := &siteResponse{header: make(http.Header)}
+	w := respond.NewRecorder(maxAnswer)
 	if !q.app.GuardsAt(q.site)[n].ServeRecords(q.recordsPath(n), w, r) {
 		return http.StatusNotFound, errNotFound
 	}
-	if w.status >= http.StatusBadRequest {
+	if w.Status >= http.StatusBadRequest {
 		var p struct {
 			Title  string `json:"title"`
 			Detail string `json:"detail"`
 		}
-		if json.Unmarshal(w.body.Bytes(), &p) != nil || p.Title == "" {
-			p.Title = http.StatusText(w.status)
+		if json.Unmarshal(w.Body.B, &p) != nil || p.Title == "" {
+			p.Title = http.StatusText(w.Status)
 		}
-		return w.status, &failure{w.status, p.Title, p.Detail}
+		return w.Status, &failure{w.Status, p.Title, p.Detail}
 	}
-	if to != nil && w.body.Len() > 0 {
-		err = json.Unmarshal(w.body.Bytes(), to)
+	if to != nil && len(w.Body.B) > 0 {
+		err = json.Unmarshal(w.Body.B, to)
 	}
-	return w.status, err
+	return w.Status, err
 }
 
 // any is do for the first oagent handler that has the path.

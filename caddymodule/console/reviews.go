@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
 )
@@ -107,8 +107,8 @@ func (q recordsRequest) decideReview(id string) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := append([]byte(`{"decision":`), wire.AppendString(nil, decision)...)
-	body = append(wire.AppendString(append(body, `,"comment":`...), m.Comment), '}')
+	body := append([]byte(`{"decision":`), strictjson.AppendString(nil, decision)...)
+	body = append(strictjson.AppendString(append(body, `,"comment":`...), m.Comment), '}')
 	if status, err := q.do(n, http.MethodPost, "/reviews/"+url.PathEscape(id), body, nil); err != nil {
 		if m.Problem = err.Error(); status == http.StatusNotFound || status == http.StatusServiceUnavailable {
 			return nil, err

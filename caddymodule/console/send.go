@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -15,12 +14,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/internal/answer"
-	"github.com/fairwayhq/fairway/internal/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/headerkind"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/internal/sse"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/result"
 )
 
 const (
@@ -51,7 +52,7 @@ type answerModel struct {
 // call calls a tool of the endpoint as the viewer: it sends an ordinary request of a client to the
 // endpoint, through all handlers of the server, with the headers of the viewer's request. So it has the
 // viewer's rights and no others.
-func (q toolRequest) call(e siteEndpoint, t *tool.Tool, arguments []byte) *answerModel {
+func (q toolRequest) call(e siteEndpoint, t *tools.Tool, arguments []byte) *answerModel {
 	m := &answerModel{Protocol: e.Protocol}
 	began := time.Now()
 	path, body := e.Path, mcpMessage(t.Name, arguments)
@@ -72,21 +73,21 @@ func (q toolRequest) call(e siteEndpoint, t *tool.Tool, arguments []byte) *answe
 	if m.Took == 0 {
 		m.Took = float64(time.Since(began)) / float64(time.Millisecond)
 	}
-	m.HTTP = response.status
+	m.HTTP = response.Status
 	if e.Protocol == "otc" {
 		m.Text, m.IsError = otcText(response)
 	} else {
 		m.Text, m.IsError = mcpText(response)
 	}
 	if m.Outcome == "" {
-		if m.Outcome = tool.OutcomeOK; m.IsError {
-			m.Outcome = tool.OutcomeOfStatus(max(response.status, http.StatusBadRequest))
+		if m.Outcome = tools.OutcomeOK; m.IsError {
+			m.Outcome = tools.OutcomeOfStatus(max(response.Status, http.StatusBadRequest))
 		}
 	}
 	if m.HTTP == http.StatusUnauthorized || m.Status == http.StatusUnauthorized {
 		m.Hint = credentialsHint
 	}
-	m.Tokens = len(m.Text) / answer.BytesPerToken
+	m.Tokens = len(m.Text) / result.BytesPerToken
 	if len(m.Text) > maxShown {
 		m.Text, m.Cut = m.Text[:maxShown], true
 	}
@@ -101,20 +102,20 @@ const credentialsHint = "The console sends the credentials of your own request t
 
 // mcpMessage returns the message that calls a tool.
 func mcpMessage(name string, arguments []byte) []byte {
-	message := append([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":`), wire.AppendString(nil, name)...)
+	message := append([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":`), strictjson.AppendString(nil, name)...)
 	message = append(append(message, `,"arguments":`...), arguments...)
 	return append(message, "}}"...)
 }
 
 // otcMessage returns the request that calls a tool over OTC.
 func otcMessage(id string, arguments []byte) []byte {
-	message := append([]byte(`{"request":{"tool_id":`), wire.AppendString(nil, id)...)
+	message := append([]byte(`{"request":{"tool_id":`), strictjson.AppendString(nil, id)...)
 	message = append(append(message, `,"input":`...), arguments...)
 	return append(message, "}}"...)
 }
 
 // otcID returns the id of a tool at an OTC endpoint.
-func (q toolRequest) otcID(e siteEndpoint, t *tool.Tool) (id string, found bool) {
+func (q toolRequest) otcID(e siteEndpoint, t *tools.Tool) (id string, found bool) {
 	const most = 100 // tools that the endpoint finds at once
 	response := q.ask(http.MethodGet, e.Path+"/tools?limit="+strconv.Itoa(most)+"&query="+url.QueryEscape(strings.ReplaceAll(t.Name, "_", " ")), nil, nil)
 	var list struct {
@@ -123,7 +124,7 @@ func (q toolRequest) otcID(e siteEndpoint, t *tool.Tool) (id string, found bool)
 			Name string `json:"name"`
 		} `json:"tools"`
 	}
-	if json.Unmarshal(response.body.Bytes(), &list) != nil {
+	if json.Unmarshal(response.Body.B, &list) != nil {
 		return "", false
 	}
 	for _, listed := range list.Tools {
@@ -137,19 +138,19 @@ func (q toolRequest) otcID(e siteEndpoint, t *tool.Tool) (id string, found bool)
 
 // ask sends a request of the viewer to the site, in this process. Ended is called with each tool
 // call of the request; it may be nil.
-func (q *request) ask(method, target string, body []byte, ended func(calllog.Call)) *siteResponse {
-	w := &siteResponse{header: make(http.Header)}
+func (q *request) ask(method, target string, body []byte, ended func(calllog.Call)) *respond.Recorder {
+	w := respond.NewRecorder(maxAnswer)
 	if q.server == nil {
-		w.status = http.StatusServiceUnavailable
+		w.Status = http.StatusServiceUnavailable
 		return w
 	}
 	ctx := q.r.Context()
 	if ended != nil {
-		ctx = toolcall.ContextWithCallListener(ctx, ended)
+		ctx = route.ContextWithCallListener(ctx, ended)
 	}
 	r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
-		w.status = http.StatusBadRequest
+		w.Status = http.StatusBadRequest
 		return w
 	}
 	connection := headerkind.ConnectionOptions(q.r.Header)
@@ -168,7 +169,7 @@ func (q *request) ask(method, target string, body []byte, ended func(calllog.Cal
 	r.URL.Scheme, r.URL.Host = "", ""
 	defer func() {
 		if value := recover(); value != nil {
-			w.status = http.StatusInternalServerError
+			w.Status = http.StatusInternalServerError
 			if value != http.ErrAbortHandler {
 				q.logger.Error("a handler panicked in a request of the console", zap.String("panic", fmt.Sprint(value)))
 			}
@@ -178,43 +179,10 @@ func (q *request) ask(method, target string, body []byte, ended func(calllog.Cal
 	return w
 }
 
-// siteResponse is an http.ResponseWriter that keeps the response, up to maxAnswer.
-type siteResponse struct {
-	status int
-	header http.Header
-	body   bytes.Buffer
-	cut    bool
-}
-
-// Header implements http.ResponseWriter.
-func (w *siteResponse) Header() http.Header { return w.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *siteResponse) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK {
-		w.status = status
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (w *siteResponse) Write(p []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	room := maxAnswer - w.body.Len()
-	if len(p) > room {
-		w.cut = true
-		w.body.Write(p[:room])
-		return room, io.ErrShortBuffer
-	}
-	return w.body.Write(p)
-}
-
-// Flush implements http.Flusher, for responses that stream.
-func (w *siteResponse) Flush() {}
-
 // mcpText returns the text of the result that a model reads, and whether it is an error.
-func mcpText(w *siteResponse) (text string, isError bool) {
-	message := w.body.Bytes()
-	if media, _, _ := mime.ParseMediaType(w.header.Get("Content-Type")); media == "text/event-stream" {
+func mcpText(w *respond.Recorder) (text string, isError bool) {
+	message := w.Body.B
+	if media, _, _ := mime.ParseMediaType(w.Header().Get("Content-Type")); media == "text/event-stream" {
 		message = lastEvent(message)
 	}
 	var response struct {
@@ -243,28 +211,28 @@ func mcpText(w *siteResponse) (text string, isError bool) {
 
 // blockText returns a block of content as text. Binary data are described.
 func blockText(block jsontext.Value) string {
-	switch kind := wire.Text(wire.MemberOf(block, "type")); kind {
+	switch kind := strictjson.Text(strictjson.MemberOf(block, "type")); kind {
 	case "text":
-		return wire.Text(wire.MemberOf(block, "text"))
+		return strictjson.Text(strictjson.MemberOf(block, "text"))
 	case "image", "audio":
-		return fmt.Sprintf("[%s, %s, %d bytes in base64]", kind, wire.Text(wire.MemberOf(block, "mimeType")), len(wire.MemberOf(block, "data")))
+		return fmt.Sprintf("[%s, %s, %d bytes in base64]", kind, strictjson.Text(strictjson.MemberOf(block, "mimeType")), len(strictjson.MemberOf(block, "data")))
 	}
 	return string(block)
 }
 
 // lastEvent returns the data of the last event of a stream.
-func lastEvent(stream []byte) []byte {
-	var data []byte
-	for line := range bytes.Lines(stream) {
-		if value, ok := bytes.CutPrefix(line, []byte("data:")); ok && len(bytes.TrimSpace(value)) > 0 {
-			data = bytes.TrimSpace(value)
+func lastEvent(stream []byte) (data []byte) {
+	for event, err := range sse.Events(bytes.NewReader(stream), len(stream)) {
+		if err != nil {
+			break
 		}
+		data = bytes.Clone(event.Data)
 	}
 	return data
 }
 
 // otcText returns the output of a call over OTC, and whether it is an error.
-func otcText(w *siteResponse) (text string, isError bool) {
+func otcText(w *respond.Recorder) (text string, isError bool) {
 	var response struct {
 		Success *bool `json:"success"`
 		Output  struct {
@@ -274,13 +242,13 @@ func otcText(w *siteResponse) (text string, isError bool) {
 			} `json:"error"`
 		} `json:"output"`
 	}
-	if json.Unmarshal(w.body.Bytes(), &response) != nil || response.Success == nil {
+	if json.Unmarshal(w.Body.B, &response) != nil || response.Success == nil {
 		return refusedText(w), true
 	}
 	if response.Output.Error != nil {
 		return response.Output.Error.Message, true
 	}
-	if text := wire.Text(response.Output.Value); text != "" {
+	if text := strictjson.Text(response.Output.Value); text != "" {
 		return text, !*response.Success
 	}
 	return string(response.Output.Value), !*response.Success
@@ -288,10 +256,10 @@ func otcText(w *siteResponse) (text string, isError bool) {
 
 // refusedText describes a response that is none of the protocol, such as one of a handler before the
 // endpoint.
-func refusedText(w *siteResponse) string {
+func refusedText(w *respond.Recorder) string {
 	const most = 4 << 10 // bytes
-	body := strings.TrimSpace(w.body.String())
-	text := fmt.Sprintf("The site responded with %d %s.", w.status, http.StatusText(w.status))
+	body := strings.TrimSpace(string(w.Body.B))
+	text := fmt.Sprintf("The site responded with %d %s.", w.Status, http.StatusText(w.Status))
 	if body != "" {
 		text += "\n" + body[:min(len(body), most)]
 	}

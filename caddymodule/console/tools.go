@@ -10,13 +10,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/internal/schemaview"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/toollock"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/lock"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // Limits of the list of tools.
@@ -29,13 +29,13 @@ const (
 
 // siteEndpoint is a tool endpoint of the site.
 type siteEndpoint struct {
-	*toolcall.Endpoint
+	*route.Endpoint
 	id string // in paths of the console
 }
 
 // endpoints returns the tool endpoints of the site. Their ids are made from their paths.
 func (c *Handler) endpoints() []siteEndpoint {
-	all := toolcall.EndpointsOf(c.app, c.site)
+	all := route.EndpointsOf(c.app, c.site)
 	endpoints := make([]siteEndpoint, len(all))
 	taken := make(map[string]bool, len(all))
 	for i, e := range all {
@@ -70,12 +70,12 @@ func (c *Handler) endpoint(id string) (siteEndpoint, bool) {
 
 // callable returns the tools of the endpoint, and which of them the viewer can see and call. Tools is nil
 // if no document is loaded.
-func (q *request) callable(e siteEndpoint) (tools *tool.Toolset, visible func(*tool.Tool) bool) {
-	tools = e.Parts.Loaded()
-	if tools == nil {
+func (q *request) callable(e siteEndpoint) (toolset *tools.Toolset, visible func(*tools.Tool) bool) {
+	toolset = e.Parts.Loaded()
+	if toolset == nil {
 		return nil, nil
 	}
-	return tools, e.Visible(q.r, tools)
+	return toolset, e.Visible(q.r, toolset)
 }
 
 // endpointModel describes an endpoint.
@@ -92,18 +92,18 @@ type endpointModel struct {
 
 // toolsetModel describes a toolset. What did not become a tool is for auditors.
 type toolsetModel struct {
-	Name        string            `json:"name"`
-	Title       string            `json:"title,omitzero"`
-	Version     string            `json:"version,omitzero"`
-	Description string            `json:"description,omitzero"`
-	Loaded      bool              `json:"loaded"`
-	Document    string            `json:"document,omitzero"`
-	Operations  int               `json:"operations,omitzero"`
-	Excluded    int               `json:"excluded,omitzero"`     // operations that include and exclude removed
-	Lost        []problemModel    `json:"not_tools,omitzero"`    // operations that did not become tools
-	Warnings    []problemModel    `json:"warnings,omitzero"`     // parts of the document that could not be used as written
-	Guesses     []problemModel    `json:"guesses,omitzero"`      // decisions that the document leaves open
-	Withheld    []toollock.Change `json:"lock_changes,omitzero"` // how tools differ from the lock
+	Name        string         `json:"name"`
+	Title       string         `json:"title,omitzero"`
+	Version     string         `json:"version,omitzero"`
+	Description string         `json:"description,omitzero"`
+	Loaded      bool           `json:"loaded"`
+	Document    string         `json:"document,omitzero"`
+	Operations  int            `json:"operations,omitzero"`
+	Excluded    int            `json:"excluded,omitzero"`     // operations that include and exclude removed
+	Lost        []problemModel `json:"not_tools,omitzero"`    // operations that did not become tools
+	Warnings    []problemModel `json:"warnings,omitzero"`     // parts of the document that could not be used as written
+	Guesses     []problemModel `json:"guesses,omitzero"`      // decisions that the document leaves open
+	Withheld    []lock.Change  `json:"lock_changes,omitzero"` // how tools differ from the lock
 }
 
 // Problems returns the number of listed problems.
@@ -119,11 +119,11 @@ type problemModel struct {
 // describe returns the model of an endpoint.
 func (q *request) describe(e siteEndpoint) endpointModel {
 	m := endpointModel{ID: e.id, Protocol: e.Protocol, Path: e.Path, URL: q.origin() + e.Path, Agent: e.AgentName()}
-	if tools, visible := q.callable(e); tools != nil {
-		for _, t := range tools.Tools() {
+	if toolset, visible := q.callable(e); toolset != nil {
+		for _, t := range toolset.Tools() {
 			if visible(t) {
 				m.Tools++
-				m.Tokens += agents.ToolTokens(t)
+				m.Tokens += app.ToolTokens(t)
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func (q *request) describe(e siteEndpoint) endpointModel {
 }
 
 // describeToolset returns the model of a toolset.
-func (q *request) describeToolset(t *agents.Toolset) toolsetModel {
+func (q *request) describeToolset(t *app.Toolset) toolsetModel {
 	m := toolsetModel{Name: t.Key.ShownName()}
 	set := t.Loader.Toolset()
 	if set != nil {
@@ -144,15 +144,15 @@ func (q *request) describeToolset(t *agents.Toolset) toolsetModel {
 		return m
 	}
 	m.Document = shownAddress(t.Key.Address)
-	m.Operations, m.Excluded = set.Operations, set.Excluded
-	for _, w := range set.Warnings {
+	m.Operations, m.Excluded = set.Report.Operations, set.Report.Excluded
+	for _, w := range set.Report.Warnings {
 		if w.Lost {
 			m.Lost = append(m.Lost, problemModel{w.Operation, w.Reason})
 		} else {
 			m.Warnings = append(m.Warnings, problemModel{w.Operation, w.Reason})
 		}
 	}
-	for _, w := range set.Guesses {
+	for _, w := range set.Report.Guesses {
 		m.Guesses = append(m.Guesses, problemModel{w.Operation, w.Reason})
 	}
 	for _, list := range []*[]problemModel{&m.Lost, &m.Warnings, &m.Guesses} {
@@ -171,7 +171,7 @@ func shownAddress(address string) string {
 			return relative
 		}
 	}
-	return agents.RedactURL(address)
+	return app.RedactURL(address)
 }
 
 // origin returns the scheme and the host of the site, as the viewer's client has them.
@@ -204,17 +204,17 @@ type toolModel struct {
 const maxSummary = 160
 
 // describeTool returns the model of a tool. Tools has it.
-func (e siteEndpoint) describeTool(t *tool.Tool, tools *tool.Toolset) toolModel {
+func (e siteEndpoint) describeTool(t *tools.Tool, toolset *tools.Toolset) toolModel {
 	m := toolModel{
-		Name: t.Name, Endpoint: e.id, Title: t.Title, Method: t.Method, Path: t.Path, Tags: t.Tags, Tokens: agents.ToolTokens(t),
-		Deprecated: t.Deprecated, ReadOnly: hint(t, "readOnlyHint", t.ReadOnly()),
-		Toolset: e.toolsetOf(t, tools).Key.ShownName(),
+		Name: t.Name, Endpoint: e.id, Title: t.Definition.Title, Method: t.Plan.Method, Path: t.Plan.Path, Tags: t.Definition.Tags, Tokens: app.ToolTokens(t),
+		Deprecated: t.Definition.Deprecated, ReadOnly: hint(t, "readOnlyHint", t.ReadOnly()),
+		Toolset: e.toolsetOf(t, toolset).Key.ShownName(),
 	}
-	m.Destructive = !m.ReadOnly && hint(t, "destructiveHint", t.Method == http.MethodDelete)
-	rest := strings.TrimSpace(strings.TrimPrefix(t.Description, t.Title))
+	m.Destructive = !m.ReadOnly && hint(t, "destructiveHint", t.Plan.Method == http.MethodDelete)
+	rest := strings.TrimSpace(strings.TrimPrefix(t.Definition.Description, t.Definition.Title))
 	first, _, _ := strings.Cut(rest, "\n")
 	m.Summary = text.Cut(strings.TrimLeft(first, ". "), maxSummary)
-	for _, requirement := range t.Security {
+	for _, requirement := range t.Plan.Security {
 		var scopes []string
 		for _, of := range requirement {
 			scopes = append(scopes, of...)
@@ -228,14 +228,14 @@ func (e siteEndpoint) describeTool(t *tool.Tool, tools *tool.Toolset) toolModel 
 }
 
 // toolsetOf returns the toolset that a tool of the endpoint belongs to.
-func (e siteEndpoint) toolsetOf(t *tool.Tool, tools *tool.Toolset) *agents.Toolset {
-	part, _ := tools.Original(t)
+func (e siteEndpoint) toolsetOf(t *tools.Tool, toolset *tools.Toolset) *app.Toolset {
+	part, _ := toolset.Original(t)
 	return e.Parts.All[max(part, 0)].Toolset
 }
 
 // hint returns a hint of the tool that a shape sets, or else what its method implies.
-func hint(t *tool.Tool, name string, implied bool) bool {
-	if value, set := t.Annotations[name]; set {
+func hint(t *tools.Tool, name string, implied bool) bool {
+	if value, set := t.Definition.Annotations[name]; set {
 		return value
 	}
 	return implied
@@ -300,16 +300,16 @@ func (q *request) serveTools() (*page, error) {
 
 // listTools sets the tools of the page.
 func (q *request) listTools(m *toolsModel, e siteEndpoint) error {
-	tools, visible := q.callable(e)
-	if tools == nil {
+	toolset, visible := q.callable(e)
+	if toolset == nil {
 		return nil
 	}
-	var list []*tool.Tool
+	var list []*tools.Tool
 	m.Page, m.Pages = 1, 1
 	if m.Search != "" {
-		list = tools.Find([]string{m.Search}, maxFound, visible)
+		list = toolset.Find(m.Search, maxFound, visible)
 	} else {
-		list = slices.DeleteFunc(slices.Clone(tools.Tools()), func(t *tool.Tool) bool { return !visible(t) })
+		list = slices.DeleteFunc(slices.Clone(toolset.Tools()), func(t *tools.Tool) bool { return !visible(t) })
 		m.Pages = max((len(list)+toolsPerPage-1)/toolsPerPage, 1)
 		if wanted := q.r.URL.Query().Get("page"); wanted != "" {
 			n, err := strconv.Atoi(wanted)
@@ -325,7 +325,7 @@ func (q *request) listTools(m *toolsModel, e siteEndpoint) error {
 		list = list[:min(len(list), toolsPerPage)]
 	}
 	for _, t := range list {
-		m.Tools = append(m.Tools, e.describeTool(t, tools))
+		m.Tools = append(m.Tools, e.describeTool(t, toolset))
 	}
 	return nil
 }
@@ -351,7 +351,7 @@ type answers struct {
 // argument describes an argument of a tool.
 type argument struct {
 	Name        string         `json:"name"`
-	In          tool.Location  `json:"in"`
+	In          tools.Location `json:"in"`
 	Required    bool           `json:"required"`
 	Type        string         `json:"type,omitzero"` // of its values; "" if it can have several
 	Description string         `json:"description,omitzero"`
@@ -360,26 +360,26 @@ type argument struct {
 	Example     jsontext.Value `json:"example,omitzero"`
 	AskUser     bool           `json:"ask_user,omitzero"` // a model must not make up the value
 
-	schema jsontext.Value
+	schema *schema.Tree
 }
 
 // maxEnum limits the listed values of an argument.
 const maxEnum = 200
 
 // detail returns a tool with its arguments.
-func (e siteEndpoint) detail(t *tool.Tool, tools *tool.Toolset) *toolDetail {
+func (e siteEndpoint) detail(t *tools.Tool, toolset *tools.Toolset) *toolDetail {
 	d := &toolDetail{
-		toolModel: e.describeTool(t, tools), Description: t.Description, Operation: t.OperationID, InputSchema: t.InputSchema,
-		Answers: answers{t.Response.Description, t.Response.MediaTypes}, Arguments: make([]argument, len(t.Arguments)),
+		toolModel: e.describeTool(t, toolset), Description: t.Definition.Description, Operation: t.Definition.OperationID, InputSchema: t.Definition.InputSchema,
+		Answers: answers{t.Output.Description, t.Output.MediaTypes}, Arguments: make([]argument, len(t.Definition.Arguments)),
 	}
-	if timeout := e.toolsetOf(t, tools).Limits.Timeout; timeout > 0 {
+	if timeout := e.toolsetOf(t, toolset).Limits.Timeout; timeout > 0 {
 		d.Timeout = timeout.String()
 	}
-	for i := range t.Arguments {
-		d.Arguments[i] = describeArgument(&t.Arguments[i], t)
+	for i := range t.Definition.Arguments {
+		d.Arguments[i] = describeArgument(&t.Definition.Arguments[i], t)
 	}
-	for _, a := range t.All() {
-		if !slices.ContainsFunc(t.Arguments, func(own tool.Argument) bool { return own.Name == a.Name }) && a.In != tool.InGateway {
+	for _, a := range t.Plan.Arguments {
+		if !slices.ContainsFunc(t.Definition.Arguments, func(own tools.Argument) bool { return own.Name == a.Name }) && a.In != tools.InGateway {
 			d.Gateway = append(d.Gateway, a.Name)
 		}
 	}
@@ -387,7 +387,7 @@ func (e siteEndpoint) detail(t *tool.Tool, tools *tool.Toolset) *toolDetail {
 }
 
 // describeArgument returns the model of an argument.
-func describeArgument(a *tool.Argument, t *tool.Tool) argument {
+func describeArgument(a *tools.Argument, t *tools.Tool) argument {
 	m := argument{Name: a.Name, In: a.In, Required: a.Required, Description: a.Description, Default: a.Default, AskUser: a.NonInferrable}
 	types := slices.DeleteFunc(slices.Clone(a.Types()), func(name string) bool { return name == "null" })
 	if len(types) == 1 {
@@ -396,29 +396,29 @@ func describeArgument(a *tool.Argument, t *tool.Tool) argument {
 	if a.Schema.Kind() != '{' {
 		return m
 	}
-	m.schema = schemaview.Resolve(t.InputSchema, a.Schema)
-	for walk := wire.Into(wire.MemberOf(m.schema, "enum")); walk.Next() && len(m.Enum) < maxEnum; {
+	_, m.schema = schema.Open(t.Definition.InputSchema, a.Schema)
+	for walk := strictjson.Into(m.schema.Value("enum")); walk.Next() && len(m.Enum) < maxEnum; {
 		m.Enum = append(m.Enum, string(walk.Value))
 	}
-	if examples := wire.Into(wire.MemberOf(m.schema, "examples")); examples.Next() {
+	if examples := strictjson.Into(m.schema.Value("examples")); examples.Next() {
 		m.Example = examples.Value
 	}
 	return m
 }
 
 // findTool returns the tool that the path names: tools/{endpoint}/{tool}.
-func (q *request) findTool() (siteEndpoint, *tool.Toolset, *tool.Tool, error) {
+func (q *request) findTool() (siteEndpoint, *tools.Toolset, *tools.Tool, error) {
 	e, ok := q.endpoint(q.rest[1])
 	if !ok {
 		return e, nil, nil, errNotFound
 	}
-	tools, visible := q.callable(e)
-	if tools == nil {
+	toolset, visible := q.callable(e)
+	if toolset == nil {
 		return e, nil, nil, errNotFound
 	}
-	t, ok := tools.Tool(q.rest[2])
+	t, ok := toolset.Tool(q.rest[2])
 	if !ok || t.Builtin != "" || !visible(t) {
 		return e, nil, nil, errNotFound
 	}
-	return e, tools, t, nil
+	return e, toolset, t, nil
 }

@@ -12,11 +12,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/preview"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // maxForm limits the body of a request that tries a tool, in bytes.
@@ -62,11 +61,11 @@ type toolRequest struct{ *request }
 
 // serveTool serves a tool, and tries it.
 func (q toolRequest) serveTool() (*page, error) {
-	e, tools, t, err := q.findTool()
+	e, set, t, err := q.findTool()
 	if err != nil {
 		return nil, err
 	}
-	m := &tryModel{Tool: e.detail(t, tools)}
+	m := &tryModel{Tool: e.detail(t, set)}
 	m.Inputs = inputs(m.Tool.Arguments, nil)
 	p := &page{view: "tools", template: "tool", part: "result", title: t.Name, model: m}
 	if q.r.Method != http.MethodPost {
@@ -80,7 +79,7 @@ func (q toolRequest) serveTool() (*page, error) {
 		return nil, err
 	}
 	if m.Problem == "" {
-		q.try(m, e, tools, t, arguments, dryRun)
+		q.try(m, e, set, t, arguments, dryRun)
 	}
 	return p, nil
 }
@@ -112,17 +111,17 @@ func (q toolRequest) readArguments(m *tryModel) (arguments []byte, dryRun bool, 
 			arguments = formArguments(m.Inputs)
 		}
 	}
-	if wire.Check(arguments) != nil || jsontext.Value(arguments).Kind() != '{' {
+	if strictjson.Check(arguments) != nil || jsontext.Value(arguments).Kind() != '{' {
 		m.Problem = "The arguments are not a JSON object. Write it like {\"name\": \"value\"}."
 	}
 	return arguments, dryRun, nil
 }
 
 // try shows the request that a call becomes, and sends the call unless it is a dry run.
-func (q toolRequest) try(m *tryModel, e siteEndpoint, tools *tool.Toolset, t *tool.Tool, arguments []byte, dryRun bool) {
+func (q toolRequest) try(m *tryModel, e siteEndpoint, set *tools.Toolset, t *tools.Tool, arguments []byte, dryRun bool) {
 	m.Sent = arguments
-	shown, err := q.preview(e, tools, t, arguments)
-	var failed *tool.Failure
+	shown, err := q.preview(e, set, t, arguments)
+	var failed *tools.Failure
 	switch {
 	case errors.As(err, &failed):
 		m.Problem = failed.Message
@@ -142,10 +141,10 @@ func (q toolRequest) try(m *tryModel, e siteEndpoint, tools *tool.Toolset, t *to
 
 // preview returns the request that a call becomes. Secrets are hidden: credentials, values of {env.*} and
 // {file.*}, and for others than auditors all fixed values.
-func (q toolRequest) preview(e siteEndpoint, tools *tool.Toolset, t *tool.Tool, arguments []byte) (*preview.Request, error) {
-	toolset := e.toolsetOf(t, tools)
+func (q toolRequest) preview(e siteEndpoint, set *tools.Toolset, t *tools.Tool, arguments []byte) (*tools.Preview, error) {
+	toolset := e.toolsetOf(t, set)
 	credentials := toolset.Credentials.Hidden()
-	_, own := tools.Original(t)
+	_, own := set.Original(t)
 	var secrets []string
 	replace := func(text string) (string, error) {
 		outer, _ := q.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -165,7 +164,7 @@ func (q toolRequest) preview(e siteEndpoint, tools *tool.Toolset, t *tool.Tool, 
 				}
 				return value, true
 			}
-			if outer == nil || !agents.FixedPlaceholder(key) {
+			if outer == nil || !app.FixedPlaceholder(key) {
 				return nil, false
 			}
 			return outer.Get(key)
@@ -176,8 +175,8 @@ func (q toolRequest) preview(e siteEndpoint, tools *tool.Toolset, t *tool.Tool, 
 		}
 		return value, err
 	}
-	return preview.Of(q.r.Context(), tools.PartOf(t), own.Name, arguments, preview.Options{
-		Make: func(ctx context.Context, call *tool.Call) (*http.Request, error) {
+	return tools.PreviewOf(q.r.Context(), set.PartOf(t), own.Name, arguments, tools.PreviewOptions{
+		Make: func(ctx context.Context, call *tools.Call) (*http.Request, error) {
 			if err := call.Resolve(replace); err != nil {
 				return nil, err
 			}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 )
 
 // viewer is who looks at the console.
@@ -21,7 +21,7 @@ type viewer struct {
 
 // viewerOf returns who sends a request. It returns false if the console does not serve them.
 func (c *Handler) viewerOf(r *http.Request) (viewer, bool) {
-	if user := toolcall.AuthenticatedUser(r); user != "" {
+	if user := route.AuthenticatedUser(r); user != "" {
 		return viewer{User: user, Auditor: c.isAuditor(user)}, true
 	}
 	return viewer{Auditor: true}, c.isLocal(r)
@@ -30,7 +30,7 @@ func (c *Handler) viewerOf(r *http.Request) (viewer, bool) {
 // isAuditor reports whether the user is an auditor of this console or of an oagent handler of the site.
 func (c *Handler) isAuditor(user string) bool {
 	return slices.Contains(c.Auditors, user) ||
-		slices.ContainsFunc(c.app.GuardsAt(c.site), func(h agents.GuardHandler) bool { return h.IsAuditor(user) })
+		slices.ContainsFunc(c.app.GuardsAt(c.site), func(h app.GuardHandler) bool { return h.IsAuditor(user) })
 }
 
 // proxyHeaders are headers that proxies and tunnels add. A proxy on this machine may forward requests of

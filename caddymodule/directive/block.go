@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,18 +13,18 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/dustin/go-humanize"
 
-	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // Each reads one or more arguments of a subdirective that may be repeated. It checks the
 // arguments that contain no placeholder.
-func (b *Block) Each(to *[]string, check func(text string) error) error {
+func (b *Block) Each(to *[]string, check func(source string) error) error {
 	name, before := b.Val(), len(*to)
 	if err := b.List(to); err != nil {
 		return err
 	}
-	for _, text := range (*to)[before:] {
-		if err := UnlessPlaceholder(text, check(text)); err != nil {
+	for _, source := range (*to)[before:] {
+		if err := UnlessPlaceholder(source, check(source)); err != nil {
 			return b.Errf("%s: %v", name, err)
 		}
 	}
@@ -32,17 +33,27 @@ func (b *Block) Each(to *[]string, check func(text string) error) error {
 
 // UnlessPlaceholder returns err, except if text contains a placeholder. Its value is not known
 // before start then.
-func UnlessPlaceholder(text string, err error) error {
-	if strings.Contains(text, "{") {
+func UnlessPlaceholder(source string, err error) error {
+	if strings.Contains(source, "{") {
 		return nil
 	}
 	return err
 }
 
+// CheckVariable returns an error if a secret ends in $NAME, which Caddy does not replace. The error does not contain it.
+func CheckVariable(secret string) error {
+	if isShellVariable.MatchString(secret) {
+		return errors.New("the value has $NAME, which is not replaced: write {env.NAME}, or put a value that begins with $ into a variable or file")
+	}
+	return nil
+}
+
+var isShellVariable = regexp.MustCompile(`(^|\s)\$[A-Z_][A-Z0-9_]*$`)
+
 // DidYouMean returns the end of a message about an unknown name: the most similar known name,
 // or all known names if none is similar.
 func DidYouMean(unknown string, known []string) string {
-	if near := nearest.Name(unknown, slices.Values(known)); near != "" {
+	if near := text.Nearest(unknown, slices.Values(known)); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	return fmt.Sprintf("; known are %s", strings.Join(known, ", "))
@@ -50,8 +61,8 @@ func DidYouMean(unknown string, known []string) string {
 
 // Positive reads a whole number of 1 or more.
 func (b *Block) Positive(to *int) error {
-	return b.Value(func(text string) error {
-		n, err := strconv.Atoi(text)
+	return b.Value(func(source string) error {
+		n, err := strconv.Atoi(source)
 		if err != nil || n <= 0 {
 			return errors.New("not a whole number of 1 or more")
 		}
@@ -62,8 +73,8 @@ func (b *Block) Positive(to *int) error {
 
 // Period reads a duration that cannot be turned off.
 func (b *Block) Period(to *caddy.Duration) error {
-	return b.Value(func(text string) error {
-		d, err := caddy.ParseDuration(text)
+	return b.Value(func(source string) error {
+		d, err := caddy.ParseDuration(source)
 		if err != nil || d <= 0 {
 			return errors.New("not a duration; write it as 30s or 5m")
 		}
@@ -103,9 +114,9 @@ func (b *Block) Flag(to *bool) error {
 
 // OneOf reads the only argument, which must be one of the words.
 func (b *Block) OneOf(to *string, words ...string) error {
-	return b.Value(func(text string) error {
-		*to = text
-		if !slices.Contains(words, text) {
+	return b.Value(func(source string) error {
+		*to = source
+		if !slices.Contains(words, source) {
 			return fmt.Errorf("use %s", strings.Join(words, " or "))
 		}
 		return nil
@@ -118,7 +129,11 @@ func (b *Block) Unrecognized(name string) error {
 	if isDirective(b.Val()) {
 		return b.Errf("%[1]s is a directive, not an option of %[2]s; close the block of %[2]s with } before it", b.Val(), name)
 	}
-	return b.Errf("unrecognized %s subdirective '%s'%s", name, b.Val(), DidYouMean(b.Val(), subdirectives[name]))
+	suggestion := text.DidYouMean(meant[name+" "+b.Val()])
+	if suggestion == "" {
+		suggestion = DidYouMean(b.Val(), subdirectives[name])
+	}
+	return b.Errf("unrecognized %s subdirective '%s'%s", name, b.Val(), suggestion)
 }
 
 // Block reads the subdirectives of one block. It returns an error for a subdirective that is
@@ -168,13 +183,13 @@ func (b *Block) Text(to *string) error {
 }
 
 // Value reads the only argument of a subdirective and parses it.
-func (b *Block) Value(parse func(text string) error) error {
-	name, text := b.Val(), ""
-	if err := b.Text(&text); err != nil {
+func (b *Block) Value(parse func(source string) error) error {
+	name, source := b.Val(), ""
+	if err := b.Text(&source); err != nil {
 		return err
 	}
-	if err := parse(text); err != nil {
-		return b.Errf("%s %s: %v", name, text, err)
+	if err := parse(source); err != nil {
+		return b.Errf("%s %s: %v", name, source, err)
 	}
 	return nil
 }
@@ -186,19 +201,19 @@ func (b *Block) Size(to *int64) error {
 
 // SizeOrOff reads a number of bytes; "off" is -1.
 func (b *Block) SizeOrOff(to *int64) error {
-	return b.Value(func(text string) error {
-		if text == "off" {
+	return b.Value(func(source string) error {
+		if source == "off" {
 			*to = -1
 			return nil
 		}
-		return parseSize(to)(text)
+		return parseSize(to)(source)
 	})
 }
 
 // Count reads a whole number of 0 or more.
 func (b *Block) Count(to *int) error {
-	return b.Value(func(text string) error {
-		n, err := strconv.Atoi(text)
+	return b.Value(func(source string) error {
+		n, err := strconv.Atoi(source)
 		if err != nil || n < 0 {
 			return errors.New("not a whole number")
 		}
@@ -209,12 +224,12 @@ func (b *Block) Count(to *int) error {
 
 // Duration reads a duration such as 30s or 1d; "off" is -1.
 func (b *Block) Duration(to *caddy.Duration) error {
-	return b.Value(func(text string) error {
-		if text == "off" {
+	return b.Value(func(source string) error {
+		if source == "off" {
 			*to = -1
 			return nil
 		}
-		d, err := caddy.ParseDuration(text)
+		d, err := caddy.ParseDuration(source)
 		if err != nil || d <= 0 {
 			return errors.New("not a duration; write it as 30s or 5m, or off")
 		}
@@ -240,9 +255,9 @@ func (b *Block) List(to *[]string) error {
 }
 
 // parseSize returns a function that parses a number of bytes.
-func parseSize(to *int64) func(text string) error {
-	return func(text string) error {
-		size, err := humanize.ParseBytes(text)
+func parseSize(to *int64) func(source string) error {
+	return func(source string) error {
+		size, err := humanize.ParseBytes(source)
 		if err != nil || size == 0 || size > math.MaxInt64 {
 			return errors.New("not a size; write it as 512KB or 1MiB")
 		}

@@ -4,6 +4,9 @@ import "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 // The default order of Fairway's directives:
 //
+//   - agents_health runs before handlers that redirect, rewrite or authenticate requests, so that probes
+//     need no credentials.
+//   - agent_login runs before agent_auth, which trusts it, and needs no credentials itself.
 //   - agent_auth runs with Caddy's own authentication directives.
 //   - The others run after authentication, so that callers are known, and after encode, so that
 //     responses are compressed. They run before handlers that respond or change responses, so
@@ -11,7 +14,9 @@ import "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 //   - agents_console runs before the others, so that its requests reach none of them.
 //   - tools_only runs last, because it must not apply to requests that the others respond to.
 func init() {
+	httpcaddyfile.RegisterDirectiveOrder("agents_health", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("agent_auth", httpcaddyfile.After, "basic_auth")
+	httpcaddyfile.RegisterDirectiveOrder("agent_login", httpcaddyfile.After, "basic_auth")
 	for _, directive := range []string{"agents_console", "ocp", "mcp", "otc", "oagent", "tools_only"} {
 		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "push")
 	}

@@ -9,8 +9,8 @@ import (
 // Options that several directives share.
 var (
 	documentOptions = []string{
-		"openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "tool", "description_tokens", "schemas", "base_path", "max_document", "timeout",
-		"max_response", "max_schema", "token_budget", "credential", "non_inferrable", "search", "pin", "embeddings", "max_tokens", "fields",
+		"openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "ignore_extensions", "tool", "description_tokens", "schemas", "base_path", "max_document", "timeout",
+		"max_response", "max_schema", "token_budget", "credential", "forward_headers", "non_inferrable", "search", "pin", "embeddings", "max_tokens", "fields",
 	}
 	endpointOptions = append([]string{"path", "toolset", "agent", "expose_agents", "allow_anonymous"}, documentOptions...)
 )
@@ -27,7 +27,7 @@ var subdirectives = map[string][]string{
 	"store redis": {"prefix"},
 	"mcp": slices.Concat(endpointOptions, []string{
 		"name", "title", "version", "instructions", "origins", "hosts", "page_size", "max_body", "versions", "secret",
-		"session_ttl", "max_streams", "max_client_streams", "keep_alive", "ask_timeout", "watch_interval", "watch_rate", "list_ttl",
+		"session_ttl", "max_streams", "keep_alive", "ask_timeout", "watch_interval", "watch_rate", "list_ttl",
 		"public_lists", "tool_scopes", "output_schema", "discovery", "task_after", "task_ttl",
 		"resource", "resources", "prompts", "app", "locales", "hint", "max_resource",
 	}),
@@ -45,13 +45,13 @@ var subdirectives = map[string][]string{
 	"idempotency": {"ttl", "max_size", "lease", "secret"},
 	"ocp": {
 		"enhance", "lists", "enhance_errors", "max_enhanced", "forward", "reply", "log", "strict", "require", "discovery",
-		"toolset", "openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "tool", "description_tokens", "schemas", "base_path", "max_document", "credential",
-		"non_inferrable",
+		"toolset", "openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "ignore_extensions", "tool", "description_tokens", "schemas", "base_path", "max_document", "credential",
+		"forward_headers", "non_inferrable",
 	},
 	"oagent": {
-		"guard", "engagement", "identity", "caller_headers", "undeclared", "toolset", "review_wait", "engagement_ttl",
+		"guard", "engagement", "identity", "forward_headers", "undeclared", "toolset", "review_wait", "engagement_ttl",
 		"max_input", "max_output", "max_recorded", "exposes", "serve", "engagements", "reviews", "log_inputs",
-		"auditors", "reviewer", "chat", "model", "limits", "accept", "remote_agents", "notify",
+		"auditors", "reviewer", "chat", "model", "limits", "accept", "remote_agents", "notify", "workers",
 	},
 	"model scripted": {"file"},
 	"limits":         {"turns", "tokens", "time"},
@@ -61,12 +61,25 @@ var subdirectives = map[string][]string{
 	"reviewer":       {"ask", "header", "credential", "timeout"},
 	"agent_auth": {
 		"issuer", "jwks", "audience", "resource", "resource_name", "resource_documentation", "algorithms",
-		"scopes_supported", "require_scope", "leeway", "pass_token", "exempt", "optional", "api_key",
+		"scopes_supported", "require_scope", "leeway", "pass_token", "exempt", "optional", "login", "api_key",
 	},
+	"agent_login": {
+		"provider", "client_id", "client_secret", "provider_scope", "provider_param", "group_claim", "issuer", "secret", "allow", "scope", "client",
+		"token_lifetime", "session_lifetime", "own_tokens",
+	},
+	"client":         {"name", "redirect", "secret", "jwks", "machine"},
 	"agents_console": {"auditors", "log_inputs", "calls"},
 	"api_key":        {"header", "query", "key", "pass_through"},
 	"accept":         {"by", "capabilities", "identities"},
 	"remote_agents":  {"header_up", "credential", "forward_caller", "allow_private_addresses", "trusted_ca", "timeout"},
+}
+
+// meant suggests an option for a word that is not similar to its name. The key is the block and the word.
+var meant = map[string]string{
+	"agent_auth scope":       "require_scope or scopes_supported",
+	"agent_auth scopes":      "require_scope or scopes_supported",
+	"mcp max_client_streams": "max_streams (each user has a share of it)",
+	"oagent caller_headers":  "forward_headers (beside other credentials than the caller's, only safe headers pass)",
 }
 
 // siteDirectives are Caddy's directives whose handlers have other names.

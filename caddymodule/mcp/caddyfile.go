@@ -5,12 +5,12 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 )
 
 func init() {
 	httpcaddyfile.RegisterDirective("mcp", func(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
-		return toolcall.ParseEndpoint(h, new(Handler))
+		return directive.ParseEndpoint(h, new(Handler))
 	})
 }
 
@@ -31,10 +31,9 @@ func init() {
 //		max_body     <size>
 //
 //		versions           <revisions...>
-//		secret             <text>
+//		secret             <text> [<previous>]
 //		session_ttl        <duration>
 //		max_streams        <streams>
-//		max_client_streams <streams>
 //		keep_alive         <duration>
 //		ask_timeout        <duration>
 //		task_after         <duration>
@@ -89,6 +88,7 @@ func init() {
 //		token_budget <tokens> | off
 //		fields       on | off
 //		credential   header <name> <value> | query <name> <value> | basic <user> <password>
+//		forward_headers <headers...>
 //		non_inferrable <arguments...>
 //	}
 //
@@ -98,7 +98,7 @@ func init() {
 func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
-	shared := toolcall.EndpointOptions{
+	shared := route.EndpointOptions{
 		Path: &m.Path, Toolset: &m.Toolset, Toolsets: &m.Toolsets, Document: &m.Document, Agent: &m.Agent, ExposeAgents: &m.ExposeAgents,
 		AllowAnonymous: &m.AllowAnonymous, MaxTokens: &m.MaxTokens, Search: &m.Search, Pins: &m.Pins,
 	}
@@ -129,9 +129,9 @@ func (m *Handler) unmarshalOption(b *directive.Block) error {
 	case "instructions":
 		return b.Text(&m.Instructions)
 	case "origins":
-		return b.List(&m.Origins)
+		return b.List(&m.AllowedOrigins)
 	case "hosts":
-		return b.List(&m.Hosts)
+		return b.List(&m.AllowedHosts)
 	case "page_size":
 		return b.Count(&m.PageSize)
 	case "max_body":
@@ -139,13 +139,11 @@ func (m *Handler) unmarshalOption(b *directive.Block) error {
 	case "versions":
 		return b.Each(&m.Versions, checkVersion)
 	case "secret":
-		return b.Text(&m.Secret)
+		return m.unmarshalSecret(b)
 	case "session_ttl":
 		return b.Period(&m.SessionTTL)
 	case "max_streams":
 		return b.Positive(&m.MaxStreams)
-	case "max_client_streams":
-		return b.Positive(&m.MaxClientStreams)
 	case "keep_alive":
 		return b.Period(&m.KeepAlive)
 	case "ask_timeout":
@@ -165,7 +163,7 @@ func (m *Handler) unmarshalOption(b *directive.Block) error {
 	case "tool_scopes":
 		return b.OneOf(&m.ToolScopes, toolScopes...)
 	case "output_schema":
-		return b.OneOf(&m.OutputSchema, outputSchemas...)
+		return b.OneOf((*string)(&m.OutputSchema), outputSchemas...)
 	case "discovery":
 		return m.unmarshalDiscovery(b)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Maximum lengths of a card's members, in characters (schema v1).
@@ -39,22 +39,22 @@ type cardRemote struct {
 
 // Card returns the card of the endpoint at the given URL. Name, title and version are those
 // that the server reports to clients.
-func (m *Handler) Card(at string, tools *tool.Toolset) ServerCard {
+func (m *Handler) Card(at string, toolset *tools.Toolset) ServerCard {
 	versions := mcpadapter.Versions()
 	if len(m.Versions) > 0 {
 		versions = slices.DeleteFunc(versions, func(v string) bool { return !slices.Contains(m.Versions, v) })
 	}
 	card := ServerCard{
 		Schema:  cardSchema,
-		Title:   CardText(cmp.Or(m.Title, tools.Title), MaxCardText),
-		Version: cmp.Or(m.Version, tools.Version, "0"),
+		Title:   CardText(cmp.Or(m.Title, toolset.Title), MaxCardText),
+		Version: cmp.Or(m.Version, toolset.Version, "0"),
 		Remotes: []cardRemote{{Type: "streamable-http", URL: at, Versions: versions}},
 	}
-	card.Description = CardText(cmp.Or(tools.Description, card.Title), MaxCardText)
+	card.Description = CardText(cmp.Or(toolset.Description, card.Title), MaxCardText)
 	if card.Description == "" {
-		card.Description = "An API with the tools of " + tools.Name
+		card.Description = "An API with the tools of " + toolset.Name
 	}
-	name := cmp.Or(m.Name, tools.Name)
+	name := cmp.Or(m.Name, toolset.Name)
 	switch {
 	case m.Discovery != nil && m.Discovery.Name != "":
 		card.Name = m.Discovery.Name

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func TestCardNames(t *testing.T) {
@@ -15,8 +16,8 @@ func TestCardNames(t *testing.T) {
 		{"http://127.0.0.1/mcp", "日本", "127.0.0.1/mcp", "urn:air:127.0.0.1:mcp:mcp"},
 		{"http://localhost/mcp", "org.example/trains", "org.example/trains", "urn:air:example.org:mcp:trains"},
 	} {
-		m := &Handler{Name: test.name}
-		card := m.Card(test.at, tool.NewToolset("toolset", nil))
+		m := &Handler{Options: mcpadapter.Options{Name: test.name}}
+		card := m.Card(test.at, tools.NewToolset("toolset", nil))
 		if card.Name != test.want || card.identifier() != test.identifier || checkCardName(card.Name) != nil {
 			t.Errorf("%s at %s: %s, %s", test.name, test.at, card.Name, card.identifier())
 		}

@@ -13,11 +13,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/agentauth"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/internal/prepared"
-	"github.com/fairwayhq/fairway/internal/problem"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/caddymodule/auth"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Discovery implements drafts (MCP Server Cards, SEP-2127, and AI Catalog 1.0). It changes when
@@ -76,7 +75,7 @@ func (m discoveryServer) owns(r *http.Request) bool {
 		return false
 	}
 	rest, owned := m.Endpoint.Owns(r)
-	return owned && rest == cardPath || r.URL.Path == catalogPath && tool.CallFromContext(r.Context()) == nil
+	return owned && rest == cardPath || r.URL.Path == catalogPath && tools.CallFromContext(r.Context()) == nil
 }
 
 // serve responds with the card or the catalog.
@@ -94,22 +93,22 @@ func (m discoveryServer) serve(w http.ResponseWriter, r *http.Request, next cadd
 		return nil
 	default:
 		header.Set("Allow", "GET, HEAD, OPTIONS")
-		problem.Write(w, http.StatusMethodNotAllowed, "Method not allowed", "Use GET or HEAD.")
+		respond.WriteProblem(w, http.StatusMethodNotAllowed, "Method not allowed", "Use GET or HEAD.")
 		return nil
 	}
-	tools := m.Endpoint.Tools(r, next)
-	if tools == nil {
+	toolset := m.Endpoint.Tools(r, next)
+	if toolset == nil {
 		return m.Endpoint.Parts.WriteUnavailable(w)
 	}
 	at := m.endpointURL(r)
 	if r.URL.Path == catalogPath {
-		return m.serveCatalog(w, r, next, at, tools)
+		return m.serveCatalog(w, r, next, at, toolset)
 	}
-	content, err := json.Marshal(m.Card(at, tools))
+	content, err := json.Marshal(m.Card(at, toolset))
 	if err != nil {
 		return err
 	}
-	response := prepared.New(content, cardType)
+	response := respond.Prepare(content, cardType)
 	response.ServePublic(w, r, discoveryMaxAge)
 	return nil
 }
@@ -127,13 +126,13 @@ func (m discoveryServer) endpointURL(r *http.Request) string {
 	} else if before, ok := strings.CutSuffix(original, catalogPath); ok {
 		path = before + path
 	}
-	return agentauth.Resource{}.OriginOf(r) + (&url.URL{Path: path}).EscapedPath()
+	return auth.Resource{}.OriginOf(r) + (&url.URL{Path: path}).EscapedPath()
 }
 
 // serveCatalog responds with a catalog that lists this server first, followed by the entries of
 // the catalog that the next handlers serve, if any.
-func (m discoveryServer) serveCatalog(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, at string, tools *tool.Toolset) error {
-	card := m.Card(at, tools)
+func (m discoveryServer) serveCatalog(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, at string, toolset *tools.Toolset) error {
+	card := m.Card(at, toolset)
 	entry, err := json.Marshal(catalogEntry{
 		Identifier:  card.identifier(),
 		DisplayName: cmp.Or(card.Title, card.Name),
@@ -151,7 +150,7 @@ func (m discoveryServer) serveCatalog(w http.ResponseWriter, r *http.Request, ne
 	if err != nil {
 		return err
 	}
-	response := prepared.New(content, catalogType)
+	response := respond.Prepare(content, catalogType)
 	response.ServePublic(w, r, discoveryMaxAge)
 	return nil
 }
@@ -170,7 +169,7 @@ func upstreamCatalog(r *http.Request, next caddyhttp.Handler) (members map[strin
 	none := map[string]json.RawMessage{"specVersion": json.RawMessage(strconv.Quote(catalogFormat))}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	rec := toolcall.NewRecorder(http.MethodGet, maxCatalog, cancel)
+	rec := route.NewRecorder(http.MethodGet, maxCatalog, cancel)
 	defer rec.Release()
 	request := r.Clone(ctx)
 	request.Method = http.MethodGet
@@ -180,7 +179,7 @@ func upstreamCatalog(r *http.Request, next caddyhttp.Handler) (members map[strin
 			request.Header.Del(name)
 		}
 	}
-	if err := toolcall.Serve(next, rec, request); err != nil || rec.Status != http.StatusOK || rec.Body == nil {
+	if err := route.Serve(next, rec, request); err != nil || rec.Status != http.StatusOK || rec.Body == nil {
 		return none, nil
 	}
 	if json.Unmarshal(rec.Body.B, &members) != nil || members == nil || json.Unmarshal(members["entries"], &entries) != nil {

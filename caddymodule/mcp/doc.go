@@ -2,8 +2,8 @@
 // mcpadapter.
 //
 // The Handler (handler.go) recognizes requests for the endpoint's path and passes others on.
-// For each of its requests it builds an mcpadapter.Site (site.go): the current tools, a caller
-// that runs tool calls through the next handlers (package toolcall), and the user and scopes
+// For each of its requests it builds an mcpadapter.Site (serve.go): the current tools, a caller
+// that runs tool calls through the next handlers (package route), and the user and scopes
 // that earlier handlers have authenticated. The adapter then handles the MCP message and writes
 // the response.
 //

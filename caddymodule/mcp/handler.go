@@ -10,9 +10,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/siteroutes"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
@@ -58,69 +58,33 @@ type Handler struct {
 	Toolsets []string `json:"toolsets,omitempty"`
 
 	// The options of the toolset, if it is not one of the agents app and the only one. Default: none.
-	Document *agents.ToolsetConfig `json:"document,omitempty"`
-
-	// The name of the server in serverInfo. Default: the name of the toolset of the agents app.
-	// For other toolsets, the document's title in lower case with dashes, such as
-	// github-rest-api.
-	Name string `json:"name,omitempty"`
-
-	// The display title of the server. Default: the document's title.
-	Title string `json:"title,omitempty"`
-
-	// The version of the server in serverInfo. Default: the document's version.
-	Version string `json:"version,omitempty"`
-
-	// Instructions that tell models how to use the server. Default: the document's description.
-	Instructions string `json:"instructions,omitempty"`
-
-	// Origins of web pages that may call the endpoint and read its responses (CORS), such as
-	// https://app.example.com. Pages of the site's own host are always allowed. "*" allows all
-	// origins. Default: none, and no CORS headers.
-	Origins []string `json:"origins,omitempty"`
-
-	// Host names whose pages may call the endpoint over a loopback address. As a protection
-	// against DNS rebinding, other names than those of this machine are rejected there. Set the
-	// public host if a proxy on this machine forwards requests of its pages. "*" allows all
-	// hosts. Requests that do not come from a page are not checked. Default: none.
-	Hosts []string `json:"hosts,omitempty"`
-
-	// The maximum number of tools on a page of tools/list. A page has at most 4 MiB, unless a
-	// single tool is larger. 0 means as many as fit, because many clients do not request a
-	// second page. Default: 0.
-	PageSize int `json:"page_size,omitempty"`
+	Document *app.ToolsetConfig `json:"document,omitempty"`
 
 	// Whether the server lists tools that search for tools, instead of all tools: "auto", "on" or
 	// "off", as in a toolset. Default: as the toolset has it, else auto.
-	Search agents.SearchMode `json:"search,omitempty"`
+	Search app.SearchMode `json:"search,omitempty"`
 
 	// The names of tools that the server lists in addition to the tools that search. A name
 	// without a tool is a configuration error; if the document is loaded later, it is a warning.
 	// Default: as the toolset has it.
 	Pins []string `json:"pins,omitempty"`
 
-	// The largest request body, in bytes. Default: 4 MiB.
-	MaxBody int64 `json:"max_body,omitempty"`
+	// The identity of the server, its limits, and its lists.
+	mcpadapter.Options
 
-	// The protocol revisions that the server supports, such as 2025-11-25. Default: all.
-	Versions []string `json:"versions,omitempty"`
-
-	// The secret that signs session ids and seals the state that clients keep for the server.
-	// It has at least 16 bytes. Placeholders such as {env.MCP_SECRET} are replaced. Nodes
+	// The secret that signs session ids, and seals the state that clients and tasks keep for the
+	// server. It has at least 16 bytes. Placeholders such as {env.MCP_SECRET} are replaced. Nodes
 	// behind one load balancer must accept each other's sessions, so they need the same secret,
-	// path and toolset. Default: a random secret in Caddy's storage, which nodes that share the
-	// storage have in common.
+	// path and toolset. Default: random keys. If nodes share the store of the agents app, the keys
+	// that sign are in the store. All others are in Caddy's storage.
 	Secret string `json:"secret,omitempty"`
+
+	// The secret before the current one. What it signed or sealed stays valid. An empty value, such as
+	// that of a placeholder, means none. Default: none.
+	PreviousSecret string `json:"previous_secret,omitempty"`
 
 	// How long a session is valid. Default: 24h.
 	SessionTTL caddy.Duration `json:"session_ttl,omitempty"`
-
-	// The maximum number of open streams. Default: 10000.
-	MaxStreams int `json:"max_streams,omitempty"`
-
-	// The maximum number of open streams of one user, or of one client address if the caller is
-	// not authenticated. Default: 64.
-	MaxClientStreams int `json:"max_client_streams,omitempty"`
 
 	// How often a keep-alive is sent on an idle stream. Default: 25s.
 	KeepAlive caddy.Duration `json:"keep_alive,omitempty"`
@@ -140,24 +104,9 @@ type Handler struct {
 	// How often a resource that a client has subscribed to is polled. Default: 10s.
 	WatchInterval caddy.Duration `json:"watch_interval,omitempty"`
 
-	// The maximum number of polling requests to the API per second, for all clients together.
-	// Clients of the same user share a request. If the limit is reached, each resource is
-	// polled less often. Default: 20.
-	WatchRate int `json:"watch_rate,omitempty"`
-
 	// How long a client may cache a list, in revisions of the protocol that support this. A
 	// negative value ("off" in the Caddyfile) forbids caching. Default: 1m.
 	ListTTL caddy.Duration `json:"list_ttl,omitempty"`
-
-	// Whether caches may share lists between users. Set it only if everyone who can reach the
-	// server may see all of its tools. Default: false.
-	PublicLists bool `json:"public_lists,omitempty"`
-
-	// What tools/list contains about responses. "off": nothing. "loose": the document's schemas
-	// in a form that describes responses and requires nothing. "strict": the document's
-	// schemas; a response that does not match its schema becomes an error that names the
-	// mismatch. Clients reject responses that do not match the listed schema. Default: off.
-	OutputSchema string `json:"output_schema,omitempty"`
 
 	// Which callers may see and call a tool if agent_auth runs before the server. "document":
 	// callers whose access token has the scopes that the document requires for the operation.
@@ -189,9 +138,10 @@ type Handler struct {
 	// Resources, prompts, apps and client hints.
 	Library
 
-	Endpoint    *toolcall.Endpoint `json:"-"`
+	Endpoint    *route.Endpoint `json:"-"`
 	server      *mcpadapter.Server
 	unsubscribe func() // ends the subscription to changes of the document
+	removeUse   func() // ends the export of the use of streams and sessions
 
 	memory     *sharedMemory
 	endStreams func() // ends all streams when the configuration ends; later calls do nothing
@@ -210,12 +160,13 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if m.Path == "" {
 		m.Path = "/mcp"
 	}
-	if m.Endpoint, err = toolcall.NewEndpoint(ctx, "mcp", m.Path, m.Toolset, m.toolsetConfig()); err != nil {
+	if m.Endpoint, err = route.NewEndpoint(ctx, "mcp", m.Path, m.Toolset, m.toolsetConfig()); err != nil {
 		return err
 	}
 	m.Endpoint.LimitToAgent(m.Agent)
 	m.Endpoint.IgnoreScopes = m.ToolScopes == toolScopesOff
-	m.Endpoint.Hidden = library.IsHidden
+	m.Endpoint.Hidden, m.Endpoint.Listings.Hidden = library.IsHidden, library.IsHidden
+	m.Endpoint.Listings.ResponseSchemas = m.listsResponses()
 	if len(m.Toolsets) > 0 && m.Document != nil {
 		return errors.New("document cannot be set for several toolsets; define the toolsets in the agents app")
 	}
@@ -238,13 +189,14 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if !m.AllowAnonymous {
 		m.Endpoint.Routes.WarnIfOpen(ctx, m.Endpoint.Parts.Injects(), m.Endpoint.Logger)
 	}
-	siteroutes.WarnIfPartlyAuthenticated(ctx, "mcp", m.Endpoint.Path, toolcall.MCPPaths[1:], m.Endpoint.Logger)
+	siteroutes.WarnIfPartlyAuthenticated(ctx, "mcp", m.Endpoint.Path, route.MCPPaths[1:], m.Endpoint.Logger)
 	options, err := m.options(ctx)
 	if err != nil {
 		return err
 	}
 	m.shareMemory(&options)
 	m.server = mcpadapter.New(options)
+	m.removeUse = app.AllMetrics.ExportUse(m.server.Usage)
 	m.endStreams = sync.OnceFunc(func() { m.closeStreams(ctx) })
 	if err := m.provisionLibrary(ctx, m.server); err != nil {
 		return err
@@ -266,6 +218,9 @@ func (m *Handler) Cleanup() error {
 	if m.unsubscribe != nil {
 		m.unsubscribe()
 	}
+	if m.removeUse != nil {
+		m.removeUse()
+	}
 	if m.endStreams != nil {
 		m.endStreams()
 	}
@@ -277,12 +232,12 @@ func (m *Handler) Cleanup() error {
 
 // Validate returns an error for invalid options.
 func (m *Handler) Validate() error {
-	for _, origin := range m.Origins {
+	for _, origin := range m.AllowedOrigins {
 		if err := checkOrigin(origin); err != nil {
 			return err
 		}
 	}
-	for _, host := range m.Hosts {
+	for _, host := range m.AllowedHosts {
 		if host != "*" && strings.ContainsAny(host, "/*") {
 			return fmt.Errorf("hosts %q is not a host name; write it as app.example.com", host)
 		}

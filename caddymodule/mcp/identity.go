@@ -4,14 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
@@ -31,7 +30,7 @@ func apiIdentity(r *http.Request) string {
 			sum.Write([]byte(part))
 		}
 	}
-	user := toolcall.AuthenticatedUser(r)
+	user := route.AuthenticatedUser(r)
 	add(user, r.Host, originalURL(r))
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		for _, name := range []string{"scope", "client_id", "issuer", "email"} {
@@ -40,7 +39,7 @@ func apiIdentity(r *http.Request) string {
 		}
 	}
 	if user == "" {
-		add(clientAddress(r))
+		add(route.ClientAddress(r))
 	}
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		add("certificate", string(r.TLS.PeerCertificates[0].Raw))
@@ -71,14 +70,3 @@ func originalURL(r *http.Request) string {
 
 // tracingHeaders differ between requests of the same caller and do not identify it.
 var tracingHeaders = []string{"Traceparent", "Tracestate", "Baggage", "X-Request-Id", "X-Correlation-Id"}
-
-// clientAddress returns the IP address of the client, without the port.
-func clientAddress(r *http.Request) string {
-	if address, ok := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string); ok && address != "" {
-		return address
-	}
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		return host
-	}
-	return r.RemoteAddr
-}

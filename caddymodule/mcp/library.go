@@ -6,148 +6,33 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/selector"
-	"github.com/fairwayhq/fairway/ocp/source"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/source"
 )
 
 // Library configures what an MCP endpoint serves in addition to its tools, and how it handles
 // the hints that clients send about their users. The document can add resources and prompts
 // with x-mcp.
 type Library struct {
-	// Files that clients may read, each under its own URI. Default: none.
-	Resources []Resource `json:"resources,omitempty"`
-
-	// Folders whose files clients may read, except files whose names begin with a dot. Default:
-	// none.
-	Folders []Folder `json:"folders,omitempty"`
-
-	// GET operations that are also resources, or resource templates if they have arguments.
-	// Default: the operations that the document marks with x-mcp.
-	Operations []selector.Selector `json:"operations,omitempty"`
+	library.LibraryOptions
 
 	// A YAML or JSON file of prompts. It must be valid when the configuration is loaded, and is
 	// watched for changes. If it becomes invalid later, the error is logged and the previous
 	// prompts stay. Default: none.
 	Prompts string `json:"prompts,omitempty"`
-
-	// Pages that clients show for the results of tools (MCP Apps). Default: none.
-	Apps []AppPage `json:"apps,omitempty"`
-
-	// The languages that the API supports, the default language first. The client's locale
-	// (_meta, openai/locale) is matched with them and sent as the Accept-Language of the tool
-	// call. Default: none; the client's locale is ignored.
-	Locales []string `json:"locales,omitempty"`
-
-	// The headers that pass client hints to the API. Clients can send any value, so do not base
-	// access decisions on these headers. If the client's own request has them, they are
-	// dropped. Default: none.
-	Hints *Hints `json:"hints,omitempty"`
-
-	// The largest file that clients may read, in bytes. Default: 4 MiB.
-	MaxResource int64 `json:"max_resource,omitempty"`
-}
-
-// Resource is a file that clients may read under a URI.
-type Resource struct {
-	// The URI of the resource, such as docs:///fares. Required.
-	URI string `json:"uri"`
-
-	// The path of the file. Placeholders such as {env.DOCS} are replaced. Required.
-	File string `json:"file"`
-
-	// The name of the resource. Default: the last part of the URI.
-	Name string `json:"name,omitempty"`
-
-	// The display title. Default: omitted.
-	Title string `json:"title,omitempty"`
-
-	// What the resource contains, for models. Default: omitted.
-	Description string `json:"description,omitempty"`
-
-	// The media type. Default: derived from the file's name or content.
-	MIMEType string `json:"mime_type,omitempty"`
-}
-
-// Folder is a folder whose files clients may read.
-type Folder struct {
-	// The path of the folder. Placeholders such as {env.DOCS} are replaced. Required.
-	Path string `json:"path"`
-
-	// The beginning of the files' URIs. If several prefixes match a URI, the longest applies.
-	// Default: file:/// and the folder's name.
-	Prefix string `json:"prefix,omitempty"`
-}
-
-// AppPage is a page that clients show for the results of tools.
-type AppPage struct {
-	// The URI of the page, which begins with ui://. Required.
-	URI string `json:"uri"`
-
-	// The path of the HTML file. Placeholders such as {env.PAGES} are replaced. Required.
-	File string `json:"file"`
-
-	// The name of the page. Default: the last part of the URI.
-	Name string `json:"name,omitempty"`
-
-	// The display title. Default: omitted.
-	Title string `json:"title,omitempty"`
-
-	// What the page shows, for models. Default: omitted.
-	Description string `json:"description,omitempty"`
-
-	// The names of the tools whose results the page shows. Default: none.
-	Tools []string `json:"tools,omitempty"`
-
-	// The origins that the page may fetch from. Default: none.
-	Connect []string `json:"connect,omitempty"`
-
-	// The origins that the page may load scripts, styles and images from. Default: none.
-	Resource []string `json:"resource,omitempty"`
-
-	// The origins that the page may embed in frames. Default: none.
-	Frame []string `json:"frame,omitempty"`
-
-	// The origin at which the client hosts the page. Default: chosen by the client.
-	Domain string `json:"domain,omitempty"`
-
-	// Whether the client should draw a border around the page. Default: chosen by the client.
-	PrefersBorder *bool `json:"prefers_border,omitempty"`
-
-	// The status text while a tool runs. Default: chosen by the client.
-	Invoking string `json:"invoking,omitempty"`
-
-	// The status text after a tool has run. Default: chosen by the client.
-	Invoked string `json:"invoked,omitempty"`
-
-	// Whether the page may call the tools itself. Default: false.
-	WidgetAccessible bool `json:"widget_accessible,omitempty"`
-
-	// Who may call the tools: model, app. Default: both.
-	Visibility []string `json:"visibility,omitempty"`
-}
-
-// Hints are the names of the headers that pass client hints to the API.
-type Hints struct {
-	// The header for the client's user agent (_meta, openai/userAgent). Default: none; the hint
-	// is not sent.
-	UserAgent string `json:"user_agent,omitempty"`
-
-	// The header for the user's location (_meta, openai/userLocation), as a JSON object in
-	// ASCII. Default: none; the hint is not sent.
-	Location string `json:"location,omitempty"`
 }
 
 // folderInterval is how often folders are checked for files that were added or removed.
@@ -158,7 +43,7 @@ const maxPromptMedia = 4 << 20
 
 // provisionLibrary sets the server's library and keeps it current until the configuration ends.
 func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server) error {
-	if err := directive.NotNegative("max_resource", l.MaxResource); err != nil {
+	if err := directive.NotNegative("max_resource", l.MaxFile); err != nil {
 		return err
 	}
 	k := &libraryWatcher{server: server, logger: ctx.Logger(), options: l.options()}
@@ -204,29 +89,18 @@ func checkFiles(o library.LibraryOptions) error {
 	return nil
 }
 
-// options returns the options of the library, without the prompts.
+// options returns the options of the library, without the prompts. Placeholders in paths are replaced.
 func (l *Library) options() library.LibraryOptions {
-	repl := caddy.NewReplacer()
-	file := func(path string) string { return repl.ReplaceAll(path, "") }
-	o := library.LibraryOptions{Operations: l.Operations, Locales: l.Locales, MaxFile: l.MaxResource}
-	if l.Hints != nil {
-		o.UserAgentHeader, o.LocationHeader = l.Hints.UserAgent, l.Hints.Location
+	o, repl := l.LibraryOptions, caddy.NewReplacer()
+	o.Resources, o.Folders, o.Apps = slices.Clone(o.Resources), slices.Clone(o.Folders), slices.Clone(o.Apps)
+	for i := range o.Resources {
+		o.Resources[i].File = repl.ReplaceAll(o.Resources[i].File, "")
 	}
-	for _, r := range l.Resources {
-		o.Resources = append(o.Resources, library.Resource{
-			URI: r.URI, File: file(r.File), Name: r.Name, Title: r.Title, Description: r.Description, MIMEType: r.MIMEType,
-		})
+	for i := range o.Folders {
+		o.Folders[i].Path = repl.ReplaceAll(o.Folders[i].Path, "")
 	}
-	for _, f := range l.Folders {
-		o.Folders = append(o.Folders, library.Folder{Path: file(f.Path), Prefix: f.Prefix})
-	}
-	for _, a := range l.Apps {
-		o.Apps = append(o.Apps, library.App{
-			URI: a.URI, File: file(a.File), Name: a.Name, Title: a.Title, Description: a.Description, Tools: a.Tools,
-			ConnectDomains: a.Connect, ResourceDomains: a.Resource, FrameDomains: a.Frame, Domain: a.Domain,
-			PrefersBorder: a.PrefersBorder, Invoking: a.Invoking, Invoked: a.Invoked,
-			WidgetAccessible: a.WidgetAccessible, Visibility: a.Visibility,
-		})
+	for i := range o.Apps {
+		o.Apps[i].File = repl.ReplaceAll(o.Apps[i].File, "")
 	}
 	return o
 }
@@ -244,12 +118,12 @@ type libraryWatcher struct {
 
 // publish builds the library from the options and sets it in the server.
 func (k *libraryWatcher) publish() error {
-	library, err := library.NewLibrary(k.options)
+	lib, err := library.NewLibrary(k.options)
 	if err != nil {
 		return err
 	}
-	k.library = library
-	k.server.SetLibrary(library)
+	k.library = lib
+	k.server.SetLibrary(lib)
 	return nil
 }
 
@@ -358,12 +232,12 @@ func (m *Handler) documentObserver(logger *zap.Logger) func() {
 }
 
 // logLibraryWarnings logs the parts of x-mcp that cannot be used.
-func (m *Handler) logLibraryWarnings(tools *tool.Toolset, logger *zap.Logger) {
-	warnings := m.server.Warnings(tools)
-	for _, w := range warnings[:min(len(warnings), agents.MaxLoggedWarnings)] {
+func (m *Handler) logLibraryWarnings(toolset *tools.Toolset, logger *zap.Logger) {
+	warnings := m.server.Warnings(toolset)
+	for _, w := range warnings[:min(len(warnings), app.MaxLoggedWarnings)] {
 		logger.Warn("MCP warning about the document", zap.String("reason", w.Reason), zap.String("operation", w.Operation), zap.String("toolset", m.Endpoint.Parts.Name()))
 	}
-	if omitted := len(warnings) - agents.MaxLoggedWarnings; omitted > 0 {
+	if omitted := len(warnings) - app.MaxLoggedWarnings; omitted > 0 {
 		logger.Warn("more MCP warnings about the document; caddy tools --lint prints all of them", zap.Int("more", omitted), zap.String("toolset", m.Endpoint.Parts.Name()))
 	}
 }

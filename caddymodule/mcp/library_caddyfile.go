@@ -4,10 +4,10 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/selector"
+	"github.com/fairwayhq/fairway/tools/build"
 )
 
 // unmarshalLibrary reads the subdirective at the position of b if it is an option of the library.
@@ -59,9 +59,9 @@ func (l *Library) unmarshalLibrary(b *directive.Block) (known bool, err error) {
 	case "locales":
 		err = b.List(&l.Locales)
 	case "hint":
-		err = l.unmarshalHint(b)
+		err = readHint(b, &l.Hints)
 	case "max_resource":
-		err = b.Size(&l.MaxResource)
+		err = b.Size(&l.MaxFile)
 	default:
 		return false, nil
 	}
@@ -84,7 +84,7 @@ func (l *Library) check() error {
 
 // unmarshalResource reads the arguments and the block of resource.
 func (l *Library) unmarshalResource(b *directive.Block) error {
-	var r Resource
+	var r library.Resource
 	arguments := b.RemainingArgs()
 	if len(arguments) != 2 {
 		return b.Err("resource needs a URI and a file, as in: resource docs:///fares fares.md")
@@ -122,7 +122,7 @@ func (l *Library) unmarshalResources(b *directive.Block) error {
 	if len(arguments) > 2 {
 		return b.Err("resources takes a folder and the prefix of the URIs of its files")
 	}
-	f := Folder{Path: arguments[0]}
+	f := library.Folder{Path: arguments[0]}
 	if len(arguments) == 2 {
 		f.Prefix = arguments[1]
 	}
@@ -141,8 +141,8 @@ func (l *Library) unmarshalOperations(b *directive.Block, arguments []string) er
 	if len(arguments) < 2 {
 		return b.Err("resources get needs tag, operation or path, and one or more values, as in: resources get tag stations, or resources get all")
 	}
-	for _, value := range agents.SelectorValues(arguments[0], arguments[1:]) {
-		s := selector.Selector{By: arguments[0], Value: value}
+	for _, value := range app.SelectorValues(arguments[0], arguments[1:]) {
+		s := build.Selector{By: arguments[0], Value: value}
 		if err := s.Check(); err != nil {
 			return b.Errf("resources get: %v", err)
 		}
@@ -160,22 +160,22 @@ func (l *Library) unmarshalApp(b *directive.Block) error {
 	if len(arguments) != 2 {
 		return b.Err("app needs a URI and a file, as in: app ui://trips/board.html board.html")
 	}
-	a := AppPage{URI: arguments[0], File: arguments[1]}
+	a := library.App{URI: arguments[0], File: arguments[1]}
 	for _, other := range l.Apps {
 		if other.URI == a.URI {
 			return b.Errf("app %s is given twice", a.URI)
 		}
 	}
 	inner := directive.NewBlock(b.Dispenser)
-	if err := inner.Options(a.unmarshalOption); err != nil {
+	if err := inner.Options(func(b *directive.Block) error { return readAppOption(b, &a) }); err != nil {
 		return err
 	}
 	l.Apps = append(l.Apps, a)
 	return nil
 }
 
-// unmarshalOption reads one option of app.
-func (a *AppPage) unmarshalOption(b *directive.Block) error {
+// readAppOption reads one option of app.
+func readAppOption(b *directive.Block, a *library.App) error {
 	switch b.Val() {
 	case "tools":
 		return b.List(&a.Tools)
@@ -186,7 +186,7 @@ func (a *AppPage) unmarshalOption(b *directive.Block) error {
 	case "description":
 		return b.Text(&a.Description)
 	case "csp":
-		return a.unmarshalPolicy(b)
+		return readPolicy(b, a)
 	case "domain":
 		return b.Text(&a.Domain)
 	case "prefers_border":
@@ -212,8 +212,8 @@ func (a *AppPage) unmarshalOption(b *directive.Block) error {
 	return b.Unrecognized("app")
 }
 
-// unmarshalPolicy reads the block of csp.
-func (a *AppPage) unmarshalPolicy(b *directive.Block) error {
+// readPolicy reads the block of csp.
+func readPolicy(b *directive.Block, a *library.App) error {
 	if err := b.Once(); err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (a *AppPage) unmarshalPolicy(b *directive.Block) error {
 		return b.ArgErr()
 	}
 	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		to := map[string]*[]string{"connect": &a.Connect, "resource": &a.Resource, "frame": &a.Frame}[b.Val()]
+		to := map[string]*[]string{"connect": &a.ConnectDomains, "resource": &a.ResourceDomains, "frame": &a.FrameDomains}[b.Val()]
 		if to == nil {
 			return b.Unrecognized("csp")
 		}
@@ -234,16 +234,13 @@ func (a *AppPage) unmarshalPolicy(b *directive.Block) error {
 
 var errHint = errors.New("hint needs user_agent or location, and the name of a header, as in: hint user_agent X-Client-Agent, or hint location X-Client-Location")
 
-// unmarshalHint reads a hint and its header.
-func (l *Library) unmarshalHint(b *directive.Block) error {
+// readHint reads a hint and its header.
+func readHint(b *directive.Block, hints *library.Hints) error {
 	arguments := b.RemainingArgs()
 	if len(arguments) != 2 {
 		return b.WrapErr(errHint)
 	}
-	if l.Hints == nil {
-		l.Hints = new(Hints)
-	}
-	to := map[string]*string{"user_agent": &l.Hints.UserAgent, "location": &l.Hints.Location}[arguments[0]]
+	to := map[string]*string{"user_agent": &hints.UserAgent, "location": &hints.Location}[arguments[0]]
 	switch {
 	case to == nil:
 		return b.WrapErr(errHint)

@@ -7,9 +7,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp/merge"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // memories hold what endpoints store about their clients. Successive configurations share them,
@@ -21,7 +21,7 @@ var memories = caddy.NewUsagePool()
 type sharedMemory struct {
 	*mcpadapter.Memory
 	key   string
-	names *merge.Names // of the tools of several toolsets
+	names *tools.MergedNames // of the tools of several toolsets
 }
 
 // Destruct does nothing: the garbage collector frees the memory.
@@ -34,7 +34,7 @@ func (m *sharedMemory) release() { _, _ = memories.Delete(m.key) }
 func (m *Handler) openMemory() {
 	key := strings.Join([]string{m.Endpoint.Parts.ShownName(), m.Endpoint.Path}, "\x00")
 	value, _, _ := memories.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return &sharedMemory{Memory: mcpadapter.NewMemory(), key: key, names: merge.NewNames()}, nil
+		return &sharedMemory{Memory: mcpadapter.NewMemory(app.WarnUse), key: key, names: tools.NewMergedNames()}, nil
 	})
 	m.memory = value.(*sharedMemory)
 }
@@ -50,12 +50,12 @@ func (m *Handler) shareMemory(options *mcpadapter.Options) {
 // Memory.
 type endpointCount map[string]int
 
-// endpointCountKey is the key of endpointCount in agents.Share.
+// endpointCountKey is the key of endpointCount in app.Share.
 type endpointCountKey struct{}
 
 // countEndpoint returns how many handlers with this key have been provisioned before.
-func countEndpoint(app *agents.App, key string) int {
-	counted := agents.Share(app, endpointCountKey{}, func() endpointCount { return make(endpointCount) })
+func countEndpoint(agents *app.App, key string) int {
+	counted := app.Share(agents, endpointCountKey{}, func() endpointCount { return make(endpointCount) })
 	counted[key]++
 	return counted[key] - 1
 }
@@ -73,8 +73,8 @@ func (m *Handler) closeStreams(ctx caddy.Context) {
 // gracePeriod returns how long requests of an ended configuration may continue. Without a limit
 // in Caddy's configuration, it is as long as a client may take to respond.
 func (m *Handler) gracePeriod(ctx caddy.Context) time.Duration {
-	app, err := ctx.AppIfConfigured("http")
-	if site, ok := app.(*caddyhttp.App); err == nil && ok && site.GracePeriod > 0 {
+	agents, err := ctx.AppIfConfigured("http")
+	if site, ok := agents.(*caddyhttp.App); err == nil && ok && site.GracePeriod > 0 {
 		return time.Duration(site.GracePeriod)
 	}
 	if m.AskTimeout > 0 {

@@ -1,8 +1,6 @@
 package mcp
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,13 +8,12 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // toolScopesOff is the value of tool_scopes that lets all callers use all tools.
@@ -30,84 +27,37 @@ var (
 
 // options translates the configuration into the adapter's options.
 func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
-	options := mcpadapter.Options{
-		Name:             m.Name,
-		Title:            m.Title,
-		Version:          m.Version,
-		Instructions:     m.Instructions,
-		MaxBody:          m.MaxBody,
-		AllowedOrigins:   m.Origins,
-		AllowedHosts:     m.Hosts,
-		PageSize:         m.PageSize,
-		ListTTL:          time.Duration(m.ListTTL),
-		Versions:         m.Versions,
-		SessionTTL:       time.Duration(m.SessionTTL),
-		MaxStreams:       m.MaxStreams,
-		MaxClientStreams: m.MaxClientStreams,
-		KeepAlive:        time.Duration(m.KeepAlive),
-		WatchInterval:    time.Duration(m.WatchInterval),
-		WatchRate:        m.WatchRate,
-		AskTimeout:       time.Duration(m.AskTimeout),
-		PublicLists:      m.PublicLists,
-		OutputSchema:     mcpadapter.OutputSchema(m.OutputSchema),
-		Observe:          agents.AllMetrics.ObserveOperation,
-		OnLargeStructure: m.warnLargeStructure,
-		Tasks:            m.taskOptions(),
-	}
+	options := m.Options
+	options.ListTTL, options.SessionTTL = time.Duration(m.ListTTL), time.Duration(m.SessionTTL)
+	options.KeepAlive, options.AskTimeout = time.Duration(m.KeepAlive), time.Duration(m.AskTimeout)
+	options.WatchInterval = time.Duration(m.WatchInterval)
+	options.Observe, options.OnLargeStructure, options.Warn = app.AllMetrics.ObserveOperation, m.warnLargeStructure, app.WarnUse
+	options.Tasks = m.taskOptions()
 	if options.Name == "" {
 		options.Name = m.Endpoint.Parts.ServerName()
 	}
-	secret, err := m.configuredSecret()
-	if err != nil {
-		return options, err
-	}
-	switch server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); {
-	case secret != nil:
-		options.Secret = m.deriveKey(secret)
-	case ok && len(server.Listen) == 0:
-		// Sessions of another process cannot reach this one.
-	default:
-		stored := storedSecret{storage: ctx.Storage(), logger: m.Endpoint.Logger}
-		options.LoadSecret = func() []byte { return m.deriveKey(stored.load()) }
-	}
-	return options, nil
+	var err error
+	options.Secrets, err = m.secrets(ctx)
+	return options, err
 }
 
 // warnLargeStructure warns the operator about results that hosts of MCP Apps may truncate.
-func (m *Handler) warnLargeStructure(tool *tool.Tool, size int) {
+func (m *Handler) warnLargeStructure(tool *tools.Tool, size int) {
 	m.Endpoint.Logger.Warn("structuredContent of a tool exceeds the 10 KB that MCP Apps hosts recommend; make the API's response smaller",
 		zap.String("tool", tool.Name), zap.String("toolset", m.Endpoint.Parts.Name()), zap.Int("size", size))
 }
 
 // toolsetConfig returns the options of the handler's own toolset, or nil.
-func (m *Handler) toolsetConfig() *agents.ToolsetConfig {
-	if m.OutputSchema == "" || m.OutputSchema == string(mcpadapter.OutputOff) {
+func (m *Handler) toolsetConfig() *app.ToolsetConfig {
+	if !m.listsResponses() {
 		return m.Document
 	}
-	return agents.WithResponseSchemas(m.Document)
+	return app.WithResponseSchemas(m.Document)
 }
 
-// configuredSecret returns the configured secret. It returns nil if none is configured.
-func (m *Handler) configuredSecret() ([]byte, error) {
-	if m.Secret == "" {
-		return nil, nil
-	}
-	secret, err := caddy.NewReplacer().ReplaceOrErr(m.Secret, true, true)
-	if err != nil {
-		return nil, fmt.Errorf("secret: %w", err)
-	}
-	if len(secret) < directive.MinSecret {
-		return nil, fmt.Errorf("secret has %d bytes and needs at least %d; create one with `openssl rand -base64 32`", len(secret), directive.MinSecret)
-	}
-	return []byte(secret), nil
-}
-
-// deriveKey derives the endpoint's key from a secret. Sessions and sealed state of one
-// endpoint are therefore invalid at another.
-func (m *Handler) deriveKey(secret []byte) []byte {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(m.Endpoint.Parts.ShownName() + "\x00" + m.Endpoint.Path))
-	return mac.Sum(nil)
+// listsResponses reports whether lists have response schemas.
+func (m *Handler) listsResponses() bool {
+	return m.OutputSchema != "" && m.OutputSchema != mcpadapter.OutputOff
 }
 
 // validateOptions returns an error for values that are out of range or unknown.
@@ -120,7 +70,6 @@ func (m *Handler) validateOptions() error {
 		{"max_body", m.MaxBody},
 		{"session_ttl", int64(m.SessionTTL)},
 		{"max_streams", int64(m.MaxStreams)},
-		{"max_client_streams", int64(m.MaxClientStreams)},
 		{"keep_alive", int64(m.KeepAlive)},
 		{"ask_timeout", int64(m.AskTimeout)},
 		{"task_after", int64(m.TaskAfter)},
@@ -147,7 +96,7 @@ func (m *Handler) validateOptions() error {
 		name, value string
 		words       []string
 	}{
-		{"output_schema", m.OutputSchema, outputSchemas},
+		{"output_schema", string(m.OutputSchema), outputSchemas},
 		{"tool_scopes", m.ToolScopes, toolScopes},
 	} {
 		if option.value != "" && !slices.Contains(option.words, option.value) {

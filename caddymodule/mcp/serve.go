@@ -7,11 +7,11 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/agentauth"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/internal/problem"
+	"github.com/fairwayhq/fairway/caddymodule/auth"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // ServeHTTP handles requests for the endpoint and passes all others on.
@@ -20,8 +20,8 @@ func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return discovery.serve(w, r, next)
 	}
 	rest, owned := m.Endpoint.Owns(r)
-	if !owned || !toolcall.IsMCPPath(rest) {
-		return toolcall.PassThrough(w, r, next)
+	if !owned || !route.IsMCPPath(rest) {
+		return route.PassThrough(w, r, next)
 	}
 	if r.Method == http.MethodGet {
 		if client := stdioClient(r); client != nil {
@@ -30,16 +30,16 @@ func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		}
 	}
 	if r.URL.RawQuery != "" {
-		if err := toolcall.CheckListQuery(r); err != nil {
-			problem.Write(w, http.StatusBadRequest, "The query of the endpoint is not valid", err.Error())
+		if err := route.CheckListQuery(r); err != nil {
+			respond.WriteProblem(w, http.StatusBadRequest, "The query of the endpoint is not valid", err.Error())
 			return nil
 		}
 	}
-	tools := m.Endpoint.Tools(r, next)
-	if tools == nil {
+	toolset := m.Endpoint.Tools(r, next)
+	if toolset == nil {
 		return m.Endpoint.Parts.WriteUnavailable(w)
 	}
-	h := &host{handler: m, request: r, next: next, tools: tools, streams: r.Method != http.MethodPost}
+	h := &host{handler: m, request: r, next: next, tools: toolset, streams: r.Method != http.MethodPost}
 	defer h.calls.End()
 	m.server.ServeHTTP(w, r, h.site(rest))
 	return nil
@@ -51,12 +51,12 @@ type host struct {
 	handler *Handler
 	request *http.Request
 	next    caddyhttp.Handler
-	tools   *tool.Toolset // when the request arrived
-	streams bool          // the request opens a stream of messages
-	calls   toolcall.RequestCalls
+	tools   *tools.Toolset // when the request arrived
+	streams bool           // the request opens a stream of messages
+	calls   route.RequestCalls
 
-	first   toolcall.Caller // what Caller returns first
-	started bool            // it has been returned
+	first   route.Caller // what Caller returns first
+	started bool         // it has been returned
 }
 
 // site describes the surroundings of the request to the adapter: the user and the access token that
@@ -67,22 +67,22 @@ func (h *host) site(rest string) mcpadapter.Site {
 	site := mcpadapter.Site{
 		Host:   h,
 		Rest:   rest,
-		User:   toolcall.AuthenticatedUser(r),
+		User:   route.AuthenticatedUser(r),
 		Access: endpoint.Access(r),
 	}
 	site.Address, _ = vars[caddyhttp.ClientIPVarKey].(string)
-	site.Expires, _ = vars[agentauth.VarExpires].(time.Time)
-	if login, ok := vars[agentauth.VarLogin].(*agentauth.Login); ok {
+	site.Expires, _ = vars[auth.VarExpires].(time.Time)
+	if login, ok := vars[auth.VarLogin].(*auth.Login); ok {
 		site.Login = (*mcpadapter.Login)(login)
 	}
 	if h.streams {
 		site.Base = strings.TrimSuffix(originalPath(r), rest)
-		h.calls.Begin(toolcall.AccessLogFields(r), endpoint.Parts.Name(), endpoint.Protocol)
+		h.calls.Begin(route.AccessLogFields(r), endpoint.Parts.Name(), endpoint.Protocol)
 	}
 	if h.handler.TaskAfter > 0 {
 		site.Owner = func() ([]string, bool) { return taskOwner(r, h.tools) }
-		site.Detach = func(tools *tool.Toolset) tool.Caller {
-			return h.handler.detachedCaller(r, h.next, tools, &h.calls)
+		site.Detach = func(toolset *tools.Toolset) tools.Caller {
+			return h.handler.detachedCaller(r, h.next, toolset, &h.calls)
 		}
 	}
 	return site
@@ -90,7 +90,7 @@ func (h *host) site(rest string) mcpadapter.Site {
 
 // Tools implements mcpadapter.Host. A request may be a long-lived stream, so Tools looks up the tools each
 // time they are needed.
-func (h *host) Tools() *tool.Toolset {
+func (h *host) Tools() *tools.Toolset {
 	if current := h.handler.Endpoint.Current(h.request, h.next); current != nil {
 		return current
 	}
@@ -98,18 +98,18 @@ func (h *host) Tools() *tool.Toolset {
 }
 
 // Caller implements mcpadapter.Host.
-func (h *host) Caller(tools *tool.Toolset) tool.Caller {
+func (h *host) Caller(toolset *tools.Toolset) tools.Caller {
 	endpoint := h.handler.Endpoint
 	if h.streams {
-		return endpoint.StreamCaller(h.request, h.next, tools, &h.calls)
+		return endpoint.StreamCaller(h.request, h.next, toolset, &h.calls)
 	}
 	c := &h.first
 	if h.started {
-		c = new(toolcall.Caller) // for a message that arrives on a stream
+		c = new(route.Caller) // for a message that arrives on a stream
 	} else {
 		h.started = true
 	}
-	endpoint.BeginCaller(c, h.request, h.next, tools, &h.calls)
+	endpoint.BeginCaller(c, h.request, h.next, toolset, &h.calls)
 	return c
 }
 

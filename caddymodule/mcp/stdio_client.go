@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // maxToolsWait limits how long a client on standard input waits for a document that is not a
@@ -47,17 +47,17 @@ func stdioClient(r *http.Request) *StdioClient {
 // serve serves the client until it disconnects.
 func (l *StdioClient) serve(m *Handler, r *http.Request, next caddyhttp.Handler) {
 	l.Served = true
-	tools, err := m.AwaitTools(r, next)
+	toolset, err := m.AwaitTools(r, next)
 	if err != nil {
 		l.Err = err
 		return
 	}
-	h := &host{handler: m, request: r, next: next, tools: tools, streams: true}
+	h := &host{handler: m, request: r, next: next, tools: toolset, streams: true}
 	l.Err = m.server.ServeStdio(r.Context(), l.In, l.Out, h.site(""))
 }
 
 // AwaitTools returns the tools. It waits until the documents are loaded, because a client on
 // standard input cannot be asked to retry.
-func (m *Handler) AwaitTools(r *http.Request, next caddyhttp.Handler) (*tool.Toolset, error) {
+func (m *Handler) AwaitTools(r *http.Request, next caddyhttp.Handler) (*tools.Toolset, error) {
 	return m.Endpoint.Await(r, next, maxToolsWait)
 }

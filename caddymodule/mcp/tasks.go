@@ -3,19 +3,18 @@ package mcp
 import (
 	"context"
 	"maps"
-	"net"
 	"net/http"
 	"net/textproto"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // maxPolling is how long a call of a client without tasks waits for the work that a 202 announced.
@@ -44,16 +43,13 @@ func (m *Handler) taskOptions() *mcpadapter.TaskOptions {
 // taskOwner returns what identifies the owner of the tasks of a request: the authenticated user, or
 // else the credentials that the caller sends for the API. Both are for one host name of the site. Known
 // is false if the caller sends neither.
-func taskOwner(r *http.Request, tools *tool.Toolset) (owner []string, known bool) {
-	host := strings.ToLower(r.Host)
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if user := toolcall.AuthenticatedUser(r); user != "" {
+func taskOwner(r *http.Request, toolset *tools.Toolset) (owner []string, known bool) {
+	host := headerkind.HostName(r.Host)
+	if user := route.AuthenticatedUser(r); user != "" {
 		return []string{host, "user", user}, true
 	}
 	owner = []string{host, "credentials"}
-	for _, name := range append(keyHeaders(tools), "Authorization") {
+	for _, name := range append(keyHeaders(toolset), "Authorization") {
 		if value := r.Header.Get(name); value != "" {
 			owner, known = append(owner, name, value), true
 		}
@@ -62,8 +58,8 @@ func taskOwner(r *http.Request, tools *tool.Toolset) (owner []string, known bool
 }
 
 // keyHeaders returns the headers in which the APIs of the tools take keys, sorted.
-func keyHeaders(tools *tool.Toolset) (names []string) {
-	for _, part := range tools.Parts() {
+func keyHeaders(toolset *tools.Toolset) (names []string) {
+	for _, part := range toolset.Parts() {
 		for _, scheme := range part.SecuritySchemes {
 			if scheme.Type == "apiKey" && scheme.In == "header" {
 				names = append(names, textproto.CanonicalMIMEHeaderKey(scheme.ParameterName))
@@ -77,12 +73,12 @@ func keyHeaders(tools *tool.Toolset) (names []string) {
 // detachedCaller returns a caller with the credentials of a request, for calls that go on when the
 // request has its response. Other handlers may change the request and its variables then, so the caller
 // has copies.
-func (m *Handler) detachedCaller(r *http.Request, next caddyhttp.Handler, tools *tool.Toolset, calls *toolcall.RequestCalls) tool.Caller {
+func (m *Handler) detachedCaller(r *http.Request, next caddyhttp.Handler, toolset *tools.Toolset, calls *route.RequestCalls) tools.Caller {
 	ctx := context.WithoutCancel(r.Context())
 	if vars, ok := ctx.Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
 		ctx = context.WithValue(ctx, caddyhttp.VarsCtxKey, maps.Clone(vars))
 	}
 	detached := r.WithContext(ctx)
 	detached.Header = r.Header.Clone()
-	return m.Endpoint.StreamCaller(detached, next, tools, calls)
+	return m.Endpoint.StreamCaller(detached, next, toolset, calls)
 }

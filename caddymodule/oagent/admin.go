@@ -9,11 +9,11 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/internal/toollock"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/lock"
 )
 
 func init() {
@@ -37,13 +37,13 @@ func (*adminAgents) CaddyModule() caddy.ModuleInfo {
 
 // runningApp returns the agents app of the running configuration, nil if there is none. The admin endpoint
 // of a configuration serves requests before the handlers are provisioned, and also if that fails.
-func runningApp() *agents.App {
+func runningApp() *app.App {
 	loaded, err := caddy.ActiveContext().AppIfConfigured("agents")
 	if err != nil {
 		return nil
 	}
-	app, _ := loaded.(*agents.App)
-	return app
+	agentsApp, _ := loaded.(*app.App)
+	return agentsApp
 }
 
 // Routes returns the routes of the admin endpoint.
@@ -79,7 +79,7 @@ type adminToolset struct {
 	Tools    []adminTool `json:"tools"`
 
 	// How the document's tools differ from the lock. Changed and new tools are withheld.
-	LockChanges []toollock.Change `json:"lock_changes,omitempty"`
+	LockChanges []lock.Change `json:"lock_changes,omitempty"`
 }
 
 type adminTool struct {
@@ -91,22 +91,22 @@ type adminTool struct {
 
 func (a *adminAgents) toolsets(*http.Request) (any, error) {
 	list := []adminToolset{}
-	app := runningApp()
-	if app == nil {
+	agentsApp := runningApp()
+	if agentsApp == nil {
 		return list, nil
 	}
 	seen := make(map[string]bool)
-	for _, d := range app.OpenDocuments {
+	for _, d := range agentsApp.OpenDocuments {
 		key := d.Key
 		key.ResponseSchemas = false
 		if seen[key.String()] {
 			continue
 		}
 		seen[key.String()] = true
-		t := adminToolset{Name: d.Key.Name, Document: agents.RedactURL(d.Key.Address), Tools: []adminTool{}}
+		t := adminToolset{Name: d.Key.Name, Document: app.RedactURL(d.Key.Address), Tools: []adminTool{}}
 		t.LockChanges = d.LockChanges()
 		if set := d.Loader.Toolset(); set != nil {
-			t.Loaded, t.Title, t.Version, t.Warnings = true, set.Title, set.Version, len(set.Warnings)
+			t.Loaded, t.Title, t.Version, t.Warnings = true, set.Title, set.Version, len(set.Report.Warnings)
 			t.Tools = adminTools(set)
 		}
 		list = append(list, t)
@@ -114,12 +114,12 @@ func (a *adminAgents) toolsets(*http.Request) (any, error) {
 	return list, nil
 }
 
-func adminTools(set *tool.Toolset) []adminTool {
-	tools := make([]adminTool, 0, len(set.Tools()))
+func adminTools(set *tools.Toolset) []adminTool {
+	toolset := make([]adminTool, 0, len(set.Tools()))
 	for _, t := range set.Tools() {
-		tools = append(tools, adminTool{t.Name, oagent.KebabName(t.Name), t.Method, t.Path})
+		toolset = append(toolset, adminTool{t.Name, oagent.KebabName(t.Name), t.Plan.Method, t.Plan.Path})
 	}
-	return tools
+	return toolset
 }
 
 // adminAgent is an agent on the admin endpoint.
@@ -140,11 +140,11 @@ type adminCapability struct {
 
 func (a *adminAgents) agents(*http.Request) (any, error) {
 	list := []adminAgent{}
-	app := runningApp()
-	if app == nil {
+	agentsApp := runningApp()
+	if agentsApp == nil {
 		return list, nil
 	}
-	for _, h := range app.GuardHandlers {
+	for _, h := range agentsApp.GuardHandlers {
 		o := h.(guardHandler)
 		l := o.agents.Current()
 		for _, agent := range o.agents.Documents() {
@@ -167,8 +167,8 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 
 func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	const most = 1000
-	app := runningApp()
-	if app == nil || len(app.GuardHandlers) == 0 {
+	agentsApp := runningApp()
+	if agentsApp == nil || len(agentsApp.GuardHandlers) == 0 {
 		return []*engagement.Summary{}, nil
 	}
 	limit := 100
@@ -179,7 +179,7 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 		}
 		limit = n
 	}
-	guard, err := app.GuardHandlers[0].(guardHandler).guard(r.Context())
+	guard, err := agentsApp.GuardHandlers[0].(guardHandler).guard(r.Context())
 	if err != nil {
 		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 	}

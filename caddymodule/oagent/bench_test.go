@@ -9,12 +9,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp/tool"
 	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 const benchAgentAPI = `{"openapi":"3.1.0","info":{"title":"Trips","version":"1"},"paths":{"/trips":{"get":{"operationId":"listTrips",
@@ -35,7 +35,7 @@ capabilities:
 // benchOAgent returns a handler without the app around it.
 func benchOAgent(tb testing.TB) *Handler {
 	tb.Helper()
-	set, err := tool.Build([]byte(benchAgentAPI), tool.BuildOptions{Name: "trips"})
+	set, err := tools.Build([]byte(benchAgentAPI), tools.BuildOptions{Name: "trips"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func benchOAgent(tb testing.TB) *Handler {
 		tb.Fatal(err)
 	}
 	linked, err := agentset.New(read, []agentset.Tools{{
-		Toolset: &agents.Toolset{Name: "trips", Document: &agents.Document{Key: agents.DocumentKey{Name: "trips"}}}, Tools: set, Matched: true,
+		Toolset: &app.Toolset{Name: "trips", Document: &app.Document{Key: app.DocumentKey{Name: "trips"}}}, Tools: set, Matched: true,
 	}})
 	if err != nil {
 		tb.Fatal(err)

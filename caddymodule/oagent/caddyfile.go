@@ -10,14 +10,13 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
+	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/remoteagents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/headerkind"
 )
 
 func init() {
@@ -28,7 +27,7 @@ func init() {
 // slash is a matcher. Exception: if it ends in .yaml, .yml or .json, it is a file.
 func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	h.Next() // consume directive name
-	isFile := h.NextArg() && strings.HasPrefix(h.Val(), "/") && toolcall.LooksLikeDocument(h.Val())
+	isFile := h.NextArg() && strings.HasPrefix(h.Val(), "/") && route.LooksLikeDocument(h.Val())
 	h.Reset()
 	var matchers caddy.ModuleMap
 	if !isFile {
@@ -57,7 +56,7 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		}
 //		identity <name> header_up <header> <value>
 //		identity <name> credential header | query | basic <name> <value>
-//		caller_headers <headers...>
+//		forward_headers <headers...>
 //		undeclared     refuse | allow
 //		toolset        <toolset>|<file, URL or path on the site>...
 //		review_wait    <duration> | off
@@ -94,6 +93,7 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //			tokens      <number>
 //			time        <duration>
 //		}
+//		workers        <number>
 //		accept         [<path>] {
 //			by           <users...>
 //			capabilities <references...>
@@ -111,7 +111,7 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		log_inputs     <arguments...>
 //	}
 //
-// identity, caller_headers, toolset, auditors, reviewer, model, remote_agents and log_inputs
+// identity, forward_headers, toolset, auditors, reviewer, model, remote_agents and log_inputs
 // may be repeated. header_up is credential header.
 func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
@@ -144,8 +144,8 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 		return b.Text(&o.Engagement)
 	case "identity":
 		return o.unmarshalIdentity(b)
-	case "caller_headers":
-		return b.Each(&o.CallerHeaders, checkCallerHeader)
+	case "forward_headers":
+		return b.Each(&o.ForwardHeaders, headerkind.CheckForwarded)
 	case "undeclared":
 		return b.OneOf(&o.Undeclared, undeclaredRefuse, undeclaredAllow)
 	case "toolset":
@@ -189,25 +189,27 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 		o.Chat = new(chat.Handler)
 		return o.Chat.UnmarshalBlock(b)
 	case "model":
-		m, err := hosting.UnmarshalModel(b)
+		m, err := hosted.UnmarshalModel(b)
 		o.Models = append(o.Models, m)
 		return err
+	case "workers":
+		return b.Positive(&o.Workers)
 	case "limits":
 		if o.Limits != nil {
 			return b.Err("limits is given twice: put all limits into one")
 		}
 		var err error
-		o.Limits, err = hosting.UnmarshalLimits(b)
+		o.Limits, err = hosted.UnmarshalLimits(b)
 		return err
 	case "accept":
 		if o.Accept != nil {
 			return b.Err("accept is given twice: put all users and capabilities into one")
 		}
 		var err error
-		o.Accept, err = accept.UnmarshalBlock(b)
+		o.Accept, err = hosted.UnmarshalAccept(b)
 		return err
 	case "remote_agents":
-		servers, err := remoteagents.UnmarshalBlock(b)
+		servers, err := hosted.UnmarshalRemote(b)
 		o.RemoteAgents = append(o.RemoteAgents, servers)
 		return err
 	case "log_inputs":
@@ -247,7 +249,7 @@ func readEndpointPath(b *directive.Block, to *string) error {
 		if strings.Trim(text, "/") == "" {
 			return errors.New("the path / is the whole site: use a path of its own")
 		}
-		return toolcall.CheckPath(text)
+		return route.CheckPath(text)
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
-	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -31,7 +31,7 @@ func checkIdentities(o *Handler, read []*oagent.Agent) error {
 				continue
 			}
 			hint := "add to oagent: identity " + c.StaticIdentity + " header_up Authorization \"Bearer {env.TOKEN}\""
-			if near := nearest.Name(c.StaticIdentity, maps.Keys(o.identities)); near != "" {
+			if near := text.Nearest(c.StaticIdentity, maps.Keys(o.identities)); near != "" {
 				hint = "did you mean " + near + "?"
 			}
 			problems = append(problems, fmt.Errorf("%s:%d: %s.static_identity: unknown identity %s; %s", a.Location, c.Line, c.Rule(), c.StaticIdentity, hint))
@@ -58,15 +58,15 @@ func checkGuard(o *Handler, read []*oagent.Agent) error {
 	case guard == "" || strings.Contains(guard, "{"):
 		return nil
 	}
-	if near := nearest.Name(guard, slices.Values(names)); near != "" {
+	if near := text.Nearest(guard, slices.Values(names)); near != "" {
 		return fmt.Errorf("guard: unknown agent %q; did you mean %s?", guard, near)
 	}
 	return fmt.Errorf("guard: unknown agent %q; the agents are %s", guard, strings.Join(names, ", "))
 }
 
 // checkLinked rejects agents whose documents require something that is not configured. It
-// warns about reviews without a reviewer.
-func checkLinked(o *Handler) error {
+// warns about reviews without a reviewer. Login reports whether users log in before they reach the reviews.
+func checkLinked(o *Handler, login bool) error {
 	set := o.agents.Current()
 	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
 		if set.Agents[name] == nil {
@@ -79,7 +79,7 @@ func checkLinked(o *Handler) error {
 		}
 		for i := range a.Capabilities {
 			for rule, reviewer := range a.Capabilities[i].Reviewers() {
-				warnUndecidable(o, set, a, rule, reviewer)
+				warnUndecidable(o, set, a, rule, reviewer, login)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func checkGuardrails(o *Handler, set *agentset.Set, a *oagent.Agent) error {
 		return nil
 	}
 	if o.Chat == nil && o.Reviewers[a.Name] == nil && !o.host.Runs(a) {
-		o.logger.Warn("the guardrails of an agent have no effect: add the subdirective chat for model traffic, or reviewer if the agent reviews",
+		o.logger.Warn("the guardrails of an agent have no effect: add the subdirective chat for model traffic, model if this server runs the agent, or reviewer if the agent reviews",
 			zap.String("agent", a.Name))
 		return nil
 	}
@@ -114,18 +114,20 @@ func checkGuardrails(o *Handler, set *agentset.Set, a *oagent.Agent) error {
 }
 
 // warnUndecidable logs a warning if no reviewer can decide these reviews.
-func warnUndecidable(o *Handler, set *agentset.Set, a *oagent.Agent, rule, reviewer string) {
+func warnUndecidable(o *Handler, set *agentset.Set, a *oagent.Agent, rule, reviewer string, login bool) {
 	name := strings.TrimPrefix(reviewer, oagent.Scheme)
 	isAgent := name != reviewer || set.Agents[name] != nil
 	logger := o.logger.With(zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer))
 	switch {
 	case isAgent && set.Agents[name] == nil:
 		logger.Warn("the reviewer is an agent that is not configured on this site; only another site with the same store can call it",
-			zap.String("nearest", nearest.Name(name, slices.Values(set.AgentNames()))))
-	case isAgent && o.reviewers.HasProgram(name):
+			zap.String("nearest", text.Nearest(name, slices.Values(set.AgentNames()))))
+	case isAgent && o.reviewers.IsAsked(name):
 	case o.Reviews == "":
 		logger.Warn("an agent needs reviews, but the site has no endpoint for reviewers: add the subdirective reviews")
 	case isAgent && o.Reviewers[name] == nil:
 		logger.Warn("no user may decide for the agent that reviews: add the subdirective reviewer")
+	case !login:
+		logger.Warn("an agent needs reviews, but reviewers cannot log in: put agent_auth, basic_auth or forward_auth before oagent, for all paths")
 	}
 }

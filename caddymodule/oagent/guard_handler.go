@@ -3,39 +3,42 @@ package oagent
 import (
 	"net/http"
 	"slices"
+	"strings"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // guardHandler is the interface of an oagent handler for other handlers and for the app. It implements
-// agents.GuardHandler.
+// app.GuardHandler.
 type guardHandler struct{ *Handler }
 
-// Site implements agents.GuardHandler.
-func (o guardHandler) Site() agents.Site { return o.site }
+// Site implements app.GuardHandler.
+func (o guardHandler) Site() app.Site { return o.site }
 
-// HasAgent implements agents.GuardHandler.
+// HasAgent implements app.GuardHandler.
 func (o guardHandler) HasAgent(name string) bool {
 	return o.agents.Last().Agents[name] != nil
 }
 
-// AgentNames implements agents.GuardHandler.
+// AgentNames implements app.GuardHandler.
 func (o guardHandler) AgentNames() []string {
 	return o.agents.Last().AgentNames()
 }
 
-// LimitTools implements agents.GuardHandler.
-func (o guardHandler) LimitTools(agent string, t *agents.Toolset, tools *tool.Toolset) *tool.Toolset {
+// LimitTools implements app.GuardHandler.
+func (o guardHandler) LimitTools(agent string, t *app.Toolset, toolset *tools.Toolset) *tools.Toolset {
 	if g := o.agents.Current().Agents[agent]; g != nil {
-		return g.Narrow(t, tools)
+		return g.Narrow(t, toolset)
 	}
-	return tools.Only(func(*tool.Tool) bool { return false })
+	return toolset.Only(func(*tools.Tool) bool { return false })
 }
 
-// StartWork implements agents.GuardHandler.
+// StartWork implements app.GuardHandler.
 func (o guardHandler) StartWork() error {
 	if o.accepted != nil {
 		o.accepted.Start()
@@ -43,7 +46,7 @@ func (o guardHandler) StartWork() error {
 	if o.background && o.server != nil {
 		// Open the store before the first request, to resume runs and reviews from before a restart and of
 		// other nodes.
-		toolcall.VisitTracing(o.server, processSpans.Note)
+		route.VisitTracing(o.server, processSpans.Note)
 	}
 	if o.host != nil {
 		if err := o.host.Open(); err != nil {
@@ -55,7 +58,7 @@ func (o guardHandler) StartWork() error {
 	return nil
 }
 
-// StopWork implements agents.GuardHandler.
+// StopWork implements app.GuardHandler.
 func (o guardHandler) StopWork() {
 	o.notices.Stop()
 	o.reviewers.Stop()
@@ -67,21 +70,21 @@ func (o guardHandler) StopWork() {
 	}
 }
 
-// ReviewDecided implements agents.GuardHandler.
+// ReviewDecided implements app.GuardHandler.
 func (o guardHandler) ReviewDecided(engagement string) {
 	if o.host != nil {
 		go o.host.Wake(engagement) // in the background, so that the reviewer's request does not wait
 	}
 }
 
-// WakeReviewRequests implements agents.GuardHandler.
+// WakeReviewRequests implements app.GuardHandler.
 func (o guardHandler) WakeReviewRequests() {
 	o.reviewers.Wake()
 	o.notices.Wake()
 }
 
 // Interface guard
-var _ agents.GuardHandler = guardHandler{}
+var _ app.GuardHandler = guardHandler{}
 
 // ServeRecords serves the endpoints below a path of another handler.
 func (o guardHandler) ServeRecords(base string, w http.ResponseWriter, r *http.Request) bool {
@@ -89,12 +92,12 @@ func (o guardHandler) ServeRecords(base string, w http.ResponseWriter, r *http.R
 }
 
 // Agents returns the agents of the handler, and what their capabilities refer to.
-func (o guardHandler) Agents() ([]agents.AgentDocument, oagent.Names) {
+func (o guardHandler) Agents() ([]app.AgentDocument, oagent.Names) {
 	current := o.agents.Current()
-	documents := make([]agents.AgentDocument, 0, len(current.Agents))
+	documents := make([]app.AgentDocument, 0, len(current.Agents))
 	for _, name := range current.AgentNames() {
 		a := current.Agents[name]
-		documents = append(documents, agents.AgentDocument{Agent: a.Agent, Lint: a.Lint})
+		documents = append(documents, app.AgentDocument{Agent: a.Agent, Lint: a.Lint})
 	}
 	return documents, current.Names
 }
@@ -102,4 +105,28 @@ func (o guardHandler) Agents() ([]agents.AgentDocument, oagent.Names) {
 // IsAuditor reports whether the user may see all Engagements.
 func (o guardHandler) IsAuditor(user string) bool {
 	return slices.Contains(o.Auditors, user)
+}
+
+// HostedAgents implements app.GuardHandler.
+func (o guardHandler) HostedAgents() (hosted []app.HostedAgent) {
+	if o.host == nil {
+		return nil
+	}
+	for _, agent := range o.agents.Last().Documents() {
+		if o.host.Runs(agent) {
+			hosted = append(hosted, app.HostedAgent{Name: agent.Name, Description: agent.Description, Path: strings.TrimRight(o.Serve, "/") + "/" + agent.Name})
+		}
+	}
+	return hosted
+}
+
+// serveExposedAgent responds to a call of an agent that an endpoint serves as a tool. If another handler
+// hosts the agent, it passes the call on.
+func serveExposedAgent(o *Handler, call *route.AgentCall, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	called := o.agents.Current().Agents[call.Agent]
+	if called == nil || !o.host.Runs(called.Agent) || strings.TrimRight(o.Serve, "/")+"/"+called.Name != call.Serve {
+		return next.ServeHTTP(w, r)
+	}
+	o.host.ServeTool(w, r, call, called.Agent, bind(o, r, called.Agent).User)
+	return nil
 }

@@ -17,21 +17,20 @@ import (
 	"github.com/dustin/go-humanize"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
+	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/endpoints"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/remoteagents"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/oagent/remote"
+	"github.com/fairwayhq/fairway/oagent/hosted/remote"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func init() {
@@ -65,10 +64,11 @@ const (
 // `{http.oagent.decision}` | `allowed`, or the kind of the refusal; empty before the decision
 // `{http.tool.outcome}` | The outcome of a request that is not a tool call
 type Handler struct {
-	// The files of the agents' documents, with one or more documents in each. Relative paths
-	// start at Caddy's working directory. Placeholders such as {env.NAME} are replaced. All
-	// files must be valid when the configuration is loaded. Afterwards they are watched: a
-	// valid change replaces the agents, an invalid one is logged. Required. Default: none.
+	// The files of the agents' documents, with one or more documents in each, or patterns such as
+	// agents/*.yaml. Relative paths start at Caddy's working directory. Placeholders such as
+	// {env.NAME} are replaced. All files must be valid when the configuration is loaded. Afterwards
+	// they are watched: a valid change replaces the agents, an invalid one is logged. If a file is
+	// deleted, calls of its agents are refused. Required. Default: none.
 	Files []string `json:"files,omitempty"`
 
 	// The name of the agent that governs a request, with placeholders. If it is empty and
@@ -84,11 +84,10 @@ type Handler struct {
 	// The credentials for each static_identity in the documents, by name. Default: none.
 	Identities map[string]*StaticIdentity `json:"identities,omitempty"`
 
-	// Further headers that identify the caller. They are removed if a request is not made with
-	// the caller's credentials. Authorization, cookies, the API keys of the OpenAPI document
-	// and well-known headers that name a user (X-Forwarded-User, Remote-User, ...) are always
-	// removed then. Default: none.
-	CallerHeaders []string `json:"caller_headers,omitempty"`
+	// Headers of the caller, and of handlers before this one, that a request carries although it does not have
+	// the caller's credentials. Only parameters of the operation and headers that describe the message pass
+	// without being listed here (Accept, Content-Type, If-Match, Traceparent, User-Agent, ...). Default: none.
+	ForwardHeaders []string `json:"forward_headers,omitempty"`
 
 	// How to handle a plain request with a query parameter or a body property that the
 	// document does not declare. "refuse" refuses it, like the same tool call. "allow" lets it
@@ -152,41 +151,46 @@ type Handler struct {
 
 	// The models of the agents. An agent with a model is hosted: this server runs it, and POST to
 	// its document begins an Engagement. Default: no agent is hosted.
-	Models []*hosting.Model `json:"models,omitempty"`
+	Models []*hosted.Model `json:"models,omitempty"`
 
 	// Limits on each run of a hosted agent. Default: see the limits.
-	Limits *hosting.Limits `json:"limits,omitempty"`
+	Limits *hosted.Limits `json:"limits,omitempty"`
+
+	// How many runs of hosted agents this node works on at the same time. One user can have about three
+	// quarters of them. 16 times as many runs can be in progress, which includes those that are queued.
+	// Default: one for each 16 MiB of the memory limit of the process, at least 64 and at most 1024.
+	Workers int `json:"workers,omitempty"`
 
 	// Accepts agent documents over HTTP. Default: all documents are from files.
-	Accept *accept.Config `json:"accept,omitempty"`
+	Accept *hosted.AcceptConfig `json:"accept,omitempty"`
 
 	// The servers whose agents hosted agents may call. Default: none.
-	RemoteAgents []*remoteagents.Servers `json:"remote_agents,omitempty"`
+	RemoteAgents []*hosted.RemoteServers `json:"remote_agents,omitempty"`
 
 	// The arguments whose values may be logged. Default: none.
 	LogInputs []string `json:"log_inputs,omitempty"`
 
-	app           *agents.App
+	app           *app.App
 	logger        *zap.Logger
-	site          agents.Site
-	toolsets      []*agents.Toolset // that requests are matched to
-	otherToolsets []*agents.Toolset // further toolsets whose tools agents may name
+	site          app.Site
+	toolsets      []*app.Toolset // that requests are matched to
+	otherToolsets []*app.Toolset // further toolsets whose tools agents may name
 	agents        *agentset.Loader
 	openedGuard   atomic.Pointer[oagent.Guard]
 
-	identities    map[string]credential.Set
-	callerHeaders []string // canonical names
+	identities     map[string]credential.Set
+	forwardHeaders []string // canonical names
 
 	metrics    *agentMetrics
-	guardrails *guardrail.Caller
+	guardrails *agentset.GuardrailCaller
 	reviewers  *reviewers.Service
 	notices    *notify.Service // nil if there are no notifiers
 	endpoints  *endpoints.Endpoints
-	accepted   *accept.Service   // nil if no documents are accepted
-	remote     *remote.Client    // nil if no agents of other servers may be called
-	host       *hosting.Host     // nil if no agent is hosted
-	server     *caddyhttp.Server // nil outside of a server
-	background bool              // the handler works without requests: runs of agents, or calls of reviewing agents' programs
+	accepted   *hosted.AcceptService // nil if no documents are accepted
+	remote     *remote.Client        // nil if no agents of other servers may be called
+	host       *hosted.Host          // nil if no agent is hosted
+	server     *caddyhttp.Server     // nil outside of a server
+	background bool                  // the handler works without requests: runs of agents, or calls of reviewing agents' programs
 }
 
 // CaddyModule returns the Caddy module information.
@@ -199,21 +203,21 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision reads the agents and links them to the tools.
 func (o *Handler) Provision(ctx caddy.Context) error {
-	app, err := ctx.App("agents")
+	agents, err := ctx.App("agents")
 	if err != nil {
 		return err
 	}
-	o.app, o.logger, o.site = app.(*agents.App), ctx.Logger(), agents.SiteOf(ctx)
+	o.app, o.logger, o.site = agents.(*app.App), ctx.Logger(), app.SiteOf(ctx)
 	o.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	o.metrics = processMetrics
 	if err := o.metrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	o.setDefaults()
-	if err := o.provisionIdentities(ctx); err != nil {
+	if err := o.provisionToolsets(ctx); err != nil {
 		return err
 	}
-	if err := o.provisionToolsets(ctx); err != nil {
+	if err := o.provisionIdentities(ctx); err != nil {
 		return err
 	}
 	if err := o.app.ProvisionEvents(ctx); err != nil {
@@ -238,6 +242,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	o.app.GuardHandlers = append(o.app.GuardHandlers, guardHandler{o})
+	siteroutes.WarnIfChanged(ctx, "oagent", o.logger)
 	return nil
 }
 
@@ -274,13 +279,13 @@ const (
 // provisionToolsets finds the toolsets.
 func (o *Handler) provisionToolsets(ctx caddy.Context) error {
 	for _, reference := range o.Toolsets {
-		t, err := toolcall.ResolveToolset(ctx, o.app, reference, nil)
+		t, err := route.ResolveToolset(ctx, o.app, reference, nil)
 		if err != nil {
 			return err
 		}
 		o.toolsets = append(o.toolsets, t)
 	}
-	named := make([]*agents.Toolset, 0, len(o.app.ToolsetsByName))
+	named := make([]*app.Toolset, 0, len(o.app.ToolsetsByName))
 	for _, name := range slices.Sorted(maps.Keys(o.app.ToolsetsByName)) {
 		named = append(named, o.app.ToolsetsByName[name])
 	}
@@ -295,7 +300,7 @@ func (o *Handler) provisionToolsets(ctx caddy.Context) error {
 			"put mcp or otc before oagent, or name the API's document by toolset, as in: toolset openapi.yaml")
 	}
 	for _, t := range named {
-		if !slices.ContainsFunc(o.toolsets, func(other *agents.Toolset) bool { return other.Name == t.Name }) {
+		if !slices.ContainsFunc(o.toolsets, func(other *app.Toolset) bool { return other.Name == t.Name }) {
 			o.otherToolsets = append(o.otherToolsets, t)
 		}
 	}
@@ -315,7 +320,7 @@ func (o *Handler) Validate() error {
 	if err := checkMaxRecorded(o.MaxRecorded); err != nil {
 		return fmt.Errorf("max_recorded %d: %w", o.MaxRecorded, err)
 	}
-	if err := o.Limits.Check(); err != nil {
+	if err := errors.Join(o.Limits.Check(), directive.NotNegative("workers", int64(o.Workers))); err != nil {
 		return err
 	}
 	if o.Exposes != exposesHeader && o.Exposes != exposesOff {
@@ -325,7 +330,7 @@ func (o *Handler) Validate() error {
 		return fmt.Errorf("undeclared %q: must be refuse or allow", o.Undeclared)
 	}
 	for _, option := range o.endpointPaths() {
-		if err := toolcall.CheckPath(option.path); err != nil {
+		if err := route.CheckPath(option.path); err != nil {
 			return fmt.Errorf("%s %q: %w", option.name, option.path, err)
 		}
 		if strings.Trim(option.path, "/") == "" {
@@ -357,9 +362,9 @@ func (o *Handler) checkEndpointPaths() error {
 		if o.Chat == nil {
 			continue
 		}
-		for _, chat := range o.Chat.Paths {
-			if (endpointPath{"chat", chat}).isIn(p) {
-				return fmt.Errorf("%s %s overlaps chat %s: use another path", p.name, p.path, chat)
+		for _, chatBlock := range o.Chat.Paths {
+			if (endpointPath{"chat", chatBlock}).isIn(p) {
+				return fmt.Errorf("%s %s overlaps chat %s: use another path", p.name, p.path, chatBlock)
 			}
 		}
 	}
@@ -396,7 +401,7 @@ func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
 	if g := o.openedGuard.Load(); g != nil {
 		return g, nil
 	}
-	g, err := o.app.Guard(ctx, agents.GuardKey{
+	g, err := o.app.Guard(ctx, app.GuardKey{
 		TTL: time.Duration(o.EngagementTTL), ReviewWait: time.Duration(o.ReviewWait), MaxRecorded: o.MaxRecorded,
 	})
 	if err != nil {
@@ -408,7 +413,7 @@ func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
 
 // ServeHTTP passes a request on if the agent may make it.
 func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if toolcall.IsGatewayRequest(r.Context()) {
+	if route.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)
 	}
 	if o.background {
@@ -419,17 +424,18 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 			return caddyhttp.Error(http.StatusServiceUnavailable, err)
 		}
 	}
-	if call := toolcall.AgentCallOf(r.Context()); call != nil {
+	if call := route.AgentCallOf(r.Context()); call != nil {
 		return serveExposedAgent(o, call, w, r, next)
 	}
-	if o.endpoints.Serve(w, r) {
+	if tools.CallFromContext(r.Context()) == nil && o.endpoints.Serve(w, r) {
 		return nil
 	}
-	if handled, err := serveModel(o, w, r, next); handled {
-		return err
+	if o.Chat != nil {
+		if handled, err := serveModel(o, w, r, next); handled {
+			return err
+		}
 	}
-	g := guardedRequest{governedRequest: governedRequest{handler: o, w: w, r: r, next: next, began: time.Now()}}
-	return g.serve()
+	return o.guardRequest(w, r, next)
 }
 
 // Interface guards

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
@@ -15,77 +13,64 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // modelRequest is a request to a model API. Package chat applies the guardrails of the agent;
 // modelRequest gives it the agent and the Engagement, and records the decision.
-type modelRequest struct{ *governedRequest }
-
-// newModelRequest returns a request that does not go to the API, with the agent that governs it
-// and the Engagement.
-func newModelRequest(o *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (modelRequest, *refusalError) {
-	g := &governedRequest{handler: o, w: w, r: r, next: next, began: time.Now()}
-	g.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if next == nil {
-		g.agents = o.agents.Current()
-	} else {
-		g.agents = o.agents.CurrentFor(r, next)
-	}
-	return modelRequest{g}, g.findAgent()
-}
+type modelRequest struct{ d *decision }
 
 // serveModel handles the request if it goes to the model API. It reports whether it did.
 func serveModel(o *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (handled bool, err error) {
-	if o.Chat == nil || o.Chat.FormatOf(r) == 0 {
+	if o.Chat.FormatOf(r) == 0 {
 		return false, nil
 	}
-	m, refusal := newModelRequest(o, w, r, next)
-	if m.call = tool.CallFromContext(r.Context()); m.call != nil {
-		if refusal != nil || m.agent.Input == nil && m.agent.Output == nil {
+	m := modelRequest{newDecision(o, w, r, next)}
+	refusal := m.d.identify()
+	if m.d.call != nil {
+		if refusal != nil || m.d.agent.Input == nil && m.d.agent.Output == nil {
 			return false, nil //nolint:nilerr // it is checked like any other call, and refused there
 		}
 		return true, m.refuseCall()
 	}
 	if refusal != nil {
-		return true, o.Chat.Serve(w, r, next, m, refusal)
+		err = refusal
 	}
-	return true, o.Chat.Serve(w, r, next, m, nil)
+	return true, o.Chat.Serve(w, r, next, m, err)
 }
 
 // refuseCall refuses a tool call to a model API that has guardrails, because the call would
 // bypass them.
 func (m modelRequest) refuseCall() error {
-	m.rec, m.name = recorderOf(m.w), oagent.KebabName(m.call.Tool.Name)
-	return m.sendRefusal(m.refuse(kindUnreadable, 0, "", fmt.Sprintf(
+	m.d.name = oagent.KebabName(m.d.call.Tool.Name)
+	return m.d.answer(m.d.refuse(kindUnreadable, 0, "", fmt.Sprintf(
 		"the call of %s was not made: it calls a model, and the guardrails of agent %s check only requests to %s; send the request there",
-		m.name, m.agent.Name, m.r.URL.Path), nil))
+		m.d.name, m.d.agent.Name, m.d.r.URL.Path), nil))
 }
 
 // Binding implements chat.Request.
-func (m modelRequest) Binding() oagent.Binding { return m.binding }
+func (m modelRequest) Binding() oagent.Binding { return m.d.binding }
 
 // Names implements chat.Request.
-func (m modelRequest) Names() *agentset.Names { return m.agents.Names }
+func (m modelRequest) Names() *agentset.Names { return m.d.agents.Names }
 
 // Guard implements chat.Request.
-func (m modelRequest) Guard() (*oagent.Guard, error) { return m.handler.guard(m.r.Context()) }
+func (m modelRequest) Guard() (*oagent.Guard, error) { return m.d.handler.guard(m.d.r.Context()) }
 
 // Allow implements chat.Request.
 func (m modelRequest) Allow(status int) {
-	m.status = status
-	m.setPlaceholders(allowed)
-	m.logDecision(allowed, nil, "")
+	m.d.status = status
+	m.d.setPlaceholders(allowed)
+	m.d.log(m.d.r.Context(), nil, "")
 }
 
 // Refuse implements chat.Request.
 func (m modelRequest) Refuse(err error, called bool) *modelchat.Refusal {
 	refusal := m.refusalFor(err)
-	m.status, refusal.Made = refusal.status, refusal.Made || called
-	m.adviseRenewal(refusal)
-	m.recordRefusal(refusal)
-	m.setPlaceholders(string(refusal.Kind))
-	m.logDecision(string(refusal.Kind), refusal, "")
+	m.d.status, refusal.Made = refusal.status, refusal.Made || called
+	m.d.adviseRenewal(refusal)
+	m.d.recordRefusal(refusal)
+	m.d.setPlaceholders(string(refusal.Kind))
+	m.d.log(m.d.r.Context(), refusal, "")
 	return &modelchat.Refusal{Status: refusal.status, Kind: string(refusal.Kind), Message: refusal.Message, RetryAfter: refusal.RetryAfter}
 }
 
@@ -99,15 +84,15 @@ func (m modelRequest) refusalFor(err error) *refusalError {
 		return asRefusalError(err)
 	}
 	if fault, ok := chat.AsFault(err); ok {
-		return m.refuse(engagement.Kind(fault.Code), fault.Status, "", fault.Message, nil)
+		return m.d.refuse(engagement.Kind(fault.Code), fault.Status, "", fault.Message, nil)
 	}
-	return m.refuse(kindUnreadable, http.StatusInternalServerError, "", "the gateway failed; see its log for the reason", err)
+	return m.d.refuse(kindUnreadable, http.StatusInternalServerError, "", "the gateway failed; see its log for the reason", err)
 }
 
 // ExposingWriter implements chat.Request.
 func (m modelRequest) ExposingWriter(w http.ResponseWriter) http.ResponseWriter {
 	e := &exposingWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}, exposed: make(http.Header)}
-	m.expose(e.exposed)
+	m.d.expose(e.exposed)
 	return e
 }
 

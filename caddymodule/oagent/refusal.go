@@ -8,10 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/problem"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/hosted"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Kinds of refusals that the handler adds to those of package oagent. They are for requests
@@ -22,7 +26,7 @@ const (
 	kindUnreadable       engagement.Kind = "unreadable"        // its arguments cannot be parsed
 	kindUndeclared       engagement.Kind = "undeclared"        // it has a parameter or property that the document does not declare
 	kindTooLarge         engagement.Kind = "too_large"         // its body is larger than max_input
-	kindIdentity         engagement.Kind = "identity"          // there are no credentials for it
+	kindIdentity                         = hosted.KindIdentity // there are no credentials for it
 	kindUnavailable      engagement.Kind = "unavailable"       // the API's document is not loaded
 )
 
@@ -53,6 +57,8 @@ func title(kind engagement.Kind) string {
 		return "The Engagement has ended"
 	case engagement.KindStore:
 		return "The record is temporarily unavailable"
+	case engagement.KindShare:
+		return "The caller's share is used up"
 	case kindUnknownOperation:
 		return "The request matches no operation of the API"
 	case kindAmbiguous:
@@ -95,10 +101,10 @@ const retryUnavailable = 2 * time.Second
 
 // refuse returns a refusal that the handler itself decides. A status of 0 selects the default
 // status of the kind.
-func (g *governedRequest) refuse(kind engagement.Kind, status int, rule, message string, cause error) *refusalError {
-	r := &engagement.Refusal{Kind: kind, Rule: rule, Message: message, Name: g.name, Engagement: g.binding.Engagement}
-	if g.agent != nil {
-		r.Agent = g.agent.Name
+func (d *decision) refuse(kind engagement.Kind, status int, rule, message string, cause error) *refusalError {
+	r := &engagement.Refusal{Kind: kind, Rule: rule, Message: message, Name: d.name, Engagement: d.binding.Engagement}
+	if d.agent != nil {
+		r.Agent = d.agent.Name
 	}
 	if status == 0 {
 		status = r.Status()
@@ -109,35 +115,35 @@ func (g *governedRequest) refuse(kind engagement.Kind, status int, rule, message
 	return &refusalError{Refusal: r, status: status, cause: cause}
 }
 
-// sendRefusal responds with a refusal. The response must not have begun.
-func (g *governedRequest) sendRefusal(r *refusalError) error {
-	g.status = r.status
-	if g.hosted != nil {
-		g.hosted.Refusal = r.Refusal
+// answer responds with a refusal. The response must not have begun.
+func (d *decision) answer(r *refusalError) error {
+	d.status = r.status
+	if d.hosted != nil {
+		d.hosted.Refusal = r.Refusal
 	} else {
-		g.adviseRenewal(r)
+		d.adviseRenewal(r)
 	}
-	g.recordRefusal(r)
-	g.setPlaceholders(string(r.Kind))
-	g.logDecision(string(r.Kind), r, "")
-	if g.rec != nil {
-		g.rec.Refusal = toolFailure(r)
+	d.recordRefusal(r)
+	d.setPlaceholders(string(r.Kind))
+	d.log(d.r.Context(), r, "")
+	if d.rec != nil {
+		d.rec.Refusal = toolFailure(r)
 	}
-	g.writeRefusal(g.w, r)
+	d.writeRefusal(d.w, r)
 	return nil
 }
 
 // adviseRenewal adds instructions to renew the Engagement to the refusal of one that has
 // ended.
-func (g *governedRequest) adviseRenewal(r *refusalError) {
+func (d *decision) adviseRenewal(r *refusalError) {
 	if !r.Ends() || r.Rule == "" {
 		return
 	}
 	advice := "to begin a new one, ask an auditor of this gateway, or wait until this one expires"
-	if g.handler.Engagements != "" && g.binding.User.ID != "" && g.binding.Reviewed == "" {
-		advice = "to begin a new one, its user sends DELETE " + strings.TrimRight(g.handler.Engagements, "/") + "/" + g.engagementKey()
+	if d.handler.Engagements != "" && d.binding.User.ID != "" && d.binding.Reviewed == "" {
+		advice = "to begin a new one, its user sends DELETE " + strings.TrimRight(d.handler.Engagements, "/") + "/" + d.engagementKey()
 	}
-	if g.handler.Engagement != "" {
+	if d.handler.Engagement != "" {
 		advice += ", or use another id for the Engagement"
 	}
 	r.Message += "; " + advice
@@ -147,30 +153,30 @@ func (g *governedRequest) adviseRenewal(r *refusalError) {
 const docsURL = "https://github.com/fairwayhq/fairway/blob/main/docs/oagent.md#"
 
 // writeRefusal responds with a problem document (RFC 9457) that must not be cached.
-func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *refusalError) {
-	d := problem.New(docsURL+string(r.Kind), title(r.Kind), r.status, r.Message)
+func (d *decision) writeRefusal(w http.ResponseWriter, r *refusalError) {
+	p := respond.NewProblem(docsURL+string(r.Kind), title(r.Kind), r.status, r.Message)
 	if r.Review != "" {
-		d.AddString("review", r.Review)
-		if g.handler.Reviews != "" {
-			d.AddString("instance", strings.TrimRight(g.handler.Reviews, "/")+"/"+r.Review)
+		p.AddString("review", r.Review)
+		if d.handler.Reviews != "" {
+			p.AddString("instance", strings.TrimRight(d.handler.Reviews, "/")+"/"+r.Review)
 		}
-		if g.handler.Engagements != "" && g.binding.User.ID != "" { // the review itself is visible only to its reviewer
-			d.AddString("location", strings.TrimRight(g.handler.Engagements, "/")+"/"+g.engagementKey())
+		if d.handler.Engagements != "" && d.binding.User.ID != "" { // the review itself is visible only to its reviewer
+			p.AddString("location", strings.TrimRight(d.handler.Engagements, "/")+"/"+d.engagementKey())
 		}
 	}
-	d.AddString("kind", string(r.Kind))
-	d.AddString("agent", r.Agent)
-	d.AddString("engagement", g.engagementKey())
-	d.AddString("engagement_id", text.Cut(r.Engagement, engagement.MaxID))
-	d.AddString("rule", r.Rule)
-	d.AddString("tool", r.Name)
+	p.AddString("kind", string(r.Kind))
+	p.AddString("agent", r.Agent)
+	p.AddString("engagement", d.engagementKey())
+	p.AddString("engagement_id", text.Cut(r.Engagement, engagement.MaxID))
+	p.AddString("rule", r.Rule)
+	p.AddString("tool", r.Name)
 	if r.RetryAfter > 0 {
 		wait := int64(math.Ceil(r.RetryAfter.Seconds()))
 		w.Header().Set("Retry-After", strconv.FormatInt(wait, 10))
-		d.AddInt("retry_after", wait)
+		p.AddInt("retry_after", wait)
 	}
-	d.AddBool("made", r.Made)
-	d.Write(w)
+	p.AddBool("made", r.Made)
+	p.Write(w)
 }
 
 // askForReview is the interval at which an adapter polls for the decision of a reviewer. The suggested
@@ -178,10 +184,10 @@ func (g *governedRequest) writeRefusal(w http.ResponseWriter, r *refusalError) {
 const askForReview = 2 * time.Second
 
 // toolFailure returns the failure of a tool call that was refused.
-func toolFailure(r *refusalError) *tool.Failure {
-	f := &tool.Failure{Kind: tool.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message}
+func toolFailure(r *refusalError) *tools.Failure {
+	f := &tools.Failure{Kind: tools.Restricted, Status: r.status, RetryAfter: r.RetryAfter, Message: r.Message}
 	if r.Kind == engagement.KindReviewPending {
-		f.Pending = &tool.Pending{After: askForReview, Message: r.Message}
+		f.Pending = &tools.Pending{After: askForReview, Message: r.Message}
 	} else {
 		f.Made = r.Made
 	}
@@ -200,4 +206,42 @@ func (r *refusalError) loggedCause() error {
 		return nil
 	}
 	return r.cause
+}
+
+// recordRefusal records a refusal that the handler itself decided. Refusals by the Guard are
+// already in the record. Refusals without a decision, such as errors of the gateway, are not
+// recorded.
+func (d *decision) recordRefusal(r *refusalError) {
+	if d.agent == nil || !isDecided(r) {
+		return
+	}
+	guard, err := d.handler.guard(d.r.Context())
+	if err == nil {
+		err = guard.Refuse(d.r.Context(), d.binding, r.Refusal, d.inputs, d.recordedReason(r))
+	}
+	if err != nil {
+		d.handler.logger.Warn("recording a refusal failed", zap.String("agent", d.agent.Name),
+			zap.String("engagement", d.engagementKey()), zap.String("kind", string(r.Kind)), zap.Error(err))
+	}
+}
+
+// isDecided reports whether a refusal is the handler's decision about the operation or the
+// identity of a request.
+func isDecided(r *refusalError) bool {
+	switch r.Kind {
+	case kindIdentity:
+		return true
+	case kindUnknownOperation, kindAmbiguous, kindUnreadable, kindUndeclared, kindTooLarge:
+		return r.status < http.StatusInternalServerError
+	}
+	return string(r.Kind) == chat.CodeUnchecked
+}
+
+// recordedReason returns the reason for the record. If the request matches no operation, the
+// reason describes the request without its query, which may contain credentials.
+func (d *decision) recordedReason(r *refusalError) string {
+	if d.operation != nil {
+		return r.Message
+	}
+	return text.Cut(d.r.Method, maxLoggedID) + " " + text.Cut(d.r.URL.Path, maxLoggedInput) + ": " + r.Message
 }

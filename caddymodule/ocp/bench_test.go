@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/enhance"
 )
 
 // benchOCP returns a handler without the app around it.
@@ -64,7 +65,7 @@ func BenchmarkOCP(b *testing.B) {
 	whole.Set("OCP-Session", benchContext(b))
 	noReply := func(h *Handler) { h.NoReply = true }
 	enhancing := func(h *Handler) {
-		h.Enhance = []Enhancement{{Property: "next_actions", Expression: "['look at ' + ocp.current_goal]"}}
+		h.Enhance = []enhance.Property{{Name: "next_actions", Expression: "['look at ' + ocp.current_goal]"}}
 	}
 	for _, c := range []struct {
 		name   string

@@ -11,12 +11,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/prepared"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // streamDetectionDelay is how long a response is held after a handler requested a flush. reverse_proxy
@@ -36,29 +36,6 @@ const (
 	outcomeCoding      = "coding"    // its content coding cannot be decoded
 )
 
-// Enhancement is a property that is added to responses.
-type Enhancement struct {
-	// The name of the property: a letter, then letters, digits and underscores. Required.
-	Property string `json:"property,omitempty"`
-
-	// The CEL expression that computes the property. Variables:
-	//
-	//   - `ocp`: the fields of the context, as in ocp.current_goal
-	//   - `request`: method, path, query, headers
-	//   - `response`: status, headers, body
-	//   - `tool`: name, operation_id, method, path, tags
-	//   - `item`: the object that gets the property
-	//
-	// An expression that returns optional.none() adds nothing. If an expression fails, or its
-	// value does not match the schema that the document declares, only this property is
-	// missing. In a list, it is only missing in the item that failed. Required.
-	Expression string `json:"expression,omitempty"`
-
-	// Whether the property is only added to responses of operations that declare it in
-	// x-ocp-enhanced-response. Default: false, it is added to every JSON response.
-	Declared bool `json:"declared,omitempty"`
-}
-
 // enhancer decides which responses are held to be enhanced, and counts the outcomes. A nil
 // enhancer holds none.
 type enhancer struct {
@@ -73,19 +50,14 @@ func newEnhancer(h *Handler) (*enhancer, error) {
 	if len(h.Enhance) == 0 {
 		return nil, nil
 	}
-	properties := make([]enhance.Property, 0, len(h.Enhance))
 	for _, e := range h.Enhance {
 		if e.Declared && h.toolset == nil {
-			return nil, fmt.Errorf("enhance %s: declared needs a toolset, whose document declares the property", e.Property)
+			return nil, fmt.Errorf("enhance %s: declared needs a toolset, whose document declares the property", e.Name)
 		}
-		properties = append(properties, enhance.Property{Name: e.Property, Expression: e.Expression, Declared: e.Declared})
 	}
-	compiled, err := enhance.Compile(properties, enhance.Options{
-		Lists:  enhance.Lists(h.Lists),
-		Wrap:   h.WrapName,
-		Errors: h.EnhanceErrors,
-		Limits: enhance.Limits{Body: int(h.MaxEnhanced)},
-	})
+	options := h.Options
+	options.Limits.Body = int(h.MaxEnhanced)
+	compiled, err := enhance.Compile(h.Enhance, options)
 	if err != nil {
 		return nil, fmt.Errorf("enhance: %w", err)
 	}
@@ -114,16 +86,15 @@ func (e *enhancer) warnOnce(property, reason string) {
 	}
 }
 
-// responseBuffer is the part of a contextWriter that keeps a response until its end. A nil responseBuffer keeps nothing.
+// responseBuffer is the part of a contextWriter that enhances a response at its end. It is nil if the response gets no
+// property.
 type responseBuffer struct {
 	enhancer        *enhancer
 	message         enhance.Exchange
-	limit           int64    // bytes of the response
 	ifNoneMatch     []string // If-None-Match of the request
 	ifModifiedSince string   // If-Modified-Since of the request
 
-	body             *buffer.Buffer // nil unless the response is being held
-	dependsOnContext bool           // the response depends on the context
+	dependsOnContext bool // the response depends on the context
 	flushed          bool
 	headerExposed    bool // a handler may be changing the header, so the timer must not read it
 	timer            *time.Timer
@@ -132,11 +103,11 @@ type responseBuffer struct {
 // newBuffer returns the buffer for the response to r. It returns nil if the response gets no
 // property. It changes the request so that the response is complete and in a decodable content
 // coding.
-func (e *enhancer) newBuffer(in *ocp.Incoming, r *http.Request, tool *tool.Tool, limit int64) *responseBuffer {
+func (e *enhancer) newBuffer(in *ocp.Incoming, r *http.Request, tool *tools.Tool) *responseBuffer {
 	if e == nil || len(e.Properties(tool)) == 0 {
 		return nil
 	}
-	h := &responseBuffer{enhancer: e, limit: limit}
+	h := &responseBuffer{enhancer: e}
 	h.removeConditions(r)
 	restrictCodings(r.Header)
 
@@ -167,22 +138,17 @@ func (h *responseBuffer) matchesCondition(status int, header http.Header) bool {
 	case h == nil || status != http.StatusOK:
 		return false
 	case len(h.ifNoneMatch) > 0:
-		return len(header["Etag"]) == 1 && prepared.MatchesTag(h.ifNoneMatch, header["Etag"][0])
+		return len(header["Etag"]) == 1 && respond.MatchesTag(h.ifNoneMatch, header["Etag"][0])
 	}
 	return h.ifModifiedSince != "" && h.ifModifiedSince == header.Get("Last-Modified")
 }
 
-// active reports whether the response is being held.
-func (h *responseBuffer) active() bool {
-	return h != nil && h.body != nil
-}
-
 // start decides whether to hold the response. Its header is complete at this point.
-func (h *responseBuffer) start(x *contextWriter, status int) bool {
+func (h *responseBuffer) start(x *contextWriter) bool {
 	if x.toolEndpoint {
 		return false
 	}
-	header := x.ResponseWriter.Header()
+	status, header := x.rec.Status, x.rec.Headers
 	h.message.Status, h.message.Header = status, header
 	head := h.message.Request.Method == http.MethodHead
 	h.dependsOnContext = status == http.StatusNotModified // the client's stored response may be an enhanced one
@@ -200,7 +166,6 @@ func (h *responseBuffer) start(x *contextWriter, status int) bool {
 		delete(header, "Etag")
 		return false
 	}
-	h.body = buffer.Get()
 	return true
 }
 
@@ -236,45 +201,20 @@ func (h *responseBuffer) rejectReason(head bool) (reason string) {
 	return string(unsuited)
 }
 
-// write keeps a part of the body. If the body exceeds the limit, the response is released.
-func (h *responseBuffer) write(x *contextWriter, p []byte) (int, error) {
-	if int64(len(h.body.B))+int64(len(p)) > h.limit {
-		h.sendUnchanged(x, string(enhance.TooLarge))
-		return x.ResponseWriter.Write(p)
-	}
-	h.body.B = append(h.body.B, p...)
-	h.startTimer(x)
-	return len(p), nil
-}
-
-// flush records that a handler requested a flush.
-func (h *responseBuffer) flush(x *contextWriter) {
-	h.flushed = true
-	h.startTimer(x)
-}
-
 // startTimer starts the timer that distinguishes a stream from a response of unknown length.
 func (h *responseBuffer) startTimer(x *contextWriter) {
-	if !h.flushed || h.headerExposed || h.timer != nil || len(h.body.B) == 0 {
+	if !h.flushed || h.headerExposed || h.timer != nil || len(x.rec.Body.B) == 0 {
 		return
 	}
 	h.timer = time.AfterFunc(streamDetectionDelay, func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		if h.body == nil || h.headerExposed {
+		if !x.rec.Holds() || h.headerExposed {
 			return
 		}
 		h.sendUnchanged(x, outcomeStream)
 		_ = http.NewResponseController(x.ResponseWriter).Flush() // the client may have disconnected
 	})
-}
-
-// stopWatching stops the timer, because a handler has the header and may change it.
-func (h *responseBuffer) stopWatching() {
-	if h.body != nil {
-		h.headerExposed = true
-		h.stopTimer()
-	}
 }
 
 // stopTimer stops the timer.
@@ -290,20 +230,10 @@ func (h *responseBuffer) sendUnchanged(x *contextWriter, outcome string) {
 	if outcome != "" {
 		h.enhancer.countOutcome(outcome)
 	}
-	body := h.body
-	h.body = nil
-	x.commit(x.status)
+	body := x.rec.TakeBody()
+	x.commit()
 	_, _ = x.ResponseWriter.Write(body.B) // the next write reports a disconnected client
 	buffer.Put(body)
-}
-
-// discard discards the held response.
-func (h *responseBuffer) discard() {
-	if h.active() {
-		h.stopTimer()
-		buffer.Put(h.body)
-		h.body = nil
-	}
 }
 
 // finish enhances the complete response and sends it.
@@ -313,7 +243,7 @@ func (h *responseBuffer) finish(x *contextWriter, r *http.Request) {
 		h.sendUnchanged(x, outcomeTrailers)
 		return
 	}
-	content, decoded, ok := h.decodedBody()
+	content, decoded, ok := h.decodedBody(x.rec.Body, x.rec.Limit)
 	if !ok {
 		h.sendUnchanged(x, outcomeCoding)
 		return
@@ -328,8 +258,7 @@ func (h *responseBuffer) finish(x *contextWriter, r *http.Request) {
 		if outcome.Reason.Fault() {
 			h.enhancer.warnOnce(outcome.Property, string(outcome.Reason))
 		}
-		if h.matchesCondition(x.status, h.message.Header) {
-			h.discard()
+		if h.matchesCondition(x.rec.Status, h.message.Header) {
 			x.notModified()
 			return
 		}
@@ -353,14 +282,14 @@ func hasTrailers(header http.Header) bool {
 
 // decodedBody returns the body without its content coding. If there was one, decoded is the buffer
 // of the content, which the caller must release.
-func (h *responseBuffer) decodedBody() (content []byte, decoded *buffer.Buffer, ok bool) {
+func (h *responseBuffer) decodedBody(body *buffer.Buffer, limit int64) (content []byte, decoded *buffer.Buffer, ok bool) {
 	coding := h.message.Header["Content-Encoding"]
 	if len(coding) == 0 {
-		return h.body.B, nil, true
+		return body.B, nil, true
 	}
 	coded := buffer.Get() // a copy: if anything fails, the original is sent
-	coded.B = append(coded.B, h.body.B...)
-	decoded, err := toolcall.DecodeBody(http.Header{"Content-Encoding": coding}, coded, h.limit)
+	coded.B = append(coded.B, body.B...)
+	decoded, err := route.DecodeBody(http.Header{"Content-Encoding": coding}, coded, limit)
 	if err != nil {
 		return nil, nil, false
 	}
@@ -375,19 +304,17 @@ func (h *responseBuffer) sendEnhanced(x *contextWriter, body []byte) {
 	delete(header, "Content-Encoding")
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	tag := setEnhancedTag(header, body)
-	x.writeReply(x.status)
+	x.writeReply()
 	method := h.message.Request.Method
-	unchanged := tag != "" && x.status == http.StatusOK && method == http.MethodGet && prepared.MatchesTag(h.ifNoneMatch, tag)
-	original := h.body
-	h.body = nil
-	defer buffer.Put(original)
+	unchanged := tag != "" && x.rec.Status == http.StatusOK && method == http.MethodGet && respond.MatchesTag(h.ifNoneMatch, tag)
+	defer x.rec.Release()
 	if unchanged {
 		delete(header, "Content-Length")
 		delete(header, "Content-Type")
 		x.ResponseWriter.WriteHeader(http.StatusNotModified)
 		return
 	}
-	x.ResponseWriter.WriteHeader(x.status)
+	x.ResponseWriter.WriteHeader(x.rec.Status)
 	_, _ = x.ResponseWriter.Write(body) // the client may have disconnected
 }
 
@@ -399,13 +326,13 @@ func deleteBodyHeaders(header http.Header) {
 	}
 }
 
-// hasDecodableCoding reports whether toolcall.DecodeBody supports the content coding.
+// hasDecodableCoding reports whether route.DecodeBody supports the content coding.
 func hasDecodableCoding(header http.Header) bool {
 	coding := header["Content-Encoding"]
 	return len(coding) == 1 && isDecodable(coding[0])
 }
 
-// isDecodable reports whether toolcall.DecodeBody supports the named coding.
+// isDecodable reports whether route.DecodeBody supports the named coding.
 func isDecodable(coding string) bool {
 	switch strings.ToLower(strings.TrimSpace(coding)) {
 	case "", "identity", "gzip", "x-gzip", "deflate", "zstd":
@@ -414,7 +341,7 @@ func isDecodable(coding string) bool {
 	return false
 }
 
-// restrictCodings removes codings from Accept-Encoding that toolcall.DecodeBody does not
+// restrictCodings removes codings from Accept-Encoding that route.DecodeBody does not
 // support.
 func restrictCodings(header http.Header) {
 	values := header["Accept-Encoding"]

@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/ocp/enhance"
 )
 
@@ -70,7 +70,7 @@ func (h *Handler) unmarshalOption(b *directive.Block) error {
 	case "lists":
 		return h.unmarshalLists(b)
 	case "enhance_errors":
-		return b.Flag(&h.EnhanceErrors)
+		return b.Flag(&h.Errors)
 	case "max_enhanced":
 		return b.Size(&h.MaxEnhanced)
 	case "forward":
@@ -93,7 +93,7 @@ func (h *Handler) unmarshalOption(b *directive.Block) error {
 		})
 	case "path", "timeout", "max_response", "token_budget", "search", "pin", "embeddings": // options of tool endpoints
 	default:
-		options := toolcall.EndpointOptions{Toolset: &h.Toolset, Document: &h.Document}
+		options := route.EndpointOptions{Toolset: &h.Toolset, Document: &h.Document}
 		if known, err := options.UnmarshalOption(b); known {
 			return err
 		}
@@ -107,14 +107,14 @@ func (h *Handler) unmarshalEnhance(b *directive.Block) error {
 	if len(arguments) < 2 || len(arguments) > 3 {
 		return b.Err("enhance needs a property and one quoted expression, as in: enhance next_actions \"['retry']\"")
 	}
-	e := Enhancement{Property: arguments[0], Expression: arguments[1], Declared: len(arguments) == 3}
+	e := enhance.Property{Name: arguments[0], Expression: arguments[1], Declared: len(arguments) == 3}
 	if e.Declared && arguments[2] != "declared" {
-		return b.Errf("enhance %s: '%s' after the expression is unknown; only 'declared' is allowed there; quote the whole expression", e.Property, arguments[2])
+		return b.Errf("enhance %s: '%s' after the expression is unknown; only 'declared' is allowed there; quote the whole expression", e.Name, arguments[2])
 	}
-	if slices.ContainsFunc(h.Enhance, func(known Enhancement) bool { return known.Property == e.Property }) {
-		return b.Errf("enhance %s is given twice", e.Property)
+	if slices.ContainsFunc(h.Enhance, func(known enhance.Property) bool { return known.Name == e.Name }) {
+		return b.Errf("enhance %s is given twice", e.Name)
 	}
-	if _, err := enhance.Compile([]enhance.Property{{Name: e.Property, Expression: e.Expression}}, enhance.Options{}); err != nil {
+	if _, err := enhance.Compile([]enhance.Property{{Name: e.Name, Expression: e.Expression}}, enhance.Options{}); err != nil {
 		return b.Errf("enhance: %v", err)
 	}
 	h.Enhance = append(h.Enhance, e)
@@ -134,11 +134,11 @@ func (h *Handler) unmarshalLists(b *directive.Block) error {
 	if len(arguments) == 0 || len(arguments) > maxArguments {
 		return b.ArgErr()
 	}
-	h.Lists = arguments[0]
+	h.Lists = enhance.Lists(arguments[0])
 	if len(arguments) == 2 {
-		h.WrapName = arguments[1]
+		h.Wrap = arguments[1]
 	}
-	if _, err := enhance.Compile(nil, enhance.Options{Lists: enhance.Lists(h.Lists), Wrap: h.WrapName}); err != nil {
+	if _, err := enhance.Compile(nil, h.Options); err != nil {
 		return b.Errf("%v", err)
 	}
 	return nil

@@ -14,14 +14,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents/command"
+	"github.com/fairwayhq/fairway/caddymodule/app/command"
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -75,17 +74,14 @@ func ocpCommand(usage, short, long string, arguments cobra.PositionalArgs, run f
 	if strings.Contains(usage, "--strict") {
 		cmd.Flags().Bool("strict", false, "Follow the context schema exactly")
 	}
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
+	cmd.RunE = command.RunE(func(flags caddycmd.Flags) error {
 		input, err := readOCPInput(cmd, flags)
-		if err == nil {
-			console := &ocpConsole{out: cmd.OutOrStdout(), messages: cmd.ErrOrStderr()}
-			console.strict, _ = flags.GetBool("strict")
-			err = run(console, input)
-		}
 		if err != nil {
-			return caddy.ExitCodeFailedStartup, err
+			return err
 		}
-		return caddy.ExitCodeSuccess, nil
+		console := &ocpConsole{out: cmd.OutOrStdout(), messages: cmd.ErrOrStderr()}
+		console.strict, _ = flags.GetBool("strict")
+		return run(console, input)
 	})
 	return cmd
 }
@@ -246,8 +242,8 @@ func headersJSON(header http.Header, in *ocp.Headers, session jsontext.Value) js
 		if text[len(text)-1] != '{' {
 			text = append(text, ',')
 		}
-		text = append(wire.AppendString(text, name), ':')
-		text = wire.AppendString(text, strings.TrimSpace(header[key][0]))
+		text = append(strictjson.AppendString(text, name), ':')
+		text = strictjson.AppendString(text, strings.TrimSpace(header[key][0]))
 	}
 	text = append(text, '}')
 	if session != nil {

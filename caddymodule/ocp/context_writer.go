@@ -12,10 +12,12 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/ocp/enhance"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Values of Vary and Access-Control-Expose-Headers in responses to requests with a context.
@@ -36,7 +38,7 @@ type contextWriter struct {
 	caddyhttp.ResponseWriterWrapper
 	handler      *Handler
 	in           *ocp.Incoming
-	tool         *tool.Tool     // the operation; nil if it is unknown
+	tool         *tools.Tool    // the operation; nil if it is unknown
 	clientWriter *contextWriter // contextWriter of the request that made this tool call, if both have the same context
 
 	method       string
@@ -48,13 +50,12 @@ type contextWriter struct {
 	callUpdates ocp.Update // updates of the request's tool calls; guarded by mu
 
 	mu       sync.Mutex
-	status   int // 0 until the final header is written or held
-	buffered *responseBuffer
-	discard  bool // the client already has the body
+	rec      respond.Recorder
+	buffered *responseBuffer // nil if the response is not enhanced
 }
 
 // serve runs the next handlers. The caller has already changed r for the upstream.
-func (x *contextWriter) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, tool *tool.Tool) error {
+func (x *contextWriter) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, tool *tools.Tool) error {
 	h := x.handler
 	x.tool = tool
 	if !x.in.Valid() {
@@ -68,17 +69,18 @@ func (x *contextWriter) serve(w http.ResponseWriter, r *http.Request, next caddy
 	}
 	if h.enhancer != nil {
 		restoreUpstreamTags(r.Header)
-		x.buffered = h.enhancer.newBuffer(x.in, r, tool, h.MaxEnhanced)
+		x.buffered = h.enhancer.newBuffer(x.in, r, tool)
 	}
 	if h.NoReply && x.buffered == nil {
 		return next.ServeHTTP(w, r)
 	}
 	// Later handlers may rewrite the URL in place.
 	x.ResponseWriter, x.method = w, r.Method
+	x.rec.Headers, x.rec.Limit, x.rec.Policy = w.Header(), h.MaxEnhanced, x
 	if !h.NoReply {
 		x.endpoint = endpointURL(r)
 	}
-	defer x.discardBuffer() // even if a handler panics to abort the response
+	defer x.discardHeld() // even if a handler panics to abort the response
 	err := next.ServeHTTP(x, r)
 	x.finish(r, err)
 	return err
@@ -112,82 +114,89 @@ func (x *contextWriter) WriteHeader(status int) {
 // writeHeader is WriteHeader with mu held.
 func (x *contextWriter) writeHeader(status int) {
 	switch {
-	case x.status != 0:
-		return
+	case x.rec.Status != 0:
 	case status == http.StatusSwitchingProtocols: // what follows is not HTTP
-		x.status = status
-		fallthrough
+		x.rec.Status = status
+		x.rec.SendTo(x.ResponseWriter, false)
+		x.ResponseWriter.WriteHeader(status)
 	case status < http.StatusOK:
 		x.ResponseWriter.WriteHeader(status)
-		return
+	default:
+		x.rec.WriteHeader(status)
 	}
-	x.status = status
-	if x.buffered != nil && x.buffered.start(x, status) {
-		return
-	}
-	if x.buffered.matchesCondition(status, x.ResponseWriter.Header()) {
+}
+
+// Begin implements respond.Policy: it sends the response, unless it may be enhanced.
+func (x *contextWriter) Begin() {
+	switch {
+	case x.buffered != nil && x.buffered.start(x):
+		x.rec.Hold()
+	case x.buffered.matchesCondition(x.rec.Status, x.rec.Headers):
 		x.notModified()
-		return
+	default:
+		x.commit()
 	}
-	x.commit(status)
+}
+
+// Overflow implements respond.Policy: a response that is too large is not enhanced.
+func (x *contextWriter) Overflow(int64) error {
+	x.buffered.sendUnchanged(x, string(enhance.TooLarge))
+	return nil
 }
 
 // notModified responds with 304 and discards the body (RFC 9110, section 15.4.5).
 func (x *contextWriter) notModified() {
-	header := x.ResponseWriter.Header()
 	for _, key := range []string{"Content-Length", "Content-Type", "Content-Encoding"} {
-		delete(header, key)
+		delete(x.rec.Headers, key)
 	}
-	x.discard = true
-	x.status = http.StatusNotModified
-	x.commit(x.status)
+	x.rec.Release()
+	x.rec.Status, x.rec.NoBody = http.StatusNotModified, true
+	x.writeReply()
+	x.ResponseWriter.WriteHeader(x.rec.Status)
 }
 
-// commit writes the header, including the reply.
-func (x *contextWriter) commit(status int) {
-	x.writeReply(status)
-	x.ResponseWriter.WriteHeader(status)
+// commit writes the header, including the reply. The body is passed on.
+func (x *contextWriter) commit() {
+	x.writeReply()
+	x.ResponseWriter.WriteHeader(x.rec.Status)
+	x.rec.SendTo(x.ResponseWriter, false)
 }
 
 // Write writes a part of the body, or holds it.
 func (x *contextWriter) Write(p []byte) (int, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.status == 0 {
-		x.writeHeader(http.StatusOK)
+	n, err := x.rec.Write(p)
+	if x.rec.Holds() {
+		x.buffered.startTimer(x)
 	}
-	if x.buffered.active() {
-		return x.buffered.write(x, p)
-	}
-	if x.discard {
-		return len(p), nil
-	}
-	return x.ResponseWriter.Write(p)
+	return n, err
 }
 
 // ReadFrom writes all of source, or holds it.
 func (x *contextWriter) ReadFrom(source io.Reader) (int64, error) {
 	x.mu.Lock()
-	if x.status == 0 {
+	if x.rec.Status == 0 {
 		x.writeHeader(http.StatusOK)
 	}
-	direct := !x.buffered.active() && !x.discard
+	sends := x.rec.Sends()
 	x.mu.Unlock()
-	if !direct {
-		return io.Copy(struct{ io.Writer }{x}, source)
+	if sends {
+		return x.ResponseWriterWrapper.ReadFrom(source)
 	}
-	return x.ResponseWriterWrapper.ReadFrom(source)
+	return io.Copy(struct{ io.Writer }{x}, source)
 }
 
 // FlushError flushes the response, unless it is held.
 func (x *contextWriter) FlushError() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.status == 0 {
+	if x.rec.Status == 0 {
 		x.writeHeader(http.StatusOK)
 	}
-	if x.buffered.active() {
-		x.buffered.flush(x)
+	if x.rec.Holds() {
+		x.buffered.flushed = true
+		x.buffered.startTimer(x)
 		return nil
 	}
 	return http.NewResponseController(x.ResponseWriter).Flush()
@@ -199,7 +208,10 @@ func (x *contextWriter) FlushError() error {
 func (x *contextWriter) Header() http.Header {
 	if x.buffered != nil {
 		x.mu.Lock()
-		x.buffered.stopWatching()
+		if x.rec.Holds() {
+			x.buffered.headerExposed = true
+			x.buffered.stopTimer()
+		}
 		x.mu.Unlock()
 	}
 	return x.ResponseWriter.Header()
@@ -210,14 +222,14 @@ func (x *contextWriter) finish(r *http.Request, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case x.buffered.active() && err == nil:
+	case x.rec.Holds() && err == nil:
 		x.buffered.finish(x, r)
-	case x.buffered.active():
+	case x.rec.Holds():
 		x.buffered.sendUnchanged(x, outcomeAborted)
-	case x.status == 0:
+	case x.rec.Status == 0:
 		// The site's error routes, or the server, write the response with this header.
-		x.status = statusOf(err)
-		x.writeReply(x.status)
+		x.rec.Status = statusOf(err)
+		x.writeReply()
 	}
 }
 
@@ -232,16 +244,19 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// discard discards a held response after its handler has aborted it.
-func (x *contextWriter) discardBuffer() {
+// discardHeld discards a response that is still held after its handler has aborted it.
+func (x *contextWriter) discardHeld() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.buffered.discard()
+	if x.rec.Holds() {
+		x.buffered.stopTimer()
+		x.rec.Release()
+	}
 }
 
 // writeReply writes the OCP reply into the response header. The update of a tool call goes to the
 // contextWriter of the request that made the call.
-func (x *contextWriter) writeReply(status int) {
+func (x *contextWriter) writeReply() {
 	header := x.ResponseWriter.Header()
 	vary := varyReply
 	if x.buffered != nil && x.buffered.dependsOnContext {
@@ -253,7 +268,7 @@ func (x *contextWriter) writeReply(status int) {
 		}
 		return
 	}
-	update := x.update(status, header)
+	update := x.update(x.rec.Status, header)
 	if x.clientWriter != nil {
 		x.clientWriter.addCallUpdate(update)
 		return
@@ -301,12 +316,12 @@ const maxMethod = 32
 func (x *contextWriter) historyEntry(now time.Time, status int) ocp.HistoryEntry {
 	operation, name := "", ""
 	if x.tool != nil {
-		operation, name = x.tool.OperationID, x.tool.Name
+		operation, name = x.tool.Definition.OperationID, x.tool.Name
 	}
 	entry := ocp.CallEntry(now, x.endpoint, operation, name, status)
 	metadata := make([]byte, 0, len(`{"method":"OPTIONS","status":000}`))
 	metadata = append(metadata, `{"method":`...)
-	metadata = wire.AppendString(metadata, text.Cut(x.method, maxMethod)) // HTTP/2 allows any text as a method
+	metadata = strictjson.AppendString(metadata, text.Cut(x.method, maxMethod)) // HTTP/2 allows any text as a method
 	metadata = append(metadata, `,"status":`...)
 	metadata = strconv.AppendInt(metadata, int64(status), 10)
 	entry.Metadata = append(metadata, '}')
@@ -319,9 +334,9 @@ func (x *contextWriter) addDeclaredUpdates(update *ocp.Update, status int) {
 	if x.tool == nil || x.tool.OCP == nil {
 		return
 	}
-	what := x.tool.Method + " " + x.tool.Path + " answered " + strconv.Itoa(status)
-	if text := http.StatusText(status); text != "" {
-		what += " " + text
+	what := x.tool.Plan.Method + " " + x.tool.Plan.Path + " answered " + strconv.Itoa(status)
+	if source := http.StatusText(status); source != "" {
+		what += " " + source
 	}
 	switch {
 	case status >= http.StatusBadRequest && update.ErrorContext == "":
@@ -375,7 +390,7 @@ func (x *contextWriter) addCallUpdate(u ocp.Update) {
 	c := &x.callUpdates
 	c.Entries = append(c.Entries, u.Entries...)
 	c.RecentChanges = append(c.RecentChanges, u.RecentChanges...)
-	for _, text := range []struct {
+	for _, source := range []struct {
 		to   *string
 		from string
 	}{
@@ -383,8 +398,8 @@ func (x *contextWriter) addCallUpdate(u ocp.Update) {
 		{&c.ContextSummary, u.ContextSummary},
 		{&c.ErrorContext, u.ErrorContext},
 	} {
-		if text.from != "" {
-			*text.to = text.from
+		if source.from != "" {
+			*source.to = source.from
 		}
 	}
 }

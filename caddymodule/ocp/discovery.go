@@ -13,12 +13,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/internal/prepared"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/ocp/advertise"
-	"github.com/fairwayhq/fairway/ocp/loader"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/loader"
 )
 
 // The forms of a document. Each is the extension of a path.
@@ -42,8 +42,8 @@ type discovery struct {
 // encodedForms is a document in the forms in which it is served.
 type encodedForms struct {
 	source *loader.Document
-	json   prepared.Response
-	yaml   prepared.Response
+	json   respond.Prepared
+	yaml   respond.Prepared
 	err    error // why it cannot be served
 }
 
@@ -62,9 +62,9 @@ func newDiscovery(ctx caddy.Context, h *Handler) (*discovery, error) {
 		}
 	}
 	h.toolset.Loader.KeepDocument()
-	if h.toolset.Key.Kind == agents.SourceFile {
+	if h.toolset.Key.Kind == app.SourceFile {
 		if err := h.toolset.Loader.Load(ctx); err != nil {
-			return nil, agents.ExplainFile(h.toolset.Key, err)
+			return nil, app.ExplainFile(h.toolset.Key, err)
 		}
 	}
 	return d, nil
@@ -85,7 +85,7 @@ func formOfExtension(ending string) string {
 // requests.
 func (d *discovery) requestedForm(r *http.Request) (form string) {
 	ending, ok := strings.CutPrefix(r.URL.Path, d.stem)
-	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead || tool.CallFromContext(r.Context()) != nil {
+	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead || tools.CallFromContext(r.Context()) != nil {
 		return ""
 	}
 	if r.URL.Path == d.handler.Discovery {
@@ -97,10 +97,10 @@ func (d *discovery) requestedForm(r *http.Request) (form string) {
 // serve responds with the document. Until the document is loaded, the status is 503, as for its
 // tools. If the document cannot be served, the request is passed on.
 func (d *discovery) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler, form string) error {
-	toolcall.CurrentTools(d.handler.toolset, r, next) // loads a document of the site
+	route.CurrentTools(d.handler.toolset, r, next) // loads a document of the site
 	loaded := d.handler.toolset.Loader.Document()
 	if loaded == nil {
-		return toolcall.WriteUnavailable(w, d.handler.toolset.Key.ShownName(), d.handler.toolset.Loader.RetryAfter())
+		return route.WriteUnavailable(w, d.handler.toolset.Key.ShownName(), d.handler.toolset.Loader.RetryAfter())
 	}
 	document := d.encodedDocument(loaded)
 	if document.err != nil {
@@ -148,28 +148,28 @@ func (d *discovery) encode(loaded *loader.Document) *encodedForms {
 		site.Enhancer = h.enhancer.Enhancer
 	}
 	key := h.toolset.Key
-	options := advertise.Options{Location: loaded.Location, Refs: key.Refs, MaxDocument: int(key.MaxDocument)}
+	options := advertise.Options{Location: loaded.Location, Refs: key.Refs, MaxDocument: key.MaxDocument}
 	asJSON, asYAML, err := advertise.Document(loaded.Data, options, site)
 	if err != nil {
 		return &encodedForms{source: loaded, err: err}
 	}
 	return &encodedForms{
 		source: loaded,
-		json:   prepared.New(asJSON, "application/json"),
-		yaml:   prepared.New(asYAML, "application/yaml"),
+		json:   respond.Prepare(asJSON, "application/json"),
+		yaml:   respond.Prepare(asYAML, "application/yaml"),
 	}
 }
 
 // basePath returns the path of the site below which the API is served.
-func basePath(tools *tool.Toolset) string {
-	if list := tools.Tools(); len(list) > 0 && list[0].BasePath() != "" {
-		return list[0].BasePath()
+func basePath(toolset *tools.Toolset) string {
+	if list := toolset.Tools(); len(list) > 0 && list[0].Plan.Base != "" {
+		return list[0].Plan.Base
 	}
 	return "/"
 }
 
 // form returns the document in the given form.
-func (a *encodedForms) form(form string) *prepared.Response {
+func (a *encodedForms) form(form string) *respond.Prepared {
 	if form == formYAML {
 		return &a.yaml
 	}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"unicode/utf8"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/ocp"
 )
 
@@ -94,5 +94,5 @@ func asciiContext(c *ocp.Context) []byte {
 	if start < 0 {
 		return text
 	}
-	return wire.AppendASCII(append(make([]byte, 0, 2*len(text)), text[:start]...), text[start:])
+	return strictjson.AppendASCII(append(make([]byte, 0, 2*len(text)), text[:start]...), text[start:])
 }

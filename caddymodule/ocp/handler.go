@@ -13,13 +13,14 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/internal/problem"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/match"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/ocp/enhance"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
 )
 
 func init() {
@@ -90,22 +91,14 @@ type Handler struct {
 	Toolset string `json:"toolset,omitempty"`
 
 	// The options of the toolset, if it is not one of the agents app. Default: none.
-	Document *agents.ToolsetConfig `json:"document,omitempty"`
+	Document *app.ToolsetConfig `json:"document,omitempty"`
 
 	// The properties to add to JSON responses, and the expressions that compute them. A
 	// property that a response already has is not changed. Default: none.
-	Enhance []Enhancement `json:"enhance,omitempty"`
+	Enhance []enhance.Property `json:"enhance,omitempty"`
 
-	// How to enhance responses that are JSON arrays. "each" enhances every object in the array.
-	// "wrap" puts the array into an object that has the properties. "leave" does not change the
-	// array. Default: each.
-	Lists string `json:"lists,omitempty"`
-
-	// The member of the object that holds a wrapped array. Default: items.
-	WrapName string `json:"wrap_name,omitempty"`
-
-	// Whether to enhance 4xx and 5xx responses too. Default: false, only 2xx responses.
-	EnhanceErrors bool `json:"enhance_errors,omitempty"`
+	// How responses are enhanced.
+	enhance.Options
 
 	// The largest response that is enhanced, in bytes, compressed or not. Larger responses pass
 	// unchanged. Default: 1 MiB.
@@ -145,7 +138,7 @@ type Handler struct {
 
 	readOptions       ocp.ReadOptions
 	validatesSessions bool // every session is decoded and compared with the schema
-	toolset           *agents.Toolset
+	toolset           *app.Toolset
 	routes            atomic.Pointer[operations]
 	enhancer          *enhancer
 	document          *discovery
@@ -184,11 +177,11 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	h.readOptions = ocp.ReadOptions{Strict: h.Strict}
 	if h.Toolset != "" || h.Document != nil {
-		app, err := ctx.App("agents")
+		agents, err := ctx.App("agents")
 		if err != nil {
 			return err
 		}
-		if h.toolset, err = toolcall.ResolveToolset(ctx, app.(*agents.App), h.Toolset, h.Document); err != nil {
+		if h.toolset, err = route.ResolveToolset(ctx, agents.(*app.App), h.Toolset, h.Document); err != nil {
 			return err
 		}
 	}
@@ -250,7 +243,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	h.forwardContext(in, r.Header)
 	r = r.WithContext(ocp.ContextWithIncoming(r.Context(), in))
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
-		repl.Map(toolcall.OCPPlaceholders(in))
+		repl.Map(route.OCPPlaceholders(in))
 	}
 	h.logContext(in, r)
 
@@ -367,7 +360,7 @@ func faultTexts(faults []ocp.Fault) []string {
 
 // operations is a toolset together with the mapping of requests to its tools.
 type operations struct {
-	tools  *tool.Toolset
+	tools  *tools.Toolset
 	routes *match.Routes
 }
 
@@ -376,13 +369,13 @@ func (h *Handler) operations(r *http.Request, next caddyhttp.Handler) *operation
 	if h.toolset == nil {
 		return nil
 	}
-	tools := toolcall.DeclaredTools(h.toolset, r, next)
-	if tools == nil {
+	toolset := route.DeclaredTools(h.toolset, r, next)
+	if toolset == nil {
 		return nil
 	}
 	current := h.routes.Load()
-	if current == nil || current.tools != tools {
-		current = &operations{tools, match.NewRoutes(tools)}
+	if current == nil || current.tools != toolset {
+		current = &operations{toolset, match.NewRoutes(toolset)}
 		h.routes.Store(current)
 	}
 	return current
@@ -390,8 +383,8 @@ func (h *Handler) operations(r *http.Request, next caddyhttp.Handler) *operation
 
 // operation returns the tool for a request. It returns nil if there is none. A HEAD that the
 // document does not declare is treated as a GET.
-func (h *Handler) operation(r *http.Request, next caddyhttp.Handler) *tool.Tool {
-	if call := tool.CallFromContext(r.Context()); call != nil {
+func (h *Handler) operation(r *http.Request, next caddyhttp.Handler) *tools.Tool {
+	if call := tools.CallFromContext(r.Context()); call != nil {
 		return call.Tool
 	}
 	operations := h.operations(r, next)
@@ -408,27 +401,27 @@ func (h *Handler) operation(r *http.Request, next caddyhttp.Handler) *tool.Tool 
 }
 
 // requiresContext reports whether the operation declares that it requires a context.
-func requiresContext(tool *tool.Tool) bool {
+func requiresContext(tool *tools.Tool) bool {
 	return tool != nil && tool.OCP != nil && tool.OCP.RequiresContext
 }
 
 // rejectWithoutContext responds that the operation requires a context (RFC 6585, section 3). In
 // has the request's OCP headers; it is nil if there are none.
-func rejectWithoutContext(w http.ResponseWriter, tool *tool.Tool, in *ocp.Incoming) error {
-	detail := tool.Method + " " + tool.Path + " requires an OCP context; send the headers OCP-Context-ID and OCP-Agent-Type."
+func rejectWithoutContext(w http.ResponseWriter, tool *tools.Tool, in *ocp.Incoming) error {
+	detail := tool.Plan.Method + " " + tool.Plan.Path + " requires an OCP context; send the headers OCP-Context-ID and OCP-Agent-Type."
 	if in != nil && len(in.Faults) > 0 {
 		detail += " Ignored: " + strings.Join(faultTexts(in.Faults), "; ") + "."
 	}
 	header := w.Header()
 	header["Vary"] = append(slices.Clip(header["Vary"]), varyRequired)
-	problem.Write(w, http.StatusPreconditionRequired, "OCP context required", detail)
+	respond.WriteProblem(w, http.StatusPreconditionRequired, "OCP context required", detail)
 	return nil
 }
 
 // setContextLayer stores the layer for tool calls in the request's variables.
 func setContextLayer(r *http.Request, value any) {
 	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
-		vars[toolcall.ContextVar] = value
+		vars[route.ContextVar] = value
 	}
 }
 

@@ -17,8 +17,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/enhance"
 )
 
 func TestMatchGlob(t *testing.T) {
@@ -159,7 +160,7 @@ func TestOCPIgnored(t *testing.T) {
 			}
 			logged := false
 			for _, entry := range logs.All() {
-				logged = logged || keyword.All(entry.Message, "ignored OCP") && entry.ContextMap()["reason"] == c.reason
+				logged = logged || testkit.ContainsAll(entry.Message, "ignored OCP") && entry.ContextMap()["reason"] == c.reason
 				for _, value := range entry.ContextMap() {
 					if text, ok := value.(string); ok && strings.Contains(text, "secret") {
 						t.Errorf("the log has the value: %v", entry)
@@ -217,7 +218,7 @@ func TestOCPSessionsKept(t *testing.T) {
 // TestExchange drives the writer of an answer by hand, with what real handlers
 // rarely do.
 func TestExchange(t *testing.T) {
-	enhancing := func(h *Handler) { h.Enhance = []Enhancement{{Property: "by", Expression: "ocp.agent_type"}} }
+	enhancing := func(h *Handler) { h.Enhance = []enhance.Property{{Name: "by", Expression: "ocp.agent_type"}} }
 	failed := errors.New("failed")
 	for rule, c := range map[string]struct {
 		next caddyhttp.HandlerFunc

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/ocp"
+	"github.com/fairwayhq/fairway/ocp/enhance"
 )
 
 // compressedSession returns the text as the value of an OCP-Session header.
@@ -47,7 +48,7 @@ func TestOCPInflates_only_what_is_read(t *testing.T) {
 		}
 	}
 	enhancing := func(expression string) func(*Handler) {
-		return func(h *Handler) { h.Enhance = []Enhancement{{Property: "p", Expression: expression}} }
+		return func(h *Handler) { h.Enhance = []enhance.Property{{Name: "p", Expression: expression}} }
 	}
 	json := http.Header{"Content-Type": {"application/json"}}
 	for rule, c := range map[string]struct {

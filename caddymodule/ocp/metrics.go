@@ -1,9 +1,9 @@
 package ocp
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
 )
 
 // metrics has the collectors of the ocp handlers. Like those of tool calls, they survive a
@@ -69,13 +69,7 @@ func newMetrics() *metrics {
 
 // register adds the collectors to the registry of a configuration.
 func (m *metrics) register(registry prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.ignored, m.contexts, m.replies, m.enhanced, m.failed} {
-		already := prometheus.AlreadyRegisteredError{}
-		if err := registry.Register(c); err != nil && !errors.As(err, &already) {
-			return err
-		}
-	}
-	return nil
+	return directive.RegisterMetrics(registry, m.ignored, m.contexts, m.replies, m.enhanced, m.failed)
 }
 
 // countVerdict counts a context by its verdict.

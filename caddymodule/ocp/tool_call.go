@@ -6,16 +6,15 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // WrapCalls makes the handler the layer for tool calls of a request without OCP headers.
 //
 // Inner requests of tool calls start after the ocp handler, which runs before the tool
-// endpoint. The handler leaves them one of three layers (see toolcall): itself for a request
+// endpoint. The handler leaves them one of three layers (see package route): itself for a request
 // without OCP headers, or the response writer of the request, which is a contextWriter or a
 // varyWriter.
-
 func (h *Handler) WrapCalls(next caddyhttp.Handler) caddyhttp.Handler {
 	return &contextCall{h, nil, next}
 }
@@ -57,7 +56,7 @@ type contextCall struct {
 // been checked and forwarded.
 func (c *contextCall) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 	h := c.handler
-	tool := tool.CallFromContext(r.Context()).Tool
+	tool := tools.CallFromContext(r.Context()).Tool
 	in := ocp.IncomingFromContext(r.Context())
 	x := &contextWriter{handler: h, in: in, clientWriter: c.clientWriter}
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/ocp/enhance"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // varyWriter is the http.ResponseWriter of a request without a valid context. If the
@@ -24,7 +24,7 @@ type varyWriter struct {
 
 // newVaryWriter returns the writer for a request without a valid context. It returns nil if no
 // response to the request could be enhanced.
-func (h *Handler) newVaryWriter(w http.ResponseWriter, r *http.Request, tool *tool.Tool) *varyWriter {
+func (h *Handler) newVaryWriter(w http.ResponseWriter, r *http.Request, tool *tools.Tool) *varyWriter {
 	if h.enhancer == nil || len(h.enhancer.Properties(tool)) == 0 {
 		return nil
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/otcadapter"
 )
 
 func init() {
 	httpcaddyfile.RegisterDirective("otc", func(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
-		return toolcall.ParseEndpoint(h, new(Handler))
+		return directive.ParseEndpoint(h, new(Handler))
 	})
 }
 
@@ -53,7 +53,7 @@ func init() {
 func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume directive name
 	b := directive.NewBlock(d)
-	shared := toolcall.EndpointOptions{
+	shared := route.EndpointOptions{
 		Path: &o.Path, Toolset: &o.Toolset, Toolsets: &o.Toolsets, Document: &o.Document, Agent: &o.Agent, ExposeAgents: &o.ExposeAgents,
 		AllowAnonymous: &o.AllowAnonymous, MaxTokens: &o.MaxTokens,
 	}

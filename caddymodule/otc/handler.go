@@ -10,9 +10,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/otcadapter"
 )
 
@@ -66,26 +66,14 @@ type Handler struct {
 	Toolsets []string `json:"toolsets,omitempty"`
 
 	// The options of the toolset, if it is not one of the agents app. Default: none.
-	Document *agents.ToolsetConfig `json:"document,omitempty"`
+	Document *app.ToolsetConfig `json:"document,omitempty"`
 
-	// The first part of tool ids, which have the form Toolkit.Tool@Version. Default: the
-	// document's title.
-	Toolkit string `json:"toolkit,omitempty"`
-
-	// The last part of tool ids, in the form x.y.z. It is only allowed with a single toolset.
-	// Default: the document's version as x.y.z.
-	Version string `json:"version,omitempty"`
-
-	// The largest request body, in bytes. Default: 4 MiB.
-	MaxBody int64 `json:"max_body,omitempty"`
+	// The ids of tools, and what responses contain.
+	otcadapter.Options
 
 	// How calls with a call_id from the client are recorded, so that each of them runs once.
 	// Default: recorded, with the defaults of its options.
 	Idempotency *Idempotency `json:"idempotency,omitempty"`
-
-	// Whether to add developer_message to errors: the step that failed, the operation, and the
-	// API's status. It contains nothing of a request. Default: false.
-	DeveloperMessages bool `json:"developer_messages,omitempty"`
 
 	// A path of the API that responds to GET with 2xx or 3xx while the API is healthy. If set,
 	// the server's health is that of the API. The path is requested through the handlers after
@@ -97,11 +85,6 @@ type Handler struct {
 	// whose credentials are added by a handler after this one, such as header_up of
 	// reverse_proxy. Credentials that come with a call are still sent. Default: false.
 	NoRequirements bool `json:"no_requirements,omitempty"`
-
-	// The URLs at which users get the credentials of a requirement, by the requirement's id.
-	// Clients get the URL if the credentials are missing. Placeholders such as {env.URL} are
-	// replaced. Default: the authorizationUrl of the document.
-	AuthorizationURLs map[string]string `json:"authorization_urls,omitempty"`
 
 	// How long a call waits for the work that the API announces with 202 and a Location. The Location
 	// is polled with GET, through the handlers after this one. Default: a 202 is the response.
@@ -125,7 +108,7 @@ type Handler struct {
 	// Default: false.
 	AllowAnonymous bool `json:"allow_anonymous,omitempty"`
 
-	endpoint *toolcall.Endpoint
+	endpoint *route.Endpoint
 	server   *otcadapter.Server
 }
 
@@ -142,11 +125,11 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	if o.Path == "" {
 		o.Path = "/otc"
 	}
-	if o.endpoint, err = toolcall.NewEndpoint(ctx, "otc", o.Path, o.Toolset, agents.WithResponseSchemas(o.Document)); err != nil {
+	if o.endpoint, err = route.NewEndpoint(ctx, "otc", o.Path, o.Toolset, app.WithResponseSchemas(o.Document)); err != nil {
 		return err
 	}
 	o.endpoint.LimitToAgent(o.Agent)
-	if err := o.endpoint.AddToolsets(ctx, o.Toolsets, agents.WithResponseSchemas(nil)); err != nil {
+	if err := o.endpoint.AddToolsets(ctx, o.Toolsets, app.WithResponseSchemas(nil)); err != nil {
 		return err
 	}
 	if err := o.endpoint.ExposeAgents(o.ExposeAgents); err != nil {
@@ -163,22 +146,17 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	repl := caddy.NewReplacer()
-	urls := make(map[string]string, len(o.AuthorizationURLs))
+	repl, logger, options := caddy.NewReplacer(), o.endpoint.Logger, o.Options
+	options.AuthorizationURLs = make(map[string]string, len(o.AuthorizationURLs))
 	for id, url := range o.AuthorizationURLs {
-		urls[id] = repl.ReplaceAll(url, "")
+		options.AuthorizationURLs[id] = repl.ReplaceAll(url, "")
 	}
-	logger := o.endpoint.Logger
-	o.server = otcadapter.New(otcadapter.Options{
-		Toolkit:           o.Toolkit,
-		Version:           o.Version,
-		MaxBody:           o.MaxBody,
-		RetryAfter:        o.endpoint.Parts.RetryAfter,
-		DeveloperMessages: o.DeveloperMessages,
-		AuthorizationURLs: urls,
-		Idempotency:       idempotency,
-		Warn:              func(message string) { logger.Warn(message, zap.String("path", o.Path)) },
-	})
+	options.RetryAfter, options.Idempotency = o.endpoint.Parts.RetryAfter, idempotency
+	options.Warn = func(message string) { logger.Warn(message, zap.String("path", o.Path)) }
+	o.server = otcadapter.New(options)
+	if !o.healthNeedsNext() {
+		o.endpoint.App.AddPublicHealth(app.SiteOf(ctx), o.endpoint.Path+otcadapter.HealthEndpoint, o.servePublicHealth)
+	}
 	return nil
 }
 
@@ -214,7 +192,7 @@ func (o *Handler) Validate() error {
 func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	rest, owned := o.endpoint.Owns(r)
 	if !owned {
-		return toolcall.PassThrough(w, r, next)
+		return route.PassThrough(w, r, next)
 	}
 	h := &host{handler: o, request: r, next: next}
 	o.server.ServeHTTP(w, r, rest, h.site())

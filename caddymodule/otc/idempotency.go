@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 	"github.com/fairwayhq/fairway/store"
@@ -54,7 +54,7 @@ func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*idempotency.Opt
 	if i.Off {
 		return nil, nil
 	}
-	app, err := ctx.App("agents")
+	agents, err := ctx.App("agents")
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*idempotency.Opt
 	}
 	logger := o.endpoint.Logger
 	options := &idempotency.Options{
-		Open:        app.(*agents.App).OpenStore,
+		Open:        agents.(*app.App).OpenStore,
 		Endpoint:    o.identity(),
 		TTL:         time.Duration(i.TTL),
 		Lease:       time.Duration(i.Lease),

@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/otcadapter"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A host runs the tool call of one client request. It has everything that the call needs, in one
@@ -26,14 +27,14 @@ type host struct {
 	toolkits []otcadapter.Toolkit
 	only     [1]otcadapter.Toolkit // storage for toolkits, of which most endpoints have one
 	info     otcadapter.CallInfo
-	caller   toolcall.Caller
+	caller   route.Caller
 }
 
 // site describes the surroundings of the request to the adapter: the current toolsets, the next
 // handlers, and the user that earlier handlers have authenticated.
 func (h *host) site() otcadapter.Site {
 	r, endpoint := h.request, h.handler.endpoint
-	toolcall.MarkToolEndpoint(r)
+	route.MarkToolEndpoint(r)
 	h.toolkits = h.only[:0]
 	for _, part := range endpoint.Parts.All {
 		toolkit := otcadapter.Toolkit{Tools: part.Current(r, h.next), InjectsCredentials: h.handler.NoRequirements || len(part.Toolset.Credentials) > 0}
@@ -45,8 +46,9 @@ func (h *host) site() otcadapter.Site {
 	site := otcadapter.Site{
 		Toolkits: h.toolkits,
 		Host:     h,
-		User:     toolcall.AuthenticatedUser(r),
-		Access:   toolcall.AccessOf(r),
+		User:     route.AuthenticatedUser(r),
+		Owner:    route.OwnerOf(r),
+		Access:   route.AccessOf(r),
 	}
 	if h.handler.HealthUpstream != "" {
 		site.Upstream = h.handler.upstreamHealth(r, h.next)
@@ -55,7 +57,7 @@ func (h *host) site() otcadapter.Site {
 }
 
 // Caller implements otcadapter.Host. The adapter requests one caller for each request.
-func (h *host) Caller(toolkit int, info otcadapter.CallInfo) tool.Caller {
+func (h *host) Caller(toolkit int, info otcadapter.CallInfo) tools.Caller {
 	h.info = info
 	if repl, ok := h.request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Map(h.placeholder)
@@ -102,7 +104,7 @@ const maxHealthResponse = 64 << 10
 // upstreamHealth returns a function that checks the API's health through the next handlers.
 func (o *Handler) upstreamHealth(r *http.Request, next caddyhttp.Handler) otcadapter.UpstreamHealth {
 	return func(ctx context.Context) error {
-		fetch := toolcall.FetchThrough(next, r, maxHealthResponse)
+		fetch := route.FetchThrough(next, r, maxHealthResponse)
 		status, _, _, err := fetch(ctx, o.HealthUpstream, make(http.Header))
 		switch {
 		case err != nil:
@@ -112,6 +114,17 @@ func (o *Handler) upstreamHealth(r *http.Request, next caddyhttp.Handler) otcada
 		}
 		return nil
 	}
+}
+
+// healthNeedsNext reports whether the health can only be determined by requests to the next handlers.
+func (o *Handler) healthNeedsNext() bool {
+	return o.HealthUpstream != "" || slices.ContainsFunc(o.endpoint.Parts.All, func(p *route.Part) bool { return p.Toolset.FromSite })
+}
+
+// servePublicHealth serves the health without the handlers around this one.
+func (o *Handler) servePublicHealth(w http.ResponseWriter, r *http.Request) {
+	h := &host{handler: o, request: r}
+	o.server.ServeHTTP(w, r, otcadapter.HealthEndpoint, h.site())
 }
 
 // checkHealthUpstream returns an error if health_upstream is not a valid path.
@@ -131,13 +144,13 @@ func (o *Handler) checkHealthUpstream() error {
 // documents. It only checks if all documents are files, which have been read at this point. For
 // others the server reports the error when they are loaded.
 func (o *Handler) checkAuthorizationURLs() error {
-	sets := make([]*tool.Toolset, 0, len(o.endpoint.Parts.All))
+	sets := make([]*tools.Toolset, 0, len(o.endpoint.Parts.All))
 	for _, part := range o.endpoint.Parts.All {
 		set := part.Toolset.Loader.Toolset()
 		if part.IsAgents() {
 			continue
 		}
-		if part.Toolset.Key.Kind != agents.SourceFile || set == nil {
+		if part.Toolset.Key.Kind != app.SourceFile || set == nil {
 			return nil
 		}
 		sets = append(sets, set)

@@ -15,7 +15,7 @@ import (
 
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"
-	_ "github.com/fairwayhq/fairway/caddymodule/toolsonly"
+	_ "github.com/fairwayhq/fairway/caddymodule/route"
 )
 
 // TestOAgentNoBypassByStdio calls a forbidden tool, and a good one, on standard

@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/command"
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 )
 
@@ -55,7 +55,7 @@ and the pending requests have their responses.
 			callFlags(cmd)
 			cmd.Flags().StringArray("header", nil, "A header of the client's request, as 'Name: value'")
 			cmd.Args = cobra.NoArgs
-			cmd.RunE = caddycmd.WrapCommandFuncForCobra(commandMCP)
+			cmd.RunE = command.RunE(commandMCP)
 			cmd.AddCommand(serverJSONCommand())
 		},
 	})
@@ -88,19 +88,16 @@ func mcpFlags(cmd *cobra.Command) {
 const stdioGrace = 5 * time.Second
 
 // commandMCP serves one client on standard input and output.
-func commandMCP(flags caddycmd.Flags) (int, error) {
+func commandMCP(flags caddycmd.Flags) error {
 	in, out := os.Stdin, os.Stdout
 	// Other output on standard output would break the protocol.
 	os.Stdout = os.Stderr
 	site, err := openOfflineSite(flags, true)
 	if err != nil {
-		return caddy.ExitCodeFailedStartup, err
+		return err
 	}
 	defer site.close()
-	if err := site.serveStdio(in, out); err != nil {
-		return caddy.ExitCodeFailedStartup, err
-	}
-	return caddy.ExitCodeSuccess, nil
+	return site.serveStdio(in, out)
 }
 
 // serveStdio serves one client until its input ends or the program receives a signal. It then
@@ -129,9 +126,9 @@ func (s *offlineSite) serveStdio(in io.Reader, out io.Writer) error {
 	switch {
 	case client.Served:
 		return client.Err
-	case response.status >= 400:
+	case response.Status >= 400:
 		return fmt.Errorf("%s rejects the client: %d %s; give the required credentials with --header, or another --path",
-			s.target, response.status, response.text())
+			s.target, response.Status, responseText(response))
 	default:
 		return errors.New("no endpoint serves MCP at " + s.target.String() + "; give the endpoint's full path with --path")
 	}

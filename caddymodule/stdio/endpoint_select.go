@@ -83,14 +83,21 @@ func hostsOf(sets caddyhttp.MatcherSets) (hosts []string) {
 	return hosts
 }
 
-// selectEndpoint returns the endpoint that the site and the path select. Either may be empty. It is an
-// error if they do not select exactly one.
+// selectEndpoint returns the endpoint that the site and the path select. Either may be empty. An endpoint
+// may be below the start of the path, as in handle_path: the one with the longest path is selected. It is
+// an error if they do not select exactly one.
 func selectEndpoint(endpoints []endpoint, site, path string) (*endpoint, error) {
 	var selected []endpoint
+	longest := 0
 	for _, e := range endpoints {
-		if e.servesHost(site) && (path == "" || strings.HasSuffix(strings.TrimRight(path, "/"), e.mcp.Endpoint.Path)) {
-			selected = append(selected, e)
+		own := e.mcp.Endpoint.Path
+		if !e.servesHost(site) || path != "" && (!strings.HasSuffix(strings.TrimRight(path, "/"), own) || len(own) < longest) {
+			continue
 		}
+		if path != "" && len(own) > longest {
+			selected, longest = nil, len(own)
+		}
+		selected = append(selected, e)
 	}
 	switch {
 	case len(selected) == 1:

@@ -16,15 +16,17 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // An offlineSite is a configuration that is loaded without listeners. Requests go to one of its
 // HTTP servers from inside the process. The app agents is the only app that is started.
 type offlineSite struct {
-	agents *agents.App
+	agents *app.App
 	server *caddyhttp.Server
 	mcp    *mcp.Handler
 	target *url.URL // URL of the endpoint for clients of the site
@@ -42,10 +44,10 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 	query := ""
 	if calls { // other commands do not have the flag
 		if choice := flags.String("tools"); choice != "" {
-			if err := toolcall.CheckListChoice(choice); err != nil {
+			if err := route.CheckListChoice(choice); err != nil {
 				return nil, fmt.Errorf("--tools: %w", err)
 			}
-			query = toolcall.ListQuery(choice)
+			query = route.ListQuery(choice)
 		}
 	}
 	raw, err := loadConfig(flags, calls)
@@ -61,7 +63,7 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 		return nil, fmt.Errorf("loading the configuration: %w", err)
 	}
 	s := &offlineSite{header: header, query: query}
-	if s.agents, err = appOf[*agents.App](ctx, "agents"); err != nil {
+	if s.agents, err = appOf[*app.App](ctx, "agents"); err != nil {
 		return nil, err
 	}
 	site, err := appOf[*caddyhttp.App](ctx, "http")
@@ -78,16 +80,16 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 }
 
 // appOf returns the app of the configuration with the given name.
-func appOf[T caddy.App](ctx caddy.Context, name string) (app T, err error) {
+func appOf[T caddy.App](ctx caddy.Context, name string) (agents T, err error) {
 	loaded, err := ctx.App(name)
 	if err != nil {
-		return app, err
+		return agents, err
 	}
-	app, ok := loaded.(T)
+	agents, ok := loaded.(T)
 	if !ok {
-		return app, fmt.Errorf("the app %s is a %T", name, loaded)
+		return agents, fmt.Errorf("the app %s is a %T", name, loaded)
 	}
-	return app, nil
+	return agents, nil
 }
 
 // close releases the documents. Resources of other modules are released when the process ends.
@@ -117,13 +119,13 @@ func stripListeners(raw []byte) (offline offlineConfig, err error) {
 	if config.AppsRaw["http"] == nil {
 		return offline, errors.New("the configuration has no HTTP site, so it has no MCP endpoint")
 	}
-	var app map[string]json.RawMessage
+	var agents map[string]json.RawMessage
 	servers := make(map[string]map[string]json.RawMessage)
-	if err := json.Unmarshal(config.AppsRaw["http"], &app); err != nil {
+	if err := json.Unmarshal(config.AppsRaw["http"], &agents); err != nil {
 		return offline, fmt.Errorf("reading the configuration of the http app: %w", err)
 	}
-	if app["servers"] != nil {
-		if err := json.Unmarshal(app["servers"], &servers); err != nil {
+	if agents["servers"] != nil {
+		if err := json.Unmarshal(agents["servers"], &servers); err != nil {
 			return offline, fmt.Errorf("reading the configuration of the http servers: %w", err)
 		}
 	}
@@ -138,10 +140,10 @@ func stripListeners(raw []byte) (offline offlineConfig, err error) {
 		}
 		server["automatic_https"] = json.RawMessage(`{"disable":true}`)
 	}
-	if app["servers"], err = json.Marshal(servers); err != nil {
+	if agents["servers"], err = json.Marshal(servers); err != nil {
 		return offline, err
 	}
-	if config.AppsRaw["http"], err = json.Marshal(app); err != nil {
+	if config.AppsRaw["http"], err = json.Marshal(agents); err != nil {
 		return offline, err
 	}
 	if config.AppsRaw["agents"] == nil {
@@ -219,8 +221,8 @@ func headerFlag(flags caddycmd.Flags) (http.Header, error) {
 }
 
 // request sends one request to the endpoint and returns the response.
-func (s *offlineSite) request(r *http.Request) *offlineResponse {
-	response := &offlineResponse{header: make(http.Header)}
+func (s *offlineSite) request(r *http.Request) *respond.Recorder {
+	response := respond.NewRecorder(maxRecordedBody)
 	s.server.ServeHTTP(response, r)
 	return response
 }
@@ -244,40 +246,19 @@ func (s *offlineSite) newRequest() *http.Request {
 	return r
 }
 
-// offlineResponse records the status and the beginning of the body of a response.
-type offlineResponse struct {
-	header http.Header
-	status int
-	body   []byte
-}
+const (
+	maxRecordedBody = 64 << 10 // bytes of the body of a response
+	maxShownBody    = 512      // bytes of the body in an error message
+)
 
-// maxRecordedBody limits how much of a response's body is recorded, in bytes.
-const maxRecordedBody = 512
-
-func (r *offlineResponse) Header() http.Header { return r.header }
-
-func (r *offlineResponse) WriteHeader(status int) {
-	if r.status == 0 && status >= http.StatusOK {
-		r.status = status
+// responseText describes a response, for an error message.
+func responseText(r *respond.Recorder) string {
+	shown := http.StatusText(r.Status)
+	if challenge := r.Header().Get("Www-Authenticate"); challenge != "" {
+		shown += " (" + challenge + ")"
 	}
-}
-
-func (r *offlineResponse) Write(p []byte) (int, error) {
-	r.WriteHeader(http.StatusOK)
-	if free := maxRecordedBody - len(r.body); free > 0 {
-		r.body = append(r.body, p[:min(len(p), free)]...)
+	if body := strings.Join(strings.Fields(text.Cut(string(r.Body.B), maxShownBody)), " "); body != "" {
+		shown += ": " + body
 	}
-	return len(p), nil
-}
-
-// text describes the response, for an error message.
-func (r *offlineResponse) text() string {
-	text := http.StatusText(r.status)
-	if challenge := r.header.Get("Www-Authenticate"); challenge != "" {
-		text += " (" + challenge + ")"
-	}
-	if body := strings.Join(strings.Fields(string(r.body)), " "); body != "" {
-		text += ": " + body
-	}
-	return text
+	return shown
 }

@@ -11,8 +11,10 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/agents/command"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/command"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // placeholderUpstream is the upstream of a site whose tools are not called.
@@ -49,13 +51,13 @@ func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, er
 	}
 	u, err := parseUpstream(upstream)
 	if err != nil {
-		return nil, fmt.Errorf("--upstream %q: %w", agents.RedactURL(upstream), err)
+		return nil, fmt.Errorf("--upstream %q: %w", app.RedactURL(upstream), err)
 	}
-	toolset := &agents.ToolsetConfig{
-		OpenAPI:  document,
-		Schemas:  flags.String("schemas"),
-		Refs:     flags.String("refs"),
-		BasePath: strings.TrimSuffix(u.Path, "/"),
+	toolset := &app.ToolsetConfig{
+		OpenAPI: document,
+		BuildOptions: tools.BuildOptions{
+			Schemas: schema.Mode(flags.String("schemas")), Refs: flags.String("refs"), BasePath: strings.TrimSuffix(u.Path, "/"),
+		},
 	}
 	if strings.HasPrefix(document, "/") {
 		if _, err := os.Stat(document); err != nil {

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/spf13/cobra"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/command"
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 )
 
@@ -43,12 +43,7 @@ The registry is in preview, and its format may change.
 	cmd.Flags().String("url", "", "Public URL of the endpoint")
 	cmd.Flags().String("name", "", "Name in the registry")
 	cmd.Flags().String("description", "", "Description of the server, at most 100 characters (default: the document's description)")
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
-		if err := printServerJSON(cmd, flags); err != nil {
-			return caddy.ExitCodeFailedStartup, err
-		}
-		return caddy.ExitCodeSuccess, nil
-	})
+	cmd.RunE = command.RunE(func(flags caddycmd.Flags) error { return printServerJSON(cmd, flags) })
 	return cmd
 }
 

@@ -12,7 +12,7 @@ import (
 
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"
-	_ "github.com/fairwayhq/fairway/caddymodule/toolsonly"
+	_ "github.com/fairwayhq/fairway/caddymodule/route"
 )
 
 func TestToolsOnly_lets_tool_calls_of_standard_input_through(t *testing.T) {

@@ -126,7 +126,18 @@ func (c *Client) get(ctx context.Context, address string, header http.Header) (*
 	return response, nil
 }
 
+// A RedirectError reports a redirect that is not followed.
+type RedirectError struct{ error }
+
 func (c *Client) checkRedirect(request *http.Request, via []*http.Request) error {
+	if err := c.redirectProblem(request, via); err != nil {
+		return &RedirectError{err}
+	}
+	return nil
+}
+
+// redirectProblem returns why a redirect is not followed.
+func (c *Client) redirectProblem(request *http.Request, via []*http.Request) error {
 	if len(via) > c.options.MaxRedirects {
 		return fmt.Errorf("more than %d redirects", c.options.MaxRedirects)
 	}

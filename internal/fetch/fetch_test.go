@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // newServer returns a server of a few documents and redirects.
@@ -66,7 +66,7 @@ func TestGet(t *testing.T) {
 			defer client.Close()
 			response, err := client.Get(t.Context(), server.URL+path, http.Header{"If-None-Match": {`"1"`}})
 			switch {
-			case test.status == 0 && (err == nil || !keyword.All(err.Error(), test.want)):
+			case test.status == 0 && (err == nil || !testkit.ContainsAll(err.Error(), test.want)):
 				t.Errorf("error %v, want one with %q", err, test.want)
 			case test.status == 0 && strings.Contains(err.Error(), "url="):
 				t.Errorf("the error contains the URL: %v", err)
@@ -97,7 +97,7 @@ func TestGet_rejects_redirect_from_https_to_http(t *testing.T) {
 	defer secure.Close()
 	client := New(Options{MaxSize: 5, MaxRedirects: 5, Timeout: 10 * time.Second, Transport: secure.Client().Transport})
 	_, err := client.Get(t.Context(), secure.URL, nil)
-	if err == nil || !keyword.All(err.Error(), "https http") || strings.Contains(err.Error(), "secret") {
+	if err == nil || !testkit.ContainsAll(err.Error(), "https http") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -1,11 +1,15 @@
-// Package headerkind classifies request headers that make servers see another method,
-// path, protocol or user than the request itself has.
+// Package headerkind classifies request headers: those that make servers see another method, path or
+// protocol than the request itself has, and those that may accompany credentials of the gateway.
 package headerkind
 
 import (
+	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Kind is the part of a request that a header overrides.
@@ -30,16 +34,11 @@ const (
 
 // Of returns the kind of a header. It compares names in the form of Canonical.
 func Of(name string) Kind {
-	if !beginsWith(name, "xuhspm") {
+	// Most names begin with another letter, and this function runs for each header of each request.
+	if name == "" || strings.IndexByte("xuhspm", name[0]|0x20) < 0 {
 		return Ordinary
 	}
 	return ofCanonical(Canonical(name))
-}
-
-// beginsWith reports whether a name begins with one of these lower-case letters, in any case. Most names
-// do not, and the functions of this package run for each header of each request.
-func beginsWith(name, letters string) bool {
-	return name != "" && strings.IndexByte(letters, name[0]|0x20) >= 0
 }
 
 // ofCanonical is Of for a name in the form of Canonical.
@@ -83,54 +82,48 @@ func isSeparator(c rune) bool {
 	return c != '-' && (c < '0' || '9' < c && c < 'A' || 'Z' < c && c < 'a' || 'z' < c)
 }
 
-// userHeaders are the headers that identify a user, in canonical form.
-var userHeaders = map[string]bool{
-	"Ocp-User": true, // the user on whose behalf an agent claims to act
-
-	// Authenticating proxies: Caddy's forward_auth, oauth2-proxy, Authelia, nginx, Envoy.
-	"X-Forwarded-Name": true, "X-Forwarded-Email": true, "X-Forwarded-Preferred-Username": true,
-	"X-Forwarded-Access-Token": true, "X-Forwarded-Client-Cert": true,
-	"X-User": true, "X-Username": true, "X-Userinfo": true, "X-User-Id": true, "X-User-Name": true, "X-User-Email": true,
-
-	// Impersonation of other users by administrators.
-	"X-On-Behalf-Of": true, "X-Impersonate-User": true, "X-Act-As": true, "X-Sudo": true, "Sudo": true,
+// safe are the headers that a caller may send beside credentials of the gateway, in canonical form: they describe
+// the message, its trace and the caller's device, and no API takes them for a user, a credential, a method or a
+// path. Prefixes such as Accept- are too wide: Accept-Profile chooses a schema of the database in PostgREST. An
+// Idempotency-Key is not safe, because two callers with the same credentials could get each other's responses.
+var safe = map[string]bool{
+	"Accept": true, "Accept-Charset": true, "Accept-Encoding": true, "Accept-Language": true,
+	"Content-Disposition": true, "Content-Encoding": true, "Content-Language": true, "Content-Length": true, "Content-Type": true,
+	"If-Match": true, "If-Modified-Since": true, "If-None-Match": true, "If-Range": true, "If-Unmodified-Since": true,
+	"Cache-Control": true, "Pragma": true, "Priority": true, "Range": true, "Last-Event-Id": true, "User-Agent": true,
+	"Origin":      true, // lets the API refuse requests of foreign pages
+	"Traceparent": true, "Tracestate": true, "Baggage": true, "X-Request-Id": true, "X-Correlation-Id": true,
+	// reverse_proxy replaces these, unless the client is a trusted proxy.
+	"X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Proto": true,
+	// Ocp-User is not safe: it is the user on whose behalf an agent claims to act.
+	"Ocp-Context-Id": true, "Ocp-Agent-Type": true, "Ocp-Current-Goal": true, "Ocp-Session": true, "Ocp-Workspace": true, "Ocp-Version": true,
 }
 
-// userPrefixes are the prefixes of headers that identify a user, in canonical form.
-var userPrefixes = [...]string{
-	// Caddy's forward_auth, oauth2-proxy, Authelia, nginx, Envoy; see userHeaders.
-	"Remote-User", "Remote-Name", "Remote-Email", "Remote-Group", "Remote-Role",
-	"X-Remote-User", "X-Remote-Name", "X-Remote-Email", "X-Remote-Group", "X-Remote-Role",
-	"X-Forwarded-User", "X-Forwarded-Group", "X-Forwarded-Role",
-	"X-Auth-User", "X-Auth-Name", "X-Auth-Email", "X-Auth-Group", "X-Auth-Role",
-	"X-User-Group", "X-User-Role", "X-Proxy-User", "X-Authenticated-",
-
-	"X-Auth-Request-",           // oauth2-proxy
-	"X-Authentik-",              // authentik
-	"X-Webauth-",                // Grafana's auth proxy
-	"X-Token-",                  // caddy-security
-	"X-Consumer-",               // Kong
-	"X-Remote-Extra-",           // Kubernetes, authenticating proxy
-	"Impersonate-",              // Kubernetes, impersonation
-	"X-Goog-Authenticated-User", // Google IAP
-	"X-Goog-Iap-",
-	"X-Amzn-Oidc-",                 // AWS load balancers
-	"X-Ms-Client-Principal",        // Azure App Service
-	"Cf-Access-",                   // Cloudflare Access
-	"X-Pomerium-",                  // Pomerium
-	"Tailscale-User-",              // Tailscale
-	"X-Ssl-Client-", "Ssl-Client-", // client certificates, as nginx is commonly configured
+// MayAccompany reports whether a header of a caller may be sent beside credentials that are not the caller's. Others
+// may name a user or carry a credential, which the API would trust as the gateway's. The name must be in canonical
+// form. Further are the canonical names of headers that the operator forwards.
+func MayAccompany(name string, further []string) bool {
+	return safe[name] || slices.Contains(further, name)
 }
 
-// NamesUser reports whether a header identifies the user on whose behalf a request is
-// made. Authenticating proxies and administrators who act for others send such headers.
-// It compares names as Of does.
-func NamesUser(name string) bool {
-	if !beginsWith(name, "xsortic") {
-		return false
+// CheckForwarded returns an error if an operator cannot forward a header.
+func CheckForwarded(name string) error {
+	switch {
+	case !httpguts.ValidHeaderFieldName(name):
+		return fmt.Errorf("%q is not a valid header name", name)
+	case Of(name) != Ordinary:
+		return fmt.Errorf("%s is never forwarded: a server could run another operation than the one that was checked", name)
 	}
-	name = Canonical(name)
-	return userHeaders[name] || slices.ContainsFunc(userPrefixes[:], func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	return nil
+}
+
+// HostName returns the name in a Host header in lower case, without the port: nodes of a site may listen on
+// different ports.
+func HostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(host)
 }
 
 // ConnectionOptions returns the additional hop-by-hop headers that the Connection header

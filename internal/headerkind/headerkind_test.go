@@ -40,21 +40,3 @@ func TestOf(t *testing.T) {
 		}
 	}
 }
-
-func TestNamesUser(t *testing.T) {
-	for _, name := range []string{
-		"X-Forwarded-User", "x_forwarded_user", "REMOTE_USER", "X-Auth-Request-Email", "x_auth_request_anything", "OCP-User", "Impersonate-Extra-scopes",
-		"X~Forwarded~User", "X-Forwarded-Roles", "X-Remote-Roles", "X-User-Role", "X-Auth-Groups", "Remote-Groups", "X-Authenticated-Userid",
-	} {
-		if !headerkind.NamesUser(name) || headerkind.Of(name) != headerkind.Ordinary {
-			t.Errorf("%q does not name a user, or is of kind %d", name, headerkind.Of(name))
-		}
-	}
-	for _, name := range []string{
-		"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "User-Agent", "OCP-Current-Goal", "Authorization", "X-Request-Id",
-	} {
-		if headerkind.NamesUser(name) {
-			t.Errorf("%q names a user", name)
-		}
-	}
-}

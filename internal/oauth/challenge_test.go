@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 func TestBearer(t *testing.T) {
@@ -114,7 +114,7 @@ func TestCheckResource(t *testing.T) {
 		"https:///no-host/in-it": "absolute",
 	} {
 		err := CheckResource(text)
-		if want == "" && err != nil || want != "" && (err == nil || !keyword.All(err.Error(), want)) {
+		if want == "" && err != nil || want != "" && (err == nil || !testkit.ContainsAll(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 	}

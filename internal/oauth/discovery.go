@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // checkIssuer returns an error if text cannot be an issuer (RFC 8414, section 2).
@@ -72,7 +72,7 @@ func (f *fetcher) metadata(ctx context.Context, address, issuer string) (keys st
 		Issuer string `json:"issuer"`
 		Keys   string `json:"jwks_uri"`
 	}
-	if wire.Unmarshal(document, &of) != nil {
+	if strictjson.Unmarshal(document, &of) != nil {
 		return "", fmt.Errorf("%s: the document is not the metadata of an authorization server", address)
 	}
 	if of.Issuer != issuer {

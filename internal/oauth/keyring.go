@@ -75,14 +75,11 @@ func (k *keyring) run(ctx context.Context) {
 		k.recordResult(keys, wait)
 		k.observe(keys, err)
 
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-k.wanted:
-			timer.Stop()
 		}
 	}
 }
@@ -191,14 +188,12 @@ var closedChannel = func() <-chan struct{} {
 
 // await waits for a fetch, at most MaxWait.
 func (k *keyring) await(ctx context.Context, done <-chan struct{}) error {
-	timer := time.NewTimer(k.options.MaxWait)
-	defer timer.Stop()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
 	case <-k.ended:
-	case <-timer.C:
+	case <-time.After(k.options.MaxWait):
 	}
 	return k.unavailable()
 }

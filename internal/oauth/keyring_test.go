@@ -17,7 +17,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // TestRotation wants a token with a new key to be accepted at once, and those of
@@ -254,7 +254,7 @@ func TestBadServers(t *testing.T) {
 				})
 				_, err := v.Verify(t.Context(), s.token(t, goodClaims()), testAudience)
 				wantError(t, err, Unavailable, "")
-				if err := <-failures; !keyword.All(err.Error(), test.want) {
+				if err := <-failures; !testkit.ContainsAll(err.Error(), test.want) {
 					t.Errorf("got %v, want %q", err, test.want)
 				}
 			})

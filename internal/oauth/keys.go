@@ -14,7 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 const (
@@ -45,7 +45,7 @@ func parseKeys(document []byte) (*keySet, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
 	}
-	if err := wire.Unmarshal(document, &set); err != nil {
+	if err := strictjson.Unmarshal(document, &set); err != nil {
 		return nil, errors.New("the document is not a JWK set, a JSON object with the member keys")
 	}
 	if len(set.Keys) > maxKeys {

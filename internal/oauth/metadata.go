@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // WellKnown is the path below which the metadata of a resource are served (RFC 9728, section
@@ -24,21 +24,21 @@ type Metadata struct {
 // Append appends the document as JSON.
 func (m *Metadata) Append(dst []byte) []byte {
 	dst = append(dst, `{"resource":`...)
-	dst = wire.AppendString(dst, m.Resource)
+	dst = strictjson.AppendString(dst, m.Resource)
 	if len(m.AuthorizationServers) > 0 {
-		dst = wire.AppendStrings(append(dst, `,"authorization_servers":`...), m.AuthorizationServers)
+		dst = strictjson.AppendStrings(append(dst, `,"authorization_servers":`...), m.AuthorizationServers)
 	}
 	if len(m.Scopes) > 0 {
-		dst = wire.AppendStrings(append(dst, `,"scopes_supported":`...), m.Scopes)
+		dst = strictjson.AppendStrings(append(dst, `,"scopes_supported":`...), m.Scopes)
 	}
 	dst = append(dst, `,"bearer_methods_supported":["header"]`...)
 	if m.Name != "" {
 		dst = append(dst, `,"resource_name":`...)
-		dst = wire.AppendString(dst, m.Name)
+		dst = strictjson.AppendString(dst, m.Name)
 	}
 	if m.Documentation != "" {
 		dst = append(dst, `,"resource_documentation":`...)
-		dst = wire.AppendString(dst, m.Documentation)
+		dst = strictjson.AppendString(dst, m.Documentation)
 	}
 	return append(dst, '}')
 }

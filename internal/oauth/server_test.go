@@ -18,7 +18,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 const (
@@ -213,7 +213,7 @@ func (s *authServer) verifier(t *testing.T, change func(*Options)) *Verifier {
 func wantError(t *testing.T, err error, code Code, text string) *Error {
 	t.Helper()
 	refusal, ok := errors.AsType[*Error](err)
-	if !ok || refusal.Code != code || !keyword.All(refusal.Description, text) {
+	if !ok || refusal.Code != code || !testkit.ContainsAll(refusal.Description, text) {
 		t.Fatalf("got %v, want %s with %q", err, code, text)
 	}
 	return refusal

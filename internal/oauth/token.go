@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 )
 
 // Token has the content of a verified access token.
@@ -72,7 +72,7 @@ func split(token string) (header joseHeader, payload []byte, err error) {
 		return header, nil, invalidToken("the token is not a signed JWT, which has three parts separated by dots")
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(parts[0])
-	if err != nil || wire.Unmarshal(raw, &header) != nil {
+	if err != nil || strictjson.Unmarshal(raw, &header) != nil {
 		return header, nil, invalidToken("the token's header is not JSON in base64url")
 	}
 	if payload, err = base64.RawURLEncoding.DecodeString(parts[1]); err != nil {
@@ -99,7 +99,7 @@ func (h *joseHeader) check(algorithms []string) error {
 // readClaims decodes a payload. Its error only has a description.
 func readClaims(payload []byte) (*claims, error) {
 	c := new(claims)
-	if err := wire.Unmarshal(payload, c); err != nil {
+	if err := strictjson.Unmarshal(payload, c); err != nil {
 		return nil, invalidToken("the token's claims are not JSON of the expected types")
 	}
 	return c, nil
@@ -170,11 +170,11 @@ func stringOrStrings(value jsontext.Value) ([]string, error) {
 	switch value.Kind() {
 	case '"':
 		var one string
-		err := wire.Unmarshal(value, &one)
+		err := strictjson.Unmarshal(value, &one)
 		return []string{one}, err
 	case '[':
 		var several []string
-		err := wire.Unmarshal(value, &several)
+		err := strictjson.Unmarshal(value, &several)
 		return several, err
 	case 'n', jsontext.KindInvalid:
 		return nil, nil
@@ -189,8 +189,8 @@ func scopesOf(values ...jsontext.Value) (scopes []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, text := range texts {
-			for scope := range strings.FieldsSeq(text) {
+		for _, source := range texts {
+			for scope := range strings.FieldsSeq(source) {
 				if !slices.Contains(scopes, scope) {
 					scopes = append(scopes, scope)
 				}
@@ -225,10 +225,10 @@ func numericDate(value jsontext.Value) (time.Time, error) {
 }
 
 // quoteShort quotes and shortens unverified text for a message.
-func quoteShort(text string) string {
+func quoteShort(source string) string {
 	const limit = 40
-	if len(text) > limit {
-		text = text[:limit]
+	if len(source) > limit {
+		source = source[:limit]
 	}
-	return strconv.QuoteToASCII(text)
+	return strconv.QuoteToASCII(source)
 }

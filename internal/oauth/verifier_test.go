@@ -18,7 +18,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 func TestVerify(t *testing.T) {
@@ -298,7 +298,7 @@ func TestOptions(t *testing.T) {
 			if err == nil {
 				v.Close()
 			}
-			if test.want == "" && err != nil || test.want != "" && (err == nil || !keyword.All(err.Error(), test.want)) {
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !testkit.ContainsAll(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 			if err != nil && strings.Contains(err.Error(), ":b@") {
@@ -385,7 +385,7 @@ func TestKeySets(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			set, err := parseKeys([]byte(test.document))
 			if test.want != "" {
-				if err == nil || !keyword.All(err.Error(), test.want) {
+				if err == nil || !testkit.ContainsAll(err.Error(), test.want) {
 					t.Fatalf("got %v, want %q", err, test.want)
 				}
 				return

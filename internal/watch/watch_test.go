@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/watch/watchtest"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 func TestRead(t *testing.T) {
 	folder := t.TempDir()
 	main, other := filepath.Join(folder, "main"), filepath.Join(folder, "other")
-	watchtest.WriteAged(t, main, "one", time.Hour)
+	testkit.WriteAged(t, main, "one", time.Hour)
 	file := File{Path: main, MaxSize: 3}
 	var state *State
 	read := func(rule string, wantChange bool, want string) {
@@ -29,19 +29,19 @@ func TestRead(t *testing.T) {
 	}
 	read("first read", true, "one")
 	read("nothing happened", false, "")
-	watchtest.WriteAged(t, main, "one", time.Minute)
+	testkit.WriteAged(t, main, "one", time.Minute)
 	read("touched", false, "")
-	watchtest.WriteAged(t, main, "two", time.Minute)
+	testkit.WriteAged(t, main, "two", time.Minute)
 	read("other content", true, "two")
 	state = state.Follow([]string{other, main, other}, 10)
 	if got := state.Followed(); !slices.Equal(got, []string{other}) {
 		t.Errorf("follows %q", got)
 	}
 	read("the other file is missing", false, "")
-	watchtest.WriteAged(t, other, "other", time.Hour)
+	testkit.WriteAged(t, other, "other", time.Hour)
 	read("the other file appeared", true, "two")
 	read("nothing happened again", false, "")
-	watchtest.WriteAged(t, main, "three", time.Second)
+	testkit.WriteAged(t, main, "three", time.Second)
 	if _, _, _, err := file.Read(state); !errors.Is(err, buffer.ErrTooLarge) {
 		t.Errorf("more than the limit: %v", err)
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // ParseJSON reads a text that is one JSON value into the equivalent YAML nodes. YAML parsers do not
 // read all JSON: they do not support surrogate pairs (\ud83d\ude00). MaxDepth is required.
 func ParseJSON(data []byte, options Options) (*yaml.Node, error) {
-	if err := wire.CheckDepth(data, options.MaxDepth); err != nil {
+	if err := strictjson.CheckDepth(data, options.MaxDepth); err != nil {
 		return nil, err
 	}
 	t := jsonNodes{data: data, decoder: jsontext.NewDecoder(bytes.NewReader(data))}

@@ -5,7 +5,7 @@
 // nodes by its own schema: it checks the keys of each mapping with [Keys], and describes what it does
 // not expect with [Describe].
 //
-// OpenAPI documents have a reader of their own (ocp/internal/openapi), which converts much larger
+// OpenAPI documents have a reader of their own (tools/openapi), which converts much larger
 // files to JSON.
 package yamltree
 

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 func TestParse_errors(t *testing.T) {
@@ -31,7 +31,7 @@ func TestParse_errors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, err := Parse([]byte(test.text), Options{MaxDepth: 4, Before: 10})
-			if err == nil || !keyword.All(err.Error(), test.want) {
+			if err == nil || !testkit.ContainsAll(err.Error(), test.want) {
 				t.Fatalf("root %v, error %v, want %q", root, err, test.want)
 			}
 			located, ok := errors.AsType[*Error](err)
@@ -74,7 +74,7 @@ func TestKeys(t *testing.T) {
 	keys := make(Keys)
 	for i, want := range []string{"", "", "duplicate", "string"} {
 		err := keys.Add(root.Content[2*i])
-		if (err == nil) != (want == "") || err != nil && !keyword.All(err.Error(), want) {
+		if (err == nil) != (want == "") || err != nil && !testkit.ContainsAll(err.Error(), want) {
 			t.Errorf("key %d: %v, want %q", i, err, want)
 		}
 	}

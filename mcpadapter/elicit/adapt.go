@@ -6,14 +6,15 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // adaptParams converts the parameters of a request from 2026-07-28 to the client's revision.
-func adaptParams(r *inputRequest, v revision.Revision) (jsontext.Value, error) {
+func adaptParams(r *inputRequest, v protocol.Revision) (jsontext.Value, error) {
 	switch {
 	case r.method == MethodRoots:
 		return nil, nil
@@ -31,68 +32,66 @@ func adaptParams(r *inputRequest, v revision.Revision) (jsontext.Value, error) {
 
 // withElicitationID adds elicitationId, which URL elicitations require in 2025-11-25.
 func withElicitationID(params jsontext.Value) jsontext.Value {
-	if wire.HasMember(params, "elicitationId") {
+	if strictjson.HasMember(params, "elicitationId") {
 		return params
 	}
 	b := append([]byte(nil), params[:len(params)-1]...) // params is never an empty object here
-	return append(wire.AppendString(append(b, `,"elicitationId":`...), rand.Text()), '}')
+	return append(strictjson.AppendString(append(b, `,"elicitationId":`...), rand.Text()), '}')
 }
 
 // adaptForm converts a form to 2025-06-18, which has no mode and only fields with a single value.
 func adaptForm(params jsontext.Value) (jsontext.Value, error) {
-	schema := wire.MemberOf(params, "requestedSchema")
-	b := append([]byte(`{"message":`), wire.MemberOf(params, "message")...)
-	b = append(b, `,"requestedSchema":{"type":"object","properties":{`...)
-	for walk := wire.Into(wire.MemberOf(schema, "properties")); walk.Next(); {
-		if b[len(b)-1] != '{' {
-			b = append(b, ',')
+	form, _ := schema.Parse(strictjson.MemberOf(params, "requestedSchema"))
+	var fields, whole strictjson.ObjectBuilder
+	for _, p := range form.Parts("properties") {
+		if strictjson.Text(p.Value("type")) == "array" {
+			return nil, fmt.Errorf("the field %q of the form is a multiple choice, which revision %v does not support", text.Cut(p.Name, text.MaxQuoted), protocol.V20250618)
 		}
-		b = append(append(b, walk.Name...), ':')
-		var ok bool
-		if b, ok = appendOldField(b, walk.Value); !ok {
-			return nil, fmt.Errorf("the field %s of the form is a multiple choice, which revision %v does not support", text.Cut(string(walk.Name), text.MaxQuoted), revision.V20250618)
-		}
+		fields.Add(p.Name, oldField(p.Tree))
 	}
-	b = append(b, '}')
-	if required := wire.MemberOf(schema, "required"); required.Kind() == '[' {
-		b = append(append(b, `,"required":`...), required...)
+	whole.Add("type", []byte(`"object"`))
+	whole.Add("properties", fields.Close())
+	if required := form.Value("required"); required.Kind() == '[' {
+		whole.Add("required", required)
 	}
-	return append(b, "}}"...), nil
+	var adapted strictjson.ObjectBuilder
+	adapted.Add("message", strictjson.MemberOf(params, "message"))
+	adapted.Add("requestedSchema", whole.Close())
+	return adapted.Close(), nil
 }
 
-// appendOldField appends a form field as 2025-06-18 defines it: the titles of choices are in
-// enumNames, parallel to enum. It returns false for a multiple choice.
-func appendOldField(dst []byte, field jsontext.Value) ([]byte, bool) {
-	kind := wire.Text(wire.MemberOf(field, "type"))
-	if kind == "array" {
-		return dst, false
-	}
-	dst = wire.AppendString(append(dst, `{"type":`...), kind)
-	for walk := wire.Into(field); walk.Next(); {
-		switch {
-		case walk.Is("title"), walk.Is("description"), walk.Is("enum"), walk.Is("enumNames"), walk.Is("minLength"),
-			walk.Is("maxLength"), walk.Is("format"), walk.Is("minimum"), walk.Is("maximum"),
-			walk.Is("default") && kind == "boolean":
-			dst = append(append(append(append(dst, ','), walk.Name...), ':'), walk.Value...)
-		case walk.Is("oneOf"):
-			dst = append(appendEach(append(dst, `,"enum":[`...), walk.Value, "const"), ']')
-			dst = append(appendEach(append(dst, `,"enumNames":[`...), walk.Value, "title"), ']')
+// oldField returns a form field as 2025-06-18 defines it: the titles of choices are in enumNames, parallel to enum.
+func oldField(t *schema.Tree) []byte {
+	var field strictjson.ObjectBuilder
+	kind := strictjson.Text(t.Value("type"))
+	field.Add("type", strictjson.AppendString(nil, kind))
+	for _, k := range t.Keywords {
+		switch k.Name {
+		case "default":
+			if kind == "boolean" {
+				field.Add(k.Name, k.Value)
+			}
+		case "title", "description", "enum", "enumNames", "minLength", "maxLength", "format", "minimum", "maximum":
+			field.Add(k.Name, k.Value)
+		case "oneOf":
+			field.Add("enum", append(appendEach([]byte{'['}, k.Value, "const"), ']'))
+			field.Add("enumNames", append(appendEach([]byte{'['}, k.Value, "title"), ']'))
 		}
 	}
-	return append(dst, '}'), true
+	return field.Close()
 }
 
 // appendEach appends the named member of each element, separated by commas. An element without that
 // member contributes its const.
 func appendEach(dst []byte, list jsontext.Value, name string) []byte {
 	first := true
-	for walk := wire.Into(list); walk.Next(); first = false {
+	for walk := strictjson.Into(list); walk.Next(); first = false {
 		if !first {
 			dst = append(dst, ',')
 		}
-		value := wire.MemberOf(walk.Value, name)
+		value := strictjson.MemberOf(walk.Value, name)
 		if value == nil {
-			value = wire.MemberOf(walk.Value, "const")
+			value = strictjson.MemberOf(walk.Value, "const")
 		}
 		if value == nil {
 			value = jsontext.Value(`""`)
@@ -104,34 +103,26 @@ func appendEach(dst []byte, list jsontext.Value, name string) []byte {
 
 // adaptSampling converts a sampling request to a revision before 2025-11-25, where each message has
 // exactly one content part.
-func adaptSampling(params jsontext.Value, v revision.Revision) (jsontext.Value, error) {
-	b := []byte{'{'}
-	for walk := wire.Into(params); walk.Next(); {
+func adaptSampling(params jsontext.Value, v protocol.Revision) (jsontext.Value, error) {
+	var adapted strictjson.ObjectBuilder
+	for walk := strictjson.Into(params); walk.Next(); {
 		switch {
-		case walk.Is("messages"), walk.Is("maxTokens"), walk.Is("systemPrompt"), walk.Is("temperature"), walk.Is("stopSequences"),
+		case walk.Is("messages"):
+			messages, err := appendOldMessages([]byte{'['}, walk.Value, v)
+			if err != nil {
+				return nil, err
+			}
+			adapted.Add("messages", append(messages, ']'))
+		case walk.Is("maxTokens"), walk.Is("systemPrompt"), walk.Is("temperature"), walk.Is("stopSequences"),
 			walk.Is("includeContext"), walk.Is("modelPreferences"), walk.Is("metadata"):
-		default:
-			continue
+			adapted.Add(strictjson.Text(walk.Name), walk.Value)
 		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(append(b, walk.Name...), ':')
-		if !walk.Is("messages") {
-			b = append(b, walk.Value...)
-			continue
-		}
-		var err error
-		if b, err = appendOldMessages(append(b, '['), walk.Value, v); err != nil {
-			return nil, err
-		}
-		b = append(b, ']')
 	}
-	return append(b, '}'), nil
+	return adapted.Close(), nil
 }
 
 // appendOldMessages appends one message for each content part.
-func appendOldMessages(dst []byte, messages jsontext.Value, v revision.Revision) ([]byte, error) {
+func appendOldMessages(dst []byte, messages jsontext.Value, v protocol.Revision) ([]byte, error) {
 	first := true
 	blocks := content.Blocks{Version: v}
 	one := func(role, part jsontext.Value) error {
@@ -140,7 +131,7 @@ func appendOldMessages(dst []byte, messages jsontext.Value, v revision.Revision)
 		}
 		first = false
 		dst = append(append(append(dst, `{"role":`...), role...), `,"content":`...)
-		if kind := wire.Text(wire.MemberOf(part, "type")); kind != "text" && kind != "image" && (kind != "audio" || !v.SupportsAudio()) {
+		if kind := strictjson.Text(strictjson.MemberOf(part, "type")); kind != "text" && kind != "image" && (kind != "audio" || !v.SupportsAudio()) {
 			return fmt.Errorf("the sampling request has content that revision %v does not support", v)
 		}
 		var err error
@@ -150,15 +141,15 @@ func appendOldMessages(dst []byte, messages jsontext.Value, v revision.Revision)
 		dst = append(dst, '}')
 		return nil
 	}
-	for walk := wire.Into(messages); walk.Next(); {
-		role, parts := wire.MemberOf(walk.Value, "role"), wire.MemberOf(walk.Value, "content")
+	for walk := strictjson.Into(messages); walk.Next(); {
+		role, parts := strictjson.MemberOf(walk.Value, "role"), strictjson.MemberOf(walk.Value, "content")
 		if parts.Kind() == '{' {
 			if err := one(role, parts); err != nil {
 				return dst, err
 			}
 			continue
 		}
-		for part := wire.Into(parts); part.Next(); {
+		for part := strictjson.Into(parts); part.Next(); {
 			if err := one(role, part.Value); err != nil {
 				return dst, err
 			}

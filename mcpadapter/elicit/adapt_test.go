@@ -3,23 +3,23 @@ package elicit
 import (
 	"testing"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 // A request for a model says in an old revision what it can say there.
 func TestAdaptSampling(t *testing.T) {
 	for _, c := range []struct {
-		version      revision.Revision
+		version      protocol.Revision
 		params, want string // "" for a refusal
 	}{
 		{
-			revision.V20250618, `{"maxTokens":1,"task":{},"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}},"_meta":{}},{"role":"assistant","content":[{"type":"audio","data":"","mimeType":"audio/wav"}]}]}`,
+			protocol.V20250618, `{"maxTokens":1,"task":{},"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}},"_meta":{}},{"role":"assistant","content":[{"type":"audio","data":"","mimeType":"audio/wav"}]}]}`,
 			`{"maxTokens":1,"systemPrompt":"s","messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}},{"role":"assistant","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`,
 		},
-		{revision.V20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}}]}`, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a"}}]}`},
-		{revision.V20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`, ``},
-		{revision.V20250618, `{"maxTokens":1,"messages":[{"role":"user","content":[{"type":"tool_use","id":"1"}]}]}`, ``},
-		{revision.V20250618, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text"}}]}`, ``},
+		{protocol.V20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a","_meta":{}}}]}`, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"a"}}]}`},
+		{protocol.V20241105, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"audio","data":"","mimeType":"audio/wav"}}]}`, ``},
+		{protocol.V20250618, `{"maxTokens":1,"messages":[{"role":"user","content":[{"type":"tool_use","id":"1"}]}]}`, ``},
+		{protocol.V20250618, `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text"}}]}`, ``},
 	} {
 		got, err := adaptSampling([]byte(c.params), c.version)
 		if (err != nil) != (c.want == "") || err == nil && string(got) != c.want {

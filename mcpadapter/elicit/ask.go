@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // ErrCannotAsk is the error of requests to a client that cannot be asked.
@@ -26,41 +26,38 @@ func (c *call) askClient(requests []inputRequest) (jsontext.Value, Reply) {
 	t, able := c.tool, c.supported()
 	for i := range requests {
 		if lacking := requests[i].needs &^ able; lacking != 0 {
-			return nil, failed(t, tool.Unanswered, c.unsupportedMessage(lacking))
+			return nil, failed(t, tools.Unanswered, c.unsupportedMessage(lacking))
 		}
 	}
-	responses := []byte{'{'}
+	var responses strictjson.ObjectBuilder
 	for i := range requests {
 		r := &requests[i]
 		params, err := adaptParams(r, c.Revision)
 		if err != nil {
-			return nil, failed(t, tool.Unanswered, fmt.Sprintf("the call of %s was not completed: %v", t.Name, err))
+			return nil, failed(t, tools.Unanswered, fmt.Sprintf("the call of %s was not completed: %v", t.Name, err))
 		}
 		result, err := c.Ask(r.method, params)
 		if err != nil {
-			return nil, failed(t, tool.Unanswered, fmt.Sprintf("the call of %s was not completed: %s", t.Name, noResponseMessage(r.method, err)))
+			return nil, failed(t, tools.Unanswered, fmt.Sprintf("the call of %s was not completed: %s", t.Name, noResponseMessage(r.method, err)))
 		}
 		if result.Kind() != '{' {
-			return nil, failed(t, tool.Unanswered, fmt.Sprintf("the call of %s was not completed: the result of %s from the client is %s, not an object",
-				t.Name, r.method, wire.KindName(result.Kind())))
+			return nil, failed(t, tools.Unanswered, fmt.Sprintf("the call of %s was not completed: the result of %s from the client is %s, not an object",
+				t.Name, r.method, strictjson.KindName(result.Kind())))
 		}
-		if i > 0 {
-			responses = append(responses, ',')
-		}
-		responses = append(append(append(responses, r.key...), ':'), result...)
+		responses.Add(strictjson.Text(r.key), result)
 	}
 	if len(requests) == 0 {
 		return nil, Reply{}
 	}
-	return append(responses, '}'), Reply{}
+	return responses.Close(), Reply{}
 }
 
 // AskAll sends requests that a round in the manner of 2026-07-28 returned to a client of an earlier
 // revision, for the tool t. It returns the responses as an object with the keys of the requests.
-func (r *Request) AskAll(t *tool.Tool, inputRequests jsontext.Value) (jsontext.Value, *tool.Failure) {
+func (r *Request) AskAll(t *tools.Tool, inputRequests jsontext.Value) (jsontext.Value, *tools.Failure) {
 	c := call{Request: r, tool: t}
 	var requests []inputRequest
-	for walk := wire.Into(inputRequests); walk.Next(); {
+	for walk := strictjson.Into(inputRequests); walk.Next(); {
 		request, err := readInputRequest(walk.Name, walk.Value)
 		if err != nil {
 			return nil, MalformedNative(t, err)
@@ -85,7 +82,7 @@ const maxRefusal = 1 << 10
 // noResponseMessage returns the failure message for a request without a result.
 func noResponseMessage(method string, err error) string {
 	if refused, ok := errors.AsType[*ClientError](err); ok {
-		return fmt.Sprintf("the client refused %s: %s", method, text.Cut(wire.Text(wire.MemberOf(refused.Failure, "message")), maxRefusal))
+		return fmt.Sprintf("the client refused %s: %s", method, text.Cut(strictjson.Text(strictjson.MemberOf(refused.Failure, "message")), maxRefusal))
 	}
 	return fmt.Sprintf("no response to %s from the client: %v", method, err)
 }

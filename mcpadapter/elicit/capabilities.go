@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // Capabilities are the requests that a client has declared it can handle.
@@ -32,25 +32,25 @@ const MetaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 // ReadCapabilities reads a ClientCapabilities object. An elicitation member without modes means
 // forms: it had no modes before 2025-11-25, and later revisions keep that meaning.
 func ReadCapabilities(raw jsontext.Value) (c Capabilities) {
-	for walk := wire.Into(raw); walk.Next(); {
+	for walk := strictjson.Into(raw); walk.Next(); {
 		object := walk.Value.Kind() == '{'
 		switch {
 		case walk.Is("sampling") && object:
 			c |= CanSample
-			if wire.HasMember(walk.Value, "tools") {
+			if strictjson.HasMember(walk.Value, "tools") {
 				c |= CanSampleTools
 			}
 		case walk.Is("elicitation") && object:
-			if form, url := wire.HasMember(walk.Value, "form"), wire.HasMember(walk.Value, "url"); form || !url {
+			if form, url := strictjson.HasMember(walk.Value, "form"), strictjson.HasMember(walk.Value, "url"); form || !url {
 				c |= CanElicit
 			}
-			if wire.HasMember(walk.Value, "url") {
+			if strictjson.HasMember(walk.Value, "url") {
 				c |= CanElicitURL
 			}
 		case walk.Is("roots") && object:
 			c |= CanListRoots
 		case walk.Is("extensions") && object:
-			if wire.MemberOf(walk.Value, TasksExtension).Kind() == '{' {
+			if strictjson.MemberOf(walk.Value, TasksExtension).Kind() == '{' {
 				c |= CanTask
 			}
 		}
@@ -61,33 +61,25 @@ func ReadCapabilities(raw jsontext.Value) (c Capabilities) {
 // Has reports whether the client has declared all the given capabilities.
 func (c Capabilities) Has(all Capabilities) bool { return c&all == all }
 
-// appendTo appends the capabilities as a ClientCapabilities object.
-func (c Capabilities) appendTo(dst []byte) []byte {
-	dst = append(dst, '{')
+// object returns the capabilities as a ClientCapabilities object.
+func (c Capabilities) object() []byte {
+	var all, sampling, elicitation strictjson.ObjectBuilder
+	add := func(to *strictjson.ObjectBuilder, one Capabilities, name string) {
+		if c.Has(one) {
+			to.Add(name, []byte("{}"))
+		}
+	}
+	add(&sampling, CanSampleTools, "tools")
+	add(&elicitation, CanElicit, "form")
+	add(&elicitation, CanElicitURL, "url")
 	if c.Has(CanSample) {
-		dst = append(dst, `"sampling":{`...)
-		if c.Has(CanSampleTools) {
-			dst = append(dst, `"tools":{}`...)
-		}
-		dst = append(dst, "},"...)
+		all.Add("sampling", sampling.Close())
 	}
-	if c&(CanElicit|CanElicitURL) != 0 {
-		dst = append(dst, `"elicitation":{`...)
-		if c.Has(CanElicit) {
-			dst = append(dst, `"form":{},`...)
-		}
-		if c.Has(CanElicitURL) {
-			dst = append(dst, `"url":{},`...)
-		}
-		dst = append(dst[:len(dst)-1], "},"...)
+	if len(elicitation) > 0 {
+		all.Add("elicitation", elicitation.Close())
 	}
-	if c.Has(CanListRoots) {
-		dst = append(dst, `"roots":{},`...)
-	}
-	if dst[len(dst)-1] == ',' {
-		dst = dst[:len(dst)-1]
-	}
-	return append(dst, '}')
+	add(&all, CanListRoots, "roots")
+	return all.Close()
 }
 
 // String lists the capabilities for error messages.

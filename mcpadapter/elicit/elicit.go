@@ -25,9 +25,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Needs says what a tool may need from the client.
@@ -42,10 +41,10 @@ type Needs struct {
 }
 
 // NeedsOf returns what the tool may need from the client.
-func NeedsOf(t *tool.Tool) Needs {
+func NeedsOf(t *tools.Tool) Needs {
 	return Needs{
-		Native:        slices.Contains(t.Response.MediaTypes, content.NativeType),
-		NonInferrable: slices.ContainsFunc(t.Arguments, func(a tool.Argument) bool { return a.NonInferrable }),
+		Native:        slices.Contains(t.Output.MediaTypes, content.NativeType),
+		NonInferrable: slices.ContainsFunc(t.Definition.Arguments, func(a tools.Argument) bool { return a.NonInferrable }),
 	}
 }
 
@@ -60,7 +59,7 @@ type Request struct {
 	Params    jsontext.Value // params of the client's request
 	Arguments []byte         // arguments of the tool, a JSON object or nil; must not be in a pooled buffer
 
-	Revision revision.Revision
+	Revision protocol.Revision
 	User     string       // user who sends the request; "" if there are no users
 	Declared Capabilities // capabilities that the client has declared
 	Progress bool         // whether the client wants progress notifications
@@ -70,8 +69,9 @@ type Request struct {
 	// be asked while its request is served.
 	Ask func(method string, params jsontext.Value) (jsontext.Value, error)
 
-	// Sealer returns what seals the state that clients store (2026-07-28).
-	Sealer func() *Sealer
+	// Sealer returns what seals the state that clients store (2026-07-28). It returns a Fault if the
+	// keys are not available.
+	Sealer func() (*Sealer, *protocol.Fault)
 
 	// StateTTL is how long the client may take to send the responses (2026-07-28). Default: 10
 	// minutes.
@@ -82,7 +82,7 @@ type Request struct {
 type Reply struct {
 	// Outcome is the outcome of the last call. Its Failure may also say that the client could not be
 	// asked or did not respond.
-	tool.Outcome
+	tools.Outcome
 
 	Native        jsontext.Value // the MCP result, a strict JSON object; nil if the API did not return a native result
 	InputRequired []byte         // `"inputRequests":{…},"requestState":"…"` for a result of the type "input_required" (2026-07-28); nil otherwise
@@ -93,22 +93,22 @@ type Reply struct {
 }
 
 // failed returns the reply for a tool that was not called, or whose call could not be completed.
-func failed(t *tool.Tool, kind tool.FailureKind, message string) Reply {
-	return Reply{Outcome: tool.Outcome{Tool: t, Failure: &tool.Failure{Kind: kind, Message: message}}, uncalled: true}
+func failed(t *tools.Tool, kind tools.FailureKind, message string) Reply {
+	return Reply{Outcome: tools.Outcome{Tool: t, Failure: &tools.Failure{Kind: kind, Message: message}}, uncalled: true}
 }
 
 // A call is one run of Request.Call.
 type call struct {
 	*Request
-	caller tool.Caller
-	tool   *tool.Tool
+	caller tools.Caller
+	tool   *tools.Tool
 	needs  Needs
 	round  round
 }
 
 // Call calls the tool until it has a final result or the client must respond first. It may ask the
 // client and call the API several times. If it returns a Fault, the request gets an error response.
-func (r *Request) Call(ctx context.Context, caller tool.Caller, t *tool.Tool, needs Needs) (Reply, *jsonrpc.Fault) {
+func (r *Request) Call(ctx context.Context, caller tools.Caller, t *tools.Tool, needs Needs) (Reply, *protocol.Fault) {
 	c := call{Request: r, caller: caller, tool: t, needs: needs}
 	result, f := c.run(ctx)
 	c.record(&result)
@@ -120,11 +120,11 @@ func (r *Request) Call(ctx context.Context, caller tool.Caller, t *tool.Tool, ne
 func (c *call) record(r *Reply) {
 	switch {
 	case r.InputRequired != nil && r.uncalled:
-		tool.RecordCall(c.caller, c.tool, tool.OutcomeInputRequired)
+		tools.RecordCall(c.caller, c.tool, tools.OutcomeInputRequired)
 	case r.InputRequired != nil:
-		tool.AmendCall(c.caller, tool.OutcomeInputRequired)
+		tools.AmendCall(c.caller, tools.OutcomeInputRequired)
 	case r.uncalled:
-		tool.RecordCall(c.caller, c.tool, r.Name())
+		tools.RecordCall(c.caller, c.tool, r.Name())
 	}
 }
 
@@ -153,7 +153,7 @@ func (r *Request) supported() Capabilities {
 
 // checkSupported returns a Fault if the client has not declared a needed capability. Revisions
 // before 2026-07-28 have no such fault.
-func (r *Request) checkSupported(needed Capabilities) *jsonrpc.Fault {
+func (r *Request) checkSupported(needed Capabilities) *protocol.Fault {
 	if lacking := needed &^ r.supported(); lacking != 0 && r.Revision.Stateless() {
 		return missingCapability(lacking)
 	}
@@ -162,9 +162,9 @@ func (r *Request) checkSupported(needed Capabilities) *jsonrpc.Fault {
 
 // missingCapability returns the Fault for a request that needs capabilities that the client has not
 // declared (MCP 2026-07-28, error -32021).
-func missingCapability(needed Capabilities) *jsonrpc.Fault {
-	f := jsonrpc.Faultf(http.StatusBadRequest, jsonrpc.MissingClientCapability,
+func missingCapability(needed Capabilities) *protocol.Fault {
+	f := protocol.Faultf(http.StatusBadRequest, protocol.MissingClientCapability,
 		"this request needs a capability that the client has not declared in _meta[%q]", MetaCapabilities)
-	f.Data = append(needed.appendTo([]byte(`{"requiredCapabilities":`)), '}')
+	f.Data = append(append([]byte(`{"requiredCapabilities":`), needed.object()...), '}')
 	return f
 }

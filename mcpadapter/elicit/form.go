@@ -8,34 +8,34 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/schemaview"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // An argumentForm is an elicitation form that asks the user for arguments of a tool (MCP,
 // Elicitation).
 type argumentForm struct {
-	tool   *tool.Tool
+	tool   *tools.Tool
 	fields []formField
 	params jsontext.Value // params of the elicitation
 }
 
 // A formField is the field for one argument.
 type formField struct {
-	argument *tool.Argument
+	argument *tools.Argument
 	needed   bool // whether the call needs the argument
 }
 
 // newForm returns the form for the wanted arguments. Forms can only have fields for single values. An
 // optional argument of another type is left out; a needed one is an error.
-func newForm(tool *tool.Tool, wanted tool.UserArguments, v revision.Revision) (*argumentForm, error) {
+func newForm(tool *tools.Tool, wanted tools.UserArguments, v protocol.Revision) (*argumentForm, error) {
 	form := &argumentForm{tool: tool}
-	var fields wire.ObjectBuilder
-	for i := range tool.Arguments {
-		a := &tool.Arguments[i]
+	var fields strictjson.ObjectBuilder
+	for i := range tool.Definition.Arguments {
+		a := &tool.Definition.Arguments[i]
 		needed := slices.Contains(wanted.Needed, a)
 		if !needed && !slices.Contains(wanted.Optional, a) {
 			continue
@@ -54,9 +54,9 @@ func newForm(tool *tool.Tool, wanted tool.UserArguments, v revision.Revision) (*
 	if v.SupportsRichElicitation() {
 		b = append(b, `"mode":"form",`...)
 	}
-	b = wire.AppendString(append(b, `"message":`...), fmt.Sprintf("%s needs values that only you can give.", cmp.Or(tool.Title, tool.Name)))
+	b = strictjson.AppendString(append(b, `"message":`...), fmt.Sprintf("%s needs values that only you can give.", cmp.Or(tool.Definition.Title, tool.Name)))
 	b = append(append(b, `,"requestedSchema":{"type":"object","properties":`...), fields.Close()...)
-	b = append(wire.AppendStrings(append(b, `,"required":`...), form.needed()), "}}"...)
+	b = append(strictjson.AppendStrings(append(b, `,"required":`...), form.needed()), "}}"...)
 	form.params = b
 	return form, nil
 }
@@ -79,56 +79,57 @@ func (form *argumentForm) requiredNames() string { return strings.Join(form.need
 // empty string for an optional argument counts as absent, because clients send it for fields that
 // the user left empty.
 func (form *argumentForm) readResponse(now *round) (r Reply, again bool) {
-	response := wire.MemberOf(now.responses, argumentsKey[1:len(argumentsKey)-1])
+	response := strictjson.MemberOf(now.responses, argumentsKey[1:len(argumentsKey)-1])
 	now.responses = nil
 	if response.Kind() != '{' {
 		return Reply{}, true
 	}
-	switch action := wire.Text(wire.MemberOf(response, "action")); action {
+	switch action := strictjson.Text(strictjson.MemberOf(response, "action")); action {
 	case "accept":
 	case "decline", "cancel":
-		return failed(form.tool, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user did not give %s (%s)",
+		return failed(form.tool, tools.InvalidArguments, fmt.Sprintf("%s was not called: the user did not give %s (%s)",
 			form.tool.Name, form.requiredNames(), action)), false
 	default:
 		return Reply{}, true
 	}
-	content := wire.MemberOf(response, "content")
-	answers := []byte{'{'}
+	blocks := strictjson.MemberOf(response, "content")
+	var answers strictjson.ObjectBuilder
 	for _, field := range form.fields {
-		value := wire.MemberOf(content, field.argument.Name)
+		value := strictjson.MemberOf(blocks, field.argument.Name)
 		if kind := value.Kind(); kind == 0 || kind == 'n' || !field.needed && string(value) == `""` {
 			if field.needed {
 				return Reply{}, true
 			}
 			continue
 		}
-		if len(answers) > 1 {
-			answers = append(answers, ',')
-		}
-		answers = append(append(wire.AppendString(answers, field.argument.Name), ':'), value...)
+		answers.Add(field.argument.Name, value)
 	}
-	now.asked, now.answers = false, append(answers, '}')
+	now.Asked, now.Answers = false, answers.Close()
 	return Reply{}, false
 }
 
 // fieldOf returns the form field for an argument, or nil if its schema does not describe a single
 // value.
-func fieldOf(tool *tool.Tool, a *tool.Argument, v revision.Revision) []byte {
-	schema := plainSchema(tool, a.Schema)
-	kind := singleType(schema)
+func fieldOf(tool *tools.Tool, a *tools.Argument, v protocol.Revision) []byte {
+	of := plainSchema(tool, a)
+	types := slices.DeleteFunc(of.Types(), func(name string) bool { return name == "null" })
+	if len(types) != 1 {
+		return nil
+	}
+	kind := types[0]
 	switch kind {
 	case "string", "number", "integer", "boolean":
 	default:
 		return nil
 	}
 	b := append(append([]byte(`{"type":"`), kind...), '"')
-	b = wire.AppendString(append(b, `,"title":`...), cmp.Or(wire.Text(wire.MemberOf(schema, "title")), a.Name))
-	if description := cmp.Or(a.Description, wire.Text(wire.MemberOf(a.Schema, "description")), wire.Text(wire.MemberOf(schema, "description"))); description != "" {
-		b = wire.AppendString(append(b, `,"description":`...), description)
+	b = strictjson.AppendString(append(b, `,"title":`...), cmp.Or(strictjson.Text(of.Value("title")), a.Name))
+	if description := cmp.Or(a.Description, strictjson.Text(strictjson.MemberOf(a.Schema, "description")), strictjson.Text(of.Value("description"))); description != "" {
+		b = strictjson.AppendString(append(b, `,"description":`...), description)
 	}
-	for walk := wire.Into(schema); walk.Next(); {
-		if fieldTakes(kind, &walk, v) {
-			b = append(append(append(append(b, ','), walk.Name...), ':'), walk.Value...)
+	for _, k := range of.Keywords {
+		if fieldTakes(kind, k, v) {
+			b = append(append(strictjson.AppendString(append(b, ','), k.Name), ':'), k.Value...)
 		}
 	}
 	return append(b, '}')
@@ -136,10 +137,10 @@ func fieldOf(tool *tool.Tool, a *tool.Argument, v revision.Revision) []byte {
 
 // fieldTakes reports whether a form field of that type may have the schema keyword (MCP,
 // Elicitation, PrimitiveSchemaDefinition).
-func fieldTakes(kind string, keyword *wire.Walk, v revision.Revision) bool {
+func fieldTakes(kind string, keyword schema.Keyword, v protocol.Revision) bool {
 	value := keyword.Value.Kind()
-	switch {
-	case keyword.Is("default"):
+	switch keyword.Name {
+	case "default":
 		switch kind {
 		case "boolean":
 			return value == 't' || value == 'f'
@@ -147,14 +148,14 @@ func fieldTakes(kind string, keyword *wire.Walk, v revision.Revision) bool {
 			return value == '"' && v.SupportsRichElicitation()
 		}
 		return value == '0' && v.SupportsRichElicitation()
-	case keyword.Is("enum"):
-		return kind == "string" && wire.AllStrings(keyword.Value)
-	case keyword.Is("minLength"), keyword.Is("maxLength"):
+	case "enum":
+		return kind == "string" && strictjson.AllStrings(keyword.Value)
+	case "minLength", "maxLength":
 		return kind == "string" && content.IsInteger(keyword.Value) == nil
-	case keyword.Is("minimum"), keyword.Is("maximum"):
+	case "minimum", "maximum":
 		return kind != "string" && kind != "boolean" && value == '0'
-	case keyword.Is("format"):
-		switch wire.Text(keyword.Value) {
+	case "format":
+		switch strictjson.Text(keyword.Value) {
 		case "date", "date-time", "email", "uri":
 			return kind == "string"
 		}
@@ -162,48 +163,26 @@ func fieldTakes(kind string, keyword *wire.Walk, v revision.Revision) bool {
 	return false
 }
 
-// plainSchema resolves references, and unwraps combinations that only add null.
-func plainSchema(tool *tool.Tool, schema jsontext.Value) jsontext.Value {
-	for range schemaview.MaxReferences {
-		if target, ok := schemaview.Follow(tool.InputSchema, schema); ok {
-			schema = target
-			continue
+// plainSchema resolves the references of an argument's schema, and unwraps combinations that only add null.
+func plainSchema(tool *tools.Tool, a *tools.Argument) *schema.Tree {
+	root, of := schema.Open(tool.Definition.InputSchema, a.Schema)
+	for range schema.MaxReferences {
+		of = root.Resolve(of)
+		if of.Value("type") != nil {
+			return of
 		}
-		if wire.HasMember(schema, "type") {
-			return schema
-		}
-		only := jsontext.Value(nil)
+		var parts []schema.Part
 		for _, keyword := range []string{"anyOf", "oneOf", "allOf"} {
-			for walk := wire.Into(wire.MemberOf(schema, keyword)); walk.Next(); {
-				if wire.Text(wire.MemberOf(walk.Value, "type")) == "null" {
-					continue
+			for _, part := range of.Parts(keyword) {
+				if strictjson.Text(part.Value("type")) != "null" {
+					parts = append(parts, part)
 				}
-				if only != nil {
-					return schema
-				}
-				only = walk.Value
 			}
 		}
-		if only == nil {
-			return schema
+		if len(parts) != 1 {
+			return of
 		}
-		schema = only
+		of = parts[0].Tree
 	}
 	return nil
-}
-
-// singleType returns the type of a schema, ignoring null. It returns "" if the schema has no type or
-// several.
-func singleType(schema jsontext.Value) string {
-	single := ""
-	for kind := range schemaview.TypeNames(schema) {
-		switch {
-		case kind == "null":
-		case single != "":
-			return ""
-		default:
-			single = kind
-		}
-	}
-	return single
 }

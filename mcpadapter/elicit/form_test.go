@@ -3,12 +3,12 @@ package elicit
 import (
 	"testing"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func TestFieldOfForm(t *testing.T) {
-	called := &tool.Tool{Name: "x", InputSchema: []byte(`{"$defs":{"a/b":{"$ref":"#/$defs/c"},"c":{"type":"string","enum":["x"],"title":"C"},"loop":{"$ref":"#/$defs/loop"}}}`)}
+	called := &tools.Tool{Name: "x", Definition: tools.Definition{InputSchema: []byte(`{"$defs":{"a/b":{"$ref":"#/$defs/c"},"c":{"type":"string","enum":["x"],"title":"C"},"loop":{"$ref":"#/$defs/loop"}}}`)}}
 	for _, c := range []struct {
 		schema    string
 		old, want string // in 2025-06-18 and since; "" for none
@@ -32,8 +32,8 @@ func TestFieldOfForm(t *testing.T) {
 		{`{}`, ``, ``},
 		{`true`, ``, ``},
 	} {
-		a := &tool.Argument{Name: "n", Schema: []byte(c.schema)}
-		for v, want := range map[revision.Revision]string{revision.V20250618: c.old, revision.V20251125: c.want, revision.V20260728: c.want} {
+		a := &tools.Argument{Name: "n", Schema: []byte(c.schema)}
+		for v, want := range map[protocol.Revision]string{protocol.V20250618: c.old, protocol.V20251125: c.want, protocol.V20260728: c.want} {
 			if got := string(fieldOf(called, a, v)); got != want {
 				t.Errorf("%s in %v: %s", c.schema, v, got)
 			}

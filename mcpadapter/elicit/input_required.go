@@ -6,9 +6,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // Requests that an API may send to the client through the gateway.
@@ -53,14 +54,14 @@ func (r *inputRequired) requiredCapabilities() (all Capabilities) {
 // readInputRequired reads and checks a native result of the type "input_required". It copies what it
 // keeps, because the result's buffer is reused while the server waits for the client.
 func readInputRequired(result jsontext.Value) (*inputRequired, error) {
-	asked := &inputRequired{raw: wire.MemberOf(result, "inputRequests").Clone()}
+	asked := &inputRequired{raw: strictjson.MemberOf(result, "inputRequests").Clone()}
 	switch asked.raw.Kind() {
 	case 0:
 	case '{':
 	default:
-		return nil, fmt.Errorf("inputRequests must be an object, not %s", wire.KindName(asked.raw.Kind()))
+		return nil, fmt.Errorf("inputRequests must be an object, not %s", strictjson.KindName(asked.raw.Kind()))
 	}
-	for walk := wire.Into(asked.raw); walk.Next(); {
+	for walk := strictjson.Into(asked.raw); walk.Next(); {
 		if len(asked.requests) == maxInputRequests {
 			return nil, fmt.Errorf("inputRequests has more than %d requests", maxInputRequests)
 		}
@@ -70,11 +71,11 @@ func readInputRequired(result jsontext.Value) (*inputRequired, error) {
 		}
 		asked.requests = append(asked.requests, request)
 	}
-	switch state := wire.MemberOf(result, "requestState"); {
+	switch state := strictjson.MemberOf(result, "requestState"); {
 	case state.Kind() == '"':
-		asked.state = wire.Text(state)
+		asked.state = strictjson.Text(state)
 	case state.Kind() != 0:
-		return nil, fmt.Errorf("requestState must be a string, not %s", wire.KindName(state.Kind()))
+		return nil, fmt.Errorf("requestState must be a string, not %s", strictjson.KindName(state.Kind()))
 	}
 	switch {
 	case len(asked.state) > MaxState:
@@ -93,11 +94,11 @@ func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
 		return r, fmt.Errorf("the key is longer than %d bytes", maxInputKey)
 	}
 	if raw.Kind() != '{' {
-		return r, fmt.Errorf("a request must be an object, not %s", wire.KindName(raw.Kind()))
+		return r, fmt.Errorf("a request must be an object, not %s", strictjson.KindName(raw.Kind()))
 	}
-	r = inputRequest{key: key, method: wire.Text(wire.MemberOf(raw, "method")), params: wire.MemberOf(raw, "params")}
+	r = inputRequest{key: key, method: strictjson.Text(strictjson.MemberOf(raw, "method")), params: strictjson.MemberOf(raw, "params")}
 	if kind := r.params.Kind(); kind != '{' && (kind != 0 || r.method != MethodRoots) {
-		return r, fmt.Errorf("params must be an object, not %s", wire.KindName(kind))
+		return r, fmt.Errorf("params must be an object, not %s", strictjson.KindName(kind))
 	}
 	switch r.method {
 	case MethodElicit:
@@ -114,27 +115,27 @@ func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
 
 // checkElicitation returns the client capability that the elicitation needs.
 func checkElicitation(params jsontext.Value) (Capabilities, error) {
-	if wire.MemberOf(params, "message").Kind() != '"' {
+	if strictjson.MemberOf(params, "message").Kind() != '"' {
 		return 0, fmt.Errorf("params.message must be a string")
 	}
-	mode := wire.MemberOf(params, "mode")
+	mode := strictjson.MemberOf(params, "mode")
 	switch {
-	case mode.Kind() == 0 || wire.Text(mode) == "form":
-	case wire.Text(mode) == "url":
-		if !content.IsAbsoluteURL(wire.Text(wire.MemberOf(params, "url"))) {
+	case mode.Kind() == 0 || strictjson.Text(mode) == "form":
+	case strictjson.Text(mode) == "url":
+		if !content.IsAbsoluteURL(strictjson.Text(strictjson.MemberOf(params, "url"))) {
 			return 0, fmt.Errorf("params.url must be an absolute URL")
 		}
 		return CanElicitURL, nil
 	default:
 		return 0, fmt.Errorf(`params.mode must be "form" or "url"`)
 	}
-	schema := wire.MemberOf(params, "requestedSchema")
-	if schema.Kind() != '{' || wire.Text(wire.MemberOf(schema, "type")) != "object" || wire.MemberOf(schema, "properties").Kind() != '{' {
+	form, _ := schema.Parse(strictjson.MemberOf(params, "requestedSchema"))
+	if strictjson.Text(form.Value("type")) != "object" || form.Value("properties").Kind() != '{' {
 		return 0, fmt.Errorf(`params.requestedSchema must be an object with "type":"object" and properties`)
 	}
-	for walk := wire.Into(wire.MemberOf(schema, "properties")); walk.Next(); {
-		if kind := wire.Text(wire.MemberOf(walk.Value, "type")); !slices.Contains(formTypes, kind) {
-			return 0, fmt.Errorf("params.requestedSchema.properties[%s].type must be one of %q, because forms are flat", text.Cut(string(walk.Name), text.MaxQuoted), formTypes)
+	for _, p := range form.Parts("properties") {
+		if kind := strictjson.Text(p.Value("type")); !slices.Contains(formTypes, kind) {
+			return 0, fmt.Errorf("params.requestedSchema.properties[%q].type must be one of %q, because forms are flat", text.Cut(p.Name, text.MaxQuoted), formTypes)
 		}
 	}
 	return CanElicit, nil
@@ -145,20 +146,20 @@ var formTypes = []string{"string", "number", "integer", "boolean", "array"}
 
 // checkSampling returns the client capabilities that the sampling request needs.
 func checkSampling(params jsontext.Value) (Capabilities, error) {
-	messages := wire.MemberOf(params, "messages")
+	messages := strictjson.MemberOf(params, "messages")
 	if messages.Kind() != '[' {
 		return 0, fmt.Errorf("params.messages must be an array")
 	}
-	if wire.MemberOf(params, "maxTokens").Kind() != '0' {
+	if strictjson.MemberOf(params, "maxTokens").Kind() != '0' {
 		return 0, fmt.Errorf("params.maxTokens must be a number")
 	}
-	for walk := wire.Into(messages); walk.Next(); {
-		role, content := wire.Text(wire.MemberOf(walk.Value, "role")), wire.MemberOf(walk.Value, "content").Kind()
-		if role != "user" && role != "assistant" || content != '{' && content != '[' {
+	for walk := strictjson.Into(messages); walk.Next(); {
+		role, blocks := strictjson.Text(strictjson.MemberOf(walk.Value, "role")), strictjson.MemberOf(walk.Value, "content").Kind()
+		if role != "user" && role != "assistant" || blocks != '{' && blocks != '[' {
 			return 0, fmt.Errorf(`every item of params.messages must have content and the role "user" or "assistant"`)
 		}
 	}
-	if wire.HasMember(params, "tools") || wire.HasMember(params, "toolChoice") {
+	if strictjson.HasMember(params, "tools") || strictjson.HasMember(params, "toolChoice") {
 		return CanSample | CanSampleTools, nil
 	}
 	return CanSample, nil

@@ -8,10 +8,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/schemaview"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // Non-inferrable arguments are arguments that a model must not make up (OTC 1.0, Input Schema:
@@ -24,40 +24,40 @@ const argumentsKey = `"fairway_arguments"`
 
 // completeArguments returns the arguments of the call together with the user's values. If values are
 // missing, the reply has InputRequired or a Failure.
-func (c *call) completeArguments() ([]byte, Reply, *jsonrpc.Fault) {
+func (c *call) completeArguments() ([]byte, Reply, *protocol.Fault) {
 	if !c.needs.NonInferrable {
 		return c.Arguments, Reply{}, nil
 	}
-	if made := inventedArguments(c.tool, c.Arguments); made != nil {
-		return nil, failed(c.tool, tool.InvalidArguments, fmt.Sprintf(
+	if made := inventedArguments(c.tool, c.Arguments); len(made) > 0 {
+		return nil, failed(c.tool, tools.InvalidArguments, fmt.Sprintf(
 			"a model must not set %s of %s; omit it, and the user is asked for it if the call requires it", strings.Join(made, ", "), c.tool.Name)), nil
 	}
-	if c.round.answers == nil {
+	if c.round.Answers == nil {
 		if r, f := c.obtainAnswers(); f != nil || r.Failure != nil || r.InputRequired != nil {
 			return nil, r, f
 		}
 	}
-	return fillArguments(c.tool, c.Arguments, c.round.answers), Reply{}, nil
+	return fillArguments(c.tool, c.Arguments, c.round.Answers), Reply{}, nil
 }
 
 // obtainAnswers obtains the values that the user must give. If it returns neither InputRequired nor a
-// Failure, c.round.answers is nil only if no value is needed.
-func (c *call) obtainAnswers() (Reply, *jsonrpc.Fault) {
+// Failure, c.round.Answers is nil only if no value is needed.
+func (c *call) obtainAnswers() (Reply, *protocol.Fault) {
 	wanted, err := c.tool.FromUser(c.Arguments)
 	if err != nil {
 		return refused(c.tool, err), nil
 	}
-	if len(wanted.Needed) == 0 && !c.round.asked {
+	if len(wanted.Needed) == 0 && !c.round.Asked {
 		return Reply{}, nil
 	}
 	form, err := newForm(c.tool, wanted, c.Revision)
 	if err != nil {
-		return failed(c.tool, tool.InvalidArguments, err.Error()), nil
+		return failed(c.tool, tools.InvalidArguments, err.Error()), nil
 	}
 	if len(form.fields) == 0 { // the tool has changed since the user was asked
 		return Reply{}, nil
 	}
-	if c.round.asked {
+	if c.round.Asked {
 		if r, again := form.readResponse(&c.round); !again {
 			return r, nil
 		}
@@ -66,61 +66,56 @@ func (c *call) obtainAnswers() (Reply, *jsonrpc.Fault) {
 }
 
 // refused returns the reply for a tool that was not called because its arguments are invalid.
-func refused(t *tool.Tool, err error) Reply {
-	if failure, ok := errors.AsType[*tool.Failure](err); ok {
-		return Reply{Outcome: tool.Outcome{Tool: t, Failure: failure}, uncalled: true}
+func refused(t *tools.Tool, err error) Reply {
+	if failure, ok := errors.AsType[*tools.Failure](err); ok {
+		return Reply{Outcome: tools.Outcome{Tool: t, Failure: failure}, uncalled: true}
 	}
-	return failed(t, tool.InvalidArguments, err.Error())
+	return failed(t, tools.InvalidArguments, err.Error())
 }
 
 // inventedArguments returns the non-inferrable arguments that the model has given.
-func inventedArguments(tool *tool.Tool, arguments jsontext.Value) (names []string) {
-	for i := range tool.Arguments {
-		a := &tool.Arguments[i]
-		if !a.NonInferrable {
-			continue
-		}
-		if kind := wire.MemberOf(arguments, a.Name).Kind(); kind != 0 && kind != 'n' {
-			names = append(names, a.Name)
-		}
-	}
-	return names
+func inventedArguments(tool *tools.Tool, arguments jsontext.Value) []string {
+	return slices.DeleteFunc(nonInferrable(tool), func(name string) bool {
+		kind := strictjson.MemberOf(arguments, name).Kind()
+		return kind == 0 || kind == 'n'
+	})
 }
 
 // askUser sends the form to the user: before 2026-07-28 as a request of the server, from then on as
 // the result of the client's request.
-func (c *call) askUser(form *argumentForm) (Reply, *jsonrpc.Fault) {
+func (c *call) askUser(form *argumentForm) (Reply, *protocol.Fault) {
 	t := c.tool
 	if f := c.checkSupported(CanElicit); f != nil {
 		return Reply{}, f
 	}
 	if !c.supported().Has(CanElicit) {
-		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s needs %s from the user, not from the model; %s",
+		return failed(t, tools.InvalidArguments, fmt.Sprintf("%s needs %s from the user, not from the model; %s",
 			t.Name, form.requiredNames(), c.unsupportedMessage(CanElicit))), nil
 	}
 	if c.Revision.Stateless() {
-		c.round.asked, c.round.answers = true, nil
+		c.round.Asked, c.round.Answers = true, nil
 		requests := []byte("{" + argumentsKey + `:{"method":"` + MethodElicit + `","params":`)
 		requests = append(append(requests, form.params...), "}}"...)
-		return Reply{Outcome: tool.Outcome{Tool: t}, InputRequired: c.inputRequired(requests), uncalled: true}, nil
+		members, f := c.inputRequired(requests)
+		return Reply{Outcome: tools.Outcome{Tool: t}, InputRequired: members, uncalled: true}, f
 	}
 	result, err := c.Ask(MethodElicit, form.params)
 	if err != nil {
-		return failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: %s", t.Name, noResponseMessage(MethodElicit, err))), nil
+		return failed(t, tools.InvalidArguments, fmt.Sprintf("%s was not called: %s", t.Name, noResponseMessage(MethodElicit, err))), nil
 	}
 	c.round.responses = append(append([]byte("{"+argumentsKey+":"), result...), '}')
 	r, again := form.readResponse(&c.round)
 	if again {
-		r = failed(t, tool.InvalidArguments, fmt.Sprintf("%s was not called: the user did not give %s", t.Name, form.requiredNames()))
+		r = failed(t, tools.InvalidArguments, fmt.Sprintf("%s was not called: the user did not give %s", t.Name, form.requiredNames()))
 	}
 	return r, nil
 }
 
 // nonInferrable returns the names of the tool's non-inferrable arguments.
-func nonInferrable(tool *tool.Tool) (names []string) {
-	for i := range tool.Arguments {
-		if tool.Arguments[i].NonInferrable {
-			names = append(names, tool.Arguments[i].Name)
+func nonInferrable(tool *tools.Tool) (names []string) {
+	for i := range tool.Definition.Arguments {
+		if tool.Definition.Arguments[i].NonInferrable {
+			names = append(names, tool.Definition.Arguments[i].Name)
 		}
 	}
 	return names
@@ -128,13 +123,13 @@ func nonInferrable(tool *tool.Tool) (names []string) {
 
 // fillArguments returns the model's arguments with the user's values. The model's values for
 // non-inferrable arguments can only be null here, which counts as absent.
-func fillArguments(tool *tool.Tool, arguments, answers jsontext.Value) []byte {
+func fillArguments(tool *tools.Tool, arguments, answers jsontext.Value) []byte {
 	asked := nonInferrable(tool)
 	filled := []byte{'{'}
 	if arguments.Kind() == '{' {
-		filled = wire.AppendWithout(filled, arguments, func(w *wire.Walk) bool { return slices.Contains(asked, wire.Text(w.Name)) })
+		filled = strictjson.AppendWithout(filled, arguments, func(w *strictjson.Walk) bool { return slices.Contains(asked, strictjson.Text(w.Name)) })
 	}
-	for walk := wire.Into(answers); walk.Next(); {
+	for walk := strictjson.Into(answers); walk.Next(); {
 		if len(filled) > 1 {
 			filled = append(filled, ',')
 		}
@@ -144,13 +139,19 @@ func fillArguments(tool *tool.Tool, arguments, answers jsontext.Value) []byte {
 }
 
 // AppendVisibleSchema appends a tool's input schema without the non-inferrable arguments.
-func AppendVisibleSchema(dst []byte, tool *tool.Tool) []byte {
-	if len(tool.InputSchema) == 0 {
+func AppendVisibleSchema(dst []byte, tool *tools.Tool) []byte {
+	if len(tool.Definition.InputSchema) == 0 {
 		return append(dst, `{"type":"object"}`...)
 	}
+	return AppendVisible(dst, tool, tool.Definition.InputSchema)
+}
+
+// AppendVisible is like AppendVisibleSchema for another form of the schema.
+func AppendVisible(dst []byte, tool *tools.Tool, rawSchema jsontext.Value) []byte {
 	names := nonInferrable(tool)
 	if len(names) == 0 {
-		return append(dst, tool.InputSchema...)
+		return append(dst, rawSchema...)
 	}
-	return schemaview.AppendWithout(dst, tool.InputSchema, names)
+	hide := schema.Edit{Remove: names}
+	return append(dst, hide.Apply(rawSchema)...)
 }

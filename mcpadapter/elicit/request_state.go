@@ -4,16 +4,18 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 const (
@@ -32,64 +34,55 @@ const (
 // server needs no state of its own. It is encrypted, bound to the user, the request and its
 // arguments, and expires after requestStateTTL.
 type roundState struct {
-	asked   bool           // whether the last round asked the user for arguments
-	answers jsontext.Value // arguments that the user gave, a JSON object; nil if none
-	state   string         // requestState of the API; "" if none
+	Until   int64          `json:"until"`            // time in Unix seconds after which the state is rejected
+	Asked   bool           `json:"asked,omitzero"`   // whether the last round asked the user for arguments
+	Answers jsontext.Value `json:"answers,omitzero"` // arguments that the user gave, a JSON object; nil if none
+	State   string         `json:"state,omitzero"`   // requestState of the API; "" if none
 }
 
-func (m *roundState) empty() bool { return !m.asked && m.answers == nil && m.state == "" }
+func (m *roundState) empty() bool { return !m.Asked && m.Answers == nil && m.State == "" }
 
 // resume reads the inputResponses and the requestState of the request into c.round, which stays zero
 // if the request is the first one.
-func (c *call) resume() (f *jsonrpc.Fault) {
+func (c *call) resume() (f *protocol.Fault) {
 	now := &c.round
-	if now.responses, f = readInputResponses(wire.MemberOf(c.Params, "inputResponses")); f != nil {
+	if now.responses, f = readInputResponses(strictjson.MemberOf(c.Params, "inputResponses")); f != nil {
 		return f
 	}
-	sealed := wire.MemberOf(c.Params, "requestState")
+	sealed := strictjson.MemberOf(c.Params, "requestState")
 	switch sealed.Kind() {
 	case 0:
 		return nil
 	case '"':
 	default:
-		return jsonrpc.BadParams("params.requestState must be a string, not %s", wire.KindName(sealed.Kind()))
+		return protocol.BadParams("params.requestState must be a string, not %s", strictjson.KindName(sealed.Kind()))
 	}
-	plain, err := c.Sealer().Unseal(wire.Text(sealed), c.binding())
+	sealer, f := c.Sealer()
+	if f != nil {
+		return f
+	}
+	plain, err := sealer.Unseal(strictjson.Text(sealed), c.binding())
 	if err != nil {
-		return jsonrpc.BadParams("params.requestState %v; call again without it", err)
+		return protocol.BadParams("params.requestState %v; call again without it", err)
 	}
-	until := int64(0)
-	for walk := wire.Into(plain); walk.Next(); {
-		switch {
-		case walk.Is("until"):
-			until, _ = strconv.ParseInt(string(walk.Value), 10, 64)
-		case walk.Is("asked"):
-			now.asked = walk.Value.Kind() == 't'
-		case walk.Is("answers"):
-			now.answers = walk.Value
-		case walk.Is("state"):
-			now.state = wire.Text(walk.Value)
-		}
-	}
-	if time.Now().Unix() > until {
-		return jsonrpc.BadParams("params.requestState has expired; call again without it")
+	if err := json.Unmarshal(plain, &now.roundState); err != nil || time.Now().Unix() > now.Until {
+		return protocol.BadParams("params.requestState has expired; call again without it")
 	}
 	return nil
 }
 
 // seal returns the sealed requestState that holds m.
-func (r *Request) seal(m *roundState) string {
-	b := strconv.AppendInt([]byte(`{"until":`), time.Now().Add(cmp.Or(r.StateTTL, requestStateTTL)).Unix(), 10)
-	if m.asked {
-		b = append(b, `,"asked":true`...)
+func (r *Request) seal(m roundState) (string, *protocol.Fault) {
+	sealer, f := r.Sealer()
+	if f != nil {
+		return "", f
 	}
-	if m.answers != nil {
-		b = append(append(b, `,"answers":`...), m.answers...)
+	m.Until = time.Now().Add(cmp.Or(r.StateTTL, requestStateTTL)).Unix()
+	plain, err := json.Marshal(m)
+	if err != nil {
+		return "", protocol.Faultf(http.StatusOK, protocol.InternalError, "the state of the call cannot be stored: %v", err)
 	}
-	if m.state != "" {
-		b = wire.AppendString(append(b, `,"state":`...), m.state)
-	}
-	return r.Sealer().Seal(append(b, '}'), r.binding())
+	return sealer.Seal(plain, r.binding()), nil
 }
 
 // binding returns a string that identifies the request a state belongs to: the user, the method, the
@@ -110,23 +103,23 @@ func (r *Request) binding() string {
 
 // readInputResponses checks the type and the number of the inputResponses of a request. Whether they
 // fit the requests is checked where they are used.
-func readInputResponses(raw jsontext.Value) (jsontext.Value, *jsonrpc.Fault) {
+func readInputResponses(raw jsontext.Value) (jsontext.Value, *protocol.Fault) {
 	switch raw.Kind() {
 	case 0:
 		return nil, nil
 	case '{':
 	default:
-		return nil, jsonrpc.BadParams("params.inputResponses must be an object, not %s", wire.KindName(raw.Kind()))
+		return nil, protocol.BadParams("params.inputResponses must be an object, not %s", strictjson.KindName(raw.Kind()))
 	}
 	count := 0
-	for walk := wire.Into(raw); walk.Next(); count++ {
+	for walk := strictjson.Into(raw); walk.Next(); count++ {
 		if walk.Value.Kind() != '{' {
-			return nil, jsonrpc.BadParams("params.inputResponses[%s] must be the result of a request, an object, not %s",
-				text.Cut(string(walk.Name), text.MaxQuoted), wire.KindName(walk.Value.Kind()))
+			return nil, protocol.BadParams("params.inputResponses[%s] must be the result of a request, an object, not %s",
+				text.Cut(string(walk.Name), text.MaxQuoted), strictjson.KindName(walk.Value.Kind()))
 		}
 	}
 	if count > MaxInputResponses {
-		return nil, jsonrpc.BadParams("params.inputResponses has %d responses, more than the limit of %d; send only those that were requested", count, MaxInputResponses)
+		return nil, protocol.BadParams("params.inputResponses has %d responses, more than the limit of %d; send only those that were requested", count, MaxInputResponses)
 	}
 	return raw, nil
 }

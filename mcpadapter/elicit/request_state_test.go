@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 // The order of arguments is not part of what a state is bound to.
@@ -31,8 +31,8 @@ func TestBinding(t *testing.T) {
 // A state is accepted only for the request and the user that it was issued to, and not too late.
 func TestStateIsBoundToRequest(t *testing.T) {
 	sealer := NewSealer([]byte(strings.Repeat("k", 32)))
-	request := Request{Method: "tools/call", Target: "native", User: "ada", Sealer: func() *Sealer { return sealer }}
-	state := request.seal(&roundState{state: "secret state"})
+	request := Request{Method: "tools/call", Target: "native", User: "ada", Sealer: func() (*Sealer, *protocol.Fault) { return sealer, nil }}
+	state, _ := request.seal(roundState{State: "secret state"})
 	late := sealer.Seal([]byte(fmt.Sprintf(`{"until":%d,"state":"secret state"}`, time.Now().Add(-time.Second).Unix())), request.binding())
 	for rule, c := range map[string]struct {
 		state  string
@@ -52,12 +52,12 @@ func TestStateIsBoundToRequest(t *testing.T) {
 		resumed := call{Request: &r}
 		f := resumed.resume()
 		if c.ok {
-			if f != nil || resumed.round.state != "secret state" {
-				t.Errorf("%s: %q, %v", rule, resumed.round.state, f)
+			if f != nil || resumed.round.State != "secret state" {
+				t.Errorf("%s: %q, %v", rule, resumed.round.State, f)
 			}
 			continue
 		}
-		if f == nil || f.Code != jsonrpc.InvalidParams {
+		if f == nil || f.Code != protocol.InvalidParams {
 			t.Errorf("%s: %v", rule, f)
 		}
 	}

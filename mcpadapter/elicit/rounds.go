@@ -7,12 +7,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/ocp/security"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/security"
 )
 
 // Headers of the inner request for APIs that return native MCP results. They tell the API what the
@@ -41,7 +40,7 @@ type round struct {
 
 // run calls the tool until it has a final result. From 2026-07-28 on each round is a separate
 // request of the client; before that, all rounds belong to one request.
-func (c *call) run(ctx context.Context) (Reply, *jsonrpc.Fault) {
+func (c *call) run(ctx context.Context) (Reply, *protocol.Fault) {
 	if c.Revision.Stateless() {
 		if f := c.resume(); f != nil {
 			return Reply{}, f
@@ -56,7 +55,7 @@ func (c *call) run(ctx context.Context) (Reply, *jsonrpc.Fault) {
 		if f != nil || asked == nil {
 			return r, f
 		}
-		c.round.state = asked.state
+		c.round.State = asked.state
 		asking, again, f := c.forwardRequests(asked, count == MaxRounds)
 		r.Release() // asked refers to the result's buffer up to here
 		if !again {
@@ -68,20 +67,20 @@ func (c *call) run(ctx context.Context) (Reply, *jsonrpc.Fault) {
 // forwardRequests forwards the API's requests to the client. Before 2026-07-28 it waits for the
 // responses and returns again = true: the tool must be called with them. From 2026-07-28 on it
 // returns a reply with the requests.
-func (c *call) forwardRequests(asked *inputRequired, last bool) (r Reply, again bool, f *jsonrpc.Fault) {
+func (c *call) forwardRequests(asked *inputRequired, last bool) (r Reply, again bool, f *protocol.Fault) {
 	if c.Revision.Stateless() {
 		r, f = c.returnRequests(asked)
 		return r, false, f
 	}
 	if last {
-		return failed(c.tool, tool.Unreadable, "the API requested more input after the maximum number of rounds; call the tool again, and check the API if this repeats"), false, nil
+		return failed(c.tool, tools.Unreadable, "the API requested more input after the maximum number of rounds; call the tool again, and check the API if this repeats"), false, nil
 	}
 	c.round.responses, r = c.askClient(asked.requests)
 	return r, r.Failure == nil, nil
 }
 
 // callRound calls the tool once. asked is not nil if the API needs responses from the client first.
-func (c *call) callRound(ctx context.Context, arguments []byte) (Reply, *inputRequired, *jsonrpc.Fault) {
+func (c *call) callRound(ctx context.Context, arguments []byte) (Reply, *inputRequired, *protocol.Fault) {
 	if !c.needs.Native {
 		return Reply{Outcome: c.caller.Call(ctx, c.tool.Name, arguments)}, nil, nil
 	}
@@ -97,7 +96,7 @@ func (c *call) callRound(ctx context.Context, arguments []byte) (Reply, *inputRe
 	switch {
 	case err != nil && r.Failure == nil:
 		r.Failure = MalformedNative(c.tool, err)
-		tool.AmendCall(c.caller, r.Name())
+		tools.AmendCall(c.caller, r.Name())
 	case err != nil:
 	case n.failure != nil:
 		r.Release()
@@ -112,16 +111,16 @@ func (c *call) callRound(ctx context.Context, arguments []byte) (Reply, *inputRe
 }
 
 // supplement returns the headers for an API that returns native results.
-func (c *call) supplement() (*security.Supplement, *jsonrpc.Fault) {
-	header := http.Header{HeaderCapabilities: {string(c.supported().appendTo(nil))}}
+func (c *call) supplement() (*security.Supplement, *protocol.Fault) {
+	header := http.Header{HeaderCapabilities: {string(c.supported().object())}}
 	if responses := c.round.responses; len(responses) > 0 {
 		if base64.RawURLEncoding.EncodedLen(len(responses)) > MaxResponses {
-			return nil, jsonrpc.BadParams("inputResponses is larger than the limit of %d bytes: shorten the responses", MaxResponses*3/4)
+			return nil, protocol.BadParams("inputResponses is larger than the limit of %d bytes: shorten the responses", MaxResponses*3/4)
 		}
 		header[HeaderInputResponses] = []string{base64.RawURLEncoding.EncodeToString(responses)}
 	}
-	if c.round.state != "" {
-		header[HeaderRequestState] = []string{headervalue.Encode(c.round.state)}
+	if c.round.State != "" {
+		header[HeaderRequestState] = []string{protocol.EncodeHeader(c.round.State)}
 	}
 	if c.Progress {
 		header[HeaderProgress] = []string{"1"}
@@ -131,24 +130,26 @@ func (c *call) supplement() (*security.Supplement, *jsonrpc.Fault) {
 
 // returnRequests returns the API's requests as the result of the client's request. The client
 // responds with its next request.
-func (c *call) returnRequests(asked *inputRequired) (Reply, *jsonrpc.Fault) {
+func (c *call) returnRequests(asked *inputRequired) (Reply, *protocol.Fault) {
 	if f := c.checkSupported(asked.requiredCapabilities()); f != nil {
 		return Reply{}, f
 	}
-	c.round.asked = false
-	return Reply{Outcome: tool.Outcome{Tool: c.tool}, InputRequired: c.inputRequired(asked.raw)}, nil
+	c.round.Asked = false
+	members, f := c.inputRequired(asked.raw)
+	return Reply{Outcome: tools.Outcome{Tool: c.tool}, InputRequired: members}, f
 }
 
 // inputRequired returns inputRequests and the sealed requestState as members of a result.
-func (c *call) inputRequired(requests jsontext.Value) (members []byte) {
+func (c *call) inputRequired(requests jsontext.Value) (members []byte, f *protocol.Fault) {
 	if len(requests) > 0 {
 		members = append(append(members, `"inputRequests":`...), requests...)
 	}
 	if c.round.empty() {
-		return members
+		return members, nil
 	}
 	if len(members) > 0 {
 		members = append(members, ',')
 	}
-	return wire.AppendString(append(members, `"requestState":`...), c.seal(&c.round.roundState))
+	state, f := c.seal(c.round.roundState)
+	return strictjson.AppendString(append(members, `"requestState":`...), state), f
 }

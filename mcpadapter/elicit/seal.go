@@ -7,11 +7,11 @@ import (
 	"errors"
 )
 
-// A Sealer encrypts state that clients store for the server. It is safe for concurrent use.
-type Sealer struct{ key []byte }
+// A Sealer encrypts state that clients or the store keep for the server. It is safe for concurrent use.
+type Sealer struct{ keys [][]byte }
 
-// NewSealer returns a Sealer with a key of 32 bytes.
-func NewSealer(key []byte) *Sealer { return &Sealer{key} }
+// NewSealer returns a Sealer with keys of 32 bytes. It seals with the first one, and unseals with all.
+func NewSealer(keys ...[]byte) *Sealer { return &Sealer{keys} }
 
 // maxSealed is the maximum length of a sealed string, in bytes.
 const maxSealed = 1 << 20
@@ -21,7 +21,7 @@ var errBroken = errors.New("was not issued by this server for this request, or w
 // Seal encrypts and authenticates plain with AES-256-GCM. Only servers with the same secret can open
 // it, and only with the same binding, which is authenticated as additional data.
 func (s *Sealer) Seal(plain []byte, binding string) string {
-	return base64.RawURLEncoding.EncodeToString(s.aead().Seal(nil, nil, plain, []byte(binding)))
+	return base64.RawURLEncoding.EncodeToString(aead(s.keys[0]).Seal(nil, nil, plain, []byte(binding)))
 }
 
 // Unseal decrypts a string that Seal returned for the same binding.
@@ -33,15 +33,16 @@ func (s *Sealer) Unseal(sealed, binding string) ([]byte, error) {
 	if err != nil {
 		return nil, errBroken
 	}
-	plain, err := s.aead().Open(nil, nil, raw, []byte(binding))
-	if err != nil {
-		return nil, errBroken
+	for _, key := range s.keys {
+		if plain, err := aead(key).Open(nil, nil, raw, []byte(binding)); err == nil {
+			return plain, nil
+		}
 	}
-	return plain, nil
+	return nil, errBroken
 }
 
-func (s *Sealer) aead() cipher.AEAD {
-	block, err := aes.NewCipher(s.key)
+func aead(key []byte) cipher.AEAD {
+	block, err := aes.NewCipher(key)
 	if err != nil {
 		panic(err) // cannot happen: the key has 32 bytes
 	}

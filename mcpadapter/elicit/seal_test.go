@@ -12,6 +12,13 @@ func TestSealedTextIsBound(t *testing.T) {
 	if plain, err := NewSealer(key).Unseal(sealed, "ada tools/call book_trip"); err != nil || string(plain) != "step 2" {
 		t.Errorf("got %q, %v", plain, err)
 	}
+	newer := []byte(strings.Repeat("n", 32))
+	if _, err := NewSealer(newer, key).Unseal(sealed, "ada tools/call book_trip"); err != nil {
+		t.Errorf("after a rotation: %v", err)
+	}
+	if _, err := NewSealer(newer).Unseal(sealed, "ada tools/call book_trip"); err == nil {
+		t.Error("unsealed without its key")
+	}
 	if strings.Contains(sealed, "step") {
 		t.Error("it can be read")
 	}

@@ -11,32 +11,62 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools"
 )
 
-// An App is an HTML page that clients show for the results of some tools (MCP Apps, and the older
-// Apps SDK). It becomes two resources:
+// App is a page that clients show for the results of tools (MCP Apps, and the older
+// Apps SDK).
+//
+// It becomes two resources:
 //
 //   - the URI itself, with the media type text/html;profile=mcp-app
 //   - the same URI with ".skybridge" before the extension, as text/html+skybridge, for hosts that know only the Apps SDK
 type App struct {
-	URI         string // starts with ui://
-	File        string // path of the HTML file
-	Name        string // default: the last segment of the URI
-	Title       string
-	Description string   // for the model: what the page shows
-	Tools       []string // names of the tools whose results the page shows
+	// The URI of the page, which begins with ui://. Required.
+	URI string `json:"uri"`
 
-	ConnectDomains  []string // origins that the page may fetch from
-	ResourceDomains []string // origins of the page's scripts, styles, images and fonts
-	FrameDomains    []string // origins of pages that the page may embed
-	Domain          string   // origin that the host serves the page from; "" lets the host choose
-	PrefersBorder   *bool
+	// The path of the HTML file. Placeholders such as {env.PAGES} are replaced. Required.
+	File string `json:"file"`
 
-	Invoking, Invoked string   // status texts shown while a tool runs and after it has run
-	WidgetAccessible  bool     // whether the page may call the tools itself
-	Visibility        []string // who may call the tools: "model", "app". Default: both
+	// The name of the page. Default: the last part of the URI.
+	Name string `json:"name,omitempty"`
+
+	// The display title. Default: omitted.
+	Title string `json:"title,omitempty"`
+
+	// What the page shows, for models. Default: omitted.
+	Description string `json:"description,omitempty"`
+
+	// The names of the tools whose results the page shows. Default: none.
+	Tools []string `json:"tools,omitempty"`
+
+	// The origins that the page may fetch from. Default: none.
+	ConnectDomains []string `json:"connect,omitempty"`
+
+	// The origins that the page may load scripts, styles and images from. Default: none.
+	ResourceDomains []string `json:"resource,omitempty"`
+
+	// The origins that the page may embed in frames. Default: none.
+	FrameDomains []string `json:"frame,omitempty"`
+
+	// The origin at which the client hosts the page. Default: chosen by the client.
+	Domain string `json:"domain,omitempty"`
+
+	// Whether the client should draw a border around the page. Default: chosen by the client.
+	PrefersBorder *bool `json:"prefers_border,omitempty"`
+
+	// The status text while a tool runs. Default: chosen by the client.
+	Invoking string `json:"invoking,omitempty"`
+
+	// The status text after a tool has run. Default: chosen by the client.
+	Invoked string `json:"invoked,omitempty"`
+
+	// Whether the page may call the tools itself. Default: false.
+	WidgetAccessible bool `json:"widget_accessible,omitempty"`
+
+	// Who may call the tools: model, app. Default: both.
+	Visibility []string `json:"visibility,omitempty"`
 }
 
 // maxStatusText is the maximum length of Invoking and Invoked, in characters.
@@ -123,38 +153,38 @@ func (a *App) skybridge() string {
 
 // pageMeta returns _meta of the page for MCP Apps (UI Resource Format).
 func (a *App) pageMeta() jsontext.Value {
-	var ui wire.ObjectBuilder
+	var ui strictjson.ObjectBuilder
 	if csp := a.policy("connectDomains", "resourceDomains", "frameDomains"); csp != nil {
 		ui.Add("csp", csp)
 	}
 	if a.Domain != "" {
-		ui.Add("domain", wire.AppendString(nil, a.Domain))
+		ui.Add("domain", strictjson.AppendString(nil, a.Domain))
 	}
 	if a.PrefersBorder != nil {
-		ui.Add("prefersBorder", wire.Boolean(*a.PrefersBorder))
+		ui.Add("prefersBorder", strictjson.Boolean(*a.PrefersBorder))
 	}
 	if len(ui) == 0 {
 		return nil
 	}
-	var meta wire.ObjectBuilder
+	var meta strictjson.ObjectBuilder
 	meta.Add("ui", ui.Close())
 	return meta.Close()
 }
 
 // skybridgeMeta returns _meta of the page for the Apps SDK (Resource Definition).
 func (a *App) skybridgeMeta() jsontext.Value {
-	var meta wire.ObjectBuilder
+	var meta strictjson.ObjectBuilder
 	if a.Description != "" {
-		meta.Add("openai/widgetDescription", wire.AppendString(nil, a.Description))
+		meta.Add("openai/widgetDescription", strictjson.AppendString(nil, a.Description))
 	}
 	if a.PrefersBorder != nil {
-		meta.Add("openai/widgetPrefersBorder", wire.Boolean(*a.PrefersBorder))
+		meta.Add("openai/widgetPrefersBorder", strictjson.Boolean(*a.PrefersBorder))
 	}
 	if csp := a.policy("connect_domains", "resource_domains", "frame_domains"); csp != nil {
 		meta.Add("openai/widgetCSP", csp)
 	}
 	if a.Domain != "" {
-		meta.Add("openai/widgetDomain", wire.AppendString(nil, a.Domain))
+		meta.Add("openai/widgetDomain", strictjson.AppendString(nil, a.Domain))
 	}
 	if len(meta) == 0 {
 		return nil
@@ -168,50 +198,50 @@ func (a *App) policy(connect, resource, frame string) []byte {
 	if len(a.ConnectDomains)+len(a.ResourceDomains)+len(a.FrameDomains) == 0 {
 		return nil
 	}
-	var csp wire.ObjectBuilder
-	csp.Add(connect, wire.AppendStrings(nil, a.ConnectDomains))
-	csp.Add(resource, wire.AppendStrings(nil, a.ResourceDomains))
+	var csp strictjson.ObjectBuilder
+	csp.Add(connect, strictjson.AppendStrings(nil, a.ConnectDomains))
+	csp.Add(resource, strictjson.AppendStrings(nil, a.ResourceDomains))
 	if len(a.FrameDomains) > 0 {
-		csp.Add(frame, wire.AppendStrings(nil, a.FrameDomains))
+		csp.Add(frame, strictjson.AppendStrings(nil, a.FrameDomains))
 	}
 	return csp.Close()
 }
 
 // addTo adds the members that link a tool to its app to the tool's _meta.
-func (a *App) addTo(meta *wire.ObjectBuilder) {
-	var ui wire.ObjectBuilder
-	ui.Add("resourceUri", wire.AppendString(nil, a.URI))
+func (a *App) addTo(meta *strictjson.ObjectBuilder) {
+	var ui strictjson.ObjectBuilder
+	ui.Add("resourceUri", strictjson.AppendString(nil, a.URI))
 	if len(a.Visibility) > 0 {
-		ui.Add("visibility", wire.AppendStrings(nil, a.Visibility))
+		ui.Add("visibility", strictjson.AppendStrings(nil, a.Visibility))
 	}
 	meta.Add("ui", ui.Close())
-	meta.Add("openai/outputTemplate", wire.AppendString(nil, a.skybridge()))
+	meta.Add("openai/outputTemplate", strictjson.AppendString(nil, a.skybridge()))
 	if a.Invoking != "" {
-		meta.Add("openai/toolInvocation/invoking", wire.AppendString(nil, a.Invoking))
+		meta.Add("openai/toolInvocation/invoking", strictjson.AppendString(nil, a.Invoking))
 	}
 	if a.Invoked != "" {
-		meta.Add("openai/toolInvocation/invoked", wire.AppendString(nil, a.Invoked))
+		meta.Add("openai/toolInvocation/invoked", strictjson.AppendString(nil, a.Invoked))
 	}
 	if a.WidgetAccessible {
-		meta.Add("openai/widgetAccessible", wire.Boolean(true))
+		meta.Add("openai/widgetAccessible", strictjson.Boolean(true))
 	}
 	if len(a.Visibility) > 0 {
 		public := "private"
 		if slices.Contains(a.Visibility, "model") {
 			public = "public"
 		}
-		meta.Add("openai/visibility", wire.AppendString(nil, public))
+		meta.Add("openai/visibility", strictjson.AppendString(nil, public))
 	}
 }
 
 // AddToolMeta adds the members of a tool's _meta that come from its app or from x-mcp.
-func (l *Library) AddToolMeta(meta *wire.ObjectBuilder, tool *tool.Tool) {
+func (l *Library) AddToolMeta(meta *strictjson.ObjectBuilder, tool *tools.Tool) {
 	if app := l.apps[tool.Name]; app != nil {
 		app.addTo(meta)
 		return
 	}
 	e := readExtension(tool.MCP)
-	for walk := wire.Into(jsontext.Value(e.appMeta(false).Close())); walk.Next(); {
-		meta.Add(wire.Text(walk.Name), walk.Value)
+	for walk := strictjson.Into(jsontext.Value(e.appMeta(false).Close())); walk.Next(); {
+		meta.Add(strictjson.Text(walk.Name), walk.Value)
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // openaiPrefix starts the names of the Apps SDK's members in _meta. A document may omit it.
@@ -24,10 +24,10 @@ var (
 
 // appMeta returns the members of _meta that x-mcp declares for the page (page is true) or for the
 // tool (page is false). It omits members whose value does not fit their name.
-func (e *extension) appMeta(page bool) (meta wire.ObjectBuilder) {
-	var ui wire.ObjectBuilder
-	for walk := wire.Into(e.ui); walk.Next(); {
-		name := wire.Text(walk.Name)
+func (e *extension) appMeta(page bool) (meta strictjson.ObjectBuilder) {
+	var ui strictjson.ObjectBuilder
+	for walk := strictjson.Into(e.ui); walk.Next(); {
+		name := strictjson.Text(walk.Name)
 		if uiOfPage[name] == page && uiRules.takes(name, walk.Value) {
 			ui.Add(name, walk.Value)
 		}
@@ -36,8 +36,8 @@ func (e *extension) appMeta(page bool) (meta wire.ObjectBuilder) {
 		meta.Add("ui", ui.Close())
 	}
 	added := make(map[string]bool)
-	for walk := wire.Into(e.openai); walk.Next(); {
-		name := strings.TrimPrefix(wire.Text(walk.Name), openaiPrefix)
+	for walk := strictjson.Into(e.openai); walk.Next(); {
+		name := strings.TrimPrefix(strictjson.Text(walk.Name), openaiPrefix)
 		if openaiOfPage[name] == page && !added[name] && openaiRules.takes(name, walk.Value) {
 			added[name] = true
 			meta.Add(openaiPrefix+name, walk.Value)
@@ -53,12 +53,12 @@ func (r *Entry) describePage(e *extension) {
 		return
 	}
 	own := r.meta
-	var meta wire.ObjectBuilder
-	for walk := wire.Into(own); walk.Next(); {
-		meta.Add(wire.Text(walk.Name), walk.Value)
+	var meta strictjson.ObjectBuilder
+	for walk := strictjson.Into(own); walk.Next(); {
+		meta.Add(strictjson.Text(walk.Name), walk.Value)
 	}
-	for walk := wire.Into(jsontext.Value(e.appMeta(true).Close())); walk.Next(); {
-		if name := wire.Text(walk.Name); !wire.HasMember(own, name) {
+	for walk := strictjson.Into(jsontext.Value(e.appMeta(true).Close())); walk.Next(); {
+		if name := strictjson.Text(walk.Name); !strictjson.HasMember(own, name) {
 			meta.Add(name, walk.Value)
 		}
 	}

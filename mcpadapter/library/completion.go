@@ -2,14 +2,15 @@ package library
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/schemaview"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // Proposals returns the values of a prompt's argument: those in the prompts file or in x-mcp, or
@@ -46,22 +47,22 @@ func (r *Entry) Proposals(variable string) ([]string, error) {
 }
 
 // enumOf returns the values that the schema of an argument allows, as strings.
-func enumOf(a *tool.Argument, tool *tool.Tool) (values []string) {
-	schema := schemaview.Resolve(tool.InputSchema, a.Schema)
-	types := typesOf(schema)
-	if types["array"] {
-		schema = schemaview.Resolve(tool.InputSchema, wire.MemberOf(schema, "items"))
+func enumOf(a *tools.Argument, tool *tools.Tool) (values []string) {
+	root, of := schema.Open(tool.Definition.InputSchema, a.Schema)
+	types := of.Types()
+	if slices.Contains(types, "array") {
+		of = root.Resolve(of.Part("items"))
 	}
-	if constant := wire.MemberOf(schema, "const"); constant != nil {
+	if constant := of.Value("const"); constant != nil {
 		return appendProposal(nil, constant)
 	}
-	list := wire.MemberOf(schema, "enum")
+	list := of.Value("enum")
 	if list.Kind() == '[' {
-		for walk := wire.Into(list); walk.Next(); {
+		for walk := strictjson.Into(list); walk.Next(); {
 			values = appendProposal(values, walk.Value)
 		}
 	}
-	if values == nil && types["boolean"] {
+	if values == nil && slices.Contains(types, "boolean") {
 		return []string{"true", "false"}
 	}
 	return values
@@ -71,7 +72,7 @@ func enumOf(a *tool.Argument, tool *tool.Tool) (values []string) {
 func appendProposal(values []string, value jsontext.Value) []string {
 	switch value.Kind() {
 	case '"':
-		return append(values, wire.Text(value))
+		return append(values, strictjson.Text(value))
 	case '0', 't', 'f':
 		return append(values, string(value))
 	}

@@ -3,9 +3,9 @@ package library
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // An extension holds the members of x-mcp of an operation:
@@ -26,7 +26,7 @@ type extension struct {
 // readExtension reads an x-mcp object. It ignores members of the wrong type; extensionWarnings
 // reports them.
 func readExtension(raw jsontext.Value) (e extension) {
-	for walk := wire.Into(raw); walk.Next(); {
+	for walk := strictjson.Into(raw); walk.Next(); {
 		kind := walk.Value.Kind()
 		described := kind == '{' || kind == 't'
 		switch {
@@ -56,7 +56,7 @@ func ExtensionIcons(raw jsontext.Value) []content.Icon {
 
 // IsHidden reports whether the operation is not offered as a tool. It can still be a resource or a
 // prompt.
-func IsHidden(tool *tool.Tool) bool {
+func IsHidden(tool *tools.Tool) bool {
 	return tool.MCP != nil && readExtension(tool.MCP).hidden
 }
 
@@ -72,14 +72,14 @@ const (
 
 // TaskSupportOf returns whether calls of a tool can be tasks, as x-mcp says. Tools of the gateway itself
 // end at once, except those that call other tools.
-func TaskSupportOf(t *tool.Tool) TaskSupport {
+func TaskSupportOf(t *tools.Tool) TaskSupport {
 	switch {
 	case t.Builtin != "" && !t.Builtin.IsCall():
 		return TaskForbidden
 	case t.MCP == nil:
 		return TaskOptional
 	}
-	switch s := TaskSupport(wire.Text(wire.MemberOf(readExtension(t.MCP).execution, "taskSupport"))); s {
+	switch s := TaskSupport(strictjson.Text(strictjson.MemberOf(readExtension(t.MCP).execution, "taskSupport"))); s {
 	case TaskRequired, TaskForbidden:
 		return s
 	}

@@ -10,11 +10,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A rule describes the valid values of a member of x-mcp.
@@ -42,7 +41,7 @@ func ofKinds(want string, kinds ...jsontext.Kind) rule {
 
 // textThat is a rule for strings for which fits returns true.
 func textThat(want string, fits func(string) bool) rule {
-	return rule{want: want, fits: func(v jsontext.Value) bool { return v.Kind() == '"' && fits(wire.Text(v)) }}
+	return rule{want: want, fits: func(v jsontext.Value) bool { return v.Kind() == '"' && fits(strictjson.Text(v)) }}
 }
 
 func oneOfTexts(words ...string) rule {
@@ -58,7 +57,7 @@ func (r rule) of(most int, items rule) rule {
 // each is a rule for arrays whose elements all follow the rule items.
 func each(want string, items rule) rule {
 	return rule{want: want, fits: func(v jsontext.Value) bool {
-		for walk := wire.Into(v); walk.Next(); {
+		for walk := strictjson.Into(v); walk.Next(); {
 			if !items.fits(walk.Value) {
 				return false
 			}
@@ -72,8 +71,8 @@ func policies(names ...string) rule {
 	origins := each("an array of origins", textThat("an origin", func(s string) bool { return checkOrigin(s) == nil }))
 	want := "an object of " + strings.Join(names, ", ") + ", each an array of origins such as https://cdn.example.com"
 	return rule{want: want, fits: func(v jsontext.Value) bool {
-		for walk := wire.Into(v); walk.Next(); {
-			if !slices.Contains(names, wire.Text(walk.Name)) || !origins.fits(walk.Value) {
+		for walk := strictjson.Into(v); walk.Next(); {
+			if !slices.Contains(names, strictjson.Text(walk.Name)) || !origins.fits(walk.Value) {
 				return false
 			}
 		}
@@ -149,10 +148,10 @@ var (
 
 // extensionWarnings returns warnings about x-mcp members that cannot be used. NewIndex adds the warnings
 // about resources and prompts.
-func (s *Index) extensionWarnings() (warnings []tool.Warning) {
+func (s *Index) extensionWarnings() (warnings []tools.Warning) {
 	where := ""
 	warn := func(format string, args ...any) {
-		warnings = append(warnings, tool.Warning{Operation: where, Reason: "x-mcp: " + fmt.Sprintf(format, args...)})
+		warnings = append(warnings, tools.Warning{Operation: where, Reason: "x-mcp: " + fmt.Sprintf(format, args...)})
 	}
 	for _, document := range s.tools.Parts() {
 		documentRules.check("", document.MCP, warn)
@@ -161,7 +160,7 @@ func (s *Index) extensionWarnings() (warnings []tool.Warning) {
 		if tool.MCP == nil {
 			continue
 		}
-		where = tool.Method + " " + tool.Path
+		where = tool.Plan.Method + " " + tool.Plan.Path
 		operationRules.check("", tool.MCP, warn)
 		s.checkApp(tool, warn)
 	}
@@ -174,8 +173,8 @@ type warner func(format string, args ...any)
 // check warns about members that break their rules and about unknown members. path is the location
 // of the object, ending in a dot, or "".
 func (s ruleset) check(path string, object jsontext.Value, warn warner) {
-	for walk := wire.Into(object); walk.Next(); {
-		name := wire.Text(walk.Name)
+	for walk := strictjson.Into(object); walk.Next(); {
+		name := strictjson.Text(walk.Name)
 		r, known := s[strings.TrimPrefix(name, s.prefix(path))]
 		if !known {
 			s.unknown(path, name, warn)
@@ -197,7 +196,7 @@ func (s ruleset) prefix(path string) string {
 // cause a warning only if they look like a misspelling.
 func (s ruleset) unknown(path, name string, warn warner) {
 	names := slices.Sorted(maps.Keys(s))
-	near := nearest.Name(strings.TrimPrefix(name, s.prefix(path)), slices.Values(names))
+	near := text.Nearest(strings.TrimPrefix(name, s.prefix(path)), slices.Values(names))
 	passedOn := path == "ui." || path == "openai."
 	where := text.Cut(path+name, text.MaxQuoted)
 	switch {
@@ -220,7 +219,7 @@ func (r rule) check(path string, value jsontext.Value, warn warner) {
 	}
 	if r.items != nil {
 		i := 0
-		for walk := wire.Into(value); walk.Next(); i++ {
+		for walk := strictjson.Into(value); walk.Next(); i++ {
 			if i == r.maxItems {
 				warn("ignored the items of %s after the first %d", text.Cut(path, text.MaxQuoted), r.maxItems)
 				break
@@ -243,7 +242,7 @@ func shown(value jsontext.Value) string {
 	if len(value) <= text.MaxQuoted {
 		return string(value)
 	}
-	return wire.KindName(value.Kind())
+	return strictjson.KindName(value.Kind())
 }
 
 // checkApp warns about the following members of ui and openai:
@@ -252,13 +251,13 @@ func shown(value jsontext.Value) string {
 //   - members for a page, if the operation is not a page
 //   - URIs of pages that do not exist
 //   - members that are given twice, or that the configuration overrides
-func (s *Index) checkApp(tool *tool.Tool, warn warner) {
+func (s *Index) checkApp(tool *tools.Tool, warn warner) {
 	e := readExtension(tool.MCP)
 	own := s.byTool[tool]
 	given := make(map[string]bool)
 	look := func(path, prefix string, object jsontext.Value, rules ruleset, ofPage map[string]bool) {
-		for walk := wire.Into(object); walk.Next(); {
-			name := strings.TrimPrefix(wire.Text(walk.Name), prefix)
+		for walk := strictjson.Into(object); walk.Next(); {
+			name := strings.TrimPrefix(strictjson.Text(walk.Name), prefix)
 			app := s.library.apps[tool.Name]
 			switch {
 			case !rules.takes(name, walk.Value): // check has already warned
@@ -266,15 +265,15 @@ func (s *Index) checkApp(tool *tool.Tool, warn warner) {
 				warn("ignored the second %s: the key is given twice", path+name)
 			case ofPage[name] && (own == nil || !own.isPage()):
 				warn("ignored %s: it applies to the page of an app; give the operation a resource whose uri begins with ui://", path+name)
-			case ofPage[name] && wire.HasMember(wire.MemberOf(e.resource, "_meta"), metaName(prefix, name)):
+			case ofPage[name] && strictjson.HasMember(strictjson.MemberOf(e.resource, "_meta"), metaName(prefix, name)):
 				warn("ignored %s: _meta of the resource already has it", path+name)
 			case !ofPage[name] && e.hidden:
 				warn("ignored %s: it applies to a tool, and the operation has tool: false", path+name)
 			case !ofPage[name] && app != nil:
 				warn("ignored %s: the configuration gives the tool the app %s", path+name, app.URI)
 			case name == "resourceUri" || name == "outputTemplate":
-				if _, found := s.Find(wire.Text(walk.Value)); !found {
-					warn("%s: unknown resource %s", path+name, text.Cut(wire.Text(walk.Value), text.MaxQuoted))
+				if _, found := s.Find(strictjson.Text(walk.Value)); !found {
+					warn("%s: unknown resource %s", path+name, text.Cut(strictjson.Text(walk.Value), text.MaxQuoted))
 				}
 			}
 			given[path+name] = true

@@ -90,14 +90,15 @@ func (f *file) stamp() (string, bool) {
 	return fmt.Sprintf("%d %d", about.Size(), about.ModTime().UnixNano()), true
 }
 
-// A Folder offers the files of a folder as resources. Excluded are files and subfolders whose name
+// Folder is a folder whose files clients may read. Excluded are files and subfolders whose name
 // starts with a dot, and symbolic links that lead out of the folder.
 type Folder struct {
-	Path string
+	// The path of the folder. Placeholders such as {env.DOCS} are replaced. Required.
+	Path string `json:"path"`
 
-	// Prefix is the prefix of the files' URIs. Default: file:/// and the folder's name. If several
-	// prefixes match a URI, the longest one applies.
-	Prefix string
+	// The beginning of the files' URIs. If several prefixes match a URI, the longest applies.
+	// Default: file:/// and the folder's name.
+	Prefix string `json:"prefix,omitempty"`
 }
 
 // A folder caches the list of its files for scanInterval.

@@ -32,15 +32,15 @@ func (l *Library) checkHints() error {
 			return fmt.Errorf("locale %q is not a language tag; write it as en or pt-BR", locale)
 		}
 	}
-	for _, header := range []*string{&l.options.UserAgentHeader, &l.options.LocationHeader} {
+	for _, header := range []*string{&l.options.Hints.UserAgent, &l.options.Hints.Location} {
 		if err := checkHintHeader(*header); err != nil {
 			return fmt.Errorf("hint %q: %w", *header, err)
 		}
 		*header = textproto.CanonicalMIMEHeaderKey(*header)
 	}
 	o := &l.options
-	l.hints = len(o.Locales) > 0 || o.UserAgentHeader != "" || o.LocationHeader != ""
-	if agent := l.options.UserAgentHeader; agent != "" && agent == l.options.LocationHeader {
+	l.hints = len(o.Locales) > 0 || o.Hints.UserAgent != "" || o.Hints.Location != ""
+	if agent := l.options.Hints.UserAgent; agent != "" && agent == l.options.Hints.Location {
 		return fmt.Errorf("hint %q: both hints use the same header; give each its own", agent)
 	}
 	return nil
@@ -62,10 +62,10 @@ func checkHintHeader(name string) error {
 func (l *Library) HasHints() bool { return l.hints }
 
 // UserAgentHeader returns the header with the client's user agent, "" if the API does not get it.
-func (l *Library) UserAgentHeader() string { return l.options.UserAgentHeader }
+func (l *Library) UserAgentHeader() string { return l.options.Hints.UserAgent }
 
 // LocationHeader returns the header with the user's location, "" if the API does not get it.
-func (l *Library) LocationHeader() string { return l.options.LocationHeader }
+func (l *Library) LocationHeader() string { return l.options.Hints.Location }
 
 // HasLocales reports whether the API supports several languages.
 func (l *Library) HasLocales() bool { return len(l.options.Locales) > 0 }

@@ -22,10 +22,10 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/match"
-	"github.com/fairwayhq/fairway/ocp/selector"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/build"
+	"github.com/fairwayhq/fairway/tools/match"
 )
 
 // DefaultMaxFile is the default maximum size of a file resource, in bytes.
@@ -34,39 +34,69 @@ const DefaultMaxFile = 4 << 20
 // LibraryOptions configure what an endpoint offers besides tools. The zero value offers only what
 // the document's x-mcp declares.
 type LibraryOptions struct {
-	Resources []Resource // files, each with a URI of its own
-	Folders   []Folder
-	Apps      []App
-	Prompts   []Prompt
+	// Files that clients may read, each under its own URI. Default: none.
+	Resources []Resource `json:"resources,omitempty"`
 
-	// Operations select GET operations that are also offered as resources, or as resource templates
-	// if they have arguments. AllOperations selects all GET operations.
-	Operations    []selector.Selector
-	AllOperations bool
-
-	// Locales are the languages that the API supports, as BCP 47 tags; the first is the default. If
-	// empty, the locale that clients send is ignored.
-	Locales []string
-
-	// UserAgentHeader and LocationHeader name request headers that pass on what a client reports
-	// about itself and about its user's location (openai/userAgent and openai/userLocation in _meta
-	// of tools/call). Headers of these names in the client's HTTP request are dropped. Default:
+	// Folders whose files clients may read, except files whose names begin with a dot. Default:
 	// none.
-	UserAgentHeader, LocationHeader string
+	Folders []Folder `json:"folders,omitempty"`
 
-	// MaxFile is the maximum size of a file, in bytes. Default: DefaultMaxFile.
-	MaxFile int64
+	// GET operations that are also resources, or resource templates if they have arguments.
+	// Default: the operations that the document marks with x-mcp.
+	Operations []build.Selector `json:"operations,omitempty"`
+
+	// Pages that clients show for the results of tools (MCP Apps). Default: none.
+	Apps []App `json:"apps,omitempty"`
+
+	// The languages that the API supports, the default language first. The client's locale
+	// (_meta, openai/locale) is matched with them and sent as the Accept-Language of the tool
+	// call. Default: none; the client's locale is ignored.
+	Locales []string `json:"locales,omitempty"`
+
+	// The headers that pass client hints to the API. Clients can send any value, so do not base
+	// access decisions on these headers. If the client's own request has them, they are
+	// dropped. Default: none.
+	Hints Hints `json:"hints,omitzero"`
+
+	// The largest file that clients may read, in bytes. Default: 4 MiB.
+	MaxFile int64 `json:"max_resource,omitempty"`
+
+	Prompts       []Prompt `json:"-"`
+	AllOperations bool     `json:"-"` // Operations are all GET operations
 }
 
-// A Resource is a file that clients may read with resources/read (MCP, Resources).
+// Resource is a file that clients may read under a URI (MCP, Resources).
 type Resource struct {
-	URI         string
-	File        string // path of the file
-	Name        string // default: the last segment of the URI
-	Title       string
-	Description string
-	MIMEType    string // default: derived from the file's name, or else from its content
-	Icons       []content.Icon
+	// The URI of the resource, such as docs:///fares. Required.
+	URI string `json:"uri"`
+
+	// The path of the file. Placeholders such as {env.DOCS} are replaced. Required.
+	File string `json:"file"`
+
+	// The name of the resource. Default: the last part of the URI.
+	Name string `json:"name,omitempty"`
+
+	// The display title. Default: omitted.
+	Title string `json:"title,omitempty"`
+
+	// What the resource contains, for models. Default: omitted.
+	Description string `json:"description,omitempty"`
+
+	// The media type. Default: derived from the file's name or content.
+	MIMEType string `json:"mime_type,omitempty"`
+
+	Icons []content.Icon `json:"-"`
+}
+
+// Hints are the names of the headers that pass client hints to the API.
+type Hints struct {
+	// The header for the client's user agent (_meta, openai/userAgent). Default: none; the hint
+	// is not sent.
+	UserAgent string `json:"user_agent,omitempty"`
+
+	// The header for the user's location (_meta, openai/userLocation), as a JSON object in
+	// ASCII. Default: none; the hint is not sent.
+	Location string `json:"location,omitempty"`
 }
 
 // A Library holds what an endpoint offers besides tools: resources, resource templates, prompts, and
@@ -78,7 +108,7 @@ type Library struct {
 	templates []*Entry // from folders
 	prompts   []*PromptEntry
 	apps      map[string]*App // by tool name
-	chosen    func(*tool.Tool) bool
+	chosen    func(*tools.Tool) bool
 	hints     bool // whether any client hint is passed to the API
 	Hash      [sha256.Size]byte
 }
@@ -88,7 +118,7 @@ func NewLibrary(options LibraryOptions) (*Library, error) {
 	if options.MaxFile <= 0 {
 		options.MaxFile = DefaultMaxFile
 	}
-	text, err := json.Marshal(options)
+	text, err := json.Marshal(map[string]any{"options": options, "prompts": options.Prompts, "all": options.AllOperations})
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +128,11 @@ func NewLibrary(options LibraryOptions) (*Library, error) {
 			return nil, err
 		}
 	}
-	chosen, err := tool.SelectTools(options.Operations)
+	chosen, err := tools.SelectTools(options.Operations)
 	if err != nil {
 		return nil, err
 	}
-	l.chosen = func(t *tool.Tool) bool { return options.AllOperations || chosen(t) }
+	l.chosen = func(t *tools.Tool) bool { return options.AllOperations || chosen(t) }
 	return l, nil
 }
 
@@ -207,32 +237,32 @@ func LastPart(uri string) string {
 // then those of the document.
 type Index struct {
 	library *Library
-	tools   *tool.Toolset
+	tools   *tools.Toolset
 
 	Resources []*Entry
 	Templates []*Entry
 	Prompts   []*PromptEntry
-	warnings  []tool.Warning
-	routes    map[*tool.Toolset]*match.Routes // by document; nil if no operation is a resource
-	Pages     bool                            // whether any resource is a page of an app
+	warnings  []tools.Warning
+	routes    map[*tools.Toolset]*match.Routes // by document; nil if no operation is a resource
+	Pages     bool                             // whether any resource is a page of an app
 
 	byURI      map[string]*Entry
 	ByTemplate map[string]*Entry // by the text of the template
 	ByName     map[string]*PromptEntry
-	byTool     map[*tool.Tool]*Entry
+	byTool     map[*tools.Tool]*Entry
 }
 
 // NewIndex collects the resources, templates and prompts of the Library and the tools. Entries that
 // the access token does not allow are not listed; they can still be looked up, so that a request for
 // them is rejected with the missing scopes.
-func NewIndex(l *Library, tools *tool.Toolset, access *tool.Access) *Index {
+func NewIndex(l *Library, toolset *tools.Toolset, access *tools.Access) *Index {
 	s := &Index{
 		library:    l,
-		tools:      tools,
+		tools:      toolset,
 		byURI:      make(map[string]*Entry),
 		ByTemplate: make(map[string]*Entry),
 		ByName:     make(map[string]*PromptEntry),
-		byTool:     make(map[*tool.Tool]*Entry),
+		byTool:     make(map[*tools.Tool]*Entry),
 	}
 	for _, r := range l.resources {
 		s.addResource(r)
@@ -243,24 +273,24 @@ func NewIndex(l *Library, tools *tool.Toolset, access *tool.Access) *Index {
 	for _, p := range l.prompts {
 		s.addPrompt(p)
 	}
-	for _, tool := range tools.Tools() {
-		s.addOperation(l, tools, tool, access.Missing(tool, tools) != nil)
+	for _, tool := range toolset.Tools() {
+		s.addOperation(l, toolset, tool, access.Missing(tool, toolset) != nil)
 	}
 	if len(s.byTool) > 0 {
-		s.routes = routesOf(tools)
+		s.routes = routesOf(toolset)
 	}
 	return s
 }
 
 // routesOf returns the routes of the tools, for each document. Documents may have operations with the
 // same paths.
-func routesOf(tools *tool.Toolset) map[*tool.Toolset]*match.Routes {
-	documents := tools.Parts()
-	routes := make(map[*tool.Toolset]*match.Routes, len(documents))
+func routesOf(toolset *tools.Toolset) map[*tools.Toolset]*match.Routes {
+	documents := toolset.Parts()
+	routes := make(map[*tools.Toolset]*match.Routes, len(documents))
 	for _, document := range documents {
-		own := tools
-		if document != tools {
-			own = tools.Only(func(t *tool.Tool) bool { return tools.PartOf(t) == document })
+		own := toolset
+		if document != toolset {
+			own = toolset.Only(func(t *tools.Tool) bool { return toolset.PartOf(t) == document })
 		}
 		routes[document] = match.NewRoutes(own)
 	}
@@ -268,9 +298,9 @@ func routesOf(tools *tool.Toolset) map[*tool.Toolset]*match.Routes {
 }
 
 // warn adds a warning about a part of the document that cannot be used.
-func (s *Index) warn(t *tool.Tool, format string, args ...any) {
-	s.warnings = append(s.warnings, tool.Warning{
-		Operation: t.Method + " " + t.Path,
+func (s *Index) warn(t *tools.Tool, format string, args ...any) {
+	s.warnings = append(s.warnings, tools.Warning{
+		Operation: t.Plan.Method + " " + t.Plan.Path,
 		Reason:    fmt.Sprintf(format, args...),
 	})
 }
@@ -352,7 +382,7 @@ func (s *Index) folderOf(uri string) (found *folder) {
 
 // Warnings returns warnings about parts of the document and of the Library that cannot be used
 // as they are.
-func (s *Index) Warnings() []tool.Warning {
+func (s *Index) Warnings() []tools.Warning {
 	warnings := append(s.extensionWarnings(), s.warnings...)
 	warnings = append(warnings, s.library.selectorWarnings(s.tools)...)
 	for _, app := range s.library.options.Apps {
@@ -369,14 +399,14 @@ func (s *Index) Warnings() []tool.Warning {
 // in folders are left out, because they change without a reload.
 func (s *Index) AppendPrompts(dst []byte) []byte {
 	for _, p := range s.Prompts {
-		dst = p.AppendTo(dst, revision.V20260728)
+		dst = p.AppendTo(dst, protocol.V20260728)
 	}
 	return dst
 }
 
 func (s *Index) AppendResources(dst []byte) []byte {
 	for _, r := range slices.Concat(s.Resources, s.Templates) {
-		dst = r.AppendTo(dst, revision.V20260728)
+		dst = r.AppendTo(dst, protocol.V20260728)
 	}
 	return dst
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 const (
@@ -61,10 +61,10 @@ type PromptContent struct {
 // A PromptEntry is a Prompt of the Library, or one made from an operation.
 type PromptEntry struct {
 	*Prompt
-	Tool   *tool.Tool // operation that produces the messages; nil for prompts of the Library
-	Denied bool       // the token does not allow the tool, so the prompt is not listed
+	Tool   *tools.Tool // operation that produces the messages; nil for prompts of the Library
+	Denied bool        // the token does not allow the tool, so the prompt is not listed
 
-	arguments map[string]*tool.Argument // arguments of tool, by the name of the prompt's argument
+	arguments arguments // of the tool, by the name of the prompt's argument
 }
 
 // check returns an error for a prompt that clients cannot use.
@@ -105,7 +105,7 @@ func (p *Prompt) check() error {
 var contentTypes = []string{"text", "image", "audio", "resource", "resource_link"}
 
 // AppendTo appends the prompt as prompts/list returns it.
-func (p *PromptEntry) AppendTo(dst []byte, v revision.Revision) []byte {
+func (p *PromptEntry) AppendTo(dst []byte, v protocol.Revision) []byte {
 	dst = AppendNamed(append(dst, '{'), p.Name, p.Title, p.Description, v)
 	if len(p.Arguments) > 0 {
 		dst = append(dst, `,"arguments":[`...)
@@ -114,7 +114,7 @@ func (p *PromptEntry) AppendTo(dst []byte, v revision.Revision) []byte {
 				dst = append(dst, ',')
 			}
 			dst = AppendNamed(append(dst, '{'), a.Name, a.Title, a.Description, v)
-			dst = append(append(dst, `,"required":`...), wire.Boolean(a.Required)...)
+			dst = append(append(dst, `,"required":`...), strictjson.Boolean(a.Required)...)
 			dst = append(dst, '}')
 		}
 		dst = append(dst, ']')
@@ -123,13 +123,13 @@ func (p *PromptEntry) AppendTo(dst []byte, v revision.Revision) []byte {
 }
 
 // AppendNamed appends the members name, title and description.
-func AppendNamed(dst []byte, name, title, description string, v revision.Revision) []byte {
-	dst = wire.AppendString(append(dst, `"name":`...), name)
+func AppendNamed(dst []byte, name, title, description string, v protocol.Revision) []byte {
+	dst = strictjson.AppendString(append(dst, `"name":`...), name)
 	if title != "" && v.SupportsTitles() {
-		dst = wire.AppendString(append(dst, `,"title":`...), title)
+		dst = strictjson.AppendString(append(dst, `,"title":`...), title)
 	}
 	if description != "" {
-		dst = wire.AppendString(append(dst, `,"description":`...), description)
+		dst = strictjson.AppendString(append(dst, `,"description":`...), description)
 	}
 	return dst
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -76,15 +77,14 @@ func ReadPrompts(data []byte, read func(path string) ([]byte, error)) ([]Prompt,
 	}
 	var prompts []Prompt
 	seen := make(map[string]bool)
-	err = f.items(list, "prompts", maxPrompts, func(n *yaml.Node) error {
+	err = listInto(&prompts, "prompts", maxPrompts, func(n *yaml.Node) (Prompt, error) {
 		p, err := f.prompt(n)
 		if err == nil && seen[p.Name] {
 			err = fmt.Errorf("another prompt has the name %s", p.Name)
 		}
 		seen[p.Name] = true
-		prompts = append(prompts, p)
-		return yamltree.At(n, err)
-	})
+		return p, err
+	})(list)
 	return prompts, err
 }
 
@@ -94,20 +94,24 @@ type promptFile struct {
 	media int // bytes of media read so far
 }
 
-// items passes each item of a list to read.
-func (f *promptFile) items(n *yaml.Node, what string, most int, read func(*yaml.Node) error) error {
-	if n.Kind != yaml.SequenceNode {
-		return yamltree.At(n, fmt.Errorf("%s must be a list", what))
-	}
-	if len(n.Content) > most {
-		return yamltree.At(n, fmt.Errorf("more than %d %s", most, what))
-	}
-	for _, item := range n.Content {
-		if err := read(item); err != nil {
-			return yamltree.At(item, err)
+// listInto returns a reader for a list with up to limit items.
+func listInto[T any](to *[]T, what string, limit int, read func(*yaml.Node) (T, error)) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.SequenceNode {
+			return yamltree.At(n, fmt.Errorf("%s must be a list, not %s", what, yamltree.Describe(n)))
 		}
+		if len(n.Content) > limit {
+			return yamltree.At(n, fmt.Errorf("more than %d %s", limit, what))
+		}
+		*to = make([]T, len(n.Content))
+		for i, item := range n.Content {
+			var err error
+			if (*to)[i], err = read(item); err != nil {
+				return yamltree.At(item, err)
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 // textInto returns a reader for a string. Unquoted numbers and booleans are accepted as they are
@@ -122,19 +126,10 @@ func textInto(to *string) func(*yaml.Node) error {
 	}
 }
 
-func textsInto(to *[]string) func(*yaml.Node) error {
-	return func(n *yaml.Node) error {
-		if n.Kind != yaml.SequenceNode {
-			return fmt.Errorf("expected a list of strings, not %s", yamltree.Describe(n))
-		}
-		*to = make([]string, len(n.Content))
-		for i, item := range n.Content {
-			if err := textInto(&(*to)[i])(item); err != nil {
-				return yamltree.At(item, err)
-			}
-		}
-		return nil
-	}
+func textsInto(to *[]string, what string) func(*yaml.Node) error {
+	return listInto(to, what, math.MaxInt, func(n *yaml.Node) (value string, err error) {
+		return value, textInto(&value)(n)
+	})
 }
 
 func boolInto(to *bool) func(*yaml.Node) error {
@@ -164,21 +159,9 @@ func (f *promptFile) prompt(n *yaml.Node) (p Prompt, err error) {
 		"name":        textInto(&p.Name),
 		"title":       textInto(&p.Title),
 		"description": textInto(&p.Description),
-		"icons":       func(n *yaml.Node) error { return f.icons(n, &p.Icons) },
-		"arguments": func(n *yaml.Node) error {
-			return f.items(n, "arguments", maxPromptArguments, func(n *yaml.Node) error {
-				a, err := f.argument(n)
-				p.Arguments = append(p.Arguments, a)
-				return err
-			})
-		},
-		"messages": func(n *yaml.Node) error {
-			return f.items(n, "messages", maxPromptMessages, func(n *yaml.Node) error {
-				m, err := f.message(n)
-				p.Messages = append(p.Messages, m)
-				return err
-			})
-		},
+		"icons":       listInto(&p.Icons, "icons", content.MaxIcons, readIcon),
+		"arguments":   listInto(&p.Arguments, "arguments", maxPromptArguments, readArgument),
+		"messages":    listInto(&p.Messages, "messages", maxPromptMessages, f.message),
 	}, "name", "messages")
 	if err == nil {
 		err = p.check()
@@ -186,31 +169,27 @@ func (f *promptFile) prompt(n *yaml.Node) (p Prompt, err error) {
 	return p, err
 }
 
-func (f *promptFile) icons(n *yaml.Node, to *[]content.Icon) error {
-	return f.items(n, "icons", content.MaxIcons, func(n *yaml.Node) error {
-		var icon content.Icon
-		err := yamltree.ReadMembers(n, yamltree.Readers{
-			"src":      textInto(&icon.Source),
-			"mimeType": textInto(&icon.MIMEType),
-			"sizes":    textsInto(&icon.Sizes),
-			"theme":    textInto(&icon.Theme),
-		}, "src")
-		if err == nil {
-			err = icon.Check()
-		}
-		*to = append(*to, icon)
-		return err
-	})
+func readIcon(n *yaml.Node) (icon content.Icon, err error) {
+	err = yamltree.ReadMembers(n, yamltree.Readers{
+		"src":      textInto(&icon.Source),
+		"mimeType": textInto(&icon.MIMEType),
+		"sizes":    textsInto(&icon.Sizes, "sizes"),
+		"theme":    textInto(&icon.Theme),
+	}, "src")
+	if err == nil {
+		err = icon.Check()
+	}
+	return icon, err
 }
 
-func (f *promptFile) argument(n *yaml.Node) (a PromptArgument, err error) {
+func readArgument(n *yaml.Node) (a PromptArgument, err error) {
 	err = yamltree.ReadMembers(n, yamltree.Readers{
 		"name":        textInto(&a.Name),
 		"title":       textInto(&a.Title),
 		"description": textInto(&a.Description),
 		"required":    boolInto(&a.Required),
-		"enum":        textsInto(&a.Enum),
-		"values":      textsInto(&a.Values),
+		"enum":        textsInto(&a.Enum, "enum"),
+		"values":      textsInto(&a.Values, "values"),
 	}, "name")
 	if err == nil && a.Enum != nil && a.Values != nil {
 		err = errors.New("enum and values exclude each other: enum lists all allowed values, values only suggests some; remove one")

@@ -5,22 +5,22 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // addOperationPrompt adds an operation as a prompt. raw is the prompt member of x-mcp; values that
 // it omits default to those of the operation.
-func (s *Index) addOperationPrompt(t *tool.Tool, raw jsontext.Value, denied bool) {
+func (s *Index) addOperationPrompt(t *tools.Tool, raw jsontext.Value, denied bool) {
 	p := &PromptEntry{
-		Prompt:    &Prompt{Name: t.Name, Title: t.Title, Description: t.Description},
+		Prompt:    &Prompt{Name: t.Name, Title: t.Definition.Title, Description: t.Definition.Description},
 		Tool:      t,
 		Denied:    denied,
-		arguments: make(map[string]*tool.Argument),
+		arguments: make(arguments),
 	}
-	for walk := wire.Into(raw); walk.Next(); {
-		value := wire.Text(walk.Value)
+	for walk := strictjson.Into(raw); walk.Next(); {
+		value := strictjson.Text(walk.Value)
 		switch {
 		case walk.Is("name") && value != "":
 			p.Name = value
@@ -32,20 +32,18 @@ func (s *Index) addOperationPrompt(t *tool.Tool, raw jsontext.Value, denied bool
 			p.Icons = content.ReadIcons(walk.Value)
 		}
 	}
-	if list := wire.MemberOf(raw, "arguments"); list.Kind() == '[' {
+	if list := strictjson.MemberOf(raw, "arguments"); list.Kind() == '[' {
 		s.describeArguments(p, list)
 	} else {
-		for i := range t.Arguments {
-			if a := &t.Arguments[i]; !a.NonInferrable { // the server asks the user for non-inferrable arguments
+		for i := range t.Definition.Arguments {
+			if a := &t.Definition.Arguments[i]; !a.NonInferrable { // the server asks the user for non-inferrable arguments
 				p.addArgument(a, PromptArgument{})
 			}
 		}
 	}
-	for i := range t.Arguments {
-		if a := &t.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !p.takes(a) {
-			s.warn(t, "x-mcp: the prompt %s lacks the argument %s, which the operation requires", p.Name, a.Name)
-			return
-		}
+	if a := p.arguments.missing(t); a != nil {
+		s.warn(t, "x-mcp: the prompt %s lacks the argument %s, which the operation requires", p.Name, a.Name)
+		return
 	}
 	if !s.addPrompt(p) {
 		s.warn(t, "x-mcp: ignored the prompt %s: another prompt has the same name", p.Name)
@@ -55,8 +53,8 @@ func (s *Index) addOperationPrompt(t *tool.Tool, raw jsontext.Value, denied bool
 // describeArguments reads the arguments in x-mcp, which select and describe arguments of the
 // operation.
 func (s *Index) describeArguments(p *PromptEntry, list jsontext.Value) {
-	for walk := wire.Into(list); walk.Next(); {
-		name := wire.Text(wire.MemberOf(walk.Value, "name"))
+	for walk := strictjson.Into(list); walk.Next(); {
+		name := strictjson.Text(strictjson.MemberOf(walk.Value, "name"))
 		a := argumentOf(p.Tool, name)
 		if a == nil {
 			s.warn(p.Tool, "x-mcp: the prompt %s has the argument %q, which the operation does not have", p.Name, name)
@@ -68,13 +66,13 @@ func (s *Index) describeArguments(p *PromptEntry, list jsontext.Value) {
 		}
 		override := PromptArgument{
 			Name:        name,
-			Title:       wire.Text(wire.MemberOf(walk.Value, "title")),
-			Description: wire.Text(wire.MemberOf(walk.Value, "description")),
-			Required:    wire.MemberOf(walk.Value, "required").Kind() == 't',
+			Title:       strictjson.Text(strictjson.MemberOf(walk.Value, "title")),
+			Description: strictjson.Text(strictjson.MemberOf(walk.Value, "description")),
+			Required:    strictjson.MemberOf(walk.Value, "required").Kind() == 't',
 		}
-		if values := wire.MemberOf(walk.Value, "values"); values.Kind() == '[' {
-			for each := wire.Into(values); each.Next(); {
-				override.Values = append(override.Values, wire.Text(each.Value))
+		if values := strictjson.MemberOf(walk.Value, "values"); values.Kind() == '[' {
+			for each := strictjson.Into(values); each.Next(); {
+				override.Values = append(override.Values, strictjson.Text(each.Value))
 			}
 		}
 		p.addArgument(a, override)
@@ -82,7 +80,7 @@ func (s *Index) describeArguments(p *PromptEntry, list jsontext.Value) {
 }
 
 // addArgument adds an argument of the operation. override replaces its name and description.
-func (p *PromptEntry) addArgument(a *tool.Argument, override PromptArgument) {
+func (p *PromptEntry) addArgument(a *tools.Argument, override PromptArgument) {
 	override.Name = cmp.Or(override.Name, a.Name)
 	override.Description = cmp.Or(override.Description, a.Description)
 	override.Required = override.Required || a.Required && a.Default == nil
@@ -93,30 +91,15 @@ func (p *PromptEntry) addArgument(a *tool.Argument, override PromptArgument) {
 	p.Arguments = append(p.Arguments, override)
 }
 
-func (p *PromptEntry) takes(a *tool.Argument) bool {
-	for _, taken := range p.arguments {
-		if taken == a {
-			return true
-		}
-	}
-	return false
-}
-
 // Call returns the operation's arguments for the prompt's values. An empty string for an optional
 // argument counts as absent, because clients send it for fields that the user left empty.
 func (p *PromptEntry) Call(values map[string]string) []byte {
-	b := []byte{'{'}
+	var call strictjson.ObjectBuilder
 	for _, described := range p.Arguments {
 		a := p.arguments[described.Name]
-		value, given := values[described.Name]
-		if !given || value == "" && !a.Required {
-			continue
+		if value, given := values[described.Name]; given && (value != "" || a.Required) {
+			call.Add(a.Name, appendArgument(nil, a, p.Tool, value))
 		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(wire.AppendString(b, a.Name), ':')
-		b = appendArgument(b, a, p.Tool, value)
 	}
-	return append(b, '}')
+	return call.Close()
 }

@@ -7,10 +7,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // An Entry is an entry of resources/list or, if it has a template, of resources/templates/list.
@@ -29,10 +29,10 @@ type Entry struct {
 
 	file   *file
 	folder *folder
-	Tool   *tool.Tool
+	Tool   *tools.Tool
 	Denied bool // the token does not allow the tool, so the resource is not listed
 
-	arguments map[string]*tool.Argument // arguments of tool, by variable of the template
+	arguments arguments // of the tool, by variable of the template
 }
 
 // A Target is the resource that a URI refers to, with the values of the template's variables.
@@ -43,21 +43,15 @@ type Target struct {
 }
 
 // AppendTo appends the resource as the lists return it.
-func (r *Entry) AppendTo(dst []byte, v revision.Revision) []byte {
+func (r *Entry) AppendTo(dst []byte, v protocol.Revision) []byte {
 	if r.template != nil {
-		dst = wire.AppendString(append(dst, `{"uriTemplate":`...), r.template.text)
+		dst = strictjson.AppendString(append(dst, `{"uriTemplate":`...), r.template.text)
 	} else {
-		dst = wire.AppendString(append(dst, `{"uri":`...), r.uri)
+		dst = strictjson.AppendString(append(dst, `{"uri":`...), r.uri)
 	}
-	dst = wire.AppendString(append(dst, `,"name":`...), r.name)
-	if r.title != "" && v.SupportsTitles() {
-		dst = wire.AppendString(append(dst, `,"title":`...), r.title)
-	}
-	if r.description != "" {
-		dst = wire.AppendString(append(dst, `,"description":`...), r.description)
-	}
+	dst = AppendNamed(append(dst, ','), r.name, r.title, r.description, v)
 	if r.Mime != "" {
-		dst = wire.AppendString(append(dst, `,"mimeType":`...), r.Mime)
+		dst = strictjson.AppendString(append(dst, `,"mimeType":`...), r.Mime)
 	}
 	if r.size >= 0 && r.template == nil {
 		dst = strconv.AppendInt(append(dst, `,"size":`...), r.size, 10)
@@ -71,7 +65,7 @@ func (r *Entry) AppendTo(dst []byte, v revision.Revision) []byte {
 }
 
 // appendMeta appends _meta if the revision allows it on resources.
-func appendMeta(dst []byte, meta jsontext.Value, v revision.Revision) []byte {
+func appendMeta(dst []byte, meta jsontext.Value, v protocol.Revision) []byte {
 	if meta == nil || !v.SupportsTitles() {
 		return dst
 	}
@@ -79,11 +73,11 @@ func appendMeta(dst []byte, meta jsontext.Value, v revision.Revision) []byte {
 }
 
 // AppendContentsOf appends one item of contents, as text if possible and otherwise as a blob.
-func AppendContentsOf(dst []byte, t Target, mediaType string, body []byte, v revision.Revision) []byte {
-	dst = wire.AppendString(append(dst, `{"uri":`...), t.URI)
-	dst = wire.AppendString(append(dst, `,"mimeType":`...), mediaType)
+func AppendContentsOf(dst []byte, t Target, mediaType string, body []byte, v protocol.Revision) []byte {
+	dst = strictjson.AppendString(append(dst, `{"uri":`...), t.URI)
+	dst = strictjson.AppendString(append(dst, `,"mimeType":`...), mediaType)
 	if readable(mediaType, body) || len(body) == 0 {
-		dst = wire.AppendString(append(dst, `,"text":`...), body)
+		dst = strictjson.AppendString(append(dst, `,"text":`...), body)
 	} else {
 		dst = append(dst, `,"blob":"`...)
 		dst = append(base64.StdEncoding.AppendEncode(dst, body), '"')

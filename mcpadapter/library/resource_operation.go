@@ -1,6 +1,7 @@
 package library
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -9,22 +10,22 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/schemaview"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // addOperation adds an operation as a resource or a prompt, if x-mcp or the Library says so.
-func (s *Index) addOperation(l *Library, tools *tool.Toolset, tool *tool.Tool, denied bool) {
+func (s *Index) addOperation(l *Library, toolset *tools.Toolset, tool *tools.Tool, denied bool) {
 	e := readExtension(tool.MCP)
 	if e.prompt != nil {
 		s.addOperationPrompt(tool, e.prompt, denied)
 	}
-	if e.resource == nil && (l.chosen == nil || tool.Method != "GET" || !l.chosen(tool)) {
+	if e.resource == nil && (l.chosen == nil || tool.Plan.Method != "GET" || !l.chosen(tool)) {
 		return
 	}
-	if tool.Method != "GET" {
+	if tool.Plan.Method != "GET" {
 		s.warn(tool, "x-mcp: only a GET operation can be a resource")
 		return
 	}
@@ -35,7 +36,7 @@ func (s *Index) addOperation(l *Library, tools *tool.Toolset, tool *tool.Tool, d
 	}
 	described.describePage(&e)
 	if described.uri == "" {
-		s.addByPath(tools, tool, described)
+		s.addByPath(toolset, tool, described)
 		return
 	}
 	template, err := parseTemplate(described.uri)
@@ -48,10 +49,10 @@ func (s *Index) addOperation(l *Library, tools *tool.Toolset, tool *tool.Tool, d
 
 // readResource reads the resource member of x-mcp. Values that it omits default to those of the
 // operation.
-func readResource(raw jsontext.Value, tool *tool.Tool) Entry {
-	r := Entry{name: tool.Name, title: tool.Title, description: tool.Description, Mime: declaredType(tool), size: -1, Tool: tool}
-	for walk := wire.Into(raw); walk.Next(); {
-		value := wire.Text(walk.Value)
+func readResource(raw jsontext.Value, tool *tools.Tool) Entry {
+	r := Entry{name: tool.Name, title: tool.Definition.Title, description: tool.Definition.Description, Mime: declaredType(tool), size: -1, Tool: tool}
+	for walk := strictjson.Into(raw); walk.Next(); {
+		value := strictjson.Text(walk.Value)
 		switch {
 		case value == "":
 		case walk.Is("uri"):
@@ -66,8 +67,8 @@ func readResource(raw jsontext.Value, tool *tool.Tool) Entry {
 			r.Mime = value
 		}
 	}
-	r.icons = content.ReadIcons(wire.MemberOf(raw, "icons"))
-	if meta := wire.MemberOf(raw, "_meta"); meta.Kind() == '{' {
+	r.icons = content.ReadIcons(strictjson.MemberOf(raw, "icons"))
+	if meta := strictjson.MemberOf(raw, "_meta"); meta.Kind() == '{' {
 		r.meta = meta
 	}
 	return r
@@ -75,8 +76,8 @@ func readResource(raw jsontext.Value, tool *tool.Tool) Entry {
 
 // declaredType returns the media type of the operation's responses if the document declares exactly
 // one, otherwise "".
-func declaredType(tool *tool.Tool) string {
-	if types := tool.Response.MediaTypes; len(types) == 1 && types[0] != content.NativeType && !strings.Contains(types[0], "*") {
+func declaredType(tool *tools.Tool) string {
+	if types := tool.Output.MediaTypes; len(types) == 1 && types[0] != content.NativeType && !strings.Contains(types[0], "*") {
 		return types[0]
 	}
 	return ""
@@ -85,17 +86,17 @@ func declaredType(tool *tool.Tool) string {
 // addByPath adds the operation under a URI derived from its path: TOOLSET:///PATH{?QUERY}. If the
 // operation can be called without path and query arguments, it also adds a resource with a fixed
 // URI.
-func (s *Index) addByPath(tools *tool.Toolset, t *tool.Tool, described Entry) {
-	uri := schemeOf(tools.PartOf(t).Name) + "://" + pathTemplate(t)
+func (s *Index) addByPath(toolset *tools.Toolset, t *tools.Tool, described Entry) {
+	uri := schemeOf(toolset.PartOf(t).Name) + "://" + pathTemplate(t)
 	var query []string
 	needed := false
-	for i := range t.Arguments {
-		switch a := &t.Arguments[i]; {
-		case a.NonInferrable && a.In != tool.InPath: // the server asks the user for it
-		case a.In == tool.InQuery:
+	for i := range t.Definition.Arguments {
+		switch a := &t.Definition.Arguments[i]; {
+		case a.NonInferrable && a.In != tools.InPath: // the server asks the user for it
+		case a.In == tools.InQuery:
 			query = append(query, a.Name)
 			needed = needed || a.Required
-		case a.In != tool.InPath && a.Required:
+		case a.In != tools.InPath && a.Required:
 			s.warn(t, "the operation cannot be a resource: a URI cannot contain its required argument %s", a.Name)
 			return
 		}
@@ -143,9 +144,9 @@ func schemeOf(name string) string {
 
 // pathTemplate returns the operation's path with the names of the tool's arguments in place of its
 // parameters' names.
-func pathTemplate(tool *tool.Tool) string {
+func pathTemplate(tool *tools.Tool) string {
 	var b strings.Builder
-	rest := tool.Template()
+	rest := tool.Plan.Template
 	for {
 		literal, after, found := strings.Cut(rest, "{")
 		b.WriteString((&url.URL{Path: literal}).EscapedPath())
@@ -162,9 +163,9 @@ func pathTemplate(tool *tool.Tool) string {
 
 // argumentName returns the variable for a path parameter: the name of the tool's argument. A parameter
 // that the operator fixes is not a variable: the template contains its name.
-func argumentName(t *tool.Tool, wireName string) string {
-	for i := range t.Arguments {
-		if a := &t.Arguments[i]; a.In == tool.InPath && a.WireName == wireName {
+func argumentName(t *tools.Tool, wireName string) string {
+	for i := range t.Definition.Arguments {
+		if a := &t.Definition.Arguments[i]; a.In == tools.InPath && a.WireName == wireName {
 			return "{" + a.Name + "}"
 		}
 	}
@@ -172,9 +173,9 @@ func argumentName(t *tool.Tool, wireName string) string {
 }
 
 // addUnder adds the operation under a URI or a URI template.
-func (s *Index) addUnder(template *uriTemplate, t *tool.Tool, described Entry) {
+func (s *Index) addUnder(template *uriTemplate, t *tools.Tool, described Entry) {
 	r := described
-	r.arguments = make(map[string]*tool.Argument)
+	r.arguments = make(arguments)
 	for _, variable := range slices.Concat(template.variables, template.query) {
 		a := argumentOf(t, variable)
 		if a == nil {
@@ -187,11 +188,9 @@ func (s *Index) addUnder(template *uriTemplate, t *tool.Tool, described Entry) {
 		}
 		r.arguments[variable] = a
 	}
-	for i := range t.Arguments {
-		if a := &t.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !r.takes(a) {
-			s.warn(t, "x-mcp: the uri of the resource lacks the argument %s, which the operation requires; add {%s}", a.Name, a.Name)
-			return
-		}
+	if a := r.arguments.missing(t); a != nil {
+		s.warn(t, "x-mcp: the uri of the resource lacks the argument %s, which the operation requires; add {%s}", a.Name, a.Name)
+		return
 	}
 	if template.isURI() {
 		r.uri = template.text
@@ -210,77 +209,79 @@ func (s *Index) addUnder(template *uriTemplate, t *tool.Tool, described Entry) {
 }
 
 // argumentOf returns the argument with the given name, which is the name in the tool or in the API.
-func argumentOf(tool *tool.Tool, name string) *tool.Argument {
-	for i := range tool.Arguments {
-		if tool.Arguments[i].Name == name {
-			return &tool.Arguments[i]
+func argumentOf(tool *tools.Tool, name string) *tools.Argument {
+	for i := range tool.Definition.Arguments {
+		if tool.Definition.Arguments[i].Name == name {
+			return &tool.Definition.Arguments[i]
 		}
 	}
-	for i := range tool.Arguments {
-		if tool.Arguments[i].WireName == name {
-			return &tool.Arguments[i]
+	for i := range tool.Definition.Arguments {
+		if tool.Definition.Arguments[i].WireName == name {
+			return &tool.Definition.Arguments[i]
 		}
 	}
 	return nil
 }
 
-// takes reports whether a variable of the template sets the argument.
-func (r *Entry) takes(a *tool.Argument) bool {
-	for _, taken := range r.arguments {
-		if taken == a {
-			return true
+// arguments are arguments of a tool that a template or a prompt sets, by the name of the variable there.
+type arguments map[string]*tools.Argument
+
+// missing returns an argument that the tool requires and nothing sets, or nil.
+func (as arguments) missing(t *tools.Tool) *tools.Argument {
+	set := slices.Collect(maps.Values(as))
+	for i := range t.Definition.Arguments {
+		if a := &t.Definition.Arguments[i]; a.Required && a.Default == nil && !a.NonInferrable && !slices.Contains(set, a) {
+			return a
 		}
 	}
-	return false
+	return nil
 }
 
 // Call returns the operation's arguments for the URI.
 func (t Target) Call() []byte {
-	b := []byte{'{'}
+	var call strictjson.ObjectBuilder
 	for _, binding := range t.bindings {
 		a := t.arguments[binding.name]
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(wire.AppendString(b, a.Name), ':')
-		b = appendArgument(b, a, t.Tool, binding.value)
+		call.Add(a.Name, appendArgument(nil, a, t.Tool, binding.value))
 	}
-	return append(b, '}')
+	return call.Close()
 }
 
 // appendArgument appends a string as a value of the type in the argument's schema: a number, a
 // boolean, or an array of comma-separated values. A value that does not fit stays a string;
 // validation of the arguments then reports it.
-func appendArgument(dst []byte, a *tool.Argument, tool *tool.Tool, value string) []byte {
-	schema := schemaview.Resolve(tool.InputSchema, a.Schema)
-	types := typesOf(schema)
+func appendArgument(dst []byte, a *tools.Argument, tool *tools.Tool, value string) []byte {
+	root, of := schema.Open(tool.Definition.InputSchema, a.Schema)
+	types := of.Types()
 	switch {
-	case types["string"] || len(types) == 0:
-	case types["array"]:
-		return appendArray(dst, schemaview.Resolve(tool.InputSchema, wire.MemberOf(schema, "items")), value)
-	case types["object"]:
-		if wire.Check([]byte(value)) == nil && jsontext.Value(value).Kind() == '{' {
+	case isText(types):
+	case slices.Contains(types, "array"):
+		return appendArray(dst, root.Resolve(of.Part("items")).Types(), value)
+	case slices.Contains(types, "object"):
+		if strictjson.Check([]byte(value)) == nil && jsontext.Value(value).Kind() == '{' {
 			return append(dst, value...)
 		}
 	default:
 		return appendScalar(dst, types, value)
 	}
-	return wire.AppendString(dst, value)
+	return strictjson.AppendString(dst, value)
 }
 
+// isText reports whether values of the types are sent as strings.
+func isText(types []string) bool { return len(types) == 0 || slices.Contains(types, "string") }
+
 // appendArray appends a JSON array as it is, or else the comma-separated values of a string.
-func appendArray(dst []byte, items jsontext.Value, value string) []byte {
-	if strings.HasPrefix(value, "[") && wire.Check([]byte(value)) == nil {
+func appendArray(dst []byte, types []string, value string) []byte {
+	if strings.HasPrefix(value, "[") && strictjson.Check([]byte(value)) == nil {
 		return append(dst, value...)
 	}
-	types := typesOf(items)
 	dst = append(dst, '[')
 	for i, part := range strings.Split(value, ",") {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		if types["string"] || len(types) == 0 {
-			dst = wire.AppendString(dst, part)
+		if isText(types) {
+			dst = strictjson.AppendString(dst, part)
 		} else {
 			dst = appendScalar(dst, types, part)
 		}
@@ -289,29 +290,20 @@ func appendArray(dst []byte, items jsontext.Value, value string) []byte {
 }
 
 // appendScalar appends a number, boolean or null if the types allow it, otherwise a string.
-func appendScalar(dst []byte, types map[string]bool, value string) []byte {
+func appendScalar(dst []byte, types []string, value string) []byte {
 	kind := jsontext.Value(value).Kind()
-	fits := kind == '0' && (types["integer"] || types["number"]) ||
-		(kind == 't' || kind == 'f') && types["boolean"] ||
-		kind == 'n' && types["null"]
-	if fits && wire.Check([]byte(value)) == nil {
+	fits := kind == '0' && (slices.Contains(types, "integer") || slices.Contains(types, "number")) ||
+		(kind == 't' || kind == 'f') && slices.Contains(types, "boolean") ||
+		kind == 'n' && slices.Contains(types, "null")
+	if fits && strictjson.Check([]byte(value)) == nil {
 		return append(dst, value...)
 	}
-	return wire.AppendString(dst, value)
-}
-
-// typesOf returns the types in a schema's type keyword; empty if it has none.
-func typesOf(schema jsontext.Value) map[string]bool {
-	types := make(map[string]bool)
-	for name := range schemaview.TypeNames(schema) {
-		types[name] = true
-	}
-	return types
+	return strictjson.AppendString(dst, value)
 }
 
 // ResourceAt returns the resource for a GET of a path of the API that the tool from belongs to.
 // location is the escaped path with its query.
-func (s *Index) ResourceAt(from *tool.Tool, location string) (uri, name string, ok bool) {
+func (s *Index) ResourceAt(from *tools.Tool, location string) (uri, name string, ok bool) {
 	routes := s.routes[s.tools.PartOf(from)]
 	if routes == nil {
 		return "", "", false
@@ -327,7 +319,7 @@ func (s *Index) ResourceAt(from *tool.Tool, location string) (uri, name string, 
 	if tool == nil || r == nil {
 		return "", "", false
 	}
-	template, err := parseTemplate("path:" + tool.BasePath() + pathTemplate(tool))
+	template, err := parseTemplate("path:" + tool.Plan.Base + pathTemplate(tool))
 	if err != nil {
 		return "", "", false
 	}
@@ -355,8 +347,8 @@ func (r *Entry) expand(bindings []binding, query url.Values) (uri, name string, 
 	for _, b := range bindings {
 		byName[b.name] = b.value
 	}
-	for i := range r.Tool.Arguments {
-		if a := &r.Tool.Arguments[i]; a.In == tool.InQuery && len(query[a.WireName]) == 1 {
+	for i := range r.Tool.Definition.Arguments {
+		if a := &r.Tool.Definition.Arguments[i]; a.In == tools.InQuery && len(query[a.WireName]) == 1 {
 			byName[a.Name] = query[a.WireName][0]
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp/selector"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/build"
 )
 
 func TestTextBecomesTheTypeOfItsArgument(t *testing.T) {
-	called := &tool.Tool{InputSchema: []byte(`{"$defs":{"n":{"type":"number"},"loop":{"$ref":"#/$defs/loop"}}}`)}
+	called := &tools.Tool{Definition: tools.Definition{InputSchema: []byte(`{"$defs":{"n":{"type":"number"},"loop":{"$ref":"#/$defs/loop"}}}`)}}
 	for _, c := range []struct{ schema, value, want string }{
 		{`{"type":"string"}`, `7`, `"7"`},
 		{`{}`, `7`, `"7"`},
@@ -30,7 +30,7 @@ func TestTextBecomesTheTypeOfItsArgument(t *testing.T) {
 		{`{"type":"object"}`, `{"a":1}`, `{"a":1}`},
 		{`{"type":"object"}`, `{"a":1,"a":2}`, `"{\"a\":1,\"a\":2}"`},
 	} {
-		got := string(appendArgument(nil, &tool.Argument{Schema: []byte(c.schema)}, called, c.value))
+		got := string(appendArgument(nil, &tools.Argument{Schema: []byte(c.schema)}, called, c.value))
 		if got != c.want || !json.Valid([]byte(got)) {
 			t.Errorf("%s as %s is %s, want %s", c.value, c.schema, got, c.want)
 		}
@@ -47,7 +47,7 @@ paths:
   /h: {get: {operationId: h, tags: [x], description: d, parameters: [{name: H, in: header, required: true, schema: {type: string}}], responses: {'200': {description: ok}}}}
   /q: {get: {operationId: q, tags: [y], description: d, parameters: [{name: q, in: query, required: true, schema: {type: string}}], responses: {'200': {description: ok}}}}
 `
-	tools, err := tool.Build([]byte(document), tool.BuildOptions{Name: "3 things.yaml"})
+	toolset, err := tools.Build([]byte(document), tools.BuildOptions{Name: "3 things.yaml"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +56,9 @@ paths:
 		want    string
 	}{
 		"none":      {LibraryOptions{}, ""},
-		"tag":       {LibraryOptions{Operations: []selector.Selector{{By: "tag", Value: "x"}}}, "api:///a"},
-		"operation": {LibraryOptions{Operations: []selector.Selector{{By: "operation", Value: "q"}}}, "api:///q{?q}"},
-		"path":      {LibraryOptions{Operations: []selector.Selector{{By: "path", Value: "/b"}}}, "api:///b"},
+		"tag":       {LibraryOptions{Operations: []build.Selector{{By: "tag", Value: "x"}}}, "api:///a"},
+		"operation": {LibraryOptions{Operations: []build.Selector{{By: "operation", Value: "q"}}}, "api:///q{?q}"},
+		"path":      {LibraryOptions{Operations: []build.Selector{{By: "path", Value: "/b"}}}, "api:///b"},
 		"all":       {LibraryOptions{AllOperations: true}, "api:///a api:///b api:///q{?q}"},
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -66,7 +66,7 @@ paths:
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := NewIndex(lib, tools, nil)
+			s := NewIndex(lib, toolset, nil)
 			var uris []string
 			for _, r := range append(s.Resources, s.Templates...) {
 				uri := r.uri

@@ -3,30 +3,30 @@ package library
 import (
 	"fmt"
 
-	"github.com/fairwayhq/fairway/internal/nearest"
-	"github.com/fairwayhq/fairway/ocp/selector"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/build"
 )
 
 // selectorWarnings returns warnings about selectors that select no GET operation.
-func (l *Library) selectorWarnings(tools *tool.Toolset) (warnings []tool.Warning) {
+func (l *Library) selectorWarnings(toolset *tools.Toolset) (warnings []tools.Warning) {
 	for _, s := range l.options.Operations {
-		chosen, err := tool.SelectTools([]selector.Selector{s})
-		if err != nil || choosesResource(chosen, tools) { // NewLibrary has already returned the error
+		chosen, err := tools.SelectTools([]build.Selector{s})
+		if err != nil || choosesResource(chosen, toolset) { // NewLibrary has already returned the error
 			continue
 		}
 		reason := fmt.Sprintf("resources: %s matches no GET operation of the document", s)
-		if near := nearestSelected(s, tools); near != "" {
+		if near := nearestSelected(s, toolset); near != "" {
 			reason += "; did you mean " + near + "?"
 		}
-		warnings = append(warnings, tool.Warning{Reason: reason})
+		warnings = append(warnings, tools.Warning{Reason: reason})
 	}
 	return warnings
 }
 
-func choosesResource(chosen func(*tool.Tool) bool, tools *tool.Toolset) bool {
-	for _, tool := range tools.Tools() {
-		if tool.Method == "GET" && chosen(tool) {
+func choosesResource(chosen func(*tools.Tool) bool, toolset *tools.Toolset) bool {
+	for _, tool := range toolset.Tools() {
+		if tool.Plan.Method == "GET" && chosen(tool) {
 			return true
 		}
 	}
@@ -34,20 +34,20 @@ func choosesResource(chosen func(*tool.Tool) bool, tools *tool.Toolset) bool {
 }
 
 // nearestSelected returns the existing value that is most similar to the selector's value, or "".
-func nearestSelected(s selector.Selector, tools *tool.Toolset) string {
-	return nearest.Name(s.Value, func(yield func(string) bool) {
-		for _, tool := range tools.Tools() {
-			if tool.Method != "GET" {
+func nearestSelected(s build.Selector, toolset *tools.Toolset) string {
+	return text.Nearest(s.Value, func(yield func(string) bool) {
+		for _, tool := range toolset.Tools() {
+			if tool.Plan.Method != "GET" {
 				continue
 			}
 			var values []string
 			switch s.By {
 			case "tag":
-				values = tool.Tags
+				values = tool.Definition.Tags
 			case "operation":
-				values = []string{tool.Name, tool.OperationID}
+				values = []string{tool.Name, tool.Definition.OperationID}
 			case "path":
-				values = []string{tool.Path}
+				values = []string{tool.Plan.Path}
 			}
 			for _, value := range values {
 				if value != "" && !yield(value) {
@@ -59,10 +59,10 @@ func nearestSelected(s selector.Selector, tools *tool.Toolset) string {
 }
 
 // toolWarning returns the warning for an app whose tool does not exist.
-func (a *App) toolWarning(name string, tools *tool.Toolset) tool.Warning {
+func (a *App) toolWarning(name string, toolset *tools.Toolset) tools.Warning {
 	reason := fmt.Sprintf("app %s: unknown tool %s", a.URI, name)
-	near := nearest.Name(name, func(yield func(string) bool) {
-		for _, tool := range tools.Tools() {
+	near := text.Nearest(name, func(yield func(string) bool) {
+		for _, tool := range toolset.Tools() {
 			if !yield(tool.Name) {
 				return
 			}
@@ -71,5 +71,5 @@ func (a *App) toolWarning(name string, tools *tool.Toolset) tool.Warning {
 	if near != "" {
 		reason += "; did you mean " + near + "?"
 	}
-	return tool.Warning{Reason: reason}
+	return tools.Warning{Reason: reason}
 }

@@ -11,10 +11,10 @@ import (
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 
-	"github.com/fairwayhq/fairway/internal/expr"
-	"github.com/fairwayhq/fairway/internal/nearest"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/celenv"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Linter finds faults in expressions that compile but are certainly wrong:
@@ -27,7 +27,7 @@ import (
 // Types are those of the Engagement, and of the arguments of Tools.
 type Linter struct {
 	Names  *Names                                // the names that the expressions may use
-	Tools  map[string]*tool.Tool                 // tools by the name that expressions use; may be empty
+	Tools  map[string]*tools.Tool                // tools by the name that expressions use; may be empty
 	Report func(expression Source, fault string) // called for each fault
 }
 
@@ -39,7 +39,9 @@ func (l *Linter) Restriction(a *Assertion, capability string, isInput bool) {
 
 // Selection lints a selection.
 func (l *Linter) Selection(s *Selection) {
-	l.lint(&s.expression, purpose{})
+	if s.program != nil { // it has no fault of CompileSelection
+		l.lint(&s.expression, purpose{})
+	}
 }
 
 // purpose says where an expression is used: its capability ("" if none), and whether it is
@@ -75,7 +77,7 @@ func (l *Linter) lint(e *expression, as purpose) {
 		return kind
 	})
 	isAssertion := as.capability != ""
-	if fault, ok := errors.AsType[*expr.CompileError](rewritten.restore(err)); ok {
+	if fault, ok := errors.AsType[*celenv.CompileError](rewritten.restore(err)); ok {
 		for _, place := range fault.Positions {
 			if !strings.Contains(place.Message, "'_?_:_'") { // the branches of ?: may have different types
 				l.add(e, "line %d, column %d of the expression: %s: values of these types cannot be compared or used together",
@@ -97,7 +99,7 @@ func (l *Linter) lint(e *expression, as purpose) {
 // inputs have no known type, because a whole number beyond 64 bits is text.
 func (l *Linter) typeOf(part ast.NavigableExpr, as purpose) *cel.Type {
 	variable, steps, ok := literalPath(part)
-	if !ok || len(steps) == 0 || expr.IsShadowed(rootOf(part), variable) {
+	if !ok || len(steps) == 0 || celenv.IsShadowed(rootOf(part), variable) {
 		return nil
 	}
 	switch path := variable + "." + steps[0]; {
@@ -147,13 +149,13 @@ func literalPath(part ast.Expr) (variable string, steps []string, ok bool) {
 
 // argumentType returns the CEL type of an argument's values. It returns nil if the schema does
 // not define a type, or allows several.
-func argumentType(t *tool.Tool, name string) *cel.Type {
+func argumentType(t *tools.Tool, name string) *cel.Type {
 	arguments := t.RuleArguments()
-	i := slices.IndexFunc(arguments, func(a tool.Argument) bool { return a.Name == name })
+	i := slices.IndexFunc(arguments, func(a tools.Argument) bool { return a.Name == name })
 	if i < 0 {
 		return nil
 	}
-	members, err := wire.Members(nil, arguments[i].Schema)
+	members, err := strictjson.Members(nil, arguments[i].Schema)
 	if err != nil {
 		return nil
 	}
@@ -169,7 +171,7 @@ func argumentType(t *tool.Tool, name string) *cel.Type {
 		case `"array"`:
 			return cel.ListType(cel.DynType)
 		case `"object"`:
-			return expr.Fields()
+			return celenv.Fields()
 		}
 	}
 	return nil
@@ -188,11 +190,11 @@ func (l *Linter) findInputs(e *expression) {
 		if tool == nil {
 			continue
 		}
-		if field, ok := expr.FieldOf(entry); !ok || field != "inputs" {
+		if field, ok := celenv.FieldOf(entry); !ok || field != "inputs" {
 			continue
 		}
 		inputs, _ := entry.Parent()
-		input, ok := expr.FieldOf(inputs)
+		input, ok := celenv.FieldOf(inputs)
 		if !ok {
 			input, ok = memberOf(inputs)
 		}
@@ -200,9 +202,9 @@ func (l *Linter) findInputs(e *expression) {
 			continue
 		}
 		message := fmt.Sprintf("%s has no input %.64q", name, input)
-		near := nearest.Name(input, func(yield func(string) bool) {
-			for i := range tool.Arguments {
-				if !yield(tool.Arguments[i].Name) {
+		near := text.Nearest(input, func(yield func(string) bool) {
+			for i := range tool.Definition.Arguments {
+				if !yield(tool.Definition.Arguments[i].Name) {
 					return
 				}
 			}
@@ -221,13 +223,13 @@ func (l *Linter) entryOf(root, ident ast.NavigableExpr) (name string, entry ast.
 	variable := ident.AsIdent()
 	if loop := binderOf(ident); loop != nil {
 		of, steps, ok := literalPath(loop.AsComprehension().IterRange())
-		if ok && of == historyVariable && len(steps) == 1 && !expr.IsShadowed(root, historyVariable) && loop.AsComprehension().IterVar2() == "" {
+		if ok && of == historyVariable && len(steps) == 1 && !celenv.IsShadowed(root, historyVariable) && loop.AsComprehension().IterVar2() == "" {
 			return steps[0], ident
 		}
 		return "", nil
 	}
-	field, ok := expr.FieldOf(ident)
-	if !ok || expr.IsShadowed(root, variable) {
+	field, ok := celenv.FieldOf(ident)
+	if !ok || celenv.IsShadowed(root, variable) {
 		return "", nil
 	}
 	member, _ := ident.Parent()

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 func TestRewrite(t *testing.T) {
@@ -56,7 +56,7 @@ func TestRewrite(t *testing.T) {
 		`history.a-b.[0].inputs`:  "1, 12: index dot",
 		"history.a-b. [0].inputs": "1, 12: index dot",
 	} {
-		if _, err := rewrite(source, names); err == nil || !keyword.All(err.Error(), want) {
+		if _, err := rewrite(source, names); err == nil || !testkit.ContainsAll(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", source, err, want)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/expr"
+	"github.com/fairwayhq/fairway/internal/celenv"
+	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
@@ -37,6 +38,9 @@ type View struct {
 	Tx      *engagement.Tx
 	Pending *Pending          // nil if no call is being decided
 	Unread  engagement.Unread // what an evaluation did not find in memory
+
+	Slots *Slots      // for evaluations that take long; nil for no limit
+	Owner share.Owner // whose share of the slots they use
 
 	recent, history, pending fields // storage for values of expressions
 }
@@ -73,11 +77,11 @@ func (v *View) ResolveName(name string) (any, bool) {
 	case "started_at":
 		return types.Timestamp{Time: engagement.Milliseconds(v.Tx.State.Started)}, true
 	case "user":
-		user := map[string]any{"id": v.Tx.State.UserID}
-		if v.Tx.State.Email != "" {
-			user["email"] = v.Tx.State.Email
+		user := map[string]any{"id": v.Tx.State.User.ID}
+		if v.Tx.State.User.Email != "" {
+			user["email"] = v.Tx.State.User.Email
 		}
-		return types.NewStringInterfaceMap(expr.Adapter{}, user), true
+		return types.NewStringInterfaceMap(celenv.Adapter{}, user), true
 	case "recent":
 		v.recent = fields{recentFields{v}}
 		return &v.recent, true
@@ -99,7 +103,7 @@ func value(p jsontext.Value) ref.Val {
 	case engagement.IsOmitted(p):
 		return types.WrapErr(engagement.OmissionOf(p))
 	}
-	return (&expr.Node{Raw: p, Exact: true}).Force()
+	return (&celenv.Node{Raw: p, Exact: true}).Force()
 }
 
 // source provides the fields of a map.
@@ -226,7 +230,7 @@ func (f fields) Size() ref.Val { return types.Int(len(f.names())) }
 
 // Iterator implements traits.Iterable.
 func (f fields) Iterator() traits.Iterator {
-	return types.NewStringList(expr.Adapter{}, f.names()).Iterator()
+	return types.NewStringList(celenv.Adapter{}, f.names()).Iterator()
 }
 
 // Type implements ref.Val.
@@ -255,8 +259,143 @@ func (f fields) full() traits.Mapper {
 	for _, name := range f.names() {
 		all[name], _ = f.find(name)
 	}
-	return types.NewStringInterfaceMap(expr.Adapter{}, all)
+	return types.NewStringInterfaceMap(celenv.Adapter{}, all)
 }
 
 // String is used in messages, which must not contain values.
 func (f fields) String() string { return fmt.Sprintf("%d fields", len(f.names())) }
+
+// sequence provides the items of a list. Its length is known without reading the log.
+type sequence interface {
+	size() int64
+	item(i int64) ref.Val
+	holds(item ref.Val) (holds, known bool) // known is false if each item must be compared
+}
+
+// nameItems are the items of history._list.
+type nameItems struct{ view *View }
+
+func (n nameItems) size() int64 { return n.view.Tx.State.Total }
+
+func (n nameItems) item(i int64) ref.Val {
+	order, ok := n.view.Tx.Order()
+	if !ok {
+		n.view.Unread.List = true
+		return notRead
+	}
+	return types.String(n.view.Tx.State.Names[order[i]].Name)
+}
+
+func (n nameItems) holds(item ref.Val) (holds, known bool) {
+	name, ok := item.(types.String)
+	return ok && n.view.Tx.State.Find(string(name)) >= 0, true
+}
+
+// callItems are the items of history.<name>.
+type callItems struct {
+	view  *View
+	name  string
+	count int64
+}
+
+func (c callItems) size() int64 { return c.count }
+
+func (c callItems) item(i int64) ref.Val {
+	if p := c.view.Pending; p != nil && p.Name == c.name && p.Nth == i+1 {
+		return fields{callFields{&p.Payloads}}
+	}
+	calls, ok := c.view.Tx.Calls(c.name)
+	if !ok {
+		return c.view.unreadHistory(c.name)
+	}
+	return fields{callFields{calls[i]}}
+}
+
+func (c callItems) holds(ref.Val) (holds, known bool) { return false, false }
+
+// items adapts a sequence to a CEL list.
+type items struct{ sequence }
+
+// Get implements traits.Indexer.
+func (l items) Get(index ref.Val) ref.Val {
+	i, err := types.IndexOrError(index)
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	if i < 0 || int64(i) >= l.size() {
+		return types.NewErr("index out of bounds: %d", i)
+	}
+	return l.item(int64(i))
+}
+
+// Contains implements traits.Container.
+func (l items) Contains(item ref.Val) ref.Val {
+	if holds, known := l.holds(item); known {
+		return types.Bool(holds)
+	}
+	return l.full().Contains(item)
+}
+
+// Size implements traits.Sizer.
+func (l items) Size() ref.Val { return types.Int(l.size()) }
+
+// Iterator implements traits.Iterable. If the items were not loaded yet, it yields only the
+// first, because the evaluation is repeated anyway.
+func (l items) Iterator() traits.Iterator {
+	end := l.size()
+	if end > 0 && l.item(end-1) == notRead {
+		end = 1
+	}
+	return &iterator{items: l, end: end}
+}
+
+// Add implements traits.Adder.
+func (l items) Add(other ref.Val) ref.Val { return l.full().Add(other) }
+
+// Type implements ref.Val.
+func (l items) Type() ref.Type { return types.ListType }
+
+// Equal implements ref.Val.
+func (l items) Equal(other ref.Val) ref.Val { return l.full().Equal(other) }
+
+// ConvertToNative implements ref.Val.
+func (l items) ConvertToNative(t reflect.Type) (any, error) { return l.full().ConvertToNative(t) }
+
+// ConvertToType implements ref.Val.
+func (l items) ConvertToType(t ref.Type) ref.Val {
+	if t == types.TypeType {
+		return types.ListType
+	}
+	return l.full().ConvertToType(t)
+}
+
+// Value implements ref.Val.
+func (l items) Value() any { return l.full().Value() }
+
+// full copies the items to a list of CEL's own, for the rarely used methods.
+func (l items) full() traits.Lister {
+	all := make([]ref.Val, l.size())
+	for i := range all {
+		all[i] = l.item(int64(i))
+	}
+	return types.NewRefValList(celenv.Adapter{}, all)
+}
+
+// iterator iterates over items.
+type iterator struct {
+	traits.Iterator // the other methods are never called
+	items           items
+	next, end       int64
+}
+
+// HasNext implements traits.Iterator.
+func (i *iterator) HasNext() ref.Val { return types.Bool(i.next < i.end) }
+
+// Next implements traits.Iterator.
+func (i *iterator) Next() ref.Val {
+	if i.next >= i.end {
+		return nil
+	}
+	i.next++
+	return i.items.item(i.next - 1)
+}

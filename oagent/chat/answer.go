@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // Answer is the response of a model.
@@ -27,28 +27,24 @@ func (f Format) ReadAnswer(contentType string, body []byte, o ReadOptions) (*Ans
 	t := newTexts(o.AllowMedia)
 	t.responses, t.document = f == Responses, kind == "application/json"
 	answer := &Answer{Body: body}
+	gather := func(data []byte) error {
+		if err := t.gather(data, ""); err != nil {
+			return unchecked(err)
+		}
+		return nil
+	}
 	switch kind {
 	case "text/event-stream":
-		events, err := readEvents(body)
-		if err != nil {
-			return nil, unreadable("the model's stream is invalid, so it is withheld: " + err.Error())
-		}
-		answer.Body = make([]byte, 0, len(body))
-		for _, e := range events {
-			answer.Body = e.append(answer.Body)
-			if e.isEnd() {
-				continue
-			}
-			if err := t.gather(e.data); err != nil {
-				return nil, unchecked(err)
-			}
+		var err error
+		if answer.Body, err = readStream(body, gather); err != nil {
+			return nil, err
 		}
 	case "application/json":
-		if err := wire.Check(body); err != nil {
+		if err := strictjson.Check(body); err != nil {
 			return nil, unreadable("the model's response is not valid JSON, so it is withheld: " + describeSyntax(err))
 		}
-		if err := t.gather(bytes.TrimSpace(body)); err != nil {
-			return nil, unchecked(err)
+		if err := gather(bytes.TrimSpace(body)); err != nil {
+			return nil, err
 		}
 	default:
 		return nil, unreadable("the model's response is neither JSON nor a stream of events, so it is withheld")

@@ -7,8 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Names of the arguments of a guardrail's tool that take the text, in order of preference.
@@ -25,7 +25,7 @@ type Arguments struct {
 // InputArguments finds the argument of an input guardrail's tool that takes the user's text.
 // It is the first of: an argument named input, text, message, prompt, content, query or
 // question; the only argument; the only required argument.
-func InputArguments(t *tool.Tool) (Arguments, error) {
+func InputArguments(t *tools.Tool) (Arguments, error) {
 	a := Arguments{input: find(t, inputNames[:])}
 	if a.input == "" {
 		a.input = only(t)
@@ -40,7 +40,7 @@ func InputArguments(t *tool.Tool) (Arguments, error) {
 // It is the one named output, response, completion or answer. If there is one, an argument with
 // an input name (see InputArguments) takes the user's last message. If there is none, the rules
 // of InputArguments select the argument for the model's text.
-func OutputArguments(t *tool.Tool) (Arguments, error) {
+func OutputArguments(t *tools.Tool) (Arguments, error) {
 	a := Arguments{output: find(t, outputNames[:])}
 	if a.output == "" {
 		input, err := InputArguments(t)
@@ -50,10 +50,10 @@ func OutputArguments(t *tool.Tool) (Arguments, error) {
 	return a, a.check(t)
 }
 
-func find(t *tool.Tool, names []string) string {
+func find(t *tools.Tool, names []string) string {
 	for _, name := range names {
-		for i := range t.Arguments {
-			if t.Arguments[i].Name == name && takesText(&t.Arguments[i]) {
+		for i := range t.Definition.Arguments {
+			if t.Definition.Arguments[i].Name == name && takesText(&t.Definition.Arguments[i]) {
 				return name
 			}
 		}
@@ -62,10 +62,10 @@ func find(t *tool.Tool, names []string) string {
 }
 
 // only returns the only possible argument, or "" if there are several.
-func only(t *tool.Tool) string {
+func only(t *tools.Tool) string {
 	var all, required []string
-	for i := range t.Arguments {
-		if a := &t.Arguments[i]; takesText(a) {
+	for i := range t.Definition.Arguments {
+		if a := &t.Definition.Arguments[i]; takesText(a) {
 			all = append(all, a.Name)
 			if a.Required {
 				required = append(required, a.Name)
@@ -83,8 +83,8 @@ func only(t *tool.Tool) string {
 
 // takesText reports whether the argument may be a string. It checks only the type at the top
 // level of the schema.
-func takesText(a *tool.Argument) bool {
-	for walk := wire.Into(a.Schema); walk.Next(); {
+func takesText(a *tools.Argument) bool {
+	for walk := strictjson.Into(a.Schema); walk.Next(); {
 		if walk.Is("type") {
 			return bytes.Contains(walk.Value, []byte(`"string"`))
 		}
@@ -93,9 +93,9 @@ func takesText(a *tool.Argument) bool {
 }
 
 // check returns an error if the tool requires other arguments.
-func (a Arguments) check(t *tool.Tool) error {
-	for i := range t.Arguments {
-		if name := t.Arguments[i].Name; t.Arguments[i].Required && !slices.Contains([]string{a.input, a.output}, name) {
+func (a Arguments) check(t *tools.Tool) error {
+	for i := range t.Definition.Arguments {
+		if name := t.Definition.Arguments[i].Name; t.Definition.Arguments[i].Required && !slices.Contains([]string{a.input, a.output}, name) {
 			return fmt.Errorf("the tool %s requires the argument %s, which a guardrail cannot provide", t.Name, name)
 		}
 	}
@@ -112,8 +112,8 @@ func (a Arguments) JSON(input, output string) jsontext.Value {
 		if len(object) > 1 {
 			object = append(object, ',')
 		}
-		object = append(wire.AppendString(object, member.name), ':')
-		object = wire.AppendString(object, member.text)
+		object = append(strictjson.AppendString(object, member.name), ':')
+		object = strictjson.AppendString(object, member.text)
 	}
 	return append(object, '}')
 }

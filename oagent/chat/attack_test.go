@@ -105,6 +105,19 @@ func TestInputIsSeen(t *testing.T) {
 		{"an output format", messages, allRoles, false, beside(`"output_config":{"format":{"type":"json_schema","schema":{"description":"forbidden"}}}`)},
 		{"where a search is made", completions, allRoles, false, beside(`"web_search_options":{"user_location":{"approximate":{"city":"forbidden"}}}`)},
 		{"what is deep", completions, nil, false, parts(strings.Repeat("[", 40) + `"forbidden"` + strings.Repeat("]", 40))},
+		{"a word in two messages", completions, nil, false, `{"messages":[{"role":"user","content":"for"},{"role":"user","content":"bidden"}]}`},
+		{"a word in three messages", completions, nil, false, `{"messages":[{"role":"user","content":"for"},{"role":"user","content":[{"type":"text","text":"bid"}]},{"role":"user","content":"den"}]}`},
+		{"a word in messages of one role", messages, nil, false, `{"messages":[{"role":"assistant","content":"x"},{"role":"user","content":[{"type":"text","text":"x"},{"type":"text","text":"forb"}]},{"role":"user","content":"idden"}]}`},
+		{"a word in two items", responses, nil, false, `{"input":[{"type":"message","role":"user","content":"for"},{"role":"user","content":[{"type":"input_text","text":"bidden"}]}]}`},
+		{"a model", completions, nil, false, beside(`"model":"forbidden"`)},
+		{"a user", completions, nil, false, beside(`"user":"forbidden"`)},
+		{"a value of metadata", completions, nil, false, beside(`"metadata":{"a":"forbidden"}`)},
+		{"a name of metadata", responses, nil, false, `{"input":"hi","metadata":{"forbidden":"a"}}`},
+		{"a stop sequence", completions, nil, false, beside(`"stop":["END","\u0066orbidden"]`)},
+		{"a stop sequence of Anthropic's", messages, nil, false, beside(`"stop_sequences":["forbidden"]`)},
+		{"a key of logit_bias", completions, nil, false, beside(`"logit_bias":{"forbidden":1}`)},
+		{"the name of an unknown member", completions, nil, false, beside(`"forbidden":1`)},
+		{"the name of an unknown member, if only the user is checked", completions, []string{"user"}, false, beside(`"forbidden":true`)},
 		{"a grammar", completions, allRoles, false, beside(`"guided_regex":"forbidden"`)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -138,11 +151,11 @@ func TestProgramsInputIsNotLookedAt(t *testing.T) {
 // that the guardrail gets is what the user said last.
 func TestNewestInputIsLast(t *testing.T) {
 	for _, body := range []string{
-		`{"prompt":"p","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"suffix":"s"}`,
-		`{"suffix":"s","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"prompt":"p"}`,
+		`{"prompt":"p","messages":[{"role":"system","content":"a"},{"role":"user","content":"b"}],"suffix":"s"}`,
+		`{"suffix":"s","messages":[{"role":"system","content":"a"},{"role":"user","content":"b"}],"prompt":"p"}`,
 	} {
 		r, err := chat.Completions.ReadRequest([]byte(body), chat.ReadOptions{})
-		if err != nil || len(r.Inputs) != 4 || r.Inputs[2] != "a" || r.Inputs[3] != "b" {
+		if err != nil || len(r.Inputs) != 5 || r.Inputs[3] != "a" || r.Inputs[4] != "b" {
 			t.Errorf("inputs %+v, %v", r, err)
 		}
 	}
@@ -157,6 +170,7 @@ func TestOddRequestsAreRefused(t *testing.T) {
 		"another case, escaped":         `{"messages":[],"\u004dessages":[{"role":"user","content":"x"}]}`,
 		"another case, of a prompt":     `{` + message + `,"Prompt":"x"}`,
 		"another case, of tools":        `{` + message + `,"Tools":[]}`,
+		"another case, of metadata":     `{` + message + `,"Metadata":{}}`,
 		"a byte order mark":             "\xef\xbb\xbf{" + message + "}",
 		"UTF-16":                        "{\x00\"\x00m\x00\"\x00:\x001\x00}\x00",
 		"half a surrogate":              `{"messages":[{"role":"user","content":"\ud800"}]}`,

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent/chat"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func TestFormatOf(t *testing.T) {
@@ -113,7 +113,7 @@ func TestReadRequest(t *testing.T) {
 			"messages/unless they are the user's", chat.Messages,
 			chat.ReadOptions{Roles: []string{"tool"}},
 			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r"},{"type":"text","text":"a"}]}]}`,
-			[]string{"r\na"},
+			[]string{"r\na\nra"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -155,6 +155,9 @@ func TestReadRequestRefuses(t *testing.T) {
 		{"a number as content", chat.Completions, `{"messages":[{"role":"user","content":4111111111111111}]}`, http.StatusForbidden},
 		{"tokens as content", chat.Completions, `{"messages":[{"role":"user","content":[66,65,68]}]}`, http.StatusForbidden},
 		{"tokens in a part", chat.Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":[66,65]}]}]}`, http.StatusForbidden},
+		{"true as content", chat.Completions, `{"messages":[{"role":"user","content":true}]}`, http.StatusForbidden},
+		{"false in a part", chat.Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":false}]}]}`, http.StatusForbidden},
+		{"true as input", chat.Responses, `{"input":[{"role":"user","content":[true]}]}`, http.StatusForbidden},
 		{"a number in a part", chat.Completions, `{"messages":[{"role":"user","content":[{"type":"text","text":4111}]}]}`, http.StatusForbidden},
 		{"a number as a system message", chat.Completions, `{"messages":[{"role":"system","content":4111}]}`, http.StatusForbidden},
 		{"a number as the result of a tool", chat.Responses, `{"input":[{"type":"function_call_output","call_id":"1","output":4111}]}`, http.StatusForbidden},
@@ -319,29 +322,29 @@ func TestUpstreamErrorsTellNoMore(t *testing.T) {
 	}
 }
 
-func toolWith(arguments ...tool.Argument) *tool.Tool {
+func toolWith(arguments ...tools.Argument) *tools.Tool {
 	for i := range arguments {
 		if arguments[i].Schema == nil {
 			arguments[i].Schema = []byte(`{"type":"string"}`)
 		}
 	}
-	return &tool.Tool{Name: "check", Arguments: arguments}
+	return &tools.Tool{Name: "check", Definition: tools.Definition{Arguments: arguments}}
 }
 
 func TestArguments(t *testing.T) {
 	number := []byte(`{"type":"integer"}`)
 	for _, test := range []struct {
 		name          string
-		tool          *tool.Tool
+		tool          *tools.Tool
 		input, output string // the arguments; "" if there is an error
 	}{
-		{"by name", toolWith(tool.Argument{Name: "lang"}, tool.Argument{Name: "text", Required: true}), `{"text":"I"}`, `{"text":"O"}`},
-		{"the only one", toolWith(tool.Argument{Name: "utterance"}, tool.Argument{Name: "n", Schema: number}), `{"utterance":"I"}`, `{"utterance":"O"}`},
-		{"the only one required", toolWith(tool.Argument{Name: "a", Required: true}, tool.Argument{Name: "b"}), `{"a":"I"}`, `{"a":"O"}`},
-		{"both sides", toolWith(tool.Argument{Name: "prompt"}, tool.Argument{Name: "completion", Required: true}), ``, `{"prompt":"I","completion":"O"}`},
-		{"a number is no text", toolWith(tool.Argument{Name: "input", Schema: number}), ``, ``},
-		{"one more is required", toolWith(tool.Argument{Name: "text"}, tool.Argument{Name: "n", Schema: number, Required: true}), ``, ``},
-		{"which one is not clear", toolWith(tool.Argument{Name: "a"}, tool.Argument{Name: "b"}), ``, ``},
+		{"by name", toolWith(tools.Argument{Name: "lang"}, tools.Argument{Name: "text", Required: true}), `{"text":"I"}`, `{"text":"O"}`},
+		{"the only one", toolWith(tools.Argument{Name: "utterance"}, tools.Argument{Name: "n", Schema: number}), `{"utterance":"I"}`, `{"utterance":"O"}`},
+		{"the only one required", toolWith(tools.Argument{Name: "a", Required: true}, tools.Argument{Name: "b"}), `{"a":"I"}`, `{"a":"O"}`},
+		{"both sides", toolWith(tools.Argument{Name: "prompt"}, tools.Argument{Name: "completion", Required: true}), ``, `{"prompt":"I","completion":"O"}`},
+		{"a number is no text", toolWith(tools.Argument{Name: "input", Schema: number}), ``, ``},
+		{"one more is required", toolWith(tools.Argument{Name: "text"}, tools.Argument{Name: "n", Schema: number, Required: true}), ``, ``},
+		{"which one is not clear", toolWith(tools.Argument{Name: "a"}, tools.Argument{Name: "b"}), ``, ``},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			check := func(a chat.Arguments, err error, input, output, want string) {
@@ -398,7 +401,7 @@ func FuzzReadAnswer(f *testing.F) {
 		if again.Text != answer.Text || string(again.Body) != string(answer.Body) {
 			t.Fatalf("what is given reads as another: %q and %q", answer.Body, again.Body)
 		}
-		if !stream && wire.Check(answer.Body) != nil {
+		if !stream && strictjson.Check(answer.Body) != nil {
 			t.Fatal("what is given is no JSON")
 		}
 	})

@@ -7,7 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/sse"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // Fault is an error that the client gets instead of a model's response.
@@ -43,37 +44,31 @@ func unreadable(message string) *Fault {
 func (f Format) AppendError(dst []byte, fault *Fault) []byte {
 	if f == Messages {
 		dst = append(dst, `{"type":"error","error":{"type":`...)
-		dst = wire.AppendString(dst, messagesType(fault.Status))
+		dst = strictjson.AppendString(dst, messagesType(fault.Status))
 		dst = append(dst, `,"code":`...)
-		dst = wire.AppendString(dst, fault.Code)
+		dst = strictjson.AppendString(dst, fault.Code)
 		dst = append(dst, `,"message":`...)
-		return append(wire.AppendString(dst, fault.Message), `}}`...)
+		return append(strictjson.AppendString(dst, fault.Message), `}}`...)
 	}
 	dst = append(dst, `{"error":{"message":`...)
-	dst = wire.AppendString(dst, fault.Message)
+	dst = strictjson.AppendString(dst, fault.Message)
 	dst = append(dst, `,"type":`...)
-	dst = wire.AppendString(dst, openaiType(fault.Status))
+	dst = strictjson.AppendString(dst, openaiType(fault.Status))
 	dst = append(dst, `,"param":null,"code":`...)
-	return append(wire.AppendString(dst, fault.Code), `}}`...)
+	return append(strictjson.AppendString(dst, fault.Code), `}}`...)
 }
 
 // AppendErrorEvent appends the fault as the last event of a stream that has begun.
 func (f Format) AppendErrorEvent(dst []byte, fault *Fault) []byte {
 	switch f {
 	case Messages:
-		dst = append(dst, "event: error\ndata: "...)
-		dst = f.AppendError(dst, fault)
+		return sse.AppendEvent(dst, "error", "", f.AppendError(nil, fault))
 	case Responses:
-		dst = append(dst, "event: error\ndata: "...)
-		dst = append(dst, `{"type":"error","code":`...)
-		dst = wire.AppendString(dst, fault.Code)
-		dst = append(dst, `,"message":`...)
-		dst = append(wire.AppendString(dst, fault.Message), `,"param":null}`...)
-	default:
-		dst = append(dst, "data: "...)
-		dst = f.AppendError(dst, fault)
+		data := strictjson.AppendString([]byte(`{"type":"error","code":`), fault.Code)
+		data = strictjson.AppendString(append(data, `,"message":`...), fault.Message)
+		return sse.AppendEvent(dst, "error", "", append(data, `,"param":null}`...))
 	}
-	return append(dst, "\n\n"...)
+	return sse.AppendEvent(dst, "", "", f.AppendError(nil, fault))
 }
 
 func messagesType(status int) string {
@@ -119,14 +114,14 @@ const maxErrorText = 1000
 // checked that text.
 func (f Format) ReadError(status int, body []byte) *Fault {
 	fault := &Fault{Status: status, Code: "upstream_error", Message: "the model API responded with " + http.StatusText(status)}
-	if wire.Check(body) != nil {
+	if strictjson.Check(body) != nil {
 		return fault
 	}
-	for walk := wire.Into(body); walk.Next(); {
+	for walk := strictjson.Into(body); walk.Next(); {
 		if !walk.Is("error") {
 			continue
 		}
-		for inner := wire.Into(walk.Value); inner.Next(); {
+		for inner := strictjson.Into(walk.Value); inner.Next(); {
 			switch {
 			case inner.Is("message"):
 				setText(&fault.Message, inner.Value)

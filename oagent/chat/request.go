@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // ReadOptions selects the content that is extracted.
@@ -28,10 +29,11 @@ type ReadOptions struct {
 // Request is the relevant content of a request to a model.
 type Request struct {
 	// Inputs are the texts to check: first those outside messages, then one for each message,
-	// in order. The last one is the newest.
+	// in order. The last one is the newest. Consecutive messages of one role are one text,
+	// because some servers join them.
 	Inputs []string
 
-	// Said is the text of the user's newest message, or "".
+	// Said is the last of Inputs that is the user's, or "".
 	Said string
 
 	Stream     bool // the client requests a stream of events
@@ -40,7 +42,7 @@ type Request struct {
 
 // ReadRequest parses a request. The error is a *Fault.
 func (f Format) ReadRequest(body []byte, o ReadOptions) (*Request, error) {
-	if err := wire.Check(body); err != nil {
+	if err := strictjson.Check(body); err != nil {
 		return nil, malformed("the request is not valid JSON: " + describeSyntax(err))
 	}
 	if jsontext.Value(body).Kind() != '{' {
@@ -58,7 +60,7 @@ func (f Format) ReadRequest(body []byte, o ReadOptions) (*Request, error) {
 
 // describeSyntax describes a syntax error without quoting the request.
 func describeSyntax(err error) string {
-	if errors.Is(err, wire.ErrTooDeep) {
+	if errors.Is(err, strictjson.ErrTooDeep) {
 		return err.Error()
 	}
 	var syntactic *jsontext.SyntacticError
@@ -73,13 +75,17 @@ type requestReader struct {
 	Request
 	format  Format
 	options ReadOptions
-	beside  []string // the user's texts outside messages
+	beside  []string // texts outside messages, and the names of unknown members
+
+	// said has the texts of consecutive messages of one role; nil if the previous message is not extracted.
+	said *texts
+	role string // of said
 }
 
 // read processes the members that determine the input of the model.
 func (r *requestReader) read(body jsontext.Value) error {
 	found := false
-	for walk := wire.Into(body); walk.Next(); {
+	for walk := strictjson.Into(body); walk.Next(); {
 		name, use, err := useOf(&walk)
 		if err != nil {
 			return err
@@ -130,17 +136,18 @@ func (r *requestReader) set(name string, value jsontext.Value) error {
 func (r *requestReader) readConversation(value jsontext.Value) error {
 	switch value.Kind() {
 	case '"':
-		text, err := r.textOf(value, false)
-		r.addMessage(text, true)
+		err := r.addMessage(value, "user")
+		r.endRun()
 		return err
 	case 'n':
 		return nil
 	case '[':
-		for walk := wire.Into(value); walk.Next(); {
+		for walk := strictjson.Into(value); walk.Next(); {
 			if err := r.readMessage(walk.Value); err != nil {
 				return err
 			}
 		}
+		r.endRun()
 		return nil
 	}
 	return errors.New("the conversation must be a list of messages")
@@ -149,7 +156,7 @@ func (r *requestReader) readConversation(value jsontext.Value) error {
 // exactName returns the name of a member if it is one of the known names. A name that differs
 // only in case is an error: some servers ignore case and would read another request than the
 // one that was checked.
-func exactName(walk *wire.Walk, known ...string) (string, error) {
+func exactName(walk *strictjson.Walk, known ...string) (string, error) {
 	name, _ := unquote(walk.Name)
 	for _, k := range known {
 		if name == k {
@@ -169,7 +176,7 @@ func (r *requestReader) readMessage(message jsontext.Value) error {
 	}
 	var role, kind string
 	speaks := false
-	for walk := wire.Into(message); walk.Next(); {
+	for walk := strictjson.Into(message); walk.Next(); {
 		name, err := exactName(&walk, "role", "type", "content")
 		if err != nil {
 			return err
@@ -189,22 +196,36 @@ func (r *requestReader) readMessage(message jsontext.Value) error {
 		return errors.New("a message has no role")
 	}
 	if !r.isUsers(role, kind, speaks) {
+		r.endRun()
 		return checkParts(message)
 	}
-	text, err := r.textOf(message, r.format == Messages)
-	r.addMessage(text, role == "user" || role == "" && roleOf(kind) == "user")
-	return err
+	if role == "" {
+		role = roleOf(kind)
+	}
+	return r.addMessage(message, role)
 }
 
-// addMessage adds the text of the next message.
-func (r *requestReader) addMessage(text string, ofUser bool) {
-	if text == "" {
+// addMessage extracts the texts of the next message.
+func (r *requestReader) addMessage(message jsontext.Value, role string) error {
+	if r.said == nil || r.role != role {
+		r.endRun()
+		r.said, r.role = r.newTexts(r.format == Messages), role
+	}
+	return r.gather(r.said, message, "/"+strconv.Itoa(len(r.said.order))) // a place of its own
+}
+
+// endRun adds the texts of consecutive messages of one role.
+func (r *requestReader) endRun() {
+	if r.said == nil {
 		return
 	}
-	r.Inputs = append(r.Inputs, text)
-	if ofUser {
-		r.Said = text
+	if text := r.said.join(); text != "" {
+		r.Inputs = append(r.Inputs, text)
+		if r.role == "user" {
+			r.Said = text
+		}
 	}
+	r.said = nil
 }
 
 // isUsers reports whether a message is extracted. It is if it could be a message of a selected
@@ -259,12 +280,12 @@ func (r *requestReader) isUsersRole(role string) bool {
 
 // checkParts rejects ambiguous member names in the parts of a message, see exactName.
 func checkParts(message jsontext.Value) error {
-	for walk := wire.Into(message); walk.Next(); {
+	for walk := strictjson.Into(message); walk.Next(); {
 		if !walk.Is("content") || walk.Value.Kind() != '[' {
 			continue
 		}
-		for part := wire.Into(walk.Value); part.Next(); {
-			for member := wire.Into(part.Value); member.Next(); {
+		for part := strictjson.Into(walk.Value); part.Next(); {
+			for member := strictjson.Into(part.Value); member.Next(); {
 				if _, err := exactName(&member, "type", "text", "content"); err != nil {
 					return err
 				}
@@ -274,16 +295,20 @@ func checkParts(message jsontext.Value) error {
 	return nil
 }
 
-// textOf returns the text of a message.
-func (r *requestReader) textOf(message jsontext.Value, hasResults bool) (string, error) {
-	if err := checkParts(message); err != nil {
-		return "", err
-	}
+func (r *requestReader) newTexts(hasResults bool) *texts {
 	t := newTexts(r.options.AllowMedia)
 	t.request = true
 	t.skipResults = hasResults && !r.isUsersRole("tool")
-	if err := t.gather(message); err != nil {
-		return "", &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: "the guardrail cannot check a message: " + err.Error()}
+	return t
+}
+
+// gather collects the texts of a message at a place.
+func (r *requestReader) gather(t *texts, message jsontext.Value, place string) error {
+	if err := checkParts(message); err != nil {
+		return err
 	}
-	return t.join(), nil
+	if err := t.gather(message, place); err != nil {
+		return &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: "the guardrail cannot check a message: " + err.Error()}
+	}
+	return nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // use is the purpose of a member of a request.
@@ -25,7 +25,6 @@ const (
 	isProgram          // written by the program: extracted like a system message
 	isPrediction       // predicted output: extracted like a message of the model
 	isSetting          // a setting that this package reads
-	isSilent           // not passed to the model
 )
 
 // uses lists the members of the APIs and of compatible servers.
@@ -42,8 +41,6 @@ var uses = [...]struct {
 		"tools", "functions", "tool_choice", "function_call", "response_format", "text", "output_config", "output_format",
 		"web_search_options", "mcp_servers", "context_management", "container", "skills",
 		"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "json_schema", "grammar", "regex", "ebnf", "format",
-	}},
-	{isSilent, []string{
 		"model", "models", "stream_options", "n", "temperature", "top_p", "top_k", "min_p", "max_tokens", "max_completion_tokens", "max_output_tokens",
 		"stop", "stop_sequences", "stop_token_ids", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "logprobs", "top_logprobs",
 		"user", "metadata", "seed", "service_tier", "store", "parallel_tool_calls", "reasoning_effort", "verbosity", "modalities", "audio",
@@ -54,7 +51,7 @@ var uses = [...]struct {
 
 // useOf returns the use of a member of a request. A name that differs from a known one only in
 // case is an error, as in exactName.
-func useOf(walk *wire.Walk) (name string, of use, err error) {
+func useOf(walk *strictjson.Walk) (name string, of use, err error) {
 	name, _ = unquote(walk.Name)
 	for i := range uses {
 		if slices.Contains(uses[i].names, name) {
@@ -62,9 +59,6 @@ func useOf(walk *wire.Walk) (name string, of use, err error) {
 		}
 	}
 	for i := range uses {
-		if uses[i].use == isSilent {
-			continue // is extracted as an unknown member
-		}
 		for _, known := range uses[i].names {
 			if strings.EqualFold(name, known) {
 				return "", 0, fmt.Errorf("the member %.64q must be written %q", name, known)
@@ -79,8 +73,9 @@ func (r *requestReader) addPrompt(value jsontext.Value) error {
 	if hasNumbers(value) {
 		return errTokens
 	}
-	text, err := r.textOf(value, false)
-	if text != "" {
+	t := r.newTexts(false)
+	err := r.gather(t, value, "")
+	if text := t.join(); text != "" {
 		r.beside = append(r.beside, text)
 	}
 	return err
@@ -97,6 +92,9 @@ func (r *requestReader) addBeside(name string, of use, value jsontext.Value) err
 	case of == isUnknown && hasNumbers(value):
 		return &Fault{Status: http.StatusForbidden, Code: CodeUnchecked, Message: fmt.Sprintf(
 			"the guardrail cannot check the member %.64q: it contains numbers that may represent text", name)}
+	}
+	if of == isUnknown {
+		r.beside = append(r.beside, name)
 	}
 	t := newTexts(true)
 	var err error
@@ -119,7 +117,7 @@ func hasNumbers(value jsontext.Value) bool {
 	if value.Kind() != '[' {
 		return false
 	}
-	for walk := wire.Into(value); walk.Next(); {
+	for walk := strictjson.Into(value); walk.Next(); {
 		if kind := walk.Value.Kind(); kind == '0' || hasNumbers(walk.Value) {
 			return true
 		}

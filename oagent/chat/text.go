@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // maxTexts is the maximum number of texts in one message or response.
@@ -47,9 +47,10 @@ func newTexts(allowMedia bool) *texts {
 	return &texts{allowMedia: allowMedia, places: make(map[string]*placed)}
 }
 
-// gather collects the texts of one document or event. Its JSON was validated before.
-func (t *texts) gather(value jsontext.Value) error {
-	t.place = t.place[:0]
+// gather collects the texts of one document, event or message. Its JSON was validated before. place
+// distinguishes messages.
+func (t *texts) gather(value jsontext.Value, place string) error {
+	t.place = append(t.place[:0], place...)
 	return t.walk(value, "", 0)
 }
 
@@ -59,7 +60,7 @@ func (t *texts) walk(value jsontext.Value, name string, depth int) error {
 	switch kind := value.Kind(); {
 	case kind == '"':
 		return t.add(value, name)
-	case kind == '0' && t.request:
+	case (kind == '0' || kind == 't' || kind == 'f') && t.request:
 		return t.addNumber(value, name)
 	case kind != '[' && kind != '{':
 	case depth > maxWalked:
@@ -75,7 +76,7 @@ func (t *texts) walk(value jsontext.Value, name string, depth int) error {
 func (t *texts) walkArray(value jsontext.Value, name string, depth int) error {
 	length, i := len(t.place), 0
 	tokens := isTokens(t.place)
-	for walk := wire.Into(value); walk.Next(); i++ {
+	for walk := strictjson.Into(value); walk.Next(); i++ {
 		t.place = append(t.place[:length], '/')
 		if !tokens && (walk.Value.Kind() != '{' || !hasIndex(walk.Value)) { // else walkObject handles it
 			t.place = strconv.AppendInt(t.place, int64(i), 10)
@@ -96,13 +97,13 @@ func (t *texts) walkObject(value jsontext.Value, name string, depth int) error {
 	kind := t.enter(value)
 	defer func() { t.place = t.place[:length] }()
 	switch {
-	case t.skipResults && kind == "tool_result" && depth == 2 && bytes.HasPrefix(t.place, []byte("/content/")):
+	case t.skipResults && kind == "tool_result" && depth == 2 && bytes.Contains(t.place, []byte("/content/")):
 		return nil
 	case t.request && depth > 0 && isMediaPart(kind) && !t.allowMedia:
 		return fmt.Errorf("it contains a part of the type %q, which is not text", kind[:min(len(kind), 64)])
 	}
 	inner := len(t.place)
-	for walk := wire.Into(value); walk.Next(); {
+	for walk := strictjson.Into(value); walk.Next(); {
 		member, _ := unquote(walk.Name)
 		if t.skips(member, walk.Value, kind, depth) {
 			continue
@@ -132,7 +133,7 @@ func (t *texts) walkObject(value jsontext.Value, name string, depth int) error {
 // object's type.
 func (t *texts) enter(value jsontext.Value) (kind string) {
 	root := len(t.place) == 0
-	for walk := wire.Into(value); walk.Next(); {
+	for walk := strictjson.Into(value); walk.Next(); {
 		switch {
 		case walk.Is("type"):
 			kind, _ = unquote(walk.Value)
@@ -165,7 +166,7 @@ func nameOf(member string) string {
 }
 
 func hasIndex(value jsontext.Value) bool {
-	for walk := wire.Into(value); walk.Next(); {
+	for walk := strictjson.Into(value); walk.Next(); {
 		if walk.Is("index") && walk.Value.Kind() == '0' {
 			return true
 		}
@@ -173,7 +174,7 @@ func hasIndex(value jsontext.Value) bool {
 	return false
 }
 
-func isIndex(walk *wire.Walk) bool {
+func isIndex(walk *strictjson.Walk) bool {
 	return walk.Value.Kind() == '0' && bytes.HasSuffix(walk.Name, []byte(`index"`))
 }
 
@@ -188,16 +189,16 @@ func (t *texts) add(value jsontext.Value, name string) error {
 	return t.take(text, text != "")
 }
 
-var errNumber = errors.New("it contains a number instead of text")
+var errNumber = errors.New("it contains a number, true or false instead of text")
 
-// addNumber handles a number in a message. A number in place of text is an error, because
-// servers format it differently or treat it as a token id.
+// addNumber handles a number, true or false in a message. In place of text it is an error, because
+// servers format it differently or treat a number as a token id.
 func (t *texts) addNumber(value jsontext.Value, name string) error {
 	switch name {
 	case "content", "text", "input", "output", "value", "arguments", "refusal", "thinking", "reasoning", "reasoning_content", "summary", "name", "title", "context", "":
 		return errNumber
 	}
-	if strings.HasSuffix(name, "index") {
+	if strings.HasSuffix(name, "index") || value.Kind() != '0' {
 		return nil
 	}
 	return t.take(string(value), true)

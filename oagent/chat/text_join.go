@@ -32,7 +32,8 @@ func (t *texts) join() string {
 	return strings.Join(parts, "\n")
 }
 
-// concatenated returns the concatenation for each message with several parts.
+// concatenated returns the concatenation for each message with several parts. The messages of a request are
+// those of one role, which some servers join; their parts count as the parts of one message.
 func (t *texts) concatenated() []string {
 	type message struct {
 		text  strings.Builder
@@ -44,6 +45,9 @@ func (t *texts) concatenated() []string {
 		content, ok := contentOf(p.place)
 		if !ok {
 			continue
+		}
+		if t.request {
+			content = ""
 		}
 		m := messages[content]
 		if m == nil {
@@ -71,7 +75,7 @@ func contentOf(place string) (string, bool) {
 		return "", false
 	}
 	switch place[last+1:] {
-	case "/text", "/delta/text", "/delta":
+	case "/text", "/delta/text", "/delta", "/content":
 	case "":
 		if !strings.HasSuffix(strings.TrimRight(place, "0123456789"), "/content/") {
 			return "", false

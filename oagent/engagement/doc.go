@@ -7,7 +7,7 @@
 //
 // Records.Change runs a decision in a transaction: the decision reads and changes a copy of the
 // State in a Tx and logs entries, and both are written together. The store is authoritative. A
-// cache of limited size holds the states and calls that decisions have read (cache.go, record.go),
+// cache of limited size holds the states and calls that decisions have read (record.go),
 // so most decisions read nothing from the store. If a decision needs calls that are not in memory,
 // it returns an UnreadError. Change then reads them from the log and repeats the decision.
 //

@@ -3,7 +3,9 @@ package engagement
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -207,3 +209,203 @@ func (d *decoder) bytes() []byte {
 }
 
 func (d *decoder) text() string { return string(d.bytes()) }
+
+// Tags of the fields of a state, see encoding.go.
+const (
+	tagBorn byte = iota + 1
+	tagRevision
+	tagAgentName
+	tagUserID
+	tagEmail
+	tagID
+	tagStarted
+	tagLast // relative to Started, like Used
+	tagUsed
+	tagEnded
+	tagEndedKind
+	tagEndedRule
+	tagEndedWhy
+	tagTotal
+	tagRefused
+	tagKept
+	tagRecent
+	tagTail
+	tagReviews // JSON, like Questions
+	tagRenewals
+	tagFirst
+	tagBefore
+	tagReviewed
+	tagQuestions
+	tagCalls // a CallSummary: name, then Count, Call, Begun and Done as varints
+)
+
+// append appends the encoded state.
+func (s *State) append(dst []byte) []byte {
+	c := appending(dst)
+	s.fields(&c)
+	return c.to.b
+}
+
+// decodeState reads a state of the store.
+func decodeState(value []byte) (*State, error) {
+	s := new(State)
+	c := reading(value)
+	for c.more() {
+		s.fields(&c)
+	}
+	if c.from.err == nil && (s.Recent < 0 || s.Recent >= max(len(s.Names), 1)) {
+		c.from.fail()
+	}
+	if c.from.err != nil {
+		return nil, fmt.Errorf("reading the record of an Engagement: %w", c.from.err)
+	}
+	s.Last += s.Started
+	s.ProlongedAt += s.Started
+	s.reindex()
+	return s, nil
+}
+
+// fields passes the fields to the codec. When reading, Last and Used are relative to Started
+// afterwards.
+func (s *State) fields(c *codec) {
+	integer(c, tagBorn, &s.Born)
+	integer(c, tagRevision, &s.Revision)
+	text(c, tagAgentName, &s.Agent)
+	text(c, tagUserID, &s.User.ID)
+	text(c, tagEmail, &s.User.Email)
+	text(c, tagID, &s.ID)
+	integer(c, tagStarted, &s.Started)
+	since(c, tagLast, &s.Last, s.Started)
+	since(c, tagUsed, &s.ProlongedAt, s.Started)
+	s.endingFields(c)
+	integer(c, tagTotal, &s.Total)
+	integer(c, tagRefused, &s.Refused)
+	integer(c, tagKept, &s.PayloadBytes)
+	integer(c, tagRecent, &s.Recent)
+	switch {
+	case !c.reading:
+		c.to.bytes(tagTail, s.tail) // not an alias, because the State appends to its tail
+	case c.tag == tagTail:
+		s.tail = c.from.bytes()
+		c.next()
+	}
+	integer(c, tagRenewals, &s.Earlier.Renewals)
+	integer(c, tagFirst, &s.Earlier.Entries)
+	integer(c, tagBefore, &s.Earlier.Bytes)
+	text(c, tagReviewed, &s.Reviewed)
+	asJSON(c, tagReviews, &s.Reviews)
+	asJSON(c, tagQuestions, &s.Assigned)
+	if !c.reading {
+		for i := range s.Names {
+			c.to.call(&s.Names[i])
+		}
+	}
+	for c.reading && c.tag == tagCalls {
+		d := &c.from
+		s.Names = append(s.Names, CallSummary{Name: d.text(), Count: d.number(), Call: d.number(), Begun: d.number(), Done: d.number()})
+		c.next()
+	}
+}
+
+// endingFields passes the fields of Ended to the codec.
+func (s *State) endingFields(c *codec) {
+	var ended Ending
+	var at int64
+	if s.Ended != nil {
+		ended, at = *s.Ended, s.Ended.At.UnixMilli()
+	}
+	integer(c, tagEnded, &at)
+	text(c, tagEndedKind, &ended.Kind)
+	text(c, tagEndedRule, &ended.Rule)
+	text(c, tagEndedWhy, &ended.Why)
+	if c.reading && at != 0 {
+		s.Ended = &Ending{At: Milliseconds(at), Kind: ended.Kind, Rule: ended.Rule, Why: ended.Why}
+	}
+}
+
+// call appends a CallSummary.
+func (e *encoder) call(n *CallSummary) {
+	e.text(tagCalls, n.Name)
+	e.b = binary.AppendVarint(e.b, n.Count)
+	e.b = binary.AppendVarint(e.b, n.Call)
+	e.b = binary.AppendVarint(e.b, n.Begun)
+	e.b = binary.AppendVarint(e.b, n.Done)
+}
+
+// Tags of the fields of an entry, see encoding.go.
+const (
+	tagWhat byte = iota + 1
+	tagAt
+	tagCall
+	tagNth
+	tagName
+	tagInputs
+	tagOutputs
+	tagStatus
+	tagKind
+	tagRule
+	tagWhy
+	tagSide
+	tagReview
+	tagBy
+	tagVerdict
+	tagComment
+	tagAgent
+	tagEngagement
+)
+
+// decodeEntry reads an entry of the store. Its inputs and outputs alias data.
+func decodeEntry(data []byte) (Entry, error) {
+	var e Entry
+	c := reading(data)
+	for c.more() {
+		e.fields(&c)
+	}
+	if c.from.err != nil {
+		return Entry{}, fmt.Errorf("reading an entry of an Engagement's record: %w", c.from.err)
+	}
+	return e, nil
+}
+
+// fields passes the fields to the codec.
+func (e *Entry) fields(c *codec) {
+	text(c, tagWhat, &e.Event)
+	switch {
+	case !c.reading:
+		c.to.number(tagAt, e.At.UnixNano())
+	case c.tag == tagAt:
+		e.At = time.Unix(0, c.from.number()).UTC()
+		c.next()
+	}
+	integer(c, tagCall, &e.Call)
+	integer(c, tagNth, &e.Nth)
+	text(c, tagName, &e.Name)
+	integer(c, tagStatus, &e.Status)
+	text(c, tagKind, &e.Kind)
+	text(c, tagRule, &e.Rule)
+	text(c, tagWhy, &e.Why)
+	text(c, tagSide, &e.Side)
+	text(c, tagReview, &e.Review)
+	text(c, tagBy, &e.By)
+	text(c, tagVerdict, &e.Verdict)
+	text(c, tagComment, &e.Comment)
+	text(c, tagAgent, &e.Agent)
+	text(c, tagEngagement, &e.Engagement)
+	c.alias(tagInputs, &e.Inputs)
+	c.alias(tagOutputs, &e.Outputs)
+}
+
+// size returns the approximate number of bytes of the encoded entry.
+func (e *Entry) size() int {
+	const fixed = 64
+	return fixed + len(e.Name) + len(e.Inputs) + len(e.Outputs) + len(e.Rule) + len(e.Why) + len(e.Comment) + len(e.Agent) + len(e.Engagement) +
+		len(e.Review) + len(e.By)
+}
+
+// append appends the encoded entry. It then replaces its inputs and outputs by the encoded
+// bytes, because the originals may be part of a larger buffer of the caller, or may change.
+func (e *Entry) append(dst []byte) []byte {
+	c := appending(dst)
+	e.fields(&c)
+	return c.to.b
+}

@@ -1,92 +1,13 @@
 package engagement
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
-
-// Limits on the identifiers of an Engagement.
-const (
-	MaxID        = 512 // bytes of the id that a client sends
-	MaxUserField = 512 // bytes of a user's id, and of the email address
-)
-
-// User is the user of an Engagement (OpenAgentSpec v1, Engagement).
-type User struct {
-	ID    string `json:"id"`              // "" if the user is not known
-	Email string `json:"email,omitempty"` // "" if it is not known
-}
-
-// Ref identifies an Engagement by its agent, its user and the id that the client sends. The
-// same id of two users, or of two agents, identifies two Engagements. The empty id is valid:
-// all calls without an id that a user makes with an agent belong to one Engagement.
-type Ref struct {
-	Agent string // its name
-	ID    string // as sent by the client
-	User  User
-
-	// Reviewed is set only for an Engagement in which the agent decides reviews: it is the key
-	// of the Engagement under review. The agent has exactly one such Engagement for each
-	// Reviewed.
-	Reviewed string
-}
-
-// Key returns the name of the Engagement within this server: 40 hexadecimal digits. The user
-// and the id cannot be recovered from it. The keys of a user begin with the same digits, so that the
-// store finds the Engagements of a user without reading others, see Records.PageOf.
-func (r *Ref) Key() string {
-	if r.Reviewed != "" {
-		return Digest(r.Agent, "", "", r.Reviewed)
-	}
-	return userDigits(r.User.ID) + Digest(r.Agent, r.User.ID, r.ID)[numUserDigits:]
-}
-
-// numUserDigits is the length of the common prefix of the keys of a user. Among a million users, the
-// probability that two have the same prefix is 1 in 500. Their pages can then be shorter.
-const numUserDigits = 12
-
-// userDigits returns the common prefix of the keys of a user.
-func userDigits(user string) string { return Digest("user", user)[:numUserDigits] }
-
-// Check returns an error if an identifier is too long.
-func (r *Ref) Check() error {
-	switch {
-	case len(r.ID) > MaxID:
-		return fmt.Errorf("the id of the Engagement has %d bytes; the limit is %d", len(r.ID), MaxID)
-	case len(r.User.ID) > MaxUserField || len(r.User.Email) > MaxUserField:
-		return fmt.Errorf("the user's id or email address has more than %d bytes", MaxUserField)
-	}
-	return nil
-}
-
-// Digest returns 40 hexadecimal digits, a hash of the texts.
-func Digest(texts ...string) string {
-	var room [512]byte
-	all := room[:0]
-	for _, text := range texts {
-		all = binary.BigEndian.AppendUint64(all, uint64(len(text)))
-		all = append(all, text...)
-	}
-	sum := sha256.Sum256(all)
-	return string(hex.AppendEncode(room[:0], sum[:20]))
-}
-
-// IsKey reports whether a text has the form of a Key.
-func IsKey(text string) bool {
-	if len(text) != 40 {
-		return false
-	}
-	for i := range len(text) {
-		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
 
 // ErrNotFound means that the Engagement does not exist or no longer exists.
 var ErrNotFound = errors.New("no such Engagement")
@@ -119,7 +40,7 @@ type Summary struct {
 	Pending   []string  `json:"pending_reviews,omitempty"` // ids of those reviews that are not decided
 }
 
-// Ending describes why an Engagement ended.
+// Ending describes why an Engagement ended. It is immutable.
 type Ending struct {
 	At   time.Time `json:"at"`
 	Kind Kind      `json:"kind"` // KindShortCircuit or KindGuardrail
@@ -146,3 +67,142 @@ const (
 	// released.
 	ReviewReleased = "released"
 )
+
+// Kind is the reason for a refusal.
+type Kind string
+
+// Kinds of refusals.
+const (
+	KindUnknownAgent      Kind = "unknown_agent"      // no document governs the call
+	KindInvalid           Kind = "invalid"            // the call is malformed
+	KindNotAllowed        Kind = "not_allowed"        // the tool is not a capability of the agent
+	KindInputRestriction  Kind = "input_restriction"  // the assertion does not hold; the call was not made
+	KindOutputRestriction Kind = "output_restriction" // the assertion does not hold; the call was made and its result is withheld
+	KindShortCircuit      Kind = "short_circuit"      // a block of calls is repeated too often; ends the Engagement
+	KindReviewPending     Kind = "review_pending"     // a reviewer must approve first
+	KindReviewDenied      Kind = "review_denied"      // the reviewer denied
+	KindGuardrail         Kind = "guardrail"          // the assertion does not hold; ends the Engagement
+	KindUnchecked         Kind = "unchecked"          // the guardrail's tool failed
+	KindEnded             Kind = "ended"              // the Engagement has ended, or its record is full
+	KindStore             Kind = "store"              // the store failed, so the call is refused
+	KindShare             Kind = "share"              // the caller's share of a resource is used up, so the call is refused
+)
+
+// Refusal describes why a call must not be made, or why its result must not be used. It is an
+// error.
+type Refusal struct {
+	Kind       Kind
+	Agent      string // its name
+	Engagement string // the id that the client sent
+	Name       string // the tool or agent called; "" if the refusal is not about a call
+	Rule       string // path in the document: capabilities.get-trip.input_restriction.assertion
+	Message    string // what is wrong and how to fix it, for a model; contains no inputs and no outputs
+
+	Review     string        // id of the review to check; "" if there is none
+	RetryAfter time.Duration // when to retry; 0 if a retry does not help
+	Made       bool          // the upstream was called
+	Cause      error         // for logs: an *assertion.Error, or an error of the store; may contain data that a client must not see
+}
+
+// Error returns the message.
+func (r *Refusal) Error() string { return r.Message }
+
+// Unwrap returns the cause.
+func (r *Refusal) Unwrap() error { return r.Cause }
+
+// Ends reports whether the Engagement is over.
+func (r *Refusal) Ends() bool {
+	return r.Kind == KindShortCircuit || r.Kind == KindGuardrail || r.Kind == KindEnded
+}
+
+// IsFinal reports whether the agent's document or a reviewer refused the call, so repeating it does not help.
+func (r *Refusal) IsFinal() bool {
+	return r.Kind == KindNotAllowed || r.Kind == KindInputRestriction || r.Kind == KindReviewDenied
+}
+
+// Status returns the HTTP status of the refusal:
+//
+//   - 400 if the call is malformed,
+//   - 503 if no decision was possible,
+//   - 429 if the caller's share of a resource is used up,
+//   - 500 if the store failed after the call was made, because proxies and clients repeat a
+//     request after a 503,
+//   - 403 otherwise.
+func (r *Refusal) Status() int {
+	switch r.Kind {
+	case KindStore:
+		if r.Made {
+			return http.StatusInternalServerError
+		}
+		return http.StatusServiceUnavailable
+	case KindShare:
+		return http.StatusTooManyRequests
+	case KindUnchecked:
+		return http.StatusServiceUnavailable
+	case KindInvalid:
+		return http.StatusBadRequest
+	}
+	return http.StatusForbidden
+}
+
+// AsRefusal returns the refusal that an error is or wraps.
+func AsRefusal(err error) (*Refusal, bool) {
+	var r *Refusal
+	ok := errors.As(err, &r)
+	return r, ok
+}
+
+// Refusal returns the refusal of a call in an Engagement that has ended.
+func (s *State) Refusal() *Refusal {
+	return &Refusal{
+		Kind:    KindEnded,
+		Rule:    s.Ended.Rule,
+		Message: fmt.Sprintf("the Engagement was ended by %s and accepts no more calls; start another Engagement", s.Ended.Rule),
+	}
+}
+
+// MaxReason is the maximum number of bytes of a reason in the record.
+const MaxReason = 2000
+
+// Values of Entry.Event.
+const (
+	EntryBegun     = "begun"     // a call was allowed and was about to be made
+	EntryFinished  = "finished"  // its result arrived; if Kind is set, the result was withheld
+	EntryHeld      = "held"      // its result arrived and waits for a review
+	EntryReleased  = "released"  // a held result was released
+	EntryAborted   = "aborted"   // the call has no result: it was not made, or it is unknown whether it was
+	EntryRefused   = "refused"   // a call was refused and not made
+	EntryReview    = "review"    // a review was requested
+	EntryDecided   = "decided"   // a reviewer decided
+	EntryGuardrail = "guardrail" // a guardrail was invoked; if Kind is set, its assertion does not hold
+	EntryQuestion  = "question"  // the agent was assigned a review of another Engagement
+	EntryDecision  = "decision"  // the agent decided such a review
+	EntryRenewed   = "renewed"   // the Engagement was renewed; Kind and Rule say why the previous one ended
+	EntryLate      = "late"      // a call of the Engagement before the renewal ended; its result was withheld
+	EntryRepeated  = "repeated"  // a released result was returned to a concurrent identical call
+)
+
+// Entry is one entry of the audit record of an Engagement. Entries are in chronological order.
+// A call with an EntryBegun and no later entry was interrupted, and its effect is unknown.
+type Entry struct {
+	Event   string         `json:"what"`
+	At      time.Time      `json:"at"`
+	Call    int64          `json:"call,omitzero"` // number of the call in the Engagement, from 1
+	Nth     int64          `json:"nth,omitzero"`  // number among those of the same name, from 1
+	Name    string         `json:"name,omitzero"` // the tool or agent called
+	Inputs  jsontext.Value `json:"inputs,omitzero"`
+	Outputs jsontext.Value `json:"outputs,omitzero"`
+	Status  int            `json:"status,omitzero"` // HTTP status
+	Kind    Kind           `json:"kind,omitzero"`   // why it was refused
+	Rule    string         `json:"rule,omitzero"`   // path in the document
+	Why     string         `json:"why,omitzero"`
+	Side    Side           `json:"side,omitzero"` // of a review or a guardrail
+	Review  string         `json:"review,omitzero"`
+	By      string         `json:"by,omitzero"`      // the reviewer
+	Verdict string         `json:"verdict,omitzero"` // ReviewApproved or ReviewDenied
+	Comment string         `json:"comment,omitzero"`
+
+	// For EntryQuestion and EntryDecision: the agent and the Engagement that are under review.
+	Agent      string `json:"agent,omitzero"`
+	Engagement string `json:"engagement,omitzero"` // its key
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairwayhq/fairway/store"
@@ -172,4 +174,208 @@ func (s *Records) readOnce(r *record, old store.Record, read func(*Tx) error) er
 func (s *Records) Unbegun(of Ref) *Tx {
 	now := s.options.Now()
 	return &Tx{options: &s.options, record: newRecord(""), State: NewState(of, now), Now: now}
+}
+
+// MaxPage is the maximum number of Engagements or entries that one call returns.
+const MaxPage = 1000
+
+// Get returns the summary of the Engagement with that key, or ErrNotFound. The
+// caller decides who may see it.
+func (s *Records) Get(ctx context.Context, key string) (*Summary, error) {
+	var e *Summary
+	err := s.Read(ctx, key, func(t *Tx) error {
+		e = t.State.summary(key, t.Length())
+		return nil
+	})
+	return e, err
+}
+
+// Page returns up to limit Engagements (MaxPage at most) in the order of their
+// keys. It starts after the given key, or at the beginning if after is "". next is the key to
+// pass as after for the next page; it is "" on the last page.
+func (s *Records) Page(ctx context.Context, after string, limit int) (engagements []*Summary, next string, err error) {
+	return s.page(ctx, keyPrefix, after, limit)
+}
+
+// PageOf is Page for the Engagements of one user. It reads no others.
+func (s *Records) PageOf(ctx context.Context, user, after string, limit int) (engagements []*Summary, next string, err error) {
+	engagements, next, err = s.page(ctx, keyPrefix+userDigits(user), after, limit)
+	engagements = slices.DeleteFunc(engagements, func(e *Summary) bool { return e.User.ID != user })
+	return engagements, next, err
+}
+
+// page returns the Engagements whose keys in the store have a prefix.
+func (s *Records) page(ctx context.Context, prefix, after string, limit int) (engagements []*Summary, next string, err error) {
+	if after != "" {
+		after = keyPrefix + after
+	}
+	limit = min(limit, MaxPage)
+	keys, err := s.store.Keys(ctx, prefix, after, limit+1)
+	if err != nil {
+		return nil, "", fmt.Errorf("listing Engagements: %w", err)
+	}
+	if len(keys) > limit { // there is another page
+		keys = keys[:limit]
+		next = strings.TrimPrefix(keys[limit-1], keyPrefix)
+	}
+	engagements = make([]*Summary, 0, len(keys))
+	for _, key := range keys {
+		record, err := s.store.Get(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("reading an Engagement: %w", err)
+		}
+		state, err := decodeState(record.Value)
+		if err != nil {
+			return nil, "", err
+		}
+		engagements = append(engagements, state.summary(strings.TrimPrefix(key, keyPrefix), record.Length))
+	}
+	return engagements, next, nil
+}
+
+// Entries returns up to limit entries (MaxPage at most) of the record of an Engagement. from is
+// the number of the first entry, counted from 0. Past the end of the record it returns none.
+// Entries contain inputs and outputs as recorded.
+func (s *Records) Entries(ctx context.Context, key string, from int64, limit int) ([]Entry, error) {
+	if !IsKey(key) || from < 0 {
+		return nil, ErrNotFound
+	}
+	if _, err := s.store.Get(ctx, keyPrefix+key); errors.Is(err, store.ErrNotFound) {
+		return nil, ErrNotFound
+	}
+	entries, err := s.Log(ctx, key, from, max(1, min(limit, MaxPage)))
+	if err != nil {
+		return nil, fmt.Errorf("reading the record of an Engagement: %w", err)
+	}
+	return entries, nil
+}
+
+// Log reads up to limit entries of the record of an Engagement, which exists.
+func (s *Records) Log(ctx context.Context, key string, from int64, limit int) ([]Entry, error) {
+	read, err := s.store.Read(ctx, keyPrefix+key, from, limit)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, len(read))
+	for i, data := range read {
+		if entries[i], err = decodeEntry(data); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+// Call reads the latest call of a name. It returns nil if the record no longer exists.
+func (s *Records) Call(ctx context.Context, key string, of CallSummary) (*Payloads, error) {
+	call, err := readCall(ctx, s.store, keyPrefix+key, of.Begun, of.Done)
+	if errors.Is(err, errNoRecord) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &call.Payloads, nil
+}
+
+// maxRenewedRecords limits the size of a record that its user keeps renewing: the inputs and outputs
+// of all its Engagements together, as a multiple of Options.MaxRecord.
+const maxRenewedRecords = 4
+
+var (
+	// ErrActive means that the Engagement has not ended. Its user cannot renew it, because assertions
+	// that count calls would start at 0 again.
+	ErrActive = errors.New("the Engagement has not ended")
+	// ErrRecordFull means that the record has no space for another Engagement. It expires
+	// Options.TTL after the last call that was made.
+	ErrRecordFull = errors.New("the record of the Engagement is full")
+)
+
+// Renewal describes who renews an Engagement.
+type Renewal struct {
+	By string // id of the user, for the record
+
+	// Force also renews an Engagement that has not ended, or whose record is larger than a
+	// user may make it. It is for auditors.
+	Force bool
+}
+
+// Renew ends the Engagement with that key and begins a new one with the same agent, user and
+// id. The new Engagement starts without calls, reviews and repetitions. The record keeps the
+// entries of both.
+//
+//   - The result of a running call is withheld and recorded as EntryLate.
+//   - The reviews of the old Engagement are dropped from its state. The caller ends them.
+//   - An Engagement without any entry since its last renewal is not changed.
+//
+// The error is ErrNotFound, ErrActive, ErrRecordFull or an error of the store.
+func (s *Records) Renew(ctx context.Context, key string, renewal Renewal) (renewed *Summary, dropped []RequestedReview, err error) {
+	if !IsKey(key) {
+		return nil, nil, ErrNotFound
+	}
+	ctx, cancel := Detach(ctx)
+	defer cancel()
+	err = s.Change(ctx, key, nil, func(t *Tx) error {
+		renewed, dropped = nil, nil
+		if t.isUntouched() {
+			renewed = t.State.summary(key, t.record.length)
+			return ErrUnchanged
+		}
+		if err := t.checkRenewal(renewal); err != nil {
+			return err
+		}
+		dropped = t.State.Reviews
+		t.renew(renewal.By)
+		renewed = t.State.summary(key, t.State.Earlier.Entries)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return renewed, dropped, nil
+}
+
+// isUntouched reports whether the Engagement was renewed and has no entry since then.
+func (t *Tx) isUntouched() bool {
+	return t.State.Earlier.Renewals > 0 && t.record.length == t.State.Earlier.Entries
+}
+
+func (t *Tx) checkRenewal(renewal Renewal) error {
+	s := t.State
+	switch {
+	case t.record.length >= MaxEntries:
+		return ErrRecordFull
+	case renewal.Force:
+		return nil
+	case s.Ended == nil:
+		return ErrActive
+	case s.Earlier.Bytes+s.PayloadBytes > maxRenewedRecords*t.options.MaxRecord:
+		return ErrRecordFull
+	}
+	return nil
+}
+
+// renew replaces the state by a new one whose log begins after the existing entries.
+func (t *Tx) renew(by string) {
+	old := t.State
+	e := Entry{Event: EntryRenewed, By: by}
+	if old.Ended != nil {
+		e.Kind, e.Rule, e.Why = old.Ended.Kind, old.Ended.Rule, old.Ended.Why
+	}
+	at := t.Log(e)
+	t.State = NewState(old.Ref, t.Now)
+	t.State.Owner = old.Owner // the record exists
+	t.State.Earlier = Earlier{Renewals: old.Earlier.Renewals + 1, Entries: at + 1, Bytes: old.Earlier.Bytes + old.PayloadBytes}
+	t.Durable, t.Prolong = true, true
+}
+
+// detachedTime is the time to record the result of a call whose client has disconnected.
+const detachedTime = 5 * time.Second
+
+// Detach returns a context for recording the result of a call, even if its client has
+// disconnected.
+func Detach(ctx context.Context) (context.Context, context.CancelFunc) {
+	return store.Detach(ctx, detachedTime)
 }

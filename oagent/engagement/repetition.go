@@ -2,6 +2,7 @@ package engagement
 
 import (
 	"bytes"
+	"hash/fnv"
 	"unicode/utf8"
 )
 
@@ -22,6 +23,35 @@ func appendTail(tail []byte, id int) []byte {
 	if r >= '\\' {
 		r++ // skip the backslash, which JSON escapes
 	}
+	return appendCharacter(tail, r)
+}
+
+// appendRefused appends a refused call. Its name may not be in State.Names, so the character is a hash of
+// the name, in the private use area, which appendTail does not reach.
+func appendRefused(tail []byte, name string) []byte {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	return appendCharacter(tail, firstRefused+rune(h.Sum32()%refusedCharacters))
+}
+
+const firstRefused, refusedCharacters = 0xe000, 0x1900 // U+E000 to U+F8FF
+
+// withoutRefused returns the tail without refused calls. It returns tail itself if there are none.
+func withoutRefused(tail []byte) []byte {
+	if !bytes.ContainsFunc(tail, isRefused) {
+		return tail
+	}
+	return bytes.Map(func(r rune) rune {
+		if isRefused(r) {
+			return -1
+		}
+		return r
+	}, tail)
+}
+
+func isRefused(r rune) bool { return r >= firstRefused }
+
+func appendCharacter(tail []byte, r rune) []byte {
 	tail = utf8.AppendRune(tail, r)
 	if more := len(tail) - maxTail; more > 0 {
 		tail = tail[more:]

@@ -1,9 +1,18 @@
 package engagement
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/lease"
 )
 
 // State is the data that every decision needs. Its size does not grow with each call of an
@@ -16,18 +25,11 @@ type State struct {
 	Born     uint64
 	Revision uint64
 
-	Agent       string
-	UserID      string
-	Email       string
-	ID          string
+	Ref               // its Owner is that of a new record, and not stored in it
 	Started     int64 // milliseconds since 1970, like all times here
 	Last        int64
-	ProlongedAt int64 // when the lifetime was last restarted, see Tx.Prolong
-
-	Ended     int64 // 0 if it has not ended
-	EndedKind Kind
-	EndedRule string
-	EndedWhy  string
+	ProlongedAt int64   // when the lifetime was last restarted, see Tx.Prolong
+	Ended       *Ending // nil if it has not ended
 
 	Total        int64 // calls begun
 	Refused      int64 // calls refused
@@ -40,12 +42,15 @@ type State struct {
 	tail    []byte         // the bytes of Tail
 	index   nameIndex      // of Names
 
-	Renewals     int64 // number of renewals in this record, see Renew
-	First        int64 // number of log entries before this Engagement
-	EarlierBytes int64 // bytes of inputs and outputs in those entries
-
-	Reviewed string           // see Ref.Reviewed
+	Earlier  Earlier
 	Assigned []AssignedReview // reviews that the agent decides or has decided
+}
+
+// Earlier summarizes the Engagements before this one in the same record, see Records.Renew.
+type Earlier struct {
+	Renewals int64 // number of renewals
+	Entries  int64 // number of entries in the log
+	Bytes    int64 // bytes of inputs and outputs in those entries
 }
 
 // CallSummary summarizes the calls of one tool or agent.
@@ -80,9 +85,8 @@ type AssignedReview struct {
 	Verdict string `json:"verdict,omitzero"`
 	Comment string `json:"comment,omitzero"`
 
-	Tries   int   `json:"tries,omitzero"` // calls of the agent's program
-	Until   int64 `json:"until,omitzero"` // do not call the program before this time
-	Settled bool  `json:"quiet,omitzero"` // do not call the program again
+	Lease   lease.Lease `json:"lease,omitzero"` // of the calls of the agent's program
+	Settled bool        `json:"quiet,omitzero"` // do not call the program again
 }
 
 // nameIndex maps names to indexes. It is nil for a few names, where a linear search is faster.
@@ -93,18 +97,8 @@ const indexNamesFrom = 16
 
 // NewState returns the state of a new Engagement.
 func NewState(of Ref, now time.Time) *State {
-	return &State{
-		Born:        random(),
-		Agent:       of.Agent,
-		UserID:      of.User.ID,
-		Email:       of.User.Email,
-		ID:          of.ID,
-		Started:     now.UnixMilli(),
-		Last:        now.UnixMilli(),
-		ProlongedAt: now.UnixMilli(),
-
-		Reviewed: of.Reviewed,
-	}
+	of.Owner = cmp.Or(of.Owner, share.OwnerOf(of.User.ID, ""))
+	return &State{Born: random(), Ref: of, Started: now.UnixMilli(), Last: now.UnixMilli(), ProlongedAt: now.UnixMilli()}
 }
 
 // random returns a number that distinguishes revisions.
@@ -146,9 +140,16 @@ func (s *State) nextIndex(name string) int {
 }
 
 // Repeats reports whether a call of the name would complete the n-th repetition in a row of a block
-// of calls (OpenAgentSpec v1, lifespan, short_circuit).
+// of calls (OpenAgentSpec v1, lifespan, short_circuit). Refused calls in between do not interrupt a row.
 func (s *State) Repeats(name string, n int) bool {
-	return repeats(appendTail(s.tail, s.nextIndex(name)), n)
+	return repeats(appendTail(withoutRefused(s.tail), s.nextIndex(name)), n)
+}
+
+// RefuseRepeated adds a refused call of the name, and reports whether it completes the n-th repetition in a
+// row of a block of calls.
+func (s *State) RefuseRepeated(name string, n int) bool {
+	s.tail = appendRefused(s.tail, name)
+	return repeats(s.tail, n)
 }
 
 // clone returns a copy that can be changed.
@@ -176,7 +177,7 @@ func (s *State) summary(key string, entries int64) *Summary {
 		Key:       key,
 		ID:        s.ID,
 		Agent:     s.Agent,
-		User:      User{ID: s.UserID, Email: s.Email},
+		User:      s.User,
 		Reviewed:  s.Reviewed,
 		Status:    StatusAwaitingModel,
 		StartedAt: Milliseconds(s.Started),
@@ -184,8 +185,9 @@ func (s *State) summary(key string, entries int64) *Summary {
 		Total:     s.Total,
 		Refused:   s.Refused,
 		Entries:   entries,
-		Renewals:  s.Renewals,
-		First:     s.First,
+		Renewals:  s.Earlier.Renewals,
+		First:     s.Earlier.Entries,
+		Ended:     s.Ended,
 	}
 	if s.Total > 0 {
 		e.Recent = s.Names[s.Recent].Name
@@ -200,9 +202,8 @@ func (s *State) summary(key string, entries int64) *Summary {
 		}
 	}
 	switch {
-	case s.Ended != 0:
+	case s.Ended != nil:
 		e.Status = StatusError
-		e.Ended = &Ending{At: Milliseconds(s.Ended), Kind: s.EndedKind, Rule: s.EndedRule, Why: s.EndedWhy}
 	case len(e.Pending) > 0:
 		e.Status = StatusAwaitingReview
 	}
@@ -211,3 +212,85 @@ func (s *State) summary(key string, entries int64) *Summary {
 
 // Milliseconds converts a time of State.
 func Milliseconds(n int64) time.Time { return time.UnixMilli(n).UTC() }
+
+// Limits on the identifiers of an Engagement.
+const (
+	MaxID        = 512 // bytes of the id that a client sends
+	MaxUserField = 512 // bytes of a user's id, and of the email address
+)
+
+// User is the user of an Engagement (OpenAgentSpec v1, Engagement).
+type User struct {
+	ID    string `json:"id"`              // "" if the user is not known
+	Email string `json:"email,omitempty"` // "" if it is not known
+}
+
+// Ref identifies an Engagement by its agent, its user and the id that the client sends. The
+// same id of two users, or of two agents, identifies two Engagements. The empty id is valid:
+// all calls without an id that a user makes with an agent belong to one Engagement.
+type Ref struct {
+	Agent string // its name
+	ID    string // as sent by the client
+	User  User
+
+	// Reviewed is set only for an Engagement in which the agent decides reviews: it is the key
+	// of the Engagement under review. The agent has exactly one such Engagement for each
+	// Reviewed.
+	Reviewed string
+
+	// Owner is whose share of the store the record takes. Default: the user.
+	Owner store.Owner
+}
+
+// Key returns the name of the Engagement within this server: 40 hexadecimal digits. The user
+// and the id cannot be recovered from it. The keys of a user begin with the same digits, so that the
+// store finds the Engagements of a user without reading others, see Records.PageOf.
+func (r *Ref) Key() string {
+	if r.Reviewed != "" {
+		return Digest(r.Agent, "", "", r.Reviewed)
+	}
+	return userDigits(r.User.ID) + Digest(r.Agent, r.User.ID, r.ID)[numUserDigits:]
+}
+
+// numUserDigits is the length of the common prefix of the keys of a user. Among a million users, the
+// probability that two have the same prefix is 1 in 500. Their pages can then be shorter.
+const numUserDigits = 12
+
+// userDigits returns the common prefix of the keys of a user.
+func userDigits(user string) string { return Digest("user", user)[:numUserDigits] }
+
+// Check returns an error if an identifier is too long.
+func (r *Ref) Check() error {
+	switch {
+	case len(r.ID) > MaxID:
+		return fmt.Errorf("the id of the Engagement has %d bytes; the limit is %d", len(r.ID), MaxID)
+	case len(r.User.ID) > MaxUserField || len(r.User.Email) > MaxUserField:
+		return fmt.Errorf("the user's id or email address has more than %d bytes", MaxUserField)
+	}
+	return nil
+}
+
+// Digest returns 40 hexadecimal digits, a hash of the texts.
+func Digest(texts ...string) string {
+	var room [512]byte
+	all := room[:0]
+	for _, text := range texts {
+		all = binary.BigEndian.AppendUint64(all, uint64(len(text)))
+		all = append(all, text...)
+	}
+	sum := sha256.Sum256(all)
+	return string(hex.AppendEncode(room[:0], sum[:20]))
+}
+
+// IsKey reports whether a text has the form of a Key.
+func IsKey(text string) bool {
+	if len(text) != 40 {
+		return false
+	}
+	for i := range len(text) {
+		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

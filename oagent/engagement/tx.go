@@ -1,12 +1,17 @@
 package engagement
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -28,6 +33,17 @@ type Tx struct {
 
 // Length returns the number of entries of the record before this transaction.
 func (t *Tx) Length() int64 { return t.record.length }
+
+// Closed returns why the Engagement accepts no more entries, nil if it accepts them.
+func (t *Tx) Closed() *Refusal {
+	switch {
+	case t.State.Ended != nil:
+		return t.State.Refusal()
+	case t.Length() >= MaxEntries:
+		return &Refusal{Kind: KindEnded, Message: "the Engagement has reached its limit of entries"}
+	}
+	return nil
+}
 
 // Log adds an entry and returns its position in the log.
 func (t *Tx) Log(e Entry) int64 {
@@ -58,8 +74,7 @@ func (t *Tx) Keep(value jsontext.Value) jsontext.Value {
 
 // End ends the Engagement.
 func (t *Tx) End(kind Kind, rule, why string) {
-	t.State.Ended = t.Now.UnixMilli()
-	t.State.EndedKind, t.State.EndedRule, t.State.EndedWhy = kind, rule, why
+	t.State.Ended = &Ending{At: Milliseconds(t.Now.UnixMilli()), Kind: kind, Rule: rule, Why: why}
 	t.Durable = true
 }
 
@@ -158,10 +173,10 @@ func (t *Tx) change() (store.Change, error) {
 		buffer = make([]byte, 0, size)
 		t.value = t.State.append(make([]byte, 0, t.stateSize()))
 	}
-	c := store.Change{Value: t.value, TTL: t.life(), Async: !t.Durable, Entries: t.encoded[:0]}
+	c := store.Change{Value: t.value, TTL: t.life(), Async: !t.Durable, Entries: t.encoded[:0], Owner: t.State.Owner}
 	if t.isRefusalOnly() {
 		c.Evictable = true
-		if t.State.UserID == "" {
+		if t.State.User.ID == "" {
 			c.TTL = min(c.TTL, refusalOnlyTTL)
 		}
 	}
@@ -190,7 +205,7 @@ func (t *Tx) life() time.Duration {
 // others, and anonymous ones expire after refusalOnlyTTL.
 func (t *Tx) isRefusalOnly() bool {
 	s := t.State
-	return s.Total == 0 && s.Ended == 0 && s.Renewals == 0 && len(s.Reviews) == 0 && len(s.Assigned) == 0 &&
+	return s.Total == 0 && s.Ended == nil && s.Earlier.Renewals == 0 && len(s.Reviews) == 0 && len(s.Assigned) == 0 &&
 		s.Refused >= t.record.length+int64(len(t.entries))
 }
 
@@ -201,4 +216,99 @@ func (t *Tx) stateSize() int {
 		return len(t.record.value) + each
 	}
 	return fixed + each*len(t.State.Names)
+}
+
+// Reasons why a value is not in the record, see Omitted.Why.
+const (
+	OmittedLarge    = "max_recorded" // it exceeds the limit for one value in the record
+	OmittedAnswer   = "max_output"   // it is larger than the limit for inspected outputs
+	OmittedFull     = "record_full"  // the record has reached its size limit
+	OmittedForm     = "not_json"     // it is neither JSON nor text
+	OmittedInvalid  = "invalid_json" // its media type is JSON, but its content is not valid
+	OmittedPart     = "part"         // it is partial content (206)
+	OmittedEncoding = "encoding"     // its encoding is not supported
+	OmittedStream   = "stream"       // it was streamed without being buffered
+
+	OmittedCredentials = "credentials" // it contains credentials of the call
+)
+
+// Omitted is the placeholder in the record for inputs or outputs that were omitted:
+//
+//	{"_shed":70012,"_why":"max_recorded","_limit":65536}
+//
+// An assertion that reads an omitted value cannot be evaluated, so it does not hold. The error
+// carries the reason in Why. If an API returns JSON that begins like this, it is treated as
+// omitted too.
+type Omitted struct {
+	Bytes int64  `json:"_shed"`
+	Why   string `json:"_why"`
+	Limit int64  `json:"_limit"` // bytes; set for OmittedLarge, OmittedAnswer and OmittedFull, else 0
+}
+
+var omittedPrefix = []byte(`{"_shed":`)
+
+// JSON returns the placeholder for the record.
+func (o Omitted) JSON() jsontext.Value {
+	dst := strconv.AppendInt(bytes.Clone(omittedPrefix), o.Bytes, 10)
+	if o.Why != "" {
+		dst = strictjson.AppendString(append(dst, `,"_why":`...), o.Why)
+	}
+	if o.Limit > 0 {
+		dst = strconv.AppendInt(append(dst, `,"_limit":`...), o.Limit, 10)
+	}
+	return append(dst, '}')
+}
+
+// IsOmitted reports whether a value is an Omitted.
+func IsOmitted(value jsontext.Value) bool {
+	return bytes.HasPrefix(value, omittedPrefix)
+}
+
+// OmittedError is the error of an expression that reads an omitted value.
+type OmittedError struct {
+	Omitted
+	Path string // path of the value: recent["get-trip"].outputs; "" if not known
+}
+
+// OmissionOf returns the error for an omitted value.
+func OmissionOf(value jsontext.Value) *OmittedError {
+	e := new(OmittedError)
+	if json.Unmarshal(value, &e.Omitted) != nil {
+		e.Omitted = Omitted{} // a value of the API that only looks like a placeholder
+	}
+	return e
+}
+
+// Error names the omitted value and the reason. It does not quote the value.
+func (e *OmittedError) Error() string {
+	what := e.Path
+	if what == "" {
+		what = "one of the values that it reads"
+	}
+	return what + e.Reason()
+}
+
+// Reason says why the value was omitted, as the rest of a sentence.
+func (e *OmittedError) Reason() string {
+	switch limit := humanize.IBytes(uint64(max(e.Limit, 0))); e.Why {
+	case OmittedLarge:
+		return fmt.Sprintf(" is too large for the record, which stores inputs or outputs of at most %s; the operator can raise max_recorded", limit)
+	case OmittedAnswer:
+		return fmt.Sprintf(" is too large to be inspected; the limit is %s, and the operator can raise max_output", limit)
+	case OmittedFull:
+		return fmt.Sprintf(" was not recorded, because the record has reached its limit of %s of inputs and outputs; start another Engagement", limit)
+	case OmittedForm:
+		return " is neither JSON nor text, so it has no members; an assertion can only read its _media_type and _bytes"
+	case OmittedInvalid:
+		return " is declared as JSON, but is invalid; it may have a duplicate name"
+	case OmittedPart:
+		return " is a partial response (206), which is not inspected"
+	case OmittedEncoding:
+		return " has an unknown encoding or character set, or is damaged"
+	case OmittedCredentials:
+		return " repeats credentials of the call, which are not recorded"
+	case OmittedStream:
+		return " is a stream that was passed on without buffering, so it was not recorded"
+	}
+	return " is not in the record, because it was too large or not readable"
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
@@ -57,7 +58,7 @@ func (q *Queue) recordDecision(ctx context.Context, r *Review, verdict, comment 
 		case verdict:
 			return engagement.ErrUnchanged // the same decision was recorded before, but interrupted before it took effect
 		case "":
-			assigned.Verdict, assigned.Comment, assigned.Settled = verdict, engagement.Shorten(comment, maxStoredComment), true
+			assigned.Verdict, assigned.Comment, assigned.Settled = verdict, text.Cut(comment, maxStoredComment), true
 			e := r.entry(engagement.EntryDecision)
 			e.Verdict, e.Comment = verdict, comment
 			t.Log(e)
@@ -82,13 +83,7 @@ func (q *Queue) changeAssigned(ctx context.Context, r *Review, change func(*enga
 	begin := func(now time.Time) *engagement.State { return engagement.NewState(of, now) }
 	var ended *engagement.Refusal
 	err := q.options.Records.Change(ctx, of.Key(), begin, func(t *engagement.Tx) error {
-		ended = nil
-		switch {
-		case t.State.Ended != 0:
-			ended = t.State.Refusal()
-			return engagement.ErrUnchanged
-		case t.Length() >= engagement.MaxEntries:
-			ended = &engagement.Refusal{Kind: engagement.KindEnded, Message: "the Engagement has reached its limit of entries"}
+		if ended = t.Closed(); ended != nil {
 			return engagement.ErrUnchanged
 		}
 		assigned, isNew := q.assigned(t, r)
@@ -123,7 +118,7 @@ func (q *Queue) assigned(t *engagement.Tx, r *Review) (assigned *engagement.Assi
 		all = slices.Delete(all, oldest, oldest+1)
 	}
 	t.State.Assigned = append(all, engagement.AssignedReview{ID: r.ID, At: r.AskedAt.UnixMilli()})
-	t.State.UserID, t.State.Email = r.User.ID, r.User.Email
+	t.State.User = r.User
 	e := r.entry(engagement.EntryQuestion)
 	e.Inputs, e.Outputs, e.Status = t.Keep(r.Inputs), t.Keep(r.Outputs), r.Result
 	t.Log(e)

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
+	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent/engagement"
-	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/lease"
 )
 
 // maxOpenList is the maximum size of one reviewer's list, in bytes of JSON. That is enough for
@@ -43,147 +42,80 @@ func (s Summary) Compare(other Summary) int {
 }
 
 // lists keeps a list of open reviews for each reviewer in the store.
-type lists struct {
-	store store.Store
-	ttl   time.Duration // see Options.TTL
-	now   func() time.Time
+type lists struct{ lease.List[Summary] }
+
+func newLists(o *Options) lists {
+	return lists{lease.List[Summary]{
+		Store: o.Store, TTL: o.TTL + reviewSlack, MaxSize: maxOpenList,
+		IsOver: func(s *Summary) bool { return s.ExpiresAt.Before(o.Now()) },
+	}}
 }
 
 // List returns the open reviews of a reviewer, oldest first. The reviewer is a user's id,
 // or oagent:// and the name of an agent. It takes one read of the store. The list may contain
 // a review that has just been decided.
 func (q *Queue) List(ctx context.Context, reviewer string) ([]Summary, error) {
-	return q.lists.open(ctx, reviewer)
-}
-
-func (l lists) open(ctx context.Context, reviewer string) ([]Summary, error) {
-	record, err := l.store.Get(ctx, openKey(reviewer))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
+	open, err := q.lists.Get(ctx, openKey(reviewer))
 	if err != nil {
 		return nil, fmt.Errorf("reading a reviewer's list: %w", err)
 	}
-	open, err := decodeOpen(record.Value)
-	if err != nil {
-		return nil, err
-	}
-	open = l.withoutExpired(open)
 	slices.SortFunc(open, Summary.Compare)
 	return open, nil
 }
 
-func (l lists) withoutExpired(open []Summary) []Summary {
-	now := l.now()
-	return slices.DeleteFunc(open, func(s Summary) bool { return s.ExpiresAt.Before(now) })
-}
-
 // add adds a review to the list of its reviewer, and reports whether it was not in the
-// list before.
+// list before. The error is ErrBusy if the list is full.
 func (l lists) add(ctx context.Context, r *Review) (added bool, err error) {
-	return l.change(ctx, r.decider(), func(open []Summary) ([]Summary, error) {
-		return l.withReview(open, r)
-	})
-}
-
-// withReview returns the list with the review added. The error is engagement.ErrUnchanged if the review
-// is already in the list.
-func (l lists) withReview(open []Summary, r *Review) ([]Summary, error) {
-	open = l.withoutExpired(open)
-	switch {
-	case slices.ContainsFunc(open, func(s Summary) bool { return s.ID == r.ID }):
-		return nil, engagement.ErrUnchanged
-	case len(open) >= MaxOpen, countOf(open, r.User) >= MaxOpenOfUser:
-		return nil, ErrBusy
-	}
-	return append(open, r.summary()), nil
-}
-
-// countOf returns the number of reviews about the user's calls.
-func countOf(open []Summary, user engagement.User) (n int) {
-	for _, s := range open {
-		if s.User.ID == user.ID {
-			n++
-		}
-	}
-	return n
+	return changed(l.Change(ctx, openKey(r.decider()), "", withReview(r)))
 }
 
 // checkSpace returns ErrBusy if the list of the reviewer of a new review is full.
 func (l lists) checkSpace(ctx context.Context, r *Review) error {
-	record, err := l.store.Get(ctx, openKey(r.decider()))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading a reviewer's list: %w", err)
-	}
-	open, err := decodeOpen(record.Value)
-	if err == nil {
-		open, err = l.withReview(open, r)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = encodeOpen(open, len(record.Value))
+	_, err := changed(l.Check(ctx, openKey(r.decider()), withReview(r)))
 	return err
 }
 
 // remove removes a review from the list of its reviewer.
 func (l lists) remove(ctx context.Context, reviewer, id string) error {
-	_, err := l.change(ctx, reviewer, func(open []Summary) ([]Summary, error) {
-		before := len(open)
-		open = slices.DeleteFunc(open, func(s Summary) bool { return s.ID == id })
-		if len(open) == before {
+	_, err := changed(l.Change(ctx, openKey(reviewer), "", func(open []Summary) ([]Summary, error) {
+		i := slices.IndexFunc(open, func(s Summary) bool { return s.ID == id })
+		if i < 0 {
 			return nil, engagement.ErrUnchanged
 		}
-		return open, nil
-	})
+		return slices.Delete(open, i, i+1), nil
+	}))
 	return err
 }
 
-// change changes the list of a reviewer, and reports whether it changed.
-func (l lists) change(ctx context.Context, reviewer string, change func([]Summary) ([]Summary, error)) (changed bool, err error) {
-	err = l.store.Update(ctx, openKey(reviewer), func(old store.Record) (store.Change, error) {
-		open, err := decodeOpen(old.Value)
-		if err != nil {
-			return store.Change{}, err
-		}
-		next, err := change(open)
-		switch {
-		case err != nil:
-			return store.Change{}, err
-		case len(next) == 0:
-			return store.Change{Delete: true}, nil
-		}
-		value, err := encodeOpen(next, len(old.Value))
-		return store.Change{Value: value, TTL: l.ttl + reviewSlack}, err
-	})
-	if errors.Is(err, engagement.ErrUnchanged) {
+// changed reports whether a change of a list was made, and explains its error.
+func changed(err error) (bool, error) {
+	switch {
+	case errors.Is(err, engagement.ErrUnchanged):
 		return false, nil
+	case errors.Is(err, lease.ErrListFull):
+		return false, ErrBusy
+	case err != nil && !errors.Is(err, ErrBusy):
+		return false, fmt.Errorf("changing a reviewer's list: %w", err)
 	}
 	return err == nil, err
 }
 
+// withReview adds a review to a list. The error is engagement.ErrUnchanged if the review
+// is already in the list.
+func withReview(r *Review) func(open []Summary) ([]Summary, error) {
+	return func(open []Summary) ([]Summary, error) {
+		if slices.ContainsFunc(open, func(s Summary) bool { return s.ID == r.ID }) {
+			return nil, engagement.ErrUnchanged
+		}
+		bound := share.NewBound(share.Options{Name: "open reviews", Limit: MaxOpen})
+		for _, s := range open {
+			bound.Give(share.OwnerOf(s.User.ID, ""), -1)
+		}
+		if bound.Take(share.OwnerOf(r.User.ID, ""), 1) != nil {
+			return nil, ErrBusy
+		}
+		return append(open, r.summary()), nil
+	}
+}
+
 func openKey(reviewer string) string { return openPath + engagement.Digest(reviewer) }
-
-// encodeOpen encodes a list for the store. before is its previous size in bytes. The error is
-// ErrBusy if the list grows beyond maxOpenList.
-func encodeOpen(open []Summary, before int) ([]byte, error) {
-	value, err := json.Marshal(open)
-	if err == nil && len(value) > maxOpenList && len(value) > before {
-		err = ErrBusy
-	}
-	return value, err
-}
-
-func decodeOpen(value []byte) ([]Summary, error) {
-	if len(value) == 0 {
-		return nil, nil
-	}
-	var open []Summary
-	if err := json.Unmarshal(value, &open); err != nil {
-		return nil, fmt.Errorf("invalid record of a reviewer's list: %w", err)
-	}
-	return open, nil
-}

@@ -57,7 +57,7 @@ func TestReviewList(t *testing.T) {
 	q := NewQueue(Options{Store: l, TTL: time.Hour, Now: func() time.Time { return now }})
 	review := func(i int) *Review {
 		return &Review{
-			ID: fmt.Sprint("R", i), Reviewer: "boss", User: engagement.User{ID: fmt.Sprint("u", i%3)},
+			ID: fmt.Sprint("R", i), Reviewer: "boss", User: engagement.User{ID: fmt.Sprint("u", i)},
 			AskedAt: now.Add(time.Duration(-i) * time.Minute), ExpiresAt: now.Add(time.Hour),
 		}
 	}
@@ -99,15 +99,16 @@ func TestReviewList(t *testing.T) {
 		r.User = engagement.User{ID: user}
 		return r
 	}
-	for i := range MaxOpenOfUser {
+	const share = MaxOpen * 3 / 4
+	for i := range share {
 		if _, err := q.lists.add(t.Context(), of("alice", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := q.lists.add(t.Context(), of("alice", MaxOpenOfUser)); !errors.Is(err, ErrBusy) {
+	if _, err := q.lists.add(t.Context(), of("alice", share)); !errors.Is(err, ErrBusy) {
 		t.Errorf("one too many of a user: %v", err)
 	}
-	if added, err := q.lists.add(t.Context(), of("bob", MaxOpenOfUser)); !added || err != nil {
+	if added, err := q.lists.add(t.Context(), of("bob", share)); !added || err != nil {
 		t.Errorf("another user: %t, %v", added, err)
 	}
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store"
 )
@@ -50,7 +51,7 @@ func NewQueue(options Options) *Queue {
 	return &Queue{
 		options: options,
 		reviews: storage{store: options.Store, ttl: options.TTL},
-		lists:   lists{store: options.Store, ttl: options.TTL, now: options.Now},
+		lists:   newLists(&options),
 	}
 }
 
@@ -81,10 +82,8 @@ func (q *Queue) Prepare(ctx context.Context, r *Review) (*Review, error) {
 // AwaitReleased waits until a result that was released at the given time is no longer shared, see
 // sharePeriod.
 func (q *Queue) AwaitReleased(ctx context.Context, at int64) {
-	timer := time.NewTimer(engagement.Milliseconds(at).Add(sharePeriod + time.Millisecond).Sub(q.options.Now()))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(engagement.Milliseconds(at).Add(sharePeriod + time.Millisecond).Sub(q.options.Now())):
 	case <-ctx.Done():
 	}
 }
@@ -163,7 +162,8 @@ func (q *Queue) Get(ctx context.Context, id, reviewer string) (*Review, error) {
 // Decide approves or denies a review. Only its reviewer may decide; for others the error is
 // ErrNotFound. See Get for the form of reviewer.
 //
-//   - Repeating the same decision has no effect. For a different one the error is ErrDecided.
+//   - Repeating the same decision has no effect. For a different one the error is ErrDecided, and the
+//     review is returned beside it.
 //   - An agent decides in an Engagement of its own, see DecidingRef. If that Engagement has
 //     ended, the review is denied regardless of the decision, and the error is an *engagement.Refusal.
 func (q *Queue) Decide(ctx context.Context, id, reviewer string, approve bool, comment string) (*Review, error) {
@@ -171,7 +171,7 @@ func (q *Queue) Decide(ctx context.Context, id, reviewer string, approve bool, c
 	if err != nil {
 		return nil, err
 	}
-	verdict, comment := engagement.ReviewDenied, engagement.Shorten(comment, MaxComment)
+	verdict, comment := engagement.ReviewDenied, text.Cut(comment, MaxComment)
 	if approve {
 		verdict = engagement.ReviewApproved
 	}
@@ -247,7 +247,7 @@ func (q *Queue) decideInEngagement(ctx context.Context, r *Review, verdict, comm
 			return engagement.ErrUnchanged
 		}
 		a := &t.State.Reviews[i]
-		a.Status, a.Comment = verdict, engagement.Shorten(comment, maxStoredComment)
+		a.Status, a.Comment = verdict, text.Cut(comment, maxStoredComment)
 		t.Log(engagement.Entry{Event: engagement.EntryDecided, Name: a.Name, Call: a.Call, Nth: a.Nth, Side: a.Side, Review: a.ID, By: r.Reviewer, Verdict: verdict, Comment: comment})
 		t.Durable, t.Prolong = true, true
 		return nil
@@ -280,7 +280,7 @@ func (q *Queue) Abandon(ctx context.Context, id, reason string) error {
 		}
 		r.Outputs = nil
 		if r.Status == engagement.ReviewPending {
-			r.Status, r.Comment = engagement.ReviewDenied, reason
+			r.Status, r.Comment, r.Abandoned = engagement.ReviewDenied, reason, true
 			r.DecidedAt = engagement.Milliseconds(q.options.Now().UnixMilli())
 		}
 		return nil

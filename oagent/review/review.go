@@ -28,8 +28,7 @@ const (
 	maxStoredComment = 500              // bytes of the comment that the Engagement keeps
 	MaxPending       = 32               // undecided reviews of one Engagement
 	maxRequested     = 128              // reviews that an Engagement keeps; beyond that it drops the oldest decided one
-	MaxOpen          = 1000             // undecided reviews of one reviewer
-	MaxOpenOfUser    = MaxOpen / 2      // of these, reviews of the calls of one user
+	MaxOpen          = 1000             // undecided reviews of one reviewer, with shares for the users
 	reviewSlack      = time.Hour        // time for which an expired review is still stored
 	RetryPending     = 30 * time.Second // suggested delay before a refused call is repeated
 	reviewPath       = "review/"        // prefix of the store's keys
@@ -69,8 +68,9 @@ type Review struct {
 	AskedAt    time.Time       `json:"asked_at"`
 	ExpiresAt  time.Time       `json:"expires_at"` // end of its validity
 	DecidedAt  time.Time       `json:"decided_at,omitzero"`
-	Comment    string          `json:"comment,omitzero"` // of the reviewer
-	Trace      string          `json:"trace,omitzero"`   // trace context of the call, see calltrace.Parent; "" if it has none
+	Comment    string          `json:"comment,omitzero"`   // of the reviewer
+	Abandoned  bool            `json:"abandoned,omitzero"` // see Queue.Abandon; Comment is the reason
+	Trace      string          `json:"trace,omitzero"`     // trace context of the call, see calltrace.Parent; "" if it has none
 
 	InputsHash string `json:"-"` // digest of the inputs, for a review that is not stored yet
 	Document   string `json:"-"` // hash of the agent's document, for a review that is not stored yet

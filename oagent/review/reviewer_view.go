@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
@@ -79,8 +79,8 @@ func (q *Queue) Engagement(ctx context.Context, r *Review) (jsontext.Value, erro
 // read reads the log backwards from its end.
 func (s *reviewerView) read(ctx context.Context) error {
 	room := MaxShownBytes
-	for to := s.length; to > max(s.state.First, s.length-maxShownEntries) && len(s.calls) < MaxShownCalls && room > 0; {
-		from := max(s.state.First, to-shownChunk)
+	for to := s.length; to > max(s.state.Earlier.Entries, s.length-maxShownEntries) && len(s.calls) < MaxShownCalls && room > 0; {
+		from := max(s.state.Earlier.Entries, to-shownChunk)
 		entries, err := s.queue.options.Records.Log(ctx, s.key, from, int(to-from))
 		if err != nil {
 			return err
@@ -139,7 +139,7 @@ func (s *reviewerView) readRecent(ctx context.Context) error {
 }
 
 func (s *reviewerView) append(dst []byte) []byte {
-	text := func(value string) { dst = wire.AppendString(dst, value) }
+	text := func(value string) { dst = strictjson.AppendString(dst, value) }
 	member := func(name string) {
 		if last := dst[len(dst)-1]; last != '{' && last != '[' {
 			dst = append(dst, ',')
@@ -156,10 +156,10 @@ func (s *reviewerView) append(dst []byte) []byte {
 	dst = append(dst, `{"started_at":"`...)
 	dst = engagement.Milliseconds(s.state.Started).AppendFormat(dst, time.RFC3339Nano)
 	dst = append(dst, `","user":{"id":`...)
-	text(s.state.UserID)
-	if s.state.Email != "" {
+	text(s.state.User.ID)
+	if s.state.User.Email != "" {
 		member("email")
-		text(s.state.Email)
+		text(s.state.User.Email)
 	}
 	dst = append(dst, `},"recent":{"_name":`...)
 	if s.state.Total > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store"
 )
@@ -24,7 +25,7 @@ func (s storage) put(ctx context.Context, r *Review) error {
 	if err != nil {
 		return fmt.Errorf("writing a review: %w", err)
 	}
-	return s.store.Put(ctx, reviewPath+r.ID, store.Change{Value: value, TTL: s.ttl + reviewSlack})
+	return s.store.Put(ctx, reviewPath+r.ID, store.Change{Value: value, TTL: s.ttl + reviewSlack, Owner: share.OwnerOf(r.User.ID, "")})
 }
 
 // read returns a review. The error is ErrNotFound if there is none.

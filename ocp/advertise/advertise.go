@@ -21,9 +21,9 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
-	"github.com/fairwayhq/fairway/ocp/extension"
-	"github.com/fairwayhq/fairway/ocp/internal/openapi"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
 // maxYAML bounds the size of the YAML output, in bytes.
@@ -32,7 +32,7 @@ const maxYAML = 4 * openapi.DefaultMaxSize
 // A Site describes what the gateway does with the OCP context of requests to an API.
 // The zero value ignores the context.
 type Site struct {
-	Toolset  *tool.Toolset     // the toolset of the document
+	Toolset  *tools.Toolset    // the toolset of the document
 	Enhancer *enhance.Enhancer // adds properties to responses; may be nil
 
 	Forwards bool // the API receives the context, so the flags it declares are true
@@ -81,7 +81,7 @@ type flags struct {
 	document   openapi.Place
 	swagger    bool
 	operations map[string]*openapi.Operation // keyed by method and path
-	tools      map[string]*tool.Tool         // keyed by method and path
+	tools      map[string]*tools.Tool        // keyed by method and path
 }
 
 func newFlags(document *openapi.Document, site Site) *flags {
@@ -90,7 +90,7 @@ func newFlags(document *openapi.Document, site Site) *flags {
 		document:   document.Root(),
 		swagger:    document.Root().File.Version == openapi.Swagger20,
 		operations: make(map[string]*openapi.Operation),
-		tools:      make(map[string]*tool.Tool),
+		tools:      make(map[string]*tools.Tool),
 	}
 	operations := document.Operations()
 	for i := range operations {
@@ -99,7 +99,7 @@ func newFlags(document *openapi.Document, site Site) *flags {
 	}
 	if site.Toolset != nil {
 		for _, tool := range site.Toolset.Tools() {
-			f.tools[tool.Method+" "+tool.Path] = tool
+			f.tools[tool.Plan.Method+" "+tool.Plan.Path] = tool
 		}
 	}
 	return f

@@ -10,11 +10,11 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/ocp/advertise"
 	"github.com/fairwayhq/fairway/ocp/enhance"
-	"github.com/fairwayhq/fairway/ocp/internal/openapi"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
 // trips is a document that says more of itself than a site may repeat.
@@ -58,9 +58,9 @@ components:
     Problem: {description: A problem}
 `
 
-func toolset(t testing.TB, data []byte) *tool.Toolset {
+func toolset(t testing.TB, data []byte) *tools.Toolset {
 	t.Helper()
-	set, err := tool.Build(data, tool.BuildOptions{})
+	set, err := tools.Build(data, tools.BuildOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestNoDocument(t *testing.T) {
 func TestNothingElseChanges(t *testing.T) {
 	for _, name := range []string{"train-travel-3.1.yaml", "museum-3.1.yaml", "slack-web-v2.json", "twilio-messaging-v1.json", "xero-files.json", "discord-3.1.json"} {
 		t.Run(name, func(t *testing.T) {
-			data := shared.Read(t, "openapi/"+name+".gz")
+			data := testkit.ReadDocument(t, "openapi/"+name+".gz")
 			before, err := openapi.Parse(data, openapi.Limits{})
 			if err != nil {
 				t.Fatal(err)
@@ -220,8 +220,8 @@ func TestNothingElseChanges(t *testing.T) {
 			})
 			conforms(t, asJSON)
 			flagged := strings.Count(at(asJSON), `"x-ocp-enhanced-response":{"next_actions":{"type":"array","items":{"type":"string"}}}`)
-			if flagged != set.Operations {
-				t.Errorf("%d operations of %d are flagged", flagged, set.Operations)
+			if flagged != set.Report.Operations {
+				t.Errorf("%d operations of %d are flagged", flagged, set.Report.Operations)
 			}
 			want := plain(t, before)
 			for form, after := range map[string]*openapi.Node{"JSON": asJSON, "YAML": asYAML} {
@@ -290,7 +290,7 @@ func conforms(t testing.TB, document *openapi.Node) {
 
 func definition(t testing.TB, name string) *jsonschema.Schema {
 	t.Helper()
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(shared.Read(t, "schemas/ocp/ocp-openapi-extensions.json")))
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(testkit.ReadDocument(t, "schemas/ocp/ocp-openapi-extensions.json")))
 	if err != nil {
 		t.Fatal(err)
 	}

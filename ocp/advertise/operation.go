@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairwayhq/fairway/ocp/extension"
-	"github.com/fairwayhq/fairway/ocp/internal/openapi"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
 // enhancing maps context fields to the values of enhances_with. The extension has no
@@ -54,7 +54,7 @@ func (f *flags) here(n *openapi.Node) openapi.Place {
 }
 
 // operation returns an operation with its flags.
-func (f *flags) operation(node *openapi.Node, operation *openapi.Operation, tool *tool.Tool) *openapi.Node {
+func (f *flags) operation(node *openapi.Node, operation *openapi.Operation, tool *tools.Tool) *openapi.Node {
 	node = set(node, extension.Context, f.context(node, tool))
 	node = set(node, extension.EnhancedResponse, f.enhanced(operation, tool))
 	return node.Map(func(name string, value *openapi.Node) *openapi.Node {
@@ -75,7 +75,7 @@ func set(node *openapi.Node, name string, value *openapi.Node) *openapi.Node {
 }
 
 // context returns the x-ocp-context of an operation.
-func (f *flags) context(node *openapi.Node, tool *tool.Tool) *openapi.Node {
+func (f *flags) context(node *openapi.Node, tool *tools.Tool) *openapi.Node {
 	declared := f.inline(f.here(node.Get(extension.Context)))
 	if declared.Kind() != '{' || declared.Get("$ref") != nil {
 		declared = openapi.Object()
@@ -100,7 +100,7 @@ func list(node *openapi.Node, name string, values []string) *openapi.Node {
 
 // enhancesWith returns the values that the API declares, if the context is forwarded,
 // and those for the fields that the Enhancer's expressions read.
-func (f *flags) enhancesWith(declared *openapi.Node, tool *tool.Tool) []string {
+func (f *flags) enhancesWith(declared *openapi.Node, tool *tools.Tool) []string {
 	var names []string
 	for _, item := range declared.Get("enhances_with").Items() {
 		if name := item.Text(); f.site.Forwards && isEnhancing(name) {
@@ -145,7 +145,7 @@ func (f *flags) updatesContext(declared *openapi.Node) []string {
 // enhanced returns the x-ocp-enhanced-response of an operation in the form that the
 // extension defines, an object of schemas. Schemas that the document declares, in
 // any place, are kept unchanged.
-func (f *flags) enhanced(operation *openapi.Operation, tool *tool.Tool) *openapi.Node {
+func (f *flags) enhanced(operation *openapi.Operation, tool *tools.Tool) *openapi.Node {
 	var computed []string
 	if f.site.Enhancer != nil {
 		computed = f.site.Enhancer.Properties(tool)

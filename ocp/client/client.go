@@ -12,8 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/invoke"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A Client calls the tools of one API for an agent (OCP 1.0, Client Libraries). It is safe
@@ -26,8 +25,8 @@ import (
 // Calls that are never sent (unknown tools, invalid arguments) are not recorded. A
 // Transport also sends and merges the context but does not record calls.
 type Client struct {
-	tools   *tool.Toolset
-	invoker *invoke.HTTPInvoker
+	tools   *tools.Toolset
+	invoker *tools.HTTPInvoker
 	context *ocp.SharedContext
 }
 
@@ -50,15 +49,15 @@ type ClientOptions struct {
 
 // NewClient returns a Client for the tools. The Toolset's name becomes the prefix of the
 // tool names in the history, as in "github.list_issues".
-func NewClient(tools *tool.Toolset, options ClientOptions) (*Client, error) {
+func NewClient(toolset *tools.Toolset, options ClientOptions) (*Client, error) {
 	origin := options.Origin
 	if origin == "" {
-		origin = tools.Origin
+		origin = toolset.Origin
 	}
 	if origin == "" {
-		return nil, fmt.Errorf("the document of %q does not say at which host the API is: set ClientOptions.Origin", tools.Name)
+		return nil, fmt.Errorf("the document of %q does not say at which host the API is: set ClientOptions.Origin", toolset.Name)
 	}
-	invoker, err := invoke.NewHTTPInvoker(origin)
+	invoker, err := tools.NewHTTPInvoker(origin)
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +66,11 @@ func NewClient(tools *tool.Toolset, options ClientOptions) (*Client, error) {
 	if options.Timeout > 0 {
 		invoker.Client.Timeout = options.Timeout
 	}
-	return &Client{tools: tools, invoker: invoker, context: options.Context}, nil
+	return &Client{tools: toolset, invoker: invoker, context: options.Context}, nil
 }
 
 // Tools returns the API's tools.
-func (c *Client) Tools() *tool.Toolset {
+func (c *Client) Tools() *tools.Toolset {
 	return c.tools
 }
 
@@ -82,14 +81,14 @@ func (c *Client) Tools() *tool.Toolset {
 // If the call fails, the error is a *Failure, which errors.As finds. The result is not nil
 // if the API responded, even with an error status. The result belongs to the caller and
 // needs no Release.
-func (c *Client) Call(ctx context.Context, t string, arguments any) (*tool.Result, error) {
+func (c *Client) Call(ctx context.Context, t string, arguments any) (*tools.Result, error) {
 	encoded, err := encodeArguments(arguments)
 	if err != nil {
-		return nil, &tool.Failure{Kind: tool.InvalidArguments, Message: fmt.Sprintf("invalid arguments for %s: %v", text.Cut(t, maxToolName), err)}
+		return nil, &tools.Failure{Kind: tools.InvalidArguments, Message: fmt.Sprintf("invalid arguments for %s: %v", text.Cut(t, maxToolName), err)}
 	}
 	sent := c.context.Context()
 	call := &recordedCall{invoker: c.invoker}
-	outcome := tool.Execute(ctx, c.tools, t, encoded, call)
+	outcome := tools.Execute(ctx, c.tools, t, encoded, call)
 	if sent != nil && call.made {
 		c.record(outcome, call, sent)
 	}
@@ -120,14 +119,14 @@ func encodeArguments(arguments any) ([]byte, error) {
 
 // record merges the context of the response and adds the call to the history, unless the
 // response has recorded it already.
-func (c *Client) record(outcome tool.Outcome, call *recordedCall, sent *ocp.Context) {
+func (c *Client) record(outcome tools.Outcome, call *recordedCall, sent *ocp.Context) {
 	status := 0
 	var reported []ocp.HistoryEntry
 	if outcome.Result != nil {
 		status = outcome.Result.Status
 		reported = c.context.MergeHeaders(outcome.Result.Header, sent, ocp.ReadOptions{})
 	}
-	operation := outcome.Tool.OperationID
+	operation := outcome.Tool.Definition.OperationID
 	if operation == "" {
 		operation = outcome.Tool.Name
 	}
@@ -141,7 +140,7 @@ func (c *Client) record(outcome tool.Outcome, call *recordedCall, sent *ocp.Cont
 			return
 		}
 	}
-	c.context.Change(func(context *ocp.Context) { context.Record(entry) })
+	c.context.Change(func(ocpContext *ocp.Context) { ocpContext.Record(entry) })
 }
 
 // isSameCall reports whether two entries describe the same API call. The agent and the API
@@ -158,14 +157,14 @@ func isSameCall(e, other *ocp.HistoryEntry) bool {
 
 // recordedCall is an Invoker that remembers what it sent.
 type recordedCall struct {
-	invoker  *invoke.HTTPInvoker
+	invoker  *tools.HTTPInvoker
 	made     bool
 	at       time.Time
 	endpoint string
 }
 
 // Invoke sends the call.
-func (r *recordedCall) Invoke(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+func (r *recordedCall) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, error) {
 	endpoint, err := r.invoker.Address(call)
 	if err != nil {
 		return nil, err

@@ -18,11 +18,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/internal/testdocs"
-	"github.com/fairwayhq/fairway/ocp/security"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/security"
 )
 
 // shopServer serves the shop's document and API. Answer writes an order.
@@ -35,7 +34,7 @@ func shopServer(t *testing.T, answer http.HandlerFunc) *httptest.Server {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
-		_, _ = io.WriteString(w, testdocs.Shop)
+		_, _ = io.WriteString(w, testkit.Shop)
 	})
 	mux.HandleFunc("GET /v1/orders/{id}", answer)
 	server := httptest.NewServer(mux)
@@ -45,11 +44,11 @@ func shopServer(t *testing.T, answer http.HandlerFunc) *httptest.Server {
 
 func shopClient(t *testing.T, server *httptest.Server, shared *ocp.SharedContext) *Client {
 	t.Helper()
-	tools, err := new(Discovery).Tools(context.Background(), "shop", server.URL+"/openapi.json")
+	toolset, err := new(Discovery).Tools(context.Background(), "shop", server.URL+"/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := NewClient(tools, ClientOptions{Context: shared})
+	client, err := NewClient(toolset, ClientOptions{Context: shared})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +79,7 @@ func TestClient_Call(t *testing.T) {
 	})
 	client := shopClient(t, server, shared)
 	result, err := client.Call(context.Background(), "getOrder", []byte(`{"id":7,"key":"secret"}`))
-	if failure := failureOf(err); failure.Kind != tool.Refused || result == nil || result.Status != http.StatusNotFound {
+	if failure := failureOf(err); failure.Kind != tools.Refused || result == nil || result.Status != http.StatusNotFound {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	if got == nil || got.Judge().Verdict != ocp.Conforming || got.CurrentGoal != "buy bread" || got.Version != ocp.Version {
@@ -177,8 +176,8 @@ func TestNewClient_refuses(t *testing.T) {
 		"https://u:secret@a/\x7f":   "parsed",
 		"https://u:secret@a.b/path": "end host",
 	} {
-		_, err := NewClient(tool.NewToolset("x", nil), ClientOptions{Origin: origin})
-		if err == nil || !keyword.All(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		_, err := NewClient(tools.NewToolset("x", nil), ClientOptions{Origin: origin})
+		if err == nil || !testkit.ContainsAll(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want %s", origin, err, want)
 		}
 	}
@@ -200,18 +199,18 @@ func TestHTTPInvoker(t *testing.T) {
 		}
 	})
 	defer close(release)
-	tools := buildTools(t, testdocs.Shop, tool.BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
-	client, err := NewClient(tools, ClientOptions{MaxResponse: 1000})
+	toolset := buildTools(t, testkit.Shop, tools.BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
+	client, err := NewClient(toolset, ClientOptions{MaxResponse: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	hasty, err := NewClient(tools, ClientOptions{MaxResponse: 1000, Timeout: 100 * time.Millisecond})
+	hasty, err := NewClient(toolset, ClientOptions{MaxResponse: 1000, Timeout: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for arguments, want := range map[string]tool.FailureKind{`{"id":1}`: tool.TooLarge, `{"id":2}`: tool.Redirected, `{"id":3}`: tool.TimedOut} {
+	for arguments, want := range map[string]tools.FailureKind{`{"id":1}`: tools.TooLarge, `{"id":2}`: tools.Redirected, `{"id":3}`: tools.TimedOut} {
 		client := client
-		if want == tool.TimedOut {
+		if want == tools.TimedOut {
 			client = hasty
 		}
 		_, err := client.Call(context.Background(), "getOrder", []byte(arguments))
@@ -221,11 +220,11 @@ func TestHTTPInvoker(t *testing.T) {
 	}
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := client.Call(canceled, "getOrder", []byte(`{"id":3}`)); failureOf(err).Kind != tool.Canceled {
+	if _, err := client.Call(canceled, "getOrder", []byte(`{"id":3}`)); failureOf(err).Kind != tools.Canceled {
 		t.Error(err)
 	}
 	server.Close()
-	if _, err := client.Call(context.Background(), "getOrder", []byte(`{"id":4,"key":"secret"}`)); failureOf(err).Kind != tool.Unreachable || strings.Contains(err.Error(), "secret") {
+	if _, err := client.Call(context.Background(), "getOrder", []byte(`{"id":4,"key":"secret"}`)); failureOf(err).Kind != tools.Unreachable || strings.Contains(err.Error(), "secret") {
 		t.Error(err)
 	}
 }
@@ -236,13 +235,13 @@ func TestHTTPInvoker_stream(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "event: progress\ndata: {\"progress\":1,\"total\":2}\n\nevent: result\ndata: {\"key\":\""+r.Header.Get("X-Key")+"\"}\n\n")
 	})
-	tools := buildTools(t, testdocs.Shop, tool.BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
-	client, err := NewClient(tools, ClientOptions{})
+	toolset := buildTools(t, testkit.Shop, tools.BuildOptions{Name: "shop", Location: server.URL + "/openapi.json"})
+	client, err := NewClient(toolset, ClientOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var received []tool.EventKind
-	ctx := tool.ContextWithListener(t.Context(), func(e tool.Event) { received = append(received, e.Kind) })
+	var received []tools.EventKind
+	ctx := tools.ContextWithListener(t.Context(), func(e tools.Event) { received = append(received, e.Kind) })
 	ctx = security.ContextWithSupplement(ctx, &security.Supplement{Header: http.Header{"X-Key": {"k1"}}})
 	result, err := client.Call(ctx, "getOrder", []byte(`{"id":1}`))
 	if err != nil {
@@ -251,7 +250,7 @@ func TestHTTPInvoker_stream(t *testing.T) {
 	if got := string(result.Body); got != `{"key":"k1"}` || result.MediaType() != "application/json" {
 		t.Errorf("got %s as %s", got, result.MediaType())
 	}
-	if len(received) != 1 || received[0] != tool.EventProgress {
+	if len(received) != 1 || received[0] != tools.EventProgress {
 		t.Errorf("got %v", received)
 	}
 }
@@ -271,17 +270,17 @@ func TestDiscovery(t *testing.T) {
 			w.WriteHeader(http.StatusNotModified)
 		default:
 			sent.Add(1)
-			_, _ = io.WriteString(w, testdocs.Shop)
+			_, _ = io.WriteString(w, testkit.Shop)
 		}
 	}))
 	defer server.Close()
 	ctx := context.Background()
-	find := func(d *Discovery) *tool.Toolset {
-		tools, err := d.Tools(ctx, "shop", server.URL)
+	find := func(d *Discovery) *tools.Toolset {
+		toolset, err := d.Tools(ctx, "shop", server.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tools
+		return toolset
 	}
 	d := &Discovery{}
 	first := find(d)
@@ -298,7 +297,7 @@ func TestDiscovery(t *testing.T) {
 		t.Error("the tools are gone with the document")
 	}
 	d.Forget("shop", server.URL)
-	if _, err := d.Tools(ctx, "shop", server.URL); err == nil || !keyword.All(err.Error(), "502") {
+	if _, err := d.Tools(ctx, "shop", server.URL); err == nil || !testkit.ContainsAll(err.Error(), "502") {
 		t.Errorf("forgotten, and still: %v", err)
 	}
 	for i := range maxDiscovered + 5 {
@@ -312,12 +311,12 @@ func TestDiscovery(t *testing.T) {
 // TestDiscovery_reads_no_file: an address may come from a foreign context.
 func TestDiscovery_reads_no_file(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "shop.json")
-	if err := os.WriteFile(path, []byte(testdocs.Shop), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(testkit.Shop), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(filepath.Dir(path))
 	for _, address := range []string{path, "shop.json", "./shop.json", "file://" + path, "ftp://a.example/", "http:" + path, "HTTP:///" + path, "", "not a url"} {
-		if tools, err := new(Discovery).Tools(context.Background(), "x", address); err == nil || tools != nil || strings.Contains(err.Error(), "no such file") {
+		if toolset, err := new(Discovery).Tools(context.Background(), "x", address); err == nil || toolset != nil || strings.Contains(err.Error(), "no such file") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -366,16 +365,16 @@ func TestClient_arguments(t *testing.T) {
 	}
 	for _, arguments := range []any{nil, []int{7}, "id", map[string]any{"id": "x"}, make(chan int), (*order)(nil)} {
 		result, err := client.Call(context.Background(), "getOrder", arguments)
-		if failureOf(err).Kind != tool.InvalidArguments || result != nil {
+		if failureOf(err).Kind != tools.InvalidArguments || result != nil {
 			t.Errorf("%T: %v", arguments, err)
 		}
 	}
 }
 
 // failureOf finds the failure in the error of a call; it is empty if there is none.
-func failureOf(err error) *tool.Failure {
-	if failure, ok := errors.AsType[*tool.Failure](err); ok {
+func failureOf(err error) *tools.Failure {
+	if failure, ok := errors.AsType[*tools.Failure](err); ok {
 		return failure
 	}
-	return &tool.Failure{}
+	return &tools.Failure{}
 }

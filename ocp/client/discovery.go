@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/loader"
-	"github.com/fairwayhq/fairway/ocp/source"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/loader"
+	"github.com/fairwayhq/fairway/tools/source"
 )
 
 // maxDiscovered is the largest number of documents whose tools a Discovery keeps.
@@ -34,7 +34,7 @@ type Discovery struct {
 
 	// Options configure how the tools are built. Name and Location are set for each
 	// document.
-	Options tool.BuildOptions
+	Options tools.BuildOptions
 
 	mu      sync.Mutex
 	entries map[string]*loader.Loader
@@ -43,20 +43,20 @@ type Discovery struct {
 
 // Tools returns the tools of the document at address, an http or https URL. Name becomes
 // the name of the Toolset.
-func (d *Discovery) Tools(ctx context.Context, name, address string) (*tool.Toolset, error) {
-	loader, err := d.loader(name, address)
+func (d *Discovery) Tools(ctx context.Context, name, address string) (*tools.Toolset, error) {
+	documents, err := d.loader(name, address)
 	if err != nil {
 		return nil, err
 	}
-	if toolset := loader.Toolset(); toolset != nil && !loader.Due() {
+	if toolset := documents.Toolset(); toolset != nil && !documents.Due() {
 		d.specify(name, address)
 		return toolset, nil
 	}
-	if err := loader.Load(ctx); err != nil && loader.Toolset() == nil {
+	if err := documents.Load(ctx); err != nil && documents.Toolset() == nil {
 		return nil, fmt.Errorf("discovering the tools of %s: %w", name, err)
 	}
 	d.specify(name, address)
-	return loader.Toolset(), nil
+	return documents.Toolset(), nil
 }
 
 // specify adds the document's address to the context unless it is there already. It skips
@@ -90,11 +90,11 @@ func (d *Discovery) loader(name, address string) (*loader.Loader, error) {
 	key := discoveryKey(name, address)
 	documents, known := d.entries[key]
 	if !known {
-		source, err := sourceOf(address, int64(d.Options.MaxDocument))
+		origin, err := sourceOf(address, int64(d.Options.MaxDocument))
 		if err != nil {
 			return nil, err
 		}
-		documents = loader.New(loader.Options{Source: source, Build: d.build(name), Refresh: d.Refresh})
+		documents = loader.New(loader.Options{Source: origin, Build: d.build(name), Refresh: d.Refresh})
 		if d.entries == nil {
 			d.entries = make(map[string]*loader.Loader)
 		}
@@ -121,14 +121,14 @@ func (d *Discovery) drop(key string) {
 
 func (d *Discovery) build(name string) loader.BuildFunc {
 	options := d.Options
-	return func(_ context.Context, data []byte, location string, _ *tool.Toolset) (*tool.Toolset, []string, error) {
+	return func(_ context.Context, data []byte, location string, _ *tools.Toolset) (*tools.Toolset, []string, error) {
 		options := options
 		options.Name, options.Location = name, location
-		toolset, err := tool.Build(data, options)
+		toolset, err := tools.Build(data, options)
 		if err != nil {
 			return nil, nil, err
 		}
-		return toolset, toolset.Files, nil
+		return toolset, toolset.Report.Files, nil
 	}
 }
 

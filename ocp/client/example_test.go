@@ -8,7 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/client"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Call a tool of an API with a context that states the agent's goal.
@@ -19,15 +19,15 @@ func Example() {
 		fmt.Fprintf(w, `{"valid":%t}`, received.Valid())
 	}))
 	defer api.Close()
-	tools, err := tool.Build([]byte(`{"openapi":"3.1.0","info":{"title":"Trips","version":"1"},"servers":[{"url":"`+api.URL+`"}],
-		"paths":{"/trips":{"get":{"operationId":"listTrips","responses":{"200":{"description":"Trips"}}}}}}`), tool.BuildOptions{Name: "trips"})
+	toolset, err := tools.Build([]byte(`{"openapi":"3.1.0","info":{"title":"Trips","version":"1"},"servers":[{"url":"`+api.URL+`"}],
+		"paths":{"/trips":{"get":{"operationId":"listTrips","responses":{"200":{"description":"Trips"}}}}}}`), tools.BuildOptions{Name: "trips"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	agent := ocp.NewContext("travel_assistant")
 	agent.SetGoal("find a trip", "")
-	c, err := client.NewClient(tools, client.ClientOptions{Context: ocp.NewSharedContext(agent)})
+	c, err := client.NewClient(toolset, client.ClientOptions{Context: ocp.NewSharedContext(agent)})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -3,14 +3,14 @@ package client
 import (
 	"testing"
 
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
-func buildTools(t testing.TB, document string, options tool.BuildOptions) *tool.Toolset {
+func buildTools(t testing.TB, document string, options tools.BuildOptions) *tools.Toolset {
 	t.Helper()
-	tools, err := tool.Build([]byte(document), options)
+	toolset, err := tools.Build([]byte(document), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tools
+	return toolset
 }

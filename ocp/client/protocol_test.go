@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // TestOCP has one test for each MUST of OCP 1.0 about calls, under the section that
@@ -15,7 +15,7 @@ func TestOCP(t *testing.T) {
 	t.Run("Schema_Discovery/Specification_Validation", func(t *testing.T) {
 		server := httptest.NewServer(http.NotFoundHandler())
 		defer server.Close()
-		if _, err := new(Discovery).Tools(context.Background(), "x", server.URL); err == nil || !keyword.All(err.Error(), "404") {
+		if _, err := new(Discovery).Tools(context.Background(), "x", server.URL); err == nil || !testkit.ContainsAll(err.Error(), "404") {
 			t.Errorf("a missing document: %v", err)
 		}
 	})

@@ -9,9 +9,9 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/mediatype"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // An Exchange is a request and its response, without the response body.
@@ -20,7 +20,7 @@ type Exchange struct {
 	Request  *http.Request
 	Status   int
 	Header   http.Header // the response header
-	Tool     *tool.Tool  // the operation; nil if it is unknown
+	Tool     *tools.Tool // the operation; nil if it is unknown
 }
 
 // Takes decides from the status and header whether a response can be enhanced. It
@@ -57,7 +57,7 @@ func (e *Enhancer) Suits(x *Exchange) Reason {
 	return ""
 }
 
-func (e *Enhancer) applies(tool *tool.Tool) bool {
+func (e *Enhancer) applies(tool *tools.Tool) bool {
 	for i := range e.properties {
 		if e.properties[i].appliesTo(tool) {
 			return true
@@ -86,7 +86,7 @@ func (e *Enhancer) Append(ctx context.Context, dst, body []byte, x *Exchange) ([
 		return dst, Outcome{Reason: NoProperty}
 	case len(body) > e.options.Limits.Body:
 		return dst, Outcome{Reason: TooLarge}
-	case wire.Check(body) != nil:
+	case strictjson.Check(body) != nil:
 		return dst, Outcome{Reason: NotJSON}
 	}
 	scratch := buffer.Get()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func TestAppend(t *testing.T) {
@@ -177,7 +177,7 @@ func TestDeclared(t *testing.T) {
 		enhance.Property{Name: "match", Expression: `{"relevance": response.body.relevance}`, Declared: true},
 		enhance.Property{Name: "note", Expression: `ocp.?user`})
 	for name, test := range map[string]struct {
-		tool       *tool.Tool
+		tool       *tools.Tool
 		body, want string
 		reason     enhance.Reason
 	}{

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/ocp/enhance"
 )
 
@@ -41,7 +41,7 @@ func TestCompileErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := enhance.Compile(test.properties, test.options)
-			if err == nil || !keyword.All(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			if err == nil || !testkit.ContainsAll(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})

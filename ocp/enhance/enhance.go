@@ -27,8 +27,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairwayhq/fairway/ocp/extension"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/extension"
 )
 
 // Default limits for one response.
@@ -77,14 +77,27 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// A Property is a property to add to responses, and the expression that computes it.
+// Property is a property that is added to responses.
 type Property struct {
-	Name       string // [a-zA-Z][a-zA-Z0-9_]*, as the extension requires
-	Expression string // CEL; see Compile
+	// The name of the property: a letter, then letters, digits and underscores. Required.
+	Name string `json:"property,omitempty"`
 
-	// Declared limits the property to operations whose document declares it in
-	// x-ocp-enhanced-response. If false, the property is added to every response.
-	Declared bool
+	// The CEL expression that computes the property. Variables:
+	//
+	//   - `ocp`: the fields of the context, as in ocp.current_goal
+	//   - `request`: method, path, query, headers
+	//   - `response`: status, headers, body
+	//   - `tool`: name, operation_id, method, path, tags
+	//   - `item`: the object that gets the property
+	//
+	// An expression that returns optional.none() adds nothing. If an expression fails, or its
+	// value does not match the schema that the document declares, only this property is
+	// missing. In a list, it is only missing in the item that failed. Required.
+	Expression string `json:"expression,omitempty"`
+
+	// Whether the property is only added to responses of operations that declare it in
+	// x-ocp-enhanced-response. Default: false, it is added to every JSON response.
+	Declared bool `json:"declared,omitempty"`
 }
 
 // Lists selects how a response that is a JSON array is enhanced.
@@ -107,10 +120,18 @@ const defaultWrapName = "items"
 
 // Options configure an Enhancer.
 type Options struct {
-	Lists  Lists  // "" means EachItem
-	Wrap   string // the member that holds a wrapped list; "" means "items"
-	Errors bool   // whether 4xx and 5xx responses are enhanced as well
-	Limits Limits
+	// How to enhance responses that are JSON arrays. "each" enhances every object in the array.
+	// "wrap" puts the array into an object that has the properties. "leave" does not change the
+	// array. Default: each.
+	Lists Lists `json:"lists,omitempty"`
+
+	// The member of the object that holds a wrapped array. Default: items.
+	Wrap string `json:"wrap_name,omitempty"`
+
+	// Whether to enhance 4xx and 5xx responses too. Default: false, only 2xx responses.
+	Errors bool `json:"enhance_errors,omitempty"`
+
+	Limits Limits `json:"-"`
 }
 
 // An Enhancer adds properties to responses. It is immutable and safe for concurrent
@@ -208,7 +229,7 @@ func isName(name string) bool {
 
 // Properties returns the names of the properties that responses of the tool get, in
 // order. The tool is nil if the operation is unknown.
-func (e *Enhancer) Properties(tool *tool.Tool) []string {
+func (e *Enhancer) Properties(tool *tools.Tool) []string {
 	var names []string
 	for i := range e.properties {
 		if p := &e.properties[i]; p.appliesTo(tool) {
@@ -220,7 +241,7 @@ func (e *Enhancer) Properties(tool *tool.Tool) []string {
 
 // Unanswered returns the properties that the tool's document declares and that no
 // expression computes.
-func (e *Enhancer) Unanswered(tool *tool.Tool) []string {
+func (e *Enhancer) Unanswered(tool *tools.Tool) []string {
 	if tool == nil || tool.OCP == nil {
 		return nil
 	}
@@ -235,7 +256,7 @@ func (e *Enhancer) Unanswered(tool *tool.Tool) []string {
 
 // Reads returns the context fields that the expressions for the tool read, sorted.
 // An expression that uses the context as a whole reads all of them.
-func (e *Enhancer) Reads(tool *tool.Tool) []string {
+func (e *Enhancer) Reads(tool *tools.Tool) []string {
 	var fields []string
 	for i := range e.properties {
 		if p := &e.properties[i]; p.appliesTo(tool) {
@@ -247,12 +268,12 @@ func (e *Enhancer) Reads(tool *tool.Tool) []string {
 }
 
 // appliesTo reports whether responses of the tool get the property.
-func (p *property) appliesTo(tool *tool.Tool) bool {
+func (p *property) appliesTo(tool *tools.Tool) bool {
 	return !p.Declared || p.declaredBy(tool) != nil
 }
 
 // declaredBy returns the tool's declaration of the property, or nil.
-func (p *property) declaredBy(tool *tool.Tool) *extension.Property {
+func (p *property) declaredBy(tool *tools.Tool) *extension.Property {
 	if tool == nil || tool.OCP == nil {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // planner is the context that tests enhance with.
@@ -41,19 +41,19 @@ func exchange(t testing.TB, c *ocp.Context) *enhance.Exchange {
 }
 
 // declaring returns an operation that declares two properties.
-func declaring(t testing.TB) *tool.Tool {
+func declaring(t testing.TB) *tools.Tool {
 	t.Helper()
-	set, err := tool.Build([]byte(`{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/trips":{"get":{
+	set, err := tools.Build([]byte(`{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/trips":{"get":{
 		"operationId":"listTrips","tags":["trips","public"],"responses":{"200":{"description":"A"}},
 		"x-ocp-enhanced-response":{
 			"next_actions":{"type":"array","items":{"type":"string"}},
-			"match":{"type":"object","properties":{"relevance":{"type":"number","maximum":1}},"required":["relevance"]}}}}}}`), tool.BuildOptions{})
+			"match":{"type":"object","properties":{"relevance":{"type":"number","maximum":1}},"required":["relevance"]}}}}}}`), tools.BuildOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	found, ok := set.Tool("listTrips")
 	if !ok {
-		t.Fatal(set.Warnings)
+		t.Fatal(set.Report.Warnings)
 	}
 	return found
 }

@@ -10,7 +10,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/expr"
+	"github.com/fairwayhq/fairway/internal/celenv"
 )
 
 // fieldsOf lists the fields of each variable that has a fixed set of fields.
@@ -26,16 +26,16 @@ var fieldsOf = map[string][]string{
 
 // An environment compiles expressions.
 type environment struct {
-	env *expr.Environment
+	env *celenv.Environment
 }
 
 func newEnvironment(cost uint64) (*environment, error) {
-	env, err := expr.New(expr.Limits{Cost: cost},
-		expr.Variable{Name: "ocp", Type: expr.Fields()},
-		expr.Variable{Name: "request", Type: expr.Fields()},
-		expr.Variable{Name: "response", Type: expr.Fields()},
-		expr.Variable{Name: "tool", Type: expr.Fields()},
-		expr.Variable{Name: "item", Type: cel.DynType})
+	env, err := celenv.New(celenv.Limits{Cost: cost},
+		celenv.Variable{Name: "ocp", Type: celenv.Fields()},
+		celenv.Variable{Name: "request", Type: celenv.Fields()},
+		celenv.Variable{Name: "response", Type: celenv.Fields()},
+		celenv.Variable{Name: "tool", Type: celenv.Fields()},
+		celenv.Variable{Name: "item", Type: cel.DynType})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func newEnvironment(cost uint64) (*environment, error) {
 
 // A program is a compiled expression.
 type program struct {
-	expr   *expr.Program
+	expr   *celenv.Program
 	reads  []string       // context fields that the expression reads
 	schema jsontext.Value // the schema of its result
 }
@@ -78,10 +78,10 @@ func (p *program) survey(root ast.NavigableExpr) error {
 		if known == nil {
 			continue
 		}
-		field, ok := expr.FieldOf(variable)
+		field, ok := celenv.FieldOf(variable)
 		switch {
 		case ok && !slices.Contains(known, field):
-			if expr.IsShadowed(root, name) {
+			if celenv.IsShadowed(root, name) {
 				continue
 			}
 			return fmt.Errorf("%s has no field %.64q: it has %s", name, field, strings.Join(known, ", "))

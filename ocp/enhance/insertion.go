@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/expr"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/celenv"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // An insertion writes one response body with its properties to dst. If a property's
@@ -56,7 +56,7 @@ func (i *insertion) run() {
 
 // object adds the properties to an object. Its closing brace is the last one in end.
 func (i *insertion) object(value jsontext.Value, end []byte) {
-	item, ok := i.variables.setItem(value).(*expr.Object)
+	item, ok := i.variables.setItem(value).(*celenv.Object)
 	if !ok {
 		i.outcome.Reason = TooMany
 		return
@@ -111,10 +111,10 @@ func (i *insertion) compute(p *property) (value []byte, failure *Failure) {
 	if err != nil {
 		return nil, &Failure{p.Name, reasonOf(err), err}
 	}
-	if result = expr.Unwrap(result); result == nil {
+	if result = celenv.Unwrap(result); result == nil {
 		return nil, nil
 	}
-	value, err = expr.AppendJSON(i.scratch.B[:0], result, i.enhancer.options.Limits.Added)
+	value, err = celenv.AppendJSON(i.scratch.B[:0], result, i.enhancer.options.Limits.Added)
 	i.scratch.B = value
 	if err != nil {
 		return nil, &Failure{p.Name, reasonOf(err), err}
@@ -148,7 +148,7 @@ func (i *insertion) fail(reason Reason, p *property, err error) {
 // items adds the properties to each object of a list.
 func (i *insertion) items(list jsontext.Value) {
 	objects, count := 0, 0
-	for walk := wire.Into(list); walk.Next(); count++ {
+	for walk := strictjson.Into(list); walk.Next(); count++ {
 		if walk.Value.Kind() == '{' {
 			objects++
 		}
@@ -162,7 +162,7 @@ func (i *insertion) items(list jsontext.Value) {
 		return
 	}
 	at := bytes.IndexByte(i.body, '[') + 1
-	for walk := wire.Into(list); walk.Next(); {
+	for walk := strictjson.Into(list); walk.Next(); {
 		at += separator(i.body[at:]) + len(walk.Value)
 		if walk.Value.Kind() != '{' {
 			continue
@@ -209,7 +209,7 @@ func (i *insertion) wrap() {
 }
 
 // present returns which properties the object already has, one bit each.
-func (e *Enhancer) present(o *expr.Object) (bits uint64) {
+func (e *Enhancer) present(o *celenv.Object) (bits uint64) {
 	for n := range e.properties {
 		if o.Has(e.properties[n].Name) {
 			bits |= 1 << n

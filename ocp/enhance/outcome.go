@@ -6,7 +6,7 @@ import (
 
 	"cel.dev/cel-go/interpreter"
 
-	"github.com/fairwayhq/fairway/internal/expr"
+	"github.com/fairwayhq/fairway/internal/celenv"
 )
 
 // A Reason is why a response was left unchanged. Its value is suitable as a metric
@@ -82,9 +82,9 @@ func (o Outcome) Enhanced() bool {
 func reasonOf(err error) Reason {
 	var cancelled interpreter.EvalCancelledError
 	switch {
-	case errors.Is(err, expr.ErrSize):
+	case errors.Is(err, celenv.ErrSize):
 		return AddedSize
-	case errors.Is(err, expr.ErrNoJSON):
+	case errors.Is(err, celenv.ErrNoJSON):
 		return Value
 	case errors.Is(err, interpreter.InterruptError{}):
 		return Deadline

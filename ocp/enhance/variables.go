@@ -8,18 +8,18 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/expr"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/celenv"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/ocp"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // variables provide the values that the expressions for one response can use. They
 // implement cel.Activation. A value is built only when an expression reads it.
 type variables struct {
 	exchange *Exchange
-	body     expr.Node
-	item     *expr.Node
+	body     celenv.Node
+	item     *celenv.Node
 	reads    []string // the context fields that the expressions read, sorted
 
 	ocp, request, response, tool map[string]any
@@ -30,7 +30,7 @@ type variables struct {
 func (v *variables) setItem(value jsontext.Value) ref.Val {
 	v.item = &v.body
 	if len(value) < len(v.body.Raw) {
-		v.item = &expr.Node{Raw: value}
+		v.item = &celenv.Node{Raw: value}
 	}
 	return v.item.Force()
 }
@@ -52,7 +52,7 @@ func (v *variables) ResolveName(name string) (any, bool) {
 		if v.response == nil {
 			v.response = map[string]any{
 				"status":  v.exchange.Status,
-				"headers": &expr.Deferred{Build: func() any { return headers(v.exchange.Header) }},
+				"headers": &celenv.Deferred{Build: func() any { return headers(v.exchange.Header) }},
 				"body":    &v.body,
 			}
 		}
@@ -80,7 +80,7 @@ func (v *variables) contextFields() map[string]any {
 	}
 	fields := contextFields(in.Brief())
 	if v.read("history") {
-		fields["history"] = &expr.Deferred{Build: func() any { return historyItems(in.History()) }}
+		fields["history"] = &celenv.Deferred{Build: func() any { return historyItems(in.History()) }}
 	}
 	return fields
 }
@@ -101,14 +101,14 @@ func (v *variables) requestFields() map[string]any {
 	return map[string]any{
 		"method": r.Method,
 		"path":   r.URL.Path,
-		"query": &expr.Deferred{Build: func() any {
+		"query": &celenv.Deferred{Build: func() any {
 			query := make(map[string]any)
 			for name, values := range r.URL.Query() {
 				query[name] = values
 			}
 			return query
 		}},
-		"headers": &expr.Deferred{Build: func() any { return headers(r.Header) }},
+		"headers": &celenv.Deferred{Build: func() any { return headers(r.Header) }},
 	}
 }
 
@@ -121,16 +121,16 @@ func headers(header map[string][]string) map[string]any {
 	return lower
 }
 
-func toolFields(tool *tool.Tool) map[string]any {
+func toolFields(tool *tools.Tool) map[string]any {
 	if tool == nil {
 		return map[string]any{}
 	}
 	return map[string]any{
 		"name":         tool.Name,
-		"operation_id": tool.OperationID,
-		"method":       tool.Method,
-		"path":         tool.Path,
-		"tags":         tool.Tags,
+		"operation_id": tool.Definition.OperationID,
+		"method":       tool.Plan.Method,
+		"path":         tool.Plan.Path,
+		"tags":         tool.Definition.Tags,
 	}
 }
 
@@ -139,8 +139,8 @@ func contextFields(c *ocp.Context) map[string]any {
 		"context_id":     c.ContextID,
 		"agent_type":     c.AgentType,
 		"recent_changes": c.RecentChanges,
-		"history":        &expr.Deferred{Build: func() any { return historyEntries(c.History) }},
-		"api_specs":      &expr.Deferred{Build: func() any { return apiSpecs(c.APISpecs) }},
+		"history":        &celenv.Deferred{Build: func() any { return historyEntries(c.History) }},
+		"api_specs":      &celenv.Deferred{Build: func() any { return apiSpecs(c.APISpecs) }},
 	}
 	for _, text := range []struct{ name, value string }{
 		{"user", c.User},
@@ -153,7 +153,7 @@ func contextFields(c *ocp.Context) map[string]any {
 		setText(fields, text.name, text.value)
 	}
 	if c.Session != nil {
-		fields["session"] = &expr.Deferred{Build: func() any { return sessionFields(c.Session) }}
+		fields["session"] = &celenv.Deferred{Build: func() any { return sessionFields(c.Session) }}
 	}
 	if !c.CreatedAt.IsZero() {
 		fields["created_at"] = c.CreatedAt
@@ -191,7 +191,7 @@ func sessionFields(s *ocp.SessionMetadata) map[string]any {
 func historyItems(history ocp.History) []any {
 	items := make([]any, history.Len())
 	for i := range items {
-		items[i] = &expr.Deferred{Build: func() any {
+		items[i] = &celenv.Deferred{Build: func() any {
 			entry := history.At(i)
 			return entryFields(&entry)
 		}}
@@ -202,7 +202,7 @@ func historyItems(history ocp.History) []any {
 func historyEntries(history []ocp.HistoryEntry) []any {
 	items := make([]any, len(history))
 	for i := range history {
-		items[i] = &expr.Deferred{Build: func() any { return entryFields(&history[i]) }}
+		items[i] = &celenv.Deferred{Build: func() any { return entryFields(&history[i]) }}
 	}
 	return items
 }
@@ -223,9 +223,9 @@ func entryFields(e *ocp.HistoryEntry) map[string]any {
 // extraFields returns the members of an object that the context stores as raw JSON.
 func extraFields(object jsontext.Value) map[string]any {
 	fields := make(map[string]any)
-	for walk := wire.Into(object); walk.Next() && walk.Name != nil; {
+	for walk := strictjson.Into(object); walk.Next() && walk.Name != nil; {
 		if name, err := jsontext.AppendUnquote(nil, walk.Name); err == nil {
-			fields[string(name)] = &expr.Node{Raw: walk.Value}
+			fields[string(name)] = &celenv.Node{Raw: walk.Value}
 		}
 	}
 	return fields

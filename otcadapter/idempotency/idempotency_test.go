@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/lease"
 )
 
 var errBroken = errors.New("the store is broken")
@@ -36,40 +38,75 @@ func openBolt(t *testing.T) *embedded.Store {
 	return st
 }
 
-// TestRetryStore_waiting_responses_are_bounded in number and in time.
-func TestRetryStore_waiting_responses_are_bounded(t *testing.T) {
-	st := &brokenStore{Store: openBolt(t)}
-	p := New(Options{Lease: time.Second})
+// testCall is a call that is not idempotent.
+type testCall struct{ Call }
+
+func (testCall) Idempotent() bool   { return false }
+func (testCall) ReadOnly() bool     { return false }
+func (testCall) Owner() store.Owner { return "" }
+
+// begun returns an execution that has claimed the record k.
+func begun(t *testing.T, r *Records, st store.Store) *execution {
+	t.Helper()
+	e := &execution{Records: r, store: st, call: testCall{}, key: "k", terms: lease.Terms{Duration: r.options.Lease}}
+	if found, _, err := e.begin(t.Context(), false); found != nil || err != nil {
+		t.Fatalf("found %+v, error %v", found, err)
+	}
+	return e
+}
+
+// TestPutLater_waiting_responses_are_bounded in number and in time.
+func TestPutLater_waiting_responses_are_bounded(t *testing.T) {
+	r := New(Options{Lease: time.Second})
+	e := begun(t, r, openBolt(t))
+	e.store = &brokenStore{Store: e.store}
 	for range 2 * maxRetrying {
-		p.retryStore(st, "k", nodeID{1}, store.Change{Value: []byte("v")})
-		if n := p.retrying.Load(); n > maxRetrying {
+		e.putLater(store.Change{Value: []byte("v")})
+		if n := r.retrying.Load(); n > maxRetrying {
 			t.Fatalf("%d answers wait", n)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	for p.retrying.Load() > 0 {
+	for r.retrying.Load() > 0 {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%d answers still wait", p.retrying.Load())
+			t.Fatalf("%d answers still wait", r.retrying.Load())
 		case <-time.After(time.Millisecond):
 		}
 	}
 }
 
-// TestRetryStore_a_later_attempt_is_not_overwritten by the answer of an earlier one.
-func TestRetryStore_a_later_attempt_is_not_overwritten(t *testing.T) {
+// TestPut_a_later_attempt_is_not_overwritten by the answer of an earlier one.
+func TestPut_a_later_attempt_is_not_overwritten(t *testing.T) {
 	st := openBolt(t)
-	theirs := (&record{state: stateBegun, attempt: nodeID{2}}).encode()
+	r := New(Options{})
+	mine := store.Change{Value: []byte("v"), TTL: time.Hour}
+	e := begun(t, r, st)
+	theirs := (&record{state: stateBegun, lease: lease.Lease{Token: "another claim"}}).encode()
 	if err := st.Put(t.Context(), "k", store.Change{Value: theirs, TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	mine := store.Change{Value: []byte("v"), TTL: time.Hour}
-	if err := putUnlessClaimed(t.Context(), st, "k", nodeID{1}, mine); !errors.Is(err, errClaimed) {
-		t.Errorf("over the record of another attempt: %v", err)
+	if err := e.put(t.Context(), mine); err != nil {
+		t.Error(err)
 	}
-	if err := putUnlessClaimed(t.Context(), st, "k", nodeID{2}, mine); err != nil {
-		t.Errorf("over the record of its own: %v", err)
+	if found, err := st.Get(t.Context(), "k"); err != nil || !bytes.Equal(found.Value, theirs) {
+		t.Errorf("the record of another attempt is now %q, error %v", found.Value, err)
+	}
+}
+
+// TestPut_a_lost_record is written again, so that the call does not run twice.
+func TestPut_a_lost_record(t *testing.T) {
+	st := openBolt(t)
+	e := begun(t, New(Options{}), st)
+	if err := st.Delete(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.put(t.Context(), store.Change{Value: []byte("v"), TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := st.Get(t.Context(), "k"); err != nil || string(found.Value) != "v" {
+		t.Errorf("the record is %q, error %v", found.Value, err)
 	}
 }
 

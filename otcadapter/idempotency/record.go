@@ -1,12 +1,13 @@
 package idempotency
 
 import (
-	"crypto/rand"
+	"bytes"
 	"encoding/binary"
 	"net/http"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/keyedhash"
+	"github.com/fairwayhq/fairway/store/keyedhash"
+	"github.com/fairwayhq/fairway/store/lease"
 )
 
 // A recordState is the state of the call that a record is about.
@@ -25,6 +26,7 @@ type notStoredReason string
 const (
 	notStoredTooLarge    notStoredReason = ""  // the response was larger than Options.MaxResponse
 	notStoredCredentials notStoredReason = "c" // the response repeated credentials of the call
+	notStoredDropped     notStoredReason = "d" // the store dropped the response to make room
 )
 
 // Offsets of the fields of a record's header. The body of the response follows.
@@ -34,32 +36,17 @@ const (
 	offsetStatus    = 3
 	offsetLeaseEnd  = 5
 	offsetProcess   = 13
-	offsetAttempt   = offsetProcess + len(nodeID{})
-	offsetContent   = offsetAttempt + len(nodeID{})
+	offsetToken     = offsetProcess + lease.TokenSize
+	offsetContent   = offsetToken + lease.TokenSize
 	headerSize      = offsetContent + len(keyedhash.Digest{})
 )
-
-// A nodeID identifies a process, or an attempt at a call.
-type nodeID [8]byte
-
-// newNodeID returns a random nodeID.
-func newNodeID() (id nodeID) {
-	_, _ = rand.Read(id[:]) // never fails
-	return id
-}
-
-// thisProcess identifies this process, so that records of a previous process can be recognized.
-// It does not change.
-var thisProcess = newNodeID()
 
 // A record is what the store has of a call.
 type record struct {
 	state     recordState
-	retryable bool      // see Response.Retryable
-	status    int       // of the response
-	leaseEnd  time.Time // of stateBegun: when the lease ends, unless it is renewed
-	process   nodeID
-	attempt   nodeID
+	retryable bool             // see Response.Retryable
+	status    int              // of the response
+	lease     lease.Lease      // of stateBegun, without its tries
 	content   keyedhash.Digest // see Call.Identity
 	body      []byte
 }
@@ -73,9 +60,9 @@ func (r *record) writeHeader(b []byte) {
 		b[offsetRetryable] = 1
 	}
 	binary.BigEndian.PutUint16(b[offsetStatus:], uint16(r.status))
-	binary.BigEndian.PutUint64(b[offsetLeaseEnd:], uint64(r.leaseEnd.UnixMilli()))
-	copy(b[offsetProcess:], r.process[:])
-	copy(b[offsetAttempt:], r.attempt[:])
+	binary.BigEndian.PutUint64(b[offsetLeaseEnd:], uint64(r.lease.Until.UnixMilli()))
+	copy(b[offsetProcess:], r.lease.Node)
+	copy(b[offsetToken:], r.lease.Token)
 	copy(b[offsetContent:], r.content[:])
 }
 
@@ -84,6 +71,13 @@ func (r *record) encode() []byte {
 	b := make([]byte, headerSize)
 	r.writeHeader(b)
 	return b
+}
+
+// tombstone returns the encoded record that remains when the store drops the response.
+func (r *record) tombstone() []byte {
+	t := *r
+	t.state = stateNotStored
+	return append(t.encode(), notStoredDropped...)
 }
 
 // isValid reports whether the fields of a decoded record are valid.
@@ -107,11 +101,16 @@ func decodeRecord(b []byte) (r record, ok bool) {
 		state:     recordState(b[offsetState]),
 		retryable: b[offsetRetryable] != 0,
 		status:    int(binary.BigEndian.Uint16(b[offsetStatus:])),
-		leaseEnd:  time.UnixMilli(int64(binary.BigEndian.Uint64(b[offsetLeaseEnd:]))),
 		body:      b[headerSize:],
 	}
-	copy(r.process[:], b[offsetProcess:])
-	copy(r.attempt[:], b[offsetAttempt:])
 	copy(r.content[:], b[offsetContent:])
+	if r.lease.Seq = 2; r.state == stateBegun { // the claim is the first change of the lease, the response the second one
+		r.lease = lease.Lease{
+			Node:  string(bytes.TrimRight(b[offsetProcess:offsetToken], "\x00")),
+			Token: string(b[offsetToken:offsetContent]),
+			Until: time.UnixMilli(int64(binary.BigEndian.Uint64(b[offsetLeaseEnd:]))),
+			Seq:   1,
+		}
+	}
 	return r, r.isValid()
 }

@@ -48,8 +48,8 @@ type writeBuffer struct {
 	flushWaiters   []flushWaiter
 	space          chan struct{} // closed when a flush ends or changes are rolled back
 	flushErr       error         // why the last flush failed; nil if it succeeded
-	totals         totals        // including all changes
-	committed      totals        // including all changes in the write-ahead log
+	use            use           // of all changes
+	lastID         uint64        // last id given to a record
 	rollbacks      uint64        // number of failed batches
 	closed         bool
 }
@@ -59,23 +59,22 @@ type batch struct {
 	writes  []write
 	bytes   int           // approximate memory use
 	waiting int           // number of writes whose callers wait
-	totals  totals        // totals after this batch
 	done    chan struct{} // closed when the batch is durable or has failed
 	err     error         // why the batch failed; valid after done is closed
 }
 
-func newWriteBuffer(options *Options, sums totals) *writeBuffer {
+func newWriteBuffer(options *Options, all ownerSums, lastID uint64) *writeBuffer {
 	return &writeBuffer{
-		options:   options,
-		wake:      make(chan struct{}, 1),
-		expedite:  make(chan struct{}, 1),
-		complete:  make(chan struct{}, 1),
-		expected:  1,
-		active:    newMemtable(1, 0),
-		next:      newBatch(0),
-		space:     make(chan struct{}),
-		totals:    sums,
-		committed: sums,
+		options:  options,
+		wake:     make(chan struct{}, 1),
+		expedite: make(chan struct{}, 1),
+		complete: make(chan struct{}, 1),
+		expected: 1,
+		active:   newMemtable(1, 0),
+		next:     newBatch(0),
+		space:    make(chan struct{}),
+		use:      newUse(options, all),
+		lastID:   lastID,
 	}
 }
 
@@ -226,17 +225,13 @@ func (b *writeBuffer) add(w *write, at moment) (*batch, error) {
 	case b.full():
 		return nil, errBackpressure
 	}
-	sums := b.totals
-	sums.add(w.key, w.old, -1)
-	sums.add(w.key, w.new, +1)
-	if sums.records > max(b.options.MaxRecords, b.totals.records) || sums.bytes > max(b.options.MaxBytes, b.totals.bytes) {
-		return nil, errNoRoom
+	if err := b.use.take(w); err != nil {
+		return nil, err
 	}
 	if w.new != nil && w.new.id == 0 {
-		sums.lastID++
-		w.new.id = sums.lastID
+		b.lastID++
+		w.new.id = b.lastID
 	}
-	b.totals = sums
 	next := b.next
 	if w.async && (len(next.writes) >= maxBatchWrites || next.bytes >= maxBatchBytes) {
 		w.async = false
@@ -287,7 +282,6 @@ func (b *writeBuffer) take(old bool) (next *batch, m *memtable, sealed bool) {
 	m = b.active
 	if len(b.next.writes) > 0 {
 		next = b.next
-		next.totals = b.totals
 		b.next = newBatch(min(len(next.writes), maxBatchWrites))
 	}
 	b.urgent = false
@@ -308,8 +302,7 @@ func (b *writeBuffer) take(old bool) (next *batch, m *memtable, sealed bool) {
 func (b *writeBuffer) commit(done *batch, m *memtable, frame uint64) {
 	b.mu.Lock()
 	m.batches = append(m.batches, done)
-	m.totals, m.lastFrame = done.totals, frame
-	b.committed = done.totals
+	m.lastFrame = frame
 	// The callers of the batch may make their next changes soon. If the next commit includes
 	// them, fewer commits serve the same callers.
 	b.expected = max(1, done.waiting+b.next.waiting)
@@ -320,7 +313,7 @@ func (b *writeBuffer) commit(done *batch, m *memtable, frame uint64) {
 
 // rollBack removes the changes of the failed batch and of the next one, which may depend on
 // it, and returns the next one. Changes that are in the write-ahead log are kept.
-func (b *writeBuffer) rollBack(m *memtable, err error) (next *batch) {
+func (b *writeBuffer) rollBack(failed *batch, m *memtable, err error) (next *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	next = b.next
@@ -329,9 +322,11 @@ func (b *writeBuffer) rollBack(m *memtable, err error) (next *batch) {
 	if b.immutable == m {
 		b.immutable = nil // it is active again, and has the same file of the write-ahead log
 	}
-	lastID := b.totals.lastID
-	b.totals = b.committed
-	b.totals.lastID = lastID
+	for _, undone := range []*batch{failed, next} {
+		for i := range undone.writes {
+			b.use.undo(&undone.writes[i])
+		}
+	}
 	b.rollbacks++
 	b.flushRequested = false
 	b.releaseWriters()
@@ -340,17 +335,11 @@ func (b *writeBuffer) rollBack(m *memtable, err error) (next *batch) {
 	return next
 }
 
-// hasRoom reports whether there is room for one more record and the given number of
-// bytes. If fraction is more than 0, 1/fraction of the limits must be free too.
-func (b *writeBuffer) hasRoom(bytes, fraction int64) bool {
-	records, limit := b.options.MaxRecords, b.options.MaxBytes
-	if fraction > 0 {
-		records -= records / fraction
-		limit -= limit / fraction
-	}
+// yields is use.yields.
+func (b *writeBuffer) yields(w *write) (victim, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.totals.records < records && b.totals.bytes < limit && b.totals.bytes+bytes <= b.options.MaxBytes
+	return b.use.yields(w)
 }
 
 // close rejects further changes and reads.

@@ -2,14 +2,17 @@ package embedded
 
 import (
 	"bytes"
-	"crypto/rand"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -21,26 +24,31 @@ import (
 //	records  key                      → id
 //	values   id                       → record.appendTo
 //	log      id, number of entry      → entry
-//	expiry   class, indexed, id       → key
+//	expiry   class, indexed, id       → key; for evictable records of an owner, the owner follows the class
 //	deleted  id                       → empty: logs that remain to be removed
-//	store    format, totals, position → numbers; position is that of the write-ahead log
+//	owners   "=", owner               → sums of the owner's records
+//	store    format, lastID, position → numbers; position is that of the write-ahead log
 var (
 	bucketRecords = []byte("records")
 	bucketValues  = []byte("values")
 	bucketLog     = []byte("log")
 	bucketExpiry  = []byte("expiry")
 	bucketDeleted = []byte("deleted")
+	bucketOwners  = []byte("owners")
 	bucketStore   = []byte("store")
 
 	keyFormat   = []byte("format")
-	keyTotals   = []byte("totals")
+	keyLastID   = []byte("lastID")
+	keyTotals   = []byte("totals") // of format 1: records, bytes and lastID
 	keyPosition = []byte("position")
 )
 
 const (
-	format = 1 // version of the file format
+	format   = 2 // version of the file format; version 1 has no owners
+	ownerKey = '='
 
-	maxDueRecords     = 256  // records that one call of dueRecords returns
+	maxDueRecords     = 256  // records that one call of expired or oldest returns
+	maxGroups         = 64   // owners that one call of expired examines
 	maxRemovedEntries = 4096 // entries that one call of removeDeletedLog removes
 )
 
@@ -89,46 +97,7 @@ func readRecord(tx *bbolt.Tx, key string) (*record, error) {
 	return r, nil
 }
 
-// prepare creates the buckets of a new file, or checks the format of an existing one. It
-// returns the totals and the position of the write-ahead log.
-func (f *file) prepare() (t totals, p walPosition, err error) {
-	err = f.db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketRecords, bucketValues, bucketLog, bucketExpiry, bucketDeleted, bucketStore} {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return err
-			}
-		}
-		b := tx.Bucket(bucketStore)
-		switch stored := b.Get(keyFormat); {
-		case stored == nil:
-			if err := b.Put(keyFormat, []byte{format}); err != nil {
-				return err
-			}
-		case len(stored) != 1:
-			return fmt.Errorf("%w: the number of its format is missing", errDamaged)
-		case stored[0] != format:
-			return fmt.Errorf("the file has format %d, but this version of Fairway reads format %d: "+
-				"use the version that created it, or move the file away", stored[0], format)
-		}
-		if n := b.Get(keyTotals); len(n) == 24 {
-			t.records = int64(binary.BigEndian.Uint64(n))
-			t.bytes = int64(binary.BigEndian.Uint64(n[8:]))
-			t.lastID = binary.BigEndian.Uint64(n[16:])
-		}
-		if n := b.Get(keyPosition); len(n) == 16 {
-			p.salt = binary.BigEndian.Uint64(n)
-			p.flushed = binary.BigEndian.Uint64(n[8:])
-			return nil
-		}
-		var salt [8]byte
-		_, _ = rand.Read(salt[:]) // never fails
-		p.salt = binary.BigEndian.Uint64(salt[:])
-		return newTransaction(tx).putPosition(p)
-	})
-	return t, p, err
-}
-
-// writeMemtable writes the memtable to the file, together with the totals and the position
+// writeMemtable writes the memtable to the file, together with the sums and the position
 // of the write-ahead log.
 func (f *file) writeMemtable(m *memtable, p walPosition, beforeCommit func() error) error {
 	if len(m.batches) == 0 {
@@ -139,23 +108,42 @@ func (f *file) writeMemtable(m *memtable, p walPosition, beforeCommit func() err
 		if err := t.putMemtable(m); err != nil {
 			return err
 		}
-		return errors.Join(t.putTotals(m.totals), t.putPosition(p), beforeCommit())
+		return errors.Join(t.putSums(), t.putPosition(p), beforeCommit())
 	})
 }
 
-// dueRecords returns the first records of the classes in the expiry index with a time up
-// to until, at most maxDueRecords of them.
-func (f *file) dueRecords(until int64, classes ...byte) ([]string, error) {
-	var keys []string
-	err := f.view(func(tx *bbolt.Tx) error {
+// expired returns records whose time in the expiry index is at most now, at most maxDueRecords of them.
+// It reads the index from a position on, and returns the position for the next call, or nil at the end.
+func (f *file) expired(now int64, from []byte) (keys []string, next []byte, err error) {
+	err = f.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bucketExpiry).Cursor()
-		for _, class := range classes {
-			for at, key := c.Seek([]byte{class}); len(at) == 17 && at[0] == class; at, key = c.Next() {
-				if int64(binary.BigEndian.Uint64(at[1:])) > until || len(keys) == maxDueRecords {
-					break
-				}
-				keys = append(keys, string(key))
+		groups := 0
+		for at, key := c.Seek(from); len(at) > 16; {
+			if len(keys) == maxDueRecords || groups == maxGroups {
+				next = bytes.Clone(at)
+				return nil
 			}
+			group := at[:len(at)-16]
+			if int64(binary.BigEndian.Uint64(at[len(group):])) <= now {
+				keys = append(keys, string(key))
+				at, key = c.Next()
+				continue
+			}
+			groups++ // skip the rest of the group, whose times begin with a byte 0
+			at, key = c.Seek(append(bytes.Clone(group), 1))
+		}
+		return nil
+	})
+	return keys, next, err
+}
+
+// oldest returns the records of an owner and a class that expire first, at most number of them.
+func (f *file) oldest(owner share.Owner, class byte, number int64) (keys []string, err error) {
+	err = f.view(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(bucketExpiry).Cursor()
+		group := appendEvictableGroup(nil, class, owner)
+		for at, key := c.Seek(group); len(at) == len(group)+16 && bytes.HasPrefix(at, group) && int64(len(keys)) < number; at, key = c.Next() {
+			keys = append(keys, string(key))
 		}
 		return nil
 	})
@@ -193,4 +181,183 @@ func (f *file) removeDeletedLog() (more bool, err error) {
 		return nil
 	})
 	return true, err
+}
+
+// sequentialFill is the fill percentage of pages in buckets with ascending keys. bbolt's default, 0.5,
+// reserves space for keys that are inserted between others. The remaining space is for values that grow.
+const sequentialFill = 0.9
+
+// maxLogAtOnce is the maximum number of entries removed together with their record.
+const maxLogAtOnce = 256
+
+// transaction has the buckets of a write transaction of the file.
+type transaction struct {
+	records, values, log, expiry, deleted, owners, store *bbolt.Bucket
+
+	changed ownerSums // what the transaction adds to the sums of each owner
+	lastID  uint64    // of the new records
+
+	memory []byte // buffer for values, which bbolt references until the transaction ends
+	key    []byte // buffer for a key, which bbolt copies
+}
+
+func newTransaction(tx *bbolt.Tx) *transaction {
+	t := &transaction{
+		records: tx.Bucket(bucketRecords),
+		values:  tx.Bucket(bucketValues),
+		log:     tx.Bucket(bucketLog),
+		expiry:  tx.Bucket(bucketExpiry),
+		deleted: tx.Bucket(bucketDeleted),
+		owners:  tx.Bucket(bucketOwners),
+		store:   tx.Bucket(bucketStore),
+		changed: make(ownerSums),
+	}
+	for _, b := range []*bbolt.Bucket{t.values, t.log, t.expiry} {
+		b.FillPercent = sequentialFill
+	}
+	return t
+}
+
+// allocate returns an empty slice with the given capacity.
+func (t *transaction) allocate(size int) []byte {
+	if cap(t.memory)-len(t.memory) < size {
+		t.memory = make([]byte, 0, size)
+	}
+	n := len(t.memory)
+	t.memory = t.memory[:n+size]
+	return t.memory[n : n : n+size]
+}
+
+// putMemtable writes the latest version of each record of the memtable. It sorts the
+// keys, since bbolt is fastest with sorted keys.
+func (t *transaction) putMemtable(m *memtable) error {
+	type change struct {
+		key string
+		*memEntry
+	}
+	changes := make([]change, 0, len(m.records))
+	size := 0
+	for key, e := range m.records {
+		if e.old == nil && e.new == nil {
+			continue
+		}
+		changes = append(changes, change{key, e})
+		if e.new != nil {
+			size += len(idKey(0)) + e.new.encodedSize() + len(key)
+		}
+	}
+	t.memory = make([]byte, 0, size)
+	slices.SortFunc(changes, func(a, b change) int { return strings.Compare(a.key, b.key) })
+	for _, c := range changes {
+		if err := t.putKey(c.key, c.old, c.new); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.id(), b.id()) })
+	for _, c := range changes {
+		if err := t.putRecord(c.key, c.old, c.new, c.entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isNew reports whether next is a new record with its own id.
+func isNew(old, next *record) bool {
+	return next != nil && (old == nil || next.id != old.id)
+}
+
+// putKey updates the index from key to id.
+func (t *transaction) putKey(key string, old, next *record) error {
+	switch {
+	case isNew(old, next):
+		t.key = append(t.key[:0], key...)
+		return t.records.Put(t.key, binary.BigEndian.AppendUint64(t.allocate(8), next.id))
+	case next == nil:
+		return t.records.Delete([]byte(key))
+	}
+	return nil
+}
+
+// putRecord writes the record, its log and its place in the expiry index, or removes them if
+// next is nil. entries are the last entries of the log, which the file does not have yet.
+func (t *transaction) putRecord(key string, old, next *record, entries [][]byte) error {
+	t.changed.replace(key, old, next)
+	if old != nil && (next == nil || isNew(old, next)) {
+		if err := errors.Join(t.removeLog(old), t.values.Delete(idKey(old.id))); err != nil {
+			return err
+		}
+	}
+	if next == nil {
+		return t.expiry.Delete(old.expiryKey())
+	}
+	t.lastID = max(t.lastID, next.id)
+	if err := t.putExpiry(key, old, next); err != nil {
+		return err
+	}
+	first := next.length - int64(len(entries))
+	for i, entry := range entries {
+		t.key = appendLogKey(t.key[:0], next.id, first+int64(i))
+		if err := t.log.Put(t.key, entry); err != nil {
+			return err
+		}
+	}
+	t.key = binary.BigEndian.AppendUint64(t.key[:0], next.id)
+	return t.values.Put(t.key, next.appendTo(t.allocate(next.encodedSize())))
+}
+
+// putExpiry updates the expiry index if the time in it has changed.
+func (t *transaction) putExpiry(key string, old, next *record) error {
+	t.key = next.appendExpiryKey(t.key[:0])
+	at := t.key
+	if old != nil {
+		before := old.expiryKey()
+		if bytes.Equal(before, at) {
+			return nil
+		}
+		if err := t.expiry.Delete(before); err != nil {
+			return err
+		}
+	}
+	return t.expiry.Put(at, append(t.allocate(len(key)), key...))
+}
+
+// removeLog removes a short log. It leaves a long one to the sweeper.
+func (t *transaction) removeLog(r *record) error {
+	if r.length > maxLogAtOnce {
+		return t.deleted.Put(idKey(r.id), nil)
+	}
+	for i := range r.length {
+		if err := t.log.Delete(logKey(r.id, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putSums updates the sums of the owners, and the last id.
+func (t *transaction) putSums() error {
+	for owner, s := range t.changed {
+		key := append([]byte{ownerKey}, owner...)
+		stored := decodeSums(t.owners.Get(key))
+		s = sums{s.records + stored.records, s.bytes + stored.bytes, s.evictable + stored.evictable, s.shrinkable + stored.shrinkable}
+		var err error
+		if s == (sums{}) {
+			err = t.owners.Delete(key)
+		} else {
+			err = t.owners.Put(key, s.append(make([]byte, 0, sumsSize)))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if stored := t.store.Get(keyLastID); len(stored) == 8 {
+		t.lastID = max(t.lastID, binary.BigEndian.Uint64(stored))
+	}
+	return t.store.Put(keyLastID, binary.BigEndian.AppendUint64(nil, t.lastID))
+}
+
+func (t *transaction) putPosition(p walPosition) error {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16), p.salt)
+	return t.store.Put(keyPosition, binary.BigEndian.AppendUint64(b, p.flushed))
 }

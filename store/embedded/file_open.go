@@ -2,6 +2,8 @@ package embedded
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +12,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/fairwayhq/fairway/internal/share"
 )
 
 // errDamaged reports that the file is a store file with damaged content.
@@ -124,4 +128,69 @@ func explainOpen(path string, err error) error {
 		return fmt.Errorf("%s is not a store file, or it is damaged: move it away, and Fairway creates a new one: %w", path, err)
 	}
 	return fmt.Errorf("opening the store %s: %w", path, err)
+}
+
+// prepare creates the buckets of a new file, or checks the format of an existing one. It
+// returns the position of the write-ahead log.
+func (f *file) prepare() (p walPosition, err error) {
+	err = f.db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{bucketRecords, bucketValues, bucketLog, bucketExpiry, bucketDeleted, bucketOwners, bucketStore} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		b := tx.Bucket(bucketStore)
+		switch stored := b.Get(keyFormat); {
+		case stored == nil, len(stored) == 1 && stored[0] == 1:
+			if err := errors.Join(newTransaction(tx).adoptTotals(), b.Put(keyFormat, []byte{format})); err != nil {
+				return err
+			}
+		case len(stored) != 1:
+			return fmt.Errorf("%w: the number of its format is missing", errDamaged)
+		case stored[0] != format:
+			return fmt.Errorf("the file has format %d, but this version of Fairway reads format %d: "+
+				"use the version that created it, or move the file away", stored[0], format)
+		}
+		if n := b.Get(keyPosition); len(n) == 16 {
+			p.salt = binary.BigEndian.Uint64(n)
+			p.flushed = binary.BigEndian.Uint64(n[8:])
+			return nil
+		}
+		var salt [8]byte
+		_, _ = rand.Read(salt[:]) // never fails
+		p.salt = binary.BigEndian.Uint64(salt[:])
+		return newTransaction(tx).putPosition(p)
+	})
+	return p, err
+}
+
+// adoptTotals turns the totals of a file of format 1 into sums of the gateway.
+func (t *transaction) adoptTotals() error {
+	totals := t.store.Get(keyTotals)
+	if len(totals) != 24 {
+		return nil
+	}
+	s := sums{records: int64(binary.BigEndian.Uint64(totals)), bytes: int64(binary.BigEndian.Uint64(totals[8:]))}
+	t.lastID = binary.BigEndian.Uint64(totals[16:])
+	c := t.expiry.Cursor()
+	for at, _ := c.Seek([]byte{classEvictable}); at != nil; at, _ = c.Next() {
+		s.evictable++
+	}
+	t.changed[share.Gateway] = s
+	return t.putSums()
+}
+
+// readSums returns the sums of all owners and the last id.
+func (f *file) readSums() (all ownerSums, lastID uint64, err error) {
+	all = make(ownerSums)
+	err = f.view(func(tx *bbolt.Tx) error {
+		if id := tx.Bucket(bucketStore).Get(keyLastID); len(id) == 8 {
+			lastID = binary.BigEndian.Uint64(id)
+		}
+		return tx.Bucket(bucketOwners).ForEach(func(owner, encoded []byte) error {
+			all[share.Owner(owner[1:])] = decodeSums(encoded)
+			return nil
+		})
+	})
+	return all, lastID, err
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
 )
@@ -39,7 +39,7 @@ func TestDamagedFile(t *testing.T) {
 		}
 		s, err := embedded.Open(damaged, embedded.Options{})
 		if err != nil {
-			if !keyword.All(err.Error(), "damaged move") {
+			if !testkit.ContainsAll(err.Error(), "damaged move") {
 				t.Errorf("%s: %v", name, err)
 			}
 			return true

@@ -33,13 +33,13 @@ type frame struct {
 // replayWAL recovers the store: it writes the frames of the write-ahead log that the store
 // file does not contain to the file, and creates a new log. p is the position in the store
 // file.
-func replayWAL(f *file, t totals, p walPosition, sync func(*os.File) error) (totals, *writeAheadLog, error) {
+func replayWAL(f *file, p walPosition, sync func(*os.File) error) (*writeAheadLog, error) {
 	var frames []frame
 	paths := walPaths(f.path)
 	for i, path := range paths {
 		some, err := readWALFile(path, p.salt)
 		if err != nil {
-			return t, nil, err
+			return nil, err
 		}
 		for _, fr := range some {
 			fr.file = i
@@ -48,7 +48,7 @@ func replayWAL(f *file, t totals, p walPosition, sync func(*os.File) error) (tot
 	}
 	todo, err := unflushedFrames(frames, paths, p.flushed)
 	if err != nil {
-		return t, nil, err
+		return nil, err
 	}
 	for len(todo) > 0 {
 		n, size := 0, 0
@@ -57,13 +57,12 @@ func replayWAL(f *file, t totals, p walPosition, sync func(*os.File) error) (tot
 			n++
 		}
 		p.flushed = todo[n-1].number
-		if t, err = f.replay(t, p, todo[:n]); err != nil {
-			return t, nil, fmt.Errorf("replaying the write-ahead log: %w", err)
+		if err := f.replay(p, todo[:n]); err != nil {
+			return nil, fmt.Errorf("replaying the write-ahead log: %w", err)
 		}
 		todo = todo[n:]
 	}
-	l, err := createWAL(f.path, p.salt, p.flushed+1, sync)
-	return t, l, err
+	return createWAL(f.path, p.salt, p.flushed+1, sync)
 }
 
 // unflushedFrames returns the frames to replay, sorted by number. It returns an error if a frame
@@ -102,9 +101,9 @@ func missingAt(frames []frame, next frame) (file int, at int64) {
 	return 1 - next.file, ends[1-next.file]
 }
 
-// replay writes the changes of the frames to the file, and the new totals and position.
-func (f *file) replay(t totals, p walPosition, frames []frame) (totals, error) {
-	err := f.db.Update(func(tx *bbolt.Tx) error {
+// replay writes the changes of the frames to the file, and the new sums and position.
+func (f *file) replay(p walPosition, frames []frame) error {
+	return f.db.Update(func(tx *bbolt.Tx) error {
 		into := newTransaction(tx)
 		for _, frame := range frames {
 			changes := changeReader{rest: frame.body}
@@ -116,11 +115,6 @@ func (f *file) replay(t totals, p walPosition, frames []frame) (totals, error) {
 				if w.old, err = readRecord(tx, w.key); err != nil {
 					return err
 				}
-				t.add(w.key, w.old, -1)
-				t.add(w.key, w.new, +1)
-				if w.new != nil {
-					t.lastID = max(t.lastID, w.new.id)
-				}
 				if w.old == nil && w.new == nil {
 					continue
 				}
@@ -129,9 +123,8 @@ func (f *file) replay(t totals, p walPosition, frames []frame) (totals, error) {
 				}
 			}
 		}
-		return errors.Join(into.putTotals(t), into.putPosition(p))
+		return errors.Join(into.putSums(), into.putPosition(p))
 	})
-	return t, err
 }
 
 // readWALFile returns the frames of a log file in the order of the file. The file may be

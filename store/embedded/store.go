@@ -4,71 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/store"
 )
-
-// Limits of the embedded store.
-const (
-	DefaultMaxRecords = 1_000_000 // records
-	DefaultMaxBytes   = 1 << 30   // bytes of all records; the file can be twice as large
-)
-
-// Options configures the embedded store. The zero value selects the defaults.
-type Options struct {
-	store.Options
-	// MaxRecords is the maximum number of records. Default: DefaultMaxRecords.
-	MaxRecords int64
-	// MaxBytes is the maximum size of all keys, values and logs, in bytes. Default:
-	// DefaultMaxBytes.
-	MaxBytes int64
-
-	// Only tests set the following fields.
-	sweepInterval      time.Duration
-	commitInterval     time.Duration
-	flushInterval      time.Duration
-	memtableChanges    int
-	maxBufferedChanges int
-	syncWAL            func(*os.File) error
-	beforeFlush        func() error // called before the transaction of a flush is committed
-}
-
-// setDefaults sets the options that are zero to their defaults.
-func (o *Options) setDefaults() {
-	o.SetDefaults()
-	if o.MaxRecords <= 0 {
-		o.MaxRecords = DefaultMaxRecords
-	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.sweepInterval <= 0 {
-		o.sweepInterval = sweepInterval
-	}
-	if o.commitInterval <= 0 {
-		o.commitInterval = commitInterval
-	}
-	if o.flushInterval <= 0 {
-		o.flushInterval = flushInterval
-	}
-	if o.memtableChanges <= 0 {
-		o.memtableChanges = memtableChanges
-	}
-	if o.maxBufferedChanges <= 0 {
-		o.maxBufferedChanges = maxBufferedChanges
-	}
-	if o.beforeFlush == nil {
-		o.beforeFlush = func() error { return nil }
-	}
-	if o.syncWAL == nil {
-		o.syncWAL = syncData
-	}
-}
 
 // Store is the embedded store. It implements store.Store.
 type Store struct {
@@ -85,60 +26,6 @@ type Store struct {
 	unflushed error          // why the log has changes that the file lacks; set when the flusher has ended
 	once      sync.Once
 	closeErr  error // result of Close
-}
-
-// Open opens the store file at path. It creates the file and its folder if they do not
-// exist, and replays the write-ahead log.
-func Open(path string, options Options) (*Store, error) {
-	options.setDefaults()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("creating the folder of the store: %w", err)
-	}
-	f, err := openFile(path)
-	if err != nil {
-		return nil, explainOpen(path, err)
-	}
-	sums, position, err := f.prepare()
-	var wal *writeAheadLog
-	if err == nil {
-		sums, wal, err = replayWAL(f, sums, position, options.syncWAL)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", path, err), f.close())
-	}
-	s := &Store{
-		options:  options,
-		file:     f,
-		wal:      wal,
-		locks:    store.NewKeyLocks(),
-		evicting: make(chan struct{}, 1),
-		closing:  make(chan struct{}),
-	}
-	s.buffer = newWriteBuffer(&s.options, sums)
-	s.start()
-	return s, nil
-}
-
-// start starts the goroutines of the store.
-func (s *Store) start() {
-	sealed := make(chan *memtable, 1)
-	committed := make(chan struct{})
-	c := &committer{
-		options: &s.options, buffer: s.buffer, wal: s.wal, waiters: &s.waiters,
-		sealed: sealed, closing: s.closing,
-		timer: stoppedTimer(), flushTimer: stoppedTimer(),
-	}
-	f := &flusher{
-		options: &s.options, buffer: s.buffer, file: s.file, salt: s.wal.salt,
-		sealed: sealed, committed: committed,
-	}
-	w := &sweeper{store: s}
-	s.ended.Go(func() {
-		defer close(committed)
-		c.run()
-	})
-	s.ended.Go(func() { s.unflushed = f.run() })
-	s.ended.Go(w.run)
 }
 
 // Get implements store.Store.
@@ -200,9 +87,7 @@ func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record
 func (s *Store) waitForChange(ctx context.Context, changed <-chan struct{}, r *record) error {
 	var expired <-chan time.Time
 	if r != nil {
-		timer := time.NewTimer(time.Until(time.UnixMilli(r.expires)) + time.Millisecond)
-		defer timer.Stop()
-		expired = timer.C
+		expired = time.After(time.Until(time.UnixMilli(r.expires)) + time.Millisecond)
 	}
 	select {
 	case <-changed:
@@ -215,6 +100,14 @@ func (s *Store) waitForChange(ctx context.Context, changed <-chan struct{}, r *r
 		return store.ErrClosed
 	}
 }
+
+// Usage implements store.Measured.
+func (s *Store) Usage() []store.Usage {
+	return []store.Usage{s.buffer.use.records.Usage(), s.buffer.use.bytes.Usage()}
+}
+
+// Exclusive implements store.Store. The process that has opened the files has locked them.
+func (s *Store) Exclusive() bool { return true }
 
 // Close implements store.Store. If the last flush failed, it returns an error. The changes
 // are then still in the write-ahead log, and the next Open replays them.
@@ -232,5 +125,195 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-// Interface guard
-var _ store.Store = (*Store)(nil)
+// Interface guards
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.Measured = (*Store)(nil)
+)
+
+// write is one change of one record on its way to the file.
+type write struct {
+	key     string
+	old     *record // version after all earlier changes; nil if there is no record
+	new     *record // new version; nil deletes the record
+	entries [][]byte
+	async   bool // the caller does not wait until the change is durable
+}
+
+var (
+	// errBackpressure reports that the memtables are full.
+	errBackpressure = errors.New("the memtables are full")
+	// errRolledBack reports that a change was based on a version that was rolled back.
+	errRolledBack = errors.New("an earlier change was rolled back")
+)
+
+// Put implements store.Store.
+func (s *Store) Put(ctx context.Context, key string, change store.Change) error {
+	return s.Update(ctx, key, func(store.Record) (store.Change, error) { return change, nil })
+}
+
+// Update implements store.Store.
+func (s *Store) Update(ctx context.Context, key string, change func(old store.Record) (store.Change, error)) error {
+	if err := store.CheckKey(key); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for evict := false; ; {
+		w, b, err := s.makeWrite(ctx, key, func(old *record) (write, error) {
+			w, err := s.decide(key, old, change)
+			if evict && err == nil && w.new != nil {
+				w.new = w.new.evicted()
+			}
+			return w, err
+		})
+		switch {
+		case err == nil && (b == nil || w.async):
+			return nil
+		case err == nil:
+			return b.wait(ctx)
+		}
+		if _, full := errors.AsType[*share.FullError](err); !full || w.new == nil { // or the error is that of change
+			return err
+		}
+		if err := s.makeRoom(ctx, &w); err != nil {
+			if evict || w.new.evicted() == nil {
+				return err
+			}
+			evict = true // write the tombstone
+		}
+	}
+}
+
+// Delete implements store.Store.
+func (s *Store) Delete(ctx context.Context, keys ...string) error {
+	for _, key := range keys {
+		if err := store.CheckKey(key); err != nil {
+			return err
+		}
+	}
+	var last *batch
+	for _, key := range keys {
+		b, err := s.replace(ctx, key, func(*record) (*record, bool) { return nil, true })
+		if err != nil {
+			return err
+		}
+		if b != nil {
+			last = b
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return last.wait(ctx) // the other deletions are in this batch or an earlier one
+}
+
+// replace replaces the record as the function by says; a nil next removes it. If change is false, replace
+// corrects the time of the record in the expiry index. It returns the batch of the change, or nil if nothing
+// changes.
+func (s *Store) replace(ctx context.Context, key string, by func(*record) (next *record, change bool)) (*batch, error) {
+	_, b, err := s.makeWrite(ctx, key, func(old *record) (write, error) {
+		if old == nil {
+			return write{}, nil
+		}
+		if next, change := by(old); change {
+			return write{key: key, old: old, new: next}, nil
+		}
+		if old.indexed == old.expires {
+			return write{}, nil
+		}
+		next := *old
+		next.indexed = next.expires
+		return write{key: key, old: old, new: &next}, nil
+	})
+	return b, err
+}
+
+// makeWrite calls decide with the record while no other change of it can run, and adds the
+// resulting write to the buffer. It returns the batch of the write, or nil if nothing
+// changes. With a *share.FullError it also returns the write that did not fit.
+func (s *Store) makeWrite(ctx context.Context, key string, decide func(old *record) (write, error)) (write, *batch, error) {
+	for {
+		w, b, err := s.tryWrite(ctx, key, decide)
+		switch {
+		case err == nil:
+			return w, b, nil
+		case errors.Is(err, errBackpressure):
+			if err := s.buffer.waitForSpace(ctx, s.closing); err != nil {
+				return w, nil, err
+			}
+		case !errors.Is(err, errRolledBack):
+			return w, nil, err
+		}
+	}
+}
+
+func (s *Store) tryWrite(ctx context.Context, key string, decide func(old *record) (write, error)) (w write, b *batch, err error) {
+	held, err := s.locks.Acquire(ctx, key)
+	if err != nil {
+		return w, nil, err
+	}
+	defer held.Release()
+	old, at, err := s.latest(key)
+	if err != nil {
+		return w, nil, err
+	}
+	w, err = decide(old)
+	if err != nil || w.old == nil && w.new == nil {
+		return w, nil, err
+	}
+	if b, err = s.buffer.add(&w, at); err == nil {
+		s.waiters.Wake(key)
+	}
+	return w, b, err
+}
+
+// decide calls change with the current record and builds the write from the result.
+func (s *Store) decide(key string, old *record, change func(old store.Record) (store.Change, error)) (write, error) {
+	live := old.live()
+	c, err := change(live.public())
+	if err != nil {
+		return write{}, err
+	}
+	if c.Delete {
+		return write{key: key, old: old, async: c.Async}, nil
+	}
+	if err := s.options.CheckChange(&c); err != nil {
+		return write{}, err
+	}
+	next := &record{value: []byte{}}
+	if live != nil {
+		*next = *live
+	}
+	if err := store.CheckLength(next.length, len(c.Entries)); err != nil {
+		return write{}, err
+	}
+	if c.Value != nil {
+		next.value = c.Value
+	}
+	next.length += int64(len(c.Entries))
+	next.logBytes += int64(store.EntriesSize(c.Entries))
+	if c.Owner != share.Gateway {
+		next.owner = c.Owner
+	}
+	next.evictable, next.tombstone = c.Evictable, nil
+	if c.Evictable {
+		next.tombstone = c.Tombstone
+	}
+	next.expires = time.Now().Add(c.TTL).UnixMilli()
+	if live == nil || next.expires < live.indexed || next.class() != live.class() || next.owner != live.owner {
+		next.indexed = next.expires
+	}
+	return write{key: key, old: old, new: next, entries: c.Entries, async: c.Async}, nil
+}
+
+// memory returns the approximate memory use of the write. Its encoded size in the
+// write-ahead log is smaller.
+func (w *write) memory() int {
+	size := len(w.key) + store.EntriesSize(w.entries) + len(w.entries)*entryOverhead + recordOverhead
+	if w.new != nil {
+		size += len(w.new.value) + len(w.new.owner) + len(w.new.tombstone)
+	}
+	return size
+}

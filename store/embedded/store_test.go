@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +16,8 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -48,18 +50,30 @@ func counted(t *testing.T, s *Store) map[string]int {
 	return counts
 }
 
-// total returns the totals when everything is flushed.
-func total(t *testing.T, s *Store) totals {
+// total returns the sums over all owners when everything is flushed. It checks that those in memory and in
+// the file are equal.
+func total(t *testing.T, s *Store) (all sums) {
 	t.Helper()
 	if err := s.buffer.waitForFlush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	stored, _, err := s.file.readSums()
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.buffer.mu.Lock()
 	defer s.buffer.mu.Unlock()
-	if s.buffer.totals != s.buffer.committed {
-		t.Errorf("totals are %+v, written %+v", s.buffer.totals, s.buffer.committed)
+	for owner, o := range stored {
+		all = sums{records: all.records + o.records, bytes: all.bytes + o.bytes}
+		if evictable, shrinkable := s.buffer.use.evictable[owner], s.buffer.use.shrinkable[owner]; evictable != o.evictable || shrinkable != o.shrinkable {
+			t.Errorf("%q has %d evictable and %d shrinkable records in memory, in the file: %+v", owner, evictable, shrinkable, o)
+		}
 	}
-	return s.buffer.totals
+	u := s.Usage()
+	if u[0].Used != all.records || u[1].Used != all.bytes {
+		t.Errorf("use in memory is %+v, in the file %+v", u, all)
+	}
+	return all
 }
 
 // TestSweep checks that nothing is left of expired records and long logs.
@@ -82,7 +96,7 @@ func TestSweep(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	for want := map[string]int{"records": 1, "log": 2, "expiry": 1, "deleted": 0}; ; runtime.Gosched() {
 		counts := counted(t, s)
-		early, err := s.file.dueRecords(time.Now().Add(time.Minute).UnixMilli(), classDurable, classEvictable)
+		early, _, err := s.file.expired(time.Now().Add(time.Minute).UnixMilli(), []byte{classDurable})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +182,7 @@ func TestEviction(t *testing.T) {
 			if err := put("kept99999", time.Hour, false); err != nil {
 				t.Errorf("after one is deleted: %v", err)
 			}
-			var recount totals
+			var recount sums
 			for key := range allKept(t, s) {
 				k, _, _ := s.latest(key)
 				recount.add(key, k, +1)
@@ -264,7 +278,7 @@ func TestBatchFails(t *testing.T) {
 func TestLocked(t *testing.T) {
 	s := openTest(t, Options{})
 	_, err := Open(s.file.path, Options{})
-	if err == nil || !keyword.All(err.Error(), "use") {
+	if err == nil || !testkit.ContainsAll(err.Error(), "use") {
 		t.Fatalf("error %v", err)
 	}
 	if runtime.GOOS == "linux" && !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
@@ -282,7 +296,7 @@ func TestFile(t *testing.T) {
 	if err := os.WriteFile(foreign, []byte(strings.Repeat("not a store", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(foreign, Options{}); err == nil || !keyword.All(err.Error(), "not store") {
+	if _, err := Open(foreign, Options{}); err == nil || !testkit.ContainsAll(err.Error(), "not store") {
 		t.Errorf("a foreign file: %v", err)
 	}
 	if _, err := Open(t.TempDir(), Options{}); err == nil {
@@ -366,4 +380,48 @@ func TestAbsent(t *testing.T) {
 	flush()
 	s.buffer.noteAbsent("b", at)
 	want("after a read before the flush ends", "b", true)
+}
+
+// TestFile_format_1 opens a file without owners: its records are the gateway's.
+func TestFile_format_1(t *testing.T) {
+	s := openTest(t, Options{})
+	path := s.file.path
+	for i, evictable := range []bool{true, false, true} {
+		if err := s.Put(t.Context(), string(rune('a'+i)), store.Change{Value: []byte("x"), TTL: time.Hour, Evictable: evictable}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := total(t, s)
+	lastID := s.buffer.lastID
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := openFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.db.Update(func(tx *bbolt.Tx) error {
+		totals := binary.BigEndian.AppendUint64(nil, uint64(want.records))
+		totals = binary.BigEndian.AppendUint64(totals, uint64(want.bytes))
+		b := tx.Bucket(bucketStore)
+		return errors.Join(b.Put(keyTotals, binary.BigEndian.AppendUint64(totals, lastID)), b.Delete(keyLastID),
+			b.Put(keyFormat, []byte{1}), tx.DeleteBucket(bucketOwners))
+	})
+	if err := errors.Join(err, f.close()); err != nil {
+		t.Fatal(err)
+	}
+	again := reopen(t, path)
+	if got := total(t, again); got != want || again.buffer.use.evictable[""] != 2 || again.buffer.lastID != lastID {
+		t.Errorf("sums are %+v with %v, last id %d; want %+v, 2 evictable, %d", got, again.buffer.use.evictable, again.buffer.lastID, want, lastID)
+	}
+}
+
+// TestUpdate_returns_the_error_of_the_change also if it is one that the store uses itself.
+func TestUpdate_returns_the_error_of_the_change(t *testing.T) {
+	s := openTest(t, Options{})
+	want := &share.FullError{Name: "slots"}
+	err := s.Update(t.Context(), "k", func(store.Record) (store.Change, error) { return store.Change{}, want })
+	if got, _ := errors.AsType[*share.FullError](err); got != want {
+		t.Errorf("error %v, want that of the change", err)
+	}
 }

@@ -57,3 +57,14 @@ func TestStore_busy(t *testing.T) {
 		}
 	})
 }
+
+func TestShares(t *testing.T) {
+	storetest.RunShares(t, func(t *testing.T) storetest.Place {
+		path := filepath.Join(t.TempDir(), "records.db")
+		return storetest.Place{
+			Open: func(t testing.TB) store.Store {
+				return openStore(t, path, embedded.Options{MaxBytes: storetest.ShareLimit})
+			},
+		}
+	})
+}

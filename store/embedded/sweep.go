@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/fairwayhq/fairway/store"
@@ -12,7 +11,7 @@ import (
 
 const (
 	sweepInterval = 30 * time.Second
-	evictFraction = 64 // eviction frees this fraction of the limits (1/64)
+	evictFraction = 8 // at most this fraction of an owner's evictable records is evicted at a time (1/8)
 )
 
 // sweeper removes expired records and the logs of deleted ones. It runs in one goroutine.
@@ -41,31 +40,33 @@ func (w *sweeper) run() {
 // sweep removes expired records in small transactions, so that other writers are not
 // blocked for long.
 func (w *sweeper) sweep(ctx context.Context) error {
-	for {
-		due, err := w.store.file.dueRecords(time.Now().UnixMilli(), classDurable, classEvictable)
+	for from := []byte{classDurable}; from != nil; {
+		due, next, err := w.store.file.expired(time.Now().UnixMilli(), from)
 		if err != nil {
 			return err
 		}
-		removed, err := w.store.removeAll(ctx, due, (*record).expired)
-		if err != nil {
+		if _, err := w.store.replaceAll(ctx, due, removeExpired); err != nil {
 			return err
 		}
-		more, err := w.store.file.removeDeletedLog()
-		if err != nil {
+		from = next
+	}
+	for more := true; more; {
+		var err error
+		if more, err = w.store.file.removeDeletedLog(); err != nil {
 			return err
-		}
-		if removed == 0 && !more {
-			return nil
 		}
 	}
+	return nil
 }
 
-// removeAll removes those of the records for which remove returns true, and returns the
-// number of changed records. It waits until the removals are flushed to the file, because
-// the next search reads the file.
-func (s *Store) removeAll(ctx context.Context, keys []string, remove func(*record) bool) (changed int, err error) {
+// removeExpired is a function for replace.
+func removeExpired(old *record) (next *record, change bool) { return nil, old.expired() }
+
+// replaceAll calls replace for the records, and returns the number of changed records. It waits until the
+// changes are flushed to the file, because the next search reads the file.
+func (s *Store) replaceAll(ctx context.Context, keys []string, by func(*record) (next *record, change bool)) (changed int, err error) {
 	for _, key := range keys {
-		b, err := s.removeIf(ctx, key, remove)
+		b, err := s.replace(ctx, key, by)
 		if err != nil {
 			return changed, err
 		}
@@ -79,11 +80,11 @@ func (s *Store) removeAll(ctx context.Context, keys []string, remove func(*recor
 	return changed, s.buffer.waitForFlush(ctx)
 }
 
-// makeRoom evicts records until there is room for one more record and the given number of
-// bytes. It first removes expired records, then evictable ones in the order of their
-// expiry. If there are none left, it returns store.ErrFull.
-func (s *Store) makeRoom(ctx context.Context, bytes int64) error {
-	if bytes > s.options.MaxBytes {
+// makeRoom evicts records until there is room for the write. It first removes expired records, then evictable
+// ones of the owner that use.yields returns, in the order of their expiry. The error is store.ErrShare or
+// store.ErrFull if that owner has none left.
+func (s *Store) makeRoom(ctx context.Context, w *write) error {
+	if w.growth().bytes > s.options.MaxBytes {
 		return store.ErrFull
 	}
 	select {
@@ -92,17 +93,25 @@ func (s *Store) makeRoom(ctx context.Context, bytes int64) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	for flushed := false; !s.buffer.hasRoom(bytes, evictFraction); {
-		removed, err := s.evict(ctx, bytes)
+	due, _, err := s.file.expired(time.Now().UnixMilli(), []byte{classDurable})
+	if err != nil {
+		return err
+	}
+	if _, err := s.replaceAll(ctx, due, removeExpired); err != nil {
+		return err
+	}
+	for flushed := false; ; {
+		v, err := s.buffer.yields(w)
+		if v.number == 0 || err != nil {
+			return err
+		}
+		evicted, err := s.evict(ctx, v)
 		switch {
 		case err != nil:
 			return err
-		case removed > 0:
-		case s.buffer.hasRoom(bytes, 0):
-			return nil
-		case flushed:
-			return store.ErrFull
-		default:
+		case evicted == 0 && flushed:
+			return store.ErrFull // the records are being changed
+		case evicted == 0:
 			// The index in the file lacks the records that are only in a memtable.
 			if err := s.buffer.waitForFlush(ctx); err != nil {
 				return err
@@ -110,23 +119,16 @@ func (s *Store) makeRoom(ctx context.Context, bytes int64) error {
 			flushed = true
 		}
 	}
-	return nil
 }
 
-// evict removes some records and returns the number of changed records.
-func (s *Store) evict(ctx context.Context, bytes int64) (int, error) {
-	due, err := s.file.dueRecords(time.Now().UnixMilli(), classDurable, classEvictable)
+// evict evicts records and returns the number of changed records.
+func (s *Store) evict(ctx context.Context, v victim) (int, error) {
+	due, err := s.file.oldest(v.owner, v.class, v.number)
 	if err != nil {
 		return 0, err
 	}
-	if removed, err := s.removeAll(ctx, due, (*record).expired); removed > 0 || err != nil {
-		return removed, err
-	}
-	if due, err = s.file.dueRecords(math.MaxInt64, classEvictable); err != nil {
-		return 0, err
-	}
-	return s.removeAll(ctx, due, func(r *record) bool {
+	return s.replaceAll(ctx, due, func(r *record) (*record, bool) {
 		// If the time in the index is too early, the record is indexed anew before it is evicted.
-		return r.expired() || r.evictable && r.indexed == r.expires && !s.buffer.hasRoom(bytes, evictFraction)
+		return r.evicted(), r.expired() || r.class() == v.class && r.owner == v.owner && r.indexed == r.expires
 	})
 }

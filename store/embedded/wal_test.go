@@ -16,7 +16,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -128,22 +128,22 @@ func TestReplay(t *testing.T) {
 	}
 	want := total(t, s)
 	for round := range 3 {
-		s := reopen(t, path)
-		if got := total(t, s); got.records != want.records || got.bytes < want.bytes || got.lastID != want.lastID {
+		again := reopen(t, path)
+		if got := total(t, again); got.records != want.records || got.bytes < want.bytes || again.buffer.lastID != s.buffer.lastID {
 			t.Errorf("totals are %+v, want %+v", got, want)
 		}
 		for i := range 10 {
-			r, err := s.Get(t.Context(), fmt.Sprint("key", i))
+			r, err := again.Get(t.Context(), fmt.Sprint("key", i))
 			if i == 0 && !errors.Is(err, store.ErrNotFound) || i > 0 && (err != nil || string(r.Value) != fmt.Sprint(90+i) || r.Length != int64(10+round)) {
 				t.Errorf("key%d is %q with %d entries, error %v", i, r.Value, r.Length, err)
 			}
 			if i > 0 {
-				if err := s.Put(t.Context(), fmt.Sprint("key", i), store.Change{Entries: [][]byte{{1}}, TTL: time.Hour}); err != nil {
+				if err := again.Put(t.Context(), fmt.Sprint("key", i), store.Change{Entries: [][]byte{{1}}, TTL: time.Hour}); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		path = killed(t, s)
+		path = killed(t, again)
 	}
 }
 
@@ -281,7 +281,7 @@ func TestReplay_damaged(t *testing.T) {
 			}
 			again, err := Open(path, Options{})
 			if test.want != "" {
-				if !errors.Is(err, errWAL) || !keyword.All(err.Error(), test.want) || !strings.Contains(err.Error(), name) {
+				if !errors.Is(err, errWAL) || !testkit.ContainsAll(err.Error(), test.want) || !strings.Contains(err.Error(), name) {
 					t.Errorf("error %v", err)
 				}
 				return
@@ -304,7 +304,7 @@ func TestReplay_foreign(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, Options{}); !errors.Is(err, errWAL) || !keyword.All(err.Error(), "another store") {
+	if _, err := Open(path, Options{}); !errors.Is(err, errWAL) || !testkit.ContainsAll(err.Error(), "another store") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -496,12 +496,12 @@ func TestFlushFails(t *testing.T) {
 	if err := s.buffer.waitForFlush(t.Context()); err == nil {
 		t.Fatal("a memtable was flushed to a closed file")
 	}
-	if err := <-failures; !keyword.All(err.Error(), "flushing") {
+	if err := <-failures; !testkit.ContainsAll(err.Error(), "flushing") {
 		t.Errorf("reported %v", err)
 	}
 	for _, later := range []bool{false, true} {
 		err := s.Put(t.Context(), "key1", store.Change{TTL: time.Hour, Async: later})
-		if err == nil || !keyword.All(err.Error(), "rejects") {
+		if err == nil || !testkit.ContainsAll(err.Error(), "rejects") {
 			t.Errorf("a writer gets %v", err)
 		}
 	}

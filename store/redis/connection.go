@@ -106,10 +106,8 @@ func (c *connection) timed(ctx context.Context, request func(context.Context) er
 
 // pause waits before the next attempt.
 func (c *connection) pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return c.explain(ctx, ctx.Err())

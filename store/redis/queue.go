@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -13,21 +14,25 @@ import (
 )
 
 const (
-	queueGroup   = "nodes"          // the consumer group of each stream
-	queueField   = "job"            // the field of an entry
-	queueBlock   = time.Second      // maximum time of one read; Take may return that much later than its context ends
-	queueIdle    = 30 * time.Second // time after which a job that was not acknowledged is delivered again
-	queueLength  = 100_000          // approximate maximum of jobs
-	queueOwnTime = time.Hour        // lifetime of a node's own stream after its last use
+	queueGroup   = "nodes"               // the consumer group of each stream
+	queueField   = "job"                 // the field of an entry with Job.ID
+	queueOwner   = "owner"               // the field of an entry with Job.Owner
+	queueBlock   = time.Second           // maximum time of one read; Take may return that much later than its context ends
+	queueRecheck = 50 * time.Millisecond // the same while some lanes are skipped
+	queueIdle    = 30 * time.Second      // time after which a job that was not acknowledged is delivered again
+	queueLength  = 100_000               // approximate maximum of jobs
+	queueOwnTime = time.Hour             // lifetime of a node's own stream after its last use
 )
 
-// Queue is a store.Queue that distributes jobs over nodes with Redis Streams. One stream has the jobs for
-// any node, and each node has a stream of its own. A consumer group delivers each job to one node. If
-// that node does not acknowledge the job, another node gets it after queueIdle.
+// Queue is a store.Queue that distributes jobs over nodes with Redis Streams. Each lane has a stream with
+// jobs for any node, and each node has a stream of its own. One read takes at most one job of each stream.
+// A consumer group delivers each job to one node. If that node does not acknowledge the job, another node
+// gets it after queueIdle.
 type Queue struct {
 	connection *connection
 	key        string
-	idle       time.Duration // queueIdle, except in tests
+	lanes      [store.Lanes]string // keys of the streams
+	idle       time.Duration       // queueIdle, except in tests
 
 	mu      sync.Mutex
 	ready   []delivered // read together with another job
@@ -35,26 +40,33 @@ type Queue struct {
 }
 
 // delivered is a job that was read and not acknowledged.
-type delivered struct{ stream, id, job string }
+type delivered struct {
+	stream, id string
+	job        store.Job
+}
 
 // Queue returns the queue of that name. It ends with the store.
 func (s *Store) Queue(name string) store.Queue {
-	return &Queue{connection: s.connection, key: s.options.Prefix + "queue/" + name, idle: queueIdle}
+	q := &Queue{connection: s.connection, key: s.options.Prefix + "queue/" + name, idle: queueIdle}
+	for lane := range q.lanes {
+		q.lanes[lane] = q.key + "/lane/" + strconv.Itoa(lane)
+	}
+	return q
 }
 
 // own returns the key of the stream of a node.
 func (q *Queue) own(node string) string { return q.key + "/" + node }
 
 // Push adds a job for a node, or for any if node is "".
-func (q *Queue) Push(ctx context.Context, job, node string) error {
+func (q *Queue) Push(ctx context.Context, job store.Job, node string) error {
 	ctx, done := q.connection.begin(ctx)
 	defer done()
-	key := q.key
+	key := q.lanes[job.Lane()]
 	if node != "" {
 		key = q.own(node)
 	}
 	commands := q.connection.client.Pipeline()
-	commands.XAdd(ctx, &redis.XAddArgs{Stream: key, MaxLen: queueLength, Approx: true, Values: []string{queueField, job}})
+	commands.XAdd(ctx, &redis.XAddArgs{Stream: key, MaxLen: queueLength, Approx: true, Values: []string{queueField, job.ID, queueOwner, job.Owner}})
 	if node != "" {
 		commands.PExpire(ctx, key, queueOwnTime)
 	}
@@ -64,17 +76,17 @@ func (q *Queue) Push(ctx context.Context, job, node string) error {
 
 // Take blocks until there is a job for the node, and returns it. ack acknowledges the job. Each
 // node needs its own name.
-func (q *Queue) Take(ctx context.Context, node string) (job string, ack func(), err error) {
+func (q *Queue) Take(ctx context.Context, node string, skip func(lane int) bool) (job store.Job, ack func(), err error) {
 	for {
 		if next, ok := q.next(); ok {
 			return next.job, func() { q.acknowledge(next) }, nil
 		}
 		if err := ctx.Err(); err != nil {
 			q.leave(node)
-			return "", nil, err
+			return job, nil, err
 		}
-		if err := q.read(ctx, node); err != nil {
-			return "", nil, q.connection.explain(ctx, err)
+		if err := q.read(ctx, node, skip); err != nil {
+			return job, nil, q.connection.explain(ctx, err)
 		}
 	}
 }
@@ -93,27 +105,37 @@ func (q *Queue) add(stream string, messages []redis.XMessage) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, m := range messages {
-		job, _ := m.Values[queueField].(string)
-		q.ready = append(q.ready, delivered{stream, m.ID, job})
+		id, _ := m.Values[queueField].(string)
+		owner, _ := m.Values[queueOwner].(string)
+		q.ready = append(q.ready, delivered{stream, m.ID, store.Job{ID: id, Owner: owner}})
 	}
 }
 
 // read adds jobs to q.ready, if some arrive within queueBlock.
-func (q *Queue) read(ctx context.Context, node string) error {
-	if q.mayClaim() {
-		claimed, _, err := q.connection.client.XAutoClaim(ctx, &redis.XAutoClaimArgs{
-			Stream: q.key, Group: queueGroup, Consumer: node, MinIdle: q.idle, Start: "0", Count: 1,
-		}).Result()
-		if err != nil {
-			return q.create(ctx, node, err)
-		}
-		if len(claimed) > 0 {
-			q.add(q.key, claimed)
-			return nil
+func (q *Queue) read(ctx context.Context, node string, skip func(lane int) bool) error {
+	streams := []string{q.own(node)}
+	for lane, key := range q.lanes {
+		if skip == nil || !skip(lane) {
+			streams = append(streams, key)
 		}
 	}
-	streams, err := q.connection.client.XReadGroup(ctx, &redis.XReadGroupArgs{
-		Group: queueGroup, Consumer: node, Streams: []string{q.own(node), q.key, ">", ">"}, Count: 1, Block: queueBlock,
+	block := queueBlock
+	switch {
+	case len(streams) == 1:
+	case q.mayClaim():
+		if found, err := q.claim(ctx, node); err != nil {
+			return q.create(ctx, node, err)
+		} else if found {
+			return nil
+		}
+	case len(streams) <= len(q.lanes):
+		block = queueRecheck
+	}
+	for range streams {
+		streams = append(streams, ">")
+	}
+	read, err := q.connection.client.XReadGroup(ctx, &redis.XReadGroupArgs{
+		Group: queueGroup, Consumer: node, Streams: streams, Count: 1, Block: block,
 	}).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -121,10 +143,28 @@ func (q *Queue) read(ctx context.Context, node string) error {
 	case err != nil:
 		return q.create(ctx, node, err)
 	}
-	for _, s := range streams {
+	for _, s := range read {
 		q.add(s.Stream, s.Messages)
 	}
 	return nil
+}
+
+// claim adds jobs of dead nodes to q.ready, at most one of each lane.
+func (q *Queue) claim(ctx context.Context, node string) (found bool, err error) {
+	commands := q.connection.client.Pipeline()
+	results := make([]*redis.XAutoClaimCmd, len(q.lanes))
+	for lane, key := range q.lanes {
+		results[lane] = commands.XAutoClaim(ctx, &redis.XAutoClaimArgs{
+			Stream: key, Group: queueGroup, Consumer: node, MinIdle: q.idle, Start: "0", Count: 1,
+		})
+	}
+	_, err = commands.Exec(ctx)
+	for lane, result := range results {
+		claimed, _ := result.Val()
+		found = found || len(claimed) > 0
+		q.add(q.lanes[lane], claimed)
+	}
+	return found, err
 }
 
 // mayClaim reports whether the next search for jobs of dead nodes is due.
@@ -144,9 +184,13 @@ func (q *Queue) create(ctx context.Context, node string, err error) error {
 	if !strings.HasPrefix(err.Error(), "NOGROUP") {
 		return err
 	}
-	for _, key := range []string{q.key, q.own(node)} {
-		err := q.connection.client.XGroupCreateMkStream(ctx, key, queueGroup, "0").Err()
-		if err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
+	commands := q.connection.client.Pipeline()
+	for _, key := range append(q.lanes[:], q.own(node)) {
+		commands.XGroupCreateMkStream(ctx, key, queueGroup, "0")
+	}
+	results, _ := commands.Exec(ctx)
+	for _, result := range results {
+		if err := result.Err(); err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
 			return err
 		}
 	}
@@ -163,12 +207,19 @@ func (q *Queue) acknowledge(d delivered) {
 	_, _ = commands.Exec(ctx)
 }
 
-// leave removes the stream and the consumer of a node. Its unacknowledged jobs are lost.
+// leave removes the stream and the consumer of a node. Jobs that it has not returned go to other nodes; its
+// other unacknowledged jobs are lost.
 func (q *Queue) leave(node string) {
 	ctx, done := q.connection.begin(context.Background())
 	defer done()
 	commands := q.connection.client.Pipeline()
-	commands.XGroupDelConsumer(ctx, q.key, queueGroup, node)
+	for d, ok := q.next(); ok; d, ok = q.next() {
+		commands.XAdd(ctx, &redis.XAddArgs{Stream: q.lanes[d.job.Lane()], Values: []string{queueField, d.job.ID, queueOwner, d.job.Owner}})
+		commands.XDel(ctx, d.stream, d.id)
+	}
+	for _, key := range q.lanes {
+		commands.XGroupDelConsumer(ctx, key, queueGroup, node)
+	}
 	commands.Del(ctx, q.own(node))
 	_, _ = commands.Exec(ctx)
 }

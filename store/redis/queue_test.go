@@ -12,15 +12,15 @@ import (
 )
 
 // take returns the next job of a node.
-func take(t *testing.T, q store.Queue, node string) (job string, ack func()) {
+func take(t *testing.T, q store.Queue, node string) (id string, ack func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	job, ack, err := q.Take(ctx, node)
+	job, ack, err := q.Take(ctx, node, nil)
 	if err != nil {
 		t.Fatalf("node %s: error %v", node, err)
 	}
-	return job, ack
+	return job.ID, ack
 }
 
 // TestQueue checks that each job goes to one node, and that a job for a node goes to that node.
@@ -31,7 +31,7 @@ func TestQueue(t *testing.T) {
 	defer b.Close()
 	first, second := a.Queue("runs"), b.Queue("runs")
 	for _, job := range []string{"1", "2"} { // before any node has joined
-		if err := first.Push(t.Context(), job, ""); err != nil {
+		if err := first.Push(t.Context(), store.Job{ID: job}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,10 +42,10 @@ func TestQueue(t *testing.T) {
 	}
 	ackOne()
 	ackTwo()
-	if err := second.Push(t.Context(), "for a", "a"); err != nil {
+	if err := second.Push(t.Context(), store.Job{ID: "for a"}, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Push(t.Context(), "for b", "b"); err != nil {
+	if err := second.Push(t.Context(), store.Job{ID: "for b"}, "b"); err != nil {
 		t.Fatal(err)
 	}
 	if job, _ := take(t, first, "a"); job != "for a" {
@@ -56,8 +56,8 @@ func TestQueue(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if job, _, err := first.Take(ctx, "a"); err == nil {
-		t.Errorf("there is another job %q", job)
+	if job, _, err := first.Take(ctx, "a", nil); err == nil {
+		t.Errorf("there is another job %q", job.ID)
 	}
 }
 
@@ -68,10 +68,10 @@ func TestQueue_down(t *testing.T) {
 	defer s.Close()
 	kill()
 	q := s.Queue("runs")
-	if err := q.Push(t.Context(), "1", ""); err == nil {
+	if err := q.Push(t.Context(), store.Job{ID: "1"}, ""); err == nil {
 		t.Error("Push succeeds")
 	}
-	if _, _, err := q.Take(t.Context(), "a"); err == nil {
+	if _, _, err := q.Take(t.Context(), "a", nil); err == nil {
 		t.Error("Take succeeds")
 	}
 }
@@ -85,7 +85,7 @@ func TestQueue_dead_node(t *testing.T) {
 	dead, alive := s.Queue("runs"), s.Queue("runs")
 	alive.(*redis.Queue).SetIdle(time.Millisecond)
 	for _, job := range []string{"done", "lost"} {
-		if err := dead.Push(t.Context(), job, ""); err != nil {
+		if err := dead.Push(t.Context(), store.Job{ID: job}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,5 +94,35 @@ func TestQueue_dead_node(t *testing.T) {
 	take(t, dead, "dead")
 	if job, _ := take(t, alive, "alive"); job != "lost" {
 		t.Errorf("job %q", job)
+	}
+}
+
+// TestQueue_lanes checks that the jobs of an owner with many do not precede those of others, and that a
+// lane can be skipped.
+func TestQueue_lanes(t *testing.T) {
+	address, _ := storetest.Redis(t)
+	s := openStore(t, address)
+	defer s.Close()
+	q := s.Queue("runs")
+	ada, bob := store.Job{ID: "ada", Owner: "user ada"}, store.Job{ID: "bob", Owner: "user bob"}
+	for range 20 {
+		if err := q.Push(t.Context(), ada, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.Push(t.Context(), bob, ""); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := take(t, q, "a")
+	second, _ := take(t, q, "a")
+	if got := []string{first, second}; !slices.Contains(got, "bob") {
+		t.Errorf("the first two jobs are %q", got)
+	}
+	if err := q.Push(t.Context(), bob, ""); err != nil {
+		t.Fatal(err)
+	}
+	job, _, err := q.Take(t.Context(), "a", func(lane int) bool { return lane == ada.Lane() })
+	if err != nil || job != bob {
+		t.Errorf("job %+v, error %v", job, err)
 	}
 }

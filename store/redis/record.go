@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,6 +29,7 @@ const (
 	changeDone     = 1
 	changeConflict = 0  // the revision has changed
 	changeTooLong  = -1 // the log would exceed its limit
+	changeNoShare  = -2 // the owner has used its share
 )
 
 // changeScript changes the record at KEYS[1]. If the change has been made already, by a
@@ -41,61 +43,27 @@ const (
 //  6. maximum length of the log
 //  7. channel to publish to
 //  8. message to publish: the key
+//  9. owner, "" to count nothing; see shares.go
+//  10. evictable: 1 or 0
+//  11. tombstone
+//  12. and 13. memory in use, and its limit, in KiB
+//  14. prefix of all keys
 //
+// The result is changeDone or another of its constants, and by how many KiB the records have grown.
 // The entries to append follow. KEYS[2] and KEYS[3] are those of the index (index.go), if the record is in one.
 // An entry of the index is added in the same step as the record. Each new record removes up to 4
 // entries of records that have expired.
-var changeScript = redis.NewScript(`
-local now = redis.call('HMGET', KEYS[1], 'r', 'n')
-local revision, length = now[1] or '', tonumber(now[2] or '0')
-if revision == ARGV[2] then return 1 end
-if ARGV[1] ~= '*' and ARGV[1] ~= revision then return 0 end
-if ARGV[3] == 'delete' then
-	redis.call('UNLINK', KEYS[1])
-	for i = 2, #KEYS do redis.call('ZREM', KEYS[i], ARGV[8]) end
-else
-	local more = #ARGV - 8
-	if length + more > tonumber(ARGV[6]) then return -1 end
-	for i = 1, more do
-		redis.call('HSET', KEYS[1], string.format('%d', length + i - 1), ARGV[8 + i])
-	end
-	if ARGV[3] == 'set' or revision == '' then
-		redis.call('HSET', KEYS[1], 'v', ARGV[4])
-	end
-	redis.call('HSET', KEYS[1], 'r', ARGV[2], 'n', string.format('%d', length + more))
-	redis.call('PEXPIRE', KEYS[1], ARGV[5])
-	if KEYS[2] then
-		local clock = redis.call('TIME')
-		local time = clock[1] * 1000 + math.floor(clock[2] / 1000)
-		if revision == '' then
-			for _, expired in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', string.format('%d', time), 'LIMIT', 0, 4)) do
-				redis.call('ZREM', KEYS[2], expired)
-				redis.call('ZREM', KEYS[3], expired)
-			end
-			redis.call('ZADD', KEYS[2], 0, ARGV[8])
-		end
-		redis.call('ZADD', KEYS[3], string.format('%d', time + ARGV[5]), ARGV[8])
-	end -- of the index
-end
-redis.call('PUBLISH', ARGV[7], ARGV[8])
-return 1
-`)
+var changeScript = redis.NewScript(sharesLua + changeLua)
+
+//go:embed change.lua
+var changeLua string
 
 // readScript returns entries of the log of KEYS[1]. ARGV: the number of the first entry,
 // the maximum number of entries, and the number of bytes after which to stop.
-var readScript = redis.NewScript(`
-local first = tonumber(ARGV[1])
-local last = math.min(first + tonumber(ARGV[2]), tonumber(redis.call('HGET', KEYS[1], 'n') or '0')) - 1
-local entries, size = {}, 0
-for i = first, last do
-	local entry = redis.call('HGET', KEYS[1], string.format('%d', i))
-	if not entry then break end
-	size = size + #entry
-	if #entries > 0 and size > tonumber(ARGV[3]) then break end
-	entries[#entries + 1] = entry
-end
-return entries
-`)
+var readScript = redis.NewScript(readLua)
+
+//go:embed read.lua
+var readLua string
 
 // write makes the change if the record still has the revision, and reports whether it did.
 func (s *Store) write(ctx context.Context, key, revision string, c *store.Change) (bool, error) {
@@ -106,17 +74,30 @@ func (s *Store) write(ctx context.Context, key, revision string, c *store.Change
 	case c.Value != nil:
 		what = "set"
 	}
-	args := make([]any, 0, 8+len(c.Entries))
-	args = append(args, revision, rand.Text(), what, c.Value, max(ttl.Milliseconds(), 1), store.MaxLength, s.changes.channel, key)
+	owner, used, limit, err := s.memory.counted(ctx, c.Owner)
+	if err != nil {
+		return false, err
+	}
+	tombstone := c.Tombstone
+	if !c.Evictable {
+		tombstone = nil
+	}
+	args := make([]any, 0, 14+len(c.Entries))
+	args = append(args, revision, rand.Text(), what, c.Value, max(ttl.Milliseconds(), 1), store.MaxLength, s.changes.channel, key,
+		string(owner), c.Evictable, tombstone, used, limit, s.options.Prefix)
 	if !c.Delete {
 		for _, entry := range c.Entries {
 			args = append(args, entry)
 		}
 	}
 	tries, outcome := 0, int64(0)
-	err := s.connection.retryOnce(ctx, func() (err error) {
+	err = s.connection.retryOnce(ctx, func() (err error) {
 		tries++
-		outcome, err = changeScript.Run(ctx, s.connection.client, s.keysOf(key), args...).Int64()
+		var result []int64
+		if result, err = changeScript.Run(ctx, s.connection.client, s.keysOf(key), args...).Int64Slice(); err == nil && len(result) == 2 {
+			outcome = result[0]
+			s.memory.grow(result[1])
+		}
 		return err
 	})
 	switch {
@@ -124,6 +105,8 @@ func (s *Store) write(ctx context.Context, key, revision string, c *store.Change
 		return false, err
 	case outcome == changeTooLong:
 		return false, fmt.Errorf("%w: the log has no room for %d more entries; the limit is %d", store.ErrTooLarge, len(c.Entries), store.MaxLength)
+	case outcome == changeNoShare:
+		return false, fmt.Errorf("%w: %s at %s", store.ErrShare, c.Owner, s.connection.name)
 	case outcome == changeConflict && tries > 1:
 		return false, fmt.Errorf("redis at %s: the connection was lost before the response; the record has changed since, so it is unknown whether this change was made", s.connection.name)
 	case outcome == changeDone:

@@ -50,6 +50,7 @@ type Store struct {
 	connection *connection
 	locks      *store.KeyLocks // avoids conflicts between changes of one key in this process
 	changes    changeFeed
+	memory     memory
 	once       sync.Once
 }
 
@@ -69,6 +70,7 @@ func Open(address string, options Options) (*Store, error) {
 		options.Prefix = DefaultPrefix
 	}
 	s := &Store{options: options, connection: newConnection(settings), locks: store.NewKeyLocks()}
+	s.memory.connection, s.memory.warn = s.connection, s.warn
 	s.changes.connection, s.changes.channel = s.connection, options.Prefix+"changed"
 	return s, nil
 }
@@ -192,6 +194,9 @@ func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record
 		}
 	}
 }
+
+// Exclusive implements store.Store.
+func (s *Store) Exclusive() bool { return false }
 
 // Close implements store.Store.
 func (s *Store) Close() error {

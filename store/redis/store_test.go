@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
@@ -92,7 +92,7 @@ func TestSilent(t *testing.T) {
 	s := openStore(t, "redis://"+listener.Addr().String()+"?read_timeout=100ms&dial_timeout=100ms")
 	defer s.Close()
 	_, err = s.Get(t.Context(), "k")
-	if err == nil || !keyword.All(err.Error(), "time") {
+	if err == nil || !testkit.ContainsAll(err.Error(), "time") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -51,5 +52,13 @@ func TestStore(t *testing.T) {
 			Nodes:   true,
 			Open:    func(t testing.TB) store.Store { return openStore(t, address) },
 		}
+	})
+}
+
+func TestShares(t *testing.T) {
+	storetest.RunShares(t, func(t *testing.T) storetest.Place {
+		const empty = 1 << 20 // bytes of a server without records
+		address, _ := storetest.Redis(t, "--maxmemory", fmt.Sprint(storetest.ShareLimit+empty), "--maxmemory-policy", "noeviction")
+		return storetest.Place{Open: func(t testing.TB) store.Store { return openStore(t, address) }}
 	})
 }

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/freeport"
-	"github.com/fairwayhq/fairway/internal/shared"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // Redis starts a Redis server on a free port of the loopback interface. It returns the
@@ -18,10 +17,10 @@ func Redis(t testing.TB, arguments ...string) (address string, kill func()) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		shared.Missing(t, "redis-server is not installed")
+		testkit.Missing(t, "redis-server is not installed")
 	}
 	for range 3 { // another process may take the port first
-		port := freeport.Find(t)
+		port := testkit.FreePort(t)
 		if kill, ok := startRedis(t, program, port, arguments); ok {
 			t.Cleanup(kill)
 			return fmt.Sprintf("redis://127.0.0.1:%d/0", port), kill

@@ -60,6 +60,7 @@ func Run(t *testing.T, place func(*testing.T) Place) {
 		run  func(*testing.T, Place)
 	}{
 		{"get, put, update, delete", basics},
+		{"exclusive", exclusive},
 		{"limits", limits},
 		{"an error of change changes nothing", changeFails},
 		{"value and log change together", together},
@@ -85,6 +86,12 @@ func Run(t *testing.T, place func(*testing.T) Place) {
 			crash(t, at)
 		}
 	})
+}
+
+func exclusive(t *testing.T, place Place) {
+	if got, want := open(t, place).Exclusive(), !place.Nodes; got != want {
+		t.Errorf("Exclusive returns %t, want %t", got, want)
+	}
 }
 
 // open opens a store and closes it at the end of the test.

@@ -9,8 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/internal/watch/watchtest"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
 )
 
@@ -30,7 +29,7 @@ func read(t *testing.T, documents ...string) []*oagent.Agent {
 
 func TestAccept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.yaml")
-	watchtest.WriteAged(t, file, document("own"), time.Hour)
+	testkit.WriteAged(t, file, document("own"), time.Hour)
 	l, err := Load(Options{
 		Files: []string{file}, Logger: zap.NewNop(),
 		Check: func([]*oagent.Agent) error { return nil },
@@ -63,14 +62,14 @@ func TestAccept(t *testing.T) {
 	if set.Names.Agent("mine") || !set.Names.Agent("own") || strings.Contains(strings.Join(set.Names.All(), " "), "mine") {
 		t.Errorf("names %v", set.Names.All())
 	}
-	watchtest.WriteAged(t, file, document("own")+"---\n"+document("mine"), time.Minute)
+	testkit.WriteAged(t, file, document("own")+"---\n"+document("mine"), time.Minute)
 	if !l.updateStates() || !l.reload() {
 		t.Fatal("not reloaded")
 	}
 	if set := expect("a file takes the name", "mine other own"); set.Agents["mine"].Accepted {
 		t.Error("the accepted agent replaced that of a file")
 	}
-	watchtest.WriteAged(t, file, document("own"), time.Second)
+	testkit.WriteAged(t, file, document("own"), time.Second)
 	if !l.updateStates() || !l.reload() {
 		t.Fatal("not reloaded")
 	}
@@ -83,9 +82,9 @@ func TestAccept(t *testing.T) {
 
 func TestCheckRemote(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.yaml")
-	watchtest.WriteAged(t, file, strings.Replace(document("one"), "capabilities: {}", "capabilities: {'oagent://a.example/helper': {}}", 1), time.Hour)
+	testkit.WriteAged(t, file, strings.Replace(document("one"), "capabilities: {}", "capabilities: {'oagent://a.example/helper': {}}", 1), time.Hour)
 	options := Options{Files: []string{file}, Logger: zap.NewNop(), Check: func([]*oagent.Agent) error { return nil }}
-	if _, err := Load(options); err == nil || !keyword.All(err.Error(), "a.example remote_agents") {
+	if _, err := Load(options); err == nil || !testkit.ContainsAll(err.Error(), "a.example remote_agents") {
 		t.Errorf("not allowed: %v", err)
 	}
 	options.CheckRemote = func(oagent.Reference) error { return nil }

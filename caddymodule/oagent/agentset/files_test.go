@@ -5,12 +5,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
-	"github.com/fairwayhq/fairway/internal/watch/watchtest"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
 )
 
@@ -22,9 +24,9 @@ func document(name string) string {
 func TestReadFiles(t *testing.T) {
 	folder := t.TempDir()
 	a, b, large := filepath.Join(folder, "a.yaml"), filepath.Join(folder, "b.yaml"), filepath.Join(folder, "large.yaml")
-	watchtest.WriteAged(t, a, document("one")+"---\n"+document("two"), time.Hour)
-	watchtest.WriteAged(t, b, document("three"), time.Hour)
-	watchtest.WriteAged(t, large, strings.Repeat("#", oagent.MaxDocument+1), time.Hour)
+	testkit.WriteAged(t, a, document("one")+"---\n"+document("two"), time.Hour)
+	testkit.WriteAged(t, b, document("three"), time.Hour)
+	testkit.WriteAged(t, large, strings.Repeat("#", oagent.MaxDocument+1), time.Hour)
 	read, err := ReadFiles([]string{a, b})
 	if err != nil || len(read) != 3 || read[1].Name != "two" || read[2].Location != b {
 		t.Fatalf("%v, %v", read, err)
@@ -37,7 +39,7 @@ func TestReadFiles(t *testing.T) {
 		"too large": {[]string{large}, "large.yaml limit"},
 		"same name": {[]string{a, b, b}, "three b.yaml:1"},
 	} {
-		if _, err := ReadFiles(test.files); err == nil || !keyword.All(err.Error(), test.want) {
+		if _, err := ReadFiles(test.files); err == nil || !testkit.ContainsAll(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want %q", name, err, test.want)
 		}
 	}
@@ -49,8 +51,8 @@ func TestReadFiles(t *testing.T) {
 func TestUpdateStates(t *testing.T) {
 	folder := t.TempDir()
 	a, b := filepath.Join(folder, "a.yaml"), filepath.Join(folder, "b.yaml")
-	watchtest.WriteAged(t, a, document("one"), time.Hour)
-	l := &Loader{options: Options{Files: []string{a, b}}, states: make([]fileState, 2)}
+	testkit.WriteAged(t, a, document("one"), time.Hour)
+	l := &Loader{options: Options{Files: []string{a, b}}}
 	for _, step := range []struct {
 		rule   string
 		change func()
@@ -58,9 +60,9 @@ func TestUpdateStates(t *testing.T) {
 	}{
 		{"first check", func() {}, true},
 		{"nothing happened", func() {}, false},
-		{"touched", func() { watchtest.WriteAged(t, a, document("one"), time.Minute) }, false},
-		{"other content", func() { watchtest.WriteAged(t, a, document("two"), time.Second) }, true},
-		{"the missing file appeared", func() { watchtest.WriteAged(t, b, document("one"), time.Hour) }, true},
+		{"touched", func() { testkit.WriteAged(t, a, document("one"), time.Minute) }, false},
+		{"other content", func() { testkit.WriteAged(t, a, document("two"), time.Second) }, true},
+		{"the missing file appeared", func() { testkit.WriteAged(t, b, document("one"), time.Hour) }, true},
 		{"nothing happened again", func() {}, false},
 		{"a file disappeared", func() { _ = os.Remove(b) }, true},
 		{"it is still missing", func() {}, false},
@@ -69,5 +71,64 @@ func TestUpdateStates(t *testing.T) {
 		if got := l.updateStates(); got != step.want {
 			t.Errorf("%s: changed is %v", step.rule, got)
 		}
+	}
+}
+
+// TestExpand reads the files that match a pattern, also those that are added later.
+func TestExpand(t *testing.T) {
+	folder := t.TempDir()
+	a, b, odd := filepath.Join(folder, "a.yaml"), filepath.Join(folder, "b.yaml"), filepath.Join(folder, "[c].yaml")
+	pattern := filepath.Join(folder, "?.yaml")
+	for _, path := range []string{b, a, odd} {
+		testkit.WriteAged(t, path, document("one"), time.Hour)
+	}
+	for _, test := range []struct{ files, want []string }{
+		{[]string{pattern}, []string{a, b}},
+		{[]string{b, pattern}, []string{b, a}},
+		{[]string{odd, filepath.Join(folder, "none.yaml"), filepath.Join(folder, "*.json")}, []string{odd, filepath.Join(folder, "none.yaml")}},
+	} {
+		if got := Expand(test.files); !slices.Equal(got, test.want) {
+			t.Errorf("%q: got %q, want %q", test.files, got, test.want)
+		}
+	}
+	l := &Loader{options: Options{Files: []string{pattern}}}
+	l.updateStates()
+	testkit.WriteAged(t, filepath.Join(folder, "d.yaml"), document("two"), time.Hour)
+	if !l.updateStates() || l.updateStates() {
+		t.Error("a new file that matches is no change")
+	}
+}
+
+// TestLoader_deleted_file checks that the agents of a deleted file are no longer in force, even if another file
+// is invalid, and that they return with the file.
+func TestLoader_deleted_file(t *testing.T) {
+	folder := t.TempDir()
+	a, b := filepath.Join(folder, "a.yaml"), filepath.Join(folder, "b.yaml")
+	for path, name := range map[string]string{a: "one", b: "two"} {
+		testkit.WriteAged(t, path, document(name), time.Hour)
+	}
+	l, err := Load(Options{Files: []string{a, b}, Logger: zap.NewNop(), Check: func([]*oagent.Agent) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		change func()
+		want   []string
+	}{
+		{func() { _ = os.Remove(a) }, []string{"two"}},
+		{func() { testkit.WriteAged(t, a, document("one"), time.Minute) }, []string{"one", "two"}},
+		{func() { _ = os.Remove(a); testkit.WriteAged(t, b, "kind: [", time.Second) }, []string{"two"}},
+		{func() { _ = os.Remove(b) }, nil},
+	} {
+		step.change()
+		if l.updateStates() {
+			l.reload()
+		}
+		if got := l.Last().AgentNames(); !slices.Equal(got, step.want) {
+			t.Errorf("agents %q, want %q", got, step.want)
+		}
+	}
+	if _, err := Load(Options{Files: []string{filepath.Join(folder, "*.yaml")}}); err == nil || !testkit.ContainsAll(err.Error(), "matches") {
+		t.Errorf("no match: error %v", err)
 	}
 }

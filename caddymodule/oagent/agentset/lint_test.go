@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // tripTools builds a toolset whose only tool has an argument of that name.
-func tripTools(t *testing.T, argument string) *tool.Toolset {
+func tripTools(t *testing.T, argument string) *tools.Toolset {
 	t.Helper()
-	set, err := tool.Build([]byte(`{"openapi":"3.1.0","info":{"title":"Trips","version":"1"},"paths":{"/trips":{"get":{"operationId":"getTrip",
-		"parameters":[{"name":"`+argument+`","in":"query","schema":{"type":"string"}}],"responses":{"200":{"description":""}}}}}}`), tool.BuildOptions{Name: "trips"})
+	set, err := tools.Build([]byte(`{"openapi":"3.1.0","info":{"title":"Trips","version":"1"},"paths":{"/trips":{"get":{"operationId":"getTrip",
+		"parameters":[{"name":"`+argument+`","in":"query","schema":{"type":"string"}}],"responses":{"200":{"description":""}}}}}}`), tools.BuildOptions{Name: "trips"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestLint_is_computed_once(t *testing.T) {
 	withRule := func(rule string) string {
 		return strings.Replace(document("one"), "capabilities: {}", "capabilities: {get-trip: {"+rule+"}}", 1)
 	}
-	trips := &agents.Toolset{Name: "trips", Document: new(agents.Document)}
+	trips := &app.Toolset{Name: "trips", Document: new(app.Document)}
 	build := func(document, argument string) *Agent {
 		t.Helper()
 		set, err := New(read(t, document), []Tools{{trips, tripTools(t, argument), true}})

@@ -2,26 +2,30 @@ package agentset
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/dustin/go-humanize"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/watch"
 	"github.com/fairwayhq/fairway/oagent"
 )
 
 // Options are the options of a Loader.
 type Options struct {
-	Files   []string          // absolute paths
-	Matched []*agents.Toolset // plain requests are matched to their operations
-	Others  []*agents.Toolset // further toolsets whose tools agents may name
+	Files   []string       // absolute paths, and patterns of filepath.Glob
+	Matched []*app.Toolset // plain requests are matched to their operations
+	Others  []*app.Toolset // further toolsets whose tools agents may name
 	Logger  *zap.Logger
 
 	// Hosted reports whether this server runs the agent with that name. Default: none.
@@ -39,8 +43,8 @@ type Options struct {
 // Loader keeps the current Set of a handler.
 type Loader struct {
 	options Options
-	states  []fileState // of the files, before they were read; used by Load and then by Watch
-	stop    func()      // stops watching the files; nil if they are not watched
+	states  map[string]fileState // of the files by path, before they were read; used by Load and then by Watch
+	stop    func()               // stops watching the files; nil if they are not watched
 
 	mu       sync.Mutex // held while a Set is built
 	read     []*oagent.Agent
@@ -56,9 +60,12 @@ func Load(options Options) (*Loader, error) {
 			return fmt.Errorf("%s is an agent of another server: allow the server %s with the subdirective remote_agents", r, r.Host)
 		}
 	}
-	l := &Loader{options: options, states: make([]fileState, len(options.Files))}
+	l := &Loader{options: options}
 	l.updateStates()
-	if err := l.load(); err != nil {
+	if len(l.states) == 0 {
+		return nil, fmt.Errorf("no file matches %s: check the path; relative paths start at Caddy's working directory", strings.Join(options.Files, " "))
+	}
+	if err := l.load(Expand(options.Files)); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -72,8 +79,8 @@ func Static(read []*oagent.Agent, set *Set) *Loader {
 }
 
 // load reads the files. If all of them are valid, it replaces the agents.
-func (l *Loader) load() error {
-	read, err := ReadFiles(l.options.Files)
+func (l *Loader) load(paths []string) error {
+	read, err := ReadFiles(paths)
 	if err == nil {
 		err = l.options.Check(read)
 	}
@@ -110,10 +117,12 @@ func (l *Loader) Watch(changed func()) {
 	}
 }
 
-// reload reads the changed files. If they are invalid, the previous agents stay in force.
+// reload reads the changed files. If they are invalid, the previous agents stay in force, except those whose
+// files were deleted.
 func (l *Loader) reload() bool {
 	logger := l.options.Logger.With(zap.Strings("files", l.options.Files))
-	if err := l.load(); err != nil {
+	l.revokeDeleted()
+	if err := l.load(existing(Expand(l.options.Files))); err != nil {
 		logger.Error("loading the changed agent documents failed; the previous agents stay in force", zap.Error(err))
 		return false
 	}
@@ -136,45 +145,6 @@ func (l *Loader) Documents() []*oagent.Agent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.read
-}
-
-// Current returns the Set with the current toolsets.
-func (l *Loader) Current() *Set { return l.CurrentFor(nil, nil) }
-
-// CurrentFor is like Current for a request. r and next are used to fetch documents that the
-// site itself serves; they may be nil.
-func (l *Loader) CurrentFor(r *http.Request, next caddyhttp.Handler) *Set {
-	set := l.current.Load()
-	if l.isCurrent(set, r, next) {
-		return set
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if set = l.current.Load(); l.isCurrent(set, nil, nil) {
-		return set
-	}
-	set, err := l.link(l.read)
-	if err != nil {
-		l.options.Logger.Error("agents refer to tools that the reloaded toolsets no longer have; the agents cannot use them", zap.Error(err))
-	}
-	l.current.Store(set)
-	return set
-}
-
-// isCurrent reports whether the Set has the current toolsets.
-func (l *Loader) isCurrent(set *Set, r *http.Request, next caddyhttp.Handler) bool {
-	current := true
-	for i, t := range l.options.Matched {
-		if r != nil && t.FromSite {
-			current = toolcall.DeclaredTools(t, r, next) == set.views[i] && current
-			continue
-		}
-		current = t.Loader.Toolset() == set.views[i] && current
-	}
-	for i, t := range l.options.Others {
-		current = t.Loader.Toolset() == set.views[len(l.options.Matched)+i] && current
-	}
-	return current
 }
 
 // Accept replaces the agents that were accepted and are not from a file. If a file has an agent
@@ -252,5 +222,144 @@ func (l *Loader) warnAgentCapabilities(set *Set, read []*oagent.Agent) {
 			l.options.Logger.Warn("a capability names an agent that this server does not run, so it has no effect; to run the agent, give it a model",
 				zap.String("agent", a.Name), zap.String("capability", c.Reference.String()), zap.String("file", a.Location), zap.Int("line", c.Line))
 		}
+	}
+}
+
+// warnFaults logs a warning about expressions of the agents that compile but are certainly wrong, such as an input that
+// a tool does not have. Calls would be refused because of them. It repeats a warning only if the faults have changed.
+// l.mu is held.
+func (l *Loader) warnFaults(set *Set, read []*oagent.Agent) {
+	if !set.complete() {
+		return
+	}
+	found := make(map[string]string, len(read))
+	for _, a := range read {
+		faults := a.LintExpressions(set.Names)
+		if len(faults) == 0 {
+			continue
+		}
+		found[a.Name] = faults.Error()
+		if l.faults[a.Name] != found[a.Name] {
+			l.options.Logger.Warn("an expression of an agent cannot work: calls are refused because of it, or a value is not exposed; correct it, and check with caddy oagent lint --openapi",
+				zap.String("agent", a.Name), zap.String("error", found[a.Name]))
+		}
+	}
+	l.faults = found
+}
+
+// ReadFiles returns the valid agents of all files, in the order of the files. If a file is
+// invalid or two agents have the same name, the error lists all problems.
+func ReadFiles(paths []string) ([]*oagent.Agent, error) {
+	var agents []*oagent.Agent
+	var problems []error
+	from := make(map[string]*oagent.Agent)
+	for _, path := range paths {
+		read, err := readFile(path)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		for _, a := range read {
+			if other := from[a.Name]; other != nil {
+				problems = append(problems, fmt.Errorf("%s:%d: agent name %s is already used at %s:%d: give each agent its own name",
+					a.Location, a.Line, a.Name, other.Location, other.Line))
+				continue
+			}
+			from[a.Name] = a
+			agents = append(agents, a)
+		}
+	}
+	return agents, errors.Join(problems...)
+}
+
+func readFile(path string) ([]*oagent.Agent, error) {
+	file, err := os.Open(path) // a command may get a pipe, which watch.File does not read
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: check the path; relative paths start at Caddy's working directory", err)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w: give Caddy's user read permission", err)
+	case err != nil:
+		return nil, err
+	}
+	defer file.Close()
+	content, err := buffer.ReadLimited(file, oagent.MaxDocument)
+	switch {
+	case errors.Is(err, buffer.ErrTooLarge):
+		return nil, fmt.Errorf("%s is larger than %s, the limit for a file of agent documents: split it", path, humanize.IBytes(oagent.MaxDocument))
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return oagent.ReadAgents(content, path)
+}
+
+// fileState is what is known about a file of agent documents.
+type fileState struct {
+	state *watch.State
+	err   string // of the last check
+}
+
+// Expand returns the paths of files and patterns, with the files that match each pattern. A path of a file that
+// exists is not a pattern. Patterns are those of filepath.Glob; one that matches no file has no paths.
+func Expand(files []string) (paths []string) {
+	for _, file := range files {
+		found := []string{file}
+		if _, err := os.Lstat(file); err != nil && strings.ContainsAny(file, "*?[") {
+			found, _ = filepath.Glob(file)
+		}
+		for _, path := range found {
+			if !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
+}
+
+// updateStates checks the files, and reports whether one has changed since the last check. An error
+// counts as a change when it appears and when it ends.
+func (l *Loader) updateStates() bool {
+	paths := Expand(l.options.Files)
+	states := make(map[string]fileState, len(paths))
+	changed := len(paths) != len(l.states)
+	for _, path := range paths {
+		known, listed := l.states[path]
+		_, state, differs, err := watch.File{Path: path, MaxSize: oagent.MaxDocument}.Read(known.state)
+		message := ""
+		if err != nil {
+			state, message = known.state, err.Error()
+		}
+		changed = changed || !listed || differs || message != known.err
+		states[path] = fileState{state, message}
+	}
+	l.states = states
+	return changed
+}
+
+// existing returns the paths of the files that were not deleted.
+func existing(paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), isDeleted)
+}
+
+func isDeleted(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// revokeDeleted removes the agents whose files were deleted, even if another file is invalid.
+func (l *Loader) revokeDeleted() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := slices.DeleteFunc(slices.Clone(l.read), func(a *oagent.Agent) bool {
+		deleted := isDeleted(a.Location)
+		if deleted {
+			l.options.Logger.Warn("the file of an agent was deleted, so its calls are refused", zap.String("agent", a.Name), zap.String("file", a.Location))
+		}
+		return deleted
+	})
+	if len(left) < len(l.read) {
+		l.read = left
+		set, _ := l.link(left) // the following load reports the error
+		l.current.Store(set)
 	}
 }

@@ -5,17 +5,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Operation is a tool under the name that agent documents use.
 type Operation struct {
-	Tool    *tool.Tool
-	Toolset *agents.Toolset
-	Set     *tool.Toolset // the tools of Toolset
-	Name    string        // in kebab case; qualified with its toolset's name if several tools have the name
+	Tool    *tools.Tool
+	Toolset *app.Toolset
+	Set     *tools.Toolset // the tools of Toolset
+	Name    string         // in kebab case; qualified with its toolset's name if several tools have the name
 
 	// Overridable reports whether the caller's own headers or cookies may override arguments
 	// of a tool call. The arguments must then be read from the request.
@@ -26,7 +26,7 @@ type Operation struct {
 
 // ReturnsJSON reports whether the document declares a JSON response.
 func (op *Operation) ReturnsJSON() bool {
-	return slices.ContainsFunc(op.Tool.Response.MediaTypes, func(mediaType string) bool { return strings.HasSuffix(mediaType, "json") })
+	return slices.ContainsFunc(op.Tool.Output.MediaTypes, func(mediaType string) bool { return strings.HasSuffix(mediaType, "json") })
 }
 
 // Names are the names of tools and agents in agent documents. Accepted agents are not among them:
@@ -34,6 +34,7 @@ func (op *Operation) ReturnsJSON() bool {
 type Names struct {
 	own, other map[string][]*Operation // by name, without the toolset's name
 	qualified  map[string][]*Operation // by name, with the toolset's name
+	renamed    map[string]*Operation   // by name before the configuration renamed it, with and without the toolset's name
 	isAgent    func(name string) bool
 	remote     func(oagent.Reference) error
 	all        []string
@@ -42,13 +43,13 @@ type Names struct {
 func newNames(isAgent func(name string) bool, checkRemote func(oagent.Reference) error) *Names {
 	return &Names{
 		own: make(map[string][]*Operation), other: make(map[string][]*Operation), qualified: make(map[string][]*Operation),
-		isAgent: isAgent, remote: checkRemote,
+		renamed: make(map[string]*Operation), isAgent: isAgent, remote: checkRemote,
 	}
 }
 
 // Tool returns the tool with that name. It prefers the site's own tools. It returns none if
 // the name is ambiguous.
-func (n *Names) Tool(name string) (string, *tool.Tool, bool) {
+func (n *Names) Tool(name string) (string, *tools.Tool, bool) {
 	found := n.Find(name)
 	if found == nil {
 		return "", nil, false
@@ -85,6 +86,14 @@ func (n *Names) All() []string {
 	return n.all
 }
 
+// Renamed returns the name of the tool that had that name before the configuration renamed it, or "".
+func (n *Names) Renamed(name string) string {
+	if op := n.renamed[name]; op != nil {
+		return op.Name
+	}
+	return ""
+}
+
 // add adds an operation. own reports whether requests of the site are matched to it.
 func (n *Names) add(op *Operation, own bool) {
 	name := oagent.KebabName(op.Tool.Name)
@@ -95,6 +104,10 @@ func (n *Names) add(op *Operation, own bool) {
 	}
 	qualified := op.Toolset.Qualifier() + "." + name
 	n.qualified[qualified] = append(n.qualified[qualified], op)
+	if before := op.Tool.Unshaped.Name; before != "" && before != op.Tool.Name {
+		before = oagent.KebabName(before)
+		n.renamed[before], n.renamed[op.Toolset.Qualifier()+"."+before] = op, op
+	}
 }
 
 // nameOperations gives each operation its shortest unique name.

@@ -3,14 +3,21 @@ package agentset
 import (
 	"fmt"
 	"maps"
+	"net/http"
+	"net/textproto"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp/match"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/match"
+	"github.com/fairwayhq/fairway/tools/security"
 )
 
 // Set is a snapshot of the agents of one handler, of the tools of its toolsets, and of the
@@ -26,16 +33,16 @@ type Set struct {
 	// Credentials are the places in a request where callers send credentials for the APIs.
 	Credentials CallerCredentials
 
-	views      []*tool.Toolset // of each toolset; nil for one that is not loaded
-	operations map[*tool.Tool]*Operation
+	views      []*tools.Toolset // of each toolset; nil for one that is not loaded
+	operations map[*tools.Tool]*Operation
 	byKey      map[operationKey]*Operation
 }
 
 // Tools are the tools of a toolset at one time.
 type Tools struct {
-	Toolset *agents.Toolset
-	Tools   *tool.Toolset // nil if the toolset is not loaded
-	Matched bool          // plain requests are matched to the tools
+	Toolset *app.Toolset
+	Tools   *tools.Toolset // nil if the toolset is not loaded
+	Matched bool           // plain requests are matched to the tools
 }
 
 // operationKey identifies an operation across reloads, and across handlers that have the same
@@ -55,7 +62,7 @@ type Agent struct {
 
 	set      *Set
 	mu       sync.Mutex
-	narrowed map[*tool.Toolset]*tool.Toolset
+	narrowed map[*tools.Toolset]*tools.Toolset
 }
 
 // New links the agents to the tools of the toolsets. The error reports tools that do not
@@ -77,13 +84,13 @@ func newSet(d documents, toolsets []Tools, checkRemote func(oagent.Reference) er
 	s := &Set{
 		Agents:     make(map[string]*Agent, len(d.read)+len(d.accepted)),
 		Loaded:     true,
-		operations: make(map[*tool.Tool]*Operation),
+		operations: make(map[*tools.Tool]*Operation),
 		byKey:      make(map[operationKey]*Operation),
 	}
 	// An accepted agent must not take the place of a user who reviews, or of a tool that has gone.
 	isAgent := func(name string) bool { return s.Agents[name] != nil && !s.Agents[name].Accepted }
 	s.Names = newNames(isAgent, checkRemote)
-	var matched []*tool.Toolset
+	var matched []*tools.Toolset
 	for _, t := range toolsets {
 		s.views = append(s.views, t.Tools)
 		if t.Tools == nil {
@@ -108,7 +115,7 @@ func (s *Set) link(d documents) error {
 	all := slices.Concat(d.read, d.accepted)
 	for i, a := range all {
 		s.Agents[a.Name] = &Agent{
-			Agent: a, Accepted: i >= len(d.read), set: s, narrowed: make(map[*tool.Toolset]*tool.Toolset),
+			Agent: a, Accepted: i >= len(d.read), set: s, narrowed: make(map[*tools.Toolset]*tools.Toolset),
 			Lint: sync.OnceValue(func() oagent.LintErrors { return a.LintExpressions(s.Names) }),
 		}
 		if s.Names.own[a.Name] == nil && i < len(d.read) {
@@ -135,7 +142,7 @@ func (s *Set) link(d documents) error {
 // complete reports whether all tools of the documents are known: all toolsets are loaded, and no lock
 // withholds tools.
 func (s *Set) complete() bool {
-	return !slices.ContainsFunc(s.views, func(set *tool.Toolset) bool { return set == nil || len(set.Withheld) > 0 })
+	return !slices.ContainsFunc(s.views, func(set *tools.Toolset) bool { return set == nil || len(set.Withheld) > 0 })
 }
 
 // add adds the tools of a toolset. If another handler has the same tools with other options,
@@ -143,7 +150,7 @@ func (s *Set) complete() bool {
 func (s *Set) add(t Tools) {
 	for _, tool := range t.Tools.Tools() {
 		key := operationKey{t.Toolset.Name, tool.Name}
-		if known := s.byKey[key]; known != nil && known.Tool.Method == tool.Method && known.Tool.Path == tool.Path {
+		if known := s.byKey[key]; known != nil && known.Tool.Plan.Method == tool.Plan.Method && known.Tool.Plan.Path == tool.Plan.Path {
 			s.operations[tool] = known
 			continue
 		}
@@ -156,8 +163,8 @@ func (s *Set) add(t Tools) {
 	}
 }
 
-func hasHeaderArguments(t *tool.Tool) bool {
-	return slices.ContainsFunc(t.RuleArguments(), func(a tool.Argument) bool { return a.In == tool.InHeader || a.In == tool.InCookie })
+func hasHeaderArguments(t *tools.Tool) bool {
+	return slices.ContainsFunc(t.RuleArguments(), func(a tools.Argument) bool { return a.In == tools.InHeader || a.In == tools.InCookie })
 }
 
 // capabilities returns those capabilities of the agent whose tools exist.
@@ -174,29 +181,68 @@ func (s *Set) capabilities(a *oagent.Agent) map[*Operation]*oagent.Capability {
 
 // Operation returns the operation of a tool, or nil if it is not known. toolset is the name of
 // the tool's toolset. It is needed only for tools of another handler or of an earlier Set.
-func (s *Set) Operation(tool *tool.Tool, toolset string) *Operation {
+func (s *Set) Operation(tool *tools.Tool, toolset string) *Operation {
 	if op := s.operations[tool]; op != nil {
 		return op
 	}
 	return s.byKey[operationKey{toolset, tool.Name}]
 }
 
+// Current returns the Set with the current toolsets.
+func (l *Loader) Current() *Set { return l.CurrentFor(nil, nil) }
+
+// CurrentFor is like Current for a request. r and next are used to fetch documents that the
+// site itself serves; they may be nil.
+func (l *Loader) CurrentFor(r *http.Request, next caddyhttp.Handler) *Set {
+	set := l.current.Load()
+	if l.isCurrent(set, r, next) {
+		return set
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if set = l.current.Load(); l.isCurrent(set, nil, nil) {
+		return set
+	}
+	set, err := l.link(l.read)
+	if err != nil {
+		l.options.Logger.Error("agents refer to tools that the reloaded toolsets no longer have; the agents cannot use them", zap.Error(err))
+	}
+	l.current.Store(set)
+	return set
+}
+
+// isCurrent reports whether the Set has the current toolsets.
+func (l *Loader) isCurrent(set *Set, r *http.Request, next caddyhttp.Handler) bool {
+	current := true
+	for i, t := range l.options.Matched {
+		if r != nil && t.FromSite {
+			current = route.DeclaredTools(t, r, next) == set.views[i] && current
+			continue
+		}
+		current = t.Loader.Toolset() == set.views[i] && current
+	}
+	for i, t := range l.options.Others {
+		current = t.Loader.Toolset() == set.views[len(l.options.Matched)+i] && current
+	}
+	return current
+}
+
 // Narrow returns the tools, which belong to t, that the agent may use.
-func (a *Agent) Narrow(t *agents.Toolset, tools *tool.Toolset) *tool.Toolset {
+func (a *Agent) Narrow(t *app.Toolset, set *tools.Toolset) *tools.Toolset {
 	const most = 16 // number of cached toolsets; beyond that, the cache contains outdated ones
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if narrowed := a.narrowed[tools]; narrowed != nil {
+	if narrowed := a.narrowed[set]; narrowed != nil {
 		return narrowed
 	}
 	if len(a.narrowed) == most {
 		clear(a.narrowed)
 	}
-	narrowed := tools.Only(func(tool *tool.Tool) bool {
+	narrowed := set.Only(func(tool *tools.Tool) bool {
 		op := a.set.Operation(tool, t.Name)
 		return op != nil && a.Capabilities[op] != nil
 	})
-	a.narrowed[tools] = narrowed
+	a.narrowed[set] = narrowed
 	return narrowed
 }
 
@@ -222,4 +268,71 @@ func (s *Set) ListAgents() string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
+}
+
+// CallerCredentials are the places in a request where callers send credentials for the APIs,
+// according to the security schemes of their documents. The header Authorization is always
+// included.
+type CallerCredentials struct {
+	Headers          []string // canonical names, without Authorization
+	queries, cookies []string
+}
+
+func (c *CallerCredentials) add(schemes map[string]*security.Scheme) {
+	for _, s := range schemes {
+		if s.Type != "apiKey" {
+			continue
+		}
+		switch s.In {
+		case "header":
+			c.Headers = append(c.Headers, textproto.CanonicalMIMEHeaderKey(s.ParameterName))
+		case "query":
+			c.queries = append(c.queries, s.ParameterName)
+		case "cookie":
+			c.cookies = append(c.cookies, s.ParameterName)
+		}
+	}
+}
+
+func (c *CallerCredentials) sort() {
+	for _, names := range []*[]string{&c.Headers, &c.queries, &c.cookies} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
+}
+
+// In reports whether the request has credentials. further contains those in the query and in
+// cookies, as pairs of name and value.
+func (c *CallerCredentials) In(r *http.Request) (further []string, found bool) {
+	isSet := func(name string) bool {
+		return slices.ContainsFunc(r.Header[name], func(value string) bool { return value != "" })
+	}
+	found = isSet("Authorization") || slices.ContainsFunc(c.Headers, isSet)
+	if len(c.queries) > 0 && r.URL.RawQuery != "" {
+		query := r.URL.Query()
+		for _, name := range c.queries {
+			if value := query.Get(name); value != "" {
+				further = append(further, "query "+name, value)
+			}
+		}
+	}
+	for _, name := range c.cookies {
+		if cookie, err := r.Cookie(name); err == nil && cookie.Value != "" {
+			further = append(further, "cookie "+name, cookie.Value)
+		}
+	}
+	return further, found || len(further) > 0
+}
+
+// QueryCredentials returns the query parameters that may contain a caller's credentials.
+func QueryCredentials(schemes map[string]*security.Scheme) (names []string) {
+	for _, s := range schemes {
+		switch {
+		case s.Type == "http" && strings.EqualFold(s.Scheme, "bearer"), s.Type == "oauth2", s.Type == "openIdConnect":
+			names = append(names, "access_token") // the other place of a bearer token (RFC 6750, section 2.3)
+		case s.Type == "apiKey" && s.In == "query":
+			names = append(names, s.ParameterName)
+		}
+	}
+	return names
 }

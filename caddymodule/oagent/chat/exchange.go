@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -17,6 +19,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/sse"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -188,4 +191,33 @@ func (x *exchange) write(fault *chat.Fault) {
 	header.Set("Cache-Control", "no-store")
 	x.w.WriteHeader(fault.Status)
 	_, _ = x.w.Write(body)
+}
+
+// keepAlive sends comments to a client that waits for a stream. A nil keepAlive sends none.
+type keepAlive struct {
+	events *sse.Writer
+	end    context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+func startKeepAlive(w http.ResponseWriter, interval time.Duration) *keepAlive {
+	if interval <= 0 {
+		return nil
+	}
+	k := &keepAlive{events: sse.NewWriter(w, sse.MaxWriteWait)}
+	ctx, end := context.WithCancel(context.Background())
+	k.end = end
+	k.ended.Go(func() { k.events.KeepAlive(ctx, interval) })
+	return k
+}
+
+// stop ends the comments so that the response can be written. It reports whether a stream has
+// begun.
+func (k *keepAlive) stop() (begun bool) {
+	if k == nil {
+		return false
+	}
+	k.end()
+	k.ended.Wait()
+	return k.events.IsOpen()
 }

@@ -27,10 +27,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/oagent/chat"
-	"github.com/fairwayhq/fairway/ocp/invoke"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Defaults for guardrails on traffic to a model API.
@@ -82,7 +82,7 @@ type Handler struct {
 	KeepAlive caddy.Duration `json:"keep_alive,omitempty"`
 
 	passed     passedTexts
-	guardrails *guardrail.Caller
+	guardrails *agentset.GuardrailCaller
 	logger     *zap.Logger
 }
 
@@ -102,12 +102,12 @@ func (h *Handler) Provision(logger *zap.Logger) error {
 		h.KeepAlive = caddy.Duration(DefaultKeepAlive)
 	}
 	h.Upstream = caddy.NewReplacer().ReplaceAll(h.Upstream, "")
-	h.guardrails = &guardrail.Caller{Upstream: h.Upstream, Logger: logger}
+	h.guardrails = &agentset.GuardrailCaller{Upstream: h.Upstream, Chat: true, Logger: logger}
 	return h.check()
 }
 
 // Guardrails returns the caller of the guardrails' tools.
-func (h *Handler) Guardrails() *guardrail.Caller { return h.guardrails }
+func (h *Handler) Guardrails() *agentset.GuardrailCaller { return h.guardrails }
 
 // check rejects invalid options.
 func (h *Handler) check() error {
@@ -127,7 +127,7 @@ func (h *Handler) check() error {
 	if h.Upstream == "" {
 		return nil
 	}
-	if _, err := invoke.NewHTTPInvoker(h.Upstream); err != nil {
+	if _, err := tools.NewHTTPInvoker(h.Upstream); err != nil {
 		return fmt.Errorf("chat: upstream: %w", err)
 	}
 	return nil
@@ -135,7 +135,7 @@ func (h *Handler) check() error {
 
 func checkPath(p string) error {
 	if !strings.HasPrefix(p, "/") {
-		return toolcall.ErrNoSlash
+		return route.ErrNoSlash
 	}
 	if _, err := path.Match(p, "/"); err != nil {
 		return errors.New("not a valid pattern")

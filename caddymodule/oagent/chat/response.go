@@ -13,8 +13,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
-	"github.com/fairwayhq/fairway/caddymodule/toolcall"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -55,16 +55,16 @@ func (x *exchange) callModel() error {
 }
 
 // record runs the next handlers with a recorder, so that nothing is sent to the client.
-func (x *exchange) record() (*toolcall.Recorder, error) {
+func (x *exchange) record() (*route.Recorder, error) {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
-	rec := toolcall.NewRecorder(x.r.Method, x.MaxOutput, cancel)
-	return rec, toolcall.Serve(x.next, rec, x.r.WithContext(ctx))
+	rec := route.NewRecorder(x.r.Method, x.MaxOutput, cancel)
+	return rec, route.Serve(x.next, rec, x.r.WithContext(ctx))
 }
 
 // fail handles an error of a next handler. The recorded response is dropped.
 func (x *exchange) fail(err error) error {
-	if p, ok := errors.AsType[*toolcall.PanicError](err); ok {
+	if p, ok := errors.AsType[*route.PanicError](err); ok {
 		if p.Stack != nil {
 			x.logger.Error("panic in a handler after oagent", zap.Any("value", p.Value), zap.ByteString("stack", p.Stack))
 		}
@@ -85,7 +85,7 @@ func (x *exchange) fail(err error) error {
 
 // passError sends an error of the API to the client. Text that the model may have written is
 // sent only if the guardrail allows it.
-func (x *exchange) passError(rec *toolcall.Recorder) error {
+func (x *exchange) passError(rec *route.Recorder) error {
 	status := rec.Status
 	if status < http.StatusBadRequest {
 		status = http.StatusBadGateway
@@ -110,7 +110,7 @@ func (x *exchange) passError(rec *toolcall.Recorder) error {
 }
 
 // pass sends the response to the client.
-func (x *exchange) pass(rec *toolcall.Recorder, body []byte) error {
+func (x *exchange) pass(rec *route.Recorder, body []byte) error {
 	x.request.Allow(rec.Status)
 	if x.alive.stop() {
 		_, err := x.w.Write(body)
@@ -173,7 +173,7 @@ func (x *exchange) checkInput() error {
 		}
 	}
 	texts = append(texts, inputs[newest])
-	if err := x.check(engagement.SideInput, guardrail.Text{Input: strings.Join(texts, "\n\n")}); err != nil {
+	if err := x.check(engagement.SideInput, agentset.GuardrailText{Input: strings.Join(texts, "\n\n")}); err != nil {
 		return err
 	}
 	for _, text := range texts {
@@ -187,11 +187,11 @@ func (x *exchange) checkOutput(text string) error {
 	if text == "" {
 		return x.guard.CheckActive(x.r.Context(), x.binding)
 	}
-	return x.check(engagement.SideOutput, guardrail.Text{Input: x.read.Said, Output: text})
+	return x.check(engagement.SideOutput, agentset.GuardrailText{Input: x.read.Said, Output: text})
 }
 
 // check calls a guardrail of the agent.
-func (x *exchange) check(side engagement.Side, text guardrail.Text) error {
+func (x *exchange) check(side engagement.Side, text agentset.GuardrailText) error {
 	return x.guardrails.Check(x.r.Context(), x.guard, x.binding, x.request.Names(), side, text)
 }
 

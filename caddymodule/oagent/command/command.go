@@ -15,7 +15,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents/command"
+	"github.com/fairwayhq/fairway/caddymodule/app/command"
 )
 
 func init() {

@@ -8,15 +8,15 @@ import (
 	"os"
 
 	"cel.dev/cel-go/common/types"
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/command"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/expr"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/celenv"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/assertion"
 )
@@ -45,13 +45,12 @@ agent whose document is given by --agent.
 	}
 	cmd.Flags().String("engagement", "", "File of the Engagement")
 	cmd.Flags().String("agent", "", "File of the agent's document")
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
+	cmd.RunE = command.RunE(func(flags caddycmd.Flags) error {
 		value, err := evaluate(flags.Arg(0), flags.String("engagement"), flags.String("agent"))
-		if err != nil {
-			return caddy.ExitCodeFailedStartup, err
+		if err == nil {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\n", value)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s\n", value)
-		return caddy.ExitCodeSuccess, nil
+		return err
 	})
 	return cmd
 }
@@ -100,7 +99,7 @@ func readSaved(path string) (*savedEngagement, error) {
 	if err := content.ReadAll(file, maxSavedEngagement); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	members, err := wire.Members(nil, bytes.TrimSpace(content.B))
+	members, err := strictjson.Members(nil, bytes.TrimSpace(content.B))
 	if err != nil {
 		return nil, fmt.Errorf("%s is not an Engagement: %w", path, err)
 	}
@@ -114,7 +113,7 @@ func readSaved(path string) (*savedEngagement, error) {
 // names returns the names that the Engagement has invoked.
 func (s *savedEngagement) names() (names []string) {
 	for _, field := range []string{"recent", "history"} {
-		members, err := wire.Members(nil, s.fields[field])
+		members, err := strictjson.Members(nil, s.fields[field])
 		if err != nil {
 			continue
 		}
@@ -133,7 +132,7 @@ func (s *savedEngagement) ResolveName(name string) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	seen := (&expr.Node{Raw: value, Exact: true}).Force()
+	seen := (&celenv.Node{Raw: value, Exact: true}).Force()
 	if text, isText := seen.(types.String); isText && name == "started_at" {
 		return text.ConvertToType(types.TimestampType), true
 	}

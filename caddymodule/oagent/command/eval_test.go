@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/keyword"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 const deskAgent = `kind: "openagentspec:v1/agent"
@@ -63,12 +63,12 @@ func TestOAgentLint(t *testing.T) {
 	}
 	if err := lintAgents(&out, []string{file}, nil); err != nil ||
 		!strings.Contains(out.String(), "agents.yaml:7: note: capabilities.list-trips.input_restriction.require_review: ") ||
-		!keyword.All(out.String(), "desk?") || !strings.Contains(out.String(), "agent desk, 1 capability: valid") {
+		!testkit.ContainsAll(out.String(), "desk?") || !strings.Contains(out.String(), "agent desk, 1 capability: valid") {
 		t.Errorf("%v %s", err, &out)
 	}
 	out.Reset()
 	if err := lintAgents(&out, []string{"../../../testdata/agents/desk.yaml"}, []string{"../../../testdata/demo.openapi.yaml"}); err == nil ||
-		!keyword.All(out.String(), "desk.yaml:9: capabilities.search-faqs: tool agent") {
+		!testkit.ContainsAll(out.String(), "desk.yaml:9: capabilities.search-faqs: tool agent") {
 		t.Errorf("%v %s", err, &out)
 	}
 }

@@ -9,17 +9,16 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/agents/command"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/command"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
-	"github.com/fairwayhq/fairway/internal/nearest"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/ocp/loader"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/loader"
 )
 
 func lintCommand() *cobra.Command {
@@ -44,15 +43,12 @@ that never hold.
 		DisableFlagsInUseLine: true,
 	}
 	cmd.Flags().StringArray("openapi", nil, "Document of an API whose tools the agents may use")
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
+	cmd.RunE = command.RunE(func(flags caddycmd.Flags) error {
 		documents, err := flags.GetStringArray("openapi")
-		if err == nil {
-			err = lintAgents(cmd.OutOrStdout(), flags.Args(), documents)
-		}
 		if err != nil {
-			return caddy.ExitCodeFailedStartup, err
+			return err
 		}
-		return caddy.ExitCodeSuccess, nil
+		return lintAgents(cmd.OutOrStdout(), flags.Args(), documents)
 	})
 	return cmd
 }
@@ -114,7 +110,7 @@ func noteReviewers(out io.Writer, all []*oagent.Agent) {
 					continue
 				}
 				note := ""
-				if near := nearest.Name(name, slices.Values(names)); near != "" {
+				if near := text.Nearest(name, slices.Values(names)); near != "" {
 					note = "; did you mean " + near + "?"
 				}
 				fmt.Fprintf(out, "%s:%d: note: %s: agent %s is not in these documents%s\n", a.Location, a.Capabilities[i].Line, rule, name, note)
@@ -128,17 +124,17 @@ func noteReviewers(out io.Writer, all []*oagent.Agent) {
 func linkAgents(out io.Writer, all []*oagent.Agent, documents []string) (oagent.Names, int, error) {
 	var toolsets []agentset.Tools
 	for _, address := range documents {
-		config := agents.ToolsetConfig{OpenAPI: address}
+		config := app.ToolsetConfig{OpenAPI: address}
 		key, err := config.Key("")
 		if err != nil {
 			return nil, 0, err
 		}
-		tools, err := readDocument(key)
+		set, err := readDocument(key)
 		if err != nil {
 			return nil, 0, err
 		}
-		toolset := &agents.Toolset{Name: key.Name, Document: &agents.Document{Key: key}}
-		toolsets = append(toolsets, agentset.Tools{Toolset: toolset, Tools: tools, Matched: true})
+		toolset := &app.Toolset{Name: key.Name, Document: &app.Document{Key: key}}
+		toolsets = append(toolsets, agentset.Tools{Toolset: toolset, Tools: set, Matched: true})
 	}
 	set, err := agentset.New(all, toolsets)
 	problems := oagent.AsLintErrors(err)
@@ -149,9 +145,9 @@ func linkAgents(out io.Writer, all []*oagent.Agent, documents []string) (oagent.
 }
 
 // readDocument builds the tools of a document.
-func readDocument(key agents.DocumentKey) (*tool.Toolset, error) {
-	if key.Kind == agents.SourceSite {
-		key.Kind = agents.SourceFile // the command has no site
+func readDocument(key app.DocumentKey) (*tools.Toolset, error) {
+	if key.Kind == app.SourceSite {
+		key.Kind = app.SourceFile // the command has no site
 	}
 	source, err := key.Source()
 	if err != nil {

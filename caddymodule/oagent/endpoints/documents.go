@@ -1,12 +1,18 @@
 package endpoints
 
 import (
+	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
-	"github.com/fairwayhq/fairway/internal/prepared"
+	"github.com/fairwayhq/fairway/caddymodule/hosted"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/oagent/run"
+	"github.com/fairwayhq/fairway/oagent/hosted/registry"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 // documentRequest is a request to the endpoint for agent documents.
@@ -39,11 +45,11 @@ func (q documentRequest) serve() {
 	if !q.allow(http.MethodGet) {
 		return
 	}
-	hosted := q.options.Set().Documents()
+	agents := q.options.Set().Documents()
 	switch len(q.rest) {
 	case 0:
-		listed := make([]listedAgent, len(hosted))
-		for i, a := range hosted {
+		listed := make([]listedAgent, len(agents))
+		for i, a := range agents {
 			listed[i] = listedAgent{a.Name, a.Description, a.Owner, q.options.Documents + "/" + a.Name}
 		}
 		q.write(struct {
@@ -51,7 +57,7 @@ func (q documentRequest) serve() {
 		}{listed})
 		return
 	case 1:
-		for _, a := range hosted {
+		for _, a := range agents {
 			if a.Name == q.rest[0] {
 				q.writeDocument(a)
 				return
@@ -79,12 +85,12 @@ func (q documentRequest) memory() {
 		q.unknownAgent()
 		return
 	}
-	hosted := runRequest{request: q.request}
-	if q.r.Method == http.MethodDelete && !hosted.sameOrigin() || !hosted.open() {
+	runs := runRequest{q: q.request}
+	if q.r.Method == http.MethodDelete && !q.sameOrigin() || !runs.open() {
 		return
 	}
 	if q.r.Method == http.MethodDelete {
-		if err := hosted.runner.Forget(q.r.Context(), agent.Name, q.user); err != nil {
+		if err := runs.runner.Forget(q.r.Context(), agent.Name, q.user); err != nil {
 			q.fail(err)
 			return
 		}
@@ -92,7 +98,7 @@ func (q documentRequest) memory() {
 		q.w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	remembered, err := hosted.runner.Remembered(q.r.Context(), agent.Name, q.user)
+	remembered, err := runs.runner.Remembered(q.r.Context(), agent.Name, q.user)
 	if err != nil {
 		q.fail(err)
 		return
@@ -107,7 +113,7 @@ func (q documentRequest) post() {
 	if len(q.rest) == 1 {
 		for _, a := range q.options.Set().Documents() {
 			if a.Name == q.rest[0] && q.options.Host.Runs(a) {
-				q.authenticated(func() { (&runRequest{request: q.request}).start(a) })
+				q.authenticated(func() { (&runRequest{q: q.request}).start(a) })
 				return
 			}
 		}
@@ -126,7 +132,7 @@ func (q documentRequest) writeDocument(a *oagent.Agent) {
 	header := q.w.Header()
 	header.Set("Etag", tag)
 	header.Set("Cache-Control", "no-cache")
-	if prepared.MatchesTag(q.r.Header["If-None-Match"], tag) {
+	if respond.MatchesTag(q.r.Header["If-None-Match"], tag) {
 		q.w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -137,4 +143,82 @@ func (q documentRequest) writeDocument(a *oagent.Agent) {
 	if q.r.Method != http.MethodHead {
 		_, _ = q.w.Write(a.Source)
 	}
+}
+
+// documentTypes are the media types that an agent document may be sent with.
+var documentTypes = []string{"", "application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "application/json", "text/plain"}
+
+// change accepts or deletes an agent document (OpenAgentSpec v1, Server, rule 2).
+func (q documentRequest) change() {
+	if !q.sameOrigin() {
+		return
+	}
+	if !q.options.Accept.Permits(q.user.ID) {
+		q.problem(http.StatusForbidden, "Not permitted", "You may not change agent documents on this site.")
+		return
+	}
+	condition := registry.ConditionOf(q.r.Header)
+	if q.r.Method == http.MethodDelete {
+		if err := q.options.Accept.Delete(q.r.Context(), q.rest[0], q.user.ID, condition); err != nil {
+			q.failChange(err)
+			return
+		}
+		q.w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	kind, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
+	if !slices.Contains(documentTypes, strings.ToLower(strings.TrimSpace(kind))) {
+		q.problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the document with the header Content-Type: application/yaml.")
+		return
+	}
+	source, err := readSmall(q.r, registry.MaxDocument)
+	if errors.Is(err, buffer.ErrTooLarge) {
+		q.failChange(registry.ErrTooLarge)
+		return
+	}
+	if err != nil {
+		q.problem(http.StatusBadRequest, "Incomplete body", "The document was not received completely.")
+		return
+	}
+	entry, created, err := q.options.Accept.Put(q.r.Context(), registry.Change{Name: q.rest[0], Source: source, By: q.user.ID, Condition: condition})
+	if err != nil {
+		q.failChange(err)
+		return
+	}
+	q.w.Header().Set("Etag", entry.Tag())
+	status := http.StatusNoContent
+	if created {
+		q.w.Header().Set("Location", q.options.Documents+"/"+entry.Name)
+		status = http.StatusCreated
+	}
+	q.w.WriteHeader(status)
+}
+
+// failChange responds with an error of the Service.
+func (q documentRequest) failChange(err error) {
+	switch _, invalid := errors.AsType[oagent.LintErrors](err); {
+	case invalid:
+		q.problem(http.StatusUnprocessableEntity, "Invalid agent document", err.Error())
+	case errors.Is(err, registry.ErrTooLarge):
+		q.problem(http.StatusRequestEntityTooLarge, "Document too large", sentence(err))
+	case errors.Is(err, registry.ErrPrecondition):
+		q.problem(http.StatusPreconditionFailed, "Precondition failed", sentence(err)+" GET "+q.options.Documents+"/"+q.rest[0]+" returns its Etag.")
+	case errors.Is(err, registry.ErrNotFound):
+		q.unknownAgent()
+	case errors.Is(err, registry.ErrFull):
+		q.problem(http.StatusInsufficientStorage, "Too many agent documents", sentence(err))
+	case errors.Is(err, hosted.ErrFromFile):
+		q.problem(http.StatusConflict, "Agent of a file", sentence(err)+" Use another name, or change the file.")
+	case errors.Is(err, hosted.ErrNotLoaded):
+		q.w.Header().Set("Retry-After", "2")
+		q.problem(http.StatusServiceUnavailable, "Tools not loaded", sentence(err)+" Try again later.")
+	default:
+		q.fail(err)
+	}
+}
+
+// sentence returns the message of an error as a sentence.
+func sentence(err error) string {
+	message := err.Error()
+	return strings.ToUpper(message[:1]) + message[1:] + "."
 }

@@ -6,8 +6,8 @@
 //   - Endpoints.Serve compares the path of a request with the paths of the endpoints. It ignores
 //     other requests.
 //   - For Engagements and reviews, the site must have authenticated the user.
-//   - One of these types answers the request: documentRequest (documents*.go), engagementRequest
-//     (engagements.go, engagements_manage.go) or reviewRequest (reviews.go). They read and change
+//   - One of these types answers the request: documentRequest (documents.go), engagementRequest
+//     (engagements.go) or reviewRequest (reviews.go). They read and change
 //     the records through the Guard. A runRequest (runs.go, run_events.go) is about an Engagement
 //     whose agent this server runs.
 //   - The response is JSON that must not be cached, or a problem document. A user gets the same
@@ -27,18 +27,16 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/accept"
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/hosting"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/problem"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
-	"github.com/fairwayhq/fairway/ocp/tool"
 )
 
 // Options are what the endpoints need of the oagent handler. An endpoint with an empty path is
@@ -60,9 +58,9 @@ type Options struct {
 	// agent does.
 	Govern func(http.ResponseWriter, *http.Request) (oagent.Binding, bool)
 	// Host runs the agents of the site; nil if none is hosted.
-	Host *hosting.Host
+	Host *hosted.Host
 	// Accept accepts agent documents; nil if all of them are from files.
-	Accept *accept.Service
+	Accept *hosted.AcceptService
 	// Reviewers decide on behalf of agents.
 	Reviewers *reviewers.Service
 	Logger    *zap.Logger
@@ -92,19 +90,17 @@ func (e *Endpoints) Below(base string) *Endpoints {
 
 // request is one request to an endpoint.
 type request struct {
-	*Endpoints
-	w     http.ResponseWriter
-	r     *http.Request
-	rest  []string // path segments below the endpoint's path
-	user  engagement.User
-	guard *oagent.Guard
+	options *Options
+	w       http.ResponseWriter
+	r       *http.Request
+	rest    []string // path segments below the endpoint's path
+	user    engagement.User
+	guard   *oagent.Guard
 }
 
-// Serve responds to the request if it goes to one of the endpoints. It reports whether it did.
+// Serve responds to the request if it goes to one of the endpoints. It reports whether it did. The request must not be
+// that of a tool call.
 func (e *Endpoints) Serve(w http.ResponseWriter, r *http.Request) bool {
-	if tool.CallFromContext(r.Context()) != nil {
-		return false
-	}
 	switch path := r.URL.Path; {
 	case isBelow(path, e.options.Documents):
 		documentRequest{e.newRequest(w, r, e.options.Documents)}.serve()
@@ -129,7 +125,7 @@ func isBelow(path, endpoint string) bool {
 
 // newRequest returns the request to the endpoint with that path.
 func (e *Endpoints) newRequest(w http.ResponseWriter, r *http.Request, endpoint string) *request {
-	q := &request{Endpoints: e, w: w, r: r}
+	q := &request{options: &e.options, w: w, r: r}
 	if rest := strings.Trim(r.URL.Path[len(endpoint):], "/"); rest != "" {
 		q.rest = strings.Split(rest, "/")
 	}
@@ -139,7 +135,7 @@ func (e *Endpoints) newRequest(w http.ResponseWriter, r *http.Request, endpoint 
 // authenticated calls page for an authenticated user. Other users get the same error whether
 // the resource exists or not.
 func (q *request) authenticated(page func()) {
-	if q.user = q.options.User(q.r); q.user.ID == "" && !agents.IsAuditor(q.r.Context()) {
+	if q.user = q.options.User(q.r); q.user.ID == "" && !app.IsAuditor(q.r.Context()) {
 		q.problem(http.StatusUnauthorized, "Authentication required", "The request is not authenticated. Log in first.")
 		return
 	}
@@ -167,7 +163,7 @@ func (q *request) allow(methods ...string) bool {
 }
 
 func (q *request) problem(status int, title, detail string) {
-	problem.Write(q.w, status, title, detail)
+	respond.WriteProblem(q.w, status, title, detail)
 }
 
 func (q *request) notFound() {
@@ -225,7 +221,7 @@ func (q *request) jsonObject(members ...string) (map[string]string, bool) {
 // readObject reads the JSON object in the body of a request that changes something, of at most limit
 // bytes. No body is an object without members. If the request is invalid, it sends an error
 // response and returns false.
-func (q *request) readObject(limit int64) (members []wire.Member, ok bool) {
+func (q *request) readObject(limit int64) (members []strictjson.Member, ok bool) {
 	if !q.sameOrigin() {
 		return nil, false
 	}
@@ -243,7 +239,7 @@ func (q *request) readObject(limit int64) (members []wire.Member, ok bool) {
 	if len(body) == 0 {
 		return nil, true
 	}
-	if members, err = wire.Members(nil, body); err != nil {
+	if members, err = strictjson.Members(nil, body); err != nil {
 		q.problem(http.StatusBadRequest, "Invalid JSON", "The body must be one JSON object: "+err.Error()+".")
 		return nil, false
 	}
@@ -282,7 +278,7 @@ func (q *request) limit(query url.Values, preset, most int64) (int64, bool) {
 }
 
 func (q *request) isAuditor() bool {
-	return slices.Contains(q.options.Auditors, q.user.ID) || agents.IsAuditor(q.r.Context())
+	return slices.Contains(q.options.Auditors, q.user.ID) || app.IsAuditor(q.r.Context())
 }
 
 // isNothing reports whether the error means that the resource does not exist.

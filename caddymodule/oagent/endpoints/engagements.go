@@ -4,10 +4,12 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -42,7 +44,7 @@ type engagementRequest struct{ *request }
 func (q engagementRequest) serve() {
 	methods := []string{http.MethodGet}
 	if len(q.rest) == 1 {
-		hosted := &runRequest{request: q.request}
+		hosted := &runRequest{q: q.request}
 		st, ok := hosted.find(q.rest[0])
 		if !ok {
 			return
@@ -97,8 +99,8 @@ func (q engagementRequest) findEngagement(id string) (*engagement.Summary, error
 	if err != nil && !errors.Is(err, engagement.ErrNotFound) {
 		return nil, err
 	}
-	if st, ok := (&runRequest{request: q.request}).lookUp(id); ok {
-		of := oagent.Binding{Agent: &oagent.Agent{Name: st.Agent}, Engagement: st.ID, User: st.User}
+	if st, ok := (&runRequest{q: q.request}).lookUp(id); ok {
+		of := oagent.Binding{Agent: &oagent.Agent{Name: st.Agent}, Engagement: st.ID, User: st.User, Reviewed: st.Reviewed}
 		e, err := q.guard.Engagements.Get(q.r.Context(), of.Key())
 		if errors.Is(err, engagement.ErrNotFound) { // the agent has called no tool yet
 			e, err = &engagement.Summary{Key: of.Key(), Agent: st.Agent, ID: st.ID, User: st.User}, nil
@@ -139,7 +141,7 @@ func (q engagementRequest) writeState(e *engagement.Summary) {
 		e.Ended = &ended
 	}
 	for _, a := range q.options.Set().Documents() {
-		if a.Name != e.Agent {
+		if a.Name != e.Agent || !q.isAuditor() && q.isUnchecked(e) {
 			continue
 		}
 		exposed, err := q.guard.Exposed(q.r.Context(), oagent.Binding{Agent: a, Engagement: e.ID, User: e.User, Reviewed: e.Reviewed})
@@ -174,9 +176,12 @@ func (q engagementRequest) writeAudit(e *engagement.Summary) {
 		return
 	}
 	if !q.isAuditor() {
-		guarded := q.readsGuarded(e)
+		guarded, unchecked := q.readsGuarded(e), q.hidesCalls(e)
 		for i := range entries {
 			concealEntry(&entries[i], guarded)
+			if unchecked {
+				entries[i].Inputs, entries[i].Outputs = nil, nil
+			}
 		}
 	}
 	page := auditPage{Engagement: e.Key, From: from, Entries: entries}
@@ -195,6 +200,22 @@ func (q engagementRequest) readsGuarded(e *engagement.Summary) bool {
 	})
 }
 
+// hidesCalls reports whether the record has inputs that a model of this server has written for a user whose
+// agent has an output guardrail. The guardrail does not check them, and the user must not get them.
+func (q engagementRequest) hidesCalls(e *engagement.Summary) bool {
+	a := q.options.Set().Agents[e.Agent]
+	return a != nil && a.Output != nil && q.options.Host.Runs(a.Agent)
+}
+
+// isUnchecked reports whether the exposed values contain what the output guardrail has not checked.
+func (q engagementRequest) isUnchecked(e *engagement.Summary) bool {
+	if !q.hidesCalls(e) {
+		return false
+	}
+	st, ok := (&runRequest{q: q.request}).lookUp(e.ID)
+	return !ok || !st.IsChecked(q.options.Set().Agents[e.Agent].Agent)
+}
+
 // concealEntry removes from an entry what the user of the Engagement must not see: reasons
 // that may quote values which an assertion has read, and outputs of a guardrail's tool. If
 // guarded is true, it also removes the questions, see readsGuarded.
@@ -208,5 +229,86 @@ func concealEntry(e *engagement.Entry, guarded bool) {
 	}
 	if e.Event == engagement.EntryGuardrail {
 		e.Outputs = nil
+	}
+}
+
+// Page sizes of the list of Engagements.
+const (
+	defaultEngagementPage = 100
+	maxEngagementPage     = 1000
+)
+
+// engagementPage is one page of the list.
+type engagementPage struct {
+	Engagements []*engagement.Summary `json:"engagements"`
+	Next        string                `json:"next,omitempty"` // path of the next page
+}
+
+// listEngagements responds with a page of the Engagements of this site's agents, ordered by key. Auditors
+// get all of them, users their own. The Engagements are filtered after they are read. So a page may have
+// fewer entries than limit, or none, and still have a next page.
+func (q engagementRequest) listEngagements() {
+	query := q.r.URL.Query()
+	limit, ok := q.limit(query, defaultEngagementPage, maxEngagementPage)
+	if !ok {
+		return
+	}
+	wanted, agents := query.Get("agent"), q.options.Set().Documents()
+	shown := func(e *engagement.Summary) bool {
+		hosted := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })
+		return hosted && (wanted == "" || e.Agent == wanted) && q.maySee(e)
+	}
+	all, next, err := q.readEngagements(query.Get("after"), int(limit), shown)
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	page := engagementPage{Engagements: all}
+	if next != "" {
+		rest := url.Values{"after": {next}, "limit": {strconv.FormatInt(limit, 10)}}
+		if wanted != "" {
+			rest.Set("agent", wanted)
+		}
+		page.Next = q.options.Engagements + "?" + rest.Encode()
+	}
+	q.write(page)
+}
+
+// readEngagements reads limit Engagements of the store, for users only their own, and returns those that
+// shown returns true for, and where the next page begins.
+func (q engagementRequest) readEngagements(after string, limit int, shown func(*engagement.Summary) bool) (found []*engagement.Summary, next string, err error) {
+	if q.isAuditor() {
+		found, next, err = q.guard.Engagements.Page(q.r.Context(), after, limit)
+	} else {
+		found, next, err = q.guard.Engagements.PageOf(q.r.Context(), q.user.ID, after, limit)
+	}
+	return slices.DeleteFunc(found, func(e *engagement.Summary) bool { return !shown(e) }), next, err
+}
+
+// renewEngagement ends an Engagement and begins a new one. The user may do this after the
+// Engagement has ended; an auditor may do it at any time. Only an auditor may renew an
+// Engagement in which an agent reviews.
+func (q engagementRequest) renewEngagement(e *engagement.Summary) {
+	if !q.sameOrigin() {
+		return
+	}
+	auditor := q.isAuditor()
+	if e.Reviewed != "" && !auditor {
+		q.problem(http.StatusForbidden, "Auditors only", "An agent reviews in this Engagement. Ask an auditor to renew it.")
+		return
+	}
+	renewed, err := q.guard.Renew(q.r.Context(), e.Key, engagement.Renewal{By: q.user.ID, Force: auditor})
+	switch {
+	case isNothing(err):
+		q.notFound()
+	case errors.Is(err, engagement.ErrActive):
+		q.problem(http.StatusConflict, "The Engagement has not ended", "Its user can renew it after it has ended; an auditor can renew it at any time.")
+	case errors.Is(err, engagement.ErrRecordFull):
+		q.problem(http.StatusConflict, "The record of the Engagement is full", "The record of the earlier calls leaves no space for more. Use another id for the Engagement, or wait until this one expires.")
+	case err != nil:
+		q.fail(err)
+	default:
+		q.options.Logger.Info("renewed an Engagement", zap.String("agent", renewed.Agent), zap.String("engagement", renewed.Key), zap.String("user", q.user.ID))
+		q.writeState(renewed)
 	}
 }

@@ -56,32 +56,32 @@ type decider struct {
 }
 
 // reviewRequest is a request to the endpoint for reviews.
-type reviewRequest struct{ *request }
+type reviewRequest struct{ q *request }
 
 // serve serves reviews to their reviewers.
-func (q reviewRequest) serve() {
-	deciders, err := q.decidersOf()
+func (v reviewRequest) serve() {
+	deciders, err := v.decidersOf()
 	if err != nil {
-		q.refuseReviewer(err)
+		v.refuseReviewer(err)
 		return
 	}
 	switch {
-	case len(q.rest) == 0:
-		if q.allow(http.MethodGet) {
-			q.listReviews(deciders)
+	case len(v.q.rest) == 0:
+		if v.q.allow(http.MethodGet) {
+			v.listReviews(deciders)
 		}
-	case len(q.rest) == 1 && q.r.Method == http.MethodPost:
-		q.decide(deciders, "")
-	case len(q.rest) == 1:
-		if q.allow(http.MethodGet, http.MethodPost) {
-			q.showReview(deciders)
+	case len(v.q.rest) == 1 && v.q.r.Method == http.MethodPost:
+		v.decide(deciders, "")
+	case len(v.q.rest) == 1:
+		if v.q.allow(http.MethodGet, http.MethodPost) {
+			v.showReview(deciders)
 		}
-	case len(q.rest) == 2 && (q.rest[1] == reviewers.Approve || q.rest[1] == reviewers.Deny):
-		if q.allow(http.MethodPost) {
-			q.decide(deciders, q.rest[1])
+	case len(v.q.rest) == 2 && (v.q.rest[1] == reviewers.Approve || v.q.rest[1] == reviewers.Deny):
+		if v.q.allow(http.MethodPost) {
+			v.decide(deciders, v.q.rest[1])
 		}
 	default:
-		q.notFound()
+		v.q.notFound()
 	}
 }
 
@@ -93,53 +93,53 @@ func (q reviewRequest) serve() {
 //
 // A user whose id is the name of an agent gets no name, so no one becomes a reviewer by having
 // an agent's name.
-func (q reviewRequest) decidersOf() ([]decider, error) {
+func (v reviewRequest) decidersOf() ([]decider, error) {
 	var deciders []decider
-	isAgent := strings.HasPrefix(q.user.ID, oagent.Scheme) ||
-		slices.ContainsFunc(q.options.Set().Documents(), func(a *oagent.Agent) bool { return a.Name == q.user.ID })
-	if q.user.ID != "" && !isAgent && !q.options.Reviewers.Has(q.user.ID) {
-		deciders = append(deciders, decider{name: q.user.ID})
+	isAgent := strings.HasPrefix(v.q.user.ID, oagent.Scheme) ||
+		slices.ContainsFunc(v.q.options.Set().Documents(), func(a *oagent.Agent) bool { return a.Name == v.q.user.ID })
+	if v.q.user.ID != "" && !isAgent && !v.q.options.Reviewers.Has(v.q.user.ID) {
+		deciders = append(deciders, decider{name: v.q.user.ID})
 	}
-	binding, governed := q.options.Govern(q.w, q.r)
-	if !governed || !q.options.Reviewers.MayDecideFor(q.user.ID, binding.Agent.Name) {
+	binding, governed := v.q.options.Govern(v.q.w, v.q.r)
+	if !governed || !v.q.options.Reviewers.MayDecideFor(v.q.user.ID, binding.Agent.Name) {
 		return deciders, nil
 	}
-	if err := q.guard.CheckActive(q.r.Context(), binding); err != nil {
+	if err := v.q.guard.CheckActive(v.q.r.Context(), binding); err != nil {
 		return nil, err
 	}
 	return append(deciders, decider{oagent.Scheme + binding.Agent.Name, binding.Agent}), nil
 }
 
 // refuseReviewer responds to an agent that cannot read or decide a review.
-func (q reviewRequest) refuseReviewer(err error) {
+func (v reviewRequest) refuseReviewer(err error) {
 	refusal, ok := engagement.AsRefusal(err)
 	if !ok || refusal.Kind == engagement.KindStore {
-		q.fail(err)
+		v.q.fail(err)
 		return
 	}
 	if refusal.RetryAfter > 0 {
-		q.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
+		v.q.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refusal.RetryAfter.Seconds()))))
 	}
-	q.problem(refusal.Status(), "The agent cannot decide", text.Sentence(refusal.Message))
+	v.q.problem(refusal.Status(), "The agent cannot decide", text.Sentence(refusal.Message))
 }
 
 // listReviews responds with a page of open reviews, oldest first.
-func (q reviewRequest) listReviews(deciders []decider) {
-	query := q.r.URL.Query()
-	limit, ok := q.limit(query, defaultReviewPage, maxReviewPage)
+func (v reviewRequest) listReviews(deciders []decider) {
+	query := v.q.r.URL.Query()
+	limit, ok := v.q.limit(query, defaultReviewPage, maxReviewPage)
 	if !ok {
 		return
 	}
 	after, err := parseReviewCursor(query.Get("after"))
 	if err != nil {
-		q.problem(http.StatusBadRequest, "Invalid cursor", "after must be the value in the next link of the previous page.")
+		v.q.problem(http.StatusBadRequest, "Invalid cursor", "after must be the value in the next link of the previous page.")
 		return
 	}
 	var all []openReview
 	for _, d := range deciders {
-		reviews, err := q.guard.Reviews.List(q.r.Context(), d.name)
+		reviews, err := v.q.guard.Reviews.List(v.q.r.Context(), d.name)
 		if err != nil {
-			q.fail(err)
+			v.q.fail(err)
 			return
 		}
 		for _, r := range reviews {
@@ -153,25 +153,25 @@ func (q reviewRequest) listReviews(deciders []decider) {
 	page := reviewPage{Reviews: make([]listedReview, 0, min(int(limit), len(all)))}
 	if int64(len(all)) > limit {
 		all = all[:limit]
-		page.Next = q.options.Reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[limit-1].Summary)
+		page.Next = v.q.options.Reviews + "?limit=" + strconv.FormatInt(limit, 10) + "&after=" + reviewCursor(all[limit-1].Summary)
 	}
 	room := maxListedInputs
 	for _, r := range all {
-		listed, err := q.listed(r, &room)
+		listed, err := v.listed(r, &room)
 		if err != nil {
-			q.fail(err)
+			v.q.fail(err)
 			return
 		}
 		page.Reviews = append(page.Reviews, listed)
 	}
-	q.write(page)
+	v.q.write(page)
 }
 
 // listed returns a review as a list entry. room is the number of bytes of inputs left on the
 // page.
-func (q reviewRequest) listed(r openReview, room *int) (listedReview, error) {
-	listed := listedReview{Summary: r.Summary, Status: engagement.ReviewPending, Location: q.options.Reviews + "/" + r.ID}
-	found, err := q.guard.Reviews.Get(q.r.Context(), r.ID, r.by.name)
+func (v reviewRequest) listed(r openReview, room *int) (listedReview, error) {
+	listed := listedReview{Summary: r.Summary, Status: engagement.ReviewPending, Location: v.q.options.Reviews + "/" + r.ID}
+	found, err := v.q.guard.Reviews.Get(v.q.r.Context(), r.ID, r.by.name)
 	switch {
 	case isNothing(err):
 		return listed, nil
@@ -210,49 +210,49 @@ func parseReviewCursor(cursor string) (*review.Summary, error) {
 
 // findReview returns a review and its decider. If there is none, it sends an error response
 // and returns nil.
-func (q reviewRequest) findReview(deciders []decider) (*review.Review, decider) {
+func (v reviewRequest) findReview(deciders []decider) (*review.Review, decider) {
 	for _, d := range deciders {
-		found, err := q.guard.Reviews.Get(q.r.Context(), q.rest[0], d.name)
+		found, err := v.q.guard.Reviews.Get(v.q.r.Context(), v.q.rest[0], d.name)
 		switch {
 		case err == nil:
 			return found, d
 		case !isNothing(err):
-			q.fail(err)
+			v.q.fail(err)
 			return nil, d
 		}
 	}
-	q.notFound()
+	v.q.notFound()
 	return nil, decider{}
 }
 
 // showReview responds with a review. If the reviewer is an agent, its input guardrail checks
 // the review first.
-func (q reviewRequest) showReview(deciders []decider) {
-	found, by := q.findReview(deciders)
+func (v reviewRequest) showReview(deciders []decider) {
+	found, by := v.findReview(deciders)
 	if found == nil {
 		return
 	}
-	shown, err := q.options.Reviewers.Show(q.r.Context(), q.guard, found, by.agent)
+	shown, err := v.q.options.Reviewers.Show(v.q.r.Context(), v.q.guard, found, by.agent)
 	if err != nil {
-		q.fail(err)
+		v.q.fail(err)
 		return
 	}
 	if by.agent != nil {
 		question, err := json.Marshal(shown, json.Deterministic(true))
 		if err == nil {
-			err = q.options.Reviewers.CheckQuestion(q.r.Context(), q.guard, by.agent, found, question)
+			err = v.q.options.Reviewers.CheckQuestion(v.q.r.Context(), v.q.guard, by.agent, found, question)
 		}
 		if err != nil {
-			q.refuseReviewer(err)
+			v.refuseReviewer(err)
 			return
 		}
 	}
-	q.write(shown)
+	v.q.write(shown)
 }
 
 // decide approves or denies a review. If decision is "", it is in the body.
-func (q reviewRequest) decide(deciders []decider, decision string) {
-	found, by := q.findReview(deciders)
+func (v reviewRequest) decide(deciders []decider, decision string) {
+	found, by := v.findReview(deciders)
 	if found == nil {
 		return
 	}
@@ -260,7 +260,7 @@ func (q reviewRequest) decide(deciders []decider, decision string) {
 	if decision == "" {
 		members = []string{"decision", "comment"}
 	}
-	said, ok := q.jsonObject(members...)
+	said, ok := v.q.jsonObject(members...)
 	if !ok {
 		return
 	}
@@ -268,46 +268,48 @@ func (q reviewRequest) decide(deciders []decider, decision string) {
 		decision = said["decision"]
 	}
 	if decision != reviewers.Approve && decision != reviewers.Deny {
-		q.problem(http.StatusBadRequest, "Invalid decision", "decision must be approve or deny.")
+		v.q.problem(http.StatusBadRequest, "Invalid decision", "decision must be approve or deny.")
 		return
 	}
 	if len(said["comment"]) > review.MaxComment {
-		q.problem(http.StatusBadRequest, "Comment too long", "A comment may have at most "+strconv.Itoa(review.MaxComment)+" bytes.")
+		v.q.problem(http.StatusBadRequest, "Comment too long", "A comment may have at most "+strconv.Itoa(review.MaxComment)+" bytes.")
 		return
 	}
-	decided, err := q.record(found, by, decision == reviewers.Approve, said["comment"])
+	decided, err := v.record(found, by, decision == reviewers.Approve, said["comment"])
 	if err == nil {
-		calltrace.Decision(q.r.Context(), calltrace.EventReview, found.Agent, decision, found.Rule)
+		calltrace.Decision(v.q.r.Context(), calltrace.EventReview, found.Agent, decision, found.Rule)
 	}
-	q.answerDecided(decided, err)
+	v.answerDecided(decided, err)
 }
 
 // record records a decision.
-func (q reviewRequest) record(found *review.Review, by decider, approve bool, comment string) (*review.Review, error) {
+func (v reviewRequest) record(found *review.Review, by decider, approve bool, comment string) (*review.Review, error) {
 	if by.agent == nil {
-		return q.guard.Reviews.Decide(q.r.Context(), found.ID, by.name, approve, comment)
+		return v.q.guard.Reviews.Decide(v.q.r.Context(), found.ID, by.name, approve, comment)
 	}
-	decided, err := q.options.Reviewers.DecideFor(q.r.Context(), q.guard, by.agent, found, approve, comment)
+	decided, err := v.q.options.Reviewers.DecideFor(v.q.r.Context(), v.q.guard, by.agent, found, approve, comment)
 	if err == nil {
 		decided.Inputs, decided.Outputs = nil, nil // not checked by a guardrail, see showReview
-		q.options.Logger.Info("an agent has decided a review", zap.String("agent", by.agent.Name), zap.String("review", found.ID),
-			zap.String("status", decided.Status), zap.String("user", q.user.ID))
+		v.q.options.Logger.Info("an agent has decided a review", zap.String("agent", by.agent.Name), zap.String("review", found.ID),
+			zap.String("status", decided.Status), zap.String("user", v.q.user.ID))
 	}
 	return decided, err
 }
 
-func (q reviewRequest) answerDecided(decided *review.Review, err error) {
+func (v reviewRequest) answerDecided(decided *review.Review, err error) {
 	_, refused := engagement.AsRefusal(err)
 	switch {
+	case errors.Is(err, review.ErrDecided) && decided != nil && decided.Abandoned:
+		v.q.problem(http.StatusGone, "Review is over", text.Sentence("The review is over: "+decided.Comment))
 	case errors.Is(err, review.ErrDecided):
-		q.problem(http.StatusConflict, "Review already decided", "The review has the opposite decision, which cannot be changed.")
+		v.q.problem(http.StatusConflict, "Review already decided", "The review has the opposite decision, which cannot be changed.")
 	case isNothing(err):
-		q.problem(http.StatusGone, "Review is over", "The review has expired, or its approval was used.")
+		v.q.problem(http.StatusGone, "Review is over", "The review has expired, or its approval was used.")
 	case refused:
-		q.refuseReviewer(err)
+		v.refuseReviewer(err)
 	case err != nil:
-		q.fail(err)
+		v.q.fail(err)
 	default:
-		q.write(decided)
+		v.q.write(decided)
 	}
 }

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,12 +11,15 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/mediatype"
-	"github.com/fairwayhq/fairway/internal/problem"
+	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/oagent/remote"
-	"github.com/fairwayhq/fairway/oagent/run"
+	"github.com/fairwayhq/fairway/oagent/hosted/remote"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 const (
@@ -25,16 +29,24 @@ const (
 
 // runRequest is a request about a run of a hosted agent.
 type runRequest struct {
-	*request
+	q      *request
 	runner *run.Runner
 }
 
 // runState is a run as clients get it.
 type runState struct {
 	*run.View
-	Reviews []pendingReview `json:"reviews,omitempty"`
-	Calls   []calledAgent   `json:"waiting_for,omitempty"`
-	Audit   string          `json:"audit"` // path of its record
+	Questions []openQuestion  `json:"questions,omitempty"` // of the run and of the agents that it waits for
+	AnswerAt  string          `json:"answer_at,omitzero"`  // where the user sends what Reason says, if a called agent needs it
+	Reviews   []pendingReview `json:"reviews,omitempty"`
+	Calls     []calledAgent   `json:"waiting_for,omitempty"`
+	Audit     string          `json:"audit"` // path of its record
+}
+
+// openQuestion is a question to the user without an answer.
+type openQuestion struct {
+	run.Question
+	AnswerAt string `json:"answer_at,omitzero"` // where the user answers it, if a called agent asks
 }
 
 // pendingReview is a call that waits for a review.
@@ -45,67 +57,86 @@ type pendingReview struct {
 
 // calledAgent is an agent whose answer the run waits for.
 type calledAgent struct {
-	Agent    string     `json:"agent"`
-	Status   run.Status `json:"status"`
-	Question string     `json:"question,omitzero"` // to the user, who answers it at Location
-	Reason   string     `json:"reason,omitzero"`   // why it waits for the user, if there is no question
-	Location string     `json:"location"`
+	Agent     string         `json:"agent"`
+	Status    run.Status     `json:"status"`
+	Questions []openQuestion `json:"questions,omitempty"` // to the user, who answers them at Location
+	Reason    string         `json:"reason,omitzero"`     // why it waits for the user, apart from questions
+	Location  string         `json:"location"`
 }
 
 // open gets the Runner. If it is not available, it sends an error response and returns false.
-func (q *runRequest) open() bool {
+func (h *runRequest) open() bool {
 	var err error
-	if q.runner, err = q.options.Host.Runner(q.r.Context()); err != nil {
-		q.fail(err)
+	if h.runner, err = h.q.options.Host.Runner(h.q.r.Context()); err != nil {
+		h.q.fail(err)
 		return false
 	}
 	return true
 }
 
 // start begins an Engagement with an agent (OpenAgentSpec v1, Server, rule 3.3).
-func (q *runRequest) start(agent *oagent.Agent) {
-	input, ok := q.input()
-	if !ok || !q.open() {
+func (h *runRequest) start(agent *oagent.Agent) {
+	input, ok := h.input(nil)
+	if !ok || !h.open() {
 		return
 	}
-	st, err := q.options.Host.Start(q.r, agent, q.user, input)
+	st, err := h.q.options.Host.Start(h.q.r, agent, h.q.user, input)
+	full, _ := errors.AsType[*share.FullError](err)
 	switch {
 	case errors.Is(err, remote.ErrCycle), errors.Is(err, remote.ErrTooDeep):
-		q.problem(http.StatusLoopDetected, "Agents call each other in a circle", "The Engagement was not started: "+err.Error()+".")
+		h.q.problem(http.StatusLoopDetected, "Agents call each other in a circle", "The Engagement was not started: "+err.Error()+".")
+		return
+	case full != nil: // too many runs are in progress
+		h.q.w.Header().Set("Retry-After", strconv.Itoa(retryFull))
+		h.q.problem(http.StatusTooManyRequests, "Too many runs in progress", "The Engagement was not started: "+err.Error()+". Try again when some of them have ended.")
 		return
 	case errors.Is(err, remote.ErrMalformedChain):
-		q.problem(http.StatusBadRequest, "Invalid header", "The Engagement was not started: "+err.Error()+".")
+		h.q.problem(http.StatusBadRequest, "Invalid header", "The Engagement was not started: "+err.Error()+".")
 		return
 	case err != nil:
-		q.fail(err)
+		h.q.fail(err)
 		return
 	}
-	q.w.Header().Set("Location", q.location(st.ID))
-	q.w.Header().Set("Cache-Control", "no-store")
-	q.w.WriteHeader(http.StatusSeeOther)
+	h.q.w.Header().Set("Location", h.location(st.ID))
+	h.q.w.Header().Set("Cache-Control", "no-store")
+	h.q.w.WriteHeader(http.StatusSeeOther)
 }
 
-func (q *runRequest) location(id string) string { return q.options.Engagements + "/" + id }
+// retryFull is the suggested delay, in seconds, before a user with too many runs in progress begins another.
+const retryFull = 10
 
-// input reads the input of the body. If it is invalid, it sends an error response and returns
-// false. An input that is JSON but no string reaches the model as JSON.
-func (q *runRequest) input() (string, bool) {
-	members, ok := q.readObject(maxInputBody)
+func (h *runRequest) location(id string) string { return h.q.options.Engagements + "/" + id }
+
+// input reads the input of the body, and the question that it answers if inReplyTo is not nil. If it is
+// invalid, it sends an error response and returns false. An input that is JSON but no string reaches
+// the model as JSON.
+func (h *runRequest) input(inReplyTo *string) (string, bool) {
+	members, ok := h.q.readObject(maxInputBody)
 	if !ok {
 		return "", false
 	}
-	if len(members) != 1 || members[0].Name != "input" {
-		q.problem(http.StatusBadRequest, "Invalid input", `The body must be a JSON object with the one member "input", the message to the agent.`)
+	var value jsontext.Value
+	valid := true
+	for _, m := range members {
+		switch {
+		case m.Name == "input":
+			value = m.Value
+		case m.Name != "in_reply_to" || inReplyTo == nil || m.Value.Kind() != '"' || json.Unmarshal(m.Value, inReplyTo) != nil:
+			valid = false
+		}
+	}
+	if !valid || value == nil {
+		h.q.problem(http.StatusBadRequest, "Invalid input", `The body must be a JSON object with the member "input", the message to the agent. `+
+			`An answer to a question can also have the member "in_reply_to", the id of the question.`)
 		return "", false
 	}
-	value := members[0].Value
 	input := string(value)
 	if value.Kind() == '"' && json.Unmarshal(value, &input) != nil || strings.TrimSpace(input) == "" || input == "null" {
-		q.problem(http.StatusBadRequest, "Invalid input", "The input is empty.")
+		h.q.problem(http.StatusBadRequest, "Invalid input", "The input is empty.")
 		return "", false
 	}
 	if len(input) > run.MaxInput {
-		q.problem(http.StatusRequestEntityTooLarge, "Input too large", fmt.Sprintf("The input has %d bytes. The limit is %d.", len(input), run.MaxInput))
+		h.q.problem(http.StatusRequestEntityTooLarge, "Input too large", fmt.Sprintf("The input has %d bytes. The limit is %d.", len(input), run.MaxInput))
 		return "", false
 	}
 	return input, true
@@ -113,146 +144,173 @@ func (q *runRequest) input() (string, bool) {
 
 // find returns a run, nil if there is none or the user may not see it. If the store fails, it sends
 // an error response and returns false.
-func (q *runRequest) find(id string) (*run.State, bool) {
-	if q.options.Host == nil {
+func (h *runRequest) find(id string) (*run.State, bool) {
+	if h.q.options.Host == nil {
 		return nil, true
 	}
-	if !q.open() {
+	if !h.open() {
 		return nil, false
 	}
-	st, err := q.runner.Get(q.r.Context(), id)
+	st, err := h.runner.Get(h.q.r.Context(), id)
 	switch {
 	case errors.Is(err, run.ErrNotFound):
 		return nil, true
 	case err != nil:
-		q.fail(err)
+		h.q.fail(err)
 		return nil, false
-	case st.User.ID != q.user.ID && !q.isAuditor():
+	case !h.mayFollow(st):
 		return nil, true
 	}
 	return st, true
 }
 
 // lookUp is like find, for a caller that responds to errors in the same way as to a missing run.
-func (q *runRequest) lookUp(id string) (*run.State, bool) {
-	if q.options.Host == nil {
+func (h *runRequest) lookUp(id string) (*run.State, bool) {
+	if h.q.options.Host == nil {
 		return nil, false
 	}
-	runner, err := q.options.Host.Runner(q.r.Context())
+	runner, err := h.q.options.Host.Runner(h.q.r.Context())
 	if err != nil {
 		return nil, false
 	}
-	st, err := runner.Get(q.r.Context(), id)
-	return st, err == nil && (st.User.ID == q.user.ID || q.isAuditor())
+	st, err := runner.Get(h.q.r.Context(), id)
+	return st, err == nil && h.mayFollow(st)
+}
+
+// mayFollow reports whether the user may see a run. A run that decides a review can contain data that
+// is withheld from its user.
+func (h *runRequest) mayFollow(st *run.State) bool {
+	return st.IsOf(h.q.user.ID) || h.q.isAuditor() || st.Review != "" && h.q.options.Reviewers.MayDecideFor(h.q.user.ID, st.Agent)
 }
 
 // serve serves a run that the user may see.
-func (q *runRequest) serve(st *run.State) {
-	if !q.allow(http.MethodGet, http.MethodPost, http.MethodDelete) {
+func (h *runRequest) serve(st *run.State) {
+	if !h.q.allow(http.MethodGet, http.MethodPost, http.MethodDelete) {
 		return
 	}
-	own := st.User.ID == q.user.ID
-	if q.r.Method != http.MethodGet && q.r.Method != http.MethodHead && !q.sameOrigin() {
+	own := st.IsOf(h.q.user.ID)
+	if h.q.r.Method != http.MethodGet && h.q.r.Method != http.MethodHead && !h.q.sameOrigin() {
 		return
 	}
 	if own {
-		if err := q.options.Host.Arrived(q.r, st); err != nil {
-			q.fail(err)
+		if err := h.q.options.Host.Arrived(h.q.r, st); err != nil {
+			h.q.fail(err)
 			return
 		}
 	}
 	switch {
-	case q.r.Method == http.MethodDelete:
-		canceled, err := q.runner.Cancel(q.r.Context(), st.ID)
-		q.answerChanged(st, canceled, err)
-	case q.r.Method == http.MethodPost && !own:
-		q.problem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can add input to it.")
-	case q.r.Method == http.MethodPost:
-		if input, ok := q.input(); ok {
-			changed, err := q.runner.AddInput(q.r.Context(), st.ID, input)
-			q.answerChanged(st, changed, err)
+	case h.q.r.Method == http.MethodDelete:
+		canceled, err := h.runner.Cancel(h.q.r.Context(), st.ID)
+		h.answerChanged(st, canceled, err)
+	case h.q.r.Method == http.MethodPost && !own:
+		h.q.problem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can add input to it.")
+	case h.q.r.Method == http.MethodPost:
+		var inReplyTo string
+		if input, ok := h.input(&inReplyTo); ok {
+			changed, err := h.runner.AddInput(h.q.r.Context(), st.ID, input, inReplyTo)
+			h.answerChanged(st, changed, err)
 		}
-	case acceptsStream(q.r.Header):
-		q.stream(st)
+	case acceptsStream(h.q.r.Header):
+		h.stream(st)
 	default:
-		q.answer(st)
+		h.answer(st)
 	}
 }
 
 // answerChanged responds with the state after a change.
-func (q *runRequest) answerChanged(before, changed *run.State, err error) {
+func (h *runRequest) answerChanged(before, changed *run.State, err error) {
+	question, ambiguous := errors.AsType[*run.QuestionError](err)
 	switch {
+	case ambiguous:
+		h.q.problem(http.StatusConflict, "No such question", text.Sentence(question.Error()))
 	case errors.Is(err, run.ErrEnded):
-		if latest, err := q.runner.Get(q.r.Context(), before.ID); err == nil {
+		if latest, err := h.runner.Get(h.q.r.Context(), before.ID); err == nil {
 			before = latest
 		}
-		q.writeEnded(before)
+		h.writeEnded(before)
 	case errors.Is(err, run.ErrFull):
-		q.problem(http.StatusConflict, "Too many inputs", fmt.Sprintf("The agent has not read the last %d inputs yet. Try again later.", run.MaxInputs))
+		h.q.problem(http.StatusConflict, "Too many inputs", fmt.Sprintf("The agent has not read the last %d inputs yet. Try again later.", run.MaxInputs))
 	case errors.Is(err, run.ErrNotFound):
-		q.notFound()
+		h.q.notFound()
 	case err != nil:
-		q.fail(err)
+		h.q.fail(err)
 	default:
-		q.answer(changed)
+		h.answer(changed)
 	}
 }
 
 // writeEnded responds to a change of a run that has ended, with the reason.
-func (q *runRequest) writeEnded(st *run.State) {
+func (h *runRequest) writeEnded(st *run.State) {
 	kind, reason := string(st.Status), "the agent has answered; to go on, begin a new Engagement"
 	if st.Ending != nil {
 		kind, reason = string(st.Ending.Kind), st.Ending.Message
 	}
-	d := problem.New("about:blank", "The Engagement has ended", http.StatusConflict, "The Engagement has ended: "+reason+".")
+	d := respond.NewProblem("about:blank", "The Engagement has ended", http.StatusConflict, "The Engagement has ended: "+reason+".")
 	d.AddString("kind", kind)
-	d.Write(q.w)
+	d.Write(h.q.w)
 }
 
 // answer responds with the state of a run. With the preference wait (RFC 7240, section 4.3), it
 // first waits until the run has ended, needs its user, or begins to wait for a review.
-func (q *runRequest) answer(st *run.State) {
-	if wait, ok := preferredWait(q.r.Header); ok {
-		q.w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait.Seconds())))
-		ctx, cancel := q.options.Host.Serving(q.r.Context())
+func (h *runRequest) answer(st *run.State) {
+	if wait, ok := preferredWait(h.q.r.Header); ok {
+		h.q.w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait.Seconds())))
+		ctx, cancel := h.q.options.Host.Serving(h.q.r.Context())
 		defer cancel()
 		ctx, stop := context.WithTimeout(ctx, wait)
 		defer stop()
-		before := st.Status
-		latest, err := q.runner.Await(ctx, st.ID, func(st *run.State) bool {
-			return !st.Status.IsBusy() && (st.Status != run.StatusAwaitingReview || before != run.StatusAwaitingReview)
+		before := h.runner.StatusForUser(ctx, st)
+		latest, err := h.runner.Await(ctx, st.ID, func(st *run.State) bool {
+			now := h.runner.StatusForUser(ctx, st)
+			return !now.IsBusy() && (now != run.StatusAwaitingReview || before != run.StatusAwaitingReview)
 		})
 		if err != nil {
-			q.fail(err)
+			h.q.fail(err)
 			return
 		}
 		st = latest
 	}
-	q.write(q.view(q.r.Context(), st))
+	h.q.write(h.view(h.q.r.Context(), st))
 }
 
 // view returns the state of a run for the client.
-func (q *runRequest) view(ctx context.Context, st *run.State) *runState {
-	v := &runState{View: q.runner.View(ctx, st), Audit: q.location(st.ID) + "/audit"}
+func (h *runRequest) view(ctx context.Context, st *run.State) *runState {
+	v := &runState{View: h.runner.View(ctx, st), Audit: h.location(st.ID) + "/audit"}
 	for _, pending := range v.View.Reviews {
 		shown := pendingReview{PendingCall: pending}
-		if q.options.Reviews != "" {
-			shown.Location = q.options.Reviews + "/" + pending.Review
+		if h.q.options.Reviews != "" {
+			shown.Location = h.q.options.Reviews + "/" + pending.Review
 		}
 		v.Reviews = append(v.Reviews, shown)
 	}
+	for _, question := range v.View.Questions {
+		v.Questions = append(v.Questions, openQuestion{Question: question})
+	}
+	v.Status = h.runner.StatusForUser(ctx, st)
 	for _, w := range st.Waits() {
 		if w.Kind != run.WaitTask {
 			continue
 		}
-		if called, err := q.runner.Get(ctx, w.ID); err == nil {
-			shown := called.View()
-			v.Calls = append(v.Calls, calledAgent{
-				Agent: shown.Agent, Status: shown.Status, Question: shown.Question, Reason: shown.Reason, Location: q.location(called.ID),
-			})
+		if called, err := h.runner.Get(ctx, w.ID); err == nil {
+			v.addCalled(h.view(ctx, called), h.location(called.ID))
 		}
 	}
 	return v
+}
+
+// addCalled adds an agent that the run waits for. What that one needs from people, the run needs.
+func (v *runState) addCalled(called *runState, location string) {
+	v.Calls = append(v.Calls, calledAgent{
+		Agent: called.Agent, Status: called.Status, Questions: called.Questions, Reason: called.Reason, Location: location,
+	})
+	v.Reviews = append(v.Reviews, called.Reviews...)
+	for _, question := range called.Questions {
+		question.AnswerAt = cmp.Or(question.AnswerAt, location)
+		v.Questions = append(v.Questions, question)
+	}
+	if v.Reason == "" && called.Reason != "" {
+		v.Reason, v.AnswerAt = called.Reason, cmp.Or(called.AnswerAt, location)
+	}
 }
 
 // acceptsStream reports whether the client asks for an event stream.

@@ -13,19 +13,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/lease"
 )
 
 // Limits of notices.
@@ -86,23 +86,9 @@ type Options struct {
 
 // Service sends a notice about each pending review of a site's agents to each Notifier.
 type Service struct {
-	options Options
-	pace    agents.ReviewPace
-	wakeups chan struct{}
-	slots   []chan struct{}    // by Notifier, so that a slow one does not delay others
-	cancel  context.CancelFunc // ends the scans
-	sending context.Context    // of the notices
-	abort   context.CancelFunc // cancels the notices
-	all     sync.WaitGroup
-
-	mu    sync.Mutex
-	known map[sent]time.Time // time at which a notice is due; zero while it is being sent, and afterwards
-}
-
-// sent identifies a notice for a Notifier.
-type sent struct {
-	notifier int
-	review   string
+	options    Options
+	pace       app.ReviewPace
+	dispatcher *lease.Dispatcher // its lanes are the Notifiers, so that a slow one does not delay others
 }
 
 // New returns a Service that is not started. It returns nil if there are no Notifiers.
@@ -110,100 +96,65 @@ func New(options Options) *Service {
 	if len(options.Notifiers) == 0 {
 		return nil
 	}
-	s := &Service{options: options, wakeups: make(chan struct{}, 1), known: make(map[sent]time.Time)}
-	for range options.Notifiers {
-		s.slots = append(s.slots, make(chan struct{}, maxConcurrent))
-	}
-	return s
+	return &Service{options: options}
 }
 
 // Start begins to send notices.
-func (s *Service) Start(pace agents.ReviewPace) {
+func (s *Service) Start(pace app.ReviewPace) {
 	if s == nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.pace, s.cancel = pace, cancel
-	s.sending, s.abort = context.WithCancel(context.Background())
-	s.all.Go(func() { s.run(ctx) })
+	s.pace = pace
+	s.dispatcher = &lease.Dispatcher{Scan: s.scan, Interval: pace.ScanInterval, PerLane: maxConcurrent}
+	s.dispatcher.Start()
 }
 
 // Stop ends the Service. It waits for the notices that are being sent, so that a notice that the endpoint
 // has accepted is not sent again. After stopTime it cancels them, and the next configuration sends them again.
 func (s *Service) Stop() {
-	if s == nil || s.cancel == nil {
-		return
+	if s != nil && s.dispatcher != nil {
+		s.dispatcher.Stop(stopTime)
 	}
-	s.cancel()
-	timer := time.AfterFunc(stopTime, s.abort)
-	s.all.Wait()
-	timer.Stop()
-	s.abort()
 }
 
 // Wake signals that there is a new review.
 func (s *Service) Wake() {
-	if s == nil {
-		return
-	}
-	select {
-	case s.wakeups <- struct{}{}:
-	default: // already signalled
+	if s != nil && s.dispatcher != nil {
+		s.dispatcher.Wake()
 	}
 }
 
-func (s *Service) run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.wakeups:
-		case <-timer.C:
+// scan finds the pending reviews.
+func (s *Service) scan(ctx context.Context, visit func(lease.Job)) (all bool) {
+	err := s.visitReviews(ctx, func(r *review.Summary) {
+		for n := range s.options.Notifiers {
+			visit(lease.Job{Lane: strconv.Itoa(n), ID: r.ID, Do: func(ctx context.Context) time.Time { return s.send(ctx, n, r) }})
 		}
-		next, err := s.round(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.options.Logger.Error("reading the pending reviews failed; no notices are sent", zap.Error(err))
-		}
-		timer.Reset(next)
+	})
+	if err != nil && ctx.Err() == nil {
+		s.options.Logger.Error("reading the pending reviews failed; no notices are sent", zap.Error(err))
 	}
+	return err == nil
 }
 
-// round sends the notices that are due. It returns the delay until the next round.
-func (s *Service) round(ctx context.Context) (time.Duration, error) {
-	next := time.Now().Add(s.pace.ScanInterval)
+func (s *Service) visitReviews(ctx context.Context, visit func(*review.Summary)) error {
 	guard, err := s.options.Guard(ctx)
 	if err != nil {
-		return s.pace.ScanInterval, err
+		return err
 	}
 	set := s.options.Set()
-	open := make(map[string]bool)
 	for reviewer := range s.reviewers(set) {
 		reviews, err := guard.Reviews.List(ctx, reviewer)
 		if err != nil {
-			return s.pace.ScanInterval, err
+			return err
 		}
 		for i := range reviews {
-			if set.Agents[reviews[i].Agent] == nil {
-				continue // the review belongs to another site
-			}
-			open[reviews[i].ID] = true
-			for n := range s.options.Notifiers {
-				if at := s.begin(n, &reviews[i]); !at.IsZero() && at.Before(next) {
-					next = at
-				}
+			if set.Agents[reviews[i].Agent] != nil { // otherwise the review belongs to another site
+				visit(&reviews[i])
 			}
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for notice := range s.known {
-		if !open[notice.review] {
-			delete(s.known, notice)
-		}
-	}
-	return max(time.Until(next), time.Millisecond), nil
+	return nil
 }
 
 // reviewers returns the reviewers that the documents name, in the form of review.Queue.List.
@@ -225,69 +176,52 @@ func (s *Service) reviewers(set *agentset.Set) map[string]bool {
 	return all
 }
 
-// begin sends a notice in the background if it is due. Otherwise it returns the time at which the notice
-// is due; zero for never.
-func (s *Service) begin(n int, r *review.Summary) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	notice := sent{n, r.ID}
-	if at, known := s.known[notice]; known && (at.IsZero() || time.Now().Before(at)) {
-		return at
-	}
-	select {
-	case s.slots[n] <- struct{}{}:
-	default:
-		return time.Time{} // the end of a running notice wakes the Service
-	}
-	s.known[notice] = time.Time{}
-	of := *r
-	s.all.Go(func() {
-		again := s.send(s.sending, n, &of)
-		s.mu.Lock()
-		s.known[notice] = again
-		s.mu.Unlock()
-		<-s.slots[n]
-		s.Wake()
-	})
-	return time.Time{}
-}
-
 // send sends one notice, unless another node is sending it or has sent it. It returns the time of the next
 // check; zero for never.
 func (s *Service) send(ctx context.Context, n int, r *review.Summary) (again time.Time) {
-	c, err := s.claim(ctx, n, r)
+	claim, again, err := s.claim(ctx, n, r)
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && claim == nil:
 		return time.Now()
 	case err != nil:
 		s.options.Logger.Error("claiming a notice about a review failed", zap.String("review", r.ID), zap.Error(err))
 		return time.Now().Add(s.pace.OtherNodeDelay)
-	case c.Done:
-		return time.Time{}
-	case !c.mine:
-		return time.UnixMilli(c.Until)
+	case claim == nil:
+		return again
 	}
 	within, cancel := context.WithTimeout(ctx, s.maxDuration(n))
 	defer cancel()
-	err = s.options.Notifiers[n].Notify(within, s.notice(r))
-	switch {
-	case err == nil:
-		c.Done = true
+	switch failure := s.options.Notifiers[n].Notify(within, s.notice(r)); {
+	case failure == nil:
+		err = claim.End(ctx, func(state *sendState, _ *lease.Lease) error {
+			state.Done = true
+			return nil
+		})
 	case ctx.Err() != nil:
-		c.Tries, c.Until = c.Tries-1, 0 // the next configuration can send it at once
+		again, err = time.Now(), claim.Release(ctx) // the next configuration can send it at once
 	default:
-		pause := min(s.pace.RetryPause<<(c.Tries-1), maxPause)
-		c.Until, c.Done = time.Now().Add(pause).UnixMilli(), c.Tries >= maxTries
-		s.options.Logger.Warn("sending a notice about a review failed", zap.String("review", r.ID), zap.Int("try", c.Tries),
-			zap.Bool("last", c.Done), zap.String("error", text.Cut(err.Error(), maxError)))
+		again, err = s.fail(ctx, claim, n, r, failure)
 	}
-	if err := s.end(ctx, c); err != nil {
+	if err != nil && !errors.Is(err, lease.ErrLost) {
 		s.options.Logger.Error("recording a notice about a review failed; it may be sent again", zap.String("review", r.ID), zap.Error(err))
 	}
-	if c.Done {
-		return time.Time{}
+	return again
+}
+
+// fail records that a notice was not sent. It returns the time of the next try; zero for none.
+func (s *Service) fail(ctx context.Context, claim *lease.Claim[*sendState], n int, r *review.Summary, failure error) (again time.Time, err error) {
+	var after sendState
+	err = claim.End(ctx, func(state *sendState, l *lease.Lease) error {
+		state.Done = !s.terms(n).Retry(l)
+		after = *state
+		return nil
+	})
+	s.options.Logger.Warn("sending a notice about a review failed", zap.String("review", r.ID), zap.Int("try", after.Lease.Tries),
+		zap.Bool("last", after.Done), zap.String("error", text.Cut(failure.Error(), maxError)))
+	if after.Done {
+		return time.Time{}, err
 	}
-	return time.UnixMilli(c.Until)
+	return after.Lease.Until, err
 }
 
 // maxDuration returns how long a Notifier has for one notice.
@@ -307,77 +241,48 @@ func (s *Service) notice(r *review.Summary) *Notice {
 	return n
 }
 
-// claim is the state of a notice in the store.
-type claim struct {
-	Tries int   `json:"tries"`
-	Until int64 `json:"until,omitempty"` // milliseconds since 1970; until then no other node sends the notice
-	Done  bool  `json:"done,omitempty"`  // it was sent, or it has failed too often
-
-	mine bool // this node may send it
-	try  int  // number of the try that was claimed
-	key  string
-	ttl  time.Duration
+// sendState is the record of a notice for a Notifier.
+type sendState struct {
+	Lease lease.Lease `json:"lease"`
+	Done  bool        `json:"done,omitempty"` // it was sent, or it has failed too often
 }
 
-// claim claims a notice, so that no other node sends it.
-func (s *Service) claim(ctx context.Context, n int, r *review.Summary) (*claim, error) {
+func (s *Service) terms(n int) *lease.Terms {
+	return &lease.Terms{Duration: s.maxDuration(n) + leaseMargin, Pause: s.pace.RetryPause, MaxPause: maxPause, MaxTries: maxTries}
+}
+
+// claim claims a notice, so that no other node sends it. It returns nil if another node does, with the time
+// of the next check, or if the notice needs no sending.
+func (s *Service) claim(ctx context.Context, n int, r *review.Summary) (claim *lease.Claim[*sendState], again time.Time, err error) {
 	st, err := s.options.Store(ctx)
 	if err != nil {
-		return nil, err
+		return nil, again, err
 	}
 	target := sha256.Sum256([]byte(s.options.Notifiers[n].Target()))
-	c := &claim{
-		key: keyPrefix + base64.RawURLEncoding.EncodeToString(target[:12]) + "/" + r.ID,
-		ttl: min(max(time.Until(r.ExpiresAt), 0)+time.Hour, store.MaxTTL),
-	}
-	ctx, cancel := engagement.Detach(ctx) // not canceled with ctx: a stored claim that is not returned could not be released
-	defer cancel()
-	err = st.Update(ctx, c.key, func(old store.Record) (store.Change, error) {
-		c.Tries, c.Until, c.Done, c.mine = 0, 0, false, false
-		if len(old.Value) > 0 {
-			if err := json.Unmarshal(old.Value, c); err != nil {
-				return store.Change{}, fmt.Errorf("the record %s is unreadable: %w", c.key, err)
+	key := keyPrefix + base64.RawURLEncoding.EncodeToString(target[:12]) + "/" + r.ID
+	ttl := min(max(time.Until(r.ExpiresAt), 0)+time.Hour, store.MaxTTL)
+	transact := func(ctx context.Context, change func(*sendState, *lease.Lease) error) error {
+		return st.Update(ctx, key, func(old store.Record) (store.Change, error) {
+			state := new(sendState)
+			if len(old.Value) > 0 {
+				if err := json.Unmarshal(old.Value, state); err != nil {
+					return store.Change{}, fmt.Errorf("the record %s is unreadable: %w", key, err)
+				}
 			}
-		}
-		if now := time.Now(); !c.Done && c.Until <= now.UnixMilli() {
-			c.Tries, c.Until, c.mine = c.Tries+1, now.Add(s.maxDuration(n)+leaseMargin).UnixMilli(), true
-			c.try = c.Tries
-			return c.change()
-		}
-		return store.Change{}, errTaken
+			if err := change(state, &state.Lease); err != nil {
+				return store.Change{}, err
+			}
+			value, err := json.Marshal(state)
+			return store.Change{Value: value, TTL: ttl}, err
+		})
+	}
+	var found sendState
+	claim, err = lease.Take(ctx, s.terms(n), transact, func(state *sendState) bool {
+		found = *state
+		return !state.Done
 	})
-	if errors.Is(err, errTaken) {
-		err = nil
+	if claim == nil && err == nil && !found.Done {
+		again = found.Lease.Until
 	}
-	return c, err
-}
-
-// errTaken means that another node sends the notice, or that it was sent.
-var errTaken = errors.New("another node has claimed the notice")
-
-// end records the result of a claim, unless another node has claimed the notice since.
-func (s *Service) end(ctx context.Context, c *claim) error {
-	st, err := s.options.Store(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := engagement.Detach(ctx)
-	defer cancel()
-	err = st.Update(ctx, c.key, func(old store.Record) (store.Change, error) {
-		now := new(claim)
-		if err := json.Unmarshal(old.Value, now); err != nil || now.Tries != c.try {
-			return store.Change{}, errTaken // the claim has expired
-		}
-		return c.change()
-	})
-	if errors.Is(err, errTaken) {
-		return nil
-	}
-	return err
-}
-
-// change returns the change that stores the claim.
-func (c *claim) change() (store.Change, error) {
-	value, err := json.Marshal(c)
-	return store.Change{Value: value, TTL: c.ttl}, err
+	return claim, again, err
 }

@@ -2,29 +2,31 @@ package notify
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
-	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/lease"
 )
 
-// slowNotifier sends each notice when it may.
+// slowNotifier sends each notice when it may, or fails when its context ends.
 type slowNotifier struct {
 	entered, proceed chan struct{}
 }
 
 func (n *slowNotifier) Notify(ctx context.Context, _ *Notice) error {
 	close(n.entered)
-	<-n.proceed
-	return ctx.Err()
+	select {
+	case <-n.proceed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (*slowNotifier) MaxDuration() time.Duration { return time.Minute }
@@ -49,25 +51,32 @@ func TestService_Stop(t *testing.T) {
 			n := &slowNotifier{entered: make(chan struct{}), proceed: make(chan struct{})}
 			s := New(Options{
 				Notifiers: []Notifier{n}, Logger: zap.NewNop(),
-				Guard: func(context.Context) (*oagent.Guard, error) { return nil, errors.New("the test begins the notice") },
 				Store: func(context.Context) (store.Store, error) { return st, nil },
 			})
-			s.Start(agents.ReviewPace{ScanInterval: time.Hour})
 			r := &review.Summary{ID: "r1", ExpiresAt: time.Now().Add(time.Hour)}
-			s.begin(0, r)
+			stopping := make(chan struct{})
+			s.dispatcher = &lease.Dispatcher{Interval: time.Hour, PerLane: 1, Scan: func(ctx context.Context, visit func(lease.Job)) bool {
+				context.AfterFunc(ctx, func() { close(stopping) })
+				visit(lease.Job{ID: r.ID, Do: func(ctx context.Context) time.Time { return s.send(ctx, 0, r) }})
+				return true
+			}}
+			s.dispatcher.Start()
 			<-n.entered
-			end := s.cancel
-			s.cancel = func() {
-				end()
-				if c.abort {
-					s.abort()
-				}
-				close(n.proceed)
+			if c.abort {
+				s.dispatcher.Stop(0)
+			} else {
+				go func() {
+					<-stopping
+					close(n.proceed)
+				}()
+				s.Stop()
 			}
-			s.Stop()
-			claimed, err := s.claim(t.Context(), 0, r)
-			if err != nil || claimed.mine != c.again || claimed.Done == c.again {
-				t.Errorf("after Stop, the notice is sent again: %t, want %t (done %t, error %v)", claimed.mine, c.again, claimed.Done, err)
+			claim, _, err := s.claim(t.Context(), 0, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again := claim != nil; again != c.again {
+				t.Errorf("after Stop, the notice is sent again: %t, want %t", again, c.again)
 			}
 		})
 	}

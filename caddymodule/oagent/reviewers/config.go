@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 )
 
 // Limits on the response time of a reviewing agent's program.

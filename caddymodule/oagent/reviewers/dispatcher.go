@@ -5,17 +5,17 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
+	"github.com/fairwayhq/fairway/store/lease"
 )
 
 const (
@@ -23,174 +23,66 @@ const (
 	claimGrace         = time.Minute // lease of a claim beyond the timeout, for guardrails and the store
 )
 
-// dispatcher calls the programs of reviewing agents. The open reviews and the claims are in
-// the store. Wake signals a review that this node has requested. The dispatcher also polls for reviews
-// that other nodes or an earlier configuration have left. It has no state that must be kept.
-type dispatcher struct {
-	*Service
-	pace    agents.ReviewPace
-	wakeups chan struct{}
-	slots   map[string]chan struct{} // by agent name, so that a slow agent does not delay others
-	cancel  context.CancelFunc
-	all     sync.WaitGroup
+// The programs of reviewing agents are called by a lease.Dispatcher. The open reviews and the claims are in
+// the store. The dispatcher finds the reviews that this node has requested when Wake is called, and those
+// that other nodes or an earlier configuration have left by polling. Its lanes are the names of the agents.
 
-	mu        sync.Mutex
-	questions map[string]map[string]*questionState // by agent name, then by review id
-}
-
-// questionState is the state of one question.
-type questionState struct {
-	busy bool
-	over bool      // no further calls are needed
-	at   time.Time // not before this time
-}
-
-// Start begins to call the programs of the agents. It does nothing if no agent has a program.
-func (s *Service) Start(pace agents.ReviewPace) {
-	slots := make(map[string]chan struct{})
-	for name, agent := range s.agents {
-		if agent.asker != nil {
-			slots[name] = make(chan struct{}, maxConcurrentCalls)
-		}
-	}
-	if len(slots) == 0 {
+// Start begins to ask agents about reviews. It does nothing if no agent has a program and none is hosted.
+func (s *Service) Start(pace app.ReviewPace) {
+	if s.options.Host == nil && !slices.ContainsFunc(slices.Collect(maps.Keys(s.agents)), s.HasProgram) {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	d := &dispatcher{
-		Service: s, pace: pace, wakeups: make(chan struct{}, 1), slots: slots, cancel: cancel,
-		questions: make(map[string]map[string]*questionState),
-	}
-	for name := range slots {
-		d.questions[name] = make(map[string]*questionState)
-	}
+	s.pace = pace
+	d := &lease.Dispatcher{Scan: s.scan, Interval: pace.ScanInterval, PerLane: maxConcurrentCalls}
+	d.Start()
 	s.dispatcher.Store(d)
-	d.all.Go(func() { d.run(ctx) })
 }
 
 // Stop cancels running calls. The next configuration repeats them.
 func (s *Service) Stop() {
 	if d := s.dispatcher.Load(); d != nil {
-		d.cancel()
-		d.all.Wait()
+		d.Stop(0)
 	}
 }
 
 // Wake signals that there is a new review.
 func (s *Service) Wake() {
 	if d := s.dispatcher.Load(); d != nil {
-		d.wake()
+		d.Wake()
 	}
 }
 
-func (d *dispatcher) wake() {
-	select {
-	case d.wakeups <- struct{}{}:
-	default: // already signalled
-	}
-}
-
-func (d *dispatcher) run(ctx context.Context) {
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.wakeups:
-		case <-timer.C:
-		}
-		timer.Reset(d.round(ctx, func(question *question) {
-			workers.Go(func() {
-				again := question.ask(ctx)
-				d.note(question.agent, question.id, again)
-				<-d.slots[question.agent]
-				d.wake()
-			})
-		}))
-	}
-}
-
-// round starts the calls that are due. It returns the delay until the next round.
-func (d *dispatcher) round(ctx context.Context, begin func(*question)) time.Duration {
-	guard, err := d.options.Guard(ctx)
+// scan finds the reviews about which the agents of the site are asked.
+func (s *Service) scan(ctx context.Context, visit func(lease.Job)) (all bool) {
+	guard, err := s.options.Guard(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			d.options.Logger.Error("opening the store failed; the programs of reviewing agents are not called", zap.Error(err))
+			s.options.Logger.Error("opening the store failed; the programs of reviewing agents are not called", zap.Error(err))
 		}
-		return d.pace.ScanInterval
+		return false
 	}
-	next := time.Now().Add(d.pace.ScanInterval)
-	known := d.options.Set().Agents
-	for _, name := range slices.Sorted(maps.Keys(d.slots)) {
-		if known[name] == nil {
-			continue // may belong to another site, so leave its questions alone
-		}
+	all = true
+	for _, name := range s.asked() {
 		reviews, err := guard.Reviews.List(ctx, oagent.Scheme+name)
 		if err != nil {
-			if ctx.Err() == nil {
-				d.options.Logger.Error("reading the reviews of an agent failed; its program is not called", zap.String("agent", name), zap.Error(err))
+			if all = false; ctx.Err() == nil {
+				s.options.Logger.Error("reading the reviews of an agent failed; its program is not called", zap.String("agent", name), zap.Error(err))
 			}
 			continue
 		}
-		listed := make(map[string]bool, len(reviews))
-		for _, r := range reviews {
-			listed[r.ID] = true
-			if at, due := d.due(name, r.ID); due {
-				begin(&question{dispatcher: d, guard: guard, agent: name, id: r.ID})
-			} else {
-				next = earlier(next, at)
+		for i := range reviews {
+			if s.isOurs(name, &reviews[i]) {
+				q := &question{Service: s, guard: guard, agent: name, id: reviews[i].ID}
+				visit(lease.Job{Lane: name, ID: q.id, Do: q.ask})
 			}
 		}
-		d.forget(name, listed)
 	}
-	return max(time.Until(next), time.Millisecond)
-}
-
-// due reports whether an agent must be called now, and reserves a slot for the call. If not,
-// at is the time to check again.
-func (d *dispatcher) due(agent, id string) (at time.Time, due bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	later := time.Now().Add(d.pace.ScanInterval)
-	s := d.questions[agent][id]
-	switch {
-	case s == nil:
-		s = new(questionState)
-	case s.busy || s.over:
-		return later, false
-	case time.Now().Before(s.at):
-		return s.at, false
-	}
-	select {
-	case d.slots[agent] <- struct{}{}:
-	default:
-		return later, false // the end of a running call wakes the dispatcher
-	}
-	s.busy = true
-	d.questions[agent][id] = s
-	return time.Time{}, true
-}
-
-// note sets when to check a question again; zero for never.
-func (d *dispatcher) note(agent, id string, again time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.questions[agent][id] = &questionState{over: again.IsZero(), at: again}
-}
-
-// forget drops questions that the agent no longer has to decide.
-func (d *dispatcher) forget(agent string, listed map[string]bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	maps.DeleteFunc(d.questions[agent], func(id string, s *questionState) bool { return !s.busy && !listed[id] })
+	return all
 }
 
 // question is one review about which a program is called.
 type question struct {
-	*dispatcher
+	*Service
 	guard     *oagent.Guard
 	agent, id string
 }
@@ -198,10 +90,13 @@ type question struct {
 // ask calls the program, unless another node does. It returns when to check again; zero for
 // never.
 func (q *question) ask(ctx context.Context) time.Time {
-	of := q.agents[q.agent]
-	within, cancel := context.WithTimeout(ctx, time.Duration(of.Timeout)+claimGrace/2)
+	timeout := DefaultAskTimeout
+	if q.HasProgram(q.agent) {
+		timeout = time.Duration(q.agents[q.agent].Timeout)
+	}
+	within, cancel := context.WithTimeout(ctx, timeout+claimGrace/2)
 	defer cancel()
-	claim, again, err := q.guard.Reviews.Claim(within, q.id, time.Duration(of.Timeout)+claimGrace)
+	claim, again, err := q.guard.Reviews.Claim(within, q.id, timeout+claimGrace)
 	switch {
 	case err != nil && (errors.Is(err, review.ErrNotFound) || errors.Is(err, review.ErrDecided) || endsEngagement(err)):
 		return time.Time{}
@@ -252,6 +147,9 @@ func (q *question) decide(ctx context.Context, claim *review.Claim) error {
 		return errNoSuchAgent
 	}
 	r, agent := claim.Review, governed.Agent
+	if !q.HasProgram(q.agent) {
+		return q.startRun(ctx, claim, agent)
+	}
 	shown, err := q.Show(ctx, q.guard, r, agent)
 	if err != nil {
 		return err
@@ -268,14 +166,14 @@ func (q *question) decide(ctx context.Context, claim *review.Claim) error {
 		return err
 	}
 	if answer.Decision == Pending {
-		q.log("an agent decides a review later", r)
+		q.log("an agent decides a review later", q.agent, r)
 		q.count(laterDecision)
 		calltrace.Decision(ctx, calltrace.EventReview, r.Agent, laterDecision, r.Rule)
 		return claim.Defer(ctx)
 	}
 	if r, err = q.DecideFor(ctx, q.guard, agent, r, answer.Decision == Approve, answer.Comment); err == nil {
 		calltrace.Decision(ctx, calltrace.EventReview, r.Agent, answer.Decision, r.Rule)
-		q.log("an agent has decided a review", r)
+		q.log("an agent has decided a review", q.agent, r)
 		q.count(r.Status)
 	}
 	return err
@@ -295,14 +193,18 @@ func (q *question) askProgram(ctx context.Context, about *Question) (*Answer, er
 
 var errNoSuchAgent = errors.New("the agent does not exist any more")
 
-func (q *question) log(message string, r *review.Review) {
-	q.options.Logger.Info(message, zap.String("agent", q.agent), zap.String("review", r.ID), zap.String("status", r.Status),
+func (s *Service) log(message, agent string, r *review.Review) {
+	s.options.Logger.Info(message, zap.String("agent", agent), zap.String("review", r.ID), zap.String("status", r.Status),
 		zap.String("asked_by", r.Agent), zap.String("engagement", r.Key), zap.String("tool", r.Name))
 }
 
 func (q *question) failed(message string, err error, more ...zap.Field) {
+	program := "hosted"
+	if q.HasProgram(q.agent) {
+		program = q.agents[q.agent].asker.Target()
+	}
 	q.options.Logger.Warn(message, append([]zap.Field{
-		zap.String("agent", q.agent), zap.String("review", q.id), zap.String("program", q.agents[q.agent].asker.Target()), zap.Error(err),
+		zap.String("agent", q.agent), zap.String("review", q.id), zap.String("program", program), zap.Error(err),
 	}, more...)...)
 }
 

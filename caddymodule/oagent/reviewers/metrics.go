@@ -1,9 +1,9 @@
 package reviewers
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
 )
 
 // Values of the label answer when the program of an agent has made no decision. Otherwise the
@@ -21,15 +21,11 @@ var metrics = struct {
 	prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "fairway",
 		Name:      "agent_review_questions_total",
-		Help:      "Requests to the programs of reviewing agents, by agent and by decision. later: the program decides later; none: the request failed or the response had no decision.",
+		Help:      "Requests to the programs of reviewing agents, and runs of hosted ones, by agent and by decision. later: the program decides later; none: there was no decision.",
 	}, []string{"agent", "answer"}),
 }
 
 // RegisterMetrics registers the collectors.
 func RegisterMetrics(registry prometheus.Registerer) error {
-	already := prometheus.AlreadyRegisteredError{}
-	if err := registry.Register(metrics.questions); err != nil && !errors.As(err, &already) {
-		return err
-	}
-	return nil
+	return directive.RegisterMetrics(registry, metrics.questions)
 }

@@ -11,10 +11,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/calltrace"
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // maxAnswer is the maximum size of a program's response, in bytes.
@@ -33,7 +33,7 @@ func newTransport() *http.Transport {
 }
 
 // Target implements Asker.
-func (a *Program) Target() string { return agents.RedactURL(a.url) }
+func (a *Program) Target() string { return app.RedactURL(a.url) }
 
 // Ask implements Asker. The error contains no credentials, and nothing of the question or the response.
 func (a *Program) Ask(ctx context.Context, question *Question) (*Answer, error) {
@@ -97,7 +97,7 @@ func safeError(ctx context.Context, err error) error {
 
 // readAnswer parses a decision. An ambiguous response is no decision.
 func readAnswer(body []byte) (*Answer, error) {
-	members, err := wire.Members(nil, body)
+	members, err := strictjson.Members(nil, body)
 	if err != nil {
 		return nil, errors.New("the response is not one strict JSON object")
 	}

@@ -6,9 +6,11 @@
 //
 //   - It knows which users may decide for an agent, and in which Engagement the agent decides
 //     (service.go). The review endpoints ask it.
-//   - If an agent has a program, a dispatcher claims each open review, asks the program, and
+//   - If an agent has a program, a lease.Dispatcher claims each open review, asks the program, and
 //     applies the decision in the response (dispatcher.go). The program is a guest module of the
 //     namespace oagent.reviewers (module.go); the module http calls a URL (program.go).
+//   - If this server runs the agent, the dispatcher starts a run instead, and the run reports its
+//     decision (hosted.go).
 //   - The agent's input guardrail checks a review before the agent reads it. The output guardrail
 //     checks the agent's comment before others read it.
 package reviewers
@@ -25,12 +27,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
-	"github.com/fairwayhq/fairway/caddymodule/oagent/guardrail"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
+	"github.com/fairwayhq/fairway/store/lease"
 )
 
 // Decisions, as reviewers send them.
@@ -46,17 +50,19 @@ type Options struct {
 	Path       string            // of the review endpoint, without a trailing slash; "" if there is none
 	Set        func() *agentset.Set
 	Guard      func(context.Context) (*oagent.Guard, error)
-	Guardrails *guardrail.Caller
+	Guardrails *agentset.GuardrailCaller
 	Logger     *zap.Logger
 	Spans      *calltrace.Source // of the requests to programs
+	Host       *hosted.Host      // runs agents of the site; nil if none is hosted
 }
 
 // Service decides reviews on behalf of agents. It knows who may decide for an agent, checks
 // what the agent reads and writes with its guardrails, and calls the agents' programs.
 type Service struct {
 	options    Options
-	agents     map[string]*Agent          // by name
-	dispatcher atomic.Pointer[dispatcher] // nil if no program is called
+	agents     map[string]*Agent // by name
+	pace       app.ReviewPace
+	dispatcher atomic.Pointer[lease.Dispatcher] // nil if no program is called
 }
 
 // New checks the configuration of the reviewing agents and returns the service.
@@ -80,6 +86,20 @@ func (s *Service) HasProgram(agent string) bool {
 	a := s.agents[agent]
 	return a != nil && a.asker != nil
 }
+
+// IsAsked reports whether the agent is asked about reviews: it has a program, or this server runs it.
+func (s *Service) IsAsked(agent string) bool {
+	a := s.options.Set().Agents[agent]
+	return s.HasProgram(agent) || a != nil && s.options.Host.Runs(a.Agent)
+}
+
+// DecidesAlone reports whether no user is notified of the agent's reviews: it has a program, or this server
+// runs it and no user may decide for it.
+func (s *Service) DecidesAlone(agent string) bool {
+	return s.HasProgram(agent) || s.IsAsked(agent) && !s.hasUsers(agent)
+}
+
+func (s *Service) hasUsers(agent string) bool { return s.Has(agent) && len(s.agents[agent].Users) > 0 }
 
 // MayDecideFor reports whether the user may decide for the agent.
 func (s *Service) MayDecideFor(user, agent string) bool {
@@ -142,7 +162,7 @@ func (s *Service) CheckQuestion(ctx context.Context, guard *oagent.Guard, agent 
 	if agent.Input == nil {
 		return nil
 	}
-	return s.checkGuardrail(ctx, guard, agent, r, engagement.SideInput, guardrail.Text{Input: string(question)})
+	return s.checkGuardrail(ctx, guard, agent, r, engagement.SideInput, agentset.GuardrailText{Input: string(question)})
 }
 
 // DecideFor records a reviewing agent's decision. Its output guardrail checks the comment
@@ -152,7 +172,7 @@ func (s *Service) DecideFor(ctx context.Context, guard *oagent.Guard, agent *oag
 		if err := guard.Reviews.Assign(ctx, r); err != nil {
 			return nil, err
 		}
-		if err := s.checkGuardrail(ctx, guard, agent, r, engagement.SideOutput, guardrail.Text{Input: string(r.Inputs), Output: comment}); err != nil {
+		if err := s.checkGuardrail(ctx, guard, agent, r, engagement.SideOutput, agentset.GuardrailText{Input: string(r.Inputs), Output: comment}); err != nil {
 			return nil, err
 		}
 	}
@@ -162,7 +182,7 @@ func (s *Service) DecideFor(ctx context.Context, guard *oagent.Guard, agent *oag
 // checkGuardrail calls a guardrail of a reviewing agent, like a guardrail on model traffic. If
 // its assertion does not hold, the Engagement in which the agent reviews ends, and the review
 // is denied.
-func (s *Service) checkGuardrail(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *review.Review, side engagement.Side, text guardrail.Text) error {
+func (s *Service) checkGuardrail(ctx context.Context, guard *oagent.Guard, agent *oagent.Agent, r *review.Review, side engagement.Side, text agentset.GuardrailText) error {
 	err := s.options.Guardrails.Check(ctx, guard, reviewing(agent, r), s.options.Set().Names, side, text)
 	if refusal, ok := engagement.AsRefusal(err); ok && refusal.Ends() {
 		return errors.Join(refusal, guard.Reviews.Assign(ctx, r)) // Assign denies the review

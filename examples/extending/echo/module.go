@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/fairwayhq/fairway/oagent/model"
+	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
 func init() {

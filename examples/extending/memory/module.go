@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents/stores"
+	"github.com/fairwayhq/fairway/caddymodule/app/stores"
 	"github.com/fairwayhq/fairway/store"
 )
 

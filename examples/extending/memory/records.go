@@ -211,6 +211,9 @@ func (s *records) Keys(ctx context.Context, prefix, after string, limit int) ([]
 	return keys[:min(limit, len(keys))], nil
 }
 
+// Exclusive implements store.Store. The records are in the memory of this process.
+func (s *records) Exclusive() bool { return true }
+
 // Close implements store.Store.
 func (s *records) Close() error {
 	s.mu.Lock()

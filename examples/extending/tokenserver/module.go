@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/fairwayhq/fairway/caddymodule/agents/credential"
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 )
 
 func init() {

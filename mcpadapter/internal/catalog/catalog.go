@@ -15,12 +15,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Options are the options of mcpadapter.Options that concern lists.
@@ -30,32 +30,32 @@ type Options struct {
 	PageSize             int // tools per page; 0 for as many as fit
 	ListTTL              time.Duration
 	PublicLists          bool
-	OutputSchema         outputschema.Mode
+	OutputSchema         content.OutputMode
 	Tasks                bool // whether calls can be tasks
 }
 
 // A Catalog holds everything that is encoded once for a Toolset and then sent unchanged.
 type Catalog struct {
-	Tools    *tool.Toolset
+	Tools    *tools.Toolset
 	Library  *library.Library
-	Hints    bool         // whether calls carry hints of the client to the API
-	Visible  []*tool.Tool // tools that are listed
-	Complete []byte       // `"resultType":"complete","_meta":{…}` of 2026-07-28
-	Fresh    []byte       // `"ttlMs":…,"cacheScope":…` of lists
-	Stamp    [8]byte      // changes with the lists
+	Hints    bool          // whether calls carry hints of the client to the API
+	Visible  []*tools.Tool // tools that are listed
+	Complete []byte        // `"resultType":"complete","_meta":{…}` of 2026-07-28
+	Fresh    []byte        // `"ttlMs":…,"cacheScope":…` of lists
+	Stamp    [8]byte       // changes with the lists
 
 	options *Options
 	login   *Login // login that every caller needs; nil for none
 	size    int    // tools per page
 
-	pages     [revision.V20260728 + 1]func() [][]byte // encoded pages by revision
+	pages     [protocol.V20260728 + 1]func() [][]byte // encoded pages by revision
 	index     func() *library.Index
 	callables func() map[string]*Callable // all tools of the Toolset by name
-	digests   func() subscription.Digests
+	digests   func() session.Digests
 }
 
 // Pages returns the pages of tools/list in a revision, each from "tools" to the end of the response.
-func (c *Catalog) Pages(v revision.Revision) [][]byte { return c.pages[v]() }
+func (c *Catalog) Pages(v protocol.Revision) [][]byte { return c.pages[v]() }
 
 // Index returns the resources and prompts.
 func (c *Catalog) Index() *library.Index { return c.index() }
@@ -71,42 +71,45 @@ func (c *Catalog) CallableNamed(raw jsontext.Value) (*Callable, string) {
 			return t, t.Tool.Name
 		}
 	}
-	name := wire.Text(raw)
+	name := strictjson.Text(raw)
 	return c.Callable(name), name
 }
 
 // Digests returns the digests of the lists.
-func (c *Catalog) Digests() subscription.Digests { return c.digests() }
+func (c *Catalog) Digests() session.Digests { return c.digests() }
 
 // New returns a catalog of the tools that the access token allows. It encodes nothing yet:
 // pages, digests and the index are computed on first use.
-func New(o *Options, tools *tool.Toolset, l *library.Library, access *tool.Access, login *Login) *Catalog {
-	c := &Catalog{options: o, Tools: tools, Library: l, login: login, size: o.PageSize}
+func New(o *Options, toolset *tools.Toolset, l *library.Library, access *tools.Access, login *Login) *Catalog {
+	c := &Catalog{options: o, Tools: toolset, Library: l, login: login, size: o.PageSize}
 	c.Hints = c.Library.HasHints()
 	if c.size <= 0 {
-		c.size = max(len(tools.Listed()), 1)
+		c.size = max(len(toolset.Listed()), 1)
 	}
-	for _, tool := range tools.Listed() {
-		if access.Missing(tool, tools) == nil && !library.IsHidden(tool) {
+	for _, tool := range toolset.Listed() {
+		if access.Missing(tool, toolset) == nil && !library.IsHidden(tool) {
 			c.Visible = append(c.Visible, tool)
 		}
 	}
+	if len(c.Visible) == 1 && c.Visible[0].Builtin == tools.NextPage {
+		c.Visible = nil // no tool whose response could have a next page
+	}
 	c.Complete = append(c.Complete, `"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`...)
-	c.Complete = append(c.AppendIdentity(c.Complete, revision.V20260728), '}')
+	c.Complete = append(c.AppendIdentity(c.Complete, protocol.V20260728), '}')
 	c.Fresh = o.appendFreshness(nil, o.PublicLists && access == nil) // with a token, the list depends on it
 
 	sum := sha256.New()
-	sum.Write([]byte(tools.Hash + AccessKey(access)))
+	sum.Write([]byte(toolset.Hash + AccessKey(access)))
 	sum.Write(c.Library.Hash[:])
 	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(c.size)))
 	copy(c.Stamp[:], sum.Sum(nil))
 
 	for v := range c.pages {
-		c.pages[v] = sync.OnceValue(func() [][]byte { return c.encode(revision.Revision(v)) })
+		c.pages[v] = sync.OnceValue(func() [][]byte { return c.encode(protocol.Revision(v)) })
 	}
-	c.callables = sync.OnceValue(func() map[string]*Callable { return newCallables(o, tools) })
+	c.callables = sync.OnceValue(func() map[string]*Callable { return newCallables(o, toolset) })
 	c.digests = sync.OnceValue(c.digest)
-	c.index = sync.OnceValue(func() *library.Index { return library.NewIndex(c.Library, tools, access) })
+	c.index = sync.OnceValue(func() *library.Index { return library.NewIndex(c.Library, toolset, access) })
 	return c
 }
 
@@ -114,14 +117,14 @@ func New(o *Options, tools *tool.Toolset, l *library.Library, access *tool.Acces
 // if the list leaves some out: it does not depend on the list that a client chooses, and a client that
 // found a tool by searching learns that it has changed. Files in folders are left out, because they
 // change without a new catalog.
-func (c *Catalog) digest() (d subscription.Digests) {
+func (c *Catalog) digest() (d session.Digests) {
 	sum := sha256.New()
 	var b []byte
 	for _, tool := range c.Tools.Tools() {
 		if library.IsHidden(tool) {
 			continue
 		}
-		b = c.AppendTool(b[:0], tool, revision.V20260728)
+		b = c.AppendTool(b[:0], tool, protocol.V20260728)
 		sum.Write(b)
 	}
 	d[0] = binary.BigEndian.Uint32(sum.Sum(nil))
@@ -137,7 +140,7 @@ func (c *Catalog) digest() (d subscription.Digests) {
 const maxRestricted = 64
 
 // A Cache holds the catalogs of the latest Toolset and Library. If the clients of an endpoint may choose
-// between a list of all tools and one of some (tool.Toolset.Listing), it holds those of both.
+// between a list of all tools and one of some (tools.Toolset.Listing), it holds those of both.
 type Cache struct {
 	Options      Options
 	whole, brief catalogs
@@ -149,7 +152,7 @@ type catalogs struct {
 	shared atomic.Pointer[Catalog]
 
 	mu      sync.Mutex
-	tools   *tool.Toolset
+	tools   *tools.Toolset
 	library *library.Library
 	byKey   map[string]*Catalog
 }
@@ -158,32 +161,32 @@ type catalogs struct {
 func NewCache(o Options) *Cache { return &Cache{Options: o} }
 
 // of returns the cached catalogs for a Toolset with such a list.
-func (l *Cache) of(tools *tool.Toolset) *catalogs {
-	if tools.Brief() {
+func (l *Cache) of(toolset *tools.Toolset) *catalogs {
+	if toolset.Brief() {
 		return &l.brief
 	}
 	return &l.whole
 }
 
 // Shared returns the catalog that does not depend on the caller.
-func (l *Cache) Shared(tools *tool.Toolset, library *library.Library) *Catalog {
-	cached := l.of(tools)
-	if c := cached.shared.Load(); c != nil && c.Tools == tools && c.Library == library {
+func (l *Cache) Shared(toolset *tools.Toolset, lib *library.Library) *Catalog {
+	cached := l.of(toolset)
+	if c := cached.shared.Load(); c != nil && c.Tools == toolset && c.Library == lib {
 		return c
 	}
-	c := New(&l.Options, tools, library, nil, nil)
+	c := New(&l.Options, toolset, lib, nil, nil)
 	cached.shared.Store(c)
 	return c
 }
 
 // Restricted returns the catalog for callers with this access token and login.
-func (l *Cache) Restricted(tools *tool.Toolset, library *library.Library, access *tool.Access, login *Login) *Catalog {
+func (l *Cache) Restricted(toolset *tools.Toolset, lib *library.Library, access *tools.Access, login *Login) *Catalog {
 	key := AccessKey(access) + login.key()
-	cached := l.of(tools)
+	cached := l.of(toolset)
 	cached.mu.Lock()
 	defer cached.mu.Unlock()
-	if cached.tools != tools || cached.library != library {
-		cached.tools, cached.library, cached.byKey = tools, library, make(map[string]*Catalog)
+	if cached.tools != toolset || cached.library != lib {
+		cached.tools, cached.library, cached.byKey = toolset, lib, make(map[string]*Catalog)
 	}
 	c := cached.byKey[key]
 	if c == nil {
@@ -193,7 +196,7 @@ func (l *Cache) Restricted(tools *tool.Toolset, library *library.Library, access
 			}
 			delete(cached.byKey, other)
 		}
-		c = New(&l.Options, tools, library, access, login)
+		c = New(&l.Options, toolset, lib, access, login)
 		cached.byKey[key] = c
 	}
 	return c

@@ -5,21 +5,21 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
 // AppendIdentity appends serverInfo.
-func (c *Catalog) AppendIdentity(dst []byte, v revision.Revision) []byte {
+func (c *Catalog) AppendIdentity(dst []byte, v protocol.Revision) []byte {
 	o, tools := c.options, c.Tools
-	dst = wire.AppendString(append(dst, `{"name":`...), cmp.Or(o.Name, nameOfTitle(tools.Title), tools.Name, "fairway"))
+	dst = strictjson.AppendString(append(dst, `{"name":`...), cmp.Or(o.Name, nameOfTitle(tools.Title), tools.Name, "fairway"))
 	if title := cmp.Or(o.Title, tools.Title); title != "" && v.SupportsTitles() {
-		dst = wire.AppendString(append(dst, `,"title":`...), title)
+		dst = strictjson.AppendString(append(dst, `,"title":`...), title)
 	}
-	dst = wire.AppendString(append(dst, `,"version":`...), cmp.Or(o.Version, tools.Version, "0"))
+	dst = strictjson.AppendString(append(dst, `,"version":`...), cmp.Or(o.Version, tools.Version, "0"))
 	return append(content.AppendIcons(dst, library.ExtensionIcons(tools.MCP), v), '}')
 }
 
@@ -54,7 +54,7 @@ func (c *Catalog) AppendInstructions(dst []byte) []byte {
 	if instructions == "" {
 		return dst
 	}
-	return wire.AppendString(append(dst, `,"instructions":`...), instructions)
+	return strictjson.AppendString(append(dst, `,"instructions":`...), instructions)
 }
 
 // appendFreshness appends ttlMs and cacheScope: how long clients and proxies may cache a result, and

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/ocp/security"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/security"
 )
 
 // securitySchemes returns how a client can authorize a call of the tool (Apps SDK, Tool Definition
@@ -16,14 +16,14 @@ import (
 //
 // If the site requires a login, no tool is "noauth", and every token also needs the scopes of the
 // login. API keys and passwords do not appear: the gateway injects them.
-func securitySchemes(t *tool.Tool, tools *tool.Toolset, login *Login) []byte {
-	document := tools.PartOf(t)
+func securitySchemes(t *tools.Tool, toolset *tools.Toolset, login *Login) []byte {
+	document := toolset.PartOf(t)
 	if !usesTokens(document) || login != nil && !login.OAuth {
 		return nil
 	}
-	alternatives := t.Security
+	alternatives := t.Plan.Security
 	if len(alternatives) == 0 {
-		alternatives = []tool.SecurityRequirement{{}} // no security requirement
+		alternatives = []tools.SecurityRequirement{{}} // no security requirement
 	}
 	var list []string
 	for _, alternative := range alternatives {
@@ -43,7 +43,7 @@ func securitySchemes(t *tool.Tool, tools *tool.Toolset, login *Login) []byte {
 
 // appendScheme appends one element of securitySchemes. It returns false if the alternative needs
 // credentials that a client cannot provide, such as an API key of the gateway.
-func appendScheme(dst []byte, alternative tool.SecurityRequirement, document *tool.Toolset, login *Login) ([]byte, bool) {
+func appendScheme(dst []byte, alternative tools.SecurityRequirement, document *tools.Toolset, login *Login) ([]byte, bool) {
 	if len(alternative) == 0 && login == nil {
 		return append(dst, `{"type":"noauth"}`...), true
 	}
@@ -64,13 +64,13 @@ func appendScheme(dst []byte, alternative tool.SecurityRequirement, document *to
 	dst = append(dst, `{"type":"oauth2"`...)
 	if len(scopes) > 0 {
 		slices.Sort(scopes)
-		dst = wire.AppendStrings(append(dst, `,"scopes":`...), slices.Compact(scopes))
+		dst = strictjson.AppendStrings(append(dst, `,"scopes":`...), slices.Compact(scopes))
 	}
 	return append(dst, '}'), true
 }
 
 // usesTokens reports whether the document declares an OAuth 2.0 or OpenID Connect scheme.
-func usesTokens(document *tool.Toolset) bool {
+func usesTokens(document *tools.Toolset) bool {
 	for _, scheme := range document.SecuritySchemes {
 		if isTokenScheme(scheme) {
 			return true
@@ -99,7 +99,7 @@ func (l *Login) key() string {
 }
 
 // AccessKey returns the same string for tokens with the same scopes, "" for nil.
-func AccessKey(a *tool.Access) string {
+func AccessKey(a *tools.Access) string {
 	if a == nil {
 		return ""
 	}

@@ -5,14 +5,13 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 
-	"github.com/fairwayhq/fairway/internal/wire"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/outputschema"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/ocp/shape"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/build"
 )
 
 // MaxPageBytes is the size, in bytes, at which a page of tools/list ends.
@@ -20,14 +19,14 @@ const MaxPageBytes = 4 << 20
 
 // encode returns the pages of tools/list, each from "tools" to the end of the response. A page has
 // at most c.size tools and at most MaxPageBytes, unless a single tool is larger.
-func (c *Catalog) encode(v revision.Revision) [][]byte {
+func (c *Catalog) encode(v protocol.Revision) [][]byte {
 	var pages [][]byte
 	var tool []byte
 	page, count := []byte(`"tools":[`), 0
 	for _, t := range c.Visible {
 		tool = c.AppendTool(tool[:0], t, v)
 		if count == c.size || count > 0 && len(page)+len(tool) > MaxPageBytes {
-			page = wire.AppendString(append(page, `],"nextCursor":`...), Cursor(c.Stamp, len(pages)+1))
+			page = strictjson.AppendString(append(page, `],"nextCursor":`...), Cursor(c.Stamp, len(pages)+1))
 			pages = append(pages, bytes.Clone(append(page, "}}"...)))
 			page, count = append(page[:0], `"tools":[`...), 0
 		}
@@ -41,7 +40,7 @@ func (c *Catalog) encode(v revision.Revision) [][]byte {
 }
 
 // AppendTool appends a tool as tools/list returns it.
-func (c *Catalog) AppendTool(dst []byte, t *tool.Tool, v revision.Revision) []byte {
+func (c *Catalog) AppendTool(dst []byte, t *tools.Tool, v protocol.Revision) []byte {
 	return c.decorate(c.options.appendTool(dst, t, v), t, v)
 }
 
@@ -55,25 +54,25 @@ func (c *Catalog) AppendTool(dst []byte, t *tool.Tool, v revision.Revision) []by
 //   - openWorldHint is true, because it is unknown whether the API uses other systems.
 //
 // A shape can set each of them.
-func (o *Options) appendTool(dst []byte, tool *tool.Tool, v revision.Revision) []byte {
-	dst = wire.AppendString(append(dst, `{"name":`...), tool.Name)
-	if v.SupportsTitles() && tool.Title != "" {
-		dst = wire.AppendString(append(dst, `,"title":`...), tool.Title)
+func (o *Options) appendTool(dst []byte, tool *tools.Tool, v protocol.Revision) []byte {
+	dst = strictjson.AppendString(append(dst, `{"name":`...), tool.Name)
+	if v.SupportsTitles() && tool.Definition.Title != "" {
+		dst = strictjson.AppendString(append(dst, `,"title":`...), tool.Definition.Title)
 	}
-	dst = wire.AppendString(append(dst, `,"description":`...), tool.Description)
+	dst = strictjson.AppendString(append(dst, `,"description":`...), tool.Definition.Description)
 	dst = elicit.AppendVisibleSchema(append(dst, `,"inputSchema":`...), tool)
-	dst = outputschema.Of(o.OutputSchema, tool, elicit.NeedsOf(tool).Native, v).AppendTo(dst, tool, v)
+	dst = content.OutputOf(o.OutputSchema, tool, elicit.NeedsOf(tool).Native, v).AppendTo(dst, tool, v)
 	if !v.SupportsAnnotations() {
 		return append(dst, '}')
 	}
 	dst = append(dst, `,"annotations":{`...)
-	if !v.SupportsTitles() && tool.Title != "" {
-		dst = append(wire.AppendString(append(dst, `"title":`...), tool.Title), ',')
+	if !v.SupportsTitles() && tool.Definition.Title != "" {
+		dst = append(strictjson.AppendString(append(dst, `"title":`...), tool.Definition.Title), ',')
 	}
-	dst = appendHint(dst, `"readOnlyHint":`, tool.Hint(shape.ReadOnlyHint))
-	dst = appendHint(dst, `,"destructiveHint":`, tool.Hint(shape.DestructiveHint))
-	dst = appendHint(dst, `,"idempotentHint":`, tool.Hint(shape.IdempotentHint))
-	dst = appendHint(dst, `,"openWorldHint":`, tool.Hint(shape.OpenWorldHint))
+	dst = appendHint(dst, `"readOnlyHint":`, tool.Hint(build.ReadOnlyHint))
+	dst = appendHint(dst, `,"destructiveHint":`, tool.Hint(build.DestructiveHint))
+	dst = appendHint(dst, `,"idempotentHint":`, tool.Hint(build.IdempotentHint))
+	dst = appendHint(dst, `,"openWorldHint":`, tool.Hint(build.OpenWorldHint))
 	dst = append(dst, '}')
 	if support := library.TaskSupportOf(tool); o.Tasks && v.SupportsTaskParameter() && support != library.TaskForbidden {
 		dst = append(append(append(dst, `,"execution":{"taskSupport":"`...), support...), `"}`...)
@@ -91,7 +90,7 @@ func appendHint(dst []byte, name string, hint bool) []byte {
 
 // decorate adds to an encoded tool (which ends in a brace) the members that do not follow from its
 // operation alone: icons, securitySchemes, and _meta with its app.
-func (c *Catalog) decorate(dst []byte, tool *tool.Tool, v revision.Revision) []byte {
+func (c *Catalog) decorate(dst []byte, tool *tools.Tool, v protocol.Revision) []byte {
 	if !v.SupportsTitles() {
 		return dst
 	}
@@ -100,7 +99,7 @@ func (c *Catalog) decorate(dst []byte, tool *tool.Tool, v revision.Revision) []b
 	if schemes != nil && v.SupportsIcons() {
 		dst = append(append(dst, `,"securitySchemes":`...), schemes...)
 	}
-	var meta wire.ObjectBuilder
+	var meta strictjson.ObjectBuilder
 	if schemes != nil {
 		meta.Add("securitySchemes", schemes)
 	}

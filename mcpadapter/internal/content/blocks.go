@@ -1,6 +1,3 @@
-// Package content writes and checks MCP content blocks: it decides by media type which kind of block
-// represents a response of the API, and converts blocks that an API returns to the revision of the
-// client.
 package content
 
 import (
@@ -11,21 +8,21 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 // A Blocks writes content blocks of the API in the client's revision.
 type Blocks struct {
-	Version revision.Revision
+	Version protocol.Revision
 	Source  string // URI that names the source of embedded resources
 }
 
 // AppendBlocks appends the blocks of a content array.
 func (w Blocks) AppendBlocks(dst []byte, blocks jsontext.Value) ([]byte, error) {
 	count := 0
-	for walk := wire.Into(blocks); walk.Next(); count++ {
+	for walk := strictjson.Into(blocks); walk.Next(); count++ {
 		if count > 0 {
 			dst = append(dst, ',')
 		}
@@ -41,9 +38,9 @@ func (w Blocks) AppendBlocks(dst []byte, blocks jsontext.Value) ([]byte, error) 
 // audio becomes an embedded resource and a resource_link becomes text.
 func (w Blocks) AppendBlock(dst []byte, block jsontext.Value) ([]byte, error) {
 	if block.Kind() != '{' {
-		return dst, fmt.Errorf("a block must be an object, not %s", wire.KindName(block.Kind()))
+		return dst, fmt.Errorf("a block must be an object, not %s", strictjson.KindName(block.Kind()))
 	}
-	switch kind := wire.Text(wire.MemberOf(block, "type")); kind {
+	switch kind := strictjson.Text(strictjson.MemberOf(block, "type")); kind {
 	case "text":
 		return w.appendMembers(append(dst, `{"type":"text"`...), block, textMembers[:])
 	case "image":
@@ -69,7 +66,7 @@ func (w Blocks) AppendBlock(dst []byte, block jsontext.Value) ([]byte, error) {
 type blockMember struct {
 	name     string
 	required bool
-	known    func(revision.Revision) bool // revisions that have the member; nil for all
+	known    func(protocol.Revision) bool // revisions that have the member; nil for all
 	check    func(jsontext.Value) error
 }
 
@@ -83,7 +80,7 @@ var (
 		{"description", false, nil, isString},
 		{"mimeType", false, nil, isString},
 		{"size", false, nil, IsInteger},
-		{"icons", false, revision.Revision.SupportsIcons, isIcons},
+		{"icons", false, protocol.Revision.SupportsIcons, isIcons},
 		annotationsMember, metaMember,
 	}
 	embeddedMembers = [...]blockMember{annotationsMember, metaMember}
@@ -91,7 +88,7 @@ var (
 		{"uri", true, nil, isURI}, {"mimeType", false, nil, isString}, {"text", false, nil, isString}, {"blob", false, nil, isBase64}, metaMember,
 	}
 	annotationsMember = blockMember{"annotations", false, nil, isAnnotations}
-	metaMember        = blockMember{"_meta", false, revision.Revision.SupportsContentMeta, isObject}
+	metaMember        = blockMember{"_meta", false, protocol.Revision.SupportsContentMeta, isObject}
 )
 
 // appendMembers appends the valid members of object to a JSON object that already has a member, and
@@ -99,7 +96,7 @@ var (
 func (w Blocks) appendMembers(dst []byte, object jsontext.Value, members []blockMember) ([]byte, error) {
 	for i := range members {
 		m := &members[i]
-		value := wire.MemberOf(object, m.name)
+		value := strictjson.MemberOf(object, m.name)
 		if value == nil {
 			if m.required {
 				return dst, fmt.Errorf("%s is missing", m.name)
@@ -125,9 +122,9 @@ func (w Blocks) appendMembers(dst []byte, object jsontext.Value, members []block
 // AppendResourceContents appends the contents of a resource.
 func (w Blocks) AppendResourceContents(dst []byte, contents jsontext.Value) ([]byte, error) {
 	if contents.Kind() != '{' {
-		return dst, fmt.Errorf("the contents of a resource must be an object, not %s", wire.KindName(contents.Kind()))
+		return dst, fmt.Errorf("the contents of a resource must be an object, not %s", strictjson.KindName(contents.Kind()))
 	}
-	if (wire.MemberOf(contents, "text") == nil) == (wire.MemberOf(contents, "blob") == nil) {
+	if (strictjson.MemberOf(contents, "text") == nil) == (strictjson.MemberOf(contents, "blob") == nil) {
 		return dst, fmt.Errorf("the contents of a resource must have either text or blob")
 	}
 	start := len(dst)
@@ -140,7 +137,7 @@ func (w Blocks) AppendResourceContents(dst []byte, contents jsontext.Value) ([]b
 }
 
 func (w Blocks) appendEmbedded(dst []byte, block jsontext.Value) ([]byte, error) {
-	dst, err := w.AppendResourceContents(append(dst, `{"type":"resource","resource":`...), wire.MemberOf(block, "resource"))
+	dst, err := w.AppendResourceContents(append(dst, `{"type":"resource","resource":`...), strictjson.MemberOf(block, "resource"))
 	if err != nil {
 		return dst, fmt.Errorf("resource: %w", err)
 	}
@@ -151,41 +148,37 @@ func (w Blocks) appendEmbedded(dst []byte, block jsontext.Value) ([]byte, error)
 func (w Blocks) appendAudioResource(dst []byte, block jsontext.Value) ([]byte, error) {
 	for i := range mediaMembers[:2] {
 		m := &mediaMembers[i]
-		if err := m.check(wire.MemberOf(block, m.name)); err != nil {
+		if err := m.check(strictjson.MemberOf(block, m.name)); err != nil {
 			return dst, fmt.Errorf("%s %w", m.name, err)
 		}
 	}
-	dst = wire.AppendString(append(dst, `{"type":"resource","resource":{"uri":`...), w.Source)
-	dst = append(append(dst, `,"blob":`...), wire.MemberOf(block, "data")...)
-	dst = append(append(dst, `,"mimeType":`...), wire.MemberOf(block, "mimeType")...)
+	dst = strictjson.AppendString(append(dst, `{"type":"resource","resource":{"uri":`...), w.Source)
+	dst = append(append(dst, `,"blob":`...), strictjson.MemberOf(block, "data")...)
+	dst = append(append(dst, `,"mimeType":`...), strictjson.MemberOf(block, "mimeType")...)
 	return append(dst, "}}"...), nil
 }
 
 // appendLinkText appends a link as text for a revision without resource_link.
 func appendLinkText(dst []byte, block jsontext.Value) ([]byte, error) {
-	uri, name := wire.MemberOf(block, "uri"), wire.Text(wire.MemberOf(block, "name"))
+	uri, name := strictjson.MemberOf(block, "uri"), strictjson.Text(strictjson.MemberOf(block, "name"))
 	if err := isURI(uri); err != nil {
 		return dst, fmt.Errorf("uri %w", err)
 	}
 	if name == "" {
 		return dst, fmt.Errorf("name is missing")
 	}
-	return AppendText(dst, name+": "+wire.Text(uri)), nil
+	return AppendText(dst, name+": "+strictjson.Text(uri)), nil
 }
 
 // appendAnnotations appends the members of valid annotations that the revision has.
 func (w Blocks) appendAnnotations(dst []byte, annotations jsontext.Value) []byte {
-	dst = append(dst, '{')
-	for walk := wire.Into(annotations); walk.Next(); {
-		if !walk.Is("audience") && !walk.Is("priority") && (!walk.Is("lastModified") || !w.Version.SupportsContentMeta()) {
-			continue
+	var known strictjson.ObjectBuilder
+	for walk := strictjson.Into(annotations); walk.Next(); {
+		if walk.Is("audience") || walk.Is("priority") || walk.Is("lastModified") && w.Version.SupportsContentMeta() {
+			known.Add(strictjson.Text(walk.Name), walk.Value)
 		}
-		if dst[len(dst)-1] != '{' {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, walk.Name...), ':'), walk.Value...)
 	}
-	return append(dst, '}')
+	return append(dst, known.Close()...)
 }
 
 func isString(v jsontext.Value) error { return isKind(v, '"', "a string") }
@@ -193,7 +186,7 @@ func isObject(v jsontext.Value) error { return isKind(v, '{', "an object") }
 
 func isKind(v jsontext.Value, kind jsontext.Kind, name string) error {
 	if v.Kind() != kind {
-		return fmt.Errorf("must be %s, not %s", name, wire.KindName(v.Kind()))
+		return fmt.Errorf("must be %s, not %s", name, strictjson.KindName(v.Kind()))
 	}
 	return nil
 }
@@ -232,7 +225,7 @@ func isURI(v jsontext.Value) error {
 	if err := isString(v); err != nil {
 		return err
 	}
-	if !IsAbsoluteURL(wire.Text(v)) {
+	if !IsAbsoluteURL(strictjson.Text(v)) {
 		return fmt.Errorf("must be a URI with a scheme")
 	}
 	return nil
@@ -242,7 +235,7 @@ func isIcons(v jsontext.Value) error {
 	if err := isKind(v, '[', "an array"); err != nil {
 		return err
 	}
-	for walk := wire.Into(v); walk.Next(); {
+	for walk := strictjson.Into(v); walk.Next(); {
 		if err := isIcon(walk.Value); err != nil {
 			return fmt.Errorf("[…] %w", err)
 		}
@@ -255,16 +248,16 @@ func isIcon(v jsontext.Value) error {
 	if err := isObject(v); err != nil {
 		return err
 	}
-	for walk := wire.Into(v); walk.Next(); {
+	for walk := strictjson.Into(v); walk.Next(); {
 		var err error
 		switch {
 		case walk.Is("src"), walk.Is("mimeType"), walk.Is("theme"):
 			err = isString(walk.Value)
-		case walk.Is("sizes") && !wire.AllStrings(walk.Value):
+		case walk.Is("sizes") && !strictjson.AllStrings(walk.Value):
 			err = fmt.Errorf("must be an array of strings")
 		}
 		if err != nil {
-			return fmt.Errorf("%s %w", wire.Text(walk.Name), err)
+			return fmt.Errorf("%s %w", strictjson.Text(walk.Name), err)
 		}
 	}
 	return ReadIcon(v).Check()
@@ -274,14 +267,14 @@ func isAnnotations(v jsontext.Value) error {
 	if err := isObject(v); err != nil {
 		return err
 	}
-	for walk := wire.Into(v); walk.Next(); {
+	for walk := strictjson.Into(v); walk.Next(); {
 		switch {
 		case walk.Is("audience"):
 			if err := isKind(walk.Value, '[', "an array"); err != nil {
 				return fmt.Errorf(".audience %w", err)
 			}
-			for role := wire.Into(walk.Value); role.Next(); {
-				if r := wire.Text(role.Value); r != "user" && r != "assistant" {
+			for role := strictjson.Into(walk.Value); role.Next(); {
+				if r := strictjson.Text(role.Value); r != "user" && r != "assistant" {
 					return fmt.Errorf(`.audience must be of "user" and "assistant"`)
 				}
 			}
@@ -300,16 +293,16 @@ func isAnnotations(v jsontext.Value) error {
 
 // IsAbsoluteURL reports whether text is a URL with a scheme that contains only characters that RFC
 // 3986 allows.
-func IsAbsoluteURL(text string) bool {
-	for i := range len(text) {
-		switch c := text[i]; {
+func IsAbsoluteURL(source string) bool {
+	for i := range len(source) {
+		switch c := source[i]; {
 		case c <= ' ' || c > '~':
 			return false
 		case c == '"' || c == '<' || c == '>' || c == '\\' || c == '^' || c == '`' || c == '{' || c == '|' || c == '}':
 			return false
 		}
 	}
-	u, err := url.Parse(text)
+	u, err := url.Parse(source)
 	return err == nil && u.Scheme != "" && (u.Host != "" || u.Opaque != "" || u.Path != "")
 }
 

@@ -7,9 +7,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 // MaxIcons is the maximum number of icons of a tool, resource or prompt.
@@ -57,7 +57,7 @@ func ReadIcons(raw jsontext.Value) (icons []Icon) {
 	if raw.Kind() != '[' {
 		return nil
 	}
-	for walk := wire.Into(raw); walk.Next() && len(icons) < MaxIcons; {
+	for walk := strictjson.Into(raw); walk.Next() && len(icons) < MaxIcons; {
 		if icon := ReadIcon(walk.Value); icon.Check() == nil {
 			icons = append(icons, icon)
 		}
@@ -68,13 +68,13 @@ func ReadIcons(raw jsontext.Value) (icons []Icon) {
 // ReadIcon reads one icon. It ignores members of the wrong type.
 func ReadIcon(raw jsontext.Value) Icon {
 	icon := Icon{
-		Source:   wire.Text(wire.MemberOf(raw, "src")),
-		MIMEType: wire.Text(wire.MemberOf(raw, "mimeType")),
-		Theme:    wire.Text(wire.MemberOf(raw, "theme")),
+		Source:   strictjson.Text(strictjson.MemberOf(raw, "src")),
+		MIMEType: strictjson.Text(strictjson.MemberOf(raw, "mimeType")),
+		Theme:    strictjson.Text(strictjson.MemberOf(raw, "theme")),
 	}
-	if sizes := wire.MemberOf(raw, "sizes"); sizes.Kind() == '[' {
-		for each := wire.Into(sizes); each.Next(); {
-			if size := wire.Text(each.Value); size != "" {
+	if sizes := strictjson.MemberOf(raw, "sizes"); sizes.Kind() == '[' {
+		for each := strictjson.Into(sizes); each.Next(); {
+			if size := strictjson.Text(each.Value); size != "" {
 				icon.Sizes = append(icon.Sizes, size)
 			}
 		}
@@ -83,7 +83,7 @@ func ReadIcon(raw jsontext.Value) Icon {
 }
 
 // AppendIcons appends the member icons if the revision has it.
-func AppendIcons(dst []byte, icons []Icon, v revision.Revision) []byte {
+func AppendIcons(dst []byte, icons []Icon, v protocol.Revision) []byte {
 	if len(icons) == 0 || !v.SupportsIcons() {
 		return dst
 	}
@@ -92,15 +92,15 @@ func AppendIcons(dst []byte, icons []Icon, v revision.Revision) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = wire.AppendString(append(dst, `{"src":`...), icon.Source)
+		dst = strictjson.AppendString(append(dst, `{"src":`...), icon.Source)
 		if icon.MIMEType != "" {
-			dst = wire.AppendString(append(dst, `,"mimeType":`...), icon.MIMEType)
+			dst = strictjson.AppendString(append(dst, `,"mimeType":`...), icon.MIMEType)
 		}
 		if len(icon.Sizes) > 0 {
-			dst = wire.AppendStrings(append(dst, `,"sizes":`...), icon.Sizes)
+			dst = strictjson.AppendStrings(append(dst, `,"sizes":`...), icon.Sizes)
 		}
 		if icon.Theme != "" {
-			dst = wire.AppendString(append(dst, `,"theme":`...), icon.Theme)
+			dst = strictjson.AppendString(append(dst, `,"theme":`...), icon.Theme)
 		}
 		dst = append(dst, '}')
 	}

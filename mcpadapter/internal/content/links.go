@@ -5,15 +5,15 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Links writes the links in the headers of API responses.
 type Links struct {
-	Version revision.Revision
+	Version protocol.Revision
 	Origin  string // scheme and host of the API; "" if unknown
 
 	// ResourceAt returns the MCP resource for a path and query of the API. ok is false if there is none.
@@ -23,7 +23,7 @@ type Links struct {
 // AppendTo appends the links of a response to an array of content blocks that is not empty. A link
 // that the client can follow becomes a resource_link, if the revision has that; other links become
 // text.
-func (w *Links) AppendTo(dst []byte, r *tool.Result) []byte {
+func (w *Links) AppendTo(dst []byte, r *tools.Result) []byte {
 	location, headers := r.Header["Location"], r.Header["Link"]
 	var links []link
 	if len(location) == 1 && location[0] != "" {
@@ -41,16 +41,16 @@ func (w *Links) AppendTo(dst []byte, r *tool.Result) []byte {
 func (w *Links) append(dst []byte, l *link, bodiless bool) []byte {
 	uri, name, known := w.resolve(l.target)
 	if uri != "" && w.Version.SupportsResourceLinks() {
-		dst = wire.AppendString(append(dst, `,{"type":"resource_link","uri":`...), uri)
-		dst = wire.AppendString(append(dst, `,"name":`...), cmp.Or(name, l.relation))
+		dst = strictjson.AppendString(append(dst, `,{"type":"resource_link","uri":`...), uri)
+		dst = strictjson.AppendString(append(dst, `,"name":`...), cmp.Or(name, l.relation))
 		if known && name != "" {
-			dst = wire.AppendString(append(dst, `,"description":`...), l.relation)
+			dst = strictjson.AppendString(append(dst, `,"description":`...), l.relation)
 		}
 		if l.title != "" {
-			dst = wire.AppendString(append(dst, `,"title":`...), l.title)
+			dst = strictjson.AppendString(append(dst, `,"title":`...), l.title)
 		}
 		if l.media != "" {
-			dst = wire.AppendString(append(dst, `,"mimeType":`...), l.media)
+			dst = strictjson.AppendString(append(dst, `,"mimeType":`...), l.media)
 		}
 		return append(dst, '}')
 	}

@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // A Form is the kind of content block that represents a response body.
@@ -31,7 +31,7 @@ const (
 
 // FormOf selects the form by the media type. A body without a media type becomes text if it is valid
 // UTF-8.
-func FormOf(r *tool.Result) Form {
+func FormOf(r *tools.Result) Form {
 	if r == nil || len(r.Body) == 0 {
 		return emptyForm
 	}
@@ -60,9 +60,9 @@ func FormOf(r *tool.Result) Form {
 // JSON parsers disagree on which of two duplicate members counts.
 func AppendJSON(dst, body []byte) (b []byte, value []byte) {
 	dst = append(dst, `{"type":"text","text":`...)
-	b, ok := wire.AppendChecked(dst, body)
+	b, ok := strictjson.AppendChecked(dst, body)
 	if !ok {
-		return append(wire.AppendString(dst, body), '}'), nil
+		return append(strictjson.AppendString(dst, body), '}'), nil
 	}
 	return append(b, '}'), bytes.TrimSpace(body)
 }
@@ -78,12 +78,12 @@ func FirstByte(body []byte) byte {
 
 // AppendText appends a text block.
 func AppendText[T string | []byte](dst []byte, s T) []byte {
-	dst = wire.AppendString(append(dst, `{"type":"text","text":`...), s)
+	dst = strictjson.AppendString(append(dst, `{"type":"text","text":`...), s)
 	return append(dst, '}')
 }
 
 // AppendResponse appends the content block of a successful call of a tool in tools.
-func AppendResponse(dst []byte, f Form, outcome tool.Outcome, tools *tool.Toolset, v revision.Revision) []byte {
+func AppendResponse(dst []byte, f Form, outcome tools.Outcome, toolset *tools.Toolset, v protocol.Revision) []byte {
 	r := outcome.Result
 	if f == AudioForm && !v.SupportsAudio() {
 		f = BlobForm
@@ -96,23 +96,23 @@ func AppendResponse(dst []byte, f Form, outcome tool.Outcome, tools *tool.Toolse
 	case AudioForm:
 		return appendFilename(appendBytes(append(dst, `{"type":"audio","data":`...), r), r, v)
 	case BlobForm:
-		uri := ToolURI(tools, outcome.Tool)
+		uri := ToolURI(toolset, outcome.Tool)
 		if name := r.Filename(); name != "" {
 			uri += "/" + url.PathEscape(name)
 		}
 		dst = append(dst, `{"type":"resource","resource":{"uri":`...)
-		dst = wire.AppendString(dst, uri)
+		dst = strictjson.AppendString(dst, uri)
 		return appendFilename(append(appendBytes(append(dst, `,"blob":`...), r), '}'), r, v)
 	}
 	return AppendText(dst, statusLine(r))
 }
 
 // appendBytes appends the body in Base64, and its media type.
-func appendBytes(dst []byte, r *tool.Result) []byte {
+func appendBytes(dst []byte, r *tools.Result) []byte {
 	dst = append(dst, '"')
 	dst = base64.StdEncoding.AppendEncode(dst, r.Body)
 	dst = append(dst, `","mimeType":`...)
-	return wire.AppendString(dst, cmp.Or(r.MediaType(), "application/octet-stream"))
+	return strictjson.AppendString(dst, cmp.Or(r.MediaType(), "application/octet-stream"))
 }
 
 // metaFilename is the member of a content block's _meta with the file name from the API's
@@ -121,29 +121,29 @@ const metaFilename = "io.github.fairwayhq/filename"
 
 // appendFilename closes a content block. It adds the file name if the revision allows _meta in
 // content blocks.
-func appendFilename(dst []byte, r *tool.Result, v revision.Revision) []byte {
+func appendFilename(dst []byte, r *tools.Result, v protocol.Revision) []byte {
 	if name := r.Filename(); name != "" && v.SupportsContentMeta() {
 		dst = append(dst, `,"_meta":{"`+metaFilename+`":`...)
-		dst = append(wire.AppendString(dst, name), '}')
+		dst = append(strictjson.AppendString(dst, name), '}')
 	}
 	return append(dst, '}')
 }
 
 // ToolURI returns the URI of an embedded resource: tool://TOOLSET/TOOL. The caller may append a
 // file name. The URI only names the source; clients cannot read it and have to call the tool again.
-func ToolURI(tools *tool.Toolset, tool *tool.Tool) string {
+func ToolURI(toolset *tools.Toolset, tool *tools.Tool) string {
 	name := ""
 	if tool != nil {
 		name = tool.Name
 	}
-	return "tool://" + url.PathEscape(cmp.Or(tools.Name, "fairway")) + "/" + url.PathEscape(name)
+	return "tool://" + url.PathEscape(cmp.Or(toolset.Name, "fairway")) + "/" + url.PathEscape(name)
 }
 
 // maxLocation is how many bytes of a Location header are shown.
 const maxLocation = 2 << 10
 
 // statusLine returns the text for a response without a body.
-func statusLine(r *tool.Result) string {
+func statusLine(r *tools.Result) string {
 	if r == nil {
 		return "done; the API returned no response"
 	}
@@ -158,6 +158,6 @@ func statusLine(r *tool.Result) string {
 }
 
 // HasLinks reports whether the headers of a response have links.
-func HasLinks(r *tool.Result) bool {
+func HasLinks(r *tools.Result) bool {
 	return r != nil && (len(r.Header["Location"]) > 0 || len(r.Header["Link"]) > 0)
 }

@@ -8,11 +8,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/internal/wire"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/headervalue"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/jsonrpc"
-	"github.com/fairwayhq/fairway/ocp/tool"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // paramHeader starts the names of headers that repeat an argument marked with x-mcp-header (MCP
@@ -31,9 +30,9 @@ type ArgumentHeader struct {
 
 // ArgumentHeaders returns the headers that repeat arguments of the tool. Clients do not see
 // non-inferrable arguments, so no header repeats them.
-func ArgumentHeaders(t *tool.Tool) (headers []ArgumentHeader) {
-	for i := range t.Arguments {
-		if a := &t.Arguments[i]; a.MCPHeader != "" && !a.NonInferrable {
+func ArgumentHeaders(t *tools.Tool) (headers []ArgumentHeader) {
+	for i := range t.Definition.Arguments {
+		if a := &t.Definition.Arguments[i]; a.MCPHeader != "" && !a.NonInferrable {
 			shown := paramHeader + a.MCPHeader
 			headers = append(headers, ArgumentHeader{http.CanonicalHeaderKey(shown), shown, a.Name})
 		}
@@ -43,7 +42,7 @@ func ArgumentHeaders(t *tool.Tool) (headers []ArgumentHeader) {
 
 // CheckArguments checks that headers which repeat arguments have the same values as the arguments. A
 // proxy in front of this server may have decided by the headers.
-func CheckArguments(headers []ArgumentHeader, header http.Header, arguments jsontext.Value) *jsonrpc.Fault {
+func CheckArguments(headers []ArgumentHeader, header http.Header, arguments jsontext.Value) *protocol.Fault {
 	for i := range headers {
 		if f := headers[i].check(header, arguments); f != nil {
 			return f
@@ -64,9 +63,9 @@ func SentHeaders(headers []ArgumentHeader, header http.Header) (sent []ArgumentH
 }
 
 // check checks the header. It must be absent if the argument is absent or null.
-func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *jsonrpc.Fault {
+func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *protocol.Fault {
 	header, argument := h.shown, h.argument
-	value := wire.MemberOf(arguments, argument)
+	value := strictjson.MemberOf(arguments, argument)
 	values := all[h.header]
 	switch value.Kind() {
 	case 0, 'n':
@@ -84,10 +83,10 @@ func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *jsonr
 		return mismatched("the header %s is sent %d times: send it once, with the value of the argument %s", header, len(values), argument)
 	}
 	sent, _ := HeaderValue(all, h.header)
-	if !headervalue.IsText(strings.ReplaceAll(sent, "\t", " ")) {
+	if !protocol.IsHeaderText(strings.ReplaceAll(sent, "\t", " ")) {
 		return mismatched("the header %s has invalid characters: send its value as =?base64?…?=", header)
 	}
-	plain, ok := headervalue.Decode(sent)
+	plain, ok := protocol.DecodeHeader(sent)
 	if !ok || !utf8.ValidString(plain) {
 		return mismatched("the header %s is not UTF-8 in valid Base64 between =?base64? and ?=", header)
 	}
@@ -103,7 +102,7 @@ func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *jsonr
 func repeats(header string, value jsontext.Value) bool {
 	switch value.Kind() {
 	case '"':
-		return header == wire.Text(value)
+		return header == strictjson.Text(value)
 	case '0':
 		if header == string(value) {
 			return true

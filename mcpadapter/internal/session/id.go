@@ -1,10 +1,3 @@
-// Package session holds what clients and server share beyond one request of MCP: signed session ids, and
-// the state of sessions that are in use.
-//
-// The server stores no sessions. A Signer writes all fields of a Session into its id, so every server
-// with the same secret can resume it. States has a State for each session only while the session is in
-// use: requests in progress, requests of the server that wait for a response, and subscriptions. It also
-// remembers which sessions have ended until they expire.
 package session
 
 import (
@@ -20,18 +13,17 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 // A Session is what initialize has negotiated. The server stores nothing: the session id contains
 // all fields, signed, so every server with the same secret can read it.
 type Session struct {
 	Key     Key
-	Version revision.Revision
+	Version protocol.Revision
 	Client  elicit.Capabilities
 	Expires time.Time
-	Lists   subscription.Digests // lists when the session began
+	Lists   Digests // lists when the session began
 }
 
 // A Key identifies a session.
@@ -42,7 +34,7 @@ type Key [12]byte
 // HMAC-SHA256 over all of that and the user.
 const (
 	idFormat  = 2
-	idKeyAt   = 1 + 1 + 2 + 4 + subscription.DigestSize
+	idKeyAt   = 1 + 1 + 2 + 4 + DigestSize
 	idPayload = idKeyAt + len(Key{})
 	idMAC     = 16
 	IDLength  = (idPayload + idMAC) * 4 / 3
@@ -55,34 +47,47 @@ var (
 	ErrEnded   = errors.New("has ended")
 )
 
-// A Signer creates and verifies session ids. Its sealer encrypts state that clients store for the
-// server.
-type Signer struct {
-	macs   sync.Pool // pool of hash.Hash
-	Sealer *elicit.Sealer
+// Secrets are the secrets of a server. The first of each list signs or seals; all of them are accepted,
+// so that secrets can be rotated.
+type Secrets struct {
+	Sign [][]byte // session ids, and state that clients store for the server
+	Seal [][]byte // arguments and state of tasks, in the store
 }
 
-// NewSigner returns a Signer for a secret. If the secret is empty, it uses a random one.
-func NewSigner(secret []byte) *Signer {
-	if len(secret) == 0 {
-		secret = make([]byte, sha256.Size)
-		_, _ = rand.Read(secret) // never returns an error
+// A Signer creates and verifies session ids, and has the sealers of the same secrets.
+type Signer struct {
+	Secrets *Secrets
+	State   *elicit.Sealer // of state that clients store for the server
+	Tasks   *elicit.Sealer // of arguments and state of tasks
+
+	macs []*sync.Pool // of hash.Hash, one for each secret
+}
+
+// NewSigner returns a Signer for secrets. Both lists must have a secret.
+func NewSigner(secrets *Secrets) *Signer {
+	g := &Signer{Secrets: secrets}
+	for _, key := range derive(secrets.Sign, "session") {
+		g.macs = append(g.macs, &sync.Pool{New: func() any { return hmac.New(sha256.New, key) }})
 	}
-	derive := func(purpose string) []byte {
-		key, err := hkdf.Key(sha256.New, secret, nil, "fairway mcp "+purpose, sha256.Size)
-		if err != nil {
-			panic(err) // cannot happen: the length is valid
-		}
-		return key
-	}
-	g := &Signer{Sealer: elicit.NewSealer(derive("request state"))}
-	key := derive("session")
-	g.macs.New = func() any { return hmac.New(sha256.New, key) }
+	g.State = elicit.NewSealer(derive(secrets.Sign, "request state")...)
+	g.Tasks = elicit.NewSealer(derive(secrets.Seal, "request state")...)
 	return g
 }
 
+// derive returns the keys that secrets have for a purpose.
+func derive(secrets [][]byte, purpose string) [][]byte {
+	keys := make([][]byte, len(secrets))
+	for i, secret := range secrets {
+		var err error
+		if keys[i], err = hkdf.Key(sha256.New, secret, nil, "fairway mcp "+purpose, sha256.Size); err != nil {
+			panic(err) // cannot happen: the length is valid
+		}
+	}
+	return keys
+}
+
 // Issue returns the id of a new session.
-func (g *Signer) Issue(v revision.Revision, client elicit.Capabilities, lists subscription.Digests, user string, expires time.Time) string {
+func (g *Signer) Issue(v protocol.Revision, client elicit.Capabilities, lists Digests, user string, expires time.Time) string {
 	raw := make([]byte, 0, idPayload+idMAC)
 	raw = append(raw, idFormat, byte(v))
 	raw = binary.BigEndian.AppendUint16(raw, uint16(client))
@@ -90,13 +95,13 @@ func (g *Signer) Issue(v revision.Revision, client elicit.Capabilities, lists su
 	raw = lists.AppendTo(raw)
 	raw = raw[:idPayload]
 	_, _ = rand.Read(raw[idKeyAt:])
-	return base64.RawURLEncoding.EncodeToString(g.sign(raw, raw, user))
+	return base64.RawURLEncoding.EncodeToString(sign(g.macs[0], raw, raw, user))
 }
 
 // sign appends the MAC of the payload and the user.
-func (g *Signer) sign(dst, payload []byte, user string) []byte {
-	mac := g.macs.Get().(hash.Hash)
-	defer g.macs.Put(mac)
+func sign(macs *sync.Pool, dst, payload []byte, user string) []byte {
+	mac := macs.Get().(hash.Hash)
+	defer macs.Put(mac)
 	mac.Reset()
 	mac.Write(payload)
 	mac.Write([]byte(user))
@@ -113,20 +118,29 @@ func (g *Signer) Open(id, user string, now time.Time) (Session, error) {
 	if n, err := base64.RawURLEncoding.Decode(raw[:], []byte(id)); err != nil || n != len(raw) {
 		return Session{}, ErrForeign
 	}
-	var signed [idMAC]byte
-	payload := raw[:idPayload]
-	if !hmac.Equal(g.sign(signed[:0], payload, user), raw[idPayload:]) || raw[0] != idFormat {
+	if !g.signed(&raw, user) || raw[0] != idFormat {
 		return Session{}, ErrForeign
 	}
 	s := Session{
-		Version: revision.Revision(raw[1]),
+		Version: protocol.Revision(raw[1]),
 		Client:  elicit.Capabilities(binary.BigEndian.Uint16(raw[2:])),
 		Expires: time.Unix(int64(binary.BigEndian.Uint32(raw[4:])), 0),
-		Lists:   subscription.ReadDigests(raw[8:]),
+		Lists:   ReadDigests(raw[8:]),
 	}
 	copy(s.Key[:], raw[idKeyAt:])
 	if !now.Before(s.Expires) {
 		return Session{}, ErrExpired
 	}
 	return s, nil
+}
+
+// signed reports whether one of the secrets has signed an id for the user.
+func (g *Signer) signed(raw *[idPayload + idMAC]byte, user string) bool {
+	var mac [idMAC]byte
+	for _, macs := range g.macs {
+		if hmac.Equal(sign(macs, mac[:0], raw[:idPayload], user), raw[idPayload:]) {
+			return true
+		}
+	}
+	return false
 }

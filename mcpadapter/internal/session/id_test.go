@@ -6,26 +6,30 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/revision"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 var secret = []byte("a secret that two servers share")
 
+// signerOf returns the signer for secrets, the current one first.
+func signerOf(secrets ...[]byte) *Signer {
+	return NewSigner(&Secrets{Sign: secrets, Seal: secrets})
+}
+
 func TestSessionIsSigned(t *testing.T) {
-	g, now := NewSigner(secret), time.Unix(1_800_000_000, 0)
-	id := g.Issue(revision.V20250618, elicit.CanSample|elicit.CanListRoots, subscription.Digests{}, "ada", now.Add(time.Hour))
+	g, now := signerOf(secret), time.Unix(1_800_000_000, 0)
+	id := g.Issue(protocol.V20250618, elicit.CanSample|elicit.CanListRoots, Digests{}, "ada", now.Add(time.Hour))
 	if len(id) != IDLength {
 		t.Errorf("%d characters: %s", len(id), id)
 	}
-	got, err := NewSigner(secret).Open(id, "ada", now)
+	got, err := signerOf(secret).Open(id, "ada", now)
 	if err != nil {
 		t.Fatalf("another server with the secret: %v", err)
 	}
-	if got.Version != revision.V20250618 || got.Client != elicit.CanSample|elicit.CanListRoots || !got.Expires.Equal(now.Add(time.Hour)) {
+	if got.Version != protocol.V20250618 || got.Client != elicit.CanSample|elicit.CanListRoots || !got.Expires.Equal(now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
-	if again, _ := g.Open(g.Issue(revision.V20250618, 0, subscription.Digests{}, "ada", now.Add(time.Hour)), "ada", now); again.Key == got.Key {
+	if again, _ := g.Open(g.Issue(protocol.V20250618, 0, Digests{}, "ada", now.Add(time.Hour)), "ada", now); again.Key == got.Key {
 		t.Error("two sessions have the same key")
 	}
 	flipped := []byte(id)
@@ -36,8 +40,9 @@ func TestSessionIsSigned(t *testing.T) {
 		at       time.Time
 		want     error
 	}{
-		"other-secret": {NewSigner([]byte("another")), id, "ada", now, ErrForeign},
-		"random":       {NewSigner(nil), id, "ada", now, ErrForeign},
+		"other-secret": {signerOf([]byte("another")), id, "ada", now, ErrForeign},
+		"rotated":      {signerOf([]byte("another"), secret), id, "ada", now, nil},
+		"rotated-away": {signerOf([]byte("another"), []byte("third")), id, "ada", now, ErrForeign},
 		"other-user":   {g, id, "bob", now, ErrForeign},
 		"no-user":      {g, id, "", now, ErrForeign},
 		"changed":      {g, string(flipped), "ada", now, ErrForeign},
@@ -57,8 +62,8 @@ func TestSessionIsSigned(t *testing.T) {
 
 // FuzzSessionID holds for any id but those that were issued: it is refused.
 func FuzzSessionID(f *testing.F) {
-	g := NewSigner(secret)
-	good := g.Issue(revision.V20251125, 0, subscription.Digests{}, "ada", time.Now().Add(time.Hour))
+	g := signerOf(secret)
+	good := g.Issue(protocol.V20251125, 0, Digests{}, "ada", time.Now().Add(time.Hour))
 	f.Add(good, "bob")
 	f.Add(good[:len(good)-1]+"=", "ada")
 	f.Add(strings.Repeat("A", IDLength), "")
@@ -66,7 +71,7 @@ func FuzzSessionID(f *testing.F) {
 		if _, err := g.Open(id, user, time.Now()); err == nil && (id != good || user != "ada") {
 			t.Errorf("%q of %q was accepted", id, user)
 		}
-		if plain, err := g.Sealer.Unseal(id, user); err == nil {
+		if plain, err := g.State.Unseal(id, user); err == nil {
 			t.Errorf("%q was opened as %q", id, plain)
 		}
 	})

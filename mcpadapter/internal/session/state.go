@@ -6,11 +6,11 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/stream"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/subscription"
+	"github.com/fairwayhq/fairway/internal/share"
 )
 
 // Limits of what one client has in progress at once.
@@ -28,12 +28,13 @@ type State struct {
 	mu               sync.Mutex
 	running          map[string]*runningRequest // by request id
 	pendingRequests  map[string]chan Response   // by the id of the server's request
-	level            stream.Level
-	watching         map[string]bool         // subscribed resources, by URI
-	watchers         []*subscription.Watcher // of the session's streams; only the last one sends notifications
-	Seen             subscription.Stamps     // versions of the watched resources
-	knownListDigests *subscription.Digests   // lists as of the last notification; nil if unchanged since the session began
-	uses             int                     // number of exchanges that use this state; guarded by States.mu
+	LogLevel         atomic.Uint32              // protocol.Level that the client has set; 0 if it has set none
+	watching         map[string]bool            // subscribed resources, by URI
+	watchers         []*Watcher                 // of the session's streams; only the last one sends notifications
+	Seen             Stamps                     // versions of the watched resources
+	knownListDigests *Digests                   // lists as of the last notification; nil if unchanged since the session began
+	owner            share.Owner
+	uses             int // number of exchanges that use this state; guarded by States.mu
 }
 
 // A runningRequest is a request of the client that is in progress, or that is registered and about
@@ -150,12 +151,12 @@ func (l *State) Deliver(id string, answer Response) {
 func (l *State) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.running) == 0 && len(l.pendingRequests) == 0 && len(l.watching) == 0 && len(l.watchers) == 0 && l.level == 0 && l.knownListDigests == nil
+	return len(l.running) == 0 && len(l.pendingRequests) == 0 && len(l.watching) == 0 && len(l.watchers) == 0 && l.LogLevel.Load() == 0 && l.knownListDigests == nil
 }
 
 // KnownLists returns the lists that the client knows: those of the last notification, or else those
 // at the beginning of the session.
-func (l *State) KnownLists(begun subscription.Digests) subscription.Digests {
+func (l *State) KnownLists(begun Digests) Digests {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.knownListDigests != nil {
@@ -165,7 +166,7 @@ func (l *State) KnownLists(begun subscription.Digests) subscription.Digests {
 }
 
 // SetKnownLists records the lists as of a notification.
-func (l *State) SetKnownLists(begun, now subscription.Digests) {
+func (l *State) SetKnownLists(begun, now Digests) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.knownListDigests = &now; now == begun {
@@ -173,24 +174,10 @@ func (l *State) SetKnownLists(begun, now subscription.Digests) {
 	}
 }
 
-// LogLevel returns the level that the client has set, 0 if it has set none.
-func (l *State) LogLevel() stream.Level {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.level
-}
-
-// SetLogLevel sets the level of the log messages that the client wants.
-func (l *State) SetLogLevel(level stream.Level) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.level = level
-}
-
 // Watch registers a stream of the client. Notifications go to the latest stream only: a message must
 // not be sent on two streams (MCP 2025-11-25, Streamable HTTP, Multiple Connections), and the older
 // ones may be broken.
-func (l *State) Watch(w *subscription.Watcher) (forget func()) {
+func (l *State) Watch(w *Watcher) (forget func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.watchers) > 0 {
@@ -213,7 +200,7 @@ func (l *State) Watch(w *subscription.Watcher) (forget func()) {
 
 // WatchedBy returns the subscribed resources if w is the stream that sends notifications, otherwise
 // nil.
-func (l *State) WatchedBy(w *subscription.Watcher) []string {
+func (l *State) WatchedBy(w *Watcher) []string {
 	l.mu.Lock()
 	sends := len(l.watchers) > 0 && l.watchers[len(l.watchers)-1] == w
 	l.mu.Unlock()
@@ -236,11 +223,11 @@ func (l *State) Watched() []string {
 }
 
 // Subscribe adds a resource to those that the client watches. It returns false if the client already
-// watches subscription.MaxWatched others.
+// watches session.MaxWatched others.
 func (l *State) Subscribe(uri string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.watching[uri] && len(l.watching) >= subscription.MaxWatched {
+	if !l.watching[uri] && len(l.watching) >= MaxWatched {
 		return false
 	}
 	if l.watching == nil {

@@ -1,15 +1,18 @@
 package session
 
 import (
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/share"
 )
 
 const (
-	// maxStates is the maximum number of sessions whose state a server keeps. At the limit, the
-	// server drops the state of a session that is not in use. If all are in use, it serves the new
-	// session without state: its requests cannot be canceled, and the server cannot send it
-	// requests.
+	// maxStates is the maximum number of sessions whose state a server keeps, with a share for each
+	// owner. At the limit, the server drops the state of a session that is not in use. If all are in
+	// use, it serves the new session without state: its requests cannot be canceled, and the server
+	// cannot send it requests.
 	maxStates = 100_000
 
 	// maxForgettable is how many sessions are examined to find one that is not in use.
@@ -24,25 +27,31 @@ const (
 type States struct {
 	mu       sync.Mutex
 	sessions map[Key]*State
+	bound    *share.Bound      // counts sessions by owner
 	over     map[Key]time.Time // expiry of ended sessions
 	order    []Key             // keys of over, oldest first
 }
 
-// Enter returns the state of a session; the caller must call leave when it is done with it. l is nil
-// for an ended session, and if there are too many sessions.
-func (ls *States) Enter(s *Session) (l *State, leave func()) {
+// NewStates returns the state of no sessions. See share.Options.Warn for warn.
+func NewStates(warn func(share.Usage)) *States {
+	return &States{sessions: make(map[Key]*State), bound: share.NewBound(share.Options{Name: "mcp sessions", Limit: maxStates, Warn: warn})}
+}
+
+// Usage returns how many sessions have a State.
+func (ls *States) Usage() share.Usage { return ls.bound.Usage() }
+
+// Enter returns the state of a session of the owner; the caller must call leave when it is done with it. l is
+// nil for an ended session, and if there is no room for it.
+func (ls *States) Enter(s *Session, owner share.Owner) (l *State, leave func()) {
 	key := s.Key
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l = ls.sessions[key]
 	if l == nil {
-		if _, ended := ls.over[key]; ended || len(ls.sessions) >= maxStates && !ls.forget() {
+		if _, ended := ls.over[key]; ended || !ls.take(owner) {
 			return nil, func() {}
 		}
-		if ls.sessions == nil {
-			ls.sessions = make(map[Key]*State)
-		}
-		l = &State{}
+		l = &State{owner: owner}
 		ls.sessions[key] = l
 	}
 	l.uses++
@@ -50,19 +59,30 @@ func (ls *States) Enter(s *Session) (l *State, leave func()) {
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
 		if l.uses--; l.uses == 0 && l.idle() && ls.sessions[key] == l {
-			delete(ls.sessions, key)
+			ls.remove(key)
 		}
 	}
 }
 
-// forget drops the state of a session that is not in use: its log level, and its subscriptions
-// without an open stream. It returns false if it finds none.
-func (ls *States) forget() bool {
+// remove removes the state of a session.
+func (ls *States) remove(key Key) {
+	ls.bound.Give(ls.sessions[key].owner, 1)
+	delete(ls.sessions, key)
+}
+
+// take counts a new session. To make room it drops the state of a session that is not in use: its log level,
+// and its subscriptions without an open stream. It returns false if it finds none.
+func (ls *States) take(owner share.Owner) bool {
+	full, _ := errors.AsType[*share.FullError](ls.bound.Take(owner, 1))
+	if full == nil {
+		return true
+	}
+	victim, found := ls.bound.Yields(full, func(share.Owner) bool { return true })
 	looked := 0
 	for key, l := range ls.sessions {
-		if l.uses == 0 {
-			delete(ls.sessions, key)
-			return true
+		if found && l.uses == 0 && l.owner == victim {
+			ls.remove(key)
+			return ls.bound.Take(owner, 1) == nil
 		}
 		if looked++; looked == maxForgettable {
 			break
@@ -88,7 +108,7 @@ func (ls *States) End(s Session) {
 		ls.order = ls.order[1:]
 	}
 	if l := ls.sessions[s.Key]; l != nil {
-		delete(ls.sessions, s.Key)
+		ls.remove(s.Key)
 		l.End()
 	}
 }

@@ -1,0 +1,131 @@
+package app
+
+import (
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+
+	"github.com/fairwayhq/fairway/caddymodule/app/stores"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+)
+
+func init() {
+	httpcaddyfile.RegisterGlobalOption("agents", parseAgents)
+}
+
+// parseAgents reads the global option agents.
+func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
+	if existing != nil {
+		d.Next()
+		return nil, d.Err("the global option agents is given twice; merge the blocks")
+	}
+	app := new(App)
+	if err := app.UnmarshalCaddyfile(d); err != nil {
+		return nil, err
+	}
+	return httpcaddyfile.App{Name: "agents", Value: caddyconfig.JSON(app, nil)}, nil
+}
+
+// UnmarshalCaddyfile sets up the app from the global option. Syntax:
+//
+//	agents {
+//		toolset <name> [<file, URL or path on the site>] {
+//			openapi      <file, URL or path on the site>
+//			overlay      <files...>
+//			lock         <file>
+//			refresh      <duration> | off
+//			refs         <directory>
+//			include      tag | operation | path | method <values...>
+//			exclude      tag | operation | path | method <values...>
+//			readonly
+//			tool         <name> | <operationId> | "<method> <path>" | * { … }
+//			description_tokens <tokens> | off
+//			schemas      auto | inline | defs
+//			base_path    <path>
+//			max_document <size>
+//			timeout      <duration> | off
+//			max_response <size>
+//			token_budget <tokens> | off
+//			forward_headers <headers...>
+//			non_inferrable <arguments...>
+//			credential   header|query <name> <value> | basic <user> <password> | <module> ...
+//		}
+//		store        <module> ...
+//	}
+//
+// toolset, overlay, include, exclude, tool and credential may be repeated. See ToolsetConfig and package stores
+// for the meaning of the options and their defaults.
+func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // consume option name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	b := directive.NewBlock(d)
+	for b.NextBlock(0) {
+		switch b.Val() {
+		case "toolset":
+			if err := a.unmarshalToolset(b); err != nil {
+				return err
+			}
+		case "store":
+			err := b.Once()
+			if err == nil {
+				a.StoreRaw, err = b.Guest(stores.Namespace, stores.InlineKey)
+			}
+			if err != nil {
+				return err
+			}
+		default:
+			return b.Unrecognized("agents")
+		}
+	}
+	return nil
+}
+
+// unmarshalToolset reads the subdirective toolset of the global option agents.
+func (a *App) unmarshalToolset(outer *directive.Block) error {
+	config := new(ToolsetConfig)
+	var name string
+	switch arguments := outer.RemainingArgs(); len(arguments) {
+	case 2:
+		config.OpenAPI = arguments[1]
+		fallthrough
+	case 1:
+		name = arguments[0]
+	case 0:
+		return outer.Err("toolset needs a name, as in: toolset trains trains.yaml")
+	default:
+		return outer.Errf("toolset %s takes one document, not %d: write a toolset for each, and mcp can serve several", arguments[0], len(arguments)-1)
+	}
+	if name == "" {
+		return outer.Err("the toolset's name is empty")
+	}
+	if _, twice := a.Toolsets[name]; twice {
+		return outer.Errf("toolset %s is given twice", name)
+	}
+	b := directive.NewBlock(outer.Dispenser)
+	b.Seen["openapi"] = config.OpenAPI != ""
+	for nesting := b.Nesting(); b.NextBlock(nesting); {
+		known, err := config.UnmarshalOption(b)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return b.Unrecognized("toolset")
+		}
+	}
+	switch {
+	case config.OpenAPI == "" && IsAddress(name):
+		return outer.Errf("toolset %[1]s has no name; give one before the document, as in: toolset trains %[1]s", name)
+	case config.OpenAPI == "":
+		return outer.Errf("toolset %s has no document: add openapi with a file, a URL or a path on the site", name)
+	}
+	if a.Toolsets == nil {
+		a.Toolsets = make(map[string]*ToolsetConfig)
+	}
+	a.Toolsets[name] = config
+	return nil
+}
+
+// Interface guard
+var _ caddyfile.Unmarshaler = (*App)(nil)

@@ -1,0 +1,10 @@
+package credential_test
+
+import (
+	"testing"
+
+	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
+)
+
+func TestMain(m *testing.M) { sitetest.Main(m) }

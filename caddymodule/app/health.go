@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/store"
+)
+
+// storeWait limits the time in which a store must respond to count as reachable.
+const storeWait = 2 * time.Second
+
+// reportInterval is how often reportUnreachable tries again.
+const reportInterval = 5 * time.Second
+
+// healthKey is the key of a record that does not exist.
+const healthKey = "health"
+
+// Ready returns an error if requests cannot be served yet: a document is not loaded, or the store does not
+// respond. A document that a site serves itself does not count: requests load it.
+func (a *App) Ready(ctx context.Context) error {
+	select {
+	case <-a.ready:
+	default:
+		return errors.New("the configuration has not started")
+	}
+	for _, d := range a.OpenDocuments {
+		if !d.FromSite && d.Loader.Toolset() == nil {
+			return fmt.Errorf("the document of toolset %q is not loaded", d.Key.ShownName())
+		}
+	}
+	return a.store.check(ctx)
+}
+
+// check returns an error if the store does not respond. It does not open a store of this node only, since
+// that could create its file.
+func (s *sharedStore) check(ctx context.Context) error {
+	s.mu.Lock()
+	unused := s.opened.Load() == nil && s.lastErr == nil && !s.module.Shared()
+	s.mu.Unlock()
+	if unused {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	opened, err := s.open(ctx)
+	if err == nil {
+		_, err = opened.Get(ctx, healthKey)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// reportUnreachable logs once if a shared store does not respond at the start of a configuration, and once
+// when it does.
+func (s *sharedStore) reportUnreachable(ended <-chan struct{}) {
+	for failed := false; ; failed = true {
+		err := s.check(context.Background())
+		switch {
+		case err == nil && failed:
+			s.logger.Load().Info("the store responds now")
+			return
+		case err == nil || errors.Is(err, store.ErrClosed):
+			return
+		case !failed:
+			s.logger.Load().Error("the store does not respond; until it does, requests that need it fail", zap.Error(err))
+		}
+		select {
+		case <-time.After(reportInterval):
+		case <-ended:
+			return
+		}
+	}
+}
+
+// publicHealth is the health of an endpoint, for callers without credentials.
+type publicHealth struct {
+	site  Site
+	path  string
+	serve http.HandlerFunc
+}
+
+// AddPublicHealth makes agent_auth handlers of the site serve the health of an endpoint to callers
+// without credentials.
+func (a *App) AddPublicHealth(at Site, path string, serve http.HandlerFunc) {
+	a.publicHealth = append(a.publicHealth, publicHealth{at, path, serve})
+}
+
+// PublicHealth returns what AddPublicHealth has added for a path of the site, or nil.
+func (a *App) PublicHealth(at Site, path string) http.HandlerFunc {
+	for _, h := range a.publicHealth {
+		if h.path == path && h.site.SameSite(at) {
+			return h.serve
+		}
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package app
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/tools"
+)
+
+// metrics holds Fairway's Prometheus collectors. Caddy creates a new registry for every
+// configuration. The collectors are kept, so that counters survive a reload.
+//
+// Label values come from the configuration and its documents, never from a client. A call of an
+// unknown tool has the tool label "".
+type metrics struct {
+	calls    *prometheus.CounterVec   // toolset, protocol, tool, outcome
+	duration *prometheus.HistogramVec // toolset, protocol
+	loads    *prometheus.CounterVec   // toolset, result
+	tools    *prometheus.GaugeVec     // toolset
+	warnings *prometheus.GaugeVec     // toolset
+	requests *prometheus.HistogramVec // of MCP clients, see newOperationDuration
+	shares   *shareCollector
+
+	mu      sync.Mutex                  // guards the fields below
+	labels  map[string]*labelUse        // by toolset label
+	retired map[retiredSeries]time.Time // value: when the series is removed
+}
+
+// labelUse counts the documents that use a toolset label. While one configuration replaces
+// another, a label can have two documents.
+type labelUse struct {
+	documents int
+	toolset   *tools.Toolset // nil until a toolset is loaded
+}
+
+// AllMetrics holds the collectors of the process.
+var AllMetrics = newMetrics()
+
+// newMetrics creates the collectors without registering them.
+func newMetrics() *metrics {
+	const namespace = "fairway"
+	return &metrics{
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace,
+			Name:      "tool_calls_total",
+			Help:      "Tool calls by outcome: ok, or the kind of failure.",
+		}, []string{"toolset", "protocol", "tool", "outcome"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: namespace,
+			Name:      "tool_call_duration_seconds",
+			Help:      "Duration of tool calls, from the arguments to the complete API response.",
+			Buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"toolset", "protocol"}),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace,
+			Name:      "document_loads_total",
+			Help:      "Loads of OpenAPI documents by result: ok or failed.",
+		}, []string{"toolset", "result"}),
+		tools: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace,
+			Name:      "document_tools",
+			Help:      "Tools in the current toolset.",
+		}, []string{"toolset"}),
+		warnings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace,
+			Name:      "document_warnings",
+			Help:      "Warnings about the document of the current toolset.",
+		}, []string{"toolset"}),
+		requests: newOperationDuration(),
+		shares:   newShareCollector(),
+		labels:   make(map[string]*labelUse),
+		retired:  make(map[retiredSeries]time.Time),
+	}
+}
+
+// register adds the collectors to the registry of a configuration.
+func (m *metrics) register(registry prometheus.Registerer) error {
+	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares)
+}
+
+// acquire counts a document that uses the toolset label.
+func (m *metrics) acquire(toolset string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	use := m.labels[toolset]
+	if use == nil {
+		use = new(labelUse)
+		m.labels[toolset] = use
+	}
+	use.documents++
+}
+
+// release stops counting a document that uses the toolset label. After the last document it
+// removes the toolset's gauges. The counters are removed later (see retire).
+func (m *metrics) release(toolset string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if use := m.labels[toolset]; use != nil && use.documents > 1 {
+		use.documents--
+		return
+	}
+	delete(m.labels, toolset)
+	label := prometheus.Labels{"toolset": toolset}
+	m.tools.DeletePartialMatch(label)
+	m.warnings.DeletePartialMatch(label)
+	m.retire(retiredSeries{toolset: toolset})
+}
+
+// loaded records a new toolset and retires the series of tools that it no longer has.
+func (m *metrics) loaded(label string, toolset *tools.Toolset) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.loads.WithLabelValues(label, "ok").Inc()
+	m.tools.WithLabelValues(label).Set(float64(len(toolset.Tools())))
+	m.warnings.WithLabelValues(label).Set(float64(len(toolset.Report.Warnings)))
+
+	use := m.labels[label]
+	if use == nil {
+		return
+	}
+	previous := use.toolset
+	use.toolset = toolset
+	if previous == nil {
+		return
+	}
+	var removed []retiredSeries
+	for _, tool := range previous.Tools() {
+		if _, stays := toolset.Tool(tool.Name); !stays {
+			removed = append(removed, retiredSeries{label, tool.Name})
+		}
+	}
+	m.retire(removed...)
+}
+
+// failed counts a failed load.
+func (m *metrics) failed(label string) {
+	m.loads.WithLabelValues(label, "failed").Inc()
+}
+
+// CallMetrics are the collectors of one toolset over one protocol.
+type CallMetrics struct {
+	calls    *prometheus.CounterVec // tool, outcome
+	duration prometheus.Observer
+}
+
+// Of returns the collectors of one toolset over one protocol.
+func (m *metrics) Of(toolset, protocol string) CallMetrics {
+	return CallMetrics{
+		calls:    m.calls.MustCurryWith(prometheus.Labels{"toolset": toolset, "protocol": protocol}),
+		duration: m.duration.WithLabelValues(toolset, protocol),
+	}
+}
+
+// Observe counts one call and records its duration.
+func (m *CallMetrics) Observe(outcome *tools.Outcome) {
+	m.Count(outcome.Tool, outcome.Name())
+	m.duration.Observe(outcome.Duration.Seconds())
+}
+
+// Count counts one call. Tool is nil if the called tool does not exist.
+func (m *CallMetrics) Count(tool *tools.Tool, outcome string) {
+	name := ""
+	if tool != nil {
+		name = tool.Name
+	}
+	m.calls.WithLabelValues(name, outcome).Inc()
+}
+
+// labelToolName is the label for the name of a tool (OpenTelemetry, gen_ai.tool.name).
+const labelToolName = "gen_ai_tool_name"
+
+// newOperationDuration returns the histogram mcp.server.operation.duration of OpenTelemetry's semantic
+// conventions for MCP, with the name and the buckets that it has in Prometheus.
+func newOperationDuration() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "mcp_server_operation_duration_seconds",
+		Help:    "Duration of the requests of MCP clients, by method, tool, error and revision of MCP.",
+		Buckets: []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120, 300},
+	}, []string{"mcp_method_name", labelToolName, "error_type", "mcp_protocol_version"})
+}
+
+// ObserveOperation records the duration of a request of an MCP client.
+func (m *metrics) ObserveOperation(o mcpadapter.Operation) {
+	m.requests.WithLabelValues(o.Method, o.Tool, o.Error, o.Revision).Observe(o.Duration.Seconds())
+}

@@ -1,0 +1,124 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fairwayhq/fairway/tools"
+)
+
+// toolsetOf builds a toolset with tools of these names.
+func toolsetOf(t *testing.T, names ...string) *tools.Toolset {
+	t.Helper()
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = fmt.Sprintf(`"/%s":{"get":{"operationId":%q,"responses":{}}}`, name, name)
+	}
+	set, err := tools.Build([]byte(`{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{`+strings.Join(paths, ",")+`}}`), tools.BuildOptions{Name: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// countOne counts a successful call of each tool.
+func countOne(m *metrics, toolset string, set *tools.Toolset) {
+	of := m.Of(toolset, "mcp")
+	for _, t := range set.Tools() {
+		of.Observe(&tools.Outcome{Tool: t})
+	}
+}
+
+// countSeries returns how many series the collector has.
+func countSeries(c prometheus.Collector) int {
+	series := make(chan prometheus.Metric, 2*maxRetiredSeries)
+	c.Collect(series)
+	return len(series)
+}
+
+func wantSeries(t *testing.T, m *metrics, want int, when string) {
+	t.Helper()
+	if got := countSeries(m.calls); got != want {
+		t.Errorf("%s: %d series, want %d", when, got, want)
+	}
+}
+
+func TestMetrics_series_of_a_tool_outlive_it(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMetrics()
+		both, one := toolsetOf(t, "a", "b"), toolsetOf(t, "a")
+		m.acquire("t")
+		m.loaded("t", both)
+		countOne(m, "t", both)
+		m.loaded("t", one)
+		wantSeries(t, m, 2, "after the reload")
+		time.Sleep(retiredSeriesTime - time.Second)
+		wantSeries(t, m, 2, "before its time")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		wantSeries(t, m, 1, "after its time")
+	})
+}
+
+func TestMetrics_series_of_a_tool_that_comes_back_stay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMetrics()
+		both, one := toolsetOf(t, "a", "b"), toolsetOf(t, "a")
+		m.acquire("t")
+		m.loaded("t", both)
+		countOne(m, "t", both)
+		m.loaded("t", one)
+		time.Sleep(retiredSeriesTime / 2)
+		m.loaded("t", both)
+		time.Sleep(retiredSeriesTime)
+		synctest.Wait()
+		wantSeries(t, m, 2, "after the tool came back")
+		m.loaded("t", one)
+		time.Sleep(2 * retiredSeriesTime)
+		synctest.Wait()
+		wantSeries(t, m, 1, "after it went for good")
+	})
+}
+
+func TestMetrics_series_of_a_toolset_outlive_it(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMetrics()
+		set := toolsetOf(t, "a", "b")
+		m.acquire("t")
+		m.loaded("t", set)
+		countOne(m, "t", set)
+		m.release("t")
+		wantSeries(t, m, 2, "after the configuration went")
+		if got := countSeries(m.tools); got != 0 {
+			t.Errorf("%d gauges of a toolset that has gone", got)
+		}
+		time.Sleep(2 * retiredSeriesTime)
+		synctest.Wait()
+		wantSeries(t, m, 0, "after its time")
+		if got := countSeries(m.duration) + countSeries(m.loads); got != 0 {
+			t.Errorf("%d other series are left", got)
+		}
+	})
+}
+
+func TestMetrics_retired_series_are_bounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMetrics()
+		for i := range maxRetiredSeries + 10 {
+			label := fmt.Sprint(i)
+			m.acquire(label)
+			of := m.Of(label, "mcp")
+			of.Count(nil, tools.OutcomeOK)
+			m.release(label)
+		}
+		wantSeries(t, m, maxRetiredSeries, "above the limit")
+		time.Sleep(2 * retiredSeriesTime)
+		synctest.Wait()
+		wantSeries(t, m, 0, "after their time")
+	})
+}

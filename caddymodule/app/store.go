@@ -1,0 +1,197 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/app/stores"
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/keyedhash"
+	"github.com/fairwayhq/fairway/tools/result/pages"
+)
+
+// openStores holds the open stores. Successive configurations with the same store share it, so that
+// a reload neither closes the store nor waits for its file lock.
+var openStores = caddy.NewUsagePool()
+
+// openRetry is the minimum time between attempts to open a store.
+const openRetry = time.Second
+
+// sharedStore opens a store at its first use. Validating a configuration does not open it.
+type sharedStore struct {
+	key    string                     // key in the pool openStores
+	logger atomic.Pointer[zap.Logger] // logger of the configuration that was started last
+	opened atomic.Pointer[store.Store]
+	latest atomic.Pointer[App] // the app that was started last
+	pages  *pages.Keeper
+	calls  *calllog.Log
+	keys   *keyedhash.SigningKeys // nil if nodes do not share the store
+
+	mu      sync.Mutex
+	module  stores.Module // of the configuration that was started last
+	closed  bool
+	lastErr error
+	remove  func()    // ends the export of the use
+	retryAt time.Time // when opening is tried again after an error
+}
+
+// loadStore loads the module of the configured store. Without one it is a file in Caddy's data directory.
+func (a *App) loadStore(ctx caddy.Context) error {
+	var loaded any
+	var err error
+	if a.StoreRaw == nil {
+		loaded, err = ctx.LoadModuleByID(stores.Namespace+".bolt", nil)
+	} else {
+		loaded, err = ctx.LoadModule(a, "StoreRaw")
+	}
+	if err != nil {
+		return err
+	}
+	module, ok := loaded.(stores.Module)
+	if !ok {
+		return fmt.Errorf("the module %T is not a store", loaded)
+	}
+	a.storeModule = module
+	a.store, err = acquireStore(module, loaded.(caddy.Module).CaddyModule().ID, a.logger)
+	return err
+}
+
+// acquireStore returns the store of a module from the pool without opening it. The caller must call
+// release once.
+func acquireStore(module stores.Module, id caddy.ModuleID, logger *zap.Logger) (*sharedStore, error) {
+	key := string(id) + " " + module.Key()
+	value, _, err := openStores.LoadOrNew(key, func() (caddy.Destructor, error) {
+		s := &sharedStore{key: key, module: module}
+		s.calls = calllog.New(nodeName())
+		if s.pages = pages.New(WarnUse); module.Shared() {
+			s.pages = pages.NewShared(s.open)
+			s.calls.Share(s.open)
+			s.keys = keyedhash.NewSigningKeys(s.open)
+		}
+		s.logger.Store(logger)
+		s.remove = AllMetrics.ExportUse(s.usage)
+		return s, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return value.(*sharedStore), nil
+}
+
+// started makes the store use the module and the logger of a configuration that was started.
+func (s *sharedStore) started(module stores.Module, logger *zap.Logger) {
+	s.logger.Store(logger)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.module = module
+}
+
+// release gives up the store. The pool closes it after the last release.
+func (s *sharedStore) release() {
+	_, _ = openStores.Delete(s.key)
+}
+
+// open returns the store and opens it if necessary. After a failure it returns the same error
+// until openRetry has passed.
+func (s *sharedStore) open(ctx context.Context) (store.Store, error) {
+	if opened := s.opened.Load(); opened != nil {
+		return *opened, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch opened := s.opened.Load(); {
+	case opened != nil:
+		return *opened, nil
+	case s.closed:
+		return nil, store.ErrClosed
+	case s.lastErr != nil && time.Now().Before(s.retryAt):
+		return nil, s.lastErr
+	}
+	opened, err := s.module.Open(store.Options{Failed: s.logBackgroundError, Warn: WarnUse})
+	if err != nil {
+		s.logger.Load().Error("opening the store failed", zap.Error(err))
+		s.lastErr, s.retryAt = err, time.Now().Add(openRetry)
+		return nil, err
+	}
+	s.lastErr = nil
+	s.opened.Store(&opened)
+	return opened, nil
+}
+
+// logBackgroundError logs an error of the store's background work, which no caller can receive.
+func (s *sharedStore) logBackgroundError(err error) {
+	s.logger.Load().Error("background write of the store failed", zap.Error(err))
+}
+
+// usage returns how much of the store and of the pages is in use.
+func (s *sharedStore) usage() []share.Usage {
+	all := s.pages.Usage()
+	if opened := s.opened.Load(); opened != nil {
+		if measured, ok := (*opened).(store.Measured); ok {
+			all = append(all, measured.Usage()...)
+		}
+	}
+	return all
+}
+
+// Destruct closes the store. The pool calls it when no configuration uses the store.
+func (s *sharedStore) Destruct() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.remove()
+	s.pages.Close()
+	s.calls.Close()
+	if opened := s.opened.Load(); opened != nil {
+		return (*opened).Close()
+	}
+	return nil
+}
+
+// OpenStore returns the store of this configuration and opens it at the first call. The store
+// stays open until Cleanup, or longer if another configuration uses it.
+func (a *App) OpenStore(ctx context.Context) (store.Store, error) {
+	return a.store.open(ctx)
+}
+
+// Pages returns what keeps the pages of large responses: the store, if it is one that nodes share,
+// otherwise memory that outlives a reload.
+func (a *App) Pages() *pages.Keeper {
+	return a.store.pages
+}
+
+// Calls returns the log of recent tool calls. It outlives a reload.
+func (a *App) Calls() *calllog.Log {
+	return a.store.calls
+}
+
+// SigningKeys returns the keys that all nodes of a shared store sign with. It returns nil if nodes do not
+// share the store.
+func (a *App) SigningKeys() *keyedhash.SigningKeys {
+	return a.store.keys
+}
+
+// nodeName returns the name of this process among the nodes that share a store: the host, and a random
+// suffix, since a host can run several nodes.
+func nodeName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return text.Cut(host, text.MaxQuoted) + "-" + strings.ToLower(rand.Text()[:4])
+}

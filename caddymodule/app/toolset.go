@@ -1,0 +1,378 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/build"
+	"github.com/fairwayhq/fairway/tools/loader"
+	"github.com/fairwayhq/fairway/tools/schema"
+	"github.com/fairwayhq/fairway/tools/source"
+)
+
+// Defaults of a toolset.
+const (
+	DefaultTimeout     = 30 * time.Second // for one tool call
+	DefaultMaxResponse = 4 << 20          // bytes of one response
+)
+
+// Limits of max_schema, in bytes.
+const (
+	minMaxSchema = 1 << 10
+	maxMaxSchema = 4 << 20
+)
+
+// IsAddress reports whether a name of a toolset is instead the address of a document: it has a character that
+// names do not have.
+func IsAddress(name string) bool { return strings.ContainsAny(name, `./\:{`) }
+
+// ToolsetConfig configures which operations of an OpenAPI document become tools, and the limits
+// of their calls.
+type ToolsetConfig struct {
+	// The OpenAPI document (3.0, 3.1 or Swagger 2.0; JSON or YAML). It is one of:
+	//
+	//   - the path or file:// URL of a file. The file is read when the configuration is loaded
+	//     and must be valid then. Fairway watches it for changes.
+	//   - an http:// or https:// URL. It is fetched after start. Until the first fetch
+	//     succeeds, the tools are unavailable (503 with Retry-After).
+	//   - a path on the site, such as /openapi.json. An absolute path is a path on the site
+	//     unless a file with that name exists. The document is fetched through the handlers
+	//     after this one, without the caller's credentials, when the first request needs tools.
+	//
+	// Placeholders such as {env.SPEC} are replaced. Required.
+	OpenAPI string `json:"openapi,omitempty"`
+
+	// Files with OpenAPI Overlays (1.0 or 1.1, JSON or YAML). They are applied to the document
+	// in this order, before anything else. Fairway watches them for changes. Placeholders are
+	// replaced. Default: none.
+	Overlays []string `json:"overlays,omitempty"`
+
+	// A lock file with the tools that were approved, as `caddy tools lock` writes it. Tools that
+	// differ from it, and tools that it does not have, are withheld: they are neither listed nor
+	// can they be called. Fairway watches the file for changes. Default: none; every change of the
+	// document takes effect.
+	Lock string `json:"lock,omitempty"`
+
+	// Which operations become tools, and how.
+	tools.BuildOptions
+
+	// How often to re-fetch a document that is not a file. A negative value ("off" in the
+	// Caddyfile) means never after the first success. Default: 5m.
+	Refresh caddy.Duration `json:"refresh,omitempty"`
+
+	// The maximum duration of one tool call. For a streamed response it is the longest pause
+	// between two events, and the whole stream may take ten times as long. A negative value
+	// means no limit. Default: 30s.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	// The largest response to one tool call, in bytes, compressed or not. Default: 4 MiB.
+	MaxResponse int64 `json:"max_response,omitempty"`
+
+	// The estimated size of the list of tools, in tokens (bytes of JSON divided by four), above
+	// which a warning is logged. 0 means never. Default: 0.
+	TokenBudget *int `json:"token_budget,omitempty"`
+
+	// Whether MCP endpoints list tools that search for tools, instead of all tools. "on": always.
+	// "off": never. "auto": if the list of all tools has more than an estimated 25,000 tokens
+	// (bytes of JSON divided by four). An endpoint may set its own value, and a client may choose
+	// with ?tools=all or ?tools=search in the endpoint's URL. Default: auto.
+	Search SearchMode `json:"search,omitempty"`
+
+	// The names of tools that endpoints list in addition to the tools that search. An endpoint
+	// may set its own. A name without a tool is a configuration error; if the document is loaded
+	// later, it is a warning. Default: none.
+	Pins []string `json:"pins,omitempty"`
+
+	// The largest response that a model gets at once, in tokens of about 4 bytes. A larger response
+	// is cut at whole items of its largest array, or at lines, and the tool next_page returns the
+	// rest. Binary responses are not cut. A negative value ("off" in the Caddyfile) means no limit.
+	// Default: 20000.
+	MaxTokens int `json:"max_tokens,omitempty"`
+
+	// Whether each tool takes an optional argument "fields", with which a model asks for some
+	// members of a JSON response only, as in "items.title,total". Tools that have an argument of
+	// this name keep their own. Default: false.
+	Fields bool `json:"fields,omitempty"`
+
+	// A server that improves the search for tools. Default: none; tools are found by their words.
+	Embeddings json.RawMessage `json:"embeddings,omitempty" caddy:"module=agents.embeddings.openai"`
+
+	// Credentials that the gateway adds to each tool call. Default: none; the API receives what
+	// the caller's own request carries.
+	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
+
+	// Headers of the caller that tool calls carry beside the toolset's credentials, and those that handlers
+	// before the endpoint set. Only headers that describe the message pass without being listed here (Accept,
+	// Content-Type, Traceparent, User-Agent, ...). Without credentials, all headers pass. Default: none.
+	ForwardHeaders []string `json:"forward_headers,omitempty"`
+}
+
+// Empty reports whether no option is set.
+func (c *ToolsetConfig) Empty() bool {
+	return c.OpenAPI == "" && !c.optionsSet()
+}
+
+// optionsSet reports whether any option except the document is set.
+func (c *ToolsetConfig) optionsSet() bool {
+	options := *c
+	options.OpenAPI, options.ResponseSchemas = "", false
+	return !reflect.ValueOf(options).IsZero()
+}
+
+// Limits bound the calls of a toolset.
+type Limits struct {
+	Timeout     time.Duration // 0 or less: no limit
+	MaxResponse int64         // bytes
+}
+
+// Limits returns the limits with defaults for options that are not set.
+func (c *ToolsetConfig) Limits() Limits {
+	l := Limits{Timeout: time.Duration(c.Timeout), MaxResponse: c.MaxResponse}
+	if l.Timeout == 0 {
+		l.Timeout = DefaultTimeout
+	}
+	if l.MaxResponse == 0 {
+		l.MaxResponse = DefaultMaxResponse
+	}
+	return l
+}
+
+// sourceKind is the kind of source that a document is read from.
+type sourceKind string
+
+const (
+	SourceFile sourceKind = "file"
+	sourceURL  sourceKind = "url"
+	SourceSite sourceKind = "site"
+)
+
+// resolveAddress returns the kind of a document's address and the address itself. The path of a file is
+// made absolute.
+func resolveAddress(address string) (kind sourceKind, where string, err error) {
+	scheme, rest, isURL := strings.Cut(address, "://")
+	switch {
+	case address == "":
+		return "", "", errors.New("no OpenAPI document: give a file, a URL or a path on the site")
+	case isURL && strings.EqualFold(scheme, "file"):
+		u, err := url.Parse(address)
+		if err != nil || u.Host != "" && u.Host != "localhost" || u.Path == "" {
+			return "", "", fmt.Errorf("%q is not the URL of a file: write it as file:///path/to/openapi.yaml", address)
+		}
+		return SourceFile, filepath.Clean(filepath.FromSlash(u.Path)), nil
+	case isURL && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")):
+		return sourceURL, address, nil
+	case isURL:
+		return "", "", fmt.Errorf("documents cannot be read over %q; use a file, http or https (%s)", scheme, openapiHint(rest))
+	case strings.HasPrefix(address, "/"):
+		if file, err := os.Stat(address); err == nil && !file.IsDir() {
+			return SourceFile, filepath.Clean(address), nil
+		}
+		return SourceSite, address, nil
+	}
+	where, err = filepath.Abs(address)
+	return SourceFile, where, err
+}
+
+// openapiHint suggests a URL for an address that has an unknown scheme.
+func openapiHint(rest string) string {
+	return "did you mean https://" + strings.SplitN(rest, "?", 2)[0] + "?"
+}
+
+// Key normalizes the configuration. Name is the toolset's name; if it is "", the document's
+// address without secrets is used.
+func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
+	repl := caddy.NewReplacer()
+	kind, address, err := resolveAddress(repl.ReplaceAll(c.OpenAPI, ""))
+	if err != nil {
+		return DocumentKey{}, err
+	}
+	k := DocumentKey{
+		Name: name, Kind: kind, Address: address, Refresh: time.Duration(c.Refresh), BuildOptions: c.BuildOptions, Embeddings: c.Embeddings,
+	}
+	k.Shapes, k.BasePath, k.Refs = c.shapes(), repl.ReplaceAll(c.BasePath, ""), ""
+	if k.Name == "" {
+		k.Name = RedactURL(c.OpenAPI)
+	}
+	if c.TokenBudget != nil {
+		k.TokenBudget = *c.TokenBudget
+	}
+	if k.Refresh == 0 || kind == SourceFile {
+		k.Refresh = loader.DefaultRefresh
+	}
+	if k.MaxDocument == 0 {
+		k.MaxDocument = source.DefaultMaxDocument
+	}
+	if k.MaxSchema == 0 {
+		k.MaxSchema = tools.DefaultMaxSchema
+	}
+	if k.Schemas, err = schema.ParseMode(string(c.Schemas)); err != nil {
+		return DocumentKey{}, fmt.Errorf("schemas: %w", err)
+	}
+	for _, file := range c.Overlays {
+		if file = repl.ReplaceAll(file, ""); file == "" {
+			return DocumentKey{}, errors.New("overlay: the path of a file is empty")
+		}
+		if file, err = filepath.Abs(file); err != nil {
+			return DocumentKey{}, err
+		}
+		k.Overlays = append(k.Overlays, file)
+	}
+	if lock := repl.ReplaceAll(c.Lock, ""); lock != "" {
+		if k.Lock, err = filepath.Abs(lock); err != nil {
+			return DocumentKey{}, err
+		}
+	} else if c.Lock != "" {
+		return DocumentKey{}, fmt.Errorf("lock: %s is empty: give the path of a lock file", c.Lock)
+	}
+	if refs := repl.ReplaceAll(c.Refs, ""); refs != "" {
+		if k.Refs, err = filepath.Abs(refs); err != nil {
+			return DocumentKey{}, err
+		}
+	}
+	return k, k.check()
+}
+
+// shapes returns the shapes of the tools. That of the option fields comes first, so that a tool can undo it.
+func (c *ToolsetConfig) shapes() []build.Shape {
+	if !c.Fields {
+		return c.Shapes
+	}
+	return append([]build.Shape{{Tool: build.AllTools, Fields: &c.Fields}}, c.Shapes...)
+}
+
+// check returns an error for option values that can never work.
+func (k *DocumentKey) check() error {
+	switch {
+	case k.MaxDocument < 0:
+		return fmt.Errorf("max_document %d is negative: give a size, such as 64MiB", k.MaxDocument)
+	case k.MaxSchema > 0 && k.MaxSchema < minMaxSchema:
+		return fmt.Errorf("max_schema %d is too small: give %d bytes or more, such as 64KiB", k.MaxSchema, minMaxSchema)
+	case k.MaxSchema > maxMaxSchema:
+		return fmt.Errorf("max_schema %d is too large: give %d bytes at most, or off", k.MaxSchema, maxMaxSchema)
+	case k.TokenBudget < 0:
+		return fmt.Errorf("token_budget %d is negative; 0 disables the warning", k.TokenBudget)
+	case k.BasePath != "" && !strings.HasPrefix(k.BasePath, "/"):
+		return fmt.Errorf("base_path %q does not begin with a slash", k.BasePath)
+	case k.Refs != "" && k.Kind != SourceFile:
+		return fmt.Errorf("refs requires a document that is a file: $refs of %s cannot refer to files", RedactURL(k.Address))
+	}
+	for _, s := range append(append([]build.Selector(nil), k.Include...), k.Exclude...) {
+		if err := s.Check(); err != nil {
+			return err
+		}
+	}
+	return checkShapes(k.Shapes)
+}
+
+// RedactURL returns an address without user, password, query and fragment.
+func RedactURL(address string) string {
+	if !strings.Contains(address, "://") {
+		return address
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return "(a URL that cannot be parsed)"
+	}
+	u.User, u.RawQuery, u.Fragment, u.RawFragment = nil, "", "", ""
+	return u.String()
+}
+
+// Toolset is a document with the limits and credentials of one configuration.
+type Toolset struct {
+	Name string
+	*Document
+	Limits         Limits
+	Search         SearchMode      // "" if not configured
+	Pins           []string        // names of tools that are listed even if endpoints search
+	Credentials    credential.Set  // added by the gateway; none if callers authenticate themselves
+	ForwardHeaders []string        // canonical names of the callers' headers that calls carry beside Credentials
+	filledToolsets *filledToolsets // nil without credentials
+	MaxTokens      int             // less than 0: no limit
+}
+
+// open opens the document (see openDocument) and validates the credentials. Site distinguishes
+// documents with the same path on different sites.
+func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.Logger) (*Toolset, error) {
+	if c.MaxResponse < 0 {
+		return nil, fmt.Errorf("max_response %d is negative: give a size, such as 1MiB", c.MaxResponse)
+	}
+	if err := c.Search.Check(); err != nil {
+		return nil, err
+	}
+	key, err := c.Key(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckMaxTokens(c.MaxTokens); err != nil {
+		return nil, err
+	}
+	checked, err := credential.Load(ctx, c.Credentials, logger.With(zap.String("toolset", name)))
+	if err != nil {
+		return nil, err
+	}
+	forwarded, err := credential.Forwarded(c.ForwardHeaders)
+	if err != nil {
+		return nil, err
+	}
+	if key.Kind == SourceSite {
+		key.Site = site
+	}
+	if strings.HasPrefix(c.OpenAPI, "/") {
+		logger.Info("openapi is an absolute path; it is a path on the site unless a file with that name exists",
+			zap.String("openapi", c.OpenAPI), zap.String("taken_for", string(key.Kind)))
+	}
+	embedder, err := c.embedder(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d, err := openDocument(ctx, key, embedder, logger)
+	if err != nil {
+		return nil, err
+	}
+	if toolset := d.Loader.Toolset(); toolset != nil {
+		if err := CheckPins(c.Pins, toolset); err != nil {
+			closeDocument(key)
+			return nil, err
+		}
+	}
+	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded}
+	if t.MaxTokens = c.MaxTokens; t.MaxTokens == 0 {
+		t.MaxTokens = DefaultMaxTokens
+	}
+	if len(checked) > 0 {
+		t.filledToolsets = &filledToolsets{logger: logger}
+		t.Filled(d.Loader.Toolset())
+	}
+	return t, nil
+}
+
+// WithResponseSchemas returns a copy of the options that requests response schemas. OTC lists them for
+// every tool.
+func WithResponseSchemas(config *ToolsetConfig) *ToolsetConfig {
+	result := new(ToolsetConfig)
+	if config != nil {
+		*result = *config
+	}
+	result.ResponseSchemas = true
+	return result
+}
+
+// Qualifier returns the toolset's name in the form in which it precedes the names of its tools.
+func (t *Toolset) Qualifier() string {
+	name := t.Key.ShownName()
+	return oagent.KebabName(strings.TrimSuffix(name, path.Ext(name)))
+}

@@ -1,0 +1,178 @@
+package app
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/tools/build"
+	"github.com/fairwayhq/fairway/tools/schema"
+)
+
+// UnmarshalOption reads the subdirective at the position of b if it is an option of a toolset.
+// Syntax:
+//
+//	openapi      <file, URL or path on the site>
+//	overlay      <files...>
+//	lock         <file>
+//	refresh      <duration> | off
+//	refs         <directory>
+//	include      tag | operation | path | method <values...>
+//	exclude      tag | operation | path | method <values...>
+//	readonly
+//	ignore_extensions
+//	tool         <name> | <operationId> | "<method> <path>" | * { … }, see readShape
+//	description_tokens <tokens> | off
+//	schemas      auto | inline | defs
+//	base_path    <path>
+//	max_document <size>
+//	max_schema   <size> | off
+//	timeout      <duration> | off
+//	max_response <size>
+//	token_budget <tokens> | off
+//	max_tokens   <tokens> | off
+//	fields       on | off
+//	search       auto | on | off
+//	pin          <tools...>
+//	embeddings   <URL> { … }, see package embeddings
+//	credential   header <name> <value> | query <name> <value> | basic <user> <password>
+//	forward_headers <headers...>
+//	non_inferrable <arguments...>
+//
+// The value of an operation selector is the name of the operation's tool, its operationId, or
+// its method and path, as in DELETE /trips/{id}. overlay, include, exclude, tool, pin, credential,
+// forward_headers and non_inferrable may be repeated. The other options may be given once.
+func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err error) {
+	switch b.Val() {
+	case "openapi":
+		err = b.Text(&c.OpenAPI)
+	case "overlay":
+		err = b.List(&c.Overlays)
+	case "lock":
+		err = b.Text(&c.Lock)
+	case "refresh":
+		err = b.Duration(&c.Refresh)
+	case "refs":
+		err = b.Text(&c.Refs)
+	case "include":
+		err = readSelectors(b, &c.Include)
+	case "exclude":
+		err = readSelectors(b, &c.Exclude)
+	case "readonly":
+		err = b.Flag(&c.ReadOnly)
+	case "ignore_extensions":
+		err = b.Flag(&c.IgnoreExtensions)
+	case "tool":
+		err = readShape(b, &c.Shapes)
+	case "description_tokens":
+		err = readTokens(b, &c.DescriptionTokens)
+	case "schemas":
+		err = b.Value(func(text string) error {
+			_, err := schema.ParseMode(text)
+			c.Schemas = schema.Mode(text)
+			return err
+		})
+	case "base_path":
+		err = b.Value(func(text string) error {
+			c.BasePath = text
+			if !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "{") {
+				return errors.New("the path must begin with a slash")
+			}
+			return nil
+		})
+	case "max_document":
+		err = readBytes(b.Size, &c.MaxDocument)
+	case "max_schema":
+		err = readBytes(b.SizeOrOff, &c.MaxSchema)
+	case "timeout":
+		err = b.Duration(&c.Timeout)
+	case "max_response":
+		err = b.Size(&c.MaxResponse)
+	case "token_budget":
+		c.TokenBudget, err = readTokenBudget(b)
+	case "max_tokens":
+		err = ReadMaxTokens(b, &c.MaxTokens)
+	case "fields":
+		err = b.Toggle(&c.Fields)
+	case "search":
+		err = ReadSearch(b, &c.Search)
+	case "embeddings":
+		err = c.readEmbeddings(b)
+	case "pin":
+		err = b.List(&c.Pins)
+	case "credential":
+		err = credential.Read(b, &c.Credentials)
+	case "forward_headers":
+		err = b.Each(&c.ForwardHeaders, headerkind.CheckForwarded)
+	case "non_inferrable":
+		err = b.List(&c.NonInferrable)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// readBytes reads a number of bytes that fits into memory.
+func readBytes(read func(*int64) error, to *int) error {
+	var size int64
+	err := read(&size)
+	*to = int(size)
+	return err
+}
+
+// readTokenBudget reads a number of tokens; "off" is 0.
+func readTokenBudget(b *directive.Block) (*int, error) {
+	budget := new(int)
+	err := b.Value(func(text string) (err error) {
+		if text == "off" {
+			return nil
+		}
+		if *budget, err = strconv.Atoi(text); err != nil || *budget < 0 {
+			return errors.New("not a number of tokens: write it as 25000, or off")
+		}
+		return nil
+	})
+	return budget, err
+}
+
+// readSelectors reads the kind of a selector and one or more values.
+func readSelectors(b *directive.Block, to *[]build.Selector) error {
+	name := b.Val()
+	arguments := b.RemainingArgs()
+	if len(arguments) < 2 {
+		return b.Errf("%s needs tag, operation, path or method, and one or more values, as in: %s tag bookings", name, name)
+	}
+	for _, value := range SelectorValues(arguments[0], arguments[1:]) {
+		s := build.Selector{By: arguments[0], Value: value}
+		if err := s.Check(); err != nil {
+			return b.Errf("%s: %v", name, err)
+		}
+		if slices.Contains(*to, s) {
+			return b.Errf("%s %s is given twice", name, s)
+		}
+		*to = append(*to, s)
+	}
+	return nil
+}
+
+// SelectorValues returns the values of a selector. For operations, a method and the path after
+// it are one value: exclude operation DELETE /trips/{id}.
+func SelectorValues(by string, arguments []string) []string {
+	if by != "operation" {
+		return arguments
+	}
+	var values []string
+	for _, argument := range arguments {
+		last := len(values) - 1
+		if strings.HasPrefix(argument, "/") && last >= 0 && (build.Selector{By: "method", Value: values[last]}).Check() == nil {
+			values[last] += " " + argument
+			continue
+		}
+		values = append(values, argument)
+	}
+	return values
+}

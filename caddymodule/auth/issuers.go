@@ -1,0 +1,72 @@
+package auth
+
+import (
+	"encoding/json"
+	"sync/atomic"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/oauth"
+)
+
+// verifiers are shared by all handlers, and by successive configurations, that accept the same
+// tokens. A reload therefore keeps the fetched keys, which may be the only ones available while
+// an issuer is down.
+var verifiers = caddy.NewUsagePool()
+
+// issuers verifies the tokens of one list of issuers.
+type issuers struct {
+	*oauth.Verifier
+	key    string
+	logger atomic.Pointer[zap.Logger] // logger of the configuration that was provisioned last
+}
+
+// openIssuers returns the issuers with these options from the pool. The caller must call
+// release once.
+func openIssuers(options oauth.Options, logger *zap.Logger) (*issuers, error) {
+	key, _ := json.Marshal([]any{options.Issuers, options.Algorithms, options.Leeway}) // strings and numbers only: cannot fail
+	value, loaded, err := verifiers.LoadOrNew(string(key), func() (caddy.Destructor, error) {
+		shared := &issuers{key: string(key)}
+		shared.logger.Store(logger)
+		options.Observer = oauth.Observer{Fetched: shared.fetched, Failed: shared.failed}
+		var err error
+		shared.Verifier, err = oauth.New(options)
+		return shared, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	shared := value.(*issuers)
+	if loaded {
+		shared.logger.Store(logger)
+	}
+	return shared, nil
+}
+
+// release gives up the issuers.
+func (i *issuers) release() {
+	_, _ = verifiers.Delete(i.key)
+}
+
+// Destruct stops fetching keys. The pool calls it when no configuration uses the issuers.
+func (i *issuers) Destruct() error {
+	i.Close()
+	return nil
+}
+
+// fetched logs that an issuer's keys were fetched.
+func (i *issuers) fetched(issuer string, keys int) {
+	i.logger.Load().Debug("fetched the keys of an issuer", zap.String("issuer", issuer), zap.Int("keys", keys))
+}
+
+// failed logs that an issuer's keys could not be fetched.
+func (i *issuers) failed(issuer string, err error, haveKeys bool) {
+	logger := i.logger.Load().With(zap.String("issuer", issuer), zap.Error(err))
+	if haveKeys {
+		logger.Warn("fetching the keys of an issuer failed; the previous keys stay valid for a while",
+			zap.Duration("at_most", oauth.DefaultMaxStale))
+		return
+	}
+	logger.Error("fetching the keys of an issuer failed; requests with its tokens get 503 until the keys are available")
+}

@@ -1,0 +1,297 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/internal/oauth"
+)
+
+func init() {
+	caddy.RegisterModule(new(OAuth))
+}
+
+// Request variables that the provider sets for the next handlers (caddyhttp.GetVar). VarScopes
+// is set for every request whose access depends on scopes. It is empty for a request without a
+// token.
+const (
+	VarResourceMetadata = "agents.resource_metadata" // string, a URL
+	VarScopes           = "agents.scopes"            // []string
+
+	// VarLogin describes the credentials that every request needs. It is not set if requests
+	// without credentials are allowed.
+	VarLogin = "agents.login" // *Login
+
+	// VarExpires is when the credentials of a request expire. It is not set if they do not
+	// expire.
+	VarExpires = "agents.expires" // time.Time
+)
+
+// Login describes the credentials that every request needs.
+type Login struct {
+	OAuth  bool     // whether access tokens are accepted; if not, only other credentials such as API keys
+	Scopes []string // scopes that every access token needs
+}
+
+// OAuth accepts access tokens that one of the issuers signed for this resource. Tokens are JWTs
+// as in RFC 9068; deviations that are common among issuers are accepted.
+//
+// Tokens are verified with the issuers' published keys. The keys are fetched with the first
+// request, refreshed in the background, and kept over reloads of the configuration. If the
+// server of the keys is down, fetched keys remain valid for a day. Until keys are available,
+// requests with tokens get 503.
+//
+// The user's ID is the token's `sub`, or its `client_id` if it has no `sub`. If there are
+// several sources of users (several issuers, or API keys in addition to tokens), the ID is
+// `issuer#sub`, so that different users never have the same ID. The metadata of the user are
+// `scope`, `client_id` and `issuer`.
+//
+// In Caddy's own `authentication` handler, all rejected requests get 401 with the same
+// WWW-Authenticate as in the handler agent_auth.
+type OAuth struct {
+	// The authorization servers whose tokens are accepted. Default: that of the site's agent_login.
+	Issuers []OAuthIssuer `json:"issuers,omitempty"`
+
+	// The resource that tokens must be issued for: its URL, or its path on the host of the
+	// request.
+	//
+	// A path requires a host matcher around the handler. Otherwise the caller could choose,
+	// with the Host header, the resource that its token has to match. Use a URL if a proxy in
+	// front of this server changes the scheme or the host, or if services on several ports
+	// share a host name and an issuer, because a host matcher ignores ports.
+	//
+	// Default: the whole site.
+	Resource string `json:"resource,omitempty"`
+
+	// The accepted values of a token's `aud`. A token must have one of them exactly. Default:
+	// the URL of the resource.
+	Audiences []string `json:"audiences,omitempty"`
+
+	// The accepted signature algorithms. RS384, RS512, PS384, PS512 and ES512 can be added;
+	// none and HMAC cannot. Default: RS256, PS256, ES256, ES384 and EdDSA.
+	Algorithms []string `json:"algorithms,omitempty"`
+
+	// The scopes that every token needs. Challenges name them. Default: none.
+	RequireScope []string `json:"require_scope,omitempty"`
+
+	// How much the clocks of issuers and this server may differ. A negative value means not at
+	// all. Default: 30s.
+	Leeway caddy.Duration `json:"leeway,omitempty"`
+
+	// Whether to leave the token in the request for the next handlers. A token is issued for
+	// this gateway only, so it is removed unless this is set. Default: false.
+	PassToken bool `json:"pass_token,omitempty"`
+
+	resource   Resource
+	issuers    *issuers  // nil if site is set
+	site       app.Login // issues the tokens; nil if Issuers is set
+	qualifyIDs bool      // API keys are accepted too
+}
+
+// OAuthIssuer is an authorization server whose tokens are accepted.
+type OAuthIssuer struct {
+	// The issuer's identifier, which must equal `iss` of its tokens exactly. Its scheme is
+	// https, or http on a loopback address. Required.
+	Issuer string `json:"issuer,omitempty"`
+
+	// The URL or file of the issuer's JWK set. Default: the URL in the issuer's metadata (RFC
+	// 8414 or OpenID Connect Discovery).
+	JWKS string `json:"jwks,omitempty"`
+}
+
+// CaddyModule returns the Caddy module information.
+func (*OAuth) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.authentication.providers.oauth",
+		New: func() caddy.Module { return new(OAuth) },
+	}
+}
+
+// Provision reads keys from files and prepares to fetch the others.
+func (o *OAuth) Provision(ctx caddy.Context) (err error) {
+	repl := caddy.NewReplacer()
+	if o.resource, err = parseResource(repl.ReplaceKnown(o.Resource, "")); err != nil {
+		return fmt.Errorf("resource %q: %w", app.RedactURL(o.Resource), err)
+	}
+	for i := range o.Audiences {
+		o.Audiences[i] = repl.ReplaceKnown(o.Audiences[i], "")
+	}
+	if o.resource.isRelative() && len(o.Audiences) == 0 && !hostIsKnown(ctx) {
+		return errors.New("this site serves any host, so a caller could choose the resource of its token with the Host header: " +
+			"set resource to the full URL that clients use, set audience, or give the site a host name")
+	}
+	options := oauth.Options{Algorithms: o.Algorithms, Leeway: time.Duration(o.Leeway)}
+	for _, issuer := range o.Issuers {
+		options.Issuers = append(options.Issuers, oauth.Issuer{
+			URL:  repl.ReplaceKnown(issuer.Issuer, ""),
+			JWKS: repl.ReplaceKnown(issuer.JWKS, ""),
+		})
+	}
+	o.qualifyIDs = o.qualifyIDs || len(o.Issuers) > 1
+	if len(o.Issuers) == 0 {
+		if o.site = loginOf(ctx); o.site == nil {
+			return errors.New("agent_auth does not know whose tokens to accept: add issuer with the URL of the authorization server, or an api_key, or the directive agent_login to the site")
+		}
+		return nil
+	}
+	o.issuers, err = openIssuers(options, ctx.Logger())
+	return err
+}
+
+// loginOf returns the login of the site that is being provisioned, or nil.
+func loginOf(ctx caddy.Context) app.Login {
+	agents, err := ctx.AppIfConfigured("agents")
+	if err != nil {
+		return nil
+	}
+	return agents.(*app.App).LoginAt(app.SiteOf(ctx))
+}
+
+// verifier returns what verifies tokens.
+func (o *OAuth) verifier(ctx context.Context) (*oauth.Verifier, error) {
+	if o.site == nil {
+		return o.issuers.Verifier, nil
+	}
+	_, tokens, err := o.site.TokenIssuer(ctx)
+	return tokens, err
+}
+
+// warm fetches the keys early, since a token is likely to follow.
+func (o *OAuth) warm() {
+	if o.issuers != nil {
+		o.issuers.Warm()
+	}
+}
+
+// Cleanup releases the issuers.
+func (o *OAuth) Cleanup() error {
+	if o.issuers != nil {
+		o.issuers.release()
+		o.issuers = nil
+	}
+	return nil
+}
+
+// Authenticate returns the user of a request with a valid token.
+func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.User, bool, error) {
+	token, err := oauth.Bearer(r.Header)
+	if err == nil && token == "" {
+		o.warm()
+		err = &oauth.Error{Code: oauth.Missing}
+	}
+	if err == nil {
+		var user caddyauth.User
+		if user, err = o.verify(r, token); err == nil {
+			caddyhttp.SetVar(r.Context(), VarLogin, o.login())
+			return user, true, nil
+		}
+	}
+	refusal, ok := errors.AsType[*oauth.Error](err)
+	if !ok || refusal.Code == oauth.Unavailable {
+		return caddyauth.User{}, false, err
+	}
+	w.Header().Add("Www-Authenticate", o.challenge(r, refusal))
+	return caddyauth.User{}, false, nil
+}
+
+// verify verifies a token and prepares its request for the next handlers.
+func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
+	tokens, err := o.verifier(r.Context())
+	if err != nil {
+		return caddyauth.User{}, err
+	}
+	verified, err := tokens.Verify(r.Context(), token, o.audiences(r)...)
+	if err != nil {
+		return caddyauth.User{}, err
+	}
+	if missing := verified.MissingScopes(o.RequireScope); len(missing) > 0 {
+		return caddyauth.User{}, &oauth.Error{
+			Code:        oauth.InsufficientScope,
+			Description: "the token lacks the scope " + strings.Join(missing, " ") + "; request a token with this scope",
+		}
+	}
+	o.removeToken(r)
+	o.setAccessVars(r, verified.Scopes)
+	caddyhttp.SetVar(r.Context(), VarExpires, tokens.ValidUntil(verified))
+	return o.user(verified), nil
+}
+
+// setAccessVars sets the request variables for the next handlers.
+func (o *OAuth) setAccessVars(r *http.Request, scopes []string) {
+	if scopes == nil {
+		scopes = []string{}
+	}
+	caddyhttp.SetVar(r.Context(), VarResourceMetadata, o.resource.metadataURL(r))
+	caddyhttp.SetVar(r.Context(), VarScopes, scopes)
+}
+
+// login describes the credentials of requests if every request needs a token.
+func (o *OAuth) login() *Login {
+	return &Login{OAuth: true, Scopes: o.RequireScope}
+}
+
+// setAnonymousVars prepares a request without a token for the next handlers.
+func (o *OAuth) setAnonymousVars(r *http.Request) {
+	o.setAccessVars(r, nil)
+}
+
+// removeToken removes an access token from a request, unless it is to be passed on. Credentials of
+// other schemes are not removed.
+func (o *OAuth) removeToken(r *http.Request) {
+	if o.PassToken {
+		return
+	}
+	if token, err := oauth.Bearer(r.Header); err != nil || token != "" {
+		r.Header.Del("Authorization")
+	}
+}
+
+// audiences returns the accepted values of `aud`. The URL of a whole site is accepted with and
+// without a trailing slash.
+func (o *OAuth) audiences(r *http.Request) []string {
+	if len(o.Audiences) > 0 {
+		return o.Audiences
+	}
+	url := o.resource.urlFor(r)
+	if o.resource.path == "" {
+		return []string{url, url + "/"}
+	}
+	return []string{url}
+}
+
+// challenge returns the WWW-Authenticate header for a rejected request.
+func (o *OAuth) challenge(r *http.Request, refusal *oauth.Error) string {
+	return oauth.ChallengeOf(refusal, o.RequireScope, o.resource.metadataURL(r)).String()
+}
+
+// user returns the user of a verified token.
+func (o *OAuth) user(token *oauth.Token) caddyauth.User {
+	id := token.Subject
+	if id == "" {
+		id = token.ClientID
+	}
+	if o.qualifyIDs {
+		id = token.Issuer + "#" + id
+	}
+	return caddyauth.User{ID: id, Metadata: map[string]string{
+		"scope":     strings.Join(token.Scopes, " "),
+		"client_id": token.ClientID,
+		"issuer":    token.Issuer,
+	}}
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner       = (*OAuth)(nil)
+	_ caddy.CleanerUpper      = (*OAuth)(nil)
+	_ caddyauth.Authenticator = (*OAuth)(nil)
+)

@@ -1,0 +1,278 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
+)
+
+// screenshots is the environment variable with the directory that screenshots are written to.
+const screenshots = "FAIRWAY_SCREENSHOTS"
+
+// browser is a page in a real browser.
+type browser struct {
+	t    *testing.T
+	ctx  context.Context
+	site *sitetest.Site
+	axe  string // the source of axe-core
+
+	mu     sync.Mutex
+	faults []string // exceptions, violated policies and dialogs
+}
+
+// newBrowser starts Chromium. Requests are those of the user.
+func newBrowser(t *testing.T, s *sitetest.Site, user string) *browser {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		testkit.Missing(t, "chromium is not installed")
+	}
+	axe, err := os.ReadFile("../../testdata/npm/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		testkit.Missing(t, "axe-core is not installed: run npm ci --ignore-scripts in testdata/npm")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.Flag("hide-scrollbars", true))
+	allocator, cancelAllocator := chromedp.NewExecAllocator(t.Context(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	ctx, cancelTime := context.WithTimeout(ctx, 3*time.Minute)
+	t.Cleanup(func() { cancelTime(); cancel(); cancelAllocator() })
+	b := &browser{t: t, ctx: ctx, site: s, axe: string(axe)}
+	chromedp.ListenTarget(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			b.fault("exception: " + e.ExceptionDetails.Error())
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.LevelError && !strings.Contains(e.Entry.Text, "status of 4") {
+				b.fault(e.Entry.Text)
+			}
+		case *page.EventJavascriptDialogOpening:
+			b.fault("dialog: " + e.Message)
+			go func() { _ = chromedp.Run(ctx, page.HandleJavaScriptDialog(false)) }()
+		}
+	})
+	b.run(log.Enable(), network.Enable(), b.as(user))
+	return b
+}
+
+// as makes the next requests those of the user.
+func (b *browser) as(user string) chromedp.Action {
+	return network.SetExtraHTTPHeaders(network.Headers{"X-Test-User": user})
+}
+
+func (b *browser) fault(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = append(b.faults, text)
+}
+
+// run runs actions.
+func (b *browser) run(actions ...chromedp.Action) {
+	b.t.Helper()
+	if err := chromedp.Run(b.ctx, actions...); err != nil {
+		b.t.Fatalf("%v; faults: %q", err, b.faults)
+	}
+}
+
+// visit opens a page, and checks it.
+func (b *browser) visit(path, name string) {
+	b.t.Helper()
+	b.run(chromedp.Navigate(b.site.URL+path), chromedp.WaitVisible("main h1", chromedp.ByQuery))
+	b.check(name)
+}
+
+// axeResult is a violation that axe-core finds.
+type axeResult struct {
+	ID, Impact, Help string
+	Nodes            []struct{ HTML string }
+}
+
+// check checks the page with axe-core in each size and color scheme: no serious findings, no faults, and
+// no horizontal scrolling on a phone. It writes screenshots.
+func (b *browser) check(name string) {
+	b.t.Helper()
+	for _, size := range []struct {
+		name          string
+		width, height int64
+	}{{"wide", 1280, 800}, {"phone", 390, 844}} {
+		for _, scheme := range []string{"light", "dark"} {
+			var picture []byte
+			var found []axeResult
+			var overflow int
+			b.run(
+				chromedp.EmulateViewport(size.width, size.height),
+				emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}),
+				chromedp.Evaluate(b.axe+"; 0", nil),
+				chromedp.Evaluate(`axe.run({resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map(n => ({HTML: n.html}))})))`, &found,
+					func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
+				chromedp.Evaluate(`(nav => Math.max(document.documentElement.scrollWidth - window.innerWidth, nav ? nav.scrollWidth - nav.clientWidth : 0))(document.querySelector("nav"))`, &overflow),
+				chromedp.FullScreenshot(&picture, 100),
+			)
+			for _, violation := range found {
+				b.t.Errorf("%s (%s, %s): axe-core: %s, %s: %s: %+v", name, size.name, scheme, violation.Impact, violation.ID, violation.Help, violation.Nodes)
+			}
+			if overflow > 0 {
+				b.t.Errorf("%s (%s, %s): the page or its navigation is %d pixels wider than the window", name, size.name, scheme, overflow)
+			}
+			b.write(fmt.Sprintf("%s-%s-%s.png", name, size.name, scheme), picture)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, fault := range b.faults {
+		b.t.Errorf("%s: %s", name, fault)
+	}
+	b.faults = nil
+}
+
+// write writes a screenshot, if a directory for them is given.
+func (b *browser) write(name string, picture []byte) {
+	b.t.Helper()
+	dir := os.Getenv(screenshots)
+	if dir == "" {
+		return
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), picture, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestConsole_in_a_browser visits each view, calls a tool, and approves and denies a review.
+func TestConsole_in_a_browser(t *testing.T) {
+	s := governedConsole(t)
+	b := newBrowser(t, s, "ada")
+	b.visit("/console", "tools")
+	b.run(chromedp.SendKeys("#q", "delete a trip", chromedp.ByQuery), chromedp.WaitVisible(`//p[contains(., "best first")]`, chromedp.BySearch))
+	b.check("search")
+	b.visit("/console/tools/mcp/getTrip", "tool")
+	b.run(
+		chromedp.SendKeys("#a-id", "ic-801", chromedp.ByQuery),
+		chromedp.Click(`//button[@value="send"]`, chromedp.BySearch),
+		chromedp.WaitVisible("#answer-text", chromedp.ByQuery),
+	)
+	b.check("try")
+	b.run(chromedp.Click(`//button[@value="preview"]`, chromedp.BySearch), chromedp.WaitNotPresent("#answer-text", chromedp.ByQuery), chromedp.WaitVisible("#request-text", chromedp.ByQuery))
+	b.visit("/console/connect", "connect")
+	first, second := s.AskReview("Bern"), s.AskReview("Basel")
+	b.run(b.as("boss"))
+	b.visit("/console/reviews", "reviews")
+	for id, c := range map[string]struct{ button, word string }{first: {"approve", "approved"}, second: {"deny", "denied"}} {
+		b.visit("/console/reviews/"+id, "review")
+		b.run(
+			chromedp.SendKeys("#comment", "as agreed", chromedp.ByQuery),
+			chromedp.Click(`//button[@value="`+c.button+`"]`, chromedp.BySearch),
+			chromedp.WaitVisible(`//p[@role="status" and contains(., "`+c.word+`")]`, chromedp.BySearch),
+		)
+	}
+	if a := s.Request("POST", "/trips", `{"to":"Bern"}`, "X-Test-User", "ada"); a.Status != 200 {
+		t.Errorf("the approved call: status %d %s", a.Status, a.Body)
+	}
+	if p := s.Problem(s.Request("POST", "/trips", `{"to":"Basel"}`, "X-Test-User", "ada")); p.Kind != "review_denied" || !strings.Contains(p.Detail, "as agreed") {
+		t.Errorf("the denied call: %+v", p)
+	}
+	b.run(b.as("eve"))
+	b.visit("/console/agents", "agents")
+	b.visit("/console/agents/desk", "agent")
+	b.run(chromedp.Navigate(s.URL+"/console/agents"), chromedp.Click(`//a[contains(., "Timeline")]`, chromedp.BySearch), chromedp.WaitVisible(".timeline", chromedp.ByQuery))
+	b.check("engagement")
+	b.visit("/console/calls", "calls")
+	r := s.CallRequest("listTrips", `{}`)
+	r.Header.Set("X-Test-User", "carol")
+	s.Do(r)
+	b.run(chromedp.WaitVisible(`//td[contains(., "carol")]`, chromedp.BySearch)) // without a reload of the page
+}
+
+// TestConsole_shows_hostile_documents_in_a_browser looks for scripts that run.
+func TestConsole_shows_hostile_documents_in_a_browser(t *testing.T) {
+	s := sitetest.NewSite(t)
+	s.Write("hostile.json", hostile)
+	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console {\nauditors ada\n}\nmcp DIR/hostile.json\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
+	b := newBrowser(t, s, "ada")
+	list := sitetest.ConsoleJSON[struct{ Tools []struct{ Name string } }](s, "ada", "/console/api/tools")
+	b.visit("/console", "hostile-tools")
+	for _, tool := range list.Tools {
+		b.visit("/console/tools/mcp/"+tool.Name, "hostile-tool")
+		b.run(chromedp.Click(`//button[@value="preview"]`, chromedp.BySearch), chromedp.WaitVisible("#result section, #result p", chromedp.ByQuery))
+	}
+	b.check("hostile-result")
+}
+
+// TestConsole_shows_long_names_in_a_browser looks at pages with long names, paths and users.
+func TestConsole_shows_long_names_in_a_browser(t *testing.T) {
+	s := sitetest.NewSite(t)
+	s.Write("github.json", string(testkit.ReadDocument(t, "openapi/github-api.github.com.json.gz")))
+	const user = "carol-with-a-really-long-name@engineering.example.com"
+	agent := "release-and-dependency-maintenance-coordinator-for-all-repositories"
+	s.Write("agent.yaml", sitetest.AgentDocument(agent, `
+  actions-create-workflow-dispatch: {user_identity: false, input_restriction: {require_review: boss}}
+  packages-list-docker-migration-conflicting-packages-for-user: {user_identity: false, input_restriction: {require_review: boss}}
+`))
+	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console {\nauditors eve\ncalls always\n}\nmcp DIR/github.json\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
+	for _, call := range [][2]string{
+		{"packages_list_docker_migration_conflicting_packages_for_user", `{"username":"ann"}`},
+		{"actions_create_workflow_dispatch", `{"owner":"o","repo":"r","workflow_id":"1","ref":"main"}`},
+		{"no_such_tool", `{}`},
+	} {
+		r := s.CallRequest(call[0], call[1])
+		r.Header.Set("X-Test-User", user)
+		s.Do(r)
+	}
+	b := newBrowser(t, s, "eve")
+	for name, path := range map[string]string{
+		"agents": "/console/agents", "agent": "/console/agents/" + agent, "calls": "/console/calls", "no-calls": "/console/calls?tool=none",
+		"tool": "/console/tools/mcp/packages_list_docker_migration_conflicting_packages_for_user",
+	} {
+		b.visit(path, "long-"+name)
+		for _, width := range []int64{1280, 700, 390} {
+			var broken []string
+			b.run(chromedp.EmulateViewport(width, 800), chromedp.Evaluate(overflowing, &broken))
+			if len(broken) > 0 {
+				b.t.Errorf("%s, %d pixels wide: content is outside of its box, or a label is broken: %q", path, width, broken)
+			}
+		}
+	}
+	// The result of a long form is in view, though its place is at the top of the page.
+	b.visit("/console/tools/mcp/issues_create", "long-form")
+	b.run(
+		chromedp.EmulateViewport(1280, 800),
+		chromedp.Click(`//button[@value="preview"]`, chromedp.BySearch),
+		chromedp.WaitVisible("#result .notice", chromedp.ByQuery),
+		chromedp.Poll(`(top => top >= document.querySelector(".bar").offsetHeight && top < innerHeight)(document.querySelector("#result").getBoundingClientRect().top)`, nil),
+	)
+}
+
+// overflowing is a script that returns the texts that are wider than the box around them, and the labels that take
+// more than one line.
+const overflowing = `[...document.querySelectorAll("main .card, main .list, main td, main th, main h1, main h3, main .crumb")]
+	.filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline")
+	.concat([...document.querySelectorAll("td .tag, td[data-label=Record] a")].filter(e => e.getClientRects().length > 1 || e.offsetHeight > 30))
+	.map(e => e.tagName + " " + e.textContent.slice(0, 60))`
+
+// TestConsole_shows_large_documents_in_a_browser searches 1,223 tools as a user types.
+func TestConsole_shows_large_documents_in_a_browser(t *testing.T) {
+	s := sitetest.NewSite(t)
+	s.Write("github.json", string(testkit.ReadDocument(t, "openapi/github-api.github.com.json.gz")))
+	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console\nmcp DIR/github.json\nrespond ok\n}")
+	b := newBrowser(t, s, "ada")
+	b.visit("/console", "github")
+	b.run(chromedp.SendKeys("#q", "close the ticket", chromedp.ByQuery), chromedp.WaitVisible(`//p[contains(., "best first")]`, chromedp.BySearch))
+	b.check("github-search")
+}

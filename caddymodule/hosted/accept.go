@@ -1,0 +1,291 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/hosted/registry"
+	"github.com/fairwayhq/fairway/store"
+)
+
+const (
+	firstRead   = 2 * time.Second // that the start waits for the documents
+	acceptRetry = time.Second     // after the store could not be opened
+)
+
+var (
+	// ErrFromFile means that a file of the server has an agent with that name.
+	ErrFromFile = errors.New("a file of the server defines the agent")
+	// ErrNotLoaded means that the tools of the site are not known yet.
+	ErrNotLoaded = errors.New("the tools of the site are not loaded yet")
+)
+
+// AcceptOptions are what an AcceptService needs of the oagent handler.
+type AcceptOptions struct {
+	Config *AcceptConfig
+	Logger *zap.Logger
+
+	// Realm returns the name that separates the documents of handlers that share a store. It is the same
+	// after a reload and on other nodes. It is called when all handlers are provisioned.
+	Realm func() string
+	// OpenStore opens the store.
+	OpenStore func(context.Context) (store.Store, error)
+	// Set returns the agents and tools of the handler.
+	Set func() *agentset.Set
+	// Check returns an error if the configuration does not support an agent.
+	Check func(*oagent.Agent, *agentset.Set) error
+	// Replace replaces the accepted agents of the handler.
+	Replace func([]*oagent.Agent)
+}
+
+// AcceptService accepts the documents of one oagent handler.
+type AcceptService struct {
+	options AcceptOptions
+	policy  registry.Policy
+
+	running context.Context // ends with Stop
+	cancel  context.CancelFunc
+	watch   sync.WaitGroup
+
+	mu     sync.Mutex // held while documents are read and agents are replaced
+	opened *registry.Registry
+	known  map[string]*oagent.Agent // by digest: the agents that were read last
+}
+
+// NewAcceptService returns an AcceptService.
+func NewAcceptService(options AcceptOptions) *AcceptService {
+	s := &AcceptService{options: options, policy: registry.Policy{Capabilities: options.Config.Capabilities, Identities: options.Config.Identities}}
+	s.running, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Start reads the documents, and then watches the store until Stop. If the store does not respond
+// soon, the documents are read later.
+func (s *AcceptService) Start() {
+	first := make(chan struct{})
+	var once sync.Once
+	s.watch.Go(func() {
+		for s.running.Err() == nil {
+			r, err := s.registry(s.running)
+			if err == nil {
+				r.Watch(s.running, func(ctx context.Context) error {
+					err := s.refresh(ctx)
+					if err == nil {
+						once.Do(func() { close(first) })
+					}
+					return err
+				})
+				return
+			}
+			select {
+			case <-time.After(acceptRetry):
+			case <-s.running.Done():
+			}
+		}
+	})
+	select {
+	case <-first:
+	case <-time.After(firstRead):
+		s.options.Logger.Warn("the store does not respond; accepted agents are missing until it does")
+	}
+}
+
+// Stop ends watching the store.
+func (s *AcceptService) Stop() {
+	s.cancel()
+	s.watch.Wait()
+}
+
+// Permits reports whether the user may send and delete documents.
+func (s *AcceptService) Permits(user string) bool { return slices.Contains(s.options.Config.By, user) }
+
+// Permit returns an error if the agent uses something that is not in the allow-list.
+func (s *AcceptService) Permit(a *oagent.Agent, names *agentset.Names) error {
+	return s.policy.Check(a, names)
+}
+
+// Put checks a document and accepts it. created reports whether the agent is new. The error is
+// ErrFromFile, ErrNotLoaded, or one of registry.Policy.Read or registry.Registry.Put.
+func (s *AcceptService) Put(ctx context.Context, c registry.Change) (entry registry.Entry, created bool, err error) {
+	set := s.options.Set()
+	switch {
+	case s.isFromFile(set, c.Name):
+		return entry, false, ErrFromFile
+	case !set.Loaded:
+		return entry, false, ErrNotLoaded
+	}
+	a, err := s.policy.Read(c.Source, c.Name, set.Names)
+	if err != nil {
+		return entry, false, err
+	}
+	if err := s.options.Check(a, set); err != nil {
+		return entry, false, oagent.LintErrors{{Message: err.Error()}}
+	}
+	r, err := s.registry(ctx)
+	if err != nil {
+		return entry, false, err
+	}
+	c.Source = a.Source // without what is before and after it
+	entry, created, err = r.Put(ctx, c)
+	if err == nil {
+		s.options.Logger.Info("accepted an agent document", zap.String("agent", c.Name), zap.String("user", c.By), zap.String("digest", entry.Digest))
+		err = s.refresh(ctx)
+	}
+	return entry, created, err
+}
+
+// Delete deletes an accepted document. The error is ErrFromFile, or one of registry.Registry.Delete.
+func (s *AcceptService) Delete(ctx context.Context, name, user string, condition registry.Condition) error {
+	if s.isFromFile(s.options.Set(), name) {
+		return ErrFromFile
+	}
+	r, err := s.registry(ctx)
+	if err == nil {
+		err = r.Delete(ctx, name, condition)
+	}
+	if err == nil {
+		s.options.Logger.Info("deleted an accepted agent document", zap.String("agent", name), zap.String("user", user))
+		err = s.refresh(ctx)
+	}
+	return err
+}
+
+func (s *AcceptService) isFromFile(set *agentset.Set, name string) bool {
+	return set.Agents[name] != nil && !set.Agents[name].Accepted
+}
+
+// registry opens the store at its first use.
+func (s *AcceptService) registry(ctx context.Context) (*registry.Registry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opened != nil {
+		return s.opened, nil
+	}
+	opened, err := s.options.OpenStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.opened = registry.New(registry.Options{Store: opened, Scope: s.options.Realm(), Report: func(err error) {
+		s.options.Logger.Error("accepted agent documents", zap.Error(err))
+	}})
+	return s.opened, nil
+}
+
+// refresh gives the current documents to the handler. If they cannot be read, the agents stay.
+func (s *AcceptService) refresh(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	documents, err := s.opened.Documents(ctx)
+	if err != nil {
+		return err
+	}
+	agents := make([]*oagent.Agent, 0, len(documents))
+	known := make(map[string]*oagent.Agent, len(documents))
+	for _, d := range documents {
+		a := s.known[d.Digest]
+		if a == nil {
+			if a, err = oagent.ReadAgent(d.Source, registry.Location(d.Name)); err != nil {
+				s.options.Logger.Error("an accepted agent document is invalid for this version; it has no effect", zap.String("agent", d.Name), zap.Error(err))
+				continue
+			}
+		}
+		known[d.Digest] = a
+		agents = append(agents, a)
+	}
+	s.known = known
+	s.options.Replace(agents)
+	return nil
+}
+
+// AcceptConfig configures which agent documents are accepted over HTTP. Documents are sent by PUT to the
+// path below which they are served.
+type AcceptConfig struct {
+	// The path to which documents are sent. It must be that of serve. Default: that of serve.
+	Path string `json:"path,omitempty"`
+
+	// The ids of the users who may send and delete documents. Required. Default: none.
+	By []string `json:"by,omitempty"`
+
+	// The capabilities that accepted documents may have, as references in the form of agent
+	// documents. A * at the end stands for any number of characters other than "." and "/", but
+	// never for an agent of this site. The tools of guardrails count as capabilities. The list has
+	// no restrictions: an accepted document may use a capability of it without any. Default: none.
+	Capabilities []string `json:"capabilities,omitempty"`
+
+	// The values that static_identity may have in accepted documents. Default: none.
+	Identities []string `json:"identities,omitempty"`
+}
+
+// Validate rejects an invalid configuration. serve is the path of the documents. known reports
+// whether an identity is configured.
+func (c *AcceptConfig) Validate(serve string, known func(identity string) bool) error {
+	switch {
+	case serve == "":
+		return errors.New("accept needs the path of the documents: add serve, as in: serve /agents")
+	case c.Path != "" && strings.TrimRight(c.Path, "/") != strings.TrimRight(serve, "/"):
+		return fmt.Errorf("accept %s: documents are sent to the path where they are served: write accept %s", c.Path, serve)
+	}
+	if len(c.By) == 0 || slices.Contains(c.By, "") {
+		return errors.New("accept: name the users who may send agent documents, as in: by alice")
+	}
+	for _, pattern := range c.Capabilities {
+		if err := registry.CheckPattern(pattern); err != nil {
+			return fmt.Errorf("accept: capabilities: %w", err)
+		}
+	}
+	for _, identity := range c.Identities {
+		if !known(identity) {
+			return fmt.Errorf("accept: identities: unknown identity %q: add it with the subdirective identity", identity)
+		}
+	}
+	return nil
+}
+
+// UnmarshalAccept parses the subdirective accept at the current token. Syntax:
+//
+//	accept [<path>] {
+//		by           <users...>
+//		capabilities <references...>
+//		identities   <names...>
+//	}
+//
+// where all of them may be repeated.
+func UnmarshalAccept(outer *directive.Block) (*AcceptConfig, error) {
+	c := new(AcceptConfig)
+	if outer.NextArg() {
+		c.Path = outer.Val()
+	}
+	if outer.NextArg() {
+		return nil, outer.ArgErr()
+	}
+	b := directive.NewBlock(outer.Dispenser)
+	if err := b.Options(c.unmarshalOption); err != nil {
+		return nil, err
+	}
+	if len(c.By) == 0 {
+		return nil, outer.Err("accept needs the users who may send agent documents, as in: by alice")
+	}
+	return c, nil
+}
+
+func (c *AcceptConfig) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "by":
+		return b.List(&c.By)
+	case "capabilities":
+		return b.Each(&c.Capabilities, registry.CheckPattern)
+	case "identities":
+		return b.List(&c.Identities)
+	}
+	return b.Unrecognized("accept")
+}

@@ -1,0 +1,183 @@
+package models
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/oagent/hosted/model"
+	"github.com/fairwayhq/fairway/oagent/hosted/model/anthropic"
+	"github.com/fairwayhq/fairway/oagent/hosted/model/openai"
+)
+
+const (
+	defaultRetries = 2
+	maxRetries     = 10
+)
+
+// API are the options of a model behind an HTTP API.
+//
+// Placeholders that do not depend on a request are allowed in base_url, api_key and model:
+// {env.*}, {file.*} and {system.*}. That of the key is resolved for each request, so a changed
+// file takes effect with the next one.
+type API struct {
+	// The URL of the API without the path of the method, such as http://127.0.0.1:8000/v1.
+	// Default: the API of the provider.
+	BaseURL string `json:"base_url,omitempty"`
+
+	// The API key. Use a placeholder to keep it out of the configuration, as in
+	// "{env.MODEL_KEY}" or "{file./run/secrets/key}". Default: none, for APIs without keys.
+	APIKey string `json:"api_key,omitempty"`
+
+	// The name of the model. Required.
+	Model string `json:"model,omitempty"`
+
+	// How long the API may send nothing: before its response, or between two pieces of a stream. Default: 2m.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	// The maximum number of tokens that the model generates for one response. Default: 4096.
+	MaxTokens int `json:"max_tokens,omitempty"`
+
+	// The maximum size of a response of the API, in bytes. Default: 8 MiB.
+	MaxResponse int64 `json:"max_response,omitempty"`
+
+	// How often a request is repeated if the API is overloaded, unreachable or asks to wait; at
+	// most 10, 0 for never. A response that has begun to stream is not repeated. Default: 2.
+	Retries *int `json:"retries,omitempty"`
+
+	generator model.Model
+	transport *http.Transport
+}
+
+// provision creates the model. create is New of the package of the API.
+func (a *API) provision(ctx caddy.Context, provider, baseURL string, create func(model.APIOptions) (model.Model, error)) error {
+	if err := processMetrics.register(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
+	options, err := a.options()
+	if err != nil {
+		return err
+	}
+	if options, err = options.WithDefaults(baseURL); err != nil {
+		return err
+	}
+	a.warn(ctx.Logger(), options)
+	m, err := create(options)
+	if err != nil {
+		return err
+	}
+	retries := defaultRetries
+	if a.Retries != nil {
+		retries = *a.Retries
+	}
+	a.generator = model.WithRetries(processMetrics.measure(m, provider, options.Model), retries)
+	return nil
+}
+
+// Generate implements model.Model.
+func (a *API) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
+	return a.generator.Generate(ctx, request, onText)
+}
+
+// options returns the options with their placeholders replaced.
+func (a *API) options() (model.APIOptions, error) {
+	o := model.APIOptions{Timeout: time.Duration(a.Timeout), MaxTokens: a.MaxTokens, MaxResponse: a.MaxResponse}
+	if a.Retries != nil && (*a.Retries < 0 || *a.Retries > maxRetries) {
+		return o, fmt.Errorf("retries %d is not between 0 and %d", *a.Retries, maxRetries)
+	}
+	repl := caddy.NewReplacer()
+	var err error
+	if o.BaseURL, err = repl.ReplaceOrErr(a.BaseURL, true, true); err != nil {
+		return o, fmt.Errorf("base_url: %w", err)
+	}
+	if o.Model, err = repl.ReplaceOrErr(a.Model, true, true); err != nil {
+		return o, fmt.Errorf("model: %w", err)
+	}
+	if a.APIKey != "" {
+		if _, err := repl.ReplaceOrErr(a.APIKey, false, true); err != nil {
+			return o, fmt.Errorf("api_key: %w: use {env.*} or {file.*}", err)
+		}
+		o.Key = func() (string, error) { return caddy.NewReplacer().ReplaceOrErr(a.APIKey, true, true) }
+	}
+	a.transport = model.NewTransport()
+	o.Transport = a.transport
+	return o, nil
+}
+
+// warn logs what is valid but probably a mistake. It does not log the key.
+func (a *API) warn(logger *zap.Logger, o model.APIOptions) {
+	if o.Key == nil {
+		return
+	}
+	if key, err := o.Key(); err != nil {
+		logger.Warn("the API key of the model has no value; requests fail until it has one", zap.Error(err))
+	} else if len(key) < directive.MinSecret {
+		logger.Warn("the API key of the model is very short; is its placeholder correct?")
+	}
+	if u, err := url.Parse(o.BaseURL); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		logger.Warn("the API key and the conversations are sent unencrypted; use https in base_url", zap.String("host", u.Host))
+	}
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Cleanup closes idle connections.
+func (a *API) Cleanup() error {
+	if a.transport != nil {
+		a.transport.CloseIdleConnections()
+	}
+	return nil
+}
+
+// OpenAI is a model behind an OpenAI-compatible API (chat completions): OpenAI, vLLM, Ollama,
+// llama.cpp and others.
+type OpenAI struct{ API }
+
+// CaddyModule returns the Caddy module information.
+func (OpenAI) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "oagent.models.openai", New: func() caddy.Module { return new(OpenAI) }}
+}
+
+// Provision sets up the module.
+func (m *OpenAI) Provision(ctx caddy.Context) error {
+	return m.provision(ctx, "openai", openai.DefaultBaseURL, func(o model.APIOptions) (model.Model, error) { return openai.New(o) })
+}
+
+// Anthropic is a model of Anthropic (Messages API).
+type Anthropic struct{ API }
+
+// CaddyModule returns the Caddy module information.
+func (Anthropic) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "oagent.models.anthropic", New: func() caddy.Module { return new(Anthropic) }}
+}
+
+// Provision sets up the module.
+func (m *Anthropic) Provision(ctx caddy.Context) error {
+	return m.provision(ctx, "anthropic", anthropic.DefaultBaseURL, func(o model.APIOptions) (model.Model, error) { return anthropic.New(o) })
+}
+
+func init() {
+	caddy.RegisterModule(OpenAI{})
+	caddy.RegisterModule(Anthropic{})
+	caddy.RegisterModule(Scripted{})
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner  = (*OpenAI)(nil)
+	_ caddy.CleanerUpper = (*OpenAI)(nil)
+	_ model.Model        = (*OpenAI)(nil)
+	_ caddy.Provisioner  = (*Anthropic)(nil)
+	_ caddy.CleanerUpper = (*Anthropic)(nil)
+	_ model.Model        = (*Anthropic)(nil)
+)

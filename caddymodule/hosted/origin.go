@@ -1,0 +1,258 @@
+package hosted
+
+import (
+	"container/list"
+	"crypto/tls"
+	"net/http"
+	"regexp"
+	"slices"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/calltrace"
+	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/hosted/remote"
+	"github.com/fairwayhq/fairway/tools"
+)
+
+// origin is the data of the request that started a run that tool calls need. It is stored with the run,
+// so that the run can be resumed after a restart. It contains no credentials.
+type origin struct {
+	Host     string `json:"host,omitzero"`
+	ClientIP string `json:"client_ip,omitzero"`
+	Secure   bool   `json:"secure,omitzero"` // over TLS
+
+	// Identified is true if the request had credentials or headers that may name its user. A call
+	// with the user's identity then needs a session.
+	Identified bool `json:"identified,omitzero"`
+
+	// Delegated is true if another agent has invoked the agent without the identity of the user.
+	// Identity is the static_identity that it was invoked with instead; "" if there is none.
+	Delegated bool   `json:"delegated,omitzero"`
+	Identity  string `json:"identity,omitzero"`
+
+	// Chain lists the agents that wait for the run, see remote.Chain.
+	Chain remote.Chain `json:"chain,omitempty"`
+
+	// Limited is true if the request had an access token. Scopes are those of the token.
+	Limited bool     `json:"limited,omitzero"`
+	Scopes  []string `json:"scopes,omitempty"`
+
+	// Ticket is the token of the Ticket of the call, by another agent, that started the run. See
+	// oagent.Ticket.Token.
+	Ticket string `json:"ticket,omitzero"`
+
+	// Trace is the trace context of the request or of the call of another agent, see calltrace.Parent.
+	Trace string `json:"trace,omitzero"`
+}
+
+const (
+	maxHost       = 255
+	maxScopes     = 100
+	maxScopeBytes = 100
+)
+
+// originOf returns the origin of a run of an agent that a request starts. The error is one of
+// remote.ReadChain or remote.Chain.Enter.
+func (h *Host) originOf(r *http.Request, agent *oagent.Agent) (*origin, error) {
+	o := &origin{Host: text.Cut(r.Host, maxHost), Secure: r.TLS != nil, Identified: h.identifies(r), Trace: calltrace.Parent(r.Context())}
+	chain, err := remote.ReadChain(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	if o.Chain, err = chain.Enter(r.Host, h.options.Serve+"/"+agent.Name); err != nil {
+		return nil, err
+	}
+	o.ClientIP, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	if access := route.AccessOf(r); access != nil {
+		o.Limited = true
+		for _, scope := range access.Scopes[:min(len(access.Scopes), maxScopes)] {
+			if len(scope) <= maxScopeBytes {
+				o.Scopes = append(o.Scopes, scope)
+			}
+		}
+	}
+	return o, nil
+}
+
+// identifying matches headers in which clients, authenticating proxies and administrators commonly name a user. It decides
+// which requests a run needs after a restart, not which headers reach an API.
+var identifying = regexp.MustCompile(`(?i)^(cookie|ocp-user)$|token|^(x-)?(api-key|sudo|remote-|auth-|forwarded-(user|name|email|group|role|preferred-|client-cert))|` +
+	`^(x-)?(proxy-user|authenticated-|authentik-|webauth-|consumer-|impersonate-|on-behalf-of|act-as|ssl-client-|pomerium-|ms-client-principal)|` +
+	`^(x-user|x-goog-(authenticated-user|iap-)|x-amzn-oidc-|cf-access-|tailscale-user-)`)
+
+// identifies reports whether a request has credentials or headers that may identify its user to the API.
+func (h *Host) identifies(r *http.Request) bool {
+	if _, found := h.options.Set(nil, nil).Credentials.In(r); found {
+		return true
+	}
+	for name := range r.Header {
+		if identifying.MatchString(headerkind.Canonical(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// identity selects the credentials of a call. known reports whether the run's caller is known. If the
+// agent was invoked without the identity of the user, its caller is not: the identity that it was
+// invoked with, if any, is then that of its calling user (OpenAgentSpec v1, Agent, user_identity and
+// static_identity).
+func (o *origin) identity(c *oagent.Capability, known bool) oagent.Identity {
+	if o.Delegated && c.UserIdentity && o.Identity != "" {
+		return oagent.Identity{Static: o.Identity}
+	}
+	return c.Identity(known && !o.Delegated)
+}
+
+// access returns the Access of the user; nil allows everything.
+func (o *origin) access() *tools.Access {
+	if !o.Limited {
+		return nil
+	}
+	return &tools.Access{Scopes: o.Scopes}
+}
+
+// connection returns the state of the connection for requests that handlers make for the run.
+func (o *origin) connection() *tls.ConnectionState {
+	if !o.Secure {
+		return nil
+	}
+	return &tls.ConnectionState{HandshakeComplete: true, ServerName: headerkind.HostName(o.Host)}
+}
+
+func (o *origin) encode() jsontext.Value {
+	encoded, err := json.Marshal(o, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return nil // a struct of strings can be encoded
+	}
+	return encoded
+}
+
+// readOrigin decodes the origin of a run. An origin of another version of the program may lack fields.
+func readOrigin(encoded jsontext.Value) *origin {
+	o := new(origin)
+	if json.Unmarshal(encoded, o) != nil {
+		return &origin{Identified: true, Limited: true} // the most restrictive values
+	}
+	return o
+}
+
+// sessionOf returns the session of a request.
+func sessionOf(r *http.Request) *session {
+	s := &session{header: make(http.Header, len(r.Header)), address: r.RemoteAddr}
+	options := headerkind.ConnectionOptions(r.Header)
+	for name, values := range r.Header {
+		if headerkind.Forwarded(name, options) {
+			s.header[name] = slices.Clone(values)
+		}
+	}
+	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	for name, value := range vars {
+		if _, isText := value.(string); isText && name != caddyhttp.ClientIPVarKey {
+			if s.vars == nil {
+				s.vars = make(map[string]any)
+			}
+			s.vars[name] = value
+		}
+	}
+	return s
+}
+
+// Limits on the headers of users that are kept in memory, of all runs of a Host.
+const (
+	maxSessions     = 20_000
+	maxSessionBytes = 64 << 20
+)
+
+// session is the data of a user's request that must not be stored, because it may contain credentials:
+// headers, address and variables. It is immutable.
+type session struct {
+	header  http.Header
+	address string         // http.Request.RemoteAddr
+	vars    map[string]any // variables that handlers of the site have set
+}
+
+// size returns the approximate size of a session in bytes.
+func (s *session) size() int {
+	size := 0
+	for name, values := range s.header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	return size
+}
+
+// sessions keeps the sessions of runs in memory. At a limit it drops the least recently used ones. Their
+// runs then wait until their users send another request.
+type sessions struct {
+	mu    sync.Mutex
+	byRun map[string]*list.Element // of heldSession
+	used  list.List                // the latest first
+	bytes int
+}
+
+type heldSession struct {
+	run string
+	*session
+}
+
+// put keeps the session of a run. It replaces an earlier one.
+func (s *sessions) put(run string, of *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(run)
+	if s.byRun == nil {
+		s.byRun = make(map[string]*list.Element)
+	}
+	s.byRun[run] = s.used.PushFront(heldSession{run, of})
+	s.bytes += of.size()
+	for s.used.Len() > maxSessions || s.bytes > maxSessionBytes {
+		s.drop(s.used.Back().Value.(heldSession).run)
+	}
+}
+
+// get returns the session of a run, or nil if there is none.
+func (s *sessions) get(run string) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byRun[run]
+	if e == nil {
+		return nil
+	}
+	s.used.MoveToFront(e)
+	return e.Value.(heldSession).session
+}
+
+// remove drops the session of a run that has ended.
+func (s *sessions) remove(run string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(run)
+}
+
+func (s *sessions) drop(run string) {
+	if e := s.byRun[run]; e != nil {
+		s.used.Remove(e)
+		s.bytes -= e.Value.(heldSession).size()
+		delete(s.byRun, run)
+	}
+}
+
+// runs returns the runs that have a session.
+func (s *sessions) runs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	runs := make([]string, 0, len(s.byRun))
+	for run := range s.byRun {
+		runs = append(runs, run)
+	}
+	return runs
+}

@@ -1,0 +1,264 @@
+package hosted
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/calltrace"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/hosted/model"
+	"github.com/fairwayhq/fairway/oagent/hosted/remote"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
+	"github.com/fairwayhq/fairway/tools"
+)
+
+// maxCertificates is the maximum size of a file of certificates, in bytes.
+const maxCertificates = 1 << 20
+
+// RemoteServers configures servers whose agents may be capabilities.
+type RemoteServers struct {
+	// The host names of the servers, with a port unless it is 443. Each name must match exactly.
+	// Required. Default: none.
+	Hosts []string `json:"hosts,omitempty"`
+
+	// The credentials to send to the servers. They are the operator's, so all users of the agents
+	// act with them. Default: none.
+	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
+
+	// Whether to send the caller's header Authorization to the servers, in place of the
+	// operator's, for capabilities with the caller's identity. Default: false.
+	ForwardCaller bool `json:"forward_caller,omitempty"`
+
+	// Whether to connect to addresses that are not public: loopback, private networks, and those
+	// that are reserved. Use it for servers of an intranet and for tests only. Default: false.
+	AllowPrivateAddresses bool `json:"allow_private_addresses,omitempty"`
+
+	// Files with the certificates, in PEM form, of the authorities that the servers' certificates
+	// may be from. Placeholders such as {env.NAME} are replaced. Default: the authorities of the
+	// system.
+	TrustedCA []string `json:"trusted_ca,omitempty"`
+
+	// How long a call of an agent may take. Default: 5m.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+}
+
+// NewRemoteClient returns a client for the configured servers.
+func NewRemoteClient(ctx caddy.Context, configured []*RemoteServers, logger *zap.Logger) (*remote.Client, error) {
+	options := remote.Options{Report: func(reference string, err error) {
+		logger.Warn("calling an agent of another server failed", zap.String("agent", reference), zap.Error(err))
+	}}
+	for _, s := range configured {
+		hosts, err := s.hosts(ctx, logger)
+		if err != nil {
+			return nil, fmt.Errorf("remote_agents: %w", err)
+		}
+		options.Hosts = append(options.Hosts, hosts...)
+	}
+	client, err := remote.New(options)
+	if err != nil {
+		return nil, fmt.Errorf("remote_agents: %w", err)
+	}
+	return client, nil
+}
+
+func (s *RemoteServers) hosts(ctx caddy.Context, logger *zap.Logger) ([]remote.Host, error) {
+	if s == nil || len(s.Hosts) == 0 {
+		return nil, errors.New("no hosts: name the servers whose agents may be called")
+	}
+	if err := directive.NotNegative("timeout", int64(s.Timeout)); err != nil {
+		return nil, err
+	}
+	credentials, err := credential.Load(ctx, s.Credentials, logger)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := readCertificates(s.TrustedCA)
+	if err != nil {
+		return nil, err
+	}
+	hosts := make([]remote.Host, len(s.Hosts))
+	for i, name := range s.Hosts {
+		hosts[i] = remote.Host{
+			Name: name, ForwardCaller: s.ForwardCaller, AllowPrivateAddresses: s.AllowPrivateAddresses,
+			Roots: roots, Timeout: time.Duration(s.Timeout), Authorize: credentials.Apply,
+		}
+	}
+	return hosts, nil
+}
+
+// readCertificates returns the certificates of the files, nil if there are no files.
+func readCertificates(files []string) (*x509.CertPool, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	pool := x509.NewCertPool()
+	for _, path := range files {
+		path = caddy.NewReplacer().ReplaceAll(path, "")
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("trusted_ca: %w", err)
+		}
+		pem, err := buffer.ReadLimited(file, maxCertificates)
+		_ = file.Close()
+		if err != nil {
+			return nil, fmt.Errorf("trusted_ca: reading %s: %w", path, err)
+		}
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("trusted_ca: %s has no certificate in PEM form", path)
+		}
+	}
+	return pool, nil
+}
+
+// UnmarshalRemote parses the subdirective remote_agents at the current token. Syntax:
+//
+//	remote_agents <hosts...> {
+//		header_up  <header> <value>
+//		credential header | query <name> <value>
+//		credential basic <user> <password>
+//		forward_caller
+//		allow_private_addresses
+//		trusted_ca <files...>
+//		timeout    <duration>
+//	}
+//
+// where header_up, which is credential header, credential and trusted_ca may be repeated.
+func UnmarshalRemote(outer *directive.Block) (*RemoteServers, error) {
+	s := &RemoteServers{Hosts: outer.RemainingArgs()}
+	if len(s.Hosts) == 0 {
+		return nil, outer.Err("remote_agents needs the servers whose agents may be called, as in: remote_agents agents.example.com")
+	}
+	for _, host := range s.Hosts {
+		if _, err := remote.NormalizeHost(host); err != nil {
+			return nil, outer.WrapErr(err)
+		}
+	}
+	b := directive.NewBlock(outer.Dispenser)
+	if err := b.Options(s.unmarshalOption); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *RemoteServers) unmarshalOption(b *directive.Block) error {
+	switch b.Val() {
+	case "header_up":
+		return credential.ReadHeader(b, "header_up", &s.Credentials)
+	case "credential":
+		return credential.Read(b, &s.Credentials)
+	case "forward_caller":
+		return b.Flag(&s.ForwardCaller)
+	case "allow_private_addresses":
+		return b.Flag(&s.AllowPrivateAddresses)
+	case "trusted_ca":
+		return b.List(&s.TrustedCA)
+	case "timeout":
+		return b.Period(&s.Timeout)
+	}
+	return b.Unrecognized("remote_agents")
+}
+
+// definitionTime is how long a run waits for the definition of an agent of another server.
+const definitionTime = 2 * time.Second
+
+// describeRemote describes an agent of another server as a tool. Its effects are not known, so a call
+// is not repeated.
+func (h agentTools) describeRemote(reference oagent.Reference) run.Tool {
+	ctx, cancel := context.WithTimeout(h.running, definitionTime)
+	defer cancel()
+	description := "An agent of another server. Its description is not available at the moment."
+	if d, err := h.options.Remote.Definition(ctx, reference); err == nil {
+		description = d.Description
+	}
+	return run.Tool{
+		Tool:  model.Tool{Name: reference.Name, Description: description, Schema: jsontext.Value(agentSchema)},
+		Agent: true,
+	}
+}
+
+// callRemote calls an agent of another server, under the control of the Guard.
+func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
+	guard, err := h.options.Guard(ctx)
+	if err != nil {
+		return failed(err)
+	}
+	identity := o.identity(c.Capability, i.User.ID != "")
+	call := &remote.Call{Reference: c.Reference, Input: strictjson.Text(strictjson.MemberOf(i.Inputs, "input")), Chain: o.Chain, Started: i.Note}
+	switch {
+	case call.Input == "":
+		return run.Notice("the call was not made: input must be a string that is not empty")
+	case c.UserIdentity && !identity.User && identity.Static == "":
+		return h.refuseIdentity(ctx, guard, i, c)
+	case identity.Static != "":
+		call.Static = h.options.StaticIdentity(identity.Static)
+	case identity.User && s != nil:
+		call.Caller = s.header
+	case identity.User && o.Identified && h.options.Remote.ForwardsCaller(c.Reference):
+		return needCredentials(i)
+	}
+	d := &Decision{Invocation: i}
+	began := time.Now()
+	r := run.Guarded(ctx, guard, set.Names, i, func(ctx context.Context, _ *run.Invocation, _ *oagent.Capability) (jsontext.Value, int, error) {
+		ctx, span := calltrace.BeginAgent(ctx, c.Reference.Name)
+		outputs, status, err := h.options.Remote.Run(ctx, call)
+		d.Status = status
+		switch {
+		case err != nil:
+			d.Note = "the agent did not answer"
+			span.Finish(string(tools.Failed))
+		case status >= http.StatusBadRequest:
+			span.Finish(strconv.Itoa(status))
+		default:
+			span.Finish("")
+		}
+		return outputs, status, err
+	})
+	if r.Unknown && i.Noted != "" { // the process ended while it waited for the Engagement
+		h.options.Remote.Cancel(ctx, call, i.Noted)
+	}
+	if d.Took = time.Since(began); r.Refusal != nil {
+		d.Err = r.Refusal
+	}
+	if d.Err != nil || d.Note != "" || r.Outputs != nil {
+		h.decided(ctx, d)
+	}
+	return r
+}
+
+// KindIdentity is the kind of a refusal because there are no credentials for the call.
+const KindIdentity engagement.Kind = "identity"
+
+// refuseIdentity refuses a call that needs the identity of the user, of an agent that was called
+// without one.
+func (h agentTools) refuseIdentity(ctx context.Context, guard *oagent.Guard, i *run.Invocation, c *capability) run.Result {
+	r := &engagement.Refusal{Kind: KindIdentity, Rule: c.Rule() + ".user_identity", Agent: i.Agent.Name, Engagement: i.Engagement, Name: i.Name, Message: "the call of " + i.Name +
+		" was not made: it needs the identity of a user, and the agent was called without one; continue without this call"}
+	if err := guard.Refuse(ctx, i.Binding, r, i.Inputs, ""); err != nil {
+		h.report(i.Engagement, err)
+	}
+	h.decided(ctx, &Decision{Invocation: i, Err: r})
+	return run.Result{Refusal: r}
+}
+
+// needCredentials returns the result of a call that waits for the user's credentials.
+func needCredentials(i *run.Invocation) run.Result {
+	return run.Result{Wait: &run.Wait{Kind: run.WaitCredentials, Message: "the call of " + i.Name +
+		" needs your credentials, which this server does not store: send any request to this Engagement with them"}}
+}

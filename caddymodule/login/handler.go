@@ -1,0 +1,376 @@
+package login
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/go-jose/go-jose/v4"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/auth"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/authserver"
+	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/respond"
+)
+
+func init() {
+	caddy.RegisterModule(new(Handler))
+}
+
+// Handler lets MCP clients log in with the users of an identity provider that such clients cannot use by themselves. It is an OAuth 2.1
+// authorization server: it knows clients by metadata documents, by registration, and by configuration; has each user agree to each client;
+// sends the user to the identity provider; and issues access tokens for the addresses of the site. The handler agent_auth of the same site
+// trusts these tokens without further options.
+//
+// If the identity provider accepts client ID metadata documents itself, the handler issues nothing: agent_auth names the provider to clients, and trusts its tokens.
+//
+// Its endpoints are below its path: /authorize, /consent, /callback, /token, /register, /revoke and /jwks. The address that the identity provider has to know is the issuer followed
+// by the path and /callback. The metadata are at the well-known addresses of RFC 8414 and of OpenID Connect. Requests for other addresses are passed on unchanged.
+//
+// Sessions are in the store of the agents app, encrypted. Any node with the same secret and store can serve any step.
+type Handler struct {
+	// The identity provider. Required.
+	Provider Provider `json:"provider"`
+
+	// The issuer of the tokens: the site's public origin, such as https://tools.example.com. Default: the site's address if it has exactly one and listens on port 443.
+	Issuer string `json:"issuer,omitempty"`
+
+	// The path that precedes the endpoints. Default: /login.
+	Path string `json:"path,omitempty"`
+
+	// The secret from which all keys are derived, with at least 16 bytes; the same on all nodes. Placeholders such as {env.LOGIN_SECRET} are replaced. Required.
+	Secret string `json:"secret,omitempty"`
+
+	// The secret before the current one. What it signed or sealed stays valid. Default: none.
+	PreviousSecret string `json:"previous_secret,omitempty"`
+
+	// Who may log in. Default: every user of the provider, but required for google and github, where everyone can have an account.
+	Allow Allow `json:"allow,omitzero"`
+
+	// The scopes that tokens may have. Others that a client asks for are not granted. Default: none.
+	Scopes []Scope `json:"scopes,omitempty"`
+
+	// Clients with a fixed ID. Other clients register themselves or have a metadata document. Default: none.
+	Clients []Client `json:"clients,omitempty"`
+
+	// How long access tokens are valid. Default: 10m.
+	TokenLifetime caddy.Duration `json:"token_lifetime,omitempty"`
+
+	// How long a session lasts without a refresh. Default: 30d.
+	SessionLifetime caddy.Duration `json:"session_lifetime,omitempty"`
+
+	// Whether to issue tokens also if the identity provider accepts client ID metadata documents itself. Default: false.
+	OwnTokens bool `json:"own_tokens,omitempty"`
+
+	logger   *zap.Logger
+	server   *authserver.Server
+	provider authserver.Provider
+	tokens   *oauth.Verifier // verifies the server's tokens
+
+	deciding sync.Mutex
+	decided  atomic.Pointer[decision] // nil until the provider's metadata are known
+}
+
+// decision is who issues the tokens of the site.
+type decision struct {
+	issuer string
+	tokens *oauth.Verifier
+	isOurs bool
+}
+
+// Allow selects who may log in. A user needs to match one of the lists.
+type Allow struct {
+	// Groups of users. Default: none.
+	Groups []string `json:"groups,omitempty"`
+	// Verified email addresses of users. Default: none.
+	Emails []string `json:"emails,omitempty"`
+	// Domains of verified email addresses. Default: none.
+	Domains []string `json:"domains,omitempty"`
+	// Subjects: the identifiers of users at the provider. Default: none.
+	Users []string `json:"users,omitempty"`
+	// Whether everyone with an account at the provider may log in. Default: false.
+	Anyone bool `json:"anyone,omitempty"`
+}
+
+// Scope is a scope that tokens may have.
+type Scope struct {
+	// The name of the scope. Required.
+	Name string `json:"name,omitempty"`
+	// The groups whose members get the scope. Default: every user gets it.
+	Groups []string `json:"groups,omitempty"`
+}
+
+// Client is a client with a fixed ID.
+type Client struct {
+	// The ID that the client sends. Required.
+	ID string `json:"id,omitempty"`
+	// The name that users see. Default: the ID.
+	Name string `json:"name,omitempty"`
+	// The addresses that codes may be sent to. Required unless the client is a machine.
+	Redirects []string `json:"redirects,omitempty"`
+	// The secret of the client. Use a placeholder such as {env.CRON_SECRET}. Default: none; the client is public.
+	Secret string `json:"secret,omitempty"`
+	// The file with the JWK set of a client that authenticates itself with a private key. Default: none.
+	JWKS string `json:"jwks,omitempty"`
+	// Whether the client may get tokens for itself (client_credentials). Default: false.
+	Machine bool `json:"machine,omitempty"`
+	// The scopes of the tokens that a machine gets for itself. Default: none.
+	Scopes []string `json:"scopes,omitempty"`
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.agent_login",
+		New: func() caddy.Module { return new(Handler) },
+	}
+}
+
+// Provision sets up the authorization server.
+func (h *Handler) Provision(ctx caddy.Context) (err error) {
+	h.logger = ctx.Logger()
+	options := authserver.Options{
+		Path: h.Path, TokenLifetime: time.Duration(h.TokenLifetime), SessionLifetime: time.Duration(h.SessionLifetime),
+		Allow:  authserver.Allow{Groups: h.Allow.Groups, Emails: h.Allow.Emails, Domains: h.Allow.Domains, Users: h.Allow.Users},
+		Report: h.report,
+	}
+	if options.Issuer, err = h.publicAddress(ctx); err != nil {
+		return err
+	}
+	if options.Secrets, err = h.secrets(); err != nil {
+		return err
+	}
+	if h.provider, err = h.Provider.open(); err != nil {
+		return err
+	}
+	options.Provider = h.provider
+	if err := h.checkAllow(options.Allow); err != nil {
+		return err
+	}
+	for _, s := range h.Scopes {
+		options.Scopes = append(options.Scopes, authserver.Scope{Name: s.Name, Groups: s.Groups})
+	}
+	for i := range h.Clients {
+		c, err := h.Clients[i].open()
+		if err != nil {
+			return fmt.Errorf("client %s: %w", h.Clients[i].ID, err)
+		}
+		options.Clients = append(options.Clients, *c)
+	}
+	agents, err := ctx.App("agents")
+	if err != nil {
+		return err
+	}
+	a := agents.(*app.App)
+	options.Ledger = &ledger{open: a.OpenStore, prefix: "login/" + options.Issuer + "/"}
+	if h.server, err = authserver.New(options); err != nil {
+		return err
+	}
+	if h.tokens, err = h.verifier(); err != nil {
+		return err
+	}
+	a.AddLogin(app.SiteOf(ctx), h)
+	h.logger.Info("users log in at an identity provider", zap.String("provider", h.Provider.describe()), zap.String("issuer", options.Issuer),
+		zap.String("callback", h.server.Callback()), zap.Bool("every_user_of_the_provider", options.Allow.IsEmpty()))
+	return nil
+}
+
+// report logs what the authorization server reports.
+func (h *Handler) report(message string, err error) {
+	h.logger.Warn(message, zap.Error(err))
+}
+
+// publicAddress returns the configured issuer, or the site's address.
+func (h *Handler) publicAddress(ctx caddy.Context) (string, error) {
+	if h.Issuer != "" {
+		return caddy.NewReplacer().ReplaceOrErr(h.Issuer, true, true)
+	}
+	host, ok := auth.HostOf(ctx)
+	server, isServed := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok || !isServed || !slices.ContainsFunc(server.Listen, func(address string) bool { return strings.HasSuffix(address, ":443") }) {
+		return "", errors.New("agent_login does not know the public address of the site: set issuer, as in: issuer https://tools.example.com")
+	}
+	return "https://" + host, nil
+}
+
+// secrets returns the secrets, the current one first.
+func (h *Handler) secrets() (secrets []string, err error) {
+	if h.Secret == "" {
+		return nil, errors.New("agent_login needs a secret, from which its keys are derived: create one with `openssl rand -base64 32`, and write: secret {env.LOGIN_SECRET}")
+	}
+	for i, configured := range []string{h.Secret, h.PreviousSecret} {
+		secret, err := caddy.NewReplacer().ReplaceOrErr(configured, i == 0, true)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("secret: %w", err)
+		case i > 0 && secret == "":
+		case len(secret) < directive.MinSecret:
+			return nil, fmt.Errorf("the secret has %d bytes and needs at least %d; create one with `openssl rand -base64 32`", len(secret), directive.MinSecret)
+		default:
+			secrets = append(secrets, secret)
+		}
+	}
+	return secrets, nil
+}
+
+// checkAllow returns an error if it is not clear who may log in.
+func (h *Handler) checkAllow(allow authserver.Allow) error {
+	switch {
+	case h.Allow.Anyone && !allow.IsEmpty():
+		return errors.New("allow anyone contradicts the other lines of allow; remove one of them")
+	case allow.IsEmpty() && !h.Allow.Anyone && h.Provider.isPublic():
+		return fmt.Errorf("everyone can have an account at %s: say who may log in, as in: allow domain example.com (or, for everyone: allow anyone)", h.Provider.Kind)
+	}
+	return nil
+}
+
+// open reads the secret and the keys of a client.
+func (c *Client) open() (*authserver.Client, error) {
+	opened := &authserver.Client{ID: c.ID, Name: c.Name, RedirectURIs: c.Redirects, Machine: c.Machine, Scopes: c.Scopes}
+	if c.Secret != "" {
+		var err error
+		if opened.Secret, err = caddy.NewReplacer().ReplaceOrErr(c.Secret, true, true); err != nil {
+			return nil, fmt.Errorf("secret: %w", err)
+		}
+		if len(opened.Secret) < directive.MinSecret {
+			return nil, fmt.Errorf("the secret has less than %d bytes", directive.MinSecret)
+		}
+	}
+	if c.JWKS == "" {
+		return opened, nil
+	}
+	file, err := os.Open(c.JWKS)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	opened.Keys = new(jose.JSONWebKeySet)
+	if err := json.NewDecoder(io.LimitReader(file, 1<<20)).Decode(opened.Keys); err != nil {
+		return nil, fmt.Errorf("%s is not a JWK set: %w", c.JWKS, err)
+	}
+	for _, key := range opened.Keys.Keys {
+		if !key.IsPublic() {
+			return nil, fmt.Errorf("%s contains a private key; give the gateway the public keys only", c.JWKS)
+		}
+	}
+	return opened, nil
+}
+
+// verifier returns what verifies the server's tokens. It gets the keys from the server, without a connection.
+func (h *Handler) verifier() (*oauth.Verifier, error) {
+	keys, err := json.Marshal(h.server.Keys())
+	if err != nil {
+		return nil, err
+	}
+	local := roundTripper(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+			Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(string(keys))), ContentLength: int64(len(keys)),
+		}, nil
+	})
+	return oauth.New(oauth.Options{Issuers: []oauth.Issuer{{URL: h.server.Issuer(), JWKS: h.server.Issuer() + "/jwks"}}, Transport: local})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// decide finds out who issues the tokens, once the provider's metadata are known.
+func (h *Handler) decide(ctx context.Context) (*decision, error) {
+	if d := h.decided.Load(); d != nil {
+		return d, nil
+	}
+	h.deciding.Lock()
+	defer h.deciding.Unlock()
+	if d := h.decided.Load(); d != nil {
+		return d, nil
+	}
+	ours := &decision{h.server.Issuer(), h.tokens, true}
+	if h.OwnTokens {
+		h.decided.Store(ours)
+		return ours, nil
+	}
+	issuer, stepsAside, err := h.provider.KnowsDocuments(ctx)
+	switch {
+	case err != nil:
+		h.logger.Error("the metadata of the identity provider cannot be fetched; no one can log in", zap.Error(err))
+		return nil, &oauth.Error{Code: oauth.Unavailable, Description: "the identity provider cannot be reached", RetryAfter: 5 * time.Second}
+	case !stepsAside:
+		h.decided.Store(ours)
+		return ours, nil
+	}
+	tokens, err := oauth.New(oauth.Options{Issuers: []oauth.Issuer{{URL: issuer}}})
+	if err != nil {
+		return nil, err
+	}
+	h.logger.Info("the identity provider accepts client ID metadata documents, so clients use it directly", zap.String("issuer", issuer))
+	theirs := &decision{issuer, tokens, false}
+	h.decided.Store(theirs)
+	return theirs, nil
+}
+
+// TokenIssuer returns the issuer of the site's tokens and what verifies them.
+func (h *Handler) TokenIssuer(ctx context.Context) (string, *oauth.Verifier, error) {
+	d, err := h.decide(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	return d.issuer, d.tokens, nil
+}
+
+// Cleanup ends the verifiers.
+func (h *Handler) Cleanup() error {
+	if h.tokens != nil {
+		h.tokens.Close()
+	}
+	if d := h.decided.Load(); d != nil && !d.isOurs {
+		d.tokens.Close()
+	}
+	return nil
+}
+
+// ServeHTTP serves the endpoints of the authorization server and passes other requests on.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if !h.server.Serves(r.URL.Path) {
+		return next.ServeHTTP(w, r)
+	}
+	d, err := h.decide(r.Context())
+	if err != nil {
+		w.Header().Set("Retry-After", "5")
+		respond.WriteProblem(w, http.StatusServiceUnavailable, "The identity provider cannot be reached", "Try again in a few seconds.")
+		return nil //nolint:nilerr // the client has got the error
+	}
+	if !d.isOurs {
+		return next.ServeHTTP(w, r)
+	}
+	// Behind a trusted proxy, Caddy knows the address of the client.
+	if address, ok := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string); ok && address != "" {
+		r = r.Clone(r.Context())
+		r.RemoteAddr = net.JoinHostPort(address, "0")
+	}
+	h.server.Serve(w, r)
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddy.CleanerUpper          = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+	_ app.Login                   = (*Handler)(nil)
+)

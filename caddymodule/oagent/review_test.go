@@ -1,0 +1,68 @@
+package oagent_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
+)
+
+func init() {
+	caddy.RegisterModule(new(noteEvents))
+}
+
+// noted is how many events have come, of any test.
+var noted atomic.Int64
+
+// noteEvents is a handler of events that counts them.
+type noteEvents struct{}
+
+func (*noteEvents) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "events.handlers.test_note", New: func() caddy.Module { return new(noteEvents) }}
+}
+
+func (*noteEvents) UnmarshalCaddyfile(*caddyfile.Dispenser) error { return nil }
+
+func (*noteEvents) Handle(_ context.Context, e caddy.Event) error {
+	if e.Data["reviewer"] == "boss" && e.Data["agent"] == "desk" && e.Data["inputs"] == nil {
+		noted.Add(1)
+	}
+	return nil
+}
+
+// TestOAgentReviewIsAskedFor has a call wait for its reviewer for longer than a
+// call may take, which is time enough for what the call itself does.
+func TestOAgentReviewIsAskedFor(t *testing.T) {
+	s := sitetest.NewSite(t)
+	s.Write("agent.yaml", sitetest.AgentDocument("desk", `
+  create-trip: {user_identity: false, input_restriction: {require_review: boss}}
+  get-trip: {user_identity: false, output_restriction: {require_review: boss}}
+`))
+	var reached atomic.Int64
+	before := noted.Load()
+	s.Start("agents {\n\ttoolset trips TRIPS {\n\ttimeout 1s\n\t}\n\tstore bolt DIR/store.db\n}\nevents {\n\ton oagent_review_asked test_note\n}",
+		"mcp trips\noagent DIR/agent.yaml {\n\treview_wait 1200ms\n\treviews /reviews\n}\nreverse_proxy "+sitetest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {
+			reached.Add(1)
+			_, _ = w.Write([]byte("hunter2"))
+		}))
+	s.Fail("createTrip", `{"to":"Bern"}`, "needs a review", "repeat", "inputs", `"retry_after":30`)
+	if reached.Load() != 0 {
+		t.Error("the API was called")
+	}
+	r := s.Call("getTrip", `{"id":"1"}`)
+	if text := r.Text(); !r.IsError || strings.Contains(text, "hunter2") || !testkit.ContainsAll(text, "withheld approves") {
+		t.Error(text)
+	}
+	a := s.Request("POST", "/trips", `{"to":"Bern"}`)
+	if p := s.Problem(a); p.Kind != "review_pending" || p.Review == "" || a.Header.Get("Retry-After") != "30" || !strings.Contains(a.Body, `"instance":"/reviews/`+p.Review) {
+		t.Errorf("%+v %s", p, a.Body)
+	}
+	sitetest.Eventually(t, "both events", func() bool { return noted.Load() == before+2 })
+}

@@ -1,0 +1,364 @@
+package route
+
+import (
+	"context"
+	"net/http"
+	"runtime/debug"
+	"sync"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/result"
+)
+
+// Caller is the tools.Caller of one incoming request. It runs the request's tool calls through
+// the handler chain and records them in the metrics, in the request's access log entry and in
+// its placeholders.
+type Caller struct {
+	dispatch
+	tools    *tools.Toolset
+	endpoint *Endpoint
+	part     *Part          // whose limits and metrics the calls have
+	own      *tools.Toolset // toolset of part, if tools combines several
+	parts    []*Part        // all parts of the endpoint, if there are several
+	calls    *RequestCalls
+	only     RequestCalls        // storage for calls, if they belong to this caller alone
+	CallID   string              // the client's id of the call, for repeating it; "" if there is none
+	Agent    string              // name of the hosted agent that makes the calls; "" if a client does
+	Conceal  func(string) string // removes the secrets that came with the call from a text; nil if there are none
+}
+
+// init sets the fields of a zero Caller.
+func (c *Caller) init(e *Endpoint, part *Part, next caddyhttp.Handler, r *http.Request, set *tools.Toolset, calls *RequestCalls) {
+	c.dispatch.init(next, r, e.Protocol, part.Toolset, e.Logger)
+	c.endpoint, c.part, c.tools, c.calls = e, part, set, calls
+	if part == e.Parts.whole && len(e.Parts.All) > 1 {
+		c.parts = e.Parts.All
+	}
+}
+
+// begin sets the {http.tool.*} placeholders and the log fields of the client's request.
+func (c *Caller) begin() {
+	if c.client.repl != nil {
+		for _, name := range toolPlaceholders {
+			c.client.repl.Delete(name) // an earlier endpoint may have set it
+		}
+		c.client.repl.Map(c.placeholder)
+	}
+	c.calls.Begin(AccessLogFields(c.client.Request), c.toolset, c.protocol)
+}
+
+// AccessLogFields returns the fields of the request's access log entry, nil if the server
+// writes none.
+func AccessLogFields(r *http.Request) *caddyhttp.ExtraLogFields {
+	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.Logs == nil {
+		return nil
+	}
+	fields, _ := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	return fields
+}
+
+// placeholder returns the {http.tool.*} placeholders of the request. If a request calls several
+// tools, name and outcome are those of the latest call.
+func (c *Caller) placeholder(key string) (any, bool) {
+	toolset, name, outcome := c.calls.latest()
+	if key == PlaceholderOutcome {
+		return outcome, true
+	}
+	if toolset == "" {
+		toolset = c.toolset
+	}
+	return toolPlaceholder(key, name, toolset, c.protocol)
+}
+
+// PlaceholderOutcome is the placeholder for the outcome of a call.
+const PlaceholderOutcome = "http.tool.outcome"
+
+// Call runs the tool and records its outcome.
+func (c *Caller) Call(ctx context.Context, tool string, arguments []byte) tools.Outcome {
+	if c.parts != nil {
+		if called, ok := c.tools.Tool(tool); ok {
+			return c.callPart(ctx, called, arguments)
+		}
+	}
+	return c.call(ctx, c.tools, tool, arguments)
+}
+
+// callPart runs a tool of an endpoint that serves several toolsets. The call has the limits and the
+// credentials of the tool's own toolset. Handlers after the endpoint, metrics and logs see it as a call of that toolset.
+func (c *Caller) callPart(ctx context.Context, called *tools.Tool, arguments []byte) tools.Outcome {
+	part, own := c.partOf(called)
+	if part == c.part {
+		return c.call(ctx, c.tools, called.Name, arguments)
+	}
+	d := c.dispatch
+	d.serve(part.Toolset)
+	p := &Caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), endpoint: c.endpoint, part: part, calls: c.calls, CallID: c.CallID, Agent: c.Agent, Conceal: c.Conceal}
+	outcome := p.call(ctx, p.own, own.Name, arguments)
+	if outcome.Tool == own {
+		outcome.Tool = called
+	}
+	return outcome
+}
+
+// partOf returns the part of the endpoint that a tool belongs to, and the tool of that part. For built-in
+// tools, and for endpoints with one toolset, these are the part of the caller and the same tool.
+func (c *Caller) partOf(t *tools.Tool) (*Part, *tools.Tool) {
+	if part, own := c.tools.Original(t); part >= 0 {
+		return c.parts[part], own
+	}
+	return c.part, t
+}
+
+// call runs a tool of a toolset and records the outcome.
+func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
+	var outcome tools.Outcome
+	recorder := c.endpoint.recorder.Load()
+	if recorder == nil {
+		outcome = c.run(ctx, set, name, arguments)
+	} else {
+		outcome = c.runLogged(ctx, recorder, set, name, arguments)
+	}
+	if c.Conceal != nil && outcome.Failure != nil {
+		outcome.Failure.Message = c.Conceal(outcome.Failure.Message)
+	}
+	c.part.metrics.Observe(&outcome)
+	c.calls.record(c.toolset, outcome.Tool, outcome.Name())
+	if recorder == nil {
+		if recorder = c.endpoint.recorder.Load(); recorder != nil {
+			c.logCall(recorder, &outcome, arguments)
+		}
+	}
+	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
+		entry.Write(outcomeFields(name, c.toolset, c.protocol, &outcome)...)
+	}
+	return outcome
+}
+
+// run runs a tool, in a span if the site has tracing.
+func (c *Caller) run(ctx context.Context, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
+	if c.traced {
+		return c.executeTraced(ctx, set, name, arguments)
+	}
+	return c.execute(ctx, set, name, arguments)
+}
+
+// RecordCall records a call that an adapter handled without running it. It implements
+// tools.CallRecorder.
+func (c *Caller) RecordCall(tool *tools.Tool, outcome string) {
+	part, toolset := c.part, c.toolset
+	if tool != nil && c.parts != nil {
+		part, tool = c.partOf(tool)
+		toolset = part.Toolset.Name
+	}
+	part.metrics.Count(tool, outcome)
+	c.calls.record(toolset, tool, outcome)
+	if recorder := c.endpoint.recorder.Load(); recorder != nil {
+		call := c.loggedCall(toolset, tool, outcome)
+		recordCall(recorder, c.client.Request, &call, nil)
+	}
+}
+
+// AmendCall replaces the recorded outcome of the latest call. It implements tools.CallRecorder.
+func (c *Caller) AmendCall(outcome string) {
+	c.calls.amend(outcome)
+}
+
+// execute runs the tool. A panic, for example of the schema validator, fails this call only, as
+// a panic in a handler does.
+func (c *Caller) execute(ctx context.Context, set *tools.Toolset, t string, arguments []byte) (outcome tools.Outcome) {
+	defer func() {
+		if value := recover(); value != nil {
+			p := &PanicError{Value: value, Stack: debug.Stack()}
+			outcome = tools.Outcome{Failure: c.panicFailure("the call", p)}
+		}
+	}()
+	return tools.Execute(ctx, set, t, arguments, c)
+}
+
+// Invoke runs a built-in tool. It sends the calls of all other tools through the handler chain.
+func (c *Caller) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, error) {
+	switch call.Tool.Builtin {
+	case "":
+		return c.invokeTool(ctx, call)
+	case tools.SearchTools:
+		return RunSearch(c.tools, call, c.endpoint.allowed(c.client.Request, c.tools)), nil
+	case tools.DescribeTools:
+		return RunDescribe(c.tools, call, c.endpoint.Access(c.client.Request), c.endpoint.hides), nil
+	case tools.NextPage:
+		return c.pager().nextPage(ctx, call)
+	}
+	return nil, &tools.Failure{Kind: tools.InvalidArguments, Message: "this endpoint calls tools by their own names: call the tool itself instead of " + call.Tool.Name}
+}
+
+// outcomeFields returns the fields of the debug log line of a call.
+func outcomeFields(tool, toolset, protocol string, outcome *tools.Outcome) []zap.Field {
+	const longestName = 128 // bytes; the client chooses the name
+	fields := []zap.Field{
+		zap.String("tool", tool[:min(len(tool), longestName)]),
+		zap.String("toolset", toolset),
+		zap.String("protocol", protocol),
+		zap.String("outcome", outcome.Name()),
+		zap.Duration("duration", outcome.Duration),
+	}
+	if outcome.Result != nil {
+		fields = append(fields, zap.Int("status", outcome.Result.Status), zap.Int("size", len(outcome.Result.Body)))
+	}
+	if outcome.Failure != nil {
+		fields = append(fields, zap.String("message", outcome.Failure.Message))
+	}
+	return fields
+}
+
+// Interface guards
+var (
+	_ tools.Caller       = (*Caller)(nil)
+	_ tools.CallRecorder = (*Caller)(nil)
+	_ tools.Invoker      = (*Caller)(nil)
+)
+
+// maxLoggedCalls limits how many calls the access log entry of one request lists. A batch has
+// at most this many. For a stream with more, the entry lists the first ones and the total
+// number.
+const maxLoggedCalls = 64
+
+// RequestCalls holds what the access log entry and the placeholders of one client request
+// report about its tool calls. A request carries one call, or several if it is a batch or a
+// stream. The zero value reports to the placeholders only.
+type RequestCalls struct {
+	mu      sync.Mutex
+	fields  *caddyhttp.ExtraLogFields // nil if the server writes no access log, or after end
+	toolset string                    // of the latest call; of the endpoint before the first one
+	tool    string                    // of the latest call; "" before the first one
+	outcome string                    // of the latest call
+	count   int
+	logged  []string // "tool outcome" for the first maxLoggedCalls, if there are several
+}
+
+// Begin sets the fields that all calls of the request share. Fields is nil if the server
+// writes no access log.
+func (c *RequestCalls) Begin(fields *caddyhttp.ExtraLogFields, toolset, protocol string) {
+	c.toolset = toolset
+	if c.fields = fields; fields != nil {
+		fields.Set(zap.String("toolset", toolset))
+		fields.Set(zap.String("protocol", protocol))
+	}
+}
+
+// record adds a call of a tool of the toolset. Tool is nil if the client named a tool that does not
+// exist.
+func (c *RequestCalls) record(toolset string, tool *tools.Tool, outcome string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if toolset != c.toolset {
+		if c.toolset = toolset; c.fields != nil {
+			c.fields.Set(zap.String("toolset", toolset))
+		}
+	}
+	if c.count == 1 && c.fields != nil {
+		c.logged = append(c.logged, c.tool+" "+c.outcome)
+	}
+	c.count++
+	if c.tool, c.outcome = "", outcome; tool != nil {
+		c.tool = tool.Name
+	}
+	if c.fields == nil {
+		return
+	}
+	if c.count > 1 && c.count <= maxLoggedCalls {
+		c.logged = append(c.logged, c.tool+" "+outcome)
+	}
+	if tool != nil || c.count > 1 { // in a batch, overwrite the tool of the previous call
+		c.fields.Set(zap.String("tool", c.tool))
+	}
+	c.write()
+}
+
+// amend replaces the outcome of the latest call.
+func (c *RequestCalls) amend(outcome string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.outcome = outcome
+	if c.fields == nil {
+		return
+	}
+	if c.count > 1 && c.count <= maxLoggedCalls {
+		c.logged[c.count-1] = c.tool + " " + outcome
+	}
+	c.write()
+}
+
+// write sets the fields that change with each call.
+func (c *RequestCalls) write() {
+	c.fields.Set(zap.String("outcome", c.outcome))
+	if c.count > 1 {
+		c.fields.Set(zap.Int("tool_call_count", c.count))
+		c.fields.Set(zap.Strings("tool_calls", c.logged))
+	}
+}
+
+// End stops writing to the access log entry, which is about to be written.
+func (c *RequestCalls) End() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fields = nil
+}
+
+// latest returns the toolset, the tool and the outcome of the latest call.
+func (c *RequestCalls) latest() (toolset, tool, outcome string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.toolset, c.tool, c.outcome
+}
+
+// invokeTool sends a call through the handler chain and shortens the response.
+func (c *Caller) invokeTool(ctx context.Context, call *tools.Call) (*tools.Result, error) {
+	var fields *result.Fields
+	if call.Tool.Output.Fields {
+		var err error
+		if fields, err = requestedFields(call); err != nil {
+			return nil, err
+		}
+	}
+	response, err := c.send(ctx, call)
+	if err != nil || len(response.Body) == 0 || response.Status < http.StatusOK || response.Status >= http.StatusMultipleChoices {
+		return response, err
+	}
+	if query := call.Tool.Output.Select; query != nil {
+		if err := c.selectParts(ctx, call.Tool, query, response); err != nil {
+			response.Release()
+			return nil, err
+		}
+	}
+	if fields != nil {
+		keepFields(fields, response)
+	}
+	if limit := c.part.maxBytes(call.Tool); limit > 0 && len(response.Body) > limit {
+		c.pager().cut(ctx, call.Tool, response, limit)
+	}
+	return response, nil
+}
+
+// send sends a call through the handler chain. If the endpoint polls, send waits for the end of work that
+// a 202 announces.
+func (c *Caller) send(ctx context.Context, call *tools.Call) (*tools.Result, error) {
+	if c.part.agentWait > 0 {
+		return c.callAgent(ctx, call)
+	}
+	if c.endpoint.polling > 0 {
+		return (&poller{caller: c, call: call}).invoke(ctx)
+	}
+	return c.dispatch.Invoke(ctx, call)
+}
+
+// maxBytes returns the largest response of the tool in bytes, 0 for no limit.
+func (p *Part) maxBytes(t *tools.Tool) int {
+	tokens := t.Output.MaxTokens
+	if tokens == 0 {
+		tokens = p.maxTokens
+	}
+	return max(tokens, 0) * result.BytesPerToken
+}

@@ -1,0 +1,240 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
+	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools"
+)
+
+// Endpoint is the common part of the handlers of all tool protocols: a path of the site and the
+// toolsets that it serves. Parts holds the toolsets, Listings decides which of their tools clients see.
+type Endpoint struct {
+	Protocol string
+	Path     string // without a trailing slash
+	Logger   *zap.Logger
+	App      *app.App
+	Parts    *Parts
+	Listings *Listings
+	SiteName string                            // see siteroutes.SiteName
+	Routes   *siteroutes.Endpoint              // the endpoint among the handlers of its server; nil if clients cannot reach it
+	recorder *atomic.Pointer[calllog.Recorder] // of the log of recent calls; nil while the log is not in use
+
+	AgentLimit *app.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
+	agent      *agentTools
+
+	polling time.Duration // how long calls poll for the end of work that a 202 announces; 0 if they do not poll
+
+	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
+	IgnoreScopes bool
+
+	// Hidden reports whether clients cannot see and call a tool, although the endpoint may. Nil means
+	// that no tool is hidden.
+	Hidden func(*tools.Tool) bool
+}
+
+// NewEndpoint provisions an endpoint. Reference is the name of a toolset or the address of a
+// document. Config holds the toolset options that the handler itself configures.
+func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *app.ToolsetConfig) (*Endpoint, error) {
+	if err := CheckPath(path); err != nil {
+		return nil, fmt.Errorf("path %q: %w", path, err)
+	}
+	agents, err := ctx.App("agents")
+	if err != nil {
+		return nil, err
+	}
+	e := &Endpoint{Protocol: protocol, Path: strings.TrimRight(path, "/"), Logger: ctx.Logger(), App: agents.(*app.App)}
+	e.agent = &agentTools{app: e.App, site: app.SiteOf(ctx)}
+	t, err := ResolveToolset(ctx, e.App, reference, config)
+	if err != nil {
+		return nil, err
+	}
+	part := e.newPart(t)
+	e.Parts, e.Listings = part.listings.parts, part.listings
+	e.Routes = &siteroutes.Endpoint{Protocol: protocol, Path: e.Path, Toolsets: func() string { return e.Parts.Name() }, Responds: e.responds}
+	if err := e.Routes.Check(ctx, e.App); err != nil {
+		return nil, err
+	}
+	e.addServed(ctx, t)
+	e.recorder, e.SiteName = e.App.Calls().Active(), siteroutes.SiteName(ctx)
+	addToSite(e)
+	e.Routes.Warn(ctx, e.Logger)
+	return e, nil
+}
+
+// addServed registers a toolset that the endpoint serves.
+func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) {
+	e.App.AddServed(e.agent.site, t)
+	if len(t.Credentials) > 0 {
+		siteroutes.WarnIfDropped(ctx, e.Protocol, t.ForwardHeaders, e.Logger.With(zap.String("toolset", t.Name)))
+	}
+}
+
+// ResolveToolset determines the toolset that a handler serves:
+//
+//   - If reference names a configured toolset, that toolset.
+//   - Otherwise, if reference looks like a file, a path or a URL, a toolset of that document.
+//   - If the handler configures nothing, the only configured toolset.
+func ResolveToolset(ctx caddy.Context, agents *app.App, reference string, config *app.ToolsetConfig) (*app.Toolset, error) {
+	if config == nil {
+		config = new(app.ToolsetConfig)
+	}
+	if reference == "" && config.Empty() && len(agents.ToolsetsByName) == 1 {
+		for _, only := range agents.ToolsetsByName {
+			return namedToolset(ctx, only, config)
+		}
+	}
+	if named, ok := agents.Toolset(reference); ok {
+		if !config.Empty() {
+			return nil, fmt.Errorf("toolset %q is defined in the agents app: give its options there", reference)
+		}
+		return namedToolset(ctx, named, config)
+	}
+	inline := *config
+	switch {
+	case reference == "":
+	case !app.IsAddress(reference):
+		if near := text.Nearest(reference, maps.Keys(agents.ToolsetsByName)); near != "" {
+			return nil, fmt.Errorf("unknown toolset %q; did you mean %s?", reference, near)
+		}
+		return nil, fmt.Errorf("unknown toolset %q (%s); to give a document instead, write an address with a dot, a slash or a colon, such as ./%s", reference, agents.ListNames(), reference)
+	case inline.OpenAPI != "":
+		return nil, fmt.Errorf("two documents are given, %q and %q; remove one", reference, app.RedactURL(inline.OpenAPI))
+	default:
+		inline.OpenAPI = reference
+	}
+	if inline.OpenAPI == "" {
+		return nil, fmt.Errorf("no toolset and no document: give the name of a toolset (%s) or an OpenAPI document", agents.ListNames())
+	}
+	return agents.OpenInline(ctx, &inline)
+}
+
+// namedToolset returns a toolset of the agents app. If the handler lists schemas of responses, the toolset has them
+// from then on.
+func namedToolset(ctx caddy.Context, t *app.Toolset, config *app.ToolsetConfig) (*app.Toolset, error) {
+	if !config.ResponseSchemas {
+		return t, nil
+	}
+	return t, t.LoadResponseSchemas(ctx)
+}
+
+// newPart returns a part with a toolset. Its listing does not depend on the other parts.
+func (e *Endpoint) newPart(t *app.Toolset) *Part {
+	p := &Part{Toolset: t, metrics: app.AllMetrics.Of(t.Name, e.Protocol), agent: e.agent}
+	p.listings = newListings(&Parts{All: []*Part{p}, whole: p, app: e.App}, e.Logger)
+	return p
+}
+
+// AddToolsets adds further toolsets that are served at the same path.
+func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *app.ToolsetConfig) error {
+	if len(references) == 0 {
+		return nil
+	}
+	if len(references) >= MaxToolsets {
+		return fmt.Errorf("%s %s has %d toolsets; an endpoint can have %d at most", e.Protocol, e.Path, len(references)+1, MaxToolsets)
+	}
+	parts := slices.Clone(e.Parts.All)
+	for _, reference := range references {
+		t, err := ResolveToolset(ctx, e.App, reference, config)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(parts, func(other *Part) bool { return other.Toolset.Document == t.Document }) {
+			return fmt.Errorf("toolset %s is given twice", t.Name)
+		}
+		e.addServed(ctx, t)
+		parts = append(parts, e.newPart(t))
+	}
+	e.serve(parts)
+	return nil
+}
+
+// serve replaces the parts of the endpoint by several.
+func (e *Endpoint) serve(parts []*Part) {
+	e.Parts = &Parts{All: parts, app: e.App, routed: e.Routes.DistinguishesToolsets()}
+	whole := &app.Toolset{Name: strings.Join(e.Parts.names(func(t *app.Toolset) string { return t.Name }), ","), Search: e.Parts.commonSearch()}
+	e.Parts.whole = &Part{Toolset: whole, metrics: app.AllMetrics.Of(whole.Name, e.Protocol), agent: e.agent}
+	e.Parts.logger = e.Logger.With(zap.String("path", e.Path), zap.String("toolsets", whole.Name))
+	e.Listings = newListings(e.Parts, e.Logger)
+}
+
+// LimitToAgent limits the endpoint to the tools that the named agent may use.
+func (e *Endpoint) LimitToAgent(agent string) {
+	if agent == "" {
+		return
+	}
+	e.agent.name = agent
+	e.AgentLimit = &app.AgentEndpoint{Site: e.agent.site, Agent: agent, Protocol: e.Protocol, Path: e.Path}
+	e.App.AgentEndpoints = append(e.App.AgentEndpoints, e.AgentLimit)
+}
+
+// agentTools limits tools to those that an agent of a site may use.
+type agentTools struct {
+	app  *app.App
+	site app.Site
+	name string // of the agent; "" for all tools
+}
+
+// limit returns the tools of a toolset that the agent may use.
+func (a *agentTools) limit(t *app.Toolset, set *tools.Toolset) *tools.Toolset {
+	if a.name == "" || set == nil {
+		return set
+	}
+	return a.app.LimitTools(a.site, a.name, t, set)
+}
+
+// WriteUnavailable responds with 503 and a problem document (RFC 9457), because a toolset is not
+// loaded yet. Wait is how long the client should wait before it tries again. The reason is for the
+// operator and only in the log.
+func WriteUnavailable(w http.ResponseWriter, toolset string, wait time.Duration) error {
+	seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
+	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
+		"Try again in %s; the reason is in the gateway's log.", toolset, inSeconds(seconds))
+	w.Header().Set("Retry-After", seconds)
+	respond.WriteProblem(w, http.StatusServiceUnavailable, "The tools are not loaded yet", detail)
+	return nil
+}
+
+// inSeconds returns a whole number of seconds as text.
+func inSeconds(wait string) string {
+	if wait == "1" {
+		return "1 second"
+	}
+	return wait + " seconds"
+}
+
+// Errors of an endpoint's path.
+var (
+	ErrNoSlash    = errors.New("the path of an endpoint must begin with a slash")
+	errNotPlain   = errors.New("the path of an endpoint must not contain *, ? or #; the paths below it are included anyway")
+	errIsDocument = errors.New("the endpoint's path must be given before the document, as in: mcp /mcp /openapi.json")
+)
+
+// NewInternalEndpoint returns an endpoint through which the gateway itself calls the tools of a toolset.
+// The calls pass the handlers of the chain. Clients cannot reach the endpoint. Path is for the log of recent calls.
+func NewInternalEndpoint(chain *siteroutes.CallChain, agents *app.App, protocol, path string, t *app.Toolset, logger *zap.Logger) *Endpoint {
+	e := &Endpoint{
+		Protocol: protocol, Path: path, Logger: logger, App: agents, SiteName: chain.SiteName(), recorder: agents.Calls().Active(),
+		agent: &agentTools{app: agents, site: chain.Site()},
+	}
+	part := e.newPart(t)
+	part.maxTokens = -1
+	e.Parts, e.Listings = part.listings.parts, part.listings
+	return e
+}

@@ -1,0 +1,198 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/tools"
+)
+
+// MaxToolsets is the number of toolsets that one endpoint can serve.
+const MaxToolsets = 32
+
+// Part is one toolset of an endpoint. A call has the limits and credentials of its toolset, and is
+// counted and logged under its name.
+type Part struct {
+	Toolset   *app.Toolset
+	metrics   app.CallMetrics
+	maxTokens int // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
+	agent     *agentTools
+	listings  *Listings // of this toolset alone
+	polled    pollTools
+	agentWait time.Duration // how long a call that its client can repeat waits for an agent; 0 unless the tools are agents
+}
+
+// IsAgents reports whether the tools of the part are hosted agents.
+func (p *Part) IsAgents() bool { return p.agentWait > 0 }
+
+// Current returns the part's current tools, with its built-in tools.
+func (p *Part) Current(r *http.Request, next caddyhttp.Handler) *tools.Toolset {
+	return p.listings.current(r, next)
+}
+
+// Parts are the toolsets of an endpoint. After Merge, several are served as one toolset.
+type Parts struct {
+	All   []*Part // in the order of the configuration; at least one
+	whole *Part   // the only part; if there are several, a part with their names and search mode, without limits and credentials
+
+	app    *app.App
+	logger *zap.Logger // nil if there is only one
+
+	merger   *tools.Merger // of the tools that the endpoint serves; nil unless Merge was called for several toolsets
+	declared *tools.Merger // of all tools of the documents
+	routed   bool          // no warning if toolsets have requests with the same method and path
+}
+
+// Name returns the names of the toolsets, for logs and metrics.
+func (p *Parts) Name() string { return p.whole.Toolset.Name }
+
+// names returns the names of the toolsets, as of returns them.
+func (p *Parts) names(of func(*app.Toolset) string) (names []string) {
+	for _, part := range p.All {
+		names = append(names, of(part.Toolset))
+	}
+	return names
+}
+
+// namesOfDocuments is like names, without toolsets of agents.
+func (p *Parts) namesOfDocuments(of func(*app.Toolset) string) (names []string) {
+	for _, part := range p.All {
+		if !part.IsAgents() {
+			names = append(names, of(part.Toolset))
+		}
+	}
+	return names
+}
+
+// ShownName returns the names of the toolsets of documents as clients see them.
+func (p *Parts) ShownName() string {
+	return strings.Join(p.namesOfDocuments(func(t *app.Toolset) string { return t.Key.ShownName() }), ",")
+}
+
+// ServerName returns the name of the server that the operator has chosen by the names of the
+// toolsets. It is "" if one of them has no name in the configuration.
+func (p *Parts) ServerName() string {
+	names := p.namesOfDocuments(func(t *app.Toolset) string { return t.Name })
+	for _, name := range names {
+		if _, named := p.app.ToolsetsByName[name]; !named {
+			return ""
+		}
+	}
+	return strings.Join(names, "-")
+}
+
+// Injects reports whether the gateway adds credentials to the calls of any toolset.
+func (p *Parts) Injects() bool {
+	return slices.ContainsFunc(p.All, func(part *Part) bool { return len(part.Toolset.Credentials) > 0 })
+}
+
+// commonSearch returns the search mode of several toolsets: on if one of them is on, off if all are
+// off.
+func (p *Parts) commonSearch() app.SearchMode {
+	modes := p.namesOfDocuments(func(t *app.Toolset) string { return string(t.Search) })
+	switch {
+	case slices.Contains(modes, string(app.SearchOn)):
+		return app.SearchOn
+	case !slices.ContainsFunc(modes, func(mode string) bool { return mode != string(app.SearchOff) }):
+		return app.SearchOff
+	}
+	return ""
+}
+
+// SetMaxTokens sets the option max_tokens of the endpoint. If it is 0, that of each toolset applies.
+func (p *Parts) SetMaxTokens(tokens int) error {
+	for _, part := range p.All {
+		if part.maxTokens = tokens; tokens == 0 {
+			part.maxTokens = part.Toolset.MaxTokens
+		}
+	}
+	return app.CheckMaxTokens(tokens)
+}
+
+// cuts reports whether the responses of any of the tools are limited.
+func (p *Parts) cuts(toolset *tools.Toolset) bool {
+	return slices.ContainsFunc(toolset.Tools(), func(t *tools.Tool) bool {
+		part := p.whole
+		if i, own := toolset.Original(t); i >= 0 {
+			part, t = p.All[i], own
+		}
+		return part.maxBytes(t) > 0
+	})
+}
+
+// loadedTools returns the tools of a toolset if its document is loaded.
+func loadedTools(t *app.Toolset) *tools.Toolset { return t.Filled(t.Loader.Toolset()) }
+
+// Loaded returns the tools that the endpoint serves now, without built-in ones. It does not
+// load documents of the site. It returns nil if no document is loaded.
+func (p *Parts) Loaded() *tools.Toolset { return p.served(loadedTools) }
+
+// Declared returns the tools of all loaded documents, regardless of the agent of the endpoint. It returns
+// nil if none is loaded.
+func (p *Parts) Declared() *tools.Toolset {
+	if p.merger == nil {
+		return loadedTools(p.whole.Toolset)
+	}
+	parts := make([]*tools.Toolset, len(p.All))
+	for i, part := range p.All {
+		parts[i] = loadedTools(part.Toolset)
+	}
+	return p.declared.Merge(parts...)
+}
+
+// allLoaded reports whether all documents are loaded.
+func (p *Parts) allLoaded() bool { return len(p.missing()) == 0 }
+
+// missing returns the parts whose documents are not loaded.
+func (p *Parts) missing() []*Part {
+	return slices.DeleteFunc(slices.Clone(p.All), func(part *Part) bool { return part.Toolset.Loader.Toolset() != nil })
+}
+
+// OnChange calls changed when one of the documents has changed, until cancel is called.
+func (p *Parts) OnChange(changed func()) (cancel func()) {
+	cancels := make([]func(), 0, len(p.All))
+	for _, part := range p.All {
+		cancels = append(cancels, part.Toolset.Loader.OnChange(changed))
+	}
+	return func() {
+		for _, cancel := range cancels {
+			cancel()
+		}
+	}
+}
+
+// load loads the documents that are not loaded. It returns an error for each that cannot be loaded.
+func (p *Parts) load(ctx context.Context) error {
+	var all []error
+	for _, part := range p.missing() {
+		loader := part.Toolset.Loader
+		if part.Toolset.FromSite {
+			all = append(all, fmt.Errorf("the document %s of the site could not be loaded: %w", loader.Location(), loader.Err()))
+		} else if err := loader.Load(ctx); err != nil {
+			all = append(all, fmt.Errorf("the document could not be loaded: %w", err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// RetryAfter returns how long a client should wait before it tries again to get the tools.
+func (p *Parts) RetryAfter() (wait time.Duration) {
+	for _, part := range p.All {
+		wait = max(wait, part.Toolset.Loader.RetryAfter())
+	}
+	return wait
+}
+
+// WriteUnavailable responds with 503, because no document is loaded yet.
+func (p *Parts) WriteUnavailable(w http.ResponseWriter) error {
+	return WriteUnavailable(w, p.ShownName(), p.RetryAfter())
+}

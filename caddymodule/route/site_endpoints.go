@@ -1,0 +1,40 @@
+package route
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/tools"
+)
+
+// siteEndpoints are all endpoints of one configuration, in the order in which they are provisioned.
+type siteEndpoints struct{ all []*Endpoint }
+
+// siteEndpointsKey is the key of siteEndpoints in app.Share.
+type siteEndpointsKey struct{}
+
+func siteEndpointsOf(agents *app.App) *siteEndpoints {
+	return app.Share(agents, siteEndpointsKey{}, func() *siteEndpoints { return new(siteEndpoints) })
+}
+
+// addToSite adds an endpoint that is being provisioned to those that EndpointsOf returns.
+func addToSite(e *Endpoint) {
+	s := siteEndpointsOf(e.App)
+	s.all = append(s.all, e)
+}
+
+// EndpointsOf returns the endpoints of a site, in the order of the configuration. It is complete once the
+// configuration has started.
+func EndpointsOf(agents *app.App, site app.Site) []*Endpoint {
+	return slices.DeleteFunc(slices.Clone(siteEndpointsOf(agents).all), func(e *Endpoint) bool { return !e.agent.site.SameSite(site) })
+}
+
+// Visible returns a function that reports whether the caller of a request can see and call a tool of the
+// endpoint. Tools has the tool.
+func (e *Endpoint) Visible(r *http.Request, toolset *tools.Toolset) func(*tools.Tool) bool {
+	return e.allowed(r, toolset)
+}
+
+// AgentName returns the agent whose tools the endpoint serves, "" if it serves all tools.
+func (e *Endpoint) AgentName() string { return e.agent.name }

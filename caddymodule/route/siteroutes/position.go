@@ -1,0 +1,152 @@
+package siteroutes
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// position is the position of a handler in one list of routes.
+type position struct {
+	routes caddyhttp.RouteList
+	index  int          // of the route
+	inside caddy.Module // the handler of that route that is the handler itself or contains it
+}
+
+// route returns the route at the position.
+func (p position) route() *caddyhttp.Route {
+	return &p.routes[p.index]
+}
+
+// sameList reports whether both positions are in one list of routes.
+func (p position) sameList(other position) bool {
+	return &p.routes[0] == &other.routes[0]
+}
+
+// positionsOf returns the position of the handler that is being provisioned. The first
+// position is in the server's routes. The next ones are in the routes of each subroute around
+// the handler, from the outside in. The result is nil if the position cannot be determined: in
+// named routes, in error routes, and in routes of handlers other than subroute.
+//
+// While Caddy provisions a list of routes, the current route and later ones still have their
+// raw configuration.
+func positionsOf(ctx caddy.Context) []position {
+	lists := routeLists(ctx)
+	var handlers []caddy.Module
+	for _, ancestor := range ctx.Modules() {
+		if _, ok := ancestor.(caddyhttp.MiddlewareHandler); ok {
+			handlers = append(handlers, ancestor)
+		}
+	}
+	if len(lists) == 0 || len(handlers) != len(lists) {
+		return nil
+	}
+	positions := make([]position, len(lists))
+	for i, routes := range lists {
+		index := currentRouteIndex(routes)
+		if index < 0 {
+			return nil
+		}
+		positions[i] = position{routes, index, handlers[i]}
+	}
+	return positions
+}
+
+// routeLists returns the lists of routes around the handler that is being provisioned: that of the server, and
+// those of the subroutes from the outside in. There are none without a server.
+func routeLists(ctx caddy.Context) (lists []caddyhttp.RouteList) {
+	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok {
+		return nil
+	}
+	lists = append(lists, server.Routes)
+	for _, ancestor := range ctx.Modules() {
+		if subroute, ok := ancestor.(*caddyhttp.Subroute); ok {
+			lists = append(lists, subroute.Routes)
+		}
+	}
+	return lists
+}
+
+// currentRouteIndex returns the index of the route that is being provisioned. It returns -1 if there
+// is none.
+func currentRouteIndex(routes caddyhttp.RouteList) int {
+	return slices.IndexFunc(routes, func(r caddyhttp.Route) bool { return r.HandlersRaw != nil })
+}
+
+// hostsOf returns the hosts that a route matches. There are none if it matches any host.
+func hostsOf(route *caddyhttp.Route) (hosts []string) {
+	for _, matcher := range slices.Concat(route.MatcherSets...) {
+		if names, ok := matcher.(*caddyhttp.MatchHost); ok {
+			hosts = append(hosts, *names...)
+		}
+	}
+	return hosts
+}
+
+// sameMatchers reports whether two routes match the same requests. It returns false if this
+// cannot be determined.
+func sameMatchers(a, b *caddyhttp.Route) bool {
+	return slices.Equal(matcherTexts(a.MatcherSets), matcherTexts(b.MatcherSets))
+}
+
+// comparableMatchers are the matchers whose provisioned form keeps their whole configuration.
+var comparableMatchers = []string{
+	"client_ip", "expression", "header", "header_regexp", "host", "method", "path", "path_regexp", "protocol", "query", "remote_ip", "vars",
+}
+
+// matcherTexts returns a text for each set of matchers. Sets with the same text match the same
+// requests. Sets with different texts may match the same requests too.
+func matcherTexts(sets caddyhttp.MatcherSets) []string {
+	texts := make([]string, len(sets))
+	for i, set := range sets {
+		parts := make([]string, len(set))
+		for j, m := range set {
+			parts[j] = matcherText(m)
+		}
+		slices.Sort(parts) // Caddy loads them in random order
+		texts[i] = strings.Join(parts, "\n")
+	}
+	return texts
+}
+
+// matcherText returns a text that describes one matcher.
+func matcherText(m any) string {
+	if not, ok := m.(*caddyhttp.MatchNot); ok {
+		sets := make(caddyhttp.MatcherSets, 0, len(not.MatcherSets))
+		for _, set := range not.MatcherSets {
+			sets = append(sets, set)
+		}
+		return fmt.Sprintf("not %q", matcherTexts(sets))
+	}
+	if module, ok := m.(caddy.Module); ok && slices.Contains(comparableMatchers, module.CaddyModule().ID.Name()) {
+		if text, err := json.Marshal(m); err == nil {
+			return module.CaddyModule().ID.Name() + " " + string(text)
+		}
+	}
+	return fmt.Sprintf("%p", m)
+}
+
+// SiteName returns a name of the site of the handler that is being provisioned: the name of its server, and
+// its hosts or else the addresses that the server listens on. Sites of different servers may have the same host. It is
+// the same on all nodes with the same configuration.
+func SiteName(ctx caddy.Context) string {
+	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !ok {
+		return ""
+	}
+	if at := positionsOf(ctx); len(at) > 0 {
+		for _, set := range at[0].route().MatcherSets {
+			for _, m := range set {
+				if hosts, ok := m.(*caddyhttp.MatchHost); ok {
+					return server.Name() + " " + strings.Join(*hosts, ",")
+				}
+			}
+		}
+	}
+	return server.Name() + " " + strings.Join(server.Listen, ",")
+}

@@ -1,0 +1,173 @@
+package authserver
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A request is what a client asks for, after it was checked. It travels in sealed cookies until the code is issued.
+type request struct {
+	Client    string   `json:"c"`
+	Redirect  string   `json:"r"`
+	State     string   `json:"s,omitempty"` // of the client
+	Challenge string   `json:"p"`           // PKCE, S256
+	Resource  string   `json:"a"`
+	Scopes    []string `json:"o,omitempty"`
+	Expires   int64    `json:"e"` // seconds since 1970
+	Login     *Login   `json:"l,omitempty"`
+}
+
+// loginWait is how long a user may take to log in.
+const loginWait = 15 * time.Minute
+
+// authorize checks what a client asks for and shows the consent page (RFC 6749, section 4.1.1). The page is shown for each login, because the provider
+// asks for the user's consent to the gateway only, and not to the client.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		s.showError(w, http.StatusBadRequest, "The address of the login is malformed.")
+		return
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			s.showError(w, http.StatusBadRequest, "The parameter "+name+" is given twice.")
+			return
+		}
+	}
+	c, f := s.clients.client(r.Context(), query.Get("client_id"), networkOf(r))
+	if f != nil {
+		s.showError(w, http.StatusBadRequest, f.description)
+		return
+	}
+	redirect := query.Get("redirect_uri")
+	if redirect == "" && len(c.RedirectURIs) == 1 {
+		redirect = c.RedirectURIs[0]
+	}
+	if !c.redirects(redirect) {
+		// The browser must not be sent to an address that the client has not registered.
+		s.showError(w, http.StatusBadRequest, "The redirect address is not one that the application has registered.")
+		return
+	}
+	asked := &request{Client: c.ID, Redirect: redirect, State: query.Get("state"), Challenge: query.Get("code_challenge"), Expires: time.Now().Add(loginWait).Unix()}
+	if f := s.readRequest(asked, query); f != nil {
+		s.redirectFailure(w, r, asked, f)
+		return
+	}
+	id := random()
+	if err := s.setCookie(w, id, kindConsent, asked); err != nil {
+		s.showError(w, http.StatusBadRequest, "The request of the application is too large.")
+		return
+	}
+	s.showConsent(w, c, asked, id)
+}
+
+// readRequest checks the parameters other than the client and its redirect URI.
+func (s *Server) readRequest(asked *request, query url.Values) *failure {
+	switch {
+	case query.Get("request") != "" || query.Get("request_uri") != "":
+		return fail("request_not_supported", "Send the parameters in the address.")
+	case query.Get("response_type") != "code":
+		return fail(codeType, "The server supports response_type=code only.")
+	case query.Get("response_mode") != "" && query.Get("response_mode") != "query":
+		return fail(codeRequest, "The server supports response_mode=query only.")
+	case query.Get("code_challenge_method") != "S256" || len(asked.Challenge) != 43:
+		return fail(codeRequest, "PKCE is required: send code_challenge and code_challenge_method=S256.")
+	case len(asked.State) > maxState:
+		asked.State = ""
+		return fail(codeRequest, "The state is longer than 1,024 bytes.")
+	case query.Get("prompt") == "none":
+		return fail("consent_required", "The user has to agree to each login.")
+	}
+	var f *failure
+	if asked.Resource, f = s.resource(query.Get("resource")); f != nil {
+		return f
+	}
+	for name := range strings.FieldsSeq(query.Get("scope")) {
+		if slices.ContainsFunc(s.options.Scopes, func(known Scope) bool { return known.Name == name }) && !slices.Contains(asked.Scopes, name) {
+			asked.Scopes = append(asked.Scopes, name)
+		}
+	}
+	return nil
+}
+
+// resource returns the resource that a token will be bound to: an address on the issuer's origin, by default the whole origin.
+func (s *Server) resource(text string) (string, *failure) {
+	if text == "" {
+		return s.origin, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || len(text) > maxURI || u.Scheme+"://"+u.Host != s.origin || u.User != nil || u.Fragment != "" || u.RawQuery != "" {
+		return "", fail(codeTarget, "The resource is not an address at "+s.origin+" without query and fragment.")
+	}
+	return text, nil
+}
+
+// redirectFailure reports a failure to the client by the browser (RFC 6749, section 4.1.2.1; RFC 9207, section 2).
+func (s *Server) redirectFailure(w http.ResponseWriter, r *http.Request, asked *request, f *failure) {
+	s.redirect(w, r, asked, url.Values{"error": {f.code}, "error_description": {f.description}})
+}
+
+// redirect sends the browser back to the client.
+func (s *Server) redirect(w http.ResponseWriter, r *http.Request, asked *request, query url.Values) {
+	query.Set("iss", s.options.Issuer)
+	if asked.State != "" {
+		query.Set("state", asked.State)
+	}
+	separator := "?"
+	if strings.Contains(asked.Redirect, "?") {
+		separator = "&"
+	}
+	w.Header().Set("Location", asked.Redirect+separator+query.Encode())
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// cookieName returns the name of the cookie of one login. Each login has a cookie of its own, so that several can be under way in one browser.
+func (s *Server) cookieName(id string) string {
+	if s.secure {
+		return "__Host-fairway-login-" + id
+	}
+	return "fairway-login-" + id // browsers accept __Host- with https only
+}
+
+// maxCookie is the length of a cookie that all browsers accept.
+const maxCookie = 4000
+
+// setCookie gives the browser the sealed state of a login. It binds the login to the browser: another browser cannot continue it.
+func (s *Server) setCookie(w http.ResponseWriter, id string, purpose kind, asked *request) error {
+	value, err := s.records.keys[0].sealed(purpose, id, asked)
+	if err != nil {
+		return err
+	}
+	if len(value) > maxCookie {
+		return errSealed
+	}
+	s.writeCookie(w, id, value, int(loginWait.Seconds()))
+	return nil
+}
+
+func (s *Server) writeCookie(w http.ResponseWriter, id, value string, maxAge int) {
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure is left out for an issuer on loopback without https only
+		Name: s.cookieName(id), Value: value, Path: "/", MaxAge: maxAge, Secure: s.secure, HttpOnly: true,
+		// Lax, because the provider sends the browser back from another site.
+		SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// fromCookie returns the state of a login that this browser has begun.
+func (s *Server) fromCookie(r *http.Request, id string, purpose kind) (*request, bool) {
+	if len(id) != len(random()) {
+		return nil, false
+	}
+	cookie, err := r.Cookie(s.cookieName(id))
+	if err != nil {
+		return nil, false
+	}
+	asked := new(request)
+	if err := s.records.unsealed(purpose, id, cookie.Value, asked); err != nil || time.Now().After(time.Unix(asked.Expires, 0)) {
+		return nil, false
+	}
+	return asked, true
+}

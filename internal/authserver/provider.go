@@ -1,0 +1,469 @@
+package authserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+const (
+	// providerWait limits one request to a provider.
+	providerWait = 10 * time.Second
+
+	// discoveryPause is the time after a failed attempt to fetch a provider's metadata in which no other is made.
+	discoveryPause = 5 * time.Second
+)
+
+// A Provider authenticates users.
+type Provider interface {
+	// LoginURL returns the address at the provider where a user logs in.
+	LoginURL(ctx context.Context, l *Login) (string, error)
+
+	// Complete exchanges the code with which the provider has sent the browser back. The error is ErrRefused if the provider
+	// does not accept the code.
+	Complete(ctx context.Context, l *Login, code string) (*User, *Tokens, error)
+
+	// Refresh asks the provider whether the user may still be logged in. Tokens that the provider does not renew stay as they
+	// are. The error is ErrRefused if the login at the provider has ended.
+	Refresh(ctx context.Context, tokens *Tokens) (*User, *Tokens, error)
+
+	// VerifyJWT verifies the signature of a JWT of the provider, and returns its payload and the provider's issuer. The error is ErrRefused if
+	// the provider signs no JWTs.
+	VerifyJWT(ctx context.Context, token string) (payload []byte, issuer string, err error)
+
+	// KnowsDocuments reports whether the provider accepts client ID metadata documents itself, so that clients need no server in front of it.
+	KnowsDocuments(ctx context.Context) (issuer string, ok bool, err error)
+}
+
+// ErrRefused reports that the provider does not accept a code or a token (any more).
+var ErrRefused = errors.New("the identity provider refused")
+
+// A Login is one login at the provider.
+type Login struct {
+	State    string // returned by the browser
+	Nonce    string // in the ID token
+	Verifier string // PKCE
+	Callback string // where the provider sends the browser
+}
+
+// Tokens are what the provider gave for a user. They let the gateway act as the user.
+type Tokens struct {
+	Access  string    `json:"access,omitempty"`
+	Refresh string    `json:"refresh,omitempty"`
+	ID      string    `json:"id,omitempty"`
+	Expires time.Time `json:"expires,omitzero"` // of Access; zero if it does not expire
+}
+
+// OIDC is a provider with OpenID Connect.
+type OIDC struct {
+	// Issuer identifies the provider. Required.
+	Issuer string
+	// ClientID is the gateway's ID at the provider. Required.
+	ClientID string
+	// ClientSecret authenticates the gateway. Default: none.
+	ClientSecret string
+	// Scopes are asked for. Default: openid, profile, email, and offline_access if the provider supports it.
+	Scopes []string
+	// Params are added to the address of the login. Default: none.
+	Params map[string]string
+	// GroupClaim is the claim that lists the user's groups. Dots lead into objects. Default: groups.
+	GroupClaim string
+	// Transport sends requests. Default: http.DefaultTransport.
+	Transport http.RoundTripper
+
+	mu       sync.Mutex
+	failure  error              // of the last attempt to fetch the metadata
+	failed   time.Time          // when it failed
+	provider *oidc.Provider     // nil until the metadata are fetched
+	keys     *oidc.RemoteKeySet // nil until the first VerifyJWT
+	metadata oidcMetadata
+}
+
+// oidcMetadata are members of the provider's metadata that the library does not read.
+type oidcMetadata struct {
+	Scopes    []string `json:"scopes_supported"`
+	Documents bool     `json:"client_id_metadata_document_supported"`
+}
+
+// context returns a context that carries the HTTP client of the provider's requests.
+func (o *OIDC) context(ctx context.Context) context.Context {
+	return oidc.ClientContext(ctx, &http.Client{Transport: o.Transport, Timeout: providerWait})
+}
+
+// discover fetches the provider's metadata with the first login. If that fails, it is tried again after discoveryPause.
+func (o *OIDC) discover(ctx context.Context) (*oidc.Provider, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.provider != nil {
+		return o.provider, nil
+	}
+	if o.failure != nil && time.Since(o.failed) < discoveryPause {
+		return nil, o.failure // requests that waited for the last attempt do not each make one of their own
+	}
+	o.failure = o.fetchMetadata(ctx)
+	o.failed = time.Now()
+	return o.provider, o.failure
+}
+
+// fetchMetadata sets provider and metadata.
+func (o *OIDC) fetchMetadata(ctx context.Context) error {
+	// The provider keeps the context for later fetches of its keys.
+	p, err := oidc.NewProvider(o.context(context.WithoutCancel(ctx)), o.Issuer)
+	if err != nil {
+		return fmt.Errorf("the metadata of the identity provider: %w", err)
+	}
+	if err := p.Claims(&o.metadata); err != nil {
+		return fmt.Errorf("the metadata of the identity provider: %w", err)
+	}
+	o.provider = p
+	return nil
+}
+
+// KnowsDocuments reports whether the provider's metadata say that it accepts client ID metadata documents.
+func (o *OIDC) KnowsDocuments(ctx context.Context) (string, bool, error) {
+	_, err := o.discover(ctx)
+	return o.Issuer, o.metadata.Documents, err
+}
+
+// config returns the configuration of the OAuth client.
+func (o *OIDC) config(p *oidc.Provider, callback string) *oauth2.Config {
+	c := &oauth2.Config{ClientID: o.ClientID, ClientSecret: o.ClientSecret, Endpoint: p.Endpoint(), RedirectURL: callback, Scopes: o.Scopes}
+	if c.Scopes == nil {
+		c.Scopes = []string{oidc.ScopeOpenID, "profile", "email"}
+		if slices.Contains(o.metadata.Scopes, oidc.ScopeOfflineAccess) {
+			c.Scopes = append(c.Scopes, oidc.ScopeOfflineAccess)
+		}
+	}
+	return c
+}
+
+// LoginURL returns the address of the provider's login page. It never has the parameter resource: the gateway asks for no access to itself, and Entra ID refuses
+// resources that it does not know.
+func (o *OIDC) LoginURL(ctx context.Context, l *Login) (string, error) {
+	p, err := o.discover(ctx)
+	if err != nil {
+		return "", err
+	}
+	c := o.config(p, l.Callback)
+	options := []oauth2.AuthCodeOption{oidc.Nonce(l.Nonce), oauth2.S256ChallengeOption(l.Verifier)}
+	if slices.Contains(c.Scopes, oidc.ScopeOfflineAccess) {
+		// OpenID Connect Core 1.0, section 11: offline access needs the user's consent.
+		options = append(options, oauth2.SetAuthURLParam("prompt", "consent"))
+	}
+	for name, value := range o.Params {
+		options = append(options, oauth2.SetAuthURLParam(name, value))
+	}
+	return c.AuthCodeURL(l.State, options...), nil
+}
+
+// Complete exchanges the code and verifies the ID token.
+func (o *OIDC) Complete(ctx context.Context, l *Login, code string) (*User, *Tokens, error) {
+	p, err := o.discover(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	token, err := o.config(p, l.Callback).Exchange(o.context(ctx), code, oauth2.VerifierOption(l.Verifier))
+	if err != nil {
+		return nil, nil, refusal(err)
+	}
+	id, user, err := o.user(ctx, p, token)
+	if err != nil {
+		return nil, nil, err
+	}
+	if id.Nonce != l.Nonce {
+		return nil, nil, fmt.Errorf("%w: the ID token is for another login", ErrRefused)
+	}
+	return user, o.tokens(token, nil), nil
+}
+
+// Refresh renews the tokens.
+func (o *OIDC) Refresh(ctx context.Context, tokens *Tokens) (*User, *Tokens, error) {
+	if tokens.Refresh == "" {
+		return nil, nil, ErrRefused
+	}
+	p, err := o.discover(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	token, err := o.config(p, "").TokenSource(o.context(ctx), &oauth2.Token{RefreshToken: tokens.Refresh}).Token()
+	if err != nil {
+		return nil, nil, refusal(err)
+	}
+	renewed := o.tokens(token, tokens)
+	if _, ok := token.Extra("id_token").(string); !ok {
+		return nil, renewed, nil // providers may leave it out; the user stays as it was
+	}
+	_, user, err := o.user(ctx, p, token)
+	return user, renewed, err
+}
+
+// tokens returns the tokens of a response, completed by those before.
+func (o *OIDC) tokens(token *oauth2.Token, before *Tokens) *Tokens {
+	t := &Tokens{Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry}
+	t.ID, _ = token.Extra("id_token").(string)
+	if before != nil {
+		if t.Refresh == "" {
+			t.Refresh = before.Refresh
+		}
+		if t.ID == "" {
+			t.ID = before.ID
+		}
+	}
+	return t
+}
+
+// refusal returns ErrRefused if the provider has said that a code or a token is not valid.
+func refusal(err error) error {
+	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		if e.ErrorCode == codeGrant {
+			return fmt.Errorf("%w: %s", ErrRefused, e.ErrorCode)
+		}
+		// The whole error has the response's body, which may contain tokens.
+		return fmt.Errorf("the token endpoint of the identity provider responds with status %d %s", e.Response.StatusCode, e.ErrorCode)
+	}
+	return err
+}
+
+// user verifies the ID token of a response and returns it with its user.
+func (o *OIDC) user(ctx context.Context, p *oidc.Provider, token *oauth2.Token) (*oidc.IDToken, *User, error) {
+	raw, ok := token.Extra("id_token").(string)
+	if !ok {
+		return nil, nil, errors.New("the identity provider gave no ID token; its client needs the scope openid")
+	}
+	id, err := p.VerifierContext(o.context(ctx), &oidc.Config{ClientID: o.ClientID, SupportedSigningAlgs: signatureNames()}).Verify(o.context(ctx), raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the ID token: %w", err)
+	}
+	var claims map[string]any
+	if err := id.Claims(&claims); err != nil {
+		return nil, nil, fmt.Errorf("the ID token: %w", err)
+	}
+	user := &User{Subject: id.Subject}
+	user.Name, _ = claims["name"].(string)
+	user.Email, _ = claims["email"].(string)
+	switch verified := claims["email_verified"].(type) {
+	case bool:
+		user.EmailVerified = verified
+	case string: // some providers send text
+		user.EmailVerified = verified == "true"
+	}
+	user.Groups, err = groupsOf(claims, o.GroupClaim)
+	return id, user, err
+}
+
+// ErrGroupLink reports that the token has a link to the user's groups in place of the groups.
+var ErrGroupLink = errors.New("the identity provider sent a link in place of the user's groups, because there are too many: have it send only the groups that are assigned to the application")
+
+// groupsOf returns the texts of a claim that lists groups. Dots in its name lead into objects, unless a claim has the whole name.
+func groupsOf(claims map[string]any, name string) ([]string, error) {
+	if name == "" {
+		name = "groups"
+	}
+	if links, ok := claims["_claim_names"].(map[string]any); ok && links[name] != nil || claims["hasgroups"] == true && name == "groups" {
+		return nil, ErrGroupLink
+	}
+	value, ok := claims[name]
+	for rest := name; !ok; {
+		var first string
+		var isNested bool
+		if first, rest, isNested = strings.Cut(rest, "."); !isNested {
+			value = claims[first]
+			break
+		}
+		inner, isObject := claims[first].(map[string]any)
+		if !isObject {
+			break
+		}
+		claims = inner
+	}
+	var groups []string
+	switch value := value.(type) {
+	case string:
+		groups = strings.Fields(value)
+	case []any:
+		for _, item := range value {
+			if group, ok := item.(string); ok {
+				groups = append(groups, group)
+			}
+		}
+	}
+	return groups, nil
+}
+
+// VerifyJWT verifies the signature of a JWT of the provider.
+func (o *OIDC) VerifyJWT(ctx context.Context, token string) ([]byte, string, error) {
+	p, err := o.discover(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	var urls struct {
+		Keys string `json:"jwks_uri"`
+	}
+	if err := p.Claims(&urls); err != nil {
+		return nil, "", err
+	}
+	o.mu.Lock()
+	if o.keys == nil {
+		o.keys = oidc.NewRemoteKeySet(o.context(context.WithoutCancel(ctx)), urls.Keys)
+	}
+	keys := o.keys
+	o.mu.Unlock()
+	payload, err := keys.VerifySignature(ctx, token)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return payload, o.Issuer, nil
+}
+
+// GitHub is GitHub, which has OAuth but no OpenID Connect for users. A user's subject is the number of the account, which never changes. Groups are the
+// organizations of the user.
+type GitHub struct {
+	// ClientID is the gateway's ID as an OAuth app. Required.
+	ClientID string
+	// ClientSecret authenticates the gateway. Required.
+	ClientSecret string
+	// Scopes are asked for. Default: read:user, user:email and read:org.
+	Scopes []string
+	// URL and API are the addresses of the server and of its API. Default: those of github.com.
+	URL, API string
+	// Transport sends requests. Default: http.DefaultTransport.
+	Transport http.RoundTripper
+}
+
+func (g *GitHub) config(callback string) *oauth2.Config {
+	base := g.URL
+	if base == "" {
+		base = "https://github.com"
+	}
+	scopes := g.Scopes
+	if scopes == nil {
+		scopes = []string{"read:user", "user:email", "read:org"}
+	}
+	return &oauth2.Config{
+		ClientID: g.ClientID, ClientSecret: g.ClientSecret, RedirectURL: callback, Scopes: scopes,
+		Endpoint: oauth2.Endpoint{AuthURL: base + "/login/oauth/authorize", TokenURL: base + "/login/oauth/access_token", AuthStyle: oauth2.AuthStyleInParams},
+	}
+}
+
+func (g *GitHub) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: g.Transport, Timeout: providerWait})
+}
+
+// KnowsDocuments returns false: GitHub knows registered clients only.
+func (*GitHub) KnowsDocuments(context.Context) (string, bool, error) { return "", false, nil }
+
+// VerifyJWT returns ErrRefused: GitHub signs no JWTs for users.
+func (*GitHub) VerifyJWT(context.Context, string) ([]byte, string, error) { return nil, "", ErrRefused }
+
+// LoginURL returns the address of GitHub's login page.
+func (g *GitHub) LoginURL(_ context.Context, l *Login) (string, error) {
+	return g.config(l.Callback).AuthCodeURL(l.State, oauth2.S256ChallengeOption(l.Verifier)), nil
+}
+
+// Complete exchanges the code and asks who the user is.
+func (g *GitHub) Complete(ctx context.Context, l *Login, code string) (*User, *Tokens, error) {
+	token, err := g.config(l.Callback).Exchange(g.context(ctx), code, oauth2.VerifierOption(l.Verifier))
+	if err != nil {
+		if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.ErrorCode == "bad_verification_code" {
+			return nil, nil, ErrRefused
+		}
+		return nil, nil, refusal(err)
+	}
+	tokens := &Tokens{Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry}
+	user, err := g.user(ctx, tokens)
+	return user, tokens, err
+}
+
+// Refresh asks again who the user is. Tokens of OAuth apps do not expire; those of GitHub Apps are renewed.
+func (g *GitHub) Refresh(ctx context.Context, tokens *Tokens) (*User, *Tokens, error) {
+	if tokens.Refresh != "" {
+		token, err := g.config("").TokenSource(g.context(ctx), &oauth2.Token{RefreshToken: tokens.Refresh}).Token()
+		if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.ErrorCode == "bad_refresh_token" {
+			return nil, nil, ErrRefused
+		}
+		if err != nil {
+			return nil, nil, refusal(err)
+		}
+		tokens = &Tokens{Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry}
+	}
+	user, err := g.user(ctx, tokens)
+	return user, tokens, err
+}
+
+// user asks who the owner of the tokens is.
+func (g *GitHub) user(ctx context.Context, tokens *Tokens) (*User, error) {
+	var account struct {
+		ID    int64  `json:"id"`
+		Login string `json:"login"`
+		Name  string `json:"name"`
+	}
+	if err := g.get(ctx, tokens, "/user", &account); err != nil {
+		return nil, err
+	}
+	user := &User{Subject: strconv.FormatInt(account.ID, 10), Name: account.Name}
+	if user.Name == "" {
+		user.Name = account.Login
+	}
+	var emails []struct {
+		Email    string `json:"email"`
+		Primary  bool   `json:"primary"`
+		Verified bool   `json:"verified"`
+	}
+	if err := g.get(ctx, tokens, "/user/emails", &emails); err != nil {
+		return nil, err
+	}
+	for _, e := range emails {
+		if e.Primary {
+			user.Email, user.EmailVerified = e.Email, e.Verified
+		}
+	}
+	var organizations []struct {
+		Login string `json:"login"`
+	}
+	if err := g.get(ctx, tokens, "/user/orgs?per_page=100", &organizations); err != nil {
+		return nil, err
+	}
+	for _, o := range organizations {
+		user.Groups = append(user.Groups, o.Login)
+	}
+	return user, nil
+}
+
+// get reads a resource of the API. One that the token's scopes do not allow is left empty, but for the user itself.
+func (g *GitHub) get(ctx context.Context, tokens *Tokens, path string, to any) error {
+	base := g.API
+	if base == "" {
+		base = "https://api.github.com"
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil) //nolint:gosec // the operator configures the address
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+tokens.Access)
+	r.Header.Set("Accept", "application/vnd.github+json")
+	response, err := (&http.Client{Transport: g.Transport, Timeout: providerWait}).Do(r) //nolint:gosec // see above
+	if err != nil {
+		return fmt.Errorf("the API of GitHub: %w", err)
+	}
+	defer response.Body.Close()
+	switch {
+	case response.StatusCode == http.StatusUnauthorized:
+		return ErrRefused
+	case path != "/user" && (response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusNotFound):
+		return nil
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("the API of GitHub responds to %s with status %d", path, response.StatusCode)
+	}
+	return json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(to)
+}

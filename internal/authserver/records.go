@@ -1,0 +1,106 @@
+package authserver
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/share"
+)
+
+// records are the sealed records of a Ledger.
+type records struct {
+	keys   []*keys // the first one seals; all unseal
+	ledger Ledger
+	report func(message string, err error)
+}
+
+// failed reports an error of the Ledger.
+func (r *records) failed(err error) *failure {
+	r.report("the store of logins failed", err)
+	return fail(codeUnavailable, "The gateway's store does not respond; try again.")
+}
+
+// errGone reports that a record is missing.
+var errGone = errors.New("there is no such record")
+
+// put writes a record of the owner.
+func (r *records) put(ctx context.Context, key string, owner share.Owner, value any, lifetime time.Duration) error {
+	sealed, err := r.keys[0].sealed(kindRecord, key, value)
+	if err != nil {
+		return err
+	}
+	return r.ledger.Update(ctx, key, owner, func(string) (string, time.Duration, error) { return sealed, lifetime, nil })
+}
+
+// update changes a record. change modifies the value and returns the new lifetime; 0 deletes the record. The error is errGone if there is no record
+// that this server can read.
+func update[T any](ctx context.Context, r *records, key string, change func(*T) (time.Duration, error)) error {
+	return r.ledger.Update(ctx, key, "", func(old string) (string, time.Duration, error) {
+		value := new(T)
+		if old == "" || r.unsealed(kindRecord, key, old, value) != nil {
+			return "", 0, errGone
+		}
+		lifetime, err := change(value)
+		if err != nil || lifetime <= 0 {
+			return "", 0, err
+		}
+		sealed, err := r.keys[0].sealed(kindRecord, key, value)
+		return sealed, lifetime, err
+	})
+}
+
+// once reports whether the name is used for the first time within the lifetime. The owner is who uses it.
+func (r *records) once(ctx context.Context, name string, owner share.Owner, lifetime time.Duration) (isFirst bool, err error) {
+	key := "once/" + base64.RawURLEncoding.EncodeToString(digest(name))
+	err = r.ledger.Update(ctx, key, owner, func(old string) (string, time.Duration, error) {
+		isFirst = old == ""
+		return "1", lifetime, nil
+	})
+	return isFirst, err
+}
+
+// unsealed decrypts what sealed has returned, with any of the keys.
+func (r *records) unsealed(purpose kind, name, text string, value any) error {
+	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return errSealed
+	}
+	for _, k := range r.keys {
+		if len(data) < k.seal.NonceSize() {
+			break
+		}
+		plain, err := k.seal.Open(nil, data[:k.seal.NonceSize()], data[k.seal.NonceSize():], []byte(string(purpose)+"\x00"+name))
+		if err == nil {
+			return json.Unmarshal(plain, value)
+		}
+	}
+	return errSealed
+}
+
+// refreshToken returns the token of a generation of a session: the session, the generation, and what authenticates both.
+func (k *keys) refreshToken(id string, generation int) string {
+	text := id + "." + strconv.Itoa(generation)
+	return text + "." + base64.RawURLEncoding.EncodeToString(mac(k.refresh, text))
+}
+
+// readRefreshToken returns what refreshToken was called with. Only tokens that this server has made can name a session, so no one else can end one.
+func (r *records) readRefreshToken(token string) (id string, generation int, ok bool) {
+	id, rest, _ := strings.Cut(token, ".")
+	number, _, _ := strings.Cut(rest, ".")
+	generation, err := strconv.Atoi(number)
+	if err != nil || len(token) > maxURI {
+		return "", 0, false
+	}
+	for _, k := range r.keys {
+		if hmac.Equal([]byte(token), []byte(k.refreshToken(id, generation))) {
+			return id, generation, true
+		}
+	}
+	return "", 0, false
+}

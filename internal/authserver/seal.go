@@ -1,0 +1,101 @@
+package authserver
+
+import (
+	"crypto"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// MinSecret is the minimum length of a secret, in bytes.
+const MinSecret = 16
+
+// A kind is the purpose of a sealed value. A value that was sealed for one purpose cannot be used for another.
+type kind string
+
+const (
+	kindClient  kind = "client"  // the ID of a registered client
+	kindConsent kind = "consent" // a login that waits for the user's consent, in a cookie
+	kindLogin   kind = "login"   // a login that waits for the provider, in a cookie
+	kindRecord  kind = "record"  // the value of a record in the Ledger
+)
+
+var errSealed = errors.New("the value is not one of this server, is for another purpose, or its key has been replaced")
+
+// keys are derived from one configured secret.
+type keys struct {
+	seal    cipher.AEAD
+	refresh []byte // authenticates refresh tokens
+	client  []byte // derives the secrets of registered clients
+	sign    *ecdsa.PrivateKey
+	public  jose.JSONWebKey
+}
+
+// newKeys derives the keys. The same secret gives the same keys on each node.
+func newKeys(secret string) (*keys, error) {
+	if len(secret) < MinSecret {
+		return nil, fmt.Errorf("the secret has less than %d bytes", MinSecret)
+	}
+	derive := func(purpose string, length int) []byte {
+		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "fairway login "+purpose, length)
+		if err != nil {
+			panic(err) // cannot happen: the length is far below the limit of HKDF
+		}
+		return key
+	}
+	block, err := aes.NewCipher(derive("seal", 32))
+	if err != nil {
+		return nil, err
+	}
+	k := &keys{refresh: derive("refresh", 32), client: derive("client secret", 32)}
+	if k.seal, err = cipher.NewGCM(block); err != nil {
+		return nil, err
+	}
+	// A scalar above the order of the curve is refused, once in 2^32 secrets; the next one is taken then.
+	for i := 0; k.sign == nil; i++ {
+		k.sign, _ = ecdsa.ParseRawPrivateKey(elliptic.P256(), derive(fmt.Sprint("sign ", i), 32))
+	}
+	k.public = jose.JSONWebKey{Key: k.sign.Public(), Algorithm: string(jose.ES256), Use: "sig"}
+	thumbprint, err := k.public.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	k.public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint[:12])
+	return k, nil
+}
+
+// sealed encrypts a value for a purpose. name binds the value to its place, such as the key of its record; it may be empty.
+func (k *keys) sealed(purpose kind, name string, value any) (string, error) {
+	plain, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	nonce := make([]byte, k.seal.NonceSize(), k.seal.NonceSize()+len(plain)+k.seal.Overhead())
+	_, _ = rand.Read(nonce) // never fails
+	return base64.RawURLEncoding.EncodeToString(k.seal.Seal(nonce, nonce, plain, []byte(string(purpose)+"\x00"+name))), nil
+}
+
+// mac authenticates a text.
+func mac(key []byte, text string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return h.Sum(nil)
+}
+
+// random returns an unguessable text of 22 characters.
+func random() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}

@@ -1,0 +1,42 @@
+package structure_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// guestParts are what a build of single directives must not link: text in the import path of a package, with
+// what it is.
+var guestParts = map[string]string{
+	"github.com/openai/":                  "a model client",
+	"github.com/anthropics/":              "a model client",
+	module + "oagent/hosted":              "hosted agents",
+	module + "caddymodule/hosted":         "hosted agents",
+	module + "caddymodule/console":        "the console",
+	module + "store/redis":                "Redis",
+	"github.com/redis/":                   "Redis",
+	module + "caddymodule/app/embeddings": "embeddings",
+}
+
+// TestDirectives_link_no_guests keeps each of these directives usable alone, as with
+// xcaddy build --with github.com/fairwayhq/fairway/caddymodule/mcp.
+func TestDirectives_link_no_guests(t *testing.T) {
+	for _, directive := range []string{"mcp", "otc", "ocp", "auth"} {
+		out, err := exec.Command("go", "list", "-deps", "../../caddymodule/"+directive).Output()
+		if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		linked := strings.Fields(string(out))
+		for _, path := range linked {
+			for part, what := range guestParts {
+				if strings.HasPrefix(path, part) {
+					t.Errorf("%s links %s (%s): have it register itself in a package that only caddymodule imports", directive, path, what)
+				}
+			}
+		}
+		if len(linked) < 100 {
+			t.Errorf("go list found few packages for %s", directive)
+		}
+	}
+}

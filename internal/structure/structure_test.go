@@ -1,0 +1,412 @@
+// Package structure_test checks the structure of the repository: which package may import which, the
+// size of types and packages, package comments, and names that hide an import. It reads the source without compiling it.
+//
+// Each rule protects something, which its comment names. If a change breaks a rule, look at the design
+// first: moving code to satisfy the number alone defeats the rule.
+package structure_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/fairwayhq/fairway/"
+
+// layers are the folders of the repository, each with the folders that its packages may import. So a
+// reader of a package needs to know only the layers below it, and each layer can be used without those above.
+var layers = []struct {
+	folder  string
+	imports []string
+}{
+	{"internal", []string{"internal"}},
+	{"store", []string{"store", "internal"}},
+	{"tools", []string{"tools", "store", "internal"}},
+	{"ocp", []string{"ocp", "tools", "internal"}},
+	{"mcpadapter", []string{"mcpadapter", "ocp", "tools", "store", "internal"}},
+	{"otcadapter", []string{"otcadapter", "tools", "store", "internal"}},
+	{"oagent", []string{"oagent", "tools", "store", "internal"}},
+	{"caddymodule", []string{"caddymodule", "mcpadapter", "otcadapter", "oagent", "ocp", "tools", "store", "internal"}},
+}
+
+// caddyFolders may import Caddy: the libraries stay usable without it.
+var caddyFolders = []string{"caddymodule", "cmd", "internal/testkit/sitetest"}
+
+// testSupport is imported by tests only, and may import any layer.
+const testSupport = "internal/testkit"
+
+const (
+	// maxMethods limits the methods of a type together with those of all types that embed it. Types
+	// that embed one struct share its fields, so they are one type to a reader.
+	maxMethods = 40
+
+	// maxFields limits the fields of a struct. A struct with more has several subjects, and its
+	// users cannot tell which fields are set when. Configurations and options are exempt: their fields
+	// are independent of each other.
+	maxFields = 20
+
+	// minPackage is the minimum number of code lines of a package with one importer. A smaller one
+	// is a file of its importer: it costs a name and a stop on the way, and hides nothing from others.
+	minPackage = 150
+)
+
+// A source is a parsed file that is not a test.
+type source struct {
+	folder string // of the package, relative to the repository: "tools/match"
+	name   string // path of the file
+	file   *ast.File
+	code   int // lines of code
+}
+
+var fset = token.NewFileSet()
+
+// sources parses the files of the product and of its test support.
+func sources(t *testing.T) (found []source) {
+	t.Helper()
+	root := os.DirFS("../..")
+	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			if name != "." && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"testdata", "examples", "benchmarks", "integration", "docs", "node_modules", "dist"}, entry.Name())) {
+				return fs.SkipDir
+			}
+			return nil
+		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		data, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(fset, name, data, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		found = append(found, source{path.Dir(name), name, file, codeLines(string(data))})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) < 100 {
+		t.Fatalf("only %d files were found", len(found))
+	}
+	return found
+}
+
+// codeLines counts the lines that are not blank and are no comment.
+func codeLines(text string) (n int) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+			n++
+		}
+	}
+	return n
+}
+
+// imports returns the paths that a file imports.
+func imports(file *ast.File) (paths []string) {
+	for _, spec := range file.Imports {
+		if p, err := strconv.Unquote(spec.Path.Value); err == nil {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+// isBelow reports whether the folder is one of the folders or below one.
+func isBelow(folder string, folders ...string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return folder == f || strings.HasPrefix(folder, f+"/") })
+}
+
+func TestImports_follow_the_layers(t *testing.T) {
+	used := make(map[string]bool)
+	for _, s := range sources(t) {
+		for _, imported := range imports(s.file) {
+			if strings.HasPrefix(imported, "github.com/caddyserver/") && s.folder != "." && !isBelow(s.folder, caddyFolders...) {
+				t.Errorf("%s imports Caddy; only %v and the root may", s.name, caddyFolders)
+			}
+			folder, isOurs := strings.CutPrefix(imported, module)
+			if !isOurs || isBelow(s.folder, testSupport) {
+				continue
+			}
+			if isBelow(folder, testSupport) && s.folder != "store/storetest" {
+				t.Errorf("%s imports %s, which is for tests", s.name, folder)
+			}
+			for _, layer := range layers {
+				if !isBelow(s.folder, layer.folder) {
+					continue
+				}
+				used[layer.folder] = true
+				if !isBelow(folder, layer.imports...) {
+					t.Errorf("%s imports %s; packages in %s may import only %v", s.name, folder, layer.folder, layer.imports)
+				}
+			}
+		}
+	}
+	for _, layer := range layers {
+		if !used[layer.folder] {
+			t.Errorf("no package is in the layer %s", layer.folder)
+		}
+	}
+}
+
+// TestPackages_have_one_comment lets a reader learn the subject of each package from one place: its first sentence.
+func TestPackages_have_one_comment(t *testing.T) {
+	comments := make(map[string]int)
+	for _, s := range sources(t) {
+		if s.file.Doc == nil {
+			comments[s.folder] += 0
+			continue
+		}
+		comments[s.folder]++
+		want := "Package " + s.file.Name.Name + " "
+		if s.file.Name.Name == "main" {
+			want = "Command " + path.Base(s.folder) + " "
+		}
+		if !strings.HasPrefix(s.file.Doc.Text(), want) {
+			t.Errorf("the package comment in %s does not begin with %q", s.name, want)
+		}
+	}
+	for folder, n := range comments {
+		if n != 1 {
+			t.Errorf("%s has %d package comments, not 1", folder, n)
+		}
+	}
+}
+
+// guests are packages of guest modules. Each is linked only by what needs it.
+var guests = []string{"caddymodule/app/stores"}
+
+func TestPackages_with_one_importer_are_not_small(t *testing.T) {
+	lines := make(map[string]int)
+	importers := make(map[string]map[string]bool)
+	for _, s := range sources(t) {
+		lines[s.folder] += s.code
+		for _, imported := range imports(s.file) {
+			if folder, isOurs := strings.CutPrefix(imported, module); isOurs {
+				if importers[folder] == nil {
+					importers[folder] = make(map[string]bool)
+				}
+				importers[folder][s.folder] = true
+			}
+		}
+	}
+	// caddymodule imports the packages of directives and guest modules to register them.
+	for folder, by := range importers {
+		if len(by) == 1 && lines[folder] < minPackage && !by["caddymodule"] && !by["."] && !slices.Contains(guests, folder) {
+			t.Errorf("%s has %d lines and one importer (%v): it is a file of that package", folder, lines[folder], slices.Collect(maps.Keys(by)))
+		}
+	}
+}
+
+// A structType is a struct with what counts for its size.
+type structType struct {
+	fields   int
+	isConfig bool
+	embeds   []string
+	methods  int
+}
+
+// structs returns the struct types by "folder.Name".
+func structs(all []source) map[string]*structType {
+	found := make(map[string]*structType)
+	at := func(key string) *structType {
+		if found[key] == nil {
+			found[key] = new(structType)
+		}
+		return found[key]
+	}
+	for _, s := range all {
+		names := make(map[string]string) // folder by name of an import
+		for _, spec := range s.file.Imports {
+			p, _ := strconv.Unquote(spec.Path.Value)
+			folder, isOurs := strings.CutPrefix(p, module)
+			if !isOurs {
+				continue
+			}
+			name := path.Base(folder)
+			if spec.Name != nil {
+				name = spec.Name.Name
+			}
+			names[name] = folder
+		}
+		for _, d := range s.file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv != nil {
+					at(s.folder+"."+receiver(d.Recv.List[0].Type)).methods++
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if spec, ok := spec.(*ast.TypeSpec); ok {
+						if body, ok := spec.Type.(*ast.StructType); ok {
+							readStruct(at(s.folder+"."+spec.Name.Name), spec.Name.Name, body, s.folder, names)
+						}
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+func readStruct(to *structType, name string, body *ast.StructType, folder string, names map[string]string) {
+	to.isConfig = strings.HasSuffix(name, "Options") || strings.HasSuffix(name, "Config")
+	for _, field := range body.Fields.List {
+		to.fields += max(1, len(field.Names))
+		if field.Tag != nil && strings.Contains(field.Tag.Value, "json:") {
+			to.isConfig = true
+		}
+		if len(field.Names) > 0 {
+			continue
+		}
+		switch embedded := deref(field.Type).(type) {
+		case *ast.Ident:
+			to.embeds = append(to.embeds, folder+"."+embedded.Name)
+		case *ast.SelectorExpr:
+			if x, ok := embedded.X.(*ast.Ident); ok && names[x.Name] != "" {
+				to.embeds = append(to.embeds, names[x.Name]+"."+embedded.Sel.Name)
+			}
+		}
+	}
+}
+
+func deref(e ast.Expr) ast.Expr {
+	for {
+		switch x := e.(type) {
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		default:
+			return e
+		}
+	}
+}
+
+func receiver(e ast.Expr) string {
+	if id, ok := deref(e).(*ast.Ident); ok {
+		return id.Name
+	}
+	return ""
+}
+
+// largeTypes are types above a limit, with the number that they may have. Numbers may only fall.
+var largeTypes = map[string]int{
+	"internal/testkit/sitetest.Site": 55,
+	"caddymodule/console.Handler":    54,
+}
+
+func TestTypes_have_one_subject(t *testing.T) {
+	all := structs(sources(t))
+	family := make(map[string]int) // methods of a type and of all that embed it
+	for key, s := range all {
+		seen := map[string]bool{}
+		var add func(string)
+		add = func(to string) {
+			if seen[to] || all[to] == nil {
+				return
+			}
+			seen[to] = true
+			family[to] += s.methods
+			for _, e := range all[to].embeds {
+				add(e)
+			}
+		}
+		add(key)
+	}
+	for key, s := range all {
+		if limit := max(maxMethods, largeTypes[key]); family[key] > limit {
+			t.Errorf("%s and the types that embed it have %d methods, more than %d", key, family[key], limit)
+		}
+		if limit := max(maxFields, largeTypes[key+" fields"]); s.fields > limit && !s.isConfig {
+			t.Errorf("%s has %d fields, more than %d", key, s.fields, limit)
+		}
+	}
+	for key := range largeTypes {
+		name, isFields := strings.CutSuffix(key, " fields")
+		s := all[name]
+		if s == nil || !isFields && family[name] <= maxMethods || isFields && s.fields <= maxFields {
+			t.Errorf("%s is within the limit: remove it from largeTypes", key)
+		}
+	}
+}
+
+// TestLocals_do_not_hide_imports keeps one meaning for each name in a file: a reader must not have to check
+// whether "tools" is the package or a variable.
+func TestLocals_do_not_hide_imports(t *testing.T) {
+	for _, s := range sources(t) {
+		names := make(map[string]string)
+		for _, spec := range s.file.Imports {
+			p, _ := strconv.Unquote(spec.Path.Value)
+			if spec.Name != nil {
+				names[spec.Name.Name] = p
+			} else {
+				names[packageName(p)] = p
+			}
+		}
+		check := func(id *ast.Ident) {
+			if p := names[id.Name]; p != "" && id.Name != "_" {
+				t.Errorf("%s: %s hides the import %q", fset.Position(id.Pos()), id.Name, p)
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncType:
+				for _, list := range []*ast.FieldList{n.Params, n.Results} {
+					if list == nil {
+						continue
+					}
+					for _, field := range list.List {
+						for _, id := range field.Names {
+							check(id)
+						}
+					}
+				}
+			case *ast.AssignStmt:
+				if n.Tok == token.DEFINE {
+					for _, e := range n.Lhs {
+						if id, ok := e.(*ast.Ident); ok {
+							check(id)
+						}
+					}
+				}
+			case *ast.RangeStmt:
+				if n.Tok == token.DEFINE {
+					for _, e := range []ast.Expr{n.Key, n.Value} {
+						if id, ok := e.(*ast.Ident); ok {
+							check(id)
+						}
+					}
+				}
+			case *ast.ValueSpec:
+				for _, id := range n.Names {
+					check(id)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// packageName returns the usual name of the package with an import path.
+func packageName(p string) string {
+	name := path.Base(p)
+	if strings.HasPrefix(name, "v") && len(name) > 1 && strings.Trim(name[1:], "0123456789") == "" {
+		name = path.Base(path.Dir(p))
+	}
+	name = strings.TrimPrefix(name, "go-")
+	return strings.TrimSuffix(filepath.Base(name), "-go")
+}

@@ -1,0 +1,175 @@
+package sitetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// JobsDocument describes an API whose work lasts.
+const JobsDocument = `openapi: 3.1.0
+info: {title: Jobs, version: 1.0.0}
+paths:
+  /jobs:
+    post:
+      operationId: startJob
+      responses: {"202": {description: accepted}, "200": {description: done, content: {application/json: {}}}}
+  /jobs/{id}:
+    get:
+      operationId: getJob
+      parameters:
+        - {name: id, in: path, required: true, schema: {type: string}}
+      responses: {"200": {description: done, content: {application/json: {}}}}
+  /slow:
+    post:
+      operationId: slow
+      responses: {"200": {description: done, content: {application/json: {}}}}
+    get:
+      operationId: slowRead
+      responses: {"200": {description: done, content: {application/json: {}}}}
+`
+
+// JobsAPI is the API of jobsDocument. Its work ends when it is released.
+type JobsAPI struct {
+	Mu       sync.Mutex
+	Location string // of accepted jobs
+	Polls    []string
+	Starts   int
+	Refuse   int           // polls to refuse with 401
+	Began    chan struct{} // gets a value for each request for slow work
+	Canceled chan struct{} // gets a value for each that its client gives up
+	Release  chan struct{} // closed when all work ends
+}
+
+func NewJobsAPI() *JobsAPI {
+	return &JobsAPI{Location: "/jobs/1", Began: make(chan struct{}, 8), Canceled: make(chan struct{}, 8), Release: make(chan struct{})}
+}
+
+func (j *JobsAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.URL.Path == "/slow":
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice who has gone
+		j.Began <- struct{}{}
+		select {
+		case <-j.Release:
+			_, _ = io.WriteString(w, `{"slow":"done"}`)
+		case <-r.Context().Done():
+			j.Canceled <- struct{}{}
+		}
+		return
+	case r.Method == http.MethodGet:
+		j.Mu.Lock()
+		j.Polls = append(j.Polls, r.URL.Path+" of "+r.Header.Get("X-Test-User"))
+		refused := len(j.Polls) <= j.Refuse
+		j.Mu.Unlock()
+		if refused {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+	default:
+		j.Mu.Lock()
+		j.Starts++
+		j.Mu.Unlock()
+	}
+	select {
+	case <-j.Release:
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"job":"done"}`)
+			return
+		}
+	default:
+	}
+	w.Header().Set("Location", j.Location)
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(http.StatusAccepted)
+}
+
+const JobsGlobal = "agents {\n\tstore bolt DIR/store.db\n}"
+
+func JobsBlock(api, options string) string {
+	return "route {\ntest_user\nmcp /mcp DIR/jobs.yaml {\n" + options + "\n}\notc DIR/jobs.yaml {\npoll 1m\n}\nreverse_proxy " + api + "\n}"
+}
+
+// TaskState is a task, a result or an error.
+type TaskState struct {
+	ResultType, TaskID, Status, StatusMessage string
+	TTLMs                                     int
+	Result                                    *Result
+	Content                                   []any
+	Error                                     struct {
+		Code    int
+		Message string
+	}
+}
+
+// TaskCapability is what a client with tasks declares.
+const TaskCapability = `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+
+// Task sends a request of 2026-07-28 for a user. Name is what the header Mcp-Name repeats.
+func (s *Site) Task(user, capabilities, method, name, params string) (got TaskState) {
+	s.T.Helper()
+	if params != "" {
+		params += ","
+	}
+	message := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}}}`,
+		method, params, capabilities)
+	a := s.Request(http.MethodPost, "/mcp", message, "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2026-07-28",
+		"Mcp-Method", method, "Mcp-Name", name, "X-Test-User", user)
+	var envelope struct{ Result, Error json.RawMessage }
+	if err := json.Unmarshal([]byte(a.Body), &envelope); err != nil {
+		s.T.Fatalf("%v: %d %s", err, a.Status, a.Body)
+	}
+	if envelope.Error != nil {
+		if err := json.Unmarshal(envelope.Error, &got.Error); err != nil {
+			s.T.Fatal(err)
+		}
+		return got
+	}
+	if err := json.Unmarshal(envelope.Result, &got); err != nil {
+		s.T.Fatal(err)
+	}
+	return got
+}
+
+// BeginTask calls a tool, whose call becomes a task, and returns the id.
+func (s *Site) BeginTask(user, tool string) string {
+	s.T.Helper()
+	got := s.Task(user, TaskCapability, "tools/call", tool, fmt.Sprintf(`"name":%q,"arguments":{}`, tool))
+	if got.ResultType != "task" || got.TaskID == "" || got.Status != "working" || got.TTLMs <= 0 {
+		s.T.Fatalf("no task: %+v", got)
+	}
+	return got.TaskID
+}
+
+func (s *Site) AskTask(user, method, id string) TaskState {
+	s.T.Helper()
+	return s.Task(user, TaskCapability, method, id, fmt.Sprintf(`"taskId":%q`, id))
+}
+
+// EndOf asks for a task until it has ended.
+func (s *Site) EndOf(user, id string) (got TaskState) {
+	s.T.Helper()
+	Eventually(s.T, "the end of the task", func() bool {
+		got = s.AskTask(user, "tasks/get", id)
+		return got.Status != "working"
+	})
+	return got
+}
+
+// DecideAll decides on all reviews.
+func (s *Site) DecideAll(decision string) {
+	s.T.Helper()
+	var listed struct{ Reviews []struct{ ID string } }
+	a := s.Request(http.MethodGet, "/reviews", "", "X-Test-User", "boss")
+	if err := json.Unmarshal([]byte(a.Body), &listed); err != nil || len(listed.Reviews) == 0 {
+		s.T.Fatalf("reviews: %d %s", a.Status, a.Body)
+	}
+	for _, review := range listed.Reviews {
+		if a := s.Request(http.MethodPost, "/reviews/"+review.ID, `{"decision":"`+decision+`"}`, "X-Test-User", "boss"); a.Status != http.StatusOK {
+			s.T.Fatalf("decision: %d %s", a.Status, a.Body)
+		}
+	}
+}

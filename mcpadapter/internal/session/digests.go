@@ -1,0 +1,58 @@
+package session
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+)
+
+// Digests are hashes of the lists of tools, prompts and resources, in this order. They show a returning client which lists have changed. They are short, because
+// session ids and event ids contain them; a collision costs a client one notification.
+type Digests [3]uint32
+
+// Changes returns the lists whose digests differ.
+func (d Digests) Changes(now Digests) (c Lists) {
+	for i, n := range notifications {
+		if d[i] != now[i] {
+			c |= n.list
+		}
+	}
+	return c
+}
+
+// AppendTo appends the digests in binary form, DigestSize bytes.
+func (d Digests) AppendTo(dst []byte) []byte {
+	for _, digest := range d {
+		dst = binary.BigEndian.AppendUint32(dst, digest)
+	}
+	return dst
+}
+
+// DigestSize is the number of bytes that AppendTo appends.
+const DigestSize = 3 * 4
+
+// ReadDigests is the inverse of AppendTo. raw must have at least DigestSize bytes.
+func ReadDigests(raw []byte) (d Digests) {
+	for i := range d {
+		d[i] = binary.BigEndian.Uint32(raw[4*i:])
+	}
+	return d
+}
+
+// EventID returns the id of a stream event after which the client knows these lists. Event ids must
+// be unique, so suffix must be unique (MCP 2025-11-25, Streamable HTTP, Resumability and
+// Redelivery).
+func (d Digests) EventID(suffix string) string {
+	return hex.EncodeToString(d.AppendTo(nil)) + "." + suffix
+}
+
+// DigestsOfEvent returns the digests in an event id: the lists that the client knows if this is the
+// last event it received.
+func DigestsOfEvent(id string) (d Digests, ok bool) {
+	text, _, _ := strings.Cut(id, ".")
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != DigestSize {
+		return d, false
+	}
+	return ReadDigests(raw), true
+}

@@ -1,0 +1,122 @@
+package oagent
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/oagent/assertion"
+)
+
+// DocumentKind is the required value of a document's kind.
+const DocumentKind = "openagentspec:v1/agent"
+
+// Agent is a parsed OpenAgentSpec document (OpenAgentSpec v1, Agent). It is immutable and safe
+// for concurrent use.
+type Agent struct {
+	Name        string // RFC 1123 DNS subdomain, unique within a server
+	Description string // written in the third person
+	Intent      string // the goal, written in the second person
+	Owner       string // identifier of the owner
+
+	Capabilities  []Capability // in document order
+	Input, Output *Guardrail   // nil if absent
+	Exposes       []Exposure   // in document order
+
+	RetainMemory bool // whether context may be kept across Engagements; default true
+	ShortCircuit int  // the number of repetitions that is refused, at least 2; 0 if there is no limit
+
+	Source   []byte // the document's bytes; must not be changed
+	Location string // the document's location for messages
+	Hash     string // digest of Source
+	Line     int    // first line of the document in its file, counted from 1
+
+	unknown LintErrors     // names in Exposes that are no capabilities; such values are never exposed
+	index   map[string]int // name → index in Capabilities; nil if the agent was not built by ReadAgent
+}
+
+// Capability is a tool or an agent that an Agent may invoke.
+type Capability struct {
+	Reference Reference
+
+	CollectResults bool   // whether to add outputs to the Engagement; default true
+	UserIdentity   bool   // whether the tool is called with the calling user's identity; default true
+	StaticIdentity string // identifier of the credentials to use otherwise; "" if none
+
+	Input, Output *Restriction // nil if absent
+
+	Line int // its line in the document
+}
+
+// Restriction is a condition on a capability. An input restriction must hold before the
+// capability is invoked, an output restriction before its result is used.
+type Restriction struct {
+	RequireReview string               // the user or agent that must confirm; "" if none
+	Assertion     *assertion.Assertion // nil if absent
+}
+
+// Guardrail names a tool that checks the user's input or the model's output, and the assertion
+// that must hold for the tool's output.
+type Guardrail struct {
+	Tool      string               // in kebab case
+	Assertion *assertion.Assertion // never nil; see assertion.Assertion.CheckOutput
+	Line      int
+}
+
+// Exposure is a value of the Engagement that is returned to the calling user.
+type Exposure struct {
+	Name  string
+	Value *assertion.Selection
+}
+
+// Capability returns the capability with that name. The name of a tool is in kebab case.
+func (a *Agent) Capability(name string) (*Capability, bool) {
+	if a.index != nil {
+		i, ok := a.index[name]
+		if !ok {
+			return nil, false
+		}
+		return &a.Capabilities[i], true
+	}
+	for i := range a.Capabilities {
+		if a.Capabilities[i].Reference.Name == name {
+			return &a.Capabilities[i], true
+		}
+	}
+	return nil, false
+}
+
+// Rule returns the path of the capability in its document.
+func (c *Capability) Rule() string {
+	return capabilityRule + c.Reference.String()
+}
+
+// collected returns the outputs, or nil if the record must not keep them.
+func (c *Capability) collected(outputs jsontext.Value) jsontext.Value {
+	if !c.CollectResults {
+		return nil
+	}
+	return outputs
+}
+
+// Identity selects the credentials that a capability is called with.
+type Identity struct {
+	User   bool   // the calling user's own credentials
+	Static string // name of configured credentials; "" if none
+}
+
+// Identity selects the credentials that the capability is called with (OpenAgentSpec v1,
+// Agent, user_identity and static_identity):
+//
+//	user_identity  static_identity  the caller is known  credentials
+//	true           any              yes                  the user's
+//	true           named            no                   the named
+//	true           none             no                   none
+//	false          named            any                  the named
+//	false          none             any                  none
+//
+// If the result is none, no credentials of the caller are sent to the upstream.
+func (c *Capability) Identity(callerKnown bool) Identity {
+	if c.UserIdentity && callerKnown {
+		return Identity{User: true}
+	}
+	return Identity{Static: c.StaticIdentity}
+}

@@ -1,0 +1,144 @@
+// Package anthropic is a Model that calls Anthropic's Messages API: POST {base}/v1/messages.
+//
+// request.go has the format of requests and response.go that of responses. The package httpapi does the rest.
+package anthropic
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/oagent/hosted/model"
+	"github.com/fairwayhq/fairway/oagent/hosted/model/internal/httpapi"
+)
+
+// DefaultBaseURL is the API of Anthropic.
+const DefaultBaseURL = "https://api.anthropic.com"
+
+// version is the version of the API. Its format is that of this package.
+const version = "2023-06-01"
+
+// Model is a model of Anthropic.
+type Model struct {
+	options model.APIOptions
+	api     httpapi.API
+}
+
+// New returns a Model. The base URL may end in /v1 or not.
+func New(options model.APIOptions) (*Model, error) {
+	options, err := options.WithDefaults(DefaultBaseURL)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{options: options}
+	m.api = httpapi.API{
+		Options: &m.options, URL: strings.TrimSuffix(strings.TrimRight(options.BaseURL, "/"), "/v1") + "/v1/messages",
+		SetKey: setKey, Body: m.body, NewReader: func() httpapi.Reader { return new(reader) },
+	}
+	return m, nil
+}
+
+func setKey(header http.Header, key string) {
+	header.Set("Anthropic-Version", version)
+	if key != "" {
+		header.Set("X-Api-Key", key)
+	}
+}
+
+// Generate implements model.Model. If onText is not nil, the response is streamed.
+func (m *Model) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
+	return m.api.Generate(ctx, request, onText)
+}
+
+// Interface guard
+var _ model.Model = (*Model)(nil)
+
+// messagesRequest is the body of a request.
+type messagesRequest struct {
+	Model     string         `json:"model"`
+	MaxTokens int            `json:"max_tokens"`
+	Stream    bool           `json:"stream,omitzero"`
+	System    []contentBlock `json:"system,omitempty"`
+	Messages  []message      `json:"messages"`
+	Tools     []tool         `json:"tools,omitempty"`
+}
+
+type message struct {
+	Role    string `json:"role"`    // user or assistant
+	Content []any  `json:"content"` // contentBlock, or one of the reasoning as the API sent it
+}
+
+// contentBlock is a block of a request: a text, a tool_use, or a tool_result.
+type contentBlock struct {
+	Type      string         `json:"type"`
+	Text      string         `json:"text,omitzero"`
+	ID        string         `json:"id,omitzero"`
+	Name      string         `json:"name,omitzero"`
+	Input     jsontext.Value `json:"input,omitzero"`
+	ToolUseID string         `json:"tool_use_id,omitzero"`
+	Content   []contentBlock `json:"content,omitempty"`
+	IsError   bool           `json:"is_error,omitzero"`
+}
+
+type tool struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description,omitzero"`
+	InputSchema jsontext.Value `json:"input_schema"`
+}
+
+func textBlock(text string) contentBlock { return contentBlock{Type: "text", Text: text} }
+
+// body returns the body of a request.
+func (m *Model) body(request *model.Request, names *httpapi.Names, stream bool) any {
+	r := &messagesRequest{Model: m.options.Model, MaxTokens: model.Limit(request.MaxTokens, m.options.MaxTokens), Stream: stream}
+	if request.System != "" {
+		r.System = []contentBlock{textBlock(request.System)}
+	}
+	lastUser := 0
+	for i := range request.Messages {
+		if request.Messages[i].Role == model.RoleUser {
+			lastUser = i
+		}
+	}
+	for i := range request.Messages {
+		role := "user"
+		if request.Messages[i].Role == model.RoleAssistant {
+			role = "assistant"
+		}
+		// The API ignores the reasoning before the user's last message, and rejects empty messages.
+		if blocks := contentBlocks(&request.Messages[i], names, i > lastUser); len(blocks) > 0 {
+			r.Messages = append(r.Messages, message{role, blocks})
+		}
+	}
+	for i := range request.Tools {
+		t := &request.Tools[i]
+		r.Tools = append(r.Tools, tool{names.ToAPI(t.Name), t.Description, t.Parameters()})
+	}
+	return r
+}
+
+// contentBlocks returns the blocks of a message.
+func contentBlocks(m *model.Message, names *httpapi.Names, withReasoning bool) (blocks []any) {
+	if withReasoning {
+		for _, part := range m.Reasoning {
+			blocks = append(blocks, part)
+		}
+	}
+	if m.Text != "" {
+		blocks = append(blocks, textBlock(m.Text))
+	}
+	for i := range m.Calls {
+		call := &m.Calls[i]
+		blocks = append(blocks, contentBlock{Type: "tool_use", ID: call.ID, Name: names.ToAPI(call.Name), Input: call.Object()})
+	}
+	for _, result := range m.Results {
+		block := contentBlock{Type: "tool_result", ToolUseID: result.CallID, IsError: result.IsError}
+		if result.Content != "" { // the API rejects empty texts
+			block.Content = []contentBlock{textBlock(result.Content)}
+		}
+		blocks = append(blocks, block)
+	}
+	return blocks
+}

@@ -1,0 +1,103 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// APIOptions configure a Model that calls an HTTP API.
+type APIOptions struct {
+	// BaseURL is the URL of the API without the path of the method, such as
+	// https://api.openai.com/v1. "" means that of the provider.
+	BaseURL string
+
+	// Key returns the API key. It is called for each request. nil means that the API needs none.
+	Key func() (string, error)
+
+	// Model is the name of the model. Required.
+	Model string
+
+	// Timeout limits the time until the response begins, and between two pieces of it. 0 means
+	// DefaultTimeout.
+	Timeout time.Duration
+
+	// MaxTokens limits the length of each response. 0 means DefaultMaxTokens.
+	MaxTokens int
+
+	// MaxResponse limits the bytes of a response of the API. 0 means DefaultMaxResponse.
+	MaxResponse int64
+
+	// Transport sends the requests. nil means one that keeps connections.
+	Transport http.RoundTripper
+}
+
+// Defaults of APIOptions.
+const (
+	DefaultTimeout     = 2 * time.Minute
+	DefaultMaxTokens   = 4096
+	DefaultMaxResponse = 8 << 20 // bytes
+)
+
+// maxIdleConnections is how many connections to an API are kept open while no request uses them.
+const maxIdleConnections = 64
+
+// MaxCalls is the maximum number of tool calls in one response.
+const MaxCalls = 128
+
+// WithDefaults returns the options with defaults for what is not set, or an error if an option
+// cannot be used. Errors do not contain credentials.
+func (o APIOptions) WithDefaults(baseURL string) (APIOptions, error) {
+	if o.BaseURL == "" {
+		o.BaseURL = baseURL
+	}
+	if err := CheckBaseURL(o.BaseURL); err != nil {
+		return o, err
+	}
+	if o.Model == "" {
+		return o, errors.New("the name of the model is missing")
+	}
+	for name, value := range map[string]int64{"timeout": int64(o.Timeout), "max_tokens": int64(o.MaxTokens), "max_response": o.MaxResponse} {
+		if value < 0 {
+			return o, fmt.Errorf("%s is negative", name)
+		}
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.MaxTokens == 0 {
+		o.MaxTokens = DefaultMaxTokens
+	}
+	if o.MaxResponse == 0 {
+		o.MaxResponse = DefaultMaxResponse
+	}
+	if o.Transport == nil {
+		o.Transport = NewTransport()
+	}
+	return o, nil
+}
+
+// CheckBaseURL returns an error if the URL cannot be the base URL of an API. The error does not
+// repeat the URL, which may contain a password.
+func CheckBaseURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return errors.New("base_url is not a URL")
+	case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		return errors.New("base_url must begin with https:// or http:// and have a host")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return errors.New("base_url must not have a user, a query or a fragment; give the key as api_key")
+	}
+	return nil
+}
+
+// NewTransport returns a transport for the Transport of APIOptions. Its user closes its idle
+// connections.
+func NewTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = maxIdleConnections
+	return t
+}

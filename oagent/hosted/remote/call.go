@@ -1,0 +1,303 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/calltrace"
+	"github.com/fairwayhq/fairway/internal/fetch"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/oagent"
+)
+
+const (
+	maxDetail     = 300             // bytes of the other server's error message
+	maxProblem    = 16 << 10        // bytes of its problem document
+	cancelTimeout = 5 * time.Second // of the request that cancels an Engagement
+)
+
+// Call is a call of an agent of another server.
+type Call struct {
+	Reference oagent.Reference
+	Input     string // the first message to the agent
+	Chain     Chain  // the agents that wait for the result, with the one that calls
+
+	// Caller has the headers of the caller's own request; nil if the caller's identity must not be
+	// used. Only Authorization is sent on, and only to a Host with ForwardCaller.
+	Caller http.Header
+
+	// Started is called with the URL of the Engagement before it is polled. If it returns an error, the
+	// Engagement is canceled. With the URL, Client.Cancel can cancel the Engagement if this process ends.
+	Started func(location string) error
+
+	// Static adds the credentials of the capability's static_identity. If it is set, neither those
+	// of the caller nor those of the Host are used. Default: none.
+	Static func(*http.Request) error
+}
+
+// started is a call that has an Engagement on the other server.
+type started struct {
+	call     *Call
+	host     *host
+	location string // the URL of the Engagement
+}
+
+// Run calls an agent, and returns its text and its exposed values as a JSON object. status is 200
+// if the agent succeeded, else 502, and then the object has the member error. The error is an
+// *Error, and then it may be unknown what the agent did.
+//
+// If ctx ends, or after Host.Timeout, the Engagement is canceled.
+func (c *Client) Run(ctx context.Context, call *Call) (outputs jsontext.Value, status int, err error) {
+	h, err := c.host(call.Reference)
+	if err != nil {
+		return nil, 0, &Error{Message: err.Error()}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, h.Timeout, errTimeout)
+	defer cancel()
+	e, err := c.start(ctx, h, call)
+	if err != nil {
+		return nil, 0, err
+	}
+	var state *state
+	if call.Started != nil {
+		err = call.Started(e.location)
+	}
+	if err == nil {
+		state, err = c.poll(ctx, e)
+	}
+	if err != nil || !state.isFinal() {
+		e.cancel(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = stopped(ctx)
+		}
+		c.report(call.Reference.String(), errors.Join(err, errors.Unwrap(err)))
+		return nil, 0, err
+	}
+	outputs, status = state.result()
+	return outputs, status, nil
+}
+
+// Cancel cancels the Engagement of an earlier call, see Call.Started. Like the cancellation of Run, it is best
+// effort.
+func (c *Client) Cancel(ctx context.Context, call *Call, location string) {
+	if h, err := c.host(call.Reference); err == nil {
+		(&started{call, h, location}).cancel(ctx)
+	}
+}
+
+// start starts an Engagement.
+func (c *Client) start(ctx context.Context, h *host, call *Call) (*started, error) {
+	target, err := url.Parse(address(call.Reference))
+	if err != nil {
+		return nil, &Error{Message: "the reference is not the URL of an agent", Cause: err}
+	}
+	if err := call.Chain.checkCall(target.Host, target.Path); err != nil {
+		return nil, &Error{Message: fmt.Sprintf("%s was not called: %v", call.Reference, err), Cause: err}
+	}
+	if _, err := c.Definition(ctx, call.Reference); err != nil {
+		return nil, err
+	}
+	e := &started{call: call, host: h}
+	if err := e.post(ctx, target); err != nil {
+		if ctx.Err() != nil {
+			return nil, stopped(ctx)
+		}
+		c.report(call.Reference.String(), errors.Join(err, errors.Unwrap(err)))
+		return nil, err
+	}
+	return e, nil
+}
+
+// request returns a request with the operator's credentials for the host.
+func (h *host) request(ctx context.Context, method, address string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, address, body)
+	if err == nil && h.Authorize != nil {
+		err = h.Authorize(r)
+	}
+	if err != nil {
+		return nil, &Error{Message: "the operator's credentials for the server are not available", Cause: err}
+	}
+	return r, nil
+}
+
+// request returns a request with the credentials of the call.
+func (e *started) request(ctx context.Context, method, address string, body io.Reader) (*http.Request, error) {
+	if e.call.Static != nil {
+		r, err := http.NewRequestWithContext(ctx, method, address, body)
+		if err == nil {
+			err = e.call.Static(r)
+		}
+		if err != nil {
+			return nil, &Error{Message: "the credentials of static_identity are not available", Cause: err}
+		}
+		return r, nil
+	}
+	r, err := e.host.request(ctx, method, address, body)
+	if err == nil && e.host.ForwardCaller && e.call.Caller.Get("Authorization") != "" {
+		r.Header.Set("Authorization", e.call.Caller.Get("Authorization"))
+	}
+	return r, err
+}
+
+// post sends the input. The transport is used without an http.Client, so nothing is redirected.
+func (e *started) post(ctx context.Context, target *url.URL) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	body, err := json.Marshal(struct {
+		Input string `json:"input"`
+	}{e.call.Input})
+	if err != nil {
+		return &Error{Message: "the input is not valid UTF-8", Cause: err}
+	}
+	r, err := e.request(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
+	calltrace.Inject(ctx, r.Header)
+	if len(e.call.Chain) > 0 {
+		r.Header.Set(ChainHeader, e.call.Chain.String())
+	}
+	response, err := e.host.transport.RoundTrip(r)
+	if err != nil {
+		return brief(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusSeeOther {
+		return &Error{Message: refusal(response)}
+	}
+	return e.locate(target, response.Header.Get("Location"))
+}
+
+// locate sets the URL of the Engagement, which must be on the host of the agent.
+func (e *started) locate(target *url.URL, location string) error {
+	to, err := target.Parse(location)
+	switch {
+	case err != nil || location == "":
+		return &Error{Message: "the server started an Engagement without a valid Location"}
+	case to.Scheme != target.Scheme || withoutPort(to.Host) != withoutPort(target.Host) || to.User != nil:
+		return &Error{Message: "the server redirects to an Engagement on another host, which is not followed"}
+	}
+	to.Fragment, to.RawFragment = "", ""
+	e.location = to.String()
+	return nil
+}
+
+// refusal describes a response that started no Engagement. It contains the server's own message,
+// shortened.
+func refusal(response *http.Response) string {
+	message := (&statusError{response.StatusCode}).Error()
+	if response.StatusCode/100 == 3 {
+		return message + ", a redirect that is not followed; an Engagement starts with 303"
+	}
+	body, err := buffer.ReadLimited(response.Body, maxProblem)
+	if err != nil || strictjson.Check(body) != nil {
+		return message
+	}
+	if detail := printable(strictjson.Text(strictjson.MemberOf(body, "detail")), maxDetail); detail != "" {
+		message += ": " + detail
+	}
+	return message
+}
+
+// cancel cancels the Engagement. It is best effort: the other server has limits of its own.
+func (e *started) cancel(ctx context.Context) {
+	ctx, end := context.WithTimeout(ctx, cancelTimeout)
+	defer end()
+	r, err := e.request(ctx, http.MethodDelete, e.location, nil)
+	if err != nil {
+		return
+	}
+	if response, err := e.host.transport.RoundTrip(r); err == nil {
+		_ = response.Body.Close()
+	}
+}
+
+const (
+	pollWait    = 20 * time.Second       // Prefer: wait (RFC 7240, section 4.3)
+	firstGap    = 500 * time.Millisecond // after a response that did not wait; then it doubles
+	maxGap      = 10 * time.Second
+	maxFailures = 5 // polls one after the other
+)
+
+// poll waits until the Engagement ends or waits for its user.
+func (c *Client) poll(ctx context.Context, e *started) (*state, error) {
+	failures := 0
+	for gap := c.firstGap; ; {
+		began := time.Now()
+		s, after, err := e.get(ctx)
+		switch {
+		case err == nil && !s.isWaiting():
+			return s, nil
+		case err == nil:
+			failures = 0
+			if time.Since(began) >= pollWait/2 { // the server waits
+				gap = c.firstGap
+				continue
+			}
+		case ctx.Err() != nil || !isTransient(err):
+			return nil, err
+		default:
+			if failures++; failures == maxFailures {
+				return nil, err
+			}
+		}
+		select {
+		case <-time.After(max(gap, after)):
+		case <-ctx.Done():
+			return nil, stopped(ctx)
+		}
+		gap = min(2*gap, maxGap)
+	}
+}
+
+// isTransient reports whether another poll may succeed.
+func isTransient(err error) bool {
+	if _, ok := errors.AsType[*invalidError](err); ok {
+		return false
+	}
+	if failed, ok := errors.AsType[*statusError](err); ok {
+		return failed.isTransient()
+	}
+	_, redirected := errors.AsType[*fetch.RedirectError](err)
+	return !redirected && !errors.Is(err, fetch.ErrPrivateAddress)
+}
+
+// get requests the state. after is the delay before the next request, as the server requests it.
+func (e *started) get(ctx context.Context) (s *state, after time.Duration, err error) {
+	r, err := e.request(ctx, http.MethodGet, e.location, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Prefer", "wait="+strconv.Itoa(int(pollWait.Seconds())))
+	response, err := e.host.fetcher.Get(ctx, r.URL.String(), r.Header)
+	switch {
+	case errors.Is(err, fetch.ErrTooLarge) || err == nil && len(response.Body) > MaxResult:
+		return nil, 0, &invalidError{fmt.Errorf("the state of the Engagement is larger than %d bytes", MaxResult)}
+	case err != nil:
+		return nil, 0, brief(err)
+	}
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		after = min(time.Duration(min(seconds, int(maxGap.Seconds())))*time.Second, maxGap)
+	}
+	if response.Status != http.StatusOK {
+		return nil, after, &statusError{response.Status}
+	}
+	s, err = readState(response.Body)
+	return s, after, err
+}

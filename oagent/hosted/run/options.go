@@ -1,0 +1,190 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/hosted/model"
+	"github.com/fairwayhq/fairway/store"
+)
+
+// Defaults of Options and Limits.
+const (
+	DefaultTurns        = 50
+	DefaultTokens       = 200_000
+	DefaultTime         = 10 * time.Minute
+	DefaultResultTokens = 8000
+	DefaultAgentGrace   = 15 * time.Minute
+	DefaultLease        = 30 * time.Second
+	DefaultSweep        = 15 * time.Second
+)
+
+// Limits that cannot be configured.
+const (
+	MaxInput    = 64 << 10  // bytes of a message from the user
+	MaxInputs   = 8         // messages from the user that the run has not read yet
+	MaxMessage  = 256 << 10 // bytes of a message from the model, with its calls
+	MaxParallel = 8         // tool calls of one run at the same time
+	MaxDepth    = 8         // runs above a run
+	MaxOrigin   = 16 << 10  // bytes of New.Origin
+
+	maxTries       = 10 // attempts at the same step; nodes may die or fail during each
+	maxTurnResults = 4  // the results of one turn together are limited to this multiple of Limits.ResultTokens
+	bytesPerToken  = 4  // a common average for English text and JSON
+	runsPerWorker  = 16 // runs in progress, for each worker
+)
+
+// Limits bound one run. A zero value is replaced by its default.
+type Limits struct {
+	Turns  int   // messages requested from the model
+	Tokens int64 // input and output tokens of all requests together
+
+	// Time is how long nodes may work on the run. Waiting for reviewers or for the user does not
+	// count.
+	Time time.Duration
+
+	// ResultTokens is the approximate length of a tool result that the model gets. Longer ones
+	// are cut.
+	ResultTokens int
+}
+
+func (l *Limits) setDefaults() {
+	if l.Turns <= 0 {
+		l.Turns = DefaultTurns
+	}
+	if l.Tokens <= 0 {
+		l.Tokens = DefaultTokens
+	}
+	if l.Time <= 0 {
+		l.Time = DefaultTime
+	}
+	if l.ResultTokens <= 0 {
+		l.ResultTokens = DefaultResultTokens
+	}
+}
+
+// Options configures a Runner. The fields up to Tools are required.
+type Options struct {
+	Store store.Store
+	Guard *oagent.Guard
+
+	// Agent returns the agent with that name, or nil if this node does not host it.
+	Agent func(name string) *oagent.Agent
+	// Model returns the model of an agent.
+	Model func(agent *oagent.Agent) (model.Model, error)
+	Tools Tools
+
+	// Realm separates the runs of Runners that share a store but not their agents. A Runner only
+	// sees the runs of its realm. Default: "", the realm of all Runners without a name for it.
+	Realm string
+
+	// Queue distributes the runs over the nodes. A job is the id of a run to claim. The queue may lose
+	// jobs: the next sweep of a node finds their runs (Sweep). Default: all runs stay on this node.
+	Queue store.Queue
+
+	Limits Limits
+
+	// Node is the name of this node. Each Runner on a store needs its own. Default: a random name.
+	Node string
+	// Process is lease.ProcessOf of the store. If it is set, runs of an earlier process are resumed at once;
+	// otherwise only when their leases have expired. Default: "", processes share the store.
+	Process string
+	// Workers is how many runs this node works on at the same time. A user can have about three quarters
+	// of them, see package share. 16 times as many runs can be in progress, which includes those that are
+	// queued. Default: DefaultWorkers.
+	Workers int
+	// Lease is the time after which other nodes may claim the runs of a node that no longer responds.
+	// Default: DefaultLease.
+	Lease time.Duration
+	// Sweep is the time between two searches for runs that can continue and that no node works on.
+	// Default: DefaultSweep.
+	Sweep time.Duration
+	// AgentGrace is how long runs of an agent that no node hosts wait for it to return. Then they end.
+	// Default: DefaultAgentGrace.
+	AgentGrace time.Duration
+	// TTL is the lifetime of a run after its last change, and of what is retained of a user.
+	// Default: oagent.DefaultTTL. It should not be less than that of the Guard.
+	TTL time.Duration
+
+	// Decide records the decision of a run about its review, see State.Review: approve or deny, with a
+	// comment. The decision is "" if the run has ended, whether it has decided or not. If that fails, it is
+	// repeated. The error may be an *engagement.Refusal. Default: none.
+	Decide func(ctx context.Context, st *State, decision, comment string) error
+
+	// Ended is called when this node has ended a run. It must return quickly. Default: none.
+	Ended func(id string)
+	// Handover is called with each run that Close interrupts, and with those that have something to do
+	// afterwards. A later Runner of this process can resume them at once, without waiting for its next
+	// sweep. Default: none.
+	Handover func(id string)
+
+	// Trace is called when this node begins to work on a run. It returns the context of the work, and a
+	// function to call when the run waits or has ended. Default: none.
+	Trace func(ctx context.Context, st *State) (context.Context, func(*State))
+
+	// Warn is called when more than 80 % of the runs that can be in progress are. It must return quickly.
+	// Default: none.
+	Warn func(share.Usage)
+	// Report is called with errors that an operator should see. It must return quickly.
+	// Default: none.
+	Report func(id string, err error)
+	// Now returns the current time. Default: time.Now.
+	Now func() time.Time
+}
+
+func (o *Options) setDefaults() error {
+	if o.Store == nil || o.Guard == nil || o.Agent == nil || o.Model == nil || o.Tools == nil {
+		return errors.New("a Runner needs a store, a guard, agents, models and tools")
+	}
+	o.Limits.setDefaults()
+	if o.Node == "" {
+		o.Node = rand.Text()
+	}
+	o.Node = o.Process + o.Node
+	if o.Workers <= 0 {
+		o.Workers = DefaultWorkers()
+	}
+	if o.Lease <= 0 {
+		o.Lease = DefaultLease
+	}
+	if o.Sweep <= 0 {
+		o.Sweep = DefaultSweep
+	}
+	if o.AgentGrace <= 0 {
+		o.AgentGrace = DefaultAgentGrace
+	}
+	if o.TTL <= 0 {
+		o.TTL = oagent.DefaultTTL
+	}
+	o.TTL = min(o.TTL, store.MaxTTL)
+	if o.Report == nil {
+		o.Report = func(string, error) {}
+	}
+	if o.Trace == nil {
+		o.Trace = func(ctx context.Context, _ *State) (context.Context, func(*State)) { return ctx, func(*State) {} }
+	}
+	if o.Decide == nil {
+		o.Decide = func(context.Context, *State, string, string) error { return nil }
+	}
+	if o.Ended == nil {
+		o.Ended = func(string) {}
+	}
+	if o.Handover == nil {
+		o.Handover = func(string) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return nil
+}
+
+// resultBytes returns the approximate number of bytes of each result, if a message has that many
+// calls.
+func (l *Limits) resultBytes(calls int) int {
+	limit := l.ResultTokens * bytesPerToken
+	return min(limit, maxTurnResults*limit/max(1, calls))
+}

@@ -1,0 +1,103 @@
+package run_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/oagent/hosted/model"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
+	"github.com/fairwayhq/fairway/store/redis"
+	"github.com/fairwayhq/fairway/store/storetest"
+)
+
+// TestRedis checks two nodes on a Redis server: both work, a review that is decided on one node
+// resumes the run, and an input on one node reaches a run whose home is the other.
+func TestRedis(t *testing.T) {
+	address, _ := storetest.Redis(t)
+	agent := readAgent(t, reviewedAgent)
+	both := newBlocker()
+	var nodes [2]*node
+	for i := range nodes {
+		s, err := redis.Open(address, redis.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		nodes[i] = newNode(t, s, agent, func(ctx context.Context, r *model.Request) (*model.Response, error) {
+			if err := both.wait(ctx); err != nil {
+				return nil, err
+			}
+			return script(wants("pay", `{}`), wants("ask-user", `{"question":"Where?"}`), says("Done."))(ctx, r)
+		}, func(_ *node, o *run.Options) { o.Queue, o.Workers = s.Queue("runs"), 1 })
+	}
+	var ids []string
+	for range 2 { // each node can take only one
+		ids = append(ids, nodes[0].start("Pay").ID)
+	}
+	for _, n := range nodes {
+		for n.Working() == 0 {
+			n.yield()
+		}
+	}
+	close(both.release)
+	home, err := nodes[0].Start(t.Context(), run.StartOptions{Agent: agent, User: ada, Input: "Pay", Home: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range append(ids, home.ID) {
+		nodes[1].decide(pendingReview(t, nodes[1].idle(id)), true)
+		nodes[1].until(id, "asks", func(st *run.State) bool { return st.Status == run.StatusAwaitingInput })
+		if _, err := nodes[1].AddInput(t.Context(), id, "Here", ""); err != nil {
+			t.Fatal(err)
+		}
+		if st := nodes[1].ends(id); st.Text != "Done." {
+			t.Errorf("status %s, ending %+v", st.Status, st.Ending)
+		}
+	}
+	if n := nodes[0].tools.count("pay") + nodes[1].tools.count("pay"); n != 3 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// BenchmarkNodes is how many runs nodes on one Redis server finish, if each request of the model
+// takes a while and the nodes have enough CPU. Two nodes should finish almost twice as many.
+func BenchmarkNodes(b *testing.B) {
+	const runs, latency = 200, 100 * time.Millisecond
+	agent := readAgent(b, "capabilities: {get-trip: {}}\n")
+	steps := script(wants("get-trip", `{}`), says("Done."))
+	for _, nodes := range []int{1, 2} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			address, _ := storetest.Redis(b)
+			all := make([]*node, 0, nodes)
+			for range nodes {
+				s, err := redis.Open(address, redis.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.Cleanup(func() { _ = s.Close() })
+				all = append(all, newNode(b, s, agent, func(ctx context.Context, r *model.Request) (*model.Response, error) {
+					select {
+					case <-time.After(latency):
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+					return steps(ctx, r)
+				}, func(_ *node, o *run.Options) { o.Queue, o.Workers = s.Queue("runs"), 8 }))
+			}
+			finished := 0
+			for b.Loop() {
+				var ids []string
+				for range runs {
+					ids = append(ids, all[0].start("Go").ID)
+				}
+				for _, id := range ids {
+					all[0].ends(id)
+				}
+				finished += runs
+			}
+			b.ReportMetric(float64(finished)/b.Elapsed().Seconds(), "runs/s")
+		})
+	}
+}

@@ -1,0 +1,436 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/lease"
+)
+
+// Runner runs hosted agents on this node. It is safe for concurrent use.
+type Runner struct {
+	options Options
+	storage *storage
+	index   index
+	memory  memory
+	terms   lease.Terms // of the leases of this node
+	nodes   presence
+	queue   *scheduler // the jobs that this node works on next
+	shares  *admission
+	texts   textBroadcaster
+
+	running context.Context // ends with Close
+	stop    context.CancelFunc
+	working context.Context // ends when Close no longer waits
+	abort   context.CancelFunc
+	ended   sync.WaitGroup
+
+	waiting, queued atomic.Int64 // runs that waited, and that were queued, at the last sweep
+	began           time.Time
+
+	active activities
+}
+
+// NewRunner returns a Runner and starts its goroutines. Close stops them.
+func NewRunner(options Options) (*Runner, error) {
+	if err := options.setDefaults(); err != nil {
+		return nil, err
+	}
+	s := &storage{store: options.Store, ttl: options.TTL, now: options.Now}
+	if options.Realm != "" {
+		s.realm = "realm/" + options.Realm + "/"
+	}
+	r := &Runner{
+		options: options, storage: s, index: index{s}, memory: memory{s}, began: options.Now(),
+		terms: lease.Terms{Duration: options.Lease, Node: options.Node, Process: options.Process, Now: options.Now},
+		queue: newScheduler(options.Workers), shares: newAdmission(&options), active: activities{runs: make(map[string]*activity)},
+	}
+	r.nodes = presence{s, &r.terms}
+	r.running, r.stop = context.WithCancel(context.Background())
+	r.working, r.abort = context.WithCancel(context.Background())
+	r.ended.Go(r.dispatch)
+	if options.Queue != nil {
+		r.ended.Go(func() { r.feed(r.queue.awaitFree, r.queue.holds) })
+		r.ended.Go(func() { r.feed(func(context.Context) {}, func(int) bool { return true }) }) // only jobs for this node
+	}
+	r.ended.Go(func() { r.nodes.announceRegularly(r.running, func(err error) { r.report("", err) }) })
+	r.ended.Go(r.sweepRegularly)
+	return r, nil
+}
+
+// Close claims no more runs, and stops each run after its current step. When ctx ends, it
+// interrupts the steps. Another node, or the next Runner on this store, resumes the runs.
+func (r *Runner) Close(ctx context.Context) error {
+	r.stop()
+	ended := make(chan struct{})
+	go func() {
+		r.ended.Wait()
+		close(ended)
+	}()
+	var err error
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	r.abort()
+	<-ended
+	r.report("", r.nodes.end(context.WithoutCancel(ctx)))
+	return err
+}
+
+// StartOptions describes a run to start.
+type StartOptions struct {
+	ID    string // see NewID; "" for a new one
+	Agent *oagent.Agent
+	User  engagement.User
+	Input string // the user's first message
+
+	Parent *Invocation // the tool call that starts the run, or that the run reviews, if it is one of a run
+
+	Review, Reviewed string // see State.Review
+
+	// Origin is data for Tools about the request that started the run: JSON of at most MaxOrigin
+	// bytes. It is stored, so it must not contain credentials.
+	Origin jsontext.Value
+
+	// Home keeps the run on this node as long as the node is alive, because this node has the
+	// user's credentials.
+	Home bool
+}
+
+// NewID returns an id for a run.
+func NewID() string { return rand.Text() }
+
+// ErrTooDeep means that a run would have more than MaxDepth runs above it.
+var ErrTooDeep = fmt.Errorf("agents that call agents are nested deeper than %d levels", MaxDepth)
+
+// Start starts a run and returns its state. The error wraps a *share.FullError if the node has no room
+// for a further run of the user.
+func (r *Runner) Start(ctx context.Context, n StartOptions) (*State, error) {
+	if err := checkInput(n.Input); err != nil {
+		return nil, err
+	}
+	if len(n.Origin) > MaxOrigin {
+		return nil, fmt.Errorf("the origin of the run has %d bytes; the limit is %d", len(n.Origin), MaxOrigin)
+	}
+	if n.ID == "" {
+		n.ID = NewID()
+	}
+	now := r.options.Now().UTC()
+	st := &State{
+		ID: n.ID, Agent: n.Agent.Name, User: n.User, Started: now, Changed: now,
+		Status: StatusAwaitingModel, Phase: phaseInput, Inputs: []Input{{ID: rand.Text(), Text: n.Input}},
+		Origin: n.Origin, Review: n.Review, Reviewed: n.Reviewed,
+	}
+	if n.Parent != nil {
+		if st.Parent, st.Depth = n.Parent.Engagement, n.Parent.Depth+1; st.Depth > MaxDepth {
+			return nil, ErrTooDeep
+		}
+	}
+	if n.Home {
+		st.Home = r.options.Node
+	}
+	if err := r.shares.admit(st); err != nil {
+		return nil, err
+	}
+	if err := r.storage.create(ctx, st); err != nil {
+		r.shares.release(st.ID)
+		return nil, err
+	}
+	if err := r.index.add(ctx, st.ID); err != nil {
+		r.shares.release(st.ID)
+		return nil, errors.Join(err, r.options.Store.Delete(context.WithoutCancel(ctx), r.storage.realm+stateKey+st.ID))
+	}
+	r.push(ctx, st)
+	return st, nil
+}
+
+func checkInput(text string) error {
+	switch {
+	case text == "":
+		return errors.New("the input is empty")
+	case len(text) > MaxInput:
+		return fmt.Errorf("the input has %d bytes; the limit is %d", len(text), MaxInput)
+	}
+	return nil
+}
+
+// Get returns the state of a run, or ErrNotFound. The caller decides who may see it.
+func (r *Runner) Get(ctx context.Context, id string) (*State, error) {
+	return r.storage.get(ctx, id)
+}
+
+// View returns the representation for clients, with the exposed values. Values that cannot be
+// computed are omitted. So are those that the output guardrail of the agent has not checked yet.
+func (r *Runner) View(ctx context.Context, st *State) *View {
+	v := st.View()
+	if agent := r.options.Agent(st.Agent); agent != nil && st.IsChecked(agent) {
+		if exposed, err := r.options.Guard.Exposed(ctx, st.binding(agent)); err == nil && len(agent.Exposes) > 0 {
+			v.Exposes = exposed.Object
+		}
+	}
+	return v
+}
+
+// IsChecked reports whether the output guardrail of the agent has checked all that the model has written so
+// far. Without a guardrail, there is nothing to check.
+func (s *State) IsChecked(agent *oagent.Agent) bool {
+	return agent.Output == nil || s.Status == StatusComplete
+}
+
+func (s *State) binding(agent *oagent.Agent) oagent.Binding {
+	return oagent.Binding{Agent: agent, Engagement: s.ID, User: s.User, Reviewed: s.Reviewed}
+}
+
+// AddInput adds a message from the user. The agent reads it in its next step. inReplyTo is the id of
+// the Question that it answers. If it is "", the message answers the only open question, if there is
+// one. The error is ErrEnded, ErrFull, a *QuestionError, or describes a problem with the text.
+func (r *Runner) AddInput(ctx context.Context, id, text, inReplyTo string) (*State, error) {
+	if err := checkInput(text); err != nil {
+		return nil, err
+	}
+	in := Input{ID: rand.Text(), Text: text}
+	st, err := r.storage.change(ctx, id, func(st *State) (_ []entry, err error) {
+		switch {
+		case st.Status.IsFinal():
+			return nil, ErrEnded
+		case len(st.Inputs) >= MaxInputs:
+			return nil, ErrFull
+		}
+		if in.InReplyTo, err = st.answers(inReplyTo); err != nil {
+			return nil, err
+		}
+		st.Inputs = append(st.Inputs, in)
+		if in.InReplyTo != "" && st.Status == StatusAwaitingInput {
+			st.Status = StatusAwaitingModel // it no longer waits for the user
+		}
+		return nil, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.push(ctx, st)
+	return st, nil
+}
+
+// Cancel ends a run and interrupts its current step. A step on another node is interrupted by a
+// job in that node's queue, or when the node renews its lease, which happens within a third of
+// Options.Lease. The error is ErrEnded if the run has ended.
+func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
+	var tasks []string
+	var held lease.Lease
+	st, err := r.storage.change(ctx, id, func(st *State) ([]entry, error) {
+		if st.Status.IsFinal() {
+			return nil, ErrEnded
+		}
+		tasks, held = st.tasks(), st.Lease
+		st.end(StatusError, &Ending{Kind: EndCanceled, Message: "the Engagement was canceled"})
+		return []entry{{Kind: entryEnded, Status: st.Status, Ending: st.Ending}}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.active.interrupt(id)
+	if held.Token != "" && held.Node != r.options.Node && r.options.Queue != nil {
+		r.report(id, r.options.Queue.Push(context.WithoutCancel(ctx), st.job().shared(), held.Node))
+	}
+	for _, task := range tasks {
+		r.cancelTask(ctx, task)
+	}
+	r.finalize(ctx, st)
+	return st, nil
+}
+
+// Wake makes a node resume a run whose calls wait. It must be called when a review was decided,
+// the user's credentials have arrived, or a task has ended; for oagent.EventReviewDecided with the
+// Engagement of the review. If the run does not wait, Wake has no effect.
+func (r *Runner) Wake(ctx context.Context, id string) error {
+	st, err := r.storage.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !st.Status.IsFinal() {
+		r.push(ctx, st)
+	}
+	return nil
+}
+
+// Rehome makes this node the home of a run, because the user's credentials have arrived here,
+// and wakes it.
+func (r *Runner) Rehome(ctx context.Context, id string) error {
+	st, err := r.storage.change(ctx, id, func(st *State) ([]entry, error) {
+		if st.Status.IsFinal() {
+			return nil, ErrEnded
+		}
+		st.Home = r.options.Node
+		return nil, nil
+	})
+	if err != nil {
+		return err
+	}
+	r.push(ctx, st)
+	return nil
+}
+
+// Remembered returns what is retained of a user's earlier runs of an agent, the latest last.
+func (r *Runner) Remembered(ctx context.Context, agent string, user engagement.User) ([]Retained, error) {
+	return r.memory.get(ctx, agent, user)
+}
+
+// Forget deletes what is retained of a user's earlier runs of an agent.
+func (r *Runner) Forget(ctx context.Context, agent string, user engagement.User) error {
+	return r.memory.forget(ctx, agent, user)
+}
+
+// push adds a job for the run. If that fails, a sweep finds the run.
+//
+// The next call of a tool may need the user's credentials, so it is made by the home of the run. Any node
+// can make the request to the model: if this node has no free worker, it leaves the run to all nodes.
+func (r *Runner) push(ctx context.Context, st *State) {
+	if r.IsClosing() {
+		r.handOver(st)
+		return
+	}
+	j, home := st.job(), ""
+	switch {
+	case r.options.Queue == nil,
+		st.Home == r.options.Node && (st.Phase == phaseTools || r.queue.isFree(j.owner)):
+		r.queue.push(j)
+		return
+	case st.Home != "" && st.Phase == phaseTools:
+		if alive, _ := r.nodes.isAlive(ctx, st.Home); alive {
+			home = st.Home
+		}
+	}
+	r.report(st.ID, r.options.Queue.Push(context.WithoutCancel(ctx), j.shared(), home))
+}
+
+// job returns a job for the run.
+func (s *State) job() *job { return &job{id: s.ID, owner: s.owner(), ack: func() {}} }
+
+func (s *State) owner() share.Owner { return share.OwnerOf(s.User.ID, "") }
+
+func (r *Runner) report(id string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrClosed) {
+		r.options.Report(id, err)
+	}
+}
+
+// dispatch works on the runs of queued jobs.
+func (r *Runner) dispatch() {
+	for j := r.queue.next(r.running); j != nil; j = r.queue.next(r.running) {
+		r.ended.Go(func() {
+			defer r.queue.done(j)
+			r.work(j)
+		})
+	}
+}
+
+// feed takes jobs from the queue of all nodes. It calls ready before each.
+func (r *Runner) feed(ready func(context.Context), skip func(lane int) bool) {
+	wait := retryPause
+	for ready(r.running); r.running.Err() == nil; ready(r.running) {
+		next, ack, err := r.options.Queue.Take(r.running, r.options.Node, skip)
+		if err != nil {
+			r.report("", err)
+			wait = min(2*wait, maxRetryPause)
+			pause(r.running, wait)
+			continue
+		}
+		wait = retryPause
+		r.queue.push(&job{next.ID, share.Owner(next.Owner), ack})
+	}
+}
+
+const (
+	retryPause    = 200 * time.Millisecond // after the first error of the store or of the queue
+	maxRetryPause = 5 * time.Second
+)
+
+// pause waits, or returns when the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// work claims a run, and works on it until the run waits or ends. It acknowledges the job as soon
+// as the run is leased: if this node dies later, another node finds the run when the lease expires.
+//
+// If the store fails, work tries again until the store responds: the node owns the lease, so it need not
+// wait for its end.
+func (r *Runner) work(j *job) {
+	first := r.active.begin(j.id)
+	for wait := retryPause; ; wait = min(2*wait, maxRetryPause) {
+		err := r.attempt(j, first)
+		if wait == retryPause {
+			r.report(j.id, err)
+		}
+		if err == nil || r.IsClosing() || errors.Is(err, errUnreadable) {
+			break
+		}
+		pause(r.running, min(wait, r.options.Lease))
+	}
+	if !first {
+		return
+	}
+	again := r.active.end(j.id)
+	if r.shares.release(j.id); again { // the end of the work may have missed the reason for the other job
+		r.queue.push(&job{j.id, j.owner, func() {}})
+	}
+}
+
+// attempt makes one attempt of work. first is the result of begin.
+func (r *Runner) attempt(j *job, first bool) error {
+	e, err := r.claim(r.working, j.id, first)
+	j.ack()
+	switch {
+	case errors.Is(err, ErrEnded): // another node has canceled it
+		r.active.interrupt(j.id)
+		return nil
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case e == nil:
+		return err
+	}
+	r.shares.hold(e.state)
+	r.active.set(j.id, e)
+	defer func() {
+		r.active.set(j.id, nil)
+		e.cancel(nil)
+		e.endTrace(e.state)
+	}()
+	return e.drive()
+}
+
+// Working returns the number of runs that this node is working on, without those that wait.
+func (r *Runner) Working() (n int) { return r.active.count() }
+
+// Queued returns the number of runs that wait for a worker: of this node, or of all nodes that share the
+// store, as of the last sweep of this node.
+func (r *Runner) Queued() int {
+	if r.options.Queue == nil {
+		return r.queue.Len()
+	}
+	return int(r.queued.Load())
+}
+
+// Waiting returns the number of waiting runs of all nodes that share the store, as of the last
+// sweep of this node.
+func (r *Runner) Waiting() int { return int(r.waiting.Load()) }
+
+// IsClosing reports whether Close was called.
+func (r *Runner) IsClosing() bool { return r.running.Err() != nil }

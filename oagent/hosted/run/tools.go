@@ -1,0 +1,237 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/hosted/model"
+)
+
+// Tools are the tools and agents that hosted agents call. Its methods are called concurrently.
+type Tools interface {
+	// Describe returns the tools of an agent. The names are those of the agent's capabilities;
+	// others are dropped.
+	Describe(agent *oagent.Agent) []Tool
+
+	// Call makes a call under the control of the Guard: Guard.Begin before the call, Ticket.Finish
+	// after it. Guarded does both for a Caller. If ctx ends, Call returns soon.
+	Call(ctx context.Context, i *Invocation) Result
+
+	// CheckText invokes the tool of the agent's guardrail of that side with the text and lets
+	// the Guard decide. The error is an *engagement.Refusal.
+	CheckText(ctx context.Context, b oagent.Binding, side engagement.Side, content string) error
+}
+
+// Tool describes a capability.
+type Tool struct {
+	model.Tool
+
+	// Idempotent is true if repeating a call has no further effect. The idempotent calls of one
+	// message are made in parallel, and repeated if a node dies. Other calls are made one after the
+	// other, and at most once.
+	Idempotent bool
+
+	// Agent is true if the capability is an agent.
+	Agent bool
+}
+
+// Invocation is one call of a tool by a run.
+type Invocation struct {
+	oagent.Binding // Engagement is the id of the run
+	Depth          int
+
+	Number  int // of the message of the model in the run, from 1
+	Index   int // of the call in the message, from 0
+	Name    string
+	IsAgent bool
+	Inputs  jsontext.Value // a JSON object
+
+	// Uncertain is true if the call may have been made before, see oagent.Call.Uncertain. Call then
+	// returns the held result, or Unknown if there is none.
+	Uncertain bool
+
+	Origin jsontext.Value // see New.Origin
+
+	// Away is true if another node has the user's credentials. A call that needs them, or starts a run that may,
+	// returns a Wait of the kind WaitCredentials. That node then makes the call.
+	Away bool
+
+	// Note stores a text with the call, for an attempt after this node has died. Noted is the text that an
+	// earlier attempt stored.
+	Note  func(content string) error
+	Noted string
+
+	// Waited is what an earlier attempt of this call waited for; nil for the first attempt.
+	Waited *Wait
+}
+
+// ChildID returns the id for a run that the call starts. It is the same whenever the call is repeated. If the
+// node dies before it has recorded that the call waits for the run, Runner.Cancel finds the run by this id.
+func (i *Invocation) ChildID() string { return childID(i.Engagement, i.Number, i.Index) }
+
+func childID(parent string, number, index int) string {
+	sum := sha256.Sum256([]byte(parent + "/" + strconv.Itoa(number) + "/" + strconv.Itoa(index)))
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16])
+}
+
+// Result is the result of a call. Wait, Refusal and Unknown take precedence, in this order.
+type Result struct {
+	// Outputs are the result as JSON. If they are not JSON, Text has them.
+	Outputs jsontext.Value
+	Text    string
+	IsError bool // the tool failed; Outputs or Text say why
+	Notice  bool // the server wrote Text, not the tool; see Notice
+
+	// Wait means that the call has no result yet. It is repeated after Runner.Wake.
+	Wait *Wait
+	// Refusal is the refusal of the Guard. KindReviewPending makes the run wait for the review.
+	Refusal *engagement.Refusal
+	// Unknown means that it is unknown whether the call was made.
+	Unknown bool
+}
+
+// Notice returns the result of a call that the server answers with an error of its own. The model gets
+// it as such, and not as data of the tool.
+func Notice(message string) Result { return Result{Text: message, IsError: true, Notice: true} }
+
+// Caller makes a call that the Guard has allowed. The result is the output as JSON and the HTTP
+// status, 200 or more. An error means that the tool did not respond; its message is for the model.
+type Caller func(ctx context.Context, i *Invocation, capability *oagent.Capability) (outputs jsontext.Value, status int, err error)
+
+// Guarded makes a call if the guard allows it, and returns the result if the guard releases it. It
+// does not wait for reviewers. For names, see oagent.Call.Names.
+func Guarded(ctx context.Context, guard *oagent.Guard, names oagent.Names, i *Invocation, call Caller) Result {
+	ticket, err := guard.Begin(ctx, oagent.Call{
+		Binding: i.Binding, Name: i.Name, IsAgent: i.IsAgent, Names: names, Inputs: i.Inputs, NoWait: true, Uncertain: i.Uncertain,
+	})
+	if err != nil {
+		return resultOfError(err)
+	}
+	if ticket.Replayed != nil {
+		return resultOf(ticket.Replayed.Outputs, ticket.Replayed.Status)
+	}
+	outputs, status, err := call(ctx, i, ticket.Capability)
+	if err != nil {
+		ticket.Abort(ctx, err.Error())
+		return Result{Text: err.Error(), IsError: true}
+	}
+	if err := ticket.Finish(ctx, outputs, status); err != nil {
+		return resultOfError(err)
+	}
+	return resultOf(outputs, status)
+}
+
+func resultOf(outputs jsontext.Value, status int) Result {
+	return Result{Outputs: outputs, IsError: status >= firstErrorStatus}
+}
+
+const firstErrorStatus = 400 // HTTP
+
+func resultOfError(err error) Result {
+	if isNoHeldResult(err) {
+		return Result{Unknown: true}
+	}
+	if r, ok := engagement.AsRefusal(err); ok {
+		return Result{Refusal: r}
+	}
+	return Notice(err.Error())
+}
+
+// toolbox holds the tools that the model of a run may call.
+type toolbox struct {
+	described []model.Tool
+	byName    map[string]*Tool // without questionTool and decisionTools
+	reviews   bool             // the run decides a review
+}
+
+// newToolbox describes the tools of an agent in a run that decides a review, or in another one. A tool
+// that is not a capability is dropped and reported.
+func newToolbox(agent *oagent.Agent, tools Tools, reviews bool, report func(error)) *toolbox {
+	b := &toolbox{byName: make(map[string]*Tool), reviews: reviews}
+	if reviews {
+		b.described = append(b.described, decisionTools...)
+	}
+	for _, t := range tools.Describe(agent) {
+		if _, ok := agent.Capability(t.Name); !ok {
+			report(fmt.Errorf("the tool %s is not a capability of the agent %s", t.Name, agent.Name))
+			continue
+		}
+		if b.byName[t.Name] == nil && !b.isDecision(t.Name) {
+			b.byName[t.Name] = &t
+			b.described = append(b.described, t.Tool)
+		}
+	}
+	if b.isQuestion(questionTool.Name) {
+		b.described = append(b.described, questionTool)
+	}
+	return b
+}
+
+// offers reports whether the model was offered a tool of that name.
+func (b *toolbox) offers(name string) bool {
+	return b.byName[name] != nil || b.isQuestion(name) || b.isDecision(name)
+}
+
+// questionTool lets the model ask the user. It is part of the loop and not of the agent's
+// document, so it is no call of the Engagement. If the agent has a capability of this name,
+// the model gets that instead.
+var questionTool = model.Tool{
+	Name:        "ask-user",
+	Description: "Asks the user a question, and waits for the answer. Use it only if you cannot go on without it.",
+	Schema:      jsontext.Value(`{"type":"object","properties":{"question":{"type":"string"}},"required":["question"],"additionalProperties":false}`),
+}
+
+func (b *toolbox) isQuestion(name string) bool {
+	return name == questionTool.Name && b.byName[name] == nil && !b.reviews
+}
+
+func (b *toolbox) isDecision(name string) bool {
+	return b.reviews && (name == decisionApprove || name == decisionDeny)
+}
+
+// plan returns the calls of a response, and the results of the calls that cannot be made: of unknown
+// tools, with arguments that are not an object, or cut off.
+func (b *toolbox) plan(r *model.Response) (calls []Call, results []entry) {
+	for i := range r.Calls {
+		made := &r.Calls[i]
+		c := Call{ID: made.ID, Name: text.Cut(made.Name, text.MaxQuoted), Status: CallPlanned}
+		if problem := b.checkCall(made, r.Stop); problem != "" {
+			c.Status = CallDone
+			results = append(results, entry{Kind: entryResult, Call: i, Name: c.Name, Result: serverResult(made, problem)})
+		} else {
+			c.Name = made.Name
+			c.Idempotent = b.isIdempotent(made.Name)
+		}
+		calls = append(calls, c)
+	}
+	return calls, results
+}
+
+// checkCall returns why a call cannot be made, for the model; "" if it can.
+func (b *toolbox) checkCall(c *model.ToolCall, stop model.Stop) string {
+	switch {
+	case stop == model.StopLength:
+		return "This call was not made: your message reached the limit of tokens, and its calls may be incomplete. Write a shorter message."
+	case !b.offers(c.Name):
+		return fmt.Sprintf("This call was not made: there is no tool %s. Use one of the available tools.", quoteName(c.Name))
+	}
+	if _, err := argumentsOf(c); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// isIdempotent reports whether a call may be repeated. A question may: it has no effect before the
+// run waits.
+func (b *toolbox) isIdempotent(name string) bool {
+	t := b.byName[name]
+	return t == nil && !b.isDecision(name) || t != nil && t.Idempotent
+}

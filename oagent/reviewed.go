@@ -1,0 +1,362 @@
+package oagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/calltrace"
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
+)
+
+// waitUntil returns when a call no longer waits for its reviewer.
+func (c *Call) waitUntil(g *Guard) time.Time {
+	if c.NoWait {
+		return time.Now()
+	}
+	return time.Now().Add(max(g.options.ReviewWait, 0))
+}
+
+// rule returns the path of the reviewer in the document.
+func (c *check) rule() string {
+	return c.ticket.Capability.Rule() + "." + string(c.side) + "_restriction.require_review"
+}
+
+func (c *check) requests(t *engagement.Tx) review.Requests { return c.ticket.guard.Reviews.Requests(t) }
+
+// newReview returns the review that the restriction requires. The reviewer is an agent if the reference can only
+// mean an agent, or if the server has an agent with that name.
+func (c *check) newReview() *review.Review {
+	call, restriction := &c.ticket.call, c.ticket.Capability.Input
+	if c.side == engagement.SideOutput {
+		restriction = c.ticket.Capability.Output
+	}
+	r := review.Review{
+		Side:       c.side,
+		Agent:      call.Agent.Name,
+		Engagement: call.Engagement,
+		Key:        c.ticket.Key,
+		User:       call.User,
+		Name:       call.Name,
+		Inputs:     c.ticket.inputs,
+		Outputs:    c.outputs,
+		Result:     c.status,
+		InputsHash: c.hash(),
+		Document:   call.Agent.Hash,
+		Reviewer:   restriction.RequireReview,
+		Rule:       c.rule(),
+		Trace:      calltrace.Parent(c.ctx),
+	}
+	name, isAgent := strings.CutPrefix(r.Reviewer, Scheme)
+	if isAgent && CheckName(name) == nil || call.Names != nil && call.Names.Agent(r.Reviewer) {
+		r.ByAgent = name
+	}
+	return c.ticket.guard.Reviews.New(r)
+}
+
+// hash returns a digest of the inputs. Inputs that differ only in member order, whitespace or
+// escapes have the same hash. Inputs that differ in how a number is written do not.
+func (c *check) hash() string {
+	if c.hashed == "" {
+		canonical := c.ticket.inputs.Clone()
+		if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
+			canonical = c.ticket.inputs // not canonical: at least equal bytes have equal hashes
+		}
+		c.hashed = engagement.Digest(string(canonical))
+	}
+	return c.hashed
+}
+
+// prepareReview stores the review. If its reviewer has too many open reviews, it refuses the
+// call.
+func (c *check) prepareReview(ctx context.Context) (err error) {
+	r := c.newReview()
+	c.prepared, err = c.ticket.guard.Reviews.Prepare(ctx, r)
+	if errors.Is(err, review.ErrBusy) {
+		c.refusal = c.complete(busyRefusal(r))
+		c.refusal.Review = "" // no review was stored
+		return nil
+	}
+	return err
+}
+
+// addReview adds the prepared review to the Engagement. number and nth are those of the call under review, or 0.
+func (c *check) addReview(t *engagement.Tx, number, nth int64) error {
+	if c.prepared == nil {
+		c.prepare = true
+		return engagement.ErrUnchanged
+	}
+	a := *c.requests(t).Add(c.prepared, number, nth)
+	c.wait = &a
+	return nil
+}
+
+// await waits for the decision of a review, or refuses the call or its result.
+func (c *check) await(until time.Time) error {
+	waiting, prepared := *c.wait, c.prepared
+	c.prepared = nil
+	if c.side == engagement.SideOutput && prepared != nil {
+		c.held = prepared
+	}
+	ctx, cancel := c.storing()
+	request, err := c.ticket.guard.Reviews.Open(ctx, &waiting, func() *review.Review {
+		switch {
+		case c.side == engagement.SideOutput:
+			return c.held
+		case waiting.Side == engagement.SideOutput:
+			return nil // the outputs are lost
+		}
+		r := c.newReview()
+		r.ID = waiting.ID
+		return r
+	})
+	if prepared != nil && prepared.ID != waiting.ID {
+		c.ticket.guard.Reviews.Drop(ctx, prepared.ID) // the review of a concurrent identical call is used instead
+	}
+	cancel()
+	switch {
+	case errors.Is(err, review.ErrNotFound):
+		c.lost = waiting.ID
+		return nil
+	case errors.Is(err, review.ErrBusy):
+		c.refusal = c.complete(busyRefusal(request))
+		return nil
+	case err != nil:
+		return err
+	}
+	decided, err := c.ticket.guard.Reviews.Await(c.ctx, waiting.ID, until)
+	switch {
+	case err != nil:
+		return err
+	case !decided:
+		c.refusal = c.complete(pendingRefusal(request))
+	default:
+		c.approved = waiting.ID
+	}
+	return nil
+}
+
+// fetchHeld reads the held result.
+func (c *check) fetchHeld() error {
+	held, err := c.ticket.guard.Reviews.Held(c.ctx, c.fetch)
+	if errors.Is(err, review.ErrNotFound) {
+		c.lost = c.fetch
+		return nil
+	}
+	c.held = held
+	return err
+}
+
+// findReview returns the index of the review of the call's inputs, or -1. A call that passes removes
+// its review, so there is none if the call may have been made.
+func (d *decision) findReview(t *engagement.Tx) int {
+	if d.passing.Capability.Input == nil || d.passing.Capability.Input.RequireReview == "" {
+		return -1
+	}
+	return d.requests(t).Find(func(a *engagement.RequestedReview) bool {
+		return a.Side == engagement.SideInput && a.Name == d.passing.call.Name && a.Inputs == d.hash() &&
+			a.Reviewer == d.passing.Capability.Input.RequireReview && a.Document == d.passing.call.Agent.Hash
+	})
+}
+
+// decideReview lets the call pass if its reviewer has approved it (OpenAgentSpec v1,
+// restriction, require_review).
+func (d *decision) decideReview(t *engagement.Tx) error {
+	i := d.findReview(t)
+	if i < 0 {
+		return d.requestReview(t)
+	}
+	switch a := t.State.Reviews[i]; a.Status {
+	case engagement.ReviewApproved:
+		d.requests(t).Drop(i)
+		d.pass(t, a.ID)
+		return nil
+	case engagement.ReviewDenied:
+		return d.refuse(t, denied(&a, d.rule()))
+	default:
+		d.wait = &a
+		return engagement.ErrUnchanged
+	}
+}
+
+func (d *decision) requestReview(t *engagement.Tx) error {
+	call, limit := &d.passing.call, d.passing.guard.options.MaxPayload
+	switch {
+	case len(d.passing.inputs) > limit:
+		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindInputRestriction, Rule: d.rule(), Message: fmt.Sprintf(
+			"the call of %s was not made: it needs a review, and its inputs of %d bytes are too large for a reviewer to see; the limit is %d bytes, and the operator can raise max_recorded",
+			call.Name, len(d.passing.inputs), limit)})
+	case d.requests(t).Pending() >= review.MaxPending:
+		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindReviewPending, Rule: d.rule(), RetryAfter: review.RetryPending, Message: fmt.Sprintf(
+			"the call of %s was not made: it needs a review, and %d calls of this Engagement already wait for one; try again when those are decided",
+			call.Name, review.MaxPending)})
+	}
+	return d.addReview(t, 0, 0)
+}
+
+// findHeld returns the index of the review of an identical call's result, or -1. If there is
+// one, the call is not made again.
+func (d *decision) findHeld(t *engagement.Tx) int {
+	return d.requests(t).Find(func(a *engagement.RequestedReview) bool {
+		return a.Side == engagement.SideOutput && a.Name == d.passing.call.Name && a.Inputs == d.hash()
+	})
+}
+
+// decideHeld releases the result of an identical call if its reviewer approved it.
+func (d *decision) decideHeld(t *engagement.Tx, i int) error {
+	a := t.State.Reviews[i]
+	rule := d.passing.Capability.Rule() + ".output_restriction.require_review"
+	switch {
+	case a.ID == d.lost:
+		d.requests(t).Drop(i)
+		r := &engagement.Refusal{Kind: engagement.KindReviewDenied, Rule: rule, Review: a.ID, Made: true, Message: fmt.Sprintf(
+			"an identical call of %s was made, and its result was held for a review and is lost: check its effect before you repeat it", d.passing.call.Name)}
+		return d.refuse(t, r)
+	case a.Status == engagement.ReviewDenied:
+		return d.refuse(t, denied(&a, rule))
+	case a.Status == engagement.ReviewPending:
+		d.wait = &a
+		return engagement.ErrUnchanged
+	case d.held == nil || d.held.ID != a.ID:
+		d.fetch = a.ID
+		return engagement.ErrUnchanged
+	}
+	if err := d.checkHeld(t, &a); err != nil || d.refusal != nil {
+		return err
+	}
+	if a.Status == engagement.ReviewReleased {
+		d.requests(t).Repeat(&a, d.held.Result)
+	} else {
+		d.requests(t).Release(&i, d.passing.Capability.collected(d.held.Outputs), d.held.Result)
+		d.first = true
+	}
+	d.released = t.State.Reviews[i].Released
+	d.passing.Number, d.passing.Nth, d.passing.Review = a.Call, a.Nth, a.ID
+	d.passing.Replayed = &Replay{Outputs: d.held.Outputs, Status: d.held.Result}
+	return nil
+}
+
+// checkHeld refuses a held result if the document has changed since the call and its current output
+// restriction does not hold.
+func (d *decision) checkHeld(t *engagement.Tx, a *engagement.RequestedReview) error {
+	output := d.passing.Capability.Output
+	if a.Document == d.passing.call.Agent.Hash || output == nil {
+		return nil
+	}
+	if reviewer := output.RequireReview; reviewer != "" && reviewer != a.Reviewer {
+		return d.refuse(t, &engagement.Refusal{
+			Kind: engagement.KindReviewDenied, Rule: d.passing.Capability.Rule() + ".output_restriction.require_review", Review: a.ID, Made: true,
+			Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: the agent's document now names another reviewer than the one who approved it; continue without it",
+				d.passing.call.Name),
+		})
+	}
+	if output.Assertion == nil {
+		return nil
+	}
+	unmet, err := d.evaluate(d.ctx, t, output.Assertion, a.Nth, d.held.Outputs)
+	if unmet == nil {
+		return err
+	}
+	return d.refuse(t, &engagement.Refusal{
+		Kind: engagement.KindOutputRestriction, Rule: output.Assertion.Rule, Review: a.ID, Made: true, Cause: unmet,
+		Message: fmt.Sprintf("an identical call of %s was made, and its result is withheld: %s; continue without it", d.passing.call.Name, explainWithheld(unmet, &d.passing.call)),
+	})
+}
+
+// requestReview holds the result until its reviewer has decided.
+func (f *finish) requestReview(t *engagement.Tx) error {
+	limit := f.ticket.guard.options.MaxPayload
+	switch {
+	case engagement.IsOmitted(f.recorded()):
+		return f.refuse(t, &engagement.Refusal{Kind: engagement.KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
+			"the call of %s was made, but its result is withheld: it needs a review, and a reviewer cannot see it, because it%s",
+			f.ticket.call.Name, engagement.OmissionOf(f.recorded()).Reason())})
+	case len(f.outputs) > limit || len(f.ticket.inputs) > limit:
+		return f.refuse(t, &engagement.Refusal{Kind: engagement.KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
+			"the call of %s was made, but its result is withheld: it needs a review, and its inputs or outputs are too large for a reviewer to see; the limit is %d bytes, and the operator can raise max_recorded",
+			f.ticket.call.Name, limit)})
+	case f.requests(t).Pending() >= review.MaxPending:
+		return f.refuse(t, &engagement.Refusal{Kind: engagement.KindOutputRestriction, Rule: f.rule(), Message: fmt.Sprintf(
+			"the call of %s was made, but its result is withheld: it needs a review, and %d calls of this Engagement already wait for one",
+			f.ticket.call.Name, review.MaxPending)})
+	}
+	if err := f.addReview(t, f.ticket.Number, f.ticket.Nth); err != nil {
+		return err
+	}
+	e := f.entry()
+	e.Event, e.Review = engagement.EntryHeld, f.prepared.ID
+	t.Log(e)
+	return nil
+}
+
+// decideReview releases the result if its review was approved.
+func (f *finish) decideReview(t *engagement.Tx) error {
+	i := f.requests(t).Find(func(a *engagement.RequestedReview) bool { return a.ID == f.approved })
+	if i < 0 {
+		// A concurrent identical call got the result.
+		f.refusal = f.complete(&engagement.Refusal{
+			Kind: engagement.KindReviewDenied, Rule: f.rule(), Review: f.approved,
+			Message: fmt.Sprintf("the call of %s was made, and its result was returned to a concurrent identical call", f.ticket.call.Name),
+		})
+		return engagement.ErrUnchanged
+	}
+	a := t.State.Reviews[i]
+	switch a.Status {
+	case engagement.ReviewApproved:
+		f.requests(t).Release(&i, f.ticket.Capability.collected(f.outputs), f.status)
+		f.first, f.released = true, t.State.Reviews[i].Released
+		return nil
+	case engagement.ReviewReleased: // to a concurrent identical call
+		f.requests(t).Repeat(&a, f.status)
+		f.released = a.Released
+		return nil
+	case engagement.ReviewDenied:
+		f.refusal = f.complete(denied(&a, f.rule()))
+		return engagement.ErrUnchanged
+	}
+	f.wait = &a
+	return engagement.ErrUnchanged
+}
+
+// denied returns the refusal of a call that the reviewer denied.
+func denied(a *engagement.RequestedReview, rule string) *engagement.Refusal {
+	r := &engagement.Refusal{Kind: engagement.KindReviewDenied, Rule: rule, Review: a.ID, Made: a.Side == engagement.SideOutput}
+	message := "the call of " + a.Name + " was not made"
+	if r.Made {
+		message = "the call of " + a.Name + " was made, and its result is withheld"
+	}
+	r.Message = message + ": the reviewer denied it"
+	if a.Comment != "" {
+		r.Message += ", with the comment: " + a.Comment
+	}
+	r.Message += "; continue without it"
+	return r
+}
+
+// pendingRefusal returns the refusal of a call whose reviewer has not decided yet.
+func pendingRefusal(request *review.Review) *engagement.Refusal {
+	r := &engagement.Refusal{
+		Kind: engagement.KindReviewPending, Rule: request.Rule, Review: request.ID, RetryAfter: review.RetryPending, Made: request.Side == engagement.SideOutput,
+	}
+	if r.Made {
+		r.Message = fmt.Sprintf("the call of %s was made, and its result is withheld until a reviewer approves it; repeat the call with exactly these inputs later, "+
+			"to get the result; the call is not made again (review %s)", request.Name, request.ID)
+	} else {
+		r.Message = fmt.Sprintf("the call of %s was not made: it needs a review, which has been requested; "+
+			"repeat it with exactly these inputs later (review %s)", request.Name, request.ID)
+	}
+	return r
+}
+
+// busyRefusal returns the refusal of a call whose reviewer has too many open reviews.
+func busyRefusal(request *review.Review) *engagement.Refusal {
+	r := pendingRefusal(request)
+	r.Message = fmt.Sprintf("the call of %s needs a review, and its reviewer has too many open reviews (the limit is %d, with a share for each user); "+
+		"repeat it with exactly these inputs later", request.Name, review.MaxOpen)
+	return r
+}

@@ -1,0 +1,42 @@
+// An OpenID provider for tests, with one client and no questions: every login is that of the user "ann".
+//
+//	node idp.mjs PORT CLIENT_ID CLIENT_SECRET REDIRECT_URI
+//
+// prints "ready" when it listens on 127.0.0.1:PORT. It is oidc-provider, a certified implementation of OpenID Connect.
+
+import Provider from 'oidc-provider';
+
+const [port, clientID, clientSecret, redirectURI] = process.argv.slice(2);
+const issuer = `http://127.0.0.1:${port}`;
+
+const provider = new Provider(issuer, {
+	clients: [{ client_id: clientID, client_secret: clientSecret, redirect_uris: [redirectURI], grant_types: ['authorization_code', 'refresh_token'] }],
+	claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name', 'groups'] },
+	conformIdTokenClaims: false,
+	features: { devInteractions: { enabled: false }, revocation: { enabled: true } },
+	pkce: { required: () => true },
+	rotateRefreshToken: true,
+	interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },
+	findAccount: (ctx, id) => ({
+		accountId: id,
+		claims: () => ({ sub: id, email: 'ann@example.com', email_verified: true, name: 'Ann', groups: ['engineering'] }),
+	}),
+});
+
+// The page of the provider answers itself: the user logs in and agrees.
+provider.use(async (ctx, next) => {
+	if (!ctx.path.startsWith('/interaction/')) {
+		return next();
+	}
+	const { prompt, params, session } = await provider.interactionDetails(ctx.req, ctx.res);
+	const result = { login: { accountId: 'ann' } };
+	if (prompt.name === 'consent') {
+		const grant = new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
+		grant.addOIDCScope(params.scope);
+		result.consent = { grantId: await grant.save() };
+	}
+	ctx.respond = false;
+	await provider.interactionFinished(ctx.req, ctx.res, result, { mergeWithLastSubmission: true });
+});
+
+provider.listen(Number(port), '127.0.0.1', () => console.log('ready'));

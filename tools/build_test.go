@@ -1,0 +1,92 @@
+package tools
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/tools/schema"
+)
+
+// exponential returns a document of n schemas, each of which refers twice to
+// the next: inlined, it would have 2ⁿ of them.
+func exponential(n int) string {
+	var document strings.Builder
+	document.WriteString(`{"openapi":"3.1.0","info":{"title":"Deep","version":"1"},"paths":{"/deep":{"post":{"operationId":"deep",` +
+		`"requestBody":{"required":true,"content":{"application/json":{"schema":{"type":"object","properties":{"top":{"$ref":"#/components/schemas/S0"}}}}}},` +
+		`"responses":{"200":{"description":"OK"}}}}},"components":{"schemas":{`)
+	for i := range n {
+		fmt.Fprintf(&document, `"S%d":{"type":"object","properties":{"left":{"$ref":"#/components/schemas/S%d"},"right":{"$ref":"#/components/schemas/S%d"}}},`, i, i+1, i+1)
+	}
+	fmt.Fprintf(&document, `"S%d":{"type":"string"}}}}`, n)
+	return document.String()
+}
+
+// TestExponentialReferences holds the size of a tool to grow with the document
+// and no faster, in every mode.
+func TestExponentialReferences(t *testing.T) {
+	for _, mode := range []schema.Mode{schema.Auto, schema.Inline, schema.Defs} {
+		size := func(n int) int {
+			return len(buildTools(t, exponential(n), BuildOptions{Schemas: mode}).Tools()[0].Definition.InputSchema)
+		}
+		small, large := size(500), size(1000)
+		if large > 5*small/2 {
+			t.Errorf("%s: twice the document gives %d bytes in place of %d", mode, large, small)
+		}
+	}
+}
+
+// TestManyOperationsOnManySchemas holds what all tools list together to a limit,
+// though each of them reaches most of the document, and loses none.
+func TestManyOperationsOnManySchemas(t *testing.T) {
+	const operations, schemas = 700, 4000 // of about 1 MB together, and 400 KB for each tool
+	var document strings.Builder
+	document.WriteString(`{"openapi":"3.1.0","info":{"title":"Wide","version":"1"},"components":{"schemas":{`)
+	for i := range schemas {
+		fmt.Fprintf(&document, `"S%d":{"type":"object","properties":{"next":{"$ref":"#/components/schemas/S%d"},"other":{"$ref":"#/components/schemas/S%d"}}},`, i, (i+1)%schemas, (i+7)%schemas)
+	}
+	document.WriteString(`"Last":{}}},"paths":{`)
+	for i := range operations {
+		fmt.Fprintf(&document, `"/p%d":{"post":{"requestBody":{"content":{"application/json":{"schema":{"type":"array","items":{"$ref":"#/components/schemas/S%d"}}}}}}},`, i, i)
+	}
+	document.WriteString(`"/last":{"get":{}}}}`)
+	set := buildTools(t, document.String(), BuildOptions{})
+	size := 0
+	for _, tool := range set.Tools() {
+		if size += len(tool.Definition.InputSchema); len(tool.Definition.InputSchema) > DefaultMaxSchema {
+			t.Errorf("%s lists %d bytes", tool.Name, len(tool.Definition.InputSchema))
+		}
+	}
+	if size > maxListed || size < maxListed/4 {
+		t.Errorf("the schemas take %d bytes, and may take %d", size, maxListed)
+	}
+	if len(set.Tools()) != set.Report.Operations {
+		t.Errorf("%d tools of %d operations: %+v", len(set.Tools()), set.Report.Operations, set.Report.Warnings)
+	}
+}
+
+func TestInputSchemaTooLarge(t *testing.T) {
+	var document strings.Builder
+	document.WriteString(`{"openapi":"3.1.0","info":{"title":"Large","version":"1"},"paths":{"/large":{"get":{"parameters":[{"name":"q","in":"query","schema":{"enum":["`)
+	document.WriteString(strings.Repeat("x", maxInputSchema))
+	document.WriteString(`"]}}]}},"/small":{"get":{"operationId":"small"}}}}`)
+	set := buildTools(t, document.String(), BuildOptions{})
+	if len(set.Tools()) != 1 || len(set.Report.Warnings) != 1 || !set.Report.Warnings[0].Lost || !testkit.ContainsAll(set.Report.Warnings[0].Reason, "4096 KiB") {
+		t.Errorf("%d tools, warnings %+v", len(set.Tools()), set.Report.Warnings)
+	}
+}
+
+func BenchmarkBuild(b *testing.B) {
+	for _, name := range []string{"github-api.github.com.json", "kubernetes-1.33-swagger-2.0.json", "stripe.json"} {
+		data := testkit.ReadDocument(b, "openapi/"+name+".gz")
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Build(data, BuildOptions{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,93 @@
+// Package extension reads the OCP extensions of an OpenAPI document that both the tools and
+// the advertised document are made from (OCP 1.0, Level 2, OpenAPI Extensions).
+package extension
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/fairwayhq/fairway/tools/openapi"
+)
+
+// The names of the extensions.
+const (
+	Enabled          = "x-ocp-enabled"
+	ContextAware     = "x-ocp-context-aware"
+	AgentTypes       = "x-ocp-agent-types"
+	Version          = "x-ocp-version"
+	Context          = "x-ocp-context"
+	EnhancedResponse = "x-ocp-enhanced-response"
+	ContextUpdated   = "x-ocp-context-updated"
+)
+
+// MaxEnhanced is how many properties one operation may add to its responses.
+const MaxEnhanced = 64
+
+// maxPropertyName is the largest length of the name of an enhanced property, in bytes.
+const maxPropertyName = 128
+
+// Enhanced returns the properties that an operation declares in x-ocp-enhanced-response,
+// with their schemas as written in the document. Properties of the operation come first,
+// then those of its successful responses. Properties that do not have the form of the
+// extension, or that are in another file than the operation, are omitted.
+func Enhanced(operation *openapi.Operation) []openapi.Member {
+	declared := enhanced(nil, operation.Place, operation.File)
+	for i := range operation.Responses {
+		if response := &operation.Responses[i]; IsSuccess(response.Status, operation.Responses) {
+			declared = enhanced(declared, response.Place, operation.File)
+		}
+	}
+	return declared
+}
+
+// enhanced appends the properties that one holder of the extension declares and that are
+// not in the list yet.
+func enhanced(declared []openapi.Member, holder openapi.Place, file *openapi.File) []openapi.Member {
+	at, err := holder.At(EnhancedResponse).Resolve()
+	if err != nil || at.File != file {
+		return declared
+	}
+	if IsObjectSchema(at) {
+		at = at.At("properties")
+	}
+	for _, m := range at.Members() {
+		if len(declared) == MaxEnhanced {
+			break
+		}
+		known := slices.ContainsFunc(declared, func(d openapi.Member) bool { return d.Name == m.Name })
+		if !known && isPropertyName(m.Name) && m.Value.Kind() == '{' {
+			declared = append(declared, m)
+		}
+	}
+	return declared
+}
+
+// IsObjectSchema reports whether the value of x-ocp-enhanced-response is a single object
+// schema, whose properties are the enhanced properties.
+func IsObjectSchema(p openapi.Place) bool {
+	properties := p.Get("properties")
+	if properties.Kind() != '{' {
+		return false
+	}
+	// An enhanced property can itself be named "properties"; its value is then a schema.
+	return p.Get("type").Kind() == '"' || len(p.Members()) == 1 && properties.Get("type").Kind() != '"'
+}
+
+// isPropertyName reports whether an enhanced property can have the name:
+// [a-zA-Z][a-zA-Z0-9_]*, at most 128 characters.
+func isPropertyName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxPropertyName
+}
+
+// IsSuccess reports whether a response with this status is one of success. A document that
+// declares only a default response declares it for success too.
+func IsSuccess(status string, all []openapi.Response) bool {
+	return strings.HasPrefix(status, "2") || status == "default" && len(all) == 1
+}

@@ -1,0 +1,43 @@
+package match
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/tools"
+)
+
+// TestMaxSchema_checks_arguments_by_the_full_schema in calls and plain requests.
+func TestMaxSchema_checks_arguments_by_the_full_schema(t *testing.T) {
+	document := string(testkit.WideDocument(testkit.WideOptions{Operations: 1, Schemas: 40, Properties: 12, Description: 200}))
+	full, small := buildTools(t, document, tools.BuildOptions{MaxSchema: -1}).Tools()[0], buildTools(t, document, tools.BuildOptions{MaxSchema: 8000}).Tools()[0]
+	if full.Definition.Simplified || !small.Definition.Simplified || len(small.Definition.InputSchema) > 8000 || len(full.Definition.InputSchema) < 40_000 {
+		t.Fatalf("full %d bytes, small %d", len(full.Definition.InputSchema), len(small.Definition.InputSchema))
+	}
+	if !bytes.Equal(small.FullSchema(), full.Definition.InputSchema) && len(small.FullSchema()) < 40_000 {
+		t.Errorf("arguments are checked against %d bytes", len(small.FullSchema()))
+	}
+	deep := `{"property00":{"property00":{"property00":{"property01":%s}}}}`
+	for value, good := range map[string]bool{`"x"`: true, `1`: false} {
+		body := fmt.Sprintf(deep, value)
+		if _, err := small.Bind([]byte(`{"accountId":"1",` + body[1:])); (err == nil) != good {
+			t.Errorf("call with %s: %v", value, err)
+		}
+		r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "/accounts/1/things0", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		if _, _, err := reader.ReadCall(small, r, []byte(body)); (err == nil) != good {
+			t.Errorf("request with %s: %v", value, err)
+		}
+	}
+	if small.Definition.Arguments[0].Description == "" || !slices.ContainsFunc(small.Definition.Arguments, func(a tools.Argument) bool { return bytes.Contains(a.Schema, []byte(`"$ref"`)) }) {
+		t.Errorf("the arguments say too little: %s", small.Definition.InputSchema)
+	}
+}

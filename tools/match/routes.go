@@ -1,0 +1,322 @@
+package match
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/request"
+	"github.com/fairwayhq/fairway/tools/schema"
+)
+
+// Routes finds the tool for a plain request: it is the inverse of building a request for a
+// tool. It is immutable and safe for concurrent use. Use Match to decide whether a request
+// may pass, and ToolOf or Tool only to describe a request.
+//
+// A template matches a path with the same number of segments. Each parameter matches one
+// or more characters of its segment (OpenAPI, Paths Object). If several templates match,
+// the first segment that differs decides, and the more concrete one wins, as OpenAPI
+// requires: literal text, then text with a parameter, then a parameter alone.
+type Routes struct {
+	methods map[string]*routeNode
+
+	once    sync.Once
+	lenient map[string]*routeNode // by method; built on the first Match
+	tools   []*tools.Tool
+
+	plans sync.Map // *requestPlan by *tools.Tool, made by the first plain request of the tool
+}
+
+// routeNode is a node of the path tree: the beginning of a path, up to a slash.
+type routeNode struct {
+	siblings *siblings // the operations of the path that ends here; nil if there are none
+	literals map[string]*routeNode
+	mixed    []mixedRoute // in document order
+	any      *routeNode   // a segment that is a single parameter
+}
+
+// mixedRoute is a segment that mixes text and parameters, such as "{name}.json". It holds
+// the texts; there is a parameter between each two of them.
+type mixedRoute struct {
+	texts []string
+	next  *routeNode
+}
+
+// NewRoutes returns the routes of the Toolsets' tools. Tools with the same method and Path
+// are the same operation, and the first of them is found.
+func NewRoutes(toolsets ...*tools.Toolset) *Routes {
+	routes := &Routes{methods: make(map[string]*routeNode)}
+	type operationKey struct {
+		node *routeNode
+		path string
+	}
+	added := make(map[operationKey]bool)
+	var all []*siblings
+	for _, s := range toolsets {
+		routes.tools = append(routes.tools, s.Tools()...)
+	}
+	for _, tool := range routes.tools {
+		root := routes.methods[tool.Plan.Method]
+		if root == nil {
+			root = new(routeNode)
+			routes.methods[tool.Plan.Method] = root
+		}
+		node := root.add(segments(tool))
+		if node.siblings == nil {
+			node.siblings = new(siblings)
+			all = append(all, node.siblings)
+		}
+		if operation := (operationKey{node, tool.Plan.Path}); !added[operation] {
+			added[operation] = true
+			node.siblings.tools = append(node.siblings.tools, tool)
+		}
+	}
+	for _, s := range all {
+		s.prepare()
+	}
+	return routes
+}
+
+// Tool returns the tool with that method and path, or nil if there is none. Path is the
+// escaped path of the URL. If several operations share method and path, it returns the
+// first; use ToolOf to distinguish them.
+func (r *Routes) Tool(method, path string) *tools.Tool {
+	if found := r.at(method, path); found != nil {
+		return found.tools[0]
+	}
+	return nil
+}
+
+// ToolOf returns the tool of a request. It is nil if the request matches no operation or
+// may match several. Use it to describe a request; use Match to decide about it.
+func (r *Routes) ToolOf(plain *http.Request) *tools.Tool {
+	found := r.at(plain.Method, plain.URL.EscapedPath())
+	if found == nil {
+		return nil
+	}
+	tool, err := found.choose(plain, nil)
+	if err != nil {
+		return nil
+	}
+	return tool
+}
+
+// at returns the operations with that method and path, or nil if there are none.
+func (r *Routes) at(method, path string) *siblings {
+	root := r.methods[method]
+	if root == nil || path == "" || path[0] != '/' {
+		return nil
+	}
+	return root.find(path[1:])
+}
+
+// segments splits the tool's path. Each parameter in a segment is replaced by a NUL
+// character, which no path contains.
+func segments(t *tools.Tool) []string {
+	var template strings.Builder
+	for _, part := range t.Plan.Parts {
+		if part.Literal == "" {
+			template.WriteByte(0)
+		} else {
+			template.WriteString(part.Literal)
+		}
+	}
+	split := strings.Split(strings.TrimPrefix(template.String(), "/"), "/")
+	for i := range split {
+		split[i] = unescapeSegment(split[i])
+	}
+	return split
+}
+
+func unescapeSegment(segment string) string {
+	if strings.IndexByte(segment, '%') < 0 {
+		return segment
+	}
+	decoded, err := url.PathUnescape(segment)
+	if err != nil {
+		return segment
+	}
+	return decoded
+}
+
+// add returns the node of a path and creates it if necessary.
+func (n *routeNode) add(segments []string) *routeNode {
+	for _, segment := range segments {
+		n = n.child(segment)
+	}
+	return n
+}
+
+func (n *routeNode) child(segment string) *routeNode {
+	switch {
+	case segment == "\x00":
+		if n.any == nil {
+			n.any = new(routeNode)
+		}
+		return n.any
+	case strings.IndexByte(segment, 0) >= 0:
+		for i := range n.mixed {
+			if strings.Join(n.mixed[i].texts, "\x00") == segment {
+				return n.mixed[i].next
+			}
+		}
+		next := new(routeNode)
+		n.mixed = append(n.mixed, mixedRoute{strings.Split(segment, "\x00"), next})
+		return next
+	}
+	next := n.literals[segment]
+	if next == nil {
+		next = new(routeNode)
+		if n.literals == nil {
+			n.literals = make(map[string]*routeNode)
+		}
+		n.literals[segment] = next
+	}
+	return next
+}
+
+// find returns the operations that match the rest of a path. It visits each node at most
+// once, because the depth of a node determines the segment that it is compared with.
+func (n *routeNode) find(rest string) *siblings {
+	segment, rest, more := strings.Cut(rest, "/")
+	segment = unescapeSegment(segment)
+	if next := n.literals[segment]; next != nil {
+		if found := next.follow(rest, more); found != nil {
+			return found
+		}
+	}
+	for i := range n.mixed {
+		if m := &n.mixed[i]; m.matches(segment) {
+			if found := m.next.follow(rest, more); found != nil {
+				return found
+			}
+		}
+	}
+	if n.any != nil && segment != "" {
+		return n.any.follow(rest, more)
+	}
+	return nil
+}
+
+func (n *routeNode) follow(rest string, more bool) *siblings {
+	if more {
+		return n.find(rest)
+	}
+	return n.siblings
+}
+
+// matches reports whether the segment begins with the first text, ends with the last one,
+// and contains the others in order, with at least one byte between each two.
+func (m *mixedRoute) matches(segment string) bool {
+	first, last := m.texts[0], m.texts[len(m.texts)-1]
+	rest, ok := strings.CutPrefix(segment, first)
+	if !ok {
+		return false
+	}
+	for _, literal := range m.texts[1 : len(m.texts)-1] {
+		if rest == "" {
+			return false
+		}
+		at := strings.Index(rest[1:], literal)
+		if at < 0 {
+			return false
+		}
+		rest = rest[1+at+len(literal):]
+	}
+	return len(rest) > len(last) && strings.HasSuffix(rest, last)
+}
+
+// pathValues appends the values of the tool's path parameters, still encoded, in the order
+// of the template.
+func pathValues(t *tools.Tool, dst []string, path string) ([]string, error) {
+	rest, parts := path, t.Plan.Parts
+	for i, part := range parts {
+		if part.Literal != "" {
+			if !hasPrefixEscaped(rest, part.Literal) {
+				return nil, wrongPath(t, path)
+			}
+			rest = rest[len(part.Literal):]
+			continue
+		}
+		next := ""
+		if i+1 < len(parts) {
+			if next = parts[i+1].Literal; next == "" {
+				return nil, &RequestError{
+					Kind: request.Ambiguous, In: tools.InPath, Name: t.Plan.Arguments[part.Argument].WireName,
+					Message: "the path parameters of " + t.Operation() + " are adjacent and cannot be distinguished: call it as a tool",
+				}
+			}
+		}
+		length, err := valueLen(t, rest, next, i+2 >= len(parts), part.Argument)
+		if err != nil {
+			return nil, err
+		}
+		if length <= 0 {
+			return nil, wrongPath(t, path)
+		}
+		dst = append(dst, rest[:length])
+		rest = rest[length:]
+	}
+	if rest != "" {
+		return nil, wrongPath(t, path)
+	}
+	return dst, nil
+}
+
+// valueLen returns the length of a path parameter's value, up to the literal next, or 0 if
+// there is no value.
+func valueLen(t *tools.Tool, rest, next string, last bool, argument int) (int, error) {
+	segment, _, _ := strings.Cut(rest, "/")
+	next, _, ends := strings.Cut(next, "/")
+	if ends || last {
+		if len(segment) < len(next) || !hasPrefixEscaped(segment[len(segment)-len(next):], next) {
+			return 0, nil
+		}
+		return len(segment) - len(next), nil
+	}
+	if segment == "" {
+		return 0, nil
+	}
+	at := strings.Index(segment[1:], next)
+	if at >= 0 && strings.Count(request.DecodeTriples(segment[1:]), request.DecodeTriples(next)) > 1 {
+		return 0, &RequestError{
+			Kind: request.Ambiguous, In: tools.InPath, Name: t.Plan.Arguments[argument].WireName,
+			Message: "the path parameters of " + t.Operation() + " cannot be distinguished: " + strconv.Quote(next) + " is between them and in one of them",
+		}
+	}
+	return at + 1, nil
+}
+
+func wrongPath(t *tools.Tool, path string) error {
+	return &RequestError{
+		Kind: WrongPath, In: tools.InPath,
+		Message: "the path " + strconv.Quote(text.Cut(path, schema.MaxProblem)) + " is not one of " + t.Operation(),
+	}
+}
+
+// hasPrefixEscaped reports whether the escaped path begins with the literal. The case of
+// the digits in %XX is ignored.
+func hasPrefixEscaped(path, literal string) bool {
+	if len(path) < len(literal) {
+		return false
+	}
+	if path[:len(literal)] == literal {
+		return true
+	}
+	for i := 0; i < len(literal); i++ {
+		if path[i] != literal[i] {
+			return false
+		}
+		if literal[i] == '%' && i+2 < len(literal) {
+			if !strings.EqualFold(path[i+1:i+3], literal[i+1:i+3]) {
+				return false
+			}
+			i += len("XX")
+		}
+	}
+	return true
+}

@@ -1,0 +1,146 @@
+package match
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/request"
+)
+
+// makeLenient makes the path tree as lenient servers see it, which ignore case, empty segments and spaces.
+func (r *Routes) makeLenient() {
+	r.lenient = make(map[string]*routeNode)
+	for _, tool := range r.tools {
+		root := r.lenient[tool.Plan.Method]
+		if root == nil {
+			root = new(routeNode)
+			r.lenient[tool.Plan.Method] = root
+		}
+		node := root.add(strings.FieldsFunc(fold(strings.Join(segments(tool), "/")), func(c rune) bool { return c == '/' })) // fold keeps the NUL of a parameter
+		if node.siblings == nil {
+			node.siblings = new(siblings)
+		}
+		node.siblings.tools = append(node.siblings.tools, tool)
+	}
+}
+
+// pathKey returns the path without the names of its parameters.
+func pathKey(t *tools.Tool) string {
+	return strings.Join(segments(t), "/")
+}
+
+// findFolded returns the operations of the most concrete path that matches rest, which is folded. It
+// ignores empty segments.
+func (n *routeNode) findFolded(rest string) *siblings {
+	rest = strings.TrimLeft(rest, "/")
+	if rest == "" {
+		return n.siblings
+	}
+	segment, rest, _ := strings.Cut(rest, "/")
+	if next := n.literals[segment]; next != nil {
+		if found := next.findFolded(rest); found != nil {
+			return found
+		}
+	}
+	for i := range n.mixed {
+		if m := &n.mixed[i]; m.matches(segment) {
+			if found := m.next.findFolded(rest); found != nil {
+				return found
+			}
+		}
+	}
+	if n.any != nil {
+		return n.any.findFolded(rest)
+	}
+	return nil
+}
+
+// appendReading appends a path, folded and without dot segments, unless the list contains
+// it.
+func appendReading(readings []string, reading string) []string {
+	reading = fold(reading)
+	if strings.Contains(reading, "/.") {
+		reading = path.Clean(reading)
+	}
+	if slices.Contains(readings, reading) {
+		return readings
+	}
+	return append(readings, reading)
+}
+
+// fold returns the same text for all texts that servers may treat as equal. Backslashes
+// become slashes. Case, Unicode forms of a character, and spaces and dots at the end of a
+// segment are ignored.
+func fold(text string) string {
+	if !isASCIIText(text) {
+		text = norm.NFKC.String(text)
+	}
+	text = strings.Map(func(r rune) rune {
+		if r == '\\' {
+			return '/'
+		}
+		return request.Fold(r)
+	}, text)
+	if !strings.ContainsAny(text, ". ") {
+		return text
+	}
+	segments := strings.Split(text, "/")
+	for i, segment := range segments {
+		segment = strings.Trim(segment, " ")
+		if trimmed := strings.TrimRight(segment, ". "); trimmed != "" {
+			segment = trimmed
+		}
+		segments[i] = segment
+	}
+	return strings.Join(segments, "/")
+}
+
+func isASCIIText(text string) bool {
+	for i := range len(text) {
+		if text[i] > unicode.MaxASCII {
+			return false
+		}
+	}
+	return true
+}
+
+// keptSlash represents a slash inside a segment, where no template has one.
+const keptSlash = '\x01'
+
+// decodeSegments fully decodes the segments of an escaped path. Slashes that come from
+// decoding are represented differently from those that separate segments.
+func decodeSegments(place string) string {
+	segments := strings.Split(place, "/")
+	for i, segment := range segments {
+		for range maxDecoded {
+			segment = request.DecodeTriples(segment)
+		}
+		segments[i] = strings.ReplaceAll(segment, "/", string(keptSlash))
+	}
+	return strings.Join(segments, "/")
+}
+
+// keepSlashes replaces backslashes by keptSlash, so that they do not separate segments.
+func keepSlashes(r rune) rune {
+	if r == '\\' {
+		return keptSlash
+	}
+	return r
+}
+
+// cutSegments cuts each segment at its first semicolon.
+func cutSegments(place string) string {
+	if strings.IndexByte(place, ';') < 0 {
+		return place
+	}
+	segments := strings.Split(place, "/")
+	for i := range segments {
+		segments[i], _, _ = strings.Cut(segments[i], ";")
+	}
+	return strings.Join(segments, "/")
+}

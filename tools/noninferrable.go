@@ -1,0 +1,83 @@
+package tools
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools/schema"
+)
+
+// markNonInferrable marks the arguments that the operation or the configuration lists. It
+// warns if a name in the operation's list matches no argument, because it would protect
+// nothing without anyone noticing.
+func (t *toolBuilder) markNonInferrable() {
+	listed := append([]string(nil), t.options.NonInferrable...)
+	for _, item := range t.operation.Get(extensionNonInferrable).Items() {
+		name := item.Text()
+		listed = append(listed, name)
+		if !marks(name, t.tool) {
+			t.unprotected = append(t.unprotected, unprotected(extensionNonInferrable+" of "+t.tool.Operation(), name, []*Tool{t.tool}))
+		}
+	}
+	for i := range t.plan.Arguments {
+		a := &t.plan.Arguments[i]
+		if slices.ContainsFunc(listed, func(name string) bool { return marksArgument(name, t.tool, a) }) {
+			a.NonInferrable = true
+		}
+	}
+}
+
+// marks reports whether a name refers to an argument of the tool.
+func marks(name string, t *Tool) bool {
+	return slices.ContainsFunc(t.Plan.Arguments, func(a Argument) bool { return marksArgument(name, t, &a) })
+}
+
+// marksArgument reports whether a name, "argument" or "tool.argument", refers to the
+// argument.
+func marksArgument(name string, t *Tool, a *Argument) bool {
+	tool, argument, qualified := strings.Cut(name, ".")
+	if !qualified {
+		return name == a.Name
+	}
+	return tool == t.Name && argument == a.Name
+}
+
+// warnOfUnprotected puts the warnings about names that match nothing before all others,
+// because the author of such a name relies on its protection.
+// Built are the tools before shapes changed them, whose names are allowed, too.
+func (b *builder) warnOfUnprotected(built []*Tool) {
+	for _, name := range b.options.NonInferrable {
+		matches := func(t *Tool) bool { return marks(name, t) }
+		if !slices.ContainsFunc(b.set.tools, matches) && !slices.ContainsFunc(built, matches) {
+			b.source.unprotected = append(b.source.unprotected, unprotected("non_inferrable", name, b.set.tools))
+		}
+	}
+	b.set.Report.Warnings = append(b.source.unprotected, b.set.Report.Warnings...)
+}
+
+// unprotected returns the warning that a name in a list of non-inferrable arguments
+// matches no argument of the tools.
+func unprotected(list, name string, tools []*Tool) Warning {
+	reason := fmt.Sprintf("%s: there is no argument %q, so it protects nothing", list, text.Cut(name, schema.MaxProblem))
+	tool, _, qualified := strings.Cut(name, ".")
+	known := slices.ContainsFunc(tools, func(t *Tool) bool { return t.Name == tool })
+	near := text.Nearest(name, func(yield func(string) bool) {
+		for _, t := range tools {
+			if known && t.Name != tool {
+				continue
+			}
+			for i := range t.Plan.Arguments {
+				candidate := t.Plan.Arguments[i].Name
+				if qualified {
+					candidate = t.Name + "." + candidate
+				}
+				if !yield(candidate) {
+					return
+				}
+			}
+		}
+	})
+	return Warning{Reason: reason + text.DidYouMean(near)}
+}

@@ -1,0 +1,168 @@
+package tools
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/tools/build"
+	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/openapi"
+	"github.com/fairwayhq/fairway/tools/security"
+)
+
+// A Toolset is the immutable set of tools of one document. If the document changes, a new
+// Toolset is built.
+type Toolset struct {
+	Name        string // the name in the configuration
+	Title       string // info.title of the document
+	Description string // info.description
+	Version     string // info.version
+	Hash        string // identifies the content: equal documents and options give equal hashes
+	Report      Report
+
+	Withheld map[string]bool // names of tools that are left out because no operator has approved them; nil if there are none
+
+	ResponseSchemas bool // built with BuildOptions.ResponseSchemas
+
+	Origin string // "https://api.example.com", of the document's first server; "" if it names no host
+
+	// SecuritySchemes are the authentication methods that Plan.Security names.
+	SecuritySchemes map[string]*security.Scheme
+
+	// MCP is the document's x-mcp extension as it is in the document, or nil if there is
+	// none.
+	MCP jsontext.Value
+
+	OCP *extension.API // how the API uses OCP context; nil if the document does not say
+
+	// Finder searches the document's tools. Nil means that they cannot be searched.
+	Finder Finder
+
+	tools    []*Tool
+	builtins []*Tool
+	shown    []string // the names of the document's tools that lists show; nil for all of them. See Listing
+	listed   []*Tool  // the tools that lists show; nil if these are all tools
+	byName   map[string]*Tool
+	joined   *joined // nil unless Join made the Toolset
+}
+
+// A Report says what Build found in a document.
+type Report struct {
+	Operations int // in the document: each is a tool, a Warning with Lost, or excluded
+	Excluded   int // operations that include, exclude and readonly removed
+	Warnings   []Warning
+	Guesses    []Warning               // decisions of Fairway that the document leaves open, such as the format of a */* body
+	Unmatched  []*build.UnmatchedError // selectors that stopped matching; see BuildOptions.Reloaded
+	Files      []string                // the files of the document, if it was read from files
+}
+
+func (r *Report) warn(w Warning) { r.Warnings = append(r.Warnings, w) }
+
+// NewToolset returns the Toolset of these tools, whose names must be unique.
+func NewToolset(name string, tools []*Tool) *Toolset {
+	s := &Toolset{Name: name, Report: Report{Operations: len(tools)}, tools: tools}
+	s.index()
+	return s
+}
+
+// Tools returns the tools of the document, in its order. The slice must not be changed.
+func (s *Toolset) Tools() []*Tool {
+	return s.tools
+}
+
+// Tool returns the tool with that name, which may be a built-in one.
+func (s *Toolset) Tool(name string) (*Tool, bool) {
+	t, ok := s.byName[name]
+	return t, ok
+}
+
+// A Warning is a part of the document that could not be used as written.
+type Warning struct {
+	Operation string // "GET /trips/{id}", or "" for the whole document
+	Reason    string
+	Lost      bool // the operation did not become a tool
+}
+
+// Only returns a Toolset with the document's tools for which keep returns true, in the same
+// order, and with all built-in tools. The tools and the information about the document are shared; the Hash is different.
+func (s *Toolset) Only(keep func(*Tool) bool) *Toolset {
+	narrow := *s
+	narrow.tools = nil
+	var names []string
+	for _, t := range s.tools {
+		if keep(t) {
+			narrow.tools = append(narrow.tools, t)
+			names = append(names, t.Name)
+		}
+	}
+	narrow.rehash("only", names)
+	narrow.SecuritySchemes = maps.Clone(s.SecuritySchemes)
+	narrow.index()
+	return &narrow
+}
+
+// SelectTools returns a function that reports whether one of the selectors chooses a
+// tool.
+func SelectTools(selectors []build.Selector) (func(*Tool) bool, error) {
+	chosen, err := build.CompileSelectors(selectors)
+	if err != nil {
+		return nil, err
+	}
+	return func(t *Tool) bool {
+		operation := openapi.Operation{ID: t.Definition.OperationID, Method: t.Plan.Method, Path: t.Plan.Path, Template: t.Plan.Template, Tags: t.Definition.Tags}
+		return chosen.Matches(build.Candidate{Operation: &operation, Tool: t.Name})
+	}, nil
+}
+
+// Brief reports whether lists show only some of the tools (see Listing).
+func (s *Toolset) Brief() bool { return s.shown != nil }
+
+// index sets byName and listed.
+func (s *Toolset) index() {
+	s.byName = make(map[string]*Tool, len(s.tools)+len(s.builtins))
+	for _, t := range s.tools {
+		s.byName[t.Name] = t
+	}
+	shown := s.tools
+	if s.Brief() {
+		shown = nil
+		for _, name := range s.shown {
+			if t := s.byName[name]; t != nil {
+				shown = append(shown, t)
+			}
+		}
+	}
+	if s.listed = nil; len(s.builtins) == 0 && !s.Brief() {
+		return
+	}
+	var before, after []*Tool
+	for _, t := range s.builtins {
+		s.byName[t.Name] = t
+		if t.Builtin == NextPage {
+			after = append(after, t)
+		} else {
+			before = append(before, t)
+		}
+	}
+	s.listed = append(append(append(make([]*Tool, 0, len(before)+len(shown)+len(after)), before...), shown...), after...)
+}
+
+// rehash makes the Hash depend on a change and the names of its tools.
+func (s *Toolset) rehash(change string, names []string) {
+	sum := sha256.Sum256([]byte(s.Hash + "\x00" + change + "\x00" + strings.Join(names, "\x00")))
+	s.Hash = hex.EncodeToString(sum[:])
+}
+
+// DropResponseSchemas removes the schemas of responses, which take memory. The toolset must not be in use
+// yet.
+func (s *Toolset) DropResponseSchemas() {
+	s.ResponseSchemas = false
+	s.rehash("no response schemas", nil)
+	for _, t := range s.tools {
+		t.Output.Schema = nil
+	}
+}
