@@ -79,7 +79,7 @@ func TestMCPStreamNotifiesOfDocument(t *testing.T) {
 	r.Header.Set("Mcp-Session-Id", s.Begin("/mcp"))
 	ctx, giveUp := context.WithTimeout(t.Context(), time.Minute)
 	defer giveUp()
-	stream, err := sitetest.Send(r.WithContext(ctx))
+	stream, err := sitetest.Client.Do(r.WithContext(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}

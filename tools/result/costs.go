@@ -134,16 +134,20 @@ func containsCost(v any, args []any) cost {
 	return pairsCost(v, args[0])
 }
 
+// positionWork is the work of each position that indicesCost counts, beside that of the comparison.
+const positionWork = 40
+
 // indicesCost is for functions that search a text or an array for each position of another. They make arrays
 // of texts.
 func indicesCost(v any, args []any) cost {
 	text, isText := v.(string)
 	part, partIsText := args[0].(string)
 	if isText && partIsText {
-		return cost{work: 4 * len(text) * (len(part) + 1), memory: 32 * (len(text) + len(part))}
+		return cost{work: len(text) * (positionWork + 4*(len(part)+1)), memory: 32 * (len(text) + len(part))}
 	}
 	c := pairsCost(v, args[0])
 	c.memory = sizeOf(v, 1)
+	c.work += positionWork * c.memory / elementSize
 	return c
 }
 

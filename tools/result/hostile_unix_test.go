@@ -46,7 +46,7 @@ var hostile = []string{
 	`reduce range(1e6) as $i (1; [.])`, `reduce range(1e6) as $i (1; [.]) | tojson`, `reduce range(1e6) as $i (1; {a: .}) | . == {a: 1}`, `reduce range(1e6) as $i (1; [.]) | flatten`, `reduce range(1e6) as $i (1; [.]) | del(.[0])`,
 	`def f: [f]; f`, `def f: 1 + f; f`, `("[" * 1e6) | fromjson`,
 	// pairs
-	`[range(100000)] - [range(100000) | . + 100000]`, `[range(50000)] | contains([range(50000)])`, `("a" * 100000) | indices("a" * 50000 + "b")`, `[range(100000) | 1] | indices([range(50000) | 1])`, `[range(50000)] | inside([range(50000)])`,
+	`[range(100000)] - [range(100000) | . + 100000]`, `[range(50000)] | contains([range(50000)])`, `("a" * 3000000) | indices("a")`, `[range(3000000) | 1] | index(2)`, `("a" * 100000) | indices("a" * 50000 + "b")`, `[range(100000) | 1] | indices([range(50000) | 1])`, `[range(50000)] | inside([range(50000)])`,
 	`[range(100000) | 1] as $a | $a | .[[$a[:50000][]]]`, `[range(100000) | 1] as $a | $a | getpath([$a])`, `[range(200000)] | [.[] | tostring] | sort | unique | group_by(.) | length`, `[range(300000)] | sort_by(-.) | length`,
 	// numbers
 	`reduce range(40) as $i (10000000000000000000000; . * .)`, `("9" * 1e7) | tonumber`, `("9" * 1e6) | tonumber | . * .`, `jn(1e18; 1e19)`, `yn(1e9; 1e10)`, `[limit(100000; repeat("9" * 10000 | tonumber + 1))] | length`,
@@ -128,7 +128,9 @@ func TestQuery_limits_hold_for_hostile_expressions(t *testing.T) {
 			fields := strings.Split(line, "\t")
 			cpu, _ := strconv.Atoi(fields[0])
 			peak, _ := strconv.Atoi(fields[1])
-			if cpu > parallel*1700 || peak > 700 {
+			// The limit of a run is 1 s of time. The garbage collector runs beside it, and the race detector and other
+			// processes slow both. Without the limit, most of the expressions take more than 10 s.
+			if cpu > 2000+1000*parallel || peak > 700 {
 				t.Errorf("%d at a time: %d ms of CPU, peak %d MB: %s", parallel, cpu, peak, line)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 )
@@ -179,7 +178,7 @@ func (s *HostedSite) As(user, method, path, body string, header ...string) Respo
 
 // Staying does not follow redirects.
 var Staying = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute},
+	Transport:     Client.Transport,
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 

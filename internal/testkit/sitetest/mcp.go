@@ -32,7 +32,7 @@ func (s *Site) OpenStream(method, body string, header ...string) *http.Response 
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	stream, err := Send(r)
+	stream, err := Client.Do(r)
 	if err != nil {
 		s.T.Fatal(err)
 	}

@@ -215,31 +215,45 @@ type Response struct {
 	Body   string
 }
 
-// Client opens a connection for each request: one that a reload closes at the
-// wrong moment would fail a request on it.
-var Client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// Client sends requests to a site that may be reloaded, on a slow machine; see patient.
+var Client = &http.Client{Transport: patient{&http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute}}}
 
-// Send sends a request. A server that a reload replaces may still accept a
-// connection in the moment it closes, and drops it unread, so a request that got no
-// answer is sent again, once: what breaks off twice is a fault.
-func Send(r *http.Request) (*http.Response, error) {
-	response, err := Client.Do(r)
+// patient is a transport for requests to a site of a test:
+//
+//   - It opens a connection for each request: one that a reload closes at the wrong moment would
+//     fail a request on it.
+//   - A server that a reload replaces may still accept a connection in the moment it closes, and
+//     drop it unread. So a request without a response is sent again, once.
+//   - It sends a large body after the server has asked for it. A server that refuses a body closes
+//     the connection half a second later, and a slow client that still sends would lose the response.
+type patient struct{ transport *http.Transport }
+
+func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	const large = 64 << 10
+	if r.ContentLength > large {
+		r = r.Clone(r.Context())
+		r.Header.Set("Expect", "100-continue")
+	}
+	response, err := p.transport.RoundTrip(r)
 	dropped := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 	if !dropped || r.Body != nil && r.GetBody == nil {
 		return response, err
 	}
-	if r.Body != nil {
-		if r.Body, err = r.GetBody(); err != nil {
+	if r.GetBody != nil {
+		body, err := r.GetBody()
+		if err != nil {
 			return nil, err
 		}
+		r = r.Clone(r.Context())
+		r.Body = body
 	}
-	return Client.Do(r)
+	return p.transport.RoundTrip(r)
 }
 
 // Do sends a request and reads the answer.
 func (s *Site) Do(r *http.Request) Response {
 	s.T.Helper()
-	response, err := Send(r)
+	response, err := Client.Do(r)
 	if err != nil {
 		s.T.Fatal(err)
 	}
