@@ -10,7 +10,8 @@
 //   - An owner may hold at most an eighth of the units that are free afterwards. An owner that has much is
 //     refused first, and there is room for an owner that has little.
 //   - An owner that holds nothing may take one unit as long as one is free.
-//   - While unauthenticated networks together hold more than half of the limit, its last eighth is for users.
+//   - Unauthenticated networks may use the last eighth of the limit only while together they hold at most an
+//     eighth. So a user finds room, however many networks there are.
 //
 // Resources that can be dropped (cached responses, pages) are not refused. Their holder drops those of the
 // owner that Yields returns, the oldest first.
@@ -69,7 +70,7 @@ type FullError struct {
 	Owner Owner  // who asked
 	Share bool   // the owner has used its share; there is room for others
 
-	networks bool // the unauthenticated networks have used their half
+	networks bool // the unauthenticated networks have used their part
 }
 
 func (e *FullError) Error() string {
@@ -138,9 +139,9 @@ func (b *Bound) check(o Owner, n int64) *FullError {
 		return nil
 	case over:
 		return &FullError{Name: b.options.Name, Owner: o, Share: true}
-	case o.IsNetwork() && b.networks+n > max(limit/2, 1) && used > limit-max(limit/freeParts, 1):
-		// Users keep the last eighth. The part before it is for networks, too: otherwise one of them that
-		// holds more than half would lock out all others.
+	case o.IsNetwork() && b.networks+n > max(limit/freeParts, 1) && used > limit-max(limit/freeParts, 1):
+		// The part before the last eighth is for networks, too: otherwise one of them that holds three
+		// quarters would lock out all others.
 		return &FullError{Name: b.options.Name, Owner: o, Share: true, networks: true}
 	}
 	return nil

@@ -105,10 +105,25 @@ func TestBound_networks_leave_room_for_users(t *testing.T) {
 	}
 	var full *share.FullError
 	if !errors.As(b.Take(share.OwnerOf("", "192.0.2.1"), 1), &full) {
-		t.Fatal("a further network got a unit although networks hold more than half")
+		t.Fatal("a further network got a unit of the last eighth")
 	}
 	if o, found := b.Yields(full, func(share.Owner) bool { return true }); !found || !o.IsNetwork() {
 		t.Errorf("%q has to yield, want a network", o)
+	}
+}
+
+// A user who holds three quarters and many networks together leave room for another user.
+func TestBound_user_and_networks_leave_room_for_users(t *testing.T) {
+	b := share.NewBound(share.Options{Name: "records", Limit: 1000})
+	total := take(t, b, "user eve")
+	for i := range 300 {
+		total += take(t, b, share.OwnerOf("", "2001:db8:0:"+strconv.FormatInt(int64(i), 16)+"::1"))
+	}
+	if total != 875 {
+		t.Errorf("a user and networks hold %d, want an eighth left for other users", total)
+	}
+	if err := b.Take("user ada", 1); err != nil {
+		t.Errorf("another user: %v", err)
 	}
 }
 
