@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -19,14 +20,40 @@ import (
 // loginRedirect is where the clients of the tests get their codes. No program listens there: the script that is the browser stops before.
 const loginRedirect = "http://127.0.0.1:33418/callback"
 
-// startLogin runs a gateway whose users log in at an OpenID provider.
-func startLogin(t *testing.T) *gateway {
+// A provider is a program that is an OpenID provider for the client "gateway". It takes its port and the client's id, secret and redirect address,
+// and prints "ready" when it listens.
+type provider struct {
+	command []string
+	dir     string
+	issuer  string // with %s for the port
+}
+
+// nodeProvider is oidc-provider of npm. Its user has the group "engineering".
+func nodeProvider(t *testing.T) provider {
+	return provider{command: []string{nodeProgram(t), "idp.mjs"}, dir: nodeClients, issuer: "http://127.0.0.1:%s"}
+}
+
+// zitadelProvider is that of github.com/zitadel/oidc. Its user has no groups, and its issuer ends with a slash.
+func zitadelProvider(t *testing.T) provider {
 	t.Helper()
-	address, provider := freeAddress(t), freeAddress(t)
+	program := filepath.Join(t.TempDir(), "zitadel")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	build.Dir = "../testdata/zitadel"
+	if out, err := build.CombinedOutput(); err != nil {
+		testkit.Missing(t, "testdata/zitadel cannot be built: %v\n%s", err, out)
+	}
+	return provider{command: []string{program}, issuer: "http://localhost:%s/"}
+}
+
+// startLogin runs a gateway whose users log in at an OpenID provider. The rules are further lines of agent_login.
+func startLogin(t *testing.T, p provider, rules string) *gateway {
+	t.Helper()
+	address, at := freeAddress(t), freeAddress(t)
 	_, port, _ := strings.Cut(address, ":")
-	_, providerPort, _ := strings.Cut(provider, ":")
-	idp := exec.CommandContext(t.Context(), nodeProgram(t), "idp.mjs", providerPort, "gateway", "secret-of-the-gateway", "http://localhost:"+port+"/login/callback")
-	idp.Dir = nodeClients
+	_, providerPort, _ := strings.Cut(at, ":")
+	arguments := append(p.command[1:], providerPort, "gateway", "secret-of-the-gateway", "http://localhost:"+port+"/login/callback")
+	idp := exec.CommandContext(t.Context(), p.command[0], arguments...)
+	idp.Dir = p.dir
 	log := &output{}
 	idp.Stdout, idp.Stderr = log, log
 	if err := idp.Start(); err != nil {
@@ -45,19 +72,19 @@ func startLogin(t *testing.T) *gateway {
 	admin off
 	auto_https off
 	agents {
-		toolset demo %q
+		toolset demo %[1]q
 		store bolt store.db
 	}
 }
-http://localhost:%s {
+http://localhost:%[2]s {
 	agent_login {
-		provider oidc http://%s
+		provider oidc %[3]s
 		client_id gateway
 		client_secret secret-of-the-gateway
 		issuer http://localhost:%[2]s
 		secret 0123456789abcdef
-		allow group engineering
 		scope trips
+		%[4]s
 		client conformance {
 			redirect http://127.0.0.1:3900/callback
 		}
@@ -68,14 +95,14 @@ http://localhost:%s {
 	mcp /mcp demo
 	respond "{http.auth.user.id} {http.auth.user.scope}"
 }
-`, document, port, provider))
+`, document, port, fmt.Sprintf(p.issuer, providerPort), rules))
 	return g
 }
 
 // TestLogin_of_clients logs in with MCP clients that know nothing but the address of the endpoint, at an OpenID provider that knows
 // only the gateway.
 func TestLogin_of_clients(t *testing.T) {
-	g := startLogin(t)
+	g := startLogin(t, nodeProvider(t), "allow group engineering")
 	var out struct {
 		Tools []string `json:"tools"`
 		Scope string   `json:"scope"`
@@ -105,6 +132,22 @@ func TestLogin_of_clients(t *testing.T) {
 		if strings.Contains(g.log.String(), secret) {
 			t.Errorf("the log contains %s", secret)
 		}
+	}
+}
+
+// TestLogin_at_another_provider logs in at a second implementation of OpenID Connect, whose user fills in a form.
+func TestLogin_at_another_provider(t *testing.T) {
+	g := startLogin(t, zitadelProvider(t), "allow domain zitadel.ch")
+	var out struct {
+		Tools []string `json:"tools"`
+	}
+	decodeOutput(t, node(t, "login.mjs", "sdk", g.url+"/mcp"), &out)
+	if !slices.Contains(out.Tools, "get_trip") {
+		t.Errorf("tools %q", out.Tools)
+	}
+	other := startLogin(t, zitadelProvider(t), "allow domain example.com")
+	if _, stderr, err := runNode(t, "login.mjs", "sdk", other.url+"/mcp"); err == nil || !strings.Contains(string(stderr), "access_denied") {
+		t.Errorf("a user of another domain: %v, %s", err, stderr)
 	}
 }
 
@@ -154,7 +197,7 @@ func loginBySDK(t *testing.T, g *gateway) (tools []string) {
 
 // TestLogin_conforms runs the scenarios of the official conformance suite for authorization servers.
 func TestLogin_conforms(t *testing.T) {
-	g := startLogin(t)
+	g := startLogin(t, nodeProvider(t), "allow group engineering")
 	_, port, _ := strings.Cut(freeAddress(t), ":") // the port of a loopback address may differ from the registered one
 	var out struct {
 		Log  string `json:"log"`

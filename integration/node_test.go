@@ -43,19 +43,27 @@ func nodeProgram(t *testing.T) string {
 // node runs a script of nodeClients and returns what it prints.
 func node(t *testing.T, args ...string) []byte {
 	t.Helper()
+	stdout, stderr, err := runNode(t, args...)
+	if err != nil {
+		t.Fatalf("node %s: %v\n%s%s", strings.Join(args, " "), err, stdout, stderr)
+	}
+	return stdout
+}
+
+// runNode runs a script of testdata/npm.
+func runNode(t *testing.T, args ...string) (stdout, stderr []byte, err error) {
+	t.Helper()
 	program := nodeProgram(t)
 	home := t.TempDir()
-	var stdout, stderr bytes.Buffer
+	var out, errors bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Dir = nodeClients
 	cmd.Env = append(os.Environ(), "HOME="+home, "NO_COLOR=1")
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdout, cmd.Stderr = &out, &errors
 	timer := time.AfterFunc(nodeTimeout, func() { cmd.Process.Kill() })
 	defer timer.Stop()
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("node %s: %v\n%s%s", strings.Join(args, " "), err, stdout.Bytes(), stderr.Bytes())
-	}
-	return stdout.Bytes()
+	err = cmd.Run()
+	return out.Bytes(), errors.Bytes(), err
 }
 
 // decodeOutput reads the JSON object that a client has printed.

@@ -61,6 +61,7 @@ type idp struct {
 
 	mu       sync.Mutex
 	claims   map[string]any // of the ID tokens
+	info     map[string]any // of the UserInfo endpoint
 	params   url.Values     // of the last login
 	refused  bool           // refreshes get invalid_grant
 	down     bool           // the token endpoint responds with 503
@@ -93,6 +94,14 @@ func newIDP(t *testing.T) *idp {
 		http.Redirect(w, r, r.FormValue("redirect_uri")+"?"+url.Values{"code": {idpCode}, "state": {r.FormValue("state")}}.Encode(), http.StatusFound)
 	})
 	mux.HandleFunc("/token", p.token)
+	mux.HandleFunc("/userinfo", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer access-of-the-provider" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(p.info)
+	})
 	p.Server = httptest.NewServer(mux)
 	t.Cleanup(p.Close)
 	return p

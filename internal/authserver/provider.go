@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,7 +99,21 @@ type oidcMetadata struct {
 
 // context returns a context that carries the HTTP client of the provider's requests.
 func (o *OIDC) context(ctx context.Context) context.Context {
-	return oidc.ClientContext(ctx, &http.Client{Transport: o.Transport, Timeout: providerWait})
+	return oidc.ClientContext(ctx, &http.Client{Transport: boundedTransport{o.Transport}, Timeout: providerWait})
+}
+
+// maxProviderBody is the maximum size of a response of the provider in bytes. The libraries read metadata and keys whole.
+const maxProviderBody = 1 << 20
+
+// boundedTransport ends the body of a response with an error after maxProviderBody bytes.
+type boundedTransport struct{ transport http.RoundTripper }
+
+func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := cmp.Or[http.RoundTripper](b.transport, http.DefaultTransport).RoundTrip(r)
+	if err == nil {
+		response.Body = http.MaxBytesReader(nil, response.Body, maxProviderBody)
+	}
+	return response, err
 }
 
 // discover fetches the provider's metadata with the first login. If that fails, it is tried again after discoveryPause.
@@ -249,6 +264,9 @@ func (o *OIDC) user(ctx context.Context, p *oidc.Provider, token *oauth2.Token) 
 	if err := id.Claims(&claims); err != nil {
 		return nil, nil, fmt.Errorf("the ID token: %w", err)
 	}
+	if err := o.addUserInfo(ctx, p, token, claims); err != nil {
+		return nil, nil, err
+	}
 	user := &User{Subject: id.Subject}
 	user.Name, _ = claims["name"].(string)
 	user.Email, _ = claims["email"].(string)
@@ -260,6 +278,33 @@ func (o *OIDC) user(ctx context.Context, p *oidc.Provider, token *oauth2.Token) 
 	}
 	user.Groups, err = groupsOf(claims, o.GroupClaim)
 	return id, user, err
+}
+
+// addUserInfo adds claims of the UserInfo endpoint to those of an ID token without an email address or without the
+// claim GroupClaim: providers that give an access token may leave the user's data out of the ID token (OpenID
+// Connect Core 1.0, section 5.4).
+func (o *OIDC) addUserInfo(ctx context.Context, p *oidc.Provider, token *oauth2.Token, claims map[string]any) error {
+	group, _, _ := strings.Cut(o.GroupClaim, ".")
+	if p.UserInfoEndpoint() == "" || claims["email"] != nil && (group == "" || claims[o.GroupClaim] != nil || claims[group] != nil) {
+		return nil
+	}
+	info, err := p.UserInfo(o.context(ctx), oauth2.StaticTokenSource(token))
+	if err != nil {
+		return errors.New("the UserInfo endpoint of the identity provider does not respond as OpenID Connect says")
+	}
+	if info.Subject != claims["sub"] {
+		return fmt.Errorf("%w: the UserInfo endpoint names another user than the ID token", ErrRefused)
+	}
+	var more map[string]any
+	if err := info.Claims(&more); err != nil {
+		return fmt.Errorf("the response of the UserInfo endpoint: %w", err)
+	}
+	for name, value := range more {
+		if claims[name] == nil {
+			claims[name] = value
+		}
+	}
+	return nil
 }
 
 // ErrGroupLink reports that the token has a link to the user's groups in place of the groups.

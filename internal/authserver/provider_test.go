@@ -146,3 +146,34 @@ func TestOIDC_reads_groups(t *testing.T) {
 		}
 	}
 }
+
+// A provider may leave the user's data out of the ID token. Then they come from its UserInfo endpoint.
+func TestOIDC_reads_user_info(t *testing.T) {
+	p := newIDP(t)
+	p.metadata = map[string]any{"userinfo_endpoint": p.URL + "/userinfo"}
+	complete := func() (*authserver.User, error) {
+		o := &authserver.OIDC{Issuer: p.URL, ClientID: "gateway", ClientSecret: "secret"}
+		user, _, err := o.Complete(t.Context(), &authserver.Login{}, idpCode)
+		return user, err
+	}
+	p.claims = map[string]any{"sub": "ann", "name": "Ann of the token"}
+	p.info = map[string]any{"sub": "ann", "email": "ann@example.com", "email_verified": true, "name": "Ann", "groups": []string{"engineering"}}
+	user, err := complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user.Email != "ann@example.com" || !user.EmailVerified || !slices.Equal(user.Groups, []string{"engineering"}) {
+		t.Errorf("user %+v, want the data of the UserInfo endpoint", user)
+	}
+	if user.Name != "Ann of the token" {
+		t.Errorf("name %q, want that of the ID token", user.Name)
+	}
+	p.info["sub"] = "bob"
+	if user, err := complete(); !errors.Is(err, authserver.ErrRefused) {
+		t.Errorf("data of another user: %+v, error %v", user, err)
+	}
+	p.info = map[string]any{"sub": "ann", "email": strings.Repeat("a", 2<<20)}
+	if user, err := complete(); err == nil {
+		t.Errorf("2 MiB of claims gave %+v", user)
+	}
+}
