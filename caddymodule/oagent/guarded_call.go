@@ -1,15 +1,18 @@
 package oagent
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
@@ -17,8 +20,36 @@ import (
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/security"
 )
+
+// ServeHTTP passes a request on if the agent may make it.
+func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if route.IsGatewayRequest(r.Context()) {
+		return next.ServeHTTP(w, r)
+	}
+	if o.background {
+		processSpans.Note(r.Context())
+	}
+	if o.accepted != nil { // the accepted agents are known from the start on
+		if err := o.app.AwaitStart(r.Context()); err != nil {
+			return caddyhttp.Error(http.StatusServiceUnavailable, err)
+		}
+	}
+	if call := route.AgentCallOf(r.Context()); call != nil {
+		return serveExposedAgent(o, call, w, r, next)
+	}
+	if tools.CallFromContext(r.Context()) == nil && o.endpoints.Serve(w, r) {
+		return nil
+	}
+	if o.Chat != nil {
+		if handled, err := serveModel(o, w, r, next); handled {
+			return err
+		}
+	}
+	return o.guardRequest(w, r, next)
+}
 
 // guardRequest passes a request to the API through these phases. If one refuses it, the later ones do not run.
 //
@@ -201,6 +232,21 @@ func (a *admission) begin() *refusalError {
 	}
 	a.d.ticket, a.d.key = ticket, ticket.Key
 	return nil
+}
+
+// guard returns the Guard. It is created at its first use, because that opens the store.
+func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
+	if g := o.openedGuard.Load(); g != nil {
+		return g, nil
+	}
+	g, err := o.app.Guard(ctx, app.GuardKey{
+		TTL: time.Duration(o.EngagementTTL), ReviewWait: time.Duration(o.ReviewWait), MaxRecorded: o.MaxRecorded,
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.openedGuard.Store(g)
+	return g, nil
 }
 
 // chooseIdentity selects the credentials for the capability (oagent.Capability.Identity). The caller
