@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
@@ -267,7 +267,7 @@ type idempotentCall struct {
 func (c *idempotentCall) Identity(key *keyedhash.Key) (record string, content keyedhash.Digest) {
 	h := key.Hash("record")
 	h.Add(c.endpoint)
-	h.Add(headerkind.HostName(c.request.Host))
+	h.Add(httpheader.HostName(c.request.Host))
 	h.Add(c.user)
 	if c.user == "" {
 		h.AddCredentials(c.request.Header, c.keyHeaders)

@@ -16,7 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -337,7 +337,7 @@ func (i upstreamIdentity) apply(r *http.Request, op *agentset.Operation, forward
 // was checked.
 func removeForwardedTargets(header http.Header) {
 	for name := range header {
-		if headerkind.Of(name) == headerkind.ForwardedTarget {
+		if httpheader.KindOf(name) == httpheader.ForwardedTarget {
 			delete(header, name)
 		}
 	}
@@ -377,14 +377,14 @@ func stripCaller(r *http.Request, op *agentset.Operation, forwarded []string) {
 	schemes := op.Set.SecuritySchemes
 	isKey := func(name string) bool {
 		for _, s := range schemes {
-			if s.Type == "apiKey" && s.In == "header" && headerkind.Canonical(s.ParameterName) == headerkind.Canonical(name) {
+			if s.Type == "apiKey" && s.In == "header" && httpheader.Canonical(s.ParameterName) == httpheader.Canonical(name) {
 				return true
 			}
 		}
 		return false
 	}
 	for name := range r.Header {
-		if !headerkind.MayAccompany(name, forwarded) && (isKey(name) || !op.Tool.TakesHeader(name)) {
+		if !httpheader.MayAccompany(name, forwarded) && (isKey(name) || !op.Tool.TakesHeader(name)) {
 			delete(r.Header, name)
 		}
 	}
