@@ -221,6 +221,15 @@ func TestCalls_execute_few_files(t *testing.T) {
 			}
 		}
 		slices.Sort(files)
+		{
+			var b strings.Builder
+			for block, n := range counts {
+				if n-first[block] >= onTheWay {
+					fmt.Fprintf(&b, "%s %d\n", block, n-first[block])
+				}
+			}
+			_ = os.WriteFile(fmt.Sprintf("/tmp/w2blocks.%d", kind), []byte(b.String()), 0o644)
+		}
 		t.Logf("%s executes %d files; the limit is %d, and the goal %d:\n%s", c.name, len(files), c.limit, c.goal, strings.Join(files, "\n"))
 		if len(files) > c.limit {
 			t.Errorf("%s executes %d files, more than %d", c.name, len(files), c.limit)

@@ -10,7 +10,6 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp"
@@ -55,9 +54,9 @@ func callTool(q *request, w *response) *protocol.Fault {
 	if t != nil && len(t.Headers) > 0 && q.version.Stateless() && q.header != nil {
 		headers := t.Headers
 		if resolved {
-			headers = negotiation.SentHeaders(headers, q.header)
+			headers = protocol.SentArgumentHeaders(headers, q.header)
 		}
-		if f := negotiation.CheckArguments(headers, q.header, arguments); f != nil {
+		if f := protocol.CheckArgumentHeaders(headers, q.header, arguments); f != nil {
 			tools.RecordCall(q.caller, t.Tool, string(tools.InvalidArguments))
 			return f
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/strictjson"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
@@ -41,8 +40,8 @@ type connection struct {
 	serving sync.WaitGroup
 
 	mu      sync.Mutex
-	terms   negotiation.Terms // negotiated by initialize
-	closing bool              // new messages are rejected
+	terms   protocol.Terms // negotiated by initialize
+	closing bool           // new messages are rejected
 
 	panicked string // panic value and stack of the goroutine that panicked; "" if none did
 }
@@ -60,7 +59,7 @@ func (s *Server) newConnection(ctx context.Context, site *Site, owner share.Owne
 		watcher: session.NewWatcher(0),
 		ended:   make(chan struct{}),
 		slots:   make(chan struct{}, maxServing),
-		terms:   negotiation.Terms{Version: protocol.NewestStateful},
+		terms:   protocol.Terms{Version: protocol.NewestStateful},
 	}
 }
 
@@ -210,14 +209,14 @@ func (c *connection) serve(body []byte) {
 }
 
 // negotiated returns the terms for the next message.
-func (c *connection) negotiated() negotiation.Terms {
+func (c *connection) negotiated() protocol.Terms {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.terms
 }
 
 // setNegotiated stores what initialize has negotiated and starts notifications.
-func (c *connection) setNegotiated(terms negotiation.Terms) {
+func (c *connection) setNegotiated(terms protocol.Terms) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.terms = terms

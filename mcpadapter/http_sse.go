@@ -9,7 +9,6 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/sse"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
@@ -22,7 +21,7 @@ import (
 // wantsLegacyStream reports whether a GET of the endpoint comes from an HTTP+SSE client, which sends
 // neither a session id nor a version header.
 func wantsLegacyStream(r *http.Request) bool {
-	return r.Header[sessionHeader] == nil && r.Header[negotiation.VersionHeader] == nil
+	return r.Header[sessionHeader] == nil && r.Header[protocol.VersionHeader] == nil
 }
 
 // serveLegacyStream opens the stream of a client and serves its messages until the stream ends.

@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
@@ -26,9 +24,9 @@ func initialize(q *request, w *response) *protocol.Fault {
 		v = q.server.enabled.NewestStateful()
 	}
 	if v == protocol.Unknown {
-		return negotiation.Unsupported(q.server.enabled, strictjson.Text(wanted))
+		return protocol.UnsupportedRevision(q.server.enabled, strictjson.Text(wanted))
 	}
-	terms := negotiation.Terms{Version: v, Client: elicit.ReadCapabilities(strictjson.MemberOf(q.params.raw, "capabilities"))}
+	terms := protocol.Terms{Version: v, Client: protocol.ReadCapabilities(strictjson.MemberOf(q.params.raw, "capabilities"))}
 	if q.connection != nil {
 		q.connection.setNegotiated(terms)
 	} else if f := q.beginSession(terms, w); f != nil {
@@ -47,7 +45,7 @@ func initialize(q *request, w *response) *protocol.Fault {
 }
 
 // beginSession stores what initialize negotiated in a new session id.
-func (q *request) beginSession(terms negotiation.Terms, w *response) *protocol.Fault {
+func (q *request) beginSession(terms protocol.Terms, w *response) *protocol.Fault {
 	signer, f := q.server.signer(q.ctx)
 	if f != nil {
 		return f
@@ -69,7 +67,7 @@ func appendCapabilities(dst []byte, q *request, v protocol.Revision) []byte {
 			extensions.Add(uiExtension, []byte(`{"mimeTypes":["`+library.AppType+`"]}`))
 		}
 		if q.server.tasks != nil {
-			extensions.Add(elicit.TasksExtension, []byte("{}"))
+			extensions.Add(protocol.TasksExtension, []byte("{}"))
 		}
 		if len(extensions) > 0 {
 			dst = append(append(dst, `,"extensions":`...), extensions.Close()...)

@@ -10,8 +10,6 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/sse"
 	"github.com/fairwayhq/fairway/internal/strictjson"
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/task"
@@ -61,7 +59,7 @@ func (h *httpExchange) serveStream(w http.ResponseWriter, r *http.Request) *prot
 // knownLists returns the lists that a client knew when it opened the stream: those of the event in
 // Last-Event-ID, or else those of its session. Without either, it returns the current ones.
 func (h *httpExchange) knownLists(header http.Header) session.Digests {
-	if id, sent := negotiation.HeaderValue(header, "Last-Event-Id"); sent {
+	if id, sent := protocol.HeaderValue(header, "Last-Event-Id"); sent {
 		if known, ok := session.DigestsOfEvent(id); ok {
 			return known
 		}
@@ -136,7 +134,7 @@ func listened(q *request, ids []string) (records []*task.Record, f *protocol.Fau
 	if len(ids) == 0 || q.server.tasks == nil {
 		return nil, nil
 	}
-	if !q.capabilities.Has(elicit.CanTask) {
+	if !q.capabilities.Has(protocol.CanTask) {
 		return nil, missingTasks()
 	}
 	for _, id := range ids {

@@ -4,7 +4,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/tools"
@@ -43,7 +42,7 @@ func (l *callEvents) Logs(level protocol.Level) bool {
 		return false
 	}
 	if l.version.Stateless() {
-		wanted := protocol.LevelOf(strictjson.Text(strictjson.MemberOf(l.meta, negotiation.MetaLogLevel)))
+		wanted := protocol.LevelOf(strictjson.Text(strictjson.MemberOf(l.meta, protocol.MetaLogLevel)))
 		return wanted != 0 && level >= wanted
 	}
 	wanted := defaultLogLevel

@@ -16,10 +16,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/tools"
@@ -57,7 +55,7 @@ type exchange struct {
 	ctx    context.Context
 	tools  *tools.Toolset
 	caller tools.Caller
-	terms  negotiation.Terms // those of the headers, the session or the connection; a message may change them for itself
+	terms  protocol.Terms // those of the headers, the session or the connection; a message may change them for itself
 
 	request  request  // the latest one
 	response response // to the latest message; its buffer collects those of a batch
@@ -111,11 +109,11 @@ func (x *exchange) serveMessage(data []byte) {
 
 // agree determines the terms of the message and checks the message against the rules of its
 // revision.
-func (x *exchange) agree(terms *negotiation.Terms, m *envelope) *protocol.Fault {
+func (x *exchange) agree(terms *protocol.Terms, m *envelope) *protocol.Fault {
 	if x.batched && m.method == "initialize" {
 		return protocol.Malformed("initialize must not be part of a batch: send it separately")
 	}
-	message := negotiation.Message{
+	message := protocol.Message{
 		Header: x.header, Method: m.method, Request: m.id != nil,
 		Params: m.params.raw, Meta: m.params.meta, Named: methods[m.method].named,
 	}
@@ -238,7 +236,7 @@ func (x *exchange) refuse(f *protocol.Fault) {
 }
 
 // dispatch serves a request with the function of its method.
-func (x *exchange) dispatch(m *envelope, terms negotiation.Terms) {
+func (x *exchange) dispatch(m *envelope, terms protocol.Terms) {
 	if len(x.response.out.B) > maxBatchAnswer {
 		x.refuse(protocol.Malformed("the responses to this batch are larger than %d bytes: send this request separately", maxBatchAnswer))
 		return
@@ -283,7 +281,7 @@ type scope struct {
 	site         *Site
 	tools        *tools.Toolset
 	version      protocol.Revision
-	capabilities elicit.Capabilities // of the client
+	capabilities protocol.Capabilities // of the client
 }
 
 // catalog returns the catalog for the caller.
@@ -315,7 +313,7 @@ type request struct {
 }
 
 // newRequest returns the request of a message, and prepares the response.
-func (x *exchange) newRequest(m *envelope, terms negotiation.Terms) *request {
+func (x *exchange) newRequest(m *envelope, terms protocol.Terms) *request {
 	q := &x.request
 	if x.batched {
 		q = new(request) // a call of an earlier request may still use the other one

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -201,7 +200,7 @@ func TestBatch(t *testing.T) {
 	t.Run("canceled", func(t *testing.T) {
 		calls := 0
 		ctx, cancel := context.WithCancel(context.Background())
-		x := exchange{server: New(Options{}), site: &Site{}, tools: trains(), ctx: ctx, terms: negotiation.Terms{Version: protocol.V20250326}, response: response{out: bufferOf()}, caller: callerFunc(
+		x := exchange{server: New(Options{}), site: &Site{}, tools: trains(), ctx: ctx, terms: protocol.Terms{Version: protocol.V20250326}, response: response{out: bufferOf()}, caller: callerFunc(
 			func(context.Context, string, []byte) tools.Outcome { calls++; cancel(); return tools.Outcome{} })}
 		call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip"}}`
 		x.serve([]byte(`[` + call + `,` + call + `]`))

@@ -37,7 +37,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/sse"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -128,7 +127,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 		client:   client{header: r.Header, remote: r.RemoteAddr},
 		server:   s,
 		ctx:      r.Context(),
-		terms:    negotiation.Terms{Version: negotiation.OfHeader(r.Header)},
+		terms:    protocol.Terms{Version: protocol.RevisionOfHeader(r.Header)},
 		response: response{out: out},
 		status:   http.StatusOK,
 	}}

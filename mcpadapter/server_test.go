@@ -17,18 +17,17 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools"
 )
 
 const (
-	versionHeader    = negotiation.VersionHeader
-	methodHeader     = negotiation.MethodHeader
-	nameHeader       = negotiation.NameHeader
-	metaVersion      = negotiation.MetaVersion
-	metaCapabilities = negotiation.MetaCapabilities
-	metaLogLevel     = negotiation.MetaLogLevel
+	versionHeader    = protocol.VersionHeader
+	methodHeader     = protocol.MethodHeader
+	nameHeader       = protocol.NameHeader
+	metaVersion      = protocol.MetaVersion
+	metaCapabilities = protocol.MetaCapabilities
+	metaLogLevel     = protocol.MetaLogLevel
 )
 
 var revisions = []protocol.Revision{protocol.V20241105, protocol.V20250326, protocol.V20250618, protocol.V20251125, protocol.V20260728}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
@@ -75,11 +74,11 @@ func (s *Server) taskSealer(ctx context.Context) (*elicit.Sealer, *protocol.Faul
 // resume restores the session of the request, if the request has a session id. An invalid or expired
 // id yields 404, after which clients start a new session.
 func (h *httpExchange) resume() *protocol.Fault {
-	id, present := negotiation.HeaderValue(h.header, sessionHeader)
+	id, present := protocol.HeaderValue(h.header, sessionHeader)
 	if !present || h.terms.Version.Stateless() {
 		return nil
 	}
-	f := negotiation.CheckOnce(h.header, sessionHeader)
+	f := protocol.CheckHeaderOnce(h.header, sessionHeader)
 	var signer *session.Signer
 	if f == nil {
 		signer, f = h.server.signer(h.ctx)
@@ -95,7 +94,7 @@ func (h *httpExchange) resume() *protocol.Fault {
 	h.session, h.terms.Client = &s, s.Client
 	// A session keeps its revision. MCP requires a refusal only for a header that names an invalid or
 	// unsupported one (MCP 2025-11-25, Transports, Protocol Version Header).
-	if _, sent := h.header[negotiation.VersionHeader]; !sent || h.server.enabled.Has(h.terms.Version) {
+	if _, sent := h.header[protocol.VersionHeader]; !sent || h.server.enabled.Has(h.terms.Version) {
 		h.terms.Version = s.Version
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
@@ -166,7 +165,7 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 	tools := trains()
 	site := siteOf(tools, echo)
 	h := httpExchange{exchange: exchange{
-		server: New(Options{}), site: &site, tools: tools, ctx: t.Context(), terms: negotiation.Terms{Version: protocol.V20251125}, response: response{out: bufferOf()},
+		server: New(Options{}), site: &site, tools: tools, ctx: t.Context(), terms: protocol.Terms{Version: protocol.V20251125}, response: response{out: bufferOf()},
 		client: client{session: &session.Session{Version: protocol.V20251125, Expires: time.Now().Add(-time.Second)}},
 	}}
 	if f := h.serveStream(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/mcp", nil)); f != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/mcpadapter/task"
@@ -58,7 +57,7 @@ func callAsTask(q *request, c *toolCall, w *response) (served bool, f *protocol.
 		return true, taskMaker{q, w}.create(c, taskTTL(strictjson.MemberOf(requested, "ttl")))
 	case !q.version.SupportsExtensions() || support == library.TaskForbidden:
 		return false, nil
-	case q.capabilities.Has(elicit.CanTask):
+	case q.capabilities.Has(protocol.CanTask):
 		return true, taskMaker{q, w}.callOrCreate(c)
 	case support == library.TaskRequired:
 		return true, missingTasks()
@@ -82,8 +81,8 @@ const minTaskTTL = 10 * time.Second
 // (SEP-2663, Capability Negotiation).
 func missingTasks() *protocol.Fault {
 	f := protocol.Faultf(http.StatusBadRequest, protocol.MissingClientCapability,
-		"this request needs the extension %s, which the client has not declared in _meta[%q]", elicit.TasksExtension, elicit.MetaCapabilities)
-	f.Data = []byte(`{"requiredCapabilities":{"extensions":{"` + elicit.TasksExtension + `":{}}}}`)
+		"this request needs the extension %s, which the client has not declared in _meta[%q]", protocol.TasksExtension, protocol.MetaCapabilities)
+	f.Data = []byte(`{"requiredCapabilities":{"extensions":{"` + protocol.TasksExtension + `":{}}}}`)
 	return f
 }
 

@@ -67,7 +67,7 @@ func findTask(q *request, method string) (t taskRequest, r *task.Record, f *prot
 	if q.server.tasks == nil {
 		return t, nil, unknownMethod(method, q.version)
 	}
-	if q.version.SupportsExtensions() && !q.capabilities.Has(elicit.CanTask) {
+	if q.version.SupportsExtensions() && !q.capabilities.Has(protocol.CanTask) {
 		return t, nil, missingTasks()
 	}
 	id := strictjson.MemberOf(q.params.raw, "taskId")
@@ -242,7 +242,7 @@ func (q taskRequest) attemptOf(ctx context.Context, r *task.Record, cancel bool)
 		object.Add("requestState", strictjson.AppendString(nil, r.State))
 	}
 	ctx = calltrace.ContextWithOrigin(ctx, r.Trace)
-	of := scope{q.server, q.site, q.tools, protocol.RevisionOf(r.Revision), elicit.Capabilities(r.Client)}
+	of := scope{q.server, q.site, q.tools, protocol.RevisionOf(r.Revision), protocol.Capabilities(r.Client)}
 	return newAttempt(&toolCall{
 		scope: of, ctx: ctx, caller: q.caller, params: object.Close(),
 		method: methodCallTool, target: r.Tool, callable: c, arguments: arguments,

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/otcadapter/idempotency"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
@@ -53,15 +53,17 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 	}
 	c.encoder = responseEncoder{form: form, developerMessages: s.options.DeveloperMessages, request: &c.callRequest, tool: c.tool}
 	info := CallInfo{CallID: c.callID, HasID: c.hasCallID, TraceID: c.traceID, UserID: c.context.userID}
-	if c.tool != nil {
+	if c.tool != nil && len(c.tool.requirements) > 0 {
 		if c.grant, f = c.toolkit.authorize(c.tool, &c.context, r, site.Access); f != nil {
 			tools.RecordCall(site.Host.Caller(c.toolkit.index, info), c.tool.Tool, string(tools.Unauthorized))
 			s.writeFault(w, f, form)
 			return
 		}
 	}
-	if c.credentials = c.credentialsOf(r); c.credentials != nil {
-		info.Conceal = c.credentials.conceal
+	if len(c.context.credentials) > 0 || catalog.mayCarryCredentials(r.Header) {
+		if c.credentials = c.credentialsOf(r); c.credentials != nil {
+			info.Conceal = c.credentials.conceal
+		}
 	}
 	c.caller = site.Host.Caller(c.toolkit.index, info)
 	ctx := r.Context()
@@ -110,7 +112,9 @@ func (c *call) run(ctx context.Context, reserved int) idempotency.Response {
 	defer outcome.Release()
 	b := make([]byte, reserved, reserved+responseSize(outcome.Result))
 	response := c.respond(b, &outcome)
-	response.HasCredentials = c.credentials.areIn(outcome.Result, response.Body[reserved:], c.maxRecorded)
+	if c.credentials != nil {
+		response.HasCredentials = c.credentials.areIn(outcome.Result, response.Body[reserved:], c.maxRecorded)
+	}
 	return response
 }
 
@@ -263,7 +267,7 @@ type idempotentCall struct {
 func (c *idempotentCall) Identity(key *keyedhash.Key) (record string, content keyedhash.Digest) {
 	h := key.Hash("record")
 	h.Add(c.endpoint)
-	h.Add(headerkind.HostName(c.request.Host))
+	h.Add(httpheader.HostName(c.request.Host))
 	h.Add(c.user)
 	if c.user == "" {
 		h.AddCredentials(c.request.Header, c.keyHeaders)

@@ -89,6 +89,12 @@ func (c *catalog) loaded() bool {
 	return len(c.toolkits) > 0
 }
 
+// mayCarryCredentials reports whether a request has a header in which the APIs may take credentials.
+func (c *catalog) mayCarryCredentials(header http.Header) bool {
+	return len(header["Authorization"]) > 0 || len(header["Cookie"]) > 0 ||
+		slices.ContainsFunc(c.keyHeaders, func(name string) bool { return len(header[name]) > 0 })
+}
+
 // A reference is a parsed tool id.
 type reference struct {
 	id      string

@@ -132,9 +132,6 @@ func (g *grant) fromCaller() bool {
 // the gateway adds credentials or the tool does not require any.
 func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access *tools.Access) (grant, *fault) {
 	alternatives := tool.requirements
-	if len(alternatives) == 0 {
-		return grant{}, nil
-	}
 	provided := func(required requirement) bool {
 		_, ok := c.credential(required.id)
 		return ok
@@ -277,7 +274,7 @@ func (s credentialSet) conceal(message string) string {
 // The result is checked too, because the response may encode it again. A response over limit bytes
 // is not recorded and not checked.
 func (s credentialSet) areIn(result *tools.Result, response []byte, limit int) bool {
-	if s == nil || len(response) > limit {
+	if len(response) > limit {
 		return false
 	}
 	secrets := s()

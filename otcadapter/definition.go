@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/schema"
@@ -221,7 +221,7 @@ func argumentNames(t *tools.Tool, include func(*tools.Argument) bool) (names []s
 func appendValueSchema(b []byte, answer *tools.Output, limit int) []byte {
 	if len(answer.MediaTypes) > 0 && !slices.ContainsFunc(answer.MediaTypes, maybeStructured) {
 		b = append(b, `{"type":"string"`...)
-		if !slices.ContainsFunc(answer.MediaTypes, mediatype.IsText) {
+		if !slices.ContainsFunc(answer.MediaTypes, httpheader.IsText) {
 			b = append(b, `,"contentEncoding":"base64","contentMediaType":`...)
 			b = strictjson.AppendString(b, answer.MediaTypes[0])
 		}
@@ -248,5 +248,5 @@ func appendValueSchema(b []byte, answer *tools.Output, limit int) []byte {
 // maybeStructured reports whether bodies of the media type can be JSON. The media type may be a
 // range such as */*.
 func maybeStructured(mediaType string) bool {
-	return mediatype.IsJSON(mediaType) || strings.Contains(mediaType, "*")
+	return httpheader.IsJSON(mediaType) || strings.Contains(mediaType, "*")
 }

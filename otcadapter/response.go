@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -191,10 +191,10 @@ func appendValue(b []byte, result *tools.Result) []byte {
 	if len(body) == 0 {
 		return append(b, `""`...)
 	}
-	if (mediaType == "" || mediatype.IsJSON(mediaType)) && strictjson.Valid(body) {
+	if (mediaType == "" || httpheader.IsJSON(mediaType)) && strictjson.Valid(body) {
 		return append(b, body...)
 	}
-	if mediatype.IsText(mediaType) || mediatype.IsJSON(mediaType) || mediaType == "" && utf8.Valid(body) {
+	if httpheader.IsText(mediaType) || httpheader.IsJSON(mediaType) || mediaType == "" && utf8.Valid(body) {
 		return strictjson.AppendString(b, body)
 	}
 	b = append(b, '"')

@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/openapi"
@@ -38,7 +38,7 @@ func (t *bodyBuilder) addBody() error {
 	if flat = flat && encoder.TakesObject(); !flat {
 		object = nil
 	}
-	if flat && mediatype.Base(media.Type) == "multipart/form-data" {
+	if flat && httpheader.MediaType(media.Type) == "multipart/form-data" {
 		t.files = build.FileProperties(object)
 	}
 	t.plan.Body = &request.BodyPlan{Encoder: encoder, Required: t.operation.Body.Required, Whole: -1}
@@ -79,7 +79,7 @@ func (t *bodyBuilder) fields(media *openapi.Media, object *schema.Object) map[st
 			Reserved: names,
 		}
 	}
-	if object == nil || mediatype.Base(media.Type) != "multipart/form-data" {
+	if object == nil || httpheader.MediaType(media.Type) != "multipart/form-data" {
 		return fields
 	}
 	files := build.FileProperties(object)
@@ -231,7 +231,7 @@ func (t *bodyBuilder) bodyEncoder(media *openapi.Media, object *schema.Object) (
 	if kind == request.JSON {
 		sentAs = "application/json"
 	}
-	t.guess("request body: the document declares only the range " + mediatype.Base(media.Type) + "; the body is sent as " + sentAs)
+	t.guess("request body: the document declares only the range " + httpheader.MediaType(media.Type) + "; the body is sent as " + sentAs)
 	return encoder, nil
 }
 
@@ -255,11 +255,11 @@ func (t *bodyBuilder) addBodyType(choices []*openapi.Media) error {
 			}
 			list = append(list, ',')
 		}
-		base := mediatype.Base(media.Type)
+		base := httpheader.MediaType(media.Type)
 		content.Encoders[base] = encoder
 		list = strictjson.AppendString(list, base)
 	}
-	standard := strictjson.AppendString(nil, mediatype.Base(choices[0].Type))
+	standard := strictjson.AppendString(nil, httpheader.MediaType(choices[0].Type))
 	const description = "The format of the request body, which says how the API applies it."
 	text := []byte(`{"type":"string","enum":`)
 	text = append(append(text, list...), `],"default":`...)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/request"
@@ -94,7 +94,7 @@ func (r *Result) MediaType() string {
 	if contentType == "application/json" { // the most common type
 		return contentType
 	}
-	return mediatype.Base(contentType)
+	return httpheader.MediaType(contentType)
 }
 
 // An Outcome is how a call ended. Failure is nil exactly if the call succeeded. If the API

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools/extension"
 	"github.com/fairwayhq/fairway/tools/openapi"
@@ -60,15 +60,15 @@ func (t *toolBuilder) describeResponse() {
 			answer.Unstated = answer.Unstated || t.plan.Method != http.MethodHead && mayHaveBody(response.Status)
 		}
 		for _, media := range response.Content {
-			if m := mediatype.Base(media.Type); mediatype.IsValid(m) && !slices.Contains(answer.MediaTypes, m) {
+			if m := httpheader.MediaType(media.Type); httpheader.IsMediaType(m) && !slices.Contains(answer.MediaTypes, m) {
 				answer.MediaTypes = append(answer.MediaTypes, m)
 			}
-			if first.Node == nil && mediatype.Preference(media.Type) < 2 {
+			if first.Node == nil && httpheader.Preference(media.Type) < 2 {
 				first = media.Schema
 			}
 		}
 	}
-	t.plan.Accept = mediatype.Accept(answer.MediaTypes)
+	t.plan.Accept = httpheader.Accept(answer.MediaTypes)
 	if first.Node == nil {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/request"
@@ -346,7 +346,7 @@ func (c *Call) SetFilledHeaders(header http.Header) {
 			continue
 		}
 		for name := range header {
-			if name != a.WireName && headerkind.Canonical(name) == headerkind.Canonical(a.WireName) {
+			if name != a.WireName && httpheader.Canonical(name) == httpheader.Canonical(a.WireName) {
 				delete(header, name)
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/stores"
 	"github.com/fairwayhq/fairway/store/keyedhash"
 )
 
@@ -39,7 +38,7 @@ type App struct {
 	OpenDocuments  []*Document         `json:"-"` // closed by Cleanup, once for each entry
 	inlineToolsets int                 // toolsets that handlers define themselves
 	store          *sharedStore
-	storeModule    stores.Module
+	storeModule    StoreModule
 
 	GuardHandlers  []GuardHandler   `json:"-"` // in the order in which they are provisioned
 	served         []servedToolset  // toolsets of handlers, in the order in which they are provisioned

@@ -5,7 +5,6 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/stores"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 )
 
@@ -70,7 +69,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		case "store":
 			err := b.Once()
 			if err == nil {
-				a.StoreRaw, err = b.Guest(stores.Namespace, stores.InlineKey)
+				a.StoreRaw, err = b.Guest(storesNamespace, storesInlineKey)
 			}
 			if err != nil {
 				return err

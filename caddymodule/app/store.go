@@ -14,13 +14,39 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
-	"github.com/fairwayhq/fairway/caddymodule/app/stores"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
 	"github.com/fairwayhq/fairway/tools/result/pages"
 )
+
+// The namespace of the guest modules for stores:
+//
+//	agents.stores.bolt   a file of this node
+//	agents.stores.redis  a Redis server that all nodes share: package stores/redis
+//
+// In JSON, the member storesInlineKey has the name of the module.
+const (
+	storesNamespace = "agents.stores"
+	storesInlineKey = "module"
+)
+
+// StoreModule is a guest module of the namespace agents.stores. Provision checks its options. It must not open
+// the store: a configuration that is only validated must not touch it.
+type StoreModule interface {
+	// Key identifies the place of the records, such as the path of a file. Successive configurations whose
+	// modules have the same name and key share one open store. The key is not logged. It is called after Provision.
+	Key() string
+
+	// Shared reports whether several nodes can use the place at the same time. Then nodes exchange recent calls
+	// and the pages of large responses in the store.
+	Shared() bool
+
+	// Open opens the store. It is called when the store is first used, and again after an error. Errors must contain no
+	// secrets. It may be called after Cleanup.
+	Open(options store.Options) (store.Store, error)
+}
 
 // openStores holds the open stores. Successive configurations with the same store share it, so that
 // a reload neither closes the store nor waits for its file lock.
@@ -40,7 +66,7 @@ type sharedStore struct {
 	keys   *keyedhash.SigningKeys // nil if nodes do not share the store
 
 	mu      sync.Mutex
-	module  stores.Module // of the configuration that was started last
+	module  StoreModule // of the configuration that was started last
 	closed  bool
 	lastErr error
 	remove  func()    // ends the export of the use
@@ -52,14 +78,14 @@ func (a *App) loadStore(ctx caddy.Context) error {
 	var loaded any
 	var err error
 	if a.StoreRaw == nil {
-		loaded, err = ctx.LoadModuleByID(stores.Namespace+".bolt", nil)
+		loaded, err = ctx.LoadModuleByID(storesNamespace+".bolt", nil)
 	} else {
 		loaded, err = ctx.LoadModule(a, "StoreRaw")
 	}
 	if err != nil {
 		return err
 	}
-	module, ok := loaded.(stores.Module)
+	module, ok := loaded.(StoreModule)
 	if !ok {
 		return fmt.Errorf("the module %T is not a store", loaded)
 	}
@@ -70,7 +96,7 @@ func (a *App) loadStore(ctx caddy.Context) error {
 
 // acquireStore returns the store of a module from the pool without opening it. The caller must call
 // release once.
-func acquireStore(module stores.Module, id caddy.ModuleID, logger *zap.Logger) (*sharedStore, error) {
+func acquireStore(module StoreModule, id caddy.ModuleID, logger *zap.Logger) (*sharedStore, error) {
 	key := string(id) + " " + module.Key()
 	value, _, err := openStores.LoadOrNew(key, func() (caddy.Destructor, error) {
 		s := &sharedStore{key: key, module: module}
@@ -91,7 +117,7 @@ func acquireStore(module stores.Module, id caddy.ModuleID, logger *zap.Logger) (
 }
 
 // started makes the store use the module and the logger of a configuration that was started.
-func (s *sharedStore) started(module stores.Module, logger *zap.Logger) {
+func (s *sharedStore) started(module StoreModule, logger *zap.Logger) {
 	s.logger.Store(logger)
 	s.mu.Lock()
 	defer s.mu.Unlock()

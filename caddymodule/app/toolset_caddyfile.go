@@ -8,7 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -107,7 +107,7 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 	case "credential":
 		err = credential.Read(b, &c.Credentials)
 	case "forward_headers":
-		err = b.Each(&c.ForwardHeaders, headerkind.CheckForwarded)
+		err = b.Each(&c.ForwardHeaders, httpheader.CheckForwarded)
 	case "non_inferrable":
 		err = b.List(&c.NonInferrable)
 	default:

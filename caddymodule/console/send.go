@@ -16,7 +16,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/sse"
 	"github.com/fairwayhq/fairway/internal/strictjson"
@@ -153,9 +153,9 @@ func (q *request) ask(method, target string, body []byte, ended func(calllog.Cal
 		w.Status = http.StatusBadRequest
 		return w
 	}
-	connection := headerkind.ConnectionOptions(q.r.Header)
+	connection := httpheader.ConnectionOptions(q.r.Header)
 	for name, values := range q.r.Header {
-		if headerkind.Forwarded(name, connection) && !strings.HasPrefix(name, "Sec-") && !strings.HasPrefix(name, "Hx-") {
+		if httpheader.Forwarded(name, connection) && !strings.HasPrefix(name, "Sec-") && !strings.HasPrefix(name, "Hx-") {
 			r.Header[name] = append([]string(nil), values...)
 		}
 	}

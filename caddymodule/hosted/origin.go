@@ -14,7 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/calltrace"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/remote"
@@ -93,7 +93,7 @@ func (h *Host) identifies(r *http.Request) bool {
 		return true
 	}
 	for name := range r.Header {
-		if identifying.MatchString(headerkind.Canonical(name)) {
+		if identifying.MatchString(httpheader.Canonical(name)) {
 			return true
 		}
 	}
@@ -124,7 +124,7 @@ func (o *origin) connection() *tls.ConnectionState {
 	if !o.Secure {
 		return nil
 	}
-	return &tls.ConnectionState{HandshakeComplete: true, ServerName: headerkind.HostName(o.Host)}
+	return &tls.ConnectionState{HandshakeComplete: true, ServerName: httpheader.HostName(o.Host)}
 }
 
 func (o *origin) encode() jsontext.Value {
@@ -147,9 +147,9 @@ func readOrigin(encoded jsontext.Value) *origin {
 // sessionOf returns the session of a request.
 func sessionOf(r *http.Request) *session {
 	s := &session{header: make(http.Header, len(r.Header)), address: r.RemoteAddr}
-	options := headerkind.ConnectionOptions(r.Header)
+	options := httpheader.ConnectionOptions(r.Header)
 	for name, values := range r.Header {
-		if headerkind.Forwarded(name, options) {
+		if httpheader.Forwarded(name, options) {
 			s.header[name] = slices.Clone(values)
 		}
 	}

@@ -3,7 +3,7 @@ package hosted
 import (
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 )
 
 // TestIdentifying checks which headers may identify the user of a run.
@@ -14,7 +14,7 @@ func TestIdentifying(t *testing.T) {
 		"User-Agent": false, "X-Forwarded-For": false, "X-Forwarded-Host": false, "Prefer": false, "Cf-Ray": false, "X-Request-Id": false,
 		"OCP-Current-Goal": false, "Accept": false,
 	} {
-		if got := identifying.MatchString(headerkind.Canonical(name)); got != want {
+		if got := identifying.MatchString(httpheader.Canonical(name)); got != want {
 			t.Errorf("%s identifies a user: %t", name, got)
 		}
 	}

@@ -344,7 +344,7 @@ func (a *agentAnswer) write(w http.ResponseWriter, header http.Header) {
 	body, kind := a.structured(), "application/json"
 	if capabilities != "" {
 		kind = nativeType
-		if a.wait != nil && a.wait.Kind == run.WaitQuestion && elicit.ReadCapabilities(jsontext.Value(capabilities)).Has(elicit.CanElicit) {
+		if a.wait != nil && a.wait.Kind == run.WaitQuestion && elicit.AnswersForms(jsontext.Value(capabilities)) {
 			body = a.question()
 		} else {
 			body = a.native(body)

@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 )
 
 // apiIdentity returns a hash of everything by which the API can distinguish callers. Two
@@ -50,9 +50,9 @@ func apiIdentity(r *http.Request) string {
 			add("variable", name, value)
 		}
 	}
-	named := headerkind.ConnectionOptions(r.Header)
+	named := httpheader.ConnectionOptions(r.Header)
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-		if headerkind.Forwarded(name, named) && !slices.Contains(tracingHeaders, name) {
+		if httpheader.Forwarded(name, named) && !slices.Contains(tracingHeaders, name) {
 			add("header", name)
 			add(r.Header[name]...)
 		}

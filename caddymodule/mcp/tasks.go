@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -44,7 +44,7 @@ func (m *Handler) taskOptions() *mcpadapter.TaskOptions {
 // else the credentials that the caller sends for the API. Both are for one host name of the site. Known
 // is false if the caller sends neither.
 func taskOwner(r *http.Request, toolset *tools.Toolset) (owner []string, known bool) {
-	host := headerkind.HostName(r.Host)
+	host := httpheader.HostName(r.Host)
 	if user := route.AuthenticatedUser(r); user != "" {
 		return []string{host, "user", user}, true
 	}

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/tools"
@@ -73,12 +73,12 @@ func BenchmarkOAgent(b *testing.B) {
 	o := benchOAgent(b)
 	next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header()["Content-Type"] = []string{"application/json"}
-		_, err := w.Write(handlertest.Body)
+		_, err := w.Write(sitetest.HandlerBody)
 		return err
 	})
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
-		r, w := handlertest.Request(http.Header{"Accept": {"*/*"}})
+		r, w := sitetest.HandlerRequest(http.Header{"Accept": {"*/*"}})
 		r.URL.RawQuery = "limit=7"
 		repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 		pristine := *repl

@@ -16,7 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/chat"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 )
 
 func init() {
@@ -145,7 +145,7 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 	case "identity":
 		return o.unmarshalIdentity(b)
 	case "forward_headers":
-		return b.Each(&o.ForwardHeaders, headerkind.CheckForwarded)
+		return b.Each(&o.ForwardHeaders, httpheader.CheckForwarded)
 	case "undeclared":
 		return b.OneOf(&o.Undeclared, undeclaredRefuse, undeclaredAllow)
 	case "toolset":

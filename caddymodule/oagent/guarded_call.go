@@ -1,24 +1,55 @@
 package oagent
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/security"
 )
+
+// ServeHTTP passes a request on if the agent may make it.
+func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if route.IsGatewayRequest(r.Context()) {
+		return next.ServeHTTP(w, r)
+	}
+	if o.background {
+		processSpans.Note(r.Context())
+	}
+	if o.accepted != nil { // the accepted agents are known from the start on
+		if err := o.app.AwaitStart(r.Context()); err != nil {
+			return caddyhttp.Error(http.StatusServiceUnavailable, err)
+		}
+	}
+	if call := route.AgentCallOf(r.Context()); call != nil {
+		return serveExposedAgent(o, call, w, r, next)
+	}
+	if tools.CallFromContext(r.Context()) == nil && o.endpoints.Serve(w, r) {
+		return nil
+	}
+	if o.Chat != nil {
+		if handled, err := serveModel(o, w, r, next); handled {
+			return err
+		}
+	}
+	return o.guardRequest(w, r, next)
+}
 
 // guardRequest passes a request to the API through these phases. If one refuses it, the later ones do not run.
 //
@@ -203,6 +234,21 @@ func (a *admission) begin() *refusalError {
 	return nil
 }
 
+// guard returns the Guard. It is created at its first use, because that opens the store.
+func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
+	if g := o.openedGuard.Load(); g != nil {
+		return g, nil
+	}
+	g, err := o.app.Guard(ctx, app.GuardKey{
+		TTL: time.Duration(o.EngagementTTL), ReviewWait: time.Duration(o.ReviewWait), MaxRecorded: o.MaxRecorded,
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.openedGuard.Store(g)
+	return g, nil
+}
+
 // chooseIdentity selects the credentials for the capability (oagent.Capability.Identity). The caller
 // is known if the site has authenticated it, or if the request has credentials for the API.
 func (a *admission) chooseIdentity() (upstreamIdentity, *refusalError) {
@@ -291,7 +337,7 @@ func (i upstreamIdentity) apply(r *http.Request, op *agentset.Operation, forward
 // was checked.
 func removeForwardedTargets(header http.Header) {
 	for name := range header {
-		if headerkind.Of(name) == headerkind.ForwardedTarget {
+		if httpheader.KindOf(name) == httpheader.ForwardedTarget {
 			delete(header, name)
 		}
 	}
@@ -331,14 +377,14 @@ func stripCaller(r *http.Request, op *agentset.Operation, forwarded []string) {
 	schemes := op.Set.SecuritySchemes
 	isKey := func(name string) bool {
 		for _, s := range schemes {
-			if s.Type == "apiKey" && s.In == "header" && headerkind.Canonical(s.ParameterName) == headerkind.Canonical(name) {
+			if s.Type == "apiKey" && s.In == "header" && httpheader.Canonical(s.ParameterName) == httpheader.Canonical(name) {
 				return true
 			}
 		}
 		return false
 	}
 	for name := range r.Header {
-		if !headerkind.MayAccompany(name, forwarded) && (isKey(name) || !op.Tool.TakesHeader(name)) {
+		if !httpheader.MayAccompany(name, forwarded) && (isKey(name) || !op.Tool.TakesHeader(name)) {
 			delete(r.Header, name)
 		}
 	}

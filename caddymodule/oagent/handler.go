@@ -1,16 +1,13 @@
 package oagent
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -30,7 +27,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/remote"
-	"github.com/fairwayhq/fairway/tools"
 )
 
 func init() {
@@ -394,48 +390,6 @@ func (o *Handler) Cleanup() error {
 		o.host.Release()
 	}
 	return nil
-}
-
-// guard returns the Guard. It is created at its first use, because that opens the store.
-func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
-	if g := o.openedGuard.Load(); g != nil {
-		return g, nil
-	}
-	g, err := o.app.Guard(ctx, app.GuardKey{
-		TTL: time.Duration(o.EngagementTTL), ReviewWait: time.Duration(o.ReviewWait), MaxRecorded: o.MaxRecorded,
-	})
-	if err != nil {
-		return nil, err
-	}
-	o.openedGuard.Store(g)
-	return g, nil
-}
-
-// ServeHTTP passes a request on if the agent may make it.
-func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if route.IsGatewayRequest(r.Context()) {
-		return next.ServeHTTP(w, r)
-	}
-	if o.background {
-		processSpans.Note(r.Context())
-	}
-	if o.accepted != nil { // the accepted agents are known from the start on
-		if err := o.app.AwaitStart(r.Context()); err != nil {
-			return caddyhttp.Error(http.StatusServiceUnavailable, err)
-		}
-	}
-	if call := route.AgentCallOf(r.Context()); call != nil {
-		return serveExposedAgent(o, call, w, r, next)
-	}
-	if tools.CallFromContext(r.Context()) == nil && o.endpoints.Serve(w, r) {
-		return nil
-	}
-	if o.Chat != nil {
-		if handled, err := serveModel(o, w, r, next); handled {
-			return err
-		}
-	}
-	return o.guardRequest(w, r, next)
 }
 
 // Interface guards

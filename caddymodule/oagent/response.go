@@ -19,8 +19,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/headerkind"
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -137,10 +136,10 @@ func isSafe(method string) bool {
 var conditions = [...]string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range"}
 
 // deleteConditions removes the conditions, including names that some servers treat as equal
-// (see headerkind.Canonical).
+// (see httpheader.Canonical).
 func deleteConditions(header http.Header) {
 	for name := range header {
-		if slices.Contains(conditions[:], headerkind.Canonical(name)) {
+		if slices.Contains(conditions[:], httpheader.Canonical(name)) {
 			delete(header, name)
 		}
 	}
@@ -149,7 +148,7 @@ func deleteConditions(header http.Header) {
 // isConditional reports whether the header has a condition.
 func isConditional(header http.Header) bool {
 	for name := range header {
-		if slices.Contains(conditions[:], headerkind.Canonical(name)) {
+		if slices.Contains(conditions[:], httpheader.Canonical(name)) {
 			return true
 		}
 	}
@@ -294,8 +293,8 @@ func plainOutputs(contentType string, status int, body []byte) jsontext.Value {
 	case contentType == "application/json":
 		return body // the usual case, without parameters
 	}
-	switch base := mediatype.Base(contentType); {
-	case mediatype.IsJSON(base):
+	switch base := httpheader.MediaType(contentType); {
+	case httpheader.IsJSON(base):
 		return body // JSON that is not strict is omitted
 	case base == "" && startsJSON(body) && strictjson.Check(body) == nil:
 		return body

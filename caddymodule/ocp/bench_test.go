@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
 )
@@ -86,10 +86,10 @@ func BenchmarkOCP(b *testing.B) {
 			h := benchOCP(b, c.change)
 			next := caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
 				w.Header()["Content-Type"] = []string{"application/json"}
-				_, err := w.Write(handlertest.Body)
+				_, err := w.Write(sitetest.HandlerBody)
 				return err
 			})
-			r, w := handlertest.Request(c.header)
+			r, w := sitetest.HandlerRequest(c.header)
 			repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 			pristine := *repl
 			b.ReportAllocs()
@@ -111,7 +111,7 @@ func BenchmarkOCP(b *testing.B) {
 func TestOCPCostsNothingWithoutHeaders(t *testing.T) {
 	h := benchOCP(t, nil)
 	next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
-	r, w := handlertest.Request(http.Header{"Accept": {"*/*"}})
+	r, w := sitetest.HandlerRequest(http.Header{"Accept": {"*/*"}})
 	repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	pristine := *repl
 	if n := testing.AllocsPerRun(1000, func() {

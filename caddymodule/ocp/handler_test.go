@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
 )
@@ -145,7 +145,7 @@ func TestOCPIgnored(t *testing.T) {
 			h.logger = zap.New(core)
 			counter := h.metrics.ignored.WithLabelValues(c.header, c.reason)
 			before := counted(t, counter)
-			r, w := handlertest.Request(http.Header{c.key: {c.value}})
+			r, w := sitetest.HandlerRequest(http.Header{c.key: {c.value}})
 			next := caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
 				if r.Header.Get(c.key) != "" {
 					t.Error("it was passed on")
@@ -181,7 +181,7 @@ func TestOCPLazy(t *testing.T) {
 		ocp.HeaderContextID: {"c"}, ocp.HeaderAgentType: {"a"},
 		ocp.HeaderSession: {benchContext(t)},
 	}
-	r, w := handlertest.Request(header)
+	r, w := sitetest.HandlerRequest(header)
 	var in *ocp.Incoming
 	next := caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
 		in = ocp.IncomingFromContext(r.Context())
@@ -265,7 +265,7 @@ func TestExchange(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			h := benchOCP(t, enhancing)
-			r, _ := handlertest.Request(http.Header{ocp.HeaderContextID: {"c"}, ocp.HeaderAgentType: {"a"}})
+			r, _ := sitetest.HandlerRequest(http.Header{ocp.HeaderContextID: {"c"}, ocp.HeaderAgentType: {"a"}})
 			w := &recording{ResponseRecorder: httptest.NewRecorder()}
 			if err := h.ServeHTTP(w, r, c.next); !errors.Is(err, c.err) {
 				t.Errorf("error %v", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
 )
@@ -76,7 +76,7 @@ func TestOCPInflates_only_what_is_read(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			h := benchOCP(t, c.change)
-			r, w := handlertest.Request(http.Header{
+			r, w := sitetest.HandlerRequest(http.Header{
 				ocp.HeaderContextID: {"ocp-a1b2c3d4"}, ocp.HeaderAgentType: {"ide_coding_assistant"},
 				ocp.HeaderCurrentGoal: {"debug"}, ocp.HeaderSession: {longSession(t)},
 			})
@@ -102,7 +102,7 @@ func TestOCPInflates_and_counts_what_is_invalid(t *testing.T) {
 	counter := h.metrics.ignored.WithLabelValues("OCP-Session", "json")
 	for _, read := range []bool{false, true} {
 		before := counted(t, counter)
-		r, w := handlertest.Request(http.Header{
+		r, w := sitetest.HandlerRequest(http.Header{
 			ocp.HeaderContextID: {"c"}, ocp.HeaderAgentType: {"a"}, ocp.HeaderSession: {compressedSession(t, fmt.Sprint("no JSON", read))},
 		})
 		err := h.ServeHTTP(w, r, caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {

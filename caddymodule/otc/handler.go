@@ -3,7 +3,7 @@ package otc
 import (
 	"errors"
 	"fmt"
-	"net/http"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/otcadapter"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func init() {
@@ -110,7 +111,11 @@ type Handler struct {
 
 	endpoint *route.Endpoint
 	server   *otcadapter.Server
+	toolkits []otcadapter.Toolkit // of the parts of the endpoint, without their tools
 }
+
+// agentToolkit is the first part of the ids of agents as tools.
+const agentToolkit = "Agents"
 
 // CaddyModule returns the Caddy module information.
 func (*Handler) CaddyModule() caddy.ModuleInfo {
@@ -154,6 +159,13 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	options.RetryAfter, options.Idempotency = o.endpoint.Parts.RetryAfter, idempotency
 	options.Warn = func(message string) { logger.Warn(message, zap.String("path", o.Path)) }
 	o.server = otcadapter.New(options)
+	for _, part := range o.endpoint.Parts.All {
+		toolkit := otcadapter.Toolkit{InjectsCredentials: o.NoRequirements || len(part.Toolset.Credentials) > 0}
+		if part.IsAgents() {
+			toolkit.Name = agentToolkit
+		}
+		o.toolkits = append(o.toolkits, toolkit)
+	}
 	if !o.healthNeedsNext() {
 		o.endpoint.App.AddPublicHealth(app.SiteOf(ctx), o.endpoint.Path+otcadapter.HealthEndpoint, o.servePublicHealth)
 	}
@@ -188,15 +200,35 @@ func (o *Handler) Validate() error {
 	return directive.NotNegative("max_body", o.MaxBody)
 }
 
-// ServeHTTP handles requests for the endpoints and passes all others on.
-func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	rest, owned := o.endpoint.Owns(r)
-	if !owned {
-		return route.PassThrough(w, r, next)
+// checkHealthUpstream returns an error if health_upstream is not a valid path.
+func (o *Handler) checkHealthUpstream() error {
+	switch path := o.HealthUpstream; {
+	case path == "":
+		return nil
+	case !strings.HasPrefix(path, "/"):
+		return fmt.Errorf("health_upstream %q must begin with a slash; it is a path of the API", path)
+	case path == o.endpoint.Path || strings.HasPrefix(path, o.endpoint.Path+"/"):
+		return errors.New("health_upstream is below the endpoint itself; give a path of the API")
 	}
-	h := &host{handler: o, request: r, next: next}
-	o.server.ServeHTTP(w, r, rest, h.site())
 	return nil
+}
+
+// checkAuthorizationURLs returns an error for a URL whose security scheme is in none of the
+// documents. It only checks if all documents are files, which have been read at this point. For
+// others the server reports the error when they are loaded.
+func (o *Handler) checkAuthorizationURLs() error {
+	sets := make([]*tools.Toolset, 0, len(o.endpoint.Parts.All))
+	for _, part := range o.endpoint.Parts.All {
+		set := part.Toolset.Loader.Toolset()
+		if part.IsAgents() {
+			continue
+		}
+		if part.Toolset.Key.Kind != app.SourceFile || set == nil {
+			return nil
+		}
+		sets = append(sets, set)
+	}
+	return otcadapter.CheckAuthorizationURLs(o.AuthorizationURLs, sets...)
 }
 
 // Interface guards

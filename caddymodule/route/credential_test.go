@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
@@ -18,7 +18,7 @@ func TestSupplement(t *testing.T) {
 	var got *http.Request
 	i := invocation{handler: func(w http.ResponseWriter, r *http.Request) error {
 		got = r
-		return handlertest.API(w, r)
+		return sitetest.HandlerAPI(w, r)
 	}}
 	set, err := credential.NewSet([]credential.Module{
 		&credential.Header{Name: "Authorization", Value: "Bearer gateway"}, &credential.Header{Name: "X-Key", Value: "gateway"},

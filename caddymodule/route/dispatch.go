@@ -16,7 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/security"
@@ -242,7 +242,7 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tools.Call, sup
 		user, declared := r.Header[ocp.HeaderUser]
 		callContext.Set(r.Header)
 		switch {
-		case !asOperator || headerkind.MayAccompany(ocp.HeaderUser, d.forwardHeaders):
+		case !asOperator || httpheader.MayAccompany(ocp.HeaderUser, d.forwardHeaders):
 		case declared:
 			r.Header[ocp.HeaderUser] = user
 		default:
@@ -305,11 +305,11 @@ func (c *clientState) copyVars(r *http.Request) {
 // asOperator says that the gateway adds its own credentials to the call. Only safe headers and those in forwarded
 // are copied then, because the API would trust others as the operator's.
 func copyHeaders(to, from http.Header, asOperator bool, forwarded []string) {
-	connectionOptions := headerkind.ConnectionOptions(from)
+	connectionOptions := httpheader.ConnectionOptions(from)
 	backing := make([]string, 0, len(from)+1) // enough for most requests, with Accept-Encoding
 	arguments := to["Cookie"]
 	for name, values := range from {
-		if !headerkind.Forwarded(name, connectionOptions) || asOperator && !headerkind.MayAccompany(name, forwarded) {
+		if !httpheader.Forwarded(name, connectionOptions) || asOperator && !httpheader.MayAccompany(name, forwarded) {
 			continue
 		}
 		start := len(backing)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -43,8 +43,8 @@ func BenchmarkDispatch(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	next := caddyhttp.HandlerFunc(handlertest.API)
-	outer := handlertest.EndpointRequest()
+	next := caddyhttp.HandlerFunc(sitetest.HandlerAPI)
+	outer := sitetest.EndpointRequest()
 	of := &app.Toolset{Name: "trips", Limits: app.Limits{Timeout: app.DefaultTimeout, MaxResponse: app.DefaultMaxResponse}}
 	var d dispatch
 	d.init(next, outer, "mcp", of, zap.NewNop())
@@ -70,7 +70,7 @@ func BenchmarkDispatch(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			result, err := d.Invoke(outer.Context(), call)
-			if err != nil || len(result.Body) != len(handlertest.Body) {
+			if err != nil || len(result.Body) != len(sitetest.HandlerBody) {
 				b.Fatal(err)
 			}
 			result.Release()
@@ -98,7 +98,7 @@ func BenchmarkDispatch(b *testing.B) {
 		const message = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"getTrip","arguments":{"id":"7","limit":10}}}`
 		server := mcpadapter.New(mcpadapter.Options{})
 		body := strings.NewReader(message)
-		w := handlertest.NewDiscard()
+		w := sitetest.NewDiscard()
 		b.ReportAllocs()
 		for b.Loop() {
 			body.Reset(message)

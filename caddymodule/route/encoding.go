@@ -17,7 +17,7 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 )
 
 // maxWindow is the largest zstd window, in bytes, that is allocated for a response. It is the
@@ -164,8 +164,8 @@ func DecodeText(header http.Header, body *buffer.Buffer, limit int64) (*buffer.B
 
 // IsText reports whether bodies of the content type are text.
 func IsText(contentType string) bool {
-	base := mediatype.Base(contentType)
-	return mediatype.IsText(base) || mediatype.IsJSON(base)
+	base := httpheader.MediaType(contentType)
+	return httpheader.IsText(base) || httpheader.IsJSON(base)
 }
 
 // transcode converts a body from the named charset to UTF-8.

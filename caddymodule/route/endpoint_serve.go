@@ -68,6 +68,11 @@ func (e *Endpoint) Current(r *http.Request, next caddyhttp.Handler) *tools.Tools
 	return e.Listings.current(r, next)
 }
 
+// Current returns the part's current tools, with its built-in tools.
+func (p *Part) Current(r *http.Request, next caddyhttp.Handler) *tools.Toolset {
+	return p.listings.current(r, next)
+}
+
 // BeginCaller prepares c, a zero Caller, to run the tool calls of one request and to record them in calls.
 func (e *Endpoint) BeginCaller(c *Caller, r *http.Request, next caddyhttp.Handler, toolset *tools.Toolset, calls *RequestCalls) {
 	c.init(e, e.Parts.whole, next, r, toolset, calls)

@@ -10,8 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/fairwayhq/fairway/internal/headerkind"
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/result"
@@ -40,11 +39,11 @@ func (c *Caller) pager() *pager {
 // sound and other binary responses are not changed.
 func (p *pager) cut(ctx context.Context, t *tools.Tool, response *tools.Result, limit int) {
 	media := response.MediaType()
-	isJSON := mediatype.IsJSON(media)
+	isJSON := httpheader.IsJSON(media)
 	if tools.WantsWholeResponse(ctx) || elicit.NeedsOf(t).Native {
 		return // a result of MCP consists of blocks, which must not be cut
 	}
-	if !isJSON && !mediatype.IsText(media) && (media != "" || !utf8.Valid(response.Body)) {
+	if !isJSON && !httpheader.IsText(media) && (media != "" || !utf8.Valid(response.Body)) {
 		return
 	}
 	all := result.CutPages(response.Body, isJSON, limit)
@@ -68,7 +67,7 @@ func (p *pager) cut(ctx context.Context, t *tools.Tool, response *tools.Result, 
 // setPage makes a page the body of a result.
 func setPage(response *tools.Result, page *result.Page) {
 	replaceBody(response, page.Body, nil)
-	if !page.JSON && mediatype.IsJSON(response.MediaType()) {
+	if !page.JSON && httpheader.IsJSON(response.MediaType()) {
 		response.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	}
 }
@@ -128,7 +127,7 @@ func (p *pager) logError(message string, err error) {
 // or else the client's address with the credentials that the client sends to the API.
 func (p *pager) owner(ctx context.Context) (pages.Owner, error) {
 	if user := AuthenticatedUser(p.clientRequest); user != "" {
-		return p.keeper.Owner(ctx, headerkind.HostName(p.clientRequest.Host), p.endpoint, "user", user)
+		return p.keeper.Owner(ctx, httpheader.HostName(p.clientRequest.Host), p.endpoint, "user", user)
 	}
-	return p.keeper.Owner(ctx, headerkind.HostName(p.clientRequest.Host), p.endpoint, "address", ClientAddress(p.clientRequest), p.clientRequest.Header.Get("Authorization"))
+	return p.keeper.Owner(ctx, httpheader.HostName(p.clientRequest.Host), p.endpoint, "address", ClientAddress(p.clientRequest), p.clientRequest.Header.Get("Authorization"))
 }

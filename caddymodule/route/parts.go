@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -33,11 +32,6 @@ type Part struct {
 
 // IsAgents reports whether the tools of the part are hosted agents.
 func (p *Part) IsAgents() bool { return p.agentWait > 0 }
-
-// Current returns the part's current tools, with its built-in tools.
-func (p *Part) Current(r *http.Request, next caddyhttp.Handler) *tools.Toolset {
-	return p.listings.current(r, next)
-}
 
 // Parts are the toolsets of an endpoint. After Merge, several are served as one toolset.
 type Parts struct {

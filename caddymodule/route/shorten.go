@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
@@ -47,7 +47,7 @@ var selectMemory = result.NewMemory(func(u share.Usage) {
 // selectParts replaces a JSON response with the result of the operator's expression. Other responses are
 // not changed.
 func (c *Caller) selectParts(ctx context.Context, t *tools.Tool, query *result.Query, response *tools.Result) error {
-	if !mediatype.IsJSON(response.MediaType()) {
+	if !httpheader.IsJSON(response.MediaType()) {
 		return nil
 	}
 	selected := buffer.Get()
@@ -77,7 +77,7 @@ func (c *Caller) selectParts(ctx context.Context, t *tools.Tool, query *result.Q
 
 // keepFields removes the members that the model did not select from a JSON response.
 func keepFields(fields *result.Fields, response *tools.Result) {
-	if !mediatype.IsJSON(response.MediaType()) {
+	if !httpheader.IsJSON(response.MediaType()) {
 		response.Note = "the argument " + tools.FieldsArgument + " had no effect, because the response is not JSON"
 		return
 	}

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/security"
 )
@@ -50,7 +50,7 @@ func (i invocation) run(t *testing.T) (*tools.Result, error) {
 		i.toolset.Limits.MaxResponse = 1000
 	}
 	var d dispatch
-	d.init(caddyhttp.HandlerFunc(i.handler), handlertest.EndpointRequest(), "mcp", &i.toolset, zap.NewNop())
+	d.init(caddyhttp.HandlerFunc(i.handler), sitetest.EndpointRequest(), "mcp", &i.toolset, zap.NewNop())
 	ctx := d.client.Context()
 	if i.listener != nil {
 		ctx = tools.ContextWithListener(ctx, i.listener)

@@ -20,8 +20,8 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
-	"github.com/fairwayhq/fairway/caddymodule/internal/handlertest"
 	"github.com/fairwayhq/fairway/internal/calltrace"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -49,7 +49,7 @@ func (s *tracedSite) ServeHTTP(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(s.status)
 		return nil
 	}
-	return handlertest.API(w, r)
+	return sitetest.HandlerAPI(w, r)
 }
 
 // call makes a call over a protocol, MCP with the message as body, and returns the HTTP span.
@@ -62,7 +62,7 @@ func (s *tracedSite) call(t *testing.T, protocol, message string, traced bool) t
 	of := &app.Toolset{Name: "trips", Limits: app.Limits{Timeout: app.DefaultTimeout, MaxResponse: app.DefaultMaxResponse}}
 	part := &Part{Toolset: of, metrics: app.AllMetrics.Of("trips", protocol)}
 	endpoint := &Endpoint{Protocol: protocol, Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, recorder: (*calllog.Log)(nil).Active()}
-	r := handlertest.EndpointRequest()
+	r := sitetest.EndpointRequest()
 	var client trace.SpanContext
 	if traced {
 		ctx, span := s.provider.Tracer("http").Start(r.Context(), "POST /mcp", trace.WithSpanKind(trace.SpanKindServer))
@@ -247,7 +247,7 @@ func TestTrace_off(t *testing.T) {
 	if parent := s.request.Get("Traceparent"); parent != "" {
 		t.Errorf("the API got traceparent %q", parent)
 	}
-	ctx := context.WithValue(handlertest.EndpointRequest().Context(), caddy.CtxKey("x"), 1)
+	ctx := context.WithValue(sitetest.EndpointRequest().Context(), caddy.CtxKey("x"), 1)
 	if n := testing.AllocsPerRun(100, func() {
 		if trace.SpanContextFromContext(ctx).IsValid() {
 			t.Error("the context has no span")

@@ -403,6 +403,12 @@ func Check(data []byte) error {
 	return r.expectEnd()
 }
 
+// Valid reports whether data is one JSON value in valid UTF-8. Objects may have a name twice:
+// use Valid for responses that are only passed on, not for messages that decisions depend on.
+func Valid(data []byte) bool {
+	return isStrict(data, maxPassedDepth, false)
+}
+
 // appendEscape appends the JSON escape of one byte.
 func appendEscape(dst []byte, c byte) []byte {
 	switch c {

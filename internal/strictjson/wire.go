@@ -149,12 +149,6 @@ func Decode(value jsontext.Value) (any, error) {
 	return decoded, r.expectEnd()
 }
 
-// Valid reports whether data is one JSON value in valid UTF-8. Objects may have a name twice:
-// use Valid for responses that are only passed on, not for messages that decisions depend on.
-func Valid(data []byte) bool {
-	return isStrict(data, maxPassedDepth, false)
-}
-
 // Unambiguous reports whether data is Valid and no object in it has a name twice. Readers
 // differ in which of two equal names they use. Unambiguous is as fast as Valid.
 func Unambiguous(data []byte) bool {

@@ -22,7 +22,7 @@ func adaptParams(r *inputRequest, v protocol.Revision) (jsontext.Value, error) {
 		return r.params, nil
 	case r.method == MethodSample:
 		return adaptSampling(r.params, v)
-	case r.needs == CanElicitURL:
+	case r.needs == protocol.CanElicitURL:
 		return withElicitationID(r.params), nil
 	case v.SupportsRichElicitation():
 		return r.params, nil

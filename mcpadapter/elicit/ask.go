@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -69,7 +70,7 @@ func (r *Request) AskAll(t *tools.Tool, inputRequests jsontext.Value) (jsontext.
 }
 
 // unsupportedMessage returns the failure message for capabilities that the client lacks.
-func (c *call) unsupportedMessage(lacking Capabilities) string {
+func (c *call) unsupportedMessage(lacking protocol.Capabilities) string {
 	if !c.Revision.Stateless() && c.Ask == nil {
 		return fmt.Sprintf("%s needs input from the client (%s), but %v; open a session with initialize and accept text/event-stream", c.tool.Name, lacking, ErrCannotAsk)
 	}

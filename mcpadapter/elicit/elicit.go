@@ -60,9 +60,9 @@ type Request struct {
 	Arguments []byte         // arguments of the tool, a JSON object or nil; must not be in a pooled buffer
 
 	Revision protocol.Revision
-	User     string       // user who sends the request; "" if there are no users
-	Declared Capabilities // capabilities that the client has declared
-	Progress bool         // whether the client wants progress notifications
+	User     string                // user who sends the request; "" if there are no users
+	Declared protocol.Capabilities // capabilities that the client has declared
+	Progress bool                  // whether the client wants progress notifications
 
 	// Ask sends a request to the client and waits for its result, in revisions before 2026-07-28. Its
 	// error is a *ClientError if the client responded with an error. Ask is nil if the client cannot
@@ -130,8 +130,8 @@ func (c *call) record(r *Reply) {
 
 // supported returns the requests that the client can handle while its own request is served: its
 // declared capabilities, limited to what the revision and the transport allow.
-func (r *Request) supported() Capabilities {
-	const requests = CanSample | CanSampleTools | CanElicit | CanElicitURL | CanListRoots
+func (r *Request) supported() protocol.Capabilities {
+	const requests = protocol.CanSample | protocol.CanSampleTools | protocol.CanElicit | protocol.CanElicitURL | protocol.CanListRoots
 	switch {
 	case r.Revision.Stateless():
 		return r.Declared & requests
@@ -140,20 +140,20 @@ func (r *Request) supported() Capabilities {
 	}
 	able := r.Declared & requests
 	if !r.Revision.SupportsElicitation() {
-		able &^= CanElicit
+		able &^= protocol.CanElicit
 	}
 	if !r.Revision.SupportsRichElicitation() {
-		able &^= CanElicitURL
+		able &^= protocol.CanElicitURL
 	}
 	if !r.Revision.SupportsRichSampling() {
-		able &^= CanSampleTools
+		able &^= protocol.CanSampleTools
 	}
 	return able
 }
 
 // checkSupported returns a Fault if the client has not declared a needed capability. Revisions
 // before 2026-07-28 have no such fault.
-func (r *Request) checkSupported(needed Capabilities) *protocol.Fault {
+func (r *Request) checkSupported(needed protocol.Capabilities) *protocol.Fault {
 	if lacking := needed &^ r.supported(); lacking != 0 && r.Revision.Stateless() {
 		return missingCapability(lacking)
 	}
@@ -162,9 +162,14 @@ func (r *Request) checkSupported(needed Capabilities) *protocol.Fault {
 
 // missingCapability returns the Fault for a request that needs capabilities that the client has not
 // declared (MCP 2026-07-28, error -32021).
-func missingCapability(needed Capabilities) *protocol.Fault {
+func missingCapability(needed protocol.Capabilities) *protocol.Fault {
 	f := protocol.Faultf(http.StatusBadRequest, protocol.MissingClientCapability,
-		"this request needs a capability that the client has not declared in _meta[%q]", MetaCapabilities)
-	f.Data = append(append([]byte(`{"requiredCapabilities":`), needed.object()...), '}')
+		"this request needs a capability that the client has not declared in _meta[%q]", protocol.MetaCapabilities)
+	f.Data = append(append([]byte(`{"requiredCapabilities":`), needed.Object()...), '}')
 	return f
+}
+
+// AnswersForms reports whether a client with this ClientCapabilities object answers elicitations with a form.
+func AnswersForms(capabilities jsontext.Value) bool {
+	return protocol.ReadCapabilities(capabilities).Has(protocol.CanElicit)
 }

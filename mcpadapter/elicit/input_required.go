@@ -9,6 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
@@ -40,11 +41,11 @@ type inputRequest struct {
 	key    jsontext.Value // JSON string, with quotes
 	method string
 	params jsontext.Value // JSON object, or nil
-	needs  Capabilities
+	needs  protocol.Capabilities
 }
 
 // requiredCapabilities returns the client capabilities that all requests need together.
-func (r *inputRequired) requiredCapabilities() (all Capabilities) {
+func (r *inputRequired) requiredCapabilities() (all protocol.Capabilities) {
 	for i := range r.requests {
 		all |= r.requests[i].needs
 	}
@@ -106,7 +107,7 @@ func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
 	case MethodSample:
 		r.needs, err = checkSampling(r.params)
 	case MethodRoots:
-		r.needs = CanListRoots
+		r.needs = protocol.CanListRoots
 	default:
 		err = fmt.Errorf("method must be %s, %s or %s, not %q", MethodElicit, MethodSample, MethodRoots, text.Cut(r.method, text.MaxQuoted))
 	}
@@ -114,7 +115,7 @@ func readInputRequest(key, raw jsontext.Value) (r inputRequest, err error) {
 }
 
 // checkElicitation returns the client capability that the elicitation needs.
-func checkElicitation(params jsontext.Value) (Capabilities, error) {
+func checkElicitation(params jsontext.Value) (protocol.Capabilities, error) {
 	if strictjson.MemberOf(params, "message").Kind() != '"' {
 		return 0, fmt.Errorf("params.message must be a string")
 	}
@@ -125,7 +126,7 @@ func checkElicitation(params jsontext.Value) (Capabilities, error) {
 		if !content.IsAbsoluteURL(strictjson.Text(strictjson.MemberOf(params, "url"))) {
 			return 0, fmt.Errorf("params.url must be an absolute URL")
 		}
-		return CanElicitURL, nil
+		return protocol.CanElicitURL, nil
 	default:
 		return 0, fmt.Errorf(`params.mode must be "form" or "url"`)
 	}
@@ -138,14 +139,14 @@ func checkElicitation(params jsontext.Value) (Capabilities, error) {
 			return 0, fmt.Errorf("params.requestedSchema.properties[%q].type must be one of %q, because forms are flat", text.Cut(p.Name, text.MaxQuoted), formTypes)
 		}
 	}
-	return CanElicit, nil
+	return protocol.CanElicit, nil
 }
 
 // formTypes are the field types that a form may have. An array is a choice of several strings.
 var formTypes = []string{"string", "number", "integer", "boolean", "array"}
 
 // checkSampling returns the client capabilities that the sampling request needs.
-func checkSampling(params jsontext.Value) (Capabilities, error) {
+func checkSampling(params jsontext.Value) (protocol.Capabilities, error) {
 	messages := strictjson.MemberOf(params, "messages")
 	if messages.Kind() != '[' {
 		return 0, fmt.Errorf("params.messages must be an array")
@@ -160,7 +161,7 @@ func checkSampling(params jsontext.Value) (Capabilities, error) {
 		}
 	}
 	if strictjson.HasMember(params, "tools") || strictjson.HasMember(params, "toolChoice") {
-		return CanSample | CanSampleTools, nil
+		return protocol.CanSample | protocol.CanSampleTools, nil
 	}
-	return CanSample, nil
+	return protocol.CanSample, nil
 }

@@ -85,12 +85,12 @@ func inventedArguments(tool *tools.Tool, arguments jsontext.Value) []string {
 // the result of the client's request.
 func (c *call) askUser(form *argumentForm) (Reply, *protocol.Fault) {
 	t := c.tool
-	if f := c.checkSupported(CanElicit); f != nil {
+	if f := c.checkSupported(protocol.CanElicit); f != nil {
 		return Reply{}, f
 	}
-	if !c.supported().Has(CanElicit) {
+	if !c.supported().Has(protocol.CanElicit) {
 		return failed(t, tools.InvalidArguments, fmt.Sprintf("%s needs %s from the user, not from the model; %s",
-			t.Name, form.requiredNames(), c.unsupportedMessage(CanElicit))), nil
+			t.Name, form.requiredNames(), c.unsupportedMessage(protocol.CanElicit))), nil
 	}
 	if c.Revision.Stateless() {
 		c.round.Asked, c.round.Answers = true, nil

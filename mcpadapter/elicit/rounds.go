@@ -112,7 +112,7 @@ func (c *call) callRound(ctx context.Context, arguments []byte) (Reply, *inputRe
 
 // supplement returns the headers for an API that returns native results.
 func (c *call) supplement() (*security.Supplement, *protocol.Fault) {
-	header := http.Header{HeaderCapabilities: {string(c.supported().object())}}
+	header := http.Header{HeaderCapabilities: {string(c.supported().Object())}}
 	if responses := c.round.responses; len(responses) > 0 {
 		if base64.RawURLEncoding.EncodedLen(len(responses)) > MaxResponses {
 			return nil, protocol.BadParams("inputResponses is larger than the limit of %d bytes: shorten the responses", MaxResponses*3/4)

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 )
 
 const (
@@ -277,7 +277,7 @@ func mimeOf(uri, name string) string {
 	case ".wav":
 		return "audio/wav"
 	}
-	return mediatype.Base(mime.TypeByExtension(extension))
+	return httpheader.MediaType(mime.TypeByExtension(extension))
 }
 
 // TypeOf returns the declared media type, or else one derived from the content.
@@ -294,8 +294,8 @@ func TypeOf(declared string, data []byte) string {
 // readable reports whether content of that type is sent as text. Text that is not valid UTF-8 is
 // sent as bytes.
 func readable(mediaType string, data []byte) bool {
-	base := mediatype.Base(mediaType)
-	return (mediatype.IsText(base) || mediatype.IsJSON(base)) && utf8.Valid(data)
+	base := httpheader.MediaType(mediaType)
+	return (httpheader.IsText(base) || httpheader.IsJSON(base)) && utf8.Valid(data)
 }
 
 // Read returns the content of a file resource and its media type. If the file does not exist, or

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/tools"
@@ -45,7 +45,7 @@ func (e *Enhancer) Suits(x *Exchange) Reason {
 		return Status
 	case x.Status < 200 || 300 <= x.Status && (x.Status < 400 || !e.options.Errors):
 		return Status
-	case !mediatype.IsJSON(mediatype.Base(x.Header.Get("Content-Type"))):
+	case !httpheader.IsJSON(httpheader.MediaType(x.Header.Get("Content-Type"))):
 		return NotJSON
 	}
 	if encoding := x.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {

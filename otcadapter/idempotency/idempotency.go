@@ -37,8 +37,8 @@ const (
 
 // Options configures Records.
 type Options struct {
-	// Open returns the store. It is called for each call, so it must be fast once the store is
-	// open. The store must stay open until the last call of Records.Do has returned. Required.
+	// Open returns the store. It is called until it succeeds once. The store must stay open until the
+	// last call of Records.Do has returned. Required.
 	Open func(context.Context) (store.Store, error)
 
 	// Endpoint distinguishes the records of this endpoint from those of others in the store. It

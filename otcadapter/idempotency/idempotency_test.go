@@ -48,7 +48,7 @@ func (testCall) Owner() store.Owner { return "" }
 // begun returns an execution that has claimed the record k.
 func begun(t *testing.T, r *Records, st store.Store) *execution {
 	t.Helper()
-	e := &execution{Records: r, store: st, call: testCall{}, key: "k", terms: lease.Terms{Duration: r.options.Lease}}
+	e := &execution{Records: r, store: &openStore{st, lease.Terms{Duration: r.options.Lease}}, call: testCall{}, key: "k"}
 	if found, _, err := e.begin(t.Context(), false); found != nil || err != nil {
 		t.Fatalf("found %+v, error %v", found, err)
 	}
@@ -59,7 +59,7 @@ func begun(t *testing.T, r *Records, st store.Store) *execution {
 func TestPutLater_waiting_responses_are_bounded(t *testing.T) {
 	r := New(Options{Lease: time.Second})
 	e := begun(t, r, openBolt(t))
-	e.store = &brokenStore{Store: e.store}
+	e.store.Store = &brokenStore{Store: e.store.Store}
 	for range 2 * maxRetrying {
 		e.putLater(store.Change{Value: []byte("v")})
 		if n := r.retrying.Load(); n > maxRetrying {

@@ -26,10 +26,32 @@ const (
 type Records struct {
 	options  Options
 	keys     *keyedhash.Keys
-	retrying atomic.Int32 // responses that putLater is trying to store
+	opened   atomic.Pointer[openStore] // nil until the first call
+	retrying atomic.Int32              // responses that putLater is trying to store
 
 	mu      sync.Mutex
 	flights map[string]*flight
+}
+
+// An openStore is the store, with the terms of the leases in it.
+type openStore struct {
+	store.Store
+	terms lease.Terms
+}
+
+// open returns the store, and opens it at the first call.
+func (r *Records) open(ctx context.Context) (*openStore, error) {
+	if opened := r.opened.Load(); opened != nil {
+		return opened, nil
+	}
+	st, err := r.options.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	process := lease.ProcessOf(st)
+	opened := &openStore{st, lease.Terms{Duration: r.options.Lease, Node: process, Process: process, Failed: r.options.Failed}}
+	r.opened.Store(opened)
+	return opened, nil
 }
 
 // A flight is an execution that concurrent requests of this process share.
@@ -67,7 +89,7 @@ func (r *Records) Endpoint() string { return r.options.Endpoint }
 //     node died and the effect of the call is unknown. The call runs again only if it is
 //     idempotent.
 func (r *Records) Do(ctx context.Context, call Call) (Response, Outcome) {
-	st, err := r.options.Open(ctx)
+	st, err := r.open(ctx)
 	var key *keyedhash.Key
 	if err == nil {
 		key, err = r.keys.Current(ctx, st)
@@ -78,8 +100,6 @@ func (r *Records) Do(ctx context.Context, call Call) (Response, Outcome) {
 		return result.response, result.outcome
 	}
 	e.key, e.own.content = call.Identity(key)
-	e.terms = lease.Terms{Duration: r.options.Lease, Process: lease.ProcessOf(st), Failed: r.options.Failed}
-	e.terms.Node = e.terms.Process
 	result := e.share(ctx)
 	return result.response, result.outcome
 }
@@ -88,11 +108,10 @@ func (r *Records) Do(ctx context.Context, call Call) (Response, Outcome) {
 // the call, and store the response.
 type execution struct {
 	*Records
-	store store.Store
+	store *openStore
 	call  Call
-	key   string // of the record in the store
-	own   record // what this request writes
-	terms lease.Terms
+	key   string                      // of the record in the store
+	own   record                      // what this request writes
 	claim *lease.Claim[*store.Change] // nil if there is no record before the response
 }
 
@@ -191,7 +210,7 @@ func (e *execution) execute(ctx context.Context) result {
 			return result{outcome: Conflict}
 		case found.state != stateBegun:
 			return e.replay(found)
-		case !e.terms.IsHeld(&found.lease):
+		case !e.store.terms.IsHeld(&found.lease):
 			return result{outcome: Unfinished}
 		}
 		if _, _, err := lease.Wait(ctx, e.store, e.key, value, found.lease.Until.Add(time.Millisecond)); err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -226,14 +245,14 @@ func (e *execution) begin(ctx context.Context, waited bool) (found *record, valu
 			return store.Change{}, errClaimed
 		}
 		e.own.state, e.own.lease = stateBegun, lease.Lease{}
-		e.terms.Take(&e.own.lease)
+		e.store.terms.Take(&e.own.lease)
 		return store.Change{Value: e.own.encode(), TTL: e.runningTTL(), Owner: e.call.Owner()}, nil
 	})
 	switch {
 	case errors.Is(err, errClaimed):
 		return found, value, nil
 	case err == nil:
-		e.claim = lease.Hold(&e.terms, e.transact, &e.own.lease)
+		e.claim = lease.Hold(&e.store.terms, e.transact, &e.own.lease)
 	}
 	return nil, nil, err
 }
@@ -253,7 +272,7 @@ func (e *execution) mayReplace(r *record, waited bool) bool {
 	sameAndIdempotent := e.call.Idempotent() && r.content == e.own.content
 	switch {
 	case r.state == stateBegun:
-		return sameAndIdempotent && !e.terms.IsHeld(&r.lease)
+		return sameAndIdempotent && !e.store.terms.IsHeld(&r.lease)
 	case r.retryable:
 		// A request that waited for the response gets it, if the response was stored and has
 		// the form that the request expects.
@@ -387,7 +406,7 @@ func (e *execution) putLater(change store.Change) {
 		defer e.retrying.Add(-1)
 		ctx, cancel := context.WithTimeout(context.Background(), min(putLaterTimeout, e.options.Lease))
 		defer cancel()
-		_ = e.terms.Repeat(ctx, func() error { return e.put(ctx, change) }) // Repeat has reported its errors
+		_ = e.store.terms.Repeat(ctx, func() error { return e.put(ctx, change) }) // Repeat has reported its errors
 	}()
 }
 

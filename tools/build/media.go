@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/tools/openapi"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
@@ -34,7 +34,7 @@ const (
 
 // bodyRank returns the rank of a media type of a request body.
 func bodyRank(media *openapi.Media) int {
-	base := mediatype.Base(media.Type)
+	base := httpheader.MediaType(media.Type)
 	kind, isRange := RangeKind(media)
 	rank := rankOther
 	switch {
@@ -43,7 +43,7 @@ func bodyRank(media *openapi.Media) int {
 	case isRange && kind == request.JSON:
 		rank = rankJSONRange
 	case isRange && kind == request.Binary:
-	case mediatype.IsJSON(base):
+	case httpheader.IsJSON(base):
 		rank = rankOtherJSON
 	case base == "application/x-www-form-urlencoded":
 		rank = rankURLEncoded
@@ -75,7 +75,7 @@ func PreferredBody(content []openapi.Media) *openapi.Media {
 // often declare all of them with the same schema.
 func fitsMediaType(media *openapi.Media) bool {
 	types := schema.Types(media.Schema)
-	switch mediatype.Base(media.Type) {
+	switch httpheader.MediaType(media.Type) {
 	case jsonPatch:
 		return len(types) == 0 || slices.Contains(types, "array") && mayBeOperation(media.Schema)
 	case mergePatch, strategicMergePatch:
@@ -106,7 +106,7 @@ func mayBeOperation(array openapi.Place) bool {
 // as */*. If the schema is absent or describes bytes, the body is a file. Otherwise it is
 // JSON.
 func RangeKind(media *openapi.Media) (kind request.Kind, isRange bool) {
-	switch base := mediatype.Base(media.Type); base {
+	switch base := httpheader.MediaType(media.Type); base {
 	case "*/*", "application/*":
 	case "application/*+json":
 		return request.JSON, true
@@ -116,7 +116,7 @@ func RangeKind(media *openapi.Media) (kind request.Kind, isRange bool) {
 	switch {
 	case schema.IsFile(media.Schema):
 		return request.Binary, true
-	case len(media.Schema.Members()) == 0 && mediatype.Base(media.Type) == "*/*":
+	case len(media.Schema.Members()) == 0 && httpheader.MediaType(media.Type) == "*/*":
 		return request.Binary, true
 	}
 	return request.JSON, true
@@ -133,9 +133,9 @@ func BodyTypes(content []openapi.Media, chosen *openapi.Media) (choices []*opena
 	patches := isPatch(chosen)
 	for i := range content {
 		media := &content[i]
-		base := mediatype.Base(media.Type)
+		base := httpheader.MediaType(media.Type)
 		if len(choices) == maxBodyTypes || !isPatch(media) && base != "application/json" ||
-			slices.ContainsFunc(choices, func(c *openapi.Media) bool { return mediatype.Base(c.Type) == base }) {
+			slices.ContainsFunc(choices, func(c *openapi.Media) bool { return httpheader.MediaType(c.Type) == base }) {
 			continue
 		}
 		if !fitsMediaType(media) || !sameSchema(media.Schema, chosen.Schema) {
@@ -151,7 +151,7 @@ func BodyTypes(content []openapi.Media, chosen *openapi.Media) (choices []*opena
 }
 
 func isPatch(media *openapi.Media) bool {
-	switch mediatype.Base(media.Type) {
+	switch httpheader.MediaType(media.Type) {
 	case jsonPatch, mergePatch, strategicMergePatch:
 		return true
 	}

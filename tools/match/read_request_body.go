@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
@@ -36,7 +36,7 @@ func Rewrite(t *tools.Tool, r *http.Request, content []byte) ([]byte, error) {
 		return content, nil
 	}
 	encoder := planned.EncoderFor(types[0])
-	if encoder.Kind() != request.Multipart || mediatype.Base(types[0]) != "multipart/form-data" {
+	if encoder.Kind() != request.Multipart || httpheader.MediaType(types[0]) != "multipart/form-data" {
 		return content, nil
 	}
 	rewritten, contentType, err := encoder.Rewrite(content, types[0])
@@ -73,7 +73,7 @@ func (r *bodyReader) read(content []byte) error {
 	encoder := planned.EncoderFor(contentType)
 	if planned.Encoders != nil {
 		r.arguments.begin(r.declared[planned.TypeArgument].Name)
-		r.arguments.text = strictjson.AppendString(r.arguments.text, mediatype.Base(encoder.ContentType()))
+		r.arguments.text = strictjson.AppendString(r.arguments.text, httpheader.MediaType(encoder.ContentType()))
 	}
 	if planned.Whole >= 0 {
 		a := &r.declared[planned.Whole]

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/request"
@@ -22,13 +22,13 @@ func (p *requestPlan) checkHeaders(req *http.Request) error {
 				}
 			}
 		default:
-			if meant := headerkind.Canonical(name); meant != name && p.readsHeader(meant) {
+			if meant := httpheader.Canonical(name); meant != name && p.readsHeader(meant) {
 				return refuseHeader(name, "is read by some servers as "+meant+": send that header instead")
 			}
 		}
 	}
 	for name := range req.Trailer {
-		if meant := headerkind.Canonical(name); p.readsHeader(meant) {
+		if meant := httpheader.Canonical(name); p.readsHeader(meant) {
 			return refuseHeader(name, "follows the body (a trailer), and only some servers read it there: send it before the body")
 		}
 	}

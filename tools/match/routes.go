@@ -320,3 +320,51 @@ func hasPrefixEscaped(path, literal string) bool {
 	}
 	return true
 }
+
+// makeLenient makes the path tree as lenient servers see it, which ignore case, empty segments and spaces.
+func (r *Routes) makeLenient() {
+	r.lenient = make(map[string]*routeNode)
+	for _, tool := range r.tools {
+		root := r.lenient[tool.Plan.Method]
+		if root == nil {
+			root = new(routeNode)
+			r.lenient[tool.Plan.Method] = root
+		}
+		node := root.add(strings.FieldsFunc(fold(strings.Join(segments(tool), "/")), func(c rune) bool { return c == '/' })) // fold keeps the NUL of a parameter
+		if node.siblings == nil {
+			node.siblings = new(siblings)
+		}
+		node.siblings.tools = append(node.siblings.tools, tool)
+	}
+}
+
+// pathKey returns the path without the names of its parameters.
+func pathKey(t *tools.Tool) string {
+	return strings.Join(segments(t), "/")
+}
+
+// findFolded returns the operations of the most concrete path that matches rest, which is folded. It
+// ignores empty segments.
+func (n *routeNode) findFolded(rest string) *siblings {
+	rest = strings.TrimLeft(rest, "/")
+	if rest == "" {
+		return n.siblings
+	}
+	segment, rest, _ := strings.Cut(rest, "/")
+	if next := n.literals[segment]; next != nil {
+		if found := next.findFolded(rest); found != nil {
+			return found
+		}
+	}
+	for i := range n.mixed {
+		if m := &n.mixed[i]; m.matches(segment) {
+			if found := m.next.findFolded(rest); found != nil {
+				return found
+			}
+		}
+	}
+	if n.any != nil {
+		return n.any.findFolded(rest)
+	}
+	return nil
+}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/request"
@@ -216,14 +216,14 @@ func has(toolset []*tools.Tool, tool *tools.Tool) bool {
 // "" if nothing in the request suggests it.
 func overrides(req *http.Request, tool *tools.Tool) string {
 	for name, values := range req.Header {
-		switch headerkind.Of(name) {
-		case headerkind.MethodOverride:
+		switch httpheader.KindOf(name) {
+		case httpheader.MethodOverride:
 			if len(values) != 1 || values[0] != req.Method {
 				return "its header " + name + " asks some servers for another method: remove it"
 			}
-		case headerkind.PathOverride:
+		case httpheader.PathOverride:
 			return "its header " + name + " asks some servers for another path: remove it"
-		case headerkind.ProtocolSwitch:
+		case httpheader.ProtocolSwitch:
 			return "it asks to switch protocols, and what follows then cannot be seen: remove the header " + name
 		}
 	}

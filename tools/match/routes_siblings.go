@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/request"
@@ -163,7 +163,7 @@ func (s *siblings) read(req *http.Request) (present map[int][]string, problem st
 		}
 	}
 	for name, values := range req.Header {
-		if canonical := headerkind.Canonical(name); canonical != name {
+		if canonical := httpheader.Canonical(name); canonical != name {
 			if _, ok := s.headers[canonical]; ok {
 				return nil, misspelled("header", name, canonical)
 			}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
@@ -148,11 +148,11 @@ func kindOf(base string) Kind {
 		return XML
 	}
 	switch {
-	case mediatype.IsJSON(base):
+	case httpheader.IsJSON(base):
 		return JSON
 	case strings.HasSuffix(base, "+xml"):
 		return XML
-	case mediatype.IsText(base):
+	case httpheader.IsText(base):
 		return Text
 	case strings.HasPrefix(base, "multipart/"):
 		return 0

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
@@ -79,7 +79,7 @@ func (b *BodyPlan) IsType(i int) bool {
 // EncoderFor returns the encoder for bodies of the given Content-Type, or the default
 // encoder if there is none for it.
 func (b *BodyPlan) EncoderFor(contentType string) *Encoder {
-	if encoder := b.Encoders[mediatype.Base(contentType)]; encoder != nil {
+	if encoder := b.Encoders[httpheader.MediaType(contentType)]; encoder != nil {
 		return encoder
 	}
 	return b.Encoder

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/headerkind"
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
@@ -133,7 +132,7 @@ func NewSerializer(p Param) (*Serializer, error) {
 		layout:    form,
 		explode:   p.Explode,
 		content:   p.ContentType != "",
-		json:      mediatype.IsJSON(mediatype.Base(p.ContentType)),
+		json:      httpheader.IsJSON(httpheader.MediaType(p.ContentType)),
 		reserved:  p.Reserved,
 		maxLength: p.MaxLength,
 	}
@@ -252,7 +251,7 @@ func checkName(in In, name string) error {
 //     headerkind): the X-HTTP-Method-Override family, X-Original-URL, Upgrade.
 //   - Headers that tell the upstream which files to serve: X-Sendfile-Type, X-Accel-….
 func ForbiddenHeader(name string) bool {
-	name = strings.ToLower(headerkind.Canonical(name))
+	name = strings.ToLower(httpheader.Canonical(name))
 	for _, prefix := range [...]string{"proxy-", "x-forwarded-", "x-accel-"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
@@ -268,5 +267,5 @@ func ForbiddenHeader(name string) bool {
 		"x-sendfile-type":
 		return true
 	}
-	return headerkind.Of(name) != headerkind.Ordinary
+	return httpheader.KindOf(name) != httpheader.Ordinary
 }

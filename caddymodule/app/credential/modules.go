@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 )
 
 func init() {
@@ -165,7 +165,7 @@ func (c *Header) check() error {
 	if !httpguts.ValidHeaderFieldName(c.Name) {
 		return fmt.Errorf("credential header %q is not a valid header name", c.Name)
 	}
-	if name := textproto.CanonicalMIMEHeaderKey(c.Name); name == "Host" || !headerkind.Forwarded(name, nil) {
+	if name := textproto.CanonicalMIMEHeaderKey(c.Name); name == "Host" || !httpheader.Forwarded(name, nil) {
 		return fmt.Errorf("credential header %s is not allowed for credentials; set it with header_up of reverse_proxy", name)
 	}
 	return checkGiven(c.Location(), c.Value)

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/security"
 )
@@ -88,7 +88,7 @@ func (s Set) With(modules []Module) (Set, error) {
 func Forwarded(names []string) ([]string, error) {
 	canonical := make([]string, len(names))
 	for i, name := range names {
-		if err := headerkind.CheckForwarded(name); err != nil {
+		if err := httpheader.CheckForwarded(name); err != nil {
 			return nil, fmt.Errorf("forward_headers: %w", err)
 		}
 		canonical[i] = http.CanonicalHeaderKey(name)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
-	"github.com/fairwayhq/fairway/oagent/hosted/model/scripted"
 )
 
 // Scripted plays a script in place of a model. It says in each answer that it is scripted.
@@ -44,11 +43,11 @@ func (s *Scripted) Provision(ctx caddy.Context) error {
 		return err
 	}
 	defer file.Close()
-	script, err := buffer.ReadLimited(file, scripted.MaxScript)
+	script, err := buffer.ReadLimited(file, model.MaxScript)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	m, err := scripted.New(script)
+	m, err := model.NewScripted(script)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/sse"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
@@ -157,7 +157,7 @@ func (x *exchange) readRequest() (err error) {
 	x.r.Header.Set("Accept-Encoding", "identity")
 	x.r.Header.Set("Content-Type", "application/json") // prevents the model API from assuming another character set
 	for name := range x.r.Header {
-		if headerkind.Of(name) != headerkind.Ordinary {
+		if httpheader.KindOf(name) != httpheader.Ordinary {
 			delete(x.r.Header, name)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -117,7 +117,7 @@ func (x *exchange) pass(rec *route.Recorder, body []byte) error {
 		return err
 	}
 	header := x.w.Header()
-	named := append(headerkind.ConnectionOptions(rec.Headers), trailersOf(rec.Headers)...)
+	named := append(httpheader.ConnectionOptions(rec.Headers), trailersOf(rec.Headers)...)
 	for name, values := range rec.Headers {
 		if passesBack(name, named) {
 			header[name] = values

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -317,7 +317,7 @@ func (v *runState) addCalled(called *runState, location string) {
 func acceptsStream(header http.Header) bool {
 	for _, line := range header.Values("Accept") {
 		for media := range strings.SplitSeq(line, ",") {
-			if mediatype.Base(media) == "text/event-stream" {
+			if httpheader.MediaType(media) == "text/event-stream" {
 				return true
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 )
 
 // WarnIfDropped logs a warning if handlers before the one that is being provisioned set headers that it does not
@@ -28,7 +28,7 @@ func WarnIfDropped(ctx caddy.Context, name string, forwarded []string, logger *z
 	})
 	var dropped []string
 	for _, header := range slices.Sorted(maps.Keys(set)) {
-		if headerkind.Forwarded(header, nil) && !headerkind.MayAccompany(header, forwarded) {
+		if httpheader.Forwarded(header, nil) && !httpheader.MayAccompany(header, forwarded) {
 			dropped = append(dropped, header)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/negotiation"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/tools"
@@ -21,7 +20,7 @@ type Callable struct {
 	Brief   bool                                    // whether lists leave it out, so that clients may not know its schema
 	Plain   bool                                    // whether a call needs nothing from the client
 	Needs   elicit.Needs                            // what it may need from the client during a call
-	Headers []negotiation.ArgumentHeader            // headers that repeat arguments (2026-07-28)
+	Headers []protocol.ArgumentHeader               // headers that repeat arguments (2026-07-28)
 	Task    library.TaskSupport                     // whether calls can be tasks
 	Output  [protocol.V20260728 + 1]*content.Output // the declared outputSchema, by revision; nil for none
 }
@@ -32,7 +31,7 @@ func newCallables(o *Options, toolset *tools.Toolset) map[string]*Callable {
 	all, byName := make([]Callable, len(list)), make(map[string]*Callable, len(list))
 	for i, t := range list {
 		c := &all[i]
-		*c = Callable{Tool: t, Hidden: library.IsHidden(t), Needs: elicit.NeedsOf(t), Headers: negotiation.ArgumentHeaders(t), Task: library.TaskSupportOf(t)}
+		*c = Callable{Tool: t, Hidden: library.IsHidden(t), Needs: elicit.NeedsOf(t), Headers: protocol.ArgumentHeaders(t), Task: library.TaskSupportOf(t)}
 		c.IsCall, c.Brief = t.Builtin.IsCall(), toolset.Brief()
 		c.Plain = !c.Needs.Any()
 		for v := range c.Output {

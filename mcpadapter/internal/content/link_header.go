@@ -3,7 +3,7 @@ package content
 import (
 	"strings"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
@@ -80,7 +80,7 @@ func parseLink(s string) (l link, rest string, ok bool) {
 		case "title":
 			l.title = text.Cut(strings.ToValidUTF8(value, "\ufffd"), maxLinkTitle)
 		case "type":
-			l.media = mediatype.Base(value)
+			l.media = httpheader.MediaType(value)
 		case "anchor":
 			anchored = true // the link belongs to another document
 		}

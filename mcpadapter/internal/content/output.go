@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools"
@@ -59,7 +59,7 @@ func alwaysJSON(answer *tools.Output) bool {
 	if answer.Empty || len(answer.MediaTypes) == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(answer.MediaTypes, func(media string) bool { return !mediatype.IsJSON(media) })
+	return !slices.ContainsFunc(answer.MediaTypes, func(media string) bool { return !httpheader.IsJSON(media) })
 }
 
 // CheckOutput returns an error if the response of a tool does not match the document's schema. isJSON says

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
@@ -41,9 +41,9 @@ func FormOf(r *tools.Result) Form {
 	}
 	kind, _, _ := strings.Cut(media, "/")
 	switch {
-	case mediatype.IsJSON(media):
+	case httpheader.IsJSON(media):
 		return JSONForm
-	case mediatype.IsText(media):
+	case httpheader.IsText(media):
 		return TextForm
 	case kind == "image":
 		return ImageForm

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
@@ -42,7 +42,7 @@ func checkRequest(r *http.Request) *Fault {
 		f.Anonymous, f.Allow = true, true
 		return f
 	}
-	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" && mediatype.Base(contentType) != "application/json" {
+	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" && httpheader.MediaType(contentType) != "application/json" {
 		return Faultf(http.StatusUnsupportedMediaType, InvalidRequest,
 			"the Content-Type must be application/json, not %q", text.Cut(contentType, text.MaxQuoted))
 	}
@@ -77,7 +77,7 @@ func AcceptsStream(accept []string) bool {
 			return true
 		}
 		for part := range strings.SplitSeq(line, ",") {
-			if mediatype.Base(part) == "text/event-stream" && !refusedByWeight(part) {
+			if httpheader.MediaType(part) == "text/event-stream" && !refusedByWeight(part) {
 				return true
 			}
 		}
@@ -95,7 +95,7 @@ func acceptsJSON(accept []string) bool {
 		}
 		for part := range strings.SplitSeq(line, ",") {
 			asked = asked || strings.TrimSpace(part) != ""
-			switch mediatype.Base(part) {
+			switch httpheader.MediaType(part) {
 			case "application/json", "application/*", "*/*":
 				if !refusedByWeight(part) {
 					return true

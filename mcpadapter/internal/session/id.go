@@ -21,7 +21,7 @@ import (
 type Session struct {
 	Key     Key
 	Version protocol.Revision
-	Client  elicit.Capabilities
+	Client  protocol.Capabilities
 	Expires time.Time
 	Lists   Digests // lists when the session began
 }
@@ -87,7 +87,7 @@ func derive(secrets [][]byte, purpose string) [][]byte {
 }
 
 // Issue returns the id of a new session.
-func (g *Signer) Issue(v protocol.Revision, client elicit.Capabilities, lists Digests, user string, expires time.Time) string {
+func (g *Signer) Issue(v protocol.Revision, client protocol.Capabilities, lists Digests, user string, expires time.Time) string {
 	raw := make([]byte, 0, idPayload+idMAC)
 	raw = append(raw, idFormat, byte(v))
 	raw = binary.BigEndian.AppendUint16(raw, uint16(client))
@@ -123,7 +123,7 @@ func (g *Signer) Open(id, user string, now time.Time) (Session, error) {
 	}
 	s := Session{
 		Version: protocol.Revision(raw[1]),
-		Client:  elicit.Capabilities(binary.BigEndian.Uint16(raw[2:])),
+		Client:  protocol.Capabilities(binary.BigEndian.Uint16(raw[2:])),
 		Expires: time.Unix(int64(binary.BigEndian.Uint32(raw[4:])), 0),
 		Lists:   ReadDigests(raw[8:]),
 	}

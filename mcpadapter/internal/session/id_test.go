@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
@@ -18,7 +17,7 @@ func signerOf(secrets ...[]byte) *Signer {
 
 func TestSessionIsSigned(t *testing.T) {
 	g, now := signerOf(secret), time.Unix(1_800_000_000, 0)
-	id := g.Issue(protocol.V20250618, elicit.CanSample|elicit.CanListRoots, Digests{}, "ada", now.Add(time.Hour))
+	id := g.Issue(protocol.V20250618, protocol.CanSample|protocol.CanListRoots, Digests{}, "ada", now.Add(time.Hour))
 	if len(id) != IDLength {
 		t.Errorf("%d characters: %s", len(id), id)
 	}
@@ -26,7 +25,7 @@ func TestSessionIsSigned(t *testing.T) {
 	if err != nil {
 		t.Fatalf("another server with the secret: %v", err)
 	}
-	if got.Version != protocol.V20250618 || got.Client != elicit.CanSample|elicit.CanListRoots || !got.Expires.Equal(now.Add(time.Hour)) {
+	if got.Version != protocol.V20250618 || got.Client != protocol.CanSample|protocol.CanListRoots || !got.Expires.Equal(now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
 	if again, _ := g.Open(g.Issue(protocol.V20250618, 0, Digests{}, "ada", now.Add(time.Hour)), "ada", now); again.Key == got.Key {

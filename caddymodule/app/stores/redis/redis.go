@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/stores"
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store"
@@ -35,7 +35,7 @@ type Store struct {
 
 // CaddyModule returns the Caddy module information.
 func (*Store) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: stores.Namespace + ".redis", New: func() caddy.Module { return new(Store) }}
+	return caddy.ModuleInfo{ID: "agents.stores.redis", New: func() caddy.Module { return new(Store) }}
 }
 
 // Provision checks the options.
@@ -49,13 +49,13 @@ func (s *Store) Provision(caddy.Context) error {
 	return nil
 }
 
-// Key implements stores.Module.
+// Key implements app.StoreModule.
 func (s *Store) Key() string { return s.Prefix + " " + s.address }
 
-// Shared implements stores.Module.
+// Shared implements app.StoreModule.
 func (s *Store) Shared() bool { return true }
 
-// Open implements stores.Module.
+// Open implements app.StoreModule.
 func (s *Store) Open(options store.Options) (store.Store, error) {
 	return redis.Open(s.address, redis.Options{Options: options, Prefix: s.Prefix, Indexed: []string{engagement.KeyPrefix}})
 }
@@ -90,7 +90,7 @@ func (s *Store) unmarshalOption(b *directive.Block) error {
 
 // Interface guards
 var (
-	_ stores.Module         = (*Store)(nil)
+	_ app.StoreModule       = (*Store)(nil)
 	_ caddy.Provisioner     = (*Store)(nil)
 	_ caddyfile.Unmarshaler = (*Store)(nil)
 )

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/internal/mediatype"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/sse"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
@@ -98,7 +98,7 @@ func (a *API) send(c *call, body []byte, onText func(string)) (*model.Response, 
 	}
 	defer res.Body.Close()
 	reader := a.NewReader()
-	mediaType := mediatype.Base(res.Header.Get("Content-Type"))
+	mediaType := httpheader.MediaType(res.Header.Get("Content-Type"))
 	if res.StatusCode == http.StatusOK && mediaType == "text/event-stream" {
 		return c.readStream(res.Body, reader, onText)
 	}
@@ -108,7 +108,7 @@ func (a *API) send(c *call, body []byte, onText func(string)) (*model.Response, 
 		return nil, err
 	case res.StatusCode != http.StatusOK:
 		return nil, c.statusError(res.StatusCode, res.Header, content)
-	case !mediatype.IsJSON(mediaType):
+	case !httpheader.IsJSON(mediaType):
 		return nil, errMediaType
 	}
 	if err := reader.ReadDocument(content); err != nil {

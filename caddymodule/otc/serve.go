@@ -2,7 +2,6 @@ package otc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,11 +10,21 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/otcadapter"
 	"github.com/fairwayhq/fairway/tools"
 )
+
+// ServeHTTP handles requests for the endpoints and passes all others on.
+func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	rest, owned := o.endpoint.Owns(r)
+	if !owned {
+		return route.PassThrough(w, r, next)
+	}
+	h := &host{handler: o, request: r, next: next}
+	o.server.ServeHTTP(w, r, rest, h.site())
+	return nil
+}
 
 // A host runs the tool call of one client request. It has everything that the call needs, in one
 // allocation.
@@ -35,13 +44,9 @@ type host struct {
 func (h *host) site() otcadapter.Site {
 	r, endpoint := h.request, h.handler.endpoint
 	route.MarkToolEndpoint(r)
-	h.toolkits = h.only[:0]
-	for _, part := range endpoint.Parts.All {
-		toolkit := otcadapter.Toolkit{Tools: part.Current(r, h.next), InjectsCredentials: h.handler.NoRequirements || len(part.Toolset.Credentials) > 0}
-		if part.IsAgents() {
-			toolkit.Name = agentToolkit
-		}
-		h.toolkits = append(h.toolkits, toolkit)
+	h.toolkits = append(h.only[:0], h.handler.toolkits...)
+	for i, part := range endpoint.Parts.All {
+		h.toolkits[i].Tools = part.Current(r, h.next)
 	}
 	site := otcadapter.Site{
 		Toolkits: h.toolkits,
@@ -69,9 +74,6 @@ func (h *host) Caller(toolkit int, info otcadapter.CallInfo) tools.Caller {
 	}
 	return c
 }
-
-// agentToolkit is the first part of the ids of agents as tools.
-const agentToolkit = "Agents"
 
 // placeholder returns the {http.otc.*} placeholders. Values that are not valid in a header are empty.
 func (h *host) placeholder(key string) (any, bool) {
@@ -125,35 +127,4 @@ func (o *Handler) healthNeedsNext() bool {
 func (o *Handler) servePublicHealth(w http.ResponseWriter, r *http.Request) {
 	h := &host{handler: o, request: r}
 	o.server.ServeHTTP(w, r, otcadapter.HealthEndpoint, h.site())
-}
-
-// checkHealthUpstream returns an error if health_upstream is not a valid path.
-func (o *Handler) checkHealthUpstream() error {
-	switch path := o.HealthUpstream; {
-	case path == "":
-		return nil
-	case !strings.HasPrefix(path, "/"):
-		return fmt.Errorf("health_upstream %q must begin with a slash; it is a path of the API", path)
-	case path == o.endpoint.Path || strings.HasPrefix(path, o.endpoint.Path+"/"):
-		return errors.New("health_upstream is below the endpoint itself; give a path of the API")
-	}
-	return nil
-}
-
-// checkAuthorizationURLs returns an error for a URL whose security scheme is in none of the
-// documents. It only checks if all documents are files, which have been read at this point. For
-// others the server reports the error when they are loaded.
-func (o *Handler) checkAuthorizationURLs() error {
-	sets := make([]*tools.Toolset, 0, len(o.endpoint.Parts.All))
-	for _, part := range o.endpoint.Parts.All {
-		set := part.Toolset.Loader.Toolset()
-		if part.IsAgents() {
-			continue
-		}
-		if part.Toolset.Key.Kind != app.SourceFile || set == nil {
-			return nil
-		}
-		sets = append(sets, set)
-	}
-	return otcadapter.CheckAuthorizationURLs(o.AuthorizationURLs, sets...)
 }

@@ -1,4 +1,4 @@
-package scripted
+package model
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
 // placeholder matches the placeholders of a script:
@@ -39,15 +38,15 @@ type values struct {
 }
 
 // valuesOf returns the values of a conversation.
-func valuesOf(messages []model.Message) *values {
+func valuesOf(messages []Message) *values {
 	v := new(values)
 	for i := range messages {
 		switch m := &messages[i]; m.Role {
-		case model.RoleUser:
+		case RoleUser:
 			*v = values{input: m.Text, results: v.results}
-		case model.RoleAssistant:
+		case RoleAssistant:
 			v.step++
-		case model.RoleTool:
+		case RoleTool:
 			v.results = v.results[:0]
 			for _, result := range m.Results {
 				v.results = append(v.results, unwrap(result.Content))
@@ -58,7 +57,7 @@ func valuesOf(messages []model.Message) *values {
 }
 
 // unwrap returns the result of a tool in the content of a message. Package run puts it into an object
-// with a note for the model.
+// with a note for the
 func unwrap(content string) string {
 	var wrapped struct {
 		Note   string         `json:"note"`

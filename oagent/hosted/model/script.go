@@ -1,4 +1,4 @@
-package scripted
+package model
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fairwayhq/fairway/internal/yamltree"
-	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
 // Limits of a script.
@@ -26,19 +25,19 @@ type conversation struct {
 	steps []step
 }
 
-// step is one message of the model.
+// step is one message of the
 type step struct {
 	text  string
-	calls []call
+	calls []scriptedCall
 }
 
-type call struct {
+type scriptedCall struct {
 	name      string
 	arguments *yaml.Node
 }
 
-// noArguments are the arguments of a call without any.
-var noArguments = &yaml.Node{Kind: yaml.MappingNode}
+// emptyMapping are the arguments of a call without any.
+var emptyMapping = &yaml.Node{Kind: yaml.MappingNode}
 
 // readScript reads a script:
 //
@@ -100,8 +99,8 @@ func readStep(n *yaml.Node) (s step, err error) {
 			return err
 		},
 		"calls": func(n *yaml.Node) error {
-			return readItems(n, model.MaxCalls, func(n *yaml.Node) error {
-				c := call{arguments: noArguments}
+			return readItems(n, MaxCalls, func(n *yaml.Node) error {
+				c := scriptedCall{arguments: emptyMapping}
 				err := yamltree.ReadMembers(n, yamltree.Readers{
 					"name": func(n *yaml.Node) (err error) {
 						c.name, err = readText(n)

@@ -1,11 +1,9 @@
-package negotiation
+package protocol
 
 import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 func TestRepeatedHeaders(t *testing.T) {
@@ -19,8 +17,8 @@ func TestRepeatedHeaders(t *testing.T) {
 	}
 	t.Run(VersionHeader, func(t *testing.T) {
 		header := http.Header{VersionHeader: {"2025-06-18", "2025-06-18"}}
-		terms := Terms{Version: OfHeader(header)}
-		if f := terms.Agree(protocol.Revisions{protocol.V20250618}, &Message{Method: "tools/list", Header: header}); f == nil || !strings.Contains(f.Message, "2 times") {
+		terms := Terms{Version: RevisionOfHeader(header)}
+		if f := terms.Agree(Revisions{V20250618}, &Message{Method: "tools/list", Header: header}); f == nil || !strings.Contains(f.Message, "2 times") {
 			t.Errorf("got %+v, want a fault that says that the header is sent 2 times", f)
 		}
 	})

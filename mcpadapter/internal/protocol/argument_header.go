@@ -1,4 +1,4 @@
-package negotiation
+package protocol
 
 import (
 	"net/http"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -40,9 +39,9 @@ func ArgumentHeaders(t *tools.Tool) (headers []ArgumentHeader) {
 	return headers
 }
 
-// CheckArguments checks that headers which repeat arguments have the same values as the arguments. A
+// CheckArgumentHeaders checks that headers which repeat arguments have the same values as the arguments. A
 // proxy in front of this server may have decided by the headers.
-func CheckArguments(headers []ArgumentHeader, header http.Header, arguments jsontext.Value) *protocol.Fault {
+func CheckArgumentHeaders(headers []ArgumentHeader, header http.Header, arguments jsontext.Value) *Fault {
 	for i := range headers {
 		if f := headers[i].check(header, arguments); f != nil {
 			return f
@@ -51,9 +50,9 @@ func CheckArguments(headers []ArgumentHeader, header http.Header, arguments json
 	return nil
 }
 
-// SentHeaders returns the headers that the client has sent. A client that calls a tool through a
+// SentArgumentHeaders returns the headers that the client has sent. A client that calls a tool through a
 // built-in one does not know which headers repeat the arguments, so it may send none.
-func SentHeaders(headers []ArgumentHeader, header http.Header) (sent []ArgumentHeader) {
+func SentArgumentHeaders(headers []ArgumentHeader, header http.Header) (sent []ArgumentHeader) {
 	for i := range headers {
 		if len(header[headers[i].header]) > 0 {
 			sent = append(sent, headers[i])
@@ -63,7 +62,7 @@ func SentHeaders(headers []ArgumentHeader, header http.Header) (sent []ArgumentH
 }
 
 // check checks the header. It must be absent if the argument is absent or null.
-func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *protocol.Fault {
+func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *Fault {
 	header, argument := h.shown, h.argument
 	value := strictjson.MemberOf(arguments, argument)
 	values := all[h.header]
@@ -83,10 +82,10 @@ func (h *ArgumentHeader) check(all http.Header, arguments jsontext.Value) *proto
 		return mismatched("the header %s is sent %d times: send it once, with the value of the argument %s", header, len(values), argument)
 	}
 	sent, _ := HeaderValue(all, h.header)
-	if !protocol.IsHeaderText(strings.ReplaceAll(sent, "\t", " ")) {
+	if !IsHeaderText(strings.ReplaceAll(sent, "\t", " ")) {
 		return mismatched("the header %s has invalid characters: send its value as =?base64?…?=", header)
 	}
-	plain, ok := protocol.DecodeHeader(sent)
+	plain, ok := DecodeHeader(sent)
 	if !ok || !utf8.ValidString(plain) {
 		return mismatched("the header %s is not UTF-8 in valid Base64 between =?base64? and ?=", header)
 	}

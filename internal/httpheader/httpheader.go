@@ -1,6 +1,10 @@
-// Package headerkind classifies request headers: those that make servers see another method, path or
-// protocol than the request itself has, and those that may accompany credentials of the gateway.
-package headerkind
+// Package httpheader decides about header fields of HTTP messages by their names and values: which make servers see
+// another method, path or protocol than the request itself has, which may accompany credentials of the gateway, which
+// are forwarded, and whether a media type is JSON, text or binary.
+//
+// Whatever the gateway reads, sends or records is JSON, text or binary by the rules of this package, so that
+// all protocols treat a response alike.
+package httpheader
 
 import (
 	"fmt"
@@ -32,8 +36,8 @@ const (
 	ForwardedTarget
 )
 
-// Of returns the kind of a header. It compares names in the form of Canonical.
-func Of(name string) Kind {
+// KindOf returns the kind of a header. It compares names in the form of Canonical.
+func KindOf(name string) Kind {
 	// Most names begin with another letter, and this function runs for each header of each request.
 	if name == "" || strings.IndexByte("xuhspm", name[0]|0x20) < 0 {
 		return Ordinary
@@ -41,7 +45,7 @@ func Of(name string) Kind {
 	return ofCanonical(Canonical(name))
 }
 
-// ofCanonical is Of for a name in the form of Canonical.
+// ofCanonical is KindOf for a name in the form of Canonical.
 func ofCanonical(name string) Kind {
 	switch name {
 	case "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Override-Method", "Method-Override", "Http-Method-Override":
@@ -111,7 +115,7 @@ func CheckForwarded(name string) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
 		return fmt.Errorf("%q is not a valid header name", name)
-	case Of(name) != Ordinary:
+	case KindOf(name) != Ordinary:
 		return fmt.Errorf("%s is never forwarded: a server could run another operation than the one that was checked", name)
 	}
 	return nil
@@ -173,4 +177,77 @@ func Forwarded(name string, connection []string) bool {
 		return !strings.HasPrefix(name, "Sec-")
 	}
 	return true
+}
+
+// MediaType returns the media type of a Content-Type in lower case, without its parameters. IsJSON and IsText take it.
+func MediaType(contentType string) string {
+	if semicolon := strings.IndexByte(contentType, ';'); semicolon >= 0 {
+		contentType = contentType[:semicolon]
+	}
+	return strings.ToLower(strings.TrimSpace(contentType))
+}
+
+// IsJSON reports whether content of the media type is a single JSON value. Streams of JSON values
+// are text.
+func IsJSON(mediaType string) bool {
+	return strings.HasSuffix(mediaType, "/json") || strings.HasSuffix(mediaType, "+json")
+}
+
+// IsText reports whether content of the media type is text other than JSON. This includes SVG.
+func IsText(mediaType string) bool {
+	if strings.HasPrefix(mediaType, "text/") {
+		return mediaType != "text/json"
+	}
+	if strings.HasSuffix(mediaType, "+xml") || strings.HasSuffix(mediaType, "+yaml") {
+		return true
+	}
+	subtype, ok := strings.CutPrefix(mediaType, "application/")
+	if !ok {
+		return false
+	}
+	switch subtype {
+	case "xml", "yaml", "x-yaml", "toml", "javascript", "x-javascript", "graphql", "sql", "jwt",
+		"sparql-query", "sparql-update", "x-www-form-urlencoded", "x-ndjson", "ndjson", "jsonl",
+		"json-seq", "problem":
+		return true
+	}
+	return false
+}
+
+// IsMediaType reports whether a media type is valid in an Accept header.
+func IsMediaType(m string) bool {
+	return strings.Count(m, "/") == 1 && !strings.ContainsFunc(m, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\\"[]?={}`, r)
+	})
+}
+
+// Accept returns an Accept header for the declared media types: JSON types first, then the other declared types, then
+// any type with a lower quality. If there is no declared type, JSON comes first.
+func Accept(mediaTypes []string) string {
+	ordered := slices.Clone(mediaTypes)
+	slices.SortStableFunc(ordered, func(a, b string) int { return Preference(a) - Preference(b) })
+	if len(ordered) == 0 {
+		return "application/json, */*;q=0.8"
+	}
+	if !slices.Contains(ordered, "*/*") {
+		ordered = append(ordered, "*/*;q=0.8")
+	}
+	return strings.Join(ordered, ", ")
+}
+
+// Preference orders the media types of a response. JSON has the lowest number and comes first.
+func Preference(contentType string) int {
+	switch m := MediaType(contentType); {
+	case m == "application/json":
+		return 0
+	case IsJSON(m) || m == "*/*" || m == "application/*":
+		return 1
+	case m == "application/x-www-form-urlencoded":
+		return 2
+	case m == "multipart/form-data":
+		return 3
+	case strings.HasPrefix(m, "text/"):
+		return 4
+	}
+	return 5
 }

@@ -1,8 +1,8 @@
-package mediatype
+package httpheader
 
 import "testing"
 
-func TestKinds(t *testing.T) {
+func TestMediaTypes(t *testing.T) {
 	for contentType, want := range map[string]struct {
 		base       string
 		json, text bool
@@ -20,7 +20,7 @@ func TestKinds(t *testing.T) {
 		"json":                              {"json", false, false},
 		"":                                  {"", false, false},
 	} {
-		base := Base(contentType)
+		base := MediaType(contentType)
 		if base != want.base || IsJSON(base) != want.json || IsText(base) != want.text {
 			t.Errorf("%q: base %q, JSON %v, text %v", contentType, base, IsJSON(base), IsText(base))
 		}

@@ -1,4 +1,4 @@
-package stores
+package app
 
 import (
 	"errors"
@@ -15,11 +15,11 @@ import (
 )
 
 func init() {
-	caddy.RegisterModule(new(Bolt))
+	caddy.RegisterModule(new(BoltStore))
 }
 
-// Bolt is a store in a file of this node. Only one process can have it open.
-type Bolt struct {
+// BoltStore is a store in a file of this node. Only one process can have it open.
+type BoltStore struct {
 	// The path of the file. Placeholders such as {env.NAME} are replaced. Default:
 	// fairway/store.db in Caddy's data directory.
 	File string `json:"file,omitempty"`
@@ -36,12 +36,12 @@ type Bolt struct {
 }
 
 // CaddyModule returns the Caddy module information.
-func (*Bolt) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + ".bolt", New: func() caddy.Module { return new(Bolt) }}
+func (*BoltStore) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: storesNamespace + ".bolt", New: func() caddy.Module { return new(BoltStore) }}
 }
 
 // Provision checks the options.
-func (s *Bolt) Provision(caddy.Context) error {
+func (s *BoltStore) Provision(caddy.Context) error {
 	if s.MaxRecords < 0 || s.MaxSize < 0 {
 		return errors.New("bolt: max_records and max_size must not be negative")
 	}
@@ -58,14 +58,14 @@ func (s *Bolt) Provision(caddy.Context) error {
 	return nil
 }
 
-// Key implements Module.
-func (s *Bolt) Key() string { return s.path }
+// Key implements StoreModule.
+func (s *BoltStore) Key() string { return s.path }
 
-// Shared implements Module.
-func (s *Bolt) Shared() bool { return false }
+// Shared implements StoreModule.
+func (s *BoltStore) Shared() bool { return false }
 
-// Open implements Module.
-func (s *Bolt) Open(options store.Options) (store.Store, error) {
+// Open implements StoreModule.
+func (s *BoltStore) Open(options store.Options) (store.Store, error) {
 	return embedded.Open(s.path, embedded.Options{Options: options, MaxRecords: int64(s.MaxRecords), MaxBytes: s.MaxSize})
 }
 
@@ -75,7 +75,7 @@ func (s *Bolt) Open(options store.Options) (store.Store, error) {
 //		max_records <number>
 //		max_size    <size>
 //	}
-func (s *Bolt) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (s *BoltStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the name of the module
 	if d.NextArg() {
 		if s.File = d.Val(); s.File == "" || strings.Contains(s.File, "://") {
@@ -89,7 +89,7 @@ func (s *Bolt) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return b.Options(s.unmarshalOption)
 }
 
-func (s *Bolt) unmarshalOption(b *directive.Block) error {
+func (s *BoltStore) unmarshalOption(b *directive.Block) error {
 	switch b.Val() {
 	case "max_records":
 		return b.Positive(&s.MaxRecords)
@@ -101,7 +101,7 @@ func (s *Bolt) unmarshalOption(b *directive.Block) error {
 
 // Interface guards
 var (
-	_ Module                = (*Bolt)(nil)
-	_ caddy.Provisioner     = (*Bolt)(nil)
-	_ caddyfile.Unmarshaler = (*Bolt)(nil)
+	_ StoreModule           = (*BoltStore)(nil)
+	_ caddy.Provisioner     = (*BoltStore)(nil)
+	_ caddyfile.Unmarshaler = (*BoltStore)(nil)
 )

@@ -1,6 +1,4 @@
-// Package handlertest has what tests and benchmarks of single handlers share: requests
-// as Caddy prepares them, the least that an API can be, and a writer that keeps nothing.
-package handlertest
+package sitetest
 
 import (
 	"net/http"
@@ -10,17 +8,17 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Body is what API responds with.
-var Body = []byte(`{"id":"7","from":"Bern","to":"Berlin","price":{"amount":59.5,"currency":"CHF"}}`)
+// HandlerBody is what HandlerAPI responds with.
+var HandlerBody = []byte(`{"id":"7","from":"Bern","to":"Berlin","price":{"amount":59.5,"currency":"CHF"}}`)
 
-// API is the least that an API can be: it responds with Body.
-func API(w http.ResponseWriter, _ *http.Request) error {
+// HandlerAPI is the least that an API can be: it responds with HandlerBody.
+func HandlerAPI(w http.ResponseWriter, _ *http.Request) error {
 	w.Header()["Content-Type"] = []string{"application/json"}
-	_, err := w.Write(Body)
+	_, err := w.Write(HandlerBody)
 	return err
 }
 
-// EndpointRequest returns a request to an MCP endpoint.
+// EndpointRequest returns a request to an MCP endpoint, as Caddy prepares it for handlers.
 func EndpointRequest() *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 	r.Header = http.Header{
@@ -33,9 +31,9 @@ func EndpointRequest() *http.Request {
 	return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), nil, new(caddyhttp.Server))
 }
 
-// Request returns a request to the API with the header, and what its response is
-// written to.
-func Request(header http.Header) (*http.Request, *Discard) {
+// HandlerRequest returns a request to the API with the header, as Caddy prepares it for handlers, and what its
+// response is written to.
+func HandlerRequest(header http.Header) (*http.Request, *Discard) {
 	r := httptest.NewRequest(http.MethodGet, "/trips", nil)
 	r.Header = header.Clone()
 	w := NewDiscard()

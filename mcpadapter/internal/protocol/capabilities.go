@@ -1,4 +1,4 @@
-package elicit
+package protocol
 
 import (
 	"strings"
@@ -24,10 +24,6 @@ const (
 
 // TasksExtension identifies MCP Tasks in the lists of extensions that client and server declare.
 const TasksExtension = "io.modelcontextprotocol/tasks"
-
-// MetaCapabilities is the member of _meta with the client's capabilities (MCP 2026-07-28, Overview,
-// _meta).
-const MetaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 
 // ReadCapabilities reads a ClientCapabilities object. An elicitation member without modes means
 // forms: it had no modes before 2025-11-25, and later revisions keep that meaning.
@@ -61,8 +57,8 @@ func ReadCapabilities(raw jsontext.Value) (c Capabilities) {
 // Has reports whether the client has declared all the given capabilities.
 func (c Capabilities) Has(all Capabilities) bool { return c&all == all }
 
-// object returns the capabilities as a ClientCapabilities object.
-func (c Capabilities) object() []byte {
+// Object returns the capabilities as a ClientCapabilities object.
+func (c Capabilities) Object() []byte {
 	var all, sampling, elicitation strictjson.ObjectBuilder
 	add := func(to *strictjson.ObjectBuilder, one Capabilities, name string) {
 		if c.Has(one) {

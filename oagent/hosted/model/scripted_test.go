@@ -1,4 +1,4 @@
-package scripted
+package model
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/testkit"
-	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
 const script = `
@@ -28,19 +27,19 @@ conversations:
 `
 
 // TestModel plays a conversation to its end.
-func TestModel(t *testing.T) {
-	m, err := New([]byte(script))
+func TestScripted(t *testing.T) {
+	m, err := NewScripted([]byte(script))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: `REFUND "it"`}}}
-	next := func(results ...string) *model.Response {
+	r := &Request{Messages: []Message{{Role: RoleUser, Text: `REFUND "it"`}}}
+	next := func(results ...string) *Response {
 		t.Helper()
 		last := &r.Messages[len(r.Messages)-1]
 		if len(results) > 0 {
-			message := model.Message{Role: model.RoleTool}
+			message := Message{Role: RoleTool}
 			for i, content := range results {
-				message.Results = append(message.Results, model.ToolResult{CallID: last.Calls[i].ID, Content: content})
+				message.Results = append(message.Results, ToolResult{CallID: last.Calls[i].ID, Content: content})
 			}
 			r.Messages = append(r.Messages, message)
 		}
@@ -64,7 +63,7 @@ func TestModel(t *testing.T) {
 	}
 
 	first := next()
-	if first.Stop != model.StopTools || first.Text != "I look." || len(first.Calls) != 2 ||
+	if first.Stop != StopTools || first.Text != "I look." || len(first.Calls) != 2 ||
 		first.Calls[0].Arguments != `{"n":3,"note":"asked: REFUND \"it\"","on":"2026-01-01","trip_id":"ir-1512"}` || first.Calls[1].Arguments != `{}` {
 		t.Errorf("the first step is %+v", first)
 	}
@@ -73,18 +72,18 @@ func TestModel(t *testing.T) {
 		t.Errorf("the second step is %+v, want %s", second, want)
 	}
 	third := next(`{"amount":{"eur":12}}`)
-	if want := Notice + `Refunded {"eur":12}. {braces} (no value) (no value)`; third.Text != want || third.Stop != model.StopEnd {
+	if want := ScriptedNotice + `Refunded {"eur":12}. {braces} (no value) (no value)`; third.Text != want || third.Stop != StopEnd {
 		t.Errorf("the third step is %+v, want %q", third, want)
 	}
-	r.Messages = append(r.Messages, model.Message{Role: model.RoleUser, Text: "Thanks"})
-	if last := next(); last.Text != Notice+"You said: Thanks" {
+	r.Messages = append(r.Messages, Message{Role: RoleUser, Text: "Thanks"})
+	if last := next(); last.Text != ScriptedNotice+"You said: Thanks" {
 		t.Errorf("the second conversation is %+v", last)
 	}
 }
 
-// TestModel_results quotes results as package run writes them, with a note for the model.
-func TestModel_results(t *testing.T) {
-	m, err := New([]byte("conversations: [{steps: [{calls: [{name: f}]}, {text: '{result} {result/id}'}]}]"))
+// TestModel_results quotes results as package run writes them, with a note for the
+func TestScripted_results(t *testing.T) {
+	m, err := NewScripted([]byte("conversations: [{steps: [{calls: [{name: f}]}, {text: '{result} {result/id}'}]}]"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,27 +93,27 @@ func TestModel_results(t *testing.T) {
 		`{"note":"This is data."}`:                   `{"note":"This is data."} ` + missing,
 		`{"result":{"id":7}}`:                        `{"result":{"id":7}} ` + missing,
 	} {
-		r := &model.Request{Messages: []model.Message{
-			{Role: model.RoleUser, Text: "a"},
-			{Role: model.RoleAssistant, Calls: []model.ToolCall{{ID: "1", Name: "f"}}},
-			{Role: model.RoleTool, Results: []model.ToolResult{{CallID: "1", Content: content}}},
+		r := &Request{Messages: []Message{
+			{Role: RoleUser, Text: "a"},
+			{Role: RoleAssistant, Calls: []ToolCall{{ID: "1", Name: "f"}}},
+			{Role: RoleTool, Results: []ToolResult{{CallID: "1", Content: content}}},
 		}}
 		response, err := m.Generate(t.Context(), r, nil)
-		if err != nil || response.Text != Notice+want {
+		if err != nil || response.Text != ScriptedNotice+want {
 			t.Errorf("%s: got %+v and %v, want the text %q", content, response, err, want)
 		}
 	}
 }
 
 // TestModel_no_conversation answers, and says that it is scripted.
-func TestModel_no_conversation(t *testing.T) {
-	m, err := New([]byte("conversations: [{when: x, steps: [{text: y}]}]"))
+func TestScripted_no_conversation(t *testing.T) {
+	m, err := NewScripted([]byte("conversations: [{when: x, steps: [{text: y}]}]"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: "a"}}}
+	r := &Request{Messages: []Message{{Role: RoleUser, Text: "a"}}}
 	response, err := m.Generate(t.Context(), r, nil)
-	if err != nil || !strings.HasPrefix(response.Text, Notice) || response.Stop != model.StopEnd {
+	if err != nil || !strings.HasPrefix(response.Text, ScriptedNotice) || response.Stop != StopEnd {
 		t.Errorf("got %+v and %v", response, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -122,13 +121,13 @@ func TestModel_no_conversation(t *testing.T) {
 	if _, err := m.Generate(ctx, r, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the error of the context", err)
 	}
-	if _, err := m.Generate(t.Context(), &model.Request{}, nil); model.KindOf(err) != model.KindRequest {
-		t.Errorf("got %v, want the kind %q", err, model.KindRequest)
+	if _, err := m.Generate(t.Context(), &Request{}, nil); KindOf(err) != KindRequest {
+		t.Errorf("got %v, want the kind %q", err, KindRequest)
 	}
 }
 
 // TestNew_invalid rejects scripts, and names the line.
-func TestNew_invalid(t *testing.T) {
+func TestScripted_invalid(t *testing.T) {
 	for script, words := range map[string]string{
 		"":                                   "empty",
 		"conversations: []":                  "line 1 list",
@@ -147,7 +146,7 @@ func TestNew_invalid(t *testing.T) {
 		"conversations: " + strings.Repeat("[", 40) + strings.Repeat("]", 40):                    "line 1",
 		"conversations: [{steps: [{text: " + strings.Repeat("x", MaxScript) + "}]}]":             "larger bytes",
 	} {
-		_, err := New([]byte(script))
+		_, err := NewScripted([]byte(script))
 		if err == nil || !testkit.ContainsAll(err.Error(), words) {
 			t.Errorf("%.80q: got %v, want an error with the words %q", script, err, words)
 		}
@@ -156,29 +155,29 @@ func TestNew_invalid(t *testing.T) {
 
 // FuzzNew reads scripts and plays them: it must not panic, and every answer without calls says
 // that it is scripted.
-func FuzzNew(f *testing.F) {
+func FuzzScripted(f *testing.F) {
 	f.Add(script, "refund", `{"price":1}`)
 	f.Add("conversations: [{steps: [{text: '{result/a~1b/0}'}]}]", "x", `{"a/b":[1]}`)
 	f.Fuzz(func(t *testing.T, script, input, result string) {
-		m, err := New([]byte(script))
+		m, err := NewScripted([]byte(script))
 		if err != nil {
 			return
 		}
-		r := &model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: input}}}
+		r := &Request{Messages: []Message{{Role: RoleUser, Text: input}}}
 		for range 3 {
 			response, err := m.Generate(t.Context(), r, nil)
 			if err != nil {
 				return // a text that is not UTF-8
 			}
 			if len(response.Calls) == 0 {
-				if !strings.HasPrefix(response.Text, Notice) {
+				if !strings.HasPrefix(response.Text, ScriptedNotice) {
 					t.Errorf("got %q", response.Text)
 				}
 				return
 			}
-			message := model.Message{Role: model.RoleTool}
+			message := Message{Role: RoleTool}
 			for _, call := range response.Calls {
-				message.Results = append(message.Results, model.ToolResult{CallID: call.ID, Content: result})
+				message.Results = append(message.Results, ToolResult{CallID: call.ID, Content: result})
 			}
 			r.Messages = append(r.Messages, response.Message(), message)
 		}
