@@ -177,7 +177,7 @@ func (w *workspace) caddy(env []string, args ...string) {
 	})
 	w.started = append(w.started, stop)
 	t.Cleanup(stop)
-	wait(t, "caddy to serve", func() bool {
+	testkit.Eventually(t, "caddy to serve", func() bool {
 		select {
 		case err := <-ended:
 			ended <- err
@@ -194,17 +194,6 @@ func (w *workspace) stop() {
 		stop()
 	}
 	w.started = nil
-}
-
-func wait(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(startTimeout)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out waiting for %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 // startLine is a command of a page that starts Caddy: variables, the program, its arguments.

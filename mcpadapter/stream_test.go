@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/tools"
@@ -242,11 +243,7 @@ func TestStreamsAreLimited(t *testing.T) {
 
 func waitUntil(t *testing.T, reached func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !reached(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it never happened")
-		}
-	}
+	testkit.Eventually(t, "the state that the test needs", reached)
 }
 
 // TestGet_of_a_browser responds with a text that a person can read.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/task"
@@ -127,15 +128,12 @@ func (c taskClient) about(node *Server, method, id string) taskAnswer {
 // await asks for a task until it has a status.
 func (c taskClient) await(node *Server, id, status string) taskAnswer {
 	c.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; {
-		got := c.about(node, "tasks/get", id)
-		if got.Result.Status == status {
-			return got
-		}
-		if time.Now().After(end) {
-			c.t.Fatalf("got %+v, want the status %s", got, status)
-		}
-	}
+	var got taskAnswer
+	testkit.Eventually(c.t, "the status "+status, func() bool {
+		got = c.about(node, "tasks/get", id)
+		return got.Result.Status == status
+	})
+	return got
 }
 
 // heldCaller holds calls until release is closed, or their context ends.
@@ -192,7 +190,7 @@ func TestTasks_on_two_nodes(t *testing.T) {
 			c.about(nodes[1], "tasks/cancel", id)
 			select {
 			case <-held.canceled:
-			case <-time.After(10 * time.Second):
+			case <-time.After(testkit.Patience):
 				t.Error("the call goes on after it was canceled on another node")
 			}
 			c.await(nodes[0], id, "cancelled")
@@ -308,7 +306,7 @@ func TestTasks_notifications(t *testing.T) {
 		nodes[1].ServeHTTP(w, r, site)
 	}))
 	defer site.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, site.URL, strings.NewReader(fmt.Sprintf(
 		`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"taskIds":[%q,%q]},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, id, foreign)))

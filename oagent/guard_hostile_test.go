@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
-	"github.com/fairwayhq/fairway/oagent/assertion"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
@@ -72,9 +72,8 @@ capabilities:
 	}
 	began := time.Now()
 	want(t, "look", outcomeOf(t, g, call(a, "look", `{"ids":["`+strings.Repeat(`a","`, 9990)+`"]}`), `{}`), engagement.KindInputRestriction)
-	// That it is refused shows that it was cut off: it would hold. The time is that of
-	// a machine that does other work as well.
-	if took := time.Since(began); took > 32*assertion.MaxTime {
+	// The refusal shows that the evaluation was cut off, because the assertion would hold.
+	if took := time.Since(began); took > testkit.Patience {
 		t.Errorf("it took %s", took)
 	}
 }

@@ -43,7 +43,7 @@ func TestValidationEffort(t *testing.T) {
 				if (err == nil) != (test.problem == "") || err != nil && !testkit.ContainsAll(err.Error(), test.problem) {
 					t.Errorf("got %v, want %q", err, test.problem)
 				}
-			case <-time.After(30 * time.Second):
+			case <-time.After(testkit.Patience):
 				t.Fatal("still validating")
 			}
 		})

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
@@ -77,7 +77,7 @@ func TestMCPStreamNotifiesOfDocument(t *testing.T) {
 	}
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("Mcp-Session-Id", s.Begin("/mcp"))
-	ctx, giveUp := context.WithTimeout(t.Context(), time.Minute)
+	ctx, giveUp := context.WithTimeout(t.Context(), testkit.Patience)
 	defer giveUp()
 	stream, err := sitetest.Client.Do(r.WithContext(ctx))
 	if err != nil {

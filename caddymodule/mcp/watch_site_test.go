@@ -52,19 +52,19 @@ func TestMCPWatch_polls_once_for_all_streams_of_a_user(t *testing.T) {
 		readers = append(readers, bufio.NewReader(stream.Body))
 	}
 	const rounds = 3
-	polled := func() (least, most int) {
+	var least, most int
+	sitetest.Eventually(t, "three polls of each resource", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		least = 1 << 30
+		least, most = 1<<30, 0
 		for id := range resources {
 			n := polls[fmt.Sprintf("/trips/%d", id)]
 			least, most = min(least, n), max(most, n)
 		}
-		return least, most
-	}
-	sitetest.Eventually(t, "three polls of each resource", func() bool { least, _ := polled(); return least >= rounds })
-	if _, most := polled(); most > rounds+2 {
-		t.Errorf("one resource was polled %d times and another %d times", most, rounds)
+		return least >= rounds
+	})
+	if most > least+2 {
+		t.Errorf("one resource was polled %d times and another %d times", most, least)
 	}
 	mu.Lock()
 	if most := int(time.Since(begun).Seconds()*rate) + 1; total > most {

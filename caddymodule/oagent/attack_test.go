@@ -201,10 +201,10 @@ func TestOAgentReviewOverReload(t *testing.T) {
 		block       string
 		made        bool
 	}{
-		"the same":            {"30s", "store.db", reviewedBlock("30s"), true},
-		"another review_wait": {"30s", "store.db", reviewedBlock("off"), true},
-		"another store":       {"30s", "other.db", reviewedBlock("off"), false},
-		"no guard at all":     {"1s", "store.db", "respond gone 410", false},
+		"the same":            {"5m", "store.db", reviewedBlock("5m"), true},
+		"another review_wait": {"5m", "store.db", reviewedBlock("off"), true},
+		"another store":       {"5m", "other.db", reviewedBlock("off"), false},
+		"no guard at all":     {"6s", "store.db", "respond gone 410", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, reached := reviewSite(t)

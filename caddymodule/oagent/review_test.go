@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -47,20 +48,29 @@ func TestOAgentReviewIsAskedFor(t *testing.T) {
 `))
 	var reached atomic.Int64
 	before := noted.Load()
-	s.Start("agents {\n\ttoolset trips TRIPS {\n\ttimeout 1s\n\t}\n\tstore bolt DIR/store.db\n}\nevents {\n\ton oagent_review_asked test_note\n}",
-		"mcp trips\noagent DIR/agent.yaml {\n\treview_wait 1200ms\n\treviews /reviews\n}\nreverse_proxy "+sitetest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {
-			reached.Add(1)
+	s.Start("agents {\n\ttoolset trips TRIPS {\n\ttimeout 3s\n\t}\n\tstore bolt DIR/store.db\n}\nevents {\n\ton oagent_review_asked test_note\n}",
+		"mcp trips\noagent DIR/agent.yaml {\n\treview_wait 4s\n\treviews /reviews\n}\nreverse_proxy "+sitetest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				reached.Add(1)
+			}
 			_, _ = w.Write([]byte("hunter2"))
 		}))
-	s.Fail("createTrip", `{"to":"Bern"}`, "needs a review", "repeat", "inputs", `"retry_after":30`)
+	var a sitetest.Response
+	var created, r sitetest.Result
+	var calls sync.WaitGroup // at the same time, because each waits for the whole time
+	calls.Go(func() { a = s.Request("POST", "/trips", `{"to":"Bern"}`) })
+	calls.Go(func() { created = s.Call("createTrip", `{"to":"Bern"}`) })
+	calls.Go(func() { r = s.Call("getTrip", `{"id":"1"}`) })
+	calls.Wait()
+	if !created.IsError || !sitetest.ContainsAll(created.Text(), []string{"needs a review", "repeat", "inputs", `"retry_after":30`}) {
+		t.Error(created.Text())
+	}
 	if reached.Load() != 0 {
 		t.Error("the API was called")
 	}
-	r := s.Call("getTrip", `{"id":"1"}`)
 	if text := r.Text(); !r.IsError || strings.Contains(text, "hunter2") || !testkit.ContainsAll(text, "withheld approves") {
 		t.Error(text)
 	}
-	a := s.Request("POST", "/trips", `{"to":"Bern"}`)
 	if p := s.Problem(a); p.Kind != "review_pending" || p.Review == "" || a.Header.Get("Retry-After") != "30" || !strings.Contains(a.Body, `"instance":"/reviews/`+p.Review) {
 		t.Errorf("%+v %s", p, a.Body)
 	}

@@ -11,6 +11,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/fairwayhq/fairway/internal/celenv"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // infer infers an expression without knowledge about its parts.
@@ -59,8 +60,8 @@ func TestInfer_is_bounded(t *testing.T) {
 			if got.Constant != nil {
 				t.Errorf("%s: got %v, want no value", name, got.Constant)
 			}
-		case <-time.After(10 * time.Second):
-			t.Errorf("%s: takes longer than 10 s", name)
+		case <-time.After(testkit.Patience):
+			t.Errorf("%s: takes longer than %s", name, testkit.Patience)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestGet(t *testing.T) {
 		"/to?url=" + other.URL + "/document?secret=token": {true, 0, "another host"},
 	} {
 		t.Run(path, func(t *testing.T) {
-			timeout := 10 * time.Second
+			timeout := testkit.Patience
 			if path == "/slow" {
 				timeout = 100 * time.Millisecond
 			}
@@ -84,7 +84,7 @@ func TestGet(t *testing.T) {
 
 func TestGet_announced_size(t *testing.T) {
 	server := newServer(t)
-	client := New(Options{MaxSize: 4, Timeout: time.Second})
+	client := New(Options{MaxSize: 4, Timeout: testkit.Patience})
 	defer client.Close()
 	if _, err := client.Get(t.Context(), server.URL+"/document", nil); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("error %v", err)
@@ -95,7 +95,7 @@ func TestGet_rejects_redirect_from_https_to_http(t *testing.T) {
 	plain := newServer(t)
 	secure := httptest.NewTLSServer(http.RedirectHandler(plain.URL+"/document?key=secret", http.StatusFound))
 	defer secure.Close()
-	client := New(Options{MaxSize: 5, MaxRedirects: 5, Timeout: 10 * time.Second, Transport: secure.Client().Transport})
+	client := New(Options{MaxSize: 5, MaxRedirects: 5, Timeout: testkit.Patience, Transport: secure.Client().Transport})
 	_, err := client.Get(t.Context(), secure.URL, nil)
 	if err == nil || !testkit.ContainsAll(err.Error(), "https http") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error %v", err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/lease"
@@ -66,15 +67,7 @@ func TestPutLater_waiting_responses_are_bounded(t *testing.T) {
 			t.Fatalf("%d answers wait", n)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for r.retrying.Load() > 0 {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%d answers still wait", r.retrying.Load())
-		case <-time.After(time.Millisecond):
-		}
-	}
+	testkit.Eventually(t, "no more responses that wait", func() bool { return r.retrying.Load() == 0 })
 }
 
 // TestPut_a_later_attempt_is_not_overwritten by the answer of an earlier one.

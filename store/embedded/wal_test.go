@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -52,17 +52,6 @@ func reopen(t *testing.T, path string) *Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Errorf("timed out waiting for: %s", what)
-			return
-		}
-	}
 }
 
 // fill makes n changes of ten records, each with an entry.
@@ -165,7 +154,7 @@ func TestReplay_applied(t *testing.T) {
 	s.buffer.mu.Lock()
 	s.buffer.requestFlush()
 	s.buffer.mu.Unlock()
-	eventually(t, "the second file is to be applied", func() bool {
+	testkit.Eventually(t, "the second file is to be applied", func() bool {
 		s.buffer.mu.Lock()
 		defer s.buffer.mu.Unlock()
 		return s.buffer.immutable != nil
@@ -369,7 +358,7 @@ func TestMemtables(t *testing.T) {
 	s.buffer.mu.Lock()
 	s.buffer.requestFlush()
 	s.buffer.mu.Unlock()
-	eventually(t, "there are two layers", func() bool {
+	testkit.Eventually(t, "there are two layers", func() bool {
 		s.buffer.mu.Lock()
 		defer s.buffer.mu.Unlock()
 		return s.buffer.immutable != nil
@@ -457,7 +446,7 @@ func TestWAL_bounded(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, "writers are held up", func() bool { return staged() == 100 })
+	testkit.Eventually(t, "writers are held up", func() bool { return staged() == 100 })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Put(ctx, "late", store.Change{TTL: time.Hour}) }()
@@ -534,7 +523,7 @@ func TestFlushFails_recovers(t *testing.T) {
 		return s.Put(t.Context(), "k", store.Change{Entries: [][]byte{fmt.Append(nil, n)}, TTL: time.Hour})
 	}
 	acknowledged := []int{}
-	eventually(t, "writers are refused", func() bool {
+	testkit.Eventually(t, "writers are refused", func() bool {
 		err := put(len(acknowledged))
 		if err == nil {
 			acknowledged = append(acknowledged, len(acknowledged))
@@ -542,7 +531,7 @@ func TestFlushFails_recovers(t *testing.T) {
 		return errors.Is(err, broken)
 	})
 	failing.Store(false)
-	eventually(t, "writers are taken", func() bool { return put(len(acknowledged)) == nil })
+	testkit.Eventually(t, "writers are taken", func() bool { return put(len(acknowledged)) == nil })
 	acknowledged = append(acknowledged, len(acknowledged))
 	wantLog(t, s, "k", acknowledged...)
 	if err := s.buffer.waitForFlush(t.Context()); err != nil {
@@ -586,33 +575,39 @@ func TestClose_failing(t *testing.T) {
 // TestPace checks that concurrent writers share group commits, and that a single writer
 // does not wait for others.
 func TestPace(t *testing.T) {
-	var syncs atomic.Int64
-	disk := func(*os.File) error { // a slow disk
-		syncs.Add(1)
-		time.Sleep(time.Millisecond)
-		return nil
-	}
-	alone := openTest(t, Options{commitInterval: time.Hour, syncWAL: disk})
-	for range 3 {
-		if err := alone.Put(t.Context(), "k", store.Change{TTL: time.Hour}); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		var syncs atomic.Int64
+		slowDisk := func(*os.File) error {
+			syncs.Add(1)
+			time.Sleep(time.Millisecond)
+			return nil
 		}
-	}
-	const writers, each = 32, 20
-	together := openTest(t, Options{commitInterval: 5 * time.Millisecond, syncWAL: disk})
-	syncs.Store(0)
-	var all sync.WaitGroup
-	for i := range writers {
-		all.Go(func() {
-			for n := range each {
-				if err := together.Put(t.Context(), fmt.Sprint(i, n), store.Change{TTL: time.Hour}); err != nil {
-					t.Errorf("put: %v", err)
-				}
+		alone := openTest(t, Options{commitInterval: time.Minute, syncWAL: slowDisk})
+		began := time.Now()
+		for range 3 {
+			if err := alone.Put(t.Context(), "k", store.Change{TTL: time.Hour}); err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
-	all.Wait()
-	if n := syncs.Load(); n > writers*each/2 {
-		t.Errorf("%d flushes of %d changes", n, writers*each)
-	}
+		}
+		if took := time.Since(began); took >= time.Minute {
+			t.Errorf("a single writer waited %s", took)
+		}
+		const writers, each = 32, 20
+		together := openTest(t, Options{commitInterval: 5 * time.Millisecond, syncWAL: slowDisk})
+		syncs.Store(0)
+		var all sync.WaitGroup
+		for i := range writers {
+			all.Go(func() {
+				for n := range each {
+					if err := together.Put(t.Context(), fmt.Sprint(i, n), store.Change{TTL: time.Hour}); err != nil {
+						t.Errorf("put: %v", err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := syncs.Load(); n > writers*each/2 {
+			t.Errorf("%d flushes of %d changes", n, writers*each)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
@@ -14,7 +15,7 @@ import (
 // take returns the next job of a node.
 func take(t *testing.T, q store.Queue, node string) (id string, ack func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	job, ack, err := q.Take(ctx, node, nil)
 	if err != nil {

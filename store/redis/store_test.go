@@ -77,7 +77,7 @@ func TestDown(t *testing.T) {
 	if err := <-waited; err == nil {
 		t.Error("Wait returns without an error")
 	}
-	if took := time.Since(start); took > 30*time.Second {
+	if took := time.Since(start); took > testkit.Patience {
 		t.Errorf("that took %s", took)
 	}
 }

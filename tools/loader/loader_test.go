@@ -307,16 +307,6 @@ func TestLoader_Stop_ends_a_fetch_under_way(t *testing.T) {
 	})
 }
 
-// until waits for a condition of the real clock.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out waiting for: %s", what)
-		}
-	}
-}
-
 func TestLoader_watches_files(t *testing.T) {
 	dir := t.TempDir()
 	main, part := filepath.Join(dir, "main.yaml"), filepath.Join(dir, "part.yaml")
@@ -355,7 +345,7 @@ func TestLoader_watches_files(t *testing.T) {
 	defer l.Stop()
 	loaded := func(want string) {
 		t.Helper()
-		until(t, want, func() bool { return title(l) == want && l.Err() == nil })
+		testkit.Eventually(t, want, func() bool { return title(l) == want && l.Err() == nil })
 	}
 	loaded("main+part")
 	write(main, "next")
@@ -363,7 +353,7 @@ func TestLoader_watches_files(t *testing.T) {
 	write(part, "other")
 	loaded("next+other")
 	write(main, "bad")
-	until(t, "the bad document is reported", func() bool { return l.Err() != nil })
+	testkit.Eventually(t, "the bad document is reported", func() bool { return l.Err() != nil })
 	if title(l) != "next+other" {
 		t.Errorf("a bad document left %q", title(l))
 	}
@@ -372,21 +362,21 @@ func TestLoader_watches_files(t *testing.T) {
 	if err := os.Remove(part); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the missing part is reported", func() bool { return l.Err() != nil })
+	testkit.Eventually(t, "the missing part is reported", func() bool { return l.Err() != nil })
 	write(part, "back")
 	loaded("good+back")
-	until(t, "the observer is called", func() bool { return slices.Contains(log.take(), "loaded good+back") })
+	testkit.Eventually(t, "the observer is called", func() bool { return slices.Contains(log.take(), "loaded good+back") })
 	if err := os.Remove(main); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the missing file is reported", func() bool { return l.Err() != nil })
+	testkit.Eventually(t, "the missing file is reported", func() bool { return l.Err() != nil })
 	due := l.due.Load()
-	until(t, "two more polls", func() bool { return l.due.Load() > due+int64(3*l.options.Refresh) })
+	testkit.Eventually(t, "two more polls", func() bool { return l.due.Load() > due+int64(3*l.options.Refresh) })
 	if logged := log.take(); len(logged) != 1 {
 		t.Errorf("a file that stays missing was reported as %q", logged)
 	}
 	write(main, "good")
-	until(t, "the file is back", func() bool { return l.Err() == nil })
+	testkit.Eventually(t, "the file is back", func() bool { return l.Err() == nil })
 	log.want(t)
 }
 

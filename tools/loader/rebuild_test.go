@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/source"
 )
@@ -84,7 +85,7 @@ func TestLoaderRebuilds_by_a_request(t *testing.T) {
 		t.Fatalf("built %d times, want once", n)
 	}
 	l.Rebuild()
-	until(t, "the document to be built anew", func() bool {
+	testkit.Eventually(t, "the document to be built anew", func() bool {
 		_, err := l.Ensure(t.Context(), fetch)
 		return err == nil && builds.Load() == 2
 	})

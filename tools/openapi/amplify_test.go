@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // amplified are small documents that would cost their size squared, as many
@@ -61,9 +63,8 @@ func TestAmplificationIsBounded(t *testing.T) {
 			if last := operations[len(operations)-1]; strings.HasPrefix(rule, "shared-desc") && !errors.Is(last.Err, errTooMuch) {
 				t.Errorf("the last operation does not represent the rest: %v", last.Err)
 			}
-			// Squared it would be hours, or many times the memory. Much of a minute is
-			// what a machine may need that watches for races and has other work.
-			if took > time.Minute || allocated > 1500 {
+			// Squared it would be hours, or many times the memory.
+			if took > testkit.Patience || allocated > 1500 {
 				t.Errorf("took %v and %d MB", took, allocated)
 			}
 		})

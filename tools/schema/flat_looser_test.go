@@ -340,7 +340,7 @@ func TestFlat_work(t *testing.T) {
 		if most := 2 * 2 * len(schema.FlatLevels) * schema.WorkPerByte * (maxInputSchema + len(rawSchema)); total > most {
 			t.Errorf("%d bytes were read for a schema of %d, want at most %d", total, len(rawSchema), most)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("flattening does not end")
 	}
 }

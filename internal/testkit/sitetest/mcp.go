@@ -6,7 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // ListenTo opens a subscriptions/listen for changes of the resource of listTrips.
@@ -22,7 +23,7 @@ func (s *Site) ListenTo(filter string, header ...string) *http.Response {
 // are names and values.
 func (s *Site) OpenStream(method, body string, header ...string) *http.Response {
 	s.T.Helper()
-	ctx, giveUp := context.WithTimeout(s.T.Context(), time.Minute)
+	ctx, giveUp := context.WithTimeout(s.T.Context(), testkit.Patience)
 	s.T.Cleanup(giveUp)
 	r, err := http.NewRequestWithContext(ctx, method, s.URL+"/mcp", strings.NewReader(body))
 	if err != nil {

@@ -189,13 +189,7 @@ func ContainsAll(text string, parts []string) bool {
 // Eventually waits until the condition holds.
 func Eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	testkit.Eventually(t, what, holds)
 }
 
 // Await waits until the channel is closed.
@@ -203,7 +197,7 @@ func Await(t *testing.T, what string, closed <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-closed:
-	case <-time.After(time.Minute):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("never came: %s", what)
 	}
 }

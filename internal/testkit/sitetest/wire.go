@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf16"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // Unfinished is the end of what a client sends that ends in the middle of a
@@ -22,7 +24,7 @@ func (s *Site) Wire(raw string) string {
 		s.T.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
 	raw, unfinished := strings.CutSuffix(raw, Unfinished)
 	if _, err := io.WriteString(conn, raw); err != nil {
 		s.T.Fatal(err)

@@ -89,7 +89,7 @@ func (s *server) client(t *testing.T, change func(*Host)) *Client {
 	t.Helper()
 	h := Host{Name: s.host(), AllowPrivateAddresses: true, Roots: x509.NewCertPool()}
 	h.Roots.AddCert(s.Certificate())
-	h.Timeout = 10 * time.Second
+	h.Timeout = testkit.Patience
 	if change != nil {
 		change(&h)
 	}
@@ -304,7 +304,7 @@ func TestRun_cancel(t *testing.T) {
 			}
 			c := s.client(t, func(h *Host) {
 				if name == "slow" {
-					h.Timeout = 300 * time.Millisecond
+					h.Timeout = 2 * time.Second // enough for the request that starts the Engagement
 				}
 			})
 			_, _, err := c.Run(ctx, &Call{Reference: s.reference(t)})
@@ -468,7 +468,7 @@ func TestDefinition_cache(t *testing.T) {
 			if got != tag {
 				t.Errorf("If-None-Match: %q, want %q", got, tag)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(testkit.Patience):
 			t.Fatal("no fetch")
 		}
 		c.refreshing.Wait()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
@@ -129,7 +130,7 @@ func crashScript() func(context.Context, *model.Request) (*model.Response, error
 // serve plays the reviewer and the user until the run has ended. It returns nil if the node dies
 // before.
 func serve(n *node, m *mortal, id string) *run.State {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	for {
 		st, err := n.Await(ctx, id, run.NotBusy)

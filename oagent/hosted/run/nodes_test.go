@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
@@ -86,9 +87,7 @@ func TestClose_goes_on_elsewhere(t *testing.T) {
 	<-b.began
 	closed := make(chan error)
 	go func() { closed <- first.Close(context.Background()) }()
-	for !first.IsClosing() {
-		first.yield()
-	}
+	testkit.Eventually(t, "the beginning of Close", first.IsClosing)
 	close(b.release)
 	if err := <-closed; err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/store/redis"
@@ -37,9 +38,7 @@ func TestRedis(t *testing.T) {
 		ids = append(ids, nodes[0].start("Pay").ID)
 	}
 	for _, n := range nodes {
-		for n.Working() == 0 {
-			n.yield()
-		}
+		testkit.Eventually(t, "a run of the node", func() bool { return n.Working() > 0 })
 	}
 	close(both.release)
 	home, err := nodes[0].Start(t.Context(), run.StartOptions{Agent: agent, User: ada, Input: "Pay", Home: true})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
@@ -50,9 +51,7 @@ func TestReview_decisions(t *testing.T) {
 				defer mu.Unlock()
 				return slices.Clone(decided)
 			}
-			for len(reported()) < len(c.want) {
-				n.yield()
-			}
+			testkit.Eventually(t, "the reports", func() bool { return len(reported()) >= len(c.want) })
 			if got := reported(); !slices.Equal(got, c.want) {
 				t.Errorf("reported %q, want %q", got, c.want)
 			}

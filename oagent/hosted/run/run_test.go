@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
@@ -158,14 +158,13 @@ type node struct {
 	guard *oagent.Guard
 	model *fakeModel
 	tools *fakeTools
-	began time.Time
 	*run.Runner
 }
 
 // newNode starts a node on a store. Each tool of the agent returns {"ok":true}.
 func newNode(t testing.TB, s store.Store, agent *oagent.Agent, respond func(context.Context, *model.Request) (*model.Response, error), more ...func(*node, *run.Options)) *node {
 	t.Helper()
-	n := &node{t: t, agent: agent, model: &fakeModel{respond: respond}, began: time.Now()}
+	n := &node{t: t, agent: agent, model: &fakeModel{respond: respond}}
 	var err error
 	n.guard, err = oagent.NewGuard(oagent.GuardOptions{Store: s, Notify: func(e oagent.Event) {
 		if e.Kind == oagent.EventReviewDecided && n.Runner != nil {
@@ -220,7 +219,7 @@ func (n *node) start(input string) *run.State {
 // until waits until the run satisfies a condition.
 func (n *node) until(id string, what string, done func(*run.State) bool) *run.State {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	st, err := n.Await(ctx, id, done)
 	if err != nil {
@@ -270,16 +269,5 @@ func TestLoop(t *testing.T) {
 // drained waits until the node works on no run.
 func (n *node) drained() {
 	n.t.Helper()
-	for n.Working() > 0 {
-		n.yield()
-	}
-}
-
-// yield lets others run, and ends the test if it lasts too long.
-func (n *node) yield() {
-	n.t.Helper()
-	if time.Since(n.began) > 30*time.Second {
-		n.t.Fatal("the node does not get on")
-	}
-	runtime.Gosched()
+	testkit.Eventually(n.t, "the end of the work", func() bool { return n.Working() == 0 })
 }

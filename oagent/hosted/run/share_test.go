@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
@@ -121,9 +123,7 @@ func TestShare_workers(t *testing.T) {
 	if got := n.Working(); got < 6 || got > 7 {
 		t.Errorf("ada's runs have %d of 8 workers", got)
 	}
-	for n.Queued()+n.Working() != 20 {
-		n.yield()
-	}
+	testkit.Eventually(t, "20 runs", func() bool { return n.Queued()+n.Working() == 20 })
 }
 
 // TestShare_is_used_up checks that a user can begin no more runs than his share, and that another one can.
@@ -164,12 +164,10 @@ func TestShare_is_used_up(t *testing.T) {
 		t.Errorf("warnings %+v", warned)
 	}
 	close(b.release)
-	for {
-		if _, err = n.startFor(ada, "ada"); err == nil {
-			break
-		}
-		n.yield()
-	}
+	testkit.Eventually(t, "room for another run", func() bool {
+		_, err := n.startFor(ada, "ada")
+		return err == nil
+	})
 }
 
 // TestQueued checks that a run that waits for a worker says so.
@@ -226,9 +224,7 @@ func TestNodes_help(t *testing.T) {
 		}
 		ids = append(ids, st.ID)
 	}
-	for nodes[1].Working() == 0 {
-		nodes[1].yield()
-	}
+	testkit.Eventually(t, "a run of the other node", func() bool { return nodes[1].Working() > 0 })
 	close(both.release)
 	for _, id := range ids {
 		nodes[1].until(id, "ends without the user", func(st *run.State) bool {
@@ -338,46 +334,33 @@ func (u *unreadableLog) Read(ctx context.Context, key string, from int64, limit 
 // reason, and that those of an agent that another node hosts do not.
 func TestAgent_is_gone(t *testing.T) {
 	for _, hosted := range []bool{false, true} {
-		s := openStore(t)
-		agent := readAgent(t, reviewedAgent)
-		first := newNode(t, s, agent, script(wants("pay", `{}`), says("Done.")), func(_ *node, o *run.Options) {
-			o.Sweep, o.AgentGrace = 5*time.Millisecond, 200*time.Millisecond
-		})
-		id := first.start("Pay").ID
-		first.idle(id)
-		if !hosted {
-			first.close()
-		}
-		swept := make(chan struct{}, 1)
-		second := newNode(t, s, agent, script(says("Done.")), func(_ *node, o *run.Options) {
-			o.Sweep, o.AgentGrace = 5*time.Millisecond, 200*time.Millisecond
-			o.Agent = func(string) *oagent.Agent {
-				select {
-				case swept <- struct{}{}:
-				default:
-				}
-				return nil
+		synctest.Test(t, func(t *testing.T) { // a live node must mark its agents in time, on a slow machine too
+			s := openStore(t)
+			agent := readAgent(t, reviewedAgent)
+			grace := func(_ *node, o *run.Options) { o.Sweep, o.AgentGrace = 5*time.Second, 3*time.Minute }
+			first := newNode(t, s, agent, script(wants("pay", `{}`), says("Done.")), grace)
+			id := first.start("Pay").ID
+			first.idle(id)
+			if !hosted {
+				first.close()
 			}
-		})
-		if hosted {
-			for range 100 {
-				<-swept
-			}
-			if st, err := second.Get(t.Context(), id); err != nil || st.Status != run.StatusAwaitingReview {
-				t.Errorf("state %+v, error %v", st, err)
-			}
-			continue
-		}
-		if st := second.ends(id); endOf(st) != run.EndAgent || st.Ending.Message == "" {
-			t.Errorf("state %+v", st)
-		}
-		for { // the state is stored before its reviews are closed
-			if open, err := second.guard.Reviews.List(t.Context(), "boss"); err != nil {
+			second := newNode(t, s, agent, script(says("Done.")), grace, func(_ *node, o *run.Options) {
+				o.Agent = func(string) *oagent.Agent { return nil }
+			})
+			time.Sleep(10 * time.Minute)
+			st, err := second.Get(t.Context(), id)
+			if err != nil {
 				t.Fatal(err)
-			} else if len(open) == 0 {
-				break
 			}
-			second.yield()
-		}
+			open, err := second.guard.Reviews.List(t.Context(), "boss")
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case hosted && (st.Status != run.StatusAwaitingReview || len(open) != 1):
+				t.Errorf("another node has the agent: state %+v, %d reviews", st, len(open))
+			case !hosted && (endOf(st) != run.EndAgent || st.Ending.Message == "" || len(open) != 0):
+				t.Errorf("no node has the agent: state %+v, %d reviews", st, len(open))
+			}
+		})
 	}
 }

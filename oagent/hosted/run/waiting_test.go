@@ -3,12 +3,14 @@ package run_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
@@ -106,11 +108,7 @@ func TestWaiting(t *testing.T) {
 		func(_ *node, o *run.Options) { o.Sweep = 5 * time.Millisecond })
 	counts := func(want int) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); n.Waiting() != want; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d runs wait, want %d", n.Waiting(), want)
-			}
-		}
+		testkit.Eventually(t, fmt.Sprint(want, " runs wait"), func() bool { return n.Waiting() == want })
 	}
 	counts(0)
 	id := n.start("Pay").ID

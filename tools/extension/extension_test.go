@@ -1,4 +1,4 @@
-package tools
+package extension_test
 
 import (
 	"fmt"
@@ -10,11 +10,22 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
-func TestExtensions(t *testing.T) {
-	set := buildTools(t, testkit.Extended, BuildOptions{Name: "shop"})
+func build(t *testing.T, document string, options tools.BuildOptions) *tools.Toolset {
+	t.Helper()
+	set, err := tools.Build([]byte(document), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestReader_reads_what_operations_declare(t *testing.T) {
+	set := build(t, testkit.Extended, tools.BuildOptions{Name: "shop"})
 	wantAPI := &extension.API{Enabled: true, ContextAware: true, AgentTypes: []string{"ide_assistant", "cli_tool"}, Version: "1.0"}
 	if !reflect.DeepEqual(set.OCP, wantAPI) {
 		t.Errorf("got %+v, want %+v", set.OCP, wantAPI)
@@ -74,8 +85,8 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-func TestExtension_Check(t *testing.T) {
-	set := buildTools(t, testkit.Extended, BuildOptions{})
+func TestProperty_checks_values(t *testing.T) {
+	set := build(t, testkit.Extended, tools.BuildOptions{})
 	list, _ := set.Tool("listOrders")
 	actions := &list.OCP.Enhanced[0]
 	for value, want := range map[string]string{
@@ -93,14 +104,13 @@ func TestExtension_Check(t *testing.T) {
 	if !slices.Contains(list.OCP.UpdatesContext, "history") || slices.Contains(list.OCP.UpdatesContext, "user") {
 		t.Error("Updates")
 	}
-	if none := buildTools(t, strings.ReplaceAll(testkit.Extended, "x-ocp-", "y-ocp-"), BuildOptions{}); none.OCP != nil {
+	if none := build(t, strings.ReplaceAll(testkit.Extended, "x-ocp-", "y-ocp-"), tools.BuildOptions{}); none.OCP != nil {
 		t.Errorf("%+v", none.OCP)
 	}
 }
 
-// TestExtensionsAreBounded: a document cannot make tools large by one extension
-// that all operations share.
-func TestExtensionsAreBounded(t *testing.T) {
+// A document cannot make tools large by one extension that all operations share.
+func TestReader_is_bounded(t *testing.T) {
 	var document strings.Builder
 	document.WriteString(`{"openapi":"3.1.0","info":{"title":"Big","version":"1"},"components":{"x-big":{`)
 	for i := range 400 {
@@ -111,14 +121,15 @@ func TestExtensionsAreBounded(t *testing.T) {
 		fmt.Fprintf(&document, `,"/p%d":{"get":{"x-ocp-enhanced-response":{"$ref":"#/components/x-big"},"responses":{"200":{"description":"OK"}}}}`, i)
 	}
 	document.WriteString(`}}`)
-	set := buildTools(t, document.String(), BuildOptions{})
+	const maxSchema = 32 << 10 // of one property, which may be read although there is little room left
+	set := build(t, document.String(), tools.BuildOptions{})
 	total := 0
 	for _, tool := range set.Tools() {
 		size := 0
 		for _, p := range tool.OCP.Enhanced {
 			size += len(p.Schema)
 		}
-		if size > extension.MaxEnhancedSchemas+maxResponseSchema || len(tool.OCP.Enhanced) > extension.MaxEnhanced {
+		if size > extension.MaxEnhancedSchemas+maxSchema || len(tool.OCP.Enhanced) > extension.MaxEnhanced {
 			t.Fatalf("%s: %d bytes, %d properties", tool.Name, size, len(tool.OCP.Enhanced))
 		}
 		total += size
@@ -128,24 +139,43 @@ func TestExtensionsAreBounded(t *testing.T) {
 	}
 }
 
-func TestOrigin(t *testing.T) {
-	for document, want := range map[string]string{
-		`{"openapi":"3.0.0","servers":[{"url":"http://a.example:81/v1"},{"url":"http://b.example"}],"paths":{}}`:              "http://a.example:81",
-		`{"openapi":"3.0.0","servers":[{"url":"/v1"}],"paths":{}}`:                                                            "https://docs.example",
-		`{"openapi":"3.0.0","servers":[{"url":"//c.example/v1"}],"paths":{}}`:                                                 "https://c.example",
-		`{"openapi":"3.0.0","servers":[{"url":"ftp://c.example"}],"paths":{}}`:                                                "",
-		`{"openapi":"3.0.0","servers":[{"url":"https://{x}","variables":{"x":{"default":"{x}{x}{x}{x}{x}{x}"}}}],"paths":{}}`: "",
-		`{"openapi":"3.0.0","servers":[{"url":"https://{host}/","variables":{"host":{"default":"d.example"}}}],"paths":{}}`:   "https://d.example",
-		`{"openapi":"3.0.0","paths":{}}`:                                             "https://docs.example",
-		`{"swagger":"2.0","host":"e.example","schemes":["http","https"],"paths":{}}`: "http://e.example",
-		`{"swagger":"2.0","host":"e.example:8080","paths":{}}`:                       "https://e.example:8080",
-		`{"swagger":"2.0","paths":{}}`:                                               "https://docs.example",
-	} {
-		if got := buildTools(t, document, BuildOptions{Location: "https://docs.example/openapi.json"}).Origin; got != want {
-			t.Errorf("%s: got %q, want %q", document, got, want)
+func TestIsSuccess_takes_a_default_response_that_is_alone(t *testing.T) {
+	for list, want := range map[string]string{"200 404": "200", "default": "default", "201 default": "201", "404 default": "", "2XX 204": "2XX 204"} {
+		var all []openapi.Response
+		for status := range strings.FieldsSeq(list) {
+			all = append(all, openapi.Response{Status: status})
+		}
+		var got []string
+		for i := range all {
+			if extension.IsSuccess(all[i].Status, all) {
+				got = append(got, all[i].Status)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %q, want %q", list, got, want)
 		}
 	}
-	if got := buildTools(t, `{"openapi":"3.0.0","servers":[{"url":"/v1"}],"paths":{}}`, BuildOptions{Location: "api.json"}).Origin; got != "" {
-		t.Errorf("a file is at %q", got)
+}
+
+// Describe differs if the declaration does, and only then.
+func TestOperation_Describe_shows_each_difference(t *testing.T) {
+	const document = `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{"/a":{"get":{"operationId":"a","x-ocp-context":{%s},"x-ocp-enhanced-response":{%s},"responses":{"200":{"description":"OK","x-ocp-context-updated":%t}}}}}}`
+	described := make(map[string]bool)
+	cases := []string{
+		fmt.Sprintf(document, ``, ``, false), fmt.Sprintf(document, `"requires_context":true`, ``, false), fmt.Sprintf(document, `"enhances_with":["workspace"]`, ``, false),
+		fmt.Sprintf(document, `"updates_context":["history"]`, ``, false), fmt.Sprintf(document, ``, `"hint":{"type":"string"}`, false),
+		fmt.Sprintf(document, ``, `"hint":{"type":"integer"}`, false), fmt.Sprintf(document, ``, ``, true),
+	}
+	for range 2 {
+		for _, text := range cases {
+			tool, _ := build(t, text, tools.BuildOptions{}).Tool("a")
+			described[tool.OCP.Describe()] = true
+		}
+	}
+	if len(described) != len(cases) {
+		t.Errorf("%d texts for %d declarations: %v", len(described), len(cases), described)
+	}
+	if text := (*extension.Operation)(nil).Describe(); text != "" {
+		t.Errorf("no declaration is described as %q", text)
 	}
 }

@@ -1,0 +1,100 @@
+package redis
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/storetest"
+)
+
+// provision provisions a store of the configuration.
+func provision(t *testing.T, s *Store) error {
+	t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	t.Cleanup(cancel)
+	return s.Provision(ctx)
+}
+
+func TestStore_opens_the_server_with_placeholders_replaced(t *testing.T) {
+	address, _ := storetest.Redis(t)
+	t.Setenv("STORE_TEST_REDIS", address)
+	s := &Store{URL: "{env.STORE_TEST_REDIS}", Prefix: "test:"}
+	if err := provision(t, s); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Shared() || strings.Contains(s.Key(), "env.") || s.Key() == (&Store{address: s.address}).Key() {
+		t.Errorf("shared %t, key %q", s.Shared(), s.Key())
+	}
+	opened, err := s.Open(store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	if err := opened.Put(t.Context(), "k", store.Change{Value: []byte("x"), TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	for prefix, want := range map[string]int{"test:": 1, "other:": 0} {
+		other := &Store{URL: address, Prefix: prefix}
+		if err := provision(t, other); err != nil {
+			t.Fatal(err)
+		}
+		node, err := other.Open(store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer node.Close()
+		if keys, err := node.Keys(t.Context(), "", "", 10); err != nil || len(keys) != want {
+			t.Errorf("another node with the prefix %s: keys %q, error %v, want %d", prefix, keys, err, want)
+		}
+	}
+}
+
+// No error contains a password.
+func TestProvision_rejects_a_bad_url(t *testing.T) {
+	for url, want := range map[string]string{
+		"":                             "url empty",
+		"{env.STORE_TEST_NOT_SET}":     "url empty",
+		"redis://:hunter2@host:port":   "redis://host:6379/0",
+		"http://:hunter2@host":         "redis://host:6379/0",
+		"redis://:hunter2@host/db/two": "redis://host:6379/0",
+	} {
+		if err := provision(t, &Store{URL: url}); err == nil || !testkit.ContainsAll(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: error %v, want %q", url, err, want)
+		}
+	}
+}
+
+func TestUnmarshalCaddyfile_reads_all_options(t *testing.T) {
+	for text, want := range map[string]Store{
+		"redis redis://host":                      {URL: "redis://host"},
+		"redis rediss://host/1 {\n\tprefix a:\n}": {URL: "rediss://host/1", Prefix: "a:"},
+	} {
+		var got Store
+		err := got.UnmarshalCaddyfile(caddyfile.NewTestDispenser(text))
+		if err != nil || got != want {
+			t.Errorf("%q: got %+v, error %v, want %+v", text, got, err, want)
+		}
+	}
+}
+
+func TestUnmarshalCaddyfile_rejects_bad_options(t *testing.T) {
+	for text, want := range map[string]string{
+		"redis":                              "redis url",
+		`redis ""`:                           "url empty",
+		"redis redis://host b":               "argument b",
+		"redis redis://host {\n\tsize 1\n}":  "unrecognized redis size",
+		"redis redis://host {\n\tprefix\n}":  "prefix",
+		"redis r {\nprefix a\nprefix b\n\t}": "prefix twice",
+		"redis r {\n\tprefix \"\"\n}":        "value empty",
+	} {
+		if err := new(Store).UnmarshalCaddyfile(caddyfile.NewTestDispenser(text)); err == nil || !testkit.ContainsAll(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+}
