@@ -15,10 +15,6 @@ import (
 
 func TestExtensions(t *testing.T) {
 	set := buildTools(t, testkit.Extended, BuildOptions{Name: "shop"})
-	wantAPI := &extension.API{Enabled: true, ContextAware: true, AgentTypes: []string{"ide_assistant", "cli_tool"}, Version: "1.0"}
-	if !reflect.DeepEqual(set.OCP, wantAPI) {
-		t.Errorf("got %+v, want %+v", set.OCP, wantAPI)
-	}
 	if set.Origin != "https://eu.shop.example" {
 		t.Errorf("origin %q", set.Origin)
 	}
@@ -92,9 +88,6 @@ func TestExtension_Check(t *testing.T) {
 	}
 	if !slices.Contains(list.OCP.UpdatesContext, "history") || slices.Contains(list.OCP.UpdatesContext, "user") {
 		t.Error("Updates")
-	}
-	if none := buildTools(t, strings.ReplaceAll(testkit.Extended, "x-ocp-", "y-ocp-"), BuildOptions{}); none.OCP != nil {
-		t.Errorf("%+v", none.OCP)
 	}
 }
 
