@@ -256,11 +256,11 @@ func (o *Handler) unmarshalIdentity(outer *directive.Block) error {
 	}
 	onLine := len(identity.Credentials) > 0
 	b := directive.NewBlock(outer.Dispenser)
+	if onLine && b.NextBlock(b.Nesting()) {
+		return b.Errf("identity %s has a credential on its line and a block: put all of them into the block", name)
+	}
 	if err := b.Read("identity", identityOptions(b, &identity.Credentials)); err != nil {
 		return err
-	}
-	if onLine && len(identity.Credentials) > 1 {
-		return b.Errf("identity %s has a credential on its line and a block: put all of them into the block", name)
 	}
 	if len(identity.Credentials) == 0 {
 		return outer.Errf("identity %s has no credentials: add header_up or credential", name)
