@@ -1,6 +1,7 @@
 package route
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -176,9 +177,9 @@ func CheckPath(path string) error {
 	case !strings.HasPrefix(path, "/"):
 		return ErrNoSlash
 	case strings.ContainsAny(path, "*?#"):
-		return errNotPlain
+		return errors.New("the path of an endpoint must not contain *, ? or #; the paths below it are included anyway")
 	case LooksLikeDocument(path):
-		return errIsDocument
+		return errors.New("the endpoint's path must be given before the document, as in: mcp /mcp /openapi.json")
 	}
 	return nil
 }
