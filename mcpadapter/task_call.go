@@ -394,14 +394,12 @@ type borrowedChannel struct {
 	out protocol.Channel // nil after the response is written
 }
 
-var errResponded = errors.New("the response of the request is already written")
-
 // Send implements protocol.Channel.
 func (c *borrowedChannel) Send(message []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.out == nil {
-		return errResponded
+		return errors.New("the response of the request is already written")
 	}
 	return c.out.Send(message)
 }

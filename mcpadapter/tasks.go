@@ -212,15 +212,12 @@ func (q taskRequest) cancelCall(r *task.Record) {
 // cancelTimeout is the time limit of cancelCall.
 const cancelTimeout = 30 * time.Second
 
-// errNoTool means that the tool of a task no longer exists or is hidden.
-var errNoTool = errors.New("the tool of the task no longer exists")
-
 // attemptOf returns an attempt that continues, or cancels, the call of a task with the credentials of
 // this request.
 func (q taskRequest) attemptOf(ctx context.Context, r *task.Record, cancel bool) (*attempt, error) {
 	c := q.wholeCatalog().Callable(r.Tool)
 	if c == nil || c.Hidden {
-		return nil, errNoTool
+		return nil, errors.New("the tool of the task no longer exists")
 	}
 	sealer, f := q.server.taskSealer(ctx)
 	if f != nil {

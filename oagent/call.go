@@ -161,15 +161,13 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	return &d.passing, nil
 }
 
-var errNotObject = errors.New("its inputs must be a JSON object")
-
 func checkInputs(inputs jsontext.Value) (jsontext.Value, error) {
 	if inputs == nil {
 		return jsontext.Value("{}"), nil
 	}
 	inputs = bytes.TrimSpace(inputs)
 	if inputs.Kind() != '{' {
-		return nil, errNotObject
+		return nil, errors.New("its inputs must be a JSON object")
 	}
 	return inputs, strictjson.Check(inputs)
 }

@@ -99,7 +99,7 @@ func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side engagement.Si
 		return refuseUnrecorded(&b, "", isModelCalled(side), cause)
 	}
 	if cause == nil {
-		cause = errNoResponse
+		cause = errors.New("the tool did not respond")
 	}
 	refusal := &engagement.Refusal{
 		Kind: engagement.KindUnchecked, Agent: b.Agent.Name, Engagement: b.Engagement, Name: guardrail.Tool, Rule: guardrail.Assertion.Rule,
@@ -115,8 +115,6 @@ func (g *Guard) FailGuardrail(ctx context.Context, b Binding, side engagement.Si
 	}
 	return refusal
 }
-
-var errNoResponse = errors.New("the tool did not respond")
 
 // recordGuardrail runs record on an Engagement that has not ended. The error is an *engagement.Refusal.
 func (g *Guard) recordGuardrail(ctx context.Context, b Binding, side engagement.Side, record func(*engagement.Tx) *engagement.Refusal) error {

@@ -320,29 +320,17 @@ func memberName(quoted jsontext.Value) string {
 		source, _ := unquote(quoted)
 		name = []byte(source)
 	}
-	switch string(name) { // does not allocate
-	case "timestamp":
-		return "timestamp"
-	case "action":
-		return "action"
-	case "api_endpoint":
-		return "api_endpoint"
-	case "result":
-		return "result"
-	case "metadata":
-		return "metadata"
-	case "operation":
-		return "operation"
-	case "tool_name":
-		return "tool_name"
-	case "start_time":
-		return "start_time"
-	case "interaction_count":
-		return "interaction_count"
-	case "agent_type":
-		return "agent_type"
+	for _, known := range knownMembers {
+		if string(name) == known {
+			return known
+		}
 	}
 	return ""
+}
+
+// knownMembers are the names that the schema defines inside session, history and metadata.
+var knownMembers = [...]string{
+	"timestamp", "action", "api_endpoint", "result", "metadata", "operation", "tool_name", "start_time", "interaction_count", "agent_type",
 }
 
 // extraMembers is a JSON object, not closed yet, of the members without a field of their

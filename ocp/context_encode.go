@@ -94,32 +94,13 @@ func appendTime(dst []byte, t time.Time) []byte {
 	if year := t.Year(); year < 0 || year > 9999 { // Validate reports this as a fault
 		return t.AppendFormat(dst, `"2006-01-02T15:04:05Z"`)
 	}
-	year, month, day := t.Date()
-	hour, minute, second := t.Clock()
-	dst = append(dst, '"')
-	dst = appendDigits(dst, year, 4)
-	dst = appendDigits(append(dst, '-'), int(month), 2)
-	dst = appendDigits(append(dst, '-'), day, 2)
-	dst = appendDigits(append(dst, 'T'), hour, 2)
-	dst = appendDigits(append(dst, ':'), minute, 2)
-	dst = appendDigits(append(dst, ':'), second, 2)
 	switch microseconds := t.Nanosecond() / int(time.Microsecond); {
 	case microseconds%1000 != 0:
-		dst = appendDigits(append(dst, '.'), microseconds, 6)
+		return t.AppendFormat(dst, `"2006-01-02T15:04:05.000000Z"`)
 	case microseconds != 0:
-		dst = appendDigits(append(dst, '.'), microseconds/1000, 3)
+		return t.AppendFormat(dst, `"2006-01-02T15:04:05.000Z"`)
 	}
-	return append(dst, 'Z', '"')
-}
-
-// appendDigits appends the last digits of a number.
-func appendDigits(dst []byte, number, digits int) []byte {
-	dst = append(dst, "000000"[:digits]...)
-	for i := len(dst) - 1; number > 0 && digits > 0; i, digits = i-1, digits-1 {
-		dst[i] = byte('0' + number%10)
-		number /= 10
-	}
-	return dst
+	return t.AppendFormat(dst, `"2006-01-02T15:04:05Z"`)
 }
 
 func (s *SessionMetadata) append(dst []byte) []byte {

@@ -350,7 +350,6 @@ func (b *builder) describe(document *openapi.Document, operations int) {
 	b.set.Version = document.Version
 	b.set.Report.Operations = operations
 	b.set.Origin = document.Origin()
-	b.set.OCP = extension.ReadAPI(document)
 	b.set.MCP = b.source.readMCP("", document.Root())
 	b.set.SecuritySchemes = security.Read(document)
 	b.set.Report.Files = document.Files()

@@ -49,9 +49,6 @@ func (e *PlaceholderError) Error() string {
 // Unwrap returns the reason.
 func (e *PlaceholderError) Unwrap() error { return e.Err }
 
-// errUnfitFixed reports a value that the document does not allow.
-var errUnfitFixed = errors.New("the value does not match the schema of the argument")
-
 // resolve sets the fixed values of a call that contain placeholders. See Call.Resolve.
 func (g *guards) resolve(c *Call, replace func(source string) (string, error)) error {
 	for i := range g.perCall {
@@ -86,7 +83,7 @@ func (v *perCallValue) value(a *Argument, fast *schema.Fast, replace func(string
 		return nil, err
 	}
 	if compiled.Validate(decoded) != nil {
-		return nil, errUnfitFixed // the validator's error quotes the value, which may be a secret
+		return nil, errors.New("the value does not match the schema of the argument") // the validator's error quotes the value, which may be a secret
 	}
 	return value, nil
 }

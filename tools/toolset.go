@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/tools/build"
-	"github.com/fairwayhq/fairway/tools/extension"
 	"github.com/fairwayhq/fairway/tools/openapi"
 	"github.com/fairwayhq/fairway/tools/security"
 )
@@ -36,8 +35,6 @@ type Toolset struct {
 	// MCP is the document's x-mcp extension as it is in the document, or nil if there is
 	// none.
 	MCP jsontext.Value
-
-	OCP *extension.API // how the API uses OCP context; nil if the document does not say
 
 	// Finder searches the document's tools. Nil means that they cannot be searched.
 	Finder Finder

@@ -60,25 +60,16 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
-	for b.NextBlock(0) {
-		switch b.Val() {
-		case "toolset":
-			if err := a.unmarshalToolset(b); err != nil {
-				return err
-			}
-		case "store":
+	return b.Read("agents", directive.Options{
+		"toolset": func() error { return a.unmarshalToolset(b) },
+		"store": func() error {
 			err := b.Once()
 			if err == nil {
 				a.StoreRaw, err = b.Guest(storesNamespace, storesInlineKey)
 			}
-			if err != nil {
-				return err
-			}
-		default:
-			return b.Unrecognized("agents")
-		}
-	}
-	return nil
+			return err
+		},
+	})
 }
 
 // unmarshalToolset reads the subdirective toolset of the global option agents.
@@ -104,14 +95,8 @@ func (a *App) unmarshalToolset(outer *directive.Block) error {
 	}
 	b := directive.NewBlock(outer.Dispenser)
 	b.Seen["openapi"] = config.OpenAPI != ""
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		known, err := config.UnmarshalOption(b)
-		if err != nil {
-			return err
-		}
-		if !known {
-			return b.Unrecognized("toolset")
-		}
+	if err := b.Read("toolset", config.Options(b)); err != nil {
+		return err
 	}
 	switch {
 	case config.OpenAPI == "" && IsAddress(name):

@@ -191,13 +191,10 @@ type exposedSource struct{ *ExposedAgents }
 // Location implements source.Source.
 func (s exposedSource) Location() string { return "the agents of " + s.protocol + " " + s.path }
 
-// errNotStarted is the error of a load before the handlers are known.
-var errNotStarted = errors.New("the configuration has not started yet")
-
 // Fetch implements source.Source.
 func (s exposedSource) Fetch(context.Context, *source.Snapshot) (*source.Snapshot, bool, error) {
 	if !s.app.started.Load() {
-		return nil, false, errNotStarted
+		return nil, false, errors.New("the configuration has not started yet")
 	}
 	data, err := s.document()
 	if err != nil {

@@ -42,34 +42,12 @@ var AllMetrics = newMetrics()
 
 // newMetrics creates the collectors without registering them.
 func newMetrics() *metrics {
-	const namespace = "fairway"
 	return &metrics{
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace,
-			Name:      "tool_calls_total",
-			Help:      "Tool calls by outcome: ok, or the kind of failure.",
-		}, []string{"toolset", "protocol", "tool", "outcome"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace,
-			Name:      "tool_call_duration_seconds",
-			Help:      "Duration of tool calls, from the arguments to the complete API response.",
-			Buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"toolset", "protocol"}),
-		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace,
-			Name:      "document_loads_total",
-			Help:      "Loads of OpenAPI documents by result: ok or failed.",
-		}, []string{"toolset", "result"}),
-		tools: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: namespace,
-			Name:      "document_tools",
-			Help:      "Tools in the current toolset.",
-		}, []string{"toolset"}),
-		warnings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: namespace,
-			Name:      "document_warnings",
-			Help:      "Warnings about the document of the current toolset.",
-		}, []string{"toolset"}),
+		calls:    directive.Counter("tool_calls_total", "Tool calls by outcome: ok, or the kind of failure.", "toolset", "protocol", "tool", "outcome"),
+		duration: directive.CallDuration("tool_call_duration_seconds", "Duration of tool calls, from the arguments to the complete API response.", "toolset", "protocol"),
+		loads:    directive.Counter("document_loads_total", "Loads of OpenAPI documents by result: ok or failed.", "toolset", "result"),
+		tools:    directive.Gauge("document_tools", "Tools in the current toolset.", "toolset"),
+		warnings: directive.Gauge("document_warnings", "Warnings about the document of the current toolset.", "toolset"),
 		requests: newOperationDuration(),
 		shares:   newShareCollector(),
 		labels:   make(map[string]*labelUse),

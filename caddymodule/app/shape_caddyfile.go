@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -43,13 +44,21 @@ func readShape(outer *directive.Block, to *[]build.Shape) error {
 			return outer.Errf("tool %s is given twice; merge the blocks", s.Tool)
 		}
 	}
-	b, empty := directive.NewBlock(outer.Dispenser), true
-	for nesting := b.Nesting(); b.NextBlock(nesting); empty = false {
-		if err := readShapeOption(b, &s); err != nil {
-			return err
-		}
+	b := directive.NewBlock(outer.Dispenser)
+	err := b.Read("tool", directive.Options{
+		"rename":      directive.To(b.Text, &s.Rename),
+		"title":       directive.To(b.Text, &s.Title),
+		"description": directive.To(b.Text, &s.Description),
+		"annotation":  func() error { return readAnnotation(b, &s) },
+		"select":      directive.To(b.Text, &s.Select),
+		"max_tokens":  func() error { return ReadMaxTokens(b, &s.MaxTokens) },
+		"fields":      func() error { return readToggle(b, &s.Fields) },
+		"argument":    func() error { return readArgumentShape(b, &s) },
+	})
+	if err != nil {
+		return err
 	}
-	if empty {
+	if reflect.DeepEqual(s, build.Shape{Tool: s.Tool}) {
 		return outer.Errf("tool %s changes nothing; add a block with rename, description, argument or others", s.Tool)
 	}
 	if err := s.Check(); err != nil {
@@ -59,27 +68,10 @@ func readShape(outer *directive.Block, to *[]build.Shape) error {
 	return nil
 }
 
-func readShapeOption(b *directive.Block, s *build.Shape) error {
-	switch b.Val() {
-	case "rename":
-		return b.Text(&s.Rename)
-	case "title":
-		return b.Text(&s.Title)
-	case "description":
-		return b.Text(&s.Description)
-	case "annotation":
-		return readAnnotation(b, s)
-	case "select":
-		return b.Text(&s.Select)
-	case "max_tokens":
-		return ReadMaxTokens(b, &s.MaxTokens)
-	case "fields":
-		s.Fields = new(bool)
-		return b.Toggle(s.Fields)
-	case "argument":
-		return readArgumentShape(b, s)
-	}
-	return b.Unrecognized("tool")
+// readToggle reads on or off for an option that may be absent.
+func readToggle(b *directive.Block, to **bool) error {
+	*to = new(bool)
+	return b.Toggle(*to)
 }
 
 // readAnnotation reads the name and value of an annotation. The title is one in MCP, too.
@@ -135,29 +127,18 @@ func readArgumentShape(outer *directive.Block, s *build.Shape) error {
 		return outer.Errf("argument %s is given twice; merge the blocks", name)
 	}
 	var a build.ArgumentShape
-	b, empty := directive.NewBlock(outer.Dispenser), true
-	for nesting := b.Nesting(); b.NextBlock(nesting); empty = false {
-		var err error
-		switch b.Val() {
-		case "rename":
-			err = b.Text(&a.Rename)
-		case "description":
-			err = b.Text(&a.Description)
-		case "default":
-			err = readJSONText(b, &a.Default)
-		case "fixed":
-			err = readJSONText(b, &a.Fixed)
-		case "hide":
-			a.Hide = new(bool)
-			err = b.Toggle(a.Hide)
-		default:
-			err = b.Unrecognized("argument")
-		}
-		if err != nil {
-			return err
-		}
+	b := directive.NewBlock(outer.Dispenser)
+	err := b.Read("argument", directive.Options{
+		"rename":      directive.To(b.Text, &a.Rename),
+		"description": directive.To(b.Text, &a.Description),
+		"default":     func() error { return readJSONText(b, &a.Default) },
+		"fixed":       func() error { return readJSONText(b, &a.Fixed) },
+		"hide":        func() error { return readToggle(b, &a.Hide) },
+	})
+	if err != nil {
+		return err
 	}
-	if empty {
+	if reflect.DeepEqual(a, build.ArgumentShape{}) {
 		return outer.Errf("argument %s changes nothing; add a block with rename, description, default, fixed or hide", name)
 	}
 	if s.Arguments == nil {

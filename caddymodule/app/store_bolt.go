@@ -86,17 +86,10 @@ func (s *BoltStore) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
-	return b.Options(s.unmarshalOption)
-}
-
-func (s *BoltStore) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "max_records":
-		return b.Positive(&s.MaxRecords)
-	case "max_size":
-		return b.Size(&s.MaxSize)
-	}
-	return b.Unrecognized("store bolt")
+	return b.Read("store bolt", directive.Options{
+		"max_records": directive.To(b.Positive, &s.MaxRecords),
+		"max_size":    directive.To(b.Size, &s.MaxSize),
+	})
 }
 
 // Interface guards

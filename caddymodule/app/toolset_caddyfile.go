@@ -13,8 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
-// UnmarshalOption reads the subdirective at the position of b if it is an option of a toolset.
-// Syntax:
+// Options are the subdirectives of a toolset. Syntax:
 //
 //	openapi      <file, URL or path on the site>
 //	overlay      <files...>
@@ -46,74 +45,49 @@ import (
 // The value of an operation selector is the name of the operation's tool, its operationId, or
 // its method and path, as in DELETE /trips/{id}. overlay, include, exclude, tool, pin, credential,
 // forward_headers and non_inferrable may be repeated. The other options may be given once.
-func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err error) {
-	switch b.Val() {
-	case "openapi":
-		err = b.Text(&c.OpenAPI)
-	case "overlay":
-		err = b.List(&c.Overlays)
-	case "lock":
-		err = b.Text(&c.Lock)
-	case "refresh":
-		err = b.Duration(&c.Refresh)
-	case "refs":
-		err = b.Text(&c.Refs)
-	case "include":
-		err = readSelectors(b, &c.Include)
-	case "exclude":
-		err = readSelectors(b, &c.Exclude)
-	case "readonly":
-		err = b.Flag(&c.ReadOnly)
-	case "ignore_extensions":
-		err = b.Flag(&c.IgnoreExtensions)
-	case "tool":
-		err = readShape(b, &c.Shapes)
-	case "description_tokens":
-		err = readTokens(b, &c.DescriptionTokens)
-	case "schemas":
-		err = b.Value(func(text string) error {
-			_, err := schema.ParseMode(text)
-			c.Schemas = schema.Mode(text)
-			return err
-		})
-	case "base_path":
-		err = b.Value(func(text string) error {
-			c.BasePath = text
-			if !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "{") {
-				return errors.New("the path must begin with a slash")
-			}
-			return nil
-		})
-	case "max_document":
-		err = readBytes(b.Size, &c.MaxDocument)
-	case "max_schema":
-		err = readBytes(b.SizeOrOff, &c.MaxSchema)
-	case "timeout":
-		err = b.Duration(&c.Timeout)
-	case "max_response":
-		err = b.Size(&c.MaxResponse)
-	case "token_budget":
-		c.TokenBudget, err = readTokenBudget(b)
-	case "max_tokens":
-		err = ReadMaxTokens(b, &c.MaxTokens)
-	case "fields":
-		err = b.Toggle(&c.Fields)
-	case "search":
-		err = ReadSearch(b, &c.Search)
-	case "embeddings":
-		err = c.readEmbeddings(b)
-	case "pin":
-		err = b.List(&c.Pins)
-	case "credential":
-		err = credential.Read(b, &c.Credentials)
-	case "forward_headers":
-		err = b.Each(&c.ForwardHeaders, httpheader.CheckForwarded)
-	case "non_inferrable":
-		err = b.List(&c.NonInferrable)
-	default:
-		return false, nil
+func (c *ToolsetConfig) Options(b *directive.Block) directive.Options {
+	return directive.Options{
+		"openapi":            directive.To(b.Text, &c.OpenAPI),
+		"overlay":            directive.To(b.List, &c.Overlays),
+		"lock":               directive.To(b.Text, &c.Lock),
+		"refresh":            directive.To(b.Duration, &c.Refresh),
+		"refs":               directive.To(b.Text, &c.Refs),
+		"include":            func() error { return readSelectors(b, &c.Include) },
+		"exclude":            func() error { return readSelectors(b, &c.Exclude) },
+		"readonly":           directive.To(b.Flag, &c.ReadOnly),
+		"ignore_extensions":  directive.To(b.Flag, &c.IgnoreExtensions),
+		"tool":               func() error { return readShape(b, &c.Shapes) },
+		"description_tokens": func() error { return readTokens(b, &c.DescriptionTokens) },
+		"schemas": func() error {
+			return b.Value(func(text string) error {
+				_, err := schema.ParseMode(text)
+				c.Schemas = schema.Mode(text)
+				return err
+			})
+		},
+		"base_path": func() error {
+			return b.Value(func(text string) error {
+				c.BasePath = text
+				if !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "{") {
+					return errors.New("the path must begin with a slash")
+				}
+				return nil
+			})
+		},
+		"max_document":    func() error { return readBytes(b.Size, &c.MaxDocument) },
+		"max_schema":      func() error { return readBytes(b.SizeOrOff, &c.MaxSchema) },
+		"timeout":         directive.To(b.Duration, &c.Timeout),
+		"max_response":    directive.To(b.Size, &c.MaxResponse),
+		"token_budget":    func() error { return readTokenBudget(b, &c.TokenBudget) },
+		"max_tokens":      func() error { return ReadMaxTokens(b, &c.MaxTokens) },
+		"fields":          directive.To(b.Toggle, &c.Fields),
+		"search":          func() error { return ReadSearch(b, &c.Search) },
+		"embeddings":      func() error { return c.readEmbeddings(b) },
+		"pin":             directive.To(b.List, &c.Pins),
+		"credential":      func() error { return credential.Read(b, &c.Credentials) },
+		"forward_headers": func() error { return b.Each(&c.ForwardHeaders, httpheader.CheckForwarded) },
+		"non_inferrable":  directive.To(b.List, &c.NonInferrable),
 	}
-	return true, err
 }
 
 // readBytes reads a number of bytes that fits into memory.
@@ -125,18 +99,17 @@ func readBytes(read func(*int64) error, to *int) error {
 }
 
 // readTokenBudget reads a number of tokens; "off" is 0.
-func readTokenBudget(b *directive.Block) (*int, error) {
-	budget := new(int)
-	err := b.Value(func(text string) (err error) {
+func readTokenBudget(b *directive.Block, to **int) error {
+	*to = new(int)
+	return b.Value(func(text string) (err error) {
 		if text == "off" {
 			return nil
 		}
-		if *budget, err = strconv.Atoi(text); err != nil || *budget < 0 {
+		if **to, err = strconv.Atoi(text); err != nil || **to < 0 {
 			return errors.New("not a number of tokens: write it as 25000, or off")
 		}
 		return nil
 	})
-	return budget, err
 }
 
 // readSelectors reads the kind of a selector and one or more values.

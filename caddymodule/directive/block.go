@@ -3,6 +3,7 @@ package directive
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -124,14 +125,14 @@ func (b *Block) OneOf(to *string, words ...string) error {
 }
 
 // Unrecognized returns the error for an unknown option at the position of b. Name is the name of
-// the block.
-func (b *Block) Unrecognized(name string) error {
+// the block, and known are its options.
+func (b *Block) Unrecognized(name string, known ...string) error {
 	if isDirective(b.Val()) {
 		return b.Errf("%[1]s is a directive, not an option of %[2]s; close the block of %[2]s with } before it", b.Val(), name)
 	}
 	suggestion := text.DidYouMean(meant[name+" "+b.Val()])
 	if suggestion == "" {
-		suggestion = DidYouMean(b.Val(), subdirectives[name])
+		suggestion = DidYouMean(b.Val(), append(known, subdirectives[name]...))
 	}
 	return b.Errf("unrecognized %s subdirective '%s'%s", name, b.Val(), suggestion)
 }
@@ -146,6 +147,29 @@ type Block struct {
 // NewBlock returns a Block that reads from d.
 func NewBlock(d *caddyfile.Dispenser) *Block {
 	return &Block{Dispenser: d, Seen: make(map[string]bool)}
+}
+
+// Options are the subdirectives of a block by their names. A reader is called at the position of its
+// subdirective, each time that it is given.
+type Options map[string]func() error
+
+// To returns the reader of a subdirective that stores its value in to, as in To(b.Text, &h.Name).
+func To[T any](read func(to T) error, to T) func() error {
+	return func() error { return read(to) }
+}
+
+// Read reads the block. Name is the name of the block in error messages.
+func (b *Block) Read(name string, options Options) error {
+	return b.Options(func(b *Block) error { return b.ReadOption(name, options) })
+}
+
+// ReadOption reads the subdirective at the position of b.
+func (b *Block) ReadOption(name string, options Options) error {
+	read := options[b.Val()]
+	if read == nil {
+		return b.Unrecognized(name, slices.Sorted(maps.Keys(options))...)
+	}
+	return read()
 }
 
 // Options calls read for each subdirective of the block. b.Val is its name.

@@ -6,59 +6,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// Options that several directives share.
-var (
-	documentOptions = []string{
-		"openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "ignore_extensions", "tool", "description_tokens", "schemas", "base_path", "max_document", "timeout",
-		"max_response", "max_schema", "token_budget", "credential", "forward_headers", "non_inferrable", "search", "pin", "embeddings", "max_tokens", "fields",
-	}
-	endpointOptions = append([]string{"path", "toolset", "agent", "expose_agents", "allow_anonymous"}, documentOptions...)
-)
-
-// subdirectives are the options of each block, by the name that error messages use for the
-// block. Unrecognized uses them to suggest the most similar option.
+// subdirectives are the options of the blocks that Block.Read does not read, by the name that error messages
+// use for the block. Unrecognized uses them to suggest the most similar option.
 var subdirectives = map[string][]string{
-	"agents":      {"toolset", "store"},
-	"toolset":     documentOptions,
-	"tool":        {"rename", "title", "description", "annotation", "argument", "select", "max_tokens", "fields"},
-	"argument":    {"rename", "description", "default", "fixed", "hide"},
-	"embeddings":  {"model", "api_key"},
-	"store bolt":  {"max_records", "max_size"},
-	"store redis": {"prefix"},
-	"mcp": slices.Concat(endpointOptions, []string{
-		"name", "title", "version", "instructions", "origins", "hosts", "page_size", "max_body", "versions", "secret",
-		"session_ttl", "max_streams", "keep_alive", "ask_timeout", "watch_interval", "watch_rate", "list_ttl",
-		"public_lists", "tool_scopes", "output_schema", "discovery", "task_after", "task_ttl",
-		"resource", "resources", "prompts", "app", "locales", "hint", "max_resource",
-	}),
-	"discovery": {"name", "url"},
-	"resource":  {"name", "title", "description", "mime_type"},
-	"app": {
-		"tools", "name", "title", "description", "csp", "domain", "prefers_border", "invoking", "invoked", "widget_accessible",
-		"visibility",
-	},
-	"csp": {"connect", "resource", "frame"},
-	"otc": slices.Concat(endpointOptions, []string{
-		"toolkit", "version", "max_body", "idempotency", "requirements", "developer_messages", "health_upstream", "poll",
-		"authorization_url",
-	}),
-	"idempotency": {"ttl", "max_size", "lease", "secret"},
-	"ocp": {
-		"enhance", "lists", "enhance_errors", "max_enhanced", "forward", "reply", "log", "strict", "require", "discovery",
-		"toolset", "openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "ignore_extensions", "tool", "description_tokens", "schemas", "base_path", "max_document", "credential",
-		"forward_headers", "non_inferrable",
-	},
-	"oagent": {
-		"guard", "engagement", "identity", "forward_headers", "undeclared", "toolset", "review_wait", "engagement_ttl",
-		"max_input", "max_output", "max_recorded", "exposes", "serve", "engagements", "reviews", "log_inputs",
-		"auditors", "reviewer", "chat", "model", "limits", "accept", "remote_agents", "notify", "workers",
-	},
-	"model scripted": {"file"},
-	"limits":         {"turns", "tokens", "time"},
-	"identity":       {"header_up", "credential"},
-	"chat":           {"upstream", "roles", "allow_media", "max_input", "max_output", "keep_alive"},
-	"model":          {"base_url", "api_key", "model", "timeout", "max_tokens", "max_response", "retries"},
-	"reviewer":       {"ask", "header", "credential", "timeout"},
 	"agent_auth": {
 		"issuer", "jwks", "audience", "resource", "resource_name", "resource_documentation", "algorithms",
 		"scopes_supported", "require_scope", "leeway", "pass_token", "exempt", "optional", "login", "api_key",
@@ -70,8 +20,6 @@ var subdirectives = map[string][]string{
 	"client":         {"name", "redirect", "secret", "jwks", "machine"},
 	"agents_console": {"auditors", "log_inputs", "calls"},
 	"api_key":        {"header", "query", "key", "pass_through"},
-	"accept":         {"by", "capabilities", "identities"},
-	"remote_agents":  {"header_up", "credential", "forward_caller", "allow_private_addresses", "trusted_ca", "timeout"},
 }
 
 // meant suggests an option for a word that is not similar to its name. The key is the block and the word.

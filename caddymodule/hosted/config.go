@@ -167,20 +167,9 @@ func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
 	}
 	l := new(Limits)
 	b := directive.NewBlock(outer.Dispenser)
-	if err := b.Options(l.unmarshalOption); err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
-func (l *Limits) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "turns":
-		return b.Positive(&l.Turns)
-	case "tokens":
-		return b.Positive(&l.Tokens)
-	case "time":
-		return b.Period(&l.Time)
-	}
-	return b.Unrecognized("limits")
+	return l, b.Read("limits", directive.Options{
+		"turns":  directive.To(b.Positive, &l.Turns),
+		"tokens": directive.To(b.Positive, &l.Tokens),
+		"time":   directive.To(b.Period, &l.Time),
+	})
 }

@@ -151,28 +151,14 @@ func UnmarshalRemote(outer *directive.Block) (*RemoteServers, error) {
 		}
 	}
 	b := directive.NewBlock(outer.Dispenser)
-	if err := b.Options(s.unmarshalOption); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *RemoteServers) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "header_up":
-		return credential.ReadHeader(b, "header_up", &s.Credentials)
-	case "credential":
-		return credential.Read(b, &s.Credentials)
-	case "forward_caller":
-		return b.Flag(&s.ForwardCaller)
-	case "allow_private_addresses":
-		return b.Flag(&s.AllowPrivateAddresses)
-	case "trusted_ca":
-		return b.List(&s.TrustedCA)
-	case "timeout":
-		return b.Period(&s.Timeout)
-	}
-	return b.Unrecognized("remote_agents")
+	return s, b.Read("remote_agents", directive.Options{
+		"header_up":               func() error { return credential.ReadHeader(b, "header_up", &s.Credentials) },
+		"credential":              func() error { return credential.Read(b, &s.Credentials) },
+		"forward_caller":          directive.To(b.Flag, &s.ForwardCaller),
+		"allow_private_addresses": directive.To(b.Flag, &s.AllowPrivateAddresses),
+		"trusted_ca":              directive.To(b.List, &s.TrustedCA),
+		"timeout":                 directive.To(b.Period, &s.Timeout),
+	})
 }
 
 // definitionTime is how long a run waits for the definition of an agent of another server.

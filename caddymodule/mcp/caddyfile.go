@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"maps"
+
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
@@ -105,72 +107,37 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := shared.UnmarshalArguments(b); err != nil {
 		return err
 	}
-	for b.NextBlock(0) {
-		known, err := shared.UnmarshalOption(b)
-		if !known {
-			err = m.unmarshalOption(b)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return shared.Check(b)
-}
-
-// unmarshalOption reads one option of the directive.
-func (m *Handler) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "name":
-		return b.Text(&m.Name)
-	case "title":
-		return b.Text(&m.Title)
-	case "version":
-		return b.Text(&m.Version)
-	case "instructions":
-		return b.Text(&m.Instructions)
-	case "origins":
-		return b.List(&m.AllowedOrigins)
-	case "hosts":
-		return b.List(&m.AllowedHosts)
-	case "page_size":
-		return b.Count(&m.PageSize)
-	case "max_body":
-		return b.Size(&m.MaxBody)
-	case "versions":
-		return b.Each(&m.Versions, checkVersion)
-	case "secret":
-		return m.unmarshalSecret(b)
-	case "session_ttl":
-		return b.Period(&m.SessionTTL)
-	case "max_streams":
-		return b.Positive(&m.MaxStreams)
-	case "keep_alive":
-		return b.Period(&m.KeepAlive)
-	case "ask_timeout":
-		return b.Period(&m.AskTimeout)
-	case "task_after":
-		return b.Period(&m.TaskAfter)
-	case "task_ttl":
-		return b.Period(&m.TaskTTL)
-	case "watch_interval":
-		return b.Period(&m.WatchInterval)
-	case "watch_rate":
-		return b.Positive(&m.WatchRate)
-	case "list_ttl":
-		return b.Duration(&m.ListTTL)
-	case "public_lists":
-		return b.Flag(&m.PublicLists)
-	case "tool_scopes":
-		return b.OneOf(&m.ToolScopes, toolScopes...)
-	case "output_schema":
-		return b.OneOf((*string)(&m.OutputSchema), outputSchemas...)
-	case "discovery":
-		return m.unmarshalDiscovery(b)
-	}
-	if known, err := m.unmarshalLibrary(b); known {
+	options := shared.Options(b)
+	maps.Copy(options, m.subdirectives(b))
+	maps.Copy(options, directive.Options{
+		"name":           directive.To(b.Text, &m.Name),
+		"title":          directive.To(b.Text, &m.Title),
+		"version":        directive.To(b.Text, &m.Version),
+		"instructions":   directive.To(b.Text, &m.Instructions),
+		"origins":        directive.To(b.List, &m.AllowedOrigins),
+		"hosts":          directive.To(b.List, &m.AllowedHosts),
+		"page_size":      directive.To(b.Count, &m.PageSize),
+		"max_body":       directive.To(b.Size, &m.MaxBody),
+		"versions":       func() error { return b.Each(&m.Versions, checkVersion) },
+		"secret":         func() error { return m.unmarshalSecret(b) },
+		"session_ttl":    directive.To(b.Period, &m.SessionTTL),
+		"max_streams":    directive.To(b.Positive, &m.MaxStreams),
+		"keep_alive":     directive.To(b.Period, &m.KeepAlive),
+		"ask_timeout":    directive.To(b.Period, &m.AskTimeout),
+		"task_after":     directive.To(b.Period, &m.TaskAfter),
+		"task_ttl":       directive.To(b.Period, &m.TaskTTL),
+		"watch_interval": directive.To(b.Period, &m.WatchInterval),
+		"watch_rate":     directive.To(b.Positive, &m.WatchRate),
+		"list_ttl":       directive.To(b.Duration, &m.ListTTL),
+		"public_lists":   directive.To(b.Flag, &m.PublicLists),
+		"tool_scopes":    func() error { return b.OneOf(&m.ToolScopes, toolScopes...) },
+		"output_schema":  func() error { return b.OneOf((*string)(&m.OutputSchema), outputSchemas...) },
+		"discovery":      func() error { return m.unmarshalDiscovery(b) },
+	})
+	if err := b.Read("mcp", options); err != nil {
 		return err
 	}
-	return b.Unrecognized("mcp")
+	return shared.Check(b)
 }
 
 // unmarshalDiscovery reads the block of discovery.
@@ -183,27 +150,20 @@ func (m *Handler) unmarshalDiscovery(outer *directive.Block) error {
 	}
 	m.Discovery = new(Discovery)
 	b := directive.NewBlock(outer.Dispenser)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		var err error
-		switch b.Val() {
-		case "name":
-			err = b.Value(func(text string) error {
+	return b.Read("discovery", directive.Options{
+		"name": func() error {
+			return b.Value(func(text string) error {
 				m.Discovery.Name = text
 				return checkCardName(text)
 			})
-		case "url":
-			err = b.Value(func(text string) error {
+		},
+		"url": func() error {
+			return b.Value(func(text string) error {
 				m.Discovery.URL = text
 				return checkCardURL(text)
 			})
-		default:
-			err = b.Unrecognized("discovery")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		},
+	})
 }
 
 // Interface guard

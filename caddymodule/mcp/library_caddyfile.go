@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -10,8 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/tools/build"
 )
 
-// unmarshalLibrary reads the subdirective at the position of b if it is an option of the library.
-// Syntax:
+// subdirectives are those of the library. Syntax:
 //
 //	resource <uri> <file> {
 //		name        <text>
@@ -45,33 +45,29 @@ import (
 //	max_resource <size>
 //
 // prompts and max_resource may be given once. The others may be repeated.
-func (l *Library) unmarshalLibrary(b *directive.Block) (known bool, err error) {
-	start := *b.Dispenser // errors refer to the first line
-	switch b.Val() {
-	case "resource":
-		err = l.unmarshalResource(b)
-	case "resources":
-		err = l.unmarshalResources(b)
-	case "prompts":
-		err = b.Text(&l.Prompts)
-	case "app":
-		err = l.unmarshalApp(b)
-	case "locales":
-		err = b.List(&l.Locales)
-	case "hint":
-		err = readHint(b, &l.Hints)
-	case "max_resource":
-		err = b.Size(&l.MaxFile)
-	default:
-		return false, nil
+func (l *Library) subdirectives(b *directive.Block) directive.Options {
+	options := directive.Options{
+		"resource":     func() error { return l.unmarshalResource(b) },
+		"resources":    func() error { return l.unmarshalResources(b) },
+		"prompts":      directive.To(b.Text, &l.Prompts),
+		"app":          func() error { return l.unmarshalApp(b) },
+		"locales":      directive.To(b.List, &l.Locales),
+		"hint":         func() error { return readHint(b, &l.Hints) },
+		"max_resource": directive.To(b.Size, &l.MaxFile),
 	}
-	if err != nil {
-		return true, err
+	for name, read := range options {
+		options[name] = func() error {
+			start := *b.Dispenser // errors refer to the first line
+			if err := read(); err != nil {
+				return err
+			}
+			if err := l.check(); err != nil {
+				return start.WrapErr(err)
+			}
+			return nil
+		}
 	}
-	if err = l.check(); err != nil {
-		return true, start.WrapErr(err)
-	}
-	return true, nil
+	return options
 }
 
 // check returns the errors that can be found without reading files.
@@ -96,14 +92,14 @@ func (l *Library) unmarshalResource(b *directive.Block) error {
 		}
 	}
 	inner := directive.NewBlock(b.Dispenser)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		to := map[string]*string{"name": &r.Name, "title": &r.Title, "description": &r.Description, "mime_type": &r.MIMEType}[b.Val()]
-		if to == nil {
-			return b.Unrecognized("resource")
-		}
-		if err := inner.Text(to); err != nil {
-			return err
-		}
+	err := inner.Read("resource", directive.Options{
+		"name":        directive.To(inner.Text, &r.Name),
+		"title":       directive.To(inner.Text, &r.Title),
+		"description": directive.To(inner.Text, &r.Description),
+		"mime_type":   directive.To(inner.Text, &r.MIMEType),
+	})
+	if err != nil {
+		return err
 	}
 	l.Resources = append(l.Resources, r)
 	return nil
@@ -167,49 +163,38 @@ func (l *Library) unmarshalApp(b *directive.Block) error {
 		}
 	}
 	inner := directive.NewBlock(b.Dispenser)
-	if err := inner.Options(func(b *directive.Block) error { return readAppOption(b, &a) }); err != nil {
+	if err := inner.Read("app", appOptions(inner, &a)); err != nil {
 		return err
 	}
 	l.Apps = append(l.Apps, a)
 	return nil
 }
 
-// readAppOption reads one option of app.
-func readAppOption(b *directive.Block, a *library.App) error {
-	switch b.Val() {
-	case "tools":
-		return b.List(&a.Tools)
-	case "name":
-		return b.Text(&a.Name)
-	case "title":
-		return b.Text(&a.Title)
-	case "description":
-		return b.Text(&a.Description)
-	case "csp":
-		return readPolicy(b, a)
-	case "domain":
-		return b.Text(&a.Domain)
-	case "prefers_border":
-		a.PrefersBorder = new(bool)
-		return b.Toggle(a.PrefersBorder)
-	case "invoking":
-		return b.Text(&a.Invoking)
-	case "invoked":
-		return b.Text(&a.Invoked)
-	case "widget_accessible":
-		return b.Flag(&a.WidgetAccessible)
-	case "visibility":
-		if err := b.List(&a.Visibility); err != nil {
-			return err
-		}
-		for _, who := range a.Visibility {
-			if who != "model" && who != "app" {
-				return b.Errf("visibility %s is not valid; use model or app", who)
-			}
-		}
-		return nil
+// appOptions are the subdirectives of app.
+func appOptions(b *directive.Block, a *library.App) directive.Options {
+	return directive.Options{
+		"tools":       directive.To(b.List, &a.Tools),
+		"name":        directive.To(b.Text, &a.Name),
+		"title":       directive.To(b.Text, &a.Title),
+		"description": directive.To(b.Text, &a.Description),
+		"csp":         func() error { return readPolicy(b, a) },
+		"domain":      directive.To(b.Text, &a.Domain),
+		"prefers_border": func() error {
+			a.PrefersBorder = new(bool)
+			return b.Toggle(a.PrefersBorder)
+		},
+		"invoking":          directive.To(b.Text, &a.Invoking),
+		"invoked":           directive.To(b.Text, &a.Invoked),
+		"widget_accessible": directive.To(b.Flag, &a.WidgetAccessible),
+		"visibility": func() error {
+			return b.Each(&a.Visibility, func(who string) error {
+				if who != "model" && who != "app" {
+					return fmt.Errorf("%s is not valid; use model or app", who)
+				}
+				return nil
+			})
+		},
 	}
-	return b.Unrecognized("app")
 }
 
 // readPolicy reads the block of csp.
@@ -220,16 +205,11 @@ func readPolicy(b *directive.Block, a *library.App) error {
 	if b.NextArg() {
 		return b.ArgErr()
 	}
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		to := map[string]*[]string{"connect": &a.ConnectDomains, "resource": &a.ResourceDomains, "frame": &a.FrameDomains}[b.Val()]
-		if to == nil {
-			return b.Unrecognized("csp")
-		}
-		if err := b.List(to); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.Read("csp", directive.Options{
+		"connect":  directive.To(b.List, &a.ConnectDomains),
+		"resource": directive.To(b.List, &a.ResourceDomains),
+		"frame":    directive.To(b.List, &a.FrameDomains),
+	})
 }
 
 var errHint = errors.New("hint needs user_agent or location, and the name of a header, as in: hint user_agent X-Client-Agent, or hint location X-Client-Location")

@@ -128,94 +128,79 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if len(o.Files) == 0 {
 		return b.Err("oagent needs the file of an agent's document, as in: oagent agents/support.yaml")
 	}
-	for b.NextBlock(0) {
-		if err := o.unmarshalOption(b); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.Read("oagent", o.options(b))
 }
 
-func (o *Handler) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "guard":
-		return b.Text(&o.Guard)
-	case "engagement":
-		return b.Text(&o.Engagement)
-	case "identity":
-		return o.unmarshalIdentity(b)
-	case "forward_headers":
-		return b.Each(&o.ForwardHeaders, httpheader.CheckForwarded)
-	case "undeclared":
-		return b.OneOf(&o.Undeclared, undeclaredRefuse, undeclaredAllow)
-	case "toolset":
-		return b.List(&o.Toolsets)
-	case "review_wait":
-		return b.Duration(&o.ReviewWait)
-	case "engagement_ttl":
-		return b.Period(&o.EngagementTTL)
-	case "max_input":
-		return b.Size(&o.MaxInput)
-	case "max_output":
-		return b.Size(&o.MaxOutput)
-	case "max_recorded":
-		if err := b.Size(&o.MaxRecorded); err != nil {
+// options are the subdirectives of oagent.
+func (o *Handler) options(b *directive.Block) directive.Options {
+	return directive.Options{
+		"guard":           directive.To(b.Text, &o.Guard),
+		"engagement":      directive.To(b.Text, &o.Engagement),
+		"identity":        func() error { return o.unmarshalIdentity(b) },
+		"forward_headers": func() error { return b.Each(&o.ForwardHeaders, httpheader.CheckForwarded) },
+		"undeclared":      func() error { return b.OneOf(&o.Undeclared, undeclaredRefuse, undeclaredAllow) },
+		"toolset":         directive.To(b.List, &o.Toolsets),
+		"review_wait":     directive.To(b.Duration, &o.ReviewWait),
+		"engagement_ttl":  directive.To(b.Period, &o.EngagementTTL),
+		"max_input":       directive.To(b.Size, &o.MaxInput),
+		"max_output":      directive.To(b.Size, &o.MaxOutput),
+		"max_recorded": func() error {
+			if err := b.Size(&o.MaxRecorded); err != nil {
+				return err
+			}
+			if err := checkMaxRecorded(o.MaxRecorded); err != nil {
+				return b.Errf("max_recorded %s: %v", b.Val(), err)
+			}
+			return nil
+		},
+		"exposes":     func() error { return b.OneOf(&o.Exposes, exposesHeader, exposesOff) },
+		"serve":       func() error { return unmarshalPath(o, b, &o.Serve) },
+		"engagements": func() error { return unmarshalPath(o, b, &o.Engagements) },
+		"reviews":     func() error { return unmarshalPath(o, b, &o.Reviews) },
+		"auditors":    directive.To(b.List, &o.Auditors),
+		"reviewer":    func() error { return o.unmarshalReviewer(b) },
+		"notify": func() error {
+			notifier, err := b.Guest("oagent.notifiers", "notifier")
+			o.NotifiersRaw = append(o.NotifiersRaw, notifier)
 			return err
-		}
-		if err := checkMaxRecorded(o.MaxRecorded); err != nil {
-			return b.Errf("max_recorded %s: %v", b.Val(), err)
-		}
-		return nil
-	case "exposes":
-		return b.OneOf(&o.Exposes, exposesHeader, exposesOff)
-	case "serve":
-		return unmarshalPath(o, b, &o.Serve)
-	case "engagements":
-		return unmarshalPath(o, b, &o.Engagements)
-	case "reviews":
-		return unmarshalPath(o, b, &o.Reviews)
-	case "auditors":
-		return b.List(&o.Auditors)
-	case "reviewer":
-		return o.unmarshalReviewer(b)
-	case "notify":
-		notifier, err := b.Guest("oagent.notifiers", "notifier")
-		o.NotifiersRaw = append(o.NotifiersRaw, notifier)
-		return err
-	case "chat":
-		if o.Chat != nil {
-			return b.Err("chat is given twice: put all paths into one")
-		}
-		o.Chat = new(chat.Handler)
-		return o.Chat.UnmarshalBlock(b)
-	case "model":
-		m, err := hosted.UnmarshalModel(b)
-		o.Models = append(o.Models, m)
-		return err
-	case "workers":
-		return b.Positive(&o.Workers)
-	case "limits":
-		if o.Limits != nil {
-			return b.Err("limits is given twice: put all limits into one")
-		}
-		var err error
-		o.Limits, err = hosted.UnmarshalLimits(b)
-		return err
-	case "accept":
-		if o.Accept != nil {
-			return b.Err("accept is given twice: put all users and capabilities into one")
-		}
-		var err error
-		o.Accept, err = hosted.UnmarshalAccept(b)
-		return err
-	case "remote_agents":
-		servers, err := hosted.UnmarshalRemote(b)
-		o.RemoteAgents = append(o.RemoteAgents, servers)
-		return err
-	case "log_inputs":
-		return b.List(&o.LogInputs)
+		},
+		"chat": func() error {
+			o.Chat = new(chat.Handler)
+			return onlyOne(b, o.Chat.UnmarshalBlock)
+		},
+		"model": func() error {
+			m, err := hosted.UnmarshalModel(b)
+			o.Models = append(o.Models, m)
+			return err
+		},
+		"workers": directive.To(b.Positive, &o.Workers),
+		"limits": func() error {
+			return onlyOne(b, func(b *directive.Block) (err error) {
+				o.Limits, err = hosted.UnmarshalLimits(b)
+				return err
+			})
+		},
+		"accept": func() error {
+			return onlyOne(b, func(b *directive.Block) (err error) {
+				o.Accept, err = hosted.UnmarshalAccept(b)
+				return err
+			})
+		},
+		"remote_agents": func() error {
+			servers, err := hosted.UnmarshalRemote(b)
+			o.RemoteAgents = append(o.RemoteAgents, servers)
+			return err
+		},
+		"log_inputs": directive.To(b.List, &o.LogInputs),
 	}
-	return b.Unrecognized("oagent")
+}
+
+// onlyOne reads a subdirective with a block that may be given once.
+func onlyOne(b *directive.Block, read func(*directive.Block) error) error {
+	if b.Once() != nil {
+		return b.Errf("%[1]s is given twice: put all options into one %[1]s", b.Val())
+	}
+	return read(b)
 }
 
 // unmarshalReviewer parses the configuration of a reviewing agent.
@@ -265,19 +250,17 @@ func (o *Handler) unmarshalIdentity(outer *directive.Block) error {
 	}
 	identity := new(StaticIdentity)
 	if outer.NextArg() {
-		if err := readIdentityCredential(outer, &identity.Credentials); err != nil {
+		if err := outer.ReadOption("identity", identityOptions(outer, &identity.Credentials)); err != nil {
 			return err
 		}
 	}
 	onLine := len(identity.Credentials) > 0
 	b := directive.NewBlock(outer.Dispenser)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		if onLine {
-			return b.Errf("identity %s has a credential on its line and a block: put all of them into the block", name)
-		}
-		if err := readIdentityCredential(b, &identity.Credentials); err != nil {
-			return err
-		}
+	if onLine && b.NextBlock(b.Nesting()) {
+		return b.Errf("identity %s has a credential on its line and a block: put all of them into the block", name)
+	}
+	if err := b.Read("identity", identityOptions(b, &identity.Credentials)); err != nil {
+		return err
 	}
 	if len(identity.Credentials) == 0 {
 		return outer.Errf("identity %s has no credentials: add header_up or credential", name)
@@ -289,15 +272,12 @@ func (o *Handler) unmarshalIdentity(outer *directive.Block) error {
 	return nil
 }
 
-// readIdentityCredential parses the credential at the current token of b.
-func readIdentityCredential(b *directive.Block, to *[]json.RawMessage) error {
-	switch b.Val() {
-	case "header_up":
-		return credential.ReadHeader(b, "header_up", to)
-	case "credential":
-		return credential.Read(b, to)
+// identityOptions are the credentials of an identity.
+func identityOptions(b *directive.Block, to *[]json.RawMessage) directive.Options {
+	return directive.Options{
+		"header_up":  func() error { return credential.ReadHeader(b, "header_up", to) },
+		"credential": func() error { return credential.Read(b, to) },
 	}
-	return b.Unrecognized("identity")
 }
 
 // Interface guard

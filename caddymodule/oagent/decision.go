@@ -358,19 +358,11 @@ var processMetrics = newAgentMetrics()
 var processSpans calltrace.Source
 
 func newAgentMetrics() *agentMetrics {
-	const namespace = "fairway"
 	return &agentMetrics{
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace,
-			Name:      "agent_decisions_total",
-			Help:      "Decisions about requests that agents govern, by agent and by outcome: allowed, or the kind of the refusal.",
-		}, []string{"agent", "outcome"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace,
-			Name:      "agent_call_duration_seconds",
-			Help:      "Duration of requests that agents govern, by agent. It includes the time that the reviewer and the API take.",
-			Buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"agent"}),
+		decisions: directive.Counter("agent_decisions_total",
+			"Decisions about requests that agents govern, by agent and by outcome: allowed, or the kind of the refusal.", "agent", "outcome"),
+		duration: directive.CallDuration("agent_call_duration_seconds",
+			"Duration of requests that agents govern, by agent. It includes the time that the reviewer and the API take.", "agent"),
 	}
 }
 

@@ -36,9 +36,6 @@ func (s *response) servePlain() (err error) {
 	return s.releaseResponse(a)
 }
 
-// errAborted means that a handler called panic(http.ErrAbortHandler).
-var errAborted = errors.New("a handler aborted the request")
-
 // recovered is called when a handler has panicked. A handler aborts with http.ErrAbortHandler
 // after a write has failed because the response is too large.
 func (s *response) recovered(a *heldResponse, value any) error {
@@ -50,7 +47,7 @@ func (s *response) recovered(a *heldResponse, value any) error {
 		s.writeBrokenOff("The API aborted its response, so the response was discarded. The call was made: check its effect before you repeat it.")
 		return nil
 	}
-	return errAborted
+	return errors.New("a handler aborted the request")
 }
 
 // writeBrokenOff responds with 502 instead of an incomplete held response.
@@ -203,12 +200,10 @@ func (a *heldResponse) Begin() {
 	}
 }
 
-var errWithheld = errors.New("the response is larger than max_output")
-
 // Overflow implements respond.Policy: it sends the response, unless it must be checked.
 func (a *heldResponse) Overflow(int64) error {
 	if a.checked {
-		return errWithheld
+		return errors.New("the response is larger than max_output")
 	}
 	a.incomplete = true
 	a.pass(false)

@@ -327,8 +327,6 @@ func omitUndecodable(err error, body []byte, limit int64) jsontext.Value {
 	return engagement.Omitted{Bytes: int64(len(body)), Why: engagement.OmittedEncoding}.JSON()
 }
 
-var errUnknownCharset = errors.New("the character set is not known")
-
 // decodedCopy decodes the content coding of a body, and converts text to UTF-8.
 func decodedCopy(header http.Header, body []byte, limit int64) (*buffer.Buffer, error) {
 	header = maps.Clone(header)
@@ -343,7 +341,7 @@ func decodedCopy(header http.Header, body []byte, limit int64) (*buffer.Buffer, 
 	}
 	if declaresOtherCharset(header.Get("Content-Type")) {
 		buffer.Put(content)
-		return nil, errUnknownCharset
+		return nil, errors.New("the character set is not known")
 	}
 	return content, nil
 }

@@ -2,6 +2,7 @@ package ocp
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -54,51 +55,33 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("ocp takes only a matcher; to set the toolset, write 'toolset %s' in its block", d.Val())
 	}
 	b := directive.NewBlock(d)
-	for b.NextBlock(0) {
-		if err := h.unmarshalOption(b); err != nil {
-			return err
-		}
+	options := route.EndpointOptions{Toolset: &h.Toolset, Document: &h.Document}.Options(b)
+	for _, name := range []string{"path", "timeout", "max_response", "token_budget", "search", "pin", "embeddings", "allow_anonymous"} {
+		delete(options, name) // of tool endpoints
 	}
-	return nil
-}
-
-// unmarshalOption reads one option of the directive.
-func (h *Handler) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "enhance":
-		return h.unmarshalEnhance(b)
-	case "lists":
-		return h.unmarshalLists(b)
-	case "enhance_errors":
-		return b.Flag(&h.Errors)
-	case "max_enhanced":
-		return b.Size(&h.MaxEnhanced)
-	case "forward":
-		return b.OneOf(&h.Forward, forwardHeaders, forwardStrip, forwardJSON)
-	case "reply":
-		reply := ""
-		err := b.OneOf(&reply, "on", "off")
-		h.NoReply = reply == "off"
-		return err
-	case "log":
-		return h.unmarshalLog(b)
-	case "strict":
-		return b.Flag(&h.Strict)
-	case "require":
-		return b.Flag(&h.Require)
-	case "discovery":
-		return b.Value(func(text string) error {
-			h.Discovery = text
-			return checkDiscoveryPath(text)
-		})
-	case "path", "timeout", "max_response", "token_budget", "search", "pin", "embeddings": // options of tool endpoints
-	default:
-		options := route.EndpointOptions{Toolset: &h.Toolset, Document: &h.Document}
-		if known, err := options.UnmarshalOption(b); known {
+	maps.Copy(options, directive.Options{
+		"enhance":        func() error { return h.unmarshalEnhance(b) },
+		"lists":          func() error { return h.unmarshalLists(b) },
+		"enhance_errors": directive.To(b.Flag, &h.Errors),
+		"max_enhanced":   directive.To(b.Size, &h.MaxEnhanced),
+		"forward":        func() error { return b.OneOf(&h.Forward, forwardHeaders, forwardStrip, forwardJSON) },
+		"reply": func() error {
+			reply := ""
+			err := b.OneOf(&reply, "on", "off")
+			h.NoReply = reply == "off"
 			return err
-		}
-	}
-	return b.Unrecognized("ocp")
+		},
+		"log":     func() error { return h.unmarshalLog(b) },
+		"strict":  directive.To(b.Flag, &h.Strict),
+		"require": directive.To(b.Flag, &h.Require),
+		"discovery": func() error {
+			return b.Value(func(text string) error {
+				h.Discovery = text
+				return checkDiscoveryPath(text)
+			})
+		},
+	})
+	return b.Read("ocp", options)
 }
 
 // unmarshalEnhance reads <property> <expression> [declared].

@@ -25,40 +25,14 @@ var processMetrics = newMetrics()
 
 // newMetrics creates the collectors without registering them.
 func newMetrics() *metrics {
-	const namespace, subsystem = "fairway", "ocp"
 	m := &metrics{
-		ignored: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace,
-			Subsystem: subsystem,
-			Name:      "headers_ignored_total",
-			Help:      "Ignored OCP request headers by header and reason.",
-		}, []string{"header", "reason"}),
-		contexts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace,
-			Subsystem: subsystem,
-			Name:      "contexts_total",
-			Help: "Requests with OCP headers by the verdict on their session: conforming, usable, ignored, " +
-				"none (no session) or unjudged (not compared with the schema; strict and forward json do that).",
-		}, []string{"verdict"}),
-		replies: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace,
-			Subsystem: subsystem,
-			Name:      "replies_total",
-			Help:      "Responses with OCP headers by whether detail was removed to make the session fit.",
-		}, []string{"shed"}),
-		enhanced: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace,
-			Subsystem: subsystem,
-			Name:      "enhancements_total",
-			Help:      "Responses selected for enhancement by outcome: enhanced, or why the response was left unchanged.",
-		}, []string{"outcome"}),
+		ignored: directive.Counter("ocp_headers_ignored_total", "Ignored OCP request headers by header and reason.", "header", "reason"),
+		contexts: directive.Counter("ocp_contexts_total", "Requests with OCP headers by the verdict on their session: conforming, usable, ignored, "+
+			"none (no session) or unjudged (not compared with the schema; strict and forward json do that).", "verdict"),
+		replies:  directive.Counter("ocp_replies_total", "Responses with OCP headers by whether detail was removed to make the session fit.", "shed"),
+		enhanced: directive.Counter("ocp_enhancements_total", "Responses selected for enhancement by outcome: enhanced, or why the response was left unchanged.", "outcome"),
+		failed:   directive.Counter("ocp_property_failures_total", "Failed expressions of enhance by property and reason.", "property", "reason"),
 	}
-	m.failed = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace,
-		Subsystem: subsystem,
-		Name:      "property_failures_total",
-		Help:      "Failed expressions of enhance by property and reason.",
-	}, []string{"property", "reason"})
 	m.verdicts = make(map[string]prometheus.Counter)
 	for _, verdict := range []string{"conforming", "usable", "ignored", "none", "unjudged"} {
 		m.verdicts[verdict] = m.contexts.WithLabelValues(verdict)

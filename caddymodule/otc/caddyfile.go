@@ -2,6 +2,7 @@ package otc
 
 import (
 	"errors"
+	"maps"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
@@ -60,59 +61,34 @@ func (o *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := shared.UnmarshalArguments(b); err != nil {
 		return err
 	}
-	for b.NextBlock(0) {
-		known, err := shared.UnmarshalOption(b)
-		if !known {
-			err = o.unmarshalOption(b)
-		}
-		if err != nil {
-			return err
-		}
+	options := shared.Options(b)
+	maps.Copy(options, directive.Options{
+		"toolkit": directive.To(b.Text, &o.Toolkit),
+		"version": func() error {
+			return b.Value(func(text string) error {
+				o.Version = text
+				return otcadapter.CheckVersion(text)
+			})
+		},
+		"max_body":    directive.To(b.Size, &o.MaxBody),
+		"idempotency": func() error { return o.unmarshalIdempotency(b) },
+		"requirements": func() error {
+			return b.Value(func(text string) error {
+				if o.NoRequirements = text == "off"; !o.NoRequirements {
+					return errors.New("the only value is off; without the option, the document's requirements apply")
+				}
+				return nil
+			})
+		},
+		"developer_messages": directive.To(b.Flag, &o.DeveloperMessages),
+		"poll":               directive.To(b.Period, &o.Poll),
+		"health_upstream":    directive.To(b.Text, &o.HealthUpstream),
+		"authorization_url":  func() error { return o.unmarshalAuthorizationURL(b) },
+	})
+	if err := b.Read("otc", options); err != nil {
+		return err
 	}
 	return shared.Check(b)
-}
-
-// unmarshalOption reads one option of the directive.
-func (o *Handler) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "toolkit":
-		return b.Text(&o.Toolkit)
-	case "version":
-		if err := b.Text(&o.Version); err != nil {
-			return err
-		}
-		if err := otcadapter.CheckVersion(o.Version); err != nil {
-			return b.WrapErr(err)
-		}
-		return nil
-	case "max_body":
-		return b.Size(&o.MaxBody)
-	case "idempotency":
-		return o.unmarshalIdempotency(b)
-	case "requirements":
-		return b.Value(func(text string) error {
-			if o.NoRequirements = text == "off"; !o.NoRequirements {
-				return errors.New("the only value is off; without the option, the document's requirements apply")
-			}
-			return nil
-		})
-	case "developer_messages":
-		if err := b.Once(); err != nil {
-			return err
-		}
-		o.DeveloperMessages = true
-		if b.NextArg() {
-			return b.ArgErr()
-		}
-		return nil
-	case "poll":
-		return b.Period(&o.Poll)
-	case "health_upstream":
-		return b.Text(&o.HealthUpstream)
-	case "authorization_url":
-		return o.unmarshalAuthorizationURL(b)
-	}
-	return b.Unrecognized("otc")
 }
 
 // unmarshalAuthorizationURL reads the id of a requirement and its URL.
@@ -145,25 +121,12 @@ func (o *Handler) unmarshalIdempotency(outer *directive.Block) error {
 		return outer.Err("idempotency takes off or a block of options")
 	}
 	b := directive.NewBlock(outer.Dispenser)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		var err error
-		switch b.Val() {
-		case "ttl":
-			err = b.Duration(&config.TTL)
-		case "max_size":
-			err = b.Size(&config.MaxSize)
-		case "lease":
-			err = b.Duration(&config.Lease)
-		case "secret":
-			err = b.Text(&config.Secret)
-		default:
-			err = b.Unrecognized("idempotency")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.Read("idempotency", directive.Options{
+		"ttl":      directive.To(b.Duration, &config.TTL),
+		"max_size": directive.To(b.Size, &config.MaxSize),
+		"lease":    directive.To(b.Duration, &config.Lease),
+		"secret":   directive.To(b.Text, &config.Secret),
+	})
 }
 
 // Interface guard

@@ -221,9 +221,7 @@ func inSeconds(wait string) string {
 
 // Errors of an endpoint's path.
 var (
-	ErrNoSlash    = errors.New("the path of an endpoint must begin with a slash")
-	errNotPlain   = errors.New("the path of an endpoint must not contain *, ? or #; the paths below it are included anyway")
-	errIsDocument = errors.New("the endpoint's path must be given before the document, as in: mcp /mcp /openapi.json")
+	ErrNoSlash = errors.New("the path of an endpoint must begin with a slash")
 )
 
 // NewInternalEndpoint returns an endpoint through which the gateway itself calls the tools of a toolset.

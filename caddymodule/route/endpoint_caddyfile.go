@@ -1,6 +1,7 @@
 package route
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -65,60 +66,53 @@ func (to EndpointOptions) addToolsets(b *directive.Block, name string, toolsets 
 	return nil
 }
 
-// UnmarshalOption reads the subdirective at the position of b if all protocols have it: path,
-// toolset, agent, expose_agents, allow_anonymous, max_tokens, search, pin, and the options of a toolset.
-func (to EndpointOptions) UnmarshalOption(b *directive.Block) (known bool, err error) {
-	switch b.Val() {
-	case "path":
-		return true, b.Value(func(text string) error {
-			*to.Path = text
-			return CheckPath(text)
-		})
-	case "toolset":
-		if to.Toolsets != nil {
-			return true, to.unmarshalToolsets(b)
-		}
-		if err = b.Text(to.Toolset); err == nil && *to.Document != nil {
-			err = to.checkSingleDocument(b, *to.Document)
-		}
-		return true, err
-	case "allow_anonymous":
-		return true, b.Flag(to.AllowAnonymous)
-	case "max_tokens":
-		if to.MaxTokens != nil {
-			return true, app.ReadMaxTokens(b, to.MaxTokens)
-		}
-	case "agent":
-		if to.Agent != nil {
-			return true, b.Text(to.Agent)
-		}
-	case "expose_agents":
-		if to.ExposeAgents != nil {
-			return true, unmarshalExposedAgents(b, to.ExposeAgents)
-		}
-	case "search":
-		if to.Search == nil {
-			return true, b.Err("search is for mcp endpoints: otc lists tools by page, and clients search with ?query=")
-		}
-		return true, app.ReadSearch(b, to.Search)
-	case "pin":
-		if to.Pins == nil {
-			return true, b.Err("pin is for mcp endpoints, which can list tools that search")
-		}
-		return true, b.List(to.Pins)
-	}
+// Options are the subdirectives that all protocols have: path, toolset, agent, expose_agents, allow_anonymous,
+// max_tokens, search, pin, and the options of a toolset.
+func (to EndpointOptions) Options(b *directive.Block) directive.Options {
 	config := *to.Document
 	if config == nil {
 		config = new(app.ToolsetConfig)
 	}
-	known, err = config.UnmarshalOption(b)
-	if known {
-		*to.Document = config
+	options := config.Options(b)
+	for name, read := range options {
+		options[name] = func() error {
+			*to.Document = config
+			if err := read(); err != nil {
+				return err
+			}
+			return to.checkSingleDocument(b)
+		}
 	}
-	if known && err == nil {
-		err = to.checkSingleDocument(b, config)
+	options["path"] = func() error {
+		return b.Value(func(text string) error {
+			*to.Path = text
+			return CheckPath(text)
+		})
 	}
-	return known, err
+	options["toolset"] = func() error { return to.unmarshalToolsets(b) }
+	options["allow_anonymous"] = directive.To(b.Flag, to.AllowAnonymous)
+	if to.MaxTokens != nil {
+		options["max_tokens"] = func() error { return app.ReadMaxTokens(b, to.MaxTokens) }
+	}
+	if to.Agent != nil {
+		options["agent"] = directive.To(b.Text, to.Agent)
+	}
+	if to.ExposeAgents != nil {
+		options["expose_agents"] = func() error { return unmarshalExposedAgents(b, to.ExposeAgents) }
+	}
+	options["search"] = func() error {
+		if to.Search == nil {
+			return b.Err("search is for mcp endpoints: otc lists tools by page, and clients search with ?query=")
+		}
+		return app.ReadSearch(b, to.Search)
+	}
+	options["pin"] = func() error {
+		if to.Pins == nil {
+			return b.Err("pin is for mcp endpoints, which can list tools that search")
+		}
+		return b.List(to.Pins)
+	}
+	return options
 }
 
 // unmarshalExposedAgents reads the names of the agents that are served as tools.
@@ -139,8 +133,14 @@ func unmarshalExposedAgents(b *directive.Block, to **[]string) error {
 	return nil
 }
 
-// unmarshalToolsets reads the option toolset of a handler that can have several.
+// unmarshalToolsets reads the option toolset.
 func (to EndpointOptions) unmarshalToolsets(b *directive.Block) error {
+	if to.Toolsets == nil {
+		if err := b.Text(to.Toolset); err != nil {
+			return err
+		}
+		return to.checkSingleDocument(b)
+	}
 	if err := b.Once(); err != nil {
 		return err
 	}
@@ -148,10 +148,10 @@ func (to EndpointOptions) unmarshalToolsets(b *directive.Block) error {
 	if len(toolsets) == 0 {
 		return b.ArgErr()
 	}
-	if err := to.addToolsets(b, "toolset", toolsets); err != nil || *to.Document == nil {
+	if err := to.addToolsets(b, "toolset", toolsets); err != nil {
 		return err
 	}
-	return to.checkSingleDocument(b, *to.Document)
+	return to.checkSingleDocument(b)
 }
 
 // Check returns an error if the options of a document are given for several toolsets.
@@ -163,8 +163,9 @@ func (to EndpointOptions) Check(b *directive.Block) error {
 }
 
 // checkSingleDocument returns an error if both a toolset and a document are configured.
-func (to EndpointOptions) checkSingleDocument(b *directive.Block, config *app.ToolsetConfig) error {
-	if config.OpenAPI == "" || *to.Toolset == "" {
+func (to EndpointOptions) checkSingleDocument(b *directive.Block) error {
+	config := *to.Document
+	if config == nil || config.OpenAPI == "" || *to.Toolset == "" {
 		return nil
 	}
 	return b.Errf("two documents are given, %s and %s; remove one", app.RedactURL(*to.Toolset), app.RedactURL(config.OpenAPI))
@@ -176,9 +177,9 @@ func CheckPath(path string) error {
 	case !strings.HasPrefix(path, "/"):
 		return ErrNoSlash
 	case strings.ContainsAny(path, "*?#"):
-		return errNotPlain
+		return errors.New("the path of an endpoint must not contain *, ? or #; the paths below it are included anyway")
 	case LooksLikeDocument(path):
-		return errIsDocument
+		return errors.New("the endpoint's path must be given before the document, as in: mcp /mcp /openapi.json")
 	}
 	return nil
 }

@@ -19,8 +19,6 @@ const (
 	maxWrite = 64 << 10
 )
 
-var errStreamClosed = errors.New("the stream is closed")
-
 // Writer sends events as an HTTP response. The first event turns the response into a stream; until then the
 // handler can still send another response. It is safe for concurrent use.
 type Writer struct {
@@ -49,7 +47,7 @@ func (s *Writer) Open() error {
 // begin is Open with s.mu held.
 func (s *Writer) begin() error {
 	if s.closed {
-		return errStreamClosed
+		return errors.New("the stream is closed")
 	}
 	if s.opened {
 		return nil

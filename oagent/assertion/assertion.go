@@ -214,11 +214,9 @@ func (a *Assertion) CheckOutput(ctx context.Context, output jsontext.Value) erro
 	return a.Check(ctx, newOutputs(output))
 }
 
-var errNotCompiled = errors.New("the expression is not compiled")
-
 func (e *expression) evaluate(ctx context.Context, variables Variables) (ref.Val, error) {
 	if e.program == nil {
-		return nil, errNotCompiled
+		return nil, errors.New("the expression is not compiled")
 	}
 	view, _ := variables.(*View)
 	if e.calls {

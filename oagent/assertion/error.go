@@ -78,8 +78,6 @@ func Explain(err error) string {
 	return e.describe(cause)
 }
 
-var errNotEvaluated = errors.New("it cannot be evaluated for these values")
-
 // plainCause returns the part of a cause that quotes nothing of inputs and outputs.
 func plainCause(cause error) error {
 	if omitted, ok := errors.AsType[*engagement.OmittedError](cause); ok {
@@ -95,7 +93,7 @@ func plainCause(cause error) error {
 	if i := slices.IndexFunc(known, func(err error) bool { return errors.Is(cause, err) }); i >= 0 {
 		return fmt.Errorf("it reads a value that is too large: %w", known[i])
 	}
-	return errNotEvaluated
+	return errors.New("it cannot be evaluated for these values")
 }
 
 // diagnose finds out why an evaluation failed. It returns the missing path, or the cause that

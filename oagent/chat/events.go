@@ -15,12 +15,6 @@ var endMark = []byte("[DONE]")
 // eventNames are the names that an event of a model's API may have.
 var eventNames = regexp.MustCompile(`^[a-z0-9._]{0,64}$`)
 
-var (
-	errEventName = errors.New("an event has an invalid name")
-	errEventData = errors.New("an event is not valid JSON")
-	errEventNone = errors.New("it has no events")
-)
-
 // readStream calls read with the data of each event of a complete stream, but the end mark, and returns the events encoded
 // anew. The last event may lack its terminating empty line.
 func readStream(body []byte, read func(data []byte) error) ([]byte, error) {
@@ -30,9 +24,9 @@ func readStream(body []byte, read func(data []byte) error) ([]byte, error) {
 		isEnd := bytes.Equal(data, endMark)
 		switch {
 		case !eventNames.Match(e.Name):
-			return unreadableStream(errEventName)
+			return unreadableStream(errors.New("an event has an invalid name"))
 		case !isEnd && (strictjson.Check(data) != nil || data[0] != '{'):
-			return unreadableStream(errEventData)
+			return unreadableStream(errors.New("an event is not valid JSON"))
 		}
 		encoded = sse.AppendEvent(encoded, string(e.Name), "", data)
 		if isEnd {
@@ -47,7 +41,7 @@ func readStream(body []byte, read func(data []byte) error) ([]byte, error) {
 		}
 	}
 	if len(encoded) == 0 {
-		return nil, unreadableStream(errEventNone)
+		return nil, unreadableStream(errors.New("it has no events"))
 	}
 	return encoded, nil
 }

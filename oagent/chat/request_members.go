@@ -71,7 +71,7 @@ func useOf(walk *strictjson.Walk) (name string, of use, err error) {
 // addPrompt adds the text of the user or the system that is outside the messages.
 func (r *requestReader) addPrompt(value jsontext.Value) error {
 	if hasNumbers(value) {
-		return errTokens
+		return errors.New("the request contains tokens instead of text, which a guardrail cannot check")
 	}
 	t := r.newTexts(false)
 	err := r.gather(t, value, "")
@@ -80,8 +80,6 @@ func (r *requestReader) addPrompt(value jsontext.Value) error {
 	}
 	return err
 }
-
-var errTokens = errors.New("the request contains tokens instead of text, which a guardrail cannot check")
 
 // addBeside adds a member that is not a message. It adds the JSON as written, because the
 // model may also see the names in it.

@@ -189,14 +189,12 @@ func (t *texts) add(value jsontext.Value, name string) error {
 	return t.take(text, text != "")
 }
 
-var errNumber = errors.New("it contains a number, true or false instead of text")
-
 // addNumber handles a number, true or false in a message. In place of text it is an error, because
 // servers format it differently or treat a number as a token id.
 func (t *texts) addNumber(value jsontext.Value, name string) error {
 	switch name {
 	case "content", "text", "input", "output", "value", "arguments", "refusal", "thinking", "reasoning", "reasoning_content", "summary", "name", "title", "context", "":
-		return errNumber
+		return errors.New("it contains a number, true or false instead of text")
 	}
 	if strings.HasSuffix(name, "index") || value.Kind() != '0' {
 		return nil

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
 
@@ -73,7 +71,7 @@ func (q *Queue) Engagement(ctx context.Context, r *Review) (jsontext.Value, erro
 	if err := s.read(ctx); err != nil {
 		return nil, fmt.Errorf("reading the record of an Engagement: %w", err)
 	}
-	return s.append(make([]byte, 0, shownChunk<<10)), nil
+	return s.encode()
 }
 
 // read reads the log backwards from its end.
@@ -138,68 +136,38 @@ func (s *reviewerView) readRecent(ctx context.Context) error {
 	return nil
 }
 
-func (s *reviewerView) append(dst []byte) []byte {
-	text := func(value string) { dst = strictjson.AppendString(dst, value) }
-	member := func(name string) {
-		if last := dst[len(dst)-1]; last != '{' && last != '[' {
-			dst = append(dst, ',')
-		}
-		if name != "" {
-			text(name)
-			dst = append(dst, ':')
-		}
-	}
-	fields := func(c *engagement.Payloads) {
-		dst = appendOrNull(append(dst, `{"inputs":`...), c.Inputs)
-		dst = append(appendOrNull(append(dst, `,"outputs":`...), c.Outputs), '}')
-	}
-	dst = append(dst, `{"started_at":"`...)
-	dst = engagement.Milliseconds(s.state.Started).AppendFormat(dst, time.RFC3339Nano)
-	dst = append(dst, `","user":{"id":`...)
-	text(s.state.User.ID)
-	if s.state.User.Email != "" {
-		member("email")
-		text(s.state.User.Email)
-	}
-	dst = append(dst, `},"recent":{"_name":`...)
+// encode returns the view as JSON.
+func (s *reviewerView) encode() (jsontext.Value, error) {
+	latest := ""
 	if s.state.Total > 0 {
-		text(s.state.Names[s.state.Recent].Name)
-	} else {
-		text("")
+		latest = s.state.Names[s.state.Recent].Name
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.latest)) {
-		member(name)
-		fields(s.latest[name])
+	recent := map[string]any{"_name": latest}
+	for name, call := range s.latest {
+		recent[name] = shownCall(*call)
 	}
-	dst = append(dst, `},"history":{"_total":`...)
-	dst = strconv.AppendInt(dst, s.state.Total, 10)
+	list, byName := make([]string, len(s.calls)), make(map[string][]shownCall)
+	for i, c := range s.calls {
+		list[i] = c.name
+		byName[c.name] = append(byName[c.name], shownCall(c.Payloads))
+	}
+	history := map[string]any{"_total": s.state.Total, "_list": list}
 	if omitted := s.state.Total - int64(len(s.calls)); omitted > 0 {
-		member("_omitted")
-		dst = strconv.AppendInt(dst, omitted, 10)
+		history["_omitted"] = omitted
 	}
-	byName := make(map[string][]*viewedCall)
-	dst = append(dst, `,"_list":[`...)
-	for _, c := range s.calls {
-		member("")
-		text(c.name)
-		byName[c.name] = append(byName[c.name], c)
+	for name, calls := range byName {
+		history[name] = calls
 	}
-	dst = append(dst, ']')
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		member(name)
-		dst = append(dst, '[')
-		for _, c := range byName[name] {
-			member("")
-			fields(&c.Payloads)
-		}
-		dst = append(dst, ']')
-	}
-	return append(dst, `}}`...)
+	return json.Marshal(struct {
+		StartedAt time.Time       `json:"started_at"`
+		User      engagement.User `json:"user"`
+		Recent    map[string]any  `json:"recent"`
+		History   map[string]any  `json:"history"`
+	}{engagement.Milliseconds(s.state.Started), s.state.User, recent, history}, json.Deterministic(true))
 }
 
-func appendOrNull(dst []byte, p jsontext.Value) []byte {
-	if p == nil {
-		return append(dst, "null"...)
-	}
-	return append(dst, p...)
+// shownCall is a call as expressions see it.
+type shownCall struct {
+	Inputs  jsontext.Value `json:"inputs"`
+	Outputs jsontext.Value `json:"outputs"`
 }

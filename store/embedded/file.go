@@ -39,12 +39,11 @@ var (
 
 	keyFormat   = []byte("format")
 	keyLastID   = []byte("lastID")
-	keyTotals   = []byte("totals") // of format 1: records, bytes and lastID
 	keyPosition = []byte("position")
 )
 
 const (
-	format   = 2 // version of the file format; version 1 has no owners
+	format   = 2 // version of the file format
 	ownerKey = '='
 
 	maxDueRecords     = 256  // records that one call of expired or oldest returns

@@ -141,8 +141,8 @@ func (f *file) prepare() (p walPosition, err error) {
 		}
 		b := tx.Bucket(bucketStore)
 		switch stored := b.Get(keyFormat); {
-		case stored == nil, len(stored) == 1 && stored[0] == 1:
-			if err := errors.Join(newTransaction(tx).adoptTotals(), b.Put(keyFormat, []byte{format})); err != nil {
+		case stored == nil:
+			if err := b.Put(keyFormat, []byte{format}); err != nil {
 				return err
 			}
 		case len(stored) != 1:
@@ -162,22 +162,6 @@ func (f *file) prepare() (p walPosition, err error) {
 		return newTransaction(tx).putPosition(p)
 	})
 	return p, err
-}
-
-// adoptTotals turns the totals of a file of format 1 into sums of the gateway.
-func (t *transaction) adoptTotals() error {
-	totals := t.store.Get(keyTotals)
-	if len(totals) != 24 {
-		return nil
-	}
-	s := sums{records: int64(binary.BigEndian.Uint64(totals)), bytes: int64(binary.BigEndian.Uint64(totals[8:]))}
-	t.lastID = binary.BigEndian.Uint64(totals[16:])
-	c := t.expiry.Cursor()
-	for at, _ := c.Seek([]byte{classEvictable}); at != nil; at, _ = c.Next() {
-		s.evictable++
-	}
-	t.changed[share.Gateway] = s
-	return t.putSums()
 }
 
 // readSums returns the sums of all owners and the last id.

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -380,40 +379,6 @@ func TestAbsent(t *testing.T) {
 	flush()
 	s.buffer.noteAbsent("b", at)
 	want("after a read before the flush ends", "b", true)
-}
-
-// TestFile_format_1 opens a file without owners: its records are the gateway's.
-func TestFile_format_1(t *testing.T) {
-	s := openTest(t, Options{})
-	path := s.file.path
-	for i, evictable := range []bool{true, false, true} {
-		if err := s.Put(t.Context(), string(rune('a'+i)), store.Change{Value: []byte("x"), TTL: time.Hour, Evictable: evictable}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := total(t, s)
-	lastID := s.buffer.lastID
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	f, err := openFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = f.db.Update(func(tx *bbolt.Tx) error {
-		totals := binary.BigEndian.AppendUint64(nil, uint64(want.records))
-		totals = binary.BigEndian.AppendUint64(totals, uint64(want.bytes))
-		b := tx.Bucket(bucketStore)
-		return errors.Join(b.Put(keyTotals, binary.BigEndian.AppendUint64(totals, lastID)), b.Delete(keyLastID),
-			b.Put(keyFormat, []byte{1}), tx.DeleteBucket(bucketOwners))
-	})
-	if err := errors.Join(err, f.close()); err != nil {
-		t.Fatal(err)
-	}
-	again := reopen(t, path)
-	if got := total(t, again); got != want || again.buffer.use.evictable[""] != 2 || again.buffer.lastID != lastID {
-		t.Errorf("sums are %+v with %v, last id %d; want %+v, 2 evictable, %d", got, again.buffer.use.evictable, again.buffer.lastID, want, lastID)
-	}
 }
 
 // TestUpdate_returns_the_error_of_the_change also if it is one that the store uses itself.

@@ -57,9 +57,6 @@ func hasOtherBraces(value jsontext.Value) (found bool) {
 	return found
 }
 
-// errEmpty is the error of a string whose placeholders are all empty.
-var errEmpty = errors.New("its placeholders are empty")
-
 // ReplaceTexts returns the value with the placeholders in its strings replaced. A string that becomes empty
 // is an error.
 func ReplaceTexts(value jsontext.Value, replace func(text string) (string, error)) (jsontext.Value, error) {
@@ -71,7 +68,7 @@ func ReplaceTexts(value jsontext.Value, replace func(text string) (string, error
 		}
 		replaced, err := replace(text)
 		if err == nil && replaced == "" {
-			err = errEmpty
+			err = errors.New("its placeholders are empty")
 		}
 		if err != nil {
 			return nil, err

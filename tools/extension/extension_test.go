@@ -26,10 +26,6 @@ func build(t *testing.T, document string, options tools.BuildOptions) *tools.Too
 
 func TestReader_reads_what_operations_declare(t *testing.T) {
 	set := build(t, testkit.Extended, tools.BuildOptions{Name: "shop"})
-	wantAPI := &extension.API{Enabled: true, ContextAware: true, AgentTypes: []string{"ide_assistant", "cli_tool"}, Version: "1.0"}
-	if !reflect.DeepEqual(set.OCP, wantAPI) {
-		t.Errorf("got %+v, want %+v", set.OCP, wantAPI)
-	}
 	if set.Origin != "https://eu.shop.example" {
 		t.Errorf("origin %q", set.Origin)
 	}
@@ -103,9 +99,6 @@ func TestProperty_checks_values(t *testing.T) {
 	}
 	if !slices.Contains(list.OCP.UpdatesContext, "history") || slices.Contains(list.OCP.UpdatesContext, "user") {
 		t.Error("Updates")
-	}
-	if none := build(t, strings.ReplaceAll(testkit.Extended, "x-ocp-", "y-ocp-"), tools.BuildOptions{}); none.OCP != nil {
-		t.Errorf("%+v", none.OCP)
 	}
 }
 

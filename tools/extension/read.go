@@ -24,14 +24,6 @@ const (
 	maxDeclared = 64
 )
 
-// API describes how the whole API uses OCP, as its document declares it.
-type API struct {
-	Enabled      bool     // x-ocp-enabled: the API acknowledges OCP headers
-	ContextAware bool     // x-ocp-context-aware: the API's responses use the context
-	AgentTypes   []string // x-ocp-agent-types: the agent types the API is made for; nil for any
-	Version      string   // x-ocp-version: "1.0", or ""
-}
-
 // Operation describes how one operation uses OCP, as the document declares it.
 type Operation struct {
 	// EnhancesWith and UpdatesContext are the fields of the context that the operation
@@ -98,38 +90,6 @@ var enhancesWith = map[string]string{
 
 // updatable are the fields that an operation can declare to update.
 var updatable = []string{"current_goal", "context_summary", "error_context", "recent_changes", "history"}
-
-// ReadAPI returns the API's extension, or nil if the document has none. The flags
-// belong into info, but are also read at the root.
-func ReadAPI(document *openapi.Document) *API {
-	root := document.Root()
-	info, err := root.At("info").Resolve()
-	if err != nil {
-		info = openapi.Place{}
-	}
-	found := false
-	get := func(name string) *openapi.Node {
-		node := info.Get(name)
-		if node == nil {
-			node = root.Get(name)
-		}
-		found = found || node != nil
-		return node
-	}
-	x := &API{
-		Enabled:      get(Enabled).True(),
-		ContextAware: get(ContextAware).True(),
-		AgentTypes:   texts(get(AgentTypes)),
-	}
-	version := get(Version)
-	if x.Version = version.Text(); version.Kind() == '0' {
-		x.Version = string(version.Raw()) // YAML reads an unquoted 1.0 as a number
-	}
-	if !found {
-		return nil
-	}
-	return x
-}
 
 // texts returns the strings of a list.
 func texts(list *openapi.Node) (all []string) {

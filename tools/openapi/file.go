@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -154,5 +153,3 @@ func collectAnchors(n *Node, anchors map[string]*Node) {
 		collectAnchors(i, anchors)
 	}
 }
-
-var errNetworkRef = errors.New("a $ref to a URL is not followed: copy its target into the document or into a file in the same directory")

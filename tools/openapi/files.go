@@ -62,7 +62,7 @@ func (fs *files) open(from *File, location string) (*File, error) {
 func (fs *files) name(from *File, location string) (string, error) {
 	switch scheme, _, found := strings.Cut(location, ":"); {
 	case strings.HasPrefix(location, "//"), found && (scheme == "http" || scheme == "https"):
-		return "", errNetworkRef
+		return "", errors.New("a $ref to a URL is not followed: copy its target into the document or into a file in the same directory")
 	case found && !strings.ContainsAny(scheme, `/\`):
 		return "", fmt.Errorf("a $ref to a file must be a relative path, not %q", scheme+":")
 	}

@@ -27,14 +27,14 @@ func viaYAML(t testing.TB, n *Node) string {
 
 func TestAppendYAML(t *testing.T) {
 	for name, test := range map[string]struct{ json, want string }{
-		"members":   {`{"b":1,"a":{"c":true,"d":null}}`, "b: 1\na:\n  c: true\n  d: null\n"},
-		"items":     {`{"l":["a",{"x":1,"z":[2]},[3,[4]],{},[]]}`, "l:\n  - a\n  - x: 1\n    z:\n      - 2\n  -\n    - 3\n    -\n      - 4\n  - {}\n  - []\n"},
-		"keys":      {`{"200":1,"/a/{b}":2,"yes":3,"$ref":4,"":5,"a b":6,"a: b":7}`, "\"200\": 1\n/a/{b}: 2\n\"yes\": 3\n$ref: 4\n\"\": 5\na b: 6\n\"a: b\": 7\n"},
-		"texts":     {`{"a":"plain text","b":"1.0","c":"No","d":"#x","e":"a #b","f":" a","g":"2026-01-02","h":"- a","i":"~"}`, "a: plain text\nb: \"1.0\"\nc: \"No\"\nd: \"#x\"\ne: \"a #b\"\nf: \" a\"\ng: \"2026-01-02\"\nh: \"- a\"\ni: \"~\"\n"},
-		"blocks":    {`{"a":"x\n\n  y: #\nz","b":{"c":"x\ny\n"},"d":["p\nq"]}`, "a: |-\n  x\n\n    y: #\n  z\nb:\n  c: |\n    x\n    y\nd:\n  - |-\n    p\n    q\n"},
-		"no blocks": {`{"a":"\nx","b":" x\ny","c":"x\n \ny","d":"x\n\n","e":"x\ry\n"}`, "a: \"\\nx\"\nb: \" x\\ny\"\nc: \"x\\n \\ny\"\nd: \"x\\n\\n\"\ne: \"x\\ry\\n\"\n"},
-		"numbers":   {`{"a":-1.50,"b":1e5,"c":2.5E-7}`, "a: -1.50\nb: 1.0e+5\nc: 2.5e-7\n"},
-		"unicode":   {`{"a":"\ud83d\ude82 \u0085\ufeff\u2028é\u007f"}`, "a: \"🚂 \\u0085\\ufeff\\u2028é\\u007f\"\n"},
+		"members": {`{"b":1,"a":{"c":true,"d":null}}`, "b: 1\na:\n  c: true\n  d: null\n"},
+		"items":   {`{"l":["a",{"x":1,"z":[2]},[3,[4]],{},[]]}`, "l:\n  - a\n  - x: 1\n    z:\n      - 2\n  - - 3\n    - - 4\n  - {}\n  - []\n"},
+		"keys":    {`{"200":1,"/a/{b}":2,"yes":3,"$ref":4,"":5,"a b":6,"a: b":7}`, "\"200\": 1\n/a/{b}: 2\n\"yes\": 3\n$ref: 4\n\"\": 5\na b: 6\n\"a: b\": 7\n"},
+		"texts":   {`{"a":"plain text","b":"1.0","c":"No","d":"#x","e":"a #b","f":" a","g":"2026-01-02","h":"- a","i":"~"}`, "a: plain text\nb: \"1.0\"\nc: \"No\"\nd: \"#x\"\ne: \"a #b\"\nf: \" a\"\ng: \"2026-01-02\"\nh: \"- a\"\ni: \"~\"\n"},
+		"blocks":  {`{"a":"x\n\n  y: #\nz","b":{"c":"x\ny\n"},"d":["p\nq"]}`, "a: |-\n  x\n\n    y: #\n  z\nb:\n  c: |\n    x\n    y\nd:\n  - |-\n    p\n    q\n"},
+		"spaces":  {`{"a":"\nx","b":" x\ny","c":"x\n \ny","d":"x\n\n","e":"x\ry\n"}`, "a: |2-\n\n  x\nb: |2-\n   x\n  y\nc: \"x\\n \\ny\"\nd: |+\n  x\n\ne: \"x\\ry\\n\"\n"},
+		"numbers": {`{"a":-1.50,"b":1e5,"c":2.5E-7}`, "a: -1.50\nb: 1.0e+5\nc: 2.5e-7\n"},
+		"unicode": {`{"a":"\ud83d\ude82 \u0085\ufeff\u2028é\u007f"}`, "a: \"\\U0001F682 \\N\\uFEFF\\Lé\\x7F\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, err := Parse([]byte(test.json), Limits{})

@@ -164,11 +164,9 @@ func (r *Reducer) Release() {
 	}
 	r.stream, r.to = nil, nil
 	if r.err == nil {
-		r.err = errReleased
+		r.err = errors.New("the stream has ended")
 	}
 }
-
-var errReleased = errors.New("the stream has ended")
 
 // keep appends a content event to the result, unless a result event has arrived.
 func (r *Reducer) keep(data []byte, isJSON bool) error {

@@ -181,7 +181,6 @@ const RefPrefix = `"$ref":"#/$defs/`
 
 var (
 	errTooMuchEffort = errors.New("takes too many steps to validate against its schema: nest it less deeply, or send fewer values in one call")
-	errNumberRange   = errors.New("has a number that is too large or too small to validate")
 )
 
 // A Compiled is a compiled schema whose validation takes limited effort.
@@ -244,7 +243,7 @@ func weigh(value any) (count int, err error) {
 	switch value := value.(type) {
 	case json.Number:
 		if !isWritable(string(value)) {
-			return 0, errNumberRange
+			return 0, errors.New("has a number that is too large or too small to validate")
 		}
 	case map[string]any:
 		for _, v := range value {

@@ -47,9 +47,7 @@ type Flow struct {
 
 // Errors of invalid credentials.
 var (
-	errEmptyCredential   = errors.New("is empty")
-	errUnsafeCredential  = errors.New("has characters that are not allowed in a credential")
-	errNoBasicCredential = errors.New("must be user:password, as the scheme is basic")
+	errUnsafeCredential = errors.New("has characters that are not allowed in a credential")
 )
 
 // Supply adds the credential to the supplement, where the scheme requires it: in a header,
@@ -58,7 +56,7 @@ var (
 func (s *Scheme) Supply(to *Supplement, credential string) error {
 	switch {
 	case credential == "":
-		return s.unfit(errEmptyCredential)
+		return s.unfit(errors.New("is empty"))
 	case !httpguts.ValidHeaderFieldValue(credential):
 		return s.unfit(errUnsafeCredential)
 	}
@@ -68,7 +66,7 @@ func (s *Scheme) Supply(to *Supplement, credential string) error {
 	case "http":
 		if s.Scheme == "basic" {
 			if !strings.Contains(credential, ":") {
-				return s.unfit(errNoBasicCredential)
+				return s.unfit(errors.New("must be user:password, as the scheme is basic"))
 			}
 			credential = base64.StdEncoding.EncodeToString([]byte(credential))
 		}

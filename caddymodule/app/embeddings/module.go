@@ -72,14 +72,9 @@ func (s *Server) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 	}
 	b := directive.NewBlock(d)
-	return b.Options(func(b *directive.Block) error {
-		switch b.Val() {
-		case "model":
-			return b.Text(&s.Model)
-		case "api_key":
-			return b.Text(&s.APIKey)
-		}
-		return b.Unrecognized("embeddings")
+	return b.Read("embeddings", directive.Options{
+		"model":   directive.To(b.Text, &s.Model),
+		"api_key": directive.To(b.Text, &s.APIKey),
 	})
 }
 

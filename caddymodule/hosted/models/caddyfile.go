@@ -1,8 +1,6 @@
 package models
 
 import (
-	"fmt"
-
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
@@ -46,43 +44,33 @@ func (a *API) unmarshal(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
-	if err := b.Options(a.unmarshalOption); err != nil {
+	err := b.Read("model", directive.Options{
+		"base_url": func() error {
+			return b.Value(func(text string) error {
+				a.BaseURL = text
+				return directive.UnlessPlaceholder(text, model.CheckBaseURL(text))
+			})
+		},
+		"api_key":      directive.To(b.Text, &a.APIKey),
+		"model":        directive.To(b.Text, &a.Model),
+		"timeout":      directive.To(b.Period, &a.Timeout),
+		"max_tokens":   directive.To(b.Positive, &a.MaxTokens),
+		"max_response": directive.To(b.Size, &a.MaxResponse),
+		"retries": func() error {
+			a.Retries = new(int)
+			if err := b.Count(a.Retries); err != nil || *a.Retries <= maxRetries {
+				return err
+			}
+			return b.Errf("retries %d is more than %d", *a.Retries, maxRetries)
+		},
+	})
+	if err != nil {
 		return err
 	}
 	if a.Model == "" {
 		return b.Errf("%s needs the name of a model: add the option model", provider)
 	}
 	return nil
-}
-
-func (a *API) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "base_url":
-		return b.Value(func(text string) error {
-			a.BaseURL = text
-			return directive.UnlessPlaceholder(text, model.CheckBaseURL(text))
-		})
-	case "api_key":
-		return b.Text(&a.APIKey)
-	case "model":
-		return b.Text(&a.Model)
-	case "timeout":
-		return b.Period(&a.Timeout)
-	case "max_tokens":
-		return b.Positive(&a.MaxTokens)
-	case "max_response":
-		return b.Size(&a.MaxResponse)
-	case "retries":
-		a.Retries = new(int)
-		if err := b.Count(a.Retries); err != nil {
-			return err
-		}
-		if *a.Retries > maxRetries {
-			return b.WrapErr(fmt.Errorf("retries %d is more than %d", *a.Retries, maxRetries))
-		}
-		return nil
-	}
-	return b.Unrecognized("model")
 }
 
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
@@ -96,13 +84,8 @@ func (s *Scripted) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		if b.Val() != "file" {
-			return b.Unrecognized("model scripted")
-		}
-		if err := b.Text(&s.File); err != nil {
-			return err
-		}
+	if err := b.Read("model scripted", directive.Options{"file": directive.To(b.Text, &s.File)}); err != nil {
+		return err
 	}
 	if s.File == "" {
 		return b.Err("scripted needs the file of its script, as in: file script.yaml")

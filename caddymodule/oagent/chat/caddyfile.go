@@ -20,27 +20,12 @@ func (h *Handler) UnmarshalBlock(outer *directive.Block) error {
 		h.Paths = append(h.Paths, p)
 	}
 	b := directive.NewBlock(outer.Dispenser)
-	return b.Options(h.unmarshalOption)
-}
-
-func (h *Handler) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "upstream":
-		return b.Text(&h.Upstream)
-	case "roles":
-		return b.Each(&h.Roles, checkRole)
-	case "allow_media":
-		if b.NextArg() {
-			return b.ArgErr()
-		}
-		h.AllowMedia = true
-		return nil
-	case "max_input":
-		return b.Size(&h.MaxInput)
-	case "max_output":
-		return b.Size(&h.MaxOutput)
-	case "keep_alive":
-		return b.Duration(&h.KeepAlive)
-	}
-	return b.Unrecognized("chat")
+	return b.Read("chat", directive.Options{
+		"upstream":    directive.To(b.Text, &h.Upstream),
+		"roles":       func() error { return b.Each(&h.Roles, checkRole) },
+		"allow_media": directive.To(b.Flag, &h.AllowMedia),
+		"max_input":   directive.To(b.Size, &h.MaxInput),
+		"max_output":  directive.To(b.Size, &h.MaxOutput),
+		"keep_alive":  directive.To(b.Duration, &h.KeepAlive),
+	})
 }

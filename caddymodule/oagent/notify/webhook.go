@@ -201,19 +201,11 @@ func (w *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
-	return b.Options(w.unmarshalOption)
-}
-
-func (w *Webhook) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "secret":
-		return b.Text(&w.Secret)
-	case "link":
-		return b.Text(&w.Link)
-	case "timeout":
-		return b.Period(&w.Timeout)
-	}
-	return b.Unrecognized("notify webhook")
+	return b.Read("notify webhook", directive.Options{
+		"secret":  directive.To(b.Text, &w.Secret),
+		"link":    directive.To(b.Text, &w.Link),
+		"timeout": directive.To(b.Period, &w.Timeout),
+	})
 }
 
 // Interface guards

@@ -39,12 +39,11 @@ func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name 
 	}
 	program := new(Program)
 	b := directive.NewBlock(outer.Dispenser)
-	hasBlock := false
-	for nesting := b.Nesting(); b.NextBlock(nesting); {
-		hasBlock = true
-		if err := reviewer.unmarshalOption(b, program); err != nil {
-			return "", nil, err
-		}
+	options := program.options(b)
+	options["ask"] = func() error { return reviewer.readAsk(b, program) }
+	options["timeout"] = directive.To(b.Period, &reviewer.Timeout)
+	if err := b.Read("reviewer", options); err != nil {
+		return "", nil, err
 	}
 	switch {
 	case reviewer.AskRaw != nil && len(program.Credentials) > 0:
@@ -52,7 +51,7 @@ func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name 
 	case reviewer.AskRaw != nil:
 	case program.URL != "":
 		reviewer.AskRaw = caddyconfig.JSONModuleObject(program, InlineKey, "http", nil)
-	case hasBlock:
+	case reviewer.Timeout > 0 || len(program.Credentials) > 0:
 		return "", nil, outer.Errf("the block of reviewer %s has no ask: add the URL of the agent's program, as in: ask https://supervisor.example.com/reviews", name)
 	case len(reviewer.Users) == 0:
 		return "", nil, outer.Err(usage)
@@ -60,32 +59,26 @@ func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name 
 	return name, reviewer, nil
 }
 
-// unmarshalOption reads an option. Those of ask with a URL go to the program.
-func (a *Agent) unmarshalOption(b *directive.Block, program *Program) (err error) {
-	switch b.Val() {
-	case "ask":
-		if b.NextArg() {
-			word := b.Val()
-			b.Prev()
-			if isModule(word) {
-				if err := b.Once(); err != nil {
-					return err
-				}
-				a.AskRaw, err = b.Guest(Namespace, InlineKey)
+// readAsk reads a URL, which goes to the program, or a module.
+func (a *Agent) readAsk(b *directive.Block, program *Program) (err error) {
+	if b.NextArg() {
+		word := b.Val()
+		b.Prev()
+		if isModule(word) {
+			if err := b.Once(); err != nil {
 				return err
 			}
-		}
-		if err := b.Text(&program.URL); err != nil {
+			a.AskRaw, err = b.Guest(Namespace, InlineKey)
 			return err
 		}
-		if err := checkUnlessPlaceholder(program.URL); err != nil {
-			return b.WrapErr(err)
-		}
-		return nil
-	case "timeout":
-		return b.Period(&a.Timeout)
 	}
-	return program.unmarshalOption(b)
+	if err := b.Text(&program.URL); err != nil {
+		return err
+	}
+	if err := checkUnlessPlaceholder(program.URL); err != nil {
+		return b.WrapErr(err)
+	}
+	return nil
 }
 
 // isModule reports whether a word is the name of a module and not a URL.
@@ -105,14 +98,12 @@ func checkUnlessPlaceholder(url string) error {
 	return nil
 }
 
-func (a *Program) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "header":
-		return credential.ReadHeader(b, "header", &a.Credentials)
-	case "credential":
-		return credential.Read(b, &a.Credentials)
+// options are the subdirectives for the credentials of the program.
+func (a *Program) options(b *directive.Block) directive.Options {
+	return directive.Options{
+		"header":     func() error { return credential.ReadHeader(b, "header", &a.Credentials) },
+		"credential": func() error { return credential.Read(b, &a.Credentials) },
 	}
-	return b.Unrecognized("reviewer")
 }
 
 // UnmarshalCaddyfile parses the options of the module. Syntax:
@@ -130,5 +121,5 @@ func (a *Program) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.WrapErr(err)
 	}
 	b := directive.NewBlock(d)
-	return b.Options(a.unmarshalOption)
+	return b.Read("reviewer", a.options(b))
 }

@@ -209,7 +209,7 @@ func (q *question) failed(message string, err error, more ...zap.Field) {
 }
 
 func (q *question) count(answer string) {
-	metrics.questions.WithLabelValues(q.agent, answer).Inc()
+	questions.WithLabelValues(q.agent, answer).Inc()
 }
 
 func endsEngagement(err error) bool {

@@ -130,7 +130,7 @@ func (s *Service) DecideRun(ctx context.Context, st *run.State, decision, commen
 	}
 	calltrace.Decision(ctx, calltrace.EventReview, r.Agent, decision, r.Rule)
 	s.log("an agent has decided a review", st.Agent, r)
-	metrics.questions.WithLabelValues(st.Agent, r.Status).Inc()
+	questions.WithLabelValues(st.Agent, r.Status).Inc()
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (s *Service) undecided(ctx context.Context, guard *oagent.Guard, r *review.
 	}
 	s.options.Logger.Warn("a hosted agent has not decided a review", zap.String("agent", r.ByAgent), zap.String("review", r.ID),
 		zap.String("reason", reason), zap.Bool("denied", !s.hasUsers(r.ByAgent)))
-	metrics.questions.WithLabelValues(r.ByAgent, noDecision).Inc()
+	questions.WithLabelValues(r.ByAgent, noDecision).Inc()
 	if s.hasUsers(r.ByAgent) {
 		return nil
 	}

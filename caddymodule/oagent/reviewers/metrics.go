@@ -15,17 +15,11 @@ const (
 
 // metrics are the collectors of this package. There is one set in the process, so that they
 // survive a reload. The label agent has only names of documents.
-var metrics = struct {
-	questions *prometheus.CounterVec // agent, answer
-}{
-	prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "fairway",
-		Name:      "agent_review_questions_total",
-		Help:      "Requests to the programs of reviewing agents, and runs of hosted ones, by agent and by decision. later: the program decides later; none: there was no decision.",
-	}, []string{"agent", "answer"}),
-}
+var questions = directive.Counter("agent_review_questions_total",
+	"Requests to the programs of reviewing agents, and runs of hosted ones, by agent and by decision. later: the program decides later; none: there was no decision.",
+	"agent", "answer")
 
 // RegisterMetrics registers the collectors.
 func RegisterMetrics(registry prometheus.Registerer) error {
-	return directive.RegisterMetrics(registry, metrics.questions)
+	return directive.RegisterMetrics(registry, questions)
 }

@@ -20,8 +20,6 @@ import (
 // maxAnswer is the maximum size of a program's response, in bytes.
 const maxAnswer = 64 << 10
 
-var errRedirected = errors.New("the program responds with a redirect, which is not followed: set ask to the final URL")
-
 // newTransport returns the transport for calls of programs. It is used without an
 // http.Client, so redirects are not followed. A redirect could send the credentials to another
 // server.
@@ -56,7 +54,7 @@ func (a *Program) Ask(ctx context.Context, question *Question) (*Answer, error) 
 	case response.StatusCode == http.StatusAccepted:
 		return &Answer{Decision: Pending}, nil
 	case response.StatusCode >= 300 && response.StatusCode < 400:
-		return nil, errRedirected
+		return nil, errors.New("the program responds with a redirect, which is not followed: set ask to the final URL")
 	case response.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("the program responds with status %d", response.StatusCode)
 	}
@@ -70,21 +68,14 @@ func (a *Program) Ask(ctx context.Context, question *Question) (*Answer, error) 
 	return readAnswer(body)
 }
 
-// Errors about an invalid response, for the log.
-var (
-	errNotHTTP  = errors.New("the response is invalid or incomplete HTTP")
-	errTooLate  = errors.New("no response before the timeout")
-	errNotHTTPS = errors.New("the program does not use TLS: set ask to an http:// URL if that is intended")
-)
-
 // safeError returns a safe form of an error for the log. Errors of the connection are kept.
 // Others may quote the response, or a URL that contains a secret.
 func safeError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return errTooLate
+		return errors.New("no response before the timeout")
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return errNotHTTPS
+		return errors.New("the program does not use TLS: set ask to an http:// URL if that is intended")
 	}
 	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return untrusted
@@ -92,7 +83,7 @@ func safeError(ctx context.Context, err error) error {
 	if broken, ok := errors.AsType[*net.OpError](err); ok {
 		return broken
 	}
-	return errNotHTTP
+	return errors.New("the response is invalid or incomplete HTTP")
 }
 
 // readAnswer parses a decision. An ambiguous response is no decision.

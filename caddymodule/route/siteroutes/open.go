@@ -86,14 +86,12 @@ func IsAuthenticatedBefore(ctx caddy.Context, name, path string) bool {
 // anyBefore reports whether a condition holds for one of the positions of the handler that is being provisioned, with
 // the raw handlers before it in the route there. Name is the module name of that handler.
 func anyBefore(ctx caddy.Context, name string, condition func(position, []json.RawMessage) bool) bool {
-	at := positionsOf(ctx)
-	for i, p := range at {
+	isOrContains := func(raw json.RawMessage) bool {
+		return anyRaw(raw, func(h rawHandler) bool { return h.Handler == name })
+	}
+	for _, p := range positionsOf(ctx) {
 		raw := p.route().HandlersRaw
-		index := currentHandlerIndex(raw)
-		if i == len(at)-1 {
-			index = slices.IndexFunc(raw, func(h json.RawMessage) bool { return handlerName(h) == name })
-		}
-		if condition(p, raw[:max(index, 0)]) {
+		if condition(p, raw[:max(slices.IndexFunc(raw, isOrContains), 0)]) {
 			return true
 		}
 	}

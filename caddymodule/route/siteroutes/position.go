@@ -150,3 +150,32 @@ func SiteName(ctx caddy.Context) string {
 	}
 	return server.Name() + " " + strings.Join(server.Listen, ",")
 }
+
+// EachBefore calls visit with the module name and the configuration of each handler that runs before the one that is
+// being provisioned. Name is its module name.
+func EachBefore(ctx caddy.Context, name string, visit func(handler string, config []byte)) {
+	anyBefore(ctx, name, func(p position, before []json.RawMessage) bool {
+		for _, route := range p.earlier(before) {
+			visitHandlers(route, visit)
+		}
+		return false
+	})
+}
+
+func visitHandlers(route *caddyhttp.Route, visit func(handler string, config []byte)) {
+	for _, raw := range route.HandlersRaw {
+		visit(handlerName(raw), raw)
+	}
+	for _, handler := range route.Handlers {
+		if subroute, ok := handler.(*caddyhttp.Subroute); ok {
+			for i := range subroute.Routes {
+				visitHandlers(&subroute.Routes[i], visit)
+			}
+			continue
+		}
+		if module, ok := handler.(caddy.Module); ok {
+			config, _ := json.Marshal(handler) // without it, there is nothing to look at
+			visit(module.CaddyModule().ID.Name(), config)
+		}
+	}
+}

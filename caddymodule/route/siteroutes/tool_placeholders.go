@@ -23,7 +23,7 @@ func checkToolExpressions(positions []position) error {
 			found := findNullComparison(route.MatcherSets)
 			for _, raw := range route.HandlersRaw {
 				if found == "" {
-					found = findRawNullComparison(raw)
+					found = string(nullComparison.Find(raw))
 				}
 			}
 			if found != "" {
@@ -51,28 +51,6 @@ func findNullComparison(sets caddyhttp.MatcherSets) string {
 						return found
 					}
 				}
-			}
-		}
-	}
-	return ""
-}
-
-// findRawNullComparison is comparison for the matchers in the routes of a raw handler.
-func findRawNullComparison(raw json.RawMessage) string {
-	var h struct {
-		Routes []struct {
-			Match  json.RawMessage   `json:"match"`
-			Handle []json.RawMessage `json:"handle"`
-		} `json:"routes"`
-	}
-	_ = json.Unmarshal(raw, &h) // Caddy reports the error
-	for _, route := range h.Routes {
-		if found := nullComparison.Find(route.Match); found != nil {
-			return string(found)
-		}
-		for _, inner := range route.Handle {
-			if found := findRawNullComparison(inner); found != "" {
-				return found
 			}
 		}
 	}

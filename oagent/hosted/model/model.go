@@ -139,28 +139,21 @@ func (r *Response) Message() Message {
 	return Message{Role: RoleAssistant, Text: r.Text, Calls: r.Calls, Reasoning: r.Reasoning}
 }
 
-// Errors of Request.Check.
-var (
-	errNoMessages  = errors.New("the request has no messages")
-	errUnfinished  = errors.New("the last message of the request is the model's; add a message of the user or results")
-	errUnnamedTool = errors.New("a tool of the request has no name")
-)
-
 // Check returns an error if the request is invalid for every model: a fault of the program, not
 // of the model or the user. Implementations of Model call it.
 func (r *Request) Check() error {
 	if len(r.Messages) == 0 {
-		return errNoMessages
+		return errors.New("the request has no messages")
 	}
 	if r.Messages[len(r.Messages)-1].Role == RoleAssistant {
-		return errUnfinished
+		return errors.New("the last message of the request is the model's; add a message of the user or results")
 	}
 	names := make(map[string]bool, len(r.Tools))
 	for i := range r.Tools {
 		name := r.Tools[i].Name
 		switch {
 		case name == "":
-			return errUnnamedTool
+			return errors.New("a tool of the request has no name")
 		case names[name]:
 			return fmt.Errorf("the request has two tools with the name %q", name)
 		case len(r.Tools[i].Schema) > 0 && !r.Tools[i].Schema.IsValid():

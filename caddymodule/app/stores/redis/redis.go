@@ -77,15 +77,7 @@ func (s *Store) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Err("the url of store redis is empty")
 	}
 	b := directive.NewBlock(d)
-	return b.Options(s.unmarshalOption)
-}
-
-func (s *Store) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "prefix":
-		return b.Text(&s.Prefix)
-	}
-	return b.Unrecognized("store redis")
+	return b.Read("store redis", directive.Options{"prefix": directive.To(b.Text, &s.Prefix)})
 }
 
 // Interface guards

@@ -109,7 +109,7 @@ func (a *API) send(c *call, body []byte, onText func(string)) (*model.Response, 
 	case res.StatusCode != http.StatusOK:
 		return nil, c.statusError(res.StatusCode, res.Header, content)
 	case !httpheader.IsJSON(mediaType):
-		return nil, errMediaType
+		return nil, errors.New("expected JSON or an event stream; is base_url that of an API of this kind?")
 	}
 	if err := reader.ReadDocument(content); err != nil {
 		return nil, err
@@ -117,17 +117,12 @@ func (a *API) send(c *call, body []byte, onText func(string)) (*model.Response, 
 	response, err := reader.Response()
 	switch {
 	case err == nil && response == nil:
-		err = errIncomplete
+		err = errors.New("it is not a complete message of a model")
 	case err == nil && onText != nil && response.Text != "":
 		onText(response.Text) // the server does not stream
 	}
 	return response, err
 }
-
-var (
-	errMediaType  = errors.New("expected JSON or an event stream; is base_url that of an API of this kind?")
-	errIncomplete = errors.New("it is not a complete message of a model")
-)
 
 // readStream reads a response that is an event stream.
 func (c *call) readStream(body io.Reader, reader Reader, onText func(string)) (*model.Response, error) {
