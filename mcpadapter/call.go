@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/calltrace"
+	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
@@ -198,10 +199,10 @@ func (c *toolCall) elicitation() *elicit.Request {
 		Declared:  c.capabilities,
 		Progress:  c.events.progressToken() != nil,
 		Ask:       c.ask,
-		Sealer:    func() (*elicit.Sealer, *protocol.Fault) { return c.server.stateSealer(c.ctx) },
+		Sealer:    func() (*seal.Sealer, *protocol.Fault) { return c.server.stateSealer(c.ctx) },
 	}
 	if c.isTask {
-		r.Sealer = func() (*elicit.Sealer, *protocol.Fault) { return c.server.taskSealer(c.ctx) }
+		r.Sealer = func() (*seal.Sealer, *protocol.Fault) { return c.server.taskSealer(c.ctx) }
 		r.Revision, r.StateTTL = protocol.V20260728, c.server.tasks.TTL // in rounds, between which the task waits
 	}
 	return r

@@ -13,7 +13,7 @@
 //     (ask.go), adapted to the client's revision (adapt.go).
 //   - From 2026-07-28 on, the result of the client's request contains the server's requests. The
 //     client responds with a new request. Between the two, the client stores the state of the call,
-//     sealed by the server (request_state.go, seal.go).
+//     sealed by the server (request_state.go, package seal).
 package elicit
 
 import (
@@ -24,6 +24,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools"
@@ -71,7 +72,7 @@ type Request struct {
 
 	// Sealer returns what seals the state that clients store (2026-07-28). It returns a Fault if the
 	// keys are not available.
-	Sealer func() (*Sealer, *protocol.Fault)
+	Sealer func() (*seal.Sealer, *protocol.Fault)
 
 	// StateTTL is how long the client may take to send the responses (2026-07-28). Default: 10
 	// minutes.
