@@ -164,7 +164,12 @@ func (c *toolCall) run() (callResult, *protocol.Fault) {
 		if t != nil {
 			name = t.Tool.Name
 		}
-		return callResult{Reply: elicit.Reply{Outcome: c.caller.Call(ctx, name, c.arguments)}, requestContext: own}, nil
+		r := callResult{Reply: elicit.Reply{Outcome: c.caller.Call(ctx, name, c.arguments)}, requestContext: own}
+		var f *protocol.Fault
+		if r.Failure != nil && r.Failure.Connection != nil && t != nil {
+			r.Reply, f = c.elicitation().Connect(c.caller, r.Outcome)
+		}
+		return r, f
 	}
 	r, f := c.elicitation().Call(ctx, c.caller, t.Tool, t.Needs)
 	return callResult{Reply: r, requestContext: own}, f
@@ -203,6 +208,7 @@ func (c *toolCall) elicitation() *elicit.Request {
 	}
 	if c.isTask {
 		r.Sealer = func() (*seal.Sealer, *protocol.Fault) { return c.server.taskSealer(c.ctx) }
+		r.IsTask = true
 		r.Revision, r.StateTTL = protocol.V20260728, c.server.tasks.TTL // in rounds, between which the task waits
 	}
 	return r

@@ -6,6 +6,8 @@
 //   - Tools of APIs that return MCP results themselves (native.go). Such an API may ask for
 //     elicitations, sampling, or the roots of the client (input_required.go).
 //
+// Any call may turn out to need an account of the user at a third party (connect.go).
+//
 // Request.Call runs a call in rounds (rounds.go): in each round it calls the API once, and gets what
 // the API then needs from the client. How it gets it depends on the revision:
 //
@@ -74,6 +76,9 @@ type Request struct {
 	// keys are not available.
 	Sealer func() (*seal.Sealer, *protocol.Fault)
 
+	// IsTask is set if a task makes the call. It can wait for what the user does elsewhere.
+	IsTask bool
+
 	// StateTTL is how long the client may take to send the responses (2026-07-28). Default: 10
 	// minutes.
 	StateTTL time.Duration
@@ -105,6 +110,8 @@ type call struct {
 	tool   *tools.Tool
 	needs  Needs
 	round  round
+
+	connected string // what the user did with the page for a Connection: "accept", "decline", "cancel", or "" if the client was not asked
 }
 
 // Call calls the tool until it has a final result or the client must respond first. It may ask the

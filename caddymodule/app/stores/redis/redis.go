@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/app/stores"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -57,7 +58,7 @@ func (s *Store) Shared() bool { return true }
 
 // Open implements stores.Module.
 func (s *Store) Open(options store.Options) (store.Store, error) {
-	return redis.Open(s.address, redis.Options{Options: options, Prefix: s.Prefix, Indexed: []string{engagement.KeyPrefix}})
+	return redis.Open(s.address, redis.Options{Options: options, Prefix: s.Prefix, Indexed: []string{engagement.KeyPrefix, credential.KeyPrefix}})
 }
 
 // UnmarshalCaddyfile parses the options of the store. Syntax:
