@@ -1,0 +1,12 @@
+package connections_test
+
+import (
+	"testing"
+
+	_ "github.com/fairwayhq/fairway/caddymodule/connections"
+	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
+	_ "github.com/fairwayhq/fairway/caddymodule/otc"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
+)
+
+func TestMain(m *testing.M) { sitetest.Main(m) }
