@@ -55,7 +55,9 @@ type Handler struct {
 	origin  string
 	vault   vault
 	terms   lease.Terms // of refreshes
-	isWrite *http.CrossOriginProtection
+	forms   *http.CrossOriginProtection
+
+	recently time.Duration // see renewedRecently
 }
 
 // CaddyModule returns the Caddy module information.
@@ -65,7 +67,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets up the handler.
 func (h *Handler) Provision(ctx caddy.Context) error {
-	h.logger, h.isWrite = ctx.Logger(), http.NewCrossOriginProtection()
+	h.logger, h.forms, h.recently = ctx.Logger(), http.NewCrossOriginProtection(), renewedRecently
 	if h.Path == "" {
 		h.Path = DefaultPath
 	}

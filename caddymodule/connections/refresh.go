@@ -39,8 +39,8 @@ func (a *account) isUsable(now time.Time) bool {
 }
 
 // mayRenew reports whether the secret can be renewed.
-func (a *account) mayRenew(now time.Time) bool {
-	return a.Refresh != "" && (!a.Rejected || now.Sub(a.Obtained) > renewedRecently)
+func (a *account) mayRenew(now time.Time, recently time.Duration) bool {
+	return a.Refresh != "" && (!a.Rejected || now.Sub(a.Obtained) > recently)
 }
 
 // set sets the tokens of a response. A provider that does not rotate refresh tokens leaves them out.
@@ -63,10 +63,10 @@ func (h *Handler) secret(ctx context.Context, u *User, user string) (string, err
 		switch {
 		case a == nil:
 			return "", errNotConnected
-		case a.isFresh(now), !a.mayRenew(now) && a.isUsable(now):
+		case a.isFresh(now), !a.mayRenew(now, h.recently) && a.isUsable(now):
 			h.vault.preserve(ctx, r, sealed)
 			return a.Secret, nil
-		case !a.mayRenew(now):
+		case !a.mayRenew(now, h.recently):
 			return "", errNotConnected
 		}
 		transaction := h.vault.transaction(user, u.Name)

@@ -375,6 +375,24 @@ func TestToken_that_the_API_refuses_is_renewed_once(t *testing.T) {
 	succeed(s, "ann")
 }
 
+func TestToken_that_the_API_refuses_is_renewed_for_the_same_call(t *testing.T) {
+	p := newThirdParty(t)
+	s := start(t, p, options{more: "test_renew_at_once"})
+	newBrowser(t, "ann").connect(s, linkOf(s, "ann"))
+	p.set(func() { p.tokens = map[string]bool{} })
+	succeed(s, "ann")
+	p.set(func() { p.tokens = map[string]bool{} })
+	r := s.CallRequest("createTrip", `{"to":"Rome"}`)
+	r.Header.Set("X-Test-User", "ann")
+	if result := s.Result(s.Do(r)); !result.IsError || !strings.Contains(result.Text(), "call again") {
+		t.Errorf("a call that is not idempotent: %s", result.Text())
+	}
+	succeed(s, "ann")
+	if n := p.count("refresh_token"); n != 2 {
+		t.Errorf("%d refreshes", n)
+	}
+}
+
 func TestAPIKey_is_pasted(t *testing.T) {
 	p := newThirdParty(t)
 	p.tokens["planted-key"] = true

@@ -126,7 +126,7 @@ func (p *thirdParty) count(grant string) (n int) {
 }
 
 // options are the options of a site whose users have accounts at the third party.
-type options struct{ global, provider, connections string }
+type options struct{ provider, connections, more string }
 
 // providerBlock configures the third party.
 func (p *thirdParty) providerBlock() string {
@@ -156,12 +156,13 @@ func load(t *testing.T, s *sitetest.Site, p *thirdParty, o options) {
 	if o.connections == "" {
 		o.connections = "secret planted-vault-secret-1"
 	}
-	s.Start("agents {\nstore bolt DIR/store.db\ntoolset trips TRIPS {\ncredential user {\n"+o.provider+"\n}\n}\n}\n"+o.global, `route {
+	s.Start("agents {\nstore bolt DIR/store.db\ntoolset trips TRIPS {\ncredential user {\n"+o.provider+"\n}\n}\n}\n", `route {
 		test_user
 		agent_connections {
 			origin `+s.URL+`
 			`+o.connections+`
 		}
+		`+o.more+`
 		mcp /mcp trips {
 			task_after 1m
 		}

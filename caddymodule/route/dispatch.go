@@ -74,7 +74,7 @@ func (d *dispatch) serve(t *app.Toolset) {
 // canceled, but Invoke still waits for a handler that ignores its context.
 func (d *dispatch) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, error) {
 	if d.credentials.IsPersonal() {
-		return d.invokePersonal(ctx, call)
+		return personalInvoker{d}.Invoke(ctx, call)
 	}
 	return d.invoke(ctx, call)
 }

@@ -9,17 +9,21 @@ import (
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// withCaller returns a context for credentials that depend on the user.
-func (d *dispatch) withCaller(ctx context.Context, t *tools.Tool) context.Context {
+// contextWithCaller returns a context for credentials that depend on the user who calls a tool.
+func (e *Endpoint) contextWithCaller(ctx context.Context, r *http.Request, t *tools.Tool) context.Context {
 	return credential.ContextWithCaller(ctx, &credential.Caller{
-		User: AuthenticatedUser(d.client.Request), Tool: cmp.Or(t.Definition.Title, t.Name), Accounts: d.endpoint.App.AccountsAt(d.endpoint.agent.site),
+		User: AuthenticatedUser(r), Tool: cmp.Or(t.Definition.Title, t.Name), Accounts: e.App.AccountsAt(e.agent.site),
 	})
 }
 
-// invokePersonal performs a call with credentials of the user. If the API does not accept them, they are renewed by the next
-// request, and a call that is idempotent makes one at once.
-func (d *dispatch) invokePersonal(ctx context.Context, call *tools.Call) (*tools.Result, error) {
-	ctx = d.withCaller(ctx, call.Tool)
+// A personalInvoker is the tools.Invoker of calls with credentials of the user. If the API does not accept them, they are renewed by the
+// next request, and a call that is idempotent makes one at once.
+type personalInvoker struct{ dispatch *dispatch }
+
+// Invoke implements tools.Invoker.
+func (p personalInvoker) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, error) {
+	d := p.dispatch
+	ctx = d.endpoint.contextWithCaller(ctx, d.client.Request, call.Tool)
 	result, err := d.invoke(ctx, call)
 	if !isUnauthorized(result, err) {
 		return result, err
