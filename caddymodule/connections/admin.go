@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 )
 
 func init() {
@@ -25,18 +25,6 @@ func init() {
 type admin struct {
 	app    *app.App // nil if the app could not be provisioned
 	logger *zap.Logger
-}
-
-// Connection is an account of a user, as the operator sees it.
-type Connection struct {
-	User      string    `json:"user"`
-	Provider  string    `json:"provider"`
-	Account   string    `json:"account"`          // its label
-	InUse     bool      `json:"in_use"`           // whether calls use it, of several at the provider
-	Renews    bool      `json:"renews"`           // whether there is a refresh token
-	Rejected  bool      `json:"rejected"`         // whether the API no longer accepts it
-	Connected time.Time `json:"connected"`        // when the user connected it
-	Expires   time.Time `json:"expires,omitzero"` // of the token; missing if that is unknown
 }
 
 // CaddyModule returns the Caddy module information.
@@ -78,7 +66,7 @@ func (a *admin) serve(w http.ResponseWriter, r *http.Request) error {
 			if user != "" && user != found.User {
 				continue
 			}
-			if encoder.Encode(Connection{
+			if encoder.Encode(credential.Connection{
 				User: found.User, Provider: found.Provider, Account: c.Label, InUse: c.Label == found.Selected,
 				Renews: c.Refresh != "", Rejected: c.Rejected, Connected: c.Connected, Expires: c.Expires,
 			}) != nil {

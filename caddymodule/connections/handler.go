@@ -50,12 +50,12 @@ type Handler struct {
 	// The secret before the current one. What it encrypted can be read. Default: none.
 	PreviousSecret string `json:"previous_secret,omitempty"`
 
-	app     *app.App
-	logger  *zap.Logger
-	origin  string
-	vault   vault
-	terms   lease.Terms // of refreshes
-	forms   *http.CrossOriginProtection
+	app    *app.App
+	logger *zap.Logger
+	origin string
+	vault  vault
+	terms  lease.Terms // of refreshes
+	forms  *http.CrossOriginProtection
 
 	recently time.Duration // see renewedRecently
 }

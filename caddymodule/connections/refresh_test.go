@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
@@ -22,6 +24,21 @@ import (
 
 // SetRecently changes how old a token must be that is renewed after a 401.
 func (h *Handler) SetRecently(d time.Duration) { h.recently = d }
+
+// List returns the response of the admin endpoint of the running configuration.
+func List(t *testing.T, query string) string {
+	t.Helper()
+	agents, err := caddy.ActiveContext().App("agents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	a := &admin{app: agents.(*app.App), logger: zap.NewNop()}
+	if err := a.Routes()[0].Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/agents/connections"+query, nil)); err != nil {
+		t.Fatal(err)
+	}
+	return w.Body.String()
+}
 
 // nodes returns handlers of several nodes with one store.
 func nodes(t *testing.T, count int) (all []*Handler) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fairwayhq/fairway/caddymodule/connections"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
@@ -488,6 +489,23 @@ func TestConnection_survives_a_restart_and_a_new_secret(t *testing.T) {
 	succeed(s, "ann")
 	restart("secret planted-vault-secret-3")
 	linkOf(s, "ann")
+}
+
+// The operator sees who has connected an account, and no token.
+func TestAdmin_lists_connections_without_tokens(t *testing.T) {
+	p := newThirdParty(t)
+	s := start(t, p, options{})
+	newBrowser(t, "ann").connect(s, linkOf(s, "ann"), "label", "work")
+	newBrowser(t, "bob").connect(s, linkOf(s, "bob"))
+	got := connections.List(t, "?user=ann")
+	for _, want := range []string{`"user":"ann"`, `"provider":"acme"`, `"account":"work"`, `"in_use":true`, `"renews":true`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "bob") || strings.Contains(got+connections.List(t, ""), "planted") || !strings.Contains(connections.List(t, ""), "bob") {
+		t.Errorf("got %s", got)
+	}
 }
 
 func TestTask_waits_for_the_connection(t *testing.T) {

@@ -3,6 +3,7 @@ package credential
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Personal is implemented by modules whose value is the secret of the user who makes the call. Only toolsets can have them.
@@ -35,6 +36,18 @@ type Caller struct {
 	Accounts Accounts // nil if no site has them
 
 	Sent map[string]string // secrets that the call has got, by provider
+}
+
+// Connection is an account of a user, as the operator sees it.
+type Connection struct {
+	User      string    `json:"user"`
+	Provider  string    `json:"provider"`
+	Account   string    `json:"account"`          // its label
+	InUse     bool      `json:"in_use"`           // whether calls use it, of several at the provider
+	Renews    bool      `json:"renews"`           // whether there is a refresh token
+	Rejected  bool      `json:"rejected"`         // whether the API no longer accepts it
+	Connected time.Time `json:"connected"`        // when the user connected it
+	Expires   time.Time `json:"expires,omitzero"` // of the token; missing if that is unknown
 }
 
 // KeyPrefix is the prefix of the keys of the records with accounts.
