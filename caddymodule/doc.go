@@ -6,6 +6,7 @@
 //	app         the app `agents`: toolsets, documents, credentials, the store, metrics; app/command is `caddy tools`
 //	auth        access tokens and API keys
 //	login       the login in front of an identity provider
+//	connections the users' own accounts at third parties
 //	route       one tool call through the handler chain; tools_only closes the API to everything else
 //	mcp, otc    serve a toolset over a tool protocol
 //	stdio       `caddy mcp`: a toolset on standard input and output
@@ -16,7 +17,7 @@
 //
 // Imports run from the bottom of this list to the top: app imports directive, route imports app
 // and auth, and each directive imports route. The packages of the directives do not import each
-// other. Exceptions: mcp reads what auth has found out about a request, login asks auth for the site's host, stdio runs the handler of
+// other. Exceptions: mcp reads what auth has found out about a request, login and connections ask auth for the site's host, stdio runs the handler of
 // mcp, and oagent runs hosted.
 //
 // A tool call passes them in this order: the handler of mcp or otc takes the client's
@@ -36,6 +37,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/app/embeddings"
 	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/redis"
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
+	_ "github.com/fairwayhq/fairway/caddymodule/connections"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
 	_ "github.com/fairwayhq/fairway/caddymodule/login"

@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/calltrace"
+	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
@@ -162,7 +163,12 @@ func (c *toolCall) run() (callResult, *protocol.Fault) {
 		if t != nil {
 			name = t.Tool.Name
 		}
-		return callResult{Reply: elicit.Reply{Outcome: c.caller.Call(ctx, name, c.arguments)}, requestContext: own}, nil
+		r := callResult{Reply: elicit.Reply{Outcome: c.caller.Call(ctx, name, c.arguments)}, requestContext: own}
+		var f *protocol.Fault
+		if r.Failure != nil && r.Failure.Connection != nil && t != nil {
+			r.Reply, f = c.elicitation().Connect(c.caller, r.Outcome)
+		}
+		return r, f
 	}
 	r, f := c.elicitation().Call(ctx, c.caller, t.Tool, t.Needs)
 	return callResult{Reply: r, requestContext: own}, f
@@ -197,10 +203,11 @@ func (c *toolCall) elicitation() *elicit.Request {
 		Declared:  c.capabilities,
 		Progress:  c.events.progressToken() != nil,
 		Ask:       c.ask,
-		Sealer:    func() (*elicit.Sealer, *protocol.Fault) { return c.server.stateSealer(c.ctx) },
+		Sealer:    func() (*seal.Sealer, *protocol.Fault) { return c.server.stateSealer(c.ctx) },
 	}
 	if c.isTask {
-		r.Sealer = func() (*elicit.Sealer, *protocol.Fault) { return c.server.taskSealer(c.ctx) }
+		r.Sealer = func() (*seal.Sealer, *protocol.Fault) { return c.server.taskSealer(c.ctx) }
+		r.IsTask = true
 		r.Revision, r.StateTTL = protocol.V20260728, c.server.tasks.TTL // in rounds, between which the task waits
 	}
 	return r

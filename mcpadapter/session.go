@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
+	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
@@ -54,7 +55,7 @@ func (s *Server) signer(ctx context.Context) (*session.Signer, *protocol.Fault) 
 }
 
 // stateSealer returns what seals the state that clients store for the server.
-func (s *Server) stateSealer(ctx context.Context) (*elicit.Sealer, *protocol.Fault) {
+func (s *Server) stateSealer(ctx context.Context) (*seal.Sealer, *protocol.Fault) {
 	g, f := s.signer(ctx)
 	if f != nil {
 		return nil, f
@@ -63,7 +64,7 @@ func (s *Server) stateSealer(ctx context.Context) (*elicit.Sealer, *protocol.Fau
 }
 
 // taskSealer returns what seals the arguments of tasks, and their state between rounds.
-func (s *Server) taskSealer(ctx context.Context) (*elicit.Sealer, *protocol.Fault) {
+func (s *Server) taskSealer(ctx context.Context) (*seal.Sealer, *protocol.Fault) {
 	g, f := s.signer(ctx)
 	if f != nil {
 		return nil, f

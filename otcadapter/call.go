@@ -128,6 +128,8 @@ func (c *call) respond(b []byte, outcome *tools.Outcome) idempotency.Response {
 	case failure == nil:
 	case failure.Kind == tools.UnknownTool:
 		return c.reject(b, unknownTool(failure))
+	case failure.Connection != nil:
+		return c.reject(b, missingConnection(failure))
 	case failure.Kind == tools.InvalidArguments && c.encoder.form.oxp:
 		return c.reject(b, invalidInput(failure))
 	case failure.Kind == tools.Refused && failure.Status == http.StatusUnauthorized && c.grant.fromCaller():

@@ -21,9 +21,10 @@ type fault struct {
 	message   string // for the user and the model: what is wrong and how to fix it
 	developer string // further details for a developer; "" for none
 
-	toolkit  *toolkit        // toolkit of missing
-	missing  []requirement   // requirements that the call did not provide
-	problems []tools.Problem // of the input
+	toolkit    *toolkit          // toolkit of missing
+	missing    []requirement     // requirements that the call did not provide
+	connection *tools.Connection // account that the user must connect first; nil if none is missing
+	problems   []tools.Problem   // of the input
 
 	header, value string // a further header of the response; name is "" if there is none
 }
@@ -48,6 +49,9 @@ func (f *fault) append(b []byte, form *standard, developerMessages bool) []byte 
 			url := f.toolkit.authorizationURL(r) // OXP requires one in every challenge, even if none is known
 			to.URL = &url
 		})
+	}
+	if f.connection != nil {
+		body.Missing = &requirementLists{Authorization: []listedRequirement{{ID: f.connection.ID, URL: &f.connection.URL}}}
 	}
 	encoded, _ := json.Marshal(&body, jsontext.AllowInvalidUTF8(true), json.Deterministic(true)) // strings can always be encoded
 	return append(b, encoded...)
@@ -219,6 +223,12 @@ func insufficientScope(tool string, scopes []string, metadata string) *fault {
 		f.header = ""
 	}
 	return f
+}
+
+// missingConnection is the error for a call whose user must connect an account first. OTC lists it as a missing authorization,
+// with the address where the user gives it.
+func missingConnection(f *tools.Failure) *fault {
+	return &fault{status: http.StatusBadRequest, message: f.Message, connection: f.Connection}
 }
 
 // badCredentials is the fault for a caller whose own credentials the API has rejected.

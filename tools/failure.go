@@ -49,6 +49,17 @@ type Failure struct {
 
 	// Pending is set if the call waits for a review or for an agent. See Outcome.Pending.
 	Pending *Pending
+
+	// Connection is set if the call needs the user's own account at a third party. The call can be repeated when the user has
+	// connected it.
+	Connection *Connection
+}
+
+// A Connection is an account at a third party that a user must connect with the gateway before a call can be made.
+type Connection struct {
+	ID      string // names the third party: "github"
+	URL     string // the page where the user connects the account; works once, and for this user only
+	Message string // for the user: what the page is for
 }
 
 // A Problem is one error in the arguments of a call.

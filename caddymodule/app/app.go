@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/store/keyedhash"
 )
 
@@ -45,6 +46,7 @@ type App struct {
 	AgentEndpoints []*AgentEndpoint `json:"-"` // endpoints that are limited to one agent
 	publicHealth   []publicHealth   // of endpoints
 	logins         []siteLogin      // of the directive agent_login
+	accounts       []siteAccounts   // of the directive agent_connections
 	exposed        []*ExposedAgents // of endpoints that serve agents as tools
 	started        atomic.Bool      // set once all handlers are provisioned; GuardHandlers, served and AgentEndpoints are read-only from then on
 	ready          chan struct{}    // closed at the end of Start, see AwaitStart
@@ -52,6 +54,9 @@ type App struct {
 	sharedGuards   guardPool
 	CallerHashes   keyedhash.Callers `json:"-"` // hashes of the credentials of callers that no site authenticates
 	ReviewPace     ReviewPace        `json:"-"`
+
+	// Providers are the third parties where users have accounts, by name. It is complete once all handlers are provisioned.
+	Providers map[string]credential.Personal `json:"-"`
 
 	shared sync.Map // see Share
 
@@ -71,7 +76,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger, a.ready, a.ended = ctx.Logger(), make(chan struct{}), ctx.Done()
 	a.ReviewPace = defaultReviewPace()
-	a.ToolsetsByName = make(map[string]*Toolset, len(a.Toolsets))
+	a.ToolsetsByName, a.Providers = make(map[string]*Toolset, len(a.Toolsets)), make(map[string]credential.Personal)
 	if err := AllMetrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
@@ -101,7 +106,7 @@ func (a *App) open(ctx caddy.Context, config *ToolsetConfig, name, site string) 
 		return nil, err
 	}
 	a.OpenDocuments = append(a.OpenDocuments, t.Document)
-	return t, nil
+	return t, a.addProviders(t)
 }
 
 // Share returns the value that the handlers of one configuration share under key. The first

@@ -320,7 +320,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	if err := CheckMaxTokens(c.MaxTokens); err != nil {
 		return nil, err
 	}
-	checked, err := credential.Load(ctx, c.Credentials, logger.With(zap.String("toolset", name)))
+	checked, err := credential.LoadForToolset(ctx, c.Credentials, logger.With(zap.String("toolset", name)))
 	if err != nil {
 		return nil, err
 	}

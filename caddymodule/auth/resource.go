@@ -249,6 +249,14 @@ func HostOf(ctx caddy.Context) (string, bool) {
 	return "", false
 }
 
+// PublicOrigin returns the origin of the site that is being provisioned, if the site has exactly one host and listens on port 443.
+func PublicOrigin(ctx caddy.Context) (string, bool) {
+	host, ok := HostOf(ctx)
+	server, isServed := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	isPublic := ok && isServed && slices.ContainsFunc(server.Listen, func(address string) bool { return strings.HasSuffix(address, ":443") })
+	return "https://" + host, isPublic
+}
+
 // containsAnyHost reports whether one of the names is a wildcard in every label.
 func containsAnyHost(hosts caddyhttp.MatchHost) bool {
 	for _, host := range hosts {

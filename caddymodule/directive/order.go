@@ -11,13 +11,13 @@ import "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 //   - The others run after authentication, so that callers are known, and after encode, so that
 //     responses are compressed. They run before handlers that respond or change responses, so
 //     that those handlers also process the inner requests of tool calls.
-//   - agents_console runs before the others, so that its requests reach none of them.
+//   - agents_console and agent_connections run before the others, so that requests for their pages reach none of them.
 //   - tools_only runs last, because it must not apply to requests that the others respond to.
 func init() {
 	httpcaddyfile.RegisterDirectiveOrder("agents_health", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("agent_auth", httpcaddyfile.After, "basic_auth")
 	httpcaddyfile.RegisterDirectiveOrder("agent_login", httpcaddyfile.After, "basic_auth")
-	for _, directive := range []string{"agents_console", "ocp", "mcp", "otc", "oagent", "tools_only"} {
+	for _, directive := range []string{"agents_console", "agent_connections", "ocp", "mcp", "otc", "oagent", "tools_only"} {
 		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "push")
 	}
 }

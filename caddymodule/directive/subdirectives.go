@@ -17,7 +17,12 @@ var subdirectives = map[string][]string{
 		"provider", "client_id", "client_secret", "provider_scope", "provider_param", "group_claim", "issuer", "secret", "allow", "scope", "client",
 		"token_lifetime", "session_lifetime", "own_tokens",
 	},
-	"client":         {"name", "redirect", "secret", "jwks", "machine"},
+	"client":            {"name", "redirect", "secret", "jwks", "machine"},
+	"agent_connections": {"origin", "secret"},
+	"credential user":   {"provider"},
+	"provider": {
+		"authorize_url", "token_url", "revoke_url", "client_id", "client_secret", "client_auth", "scope", "param", "api_key", "bearer", "header",
+	},
 	"agents_console": {"auditors", "log_inputs", "calls"},
 	"api_key":        {"header", "query", "key", "pass_through"},
 }

@@ -77,7 +77,7 @@ func (h *Handler) unmarshalOption(b *directive.Block) error {
 	case "issuer":
 		return b.Text(&h.Issuer)
 	case "secret":
-		return h.unmarshalSecrets(b)
+		return b.ReadSecrets(&h.Secret, &h.PreviousSecret)
 	case "allow":
 		return h.unmarshalAllow(b)
 	case "scope":
@@ -132,20 +132,6 @@ func (h *Handler) unmarshalParam(b *directive.Block) error {
 		h.Provider.Params = make(map[string]string)
 	}
 	h.Provider.Params[arguments[0]] = arguments[1]
-	return nil
-}
-
-func (h *Handler) unmarshalSecrets(b *directive.Block) error {
-	if err := b.Once(); err != nil {
-		return err
-	}
-	arguments := b.RemainingArgs()
-	if len(arguments) == 0 || len(arguments) > 2 {
-		return b.Err("secret takes the secret and, while it is being replaced, the one before")
-	}
-	if h.Secret = arguments[0]; len(arguments) == 2 {
-		h.PreviousSecret = arguments[1]
-	}
 	return nil
 }
 

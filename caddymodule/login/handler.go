@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -152,7 +151,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if options.Issuer, err = h.publicAddress(ctx); err != nil {
 		return err
 	}
-	if options.Secrets, err = h.secrets(); err != nil {
+	if options.Secrets, err = directive.Secrets("agent_login", "LOGIN_SECRET", h.Secret, h.PreviousSecret); err != nil {
 		return err
 	}
 	if h.provider, err = h.Provider.open(); err != nil {
@@ -200,32 +199,11 @@ func (h *Handler) publicAddress(ctx caddy.Context) (string, error) {
 	if h.Issuer != "" {
 		return caddy.NewReplacer().ReplaceOrErr(h.Issuer, true, true)
 	}
-	host, ok := auth.HostOf(ctx)
-	server, isServed := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if !ok || !isServed || !slices.ContainsFunc(server.Listen, func(address string) bool { return strings.HasSuffix(address, ":443") }) {
+	origin, ok := auth.PublicOrigin(ctx)
+	if !ok {
 		return "", errors.New("agent_login does not know the public address of the site: set issuer, as in: issuer https://tools.example.com")
 	}
-	return "https://" + host, nil
-}
-
-// secrets returns the secrets, the current one first.
-func (h *Handler) secrets() (secrets []string, err error) {
-	if h.Secret == "" {
-		return nil, errors.New("agent_login needs a secret, from which its keys are derived: create one with `openssl rand -base64 32`, and write: secret {env.LOGIN_SECRET}")
-	}
-	for i, configured := range []string{h.Secret, h.PreviousSecret} {
-		secret, err := caddy.NewReplacer().ReplaceOrErr(configured, i == 0, true)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("secret: %w", err)
-		case i > 0 && secret == "":
-		case len(secret) < directive.MinSecret:
-			return nil, fmt.Errorf("the secret has %d bytes and needs at least %d; create one with `openssl rand -base64 32`", len(secret), directive.MinSecret)
-		default:
-			secrets = append(secrets, secret)
-		}
-	}
-	return secrets, nil
+	return origin, nil
 }
 
 // checkAllow returns an error if it is not clear who may log in.

@@ -19,22 +19,21 @@ import (
 // its placeholders.
 type Caller struct {
 	dispatch
-	tools    *tools.Toolset
-	endpoint *Endpoint
-	part     *Part          // whose limits and metrics the calls have
-	own      *tools.Toolset // toolset of part, if tools combines several
-	parts    []*Part        // all parts of the endpoint, if there are several
-	calls    *RequestCalls
-	only     RequestCalls        // storage for calls, if they belong to this caller alone
-	CallID   string              // the client's id of the call, for repeating it; "" if there is none
-	Agent    string              // name of the hosted agent that makes the calls; "" if a client does
-	Conceal  func(string) string // removes the secrets that came with the call from a text; nil if there are none
+	tools   *tools.Toolset
+	part    *Part          // whose limits and metrics the calls have
+	own     *tools.Toolset // toolset of part, if tools combines several
+	parts   []*Part        // all parts of the endpoint, if there are several
+	calls   *RequestCalls
+	only    RequestCalls        // storage for calls, if they belong to this caller alone
+	CallID  string              // the client's id of the call, for repeating it; "" if there is none
+	Agent   string              // name of the hosted agent that makes the calls; "" if a client does
+	Conceal func(string) string // removes the secrets that came with the call from a text; nil if there are none
 }
 
 // init sets the fields of a zero Caller.
 func (c *Caller) init(e *Endpoint, part *Part, next caddyhttp.Handler, r *http.Request, set *tools.Toolset, calls *RequestCalls) {
-	c.dispatch.init(next, r, e.Protocol, part.Toolset, e.Logger)
-	c.endpoint, c.part, c.tools, c.calls = e, part, set, calls
+	c.dispatch.init(next, r, e, part.Toolset)
+	c.part, c.tools, c.calls = part, set, calls
 	if part == e.Parts.whole && len(e.Parts.All) > 1 {
 		c.parts = e.Parts.All
 	}
@@ -96,7 +95,7 @@ func (c *Caller) callPart(ctx context.Context, called *tools.Tool, arguments []b
 	}
 	d := c.dispatch
 	d.serve(part.Toolset)
-	p := &Caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), endpoint: c.endpoint, part: part, calls: c.calls, CallID: c.CallID, Agent: c.Agent, Conceal: c.Conceal}
+	p := &Caller{dispatch: d, tools: c.tools, own: c.tools.PartOf(called), part: part, calls: c.calls, CallID: c.CallID, Agent: c.Agent, Conceal: c.Conceal}
 	outcome := p.call(ctx, p.own, own.Name, arguments)
 	if outcome.Tool == own {
 		outcome.Tool = called

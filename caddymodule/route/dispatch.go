@@ -42,12 +42,13 @@ type dispatch struct {
 
 	credentials    credential.Set
 	forwardHeaders []string
+	endpoint       *Endpoint
 }
 
 // init sets the fields of the dispatch of the request outer. Next is the handler after the endpoint.
-func (d *dispatch) init(next caddyhttp.Handler, outer *http.Request, protocol string, t *app.Toolset, logger *zap.Logger) {
+func (d *dispatch) init(next caddyhttp.Handler, outer *http.Request, e *Endpoint, t *app.Toolset) {
 	ctx := outer.Context()
-	d.next, d.client.Request, d.protocol, d.logger = next, outer, protocol, logger
+	d.next, d.client.Request, d.endpoint, d.protocol, d.logger = next, outer, e, e.Protocol, e.Logger
 	d.traced = trace.SpanContextFromContext(ctx).IsValid()
 	d.serve(t)
 	d.client.repl, _ = ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -72,6 +73,14 @@ func (d *dispatch) serve(t *app.Toolset) {
 // *tools.Failure. The chain runs in the calling goroutine. At the time limit the context is
 // canceled, but Invoke still waits for a handler that ignores its context.
 func (d *dispatch) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, error) {
+	if d.credentials.IsPersonal() {
+		return personalInvoker{d}.Invoke(ctx, call)
+	}
+	return d.invoke(ctx, call)
+}
+
+// invoke performs one request of a call.
+func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result, error) {
 	supplemented := d.client.addsContext(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -47,9 +47,9 @@ func BenchmarkDispatch(b *testing.B) {
 	outer := sitetest.EndpointRequest()
 	of := &app.Toolset{Name: "trips", Limits: app.Limits{Timeout: app.DefaultTimeout, MaxResponse: app.DefaultMaxResponse}}
 	var d dispatch
-	d.init(next, outer, "mcp", of, zap.NewNop())
 	part := &Part{Toolset: of, metrics: app.AllMetrics.Of("trips", "mcp")}
 	endpoint := &Endpoint{Protocol: "mcp", Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, recorder: (*calllog.Log)(nil).Active()}
+	d.init(next, outer, endpoint, of)
 
 	b.Run("PrepareRequest", func(b *testing.B) {
 		b.ReportAllocs()

@@ -101,6 +101,9 @@ func (d *dispatch) unfinishedStreamFailure(t *tools.Tool, err error) *tools.Fail
 // missingCredentialFailure returns the failure of a call that was not sent because a credential has no
 // usable value. The reason is for the operator and only in the log.
 func (d *dispatch) missingCredentialFailure(t *tools.Tool, err error) *tools.Failure {
+	if failure, ok := errors.AsType[*tools.Failure](err); ok {
+		return failure // of the user's own credential, who can do something about it
+	}
 	if c := d.logger.Check(zapcore.ErrorLevel, "tool call not sent: a credential has no usable value"); c != nil {
 		c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
 	}

@@ -275,6 +275,9 @@ func (p *poller) get(ctx context.Context, target string) (*tools.Result, error) 
 	}
 	var credentials *security.Supplement
 	if len(p.caller.credentials) > 0 {
+		if p.caller.credentials.IsPersonal() {
+			ctx = p.caller.endpoint.contextWithCaller(ctx, p.caller.client.Request, p.call.Tool)
+		}
 		if credentials, err = p.caller.credentials.Current(ctx); err != nil {
 			return nil, p.caller.missingCredentialFailure(p.call.Tool, err)
 		}

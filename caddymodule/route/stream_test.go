@@ -50,7 +50,7 @@ func (i invocation) run(t *testing.T) (*tools.Result, error) {
 		i.toolset.Limits.MaxResponse = 1000
 	}
 	var d dispatch
-	d.init(caddyhttp.HandlerFunc(i.handler), sitetest.EndpointRequest(), "mcp", &i.toolset, zap.NewNop())
+	d.init(caddyhttp.HandlerFunc(i.handler), sitetest.EndpointRequest(), &Endpoint{Protocol: "mcp", Logger: zap.NewNop()}, &i.toolset)
 	ctx := d.client.Context()
 	if i.listener != nil {
 		ctx = tools.ContextWithListener(ctx, i.listener)
@@ -303,7 +303,7 @@ func TestStreamedCancel(t *testing.T) {
 		return err
 	}
 	var d dispatch
-	d.init(caddyhttp.HandlerFunc(next), r, "mcp", &app.Toolset{Limits: app.Limits{MaxResponse: 100}}, zap.NewNop())
+	d.init(caddyhttp.HandlerFunc(next), r, &Endpoint{Protocol: "mcp", Logger: zap.NewNop()}, &app.Toolset{Limits: app.Limits{MaxResponse: 100}})
 	result, err := d.Invoke(r.Context(), call)
 	if failure, ok := errors.AsType[*tools.Failure](err); !ok || failure.Kind != tools.Canceled {
 		t.Errorf("got %+v, %v", result, err)

@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -137,12 +138,12 @@ const maxCookie = 4000
 
 // setCookie gives the browser the sealed state of a login. It binds the login to the browser: another browser cannot continue it.
 func (s *Server) setCookie(w http.ResponseWriter, id string, purpose kind, asked *request) error {
-	value, err := s.records.keys[0].sealed(purpose, id, asked)
+	value, err := s.records.sealed(purpose, id, asked)
 	if err != nil {
 		return err
 	}
 	if len(value) > maxCookie {
-		return errSealed
+		return errors.New("the state of the login is too large for a cookie")
 	}
 	s.writeCookie(w, id, value, int(loginWait.Seconds()))
 	return nil

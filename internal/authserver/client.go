@@ -249,7 +249,7 @@ func (s *clients) register(w http.ResponseWriter, r *http.Request) {
 	}
 	now := time.Now()
 	expires := now.Add(registrationLifetime)
-	id, err := s.records.keys[0].sealed(kindClient, "", registration{request.Name, request.RedirectURIs, request.Method, expires.Unix()})
+	id, err := s.records.sealed(kindClient, "", registration{request.Name, request.RedirectURIs, request.Method, expires.Unix()})
 	if err != nil {
 		writeFailure(w, fail(codeServer, "The registration cannot be sealed."))
 		return

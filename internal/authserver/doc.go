@@ -11,7 +11,7 @@
 //     one (session.go). Each refresh asks the provider again.
 //
 // The server keeps no state of its own. What is used once, and sessions, are records of a Ledger; everything else is in
-// sealed values that clients and browsers hold (records.go, seal.go). So each node can serve each step.
+// sealed values that clients and browsers hold (records.go, package seal). So each node can serve each step.
 //
 // The access tokens are JWTs (RFC 9068) that are bound to one resource (RFC 8707). Of web servers the package only uses
 // net/http.

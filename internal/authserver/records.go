@@ -10,12 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/internal/share"
 )
 
 // records are the sealed records of a Ledger.
 type records struct {
-	keys   []*keys // the first one seals; all unseal
+	keys   []*keys // the first one is the current one; all are accepted
+	sealer *seal.Sealer
 	ledger Ledger
 	report func(message string, err error)
 }
@@ -31,7 +33,7 @@ var errGone = errors.New("there is no such record")
 
 // put writes a record of the owner.
 func (r *records) put(ctx context.Context, key string, owner share.Owner, value any, lifetime time.Duration) error {
-	sealed, err := r.keys[0].sealed(kindRecord, key, value)
+	sealed, err := r.sealed(kindRecord, key, value)
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ func update[T any](ctx context.Context, r *records, key string, change func(*T) 
 		if err != nil || lifetime <= 0 {
 			return "", 0, err
 		}
-		sealed, err := r.keys[0].sealed(kindRecord, key, value)
+		sealed, err := r.sealed(kindRecord, key, value)
 		return sealed, lifetime, err
 	})
 }
@@ -65,22 +67,22 @@ func (r *records) once(ctx context.Context, name string, owner share.Owner, life
 	return isFirst, err
 }
 
-// unsealed decrypts what sealed has returned, with any of the keys.
-func (r *records) unsealed(purpose kind, name, text string, value any) error {
-	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
+// sealed encrypts a value for a purpose. name binds the value to its place, such as the key of its record; it may be empty.
+func (r *records) sealed(purpose kind, name string, value any) (string, error) {
+	plain, err := json.Marshal(value)
 	if err != nil {
-		return errSealed
+		return "", err
 	}
-	for _, k := range r.keys {
-		if len(data) < k.seal.NonceSize() {
-			break
-		}
-		plain, err := k.seal.Open(nil, data[:k.seal.NonceSize()], data[k.seal.NonceSize():], []byte(string(purpose)+"\x00"+name))
-		if err == nil {
-			return json.Unmarshal(plain, value)
-		}
+	return r.sealer.Seal(plain, string(purpose)+"\x00"+name), nil
+}
+
+// unsealed decrypts what sealed has returned.
+func (r *records) unsealed(purpose kind, name, text string, value any) error {
+	plain, err := r.sealer.Unseal(text, string(purpose)+"\x00"+name)
+	if err != nil {
+		return err
 	}
-	return errSealed
+	return json.Unmarshal(plain, value)
 }
 
 // refreshToken returns the token of a generation of a session: the session, the generation, and what authenticates both.

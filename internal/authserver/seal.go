@@ -2,8 +2,6 @@ package authserver
 
 import (
 	"crypto"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/hkdf"
@@ -11,8 +9,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/go-jose/go-jose/v4"
@@ -31,11 +27,8 @@ const (
 	kindRecord  kind = "record"  // the value of a record in the Ledger
 )
 
-var errSealed = errors.New("the value is not one of this server, is for another purpose, or its key has been replaced")
-
 // keys are derived from one configured secret.
 type keys struct {
-	seal    cipher.AEAD
 	refresh []byte // authenticates refresh tokens
 	client  []byte // derives the secrets of registered clients
 	sign    *ecdsa.PrivateKey
@@ -54,14 +47,7 @@ func newKeys(secret string) (*keys, error) {
 		}
 		return key
 	}
-	block, err := aes.NewCipher(derive("seal", 32))
-	if err != nil {
-		return nil, err
-	}
 	k := &keys{refresh: derive("refresh", 32), client: derive("client secret", 32)}
-	if k.seal, err = cipher.NewGCM(block); err != nil {
-		return nil, err
-	}
 	// A scalar above the order of the curve is refused, once in 2^32 secrets; the next one is taken then.
 	for i := 0; k.sign == nil; i++ {
 		k.sign, _ = ecdsa.ParseRawPrivateKey(elliptic.P256(), derive(fmt.Sprint("sign ", i), 32))
@@ -73,17 +59,6 @@ func newKeys(secret string) (*keys, error) {
 	}
 	k.public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint[:12])
 	return k, nil
-}
-
-// sealed encrypts a value for a purpose. name binds the value to its place, such as the key of its record; it may be empty.
-func (k *keys) sealed(purpose kind, name string, value any) (string, error) {
-	plain, err := json.Marshal(value)
-	if err != nil {
-		return "", err
-	}
-	nonce := make([]byte, k.seal.NonceSize(), k.seal.NonceSize()+len(plain)+k.seal.Overhead())
-	_, _ = rand.Read(nonce) // never fails
-	return base64.RawURLEncoding.EncodeToString(k.seal.Seal(nonce, nonce, plain, []byte(string(purpose)+"\x00"+name))), nil
 }
 
 // mac authenticates a text.

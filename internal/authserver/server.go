@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/internal/share"
 )
 
@@ -144,7 +145,7 @@ func New(options Options) (*Server, error) {
 	if s.options.Report == nil {
 		s.options.Report = func(string, error) {}
 	}
-	s.records = &records{ledger: options.Ledger, report: s.options.Report}
+	s.records = &records{ledger: options.Ledger, report: s.options.Report, sealer: seal.Derive(options.Secrets, "fairway login seal")}
 	for _, secret := range options.Secrets {
 		k, err := newKeys(secret)
 		if err != nil {

@@ -6,6 +6,8 @@
 //   - Tools of APIs that return MCP results themselves (native.go). Such an API may ask for
 //     elicitations, sampling, or the roots of the client (input_required.go).
 //
+// Any call may turn out to need an account of the user at a third party (connect.go).
+//
 // Request.Call runs a call in rounds (rounds.go): in each round it calls the API once, and gets what
 // the API then needs from the client. How it gets it depends on the revision:
 //
@@ -13,7 +15,7 @@
 //     (ask.go), adapted to the client's revision (adapt.go).
 //   - From 2026-07-28 on, the result of the client's request contains the server's requests. The
 //     client responds with a new request. Between the two, the client stores the state of the call,
-//     sealed by the server (request_state.go, seal.go).
+//     sealed by the server (request_state.go, package seal).
 package elicit
 
 import (
@@ -24,6 +26,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools"
@@ -71,7 +74,10 @@ type Request struct {
 
 	// Sealer returns what seals the state that clients store (2026-07-28). It returns a Fault if the
 	// keys are not available.
-	Sealer func() (*Sealer, *protocol.Fault)
+	Sealer func() (*seal.Sealer, *protocol.Fault)
+
+	// IsTask is set if a task makes the call. It can wait for what the user does elsewhere.
+	IsTask bool
 
 	// StateTTL is how long the client may take to send the responses (2026-07-28). Default: 10
 	// minutes.
@@ -104,6 +110,8 @@ type call struct {
 	tool   *tools.Tool
 	needs  Needs
 	round  round
+
+	connected string // what the user did with the page for a Connection: "accept", "decline", "cancel", or "" if the client was not asked
 }
 
 // Call calls the tool until it has a final result or the client must respond first. It may ask the

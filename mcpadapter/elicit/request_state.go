@@ -49,6 +49,7 @@ func (c *call) resume() (f *protocol.Fault) {
 	if now.responses, f = readInputResponses(strictjson.MemberOf(c.Params, "inputResponses")); f != nil {
 		return f
 	}
+	c.takeConnected()
 	sealed := strictjson.MemberOf(c.Params, "requestState")
 	switch sealed.Kind() {
 	case 0:

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/internal/seal"
 	"time"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
@@ -30,8 +32,8 @@ func TestBinding(t *testing.T) {
 
 // A state is accepted only for the request and the user that it was issued to, and not too late.
 func TestStateIsBoundToRequest(t *testing.T) {
-	sealer := NewSealer([]byte(strings.Repeat("k", 32)))
-	request := Request{Method: "tools/call", Target: "native", User: "ada", Sealer: func() (*Sealer, *protocol.Fault) { return sealer, nil }}
+	sealer := seal.New([]byte(strings.Repeat("k", 32)))
+	request := Request{Method: "tools/call", Target: "native", User: "ada", Sealer: func() (*seal.Sealer, *protocol.Fault) { return sealer, nil }}
 	state, _ := request.seal(roundState{State: "secret state"})
 	late := sealer.Seal([]byte(fmt.Sprintf(`{"until":%d,"state":"secret state"}`, time.Now().Add(-time.Second).Unix())), request.binding())
 	for rule, c := range map[string]struct {

@@ -52,6 +52,9 @@ func (c *call) run(ctx context.Context) (Reply, *protocol.Fault) {
 	}
 	for count := 1; ; count++ {
 		r, asked, f := c.callRound(ctx, arguments)
+		if f == nil && r.Failure != nil && r.Failure.Connection != nil {
+			return c.connect(r)
+		}
 		if f != nil || asked == nil {
 			return r, f
 		}

@@ -118,7 +118,7 @@ func readCall(cmd *cobra.Command, flags caddycmd.Flags) (*toolCall, error) {
 	}
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: cmd.Context()})
 	defer cancel()
-	credentials, err := credential.Load(ctx, config.Credentials, zap.NewNop())
+	credentials, err := credential.LoadForToolset(ctx, config.Credentials, zap.NewNop())
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@
 //	agents.credentials.query   a query parameter
 //	agents.credentials.basic   the header Authorization with a user and a password
 //
+// The value of a Personal module differs from user to user (personal.go).
+//
 // Each module implements Module. A Set (set.go) has the credentials of one toolset, identity or server. It also says
 // which arguments of tools its credentials fill (fill.go). A host module has a field for the JSON of its
 // credentials, reads them from a Caddyfile with Read, and loads them with Load:

@@ -26,9 +26,18 @@ type located struct {
 	at Location
 }
 
-// Load loads the modules of credentials. A credential without a usable value is only logged, since it
+// Load loads the modules of credentials that are the same for all users. A credential without a usable value is only logged, since it
 // may get one later.
 func Load(ctx caddy.Context, raw []json.RawMessage, logger *zap.Logger) (Set, error) {
+	set, err := LoadForToolset(ctx, raw, logger)
+	if err == nil && set.IsPersonal() {
+		return nil, errPersonal
+	}
+	return set, err
+}
+
+// LoadForToolset is Load for the credentials of a toolset, which may be Personal.
+func LoadForToolset(ctx caddy.Context, raw []json.RawMessage, logger *zap.Logger) (Set, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
@@ -117,7 +126,7 @@ func (s Set) Apply(r *http.Request) error {
 }
 
 // Current returns the credentials with the values they have now. It returns nil if there are
-// none. An error is a *MissingError.
+// none. An error is a *MissingError. If the set IsPersonal, the context needs a Caller.
 func (s Set) Current(ctx context.Context) (*security.Supplement, error) {
 	if len(s) == 0 {
 		return nil, nil

@@ -21,6 +21,7 @@ const (
 	HeaderMismatch          = -32020
 	MissingClientCapability = -32021
 	UnsupportedVersion      = -32022
+	URLElicitationRequired  = -32042 // of 2025-11-25
 )
 
 // A Fault is a JSON-RPC error response, with the HTTP status and the headers that go with it.

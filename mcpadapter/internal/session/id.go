@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
@@ -57,8 +58,8 @@ type Secrets struct {
 // A Signer creates and verifies session ids, and has the sealers of the same secrets.
 type Signer struct {
 	Secrets *Secrets
-	State   *elicit.Sealer // of state that clients store for the server
-	Tasks   *elicit.Sealer // of arguments and state of tasks
+	State   *seal.Sealer // of state that clients store for the server
+	Tasks   *seal.Sealer // of arguments and state of tasks
 
 	macs []*sync.Pool // of hash.Hash, one for each secret
 }
@@ -69,8 +70,8 @@ func NewSigner(secrets *Secrets) *Signer {
 	for _, key := range derive(secrets.Sign, "session") {
 		g.macs = append(g.macs, &sync.Pool{New: func() any { return hmac.New(sha256.New, key) }})
 	}
-	g.State = elicit.NewSealer(derive(secrets.Sign, "request state")...)
-	g.Tasks = elicit.NewSealer(derive(secrets.Seal, "request state")...)
+	g.State = seal.New(derive(secrets.Sign, "request state")...)
+	g.Tasks = seal.New(derive(secrets.Seal, "request state")...)
 	return g
 }
 

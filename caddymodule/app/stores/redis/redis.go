@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store"
@@ -57,7 +58,7 @@ func (s *Store) Shared() bool { return true }
 
 // Open implements app.StoreModule.
 func (s *Store) Open(options store.Options) (store.Store, error) {
-	return redis.Open(s.address, redis.Options{Options: options, Prefix: s.Prefix, Indexed: []string{engagement.KeyPrefix}})
+	return redis.Open(s.address, redis.Options{Options: options, Prefix: s.Prefix, Indexed: []string{engagement.KeyPrefix, credential.KeyPrefix}})
 }
 
 // UnmarshalCaddyfile parses the options of the store. Syntax:
