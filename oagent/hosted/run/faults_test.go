@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/fairwayhq/fairway/oagent"
@@ -46,17 +45,16 @@ func (s *shaky) Update(ctx context.Context, key string, change func(store.Record
 // TestStore_fails checks that a run survives changes that fail, made or not: no step is lost or
 // made twice.
 func TestStore_fails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a slow machine must not end the leases
-		n := newNode(t, &shaky{Store: openStore(t)}, readAgent(t, "capabilities: {book: {}, get-trip: {}}\n"),
-			script(wants("book", `{"n":1}`), wants("get-trip", `{"n":1}`, "get-trip", `{"n":2}`), wants("book", `{"n":2}`), wants("book", `{"n":3}`), says("Done.")))
-		st := n.ends(n.start("Go").ID)
-		if st.Text != "Done." || st.Turns != 5 {
-			t.Errorf("text %q, %d turns, ending %+v", st.Text, st.Turns, st.Ending)
-		}
-		if n.tools.count("book") != 3 || strings.Contains(n.results(), "unknown whether") {
-			t.Errorf("calls %q, the model got %s", n.tools.calls(), n.results())
-		}
-	})
+	n := newNode(t, &shaky{Store: openStore(t)}, readAgent(t, "capabilities: {book: {}, get-trip: {}}\n"),
+		script(wants("book", `{"n":1}`), wants("get-trip", `{"n":1}`, "get-trip", `{"n":2}`), wants("book", `{"n":2}`), wants("book", `{"n":3}`), says("Done.")),
+		func(_ *node, o *run.Options) { o.Lease, o.Sweep = 5*time.Second, 100*time.Millisecond }) // a slow machine must not end the lease
+	st := n.ends(n.start("Go").ID)
+	if st.Text != "Done." || st.Turns != 5 {
+		t.Errorf("text %q, %d turns, ending %+v", st.Text, st.Turns, st.Ending)
+	}
+	if n.tools.count("book") != 3 || strings.Contains(n.results(), "unknown whether") {
+		t.Errorf("calls %q, the model got %s", n.tools.calls(), n.results())
+	}
 }
 
 // TestModel_panics checks that a run whose step always fails ends.
