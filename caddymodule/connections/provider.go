@@ -20,7 +20,7 @@ import (
 	"golang.org/x/oauth2/endpoints"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
-	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -152,7 +152,7 @@ func (u *User) check() error {
 		return u.errorf("api_key and options of OAuth exclude each other")
 	case u.ClientAuth != "" && u.ClientAuth != authBasic && u.ClientAuth != authPost:
 		return u.errorf("client_auth is %s or %s, not %q", authBasic, authPost, u.ClientAuth)
-	case u.Header != "" && (!httpguts.ValidHeaderFieldName(u.Header) || textproto.CanonicalMIMEHeaderKey(u.Header) == "Host" || !headerkind.Forwarded(textproto.CanonicalMIMEHeaderKey(u.Header), nil)):
+	case u.Header != "" && (!httpguts.ValidHeaderFieldName(u.Header) || textproto.CanonicalMIMEHeaderKey(u.Header) == "Host" || !httpheader.Forwarded(textproto.CanonicalMIMEHeaderKey(u.Header), nil)):
 		return u.errorf("%q is not a header for credentials", u.Header)
 	}
 	return nil
