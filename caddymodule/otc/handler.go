@@ -14,6 +14,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/otcadapter"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func init() {
@@ -154,6 +155,9 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	options.RetryAfter, options.Idempotency = o.endpoint.Parts.RetryAfter, idempotency
 	options.Warn = func(message string) { logger.Warn(message, zap.String("path", o.Path)) }
 	o.server = otcadapter.New(options)
+	o.endpoint.Message = func(toolset *tools.Toolset, tool string, arguments []byte) (path string, body []byte) {
+		return otcadapter.CallMessage(options, toolset, tool, arguments)
+	}
 	if !o.healthNeedsNext() {
 		o.endpoint.App.AddPublicHealth(app.SiteOf(ctx), o.endpoint.Path+otcadapter.HealthEndpoint, o.servePublicHealth)
 	}
