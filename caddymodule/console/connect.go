@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
@@ -49,7 +50,7 @@ func serveConnect(s *site, q *request) (*page, error) {
 // loginOf finds out how the clients of an endpoint log in: it sends a request without credentials, and reads
 // the challenge of the response. Header is a header that clients must send, with a value to fill in.
 func (s *site) loginOf(e siteEndpoint, r *http.Request) (login, header string) {
-	anonymous := r.Clone(r.Context())
+	anonymous := r.Clone(app.ContextWithBrowser(r.Context(), nil))
 	anonymous.Header = http.Header{}
 	path, body := e.Path, []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	method := http.MethodPost

@@ -31,8 +31,9 @@ const (
 // Handler serves the console: pages about the tools, calls, agents and reviews of its site, and the same
 // data as JSON for programs.
 //
-// It serves users that a handler before it has authenticated. If there are none, it serves requests from
-// this machine, provided that the server listens on loopback addresses only. All others get 401.
+// It serves users that a handler before it has authenticated. If the site has an agent_login, browsers without
+// credentials are sent to its login. If there is no user, it serves requests from this machine, provided that
+// the server listens on loopback addresses only. All others get 401.
 type Handler struct {
 	// The path of the console. If it is /, the first page is at / for requests that accept HTML, and all
 	// others are below /console, so that they hide no paths of the API. Default: /console.
@@ -77,7 +78,11 @@ func (c *Handler) Provision(ctx caddy.Context) error {
 	c.site = newSite(ctx, agents.(*app.App), c.Path)
 	c.access = newAccess(c.site, c.Auditors)
 	c.closeLog = c.site.app.Calls().Open(calllog.Options{Always: c.Calls == callsAlways, Arguments: c.LogInputs, Site: c.site.name})
-	if !siteroutes.IsAuthenticatedBefore(ctx, "agents_console", c.site.home) {
+	c.site.app.AddPages(c.site.id, c.site.base, func(r *http.Request) bool {
+		_, owned := c.site.owns(r)
+		return owned
+	})
+	if c.site.app.LoginAt(c.site.id) == nil && !siteroutes.IsAuthenticatedBefore(ctx, "agents_console", c.site.home) {
 		c.access.logOpen()
 	}
 	return nil
@@ -125,12 +130,20 @@ func (c *Handler) serve(w *pageWriter, q *request) {
 		w.writeAsset(strings.Join(q.rest[1:], "/"))
 		return
 	}
+	browser := app.BrowserOf(q.Request)
 	if !allowed {
+		if browser.SendToLogin(w, q.Request) {
+			return
+		}
 		w.fail(&failure{http.StatusUnauthorized, "Log in first", "The console is for users of this site."})
 		return
 	}
 	if err := c.access.checkWrite(w.Header(), q); err != nil {
 		w.fail(err)
+		return
+	}
+	if q.view() == "logout" && q.Method == http.MethodPost && browser.LoggedIn() {
+		browser.End(w, c.site.home)
 		return
 	}
 	c.site.app.Calls().Look()

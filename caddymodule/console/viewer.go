@@ -19,6 +19,8 @@ import (
 type viewer struct {
 	User    string `json:"user"`    // "" for the local operator
 	Auditor bool   `json:"auditor"` // sees what belongs to other users
+
+	CanLogOut bool `json:"-"` // the user has logged in by the browser
 }
 
 // access decides who may look at the console, and which requests may change something.
@@ -50,10 +52,14 @@ func (a *access) logOpen() {
 
 // viewerOf returns who sends a request. It returns false if the console does not serve them.
 func (a *access) viewerOf(r *http.Request) (viewer, bool) {
-	if user := route.AuthenticatedUser(r); user != "" {
-		return viewer{User: user, Auditor: a.isAuditor(user)}, true
+	user, isBrowser := route.AuthenticatedUser(r), app.BrowserOf(r).LoggedIn()
+	if user == "" && isBrowser {
+		user = app.BrowserOf(r).Token.Subject
 	}
-	return viewer{Auditor: true}, a.isLocal(r)
+	if user != "" {
+		return viewer{user, a.isAuditor(user), isBrowser}, true
+	}
+	return viewer{Auditor: true}, app.BrowserOf(r) == nil && a.isLocal(r) // on a site with a login, it is for everyone
 }
 
 // isAuditor reports whether the user is an auditor of this console or of an oagent handler of the site.

@@ -29,6 +29,7 @@ const (
 	kindConsent kind = "consent" // a login that waits for the user's consent, in a cookie
 	kindLogin   kind = "login"   // a login that waits for the provider, in a cookie
 	kindRecord  kind = "record"  // the value of a record in the Ledger
+	kindSession kind = "session" // the session of a browser, in a cookie
 )
 
 var errSealed = errors.New("the value is not one of this server, is for another purpose, or its key has been replaced")
