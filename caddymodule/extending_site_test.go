@@ -81,7 +81,7 @@ func TestExtending_store(t *testing.T) {
   create-trip: {user_identity: false, input_restriction: {require_review: boss}}
 `))
 			start(s, "route {\ntest_pace\ntest_user\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
-			id := s.AskReview("Bern")
+			id := sitetest.ReviewsOf(s).Ask("Bern")
 			if a := s.Request("GET", "/reviews/"+id, "", "X-Test-User", "boss"); a.Status != http.StatusOK {
 				t.Errorf("the review has status %d, want 200", a.Status)
 			}
@@ -207,7 +207,7 @@ func TestExtending_notifier(t *testing.T) {
 `))
 	s.Start("agents {\n\ttoolset trips TRIPS\n\tstore memory\n}", "route {\ntest_pace\ntest_user\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\nnotify chat_room "+
 		room.URL+"/rooms/7\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
-	s.AskReview("Bern")
+	sitetest.ReviewsOf(s).Ask("Bern")
 	select {
 	case line := <-lines:
 		if !sitetest.ContainsAll(line, []string{"boss", "create-trip", "desk"}) {

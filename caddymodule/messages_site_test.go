@@ -63,7 +63,7 @@ func TestMCP_secret_rotation(t *testing.T) {
 		if err := s.Load("", "mcp /mcp TRIPS {\nsecret "+step.secret+"\n}\nrespond ok"); err != nil {
 			t.Fatal(err)
 		}
-		if status := s.Ping("/mcp", session); status != step.want {
+		if status := sitetest.SessionsOf(s).Ping("/mcp", session); status != step.want {
 			t.Errorf("secret %s: status %d, want %d", step.secret, status, step.want)
 		}
 	}

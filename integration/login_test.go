@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os/exec"
 	"path/filepath"
@@ -92,6 +95,7 @@ http://localhost:%[2]s {
 	agent_auth {
 		require_scope trips
 	}
+	agents_console
 	mcp /mcp demo
 	respond "{http.auth.user.id} {http.auth.user.scope}"
 }
@@ -148,6 +152,45 @@ func TestLogin_at_another_provider(t *testing.T) {
 	other := startLogin(t, zitadelProvider(t), "allow domain example.com")
 	if _, stderr, err := runNode(t, "login.mjs", "sdk", other.url+"/mcp"); err == nil || !strings.Contains(string(stderr), "access_denied") {
 		t.Errorf("a user of another domain: %v, %s", err, stderr)
+	}
+}
+
+// TestLogin_of_the_console opens a page of the console in a browser that is logged in nowhere, and tries a tool.
+func TestLogin_of_the_console(t *testing.T) {
+	g := startLogin(t, nodeProvider(t), "allow group engineering")
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	defer browser.CloseIdleConnections()
+	send := func(method, path, body, kind string) (address, text string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, g.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "text/html")
+		r.Header.Set("Content-Type", kind)
+		response, err := browser.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		content, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d %s %v", response.Request.URL, response.StatusCode, content, err)
+		}
+		return response.Request.URL.RequestURI(), string(content)
+	}
+	if address, text := send("GET", "/console/tools/mcp/get_trip", "", ""); address != "/console/tools/mcp/get_trip" || !strings.Contains(text, ">ann</span>") {
+		t.Errorf("the browser came to %s: %s", address, text)
+	}
+	if _, text := send("POST", "/console/api/tools/mcp/get_trip", `{"arguments":{"trip_id":"ir-1512"}}`, "application/json"); !strings.Contains(text, `"outcome":"ok"`) || !strings.Contains(text, "ann trips") {
+		t.Errorf("the call: %s", text)
+	}
+	if _, text := send("POST", "/console/logout", "", "application/x-www-form-urlencoded"); !strings.Contains(text, "logged out") {
+		t.Errorf("the logout: %s", text)
 	}
 }
 

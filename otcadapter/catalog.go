@@ -275,16 +275,30 @@ func newToolkit(options Options, index int, site Toolkit) *toolkit {
 	for _, t := range toolset.Listed() {
 		k.entries[t.Name] = &entry{t, requirementsOf(t, toolset.SecuritySchemes)}
 	}
-	for _, source := range []string{options.Toolkit, toolset.Title, toolset.Name, "Toolkit"} {
+	k.setName(options.Toolkit)
+	return k
+}
+
+// setName sets the name and the version of the toolkit. Name and k.version are those of the configuration, or "".
+func (k *toolkit) setName(name string) {
+	for _, source := range []string{name, k.tools.Title, k.tools.Name, "Toolkit"} {
 		if k.name = pascalCase(source); k.name != "" {
 			break
 		}
 	}
 	if k.version == "" {
-		k.version = toolset.Version
+		k.version = k.tools.Version
 	}
 	k.version = semver(k.version)
-	return k
+}
+
+// CallMessage returns the path below the server's, and the body, of a request that calls a tool. Arguments is a JSON
+// object.
+func CallMessage(options Options, toolset *tools.Toolset, tool string, arguments []byte) (path string, body []byte) {
+	k := &toolkit{version: options.Version, tools: toolset}
+	k.setName(options.Toolkit)
+	body = append(k.appendID([]byte(`{"request":{"tool_id":"`), tool), `","input":`...)
+	return callEndpoint, append(append(body, arguments...), "}}"...)
 }
 
 // appendID appends the full id of a tool.

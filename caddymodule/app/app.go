@@ -47,6 +47,7 @@ type App struct {
 	publicHealth   []publicHealth   // of endpoints
 	logins         []siteLogin      // of the directive agent_login
 	accounts       []siteAccounts   // of the directive agent_connections
+	pages          []sitePages      // whose users these logins log in
 	exposed        []*ExposedAgents // of endpoints that serve agents as tools
 	started        atomic.Bool      // set once all handlers are provisioned; GuardHandlers, served and AgentEndpoints are read-only from then on
 	ready          chan struct{}    // closed at the end of Start, see AwaitStart

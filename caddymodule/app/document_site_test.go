@@ -33,7 +33,7 @@ func TestDocumentFile(t *testing.T) {
 		s.Write("one.yaml", "{ this is no document")
 		s.Logged(`"level":"error"`, "one.yaml")
 		s.WantTools("second")
-		s.Metric(fmt.Sprintf(`fairway_document_loads_total{result="failed",toolset=%q} 1`, filepath.Join(s.Dir, "one.yaml")))
+		sitetest.MetricsOf(s).Await(fmt.Sprintf(`fairway_document_loads_total{result="failed",toolset=%q} 1`, filepath.Join(s.Dir, "one.yaml")))
 	})
 	t.Run("a bad file is an error of the next configuration", func(t *testing.T) {
 		s := s.With(t)
@@ -245,7 +245,7 @@ func TestObservability(t *testing.T) {
 		`fairway_document_tools{toolset="observed"} 5`,
 		`fairway_document_warnings{toolset="observed"} 0`,
 	} {
-		s.Metric(line)
+		sitetest.MetricsOf(s).Await(line)
 	}
 	if metrics := s.Get("/metrics").Body; strings.Contains(metrics, "noSuchTool") {
 		t.Error("a client's name became a label")
@@ -255,7 +255,7 @@ func TestObservability(t *testing.T) {
 	if err := s.Load("agents {\ntoolset observed TRIPS {\nexclude operation getTrip\n}\n}", "mcp\nhandle /metrics {\nmetrics\n}"); err != nil {
 		t.Fatal(err)
 	}
-	s.Metric(`fairway_document_tools{toolset="observed"} 4`)
+	sitetest.MetricsOf(s).Await(`fairway_document_tools{toolset="observed"} 4`)
 	metrics := s.Get("/metrics").Body
 	if !strings.Contains(metrics, `tool="listTrips"`) {
 		t.Error("a counter was lost with the reload")

@@ -117,7 +117,7 @@ func TestHealth_of_store(t *testing.T) {
 	if n := strings.Count(s.Log(), down); n != 1 {
 		t.Errorf("the outage is logged %d times", n)
 	}
-	if status := s.Ping("/mcp", s.Begin("/mcp")); status != 200 {
+	if status := sitetest.SessionsOf(s).Ping("/mcp", s.Begin("/mcp")); status != 200 {
 		t.Errorf("a session: %d", status)
 	}
 }

@@ -116,8 +116,7 @@ func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	user, err := a.authenticate(r)
 	if err != nil {
-		if serve := a.publicHealth(r, err); serve != nil {
-			serve(w, r)
+		if a.serveStranger(w, r, err) {
 			return nil
 		}
 		return a.reject(w, r, err)
@@ -131,16 +130,19 @@ func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return next.ServeHTTP(w, r)
 }
 
-// publicHealth returns what serves the health of an otc endpoint, if a request without credentials is for
-// it. Such a request reaches no other handler.
-func (a *Handler) publicHealth(r *http.Request, err error) http.HandlerFunc {
+// serveStranger responds to a request without credentials if it is for the health of an otc endpoint, or if it comes from a
+// browser that can log in. Such a request reaches no other handler.
+func (a *Handler) serveStranger(w http.ResponseWriter, r *http.Request, err error) bool {
 	if refusal, ok := errors.AsType[*oauth.Error](err); !ok || refusal.Code != oauth.Missing {
-		return nil
+		return false
 	}
 	if agents, err := a.app(); err == nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		return agents.(*app.App).PublicHealth(a.site, r.URL.Path)
+		if serve := agents.(*app.App).PublicHealth(a.site, r.URL.Path); serve != nil {
+			serve(w, r)
+			return true
+		}
 	}
-	return nil
+	return a.OAuth != nil && a.OAuth.site != nil && app.BrowserOf(r).SendToLogin(w, r)
 }
 
 // login describes the credentials that every request needs.
@@ -210,6 +212,8 @@ func (a *Handler) authenticate(r *http.Request) (caddyauth.User, error) {
 		return a.OAuth.verify(r, token)
 	case key != "":
 		return a.APIKey.verify(r, key)
+	case a.OAuth != nil && a.OAuth.site != nil && app.BrowserOf(r).LoggedIn():
+		return a.OAuth.verify(r, "")
 	case a.Optional:
 		if a.OAuth != nil {
 			a.OAuth.setAnonymousVars(r)

@@ -203,13 +203,18 @@ func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.
 	return caddyauth.User{}, false, nil
 }
 
-// verify verifies a token and prepares its request for the next handlers.
+// verify verifies a token and prepares its request for the next handlers. If the token is "", it is that of the user of a
+// browser who has logged in (app.Browser).
 func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	tokens, err := o.verifier(r.Context())
 	if err != nil {
 		return caddyauth.User{}, err
 	}
-	verified, err := tokens.Verify(r.Context(), token, o.audiences(r)...)
+	audiences := o.audiences(r)
+	if token == "" {
+		token, audiences = app.BrowserOf(r).Text, []string{app.BrowserOf(r).Audience}
+	}
+	verified, err := tokens.Verify(r.Context(), token, audiences...)
 	if err != nil {
 		return caddyauth.User{}, err
 	}

@@ -45,43 +45,43 @@ type rule struct {
 }
 
 // serveAgents serves the agents, and one of them.
-func (q recordsRequest) serveAgents() (*page, error) {
-	if len(q.rest) > 2 || q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
+func (p *recordPages) serveAgents() (*page, error) {
+	if len(p.in.rest) > 2 || !p.in.isRead() {
 		return nil, errNotFound
 	}
 	m := &agentsModel{Agents: []agentModel{}, Engagements: []engagement.Summary{}}
-	for n, guard := range q.app.GuardsAt(q.site) {
+	for n, guard := range p.site.guards() {
 		documents, names := guard.Agents()
 		for _, a := range documents {
 			switch {
-			case len(q.rest) < 2:
-				m.Agents = append(m.Agents, q.describeAgent(n, a, names))
-			case a.Name == q.rest[1] && q.viewer.Auditor:
-				return &page{view: "agents", template: "agent", title: a.Name, model: q.describeAgent(n, a, names)}, nil
+			case len(p.in.rest) < 2:
+				m.Agents = append(m.Agents, p.describeAgent(n, a, names))
+			case a.Name == p.in.rest[1] && p.in.viewer.Auditor:
+				return &page{view: "agents", template: "agent", title: a.Name, model: p.describeAgent(n, a, names)}, nil
 			}
 		}
-		if len(q.rest) == 2 {
+		if len(p.in.rest) == 2 {
 			continue
 		}
 		var list struct {
 			Engagements []engagement.Summary `json:"engagements"`
 			Next        string               `json:"next"`
 		}
-		if _, err := q.do(n, http.MethodGet, "/engagements?limit=200", nil, &list); err != nil {
+		if _, err := p.do(n, http.MethodGet, "/engagements?limit=200", nil, &list); err != nil {
 			return nil, err
 		}
 		m.Engagements, m.More = append(m.Engagements, list.Engagements...), m.More || list.Next != ""
 	}
-	if len(q.rest) == 2 {
+	if len(p.in.rest) == 2 {
 		return nil, errNotFound
 	}
 	return &page{view: "agents", template: "agents", title: "Agents", model: m}, nil
 }
 
 // describeAgent returns the model of an agent.
-func (q recordsRequest) describeAgent(n int, a app.AgentDocument, names oagent.Names) agentModel {
+func (p *recordPages) describeAgent(n int, a app.AgentDocument, names oagent.Names) agentModel {
 	m := agentModel{Name: a.Name, Directive: n, Description: a.Description}
-	if !q.viewer.Auditor {
+	if !p.in.viewer.Auditor {
 		return m
 	}
 	m.Owner, m.Intent, m.Location, m.Source = a.Owner, a.Intent, a.Location, string(a.Source)

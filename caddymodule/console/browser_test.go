@@ -171,7 +171,7 @@ func TestConsole_in_a_browser(t *testing.T) {
 	b.check("try")
 	b.run(chromedp.Click(`//button[@value="preview"]`, chromedp.BySearch), chromedp.WaitNotPresent("#answer-text", chromedp.ByQuery), chromedp.WaitVisible("#request-text", chromedp.ByQuery))
 	b.visit("/console/connect", "connect")
-	first, second := s.AskReview("Bern"), s.AskReview("Basel")
+	first, second := sitetest.ReviewsOf(s).Ask("Bern"), sitetest.ReviewsOf(s).Ask("Basel")
 	b.run(b.as("boss"))
 	b.visit("/console/reviews", "reviews")
 	for id, c := range map[string]struct{ button, word string }{first: {"approve", "approved"}, second: {"deny", "denied"}} {

@@ -43,12 +43,12 @@ var callFilters = map[string]func(*calllog.Call) string{
 }
 
 // serveCalls serves the recent calls: those of all users to auditors, and their own to others.
-func (q *request) serveCalls() (*page, error) {
-	if len(q.rest) != 1 || q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
+func (c *Handler) serveCalls(q *request) (*page, error) {
+	if len(q.rest) != 1 || !q.isRead() {
 		return nil, errNotFound
 	}
-	query := q.r.URL.Query()
-	m := &callsModel{Filter: make(map[string]string), Running: []calllog.Call{}, Calls: []calllog.Call{}, Always: q.Calls == callsAlways}
+	query := q.URL.Query()
+	m := &callsModel{Filter: make(map[string]string), Running: []calllog.Call{}, Calls: []calllog.Call{}, Always: c.Calls == callsAlways}
 	for name := range callFilters {
 		if value := query.Get(name); value != "" {
 			m.Filter[name] = value
@@ -63,24 +63,24 @@ func (q *request) serveCalls() (*page, error) {
 		limit = n
 	}
 	tools, users, outcomes, nodes := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	keep := func(c *calllog.Call) bool {
-		if c.Site != q.siteName || !q.viewer.Auditor && c.User != q.viewer.User {
+	keep := func(call *calllog.Call) bool {
+		if call.Site != c.site.name || !q.viewer.Auditor && call.User != q.viewer.User {
 			return false
 		}
-		tools[c.Tool], users[c.User], outcomes[c.Outcome], nodes[c.Node] = true, true, true, true
+		tools[call.Tool], users[call.User], outcomes[call.Outcome], nodes[call.Node] = true, true, true, true
 		for name, value := range m.Filter {
-			if callFilters[name](c) != value {
+			if callFilters[name](call) != value {
 				return false
 			}
 		}
 		return true
 	}
 	// In this order, a call that ends meanwhile is in a list.
-	m.Running = append(m.Running, q.app.Calls().Running(q.r.Context(), limit, keep)...)
-	m.Calls = append(m.Calls, q.app.Calls().Recent(q.r.Context(), limit, keep)...)
+	m.Running = append(m.Running, c.site.app.Calls().Running(q.Context(), limit, keep)...)
+	m.Calls = append(m.Calls, c.site.app.Calls().Recent(q.Context(), limit, keep)...)
 	for _, list := range [][]calllog.Call{m.Running, m.Calls} {
 		for i := range list {
-			list[i].Arguments = calllog.Choose(list[i].Arguments, q.LogInputs)
+			list[i].Arguments = calllog.Choose(list[i].Arguments, c.LogInputs)
 			m.Inputs = m.Inputs || list[i].Arguments != nil
 		}
 	}

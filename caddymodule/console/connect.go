@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
@@ -32,14 +33,14 @@ type connection struct {
 }
 
 // serveConnect serves what clients need to connect.
-func (q *request) serveConnect() (*page, error) {
-	if len(q.rest) != 1 || q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
+func serveConnect(s *site, q *request) (*page, error) {
+	if len(q.rest) != 1 || !q.isRead() {
 		return nil, errNotFound
 	}
 	m := &connectModel{Endpoints: []connection{}}
-	for _, e := range q.endpoints() {
+	for _, e := range s.endpoints() {
 		c := connection{ID: e.id, Protocol: e.Protocol, URL: q.origin() + e.Path}
-		c.Login, c.Header = q.loginOf(e)
+		c.Login, c.Header = s.loginOf(e, q.Request)
 		c.Clients = clients(&c, strings.ToLower(e.Parts.ShownName()))
 		m.Endpoints = append(m.Endpoints, c)
 	}
@@ -48,19 +49,15 @@ func (q *request) serveConnect() (*page, error) {
 
 // loginOf finds out how the clients of an endpoint log in: it sends a request without credentials, and reads
 // the challenge of the response. Header is a header that clients must send, with a value to fill in.
-func (q *request) loginOf(e siteEndpoint) (login, header string) {
-	anonymous := *q
-	anonymous.r = q.r.Clone(q.r.Context())
-	anonymous.r.Header = http.Header{}
+func (s *site) loginOf(e siteEndpoint, r *http.Request) (login, header string) {
+	anonymous := r.Clone(app.ContextWithBrowser(r.Context(), nil))
+	anonymous.Header = http.Header{}
 	path, body := e.Path, []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	method := http.MethodPost
-	switch {
-	case e.Protocol == "otc":
+	if e.Protocol == "otc" {
 		method, path, body = http.MethodGet, e.Path+"/tools?limit=1", nil
-	case path == "":
-		path = "/"
 	}
-	response := anonymous.ask(method, path, body, nil)
+	response := s.ask(anonymous, method, path, body)
 	challenge := strings.ToLower(strings.Join(response.Header().Values("Www-Authenticate"), ", "))
 	switch {
 	case response.Status != http.StatusUnauthorized && response.Status != http.StatusForbidden:

@@ -12,18 +12,14 @@ import (
 )
 
 // copies returns a call in the forms that users copy.
-func (q toolRequest) copies(e siteEndpoint, t *tools.Tool, m *tryModel) []copyModel {
+func (p *toolPage) copies(m *tryModel) []copyModel {
 	var all []copyModel
 	if m.Request != nil {
-		all = append(all, copyModel{"copy-curl", "curl", curl(q.origin(), m.Request)})
+		all = append(all, copyModel{"copy-curl", "curl", curl(p.in.origin(), m.Request)})
 	}
-	switch {
-	case e.Protocol == "mcp":
-		all = append(all, copyModel{"copy-mcp", "MCP JSON", pretty(mcpMessage(t.Name, m.Sent))})
-	case m.Answer != nil && m.Answer.id != "":
-		all = append(all, copyModel{"copy-otc", "OTC JSON", pretty(otcMessage(m.Answer.id, m.Sent))})
-	}
-	return append(all, copyModel{"copy-caddyfile", "Caddyfile tool block", toolBlock(t, m.Sent)})
+	protocol := p.endpoint.Protocol
+	_, message := p.endpoint.Message(p.toolset, p.tool.Name, m.Sent)
+	return append(all, copyModel{"copy-" + protocol, strings.ToUpper(protocol) + " JSON", pretty(message)}, copyModel{"copy-caddyfile", "Caddyfile tool block", toolBlock(p.tool, m.Sent)})
 }
 
 // curl returns the command that sends a request.

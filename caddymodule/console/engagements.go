@@ -28,34 +28,34 @@ type engagementModel struct {
 }
 
 // serveEngagements serves an Engagement, and ends one.
-func (q recordsRequest) serveEngagements() (*page, error) {
-	if len(q.rest) != 2 || q.rest[1] == "" {
+func (p *recordPages) serveEngagements() (*page, error) {
+	if len(p.in.rest) != 2 || p.in.rest[1] == "" {
 		return nil, errNotFound
 	}
-	path := "/engagements/" + url.PathEscape(q.rest[1])
-	if q.r.Method == http.MethodPost && !q.api {
-		if err := q.endEngagement(path); err != nil {
+	path := "/engagements/" + url.PathEscape(p.in.rest[1])
+	if p.in.Method == http.MethodPost && !p.in.api {
+		if err := p.endEngagement(path); err != nil {
 			return nil, err
 		}
-		return &page{redirect: q.base + "/engagements/" + url.PathEscape(q.rest[1])}, nil
+		return &page{redirect: p.site.base + "/engagements/" + url.PathEscape(p.in.rest[1])}, nil
 	}
-	if q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
+	if !p.in.isRead() {
 		return nil, errNotFound
 	}
-	m := &engagementModel{Key: q.rest[1]}
+	m := &engagementModel{Key: p.in.rest[1]}
 	var err error
-	if m.Directive, err = q.any(http.MethodGet, path, nil, &m.State); err != nil {
+	if m.Directive, err = p.any(http.MethodGet, path, nil, &m.State); err != nil {
 		return nil, err
 	}
 	if err := decodeState(m); err != nil {
 		return nil, err
 	}
-	m.From, _ = strconv.Atoi(q.r.URL.Query().Get("from"))
+	m.From, _ = strconv.Atoi(p.in.URL.Query().Get("from"))
 	m.From = max(m.From, 0)
 	var log struct {
 		Entries []engagement.Entry `json:"entries"`
 	}
-	if _, err := q.do(m.Directive, http.MethodGet, path+"/audit?limit="+strconv.Itoa(shownEntries)+"&from="+strconv.Itoa(m.From), nil, &log); err != nil {
+	if _, err := p.do(m.Directive, http.MethodGet, path+"/audit?limit="+strconv.Itoa(shownEntries)+"&from="+strconv.Itoa(m.From), nil, &log); err != nil {
 		return nil, err
 	}
 	m.Entries = log.Entries
@@ -64,20 +64,20 @@ func (q recordsRequest) serveEngagements() (*page, error) {
 	}
 	m.Ended = m.Summary.Ended
 	if m.Run == nil {
-		m.Run = q.runOf(m.Directive, m.Summary.ID)
+		m.Run = p.runOf(m.Directive, m.Summary.ID)
 	}
-	m.MayEnd = m.Run != nil && !m.Run.Over() || m.Summary.Key != "" && (q.viewer.Auditor || m.Ended != nil)
+	m.MayEnd = m.Run != nil && !m.Run.Over() || m.Summary.Key != "" && (p.in.viewer.Auditor || m.Ended != nil)
 	return &page{view: "agents", template: "engagement", title: "Engagement", model: m}, nil
 }
 
 // runOf returns the run of the hosted agent that makes the calls of an Engagement, or nil. ID is the id
 // of the Engagement.
-func (q recordsRequest) runOf(directive int, id string) *runModel {
+func (p *recordPages) runOf(directive int, id string) *runModel {
 	if id == "" || strings.ContainsAny(id, "/?#%") {
 		return nil
 	}
 	var state raw
-	if _, err := q.do(directive, http.MethodGet, "/engagements/"+id, nil, &state); err != nil {
+	if _, err := p.do(directive, http.MethodGet, "/engagements/"+id, nil, &state); err != nil {
 		return nil
 	}
 	if run := decodeRun(state); run != nil && run.ID == id {
@@ -88,18 +88,18 @@ func (q recordsRequest) runOf(directive int, id string) *runModel {
 
 // endEngagement cancels the run of an Engagement, if a hosted agent runs. Otherwise it renews the
 // Engagement.
-func (q recordsRequest) endEngagement(path string) error {
+func (p *recordPages) endEngagement(path string) error {
 	m := new(engagementModel)
-	n, err := q.any(http.MethodGet, path, nil, &m.State)
+	n, err := p.any(http.MethodGet, path, nil, &m.State)
 	if err == nil {
 		err = decodeState(m)
 	}
 	if err != nil {
 		return err
 	}
-	if run := q.runOf(n, m.Summary.ID); run != nil && !run.Over() {
+	if run := p.runOf(n, m.Summary.ID); run != nil && !run.Over() {
 		path = "/engagements/" + run.ID
 	}
-	_, err = q.do(n, http.MethodDelete, path, nil, nil)
+	_, err = p.do(n, http.MethodDelete, path, nil, nil)
 	return err
 }

@@ -2,14 +2,11 @@ package console
 
 import (
 	"fmt"
-	"net"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
@@ -34,8 +31,9 @@ const (
 // Handler serves the console: pages about the tools, calls, agents and reviews of its site, and the same
 // data as JSON for programs.
 //
-// It serves users that a handler before it has authenticated. If there are none, it serves requests from
-// this machine, provided that the server listens on loopback addresses only. All others get 401.
+// It serves users that a handler before it has authenticated. If the site has an agent_login, browsers without
+// credentials are sent to its login. If there is no user, it serves requests from this machine, provided that
+// the server listens on loopback addresses only. All others get 401.
 type Handler struct {
 	// The path of the console. If it is /, the first page is at / for requests that accept HTML, and all
 	// others are below /console, so that they hide no paths of the API. Default: /console.
@@ -52,16 +50,9 @@ type Handler struct {
 	// afterwards; "always" from the start. Default: viewed.
 	Calls string `json:"calls,omitempty"`
 
-	logger    *zap.Logger
-	app       *app.App
-	site      app.Site
-	siteName  string
-	server    *caddyhttp.Server
-	base      string // path of all pages but the first, without a trailing slash
-	home      string // path of the first page
-	loopback  bool   // the server has loopback addresses, and no other machine reaches it
-	closeLog  func()
-	sameSites *http.CrossOriginProtection
+	site     *site
+	access   *access
+	closeLog func()
 }
 
 // CaddyModule returns the Caddy module information.
@@ -80,34 +71,21 @@ func (c *Handler) Provision(ctx caddy.Context) error {
 	if err := route.CheckPath(c.Path); err != nil {
 		return fmt.Errorf("path %q: %w", c.Path, err)
 	}
-	c.base = strings.TrimRight(c.Path, "/")
-	if c.home = c.base; c.base == "" {
-		c.home, c.base = "/", DefaultPath
-	}
 	agents, err := ctx.App("agents")
 	if err != nil {
 		return err
 	}
-	c.app, c.logger, c.site, c.siteName = agents.(*app.App), ctx.Logger(), app.SiteOf(ctx), siteroutes.SiteName(ctx)
-	c.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	c.loopback = c.server != nil && slices.ContainsFunc(c.server.Listen, isAddress) && !slices.ContainsFunc(c.server.Listen, siteroutes.IsPublicListener)
-	c.sameSites = http.NewCrossOriginProtection()
-	c.closeLog = c.app.Calls().Open(calllog.Options{Always: c.Calls == callsAlways, Arguments: c.LogInputs, Site: c.siteName})
-	if !siteroutes.IsAuthenticatedBefore(ctx, "agents_console", c.home) {
-		c.logOpen()
+	c.site = newSite(ctx, agents.(*app.App), c.Path)
+	c.access = newAccess(c.site, c.Auditors)
+	c.closeLog = c.site.app.Calls().Open(calllog.Options{Always: c.Calls == callsAlways, Arguments: c.LogInputs, Site: c.site.name})
+	c.site.app.AddPages(c.site.id, c.site.base, func(r *http.Request) bool {
+		_, owned := c.site.owns(r)
+		return owned
+	})
+	if c.site.app.LoginAt(c.site.id) == nil && !siteroutes.IsAuthenticatedBefore(ctx, "agents_console", c.site.home) {
+		c.access.logOpen()
 	}
 	return nil
-}
-
-// logOpen says at start who gets the pages of a console without a login.
-func (c *Handler) logOpen() {
-	if c.loopback {
-		c.logger.Info("console is open to all users of this machine, who see everything; if that is not intended, put basic_auth or agent_auth before it",
-			zap.String("path", c.home))
-		return
-	}
-	c.logger.Warn("no handler that authenticates users was found before the console; its pages respond with 401 until there is one, such as basic_auth or agent_auth",
-		zap.String("path", c.home))
 }
 
 // Validate returns an error for invalid options.
@@ -126,122 +104,83 @@ func (c *Handler) Cleanup() error {
 	return nil
 }
 
-// request is one request to the console.
-type request struct {
-	*Handler
-	w      http.ResponseWriter
-	r      *http.Request
-	api    bool     // the response is JSON
-	rest   []string // segments of the path below the console, without api
-	viewer viewer
-}
-
 // ServeHTTP serves requests to the console and passes all others on.
 func (c *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	rest, owned := c.owns(r)
+	rest, owned := c.site.owns(r)
 	if !owned || tools.CallFromContext(r.Context()) != nil || route.IsGatewayRequest(r.Context()) {
 		return next.ServeHTTP(w, r)
 	}
-	if err := c.app.AwaitStart(r.Context()); err != nil {
+	if err := c.site.app.AwaitStart(r.Context()); err != nil {
 		return caddyhttp.Error(http.StatusServiceUnavailable, err)
 	}
-	q := &request{Handler: c, w: w, r: r, rest: rest}
+	q := &request{Request: r, rest: rest}
 	if len(rest) > 0 && rest[0] == "api" {
 		q.api, q.rest = true, rest[1:]
 	}
 	secure(w.Header())
-	q.serve()
+	c.serve(&pageWriter{w, c.site, q}, q)
 	return nil
 }
 
-// owns reports whether a request is for the console, and returns the segments of its path below it.
-func (c *Handler) owns(r *http.Request) (rest []string, owned bool) {
-	path := r.URL.Path
-	if path == c.home {
-		return nil, c.home != "/" || isPageRequest(r)
-	}
-	below, owned := strings.CutPrefix(path, c.base+"/")
-	if !owned {
-		return nil, path == c.base
-	}
-	if below = strings.TrimRight(below, "/"); below == "" {
-		return nil, true
-	}
-	return strings.Split(below, "/"), true
-}
-
-// isPageRequest reports whether a browser requests a page.
-func isPageRequest(r *http.Request) bool {
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
-}
-
-// serve responds to the request.
-func (q *request) serve() {
+// serve responds to a request.
+func (c *Handler) serve(w *pageWriter, q *request) {
 	var allowed bool
-	q.viewer, allowed = q.viewerOf(q.r)
-	if isAsset := len(q.rest) > 0 && q.rest[0] == "assets" && !q.api; isAsset && (allowed || q.isLoginAsset()) {
-		q.serveAsset()
+	q.viewer, allowed = c.access.viewerOf(q.Request)
+	if isAsset := q.view() == "assets" && !q.api; isAsset && (allowed || isLoginAsset(q.rest[1:])) {
+		w.writeAsset(strings.Join(q.rest[1:], "/"))
 		return
 	}
+	browser := app.BrowserOf(q.Request)
 	if !allowed {
-		q.fail(&failure{http.StatusUnauthorized, "Log in first", "The console is for users of this site."})
+		if browser.SendToLogin(w, q.Request) {
+			return
+		}
+		w.fail(&failure{http.StatusUnauthorized, "Log in first", "The console is for users of this site."})
 		return
 	}
-	if err := q.checkWrite(); err != nil {
-		q.fail(err)
+	if err := c.access.checkWrite(w.Header(), q); err != nil {
+		w.fail(err)
 		return
 	}
-	q.app.Calls().Look()
-	if q.api && len(q.rest) > 0 && q.rest[0] == "oagent" {
-		recordsRequest{q}.serve()
+	if q.view() == "logout" && q.Method == http.MethodPost && browser.LoggedIn() {
+		browser.End(w, c.site.home)
 		return
 	}
-	shown, err := q.view()
+	c.site.app.Calls().Look()
+	if q.api && q.view() == "oagent" {
+		if !(&recordPages{c.site, q}).serve(w) {
+			w.fail(errNotFound)
+		}
+		return
+	}
+	if !q.isRead() {
+		q.Body = http.MaxBytesReader(w, q.Body, maxForm)
+	}
+	shown, err := c.pageOf(q)
 	if err != nil {
-		q.fail(err)
+		w.fail(err)
 		return
 	}
-	q.write(shown)
+	w.write(shown)
 }
 
-// view returns the page that the request is for.
-func (q *request) view() (*page, error) {
-	name := ""
-	if len(q.rest) > 0 {
-		name = q.rest[0]
-	}
-	switch name {
+// pageOf returns the page that a request is for.
+func (c *Handler) pageOf(q *request) (*page, error) {
+	switch q.view() {
 	case "", "tools", "endpoints":
-		return q.serveTools()
+		return (&toolPages{c.site, q}).serve()
 	case "calls":
-		return q.serveCalls()
+		return c.serveCalls(q)
 	case "connect":
-		return q.serveConnect()
+		return serveConnect(c.site, q)
 	case "agents":
-		return recordsRequest{q}.serveAgents()
+		return (&recordPages{c.site, q}).serveAgents()
 	case "engagements":
-		return recordsRequest{q}.serveEngagements()
+		return (&recordPages{c.site, q}).serveEngagements()
 	case "reviews":
-		return recordsRequest{q}.serveReviews()
+		return (&recordPages{c.site, q}).serveReviews()
 	}
 	return nil, errNotFound
-}
-
-// isAddress reports whether a listener is a network address. The client of a unix socket has none, so it is not
-// known to be a person at this machine: it may be a proxy that forwards requests of others.
-func isAddress(listener string) bool {
-	address, err := caddy.ParseNetworkAddress(listener)
-	return err == nil && !address.IsUnixNetwork()
-}
-
-// isLoopbackHost reports whether a host name or address can only be of this machine.
-func isLoopbackHost(host string) bool {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return ip != nil && ip.IsLoopback()
 }
 
 // Interface guards

@@ -94,71 +94,78 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 	return all
 })
 
+// pageWriter writes the response to a request.
+type pageWriter struct {
+	http.ResponseWriter
+	site *site
+	in   *request
+}
+
 // write responds with a page, or with its model.
-func (q *request) write(p *page) {
+func (w *pageWriter) write(p *page) {
 	status := p.status
 	if status == 0 {
 		status = http.StatusOK
 	}
 	switch {
-	case q.api:
+	case w.in.api:
 		body, err := json.Marshal(p.model, json.Deterministic(true))
 		if err != nil {
-			q.fail(err)
+			w.fail(err)
 			return
 		}
-		q.send(status, "application/json", body)
+		w.send(status, "application/json", body)
 	case p.redirect != "":
-		q.w.Header().Set("Location", p.redirect)
-		q.w.WriteHeader(http.StatusSeeOther)
+		w.Header().Set("Location", p.redirect)
+		w.WriteHeader(http.StatusSeeOther)
 	default:
 		name := "layout.html"
-		if p.part != "" && q.r.Header.Get("Hx-Request") == "true" {
+		if p.part != "" && w.in.Header.Get("Hx-Request") == "true" {
 			name = p.part
 		}
 		var body bytes.Buffer
-		if err := templates()[p.template].ExecuteTemplate(&body, name, q.layout(p)); err != nil {
-			q.logger.Error("a page of the console could not be written", zap.String("page", p.template), zap.Error(err))
-			http.Error(q.w, "The page could not be written. The gateway's log has the reason.", http.StatusInternalServerError)
+		if err := templates()[p.template].ExecuteTemplate(&body, name, w.layout(p)); err != nil {
+			w.site.logger.Error("a page of the console could not be written", zap.String("page", p.template), zap.Error(err))
+			http.Error(w, "The page could not be written. The gateway's log has the reason.", http.StatusInternalServerError)
 			return
 		}
-		q.send(status, "text/html; charset=utf-8", body.Bytes())
+		w.send(status, "text/html; charset=utf-8", body.Bytes())
 	}
 }
 
-func (q *request) layout(p *page) layout {
+func (w *pageWriter) layout(p *page) layout {
 	return layout{
-		Page: p, Title: p.title, View: p.view, Base: q.base, Home: q.home, Viewer: q.viewer, Site: q.r.Host, Model: p.model,
+		Page: p, Title: p.title, View: p.view, Base: w.site.base, Home: w.site.home, Viewer: w.in.viewer, Site: w.in.Host, Model: p.model,
 	}
 }
 
 // send responds with a body.
-func (q *request) send(status int, mediaType string, body []byte) {
-	header := q.w.Header()
+func (w *pageWriter) send(status int, mediaType string, body []byte) {
+	header := w.Header()
 	header.Set("Content-Type", mediaType)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
-	q.w.WriteHeader(status)
-	if q.r.Method != http.MethodHead {
-		_, _ = q.w.Write(body) // the client may have disconnected
+	w.WriteHeader(status)
+	if w.in.Method != http.MethodHead {
+		_, _ = w.Write(body) // the client may have disconnected
 	}
 }
 
 // fail responds with an error.
-func (q *request) fail(err error) {
+func (w *pageWriter) fail(err error) {
 	var f *failure
 	if !errors.As(err, &f) {
-		q.logger.Error("a page of the console failed", zap.String("path", q.r.URL.Path), zap.Error(err))
+		w.site.logger.Error("a page of the console failed", zap.String("path", w.in.URL.Path), zap.Error(err))
 		f = &failure{http.StatusServiceUnavailable, "Not available now", "The data could not be read. Try again later; the gateway's log has the reason."}
 	}
-	if q.api || !showsPages(q.r) {
-		respond.WriteProblem(q.w, f.status, f.title, f.detail)
+	if w.in.api || !showsPages(w.in.Request) {
+		respond.WriteProblem(w, f.status, f.title, f.detail)
 		return
 	}
 	shown := &page{template: "error", title: f.title, status: f.status, model: f.detail}
 	if f.status == http.StatusUnauthorized {
 		shown.view, shown.template = viewLogin, viewLogin // without what only users of the site may know
 	}
-	q.write(shown)
+	w.write(shown)
 }
 
 // viewLogin is the view without a viewer.
@@ -167,9 +174,9 @@ const viewLogin = "login"
 // loginAssets are the files that the page of viewLogin needs.
 var loginAssets = []string{"console.css", "icon.svg"}
 
-// isLoginAsset reports whether a request is for a file that clients get before they log in.
-func (q *request) isLoginAsset() bool {
-	return len(q.rest) == 2 && slices.Contains(loginAssets, q.rest[1])
+// isLoginAsset reports whether clients get the file before they log in. Segments are those of its path below assets.
+func isLoginAsset(segments []string) bool {
+	return len(segments) == 1 && slices.Contains(loginAssets, segments[0])
 }
 
 // showsPages reports whether the client shows pages. Programs get errors as JSON.
@@ -198,19 +205,18 @@ var assetTypes = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".LICENSE": "text/plain; charset=utf-8",
 }
 
-// serveAsset responds with a file.
-func (q *request) serveAsset() {
-	name := strings.Join(q.rest[1:], "/")
+// writeAsset responds with a file.
+func (w *pageWriter) writeAsset(name string) {
 	content, err := assetFiles.ReadFile("assets/" + name)
 	mediaType := assetTypes[path.Ext(name)]
-	if err != nil || mediaType == "" || q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
-		q.fail(errNotFound)
+	if err != nil || mediaType == "" || !w.in.isRead() {
+		w.fail(errNotFound)
 		return
 	}
-	if q.r.URL.Query().Get("v") == assetVersion(name) {
-		q.w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	if w.in.URL.Query().Get("v") == assetVersion(name) {
+		w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	}
-	q.send(http.StatusOK, mediaType, content)
+	w.send(http.StatusOK, mediaType, content)
 }
 
 // since returns a duration as people say it.

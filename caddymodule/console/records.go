@@ -12,38 +12,38 @@ import (
 	"github.com/fairwayhq/fairway/internal/respond"
 )
 
-// recordsPath returns the path of the endpoints of the n-th oagent handler of the site.
-func (c *Handler) recordsPath(n int) string { return c.base + "/api/oagent/" + strconv.Itoa(n) }
+// recordPages are the pages of agents, Engagements and reviews. The endpoints of the site's oagent handlers have them.
+type recordPages struct {
+	site *site
+	in   *request
+}
 
-// recordsRequest is a request for agents, Engagements or reviews. The endpoints of the site's oagent
-// handlers have them.
-type recordsRequest struct{ *request }
+// path returns the path of the endpoints of the n-th oagent handler of the site.
+func (p *recordPages) path(n int) string { return p.site.base + "/api/oagent/" + strconv.Itoa(n) }
 
 // asViewer returns the request for the endpoints of an oagent handler. Auditors of the console may
 // see all Engagements.
-func (q recordsRequest) asViewer() *http.Request {
-	if q.viewer.Auditor {
-		return q.r.WithContext(app.ContextWithAuditor(q.r.Context()))
+func (p *recordPages) asViewer() *http.Request {
+	if p.in.viewer.Auditor {
+		return p.in.WithContext(app.ContextWithAuditor(p.in.Context()))
 	}
-	return q.r
+	return p.in.Request
 }
 
-// serve serves the endpoints of an oagent handler to programs: oagent/{n}/…
-func (q recordsRequest) serve() {
-	guards := q.app.GuardsAt(q.site)
-	if len(q.rest) > 2 {
-		n, err := strconv.Atoi(q.rest[1])
-		if err == nil && n >= 0 && n < len(guards) && q.rest[1] == strconv.Itoa(n) && guards[n].ServeRecords(q.recordsPath(n), q.w, q.asViewer()) {
-			return
-		}
+// serve serves the endpoints of an oagent handler to programs: oagent/{n}/… It reports whether there is something.
+func (p *recordPages) serve(w http.ResponseWriter) bool {
+	guards := p.site.guards()
+	if len(p.in.rest) <= 2 {
+		return false
 	}
-	q.fail(errNotFound)
+	n, err := strconv.Atoi(p.in.rest[1])
+	return err == nil && n >= 0 && n < len(guards) && p.in.rest[1] == strconv.Itoa(n) && guards[n].ServeRecords(p.path(n), w, p.asViewer())
 }
 
 // do requests a path of the endpoints of the n-th oagent handler, and decodes the response into to. If
 // body is not nil, it is posted. Found is false if there is nothing there for the viewer.
-func (q recordsRequest) do(n int, method, path string, body []byte, to any) (status int, err error) {
-	r := q.asViewer().Clone(q.asViewer().Context())
+func (p *recordPages) do(n int, method, path string, body []byte, to any) (status int, err error) {
+	r := p.asViewer().Clone(p.asViewer().Context())
 	r.Method, r.Body, r.ContentLength = method, http.NoBody, 0
 	r.Header.Del("Content-Type")
 	if body != nil {
@@ -54,9 +54,9 @@ func (q recordsRequest) do(n int, method, path string, body []byte, to any) (sta
 	r.Header.Del("Prefer")
 	r.URL.RawPath, r.URL.RawQuery = "", ""
 	target, query, _ := bytes.Cut([]byte(path), []byte("?"))
-	r.URL.Path, r.URL.RawQuery = q.recordsPath(n)+string(target), string(query)
+	r.URL.Path, r.URL.RawQuery = p.path(n)+string(target), string(query)
 	w := respond.NewRecorder(maxAnswer)
-	if !q.app.GuardsAt(q.site)[n].ServeRecords(q.recordsPath(n), w, r) {
+	if !p.site.guards()[n].ServeRecords(p.path(n), w, r) {
 		return http.StatusNotFound, errNotFound
 	}
 	if w.Status >= http.StatusBadRequest {
@@ -76,10 +76,10 @@ func (q recordsRequest) do(n int, method, path string, body []byte, to any) (sta
 }
 
 // any is do for the first oagent handler that has the path.
-func (q recordsRequest) any(method, path string, body []byte, to any) (n int, err error) {
-	for n = range q.app.GuardsAt(q.site) {
+func (p *recordPages) any(method, path string, body []byte, to any) (n int, err error) {
+	for n = range p.site.guards() {
 		var status int
-		if status, err = q.do(n, method, path, body, to); status != http.StatusNotFound {
+		if status, err = p.do(n, method, path, body, to); status != http.StatusNotFound {
 			return n, err
 		}
 	}

@@ -40,7 +40,7 @@ func TestConsole_reviews(t *testing.T) {
 	s := governedConsole(t)
 	for decision, want := range map[string]int{"approve": http.StatusOK, "deny": http.StatusForbidden} {
 		to := "<b>" + decision
-		id := s.AskReview(to)
+		id := sitetest.ReviewsOf(s).Ask(to)
 		path := "/console/reviews/" + id
 		if list := sitetest.ConsoleJSON[consoleReviews](s, "boss", "/console/api/reviews"); len(list.Reviews) != 1 || list.Reviews[0].ID != id {
 			t.Fatalf("%s: the reviewer sees %+v", decision, list)
@@ -94,7 +94,7 @@ func TestConsole_reviews(t *testing.T) {
 // TestConsole_paths_of_reviews checks that a slash at the end changes nothing, and that a review needs an id.
 func TestConsole_paths_of_reviews(t *testing.T) {
 	s := governedConsole(t)
-	s.AskReview("Bern")
+	sitetest.ReviewsOf(s).Ask("Bern")
 	if list := sitetest.ConsoleJSON[consoleReviews](s, "boss", "/console/api/reviews/"); len(list.Reviews) != 1 {
 		t.Errorf("with a slash at the end: %+v", list)
 	}
@@ -108,7 +108,7 @@ func TestConsole_paths_of_reviews(t *testing.T) {
 // TestConsole_agents checks who sees agents and Engagements, and who ends them.
 func TestConsole_agents(t *testing.T) {
 	s := governedConsole(t)
-	s.AskReview("Bern")
+	sitetest.ReviewsOf(s).Ask("Bern")
 	if a := s.Request("GET", "/trips/7", "", "X-Test-User", "bob"); a.Status != 200 {
 		t.Fatal(a.Status, a.Body)
 	}

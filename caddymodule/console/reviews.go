@@ -50,31 +50,31 @@ type reviewPage struct {
 }
 
 // serveReviews serves the reviews that wait for the viewer, and their decision.
-func (q recordsRequest) serveReviews() (*page, error) {
+func (p *recordPages) serveReviews() (*page, error) {
 	switch {
-	case len(q.rest) == 2 && q.r.Method == http.MethodPost:
-		return q.decideReview(q.rest[1])
-	case q.r.Method != http.MethodGet && q.r.Method != http.MethodHead:
+	case len(p.in.rest) == 2 && p.in.Method == http.MethodPost:
+		return p.decideReview(p.in.rest[1])
+	case !p.in.isRead():
 		return nil, errNotFound
-	case len(q.rest) == 2:
+	case len(p.in.rest) == 2:
 		m := new(reviewPage)
-		if _, err := q.any(http.MethodGet, "/reviews/"+url.PathEscape(q.rest[1]), nil, &m.Review); err != nil {
+		if _, err := p.any(http.MethodGet, "/reviews/"+url.PathEscape(p.in.rest[1]), nil, &m.Review); err != nil {
 			return nil, err
 		}
 		return &page{view: "reviews", template: "review", title: "Review of " + m.Review.Name, model: m}, nil
-	case len(q.rest) > 2:
+	case len(p.in.rest) > 2:
 		return nil, errNotFound
 	}
-	m := &reviewsModel{Reviews: []reviewModel{}, Guards: len(q.app.GuardsAt(q.site))}
-	if done := q.r.URL.Query().Get("decided"); done == "approved" || done == "denied" {
+	m := &reviewsModel{Reviews: []reviewModel{}, Guards: len(p.site.guards())}
+	if done := p.in.URL.Query().Get("decided"); done == "approved" || done == "denied" {
 		m.Done = done
 	}
-	for n := range q.app.GuardsAt(q.site) {
+	for n := range p.site.guards() {
 		var list struct {
 			Reviews []reviewModel `json:"reviews"`
 			Next    string        `json:"next"`
 		}
-		if _, err := q.do(n, http.MethodGet, "/reviews", nil, &list); err != nil {
+		if _, err := p.do(n, http.MethodGet, "/reviews", nil, &list); err != nil {
 			return nil, err
 		}
 		m.More = m.More || list.Next != ""
@@ -89,27 +89,26 @@ func (q recordsRequest) serveReviews() (*page, error) {
 }
 
 // decideReview approves or denies a review, as the form says.
-func (q recordsRequest) decideReview(id string) (*page, error) {
-	if q.api {
+func (p *recordPages) decideReview(id string) (*page, error) {
+	if p.in.api {
 		return nil, errNotFound // programs use oagent/{n}/reviews
 	}
-	q.r.Body = http.MaxBytesReader(q.w, q.r.Body, maxForm)
-	if err := q.r.ParseForm(); err != nil {
+	if err := p.in.ParseForm(); err != nil {
 		return nil, &failure{http.StatusRequestEntityTooLarge, "Too large", "The comment is too long."}
 	}
-	m := &reviewPage{Comment: text.Cut(q.r.PostForm.Get("comment"), 2*review.MaxComment)}
-	decision := q.r.PostForm.Get("decision")
+	m := &reviewPage{Comment: text.Cut(p.in.PostForm.Get("comment"), 2*review.MaxComment)}
+	decision := p.in.PostForm.Get("decision")
 	done := map[string]string{"approve": "approved", "deny": "denied"}[decision]
 	if done == "" {
 		return nil, &failure{http.StatusBadRequest, "No decision", "Approve or deny the review."}
 	}
-	n, err := q.any(http.MethodGet, "/reviews/"+url.PathEscape(id), nil, &m.Review)
+	n, err := p.any(http.MethodGet, "/reviews/"+url.PathEscape(id), nil, &m.Review)
 	if err != nil {
 		return nil, err
 	}
 	body := append([]byte(`{"decision":`), strictjson.AppendString(nil, decision)...)
 	body = append(strictjson.AppendString(append(body, `,"comment":`...), m.Comment), '}')
-	if status, err := q.do(n, http.MethodPost, "/reviews/"+url.PathEscape(id), body, nil); err != nil {
+	if status, err := p.do(n, http.MethodPost, "/reviews/"+url.PathEscape(id), body, nil); err != nil {
 		if m.Problem = err.Error(); status == http.StatusNotFound || status == http.StatusServiceUnavailable {
 			return nil, err
 		}
@@ -118,5 +117,5 @@ func (q recordsRequest) decideReview(id string) (*page, error) {
 		}
 		return &page{view: "reviews", template: "review", title: "Review of " + m.Review.Name, model: m, status: status}, nil
 	}
-	return &page{redirect: q.base + "/reviews?decided=" + done}, nil
+	return &page{redirect: p.site.base + "/reviews?decided=" + done}, nil
 }

@@ -484,3 +484,41 @@ func TestConsole_is_responsive_with_large_documents(t *testing.T) {
 		}
 	}
 }
+
+// secured has a tool that is for callers with credentials.
+const secured = `{"openapi":"3.1.0","info":{"title":"Secured","version":"1.0.0"},"components":{"securitySchemes":{"key":{"type":"apiKey","in":"header","name":"X-Own-Key"}}},
+"paths":{"/a":{"get":{"operationId":"secured","security":[{"key":[]}],"responses":{"200":{"description":"ok"}}}},"/b":{"get":{"operationId":"secret","responses":{"200":{"description":"ok"}}}}}}`
+
+// TestConsole_calls_under_the_rules_of_the_endpoint tries tools that a client of the endpoint could not call: by the rules of the endpoint itself, and by
+// those of handlers before and after it.
+func TestConsole_calls_under_the_rules_of_the_endpoint(t *testing.T) {
+	for name, c := range map[string]struct {
+		rest, path, arguments string
+		want                  []string
+	}{
+		"withheld tool":      {"mcp TRIPS {\nexclude operation getTrip\n}", "mcp/getTrip", `{"id":"7"}`, []string{`"status":404`}},
+		"handler before":     {"route /mcp {\nerror 429\n}\nmcp TRIPS", "mcp/getTrip", `{"id":"7"}`, []string{`"http_status":429`, `"outcome":"rate_limited"`, `"is_error":true`}},
+		"handler before otc": {"route /otc/call {\nerror 403\n}\notc TRIPS", "otc/getTrip", `{"id":"7"}`, []string{`"http_status":403`, `"outcome":"refused"`}},
+		"handler after":      {"mcp TRIPS\nrespond /trips/7 blocked 403", "mcp/getTrip", `{"id":"7"}`, []string{`"http_status":200`, `"status":403`, `"outcome":"refused"`, "blocked"}},
+		"invalid arguments":  {"mcp TRIPS", "mcp/getTrip", `{}`, []string{`"outcome":"invalid"`, "/id"}},
+		"OTC requirement":    {"otc DIR/secured.json", "otc/secured", `{}`, []string{`"outcome":"unauthorized"`, "key"}},
+		"the user's value":   {"mcp TRIPS {\nnon_inferrable id\n}", "mcp/getTrip", `{"id":"7"}`, []string{`"outcome":"invalid"`, "must not set id"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reached := 0
+			s := sitetest.NewSite(t)
+			s.Write("secured.json", secured)
+			s.Start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console\n"+c.rest+"\nreverse_proxy "+sitetest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {
+				reached++
+				sitetest.Echo(w, r)
+			})+"\n}")
+			a := s.Request("POST", "/console/api/tools/"+c.path, `{"arguments":`+c.arguments+`}`, "X-Test-User", "ada")
+			if !sitetest.ContainsAll(a.Body, c.want) {
+				t.Errorf("got %d %s, want %q", a.Status, a.Body, c.want)
+			}
+			if reached > 0 {
+				t.Error("the call reached the API")
+			}
+		})
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
@@ -27,55 +26,20 @@ const (
 	maxProblems  = 200 // listed problems of a document
 )
 
-// siteEndpoint is a tool endpoint of the site.
-type siteEndpoint struct {
-	*route.Endpoint
-	id string // in paths of the console
-}
-
-// endpoints returns the tool endpoints of the site. Their ids are made from their paths.
-func (c *Handler) endpoints() []siteEndpoint {
-	all := route.EndpointsOf(c.app, c.site)
-	endpoints := make([]siteEndpoint, len(all))
-	taken := make(map[string]bool, len(all))
-	for i, e := range all {
-		id := strings.Map(func(r rune) rune {
-			switch {
-			case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r >= 'A' && r <= 'Z', r == '_':
-				return r
-			}
-			return '-'
-		}, strings.Trim(e.Path, "/"))
-		if id == "" {
-			id = e.Protocol
-		}
-		for n, base := 2, id; taken[id]; n++ {
-			id = base + "-" + strconv.Itoa(n)
-		}
-		taken[id] = true
-		endpoints[i] = siteEndpoint{e, id}
-	}
-	return endpoints
-}
-
-// endpoint returns the endpoint with an id.
-func (c *Handler) endpoint(id string) (siteEndpoint, bool) {
-	all := c.endpoints()
-	i := slices.IndexFunc(all, func(e siteEndpoint) bool { return e.id == id })
-	if i < 0 {
-		return siteEndpoint{}, false
-	}
-	return all[i], true
+// toolPages are the list of tools, and from there the pages of each tool.
+type toolPages struct {
+	site *site
+	in   *request
 }
 
 // callable returns the tools of the endpoint, and which of them the viewer can see and call. Tools is nil
 // if no document is loaded.
-func (q *request) callable(e siteEndpoint) (toolset *tools.Toolset, visible func(*tools.Tool) bool) {
+func (p *toolPages) callable(e siteEndpoint) (toolset *tools.Toolset, visible func(*tools.Tool) bool) {
 	toolset = e.Parts.Loaded()
 	if toolset == nil {
 		return nil, nil
 	}
-	return toolset, e.Visible(q.r, toolset)
+	return toolset, e.Visible(p.in.Request, toolset)
 }
 
 // endpointModel describes an endpoint.
@@ -117,9 +81,9 @@ type problemModel struct {
 }
 
 // describe returns the model of an endpoint.
-func (q *request) describe(e siteEndpoint) endpointModel {
-	m := endpointModel{ID: e.id, Protocol: e.Protocol, Path: e.Path, URL: q.origin() + e.Path, Agent: e.AgentName()}
-	if toolset, visible := q.callable(e); toolset != nil {
+func (p *toolPages) describe(e siteEndpoint) endpointModel {
+	m := endpointModel{ID: e.id, Protocol: e.Protocol, Path: e.Path, URL: p.in.origin() + e.Path, Agent: e.AgentName()}
+	if toolset, visible := p.callable(e); toolset != nil {
 		for _, t := range toolset.Tools() {
 			if visible(t) {
 				m.Tools++
@@ -128,19 +92,19 @@ func (q *request) describe(e siteEndpoint) endpointModel {
 		}
 	}
 	for _, part := range e.Parts.All {
-		m.Toolsets = append(m.Toolsets, q.describeToolset(part.Toolset))
+		m.Toolsets = append(m.Toolsets, p.describeToolset(part.Toolset))
 	}
 	return m
 }
 
 // describeToolset returns the model of a toolset.
-func (q *request) describeToolset(t *app.Toolset) toolsetModel {
+func (p *toolPages) describeToolset(t *app.Toolset) toolsetModel {
 	m := toolsetModel{Name: t.Key.ShownName()}
 	set := t.Loader.Toolset()
 	if set != nil {
 		m.Loaded, m.Title, m.Version, m.Description = true, set.Title, set.Version, set.Description
 	}
-	if !q.viewer.Auditor || set == nil {
+	if !p.in.viewer.Auditor || set == nil {
 		return m
 	}
 	m.Document = shownAddress(t.Key.Address)
@@ -172,15 +136,6 @@ func shownAddress(address string) string {
 		}
 	}
 	return app.RedactURL(address)
-}
-
-// origin returns the scheme and the host of the site, as the viewer's client has them.
-func (q *request) origin() string {
-	scheme := "http"
-	if q.r.TLS != nil || q.placeholder("http.request.scheme") == "https" {
-		scheme = "https"
-	}
-	return scheme + "://" + q.r.Host
 }
 
 // toolModel describes a tool in a list.
@@ -262,23 +217,25 @@ func (m *toolsModel) Selected() *endpointModel {
 	return nil
 }
 
-// serveTools serves the list of tools, and a tool of it.
-func (q *request) serveTools() (*page, error) {
+// serve serves the list of tools, and a tool of it.
+func (p *toolPages) serve() (*page, error) {
 	switch {
-	case len(q.rest) == 3 && q.rest[0] == "tools":
-		return toolRequest{q}.serveTool()
-	case len(q.rest) > 1:
-		return nil, errNotFound
-	case q.r.Method == http.MethodPost || q.r.Method == http.MethodDelete:
+	case len(p.in.rest) == 3 && p.in.rest[0] == "tools":
+		tool, err := p.findTool(p.in.rest[1], p.in.rest[2])
+		if err != nil {
+			return nil, err
+		}
+		return tool.serve()
+	case len(p.in.rest) > 1 || !p.in.isRead():
 		return nil, errNotFound
 	}
-	query := q.r.URL.Query()
+	query := p.in.URL.Query()
 	m := &toolsModel{Endpoint: query.Get("endpoint"), Search: text.Cut(strings.TrimSpace(query.Get("q")), maxSearch), Tools: []toolModel{}}
 	m.Endpoints = make([]endpointModel, 0, 1)
 	var selected *siteEndpoint
-	all := q.endpoints()
+	all := p.site.endpoints()
 	for i := range all {
-		m.Endpoints = append(m.Endpoints, q.describe(all[i]))
+		m.Endpoints = append(m.Endpoints, p.describe(all[i]))
 		if all[i].id == m.Endpoint || m.Endpoint == "" && selected == nil {
 			selected = &all[i]
 		}
@@ -288,19 +245,19 @@ func (q *request) serveTools() (*page, error) {
 	}
 	if selected != nil {
 		m.Endpoint = selected.id
-		if err := q.listTools(m, *selected); err != nil {
+		if err := p.listTools(m, *selected); err != nil {
 			return nil, err
 		}
 	}
-	if q.api && len(q.rest) == 1 && q.rest[0] == "endpoints" {
+	if p.in.api && p.in.view() == "endpoints" {
 		return &page{model: map[string]any{"endpoints": m.Endpoints}}, nil
 	}
 	return &page{view: "tools", template: "tools", part: "list", title: "Tools", model: m}, nil
 }
 
 // listTools sets the tools of the page.
-func (q *request) listTools(m *toolsModel, e siteEndpoint) error {
-	toolset, visible := q.callable(e)
+func (p *toolPages) listTools(m *toolsModel, e siteEndpoint) error {
+	toolset, visible := p.callable(e)
 	if toolset == nil {
 		return nil
 	}
@@ -311,7 +268,7 @@ func (q *request) listTools(m *toolsModel, e siteEndpoint) error {
 	} else {
 		list = slices.DeleteFunc(slices.Clone(toolset.Tools()), func(t *tools.Tool) bool { return !visible(t) })
 		m.Pages = max((len(list)+toolsPerPage-1)/toolsPerPage, 1)
-		if wanted := q.r.URL.Query().Get("page"); wanted != "" {
+		if wanted := p.in.URL.Query().Get("page"); wanted != "" {
 			n, err := strconv.Atoi(wanted)
 			if err != nil || n < 1 || n > m.Pages {
 				return errNotFound
@@ -319,7 +276,7 @@ func (q *request) listTools(m *toolsModel, e siteEndpoint) error {
 			m.Page = n
 		}
 		if m.Page < m.Pages {
-			m.Next = q.base + "/api/tools?endpoint=" + e.id + "&page=" + strconv.Itoa(m.Page+1)
+			m.Next = p.site.base + "/api/tools?endpoint=" + e.id + "&page=" + strconv.Itoa(m.Page+1)
 		}
 		list = list[(m.Page-1)*toolsPerPage:]
 		list = list[:min(len(list), toolsPerPage)]
@@ -406,19 +363,19 @@ func describeArgument(a *tools.Argument, t *tools.Tool) argument {
 	return m
 }
 
-// findTool returns the tool that the path names: tools/{endpoint}/{tool}.
-func (q *request) findTool() (siteEndpoint, *tools.Toolset, *tools.Tool, error) {
-	e, ok := q.endpoint(q.rest[1])
+// findTool returns the page of a tool of an endpoint.
+func (p *toolPages) findTool(endpoint, name string) (*toolPage, error) {
+	e, ok := p.site.endpoint(endpoint)
 	if !ok {
-		return e, nil, nil, errNotFound
+		return nil, errNotFound
 	}
-	toolset, visible := q.callable(e)
+	toolset, visible := p.callable(e)
 	if toolset == nil {
-		return e, nil, nil, errNotFound
+		return nil, errNotFound
 	}
-	t, ok := toolset.Tool(q.rest[2])
+	t, ok := toolset.Tool(name)
 	if !ok || t.Builtin != "" || !visible(t) {
-		return e, nil, nil, errNotFound
+		return nil, errNotFound
 	}
-	return e, toolset, t, nil
+	return &toolPage{p.site, p.in, e, toolset, t}, nil
 }

@@ -56,41 +56,42 @@ type tryRequest struct {
 	DryRun    bool           `json:"dry_run"`
 }
 
-// toolRequest is a request for the page of a tool, which shows and tries it.
-type toolRequest struct{ *request }
+// toolPage is the page of a tool, which shows and tries it.
+type toolPage struct {
+	site     *site
+	in       *request
+	endpoint siteEndpoint
+	toolset  *tools.Toolset
+	tool     *tools.Tool
+}
 
-// serveTool serves a tool, and tries it.
-func (q toolRequest) serveTool() (*page, error) {
-	e, set, t, err := q.findTool()
-	if err != nil {
-		return nil, err
-	}
-	m := &tryModel{Tool: e.detail(t, set)}
+// serve serves the tool, and tries it.
+func (p *toolPage) serve() (*page, error) {
+	m := &tryModel{Tool: p.endpoint.detail(p.tool, p.toolset)}
 	m.Inputs = inputs(m.Tool.Arguments, nil)
-	p := &page{view: "tools", template: "tool", part: "result", title: t.Name, model: m}
-	if q.r.Method != http.MethodPost {
-		if q.r.Method == http.MethodDelete {
-			return nil, errNotFound
-		}
-		return p, nil
+	shown := &page{view: "tools", template: "tool", part: "result", title: p.tool.Name, model: m}
+	switch {
+	case p.in.isRead():
+		return shown, nil
+	case p.in.Method != http.MethodPost:
+		return nil, errNotFound
 	}
-	arguments, dryRun, err := q.readArguments(m)
+	arguments, dryRun, err := p.readArguments(m)
 	if err != nil {
 		return nil, err
 	}
 	if m.Problem == "" {
-		q.try(m, e, set, t, arguments, dryRun)
+		p.try(m, arguments, dryRun)
 	}
-	return p, nil
+	return shown, nil
 }
 
 // readArguments reads the arguments of a form, or of a program's request. If they are no JSON object, it
 // sets m.Problem.
-func (q toolRequest) readArguments(m *tryModel) (arguments []byte, dryRun bool, err error) {
-	q.r.Body = http.MaxBytesReader(q.w, q.r.Body, maxForm)
+func (p *toolPage) readArguments(m *tryModel) (arguments []byte, dryRun bool, err error) {
 	tooLarge := &failure{http.StatusRequestEntityTooLarge, "Too large", "The arguments must have at most " + strconv.Itoa(maxForm) + " bytes."}
-	if q.api {
-		body, err := io.ReadAll(q.r.Body)
+	if p.in.api {
+		body, err := io.ReadAll(p.in.Body)
 		if err != nil {
 			return nil, false, tooLarge
 		}
@@ -102,11 +103,12 @@ func (q toolRequest) readArguments(m *tryModel) (arguments []byte, dryRun bool, 
 			arguments = []byte("{}")
 		}
 	} else {
-		if err := q.r.ParseForm(); err != nil {
+		if err := p.in.ParseForm(); err != nil {
 			return nil, false, tooLarge
 		}
-		dryRun = q.r.PostForm.Get("do") == "preview"
-		m.Inputs, m.JSON = inputs(m.Tool.Arguments, q.r.PostForm), strings.TrimSpace(q.r.PostForm.Get("json"))
+		form := p.in.PostForm
+		dryRun = form.Get("do") == "preview"
+		m.Inputs, m.JSON = inputs(m.Tool.Arguments, form), strings.TrimSpace(form.Get("json"))
 		if arguments = []byte(m.JSON); len(arguments) == 0 {
 			arguments = formArguments(m.Inputs)
 		}
@@ -118,9 +120,9 @@ func (q toolRequest) readArguments(m *tryModel) (arguments []byte, dryRun bool, 
 }
 
 // try shows the request that a call becomes, and sends the call unless it is a dry run.
-func (q toolRequest) try(m *tryModel, e siteEndpoint, set *tools.Toolset, t *tools.Tool, arguments []byte, dryRun bool) {
+func (p *toolPage) try(m *tryModel, arguments []byte, dryRun bool) {
 	m.Sent = arguments
-	shown, err := q.preview(e, set, t, arguments)
+	shown, err := p.preview(arguments)
 	var failed *tools.Failure
 	switch {
 	case errors.As(err, &failed):
@@ -131,23 +133,23 @@ func (q toolRequest) try(m *tryModel, e siteEndpoint, set *tools.Toolset, t *too
 		m.Request = &requestModel{shown.Method, shown.Target, shown.Header, shown.Body, shown.Text("")}
 	}
 	if !dryRun {
-		m.Answer = q.call(e, t, arguments)
+		m.Answer = p.call(arguments)
 		if m.Request == nil {
 			m.Problem = "" // the answer says the same
 		}
 	}
-	m.Copies = q.copies(e, t, m)
+	m.Copies = p.copies(m)
 }
 
 // preview returns the request that a call becomes. Secrets are hidden: credentials, values of {env.*} and
 // {file.*}, and for others than auditors all fixed values.
-func (q toolRequest) preview(e siteEndpoint, set *tools.Toolset, t *tools.Tool, arguments []byte) (*tools.Preview, error) {
-	toolset := e.toolsetOf(t, set)
+func (p *toolPage) preview(arguments []byte) (*tools.Preview, error) {
+	toolset := p.endpoint.toolsetOf(p.tool, p.toolset)
 	credentials := toolset.Credentials.Hidden()
-	_, own := set.Original(t)
+	_, own := p.toolset.Original(p.tool)
 	var secrets []string
 	replace := func(text string) (string, error) {
-		outer, _ := q.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+		outer, _ := p.in.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 		global, repl := caddy.NewReplacer(), caddy.NewEmptyReplacer()
 		repl.Map(func(key string) (any, bool) {
 			switch key {
@@ -156,7 +158,7 @@ func (q toolRequest) preview(e siteEndpoint, set *tools.Toolset, t *tools.Tool, 
 			case "http.tool.toolset":
 				return toolset.Name, true
 			case "http.tool.protocol":
-				return e.Protocol, true
+				return p.endpoint.Protocol, true
 			}
 			if value, known := global.Get(key); known {
 				if strings.HasPrefix(key, "env.") || strings.HasPrefix(key, "file.") {
@@ -170,12 +172,12 @@ func (q toolRequest) preview(e siteEndpoint, set *tools.Toolset, t *tools.Tool, 
 			return outer.Get(key)
 		})
 		value, err := repl.ReplaceOrErr(text, true, true)
-		if !q.viewer.Auditor {
+		if !p.in.viewer.Auditor {
 			secrets = append(secrets, value)
 		}
 		return value, err
 	}
-	return tools.PreviewOf(q.r.Context(), set.PartOf(t), own.Name, arguments, tools.PreviewOptions{
+	return tools.PreviewOf(p.in.Context(), p.toolset.PartOf(p.tool), own.Name, arguments, tools.PreviewOptions{
 		Make: func(ctx context.Context, call *tools.Call) (*http.Request, error) {
 			if err := call.Resolve(replace); err != nil {
 				return nil, err

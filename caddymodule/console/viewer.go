@@ -8,29 +8,64 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
 )
 
 // viewer is who looks at the console.
 type viewer struct {
 	User    string `json:"user"`    // "" for the local operator
 	Auditor bool   `json:"auditor"` // sees what belongs to other users
+
+	CanLogOut bool `json:"-"` // the user has logged in by the browser
+}
+
+// access decides who may look at the console, and which requests may change something.
+type access struct {
+	site      *site
+	auditors  []string // of the console
+	loopback  bool     // the server has loopback addresses, and no other machine reaches it
+	sameSites *http.CrossOriginProtection
+}
+
+// newAccess returns the rules of a console.
+func newAccess(s *site, auditors []string) *access {
+	return &access{
+		site: s, auditors: auditors, sameSites: http.NewCrossOriginProtection(),
+		loopback: s.server != nil && slices.ContainsFunc(s.server.Listen, isAddress) && !slices.ContainsFunc(s.server.Listen, siteroutes.IsPublicListener),
+	}
+}
+
+// logOpen says at start who gets the pages of a console without a login.
+func (a *access) logOpen() {
+	if a.loopback {
+		a.site.logger.Info("console is open to all users of this machine, who see everything; if that is not intended, put basic_auth or agent_auth before it",
+			zap.String("path", a.site.home))
+		return
+	}
+	a.site.logger.Warn("no handler that authenticates users was found before the console; its pages respond with 401 until there is one, such as basic_auth or agent_auth",
+		zap.String("path", a.site.home))
 }
 
 // viewerOf returns who sends a request. It returns false if the console does not serve them.
-func (c *Handler) viewerOf(r *http.Request) (viewer, bool) {
-	if user := route.AuthenticatedUser(r); user != "" {
-		return viewer{User: user, Auditor: c.isAuditor(user)}, true
+func (a *access) viewerOf(r *http.Request) (viewer, bool) {
+	user, isBrowser := route.AuthenticatedUser(r), app.BrowserOf(r).LoggedIn()
+	if user == "" && isBrowser {
+		user = app.BrowserOf(r).Token.Subject
 	}
-	return viewer{Auditor: true}, c.isLocal(r)
+	if user != "" {
+		return viewer{user, a.isAuditor(user), isBrowser}, true
+	}
+	return viewer{Auditor: true}, app.BrowserOf(r) == nil && a.isLocal(r) // on a site with a login, it is for everyone
 }
 
 // isAuditor reports whether the user is an auditor of this console or of an oagent handler of the site.
-func (c *Handler) isAuditor(user string) bool {
-	return slices.Contains(c.Auditors, user) ||
-		slices.ContainsFunc(c.app.GuardsAt(c.site), func(h app.GuardHandler) bool { return h.IsAuditor(user) })
+func (a *access) isAuditor(user string) bool {
+	return slices.Contains(a.auditors, user) ||
+		slices.ContainsFunc(a.site.guards(), func(h app.GuardHandler) bool { return h.IsAuditor(user) })
 }
 
 // proxyHeaders are headers that proxies and tunnels add. A proxy on this machine may forward requests of
@@ -57,8 +92,8 @@ func isForwarded(r *http.Request) bool {
 // isLocal reports whether a request comes from a person at this machine: the server listens on loopback
 // addresses only, the client has such an address, the request names such a host (a page of another host
 // whose name leads here, DNS rebinding, does not), and no proxy has forwarded it.
-func (c *Handler) isLocal(r *http.Request) bool {
-	if !c.loopback || isForwarded(r) {
+func (a *access) isLocal(r *http.Request) bool {
+	if !a.loopback || isForwarded(r) {
 		return false
 	}
 	client, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -72,18 +107,34 @@ func (c *Handler) isLocal(r *http.Request) bool {
 	return isLoopbackHost(host)
 }
 
+// isAddress reports whether a listener is a network address. The client of a unix socket has none, so it is not
+// known to be a person at this machine: it may be a proxy that forwards requests of others.
+func isAddress(listener string) bool {
+	address, err := caddy.ParseNetworkAddress(listener)
+	return err == nil && !address.IsUnixNetwork()
+}
+
+// isLoopbackHost reports whether a host name or address can only be of this machine.
+func isLoopbackHost(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip != nil && ip.IsLoopback()
+}
+
 // checkWrite refuses requests with methods that the console does not have, and those that change
-// something and come from a page of another site (CSRF).
-func (q *request) checkWrite() error {
-	switch q.r.Method {
-	case http.MethodGet, http.MethodHead:
+// something and come from a page of another site (CSRF). Header is that of the response.
+func (a *access) checkWrite(header http.Header, q *request) error {
+	if q.isRead() {
 		return nil
-	case http.MethodPost, http.MethodDelete:
-	default:
-		q.w.Header().Set("Allow", "GET, HEAD, POST, DELETE")
+	}
+	if q.Method != http.MethodPost && q.Method != http.MethodDelete {
+		header.Set("Allow", "GET, HEAD, POST, DELETE")
 		return &failure{http.StatusMethodNotAllowed, "Method not allowed", "Use GET, POST or DELETE."}
 	}
-	if err := q.sameSites.Check(q.r); err != nil {
+	if err := a.sameSites.Check(q.Request); err != nil {
 		return &failure{http.StatusForbidden, "Request of another site", "Pages of other sites may not change anything here. Open the console and try again there. " +
 			"If you were in the console already, a proxy before this site may have changed the header Host: let it pass that on."}
 	}
@@ -91,21 +142,11 @@ func (q *request) checkWrite() error {
 	if q.api {
 		wanted = "application/json"
 	}
-	got := q.r.Header.Get("Content-Type")
-	if media, _, err := mime.ParseMediaType(got); (got != "" || q.r.ContentLength != 0) && (err != nil || media != wanted) {
+	got := q.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(got); (got != "" || q.ContentLength != 0) && (err != nil || media != wanted) {
 		return &failure{http.StatusUnsupportedMediaType, "Unsupported media type", "Send the body as " + wanted + "."}
 	}
 	return nil
-}
-
-// placeholder returns the value of a placeholder of the request.
-func (q *request) placeholder(name string) string {
-	repl, ok := q.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if !ok {
-		return ""
-	}
-	value, _ := repl.GetString(name)
-	return value
 }
 
 // secure sets the headers that every response of the console has. They permit nothing but scripts and

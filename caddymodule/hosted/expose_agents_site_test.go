@@ -216,14 +216,14 @@ func TestExpose_tasks(t *testing.T) {
 		return modelserver.Step{Text: "Trip 7."}
 	})
 	id := agentTask(s, "ann", sitetest.TaskCapability)
-	if got := s.AskTask("bob", "tasks/get", id); got.Error.Code == 0 {
+	if got := sitetest.TasksOf(s.Site).Ask("bob", "tasks/get", id); got.Error.Code == 0 {
 		t.Errorf("another user sees the task: %+v", got)
 	}
-	if got := s.AskTask("ann", "tasks/get", id); got.Status != "working" {
+	if got := sitetest.TasksOf(s.Site).Ask("ann", "tasks/get", id); got.Status != "working" {
 		t.Errorf("the task %+v", got)
 	}
 	close(release)
-	if got := s.EndOf("ann", id); got.Status != "completed" || got.Result == nil || got.Result.Content[0].Text != "Trip 7." {
+	if got := sitetest.TasksOf(s.Site).EndOf("ann", id); got.Status != "completed" || got.Result == nil || got.Result.Content[0].Text != "Trip 7." {
 		t.Errorf("the task ended as %+v", got)
 	}
 }
@@ -233,11 +233,11 @@ func TestExpose_tasks_wait_for_reviews(t *testing.T) {
 		sitetest.Play(sitetest.Calls("create-trip", `{"to":"Bern"}`), modelserver.Step{Text: "Created."}))
 	id := agentTask(s, "ann", sitetest.TaskCapability)
 	reviews := openReviews(s, 1)
-	if got := s.AskTask("ann", "tasks/get", id); got.Status != "working" {
+	if got := sitetest.TasksOf(s.Site).Ask("ann", "tasks/get", id); got.Status != "working" {
 		t.Errorf("the task %+v", got)
 	}
 	decide(s, reviews[0], "approve")
-	if got := s.EndOf("ann", id); got.Status != "completed" || got.Result.Content[0].Text != "Created." {
+	if got := sitetest.TasksOf(s.Site).EndOf("ann", id); got.Status != "completed" || got.Result.Content[0].Text != "Created." {
 		t.Errorf("the task ended as %+v", got)
 	}
 }
@@ -247,13 +247,13 @@ func TestExpose_tasks_ask_the_user(t *testing.T) {
 	id := agentTask(s, "ann", wholeClient)
 	var got sitetest.TaskState
 	sitetest.Eventually(t, "the question", func() bool {
-		got = s.Task("ann", wholeClient, "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
+		got = sitetest.TasksOf(s.Site).Send("ann", wholeClient, "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
 		return got.Status == "input_required"
 	})
 	for key := range mcpResult(s.Site, "ann", wholeClient, "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id)).InputRequests {
-		s.Task("ann", wholeClient, "tasks/update", id, fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"accept","content":{"answer":"The seventh"}}}`, id, key))
+		sitetest.TasksOf(s.Site).Send("ann", wholeClient, "tasks/update", id, fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"accept","content":{"answer":"The seventh"}}}`, id, key))
 	}
-	if got := s.EndOf("ann", id); got.Status != "completed" || got.Result.Content[0].Text != "Trip 7." {
+	if got := sitetest.TasksOf(s.Site).EndOf("ann", id); got.Status != "completed" || got.Result.Content[0].Text != "Trip 7." {
 		t.Errorf("the task ended as %+v", got)
 	}
 	if n := len(s.Models.Requests()); n != 2 {
@@ -286,15 +286,15 @@ func TestExpose_cancel(t *testing.T) {
 	t.Run("task", func(t *testing.T) {
 		id := agentTask(s, "ann", sitetest.TaskCapability)
 		sitetest.Eventually(t, "a task that waits for a review", func() bool {
-			return strings.Contains(s.AskTask("ann", "tasks/get", id).StatusMessage, "review")
+			return strings.Contains(sitetest.TasksOf(s.Site).Ask("ann", "tasks/get", id).StatusMessage, "review")
 		})
-		s.AskTask("ann", "tasks/cancel", id)
+		sitetest.TasksOf(s.Site).Ask("ann", "tasks/cancel", id)
 		openReviews(s, 0)
 	})
 	t.Run("client that goes", func(t *testing.T) {
 		stream := streamAgent(s)
 		for line := ""; !strings.Contains(line, "waits for a review"); {
-			line = s.Message(stream.lines)
+			line = sitetest.Message(s.T, stream.lines)
 		}
 		stream.cancel()
 		openReviews(s, 0)
@@ -316,7 +316,7 @@ func TestExpose_reports_progress(t *testing.T) {
 	stream := streamAgent(s)
 	var seen []string
 	for {
-		line := s.Message(stream.lines)
+		line := sitetest.Message(s.T, stream.lines)
 		if !strings.Contains(line, "notifications/progress") {
 			if !strings.Contains(line, "Trip 7.") {
 				t.Errorf("result %s", line)
@@ -404,11 +404,11 @@ func TestExpose_search_and_changes(t *testing.T) {
 	if a := mcp2026(s.Site, "ann", "{}", "tools/call", "call_write_tool", `"name":"call_write_tool","arguments":{"name":"desk","arguments":{"input":"Go"}}`); !strings.Contains(a.Body, "Trip 7.") {
 		t.Errorf("call of what was found: %s", a.Body)
 	}
-	stream := s.ListenTo(`{"toolsListChanged":true}`)
+	stream := sitetest.StreamsOf(s.Site).ListenTo(`{"toolsListChanged":true}`)
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", tripAgent)+"---\n"+sitetest.AgentDocument("clerk", tripAgent))
 	reader := bufio.NewReader(stream.Body)
 	for text := ""; !strings.Contains(text, "tools/list_changed"); {
-		text = s.Message(reader)
+		text = sitetest.Message(s.T, reader)
 	}
 	if a := mcp2026(s.Site, "ann", "{}", "tools/call", "clerk", `"name":"clerk","arguments":{"input":"Go"}`); !strings.Contains(a.Body, "Trip 7.") {
 		t.Errorf("the new agent: %s", a.Body)

@@ -24,16 +24,16 @@ func TestHosting_counts_runs(t *testing.T) {
 	s.Start(sitetest.JobsGlobal, block)
 	const running, waiting = `fairway_agent_runs{status="running"}`, `fairway_agent_runs{status="waiting"}`
 	location := s.Begin("ann", "desk", "Go")
-	sitetest.Eventually(t, "a running run", func() bool { return s.MetricValue(running) == 1 })
+	sitetest.Eventually(t, "a running run", func() bool { return sitetest.MetricsOf(s.Site).Value(running) == 1 })
 	close(release)
 	if v := s.State("ann", location); v.Status != "awaiting-verification" {
 		t.Fatalf("state %+v", v)
 	}
-	sitetest.Eventually(t, "no running run", func() bool { return s.MetricValue(running) == 0 })
+	sitetest.Eventually(t, "no running run", func() bool { return sitetest.MetricsOf(s.Site).Value(running) == 0 })
 	if err := s.Load(sitetest.JobsGlobal, block); err != nil { // looks at all runs at once
 		t.Fatal(err)
 	}
-	sitetest.Eventually(t, "a waiting run", func() bool { return s.MetricValue(waiting) == 1 })
+	sitetest.Eventually(t, "a waiting run", func() bool { return sitetest.MetricsOf(s.Site).Value(waiting) == 1 })
 	lines := regexp.MustCompile(`(?m)^fairway_agent_runs\{.*`).FindAllString(s.Get("/metrics").Body, -1)
 	if len(lines) != 3 || strings.Contains(strings.Join(lines, "\n"), "ann") {
 		t.Errorf("the metric has other labels than the status of runs: %q", lines)
@@ -52,13 +52,13 @@ func TestHosting_records_calls_of_agents(t *testing.T) {
 			s := sitetest.NewManaged(t, c.restriction, "")
 			s.Start(sitetest.JobsGlobal, sitetest.MetricsRoute+s.Block("reviews /reviews\nlog_inputs input"))
 			decisions := fmt.Sprintf(`fairway_agent_decisions_total{agent="manager",outcome=%q}`, c.decision)
-			before := s.MetricValue(decisions)
+			before := sitetest.MetricsOf(s.Site).Value(decisions)
 			if v := s.State("ann", s.Begin("ann", "manager", "Go")); v.Status != "complete" {
 				t.Fatalf("state %+v", v)
 			}
 			s.Logged(`"msg":"decision"`, fmt.Sprintf(`"decision":%q`, c.decision), `"agent":"manager"`, `"tool":"clerk"`, `"protocol":"oagent"`, `"user":"ann"`,
 				`A trip to Bern`)
-			if got := s.MetricValue(decisions); got != before+1 {
+			if got := sitetest.MetricsOf(s.Site).Value(decisions); got != before+1 {
 				t.Errorf("%s is %d, want %d", decisions, got, before+1)
 			}
 		})

@@ -36,7 +36,7 @@ func TestHosting_share_of_a_user(t *testing.T) {
 	if v := s.View(s.As("bob", "GET", other, "")); !v.Queued || v.Status != "awaiting-llm" {
 		t.Errorf("state %+v", v)
 	}
-	if n := s.MetricValue(`fairway_agent_runs{status="queued"}`); n != len(locations) {
+	if n := sitetest.MetricsOf(s.Site).Value(`fairway_agent_runs{status="queued"}`); n != len(locations) {
 		t.Errorf("%d queued runs, want %d", n, len(locations))
 	}
 	close(release)

@@ -71,7 +71,7 @@ func TestTracing_hosted_after_a_reload(t *testing.T) {
 	if err := s.Load(sitetest.JobsGlobal, sitetest.Tracing+block); err != nil {
 		t.Fatal(err)
 	}
-	s.DecideAll("approve")
+	sitetest.ReviewsOf(s.Site).DecideAll("approve")
 	sitetest.Eventually(t, "the end of the run", func() bool { return s.State("ann", location).Status == "complete" })
 	if err := caddy.Stop(); err != nil { // exports what is left
 		t.Fatal(err)

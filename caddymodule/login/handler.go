@@ -36,6 +36,9 @@ func init() {
 // sends the user to the identity provider; and issues access tokens for the addresses of the site. The handler agent_auth of the same site
 // trusts these tokens without further options.
 //
+// Browsers that open the console of the site (agents_console) without credentials log in at the same identity provider. They get a session in a
+// cookie, which the handler removes from all requests.
+//
 // If the identity provider accepts client ID metadata documents itself, the handler issues nothing: agent_auth names the provider to clients, and trusts its tokens.
 //
 // Its endpoints are below its path: /authorize, /consent, /callback, /token, /register, /revoke and /jwks. The address that the identity provider has to know is the issuer followed
@@ -77,6 +80,8 @@ type Handler struct {
 	OwnTokens bool `json:"own_tokens,omitempty"`
 
 	logger   *zap.Logger
+	app      *app.App
+	site     app.Site
 	server   *authserver.Server
 	provider authserver.Provider
 	tokens   *oauth.Verifier // verifies the server's tokens
@@ -175,15 +180,15 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a := agents.(*app.App)
-	options.Ledger = &ledger{open: a.OpenStore, prefix: "login/" + options.Issuer + "/"}
+	h.app, h.site = agents.(*app.App), app.SiteOf(ctx)
+	options.Ledger = &ledger{open: h.app.OpenStore, prefix: "login/" + options.Issuer + "/"}
 	if h.server, err = authserver.New(options); err != nil {
 		return err
 	}
 	if h.tokens, err = h.verifier(); err != nil {
 		return err
 	}
-	a.AddLogin(app.SiteOf(ctx), h)
+	h.app.AddLogin(h.site, h)
 	h.logger.Info("users log in at an identity provider", zap.String("provider", h.Provider.describe()), zap.String("issuer", options.Issuer),
 		zap.String("callback", h.server.Callback()), zap.Bool("every_user_of_the_provider", options.Allow.IsEmpty()))
 	return nil
@@ -325,7 +330,7 @@ func (h *Handler) Cleanup() error {
 // ServeHTTP serves the endpoints of the authorization server and passes other requests on.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if !h.server.Serves(r.URL.Path) {
-		return next.ServeHTTP(w, r)
+		return next.ServeHTTP(w, h.fromBrowser(r))
 	}
 	d, err := h.decide(r.Context())
 	if err != nil {

@@ -55,13 +55,13 @@ func TestMCPStream_ends_with_its_token(t *testing.T) {
 		t.Fatalf("no resource: %s", list)
 	}
 	filter := `{"toolsListChanged":true,"resourceSubscriptions":["` + uri + `"]}`
-	s.ListenTo(filter, "X-API-Key", "k1")
+	sitetest.StreamsOf(s).ListenTo(filter, "X-API-Key", "k1")
 	open := func(token string) []*http.Response {
 		begun := s.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`,
 			map[string]string{"Authorization": token})
 		return []*http.Response{
-			s.ListenTo(filter, "Authorization", token),
-			s.OpenStream(http.MethodGet, "", "Authorization", token, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"), "MCP-Protocol-Version", "2025-06-18"),
+			sitetest.StreamsOf(s).ListenTo(filter, "Authorization", token),
+			sitetest.StreamsOf(s).Open(http.MethodGet, "", "Authorization", token, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"), "MCP-Protocol-Version", "2025-06-18"),
 		}
 	}
 	polled := func(users ...string) {

@@ -164,6 +164,7 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	m.Endpoint.LimitToAgent(m.Agent)
+	m.Endpoint.Message = callMessage
 	m.Endpoint.IgnoreScopes = m.ToolScopes == toolScopesOff
 	m.Endpoint.Hidden, m.Endpoint.Listings.Hidden = library.IsHidden, library.IsHidden
 	m.Endpoint.Listings.ResponseSchemas = m.listsResponses()

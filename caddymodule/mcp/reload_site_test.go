@@ -55,26 +55,26 @@ func TestMCPReload_open_streams_tell_of_changed_lists(t *testing.T) {
 	streams := make(map[string]*http.Response)
 	sessions := make(map[string][]string)
 	for _, revision := range reloadRevisions {
-		sessions[revision] = s.BeginIn(revision, `{}`)
-		streams[revision] = s.OpenStream(http.MethodGet, "", sessions[revision]...)
+		sessions[revision] = sitetest.SessionsOf(s).BeginIn(revision, `{}`)
+		streams[revision] = sitetest.StreamsOf(s).Open(http.MethodGet, "", sessions[revision]...)
 	}
-	streams["2026-07-28"] = s.ListenTo(`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`)
+	streams["2026-07-28"] = sitetest.StreamsOf(s).ListenTo(`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`)
 	streams["2024-11-05"], _ = openLegacyStream(s, "2024-11-05")
 
 	reload(s, reloadAfter)
 	for revision, stream := range streams {
-		text := s.Rest(stream)
+		text := sitetest.Rest(s.T, stream)
 		wantLists(t, revision, text, 1)
 		if result := strings.Index(text, `"resultType":"complete"`); revision == "2026-07-28" && result < strings.Index(text, "resources/list_changed") {
 			t.Errorf("the subscription ended before it reported the changes: %q", text)
 		}
 	}
 	for revision, session := range sessions {
-		streams[revision] = s.OpenStream(http.MethodGet, "", session...)
+		streams[revision] = sitetest.StreamsOf(s).Open(http.MethodGet, "", session...)
 	}
 	reload(s, reloadAfter+"\n") // nothing changes
 	for revision := range sessions {
-		wantLists(t, revision+", reported before", s.Rest(streams[revision]), 0)
+		wantLists(t, revision+", reported before", sitetest.Rest(s.T, streams[revision]), 0)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestMCPReload_open_streams_tell_of_changed_lists(t *testing.T) {
 // is where messages go.
 func openLegacyStream(s *sitetest.Site, revision string) (stream *http.Response, target string) {
 	s.T.Helper()
-	stream = s.OpenStream(http.MethodGet, "")
+	stream = sitetest.StreamsOf(s).Open(http.MethodGet, "")
 	lines := bufio.NewReader(stream.Body)
 	for target == "" {
 		line, err := lines.ReadString('\n')
@@ -116,16 +116,16 @@ func TestMCPReload_next_stream_notifies_of_changed_lists(t *testing.T) {
 	s := newReloadSite(t)
 	sessions, streams := make(map[string][]string), make(map[string]*http.Response)
 	for _, revision := range reloadRevisions {
-		sessions[revision] = s.BeginIn(revision, `{}`)
+		sessions[revision] = sitetest.SessionsOf(s).BeginIn(revision, `{}`)
 	}
 	for round, want := range []int{1, 0} {
 		reload(s, reloadAfter+strings.Repeat("\n", round))
 		for revision, session := range sessions {
-			streams[revision] = s.OpenStream(http.MethodGet, "", session...)
+			streams[revision] = sitetest.StreamsOf(s).Open(http.MethodGet, "", session...)
 		}
 		reload(s, reloadAfter+strings.Repeat("\n", 10+round))
 		for revision := range sessions {
-			wantLists(t, fmt.Sprintf("%s, stream %d", revision, round+1), s.Rest(streams[revision]), want)
+			wantLists(t, fmt.Sprintf("%s, stream %d", revision, round+1), sitetest.Rest(s.T, streams[revision]), want)
 		}
 	}
 }
@@ -136,15 +136,15 @@ func TestMCPReload_unchanged_lists_are_not_notified(t *testing.T) {
 	s := newReloadSite(t)
 	legacy, _ := openLegacyStream(s, "2024-11-05")
 	streams := []*http.Response{
-		s.ListenTo(`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`),
+		sitetest.StreamsOf(s).ListenTo(`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`),
 		legacy,
 	}
 	for _, revision := range reloadRevisions {
-		streams = append(streams, s.OpenStream(http.MethodGet, "", s.BeginIn(revision, `{}`)...))
+		streams = append(streams, sitetest.StreamsOf(s).Open(http.MethodGet, "", sitetest.SessionsOf(s).BeginIn(revision, `{}`)...))
 	}
 	reload(s, "mcp /mcp TRIPS {\nkeep_alive 10s\n}\nrespond ok")
 	for i, stream := range streams {
-		wantLists(t, fmt.Sprintf("stream %d", i), s.Rest(stream), 0)
+		wantLists(t, fmt.Sprintf("stream %d", i), sitetest.Rest(s.T, stream), 0)
 	}
 }
 
@@ -170,17 +170,17 @@ func TestMCPReload_waits_for_an_elicitation(t *testing.T) {
 	for grace, global := range map[string]string{"grace_period 1m": "grace_period 1m", "no grace_period": ""} {
 		t.Run(grace, func(t *testing.T) {
 			s := sitetest.Run(t, global, askingBlock)
-			headers := append(s.BeginIn("2025-06-18", `{"elicitation":{}}`), "Content-Type", "application/json")
+			headers := append(sitetest.SessionsOf(s).BeginIn("2025-06-18", `{"elicitation":{}}`), "Content-Type", "application/json")
 			session := map[string]string{"Mcp-Session-Id": headers[1], "MCP-Protocol-Version": headers[3]}
-			call := bufio.NewReader(s.OpenStream(http.MethodPost, callAsking, headers...).Body)
-			question := s.Message(call)
+			call := bufio.NewReader(sitetest.StreamsOf(s).Open(http.MethodPost, callAsking, headers...).Body)
+			question := sitetest.Message(s.T, call)
 			if err := s.Load(global, askingBlock+"\n"); err != nil {
 				t.Fatal(err)
 			}
 			if a := s.Post("/mcp", answerTo(t, question), session); a.Status != http.StatusAccepted {
 				t.Errorf("the answer: %d %s", a.Status, a.Body)
 			}
-			if result := s.Message(call); !strings.Contains(result, `"id":7,"result"`) || !strings.Contains(result, "/trips/42") {
+			if result := sitetest.Message(s.T, call); !strings.Contains(result, `"id":7,"result"`) || !strings.Contains(result, "/trips/42") {
 				t.Errorf("got %s", result)
 			}
 		})
@@ -190,7 +190,7 @@ func TestMCPReload_waits_for_an_elicitation(t *testing.T) {
 		stream, target := openLegacyStream(s, "2025-06-18")
 		s.Post(target, callAsking, nil)
 		lines := bufio.NewReader(stream.Body)
-		question := s.Message(lines)
+		question := sitetest.Message(s.T, lines)
 		reload(s, askingBlock+"\n")
 		sitetest.Eventually(t, "no more requests on the old stream", func() bool {
 			return s.Post(target, `{"jsonrpc":"2.0","id":8,"method":"ping"}`, nil).Status == http.StatusNotFound
@@ -198,19 +198,19 @@ func TestMCPReload_waits_for_an_elicitation(t *testing.T) {
 		if a := s.Post(target, answerTo(t, question), nil); a.Status != http.StatusAccepted {
 			t.Errorf("the answer: %d %s", a.Status, a.Body)
 		}
-		if rest := s.Rest(&http.Response{Body: io.NopCloser(lines)}); !strings.Contains(rest, `"id":7,"result"`) || !strings.Contains(rest, "/trips/42") {
+		if rest := sitetest.Rest(s.T, &http.Response{Body: io.NopCloser(lines)}); !strings.Contains(rest, `"id":7,"result"`) || !strings.Contains(rest, "/trips/42") {
 			t.Errorf("got %s", rest)
 		}
 	})
 	t.Run("canceled after the reload", func(t *testing.T) {
 		s := sitetest.Run(t, "", askingBlock)
-		headers := append(s.BeginIn("2025-06-18", `{"elicitation":{}}`), "Content-Type", "application/json")
-		stream := s.OpenStream(http.MethodPost, callAsking, headers...)
-		s.Message(bufio.NewReader(stream.Body))
+		headers := append(sitetest.SessionsOf(s).BeginIn("2025-06-18", `{"elicitation":{}}`), "Content-Type", "application/json")
+		stream := sitetest.StreamsOf(s).Open(http.MethodPost, callAsking, headers...)
+		sitetest.Message(s.T, bufio.NewReader(stream.Body))
 		reload(s, askingBlock+"\n")
 		s.Post("/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
 			map[string]string{"Mcp-Session-Id": headers[1], "MCP-Protocol-Version": headers[3]})
-		if rest := s.Rest(stream); strings.Contains(rest, `"id":7,`) {
+		if rest := sitetest.Rest(s.T, stream); strings.Contains(rest, `"id":7,`) {
 			t.Errorf("a canceled call was answered: %s", rest)
 		}
 	})
@@ -226,10 +226,10 @@ func TestMCPReload_gives_up_after_grace_period(t *testing.T) {
 				global = "grace_period 10m"
 			}
 			s := sitetest.Run(t, global, askingBlock)
-			headers := append(s.BeginIn("2025-06-18", `{"elicitation":{}}`), "Content-Type", "application/json")
-			stream := s.OpenStream(http.MethodPost, callAsking, headers...)
+			headers := append(sitetest.SessionsOf(s).BeginIn("2025-06-18", `{"elicitation":{}}`), "Content-Type", "application/json")
+			stream := sitetest.StreamsOf(s).Open(http.MethodPost, callAsking, headers...)
 			lines := bufio.NewReader(stream.Body)
-			s.Message(lines)
+			sitetest.Message(s.T, lines)
 			if err := s.Load(global, next); err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/auth"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -115,6 +116,13 @@ func (h *host) Caller(toolset *tools.Toolset) tools.Caller {
 
 // Identity implements mcpadapter.Host.
 func (h *host) Identity() string { return apiIdentity(h.request) }
+
+// callMessage returns the body of a request that calls a tool. See route.Endpoint.
+func callMessage(_ *tools.Toolset, tool string, arguments []byte) (path string, body []byte) {
+	body = append([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":`), strictjson.AppendString(nil, tool)...)
+	body = append(append(body, `,"arguments":`...), arguments...)
+	return "", append(body, "}}"...)
+}
 
 // originalPath returns the path that the client requested, before earlier handlers changed it.
 func originalPath(r *http.Request) string {

@@ -37,7 +37,7 @@ func TestMCPSessionLasts(t *testing.T) {
 		"same endpoint":  {"/mcp", 200},
 		"other endpoint": {"/other", 404},
 	} {
-		if status := s.Ping(step.path, session); status != step.want {
+		if status := sitetest.SessionsOf(s).Ping(step.path, session); status != step.want {
 			t.Errorf("%s: status %d, want %d", name, status, step.want)
 		}
 	}
@@ -52,7 +52,7 @@ func TestMCPSessionLasts(t *testing.T) {
 		if err := s.Load("", step.block); err != nil {
 			t.Fatal(err)
 		}
-		if status := s.Ping("/mcp", session); status != step.want {
+		if status := sitetest.SessionsOf(s).Ping("/mcp", session); status != step.want {
 			t.Errorf("%s: status %d, want %d", step.name, status, step.want)
 		}
 	}
@@ -62,7 +62,7 @@ func TestMCPSessionLasts(t *testing.T) {
 	if err := s.Load("", block); err != nil {
 		t.Fatal(err)
 	}
-	if status := s.Ping("/mcp", session); status != 200 {
+	if status := sitetest.SessionsOf(s).Ping("/mcp", session); status != 200 {
 		t.Errorf("after a restart: status %d", status)
 	}
 }

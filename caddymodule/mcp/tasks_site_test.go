@@ -38,18 +38,18 @@ func TestTasks_poll_the_location_of_a_202(t *testing.T) {
 	api := sitetest.NewJobsAPI()
 	api.Refuse = 1
 	s := jobsSite(t, api, "task_after 10s")
-	id := s.BeginTask("ann", "startJob")
-	if got := s.AskTask("ann", "tasks/get", id); got.Status != "working" {
+	id := sitetest.TasksOf(s).Begin("ann", "startJob")
+	if got := sitetest.TasksOf(s).Ask("ann", "tasks/get", id); got.Status != "working" {
 		t.Errorf("got %+v, want a task that works", got)
 	}
-	unknown := s.AskTask("ann", "tasks/get", "unknown").Error
+	unknown := sitetest.TasksOf(s).Ask("ann", "tasks/get", "unknown").Error
 	for _, method := range []string{"tasks/get", "tasks/cancel"} {
-		if got := s.AskTask("bob", method, id).Error; got != unknown || got.Code != -32602 {
+		if got := sitetest.TasksOf(s).Ask("bob", method, id).Error; got != unknown || got.Code != -32602 {
 			t.Errorf("%s of another user: %+v, want what an unknown task gets: %+v", method, got, unknown)
 		}
 	}
 	close(api.Release)
-	if got := s.EndOf("ann", id); got.Status != "completed" || got.Result == nil || !strings.Contains(got.Result.Text(), `"job":"done"`) {
+	if got := sitetest.TasksOf(s).EndOf("ann", id); got.Status != "completed" || got.Result == nil || !strings.Contains(got.Result.Text(), `"job":"done"`) {
 		t.Errorf("got %+v, want the result of the job", got)
 	}
 	for _, poll := range polled(api) {
@@ -65,7 +65,7 @@ func TestTasks_leave_a_location_of_another_origin(t *testing.T) {
 			api := sitetest.NewJobsAPI()
 			api.Location = location
 			s := jobsSite(t, api, "task_after 10s")
-			got := s.Task("ann", sitetest.TaskCapability, "tools/call", "startJob", `"name":"startJob","arguments":{}`)
+			got := sitetest.TasksOf(s).Send("ann", sitetest.TaskCapability, "tools/call", "startJob", `"name":"startJob","arguments":{}`)
 			if got.ResultType != "complete" || len(got.Content) == 0 || len(polled(api)) > 0 {
 				t.Errorf("got %+v after the polls %q, want the 202 as the result", got, polled(api))
 			}
@@ -80,18 +80,18 @@ func TestTasks_go_on_after_a_reload(t *testing.T) {
 	s.Write("jobs.yaml", sitetest.JobsDocument)
 	address := sitetest.Upstream(t, api.ServeHTTP)
 	s.Start(sitetest.JobsGlobal, sitetest.JobsBlock(address, "task_after 50ms"))
-	slow, job := s.BeginTask("ann", "slow"), s.BeginTask("ann", "startJob")
+	slow, job := sitetest.TasksOf(s).Begin("ann", "slow"), sitetest.TasksOf(s).Begin("ann", "startJob")
 	if err := s.Load(sitetest.JobsGlobal, sitetest.JobsBlock(address, "task_after 60ms")); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.AskTask("ann", "tasks/get", slow); got.Status != "working" {
+	if got := sitetest.TasksOf(s).Ask("ann", "tasks/get", slow); got.Status != "working" {
 		t.Errorf("after the reload: %+v", got)
 	}
 	close(api.Release)
-	if got := s.EndOf("ann", slow); got.Status != "completed" || got.Result == nil || !strings.Contains(got.Result.Text(), `"slow":"done"`) {
+	if got := sitetest.TasksOf(s).EndOf("ann", slow); got.Status != "completed" || got.Result == nil || !strings.Contains(got.Result.Text(), `"slow":"done"`) {
 		t.Errorf("slow: got %+v", got)
 	}
-	if got := s.EndOf("ann", job); got.Status != "completed" {
+	if got := sitetest.TasksOf(s).EndOf("ann", job); got.Status != "completed" {
 		t.Errorf("job: got %+v", got)
 	}
 	if n := len(api.Began); n != 1 {
@@ -102,12 +102,12 @@ func TestTasks_go_on_after_a_reload(t *testing.T) {
 func TestTasks_cancel_ends_the_request(t *testing.T) {
 	api := sitetest.NewJobsAPI()
 	s := jobsSite(t, api, "task_after 50ms")
-	id := s.BeginTask("ann", "slow")
-	if got := s.AskTask("ann", "tasks/cancel", id); got.ResultType != "complete" || got.Status != "" {
+	id := sitetest.TasksOf(s).Begin("ann", "slow")
+	if got := sitetest.TasksOf(s).Ask("ann", "tasks/cancel", id); got.ResultType != "complete" || got.Status != "" {
 		t.Errorf("got %+v, want an empty result", got)
 	}
 	sitetest.Await(t, "the end of the request", closedAfter(api.Canceled))
-	if got := s.AskTask("ann", "tasks/get", id); got.Status != "cancelled" || got.Result != nil {
+	if got := sitetest.TasksOf(s).Ask("ann", "tasks/get", id); got.Status != "cancelled" || got.Result != nil {
 		t.Errorf("got %+v, want a cancelled task", got)
 	}
 }
@@ -127,16 +127,16 @@ func closedAfter(values <-chan struct{}) <-chan struct{} {
 func TestTasks_for_clients_without_them(t *testing.T) {
 	api := sitetest.NewJobsAPI()
 	s := jobsSite(t, api, "task_after 50ms")
-	if got := s.Task("ann", `{}`, "tasks/get", "x", `"taskId":"x"`).Error; got.Code != -32021 {
+	if got := sitetest.TasksOf(s).Send("ann", `{}`, "tasks/get", "x", `"taskId":"x"`).Error; got.Code != -32021 {
 		t.Errorf("tasks/get without the capability: %+v", got)
 	}
 	for _, revision := range []string{"2025-06-18", "2025-11-25"} {
 		t.Run(revision, func(t *testing.T) {
 			s := s.With(t)
-			stream := s.OpenStream(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"startJob","arguments":{},"_meta":{"progressToken":"p"}}}`,
+			stream := sitetest.StreamsOf(s).Open(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"startJob","arguments":{},"_meta":{"progressToken":"p"}}}`,
 				"Content-Type", "application/json", "MCP-Protocol-Version", revision, "X-Test-User", "ann")
 			lines := bufio.NewReader(stream.Body)
-			if first := s.Message(lines); !strings.Contains(first, "notifications/progress") || !strings.Contains(first, `"p"`) {
+			if first := sitetest.Message(s.T, lines); !strings.Contains(first, "notifications/progress") || !strings.Contains(first, `"p"`) {
 				t.Errorf("got %s, want progress", first)
 			}
 		})
@@ -170,13 +170,13 @@ func TestTasks_in_the_access_log(t *testing.T) {
 			s.Write("jobs.yaml", sitetest.JobsDocument)
 			block := strings.Replace(sitetest.JobsBlock(sitetest.Upstream(t, api.ServeHTTP), "task_after 10ms"), "route {", "route {\nlog_append result {http.tool.outcome}", 1)
 			s.Start(sitetest.JobsGlobal, block)
-			id := s.BeginTask("ann", tool)
+			id := sitetest.TasksOf(s).Begin("ann", tool)
 			entry := s.AccessLogEntry("/mcp", 1)
 			if entry["outcome"] != "pending" || entry["result"] != "pending" || entry["tool"] != tool || entry["tool_call_count"] != nil {
 				t.Errorf("outcome %v, placeholder %v, tool %v, count %v", entry["outcome"], entry["result"], entry["tool"], entry["tool_call_count"])
 			}
 			close(api.Release)
-			if end := s.EndOf("ann", id); end.Status != "completed" {
+			if end := sitetest.TasksOf(s).EndOf("ann", id); end.Status != "completed" {
 				t.Errorf("got %+v", end)
 			}
 		})
@@ -188,12 +188,12 @@ func TestTasks_wait_for_a_review(t *testing.T) {
 	for decision, want := range map[string]string{"approve": `{"to":"Bern"}`, "deny": "denied"} {
 		t.Run(decision, func(t *testing.T) {
 			s := reviewedTrips(t)
-			got := s.Task("ann", sitetest.TaskCapability, "tools/call", "createTrip", `"name":"createTrip","arguments":{"to":"Bern"}`)
+			got := sitetest.TasksOf(s).Send("ann", sitetest.TaskCapability, "tools/call", "createTrip", `"name":"createTrip","arguments":{"to":"Bern"}`)
 			if got.ResultType != "task" || got.Status != "working" || got.StatusMessage == "" {
 				t.Fatalf("got %+v, want a task that waits", got)
 			}
-			s.DecideAll(decision)
-			end := s.EndOf("ann", got.TaskID)
+			sitetest.ReviewsOf(s).DecideAll(decision)
+			end := sitetest.TasksOf(s).EndOf("ann", got.TaskID)
 			if end.Status != "completed" || end.Result == nil || !strings.Contains(end.Result.Text(), want) || end.Result.IsError != (decision == "deny") {
 				t.Errorf("got %+v, want %s", end, want)
 			}
@@ -210,7 +210,7 @@ func TestTasks_review_over_OTC(t *testing.T) {
 	if a := call(); !strings.Contains(a.Body, `"success":false`) || !strings.Contains(a.Body, `"can_retry":true`) {
 		t.Errorf("before the decision: %d %s", a.Status, a.Body)
 	}
-	s.DecideAll("approve")
+	sitetest.ReviewsOf(s).DecideAll("approve")
 	for range 2 {
 		if a := call(); !strings.Contains(a.Body, `"success":true`) || !strings.Contains(a.Body, `"Bern"`) {
 			t.Errorf("after the decision: %d %s", a.Status, a.Body)

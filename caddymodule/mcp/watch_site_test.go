@@ -48,7 +48,7 @@ func TestMCPWatch_polls_once_for_all_streams_of_a_user(t *testing.T) {
 	begun := time.Now()
 	var readers []*bufio.Reader
 	for range streams {
-		stream := s.ListenTo(`{"resourceSubscriptions":[` + strings.Join(uris, ",") + `]}`)
+		stream := sitetest.StreamsOf(s).ListenTo(`{"resourceSubscriptions":[` + strings.Join(uris, ",") + `]}`)
 		readers = append(readers, bufio.NewReader(stream.Body))
 	}
 	const rounds = 3
@@ -73,8 +73,8 @@ func TestMCPWatch_polls_once_for_all_streams_of_a_user(t *testing.T) {
 	version = "2"
 	mu.Unlock()
 	for i, lines := range readers {
-		s.Message(lines) // acknowledged
-		if update := s.Message(lines); !strings.Contains(update, "resources/updated") || !strings.Contains(update, prefix+"7") {
+		sitetest.Message(s.T, lines) // acknowledged
+		if update := sitetest.Message(s.T, lines); !strings.Contains(update, "resources/updated") || !strings.Contains(update, prefix+"7") {
 			t.Errorf("stream %d got %s", i, update)
 		}
 	}
@@ -96,7 +96,7 @@ func TestMCPWatch_users_do_not_share_polls(t *testing.T) {
 	_, uri, _ := strings.Cut(list, `"uri":"`)
 	uri, _, _ = strings.Cut(uri, `"`)
 	for _, caller := range [][2]string{{"Authorization", "Bearer one"}, {"Authorization", "Bearer two"}, {"X-Key", "blue"}, {"X-Key", "green"}} {
-		s.ListenTo(`{"resourceSubscriptions":["`+uri+`"]}`, caller[0], caller[1])
+		sitetest.StreamsOf(s).ListenTo(`{"resourceSubscriptions":["`+uri+`"]}`, caller[0], caller[1])
 	}
 	sitetest.Eventually(t, "polls as each caller", func() bool {
 		mu.Lock()

@@ -166,6 +166,9 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 		}
 		o.toolkits = append(o.toolkits, toolkit)
 	}
+	o.endpoint.Message = func(toolset *tools.Toolset, tool string, arguments []byte) (path string, body []byte) {
+		return otcadapter.CallMessage(options, toolset, tool, arguments)
+	}
 	if !o.healthNeedsNext() {
 		o.endpoint.App.AddPublicHealth(app.SiteOf(ctx), o.endpoint.Path+otcadapter.HealthEndpoint, o.servePublicHealth)
 	}

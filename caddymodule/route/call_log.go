@@ -19,7 +19,7 @@ func (c *Caller) runLogged(ctx context.Context, recorder *calllog.Recorder, set 
 	recorder.Begin(&call, arguments)
 	outcome := c.run(ctx, set, name, arguments)
 	setOutcome(&call, &outcome)
-	recordCall(recorder, c.client.Request, &call, nil)
+	recorder.Record(&call, nil)
 	return outcome
 }
 
@@ -27,7 +27,7 @@ func (c *Caller) runLogged(ctx context.Context, recorder *calllog.Recorder, set 
 func (c *Caller) logCall(recorder *calllog.Recorder, outcome *tools.Outcome, arguments []byte) {
 	call := c.loggedCall(c.toolset, outcome.Tool, "")
 	setOutcome(&call, outcome)
-	recordCall(recorder, c.client.Request, &call, arguments)
+	recorder.Record(&call, arguments)
 }
 
 // loggedCall returns the fields that the log of recent calls has for every call.
@@ -60,12 +60,25 @@ func traceID(r *http.Request) string {
 	return id
 }
 
+// EndedCall is a tool call of a client's request that has ended.
+type EndedCall struct {
+	// Name is the name of the outcome, as in logs.
+	Name string
+
+	// Trace is the id of the trace that the request belongs to, "" if there is none.
+	Trace string
+
+	// Outcome is what the Caller returned. Its result is valid until the listener returns. It is nil if the adapter ended
+	// the call without the Caller; the reason is only in the response then.
+	Outcome *tools.Outcome
+}
+
 // callListenerKey is the context key of ContextWithCallListener.
 type callListenerKey struct{}
 
 // ContextWithCallListener returns a context for a client's request. Listener is called with each of its
 // tool calls when it ends, provided that the log of recent calls records.
-func ContextWithCallListener(ctx context.Context, listener func(calllog.Call)) context.Context {
+func ContextWithCallListener(ctx context.Context, listener func(EndedCall)) context.Context {
 	return context.WithValue(ctx, callListenerKey{}, listener)
 }
 
@@ -77,10 +90,9 @@ func setOutcome(call *calllog.Call, outcome *tools.Outcome) {
 	}
 }
 
-// recordCall records a call that has ended, and calls the listener of the client's request, if it has one.
-func recordCall(recorder *calllog.Recorder, clientRequest *http.Request, call *calllog.Call, arguments []byte) {
-	recorder.Record(call, arguments)
-	if listener, ok := clientRequest.Context().Value(callListenerKey{}).(func(calllog.Call)); ok {
-		listener(*call)
+// tellListener calls the listener of the client's request, if it has one.
+func (c *Caller) tellListener(name string, outcome *tools.Outcome) {
+	if listener, ok := c.client.Context().Value(callListenerKey{}).(func(EndedCall)); ok {
+		listener(EndedCall{name, traceID(c.client.Request), outcome})
 	}
 }

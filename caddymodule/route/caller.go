@@ -131,6 +131,9 @@ func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, argu
 			c.logCall(recorder, &outcome, arguments)
 		}
 	}
+	if recorder != nil {
+		c.tellListener(outcome.Name(), &outcome)
+	}
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
 		entry.Write(outcomeFields(name, c.toolset, c.protocol, &outcome)...)
 	}
@@ -157,7 +160,8 @@ func (c *Caller) RecordCall(tool *tools.Tool, outcome string) {
 	c.calls.record(toolset, tool, outcome)
 	if recorder := c.endpoint.recorder.Load(); recorder != nil {
 		call := c.loggedCall(toolset, tool, outcome)
-		recordCall(recorder, c.client.Request, &call, nil)
+		recorder.Record(&call, nil)
+		c.tellListener(outcome, nil)
 	}
 }
 

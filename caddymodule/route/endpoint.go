@@ -44,6 +44,10 @@ type Endpoint struct {
 	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
 	IgnoreScopes bool
 
+	// Message returns the request of a client that calls a tool: the path below the endpoint's, and the body. Toolset
+	// has the tool, and arguments is a JSON object.
+	Message func(toolset *tools.Toolset, tool string, arguments []byte) (path string, body []byte)
+
 	// Hidden reports whether clients cannot see and call a tool, although the endpoint may. Nil means
 	// that no tool is hidden.
 	Hidden func(*tools.Tool) bool

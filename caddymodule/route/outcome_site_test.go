@@ -61,8 +61,8 @@ func TestOutcome_of_each_call_is_in_the_access_log(t *testing.T) {
 				t.Errorf("%s: a single call has the list %v", path, entry["tool_calls"])
 			}
 		}
-		s.Metric(`fairway_tool_calls_total{outcome="` + test[1] + `",protocol="mcp",tool="getTrip",toolset="outcomes"} 1`)
-		s.Metric(`fairway_tool_calls_total{outcome="` + test[1] + `",protocol="otc",tool="getTrip",toolset="outcomes"} 1`)
+		sitetest.MetricsOf(s).Await(`fairway_tool_calls_total{outcome="` + test[1] + `",protocol="mcp",tool="getTrip",toolset="outcomes"} 1`)
+		sitetest.MetricsOf(s).Await(`fairway_tool_calls_total{outcome="` + test[1] + `",protocol="otc",tool="getTrip",toolset="outcomes"} 1`)
 	}
 	s.Do(s.CallRequest("noSuchTool", ""))
 	entry := s.AccessLogEntry("/mcp", len(tripOutcomes)+1)

@@ -265,7 +265,7 @@ func TestSearch_reload(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Start("", "mcp /mcp TRIPS {\nsearch on\npin deleteTrip\n}\nrespond ok")
 	wantListed(s, "/mcp", searchTools+" deleteTrip")
-	stream := s.OpenStream(http.MethodGet, "", s.BeginIn("2025-11-25", `{}`)...)
+	stream := sitetest.StreamsOf(s).Open(http.MethodGet, "", sitetest.SessionsOf(s).BeginIn("2025-11-25", `{}`)...)
 	s.Write("trips.yaml", sitetest.Renamed)
 	sitetest.Eventually(t, "the list without the tool that is gone", func() bool {
 		names, _ := list(s, "/mcp")

@@ -124,7 +124,7 @@ func TestSeveral_batch(t *testing.T) {
 
 func TestSeveral_reload_of_one(t *testing.T) {
 	s := severalSite(t, "mcp /mcp trains buses")
-	stream := s.OpenStream(http.MethodGet, "", s.BeginIn("2025-06-18", `{}`)...)
+	stream := sitetest.StreamsOf(s).Open(http.MethodGet, "", sitetest.SessionsOf(s).BeginIn("2025-06-18", `{}`)...)
 	s.Echo(s.CallRequest("book", ""))
 
 	s.Write("buses.yaml", sitetest.Timetable("Buses", "list", "book"))
@@ -146,7 +146,7 @@ func TestSeveral_reload_of_one(t *testing.T) {
 	if got := s.ToolNames(); !slices.Equal(got, want) {
 		t.Errorf("after a reload: %q, want %q", got, want)
 	}
-	if text := s.Rest(stream); !strings.Contains(text, "notifications/tools/list_changed") {
+	if text := sitetest.Rest(s.T, stream); !strings.Contains(text, "notifications/tools/list_changed") {
 		t.Errorf("the session got %q", text)
 	}
 }
@@ -290,9 +290,9 @@ func TestSeveral_list_changes_when_a_document_loads(t *testing.T) {
 	if got := s.ToolNames(); !slices.Equal(got, []string{"list"}) {
 		t.Errorf("tools %q, want those of trains", got)
 	}
-	stream := s.OpenStream(http.MethodGet, "", s.BeginIn("2025-06-18", `{}`)...)
+	stream := sitetest.StreamsOf(s).Open(http.MethodGet, "", sitetest.SessionsOf(s).BeginIn("2025-06-18", `{}`)...)
 	loads.Store(true)
-	if text := s.Message(bufio.NewReader(stream.Body)); !strings.Contains(text, "list_changed") {
+	if text := sitetest.Message(s.T, bufio.NewReader(stream.Body)); !strings.Contains(text, "list_changed") {
 		t.Errorf("the session got %q", text)
 	}
 	if got := s.ToolNames(); !slices.Equal(got, []string{"list", "ride"}) {

@@ -151,8 +151,8 @@ func TestShares_engagements_of_one_user_leave_room_for_others(t *testing.T) {
 	if a := ask("new", "X-Api-Key", "key-of-ada"); a.Status != 200 {
 		t.Errorf("ada beside unauthenticated callers: %d %s", a.Status, a.Body)
 	}
-	s.Metric(`fairway_limit_max{resource="store records"} 200`)
-	if used := s.MetricValue(`fairway_limit_largest_owner_used{resource="store records"}`); used < 140 || used > 155 {
+	sitetest.MetricsOf(s).Await(`fairway_limit_max{resource="store records"} 200`)
+	if used := sitetest.MetricsOf(s).Value(`fairway_limit_largest_owner_used{resource="store records"}`); used < 140 || used > 155 {
 		t.Errorf("the largest owner has %d records", used)
 	}
 }

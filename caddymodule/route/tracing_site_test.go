@@ -164,7 +164,7 @@ func TestTracing_reviewer(t *testing.T) {
 	if e := s.spans.Span("tools/call createTrip").Event(t, "fairway.agent.decision"); e["fairway.decision"] != "review_pending" {
 		t.Errorf("the decision is %v", e)
 	}
-	s.DecideAll("approve")
+	sitetest.ReviewsOf(s.Site).DecideAll("approve")
 	rule := "capabilities.create-trip.input_restriction.require_review"
 	var decided testkit.Span
 	sitetest.Eventually(t, "the reviewer's request", func() bool {
@@ -205,12 +205,12 @@ func TestTracing_task(t *testing.T) {
 	spans, api, s := sitetest.CollectSpans(t), sitetest.NewJobsAPI(), sitetest.NewSite(t)
 	s.Write("jobs.yaml", sitetest.JobsDocument)
 	s.Start(sitetest.JobsGlobal, strings.Replace(sitetest.JobsBlock(sitetest.Upstream(t, api.ServeHTTP), "task_after 10ms"), "route {\n", "route {\n"+sitetest.Tracing, 1))
-	id := s.BeginTask("ann", "slow")
+	id := sitetest.TasksOf(s).Begin("ann", "slow")
 	client, call := spans.Span("POST /mcp"), spans.Span("tools/call slow")
 	call.Below(t, client)
 	call.Has(t, map[string]string{"error.type": "", "mcp.protocol.version": "2026-07-28"})
 	close(api.Release)
-	if end := s.EndOf("ann", id); end.Status != "completed" {
+	if end := sitetest.TasksOf(s).EndOf("ann", id); end.Status != "completed" {
 		t.Fatalf("the task ended as %+v", end)
 	}
 	request := spans.Span("POST /slow")
@@ -239,12 +239,12 @@ func TestTracing_polls_of_a_task(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spans, api, s := tracedJobs(t, c.location)
-			id := s.BeginTask("ann", "startJob")
+			id := sitetest.TasksOf(s).Begin("ann", "startJob")
 			call := spans.Span("tools/call startJob")
 			spans.Span("POST /jobs").Below(t, call)
 			close(api.Release)
 			var asked testkit.Span // the request whose poll ends the job
-			if end := s.EndOf("ann", id); end.Status != "completed" {
+			if end := sitetest.TasksOf(s).EndOf("ann", id); end.Status != "completed" {
 				t.Fatalf("the task ended as %+v", end)
 			}
 			poll, get := spans.Span("execute_tool startJob"), spans.Span(c.request)
@@ -273,10 +273,10 @@ func TestTracing_polls_of_a_task(t *testing.T) {
 // TestTracing_cancel_of_a_task wants the request that cancels a task to link to the call.
 func TestTracing_cancel_of_a_task(t *testing.T) {
 	spans, _, s := tracedJobs(t, "/jobs/1")
-	id := s.BeginTask("ann", "startJob")
+	id := sitetest.TasksOf(s).Begin("ann", "startJob")
 	call := spans.Span("tools/call startJob")
-	s.AskTask("bob", "tasks/cancel", id) // finds no such task
-	s.AskTask("ann", "tasks/cancel", id)
+	sitetest.TasksOf(s).Ask("bob", "tasks/cancel", id) // finds no such task
+	sitetest.TasksOf(s).Ask("ann", "tasks/cancel", id)
 	linked := 0
 	for _, request := range spans.Named("POST /mcp", 3) {
 		if request.LinksTo(call) {

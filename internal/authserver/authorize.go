@@ -19,6 +19,7 @@ type request struct {
 	Scopes    []string `json:"o,omitempty"`
 	Expires   int64    `json:"e"` // seconds since 1970
 	Login     *Login   `json:"l,omitempty"`
+	Back      string   `json:"b,omitempty"` // path of a page of the gateway, which the browser returns to; "" if a client wants a code
 }
 
 // loginWait is how long a user may take to log in.

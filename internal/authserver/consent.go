@@ -32,7 +32,12 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 		s.redirectFailure(w, r, asked, fail(codeDenied, "The user did not agree."))
 		return
 	}
-	asked.Login = &Login{State: id, Nonce: random(), Verifier: random() + random(), Callback: s.Callback()}
+	s.beginLogin(w, r, id, asked)
+}
+
+// beginLogin sends the browser to the provider.
+func (s *Server) beginLogin(w http.ResponseWriter, r *http.Request, id string, asked *request) {
+	asked.Login = &Login{State: id, Nonce: random(), Verifier: random() + random(), Callback: s.Callback(), Once: asked.Back != ""}
 	address, err := s.options.Provider.LoginURL(r.Context(), asked.Login)
 	if err != nil {
 		s.options.Report("the identity provider cannot be reached", err)
@@ -69,6 +74,10 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 	user, tokens, f := s.complete(r, asked, query)
 	if f == nil && !s.options.Allow.allows(user) {
 		f = fail(codeDenied, "You may not log in here: the operator allows certain users and groups only.")
+	}
+	if asked.Back != "" {
+		NewSessions(s).finish(w, asked, user, f)
+		return
 	}
 	var code string
 	if f == nil {

@@ -16,6 +16,7 @@ var page = template.Must(template.New("page").Parse(pageText))
 // pageContent is what the page shows: an error, or the question for the user's consent.
 type pageContent struct {
 	Error    string
+	Again    string // page of the gateway that the user has logged out of
 	Name     string // of the client
 	Domain   string // verified; "" if the client's name is not verified
 	Redirect string // host that gets the code, or what it is instead

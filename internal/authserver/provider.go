@@ -56,6 +56,7 @@ type Login struct {
 	Nonce    string // in the ID token
 	Verifier string // PKCE
 	Callback string // where the provider sends the browser
+	Once     bool   // the login is not refreshed, so the user is not asked for consent to that
 }
 
 // Tokens are what the provider gave for a user. They let the gateway act as the user.
@@ -171,12 +172,18 @@ func (o *OIDC) LoginURL(ctx context.Context, l *Login) (string, error) {
 		return "", err
 	}
 	c := o.config(p, l.Callback)
+	if l.Once {
+		c.Scopes = slices.DeleteFunc(slices.Clone(c.Scopes), func(scope string) bool { return scope == oidc.ScopeOfflineAccess })
+	}
 	options := []oauth2.AuthCodeOption{oidc.Nonce(l.Nonce), oauth2.S256ChallengeOption(l.Verifier)}
 	if slices.Contains(c.Scopes, oidc.ScopeOfflineAccess) {
 		// OpenID Connect Core 1.0, section 11: offline access needs the user's consent.
 		options = append(options, oauth2.SetAuthURLParam("prompt", "consent"))
 	}
 	for name, value := range o.Params {
+		if l.Once && (value == "consent" || value == "offline") {
+			continue // for a refresh token of Google
+		}
 		options = append(options, oauth2.SetAuthURLParam(name, value))
 	}
 	return c.AuthCodeURL(l.State, options...), nil

@@ -25,6 +25,7 @@ const (
 	kindConsent kind = "consent" // a login that waits for the user's consent, in a cookie
 	kindLogin   kind = "login"   // a login that waits for the provider, in a cookie
 	kindRecord  kind = "record"  // the value of a record in the Ledger
+	kindSession kind = "session" // the session of a browser, in a cookie
 )
 
 // keys are derived from one configured secret.

@@ -106,13 +106,13 @@ func TestNotify_repeats_until_the_endpoint_accepts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHook(t, status)
 			s, restart := notifyingSite(t, h.url)
-			id := s.AskReview("secret-town")
+			id := sitetest.ReviewsOf(s).Ask("secret-town")
 			sitetest.Eventually(t, "the notice is tried twice", func() bool { rejected, _ := h.counts(id); return rejected >= 2 })
 			restart()
 			h.accept()
 			sitetest.Eventually(t, "the notice is accepted", func() bool { _, accepted := h.counts(id); return accepted > 0 })
 			restart()
-			second := s.AskReview("other-town") // when its notice is there, the first one had time to be sent twice
+			second := sitetest.ReviewsOf(s).Ask("other-town") // when its notice is there, the first one had time to be sent twice
 			sitetest.Eventually(t, "the second notice is accepted", func() bool { _, accepted := h.counts(second); return accepted > 0 })
 			for _, review := range []string{id, second} {
 				if _, accepted := h.counts(review); accepted != 1 {
@@ -160,9 +160,9 @@ func TestNotify_slow_endpoint(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(release) })
 	s, _ := notifyingSite(t, server.URL)
-	s.AskReview("first")
+	sitetest.ReviewsOf(s).Ask("first")
 	<-requests
-	s.AskReview("second") // responds although the first notice is still being sent
+	sitetest.ReviewsOf(s).Ask("second") // responds although the first notice is still being sent
 	<-requests
 	s.Logged("sending a notice", "timeout")
 	<-requests

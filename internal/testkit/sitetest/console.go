@@ -6,16 +6,6 @@ import (
 	"strings"
 )
 
-// AskReview makes a call that needs a review, and returns the id of the review.
-func (s *Site) AskReview(to string) string {
-	s.T.Helper()
-	a := s.Request("POST", "/trips", `{"to":"`+to+`"}`, "X-Test-User", "ada")
-	if p := s.Problem(a); p.Kind != "review_pending" || p.Review == "" {
-		s.T.Fatalf("got %+v", p)
-	}
-	return s.Problem(a).Review
-}
-
 // AgentCalls is the list of calls of the console.
 type AgentCalls struct{ Running, Calls []agentCall }
 

@@ -18,14 +18,6 @@ func (s *Site) WantTools(names ...string) {
 	}
 }
 
-// Metric waits for a line of the metrics.
-func (s *Site) Metric(line string) {
-	s.T.Helper()
-	Eventually(s.T, "the metric "+line, func() bool {
-		return strings.Contains(s.Get("/metrics").Body, line+"\n")
-	})
-}
-
 // Timetable returns a document whose operations have the same paths in every timetable.
 func Timetable(title string, operations ...string) string {
 	var document strings.Builder

@@ -13,14 +13,20 @@ import (
 
 const MetricsRoute = "handle /metrics {\nmetrics\n}\n"
 
-// MetricValue returns the value of a metric of a site with metricsRoute, 0 if it is absent.
-func (s *Site) MetricValue(name string) int {
-	s.T.Helper()
-	for line := range strings.Lines(s.Get("/metrics").Body) {
+// Metrics are the metrics of a site with MetricsRoute.
+type Metrics struct{ site *Site }
+
+// MetricsOf returns the metrics of a site.
+func MetricsOf(s *Site) Metrics { return Metrics{s} }
+
+// Value returns the value of a metric, 0 if it is absent.
+func (m Metrics) Value(name string) int {
+	m.site.T.Helper()
+	for line := range strings.Lines(m.site.Get("/metrics").Body) {
 		if text, ok := strings.CutPrefix(line, name+" "); ok {
 			n, err := strconv.Atoi(strings.TrimSpace(text))
 			if err != nil {
-				s.T.Fatal(line)
+				m.site.T.Fatal(line)
 			}
 			return n
 		}
@@ -28,8 +34,16 @@ func (s *Site) MetricValue(name string) int {
 	return 0
 }
 
+// Await waits for a line of the metrics.
+func (m Metrics) Await(line string) {
+	m.site.T.Helper()
+	Eventually(m.site.T, "the metric "+line, func() bool {
+		return strings.Contains(m.site.Get("/metrics").Body, line+"\n")
+	})
+}
+
 // accessLogEntries returns the access log entries of requests to the path.
-func (s *Site) accessLogEntries(path string) (entries []map[string]any) {
+func accessLogEntries(s *Site, path string) (entries []map[string]any) {
 	for line := range strings.Lines(s.Log()) {
 		var entry map[string]any
 		if json.Unmarshal([]byte(line), &entry) != nil || !strings.HasPrefix(entry["logger"].(string), "http.log.access") {
@@ -47,7 +61,7 @@ func (s *Site) AccessLogEntry(path string, n int) map[string]any {
 	s.T.Helper()
 	var entries []map[string]any
 	Eventually(s.T, "an access log entry of "+path, func() bool {
-		entries = s.accessLogEntries(path)
+		entries = accessLogEntries(s, path)
 		return len(entries) >= n
 	})
 	return entries[n-1]

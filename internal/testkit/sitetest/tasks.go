@@ -108,68 +108,60 @@ type TaskState struct {
 // TaskCapability is what a client with tasks declares.
 const TaskCapability = `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
-// Task sends a request of 2026-07-28 for a user. Name is what the header Mcp-Name repeats.
-func (s *Site) Task(user, capabilities, method, name, params string) (got TaskState) {
-	s.T.Helper()
+// Tasks are the tasks of the endpoint /mcp of a site.
+type Tasks struct{ site *Site }
+
+// TasksOf returns the tasks of a site.
+func TasksOf(s *Site) Tasks { return Tasks{s} }
+
+// Send sends a request of 2026-07-28 for a user. Name is what the header Mcp-Name repeats.
+func (t Tasks) Send(user, capabilities, method, name, params string) (got TaskState) {
+	t.site.T.Helper()
 	if params != "" {
 		params += ","
 	}
 	message := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}}}`,
 		method, params, capabilities)
-	a := s.Request(http.MethodPost, "/mcp", message, "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2026-07-28",
+	a := t.site.Request(http.MethodPost, "/mcp", message, "Accept", "application/json, text/event-stream", "Mcp-Protocol-Version", "2026-07-28",
 		"Mcp-Method", method, "Mcp-Name", name, "X-Test-User", user)
 	var envelope struct{ Result, Error json.RawMessage }
 	if err := json.Unmarshal([]byte(a.Body), &envelope); err != nil {
-		s.T.Fatalf("%v: %d %s", err, a.Status, a.Body)
+		t.site.T.Fatalf("%v: %d %s", err, a.Status, a.Body)
 	}
 	if envelope.Error != nil {
 		if err := json.Unmarshal(envelope.Error, &got.Error); err != nil {
-			s.T.Fatal(err)
+			t.site.T.Fatal(err)
 		}
 		return got
 	}
 	if err := json.Unmarshal(envelope.Result, &got); err != nil {
-		s.T.Fatal(err)
+		t.site.T.Fatal(err)
 	}
 	return got
 }
 
-// BeginTask calls a tool, whose call becomes a task, and returns the id.
-func (s *Site) BeginTask(user, tool string) string {
-	s.T.Helper()
-	got := s.Task(user, TaskCapability, "tools/call", tool, fmt.Sprintf(`"name":%q,"arguments":{}`, tool))
+// Begin calls a tool, whose call becomes a task, and returns the id.
+func (t Tasks) Begin(user, tool string) string {
+	t.site.T.Helper()
+	got := t.Send(user, TaskCapability, "tools/call", tool, fmt.Sprintf(`"name":%q,"arguments":{}`, tool))
 	if got.ResultType != "task" || got.TaskID == "" || got.Status != "working" || got.TTLMs <= 0 {
-		s.T.Fatalf("no task: %+v", got)
+		t.site.T.Fatalf("no task: %+v", got)
 	}
 	return got.TaskID
 }
 
-func (s *Site) AskTask(user, method, id string) TaskState {
-	s.T.Helper()
-	return s.Task(user, TaskCapability, method, id, fmt.Sprintf(`"taskId":%q`, id))
+// Ask sends a request for a task.
+func (t Tasks) Ask(user, method, id string) TaskState {
+	t.site.T.Helper()
+	return t.Send(user, TaskCapability, method, id, fmt.Sprintf(`"taskId":%q`, id))
 }
 
 // EndOf asks for a task until it has ended.
-func (s *Site) EndOf(user, id string) (got TaskState) {
-	s.T.Helper()
-	Eventually(s.T, "the end of the task", func() bool {
-		got = s.AskTask(user, "tasks/get", id)
+func (t Tasks) EndOf(user, id string) (got TaskState) {
+	t.site.T.Helper()
+	Eventually(t.site.T, "the end of the task", func() bool {
+		got = t.Ask(user, "tasks/get", id)
 		return got.Status != "working"
 	})
 	return got
-}
-
-// DecideAll decides on all reviews.
-func (s *Site) DecideAll(decision string) {
-	s.T.Helper()
-	var listed struct{ Reviews []struct{ ID string } }
-	a := s.Request(http.MethodGet, "/reviews", "", "X-Test-User", "boss")
-	if err := json.Unmarshal([]byte(a.Body), &listed); err != nil || len(listed.Reviews) == 0 {
-		s.T.Fatalf("reviews: %d %s", a.Status, a.Body)
-	}
-	for _, review := range listed.Reviews {
-		if a := s.Request(http.MethodPost, "/reviews/"+review.ID, `{"decision":"`+decision+`"}`, "X-Test-User", "boss"); a.Status != http.StatusOK {
-			s.T.Fatalf("decision: %d %s", a.Status, a.Body)
-		}
-	}
 }

@@ -1,0 +1,38 @@
+package login
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/internal/authserver"
+)
+
+// fromBrowser takes the session of a browser out of a request, so that the handlers after this one and the API never see it. Pages of the
+// gateway on this site get what the session says.
+func (h *Handler) fromBrowser(r *http.Request) *http.Request {
+	sessions := authserver.NewSessions(h.server)
+	text := sessions.Take(r.Header)
+	path, ok := h.app.PagesAt(h.site, r)
+	if !ok {
+		return r
+	}
+	if d, err := h.decide(r.Context()); err != nil || !d.isOurs {
+		return r
+	}
+	b := &app.Browser{Audience: sessions.Audience(path), End: sessions.End}
+	b.Begin = func(w http.ResponseWriter, r *http.Request) {
+		back := r.URL.RequestURI()
+		if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
+			back = original.URL.RequestURI()
+		}
+		sessions.Begin(w, r, b.Audience, back)
+	}
+	if text != "" {
+		if token, err := h.tokens.Verify(r.Context(), text, b.Audience); err == nil {
+			b.Token, b.Text = token, text
+		}
+	}
+	return r.WithContext(app.ContextWithBrowser(r.Context(), b))
+}

@@ -1,0 +1,101 @@
+package authserver
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// browserLifetime is how long a browser stays logged in. Then it is sent to the provider again, which usually asks the user nothing.
+const browserLifetime = time.Hour
+
+// pagesClient is the client_id of the tokens in sessions of browsers. No client can have it, because the cookies are sealed.
+const pagesClient = "pages"
+
+// Sessions log in browsers at pages of the gateway itself, such as the console. A session is a sealed cookie with an access token for these pages.
+type Sessions struct{ server *Server }
+
+// NewSessions returns the sessions of browsers that log in by the server.
+func NewSessions(s *Server) *Sessions { return &Sessions{s} }
+
+// Audience returns the audience of the sessions for the pages at a path of the gateway.
+func (b *Sessions) Audience(path string) string { return b.server.origin + path }
+
+// Begin sends a browser to the provider. When the user has logged in, the browser gets a session for the audience, and returns to
+// back, the path and the query of a page. The user is not asked for consent, because no application gets access.
+func (b *Sessions) Begin(w http.ResponseWriter, r *http.Request, audience, back string) {
+	asked := &request{Client: pagesClient, Resource: audience, Back: back, Expires: time.Now().Add(loginWait).Unix()}
+	for _, scope := range b.server.options.Scopes {
+		asked.Scopes = append(asked.Scopes, scope.Name)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	b.server.beginLogin(w, r, random(), asked)
+}
+
+// finish gives the browser its session, and sends it back to the page.
+func (b *Sessions) finish(w http.ResponseWriter, asked *request, user *User, f *failure) {
+	if f != nil {
+		b.server.showError(w, http.StatusForbidden, f.description)
+		return
+	}
+	g := &grant{client: pagesClient, user: user, resource: asked.Resource, scopes: b.server.granted(asked.Scopes, user), expires: time.Now().Add(browserLifetime)}
+	token, err := b.server.accessToken(g)
+	sealed := ""
+	if err == nil {
+		sealed, err = b.server.records.keys[0].sealed(kindSession, "", token)
+	}
+	if err != nil || len(sealed) > maxCookie {
+		b.server.options.Report("a session does not fit into a cookie", err)
+		b.server.showError(w, http.StatusForbidden, "The session does not fit into a cookie. Have the identity provider send fewer groups of the user.")
+		return
+	}
+	b.write(w, sealed, int(browserLifetime.Seconds()))
+	w.Header().Set("Location", b.server.origin+asked.Back)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// cookieName returns the name of the cookie with the session of a browser.
+func (b *Sessions) cookieName() string {
+	if b.server.secure {
+		return "__Host-fairway-session"
+	}
+	return "fairway-session" // browsers accept __Host- with https only
+}
+
+func (b *Sessions) write(w http.ResponseWriter, value string, maxAge int) {
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure is left out for an issuer on loopback without https only
+		Name: b.cookieName(), Value: value, Path: "/", MaxAge: maxAge, Secure: b.server.secure, HttpOnly: true,
+		// Lax, because the browser returns from the provider, and so that links in messages lead to a page.
+		SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// Take removes the cookie with the session from the header of a request, and returns the token in it. The caller has to verify the token.
+// It returns "" if there is no session of this server.
+func (b *Sessions) Take(header http.Header) (token string) {
+	name := b.cookieName() + "="
+	lines := header["Cookie"]
+	for i, line := range lines {
+		if !strings.Contains(line, name) {
+			continue
+		}
+		var others []string
+		for cookie := range strings.SplitSeq(line, ";") {
+			if value, isSession := strings.CutPrefix(strings.TrimSpace(cookie), name); !isSession {
+				others = append(others, strings.TrimSpace(cookie))
+			} else if token == "" && len(value) <= maxCookie {
+				_ = b.server.records.unsealed(kindSession, "", value, &token) // the token stays empty
+			}
+		}
+		if lines[i] = strings.Join(others, "; "); len(others) == 0 && len(lines) == 1 {
+			header.Del("Cookie")
+		}
+	}
+	return token
+}
+
+// End logs a browser out. The page that it gets has a link to again, an address of the gateway.
+func (b *Sessions) End(w http.ResponseWriter, again string) {
+	b.write(w, "", -1)
+	b.server.show(w, http.StatusOK, &pageContent{Again: again})
+}
