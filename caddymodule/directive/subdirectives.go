@@ -53,6 +53,14 @@ var subdirectives = map[string][]string{
 		"max_input", "max_output", "max_recorded", "exposes", "serve", "engagements", "reviews", "log_inputs",
 		"auditors", "reviewer", "chat", "model", "limits", "accept", "remote_agents", "notify", "workers",
 	},
+	"credential oauth": {
+		"token_url", "grant", "client_id", "client_secret", "secret_in_body", "private_key", "key_id", "certificate", "assertion_audience",
+		"audience", "scope", "resource", "param", "identity_provider",
+	},
+	"identity_provider": {
+		"token_url", "client_id", "client_secret", "secret_in_body", "private_key", "key_id", "certificate", "assertion_audience",
+	},
+	"aws_sigv4":      {"region", "service", "access_key", "secret_key", "session_token", "max_body", "unsigned_body", "http"},
 	"model scripted": {"file"},
 	"limits":         {"turns", "tokens", "time"},
 	"identity":       {"header_up", "credential"},
@@ -64,7 +72,7 @@ var subdirectives = map[string][]string{
 		"scopes_supported", "require_scope", "leeway", "pass_token", "exempt", "optional", "login", "api_key",
 	},
 	"agent_login": {
-		"provider", "client_id", "client_secret", "provider_scope", "provider_param", "group_claim", "issuer", "secret", "allow", "scope", "client",
+		"provider", "client_id", "client_secret", "private_key", "key_id", "certificate", "provider_scope", "provider_param", "group_claim", "issuer", "secret", "allow", "scope", "client",
 		"token_lifetime", "session_lifetime", "own_tokens",
 	},
 	"client":         {"name", "redirect", "secret", "jwks", "machine"},
