@@ -97,6 +97,9 @@ func (e *Endpoint) Fetch(ctx context.Context, client *http.Client, form url.Valu
 	if len(got.AccessToken) > maxToken {
 		return nil, &Error{Endpoint: e.shown(), reason: fmt.Sprintf("its token is longer than %d bytes", maxToken)}
 	}
+	if strings.ContainsFunc(got.AccessToken, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nil, &Error{Endpoint: e.shown(), reason: "its token has characters that are not allowed in a header"}
+	}
 	return &Token{Value: got.AccessToken, Type: got.TokenType, Expires: got.Expiry}, nil
 }
 
