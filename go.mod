@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	cel.dev/cel-go v0.32.0
+	github.com/aws/smithy-go v1.28.9
 	github.com/caddyserver/caddy/v2 v2.11.9
 	github.com/caddyserver/certmagic v0.25.6
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327
@@ -36,6 +37,8 @@ require (
 	golang.org/x/text v0.43.0
 	google.golang.org/protobuf v1.36.12
 )
+
+require github.com/aws/aws-sdk-go-v2 v1.48.0
 
 require (
 	cel.dev/expr v0.25.3 // indirect

@@ -13,6 +13,7 @@
 //	ocp         Open Context Protocol headers
 //	oagent      agents that are enforced; oagent/command is `caddy oagent`
 //	hosted      runs the agents of oagent on this server
+//	sigv4       a transport of reverse_proxy that signs requests to AWS
 //	console     pages about tools, calls, agents and reviews
 //
 // Imports run from the bottom of this list to the top: app imports directive, route imports app
@@ -47,5 +48,6 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/ocp"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"
 	_ "github.com/fairwayhq/fairway/caddymodule/route"
+	_ "github.com/fairwayhq/fairway/caddymodule/sigv4"
 	_ "github.com/fairwayhq/fairway/caddymodule/stdio"
 )

@@ -115,9 +115,12 @@ func failureMeta(site *Site, r callResult) []byte {
 // needsLogin reports whether a login can fix the failure: the caller is not authenticated, or the
 // token has too few scopes (RFC 6750, section 3.1).
 func needsLogin(failure *tools.Failure, r *tools.Result) bool {
+	if failure.Kind == tools.Unauthorized {
+		return true
+	}
 	switch failure.Status {
 	case http.StatusUnauthorized:
-		return true
+		return !failure.Renewed
 	case http.StatusForbidden:
 		return r != nil && len(r.Header["Www-Authenticate"]) > 0
 	}

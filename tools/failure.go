@@ -41,6 +41,7 @@ type Failure struct {
 	Status     int           // of the API's response; 0 if there is none
 	RetryAfter time.Duration // the delay that the API requested; 0 if none
 	Problems   []Problem     // for InvalidArguments: one for each invalid argument
+	Renewed    bool          // the API has not accepted a credential of the gateway, and a further call has another one
 
 	// Made reports that a Restricted call reached the API and that repeating the call
 	// would reach the API again. It is false while only the result waits for a review,
@@ -83,6 +84,8 @@ func (f *Failure) Retryable(t *Tool) bool {
 		switch f.Status {
 		case http.StatusTooManyRequests:
 			return true
+		case http.StatusUnauthorized:
+			return f.Renewed
 		case http.StatusRequestTimeout, http.StatusTooEarly:
 			// The API may have started the operation (RFC 9110, section 15.5.9; RFC 8470,
 			// section 5.2).
@@ -116,6 +119,9 @@ func refusal(t *Tool, kind FailureKind, r *Result) *Failure {
 	}
 	if f.RetryAfter > 0 {
 		message += fmt.Sprintf("; the API asks to wait %s before the next try", f.RetryAfter)
+	}
+	if f.Renewed = r.Renewed; f.Renewed {
+		message += "; the gateway has dropped its access token and gets a new one, so repeat the call once"
 	}
 	f.Message = message
 	return f

@@ -55,6 +55,9 @@ type Result struct {
 	// Pending is set if the call has not ended. See Outcome.Pending.
 	Pending *Pending
 
+	// Renewed reports that the API has not accepted a credential of the gateway, and that a further call has another one.
+	Renewed bool
+
 	// Memory is the reusable memory that Body belongs to. If it is nil, the garbage
 	// collector frees Body.
 	Memory Releaser

@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
@@ -227,6 +228,7 @@ func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	o.removeToken(r)
 	o.setAccessVars(r, verified.Scopes)
 	caddyhttp.SetVar(r.Context(), VarExpires, tokens.ValidUntil(verified))
+	caddyhttp.SetVar(r.Context(), credential.VarCaller, credential.NewCaller(token, verified.Issuer+"#"+verified.Subject, verified.Expires, verified.Audience))
 	return o.user(verified), nil
 }
 

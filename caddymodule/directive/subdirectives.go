@@ -9,12 +9,20 @@ import (
 // subdirectives are the options of the blocks that Block.Read does not read, by the name that error messages
 // use for the block. Unrecognized uses them to suggest the most similar option.
 var subdirectives = map[string][]string{
+	"credential oauth": {
+		"token_url", "grant", "client_id", "client_secret", "secret_in_body", "private_key", "key_id", "certificate", "assertion_audience",
+		"audience", "scope", "resource", "param", "identity_provider",
+	},
+	"identity_provider": {
+		"token_url", "client_id", "client_secret", "secret_in_body", "private_key", "key_id", "certificate", "assertion_audience",
+	},
+	"aws_sigv4": {"region", "service", "access_key", "secret_key", "session_token", "max_body", "unsigned_body", "http"},
 	"agent_auth": {
 		"issuer", "jwks", "audience", "resource", "resource_name", "resource_documentation", "algorithms",
 		"scopes_supported", "require_scope", "leeway", "pass_token", "exempt", "optional", "login", "api_key",
 	},
 	"agent_login": {
-		"provider", "client_id", "client_secret", "provider_scope", "provider_param", "group_claim", "issuer", "secret", "allow", "scope", "client",
+		"provider", "client_id", "client_secret", "private_key", "key_id", "certificate", "provider_scope", "provider_param", "group_claim", "issuer", "secret", "allow", "scope", "client",
 		"token_lifetime", "session_lifetime", "own_tokens",
 	},
 	"client":            {"name", "redirect", "secret", "jwks", "machine"},

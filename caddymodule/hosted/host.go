@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
 	"github.com/fairwayhq/fairway/internal/calltrace"
@@ -266,7 +267,7 @@ func (h *Host) Runs(agent *oagent.Agent) bool {
 // Arrived keeps the credentials of a request of the user of a run in memory, and wakes the run if it, or
 // an agent that it called, waits for credentials.
 func (h *Host) Arrived(r *http.Request, st *run.State) error {
-	if st.Status.IsFinal() || !h.identifies(r) {
+	if st.Status.IsFinal() || !h.identifies(r) && credential.CallerOf(r.Context()) == nil {
 		return nil
 	}
 	runner, err := h.Runner(r.Context())
@@ -309,7 +310,7 @@ func (h *Host) startRun(r *http.Request, id string, agent *oagent.Agent, user en
 	}
 	h.shared().sessions.put(id, sessionOf(r))
 	st, err := runner.Start(r.Context(), run.StartOptions{
-		ID: id, Agent: agent, User: user, Input: input, Origin: from.encode(), Home: from.Identified,
+		ID: id, Agent: agent, User: user, Input: input, Origin: from.encode(), Home: from.Identified || from.Token,
 	})
 	if err != nil {
 		h.shared().sessions.remove(id)

@@ -7,11 +7,13 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/httpheader"
@@ -31,6 +33,9 @@ type origin struct {
 	// Identified is true if the request had credentials or headers that may name its user. A call
 	// with the user's identity then needs a session.
 	Identified bool `json:"identified,omitzero"`
+
+	// Token is true if the request had an access token that a credential may exchange.
+	Token bool `json:"token,omitzero"`
 
 	// Delegated is true if another agent has invoked the agent without the identity of the user.
 	// Identity is the static_identity that it was invoked with instead; "" if there is none.
@@ -62,6 +67,7 @@ const (
 // remote.ReadChain or remote.Chain.Enter.
 func (h *Host) originOf(r *http.Request, agent *oagent.Agent) (*origin, error) {
 	o := &origin{Host: text.Cut(r.Host, maxHost), Secure: r.TLS != nil, Identified: h.identifies(r), Trace: calltrace.Parent(r.Context())}
+	o.Token = credential.CallerOf(r.Context()) != nil
 	chain, err := remote.ReadChain(r.Header)
 	if err != nil {
 		return nil, err
@@ -155,12 +161,16 @@ func sessionOf(r *http.Request) *session {
 	}
 	vars, _ := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
 	for name, value := range vars {
-		if _, isText := value.(string); isText && name != caddyhttp.ClientIPVarKey {
-			if s.vars == nil {
-				s.vars = make(map[string]any)
-			}
-			s.vars[name] = value
+		_, isText := value.(string)
+		if caller, ok := value.(*credential.Caller); ok && name == credential.VarCaller {
+			s.expires = caller.Expires()
+		} else if !isText || name == caddyhttp.ClientIPVarKey {
+			continue
 		}
+		if s.vars == nil {
+			s.vars = make(map[string]any)
+		}
+		s.vars[name] = value
 	}
 	return s
 }
@@ -169,6 +179,9 @@ func sessionOf(r *http.Request) *session {
 const (
 	maxSessions     = 20_000
 	maxSessionBytes = 64 << 20
+
+	// tokenSize is what an access token counts, in bytes.
+	tokenSize = 2 << 10
 )
 
 // session is the data of a user's request that must not be stored, because it may contain credentials:
@@ -177,11 +190,18 @@ type session struct {
 	header  http.Header
 	address string         // http.Request.RemoteAddr
 	vars    map[string]any // variables that handlers of the site have set
+	expires time.Time      // of the access token among vars; zero if there is none
 }
+
+// hasToken reports whether the session has an access token that is still valid. The session may be nil.
+func (s *session) hasToken() bool { return s != nil && time.Now().Before(s.expires) }
 
 // size returns the approximate size of a session in bytes.
 func (s *session) size() int {
 	size := 0
+	if !s.expires.IsZero() {
+		size = tokenSize
+	}
 	for name, values := range s.header {
 		for _, value := range values {
 			size += len(name) + len(value)

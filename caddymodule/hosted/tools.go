@@ -116,13 +116,13 @@ func (h agentTools) Call(ctx context.Context, i *run.Invocation) run.Result {
 	if c.remote {
 		return h.logAgentCall(ctx, i, c, func() run.Result { return h.callRemote(ctx, set, i, c, o, s) })
 	}
-	if c.agent != nil && s == nil && o.Identified && i.Away {
+	if c.agent != nil && s == nil && (o.Identified || o.Token) && i.Away {
 		return needCredentials(i) // the run of the agent would have none
 	}
 	if c.agent != nil {
 		return h.logAgentCall(ctx, i, c, func() run.Result { return h.callAgent(ctx, set, i, c, o, s) })
 	}
-	if s == nil && c.needsSession(o) {
+	if c.needsToken(o) && !s.hasToken() || s == nil && c.needsSession(o) {
 		return needCredentials(i)
 	}
 	return h.callTool(ctx, i, c, o, s)
@@ -132,6 +132,11 @@ func (h agentTools) Call(ctx context.Context, i *run.Invocation) run.Result {
 // user_identity). It does not if the toolset has credentials, which replace those of the user.
 func (c *capability) needsSession(o *origin) bool {
 	return o.Identified && o.identity(c.Capability, true).User && len(c.operation.Toolset.Credentials) == 0
+}
+
+// needsToken reports whether the toolset has a credential that exchanges the access token of the user.
+func (c *capability) needsToken(o *origin) bool {
+	return o.Token && !o.Delegated && c.operation.Toolset.Credentials.ForCaller()
 }
 
 // CheckText implements run.Tools.

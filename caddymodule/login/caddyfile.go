@@ -22,6 +22,9 @@ func init() {
 //		provider        <kind> [<address>]
 //		client_id       <id>
 //		client_secret   <secret>
+//		private_key     <file>
+//		key_id          <kid>
+//		certificate     <file>
 //		provider_scope  <scopes...>
 //		provider_param  <name> <value>
 //		group_claim     <name>
@@ -68,6 +71,12 @@ func (h *Handler) unmarshalOption(b *directive.Block) error {
 		return b.Text(&h.Provider.ClientID)
 	case "client_secret":
 		return unmarshalSecret(b, &h.Provider.ClientSecret)
+	case "private_key":
+		return b.Text(&h.Provider.PrivateKey)
+	case "key_id":
+		return b.Text(&h.Provider.KeyID)
+	case "certificate":
+		return b.Text(&h.Provider.Certificate)
 	case "provider_scope":
 		return b.List(&h.Provider.Scopes)
 	case "provider_param":

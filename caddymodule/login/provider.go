@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/internal/authserver"
+	"github.com/fairwayhq/fairway/internal/tokenclient"
 )
 
 // Provider is an identity provider.
@@ -25,6 +26,15 @@ type Provider struct {
 
 	// The gateway's client secret at the provider. Use a placeholder such as {env.OIDC_SECRET}. Default: none.
 	ClientSecret string `json:"client_secret,omitempty"`
+
+	// A file with the private key that authenticates the gateway at the provider in place of a secret (private_key_jwt): PEM or a JWK. Not for github. Default: none.
+	PrivateKey string `json:"private_key,omitempty"`
+
+	// The ID (kid) of the private key. Default: that of a JWK.
+	KeyID string `json:"key_id,omitempty"`
+
+	// A PEM file with the certificate of the private key, as Entra ID needs it. The file may also have the key. Default: none.
+	Certificate string `json:"certificate,omitempty"`
 
 	// The scopes that the gateway asks the provider for. Default: what it needs to know the user and to refresh the login.
 	Scopes []string `json:"scopes,omitempty"`
@@ -99,12 +109,16 @@ func (p *Provider) open() (authserver.Provider, error) {
 	if id == "" {
 		return nil, errors.New("agent_login needs the client_id that the identity provider has given to the gateway")
 	}
+	key, err := p.key()
+	if err != nil {
+		return nil, err
+	}
 	if p.Kind == "github" {
 		return &authserver.GitHub{ClientID: id, ClientSecret: secret, Scopes: p.Scopes}, nil
 	}
 	kind := kinds[p.Kind]
 	provider := &authserver.OIDC{
-		Issuer: kind.before + strings.TrimSuffix(address, kind.after) + kind.after, ClientID: id, ClientSecret: secret,
+		Issuer: kind.before + strings.TrimSuffix(address, kind.after) + kind.after, ClientID: id, ClientSecret: secret, Key: key,
 		Scopes: p.Scopes, GroupClaim: p.GroupClaim, Params: map[string]string{},
 	}
 	if p.Kind == "google" && p.Scopes == nil {
@@ -113,4 +127,20 @@ func (p *Provider) open() (authserver.Provider, error) {
 	}
 	maps.Copy(provider.Params, p.Params)
 	return provider, nil
+}
+
+// key returns the key that authenticates the gateway, or nil.
+func (p *Provider) key() (*tokenclient.Key, error) {
+	if p.PrivateKey == "" && p.Certificate == "" {
+		if p.KeyID != "" {
+			return nil, errors.New("key_id of the identity provider needs private_key or certificate")
+		}
+		return nil, nil
+	}
+	if p.Kind == "github" || p.ClientSecret != "" {
+		return nil, errors.New("private_key replaces client_secret: give one of them; github supports only client_secret")
+	}
+	repl := caddy.NewReplacer()
+	key := &tokenclient.Key{File: repl.ReplaceKnown(p.PrivateKey, ""), ID: p.KeyID, Certificate: repl.ReplaceKnown(p.Certificate, "")}
+	return key, key.Check()
 }

@@ -2,6 +2,7 @@ package oagent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
@@ -268,8 +270,7 @@ func (a *admission) chooseIdentity() (upstreamIdentity, *refusalError) {
 		with, err := a.d.handler.currentIdentity(a.d.r.Context(), identity.Static)
 		if err != nil {
 			return upstreamIdentity{}, a.d.refuse(kindIdentity, http.StatusServiceUnavailable, c.Rule()+".static_identity", fmt.Sprintf(
-				"the call of %s was not made: the gateway has no credentials for identity %s; the operator must set them, see the log for the reason",
-				a.d.name, identity.Static), err)
+				"the call of %s was not made: the gateway has no credentials for identity %s; %s", a.d.name, identity.Static, missingReason(err)), err)
 		}
 		return upstreamIdentity{strip: true, with: with}, nil
 	case c.UserIdentity:
@@ -298,7 +299,15 @@ func (a *admission) refuseMissingCredentials(err error) *refusalError {
 		return nil
 	}
 	return a.d.refuse(kindIdentity, http.StatusServiceUnavailable, a.d.capability.Rule(),
-		"the call of "+a.d.name+" was not made: the gateway has no credentials for it; the operator finds the reason in the log", err)
+		"the call of "+a.d.name+" was not made: the gateway has no credentials for it; "+missingReason(err), err)
+}
+
+// missingReason says why there is no credential.
+func missingReason(err error) string {
+	if failed, ok := errors.AsType[*credential.CallError](err); ok {
+		return failed.Message
+	}
+	return "the operator must set them and finds the reason in the log"
 }
 
 // hasGatewayCredentials reports whether the request is a tool call with the toolset's

@@ -7,6 +7,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
@@ -44,13 +45,30 @@ func (p InjectedCredentials) AddTo(secrets *text.Secrets) {
 	}
 }
 
-// ConcealCredentials removes the credentials from a text about a failed call.
-func ConcealCredentials(ctx context.Context, message string, cs credential.Set) string {
+// Rejected has credentials replaced if the API has responded with 401, and reports whether a further call has others.
+func (p InjectedCredentials) Rejected(status int) (replaced bool) {
+	if status != http.StatusUnauthorized {
+		return false
+	}
+	for _, supplement := range p {
+		for _, rejected := range supplement.Rejected {
+			rejected()
+			replaced = true
+		}
+	}
+	return replaced
+}
+
+// ConcealCredentials removes the credentials from the message of a failed call. If the API has not accepted them, they
+// are replaced.
+func ConcealCredentials(ctx context.Context, failure *tools.Failure, cs credential.Set) {
 	supplement, err := cs.Current(ctx)
 	if err != nil || supplement == nil {
-		return message // without usable credentials the call was not sent
+		return // without usable credentials the call was not sent
 	}
-	return InjectedCredentials{supplement}.Secrets(http.StatusInternalServerError).Conceal(message)
+	injected := InjectedCredentials{supplement}
+	failure.Message = injected.Secrets(http.StatusInternalServerError).Conceal(failure.Message)
+	injected.Rejected(failure.Status)
 }
 
 // ConcealBody returns the body of a response without the credentials.

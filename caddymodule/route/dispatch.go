@@ -166,7 +166,11 @@ func (d *dispatch) conclude(ctx context.Context, call *tools.Call, rec *Recorder
 	case rec.Status == 0:
 		return nil, noHandlerFailure(operationOf(call.Tool), d.protocol)
 	}
+	renewed := rec.Injected.Rejected(rec.Status)
 	result, err := d.decodeResult(call.Tool, rec)
+	if err == nil {
+		result.Renewed = renewed
+	}
 	if err == nil && rec.Refusal != nil {
 		return result, rec.Refusal
 	}

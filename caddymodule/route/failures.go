@@ -104,6 +104,12 @@ func (d *dispatch) missingCredentialFailure(t *tools.Tool, err error) *tools.Fai
 	if failure, ok := errors.AsType[*tools.Failure](err); ok {
 		return failure // of the user's own credential, who can do something about it
 	}
+	if failed, ok := errors.AsType[*credential.CallError](err); ok {
+		if c := d.logger.Check(zapcore.WarnLevel, "tool call not sent: the authorization server gave no access token for it"); c != nil {
+			c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
+		}
+		return &tools.Failure{Kind: failed.Kind, Message: operationOf(t) + " was not sent: " + failed.Message}
+	}
 	if c := d.logger.Check(zapcore.ErrorLevel, "tool call not sent: a credential has no usable value"); c != nil {
 		c.Write(zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.Error(err))
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"github.com/fairwayhq/fairway/internal/tokenclient"
 )
 
 const (
@@ -75,6 +77,8 @@ type OIDC struct {
 	ClientID string
 	// ClientSecret authenticates the gateway. Default: none.
 	ClientSecret string
+	// Key authenticates the gateway in place of a secret (private_key_jwt). Default: none.
+	Key *tokenclient.Key
 	// Scopes are asked for. Default: openid, profile, email, and offline_access if the provider supports it.
 	Scopes []string
 	// Params are added to the address of the login. Default: none.
@@ -100,7 +104,11 @@ type oidcMetadata struct {
 
 // context returns a context that carries the HTTP client of the provider's requests.
 func (o *OIDC) context(ctx context.Context) context.Context {
-	return oidc.ClientContext(ctx, &http.Client{Transport: boundedTransport{o.Transport}, Timeout: providerWait})
+	client := &http.Client{Transport: boundedTransport{o.Transport}, Timeout: providerWait}
+	if o.Key != nil {
+		client.Transport = &tokenclient.AssertionTransport{Key: o.Key, ClientID: o.ClientID, Next: client.Transport}
+	}
+	return oidc.ClientContext(ctx, client)
 }
 
 // maxProviderBody is the maximum size of a response of the provider in bytes. The libraries read metadata and keys whole.
@@ -155,6 +163,9 @@ func (o *OIDC) KnowsDocuments(ctx context.Context) (string, bool, error) {
 // config returns the configuration of the OAuth client.
 func (o *OIDC) config(p *oidc.Provider, callback string) *oauth2.Config {
 	c := &oauth2.Config{ClientID: o.ClientID, ClientSecret: o.ClientSecret, Endpoint: p.Endpoint(), RedirectURL: callback, Scopes: o.Scopes}
+	if o.Key != nil {
+		c.Endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
 	if c.Scopes == nil {
 		c.Scopes = []string{oidc.ScopeOpenID, "profile", "email"}
 		if slices.Contains(o.metadata.Scopes, oidc.ScopeOfflineAccess) {

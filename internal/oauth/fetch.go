@@ -101,6 +101,13 @@ func maxAge(header http.Header) time.Duration {
 	return 0
 }
 
+// CheckAddress returns an error if it is not safe to send credentials to the address. It must use TLS, or be on this
+// machine.
+func CheckAddress(address string) error {
+	_, err := checkAddress(address)
+	return err
+}
+
 // checkAddress returns an error if it is not safe to fetch documents from the address that
 // access decisions depend on. It must use TLS, or be on this machine.
 func checkAddress(address string) (*url.URL, error) {

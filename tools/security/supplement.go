@@ -18,6 +18,10 @@ type Supplement struct {
 
 	Credentials bool // the supplement contains credentials, which must never be disclosed
 
+	// Rejected are called if the API responds with 401. They make the gateway replace credentials, so that a further call
+	// has others.
+	Rejected []func()
+
 	below *Supplement // applied before
 }
 

@@ -4,6 +4,7 @@
 //	agents.credentials.header  a header
 //	agents.credentials.query   a query parameter
 //	agents.credentials.basic   the header Authorization with a user and a password
+//	agents.credentials.oauth   the header Authorization with an access token that an authorization server gives
 //
 // The value of a Personal module differs from user to user (personal.go).
 //
@@ -35,8 +36,9 @@ type Module interface {
 	Location() Location
 
 	// Secret returns the value that the credential has now. It is called for every request, so it should keep what it has
-	// fetched. repl has no placeholders of a request: nothing of the caller may become part of the credential. If it
-	// returns an error or an empty value, the request is not sent. The error is logged, so it must contain no secrets.
+	// fetched. repl has no placeholders of a request: nothing of the caller may become part of the credential. ctx is that
+	// of the request. If it returns an error or an empty value, the request is not sent. The error is logged, so it must
+	// contain no secrets. The caller gets the message of a *CallError.
 	Secret(ctx context.Context, repl *caddy.Replacer) (string, error)
 }
 
@@ -44,6 +46,19 @@ type Module interface {
 type Checker interface {
 	// Check returns the reason why the credential has no value now. It is logged when the configuration is loaded.
 	Check(repl *caddy.Replacer) error
+}
+
+// CallerBound is implemented by modules whose value may depend on the caller.
+type CallerBound interface {
+	// ForCaller reports whether the value depends on the access token of the caller.
+	ForCaller() bool
+}
+
+// Renewer is implemented by modules that can replace a value that the API does not accept.
+type Renewer interface {
+	// Rejected reports that the API has responded with 401 to a request with the value. The next call of Secret must not
+	// return it.
+	Rejected(ctx context.Context, repl *caddy.Replacer, value string)
 }
 
 // Location is where a credential goes.

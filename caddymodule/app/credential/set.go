@@ -132,12 +132,28 @@ func (s Set) Current(ctx context.Context) (*security.Supplement, error) {
 		return nil, nil
 	}
 	repl := caddy.NewReplacer() // without placeholders of a request: nothing of the caller becomes part of a credential
-	return s.supplement(func(c *located) (string, error) {
+	var rejected []func()
+	current, err := s.supplement(func(c *located) (string, error) {
 		value, err := c.Secret(ctx, repl)
 		if err == nil {
 			err = checkValue(c.at, value)
 		}
+		if renewer, ok := c.Module.(Renewer); ok && err == nil {
+			rejected = append(rejected, func() { renewer.Rejected(ctx, repl, value) })
+		}
 		return value, err
+	})
+	if err == nil {
+		current.Rejected = rejected
+	}
+	return current, err
+}
+
+// ForCaller reports whether a credential depends on the access token of the caller.
+func (s Set) ForCaller() bool {
+	return slices.ContainsFunc(s, func(c located) bool {
+		bound, ok := c.Module.(CallerBound)
+		return ok && bound.ForCaller()
 	})
 }
 

@@ -92,7 +92,7 @@ func (c *GuardrailCaller) invoke(ctx context.Context, op *Operation, side engage
 	defer outcome.Release()
 	calltrace.FromContext(ctx).Ended(t.Name, outcome.Name())
 	if outcome.Failure != nil {
-		outcome.Failure.Message = route.ConcealCredentials(ctx, outcome.Failure.Message, op.Toolset.Credentials)
+		route.ConcealCredentials(ctx, outcome.Failure, op.Toolset.Credentials)
 		return nil, outcome.Failure
 	}
 	return outputOf(op, outcome.Result)
