@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/identity"
 )
 
 // viewer is who looks at the console.
@@ -21,15 +22,15 @@ type viewer struct {
 
 // viewerOf returns who sends a request. It returns false if the console does not serve them.
 func (c *Handler) viewerOf(r *http.Request) (viewer, bool) {
-	if user := route.AuthenticatedUser(r); user != "" {
-		return viewer{User: user, Auditor: c.isAuditor(user)}, true
+	if user := route.UserOf(r); user.ID != "" {
+		return viewer{User: user.ID, Auditor: c.isAuditor(user)}, true
 	}
 	return viewer{Auditor: true}, c.isLocal(r)
 }
 
 // isAuditor reports whether the user is an auditor of this console or of an oagent handler of the site.
-func (c *Handler) isAuditor(user string) bool {
-	return slices.Contains(c.Auditors, user) ||
+func (c *Handler) isAuditor(user *identity.User) bool {
+	return user.IsIn(c.Auditors) ||
 		slices.ContainsFunc(c.app.GuardsAt(c.site), func(h app.GuardHandler) bool { return h.IsAuditor(user) })
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/headerkind"
+	"github.com/fairwayhq/fairway/internal/identity"
 )
 
 func init() {
@@ -175,7 +176,7 @@ func (o *Handler) unmarshalOption(b *directive.Block) error {
 	case "reviews":
 		return unmarshalPath(o, b, &o.Reviews)
 	case "auditors":
-		return b.List(&o.Auditors)
+		return b.Each(&o.Auditors, identity.CheckEntry)
 	case "reviewer":
 		return o.unmarshalReviewer(b)
 	case "notify":

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/auth"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/loader"
@@ -147,6 +148,20 @@ func AuthenticatedUser(r *http.Request) string {
 		return ""
 	}
 	user, _ := repl.GetString("http.auth.user.id")
+	return user
+}
+
+// UserOf returns the user of the request with groups and claims. If a handler has changed the user's id
+// after agent_auth, the groups and claims are unknown.
+func UserOf(r *http.Request) *identity.User {
+	id := AuthenticatedUser(r)
+	user, ok := caddyhttp.GetVar(r.Context(), identity.Var).(*identity.User)
+	switch {
+	case !ok:
+		return &identity.User{ID: id}
+	case user.ID != id:
+		return identity.Unknown(id)
+	}
 	return user
 }
 

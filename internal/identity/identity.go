@@ -3,7 +3,7 @@
 package identity
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 
@@ -44,10 +44,10 @@ func (u *User) IsIn(list []string) bool {
 	})
 }
 
-// CheckList returns an error for entries that IsIn never finds.
-func CheckList(list []string) error {
-	if slices.Contains(list, groupPrefix) {
-		return fmt.Errorf("%s has no name of a group: write it as %sengineering", groupPrefix, groupPrefix)
+// CheckEntry returns an error for an entry of a list that IsIn never finds.
+func CheckEntry(entry string) error {
+	if entry == groupPrefix {
+		return errors.New("the name of the group is missing: write it as group:engineering")
 	}
 	return nil
 }
