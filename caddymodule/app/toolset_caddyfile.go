@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/headerkind"
 	"github.com/fairwayhq/fairway/tools/build"
+	"github.com/fairwayhq/fairway/tools/rule"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
@@ -41,6 +42,7 @@ import (
 //	embeddings   <URL> { … }, see package embeddings
 //	credential   header <name> <value> | query <name> <value> | basic <user> <password>
 //	forward_headers <headers...>
+//	allow        <expression>
 //	non_inferrable <arguments...>
 //
 // The value of an operation selector is the name of the operation's tool, its operationId, or
@@ -108,12 +110,26 @@ func (c *ToolsetConfig) UnmarshalOption(b *directive.Block) (known bool, err err
 		err = credential.Read(b, &c.Credentials)
 	case "forward_headers":
 		err = b.Each(&c.ForwardHeaders, headerkind.CheckForwarded)
+	case "allow":
+		err = readAllow(b, &c.Allow)
 	case "non_inferrable":
 		err = b.List(&c.NonInferrable)
 	default:
 		return false, nil
 	}
 	return true, err
+}
+
+// readAllow reads a rule. The Caddyfile removes quotation marks, so the whole expression must be quoted.
+func readAllow(b *directive.Block, to *string) error {
+	if b.CountRemainingArgs() != 1 {
+		return b.Err("allow takes one expression in backticks, as in: allow `tool.readOnly || \"ops\" in user.groups`")
+	}
+	return b.Value(func(text string) error {
+		*to = text
+		_, err := rule.Compile(text)
+		return err
+	})
 }
 
 // readBytes reads a number of bytes that fits into memory.

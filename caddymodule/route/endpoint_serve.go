@@ -203,9 +203,9 @@ func (e *Endpoint) Access(r *http.Request) *tools.Access {
 
 // allowed returns a function that reports whether the caller of a request can see and call a tool.
 func (e *Endpoint) allowed(r *http.Request, toolset *tools.Toolset) func(*tools.Tool) bool {
-	access := e.Access(r)
+	access, listed := e.Access(r), e.Parts.listed(UserOf(r), toolset)
 	return func(t *tools.Tool) bool {
-		return !e.hides(t) && access.Missing(t, toolset) == nil
+		return !e.hides(t) && access.Missing(t, toolset) == nil && listed(t)
 	}
 }
 
@@ -240,6 +240,9 @@ func (l *Listings) current(r *http.Request, next caddyhttp.Handler) *tools.Tools
 	base := l.parts.served(func(t *app.Toolset) *tools.Toolset { return CurrentTools(t, r, next) })
 	if base == nil {
 		return nil
+	}
+	if l.parts.haveRules() {
+		return l.users.listing(l, base, UserOf(r)).chosen(r)
 	}
 	latest := l.latest.Load()
 	if latest == nil || latest.base != base {
