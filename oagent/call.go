@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -25,8 +26,9 @@ type Binding struct {
 	Agent      *Agent
 	Engagement string // as sent by the client
 	User       engagement.User
-	Reviewed   string      // see engagement.Ref.Reviewed
-	Owner      share.Owner // whose shares the call uses; default: those of the user
+	Identity   *identity.User // groups and claims of the user now; nil if they are unknown
+	Reviewed   string         // see engagement.Ref.Reviewed
+	Owner      share.Owner    // whose shares the call uses; default: those of the user
 }
 
 // owner returns Owner with its default.

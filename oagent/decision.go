@@ -112,7 +112,7 @@ func (c *check) cleanUp() {
 func (c *check) evaluate(ctx context.Context, t *engagement.Tx, a *assertion.Assertion, nth int64, outputs jsontext.Value) (unmet, err error) {
 	call := &c.ticket.call
 	c.pending = assertion.Pending{Name: call.Name, Nth: nth, Payloads: engagement.Payloads{Inputs: c.ticket.inputs, Outputs: outputs}}
-	c.view = assertion.View{Tx: t, Pending: &c.pending, Slots: c.ticket.guard.slots, Owner: call.owner()}
+	c.view = assertion.View{Tx: t, Pending: &c.pending, Identity: call.Identity, Slots: c.ticket.guard.slots, Owner: call.owner()}
 	unmet = a.Check(ctx, &c.view)
 	switch {
 	case c.view.Unread.Any():

@@ -241,7 +241,7 @@ func (g *Guard) Exposed(ctx context.Context, b Binding) (Exposed, error) {
 	}
 	var exposed Exposed
 	expose := func(t *engagement.Tx) (err error) {
-		exposed, err = expose(ctx, b.Agent, &assertion.View{Tx: t, Slots: g.slots, Owner: b.owner()})
+		exposed, err = expose(ctx, b.Agent, &assertion.View{Tx: t, Identity: b.Identity, Slots: g.slots, Owner: b.owner()})
 		return err
 	}
 	err := g.Engagements.Read(ctx, b.Key(), expose)

@@ -28,21 +28,41 @@ type catalog struct {
 	retryAfter func() time.Duration    // see Options.RetryAfter
 }
 
-// catalog returns the catalog of the Toolsets. It is built at the first request and kept until
-// one of the Toolsets changes.
+// catalog returns the catalog of the Toolsets. It is built at the first request. The latest ones are kept.
 func (s *Server) catalog(source []Toolkit) *catalog {
 	if c := s.current.Load(); c != nil && slices.Equal(c.source, source) {
 		return c
 	}
 	s.building.Lock()
 	defer s.building.Unlock()
-	if c := s.current.Load(); c != nil && slices.Equal(c.source, source) {
-		return c
+	for _, c := range s.latest {
+		if slices.Equal(c.source, source) {
+			s.current.Store(c)
+			return c
+		}
 	}
 	c := newCatalog(s.options, slices.Clone(source))
 	s.current.Store(c)
+	s.latest = slices.DeleteFunc(s.latest, func(old *catalog) bool { return !slices.EqualFunc(old.source, source, sameWhole) })
+	if s.latest = append(s.latest, c); len(s.latest) > maxCatalogs {
+		s.latest = slices.Delete(s.latest, 0, 1)
+	}
 	return c
 }
+
+// sameWhole reports whether two toolkits are of the same Toolset, which may be narrowed for different users.
+func sameWhole(a, b Toolkit) bool {
+	if a.Tools == nil || b.Tools == nil {
+		return a.Tools == b.Tools
+	}
+	ofA, _ := a.Tools.Whole()
+	ofB, _ := b.Tools.Whole()
+	return ofA == ofB
+}
+
+// maxCatalogs is the number of catalogs that are kept. Users have different ones if a rule decides which
+// tools they may call.
+const maxCatalogs = 16
 
 // newCatalog builds the catalog of the Toolsets.
 func newCatalog(options Options, source []Toolkit) *catalog {

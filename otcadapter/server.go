@@ -138,6 +138,7 @@ type Server struct {
 
 	current  atomic.Pointer[catalog] // of the Toolsets of the latest request
 	building sync.Mutex              // held while a catalog is built, so that it is built once
+	latest   []*catalog              // of the same whole Toolsets, the newest last
 }
 
 // New returns a Server.

@@ -44,7 +44,8 @@ type Toolset struct {
 	shown    []string // the names of the document's tools that lists show; nil for all of them. See Listing
 	listed   []*Tool  // the tools that lists show; nil if these are all tools
 	byName   map[string]*Tool
-	joined   *joined // nil unless Join made the Toolset
+	joined   *joined  // nil unless Join made the Toolset
+	whole    *Toolset // what OnlyFor was called for; nil if it was not
 }
 
 // A Report says what Build found in a document.
@@ -100,6 +101,23 @@ func (s *Toolset) Only(keep func(*Tool) bool) *Toolset {
 	narrow.SecuritySchemes = maps.Clone(s.SecuritySchemes)
 	narrow.index()
 	return &narrow
+}
+
+// OnlyFor is Only for the tools that some users may call, of whom there may be many. Whole returns s for
+// the new Toolset and those that are made of it.
+func (s *Toolset) OnlyFor(keep func(*Tool) bool) *Toolset {
+	narrow := s.Only(keep)
+	narrow.whole = s
+	return narrow
+}
+
+// Whole returns the Toolset that OnlyFor was called for, or the Toolset itself. Narrowed reports whether
+// OnlyFor was called, so that users have different lists.
+func (s *Toolset) Whole() (whole *Toolset, narrowed bool) {
+	if s.whole == nil {
+		return s, false
+	}
+	return s.whole, true
 }
 
 // SelectTools returns a function that reports whether one of the selectors chooses a

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/tools"
@@ -88,7 +89,7 @@ type GuardHandler interface {
 	// Agents returns the agents, and what their capabilities refer to.
 	Agents() ([]AgentDocument, oagent.Names)
 	// IsAuditor reports whether the user may see all Engagements.
-	IsAuditor(user string) bool
+	IsAuditor(user *identity.User) bool
 	// ReviewDecided is called with the id of the Engagement when one of its reviews is decided.
 	ReviewDecided(engagement string)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/loader"
+	"github.com/fairwayhq/fairway/tools/rule"
 	"github.com/fairwayhq/fairway/tools/schema"
 	"github.com/fairwayhq/fairway/tools/source"
 )
@@ -114,6 +115,13 @@ type ToolsetConfig struct {
 	// Credentials that the gateway adds to each tool call. Default: none; the API receives what
 	// the caller's own request carries.
 	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
+
+	// Which tools a user may call, with which arguments: a CEL expression over user (id, groups, claims), tool
+	// (name, toolset, operationId, method, path, tags, readOnly, destructive, idempotent, deprecated) and arguments.
+	// Tools for which it is false whatever the arguments are do not exist for the user. An expression that fails
+	// allows nothing. It applies to tool calls, not to plain requests to the API. Default: every user may call
+	// all tools.
+	Allow string `json:"allow,omitempty"`
 
 	// Headers of the caller that tool calls carry beside the toolset's credentials, and those that handlers
 	// before the endpoint set. Only headers that describe the message pass without being listed here (Accept,
@@ -302,6 +310,7 @@ type Toolset struct {
 	ForwardHeaders []string        // canonical names of the callers' headers that calls carry beside Credentials
 	filledToolsets *filledToolsets // nil without credentials
 	MaxTokens      int             // less than 0: no limit
+	Allow          *rule.Rule      // what users may call; nil for everything
 }
 
 // open opens the document (see openDocument) and validates the credentials. Site distinguishes
@@ -335,6 +344,12 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 		logger.Info("openapi is an absolute path; it is a path on the site unless a file with that name exists",
 			zap.String("openapi", c.OpenAPI), zap.String("taken_for", string(key.Kind)))
 	}
+	var allow *rule.Rule
+	if c.Allow != "" {
+		if allow, err = rule.Compile(c.Allow); err != nil {
+			return nil, fmt.Errorf("allow: %w", err)
+		}
+	}
 	embedder, err := c.embedder(ctx)
 	if err != nil {
 		return nil, err
@@ -349,7 +364,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 			return nil, err
 		}
 	}
-	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded}
+	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded, Allow: allow}
 	if t.MaxTokens = c.MaxTokens; t.MaxTokens == 0 {
 		t.MaxTokens = DefaultMaxTokens
 	}

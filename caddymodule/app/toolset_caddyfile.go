@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/tools/build"
+	"github.com/fairwayhq/fairway/tools/rule"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
@@ -40,6 +41,7 @@ import (
 //	embeddings   <URL> { … }, see package embeddings
 //	credential   header <name> <value> | query <name> <value> | basic <user> <password>
 //	forward_headers <headers...>
+//	allow        <expression>
 //	non_inferrable <arguments...>
 //
 // The value of an operation selector is the name of the operation's tool, its operationId, or
@@ -86,8 +88,21 @@ func (c *ToolsetConfig) Options(b *directive.Block) directive.Options {
 		"pin":             directive.To(b.List, &c.Pins),
 		"credential":      func() error { return credential.Read(b, &c.Credentials) },
 		"forward_headers": func() error { return b.Each(&c.ForwardHeaders, httpheader.CheckForwarded) },
+		"allow":           func() error { return readAllow(b, &c.Allow) },
 		"non_inferrable":  directive.To(b.List, &c.NonInferrable),
 	}
+}
+
+// readAllow reads a rule. The Caddyfile removes quotation marks, so the whole expression must be quoted.
+func readAllow(b *directive.Block, to *string) error {
+	if b.CountRemainingArgs() != 1 {
+		return b.Err("allow takes one expression in backticks, as in: allow `tool.readOnly || \"ops\" in user.groups`")
+	}
+	return b.Value(func(text string) error {
+		*to = text
+		_, err := rule.Compile(text)
+		return err
+	})
 }
 
 // readBytes reads a number of bytes that fits into memory.

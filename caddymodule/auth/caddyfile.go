@@ -86,6 +86,15 @@ type authConfig struct {
 //		algorithms             <names...>
 //		scopes_supported       <scopes...>
 //		require_scope          <scopes...>
+//		user_claim             <claim>
+//		group_claim            <claims...>
+//		scope_claim            <claims...>
+//		scope_includes         <scope> <included scopes...>
+//		introspection          <url> {
+//			client_id     <id>
+//			client_secret <secret>
+//			issuer        <url>
+//		}
 //		leeway                 <duration> | off
 //		pass_token
 //		exempt                 <paths...>
@@ -101,8 +110,8 @@ type authConfig struct {
 //
 // Rules:
 //
-//   - issuer, audience, algorithms, scopes_supported, require_scope, exempt and key may be
-//     repeated.
+//   - issuer, audience, algorithms, scopes_supported, require_scope, group_claim, scope_claim,
+//     scope_includes, exempt and key may be repeated.
 //   - Without an issuer, tokens of the site's agent_login are accepted. Beside api_key, the option login is
 //     needed for that, or one of the other options of tokens.
 //   - jwks requires a single issuer. With several issuers, the keys of each are found through
@@ -167,6 +176,19 @@ func (c *authConfig) unmarshalOption(b *directive.Block) (known bool, err error)
 		err = b.Each(&c.scopes, checkScope)
 	case "require_scope":
 		err = b.Each(&c.oauth.RequireScope, checkScope)
+	case "user_claim":
+		err = b.Text(&c.oauth.UserClaim)
+	case "group_claim":
+		err = b.List(&c.oauth.GroupClaims)
+	case "scope_claim":
+		err = b.List(&c.oauth.ScopeClaims)
+	case "scope_includes":
+		err = c.unmarshalIncludes(b)
+	case "introspection":
+		if err = b.Once(); err == nil {
+			c.oauth.Introspection = new(Introspection)
+			err = c.oauth.Introspection.unmarshal(b)
+		}
 	case "leeway":
 		err = readLeeway(b, &c.oauth.Leeway)
 	case "pass_token":
@@ -191,6 +213,45 @@ func (c *authConfig) unmarshalOption(b *directive.Block) (known bool, err error)
 		return false, nil
 	}
 	return true, err
+}
+
+// unmarshalIncludes reads <scope> <included scopes...>.
+func (c *authConfig) unmarshalIncludes(b *directive.Block) error {
+	scopes := b.RemainingArgs()
+	if len(scopes) < 2 {
+		return b.Err("scope_includes needs a scope and the scopes that it includes, as in: scope_includes admin read write")
+	}
+	for _, scope := range scopes {
+		if err := checkScope(scope); err != nil {
+			return b.Errf("scope_includes: %v", err)
+		}
+	}
+	if c.oauth.ScopeIncludes == nil {
+		c.oauth.ScopeIncludes = make(map[string][]string)
+	}
+	c.oauth.ScopeIncludes[scopes[0]] = append(c.oauth.ScopeIncludes[scopes[0]], scopes[1:]...)
+	return nil
+}
+
+// unmarshal reads <url> and the block of introspection.
+func (i *Introspection) unmarshal(outer *directive.Block) error {
+	if !outer.AllArgs(&i.URL) {
+		return outer.Err("introspection needs the URL of the endpoint, as in: introspection https://auth.example.com/introspect { … }")
+	}
+	if err := directive.UnlessPlaceholder(i.URL, oauth.CheckIntrospection(i.URL)); err != nil {
+		return outer.Errf("introspection: %v", err)
+	}
+	return directive.NewBlock(outer.Dispenser).Options(func(b *directive.Block) error {
+		switch b.Val() {
+		case "client_id":
+			return b.Text(&i.ClientID)
+		case "client_secret":
+			return b.Text(&i.ClientSecret)
+		case "issuer":
+			return b.Text(&i.Issuer)
+		}
+		return b.Unrecognized("introspection")
+	})
 }
 
 // handler returns the configured handler.

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"sync/atomic"
 
@@ -18,18 +19,20 @@ var verifiers = caddy.NewUsagePool()
 // issuers verifies the tokens of one list of issuers.
 type issuers struct {
 	*oauth.Verifier
-	key    string
+	key    [sha256.Size]byte          // hash of the options, which have a secret
 	logger atomic.Pointer[zap.Logger] // logger of the configuration that was provisioned last
+	warned pace
 }
 
 // openIssuers returns the issuers with these options from the pool. The caller must call
 // release once.
 func openIssuers(options oauth.Options, logger *zap.Logger) (*issuers, error) {
-	key, _ := json.Marshal([]any{options.Issuers, options.Algorithms, options.Leeway}) // strings and numbers only: cannot fail
-	value, loaded, err := verifiers.LoadOrNew(string(key), func() (caddy.Destructor, error) {
-		shared := &issuers{key: string(key)}
+	content, _ := json.Marshal([]any{options.Issuers, options.Algorithms, options.Leeway, options.Introspection}) // strings and numbers only: cannot fail
+	key := sha256.Sum256(content)
+	value, loaded, err := verifiers.LoadOrNew(key, func() (caddy.Destructor, error) {
+		shared := &issuers{key: key}
 		shared.logger.Store(logger)
-		options.Observer = oauth.Observer{Fetched: shared.fetched, Failed: shared.failed}
+		options.Observer = oauth.Observer{Fetched: shared.fetched, Failed: shared.failed, Introspected: shared.notIntrospected}
 		var err error
 		shared.Verifier, err = oauth.New(options)
 		return shared, err
@@ -69,4 +72,11 @@ func (i *issuers) failed(issuer string, err error, haveKeys bool) {
 		return
 	}
 	logger.Error("fetching the keys of an issuer failed; requests with its tokens get 503 until the keys are available")
+}
+
+// notIntrospected logs that tokens could not be introspected.
+func (i *issuers) notIntrospected(err error) {
+	if i.warned.due() {
+		i.logger.Load().Error("introspecting a token failed; requests with such tokens get 503", zap.Error(err))
+	}
 }

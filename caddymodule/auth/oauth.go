@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
@@ -51,10 +52,11 @@ type Login struct {
 // server of the keys is down, fetched keys remain valid for a day. Until keys are available,
 // requests with tokens get 503.
 //
-// The user's ID is the token's `sub`, or its `client_id` if it has no `sub`. If there are
-// several sources of users (several issuers, or API keys in addition to tokens), the ID is
-// `issuer#sub`, so that different users never have the same ID. The metadata of the user are
-// `scope`, `client_id` and `issuer`.
+// The user's ID is the token's `sub`, or its `client_id` if it has no `sub`, unless `user_claim` names
+// another claim. If there are several sources of users (several issuers, or API keys in addition to
+// tokens), the ID is `issuer#sub`, so that different users never have the same ID: an issuer is a URL
+// without a fragment, so the first # ends it. The metadata of the user are `scope`, `client_id` and
+// `issuer`.
 //
 // In Caddy's own `authentication` handler, all rejected requests get 401 with the same
 // WWW-Authenticate as in the handler agent_auth.
@@ -84,6 +86,26 @@ type OAuth struct {
 	// The scopes that every token needs. Challenges name them. Default: none.
 	RequireScope []string `json:"require_scope,omitempty"`
 
+	// The claim of a token that is the user's ID. It must be unique among the users of the issuer, and
+	// no user may be able to choose it. The claim email counts only if email_verified is true. A token
+	// without the claim is rejected. Default: sub, or client_id if there is no sub.
+	UserClaim string `json:"user_claim,omitempty"`
+
+	// The claims with the groups of the user, each a string or a list of strings. Dots lead into objects, as
+	// in realm_access.roles. Default: groups.
+	GroupClaims []string `json:"group_claims,omitempty"`
+
+	// The claims that count as scopes in addition to `scope` (or `scp`), each a string with spaces or a
+	// list of strings. Dots lead into objects. Default: none.
+	ScopeClaims []string `json:"scope_claims,omitempty"`
+
+	// The scopes that a scope includes, by its name. A token with the scope counts as having them, and those
+	// that they include. Default: none.
+	ScopeIncludes map[string][]string `json:"scope_includes,omitempty"`
+
+	// The endpoint that verifies tokens which are not signed JWTs. Default: none; such tokens are rejected.
+	Introspection *Introspection `json:"introspection,omitempty"`
+
 	// How much the clocks of issuers and this server may differ. A negative value means not at
 	// all. Default: 30s.
 	Leeway caddy.Duration `json:"leeway,omitempty"`
@@ -96,6 +118,9 @@ type OAuth struct {
 	issuers    *issuers  // nil if site is set
 	site       app.Login // issues the tokens; nil if Issuers is set
 	qualifyIDs bool      // API keys are accepted too
+	claims     *oauth.ClaimRules
+	logger     *zap.Logger
+	warned     pace
 }
 
 // OAuthIssuer is an authorization server whose tokens are accepted.
@@ -120,6 +145,7 @@ func (*OAuth) CaddyModule() caddy.ModuleInfo {
 // Provision reads keys from files and prepares to fetch the others.
 func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
+	o.logger, o.claims = ctx.Logger(), o.rules()
 	if o.resource, err = parseResource(repl.ReplaceKnown(o.Resource, "")); err != nil {
 		return fmt.Errorf("resource %q: %w", app.RedactURL(o.Resource), err)
 	}
@@ -138,7 +164,13 @@ func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 		})
 	}
 	o.qualifyIDs = o.qualifyIDs || len(o.Issuers) > 1
+	if options.Introspection, err = o.Introspection.options(repl); err != nil {
+		return err
+	}
 	if len(o.Issuers) == 0 {
+		if o.Introspection != nil {
+			return errors.New("introspection requires an issuer: add issuer with the URL of the authorization server, where clients get their tokens")
+		}
 		if o.site = loginOf(ctx); o.site == nil {
 			return errors.New("agent_auth does not know whose tokens to accept: add issuer with the URL of the authorization server, or an api_key, or the directive agent_login to the site")
 		}
@@ -219,17 +251,23 @@ func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	if err != nil {
 		return caddyauth.User{}, err
 	}
-	if missing := verified.MissingScopes(o.RequireScope); len(missing) > 0 {
+	of, err := verified.Identify(o.claims)
+	if err != nil {
+		return caddyauth.User{}, err
+	}
+	if missing := of.MissingScopes(o.RequireScope); len(missing) > 0 {
 		return caddyauth.User{}, &oauth.Error{
 			Code:        oauth.InsufficientScope,
 			Description: "the token lacks the scope " + strings.Join(missing, " ") + "; request a token with this scope",
 		}
 	}
 	o.removeToken(r)
-	o.setAccessVars(r, verified.Scopes)
+	o.setAccessVars(r, of.Scopes)
 	caddyhttp.SetVar(r.Context(), VarExpires, tokens.ValidUntil(verified))
 	caddyhttp.SetVar(r.Context(), credential.VarCaller, credential.NewCaller(token, verified.Issuer+"#"+verified.Subject, verified.Expires, verified.Audience))
-	return o.user(verified), nil
+	user := o.user(verified, of)
+	o.setIdentity(r, verified, of, user.ID)
+	return user, nil
 }
 
 // setAccessVars sets the request variables for the next handlers.
@@ -281,16 +319,13 @@ func (o *OAuth) challenge(r *http.Request, refusal *oauth.Error) string {
 }
 
 // user returns the user of a verified token.
-func (o *OAuth) user(token *oauth.Token) caddyauth.User {
-	id := token.Subject
-	if id == "" {
-		id = token.ClientID
-	}
+func (o *OAuth) user(token *oauth.Token, of *oauth.Identity) caddyauth.User {
+	id := of.User
 	if o.qualifyIDs {
 		id = token.Issuer + "#" + id
 	}
 	return caddyauth.User{ID: id, Metadata: map[string]string{
-		"scope":     strings.Join(token.Scopes, " "),
+		"scope":     strings.Join(of.Scopes, " "),
 		"client_id": token.ClientID,
 		"issuer":    token.Issuer,
 	}}

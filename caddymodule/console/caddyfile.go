@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/identity"
 )
 
 func init() {
@@ -44,7 +45,7 @@ func (c *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 func (c *Handler) unmarshalOption(b *directive.Block) error {
 	switch b.Val() {
 	case "auditors":
-		return b.List(&c.Auditors)
+		return b.Each(&c.Auditors, identity.CheckEntry)
 	case "log_inputs":
 		return b.List(&c.LogInputs)
 	case "calls":

@@ -13,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
+	"github.com/fairwayhq/fairway/internal/identity"
 )
 
 // viewer is who looks at the console.
@@ -52,19 +53,19 @@ func (a *access) logOpen() {
 
 // viewerOf returns who sends a request. It returns false if the console does not serve them.
 func (a *access) viewerOf(r *http.Request) (viewer, bool) {
-	user, isBrowser := route.AuthenticatedUser(r), app.BrowserOf(r).LoggedIn()
-	if user == "" && isBrowser {
-		user = app.BrowserOf(r).Token.Subject
+	user, isBrowser := route.UserOf(r), app.BrowserOf(r).LoggedIn()
+	if user.ID == "" && isBrowser {
+		user = identity.Unknown(app.BrowserOf(r).Token.Subject)
 	}
-	if user != "" {
-		return viewer{user, a.isAuditor(user), isBrowser}, true
+	if user.ID != "" {
+		return viewer{user.ID, a.isAuditor(user), isBrowser}, true
 	}
 	return viewer{Auditor: true}, app.BrowserOf(r) == nil && a.isLocal(r) // on a site with a login, it is for everyone
 }
 
 // isAuditor reports whether the user is an auditor of this console or of an oagent handler of the site.
-func (a *access) isAuditor(user string) bool {
-	return slices.Contains(a.auditors, user) ||
+func (a *access) isAuditor(user *identity.User) bool {
+	return user.IsIn(a.auditors) ||
 		slices.ContainsFunc(a.site.guards(), func(h app.GuardHandler) bool { return h.IsAuditor(user) })
 }
 

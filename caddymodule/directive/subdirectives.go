@@ -20,7 +20,9 @@ var subdirectives = map[string][]string{
 	"agent_auth": {
 		"issuer", "jwks", "audience", "resource", "resource_name", "resource_documentation", "algorithms",
 		"scopes_supported", "require_scope", "leeway", "pass_token", "exempt", "optional", "login", "api_key",
+		"user_claim", "group_claim", "scope_claim", "scope_includes", "introspection",
 	},
+	"introspection": {"client_id", "client_secret", "issuer"},
 	"agent_login": {
 		"provider", "client_id", "client_secret", "private_key", "key_id", "certificate", "provider_scope", "provider_param", "group_claim", "issuer", "secret", "allow", "scope", "client",
 		"token_lifetime", "session_lifetime", "own_tokens",

@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/remote"
@@ -49,6 +50,9 @@ type origin struct {
 	Limited bool     `json:"limited,omitzero"`
 	Scopes  []string `json:"scopes,omitempty"`
 
+	// User has the groups and claims of the user; nil if they are unknown.
+	User *identity.User `json:"user,omitempty"`
+
 	// Ticket is the token of the Ticket of the call, by another agent, that started the run. See
 	// oagent.Ticket.Token.
 	Ticket string `json:"ticket,omitzero"`
@@ -61,6 +65,7 @@ const (
 	maxHost       = 255
 	maxScopes     = 100
 	maxScopeBytes = 100
+	maxClaims     = 16 << 10
 )
 
 // originOf returns the origin of a run of an agent that a request starts. The error is one of
@@ -84,7 +89,18 @@ func (h *Host) originOf(r *http.Request, agent *oagent.Agent) (*origin, error) {
 			}
 		}
 	}
+	if o.User = route.UserOf(r); len(o.User.Claims) > maxClaims {
+		o.User = nil
+	}
 	return o, nil
+}
+
+// user returns the groups and claims of the user of a run. They are those of the request that started it.
+func (o *origin) user(id string) *identity.User {
+	if o.User == nil || o.User.ID != id {
+		return identity.Unknown(id)
+	}
+	return o.User
 }
 
 // identifying matches headers in which clients, authenticating proxies and administrators commonly name a user. It decides

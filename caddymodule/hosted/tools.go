@@ -19,6 +19,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -113,6 +114,7 @@ func (h agentTools) Call(ctx context.Context, i *run.Invocation) run.Result {
 	if o.Delegated {
 		s = nil
 	}
+	i.Identity = o.user(i.User.ID)
 	if c.remote {
 		return h.logAgentCall(ctx, i, c, func() run.Result { return h.callRemote(ctx, set, i, c, o, s) })
 	}
@@ -275,6 +277,7 @@ func (h agentTools) clientRequest(ctx context.Context, i *run.Invocation, o *ori
 	r = caddyhttp.PrepareRequest(r.WithContext(ctx), repl, discard{}, h.options.Server)
 	repl.Set("http.auth.user.id", i.User.ID)
 	repl.Set("http.auth.user.email", i.User.Email)
+	caddyhttp.SetVar(r.Context(), identity.Var, i.Identity)
 	if s != nil {
 		for name, value := range s.vars {
 			caddyhttp.SetVar(r.Context(), name, value)

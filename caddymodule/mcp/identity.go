@@ -17,7 +17,7 @@ import (
 // apiIdentity returns a hash of everything by which the API can distinguish callers. Two
 // requests have the same identity only if all of these are equal:
 //
-//   - the user or, for unauthenticated callers, the client address
+//   - the user with the claims of the token or, for unauthenticated callers, the client address
 //   - the URL, the client certificate and the variables, from which credentials may be derived
 //   - the headers that are forwarded with tool calls
 //
@@ -30,7 +30,9 @@ func apiIdentity(r *http.Request) string {
 			sum.Write([]byte(part))
 		}
 	}
-	user := route.AuthenticatedUser(r)
+	known := route.UserOf(r)
+	user := known.ID
+	add(string(known.Claims))
 	add(user, r.Host, originalURL(r))
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		for _, name := range []string{"scope", "client_id", "issuer", "email"} {

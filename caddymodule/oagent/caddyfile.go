@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/identity"
 )
 
 func init() {
@@ -157,7 +158,7 @@ func (o *Handler) options(b *directive.Block) directive.Options {
 		"serve":       func() error { return unmarshalPath(o, b, &o.Serve) },
 		"engagements": func() error { return unmarshalPath(o, b, &o.Engagements) },
 		"reviews":     func() error { return unmarshalPath(o, b, &o.Reviews) },
-		"auditors":    directive.To(b.List, &o.Auditors),
+		"auditors":    func() error { return b.Each(&o.Auditors, identity.CheckEntry) },
 		"reviewer":    func() error { return o.unmarshalReviewer(b) },
 		"notify": func() error {
 			notifier, err := b.Guest("oagent.notifiers", "notifier")

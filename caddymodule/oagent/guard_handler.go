@@ -2,13 +2,13 @@ package oagent
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -103,8 +103,8 @@ func (o guardHandler) Agents() ([]app.AgentDocument, oagent.Names) {
 }
 
 // IsAuditor reports whether the user may see all Engagements.
-func (o guardHandler) IsAuditor(user string) bool {
-	return slices.Contains(o.Auditors, user)
+func (o guardHandler) IsAuditor(user *identity.User) bool {
+	return user.IsIn(o.Auditors)
 }
 
 // HostedAgents implements app.GuardHandler.

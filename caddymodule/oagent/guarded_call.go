@@ -146,7 +146,7 @@ func (d *decision) bindHosted() *refusalError {
 // its IP address as Caddy determines it (client_ip, which respects trusted proxies). So a
 // caller who knows the id of another caller's Engagement cannot use or exhaust it. See also bindCaller.
 func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
-	b := oagent.Binding{Agent: agent, Owner: route.OwnerOf(r)}
+	b := oagent.Binding{Agent: agent, Owner: route.OwnerOf(r), Identity: route.UserOf(r)}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if repl != nil {
 		b.User.ID, _ = repl.GetString("http.auth.user.id")

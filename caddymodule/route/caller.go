@@ -186,6 +186,9 @@ func (c *Caller) execute(ctx context.Context, set *tools.Toolset, t string, argu
 func (c *Caller) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, error) {
 	switch call.Tool.Builtin {
 	case "":
+		if err := c.checkRule(call); err != nil {
+			return nil, err
+		}
 		return c.invokeTool(ctx, call)
 	case tools.SearchTools:
 		return RunSearch(c.tools, call, c.endpoint.allowed(c.client.Request, c.tools)), nil

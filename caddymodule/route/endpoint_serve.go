@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/auth"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/loader"
@@ -155,6 +156,20 @@ func AuthenticatedUser(r *http.Request) string {
 	return user
 }
 
+// UserOf returns the user of the request with groups and claims. If a handler has changed the user's id
+// after agent_auth, the groups and claims are unknown.
+func UserOf(r *http.Request) *identity.User {
+	id := AuthenticatedUser(r)
+	user, ok := caddyhttp.GetVar(r.Context(), identity.Var).(*identity.User)
+	switch {
+	case !ok:
+		return &identity.User{ID: id}
+	case user.ID != id:
+		return identity.Unknown(id)
+	}
+	return user
+}
+
 // ClientAddress returns the IP address of the client, without the port. It respects trusted proxies.
 func ClientAddress(r *http.Request) string {
 	if address, ok := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string); ok && address != "" {
@@ -193,9 +208,9 @@ func (e *Endpoint) Access(r *http.Request) *tools.Access {
 
 // allowed returns a function that reports whether the caller of a request can see and call a tool.
 func (e *Endpoint) allowed(r *http.Request, toolset *tools.Toolset) func(*tools.Tool) bool {
-	access := e.Access(r)
+	access, listed := e.Access(r), e.Parts.listed(UserOf(r), toolset)
 	return func(t *tools.Tool) bool {
-		return !e.hides(t) && access.Missing(t, toolset) == nil
+		return !e.hides(t) && access.Missing(t, toolset) == nil && listed(t)
 	}
 }
 
@@ -230,6 +245,9 @@ func (l *Listings) current(r *http.Request, next caddyhttp.Handler) *tools.Tools
 	base := l.parts.served(func(t *app.Toolset) *tools.Toolset { return CurrentTools(t, r, next) })
 	if base == nil {
 		return nil
+	}
+	if l.parts.haveRules() {
+		return l.users.listing(l, base, UserOf(r)).chosen(r)
 	}
 	latest := l.latest.Load()
 	if latest == nil || latest.base != base {

@@ -35,6 +35,7 @@ type Listings struct {
 
 	mu     sync.Mutex
 	latest atomic.Pointer[listing]
+	users  userListings // if a toolset has a rule
 }
 
 // newListings returns listings of all tools of the parts.
@@ -104,6 +105,13 @@ func (l *Listings) build(base *tools.Toolset) *listing {
 	if latest := l.latest.Load(); latest != nil && latest.base == base {
 		return latest
 	}
+	built := l.make(base)
+	l.latest.Store(built)
+	return built
+}
+
+// make returns the listing of a toolset.
+func (l *Listings) make(base *tools.Toolset) *listing {
 	built := &listing{base: base, whole: base}
 	var paging []tools.Builtin
 	if l.parts.cuts(base) {
@@ -114,13 +122,13 @@ func (l *Listings) build(base *tools.Toolset) *listing {
 		built.brief = base.With(BuiltinTools(base, slices.Concat(searchTools(base), paging)...)...).Listing(l.pins(base)...)
 		built.searches = l.searches(base)
 	}
-	l.latest.Store(built)
 	return built
 }
 
 // searches reports whether the endpoint searches unless a client chooses otherwise.
 func (l *Listings) searches(base *tools.Toolset) bool {
-	if l.parts.All[0].agent.name == "" {
+	_, narrowed := base.Whole() // a rule may hide a pinned tool from some users
+	if l.parts.All[0].agent.name == "" && !narrowed {
 		if err := app.CheckPins(l.pins(base), base); err != nil {
 			l.logger.Warn("a pinned tool is not listed", zap.String("toolset", l.parts.Name()), zap.Error(err))
 		}
@@ -140,6 +148,9 @@ func (l *Listings) searches(base *tools.Toolset) bool {
 	}
 	if tokens <= app.SearchThreshold {
 		return false
+	}
+	if narrowed {
+		return true
 	}
 	l.logger.Info("the list of tools is long, so clients get tools that search; set search off to list all tools",
 		zap.String("toolset", l.parts.Name()), zap.Int("tools", len(base.Tools())), zap.Int("estimated_tokens", tokens))

@@ -163,6 +163,16 @@ func (e *Environment) declares(name string) bool {
 // Compile compiles an expression. An error that concerns a place in the expression is a
 // *CompileError.
 func (e *Environment) Compile(expression string) (*Program, error) {
+	return e.compile(expression)
+}
+
+// CompilePartial compiles an expression that can be evaluated while some variables are unknown
+// (cel.PartialActivation). If the result depends on them, it is a types.Unknown.
+func (e *Environment) CompilePartial(expression string) (*Program, error) {
+	return e.compile(expression, cel.EvalOptions(cel.OptPartialEval))
+}
+
+func (e *Environment) compile(expression string, options ...cel.ProgramOption) (*Program, error) {
 	if strings.TrimSpace(expression) == "" {
 		return nil, errors.New("the expression is empty")
 	}
@@ -173,7 +183,7 @@ func (e *Environment) Compile(expression string) (*Program, error) {
 	if err := checkLiterals(checked.NativeRep()); err != nil {
 		return nil, err
 	}
-	return e.program(checked)
+	return e.program(checked, options...)
 }
 
 // A CompileError reports that an expression does not compile.

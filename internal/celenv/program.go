@@ -26,10 +26,10 @@ type Program struct {
 }
 
 // program creates the program of a checked expression.
-func (e *Environment) program(checked *cel.Ast) (*Program, error) {
+func (e *Environment) program(checked *cel.Ast, options ...cel.ProgramOption) (*Program, error) {
 	p := &Program{tree: checked.NativeRep(), kind: checked.OutputType()}
 	p.loops = len(ast.MatchDescendants(p.Root(), ast.KindMatcher(ast.ComprehensionKind))) > 0
-	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
+	options = append(options, cel.EvalOptions(cel.OptOptimize))
 	if p.loops {
 		options = append(options, cel.InterruptCheckFrequency(interruptEvery))
 	}

@@ -8,9 +8,11 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -81,9 +83,19 @@ type Response struct {
 // Get sends a GET request with the header, and returns the response with any status. If the response
 // is too large, the error is ErrTooLarge.
 func (c *Client) Get(ctx context.Context, address string, header http.Header) (*Response, error) {
+	return c.send(ctx, http.MethodGet, address, header, nil)
+}
+
+// Post is Get with a POST request that has this body.
+func (c *Client) Post(ctx context.Context, address string, header http.Header, body []byte) (*Response, error) {
+	return c.send(ctx, http.MethodPost, address, header, bytes.NewReader(body))
+}
+
+// send sends a request within the time limit.
+func (c *Client) send(ctx context.Context, method, address string, header http.Header, body io.Reader) (*Response, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	response, err := c.get(bounded, address, header)
+	response, err := c.exchange(bounded, method, address, header, body)
 	// The clock of the dialer may be ahead of the context's.
 	if err != nil && ctx.Err() == nil && (bounded.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
 		return nil, fmt.Errorf("no complete response within %v", c.options.Timeout)
@@ -91,8 +103,8 @@ func (c *Client) Get(ctx context.Context, address string, header http.Header) (*
 	return response, err
 }
 
-func (c *Client) get(ctx context.Context, address string, header http.Header) (*Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+func (c *Client) exchange(ctx context.Context, method, address string, header http.Header, body io.Reader) (*Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return nil, errors.New("the URL is invalid")
 	}
@@ -114,15 +126,15 @@ func (c *Client) get(ctx context.Context, address string, header http.Header) (*
 	if received.ContentLength > c.options.MaxSize {
 		return nil, ErrTooLarge
 	}
-	var body buffer.Buffer
-	body.Grow(int(min(max(received.ContentLength, 0), maxTrusted)) + 1) // one more, so that EOF is found without growing
-	switch err := body.ReadAll(received.Body, c.options.MaxSize); {
+	var content buffer.Buffer
+	content.Grow(int(min(max(received.ContentLength, 0), maxTrusted)) + 1) // one more, so that EOF is found without growing
+	switch err := content.ReadAll(received.Body, c.options.MaxSize); {
 	case errors.Is(err, buffer.ErrTooLarge):
 		return nil, ErrTooLarge
 	case err != nil:
 		return nil, fmt.Errorf("reading the body: %w", err)
 	}
-	response.Body = body.B
+	response.Body = content.B
 	return response, nil
 }
 

@@ -3,16 +3,18 @@ package oauth
 import (
 	"crypto/sha256"
 	"sync"
+	"time"
 )
 
 // maxRemembered limits the number of tokens in one generation of the cache.
 const maxRemembered = 2048
 
 // remembered is a verified token, and the key set that was current then. When an issuer has a
-// new key set, all of its tokens are verified again.
+// new key set, all of its tokens are verified again. Of an introspected token, until is set instead of keys.
 type remembered struct {
-	token *Token
+	token *Token // nil if the introspection endpoint has rejected it
 	keys  *keySet
+	until time.Time
 }
 
 // cache holds verified tokens by their hash. It has two generations. When the younger one is

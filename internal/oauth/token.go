@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,14 +24,16 @@ type Token struct {
 	Audience []string // the resources that the token is for
 	Scopes   []string // from scope or scp
 	Expires  time.Time
+	Claims   jsontext.Value // all claims, a JSON object
 
 	notBefore time.Time // the later of nbf and iat; zero without both
+	identity  atomic.Pointer[identified]
 }
 
-// MissingScopes returns the scopes that the token lacks.
-func (t *Token) MissingScopes(scopes []string) (missing []string) {
+// MissingScopes returns the scopes that the user lacks.
+func (i *Identity) MissingScopes(scopes []string) (missing []string) {
 	for _, scope := range scopes {
-		if !slices.Contains(t.Scopes, scope) {
+		if !slices.Contains(i.Scopes, scope) {
 			missing = append(missing, scope)
 		}
 	}
@@ -60,6 +63,8 @@ type claims struct {
 	Scope        jsontext.Value `json:"scope"`
 	Scopes       jsontext.Value `json:"scp"`
 	Confirmation jsontext.Value `json:"cnf"`
+
+	all jsontext.Value // the payload
 }
 
 // split decodes the parts of a token without verifying it.
@@ -98,7 +103,7 @@ func (h *joseHeader) check(algorithms []string) error {
 
 // readClaims decodes a payload. Its error only has a description.
 func readClaims(payload []byte) (*claims, error) {
-	c := new(claims)
+	c := &claims{all: payload}
 	if err := strictjson.Unmarshal(payload, c); err != nil {
 		return nil, invalidToken("the token's claims are not JSON of the expected types")
 	}
@@ -107,7 +112,7 @@ func readClaims(payload []byte) (*claims, error) {
 
 // token converts the claims of a token with a valid signature.
 func (c *claims) token() (*Token, error) {
-	t := &Token{Issuer: c.Issuer, Subject: c.Subject, ClientID: c.ClientID}
+	t := &Token{Issuer: c.Issuer, Subject: c.Subject, ClientID: c.ClientID, Claims: c.all}
 	if t.ClientID == "" {
 		t.ClientID = c.Authorized
 	}

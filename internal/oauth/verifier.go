@@ -106,12 +106,18 @@ type Options struct {
 	Transport http.RoundTripper
 
 	Observer Observer
+
+	// Introspection verifies tokens that are not signed JWTs. Default: they are rejected.
+	Introspection *Introspection
 }
 
 // Observer has callbacks for the results of fetches. They run in the goroutine that fetches.
 type Observer struct {
 	Fetched func(issuer string, keys int)
 	Failed  func(issuer string, err error, haveKeys bool)
+
+	// Introspected reports that an introspection failed.
+	Introspected func(err error)
 }
 
 // setDefaults sets missing options and validates the others.
@@ -151,6 +157,7 @@ type Verifier struct {
 	rings      map[string]*keyring
 	fetcher    *fetcher
 	verified   cache
+	introspect *introspector // nil if not configured
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -184,7 +191,9 @@ func New(options Options) (*Verifier, error) {
 		}
 		v.rings[issuer.URL] = ring
 	}
-	return v, nil
+	var err error
+	v.introspect, err = newIntrospector(v.ctx, &v.options)
+	return v, err
 }
 
 // newKeyring returns the keyring of an issuer.
@@ -206,8 +215,12 @@ func (v *Verifier) newKeyring(issuer Issuer) (*keyring, error) {
 	return ring, nil
 }
 
-// Warm starts to fetch the keys of all issuers, if that has not started yet.
+// Warm starts to fetch the keys of all issuers, if that has not started yet. An issuer of tokens that are
+// introspected may have none.
 func (v *Verifier) Warm() {
+	if v.introspect != nil {
+		return
+	}
 	for _, ring := range v.rings {
 		ring.begin(v.ctx, &v.tasks)
 	}
@@ -221,6 +234,9 @@ func (v *Verifier) Close() {
 	}
 	v.tasks.Wait()
 	v.fetcher.client.Close()
+	if v.introspect != nil {
+		v.introspect.client.Close()
+	}
 }
 
 // Verify returns the content of an access token if it is valid and for one of the audiences. An
@@ -251,6 +267,9 @@ func (v *Verifier) checkSignature(ctx context.Context, token string) (*Token, er
 		if err != nil {
 			return nil, err
 		}
+	}
+	if v.introspect != nil && !isJWT(token) {
+		return v.introspect.check(ctx, token, hash)
 	}
 	verified, keys, err := v.verifyUncached(ctx, token)
 	if err != nil {

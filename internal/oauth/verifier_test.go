@@ -32,7 +32,11 @@ func TestVerify(t *testing.T) {
 		fmt.Sprint(token.Scopes) != "[trips:read trips:write]" || fmt.Sprint(token.Audience) != "["+testAudience+"]" {
 		t.Errorf("got %+v", token)
 	}
-	if len(token.MissingScopes([]string{"trips:read", "trips:write"})) != 0 || len(token.MissingScopes([]string{"trips"})) != 1 {
+	of, err := token.Identify(new(ClaimRules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(of.MissingScopes([]string{"trips:read", "trips:write"})) != 0 || len(of.MissingScopes([]string{"trips"})) != 1 {
 		t.Error("the scopes are judged wrongly")
 	}
 }

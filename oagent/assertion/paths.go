@@ -15,9 +15,10 @@ import (
 	"github.com/fairwayhq/fairway/internal/celenv"
 )
 
-// The fields of user, and of each entry of recent and history (OpenAgentSpec v1, Engagement).
+// The fields of user, and of each entry of recent and history (OpenAgentSpec v1, Engagement). user.groups and
+// user.claims are an extension.
 var (
-	userFields  = [...]string{"id", "email"}
+	userFields  = [...]string{"id", "email", "groups", "claims"}
 	entryFields = [...]string{"inputs", "outputs"}
 )
 
@@ -66,7 +67,7 @@ func (s *surveyor) variable(variable ast.NavigableExpr, name string) {
 	case name == "started_at":
 	case name == "user":
 		if hasField && !slices.Contains(userFields[:], field) {
-			s.fault(variable, "user has no %.64q; it has id and email", field)
+			s.fault(variable, "user has no %.64q; it has id, email, groups and claims", field)
 		}
 	case hasField:
 		entry, _ := variable.Parent()

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/celenv"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 )
@@ -31,13 +32,15 @@ import (
 // Absent values:
 //
 //   - user.email is absent if it is not known.
+//   - user.groups and user.claims are those of the caller now, and errors if they are not known.
 //   - recent._name is "" before the first call.
 //   - outputs is null until the call has ended, if outputs are not collected (collect_results:
 //     false), and if they were withheld.
 type View struct {
-	Tx      *engagement.Tx
-	Pending *Pending          // nil if no call is being decided
-	Unread  engagement.Unread // what an evaluation did not find in memory
+	Tx       *engagement.Tx
+	Pending  *Pending          // nil if no call is being decided
+	Unread   engagement.Unread // what an evaluation did not find in memory
+	Identity *identity.User    // of user.groups and user.claims; nil if they are unknown
 
 	Slots *Slots      // for evaluations that take long; nil for no limit
 	Owner share.Owner // whose share of the slots they use
@@ -77,7 +80,12 @@ func (v *View) ResolveName(name string) (any, bool) {
 	case "started_at":
 		return types.Timestamp{Time: engagement.Milliseconds(v.Tx.State.Started)}, true
 	case "user":
-		user := map[string]any{"id": v.Tx.State.User.ID}
+		known := v.Identity
+		if known == nil {
+			known = identity.Unknown(v.Tx.State.User.ID)
+		}
+		user := known.Fields()
+		user["id"] = v.Tx.State.User.ID
 		if v.Tx.State.User.Email != "" {
 			user["email"] = v.Tx.State.User.Email
 		}

@@ -31,7 +31,9 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
@@ -45,7 +47,7 @@ type Options struct {
 	Documents   string   // path of the agents' documents
 	Engagements string   // path of the Engagements
 	Reviews     string   // path of the reviews
-	Auditors    []string // ids of users who may see every Engagement
+	Auditors    []string // users who may see every Engagement, see identity.User.IsIn
 	ListOwn     bool     // users may list their own Engagements, not only auditors all of them
 
 	// Set returns the agents of the site.
@@ -278,7 +280,15 @@ func (q *request) limit(query url.Values, preset, most int64) (int64, bool) {
 }
 
 func (q *request) isAuditor() bool {
-	return slices.Contains(q.options.Auditors, q.user.ID) || app.IsAuditor(q.r.Context())
+	return route.UserOf(q.r).IsIn(q.options.Auditors) || app.IsAuditor(q.r.Context())
+}
+
+// identityOf returns the groups and claims of a user if the user sends the request, nil otherwise.
+func (q *request) identityOf(user string) *identity.User {
+	if known := route.UserOf(q.r); known.ID == user {
+		return known
+	}
+	return nil
 }
 
 // isNothing reports whether the error means that the resource does not exist.

@@ -144,7 +144,7 @@ func (q engagementRequest) writeState(e *engagement.Summary) {
 		if a.Name != e.Agent || !q.isAuditor() && q.isUnchecked(e) {
 			continue
 		}
-		exposed, err := q.guard.Exposed(q.r.Context(), oagent.Binding{Agent: a, Engagement: e.ID, User: e.User, Reviewed: e.Reviewed})
+		exposed, err := q.guard.Exposed(q.r.Context(), oagent.Binding{Agent: a, Engagement: e.ID, User: e.User, Reviewed: e.Reviewed, Identity: q.identityOf(e.User.ID)})
 		if err != nil {
 			q.fail(err)
 			return

@@ -96,7 +96,8 @@ func New(o *Options, toolset *tools.Toolset, l *library.Library, access *tools.A
 	}
 	c.Complete = append(c.Complete, `"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`...)
 	c.Complete = append(c.AppendIdentity(c.Complete, protocol.V20260728), '}')
-	c.Fresh = o.appendFreshness(nil, o.PublicLists && access == nil) // with a token, the list depends on it
+	_, narrowed := toolset.Whole()
+	c.Fresh = o.appendFreshness(nil, o.PublicLists && access == nil && !narrowed) // with a token or a rule, the list depends on the caller
 
 	sum := sha256.New()
 	sum.Write([]byte(toolset.Hash + AccessKey(access)))
@@ -152,9 +153,15 @@ type catalogs struct {
 	shared atomic.Pointer[Catalog]
 
 	mu      sync.Mutex
-	tools   *tools.Toolset
+	whole   *tools.Toolset // of the Toolsets in byKey, see tools.Toolset.Whole
 	library *library.Library
-	byKey   map[string]*Catalog
+	byKey   map[catalogKey]*Catalog
+}
+
+// catalogKey identifies a catalog among those of one whole Toolset.
+type catalogKey struct {
+	tools *tools.Toolset
+	terms string // access token and login
 }
 
 // NewCache returns an empty Cache.
@@ -168,8 +175,11 @@ func (l *Cache) of(toolset *tools.Toolset) *catalogs {
 	return &l.whole
 }
 
-// Shared returns the catalog that does not depend on the caller.
+// Shared returns the catalog that does not depend on an access token or a login.
 func (l *Cache) Shared(toolset *tools.Toolset, lib *library.Library) *Catalog {
+	if _, narrowed := toolset.Whole(); narrowed {
+		return l.Restricted(toolset, lib, nil, nil)
+	}
 	cached := l.of(toolset)
 	if c := cached.shared.Load(); c != nil && c.Tools == toolset && c.Library == lib {
 		return c
@@ -181,12 +191,13 @@ func (l *Cache) Shared(toolset *tools.Toolset, lib *library.Library) *Catalog {
 
 // Restricted returns the catalog for callers with this access token and login.
 func (l *Cache) Restricted(toolset *tools.Toolset, lib *library.Library, access *tools.Access, login *Login) *Catalog {
-	key := AccessKey(access) + login.key()
+	key := catalogKey{toolset, AccessKey(access) + login.key()}
+	whole, _ := toolset.Whole()
 	cached := l.of(toolset)
 	cached.mu.Lock()
 	defer cached.mu.Unlock()
-	if cached.tools != toolset || cached.library != lib {
-		cached.tools, cached.library, cached.byKey = toolset, lib, make(map[string]*Catalog)
+	if cached.whole != whole || cached.library != lib {
+		cached.whole, cached.library, cached.byKey = whole, lib, make(map[catalogKey]*Catalog)
 	}
 	c := cached.byKey[key]
 	if c == nil {

@@ -1,0 +1,113 @@
+package route
+
+import (
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/identity"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/rule"
+)
+
+// haveRules reports whether a toolset has a rule that decides which tools a user may call.
+func (p *Parts) haveRules() bool {
+	return slices.ContainsFunc(p.All, func(part *Part) bool { return part.Toolset.Allow != nil })
+}
+
+// listed returns a function that reports whether a tool is listed for a user by the rule of its toolset.
+func (p *Parts) listed(user *identity.User, set *tools.Toolset) func(*tools.Tool) bool {
+	if !p.haveRules() {
+		return func(*tools.Tool) bool { return true }
+	}
+	subject := rule.NewSubject(user)
+	return func(t *tools.Tool) bool {
+		part, own := p.whole, t
+		if i, original := set.Original(t); i >= 0 {
+			part, own = p.All[i], original
+		}
+		return own.Builtin != "" || part.Toolset.Allow == nil || part.Toolset.Allow.Lists(subject, own, part.Toolset.Name)
+	}
+}
+
+// checkRule returns a Failure if the rule of the toolset does not allow the caller's call. Every call of every
+// protocol passes it. The log has the reason, which may quote arguments, at debug level only.
+func (c *Caller) checkRule(call *tools.Call) error {
+	toolset := c.part.Toolset
+	if toolset.Allow == nil {
+		return nil
+	}
+	if err := toolset.Allow.Check(rule.NewSubject(UserOf(c.client.Request)), call, toolset.Name); err != nil {
+		c.logger.Debug("a rule did not allow a tool call", zap.String("toolset", toolset.Name), zap.String("tool", call.Tool.Name), zap.Error(err))
+		return &tools.Failure{Kind: tools.Unauthorized, Message: "The user may not call " + call.Tool.Name + " with these arguments: " +
+			"a rule of this gateway does not allow it. The API was not called."}
+	}
+	return nil
+}
+
+// Limits of userListings. Above, they begin anew.
+const (
+	maxUserListings = 64   // different sets of tools
+	maxUsers        = 2048 // users whose set is known
+)
+
+// userListings are the listings of users with different tools. Users with the same tools share one, by which
+// adapters cache what they have encoded.
+type userListings struct {
+	mu     sync.Mutex
+	base   *tools.Toolset
+	byUser map[userKey]*listing
+	byHash map[string]*listing // by the hash of the tools
+}
+
+// userKey identifies what rules see of a user. Claims and groups of a token are in memory once, while the
+// token is.
+type userKey struct {
+	id, noGroups string
+	claims       *byte
+	groups       *string
+	number       int // of groups
+}
+
+func keyOf(user *identity.User) userKey {
+	key := userKey{id: user.ID, noGroups: user.NoGroups, number: len(user.Groups)}
+	if len(user.Claims) > 0 {
+		key.claims = &user.Claims[0]
+	}
+	if len(user.Groups) > 0 {
+		key.groups = &user.Groups[0]
+	}
+	return key
+}
+
+// listing returns the listing of the tools of base that the user may call.
+func (u *userListings) listing(l *Listings, base *tools.Toolset, user *identity.User) *listing {
+	key := keyOf(user)
+	if found := u.known(base, key); found != nil {
+		return found
+	}
+	narrow := base.OnlyFor(l.parts.listed(user, base))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.base != base || len(u.byUser) >= maxUsers || u.byHash[narrow.Hash] == nil && len(u.byHash) >= maxUserListings {
+		u.base, u.byUser, u.byHash = base, make(map[userKey]*listing), make(map[string]*listing)
+	}
+	found := u.byHash[narrow.Hash]
+	if found == nil {
+		found = l.make(narrow)
+		u.byHash[narrow.Hash] = found
+	}
+	u.byUser[key] = found
+	return found
+}
+
+// known returns the listing of a user if it is known.
+func (u *userListings) known(base *tools.Toolset, key userKey) *listing {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.base != base {
+		return nil
+	}
+	return u.byUser[key]
+}

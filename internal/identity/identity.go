@@ -1,0 +1,69 @@
+// Package identity describes the authenticated user of a request: the id, and the groups and claims that
+// a token has. Package caddymodule/auth makes Users. Rules over users and lists of users read them.
+package identity
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/celenv"
+)
+
+// Var is the request variable (caddyhttp.GetVar) that holds the *User of a verified access token.
+const Var = "agents.user"
+
+// User is an authenticated user, or a caller without a name. It is immutable.
+type User struct {
+	ID       string         `json:"id,omitempty"` // "" if the caller is not authenticated
+	Groups   []string       `json:"groups,omitempty"`
+	NoGroups string         `json:"no_groups,omitempty"` // why the groups are unknown; "" if they are known
+	Claims   jsontext.Value `json:"claims,omitempty"`    // a JSON object; nil for none
+}
+
+// Unknown returns a User whose groups and claims are unknown. Rules that read them fail.
+func Unknown(id string) *User {
+	return &User{ID: id, NoGroups: "the groups and claims of the user are not known here", Claims: jsontext.Value("null")}
+}
+
+// groupPrefix begins the entries of lists of users that name a group.
+const groupPrefix = "group:"
+
+// IsIn reports whether a list has the user. Its entries are ids of users, and group:NAME for the members of a
+// group.
+func (u *User) IsIn(list []string) bool {
+	return slices.ContainsFunc(list, func(entry string) bool {
+		if group, isGroup := strings.CutPrefix(entry, groupPrefix); isGroup {
+			return slices.Contains(u.Groups, group)
+		}
+		return u.ID != "" && entry == u.ID
+	})
+}
+
+// CheckEntry returns an error for an entry of a list that IsIn never finds.
+func CheckEntry(entry string) error {
+	if entry == groupPrefix {
+		return errors.New("the name of the group is missing: write it as group:engineering")
+	}
+	return nil
+}
+
+// Fields returns the groups and claims as expressions see them. Groups or claims that are unknown are
+// errors, so that a rule that reads them fails.
+func (u *User) Fields() map[string]any {
+	fields := map[string]any{"groups": u.Groups, "claims": &celenv.Node{Raw: jsontext.Value("{}")}}
+	if u.NoGroups != "" {
+		fields["groups"] = ref.Val(types.NewErr("%s", u.NoGroups))
+	}
+	switch {
+	case u.Claims.Kind() == '{':
+		fields["claims"] = &celenv.Node{Raw: u.Claims, Exact: true}
+	case u.Claims != nil:
+		fields["claims"] = ref.Val(types.NewErr("the claims of the user are not known here"))
+	}
+	return fields
+}

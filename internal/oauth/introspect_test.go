@@ -1,0 +1,207 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// introspected returns a Verifier whose introspection endpoint responds with what answer returns.
+func introspected(t *testing.T, answer func(token string) (status int, body string)) (*Verifier, *atomic.Int32) {
+	t.Helper()
+	s, calls := newAuthServer(t), new(atomic.Int32)
+	s.behave(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path != "/introspect" {
+			return nil, nil
+		}
+		calls.Add(1)
+		id, secret, _ := r.BasicAuth()
+		if id != "gate%3Away" || secret != "s%26cret" || r.Method != http.MethodPost || r.URL.RawQuery != "" {
+			return reply(r, 401, ""), nil
+		}
+		status, body := answer(r.PostFormValue("token"))
+		return reply(r, status, body), nil
+	})
+	return s.verifier(t, func(o *Options) {
+		o.Introspection = &Introspection{URL: "https://auth.test/introspect", ClientID: "gate:way", ClientSecret: "s&cret"}
+	}), calls
+}
+
+// active returns the response for an active token.
+func active(changes ...any) string {
+	body, _ := json.Marshal(with(with(goodClaims(), "active", true), changes...))
+	return string(body)
+}
+
+// TestIntrospection_accepts_and_rejects has the responses of endpoints.
+func TestIntrospection_accepts_and_rejects(t *testing.T) {
+	for rule, test := range map[string]struct {
+		status int
+		body   string
+		code   Code // "" if the token is accepted
+		word   string
+	}{
+		"active":           {200, active(), "", ""},
+		"no iss":           {200, active("iss", nil), "", ""},
+		"no exp":           {200, active("exp", nil), "", ""},
+		"inactive":         {200, `{"active":false}`, InvalidToken, "active"},
+		"no active":        {200, active("active", nil), InvalidToken, "active"},
+		"active as text":   {200, active("active", "true"), Unavailable, ""},
+		"other iss":        {200, active("iss", "https://evil.test"), InvalidToken, "iss"},
+		"other aud":        {200, active("aud", "https://evil.test"), InvalidToken, "aud"},
+		"no aud":           {200, active("aud", nil), InvalidToken, "aud"},
+		"expired":          {200, active("exp", 1), InvalidToken, "expired"},
+		"no user":          {200, active("sub", nil, "client_id", nil), InvalidToken, "sub"},
+		"not JSON":         {200, `active`, Unavailable, ""},
+		"duplicate member": {200, `{"active":false,"active":true}`, Unavailable, ""},
+		"too large":        {200, active("x", strings.Repeat("x", 1<<20)), Unavailable, ""},
+		"not found":        {404, active(), Unavailable, ""},
+		"error":            {500, ``, Unavailable, ""},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			v, _ := introspected(t, func(string) (int, string) { return test.status, test.body })
+			token, err := v.Verify(t.Context(), "opaque", testAudience)
+			if test.code != "" {
+				wantError(t, err, test.code, test.word)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if token.Subject != "ada" || token.Issuer != testIssuer {
+				t.Errorf("got %+v", token)
+			}
+		})
+	}
+}
+
+// TestIntrospection_is_not_used_for_JWTs verifies a signed token by its signature alone.
+func TestIntrospection_is_not_used_for_JWTs(t *testing.T) {
+	s := newAuthServer(t)
+	s.behave(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == "/introspect" {
+			t.Error("a JWT was sent to the endpoint")
+		}
+		return nil, nil
+	})
+	v := s.verifier(t, func(o *Options) { o.Introspection = &Introspection{URL: "https://auth.test/introspect"} })
+	if _, err := v.Verify(t.Context(), s.token(t, goodClaims()), testAudience); err != nil {
+		t.Error(err)
+	}
+	_, err := v.Verify(t.Context(), s.token(t, with(goodClaims(), "iss", "https://evil.test")), testAudience)
+	wantError(t, err, InvalidToken, "iss")
+}
+
+// TestIntrospection_keeps_responses for a minute, but not after the end of the token. Inactive tokens are
+// asked about again sooner.
+func TestIntrospection_keeps_responses(t *testing.T) {
+	for rule, test := range map[string]struct {
+		body  func() string
+		after time.Duration
+		calls int32
+	}{
+		"active":           {func() string { return active() }, keepActive - time.Second, 1},
+		"active/later":     {func() string { return active() }, keepActive + time.Second, 2},
+		"end of the token": {func() string { return active("exp", time.Now().Add(5*time.Second).Unix()) }, 5*time.Second + DefaultLeeway, 2},
+		"inactive":         {func() string { return `{"active":false}` }, keepInactive - time.Second, 1},
+		"inactive/later":   {func() string { return `{"active":false}` }, keepInactive + time.Second, 2},
+		"failure":          {func() string { return `` }, 0, 2},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v, calls := introspected(t, func(string) (int, string) { return 200, test.body() })
+				_, _ = v.Verify(t.Context(), "opaque", testAudience)
+				time.Sleep(test.after)
+				_, _ = v.Verify(t.Context(), "opaque", testAudience)
+				if got := calls.Load(); got != test.calls {
+					t.Errorf("%d requests, want %d", got, test.calls)
+				}
+				v.Close()
+			})
+		})
+	}
+}
+
+// TestIntrospection_shares_a_request lets callers with the same token wait for one request, also if the
+// first of them gives up.
+func TestIntrospection_shares_a_request(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		v, calls := introspected(t, func(string) (int, string) {
+			<-release
+			return 200, active()
+		})
+		first, giveUp := context.WithCancel(t.Context())
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			_, err := v.Verify(first, "opaque", testAudience)
+			wantError(t, err, Unavailable, "")
+		})
+		synctest.Wait()
+		for range 20 {
+			wait.Go(func() {
+				if _, err := v.Verify(t.Context(), "opaque", testAudience); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		giveUp()
+		synctest.Wait()
+		close(release)
+		wait.Wait()
+		if got := calls.Load(); got != 1 {
+			t.Errorf("%d requests, want 1", got)
+		}
+		v.Close()
+	})
+}
+
+// TestIntrospection_limits_requests rejects tokens above the limit without a request.
+func TestIntrospection_limits_requests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		v, calls := introspected(t, func(string) (int, string) {
+			<-release
+			return 200, active()
+		})
+		var wait sync.WaitGroup
+		for n := range maxIntrospections {
+			wait.Go(func() { _, _ = v.Verify(t.Context(), "opaque"+strings.Repeat("x", n), testAudience) })
+		}
+		synctest.Wait()
+		_, err := v.Verify(t.Context(), "another", testAudience)
+		wantError(t, err, Unavailable, "")
+		close(release)
+		wait.Wait()
+		if got := calls.Load(); got != maxIntrospections {
+			t.Errorf("%d requests, want %d", got, maxIntrospections)
+		}
+		v.Close()
+	})
+}
+
+// TestIntrospection_options rejects addresses to which tokens must not be sent, and unknown issuers.
+func TestIntrospection_options(t *testing.T) {
+	for rule, test := range map[string]struct {
+		issuers []Issuer
+		of      Introspection
+		word    string
+	}{
+		"plain http":      {[]Issuer{{URL: testIssuer}}, Introspection{URL: "http://auth.test/introspect"}, "https"},
+		"other issuer":    {[]Issuer{{URL: testIssuer}}, Introspection{URL: "https://auth.test/introspect", Issuer: "https://evil.test"}, "issuer"},
+		"several issuers": {[]Issuer{{URL: testIssuer}, {URL: "https://other.test"}}, Introspection{URL: "https://auth.test/introspect"}, "issuer"},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			if _, err := New(Options{Issuers: test.issuers, Introspection: &test.of}); err == nil || !strings.Contains(err.Error(), test.word) {
+				t.Errorf("got %v, want an error with %q", err, test.word)
+			}
+		})
+	}
+}
