@@ -121,7 +121,7 @@ func (h *Handler) findOrigin(ctx caddy.Context) (err error) {
 }
 
 // Secret implements credential.Accounts.
-func (h *Handler) SecretOf(ctx context.Context, of credential.Personal, by *credential.Caller) (string, error) {
+func (h *Handler) SecretOf(ctx context.Context, of credential.Personal, by *credential.UserCall) (string, error) {
 	u := of.(*User)
 	secret, err := h.secret(ctx, u, by.User)
 	switch {
@@ -138,7 +138,7 @@ func (h *Handler) SecretOf(ctx context.Context, of credential.Personal, by *cred
 }
 
 // ask returns the failure of a call whose user must connect an account first.
-func (h *Handler) ask(u *User, by *credential.Caller) *tools.Failure {
+func (h *Handler) ask(u *User, by *credential.UserCall) *tools.Failure {
 	to := h.linkFor(u, by)
 	message := fmt.Sprintf("%s needs your account at %s. Connect it on the page; the link works once, within %d minutes.", by.Tool, u.Title(), int(linkLifetime.Minutes()))
 	return &tools.Failure{
@@ -149,7 +149,7 @@ func (h *Handler) ask(u *User, by *credential.Caller) *tools.Failure {
 }
 
 // Rejected implements credential.Accounts.
-func (h *Handler) Rejected(ctx context.Context, of credential.Personal, by *credential.Caller) {
+func (h *Handler) Rejected(ctx context.Context, of credential.Personal, by *credential.UserCall) {
 	u, secret := of.(*User), by.Sent[of.Provider()]
 	err := h.vault.change(ctx, by.User, u.Name, func(r *record) error {
 		if a := r.selected(); a != nil && a.Secret == secret {

@@ -48,7 +48,7 @@ func newRequest(user, provider, tool string) *request {
 }
 
 // linkFor returns the page where the caller connects an account.
-func (h *Handler) linkFor(u *User, by *credential.Caller) string {
+func (h *Handler) linkFor(u *User, by *credential.UserCall) string {
 	return h.origin + h.Path + "/connect/" + h.sealed(newRequest(by.User, u.Name, cut(by.Tool)), bindLink)
 }
 

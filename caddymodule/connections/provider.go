@@ -188,7 +188,7 @@ func (u *User) Location() credential.Location {
 
 // Secret implements credential.Module.
 func (u *User) Secret(ctx context.Context, _ *caddy.Replacer) (string, error) {
-	by := credential.CallerFrom(ctx)
+	by := credential.UserCallFrom(ctx)
 	switch {
 	case by == nil || by.User == "":
 		return "", &tools.Failure{Kind: tools.Unauthorized, Message: "the call was not sent: it uses the user's own account at " + u.Title() +
@@ -212,7 +212,7 @@ func (u *User) Secret(ctx context.Context, _ *caddy.Replacer) (string, error) {
 
 // Rejected implements credential.Personal.
 func (u *User) Rejected(ctx context.Context) {
-	if by := credential.CallerFrom(ctx); by != nil && by.Accounts != nil {
+	if by := credential.UserCallFrom(ctx); by != nil && by.Accounts != nil {
 		by.Accounts.Rejected(ctx, u, by)
 	}
 }

@@ -100,7 +100,7 @@ func resultText(r *tools.Result, isError bool) string {
 		return ""
 	case len(r.Body) == 0:
 		return text.StatusLine(r.Status)
-	case mediatype.IsJSON(media), mediatype.IsText(media), media == "" && utf8.Valid(r.Body):
+	case httpheader.IsJSON(media), httpheader.IsText(media), media == "" && utf8.Valid(r.Body):
 		return string(r.Body)
 	default:
 		return fmt.Sprintf("[%s, %d bytes]", media, len(r.Body))

@@ -11,7 +11,7 @@ import (
 
 // contextWithCaller returns a context for credentials that depend on the user who calls a tool.
 func (e *Endpoint) contextWithCaller(ctx context.Context, r *http.Request, t *tools.Tool) context.Context {
-	return credential.ContextWithCaller(ctx, &credential.Caller{
+	return credential.ContextWithUserCall(ctx, &credential.UserCall{
 		User: AuthenticatedUser(r), Tool: cmp.Or(t.Definition.Title, t.Name), Accounts: e.App.AccountsAt(e.agent.site),
 	})
 }

@@ -42,7 +42,7 @@ func (b *Sessions) finish(w http.ResponseWriter, asked *request, user *User, f *
 	token, err := b.server.accessToken(g)
 	sealed := ""
 	if err == nil {
-		sealed, err = b.server.records.keys[0].sealed(kindSession, "", token)
+		sealed, err = b.server.records.sealed(kindSession, "", token)
 	}
 	if err != nil || len(sealed) > maxCookie {
 		b.server.options.Report("a session does not fit into a cookie", err)

@@ -57,7 +57,7 @@ func (c *call) takeConnected() {
 // connect returns the reply for a call that was not made because the user must connect an account first.
 func (c *call) connect(reply Reply) (Reply, *protocol.Fault) {
 	needed := reply.Failure.Connection
-	canOpen := c.Declared.Has(CanElicitURL) && (c.Revision.Stateless() || c.Revision.SupportsRichElicitation())
+	canOpen := c.Declared.Has(protocol.CanElicitURL) && (c.Revision.Stateless() || c.Revision.SupportsRichElicitation())
 	switch {
 	case c.connected == "decline" || c.connected == "cancel":
 		reply.Failure = &tools.Failure{Kind: tools.Unauthorized, Message: fmt.Sprintf("%s was not called: the user did not connect the account (%s)", c.tool.Name, c.connected)}

@@ -23,14 +23,14 @@ type Personal interface {
 // Accounts are the accounts of users at third parties. Methods are called with a module that is Personal.
 type Accounts interface {
 	// SecretOf returns the secret of the caller's account. If there is none, the error is a *tools.Failure that says how the user connects one.
-	SecretOf(ctx context.Context, of Personal, by *Caller) (string, error)
+	SecretOf(ctx context.Context, of Personal, by *UserCall) (string, error)
 
 	// Rejected marks the secret that the caller got as one that the API did not accept.
-	Rejected(ctx context.Context, of Personal, by *Caller)
+	Rejected(ctx context.Context, of Personal, by *UserCall)
 }
 
-// A Caller is who makes a tool call. Its methods and those of Accounts are called one at a time.
-type Caller struct {
+// A UserCall is a tool call, and the user who makes it. Its methods and those of Accounts are called one at a time.
+type UserCall struct {
 	User     string   // "" if the caller is not authenticated
 	Tool     string   // title or name of the tool, for the user
 	Accounts Accounts // nil if no site has them
@@ -53,16 +53,16 @@ type Connection struct {
 // KeyPrefix is the prefix of the keys of the records with accounts.
 const KeyPrefix = "connection/"
 
-type callerKey struct{}
+type userCallKey struct{}
 
-// ContextWithCaller returns a context for Current and Rejected of a set that IsPersonal.
-func ContextWithCaller(ctx context.Context, c *Caller) context.Context {
-	return context.WithValue(ctx, callerKey{}, c)
+// ContextWithUserCall returns a context for Current and Rejected of a set that IsPersonal.
+func ContextWithUserCall(ctx context.Context, c *UserCall) context.Context {
+	return context.WithValue(ctx, userCallKey{}, c)
 }
 
-// CallerFrom returns the caller of the context. It is nil for requests that are not tool calls of a client.
-func CallerFrom(ctx context.Context) *Caller {
-	c, _ := ctx.Value(callerKey{}).(*Caller)
+// UserCallFrom returns the tool call of the context. It is nil for requests that are not tool calls of a client.
+func UserCallFrom(ctx context.Context) *UserCall {
+	c, _ := ctx.Value(userCallKey{}).(*UserCall)
 	return c
 }
 

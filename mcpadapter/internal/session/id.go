@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/seal"
-	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
