@@ -70,7 +70,7 @@ type User struct {
 	// How the gateway authenticates itself there: "basic" (the header Authorization) or "post" (in the body). Default: basic.
 	ClientAuth string `json:"client_auth,omitempty"`
 
-	// The scopes that users are asked for. Default: none.
+	// The scopes that the gateway requests. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
 
 	// Parameters that are added to the address where users authorize the gateway. Default: none; for google, those that
@@ -102,7 +102,10 @@ var known = map[string]knownProvider{
 	},
 }
 
-var isName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+var (
+	isName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	isCode = regexp.MustCompile(`^[a-z_]{1,40}$`) // of an error that can be logged
+)
 
 // CaddyModule returns the Caddy module information.
 func (*User) CaddyModule() caddy.ModuleInfo {
@@ -256,10 +259,10 @@ var errGrant = errors.New("the provider no longer accepts the grant (invalid_gra
 // checked returns the tokens of a response, and errors without its text, which may contain secrets.
 func checked(t *oauth2.Token, err error) (*oauth2.Token, error) {
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		switch code := refused.ErrorCode; code {
-		case "invalid_grant", "bad_refresh_token", "bad_verification_code": // the latter two are GitHub's
+		switch code := refused.ErrorCode; {
+		case code == "invalid_grant", code == "bad_refresh_token", code == "bad_verification_code": // the latter two are GitHub's
 			return nil, errGrant
-		case "invalid_client", "invalid_request", "invalid_scope", "unauthorized_client", "unsupported_grant_type", "temporarily_unavailable", "server_error":
+		case isCode.MatchString(code):
 			return nil, fmt.Errorf("the provider responds with %s", code)
 		}
 		return nil, fmt.Errorf("the provider responds with status %d", refused.Response.StatusCode)

@@ -23,13 +23,13 @@ import (
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "agents",
-		Usage: "tail | connections",
+		Usage: "tail",
 		Short: "Shows what agents do with a running Caddy",
 		Long: `
 Shows what agents do with a running Caddy, through its admin endpoint.
 `,
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(tailCommand(), connectionsCommand())
+			cmd.AddCommand(tailCommand())
 			RequireSubcommand(cmd)
 		},
 	})

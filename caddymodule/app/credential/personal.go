@@ -80,14 +80,7 @@ func (s Set) Personal() (all []Personal) {
 }
 
 // IsPersonal reports whether the value of one of the credentials depends on the user.
-func (s Set) IsPersonal() bool {
-	for i := range s {
-		if _, ok := s[i].Module.(Personal); ok {
-			return true
-		}
-	}
-	return false
-}
+func (s Set) IsPersonal() bool { return len(s.Personal()) > 0 }
 
 // Rejected reports to the modules that the API did not accept the credentials of the caller (status 401).
 func (s Set) Rejected(ctx context.Context) {
