@@ -196,7 +196,7 @@ func carriesCredential(r *http.Request, scheme *security.Scheme) bool {
 // its own credentials to the call.
 func (k *toolkit) checkScopes(tool *entry, access *tools.Access) *fault {
 	if missing := access.Missing(tool.Tool, k.tools); missing != nil {
-		return insufficientScope(tool.Name, missing, access.Metadata)
+		return insufficientScope(tool.Name, missing, access.Challenge(tool.Tool, k.tools), access.Metadata)
 	}
 	return nil
 }

@@ -207,9 +207,9 @@ func invalidCredential(err error) *fault {
 	return &fault{status: http.StatusBadRequest, message: err.Error()}
 }
 
-// insufficientScope responds as RFC 6750, section 3.1, requires.
-func insufficientScope(tool string, scopes []string, metadata string) *fault {
-	challenge := `Bearer error="insufficient_scope", scope="` + strings.Join(scopes, " ") + `"`
+// insufficientScope responds as RFC 6750, section 3.1, requires. All are the scopes of tools.Access.Challenge.
+func insufficientScope(tool string, scopes, all []string, metadata string) *fault {
+	challenge := `Bearer error="insufficient_scope", scope="` + strings.Join(all, " ") + `"`
 	if metadata != "" {
 		challenge += `, resource_metadata="` + metadata + `"`
 	}

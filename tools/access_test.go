@@ -7,6 +7,19 @@ import (
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
+func TestAccess_Challenge_names_all_scopes_of_the_operation(t *testing.T) {
+	schemes := map[string]*security.Scheme{"login": {Name: "login", Type: "oauth2"}}
+	tool := &Tool{Plan: Plan{Security: []SecurityRequirement{{"login": {"read", "delete"}}, {"login": {"read", "delete", "purge"}}}}}
+	access := &Access{Scopes: []string{"admin", "read"}, Granted: []string{"admin"}} // admin includes read
+	set := &Toolset{SecuritySchemes: schemes}
+	if got := access.Missing(tool, set); !reflect.DeepEqual(got, []string{"delete"}) {
+		t.Errorf("missing %q", got)
+	}
+	if got, want := access.Challenge(tool, set), []string{"delete", "read", "admin"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestAccess_Missing(t *testing.T) {
 	schemes := map[string]*security.Scheme{"oauth": {Type: "oauth2"}, "oidc": {Type: "openIdConnect"}, "key": {Type: "apiKey"}}
 	for rule, c := range map[string]struct {

@@ -68,7 +68,7 @@ func (o *OAuth) setIdentity(r *http.Request, token *oauth.Token, of *oauth.Ident
 		o.logger.Warn("the groups of a user are unknown; rules that need them refuse the user",
 			zap.String("issuer", token.Issuer), zap.String("reason", of.NoGroups))
 	}
-	caddyhttp.SetVar(r.Context(), identity.Var, &identity.User{ID: id, Groups: of.Groups, NoGroups: of.NoGroups, Claims: token.Claims})
+	caddyhttp.SetVar(r.Context(), identity.Var, &identity.User{ID: id, Groups: of.Groups, NoGroups: of.NoGroups, Claims: token.Claims, Scopes: token.Scopes})
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return

@@ -194,7 +194,11 @@ func AccessOf(r *http.Request) *tools.Access {
 		return nil
 	}
 	metadata, _ := caddyhttp.GetVar(r.Context(), auth.VarResourceMetadata).(string)
-	return &tools.Access{Scopes: scopes, Metadata: metadata}
+	access := &tools.Access{Scopes: scopes, Metadata: metadata}
+	if user, ok := caddyhttp.GetVar(r.Context(), identity.Var).(*identity.User); ok {
+		access.Granted = user.Scopes
+	}
+	return access
 }
 
 // Access returns what the access token of a request's caller allows at the endpoint. Nil allows

@@ -23,6 +23,7 @@ type User struct {
 	Groups   []string       `json:"groups,omitempty"`
 	NoGroups string         `json:"no_groups,omitempty"` // why the groups are unknown; "" if they are known
 	Claims   jsontext.Value `json:"claims,omitempty"`    // a JSON object; nil for none
+	Scopes   []string       `json:"-"`                   // that the issuer has granted, without those that others include
 }
 
 // Unknown returns a User whose groups and claims are unknown. Rules that read them fail.

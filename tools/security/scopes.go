@@ -8,26 +8,43 @@ import "slices"
 // alternatives without a token, such as an API key: the gateway's own API key must not replace a
 // scope of the user.
 func Missing[R ~map[string][]string](alternatives []R, schemes map[string]*Scheme, scopes []string) []string {
-	var fewest []string
+	missing, _ := closest(alternatives, schemes, scopes)
+	return missing
+}
+
+// Needed returns all scopes of the alternative that Missing chooses, sorted, also those that the token has. It is nil if
+// the call is allowed.
+func Needed[R ~map[string][]string](alternatives []R, schemes map[string]*Scheme, scopes []string) []string {
+	missing, chosen := closest(alternatives, schemes, scopes)
+	if missing == nil {
+		return nil
+	}
+	needed, _ := missingFor(chosen, schemes, nil)
+	slices.Sort(needed)
+	return needed
+}
+
+// closest returns the alternative with the fewest missing scopes, and these.
+func closest[R ~map[string][]string](alternatives []R, schemes map[string]*Scheme, scopes []string) (fewest []string, chosen R) {
 	for _, requirement := range alternatives {
 		missing, needsToken := missingFor(requirement, schemes, scopes)
 		if len(requirement) > 0 && !needsToken {
 			continue
 		}
 		if len(missing) == 0 {
-			return nil
+			return nil, requirement
 		}
 		if fewest == nil || len(missing) < len(fewest) {
-			fewest = missing
+			fewest, chosen = missing, requirement
 		}
 	}
 	slices.Sort(fewest)
-	return fewest
+	return fewest, chosen
 }
 
 // missingFor returns the scopes that the token lacks for one alternative, and whether the
 // alternative requires a token at all.
-func missingFor(requirement map[string][]string, schemes map[string]*Scheme, has []string) (missing []string, needsToken bool) {
+func missingFor[R ~map[string][]string](requirement R, schemes map[string]*Scheme, has []string) (missing []string, needsToken bool) {
 	for name, scopes := range requirement {
 		if s := schemes[name]; s == nil || s.Type != "oauth2" && s.Type != "openIdConnect" {
 			continue

@@ -9,9 +9,7 @@ import (
 )
 
 // CheckScopes returns a fault if an access token lacks scopes that a tool of tools needs. Nil access allows everything. The
-// WWW-Authenticate challenge lists the missing scopes together with those that the token has, so
-// that the new token allows both (RFC 6750, section 3.1; MCP, Authorization, Runtime Insufficient
-// Scope).
+// WWW-Authenticate challenge lists the scopes of tools.Access.Challenge (RFC 6750, section 3.1).
 func CheckScopes(access *tools.Access, t *tools.Tool, toolset *tools.Toolset) *Fault {
 	if access == nil {
 		return nil
@@ -22,7 +20,7 @@ func CheckScopes(access *tools.Access, t *tools.Tool, toolset *tools.Toolset) *F
 	}
 	f := Faultf(http.StatusForbidden, InvalidRequest,
 		"the access token does not allow %s: it lacks %s", t.Name, strings.Join(missing, ", "))
-	f.Challenge = `Bearer error="insufficient_scope", scope="` + scopeList(access.Scopes, missing) + `"`
+	f.Challenge = `Bearer error="insufficient_scope", scope="` + scopeList(access.Challenge(t, toolset)) + `"`
 	if metadata := access.Metadata; metadata != "" {
 		f.Challenge += `, resource_metadata=` + strconv.QuoteToASCII(metadata)
 	}
@@ -32,19 +30,17 @@ func CheckScopes(access *tools.Access, t *tools.Tool, toolset *tools.Toolset) *F
 // maxScopes is the maximum length of the scope list in a challenge, in bytes.
 const maxScopes = 4 << 10
 
-// scopeList returns the space-separated scope list of a challenge, the missing scopes first. It
-// leaves out strings that are not valid scopes (RFC 6749, section 3.3).
-func scopeList(has, missing []string) string {
+// scopeList returns the space-separated scope list of a challenge. It leaves out strings that are not valid
+// scopes (RFC 6749, section 3.3).
+func scopeList(scopes []string) string {
 	var list []string
 	length := 0
-	for _, scopes := range [][]string{missing, has} {
-		for _, scope := range scopes {
-			if !isScope(scope) || length+len(scope) >= maxScopes {
-				continue
-			}
-			length += len(scope) + 1
-			list = append(list, scope)
+	for _, scope := range scopes {
+		if !isScope(scope) || length+len(scope) >= maxScopes {
+			continue
 		}
+		length += len(scope) + 1
+		list = append(list, scope)
 	}
 	return strings.Join(list, " ")
 }
