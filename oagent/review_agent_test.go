@@ -143,9 +143,9 @@ func TestAgentReviews(t *testing.T) {
 	}
 }
 
-// TestUserCalledLikeAnAgent wants a reviewer to be a user where there is no agent
+// TestUser_called_like_an_agent wants a reviewer to be a user where there is no agent
 // of that name.
-func TestUserCalledLikeAnAgent(t *testing.T) {
+func TestUser_called_like_an_agent(t *testing.T) {
 	g := newGuard(t, oagent.GuardOptions{})
 	c := call(agent(t, byAgent), "pay", `{}`)
 	want(t, "asked", outcomeOf(t, g, c, `{}`), engagement.KindReviewPending)
@@ -166,9 +166,9 @@ func TestUserCalledLikeAnAgent(t *testing.T) {
 
 func errorOf(_ any, err error) error { return err }
 
-// TestReviewingEngagementEnds wants an agent whose Engagement has ended to decide
+// TestReviewing_engagement_ends wants an agent whose Engagement has ended to decide
 // nothing more in that one, and everything elsewhere.
-func TestReviewingEngagementEnds(t *testing.T) {
+func TestReviewing_engagement_ends(t *testing.T) {
 	by := reviewingAgent(t)
 	for name, end := range map[string]func(t *testing.T, g *oagent.Guard, own oagent.Binding) error{
 		"guardrails.input": func(t *testing.T, g *oagent.Guard, own oagent.Binding) error {
@@ -344,9 +344,9 @@ func (l leaving) Update(ctx context.Context, key string, change func(store.Recor
 	})
 }
 
-// TestReviewClaimIsLeft wants a claim that was written to be returned, so that it
+// TestReview_claim_is_left wants a claim that was written to be returned, so that it
 // can be released, though who asked for it is going.
-func TestReviewClaimIsLeft(t *testing.T) {
+func TestReview_claim_is_left(t *testing.T) {
 	stores(t, func(t *testing.T, nodes []store.Store) {
 		request := asked(t, newGuard(t, oagent.GuardOptions{Store: nodes[0]}), asking(agent(t, byAgent), "pay", `{"amount":1}`), `{}`)
 		ctx, leave := context.WithCancel(t.Context())
@@ -377,9 +377,9 @@ func (c *cutOff) Update(ctx context.Context, key string, change func(store.Recor
 	return c.Store.Update(ctx, key, change)
 }
 
-// TestDecisionOfAgentIsCutOff wants a decision that an agent's record has, and no
+// TestDecision_of_agent_is_cut_off wants a decision that an agent's record has, and no
 // other, to be made to count.
-func TestDecisionOfAgentIsCutOff(t *testing.T) {
+func TestDecision_of_agent_is_cut_off(t *testing.T) {
 	a := agent(t, byAgent)
 	s := &cutOff{Store: openBolt(t)}
 	g := newGuard(t, oagent.GuardOptions{Store: s})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSealedTextIsBound(t *testing.T) {
+func TestSealed_text_is_bound(t *testing.T) {
 	key := []byte(strings.Repeat("k", 32))
 	s := NewSealer(key)
 	sealed := s.Seal([]byte("step 2"), "ada tools/call book_trip")
