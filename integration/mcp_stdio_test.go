@@ -256,9 +256,9 @@ func TestStdioUpstream(t *testing.T) {
 	}
 }
 
-// TestStdioRemoteDocument takes the document from the API itself, by its URL and
+// TestStdio_remote_document takes the document from the API itself, by its URL and
 // by its path on the site, and waits for it.
-func TestStdioRemoteDocument(t *testing.T) {
+func TestStdio_remote_document(t *testing.T) {
 	document, err := os.ReadFile(demoDocument(t))
 	if err != nil {
 		t.Fatal(err)

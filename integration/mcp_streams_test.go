@@ -270,11 +270,11 @@ func holdCalls(t *testing.T) (address string, arrived <-chan struct{}, release f
 	return server.Listener.Addr().String(), asked, release
 }
 
-// TestStreamsThroughReload has a thousand clients listen. They all get the notification that
+// TestStreams_through_reload has a thousand clients listen. They all get the notification that
 // the document has changed; when the configuration is loaded anew, their streams
 // are ended in good order while a call on the way is waited for; and nothing of
 // them is left in the gateway.
-func TestStreamsThroughReload(t *testing.T) {
+func TestStreams_through_reload(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const timeout = 5 * time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)

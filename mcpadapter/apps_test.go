@@ -11,7 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/tools"
 )
 
-func TestToolsNameTheirApps(t *testing.T) {
+func TestTools_name_their_apps(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestSecuritySchemes_of_a_site_that_demands_a_login(t *testing.T) {
 	}
 }
 
-func TestPagesOfAppsSayWhatTheyNeed(t *testing.T) {
+func TestPages_of_apps_say_what_they_need(t *testing.T) {
 	server := stocked(t, Options{})
 	for uri, want := range map[string]string{
 		"ui://trains/board.html": `{"ui":{"csp":{"connectDomains":["https://api.example.com"],"resourceDomains":["https://cdn.example.com"]},` +
@@ -132,14 +132,14 @@ func TestPagesOfAppsSayWhatTheyNeed(t *testing.T) {
 	}
 }
 
-func TestHiddenOperationIsNoTool(t *testing.T) {
+func TestHidden_operation_is_no_tool(t *testing.T) {
 	server := stocked(t, Options{})
 	shelved(t, server, protocol.V20251125, "tools/call", `"name":"get_photo","arguments":{"id":7}`).fault(t, 200, protocol.InvalidParams)
 }
 
 // A page that an operation answers with is listed and read as what a host takes for
 // a page: what the document says it is, or else one of MCP Apps.
-func TestOperationsArePages(t *testing.T) {
+func TestOperations_are_pages(t *testing.T) {
 	const document = `
 openapi: 3.1.0
 info: {title: Pages, version: "1"}
@@ -174,7 +174,7 @@ paths:
 }
 
 // A document can declare a whole app: the page, what the page needs, and the tool.
-func TestDocumentDeclaresAnApp(t *testing.T) {
+func TestDocument_declares_an_app(t *testing.T) {
 	const document = `
 openapi: 3.1.0
 info: {title: Apps, version: "1"}

@@ -25,7 +25,7 @@ func metaOf(t *testing.T, r testRequest) map[string]json.RawMessage {
 }
 
 // Programs find in _meta what the text of a failure says.
-func TestFailureInMeta(t *testing.T) {
+func TestFailure_in_meta(t *testing.T) {
 	refused := func(status int, contentType, body string, f tools.Failure) tools.Outcome {
 		o := answered(status, contentType, body)
 		f.Kind, f.Status = tools.Refused, status
@@ -53,7 +53,7 @@ func TestFailureInMeta(t *testing.T) {
 	}
 }
 
-func TestChallengesInMeta(t *testing.T) {
+func TestChallenges_in_meta(t *testing.T) {
 	unauthorized := answered(http.StatusUnauthorized, "", "")
 	unauthorized.Failure = &tools.Failure{Kind: tools.Refused, Status: http.StatusUnauthorized, Message: "who are you"}
 	serve := func(challenges []string, access *Access) string {
@@ -80,7 +80,7 @@ func TestChallengesInMeta(t *testing.T) {
 
 // An API that refuses what a login with more scopes would be allowed says so with a
 // challenge, and one that refuses for good does not.
-func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
+func TestForbidden_with_a_challenge_needs_a_login(t *testing.T) {
 	const challenge = `Bearer error="insufficient_scope", scope="write"`
 	site := Site{Access: &Access{Metadata: "https://a.example/.well-known/oauth-protected-resource"}}
 	for rule, c := range map[string]struct {
@@ -101,7 +101,7 @@ func TestForbiddenWithAChallengeNeedsALogin(t *testing.T) {
 }
 
 // A result has one _meta, whatever is said in it.
-func TestMetaIsWrittenOnce(t *testing.T) {
+func TestMeta_is_written_once(t *testing.T) {
 	outcome := answered(404, "text/plain", "no")
 	outcome.Failure = &tools.Failure{Kind: tools.Refused, Status: 404, Message: "no"}
 	outcome.Result.Header[ocp.HeaderSession] = []string{"abc"}
@@ -126,7 +126,7 @@ func TestMetaIsWrittenOnce(t *testing.T) {
 }
 
 // A call that the access token does not allow is refused with the scopes to ask for.
-func TestCallBeyondScopes(t *testing.T) {
+func TestCall_beyond_scopes(t *testing.T) {
 	toolset := trains()
 	toolset.SecuritySchemes = map[string]*security.Scheme{"login": {Name: "login", Type: "oauth2"}}
 	called, _ := toolset.Tool("get_trip")

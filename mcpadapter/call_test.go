@@ -37,7 +37,7 @@ func returning(outcome tools.Outcome) tools.Caller {
 	return callerFunc(func(context.Context, string, []byte) tools.Outcome { return outcome })
 }
 
-func TestContentFollowsTheMediaType(t *testing.T) {
+func TestContent_follows_the_media_type(t *testing.T) {
 	b64 := base64.StdEncoding.EncodeToString
 	const png = "\x89PNG\r\n\x1a\n\x00"
 	for _, c := range []struct {
@@ -106,7 +106,7 @@ func TestContentFollowsTheMediaType(t *testing.T) {
 	}
 }
 
-func TestAnswerWithoutBody(t *testing.T) {
+func TestAnswer_without_body(t *testing.T) {
 	created := answered(http.StatusCreated, "", "")
 	created.Result.Header.Set("Location", "/trips/7")
 	for want, outcome := range map[string]tools.Outcome{
@@ -127,7 +127,7 @@ func TestAnswerWithoutBody(t *testing.T) {
 	}
 }
 
-func TestFailureIsAnAnswer(t *testing.T) {
+func TestFailure_is_an_answer(t *testing.T) {
 	problem := answered(404, "application/problem+json", `{"title":"No such trip"}`)
 	problem.Failure = &tools.Failure{Kind: tools.Refused, Status: 404, Message: "GET /trips/{id} answered 404"}
 	page := answered(502, "text/html; charset=utf-8", `<h1>Bad Gateway</h1>`)
@@ -165,7 +165,7 @@ func TestFailureIsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestUnknownToolIsAnErrorOfTheProtocol(t *testing.T) {
+func TestUnknown_tool_is_an_error_of_the_protocol(t *testing.T) {
 	caller := returning(tools.Outcome{Failure: &tools.Failure{Kind: tools.UnknownTool, Message: `unknown tool "get_tirp"; did you mean "get_trip"?`}})
 	for _, v := range revisions {
 		a := call(v, caller).fault(t, 200, protocol.InvalidParams)
@@ -176,7 +176,7 @@ func TestUnknownToolIsAnErrorOfTheProtocol(t *testing.T) {
 }
 
 // Hidden tools are not suggested for unknown names, and are reported like unknown ones.
-func TestHiddenToolIsNotSuggested(t *testing.T) {
+func TestHidden_tool_is_not_suggested(t *testing.T) {
 	server := stocked(t, Options{})
 	for name, nearest := range map[string]string{
 		"get_phot":      "",
@@ -231,7 +231,7 @@ func TestCallParameters(t *testing.T) {
 	}
 }
 
-func TestOutcomeIsReleased(t *testing.T) {
+func TestOutcome_is_released(t *testing.T) {
 	for rule, failure := range map[string]*tools.Failure{
 		"success": nil, "failure": {Kind: tools.Failed, Message: "x"}, "unknown": {Kind: tools.UnknownTool, Message: "x"},
 	} {
@@ -272,7 +272,7 @@ func TestIsolation(t *testing.T) {
 }
 
 // What a caller was given is its own: no later request writes into it.
-func TestArgumentsOutliveTheCall(t *testing.T) {
+func TestArguments_outlive_the_call(t *testing.T) {
 	var kept []byte
 	keep := callerFunc(func(_ context.Context, _ string, arguments []byte) tools.Outcome {
 		if kept == nil {
@@ -293,7 +293,7 @@ func TestArgumentsOutliveTheCall(t *testing.T) {
 
 // Handlers around the server may rewrite header values in place, as Caddy's
 // header directive does.
-func TestHeaderValuesAreNotShared(t *testing.T) {
+func TestHeader_values_are_not_shared(t *testing.T) {
 	first := call(protocol.V20251125, echo).Send(t)
 	for _, values := range first.Header() {
 		values[0] = "rewritten"

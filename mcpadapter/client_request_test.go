@@ -16,7 +16,7 @@ import (
 
 // What the server asks and does not wait for any more it takes back, so that no dialog
 // stays open in front of the user.
-func TestQuestionIsTakenBack(t *testing.T) {
+func TestQuestion_is_taken_back(t *testing.T) {
 	for rule, c := range map[string]struct {
 		timeout time.Duration
 		end     func(t *testing.T, c *askedClient)
@@ -61,7 +61,7 @@ func TestQuestionIsTakenBack(t *testing.T) {
 }
 
 // Over standard input and output it is the same.
-func TestStdioQuestionIsTakenBack(t *testing.T) {
+func TestStdio_question_is_taken_back(t *testing.T) {
 	toolset := buildTools(t, payments, tools.BuildOptions{Name: "payments"})
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()

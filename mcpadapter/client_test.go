@@ -146,7 +146,7 @@ func wantCode(t *testing.T, err error, code int64) {
 }
 
 // A client that cancels a call goes on with its session.
-func TestClientOutlivesCancel(t *testing.T) {
+func TestClient_outlives_cancel(t *testing.T) {
 	for _, v := range []protocol.Revision{protocol.V20250618, protocol.V20251125} {
 		t.Run(v.String(), func(t *testing.T) {
 			began := make(chan struct{}, 1)

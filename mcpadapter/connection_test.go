@@ -83,7 +83,7 @@ func TestLegacyStream(t *testing.T) {
 	}
 }
 
-func TestLegacyCallEndsWithStream(t *testing.T) {
+func TestLegacy_call_ends_with_stream(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan struct{})
 	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
 		began <- struct{}{}
@@ -181,7 +181,7 @@ func TestStdio(t *testing.T) {
 	}
 }
 
-func TestStdioAnswersWhatCameBeforeTheEnd(t *testing.T) {
+func TestStdio_answers_what_came_before_the_end(t *testing.T) {
 	release := make(chan struct{})
 	caller := callerFunc(func(_ context.Context, _ string, arguments []byte) tools.Outcome {
 		<-release
@@ -288,7 +288,7 @@ func TestStdioCancel_other_calls_go_on(t *testing.T) {
 }
 
 // Errors over standard input do not mention HTTP.
-func TestStdioKnowsNoPOST(t *testing.T) {
+func TestStdio_knows_no_POST(t *testing.T) {
 	term := openTerminal(t, New(Options{}), echo)
 	term.write(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
 	term.read()

@@ -145,7 +145,7 @@ func TestURLElicitation(t *testing.T) {
 
 // A state comes back to the API only as it was given, for the request and the user
 // that it was given to, and not too late.
-func TestRequestStateIsSealed(t *testing.T) {
+func TestRequest_state_is_sealed(t *testing.T) {
 	called := 0
 	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		called++

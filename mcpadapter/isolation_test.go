@@ -20,7 +20,7 @@ import (
 // Clients that use the same ids and the same progress tokens at the same time, in
 // sessions and without, on streams and not, hear of their own calls and of no
 // others.
-func TestIsolationOnStreams(t *testing.T) {
+func TestIsolation_on_streams(t *testing.T) {
 	const clients, calls = 24, 12
 	caller := callerFunc(func(ctx context.Context, _ string, arguments []byte) tools.Outcome {
 		if listener := tools.ListenerFromContext(ctx); listener != nil {
@@ -95,7 +95,7 @@ func (c *askedClient) messages(t *testing.T, arguments string, streams bool) (al
 }
 
 // The questions of concurrent calls are answered to those who asked.
-func TestIsolationOfQuestions(t *testing.T) {
+func TestIsolation_of_questions(t *testing.T) {
 	const clients = 16
 	e := serveAPI(t, paid)
 	var wait sync.WaitGroup
@@ -115,7 +115,7 @@ func TestIsolationOfQuestions(t *testing.T) {
 }
 
 // Ids come back as they were sent.
-func TestIDsArePreserved(t *testing.T) {
+func TestIDs_are_preserved(t *testing.T) {
 	for _, id := range []string{
 		`0`, `-1`, `1.5`, `1e3`, `1.0`, `9007199254740993`, `123456789012345678901234567890`, `-0`,
 		`""`, `"7"`, `"é\u00e9\n\"\\"`, `"\ud83d\ude00"`, `"` + strings.Repeat("x", 5000) + `"`,
@@ -137,7 +137,7 @@ func TestIDsArePreserved(t *testing.T) {
 }
 
 // What two readers could read differently is refused.
-func TestAmbiguousJSONIsRefused(t *testing.T) {
+func TestAmbiguous_JSON_is_refused(t *testing.T) {
 	for rule, replace := range map[string][2]string{
 		"two-ids":             {`"id":7`, `"id":7,"id":8`},
 		"two-names":           {`"name":"get_trip"`, `"name":"get_trip","name":"cancel_trip"`},

@@ -70,7 +70,7 @@ func anyHas(texts []string, words string) bool {
 }
 
 // Valid entries cause no warning, and invalid ones are not listed.
-func TestUnusableLinkToAPageIsNotListed(t *testing.T) {
+func TestUnusable_link_to_a_page_is_not_listed(t *testing.T) {
 	toolset := buildTools(t, `
 openapi: 3.1.0
 info: {title: Good, version: "1"}

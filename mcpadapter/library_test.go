@@ -262,7 +262,7 @@ func shelved(t testing.TB, server *Server, v protocol.Revision, method, params s
 	return r
 }
 
-func TestCapabilitiesAreThoseOfTheRevision(t *testing.T) {
+func TestCapabilities_are_those_of_the_revision(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
-func TestLinksOfAnAnswer(t *testing.T) {
+func TestLinks_of_an_answer(t *testing.T) {
 	for _, c := range []struct {
 		rule, body     string
 		location, link string
@@ -63,7 +63,7 @@ func TestLinksOfAnAnswer(t *testing.T) {
 }
 
 // What the API links to is a resource where it is one.
-func TestLinkToAResource(t *testing.T) {
+func TestLink_to_a_resource(t *testing.T) {
 	tools := stationTools(t)
 	tools.Origin = "https://stations.example.com"
 	m := scope{server: stocked(t, Options{}), site: &Site{}, tools: tools, version: protocol.V20251125}

@@ -29,7 +29,7 @@ type toolList struct {
 	NextCursor *string
 }
 
-func TestListToolsHasTheFieldsOfItsRevision(t *testing.T) {
+func TestList_tools_has_the_fields_of_its_revision(t *testing.T) {
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {
 			var got toolList
@@ -54,7 +54,7 @@ func TestListToolsHasTheFieldsOfItsRevision(t *testing.T) {
 	}
 }
 
-func TestAnnotationsFollowTheMethod(t *testing.T) {
+func TestAnnotations_follow_the_method(t *testing.T) {
 	for method, want := range map[string][3]bool{ // read-only, destructive, idempotent
 		"GET": {true, false, true}, "HEAD": {true, false, true}, "OPTIONS": {true, false, true},
 		"POST": {false, true, false}, "PATCH": {false, true, false},
@@ -124,7 +124,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestCursorIsBoundToItsList(t *testing.T) {
+func TestCursor_is_bound_to_its_list(t *testing.T) {
 	server := New(Options{PageSize: 2})
 	list := func(toolset *tools.Toolset, cursor string) testRequest {
 		r := conformant(protocol.V20260728, "tools/list", `"cursor":`+cursor)
@@ -163,7 +163,7 @@ func TestCursorIsBoundToItsList(t *testing.T) {
 	}
 }
 
-func TestListIsEncodedOnce(t *testing.T) {
+func TestList_is_encoded_once(t *testing.T) {
 	s, toolset := New(Options{}), trains()
 	kept := func(toolset *tools.Toolset, v protocol.Revision) *byte {
 		q, w := request{scope: scope{site: &Site{}, server: s, tools: toolset, version: v}}, response{out: bufferOf()}
@@ -184,7 +184,7 @@ func TestListIsEncodedOnce(t *testing.T) {
 	}
 }
 
-func TestToolsetIsReplacedWhileServing(t *testing.T) {
+func TestToolset_is_replaced_while_serving(t *testing.T) {
 	s := New(Options{})
 	sets := []*tools.Toolset{many(3, "a"), many(5, "b")}
 	var wait sync.WaitGroup

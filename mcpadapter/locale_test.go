@@ -39,7 +39,7 @@ func said(t *testing.T, server *Server, v protocol.Revision, method, params, met
 	return sent, result.Meta
 }
 
-func TestLocaleGoesToTheAPIAndComesBack(t *testing.T) {
+func TestLocale_goes_to_the_API_and_comes_back(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, v := range revisions {
 		for method, params := range map[string]string{
@@ -81,7 +81,7 @@ func TestInitialize_returns_the_locale(t *testing.T) {
 	}
 }
 
-func TestHintsAreBounded(t *testing.T) {
+func TestHints_are_bounded(t *testing.T) {
 	server := stocked(t, Options{})
 	long := strings.Repeat("a", 2000)
 	for meta, want := range map[string][2]string{
@@ -105,7 +105,7 @@ func TestHintsAreBounded(t *testing.T) {
 
 // A header that is for hints carries them alone: a client that writes it itself
 // would pass by what cleans them.
-func TestHintHeadersAreNotTheClients(t *testing.T) {
+func TestHint_headers_are_not_the_clients(t *testing.T) {
 	for _, meta := range []string{"", `"openai/userAgent":"\r\n"`} {
 		r := shelved(t, stocked(t, Options{}), protocol.V20251125, "tools/call", `"name":"get_board","_meta":{`+meta+`}`)
 		var given http.Header
@@ -123,7 +123,7 @@ func TestHintHeadersAreNotTheClients(t *testing.T) {
 	}
 }
 
-func TestHintsStayWhereNothingIsConfigured(t *testing.T) {
+func TestHints_stay_where_nothing_is_configured(t *testing.T) {
 	sent, result := said(t, New(Options{}), protocol.V20251125, "tools/call", `"name":"get_board"`,
 		`"openai/locale":"de","openai/userAgent":"x","openai/userLocation":{"city":"x"}`)
 	if len(sent) != 1 || sent.Get("Accept") == "" || len(result) != 0 {

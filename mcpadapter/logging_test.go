@@ -10,7 +10,7 @@ import (
 
 // A request with an unknown log level is refused, whether or not it would log anything
 // (MCP 2026-07-28, Logging, Error Handling).
-func TestLogLevelOfARequest(t *testing.T) {
+func TestLog_level_of_a_request(t *testing.T) {
 	for _, c := range []struct {
 		rule, level string
 		code        int

@@ -71,7 +71,7 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
-func TestIDIsEchoedAsSent(t *testing.T) {
+func TestID_is_echoed_as_sent(t *testing.T) {
 	for _, id := range []string{
 		`0`, `-1`, `9007199254740993`, `123456789012345678901234567890`, `1.50`, `1e3`,
 		`""`, `"a"`, `"1"`, `"\u00e9\n"`, `"` + strings.Repeat("x", 5000) + `"`, "\"\u2028\"",
@@ -88,7 +88,7 @@ func TestIDIsEchoedAsSent(t *testing.T) {
 	}
 }
 
-func TestNothingToAnswer(t *testing.T) {
+func TestNothing_to_answer(t *testing.T) {
 	for rule, c := range map[string]struct {
 		body string
 		not  protocol.Revision // the revision that refuses it

@@ -152,7 +152,7 @@ func TestNativeResult_malformed(t *testing.T) {
 }
 
 // Icons in native results are checked like those of the configuration, because clients show them.
-func TestNativeIconsAreChecked(t *testing.T) {
+func TestNative_icons_are_checked(t *testing.T) {
 	for rule, c := range map[string]struct{ icon, want string }{
 		"script":      {`{"src":"javascript:alert(1)"}`, "icons […] source"},
 		"nothing":     {`{}`, "icons […] source"},
@@ -189,7 +189,7 @@ func TestNativeError(t *testing.T) {
 
 // Results are passed on as native ones only for operations that declare the media type. Only these
 // operations get the client's capabilities.
-func TestNativeIsDeclared(t *testing.T) {
+func TestNative_is_declared(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/plain" {
 			for name := range r.Header {

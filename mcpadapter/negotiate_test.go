@@ -12,7 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
-func TestRevisionIsDecidedPerRequest(t *testing.T) {
+func TestRevision_is_decided_per_request(t *testing.T) {
 	describing := func(version string) string {
 		return `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"` + metaVersion + `":` + version + `,"` + metaCapabilities + `":{}}}}`
 	}
@@ -65,7 +65,7 @@ func TestRevisionIsDecidedPerRequest(t *testing.T) {
 	}
 }
 
-func TestHeadersRepeatTheBody(t *testing.T) {
+func TestHeaders_repeat_the_body(t *testing.T) {
 	encoded := func(s string) string { return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?=" }
 	call := func(name string) string { return `"name":` + name + `,"arguments":{}` }
 	for _, c := range []struct {
@@ -102,7 +102,7 @@ func TestHeadersRepeatTheBody(t *testing.T) {
 	}
 }
 
-func TestMetaIsRequired(t *testing.T) {
+func TestMeta_is_required(t *testing.T) {
 	for rule, meta := range map[string]string{
 		"missing":              ``,
 		"null":                 `"_meta":null`,
@@ -119,7 +119,7 @@ func TestMetaIsRequired(t *testing.T) {
 	}
 }
 
-func TestErrorsQuoteLittle(t *testing.T) {
+func TestErrors_quote_little(t *testing.T) {
 	long := strings.Repeat("é", 100000)
 	a := testRequest{body: `{"jsonrpc":"2.0","id":7,"method":"` + long + `"}`}.fault(t, 200, protocol.MethodNotFound)
 	if len(a.Error.Message) > 500 || !strings.Contains(a.Error.Message, "…") {

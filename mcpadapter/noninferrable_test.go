@@ -15,7 +15,7 @@ import (
 )
 
 // Models do not see non-inferrable arguments.
-func TestNonInferrableIsHidden(t *testing.T) {
+func TestNonInferrable_is_hidden(t *testing.T) {
 	toolset := buildTools(t, payments, tools.BuildOptions{})
 	tool, _ := toolset.Tool("pay")
 	got := string(elicit.AppendVisibleSchema(nil, tool))
@@ -34,7 +34,7 @@ func paid(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, r.URL.RawQuery)
 }
 
-func TestUserIsAskedForArguments(t *testing.T) {
+func TestUser_is_asked_for_arguments(t *testing.T) {
 	e := serveAPI(t, paid)
 	for _, v := range []protocol.Revision{protocol.V20250618, protocol.V20251125, protocol.V20260728} {
 		for _, c := range []struct {
@@ -82,11 +82,11 @@ func TestUserIsAskedForArguments(t *testing.T) {
 	}
 }
 
-func TestUserCannotBeAsked(t *testing.T) {
+func TestUser_cannot_be_asked(t *testing.T) {
 	e := serveAPI(t, paid)
 	for _, v := range revisions {
 		if v.Stateless() {
-			continue // TestAskingNeedsTheCapability
+			continue // TestAsking_needs_the_capability
 		}
 		got := resultOf(t, v, newClient(t, e, v, `{"sampling":{}}`).call(t, "pay", `{"amount":5}`))
 		if text := words(got); !got.IsError || !testkit.ContainsAll(text, "pay iban user elicitation.form") {
@@ -102,7 +102,7 @@ func TestUserCannotBeAsked(t *testing.T) {
 }
 
 // A client that sends no response is asked again.
-func TestMissingResponseIsRequestedAgain(t *testing.T) {
+func TestMissing_response_is_requested_again(t *testing.T) {
 	e := serveAPI(t, paid)
 	c := newClient(t, e, protocol.V20260728, askable)
 	for _, params := range []string{``, `,"inputResponses":{}`, `,"inputResponses":{"fairway_arguments":{"action":"accept","content":{"iban":"DE12"}}}`} {
@@ -113,7 +113,7 @@ func TestMissingResponseIsRequestedAgain(t *testing.T) {
 }
 
 // Values from the user are kept while the API requests further input.
-func TestArgumentsOutliveFurtherRounds(t *testing.T) {
+func TestArguments_outlive_further_rounds(t *testing.T) {
 	e := serveAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(elicit.HeaderInputResponses) == "" {
 			answerNative(w, `{"resultType":"input_required","inputRequests":{"sure":{"method":"elicitation/create","params":{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}}}}`)
@@ -185,7 +185,7 @@ func serveCards(t *testing.T) *endpoint {
 // Once a call contains a part of an optional body, the user is asked for the values that the body
 // requires. Other invalid arguments are reported before the user is asked. The user is not asked if
 // only optional values are missing.
-func TestUserIsAskedForRequiredValues(t *testing.T) {
+func TestUser_is_asked_for_required_values(t *testing.T) {
 	e := serveCards(t)
 	for _, v := range []protocol.Revision{protocol.V20250618, protocol.V20251125, protocol.V20260728} {
 		for _, c := range []struct {
@@ -230,7 +230,7 @@ func TestUserIsAskedForRequiredValues(t *testing.T) {
 
 // Since 2026-07-28, any request that needs an elicitation returns a protocol error if the client
 // has not declared the capability (MCP 2026-07-28, Overview, _meta).
-func TestAskingNeedsTheCapability(t *testing.T) {
+func TestAsking_needs_the_capability(t *testing.T) {
 	e := serveCards(t)
 	for _, c := range []struct {
 		rule, method, name, params string
@@ -272,7 +272,7 @@ func TestAskingNeedsTheCapability(t *testing.T) {
 
 // A client may declare the capability in the first round and not in the second, in which it sends
 // no response.
-func TestAskingAgainNeedsTheCapability(t *testing.T) {
+func TestAsking_again_needs_the_capability(t *testing.T) {
 	e := serveCards(t)
 	c := newClient(t, e, protocol.V20260728, askable)
 	body := c.post(t, "charge", `,"arguments":{"amount":3}`)

@@ -12,7 +12,7 @@ import (
 )
 
 // A result has the context in _meta exactly if the call had one.
-func TestReplyInMeta(t *testing.T) {
+func TestReply_in_meta(t *testing.T) {
 	for rule, meta := range map[string]string{
 		"own":     `"org.opencontextprotocol/context-id":"ocp-1","org.opencontextprotocol/agent-type":"ide"`,
 		"without": ``,

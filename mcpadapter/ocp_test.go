@@ -7,7 +7,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-func TestContextInMeta(t *testing.T) {
+func TestContext_in_meta(t *testing.T) {
 	const session = "eyJjb250ZXh0X2lkIjoib2NwLTEifQ=="
 	for rule, c := range map[string]struct {
 		meta  string

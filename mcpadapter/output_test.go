@@ -89,7 +89,7 @@ func listedOutputs(t *testing.T, s *Server, toolset *tools.Toolset, v protocol.R
 	return listed
 }
 
-func TestOutputSchemaIsListed(t *testing.T) {
+func TestOutputSchema_is_listed(t *testing.T) {
 	for _, c := range []struct {
 		mode    OutputSchema
 		version protocol.Revision
@@ -117,7 +117,7 @@ func TestOutputSchemaIsListed(t *testing.T) {
 	}
 }
 
-func TestOutputSchemaForms(t *testing.T) {
+func TestOutputSchema_forms(t *testing.T) {
 	for _, c := range []struct {
 		mode       OutputSchema
 		version    protocol.Revision
@@ -171,7 +171,7 @@ var outputAnswers = []answers{
 
 // For every response of the API, structuredContent matches the schema in tools/list, or the result
 // is an error without structuredContent.
-func TestAnswersFitTheListedSchema(t *testing.T) {
+func TestAnswers_fit_the_listed_schema(t *testing.T) {
 	for _, mode := range []OutputSchema{OutputLoose, OutputStrict} {
 		for number, a := range outputAnswers {
 			s, toolset, caller := describing(t, mode, a)
@@ -262,7 +262,7 @@ await client.close();
 
 // The official clients check answers against the outputSchema and throw away those
 // that depart from it.
-func TestTypeScriptClientsTakeEveryAnswer(t *testing.T) {
+func TestTypeScript_clients_take_every_answer(t *testing.T) {
 	modules, err := filepath.Abs(filepath.Join("..", "testdata", "npm"))
 	if err != nil {
 		t.Fatal(err)
@@ -305,7 +305,7 @@ func TestTypeScriptClientsTakeEveryAnswer(t *testing.T) {
 	}
 }
 
-func TestLargeStructureIsNotedOnce(t *testing.T) {
+func TestLarge_structure_is_noted_once(t *testing.T) {
 	var noted []string
 	s := New(Options{OnLargeStructure: func(tool *tools.Tool, size int) {
 		noted = append(noted, fmt.Sprint(tool.Name, size > advisedStructure))
@@ -325,7 +325,7 @@ func TestLargeStructureIsNotedOnce(t *testing.T) {
 }
 
 // What an API that speaks MCP itself puts there is as large for a host.
-func TestLargeStructureOfTheAPIIsNoted(t *testing.T) {
+func TestLarge_structure_of_the_API_is_noted(t *testing.T) {
 	var noted []string
 	e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		answerNative(w, `{"structuredContent":{"a":"`+strings.Repeat("x", advisedStructure)+`"}}`)

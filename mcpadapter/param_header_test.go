@@ -59,7 +59,7 @@ func TestParamHeaders(t *testing.T) {
 }
 
 // Over a connection there are no headers, so none can be missing.
-func TestParamHeadersOverConnection(t *testing.T) {
+func TestParam_headers_over_connection(t *testing.T) {
 	toolset := buildTools(t, payments, tools.BuildOptions{})
 	for _, c := range []struct {
 		header http.Header

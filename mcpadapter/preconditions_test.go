@@ -30,7 +30,7 @@ func TestOnlyPOST(t *testing.T) {
 	}
 }
 
-func TestHeadOfRequest(t *testing.T) {
+func TestHead_of_request(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		header map[string]string
@@ -77,7 +77,7 @@ func TestHeadOfRequest(t *testing.T) {
 	}
 }
 
-func TestTwoOriginsAreRefused(t *testing.T) {
+func TestTwo_origins_are_refused(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "http://api.example.com/mcp", strings.NewReader("{}"))
 	r.Header["Origin"] = []string{"http://api.example.com", "http://evil.example"}
 	w := httptest.NewRecorder()

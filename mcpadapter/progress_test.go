@@ -214,7 +214,7 @@ func toldOf(t *testing.T, e *endpoint, r testRequest, v protocol.Revision, metho
 	}
 }
 
-func TestLogsOfTheAPI(t *testing.T) {
+func TestLogs_of_the_API(t *testing.T) {
 	e := serveEndpoint(t, Options{}, streaming(
 		tools.Event{Kind: tools.EventLog, Level: "debug", Data: jsontext.Value(`"too much"`)},
 		tools.Event{Kind: tools.EventLog, Level: "warning", Logger: "db", Data: jsontext.Value(`{"a":1}`)},
@@ -243,7 +243,7 @@ func TestLogsOfTheAPI(t *testing.T) {
 }
 
 // No progress is sent to a client that takes no stream.
-func TestNoProgressWithoutStream(t *testing.T) {
+func TestNo_progress_without_stream(t *testing.T) {
 	r := conformant(protocol.V20250618, "tools/call", `"name":"get_trip","_meta":{"progressToken":1}`)
 	r.header["Accept"] = "application/json"
 	r.caller = callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {

@@ -22,7 +22,7 @@ type listedPrompt struct {
 	Icons []any
 }
 
-func TestPromptsAreListed(t *testing.T) {
+func TestPrompts_are_listed(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {
@@ -57,7 +57,7 @@ type gotPrompt struct {
 	}
 }
 
-func TestPromptsAreFilledIn(t *testing.T) {
+func TestPrompts_are_filled_in(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestPromptsAreFilledIn(t *testing.T) {
 	}
 }
 
-func TestOperationsArePrompts(t *testing.T) {
+func TestOperations_are_prompts(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestPromptFaults(t *testing.T) {
 	}
 }
 
-func TestPromptIsBounded(t *testing.T) {
+func TestPrompt_is_bounded(t *testing.T) {
 	template, err := library.ParseTemplate(strings.Repeat("{{a}}", 100))
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestPromptIsBounded(t *testing.T) {
 	shelved(t, server, protocol.V20251125, "prompts/get", `"name":"bomb","arguments":{"a":"`+strings.Repeat("a", 1<<20)+`"}`).fault(t, 200, protocol.InvalidParams)
 }
 
-func TestNativePromptsAreChecked(t *testing.T) {
+func TestNative_prompts_are_checked(t *testing.T) {
 	server := stocked(t, Options{})
 	for rule, body := range map[string]string{
 		"no-messages":  `{"content":[]}`,
@@ -184,7 +184,7 @@ func TestNativePromptsAreChecked(t *testing.T) {
 	}
 }
 
-func TestPromptFilesAreReadStrictly(t *testing.T) {
+func TestPrompt_files_are_read_strictly(t *testing.T) {
 	head := "prompts:\n  - name: a\n"
 	message := "    messages:\n      - role: user\n        content: hi\n"
 	for rule, c := range map[string]struct{ file, want string }{
@@ -233,7 +233,7 @@ func TestPromptFilesAreReadStrictly(t *testing.T) {
 	}
 }
 
-func TestPromptsInJSON(t *testing.T) {
+func TestPrompts_in_JSON(t *testing.T) {
 	data, err := os.ReadFile("../testdata/prompts/trains.json")
 	if err != nil {
 		t.Fatal(err)
@@ -301,7 +301,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-func TestCompletionHasAtMostAHundredValues(t *testing.T) {
+func TestCompletion_has_at_most_a_hundred_values(t *testing.T) {
 	var values []string
 	for range 101 {
 		values = append(values, "value")

@@ -16,7 +16,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
-func TestStampFollowsTheResource(t *testing.T) {
+func TestStamp_follows_the_resource(t *testing.T) {
 	folder := oneFile(t)
 	file := filepath.Join(folder, "a.txt")
 	lib, err := library.NewLibrary(library.LibraryOptions{
@@ -82,7 +82,7 @@ func TestStampFollowsTheResource(t *testing.T) {
 
 func oneFile(t *testing.T) string { return writeFiles(t, map[string]string{"a.txt": "a"}) }
 
-func TestSubscriptionsBelongToASession(t *testing.T) {
+func TestSubscriptions_belong_to_a_session(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, v := range []protocol.Revision{protocol.V20241105, protocol.V20250326, protocol.V20250618, protocol.V20251125} {
 		shelved(t, server, v, "resources/subscribe", `"uri":"docs:///fares"`).fault(t, 200, protocol.InvalidRequest)
@@ -96,7 +96,7 @@ func TestSubscriptionsBelongToASession(t *testing.T) {
 
 // The official Go client reads the library in each revision, and is notified when a
 // resource that it has subscribed to changes.
-func TestOfficialGoClientReadsTheLibrary(t *testing.T) {
+func TestOfficialGoClient_reads_the_library(t *testing.T) {
 	folder := oneFile(t)
 	file := filepath.Join(folder, "a.txt")
 	lib, err := library.NewLibrary(library.LibraryOptions{

@@ -32,7 +32,7 @@ type resourceList struct {
 	CacheScope                   string
 }
 
-func TestResourcesAreListed(t *testing.T) {
+func TestResources_are_listed(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, v := range revisions {
 		t.Run(v.String(), func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestResourcesAreListed(t *testing.T) {
 	}
 }
 
-func TestTemplatesAreListed(t *testing.T) {
+func TestTemplates_are_listed(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, v := range revisions {
 		var got resourceList
@@ -95,7 +95,7 @@ type readAnswer struct {
 	ResultType string
 }
 
-func TestResourcesAreRead(t *testing.T) {
+func TestResources_are_read(t *testing.T) {
 	server := stocked(t, Options{})
 	png := base64.StdEncoding.EncodeToString([]byte("\x89PNG"))
 	for _, c := range []struct{ uri, mime, text, blob string }{
@@ -140,7 +140,7 @@ func TestResourcesAreRead(t *testing.T) {
 	}
 }
 
-func TestNativeContentsAreReadAsTheyAre(t *testing.T) {
+func TestNative_contents_are_read_as_they_are(t *testing.T) {
 	server := stocked(t, Options{})
 	for _, v := range revisions {
 		var got readAnswer
@@ -180,7 +180,7 @@ func TestUnknownResources(t *testing.T) {
 	}
 }
 
-func TestLinkOutOfAFolderIsNotFollowed(t *testing.T) {
+func TestLink_out_of_a_folder_is_not_followed(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"secret": "s", "in/a": "a"})
 	if err := os.Symlink("../secret", filepath.Join(folder, "in", "out")); err != nil {
 		t.Skip(err)
@@ -224,7 +224,7 @@ func TestReadFaults(t *testing.T) {
 	}
 }
 
-func TestLargeFileIsNotRead(t *testing.T) {
+func TestLarge_file_is_not_read(t *testing.T) {
 	folder := writeFiles(t, map[string]string{"a": "12345"})
 	lib, err := library.NewLibrary(library.LibraryOptions{MaxFile: 4, Resources: []library.Resource{{URI: "docs:a", File: filepath.Join(folder, "a")}}})
 	if err != nil {
@@ -238,7 +238,7 @@ func TestLargeFileIsNotRead(t *testing.T) {
 	}
 }
 
-func TestTokenWithoutScopes(t *testing.T) {
+func TestToken_without_scopes(t *testing.T) {
 	server := stocked(t, Options{})
 	r := shelved(t, server, protocol.V20251125, "resources/read", `"uri":"secret://one"`)
 	send := func(access *Access, body string) *httptest.ResponseRecorder {
@@ -268,7 +268,7 @@ func TestTokenWithoutScopes(t *testing.T) {
 	}
 }
 
-func TestResourcesAreListedInPages(t *testing.T) {
+func TestResources_are_listed_in_pages(t *testing.T) {
 	server := stocked(t, Options{PageSize: 5})
 	var uris []string
 	cursor, pages := "", 0
@@ -295,7 +295,7 @@ func TestResourcesAreListedInPages(t *testing.T) {
 	shelved(t, server, protocol.V20260728, "resources/list", cursor).fault(t, 200, protocol.InvalidParams)
 }
 
-func TestPathOfTheAPIIsAResource(t *testing.T) {
+func TestPath_of_the_API_is_a_resource(t *testing.T) {
 	server := stocked(t, Options{})
 	m := scope{server: server, site: &Site{}, tools: stationTools(t)}
 	for path, want := range map[string]string{
@@ -321,7 +321,7 @@ func TestPathOfTheAPIIsAResource(t *testing.T) {
 // Of folders that lie in one another the inner one has what both could have, and a
 // resource with the URI of a file is in its place: what is listed can be read, and
 // is listed once.
-func TestFoldersThatOverlap(t *testing.T) {
+func TestFolders_that_overlap(t *testing.T) {
 	files := writeFiles(t, map[string]string{
 		"outer/a.txt": "outer", "outer/fixed": "outer", "outer/in/hidden.txt": "outer", "inner/b.txt": "inner", "page/w.html": "<p>", "fixed": "fixed",
 	})
@@ -397,7 +397,7 @@ paths:
 `
 
 // Two templates that are the same are one, and a warning is logged.
-func TestTemplateIsListedOnce(t *testing.T) {
+func TestTemplate_is_listed_once(t *testing.T) {
 	toolset, server := buildTools(t, bankDocument, tools.BuildOptions{Name: "bank"}), New(Options{})
 	r := conformant(protocol.V20251125, "resources/templates/list", "")
 	r.server, r.tools = server, toolset

@@ -21,7 +21,7 @@ func begin(t *testing.T, s *Server, v protocol.Revision) string {
 	return r.Send(t).Header().Get(sessionHeader)
 }
 
-func TestSessionOfRequest(t *testing.T) {
+func TestSession_of_request(t *testing.T) {
 	first, second := New(Options{Secrets: FixedSecrets(secret)}), New(Options{Secrets: FixedSecrets(secret)})
 	id := begin(t, first, protocol.V20250618)
 	for rule, c := range map[string]struct {
@@ -132,7 +132,7 @@ func TestSessionExpires(t *testing.T) {
 	r.fault(t, 404, protocol.SessionNotFound)
 }
 
-func TestVersionsAreLimited(t *testing.T) {
+func TestVersions_are_limited(t *testing.T) {
 	s := New(Options{Versions: []string{"2025-11-25", "2025-06-18"}})
 	for _, v := range revisions {
 		r := conformant(v, "tools/list", "")
@@ -161,7 +161,7 @@ func TestVersionsAreLimited(t *testing.T) {
 }
 
 // A stream is part of its session and ends with it, so that its client begins anew.
-func TestStreamEndsWithItsSession(t *testing.T) {
+func TestStream_ends_with_its_session(t *testing.T) {
 	tools := trains()
 	site := siteOf(tools, echo)
 	h := httpExchange{exchange: exchange{

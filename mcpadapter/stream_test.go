@@ -128,7 +128,7 @@ func (e *endpoint) do(t *testing.T, method, path, body string, header map[string
 	return response
 }
 
-func TestStreamOfChanges(t *testing.T) {
+func TestStream_of_changes(t *testing.T) {
 	e := serveEndpoint(t, Options{}, echo)
 	id := begin(t, e.server, protocol.V20251125)
 	header := map[string]string{sessionHeader: id, versionHeader: "2025-11-25"}
@@ -163,7 +163,7 @@ func TestStreamOfChanges(t *testing.T) {
 	})
 }
 
-func TestStreamEndsWithServer(t *testing.T) {
+func TestStream_ends_with_server(t *testing.T) {
 	e := serveEndpoint(t, Options{}, echo)
 	stream := e.open(t, "GET", "/mcp", "", map[string]string{versionHeader: "2025-06-18"})
 	e.server.Close()
@@ -206,7 +206,7 @@ func TestStream_ends_with_its_credentials(t *testing.T) {
 	})
 }
 
-func TestStreamStaysAlive(t *testing.T) {
+func TestStream_stays_alive(t *testing.T) {
 	e := serveEndpoint(t, Options{KeepAlive: time.Millisecond}, echo)
 	stream := e.open(t, "GET", "/mcp", "", map[string]string{versionHeader: "2025-06-18"})
 	for range 3 {
@@ -216,7 +216,7 @@ func TestStreamStaysAlive(t *testing.T) {
 	}
 }
 
-func TestStreamsAreLimited(t *testing.T) {
+func TestStreams_are_limited(t *testing.T) {
 	header := map[string]string{versionHeader: "2025-06-18"}
 	for rule, c := range map[string]struct {
 		options Options
@@ -265,7 +265,7 @@ func TestGet_of_a_browser(t *testing.T) {
 	}
 }
 
-func TestGetWithoutStream(t *testing.T) {
+func TestGet_without_stream(t *testing.T) {
 	all, newest := serveEndpoint(t, Options{}, echo), serveEndpoint(t, Options{Versions: []string{"2026-07-28"}}, echo)
 	for rule, c := range map[string]struct {
 		endpoint *endpoint
@@ -353,7 +353,7 @@ func blocked(began chan<- struct{}) callerFunc {
 
 const callBlocked = `{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"name":"get_trip","arguments":{"id":"1"}}}`
 
-func TestCancelByNotification(t *testing.T) {
+func TestCancel_by_notification(t *testing.T) {
 	began := make(chan struct{}, 2)
 	e := serveEndpoint(t, Options{}, blocked(began))
 	id, other := begin(t, e.server, protocol.V20251125), begin(t, e.server, protocol.V20251125)
@@ -391,7 +391,7 @@ func TestCancelByNotification(t *testing.T) {
 
 // A request that was canceled is not answered. Where clients take streams, one that
 // ends stands for that, which all of them bear; else an empty answer.
-func TestCanceledRequestIsNotAnswered(t *testing.T) {
+func TestCanceled_request_is_not_answered(t *testing.T) {
 	for rule, c := range map[string]struct {
 		accept, contentType, body string
 		version                   protocol.Revision
@@ -423,7 +423,7 @@ func TestCanceledRequestIsNotAnswered(t *testing.T) {
 	}
 }
 
-func TestCancelByClosing(t *testing.T) {
+func TestCancel_by_closing(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
 		began <- struct{}{}

@@ -58,7 +58,7 @@ func TestStuckClient(t *testing.T) {
 }
 
 // What is sent on a stream for longer than one write may take is not cut off.
-func TestDeadlineIsOfEachWrite(t *testing.T) {
+func TestDeadline_is_of_each_write(t *testing.T) {
 	e := serveEndpoint(t, Options{KeepAlive: 20 * time.Millisecond}, echo)
 	e.server.writeWait = 2 * time.Second // a busy machine may pause a process for that long
 	conn := dial(t, e, "GET /mcp", "")
@@ -72,7 +72,7 @@ func TestDeadlineIsOfEachWrite(t *testing.T) {
 
 // A server that closes does not wait for an API that is asked whether a resource
 // has changed.
-func TestCloseEndsLooks(t *testing.T) {
+func TestClose_ends_looks(t *testing.T) {
 	began := make(chan struct{})
 	server := New(Options{})
 	w := &session.Watch{
@@ -99,7 +99,7 @@ func TestCloseEndsLooks(t *testing.T) {
 }
 
 // Lists that depend on the token are not shared, whatever is configured.
-func TestRestrictedListsArePrivate(t *testing.T) {
+func TestRestricted_lists_are_private(t *testing.T) {
 	e := serveEndpoint(t, Options{PublicLists: true}, echo)
 	for _, access := range []*Access{nil, {}} {
 		e.access.Store(access)
@@ -161,7 +161,7 @@ func TestStdio_sends_many_requests_at_once(t *testing.T) {
 
 // The stream on which the client is asked shows signs of life while the user
 // thinks.
-func TestAskKeepsStreamAlive(t *testing.T) {
+func TestAsk_keeps_stream_alive(t *testing.T) {
 	toolset := buildTools(t, payments, tools.BuildOptions{Name: "payments"})
 	e := serveEndpoint(t, Options{KeepAlive: time.Millisecond}, api{toolset, paid})
 	e.tools.Store(toolset)
@@ -177,7 +177,7 @@ func TestAskKeepsStreamAlive(t *testing.T) {
 
 // Requests of HTTP+SSE that are being served when the server closes are answered
 // before the stream ends.
-func TestLegacyStreamEndsWithItsAnswers(t *testing.T) {
+func TestLegacy_stream_ends_with_its_answers(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
 	e := serveEndpoint(t, Options{}, callerFunc(func(context.Context, string, []byte) tools.Outcome {
 		close(began)
@@ -198,7 +198,7 @@ func TestLegacyStreamEndsWithItsAnswers(t *testing.T) {
 
 // A panic while one message of a connection is served ends that connection, and
 // not the process.
-func TestPanicEndsConnection(t *testing.T) {
+func TestPanic_ends_connection(t *testing.T) {
 	s := New(Options{})
 	ended := make(chan any, 1)
 	e := &endpoint{server: s}
@@ -223,7 +223,7 @@ func TestPanicEndsConnection(t *testing.T) {
 }
 
 // The answer to a batch is sent though the last of its requests was canceled.
-func TestStdioBatchOutlivesCancel(t *testing.T) {
+func TestStdio_batch_outlives_cancel(t *testing.T) {
 	began := make(chan struct{}, 1)
 	term := openTerminal(t, New(Options{}), blocked(began))
 	term.write(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
@@ -254,7 +254,7 @@ func TestAcceptsStream(t *testing.T) {
 
 // No message is sent on two streams of a session: the latest has the word, and
 // after it the one before. No two of their events have the same id.
-func TestNotificationOnOneStreamOfSession(t *testing.T) {
+func TestNotification_on_one_stream_of_session(t *testing.T) {
 	e := serveEndpoint(t, Options{}, echo)
 	header := map[string]string{sessionHeader: begin(t, e.server, protocol.V20251125), versionHeader: "2025-11-25"}
 	first := e.open(t, "GET", "/mcp", "", header)
@@ -288,7 +288,7 @@ func streamsThatTell(s *Server) (count int) {
 
 // The _meta of a result has no member twice: what this server says of itself and
 // of the language is not the API's to say.
-func TestNativeMetaHasNoMemberTwice(t *testing.T) {
+func TestNative_meta_has_no_member_twice(t *testing.T) {
 	native := jsontext.Value(`{"_meta":{"openai/locale":"en","` + metaServer + `":{},"a":1,"` + ocpMetaPrefix + `session":"x"}}`)
 	for localized, want := range map[bool]string{true: `"a":1`, false: `"openai/locale":"en","a":1`} {
 		if got := string((&callResult{Reply: elicit.Reply{Native: native}}).nativeMeta(localized)); got != want {

@@ -174,7 +174,7 @@ func TestOAgent(t *testing.T) {
 	}
 }
 
-func TestReadAgentValues(t *testing.T) {
+func TestReadAgent_values(t *testing.T) {
 	file := filepath.Join("..", "testdata", "agents", "desk.yaml")
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -229,7 +229,7 @@ func TestReadAgentValues(t *testing.T) {
 }
 
 // Every document that is there for others to try is good.
-func TestReadAgentTestdata(t *testing.T) {
+func TestReadAgent_testdata(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "testdata", "agents", "*.yaml"))
 	if err != nil || len(files) < 2 {
 		t.Fatalf("%q, %v", files, err)
@@ -246,7 +246,7 @@ func TestReadAgentTestdata(t *testing.T) {
 }
 
 // What a document does not say is what the rules have for absent.
-func TestReadAgentDefaults(t *testing.T) {
+func TestReadAgent_defaults(t *testing.T) {
 	a, err := oagent.ReadAgent([]byte(whole("get-trip:")), "")
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func TestReadAgentDefaults(t *testing.T) {
 	}
 }
 
-func TestReadAgentsFile(t *testing.T) {
+func TestReadAgents_file(t *testing.T) {
 	second := strings.Replace(whole("get-trip: {}"), "name: desk", "name: other", 1)
 	for name, test := range map[string]struct {
 		data string
@@ -318,7 +318,7 @@ func TestReadAgentsFile(t *testing.T) {
 }
 
 // Each agent of a file has its own part of it as source.
-func TestReadAgentsSource(t *testing.T) {
+func TestReadAgents_source(t *testing.T) {
 	first := "# the desk\n" + whole("a: {}")
 	second := "---\n" + strings.Replace(whole("a: {}"), "name: desk", "name: other", 1)
 	agents, err := oagent.ReadAgents([]byte(first+second), "")
@@ -338,7 +338,7 @@ func TestReadAgentsSource(t *testing.T) {
 }
 
 // All errors are reported at once, in the order of the document.
-func TestReadAgentAll(t *testing.T) {
+func TestReadAgent_all(t *testing.T) {
 	_, err := oagent.ReadAgent([]byte("kind: openagentspec:v1/agent\nname: A\nowner: x\ncapabilities:\n  a_b: {}\n  c: {user_identity: 3}\nlifespan: {short_circuit: 0}\n"), "a.yaml")
 	faults, ok := errors.AsType[oagent.LintErrors](err)
 	if !ok {

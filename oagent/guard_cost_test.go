@@ -171,10 +171,10 @@ func step(b *testing.B, g *oagent.Guard, c oagent.Call) {
 	}
 }
 
-// TestLongChecksHaveShares has one user make several calls at a time whose assertions run until their
+// TestLong_checks_have_shares has one user make several calls at a time whose assertions run until their
 // limit. Some of them are refused with 429. Another user's calls and cheap calls are not, and neither is a call
 // that was made.
-func TestLongChecksHaveShares(t *testing.T) {
+func TestLong_checks_have_shares(t *testing.T) {
 	const long = "recent.act.inputs.a.all(x, recent.act.inputs.a.all(y, recent.act.inputs.a.all(z, x + y + z >= 0)))"
 	a := agent(t, "capabilities:\n  cheap: {input_restriction: {assertion: \"recent.cheap.inputs.a.all(x, x > 0)\"}}\n"+
 		"  act: {input_restriction: {assertion: \""+long+"\"}}\n"+

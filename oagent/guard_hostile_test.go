@@ -106,8 +106,8 @@ func TestTicketOrder(t *testing.T) {
 	}
 }
 
-// TestAgentIsNoTool wants oagent://name not to let the tool of that name pass.
-func TestAgentIsNoTool(t *testing.T) {
+// TestAgent_is_no_tool wants oagent://name not to let the tool of that name pass.
+func TestAgent_is_no_tool(t *testing.T) {
 	a := agent(t, "capabilities:\n  oagent://planner: {}\n  helper: {}\n")
 	g := newGuard(t, oagent.GuardOptions{})
 	for name, wanted := range map[string]engagement.Kind{"planner": engagement.KindNotAllowed, "helper": ""} {

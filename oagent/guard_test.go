@@ -232,9 +232,9 @@ func TestBound(t *testing.T) {
 }
 
 // TestInvalid wants what cannot be recorded refused.
-// TestCallerKeepsBytes wants the record to be its own: the caller's bytes may
+// TestCaller_keeps_bytes wants the record to be its own: the caller's bytes may
 // change once the call is over.
-func TestCallerKeepsBytes(t *testing.T) {
+func TestCaller_keeps_bytes(t *testing.T) {
 	a := agent(t, `
 capabilities:
   act: {}

@@ -44,9 +44,9 @@ capabilities:
     input_restriction: {assertion: 'history.size.exists(s, s.outputs.id == "z")'}
 `
 
-// TestOmittedValueReported checks that the refusal by an assertion that reads an omitted
+// TestOmitted_value_reported checks that the refusal by an assertion that reads an omitted
 // value names the value, the reason, and the limit.
-func TestOmittedValueReported(t *testing.T) {
+func TestOmitted_value_reported(t *testing.T) {
 	large := `{"id":"z","pad":"` + strings.Repeat("a", 70_000) + `"}`
 	a := agent(t, lookingBack)
 	for _, test := range []struct {
@@ -109,9 +109,9 @@ func TestOmittedValueReported(t *testing.T) {
 	})
 }
 
-// TestLargeNumberReported checks that the refusal by an assertion that compares a number
+// TestLarge_number_reported checks that the refusal by an assertion that compares a number
 // beyond 64 bits names the number and the conversion that is missing.
-func TestLargeNumberReported(t *testing.T) {
+func TestLarge_number_reported(t *testing.T) {
 	const big = `{"n":12345678901234567890,"l":[-12345678901234567890],"text":"abc","none":null}`
 	for expression, words := range map[string]string{
 		`recent.act.inputs.n > 5`:              `64 string double(recent["act"].inputs.n)`,
@@ -136,9 +136,9 @@ func TestLargeNumberReported(t *testing.T) {
 	want(t, "as a double, or as a text", outcomeOf(t, newGuard(t, oagent.GuardOptions{}), call(a, "act", big), `{}`), "")
 }
 
-// TestLargeValueReported checks that the refusal by an assertion that reads a text or a list
+// TestLarge_value_reported checks that the refusal by an assertion that reads a text or a list
 // beyond the limit names the limit.
-func TestLargeValueReported(t *testing.T) {
+func TestLarge_value_reported(t *testing.T) {
 	long := `{"text":"` + strings.Repeat("a", 70_000) + `","list":[` + strings.Repeat("1,", 10_000) + `1]}`
 	for expression, word := range map[string]string{
 		`recent.act.inputs.text == "a"`:      "large text 65536",

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -143,9 +142,9 @@ func TestAgentReviews(t *testing.T) {
 	}
 }
 
-// TestUserCalledLikeAnAgent wants a reviewer to be a user where there is no agent
+// TestUser_called_like_an_agent wants a reviewer to be a user where there is no agent
 // of that name.
-func TestUserCalledLikeAnAgent(t *testing.T) {
+func TestUser_called_like_an_agent(t *testing.T) {
 	g := newGuard(t, oagent.GuardOptions{})
 	c := call(agent(t, byAgent), "pay", `{}`)
 	want(t, "asked", outcomeOf(t, g, c, `{}`), engagement.KindReviewPending)
@@ -166,9 +165,9 @@ func TestUserCalledLikeAnAgent(t *testing.T) {
 
 func errorOf(_ any, err error) error { return err }
 
-// TestReviewingEngagementEnds wants an agent whose Engagement has ended to decide
+// TestReviewing_engagement_ends wants an agent whose Engagement has ended to decide
 // nothing more in that one, and everything elsewhere.
-func TestReviewingEngagementEnds(t *testing.T) {
+func TestReviewing_engagement_ends(t *testing.T) {
 	by := reviewingAgent(t)
 	for name, end := range map[string]func(t *testing.T, g *oagent.Guard, own oagent.Binding) error{
 		"guardrails.input": func(t *testing.T, g *oagent.Guard, own oagent.Binding) error {
@@ -226,108 +225,77 @@ func TestReviewingEngagementEnds(t *testing.T) {
 	}
 }
 
-// TestReviewClaim wants one to ask at a time, on all nodes, and none once it is
-// of no use.
+// TestReviewClaim checks when a review can be claimed to ask its program. That only one node asks at a time, also
+// if another one has died, is checked by package store/lease.
 func TestReviewClaim(t *testing.T) {
-	stores(t, func(t *testing.T, nodes []store.Store) {
-		const lease = time.Minute
-		a := agent(t, byAgent)
-		began := time.Now()
-		var late atomic.Int64 // all the time that passes, or a slow machine would end the pauses
-		now := func() time.Time { return began.Add(time.Duration(late.Load())) }
-		var guards []*oagent.Guard
-		for _, s := range nodes {
-			guards = append(guards, newGuard(t, oagent.GuardOptions{Store: s, Now: now}))
+	const lease = time.Minute
+	began := time.Now()
+	var late time.Duration // all the time that passes, or a slow machine would end the pauses
+	now := func() time.Time { return began.Add(late) }
+	g := newGuard(t, oagent.GuardOptions{Store: openBolt(t), Now: now})
+	a := agent(t, byAgent)
+	one := func(what, id string) *review.Claim {
+		t.Helper()
+		claim, _, err := g.Reviews.Claim(t.Context(), id, lease)
+		if claim == nil || err != nil {
+			t.Fatalf("%s: it cannot be claimed, error %v", what, err)
 		}
-		g := guards[0]
-		claims := func(id string) (claimed []*review.Claim, again time.Time) {
-			var mu sync.Mutex
-			var all sync.WaitGroup
-			for i := range 8 {
-				all.Go(func() {
-					claim, at, err := guards[i%len(guards)].Reviews.Claim(t.Context(), id, lease)
-					if err != nil {
-						t.Error(err)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					if claim != nil {
-						claimed = append(claimed, claim)
-					} else {
-						again = at
-					}
-				})
-			}
-			all.Wait()
-			return claimed, again
+		return claim
+	}
+	none := func(what, id string) (again time.Time) {
+		t.Helper()
+		claim, again, err := g.Reviews.Claim(t.Context(), id, lease)
+		if claim != nil || err != nil {
+			t.Fatalf("%s: it can be claimed, error %v", what, err)
 		}
-		one := func(what, id string) *review.Claim {
-			t.Helper()
-			claimed, again := claims(id)
-			if len(claimed) != 1 || again.Before(now()) {
-				t.Fatalf("%s: %d ask, again %v", what, len(claimed), again)
-			}
-			return claimed[0]
-		}
-		none := func(what, id string) (again time.Time) {
-			t.Helper()
-			claimed, again := claims(id)
-			if len(claimed) != 0 {
-				t.Fatalf("%s: %d ask", what, len(claimed))
-			}
-			return again
-		}
-		request := asked(t, g, asking(a, "pay", `{"amount":1}`), `{}`)
-		first := one("it is new", request.ID)
-		none("a goroutine asks", request.ID)
-		late.Add(int64(2 * lease))
-		second := one("who asked is gone", request.ID)
-		if _, err := first.Fail(t.Context()); err != nil {
-			t.Error(err)
-		}
-		none("who was gone is back", request.ID)
-		again, err := second.Fail(t.Context())
-		if err != nil || again.Sub(now()) > 2*time.Second {
-			t.Errorf("again %v, error %v", again, err)
-		}
-		if at := none("it has just failed", request.ID); at.IsZero() {
-			t.Error("it is never asked again")
-		}
-		late.Add(int64(time.Minute))
-		if err := one("after a pause", request.ID).Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := one("it was released", request.ID).Defer(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if at := none("the program decides later", request.ID); !at.IsZero() {
-			t.Errorf("it is looked at again at %v", at)
-		}
+		return again
+	}
+	request := asked(t, g, asking(a, "pay", `{"amount":1}`), `{}`)
+	first := one("it is new", request.ID)
+	if at := none("it is claimed", request.ID); at.Before(now()) {
+		t.Errorf("it is looked at again at %v", at)
+	}
+	again, err := first.Fail(t.Context())
+	if err != nil || again.Sub(now()) > 2*time.Second {
+		t.Errorf("again %v, error %v", again, err)
+	}
+	if at := none("it has just failed", request.ID); at.IsZero() {
+		t.Error("it is never asked again")
+	}
+	late += time.Minute
+	if err := one("after a pause", request.ID).Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := one("it was released", request.ID).Defer(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if at := none("the program decides later", request.ID); !at.IsZero() {
+		t.Errorf("it is looked at again at %v", at)
+	}
 
-		request = asked(t, g, asking(a, "pay", `{"amount":2}`), `{}`)
-		tries := 0
-		for again = now(); !again.IsZero(); tries++ {
-			if pause := again.Sub(now()); pause > 10*time.Minute {
-				t.Fatalf("a pause of %s", pause)
-			}
-			late.Add(int64(10 * time.Minute))
-			if again, err = one("once more", request.ID).Fail(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+	request = asked(t, g, asking(a, "pay", `{"amount":2}`), `{}`)
+	tries := 0
+	for again = now(); !again.IsZero(); tries++ {
+		if pause := again.Sub(now()); pause > 10*time.Minute {
+			t.Fatalf("a pause of %s", pause)
 		}
-		if none("often enough", request.ID); tries != 20 {
-			t.Errorf("asked %d times", tries)
+		late += 10 * time.Minute
+		if again, err = one("once more", request.ID).Fail(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-		if _, err := g.Reviews.Decide(t.Context(), request.ID, "oagent://supervisor", true, ""); err != nil {
-			t.Error(err)
-		}
-		if at := none("it is decided", request.ID); !at.IsZero() {
-			t.Errorf("it is looked at again at %v", at)
-		}
-		if _, _, err := g.Reviews.Claim(t.Context(), "nothing", lease); !errors.Is(err, review.ErrNotFound) {
-			t.Error(err)
-		}
-	})
+	}
+	if none("often enough", request.ID); tries != 20 {
+		t.Errorf("asked %d times", tries)
+	}
+	if _, err := g.Reviews.Decide(t.Context(), request.ID, "oagent://supervisor", true, ""); err != nil {
+		t.Error(err)
+	}
+	if at := none("it is decided", request.ID); !at.IsZero() {
+		t.Errorf("it is looked at again at %v", at)
+	}
+	if _, _, err := g.Reviews.Claim(t.Context(), "nothing", lease); !errors.Is(err, review.ErrNotFound) {
+		t.Error(err)
+	}
 }
 
 // leaving is a store whose caller goes away in the middle of a change.
@@ -344,9 +312,9 @@ func (l leaving) Update(ctx context.Context, key string, change func(store.Recor
 	})
 }
 
-// TestReviewClaimIsLeft wants a claim that was written to be returned, so that it
+// TestReview_claim_is_left wants a claim that was written to be returned, so that it
 // can be released, though who asked for it is going.
-func TestReviewClaimIsLeft(t *testing.T) {
+func TestReview_claim_is_left(t *testing.T) {
 	stores(t, func(t *testing.T, nodes []store.Store) {
 		request := asked(t, newGuard(t, oagent.GuardOptions{Store: nodes[0]}), asking(agent(t, byAgent), "pay", `{"amount":1}`), `{}`)
 		ctx, leave := context.WithCancel(t.Context())
@@ -377,9 +345,9 @@ func (c *cutOff) Update(ctx context.Context, key string, change func(store.Recor
 	return c.Store.Update(ctx, key, change)
 }
 
-// TestDecisionOfAgentIsCutOff wants a decision that an agent's record has, and no
+// TestDecision_of_agent_is_cut_off wants a decision that an agent's record has, and no
 // other, to be made to count.
-func TestDecisionOfAgentIsCutOff(t *testing.T) {
+func TestDecision_of_agent_is_cut_off(t *testing.T) {
 	a := agent(t, byAgent)
 	s := &cutOff{Store: openBolt(t)}
 	g := newGuard(t, oagent.GuardOptions{Store: s})

@@ -15,9 +15,9 @@ import (
 	"github.com/fairwayhq/fairway/store/embedded"
 )
 
-// TestBusyReviewerStoresNothing wants calls that a reviewer has no room for to leave
+// TestBusy_reviewer_stores_nothing wants calls that a reviewer has no room for to leave
 // nothing in the store, whatever Engagement they belong to.
-func TestBusyReviewerStoresNothing(t *testing.T) {
+func TestBusy_reviewer_stores_nothing(t *testing.T) {
 	s, err := embedded.Open(filepath.Join(t.TempDir(), "records.db"), embedded.Options{})
 	if err != nil {
 		t.Fatal(err)

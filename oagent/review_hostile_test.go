@@ -101,9 +101,9 @@ func (i *interposed) Put(ctx context.Context, key string, change store.Change) e
 	return i.Store.Put(ctx, key, change)
 }
 
-// TestApprovedAndTaken has a result taken before its approval has been written: what
+// TestApproved_and_taken has a result taken before its approval has been written: what
 // was given must not stay in the store, and the review not be pending again.
-func TestApprovedAndTaken(t *testing.T) {
+func TestApproved_and_taken(t *testing.T) {
 	s := &interposed{Store: openBolt(t)}
 	var decided atomic.Int64
 	g := newGuard(t, oagent.GuardOptions{Store: s, Notify: func(e oagent.Event) {

@@ -68,8 +68,8 @@ func refusal(t testing.TB, err error) *engagement.Refusal {
 	return r
 }
 
-// TestReviewOfInputs is require_review before a call.
-func TestReviewOfInputs(t *testing.T) {
+// TestReview_of_inputs is require_review before a call.
+func TestReview_of_inputs(t *testing.T) {
 	a := agent(t, reviewed)
 	s := openBolt(t)
 	var events []string
@@ -136,8 +136,8 @@ func TestReviewOfInputs(t *testing.T) {
 	}
 }
 
-// TestReviewPassesOnce wants of many identical calls one to pass.
-func TestReviewPassesOnce(t *testing.T) {
+// TestReview_passes_once wants of many identical calls one to pass.
+func TestReview_passes_once(t *testing.T) {
 	stores(t, func(t *testing.T, nodes []store.Store) {
 		a := agent(t, reviewed)
 		var guards []*oagent.Guard
@@ -219,9 +219,9 @@ func TestReviewDenied(t *testing.T) {
 	}
 }
 
-// TestReviewOfChangedDocument wants an approval not to count for what an agent's
+// TestReview_of_changed_document wants an approval not to count for what an agent's
 // document has become since.
-func TestReviewOfChangedDocument(t *testing.T) {
+func TestReview_of_changed_document(t *testing.T) {
 	t.Run("before the call", func(t *testing.T) {
 		g := newGuard(t, oagent.GuardOptions{})
 		before, after := agent(t, reviewed), agent(t, strings.Replace(reviewed, "  pay:\n", "  pay:\n    static_identity: everything\n    user_identity: false\n", 1))
@@ -295,9 +295,9 @@ func TestReviewLimits(t *testing.T) {
 	want(t, "too large", outcomeOf(t, g, call(a, "pay", large), `{}`), engagement.KindInputRestriction)
 }
 
-// TestReviewOfOutputs is require_review before a result: it is given to an
+// TestReview_of_outputs is require_review before a result: it is given to an
 // identical call, which is not made.
-func TestReviewOfOutputs(t *testing.T) {
+func TestReview_of_outputs(t *testing.T) {
 	a := agent(t, held)
 	s := openBolt(t)
 	g := newGuard(t, oagent.GuardOptions{Store: s})
@@ -356,9 +356,9 @@ func TestReviewOfOutputs(t *testing.T) {
 	}
 }
 
-// TestHeldResultIsLost wants a call whose result cannot be given not to be made
+// TestHeld_result_is_lost wants a call whose result cannot be given not to be made
 // again without a word.
-func TestHeldResultIsLost(t *testing.T) {
+func TestHeld_result_is_lost(t *testing.T) {
 	a := agent(t, held)
 	s := openBolt(t)
 	g := newGuard(t, oagent.GuardOptions{Store: s})
@@ -407,9 +407,9 @@ func TestReviewJSON(t *testing.T) {
 	}
 }
 
-// TestReviewNoWait checks that a call with NoWait is refused at once while its review is open, and that
+// TestReview_no_wait checks that a call with NoWait is refused at once while its review is open, and that
 // one that is Uncertain only gets a held result and is not made.
-func TestReviewNoWait(t *testing.T) {
+func TestReview_no_wait(t *testing.T) {
 	a := agent(t, held)
 	g := newGuard(t, oagent.GuardOptions{ReviewWait: time.Hour})
 	pay := call(a, "pay", `{"amount":5}`)

@@ -104,7 +104,7 @@ func exposed(exposes, object string) func(*testing.T) {
 // TestNumberedRules has each rule of the text that is decided here. Those about
 // what a server does with an agent, and names, are elsewhere: TestOAgent has all
 // that can be wrong with a document, TestLink references, and in caddymodule
-// TestNumberedRulesOnSite has every rule as it shows on a running gateway.
+// TestNumbered_rules_on_site has every rule as it shows on a running gateway.
 func TestNumberedRules(t *testing.T) {
 	document := func(old, by string) string { return strings.Replace(whole("get-trip: {}"), old, by, 1) }
 	guardrail := func(text string) string { return whole("get-trip: {}", "guardrails: {input: "+text+"}") }

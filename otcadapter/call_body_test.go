@@ -7,9 +7,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
-// TestCallBodyRead compares the reader of bodies with decoding by reflection: what it reads is the
+// TestCall_body_read compares the reader of bodies with decoding by reflection: what it reads is the
 // same, and what it does not read is left to the decoder.
-func TestCallBodyRead(t *testing.T) {
+func TestCall_body_read(t *testing.T) {
 	for _, test := range []struct {
 		body string
 		read bool // whether the reader takes it
@@ -46,8 +46,8 @@ func TestCallBodyRead(t *testing.T) {
 	}
 }
 
-// TestCallBodyOwnsItsBytes: the body is in a buffer that the next request reuses.
-func TestCallBodyOwnsItsBytes(t *testing.T) {
+// TestCall_body_owns_its_bytes: the body is in a buffer that the next request reuses.
+func TestCall_body_owns_its_bytes(t *testing.T) {
 	body := []byte(`{"request":{"tool_id":"A.b","input":{"a":1},"context":{"user_id":"u"}}}`)
 	request, f := parseCall(body)
 	if f != nil {

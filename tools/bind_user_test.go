@@ -91,7 +91,7 @@ components:
         note: {type: string, x-otc-non-inferrable: true}
 `
 
-func TestArgumentsFromUser(t *testing.T) {
+func TestArguments_from_user(t *testing.T) {
 	var many strings.Builder // more than one answer lists problems
 	for name := range strings.SplitSeq("abcdefghijkl", "") {
 		many.WriteString("        - {name: " + name + ", in: query, required: true, schema: {type: string}, x-otc-non-inferrable: true}\n")
@@ -150,7 +150,7 @@ func names(arguments []*Argument) string {
 }
 
 // A name that marks nothing leaves open what the author wanted closed.
-func TestNamesThatProtectNothing(t *testing.T) {
+func TestNames_that_protect_nothing(t *testing.T) {
 	const document = `
 openapi: 3.1.0
 info: {title: Seats, version: "1"}

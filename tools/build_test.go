@@ -37,9 +37,9 @@ func TestExponentialReferences(t *testing.T) {
 	}
 }
 
-// TestManyOperationsOnManySchemas holds what all tools list together to a limit,
+// TestMany_operations_on_many_schemas holds what all tools list together to a limit,
 // though each of them reaches most of the document, and loses none.
-func TestManyOperationsOnManySchemas(t *testing.T) {
+func TestMany_operations_on_many_schemas(t *testing.T) {
 	const operations, schemas = 700, 4000 // of about 1 MB together, and 400 KB for each tool
 	var document strings.Builder
 	document.WriteString(`{"openapi":"3.1.0","info":{"title":"Wide","version":"1"},"components":{"schemas":{`)
@@ -66,7 +66,7 @@ func TestManyOperationsOnManySchemas(t *testing.T) {
 	}
 }
 
-func TestInputSchemaTooLarge(t *testing.T) {
+func TestInput_schema_too_large(t *testing.T) {
 	var document strings.Builder
 	document.WriteString(`{"openapi":"3.1.0","info":{"title":"Large","version":"1"},"paths":{"/large":{"get":{"parameters":[{"name":"q","in":"query","schema":{"enum":["`)
 	document.WriteString(strings.Repeat("x", maxInputSchema))

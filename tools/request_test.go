@@ -9,9 +9,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
-// TestObjectsInjectNoParameter: a member of a free-form object passes for no
+// TestObjects_inject_no_parameter: a member of a free-form object passes for no
 // other argument, whose schema would not see it.
-func TestObjectsInjectNoParameter(t *testing.T) {
+func TestObjects_inject_no_parameter(t *testing.T) {
 	tools := buildTools(t, `{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/a":{
 		"get":{"operationId":"query","parameters":[{"name":"page","in":"query","schema":{"type":"integer"}},{"name":"extra","in":"query","schema":{"type":"object"}}]},
 		"post":{"operationId":"form","requestBody":{"required":true,"content":{"application/x-www-form-urlencoded":{

@@ -50,7 +50,7 @@ func TestDocumentFile(t *testing.T) {
 	})
 }
 
-func TestDocumentFileErrors(t *testing.T) {
+func TestDocument_file_errors(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("garbage.yaml", "{ this is no document")
 	for name, test := range map[string]struct {
@@ -156,7 +156,7 @@ func TestDocumentURL(t *testing.T) {
 	})
 }
 
-func TestDocumentURLDown(t *testing.T) {
+func TestDocument_URL_down(t *testing.T) {
 	s := sitetest.Run(t, "", "mcp http://user:password@127.0.0.1:1/openapi.yaml?key=secret\nrespond ok")
 	if a := s.Do(s.CallRequest("x", "")); a.Status != 503 || strings.Contains(a.Body, "secret") || strings.Contains(a.Body, "password") {
 		t.Errorf("got %d %s", a.Status, a.Body)
@@ -169,7 +169,7 @@ func TestDocumentURLDown(t *testing.T) {
 	}
 }
 
-func TestDocumentOfSite(t *testing.T) {
+func TestDocument_of_site(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("openapi.yaml", sitetest.Document("ofSite"))
 	s.Start("", `mcp /mcp /openapi.yaml
@@ -194,7 +194,7 @@ func TestDocumentOfSite(t *testing.T) {
 	}
 }
 
-func TestDocumentOfSiteMissing(t *testing.T) {
+func TestDocument_of_site_missing(t *testing.T) {
 	s := sitetest.Run(t, "", `mcp /mcp /openapi.yaml
 		handle /trips* {
 			respond "api"

@@ -49,7 +49,7 @@ func notStarted(t *testing.T, config string) (*App, func()) {
 // boltIn returns the configuration of a store in that file.
 func boltIn(file string) string { return fmt.Sprintf(`{"module":"bolt","file":%q}`, file) }
 
-func TestStoreIsOpenedByItsFirstUse(t *testing.T) {
+func TestStore_is_opened_by_its_first_use(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fairway", "store.db")
 	app, end := provisioned(t, boltIn(file))
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
@@ -83,7 +83,7 @@ func TestStoreIsOpenedByItsFirstUse(t *testing.T) {
 	}
 }
 
-func TestStoreThatDoesNotOpen(t *testing.T) {
+func TestStore_that_does_not_open(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "store.db")
 	other, err := embedded.Open(file, embedded.Options{})
 	if err != nil {
@@ -121,7 +121,7 @@ func TestStoreRedis(t *testing.T) {
 	}
 }
 
-func TestStoreConfigErrors(t *testing.T) {
+func TestStore_config_errors(t *testing.T) {
 	for name, test := range map[string]struct{ config, want string }{
 		"no module":      {`{"file":"x"}`, "module"},
 		"unknown module": {`{"module":"badger"}`, "agents.stores.badger"},
@@ -140,8 +140,8 @@ func TestStoreConfigErrors(t *testing.T) {
 	}
 }
 
-// TestStoreCaddyfileErrors wants every error to say what is wrong and in which line.
-func TestStoreCaddyfileErrors(t *testing.T) {
+// TestStore_caddyfile_errors wants every error to say what is wrong and in which line.
+func TestStore_caddyfile_errors(t *testing.T) {
 	for name, test := range map[string]struct{ option, want, line string }{
 		"no kind":             {"store", "store bolt redis", ":3"},
 		"unknown kind":        {"store badger", "store bolt redis", ":3"},

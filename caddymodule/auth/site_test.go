@@ -16,8 +16,8 @@ import (
 // who answers with what the handlers behind agent_auth know of a request.
 const who = `respond "{http.auth.user.id}|{http.auth.user.scope}|{http.auth.user.client_id}|{http.vars.agents.resource_metadata}|{http.vars.agents.scopes}|{header.Authorization}"`
 
-// TestAgentAuth has the answers to good and bad credentials.
-func TestAgentAuth(t *testing.T) {
+// TestAgentAuth_ has the answers to good and bad credentials.
+func TestAgentAuth_(t *testing.T) {
 	i := sitetest.NewIssuer(t)
 	s := sitetest.Run(t, "", `
 	agent_auth /mcp* {
@@ -114,8 +114,8 @@ func digest(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestAgentAuthMetadata reads the metadata as clients do.
-func TestAgentAuthMetadata(t *testing.T) {
+// TestAgentAuth_metadata reads the metadata as clients do.
+func TestAgentAuth_metadata(t *testing.T) {
 	s := sitetest.Run(t, "", `
 	agent_auth {
 		issuer https://auth.test https://other.test/a
@@ -151,9 +151,9 @@ func TestAgentAuthMetadata(t *testing.T) {
 	}
 }
 
-// TestAgentAuthUpstream wants the gateway's credentials to stay there, unless the
+// TestAgentAuth_upstream wants the gateway's credentials to stay there, unless the
 // configuration says otherwise, over tool calls too.
-func TestAgentAuthUpstream(t *testing.T) {
+func TestAgentAuth_upstream(t *testing.T) {
 	i := sitetest.NewIssuer(t)
 	for rule, test := range map[string]struct {
 		options       string
@@ -194,8 +194,8 @@ func TestAgentAuthUpstream(t *testing.T) {
 	}
 }
 
-// TestAgentAuthQueryKey wants a key of the query to be removed, and nothing else.
-func TestAgentAuthQueryKey(t *testing.T) {
+// TestAgentAuth_query_key wants a key of the query to be removed, and nothing else.
+func TestAgentAuth_query_key(t *testing.T) {
 	t.Setenv("FAIRWAY_TEST_KEY", "k 1")
 	s := sitetest.Run(t, "", `
 	agent_auth {
@@ -228,8 +228,8 @@ func TestAgentAuthQueryKey(t *testing.T) {
 	}
 }
 
-// TestAgentAuthOptional lets unauthenticated requests pass without a user.
-func TestAgentAuthOptional(t *testing.T) {
+// TestAgentAuth_optional lets unauthenticated requests pass without a user.
+func TestAgentAuth_optional(t *testing.T) {
 	i := sitetest.NewIssuer(t)
 	s := sitetest.Run(t, "", "agent_auth {\n\tissuer "+i.URL+"\n\toptional\n}\n"+who)
 	metadata := s.URL + "/.well-known/oauth-protected-resource"
@@ -247,8 +247,8 @@ func TestAgentAuthOptional(t *testing.T) {
 	}
 }
 
-// TestAgentAuthPreflight lets preflights pass, and no other OPTIONS.
-func TestAgentAuthPreflight(t *testing.T) {
+// TestAgentAuth_preflight lets preflights pass, and no other OPTIONS.
+func TestAgentAuth_preflight(t *testing.T) {
 	s := sitetest.Run(t, "", "agent_auth {\n\tissuer https://auth.test\n}\n"+who)
 	if got := s.Ask("OPTIONS", "/", "Origin", "https://app.test", "Access-Control-Request-Method", "POST"); got.Status != 200 {
 		t.Errorf("a preflight: %+v", got)
@@ -258,9 +258,9 @@ func TestAgentAuthPreflight(t *testing.T) {
 	}
 }
 
-// TestAgentAuthIssuerDown wants 503 while keys are not known, and keys that are
+// TestAgentAuth_issuer_down wants 503 while keys are not known, and keys that are
 // known to be kept over a reload.
-func TestAgentAuthIssuerDown(t *testing.T) {
+func TestAgentAuth_issuer_down(t *testing.T) {
 	i := sitetest.NewIssuer(t)
 	i.Down.Store(true)
 	block := "agent_auth {\n\tissuer " + i.URL + "\n}\n" + who
@@ -286,8 +286,8 @@ func TestAgentAuthIssuerDown(t *testing.T) {
 	}
 }
 
-// TestAgentAuthTwoIssuers wants users of the same name to be two.
-func TestAgentAuthTwoIssuers(t *testing.T) {
+// TestAgentAuth_two_issuers wants users of the same name to be two.
+func TestAgentAuth_two_issuers(t *testing.T) {
 	a, b := sitetest.NewIssuer(t), sitetest.NewIssuer(t)
 	s := sitetest.Run(t, "", "agent_auth {\n\tissuer "+a.URL+"\n\tissuer "+b.URL+"\n}\nrespond {http.auth.user.id}")
 	for _, i := range []*sitetest.Issuer{a, b} {
@@ -349,8 +349,8 @@ func withAuthentication(config any) any {
 	return config
 }
 
-// TestAgentAuthHost refuses sites whose requests would say whom tokens are for.
-func TestAgentAuthHost(t *testing.T) {
+// TestAgentAuth_host refuses sites whose requests would say whom tokens are for.
+func TestAgentAuth_host(t *testing.T) {
 	const refused = "any host"
 	for rule, test := range map[string]struct{ address, options, want string }{
 		"any host":              {":PORT", "", refused},
@@ -381,8 +381,8 @@ func TestAgentAuthHost(t *testing.T) {
 	}
 }
 
-// TestAPIKeySecrets wants errors to name a key and never to show one.
-func TestAPIKeySecrets(t *testing.T) {
+// TestAPIKey_secrets wants errors to name a key and never to show one.
+func TestAPIKey_secrets(t *testing.T) {
 	t.Setenv("FAIRWAY_TEST_EMPTY", "")
 	for rule, test := range map[string]struct{ keys, want string }{
 		"no such variable": {"key ada {env.FAIRWAY_TEST_NO_SUCH}", "ada placeholder secret"},
@@ -405,8 +405,8 @@ func TestAPIKeySecrets(t *testing.T) {
 	}
 }
 
-// TestAgentAuthAdaptErrors wants every error to say what is wrong and where.
-func TestAgentAuthAdaptErrors(t *testing.T) {
+// TestAgentAuth_adapt_errors wants every error to say what is wrong and where.
+func TestAgentAuth_adapt_errors(t *testing.T) {
 	inAuth := func(option string) string {
 		return "http://a.test {\n\tagent_auth {\n\t\tissuer https://auth.test\n\t\t" + option + "\n\t}\n}"
 	}
@@ -454,9 +454,9 @@ func TestAgentAuthAdaptErrors(t *testing.T) {
 	}
 }
 
-// TestMetadataPathIsForReading: what is not a read of the metadata needs
+// TestMetadataPath_is_for_reading: what is not a read of the metadata needs
 // credentials at their path too.
-func TestMetadataPathIsForReading(t *testing.T) {
+func TestMetadataPath_is_for_reading(t *testing.T) {
 	s := sitetest.Run(t, "", "agent_auth {\napi_key {\nkey ada secret-of-ada\n}\n}\n"+who)
 	for method, status := range map[string]int{"GET": 200, "HEAD": 200, "POST": 401, "DELETE": 401} {
 		if got := s.Ask(method, "/.well-known/oauth-protected-resource/x"); got.Status != status {

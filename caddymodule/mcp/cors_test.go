@@ -8,9 +8,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
-// TestMCPPagesOfOtherOrigins lets a page of an allowed origin in, past agent_auth, and
+// TestMCP_pages_of_other_origins lets a page of an allowed origin in, past agent_auth, and
 // read what refuses it where the site says so as the documentation does.
-func TestMCPPagesOfOtherOrigins(t *testing.T) {
+func TestMCP_pages_of_other_origins(t *testing.T) {
 	const app = "https://app.test"
 	s := sitetest.Run(t, "", `@app header Origin `+app+`
 	header @app {

@@ -23,7 +23,7 @@ func discovered(s *sitetest.Site, method, path string, header map[string]string)
 	return s.Do(r)
 }
 
-func TestMCPServerCard(t *testing.T) {
+func TestMCP_server_card(t *testing.T) {
 	s := sitetest.Run(t, "", `
 		mcp /mcp TRIPS {
 			versions 2025-06-18 2026-07-28
@@ -147,9 +147,9 @@ func TestMCPCatalog(t *testing.T) {
 	}
 }
 
-// TestMCPCatalogIsTheSites leaves the catalog to the API where no server is to be
+// TestMCP_catalog_is_the_sites leaves the catalog to the API where no server is to be
 // found.
-func TestMCPCatalogIsTheSites(t *testing.T) {
+func TestMCP_catalog_is_the_sites(t *testing.T) {
 	s := sitetest.Run(t, "", "mcp /mcp TRIPS\nrespond own")
 	if a := s.Get("/.well-known/ai-catalog.json"); a.Body != "own" {
 		t.Errorf("got %d %s", a.Status, a.Body)
@@ -158,7 +158,7 @@ func TestMCPCatalogIsTheSites(t *testing.T) {
 
 // Card and catalog name the URL that the client asked, with what handlers took off
 // its path.
-func TestMCPDiscoveryBelowAPath(t *testing.T) {
+func TestMCP_discovery_below_a_path(t *testing.T) {
 	s := sitetest.Run(t, "", `
 		handle_path /apis/* {
 			mcp /mcp TRIPS {

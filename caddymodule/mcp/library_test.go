@@ -11,9 +11,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
-// TestMCPLibraryAdaptErrors wants every error to say what is wrong and in which
+// TestMCP_library_adapt_errors wants every error to say what is wrong and in which
 // line.
-func TestMCPLibraryAdaptErrors(t *testing.T) {
+func TestMCP_library_adapt_errors(t *testing.T) {
 	for name, test := range map[string]struct {
 		lines, want, line string
 	}{
@@ -86,7 +86,7 @@ func library(s *sitetest.Site, method, params string) string {
 
 const greeting = "prompts:\n  - name: greet\n    messages:\n      - role: user\n        content: "
 
-func TestMCPLibraryIsServedAndReloaded(t *testing.T) {
+func TestMCP_library_is_served_and_reloaded(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("fares.md", "# Fares")
 	s.Write("board.html", "<p>Board</p>")
@@ -137,9 +137,9 @@ func TestMCPLibraryIsServedAndReloaded(t *testing.T) {
 	sitetest.Eventually(t, "the repair", func() bool { return strings.Contains(library(s, "prompts/get", `"name":"greet"`), "back") })
 }
 
-// TestMCPLibraryMustBeGoodAtFirst wants a configuration to fail that names what is
+// TestMCP_library_must_be_good_at_first wants a configuration to fail that names what is
 // not there or not right.
-func TestMCPLibraryMustBeGoodAtFirst(t *testing.T) {
+func TestMCP_library_must_be_good_at_first(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("wrong.yaml", greeting+"hi {{who}}\n")
 	for option, want := range map[string]string{

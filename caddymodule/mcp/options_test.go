@@ -12,8 +12,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
-// TestMCPAdaptErrors wants every error to say what is wrong and in which line.
-func TestMCPAdaptErrors(t *testing.T) {
+// TestMCP_adapt_errors wants every error to say what is wrong and in which line.
+func TestMCP_adapt_errors(t *testing.T) {
 	for name, test := range map[string]struct {
 		lines, want, line string
 	}{
@@ -57,8 +57,8 @@ func TestMCPAdaptErrors(t *testing.T) {
 	}
 }
 
-// TestMCPValidateErrors wants the same of configurations in JSON.
-func TestMCPValidateErrors(t *testing.T) {
+// TestMCP_validate_errors wants the same of configurations in JSON.
+func TestMCP_validate_errors(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"page_size":-1}`:                      "page_size -1 is negative",
 		`{"max_body":-1}`:                       "max_body -1",

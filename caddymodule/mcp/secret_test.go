@@ -42,9 +42,9 @@ func (b *brokenStorage) Store(ctx context.Context, key string, value []byte) err
 	return b.Storage.Store(ctx, key, value)
 }
 
-// TestStoredSecretIsOne wants all nodes of a storage to have the same secret, also
+// TestStored_secret_is_one wants all nodes of a storage to have the same secret, also
 // if they ask for it at once.
-func TestStoredSecretIsOne(t *testing.T) {
+func TestStored_secret_is_one(t *testing.T) {
 	storage := &certmagic.FileStorage{Path: t.TempDir()}
 	secrets := make([][]byte, 24)
 	var nodes sync.WaitGroup
@@ -63,9 +63,9 @@ func TestStoredSecretIsOne(t *testing.T) {
 	}
 }
 
-// TestStoredSecretOfBrokenStorage wants a secret of its own for a process whose
+// TestStored_secret_of_broken_storage wants a secret of its own for a process whose
 // storage fails, and the operator to know.
-func TestStoredSecretOfBrokenStorage(t *testing.T) {
+func TestStored_secret_of_broken_storage(t *testing.T) {
 	broken := errors.New("the disk is full")
 	for name, storage := range map[string]*brokenStorage{
 		"load":  {load: broken},

@@ -16,9 +16,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
-// TestMCPSessionLasts wants sessions to go on where the storage or the secret is
+// TestMCP_session_lasts wants sessions to go on where the storage or the secret is
 // the same, and nowhere else.
-func TestMCPSessionLasts(t *testing.T) {
+func TestMCP_session_lasts(t *testing.T) {
 	s := sitetest.NewSite(t)
 	stored := filepath.Join(s.Dir, "storage", "fairway", "secret")
 	block := "mcp /mcp TRIPS\nmcp /other TRIPS\nrespond ok"
@@ -67,9 +67,9 @@ func TestMCPSessionLasts(t *testing.T) {
 	}
 }
 
-// TestMCPStreamNotifiesOfDocument expects an open stream to notify of a document that
+// TestMCP_stream_notifies_of_document expects an open stream to notify of a document that
 // changes, and to end with its configuration though Caddy waits for it.
-func TestMCPStreamNotifiesOfDocument(t *testing.T) {
+func TestMCP_stream_notifies_of_document(t *testing.T) {
 	s := sitetest.Run(t, "", "mcp /mcp TRIPS {\nmax_streams 1\n}\nrespond ok")
 	r, err := http.NewRequest(http.MethodGet, s.URL+"/mcp", nil)
 	if err != nil {
@@ -124,9 +124,9 @@ func TestMCPVersions(t *testing.T) {
 	}
 }
 
-// TestMCPOutputSchema wants schemas of answers where a handler asks for them, of
+// TestMCP_output_schema wants schemas of answers where a handler asks for them, of
 // its own document and of a toolset that others offer without.
-func TestMCPOutputSchema(t *testing.T) {
+func TestMCP_output_schema(t *testing.T) {
 	s := sitetest.Run(t, "agents {\ntoolset trips TRIPS\n}", `
 		mcp /plain trips
 		mcp /loose trips {
@@ -147,9 +147,9 @@ func TestMCPOutputSchema(t *testing.T) {
 	}
 }
 
-// TestMCPLargeStructure wants a warning, once, of an answer that is large for a
+// TestMCP_large_structure wants a warning, once, of an answer that is large for a
 // model.
-func TestMCPLargeStructure(t *testing.T) {
+func TestMCP_large_structure(t *testing.T) {
 	s := sitetest.Run(t, "", "mcp /mcp TRIPS\nheader Content-Type application/json\nrespond `{\"note\":\""+strings.Repeat("x", 11<<10)+"\"}`")
 	for range 2 {
 		s.Succeed("listTrips", "")

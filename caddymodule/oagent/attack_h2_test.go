@@ -98,9 +98,9 @@ func frames(s *sitetest.Site, fields []string, body string, trailer []string) (s
 	}
 }
 
-// TestOAgentNoBypassH2 requests a forbidden operation by what HTTP/1 has no way to
+// TestOAgent_no_bypass_h2 requests a forbidden operation by what HTTP/1 has no way to
 // say.
-func TestOAgentNoBypassH2(t *testing.T) {
+func TestOAgent_no_bypass_h2(t *testing.T) {
 	var reached atomic.Int64
 	s := guardedH2(t, `
   list-trips: {user_identity: false, input_restriction: {assertion: "!has(recent.list-trips.inputs.lang) || recent.list-trips.inputs.lang == 'good'"}}
@@ -181,10 +181,10 @@ func TestOAgentNoBypassH2(t *testing.T) {
 	}
 }
 
-// TestOAgentLimitH2 has one connection ask for more than an agent may do, in many
+// TestOAgent_limit_h2 has one connection ask for more than an agent may do, in many
 // streams at once, of which some are given up in the middle: a call that reached
 // the API counts, whatever becomes of its stream.
-func TestOAgentLimitH2(t *testing.T) {
+func TestOAgent_limit_h2(t *testing.T) {
 	const limit, streams, broken = 40, 200, 7
 	var reached, left atomic.Int64
 	s := guardedH2(t, fmt.Sprintf(`

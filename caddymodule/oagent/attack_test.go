@@ -14,9 +14,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
-// TestOAgentNoBypassOnTheWire requests a forbidden operation in requests that no
+// TestOAgent_no_bypass_on_the_wire requests a forbidden operation in requests that no
 // good client sends.
-func TestOAgentNoBypassOnTheWire(t *testing.T) {
+func TestOAgent_no_bypass_on_the_wire(t *testing.T) {
 	var reached atomic.Int64
 	s := sitetest.Guarded(t, sitetest.AgentDocument("desk", "  list-trips: {user_identity: false}\n  create-trip: {user_identity: false, input_restriction: {assertion: recent.create-trip.inputs.to == \"Bern\"}}\n"),
 		"", func(w http.ResponseWriter, r *http.Request) {
@@ -112,9 +112,9 @@ func TestOAgentNoBypassOnTheWire(t *testing.T) {
 	}
 }
 
-// TestOAgentNoBypassByProtocol calls a forbidden tool in every way that there is to
+// TestOAgent_no_bypass_by_protocol calls a forbidden tool in every way that there is to
 // call one.
-func TestOAgentNoBypassByProtocol(t *testing.T) {
+func TestOAgent_no_bypass_by_protocol(t *testing.T) {
 	var reached atomic.Int64
 	s := sitetest.Guarded(t, sitetest.AgentDocument("desk", "  list-trips: {user_identity: false}\n"), "", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || r.URL.Path != "/trips" {
@@ -193,9 +193,9 @@ func callSSE(s *sitetest.Site, message string) string {
 	return next()
 }
 
-// TestOAgentReviewOverReload loads another configuration while a client waits for
+// TestOAgent_review_over_reload loads another configuration while a client waits for
 // a review: it gets its answer, or a refusal, and the call is made once at most.
-func TestOAgentReviewOverReload(t *testing.T) {
+func TestOAgent_review_over_reload(t *testing.T) {
 	for name, test := range map[string]struct {
 		wait, store string // review_wait before; the store after
 		block       string
@@ -233,9 +233,9 @@ func TestOAgentReviewOverReload(t *testing.T) {
 	}
 }
 
-// TestOAgentApprovalOverReload loads configurations between the call, its review
+// TestOAgent_approval_over_reload loads configurations between the call, its review
 // and its repetition: it passes once.
-func TestOAgentApprovalOverReload(t *testing.T) {
+func TestOAgent_approval_over_reload(t *testing.T) {
 	s, reached := reviewSite(t)
 	s.Start(reviewGlobal("store.db"), s.behind(reviewedBlock("off")))
 	reload := func(wait string) {

@@ -34,9 +34,9 @@ func TestBypassed(t *testing.T) {
 	}
 }
 
-// TestOAgentWarnsOfChangedRequests: a handler between the guard and the API that changes requests causes a
+// TestOAgent_warns_of_changed_requests: a handler between the guard and the API that changes requests causes a
 // warning.
-func TestOAgentWarnsOfChangedRequests(t *testing.T) {
+func TestOAgent_warns_of_changed_requests(t *testing.T) {
 	const guard, proxy = "mcp TRIPS\noagent DIR/agent.yaml\n", "reverse_proxy 127.0.0.1:1\n"
 	for name, test := range map[string]struct {
 		block, handler string // handler is "" where nothing is wrong

@@ -8,8 +8,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
-// TestOAgentAdaptErrors wants every error to say what is wrong and in which line.
-func TestOAgentAdaptErrors(t *testing.T) {
+// TestOAgent_adapt_errors wants every error to say what is wrong and in which line.
+func TestOAgent_adapt_errors(t *testing.T) {
 	inOAgent := func(option string) string { return "http://a.test {\n\toagent a.yaml {\n\t\t" + option + "\n\t}\n}" }
 	for name, test := range map[string]struct {
 		caddyfile string

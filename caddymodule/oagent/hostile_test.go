@@ -46,9 +46,9 @@ func latestSite(t *testing.T, agent string, handler http.HandlerFunc) *sitetest.
 
 var pathOverrides = []string{"X-Override-Url", "X-Script-Name", "Script-Name", "Path-Info"}
 
-// TestOAgentCallOfAnotherOperation calls an allowed tool with arguments, or beside
+// TestOAgent_call_of_another_operation calls an allowed tool with arguments, or beside
 // headers, that make the API answer an operation which is not allowed.
-func TestOAgentCallOfAnotherOperation(t *testing.T) {
+func TestOAgent_call_of_another_operation(t *testing.T) {
 	var reached atomic.Int64
 	s := latestSite(t, sitetest.AgentDocument("desk", "  get-trip: {user_identity: false}\n"), func(w http.ResponseWriter, r *http.Request) {
 		reached.Add(1)
@@ -91,9 +91,9 @@ func TestOAgentCallOfAnotherOperation(t *testing.T) {
 	}
 }
 
-// TestOAgentUnseenOutputs has the API answer with what an assertion cannot look
+// TestOAgent_unseen_outputs has the API answer with what an assertion cannot look
 // into. That something is not in there does not hold then.
-func TestOAgentUnseenOutputs(t *testing.T) {
+func TestOAgent_unseen_outputs(t *testing.T) {
 	const secret = `{"salary":"hunter2"}`
 	s := latestSite(t, sitetest.AgentDocument("desk", `
   get-trip:
@@ -155,9 +155,9 @@ func TestOAgentUnseenOutputs(t *testing.T) {
 	}
 }
 
-// TestOAgentStaticIdentityAlone has a caller show credentials in each place that
+// TestOAgent_static_identity_alone has a caller show credentials in each place that
 // there is for them: a static identity's are the only ones that the API sees.
-func TestOAgentStaticIdentityAlone(t *testing.T) {
+func TestOAgent_static_identity_alone(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("trips.yaml", `components:
   securitySchemes:
@@ -200,9 +200,9 @@ func TestOAgentReviewPending_location(t *testing.T) {
 	}
 }
 
-// TestOAgentLogHasNoInputs refuses requests for what is in their arguments: the log
+// TestOAgent_log_has_no_inputs refuses requests for what is in their arguments: the log
 // says that, and nothing of them.
-func TestOAgentLogHasNoInputs(t *testing.T) {
+func TestOAgent_log_has_no_inputs(t *testing.T) {
 	s := sitetest.Guarded(t, sitetest.AgentDocument("desk", "  list-trips: {user_identity: false}\n  get-trip: {user_identity: false}\n"), "", sitetest.Echo)
 	for _, path := range []string{"/trips?limit=hunter2", "/trips/1%2Fhunter2%2F"} {
 		s.Request("GET", path, "")

@@ -34,9 +34,9 @@ func sized(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"z","pad":%q}`, strings.Repeat("a", max(0, n-len(frame))))
 }
 
-// TestOAgentMaxRecorded wants a value that is too large for the record to be reported as
+// TestOAgent_max_recorded wants a value that is too large for the record to be reported as
 // that, and the limit to be the operator's.
-func TestOAgentMaxRecorded(t *testing.T) {
+func TestOAgent_max_recorded(t *testing.T) {
 	t.Run("the default", func(t *testing.T) {
 		s := sitetest.Guarded(t, lookingBack, "", sized)
 		tooLarge := func(a sitetest.Response, path string) {
@@ -182,8 +182,8 @@ func TestChat_reports_what_was_made(t *testing.T) {
 	logged("tool-down", true)
 }
 
-// TestOAgentPathsApart wants paths of endpoints that hide each other refused.
-func TestOAgentPathsApart(t *testing.T) {
+// TestOAgent_paths_apart wants paths of endpoints that hide each other refused.
+func TestOAgent_paths_apart(t *testing.T) {
 	for options, want := range map[string]string{
 		"serve /agents\nengagements /agents":            "serve /agents engagements",
 		"reviews /agents/\nserve /agents":               "serve reviews /agents/",
@@ -200,8 +200,8 @@ func TestOAgentPathsApart(t *testing.T) {
 	}
 }
 
-// TestOAgentLimitsConfig wants what a JSON configuration says to be checked as well.
-func TestOAgentLimitsConfig(t *testing.T) {
+// TestOAgent_limits_config wants what a JSON configuration says to be checked as well.
+func TestOAgent_limits_config(t *testing.T) {
 	for name, test := range map[string]struct{ options, want string }{
 		"max_recorded":              {`"max_recorded": 300000`, "max_recorded 300000 256 KiB"},
 		"max_recorded below zero":   {`"max_recorded": -1`, "max_recorded"},

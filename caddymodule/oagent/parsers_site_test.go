@@ -160,9 +160,9 @@ func parsers(t *testing.T) map[string]string {
 	}
 }
 
-// TestOAgentParsersReadWhatTheGuardReads sends requests that parsers read in different ways through a site.
+// TestOAgent_parsers_read_what_the_guard_reads sends requests that parsers read in different ways through a site.
 // Each is refused, or each API reads the values that the guard has read.
-func TestOAgentParsersReadWhatTheGuardReads(t *testing.T) {
+func TestOAgent_parsers_read_what_the_guard_reads(t *testing.T) {
 	apis := parsers(t)
 	for _, undeclared := range []string{"refuse", "allow"} {
 		s := sitetest.NewSite(t)

@@ -51,9 +51,9 @@ paths:
     put: {operationId: putAcl, responses: {"200": {description: ok}}}
 `
 
-// TestOAgentNoBypassByFragment requests operations that are not allowed, by requests
+// TestOAgent_no_bypass_by_fragment requests operations that are not allowed, by requests
 // whose method and path are those of one that is.
-func TestOAgentNoBypassByFragment(t *testing.T) {
+func TestOAgent_no_bypass_by_fragment(t *testing.T) {
 	var reached atomic.Int64
 	s := sitetest.NewSite(t)
 	s.Write("store.yaml", fragmentDocument)

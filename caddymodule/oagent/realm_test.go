@@ -2,8 +2,8 @@ package oagent
 
 import "testing"
 
-// TestRealmsInAnyOrder provisions two servers in both orders, as Caddy does.
-func TestRealmsInAnyOrder(t *testing.T) {
+// TestRealms_in_any_order provisions two servers in both orders, as Caddy does.
+func TestRealms_in_any_order(t *testing.T) {
 	first, second := &realm{"site", ":8080"}, &realm{"site", ":8081"}
 	third := &realm{"site", ":8081"} // a later handler of the second server
 	for _, order := range [][]*realm{{first, second, third}, {second, third, first}, {second, first, third}} {

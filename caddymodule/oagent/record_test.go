@@ -9,9 +9,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
-// TestOAgentRecordsRefusals wants every refusal in the record of its Engagement,
+// TestOAgent_records_refusals wants every refusal in the record of its Engagement,
 // also those that come before the guard is asked.
-func TestOAgentRecordsRefusals(t *testing.T) {
+func TestOAgent_records_refusals(t *testing.T) {
 	s := sitetest.NewSite(t)
 	c := sitetest.NewChecker(t)
 	s.Write("checks.yaml", fmt.Sprintf(sitetest.Checks, c.URL))
@@ -94,9 +94,9 @@ reverse_proxy `+sitetest.Upstream(t, sitetest.Echo))
 	}
 }
 
-// TestOAgentRefusesWithoutRecord refuses what it did before when the record cannot
+// TestOAgent_refuses_without_record refuses what it did before when the record cannot
 // be kept.
-func TestOAgentRefusesWithoutRecord(t *testing.T) {
+func TestOAgent_refuses_without_record(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", "  get-trip: {}\n"))
 	s.Start("agents {\n\tstore bolt DIR/agent.yaml/store.db\n}", sitetest.GuardedBlock("", sitetest.Upstream(t, sitetest.Echo)))
@@ -106,8 +106,8 @@ func TestOAgentRefusesWithoutRecord(t *testing.T) {
 	s.Logged(`"level":"warn"`, "recording a refusal")
 }
 
-// TestOAgentWarnsOfAgents wants a warning of capabilities that nothing calls.
-func TestOAgentWarnsOfAgents(t *testing.T) {
+// TestOAgent_warns_of_agents wants a warning of capabilities that nothing calls.
+func TestOAgent_warns_of_agents(t *testing.T) {
 	const warning = `"capability":"`
 	s := sitetest.NewSite(t)
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", "  get-trip: {}\n  helper: {}\n  oagent://list-trips: {}\n")+"---\n"+

@@ -38,9 +38,9 @@ func (*noteEvents) Handle(_ context.Context, e caddy.Event) error {
 	return nil
 }
 
-// TestOAgentReviewIsAskedFor has a call wait for its reviewer for longer than a
+// TestOAgent_review_is_asked_for has a call wait for its reviewer for longer than a
 // call may take, which is time enough for what the call itself does.
-func TestOAgentReviewIsAskedFor(t *testing.T) {
+func TestOAgent_review_is_asked_for(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", `
   create-trip: {user_identity: false, input_restriction: {require_review: boss}}

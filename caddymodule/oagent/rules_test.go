@@ -148,9 +148,9 @@ var ruleNumbers = strings.Fields(`agent/1 agent/2 agent/3 agent/4 agent/5 agent/
 	agent/13.1 agent/13.2 agent/13.3 agent/14 agent/15 agent/15.1 agent/15.2 agent/15.3 agent/15.4 agent/15.5 agent/15.6 agent/16
 	agent/17 agent/17.1 agent/17.2 engagement/1 engagement/2 engagement/3 server/1 server/2 server/3.1 server/3.2 server/3.3`)
 
-// TestNumberedRulesOnSite has each rule of the text, by its number there, as it
+// TestNumbered_rules_on_site has each rule of the text, by its number there, as it
 // shows to the clients of a running gateway: by MCP, by OTC and by plain requests.
-func TestNumberedRulesOnSite(t *testing.T) {
+func TestNumbered_rules_on_site(t *testing.T) {
 	s := &rulesSite{Site: sitetest.NewSite(t), Checker: sitetest.NewChecker(t), model: sitetest.NewModel(t), api: new(sitetest.RulesAPI)}
 	s.Write("checks.yaml", fmt.Sprintf(sitetest.Checks, s.Checker.URL))
 	rules := slices.Concat(s.agentRules(), s.serverRules())

@@ -15,7 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
-func TestOAgentWhichAgent(t *testing.T) {
+func TestOAgent_which_agent(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("agent.yaml", sitetest.AgentDocument("reader", "  list-trips: {user_identity: false}\n")+"---\n"+
 		sitetest.AgentDocument("writer", "  create-trip: {user_identity: false}\n"))
@@ -292,8 +292,8 @@ func TestOAgentAnswers(t *testing.T) {
 	})
 }
 
-// TestOAgentHandlersBehind has handlers behind the guard fail.
-func TestOAgentHandlersBehind(t *testing.T) {
+// TestOAgent_handlers_behind has handlers behind the guard fail.
+func TestOAgent_handlers_behind(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", `
   list-trips: {user_identity: false, output_restriction: {assertion: 'true'}}
@@ -436,7 +436,7 @@ func TestOAgentEngagements(t *testing.T) {
 	}
 }
 
-func TestOAgentNarrowedLists(t *testing.T) {
+func TestOAgent_narrowed_lists(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", "  list-trips: {user_identity: false}\n  get-trip: {user_identity: false}\n"))
 	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "mcp TRIPS {\nagent desk\n}\notc TRIPS {\nagent desk\n}\noagent DIR/agent.yaml\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo))
@@ -455,9 +455,9 @@ func TestOAgentNarrowedLists(t *testing.T) {
 	}
 }
 
-// TestOAgentDocumentOfTheSite has the document of the API come from behind the
+// TestOAgent_document_of_the_site has the document of the API come from behind the
 // guard.
-func TestOAgentDocumentOfTheSite(t *testing.T) {
+func TestOAgent_document_of_the_site(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", "  list-trips: {user_identity: false}\n"))
 	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "mcp /mcp /openapi.json\noagent DIR/agent.yaml\nreverse_proxy "+sitetest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -477,7 +477,7 @@ func TestOAgentDocumentOfTheSite(t *testing.T) {
 	s.Fail("getTrip", `{"id":"1"}`, "capability")
 }
 
-func TestOAgentConfigErrors(t *testing.T) {
+func TestOAgent_config_errors(t *testing.T) {
 	for name, test := range map[string]struct {
 		agent, block string
 		want         []string

@@ -125,8 +125,8 @@ lifespan:
 	})
 }
 
-// TestOAgentNoBypass requests a forbidden operation in every way there is.
-func TestOAgentNoBypass(t *testing.T) {
+// TestOAgent_no_bypass requests a forbidden operation in every way there is.
+func TestOAgent_no_bypass(t *testing.T) {
 	var reached atomic.Int64
 	s := sitetest.Guarded(t, sitetest.AgentDocument("desk", "  list-trips: {user_identity: false}\n"), "", func(w http.ResponseWriter, r *http.Request) {
 		reached.Add(1)
@@ -193,9 +193,9 @@ func TestOAgentNoBypass(t *testing.T) {
 	}
 }
 
-// TestOAgentHeaderArguments has a caller say something else in its own headers
+// TestOAgent_header_arguments has a caller say something else in its own headers
 // than in the arguments of its call.
-func TestOAgentHeaderArguments(t *testing.T) {
+func TestOAgent_header_arguments(t *testing.T) {
 	s := sitetest.Guarded(t, sitetest.AgentDocument("desk", `
   list-trips:
     user_identity: false

@@ -107,8 +107,8 @@ func BenchmarkOCP(b *testing.B) {
 	}
 }
 
-// TestOCPCostsNothingWithoutHeaders holds the handler to its budget.
-func TestOCPCostsNothingWithoutHeaders(t *testing.T) {
+// TestOCP_costs_nothing_without_headers holds the handler to its budget.
+func TestOCP_costs_nothing_without_headers(t *testing.T) {
 	h := benchOCP(t, nil)
 	next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
 	r, w := sitetest.HandlerRequest(http.Header{"Accept": {"*/*"}})

@@ -13,8 +13,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
-// TestOCPBesideEncode wants an answer that is decoded, enhanced and compressed anew.
-func TestOCPBesideEncode(t *testing.T) {
+// TestOCP_beside_encode wants an answer that is decoded, enhanced and compressed anew.
+func TestOCP_beside_encode(t *testing.T) {
 	long := `{"a":"` + strings.Repeat("x", 1000) + `"}`
 	a := sitetest.NewAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -36,9 +36,9 @@ func TestOCPBesideEncode(t *testing.T) {
 	}
 }
 
-// TestOCPBesideFiles wants files, which are copied without Write, to be enhanced
+// TestOCP_beside_files wants files, which are copied without Write, to be enhanced
 // as a whole, and parts of them to be left alone.
-func TestOCPBesideFiles(t *testing.T) {
+func TestOCP_beside_files(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, "root DIR\nocp {\nenhance by ocp.agent_type\n}\nfile_server")
 	s.Write("trips.json", `{"trips":[]}`)
@@ -61,8 +61,8 @@ func TestOCPBesideFiles(t *testing.T) {
 	}
 }
 
-// TestOCPBesideUpgrade wants another protocol to take over the connection.
-func TestOCPBesideUpgrade(t *testing.T) {
+// TestOCP_beside_upgrade wants another protocol to take over the connection.
+func TestOCP_beside_upgrade(t *testing.T) {
 	a := sitetest.NewAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "echo")
@@ -93,8 +93,8 @@ func TestOCPBesideUpgrade(t *testing.T) {
 	}
 }
 
-// TestOCPBesideErrors wants error routes to answer with the reply.
-func TestOCPBesideErrors(t *testing.T) {
+// TestOCP_beside_errors wants error routes to answer with the reply.
+func TestOCP_beside_errors(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, "ocp {\nenhance by ocp.agent_type\n}\nerror 404\nhandle_errors {\nheader Content-Type application/json\nrespond `{\"goal\":\"{http.ocp.current_goal}\"}` 404\n}")
 	got := s.Do(agent(s, "GET", "/trips", "OCP-Current-Goal", "g"))
@@ -103,8 +103,8 @@ func TestOCPBesideErrors(t *testing.T) {
 	}
 }
 
-// TestOCPBesideFailures wants a handler's own fault to be answered as one.
-func TestOCPBesideFailures(t *testing.T) {
+// TestOCP_beside_failures wants a handler's own fault to be answered as one.
+func TestOCP_beside_failures(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, "ocp {\nenhance by ocp.agent_type\n}\nheader Content-Type application/json\nroute {\ntemplates {\nmime application/json\n}\nrespond `{{nothing}}`\n}")
 	if got := s.Do(agent(s, "GET", "/")); got.Status != http.StatusInternalServerError || replyOf(t, got) == nil {

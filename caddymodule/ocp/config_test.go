@@ -9,8 +9,8 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 )
 
-// TestOCPAdaptErrors wants every error to say what is wrong and in which line.
-func TestOCPAdaptErrors(t *testing.T) {
+// TestOCP_adapt_errors wants every error to say what is wrong and in which line.
+func TestOCP_adapt_errors(t *testing.T) {
 	block := func(lines string) string { return "ocp {\n\t\t" + lines + "\n\t}" }
 	for name, test := range map[string]struct {
 		directive string
@@ -71,9 +71,9 @@ func TestOCPAdaptErrors(t *testing.T) {
 	}
 }
 
-// TestOCPProvisionErrors wants what only a running configuration can know to be
+// TestOCP_provision_errors wants what only a running configuration can know to be
 // reported when it is loaded.
-func TestOCPProvisionErrors(t *testing.T) {
+func TestOCP_provision_errors(t *testing.T) {
 	for name, test := range map[string]struct{ block, want string }{
 		"unknown toolset":           {"ocp {\ntoolset buses\n}", "toolset buses"},
 		"require without toolset":   {"ocp {\nrequire\n}", "require toolset"},

@@ -76,9 +76,9 @@ func TestOCPDiscovery(t *testing.T) {
 	}
 }
 
-// TestOCPDiscoveryOfSite serves a document that comes from the site itself, at its
+// TestOCP_discovery_of_site serves a document that comes from the site itself, at its
 // own path.
-func TestOCPDiscoveryOfSite(t *testing.T) {
+func TestOCP_discovery_of_site(t *testing.T) {
 	available := false
 	a := sitetest.NewAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		if !available {

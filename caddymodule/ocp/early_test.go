@@ -40,8 +40,8 @@ func TestOCPEarly(t *testing.T) {
 	}
 }
 
-// TestOCPDeferredHeader wants the header that the documentation recommends to have the value.
-func TestOCPDeferredHeader(t *testing.T) {
+// TestOCP_deferred_header wants the header that the documentation recommends to have the value.
+func TestOCP_deferred_header(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, "header >X-Goal {http.ocp.current_goal}\nocp\nreverse_proxy API")
 	if got := s.Do(agent(s, "GET", "/trips", "OCP-Current-Goal", "debug")); got.Header.Get("X-Goal") != "debug" {

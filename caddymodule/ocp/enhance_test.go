@@ -135,8 +135,8 @@ func TestOCPEnhance(t *testing.T) {
 	}
 }
 
-// TestOCPEnhanceRequests expects requests to the upstream for responses that can be enhanced.
-func TestOCPEnhanceRequests(t *testing.T) {
+// TestOCP_enhance_requests expects requests to the upstream for responses that can be enhanced.
+func TestOCP_enhance_requests(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, "ocp {\nenhance by ocp.agent_type\n}\nreverse_proxy API")
 	for sent, want := range map[string]string{
@@ -228,8 +228,8 @@ func TestOCPTrailers(t *testing.T) {
 	}
 }
 
-// TestOCPBrokenAnswer wants an answer that breaks off to break off here too.
-func TestOCPBrokenAnswer(t *testing.T) {
+// TestOCP_broken_answer wants an answer that breaks off to break off here too.
+func TestOCP_broken_answer(t *testing.T) {
 	a := sitetest.NewAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "100")
@@ -248,9 +248,9 @@ func TestOCPBrokenAnswer(t *testing.T) {
 	}
 }
 
-// TestOCPEnhanceFaults wants an expression that fails to leave the answer alone, to
+// TestOCP_enhance_faults wants an expression that fails to leave the answer alone, to
 // be counted and to be logged once.
-func TestOCPEnhanceFaults(t *testing.T) {
+func TestOCP_enhance_faults(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, "ocp {\nenhance by ocp.user\n}\nmetrics /metrics\nreverse_proxy API")
 	for range 3 {

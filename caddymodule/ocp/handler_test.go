@@ -196,8 +196,8 @@ func TestOCPLazy(t *testing.T) {
 	}
 }
 
-// TestOCPSessionsKept wants equal sessions to be decoded once.
-func TestOCPSessionsKept(t *testing.T) {
+// TestOCP_sessions_kept wants equal sessions to be decoded once.
+func TestOCP_sessions_kept(t *testing.T) {
 	h := benchOCP(t, nil)
 	encoded := benchContext(t)
 	decoded := func() []byte {

@@ -30,9 +30,9 @@ func compressedSessionJSON(t *testing.T, text string) string {
 	return "gzip:" + sessionJSON(sitetest.Gzipped(t, text))
 }
 
-// TestOCPForwardControl wants a context that the upstream's header can carry,
+// TestOCP_forward_control wants a context that the upstream's header can carry,
 // whatever characters are in it.
-func TestOCPForwardControl(t *testing.T) {
+func TestOCP_forward_control(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, "ocp {\nforward json\n}\nreverse_proxy API")
 	text := `{"context_id":"ocp-debug-123","agent_type":"ide_coding_assistant","current_file":"a\u007f\u0000\n\u0085\u2028é"}`
@@ -47,9 +47,9 @@ func TestOCPForwardControl(t *testing.T) {
 	}
 }
 
-// TestOCPLongURL wants a long URL to be reported in part, in whole segments, so
+// TestOCP_long_URL wants a long URL to be reported in part, in whole segments, so
 // that it costs the entry nothing else.
-func TestOCPLongURL(t *testing.T) {
+func TestOCP_long_URL(t *testing.T) {
 	a := sitetest.NewAPI(t, func(w http.ResponseWriter, r *http.Request) {})
 	s := ocpSite(t, a, "ocp\nreverse_proxy API")
 	var path strings.Builder
@@ -67,9 +67,9 @@ func TestOCPLongURL(t *testing.T) {
 	}
 }
 
-// TestOCPDebugLog wants nothing in the logs that a client has put into a session,
+// TestOCP_debug_log wants nothing in the logs that a client has put into a session,
 // names included.
-func TestOCPDebugLog(t *testing.T) {
+func TestOCP_debug_log(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, "ocp {\nforward json\nenhance x \"ocp.current_file + 1\"\n}\nreverse_proxy API")
 	text := `{"context_id":"ocp-debug-123","agent_type":"ide_coding_assistant","hidden1":"hidden2","current_file":"hidden3",` +
@@ -85,9 +85,9 @@ func TestOCPDebugLog(t *testing.T) {
 	}
 }
 
-// TestOCPNoForeignBytes wants each of many clients at a time to be answered with
+// TestOCP_no_foreign_bytes wants each of many clients at a time to be answered with
 // its own bytes, in the body and in the reply.
-func TestOCPNoForeignBytes(t *testing.T) {
+func TestOCP_no_foreign_bytes(t *testing.T) {
 	a := sitetest.NewAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get("OCP-Context-ID")
 		body := `{"id":"` + id + `","fill":"` + strings.Repeat(id, 200) + `"}`
@@ -136,9 +136,9 @@ func TestOCPNoForeignBytes(t *testing.T) {
 	all.Wait()
 }
 
-// TestOCPLargeAnswer wants an answer that is too large to be enhanced to pass as
+// TestOCP_large_answer wants an answer that is too large to be enhanced to pass as
 // it comes, in little memory.
-func TestOCPLargeAnswer(t *testing.T) {
+func TestOCP_large_answer(t *testing.T) {
 	const parts = 64
 	part := bytes.Repeat([]byte("x"), 1<<20)
 	a := sitetest.NewAPI(t, func(w http.ResponseWriter, r *http.Request) {
@@ -156,8 +156,8 @@ func TestOCPLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestOCPEarlyHints wants hints to pass before the answer, without a reply.
-func TestOCPEarlyHints(t *testing.T) {
+// TestOCP_early_hints wants hints to pass before the answer, without a reply.
+func TestOCP_early_hints(t *testing.T) {
 	a := sitetest.NewAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</style.css>; rel=preload")
 		w.WriteHeader(http.StatusEarlyHints)
@@ -171,9 +171,9 @@ func TestOCPEarlyHints(t *testing.T) {
 	}
 }
 
-// TestOCPAccessLogFilter wants the filter of the README to keep sessions and users
+// TestOCP_access_log_filter wants the filter of the README to keep sessions and users
 // out of the access log.
-func TestOCPAccessLogFilter(t *testing.T) {
+func TestOCP_access_log_filter(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := sitetest.NewSite(t)
 	const filtered = `log filtered {
@@ -201,9 +201,9 @@ func TestOCPAccessLogFilter(t *testing.T) {
 	}
 }
 
-// TestOCPPlaceholderLines wants a field of a session to fit wherever a placeholder
+// TestOCP_placeholder_lines wants a field of a session to fit wherever a placeholder
 // can be, a header among them, though it has several lines.
-func TestOCPPlaceholderLines(t *testing.T) {
+func TestOCP_placeholder_lines(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, "ocp\nreverse_proxy API {\nheader_up X-Summary {http.ocp.session.context_summary}\nheader_up X-Odd {http.ocp.session.odd}\n}")
 	text := `{"context_id":"ocp-debug-123","agent_type":"a","context_summary":"one\ntwo\u007f\u0000é","odd":[1,
@@ -221,9 +221,9 @@ func TestOCPPlaceholderLines(t *testing.T) {
 // if it would be enhanced with one.
 const varyLine = "Vary: OCP-Context-ID, OCP-Agent-Type, OCP-Current-Goal, OCP-User, OCP-Workspace, OCP-Session\r\n"
 
-// TestOCPRawAnswers wants odd answers of an upstream to pass byte for byte but for Vary,
+// TestOCP_raw_answers wants odd answers of an upstream to pass byte for byte but for Vary,
 // where there is no valid context.
-func TestOCPRawAnswers(t *testing.T) {
+func TestOCP_raw_answers(t *testing.T) {
 	const head, body = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n", `{"a":1}`
 	answers := map[string]string{
 		"/too-short":     head + "Content-Length: 50\r\n\r\n" + body,

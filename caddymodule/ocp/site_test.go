@@ -194,9 +194,9 @@ func TestOCPForward(t *testing.T) {
 	}
 }
 
-// TestOCPWithoutContext wants the answer to be the upstream's, byte for byte but for Vary,
+// TestOCP_without_context wants the answer to be the upstream's, byte for byte but for Vary,
 // where there is no valid context.
-func TestOCPWithoutContext(t *testing.T) {
+func TestOCP_without_context(t *testing.T) {
 	a := sitetest.NewAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "application/json")
@@ -365,9 +365,9 @@ func TestOCPRequire(t *testing.T) {
 	s.Succeed("listTrips", "")
 }
 
-// TestOCPToolCalls wants a context to reach the API through the tool protocols,
+// TestOCP_tool_calls wants a context to reach the API through the tool protocols,
 // and the response to contain the call.
-func TestOCPToolCalls(t *testing.T) {
+func TestOCP_tool_calls(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, `ocp {
 		toolset DIR/contextual.yaml

@@ -146,9 +146,9 @@ func keysSite(t *testing.T, capabilities string, api http.HandlerFunc) *sitetest
 	return s
 }
 
-// TestKeysAreNoInputs wants the keys for the API that a request brings to be neither
+// TestKeys_are_no_inputs wants the keys for the API that a request brings to be neither
 // judged nor recorded, by whatever protocol it comes, and to reach the API.
-func TestKeysAreNoInputs(t *testing.T) {
+func TestKeys_are_no_inputs(t *testing.T) {
 	for name, test := range map[string]struct {
 		api    http.HandlerFunc
 		status int
@@ -179,9 +179,9 @@ func TestKeysAreNoInputs(t *testing.T) {
 	}
 }
 
-// TestKeysHideNoArguments wants what an operation declares to be judged, though a
+// TestKeys_hide_no_arguments wants what an operation declares to be judged, though a
 // credential has the same name.
-func TestKeysHideNoArguments(t *testing.T) {
+func TestKeys_hide_no_arguments(t *testing.T) {
 	s := keysSite(t, `
   list-items:
     input_restriction: {assertion: "!has(recent.list-items.inputs._query)"}
@@ -223,9 +223,9 @@ func TestKeysHideNoArguments(t *testing.T) {
 	}
 }
 
-// TestConcealedIsJudged wants what is judged, given and recorded to be the same where
+// TestConcealed_is_judged wants what is judged, given and recorded to be the same where
 // the API repeats the gateway's own credentials to a plain request, coded or not.
-func TestConcealedIsJudged(t *testing.T) {
+func TestConcealed_is_judged(t *testing.T) {
 	for _, coding := range []string{"", "gzip"} {
 		s := keysSite(t, `
   list-items: {static_identity: OPS, user_identity: false}

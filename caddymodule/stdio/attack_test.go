@@ -18,9 +18,9 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/route"
 )
 
-// TestOAgentNoBypassByStdio calls a forbidden tool, and a good one, on standard
+// TestOAgent_no_bypass_by_stdio calls a forbidden tool, and a good one, on standard
 // input.
-func TestOAgentNoBypassByStdio(t *testing.T) {
+func TestOAgent_no_bypass_by_stdio(t *testing.T) {
 	var reached atomic.Int64
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/trips" {

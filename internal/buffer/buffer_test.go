@@ -40,7 +40,7 @@ func TestReadAll(t *testing.T) {
 	}
 }
 
-func TestPutDropsLargeBuffers(t *testing.T) {
+func TestPut_drops_large_buffers(t *testing.T) {
 	Put(nil)
 	Put(&Buffer{B: make([]byte, 0, maxKept+1)})
 	for range 100 {
@@ -65,8 +65,8 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// TestGrowSharesNothing checks that buffers in use never have memory in common.
-func TestGrowSharesNothing(t *testing.T) {
+// TestGrow_shares_nothing checks that buffers in use never have memory in common.
+func TestGrow_shares_nothing(t *testing.T) {
 	var inUse []*Buffer
 	for i := range 8 {
 		b := Get()

@@ -163,7 +163,7 @@ func TestFreeScans(t *testing.T) {
 
 // A scan compares with what a client may have made long, so it ends with its
 // context.
-func TestFreeScanIsInterrupted(t *testing.T) {
+func TestFree_scan_is_interrupted(t *testing.T) {
 	for _, expression := range []string{`v.items.all(x, !(x in v.others))`, `v.items.filter(x, x in v.others).size() == 0`} {
 		t.Run(expression, func(t *testing.T) { checkInterrupted(t, expression) })
 	}
@@ -207,7 +207,7 @@ func checkInterrupted(t *testing.T, expression string) {
 
 // A large object is looked for among many small ones without a look at all of it
 // each time.
-func TestObjectAmongMany(t *testing.T) {
+func TestObject_among_many(t *testing.T) {
 	p, err := environment(t, celenv.Limits{Cost: 1000}).Compile(`v.object in v.list || v.object == v.list[0]`)
 	if err != nil {
 		t.Fatal(err)

@@ -80,9 +80,9 @@ func TestNoStorm(t *testing.T) {
 	})
 }
 
-// TestDownAtStart wants tokens to be neither accepted nor refused, with a time to
+// TestDown_at_start wants tokens to be neither accepted nor refused, with a time to
 // try again, and the server to be asked less and less often.
-func TestDownAtStart(t *testing.T) {
+func TestDown_at_start(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAuthServer(t)
 		s.behave(down)
@@ -178,8 +178,8 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestExpiryOfRemembered wants a token that was accepted to end all the same.
-func TestExpiryOfRemembered(t *testing.T) {
+// TestExpiry_of_remembered wants a token that was accepted to end all the same.
+func TestExpiry_of_remembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAuthServer(t)
 		v := s.verifier(t, nil)

@@ -332,9 +332,9 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheSkipsNothing asks twice with another audience and with the same bytes
+// TestCache_skips_nothing asks twice with another audience and with the same bytes
 // changed.
-func TestCacheSkipsNothing(t *testing.T) {
+func TestCache_skips_nothing(t *testing.T) {
 	s := newAuthServer(t)
 	v := s.verifier(t, nil)
 	good := s.token(t, goodClaims())

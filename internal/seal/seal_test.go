@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSealedTextIsBound(t *testing.T) {
+func TestSealer_binds_text(t *testing.T) {
 	key := []byte(strings.Repeat("k", 32))
 	s := New(key)
 	sealed := s.Seal([]byte("step 2"), "ada tools/call book_trip")
@@ -36,7 +36,7 @@ func TestSealedTextIsBound(t *testing.T) {
 	}
 }
 
-func TestIsCurrent_is_false_after_a_rotation(t *testing.T) {
+func TestSealer_IsCurrent_is_false_after_a_rotation(t *testing.T) {
 	old, both := Derive([]string{"old"}, "test"), Derive([]string{"new", "old"}, "test")
 	sealed := old.Seal([]byte("a"), "b")
 	if !old.IsCurrent(sealed) || both.IsCurrent(sealed) || !both.IsCurrent(both.Seal([]byte("a"), "b")) {

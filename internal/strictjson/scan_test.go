@@ -72,9 +72,9 @@ func TestScanDepth(t *testing.T) {
 	}
 }
 
-// TestScanManyNames has objects with fewer and more names than are compared one by one, and with
+// TestScan_many_names has objects with fewer and more names than are compared one by one, and with
 // one of the names twice.
-func TestScanManyNames(t *testing.T) {
+func TestScan_many_names(t *testing.T) {
 	for _, count := range []int{2, namesInList - 1, namesInList, namesInList + 1, 3 * namesInList, maxKeptNames + 1} {
 		for _, twin := range []int{-1, 0, 1, count / 2, count - 1} {
 			b := []byte(`{"outer":{`)
@@ -87,8 +87,8 @@ func TestScanManyNames(t *testing.T) {
 	}
 }
 
-// TestScannerKeepsNothing checks that a scanner in the pool refers to nothing of what it scanned.
-func TestScannerKeepsNothing(t *testing.T) {
+// TestScanner_keeps_nothing checks that a scanner in the pool refers to nothing of what it scanned.
+func TestScanner_keeps_nothing(t *testing.T) {
 	for _, input := range []string{`{"a":{"b":1},"\u0063":2}`, `{"a":{"b":`} {
 		s := newScanner([]byte(input), MaxDepth, true)
 		s.escape = true
@@ -105,8 +105,8 @@ func TestScannerKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestAppendCheckedWithoutRoom has destinations that are too small for the result.
-func TestAppendCheckedWithoutRoom(t *testing.T) {
+// TestAppendChecked_without_room has destinations that are too small for the result.
+func TestAppendChecked_without_room(t *testing.T) {
 	data := []byte(`{"a":"x\ny","b":[1,2,"some text that is longer than a word","\\"],"c":"end"}`)
 	want := AppendString(nil, data)
 	for room := range 2 * len(want) {

@@ -103,8 +103,8 @@ func TestAppendString(t *testing.T) {
 	}
 }
 
-// TestAppendStringPositions puts each byte at each place of a word.
-func TestAppendStringPositions(t *testing.T) {
+// TestAppendString_positions puts each byte at each place of a word.
+func TestAppendString_positions(t *testing.T) {
 	for c := range 256 {
 		for at := range 17 {
 			text := []byte("abcdefghijklmnopq")
@@ -120,9 +120,9 @@ func TestAppendStringPositions(t *testing.T) {
 	}
 }
 
-// TestAppendStringWithRoom has destinations with room for no word, for some words and for all, and
+// TestAppendString_with_room has destinations with room for no word, for some words and for all, and
 // texts with two bytes that need an escape, at each place of a word.
-func TestAppendStringWithRoom(t *testing.T) {
+func TestAppendString_with_room(t *testing.T) {
 	for _, special := range []string{`""`, `"\`, `\"`, "\"\n", "\n\"", "\"\x7f", "\x01\x02", "\"é", "é\"", "\"\xff", "\"\u2028", `"""""""""`} {
 		for at := range 17 {
 			text := `"` + strings.Repeat("a", at) + special + "abcdefghijkl\"mnopqrstuvw\\xyz"

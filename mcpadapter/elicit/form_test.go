@@ -7,7 +7,7 @@ import (
 	"github.com/fairwayhq/fairway/tools"
 )
 
-func TestFieldOfForm(t *testing.T) {
+func TestFieldOf_form(t *testing.T) {
 	called := &tools.Tool{Name: "x", Definition: tools.Definition{InputSchema: []byte(`{"$defs":{"a/b":{"$ref":"#/$defs/c"},"c":{"type":"string","enum":["x"],"title":"C"},"loop":{"$ref":"#/$defs/loop"}}}`)}}
 	for _, c := range []struct {
 		schema    string

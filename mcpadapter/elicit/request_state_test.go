@@ -31,7 +31,7 @@ func TestBinding(t *testing.T) {
 }
 
 // A state is accepted only for the request and the user that it was issued to, and not too late.
-func TestStateIsBoundToRequest(t *testing.T) {
+func TestState_is_bound_to_request(t *testing.T) {
 	sealer := seal.New([]byte(strings.Repeat("k", 32)))
 	request := Request{Method: "tools/call", Target: "native", User: "ada", Sealer: func() (*seal.Sealer, *protocol.Fault) { return sealer, nil }}
 	state, _ := request.seal(roundState{State: "secret state"})

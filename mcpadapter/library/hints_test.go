@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestLocaleIsLookedUp(t *testing.T) {
+func TestLocale_is_looked_up(t *testing.T) {
 	locales := []string{"en", "de", "de-AT", "zh-Hant", "pt-BR"}
 	for wanted, want := range map[string]string{
 		"de": "de", "DE": "de", "de-CH": "de", "de-at": "de-AT", "de-AT-1996": "de-AT", "de_AT": "de-AT",

@@ -9,7 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/tools/build"
 )
 
-func TestTextBecomesTheTypeOfItsArgument(t *testing.T) {
+func TestText_becomes_the_type_of_its_argument(t *testing.T) {
 	called := &tools.Tool{Definition: tools.Definition{InputSchema: []byte(`{"$defs":{"n":{"type":"number"},"loop":{"$ref":"#/$defs/loop"}}}`)}}
 	for _, c := range []struct{ schema, value, want string }{
 		{`{"type":"string"}`, `7`, `"7"`},
@@ -37,7 +37,7 @@ func TestTextBecomesTheTypeOfItsArgument(t *testing.T) {
 	}
 }
 
-func TestChosenOperationsAreResources(t *testing.T) {
+func TestChosen_operations_are_resources(t *testing.T) {
 	const document = `
 openapi: 3.1.0
 info: {title: T, version: '1'}

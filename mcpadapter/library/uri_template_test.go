@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTemplateTakesURIsApart(t *testing.T) {
+func TestTemplate_takes_URIs_apart(t *testing.T) {
 	for _, c := range []struct{ template, uri, want string }{
 		{"a://b", "a://b", "[]"},
 		{"a://b", "a://bc", ""},
@@ -47,7 +47,7 @@ func TestTemplateTakesURIsApart(t *testing.T) {
 	}
 }
 
-func TestTemplatesThatAreRefused(t *testing.T) {
+func TestTemplates_that_are_refused(t *testing.T) {
 	for _, template := range []string{
 		"", "b", "/a/{id}", "{scheme}://a", ":a", "1a://b", "a:", "a:{x}",
 		"a://{x}{y}", "a://{x}/{x}", "a://{}", "a://{x", "a://x}", "a://{x,y}", "a://{x-y}", "a://{#x}", "a://{x*}", "a://{x:3}",
@@ -60,7 +60,7 @@ func TestTemplatesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestManyVariablesAreRefused(t *testing.T) {
+func TestMany_variables_are_refused(t *testing.T) {
 	var b strings.Builder
 	for i := range maxVariables + 1 {
 		fmt.Fprintf(&b, "/{x%d}", i)

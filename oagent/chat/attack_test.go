@@ -54,9 +54,9 @@ func TestReadRequest_looks_at_every_role_by_default(t *testing.T) {
 	}
 }
 
-// TestInputIsSeen puts a text into each place of a request from which some server
+// TestInput_is_seen puts a text into each place of a request from which some server
 // sends it to the model.
-func TestInputIsSeen(t *testing.T) {
+func TestInput_is_seen(t *testing.T) {
 	user := func(member string) string { return `{"messages":[{"role":"user","content":"hi",` + member + `}]}` }
 	parts := func(parts string) string { return `{"messages":[{"role":"user","content":[` + parts + `]}]}` }
 	beside := func(member string) string { return `{"messages":[{"role":"user","content":"hi"}],` + member + `}` }
@@ -129,10 +129,10 @@ func TestInputIsSeen(t *testing.T) {
 	}
 }
 
-// TestProgramsInputIsNotLookedAt has what a program says beside the user, if roles is
+// TestPrograms_input_is_not_looked_at has what a program says beside the user, if roles is
 // narrowed down to the user, and what no model gets: it is neither asked about nor a
 // reason to refuse.
-func TestProgramsInputIsNotLookedAt(t *testing.T) {
+func TestPrograms_input_is_not_looked_at(t *testing.T) {
 	body := `{"model":"m","stream":false,"stream_options":{"include_usage":true},"n":2,"stop":["END"],"user":"u","metadata":{"a":"b"},"logit_bias":{"5":-1},
 		"service_tier":"auto","reasoning_effort":"low","verbosity":"low","safety_identifier":"s","prompt_cache_key":"k","modalities":["text"],"seed":1,"stop_token_ids":[1],
 		"tools":[{"type":"function","function":{"name":"f","description":"d"}}],"tool_choice":"auto","response_format":{"type":"json_object"},
@@ -147,9 +147,9 @@ func TestProgramsInputIsNotLookedAt(t *testing.T) {
 	}
 }
 
-// TestNewestInputIsLast has other texts before and after the messages: the last
+// TestNewest_input_is_last has other texts before and after the messages: the last
 // that the guardrail gets is what the user said last.
-func TestNewestInputIsLast(t *testing.T) {
+func TestNewest_input_is_last(t *testing.T) {
 	for _, body := range []string{
 		`{"prompt":"p","messages":[{"role":"system","content":"a"},{"role":"user","content":"b"}],"suffix":"s"}`,
 		`{"suffix":"s","messages":[{"role":"system","content":"a"},{"role":"user","content":"b"}],"prompt":"p"}`,
@@ -161,7 +161,7 @@ func TestNewestInputIsLast(t *testing.T) {
 	}
 }
 
-func TestOddRequestsAreRefused(t *testing.T) {
+func TestOdd_requests_are_refused(t *testing.T) {
 	const message = `"messages":[{"role":"user","content":"hi"}]`
 	for name, body := range map[string]string{
 		"a name twice, once escaped":    `{"messages":[],"\u006dessages":[{"role":"user","content":"x"}]}`,
@@ -195,9 +195,9 @@ func TestOddRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestOutputIsSeen puts what a model has written into each place of an answer in
+// TestOutput_is_seen puts what a model has written into each place of an answer in
 // which some client finds it.
-func TestOutputIsSeen(t *testing.T) {
+func TestOutput_is_seen(t *testing.T) {
 	const completions, responses, messages = chat.Completions, chat.Responses, chat.Messages
 	choice := func(message string) string {
 		return `{"choices":[{"index":0,"message":{"role":"assistant",` + message + `}}]}`
@@ -287,7 +287,7 @@ func TestOutputIsSeen(t *testing.T) {
 	}
 }
 
-func TestOddAnswersAreRefused(t *testing.T) {
+func TestOdd_answers_are_refused(t *testing.T) {
 	const event = "data: {\"choices\":[]}\n\n"
 	for _, test := range []struct{ name, contentType, body string }{
 		{"two documents in one event", "text/event-stream", "data: {} {\"x\":\"y\"}\n\n"},

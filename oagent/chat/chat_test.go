@@ -128,7 +128,7 @@ func TestReadRequest(t *testing.T) {
 	}
 }
 
-func TestReadRequestRefuses(t *testing.T) {
+func TestReadRequest_refuses(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		format chat.Format
@@ -250,7 +250,7 @@ func TestReadAnswer(t *testing.T) {
 	}
 }
 
-func TestStreamHasNothingUnread(t *testing.T) {
+func TestStream_has_nothing_unread(t *testing.T) {
 	body := "\xef\xbb\xbf: comment forbidden\r\nid: forbidden\rretry: 1\nforbidden: x\ndata: {\"a\":\ndata: \"b\"}\r\n\r\nevent: x\n\ndata: [DONE]"
 	answer, err := chat.Completions.ReadAnswer("text/event-stream", []byte(body), chat.ReadOptions{})
 	if err != nil {
@@ -264,7 +264,7 @@ func TestStreamHasNothingUnread(t *testing.T) {
 	}
 }
 
-func TestReadAnswerRefuses(t *testing.T) {
+func TestReadAnswer_refuses(t *testing.T) {
 	for _, test := range []struct {
 		name, contentType, body string
 		status                  int
@@ -311,7 +311,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestUpstreamErrorsTellNoMore(t *testing.T) {
+func TestUpstream_errors_tell_no_more(t *testing.T) {
 	body := `{"error":{"message":"bad tool call","code":"tool_use_failed","failed_generation":"forbidden"},"more":"forbidden"}`
 	fault := chat.Completions.ReadError(http.StatusBadRequest, []byte(body))
 	if fault.Message != "bad tool call" || fault.Code != "tool_use_failed" {

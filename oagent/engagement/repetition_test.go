@@ -62,9 +62,9 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRepeatsLikeRule compares with the rule as it is written, for names that are
+// TestRepeats_like_rule compares with the rule as it is written, for names that are
 // one byte of a tail, and for others whose bytes are alike.
-func TestRepeatsLikeRule(t *testing.T) {
+func TestRepeats_like_rule(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	sets := [][]int{{0, 1}, {0, 1, 2}, {0, 92, 200}, {0x2000 - 0x24, 0x2001 - 0x24, 0x1000 - 0x24}, {56, 57, 91, 92}, {0x100, 0x140, 0x180, 0x101}}
 	for range 20000 {
@@ -80,7 +80,7 @@ func TestRepeatsLikeRule(t *testing.T) {
 	}
 }
 
-func TestTailIsBounded(t *testing.T) {
+func TestTail_is_bounded(t *testing.T) {
 	for _, id := range []int{5, 500, maxNames - 1} {
 		var tail []byte
 		for i := range 3 * maxTail {

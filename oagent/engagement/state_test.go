@@ -12,8 +12,8 @@ import (
 	"github.com/fairwayhq/fairway/store/lease"
 )
 
-// TestStateReadsBack wants a state to be the same after the store had it.
-func TestStateReadsBack(t *testing.T) {
+// TestState_reads_back wants a state to be the same after the store had it.
+func TestState_reads_back(t *testing.T) {
 	of := Ref{Agent: "desk", ID: "e \"1\"\n", User: User{ID: "ä\u2028", Email: "a@b"}}
 	for _, names := range []int{0, 1, indexNamesFrom, indexNamesFrom + 1, 300} {
 		s := NewState(of, time.UnixMilli(1_700_000_000_123))
@@ -46,8 +46,8 @@ func TestStateReadsBack(t *testing.T) {
 	}
 }
 
-// TestEntryReadsBack wants the same of an entry.
-func TestEntryReadsBack(t *testing.T) {
+// TestEntry_reads_back wants the same of an entry.
+func TestEntry_reads_back(t *testing.T) {
 	for _, e := range []Entry{
 		{Event: EntryBegun, At: time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)},
 		{

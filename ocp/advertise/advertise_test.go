@@ -186,7 +186,7 @@ func TestSwagger(t *testing.T) {
 	conforms(t, asJSON)
 }
 
-func TestPathItemReference(t *testing.T) {
+func TestPath_item_reference(t *testing.T) {
 	const shared = `{"openapi":"3.1.0","info":{"title":"A","version":"1"},"paths":{"/a":{"$ref":"#/components/pathItems/A"}},
 		"components":{"pathItems":{"A":{"get":{"operationId":"a","responses":{"200":{"description":"A"}}}}}}}`
 	asJSON, _ := document(t, []byte(shared), advertise.Site{Replies: true})
@@ -203,9 +203,9 @@ func TestNoDocument(t *testing.T) {
 	}
 }
 
-// TestNothingElseChanges compares real documents, without the flags, before and
+// TestNothing_else_changes compares real documents, without the flags, before and
 // after.
-func TestNothingElseChanges(t *testing.T) {
+func TestNothing_else_changes(t *testing.T) {
 	for _, name := range []string{"train-travel-3.1.yaml", "museum-3.1.yaml", "slack-web-v2.json", "twilio-messaging-v1.json", "xero-files.json", "discord-3.1.json"} {
 		t.Run(name, func(t *testing.T) {
 			data := testkit.ReadDocument(t, "openapi/"+name+".gz")

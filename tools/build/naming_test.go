@@ -48,9 +48,9 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// TestNamespaceOfEqualNames claims one name so often that trying every suffix
+// TestNamespace_of_equal_names claims one name so often that trying every suffix
 // from the first would take hours.
-func TestNamespaceOfEqualNames(t *testing.T) {
+func TestNamespace_of_equal_names(t *testing.T) {
 	const claims = 400_000
 	for _, name := range []string{"same", strings.Repeat("a", MaxName)} {
 		names := NewNameSet()

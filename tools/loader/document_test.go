@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestLoaderKeepsDocument(t *testing.T) {
+func TestLoader_keeps_document(t *testing.T) {
 	source := &memorySource{content: "one"}
 	log := &loadLog{}
 	l := New(Options{Source: source, Build: buildTitled, Observer: log.observer()})

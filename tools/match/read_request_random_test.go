@@ -26,9 +26,9 @@ import (
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
-// TestReadRequestRealDocuments sends random arguments for every tool of the real
+// TestReadRequest_real_documents sends random arguments for every tool of the real
 // documents and reads them back from the requests.
-func TestReadRequestRealDocuments(t *testing.T) {
+func TestReadRequest_real_documents(t *testing.T) {
 	for name := range testkit.Documents() {
 		t.Run(name, func(t *testing.T) {
 			toolset := buildTools(t, string(testkit.ReadDocument(t, "openapi/"+name+".gz")), tools.BuildOptions{Name: "real", Location: name})
@@ -37,14 +37,14 @@ func TestReadRequestRealDocuments(t *testing.T) {
 	}
 }
 
-// TestReadRequestRoundTrip does so for a document that has every style.
-func TestReadRequestRoundTrip(t *testing.T) {
+// TestReadRequest_round_trip does so for a document that has every style.
+func TestReadRequest_round_trip(t *testing.T) {
 	roundTripAll(t, buildTools(t, everyStyle(), tools.BuildOptions{}), 300)
 	roundTripAll(t, buildTools(t, testkit.Trains, tools.BuildOptions{}), 300)
 }
 
-// TestReadRequestOwnDocuments does so for the documents of this project.
-func TestReadRequestOwnDocuments(t *testing.T) {
+// TestReadRequest_own_documents does so for the documents of this project.
+func TestReadRequest_own_documents(t *testing.T) {
 	for _, name := range []string{"demo.openapi.yaml", "openapi/harbour-3.1.yaml", "conformance/openapi.yaml"} {
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join("..", "..", "testdata", filepath.FromSlash(name)))

@@ -107,9 +107,9 @@ func TestReadRequest(t *testing.T) {
 	}
 }
 
-// TestReadRequestRefuses: what one server may read otherwise than another hides
+// TestReadRequest_refuses: what one server may read otherwise than another hides
 // nothing from the code that decides on the arguments.
-func TestReadRequestRefuses(t *testing.T) {
+func TestReadRequest_refuses(t *testing.T) {
 	toolset := buildTools(t, testkit.Readable, tools.BuildOptions{})
 	const asJSON, asForm = "Content-Type: application/json", "Content-Type: application/x-www-form-urlencoded"
 	const asParts = "Content-Type: multipart/form-data; boundary=b"
@@ -229,8 +229,8 @@ func TestReadRequestRefuses(t *testing.T) {
 	}
 }
 
-// TestReadRequestTrailer: a header behind the body is read by some servers only.
-func TestReadRequestTrailer(t *testing.T) {
+// TestReadRequest_trailer: a header behind the body is read by some servers only.
+func TestReadRequest_trailer(t *testing.T) {
 	toolset := buildTools(t, testkit.Readable, tools.BuildOptions{})
 	for name, want := range map[string]RequestErrorKind{"X-Trace-Id": request.Ambiguous, "X_trace_id": request.Ambiguous, "Content-Type": request.Ambiguous, "Etag": ""} {
 		tool, r := plainRequest{request: "GET /v1/trips/7"}.build(t, toolset)
@@ -367,8 +367,8 @@ func BenchmarkReadRequest(b *testing.B) {
 	})
 }
 
-// TestReadRequestTogether: the plan of a tool is made once, whichever caller is first.
-func TestReadRequestTogether(t *testing.T) {
+// TestReadRequest_together: the plan of a tool is made once, whichever caller is first.
+func TestReadRequest_together(t *testing.T) {
 	toolset := buildTools(t, testkit.Readable, tools.BuildOptions{})
 	test := plainRequest{request: "GET /v1/trips/7?filter[stops][0]=1&lat=1&page=2"}
 	tool, r := test.build(t, toolset)

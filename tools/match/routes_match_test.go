@@ -233,8 +233,8 @@ func match(t *testing.T, routes *Routes, method, target string, header http.Head
 	return tool.Name, nil
 }
 
-// TestMatchIsNoProxyTarget: requests without a path of their own match nothing.
-func TestMatchIsNoProxyTarget(t *testing.T) {
+// TestMatch_is_no_proxy_target: requests without a path of their own match nothing.
+func TestMatch_is_no_proxy_target(t *testing.T) {
 	routes := NewRoutes(buildTools(t, matched, tools.BuildOptions{}))
 	for _, target := range []*url.URL{
 		{Opaque: "/v1/trips"}, {Path: "*"}, {}, {Path: "v1/trips"}, {Path: "/" + strings.Repeat("a", maxMatched)},
@@ -245,8 +245,8 @@ func TestMatchIsNoProxyTarget(t *testing.T) {
 	}
 }
 
-// TestMatchSeveralToolsets: an operation that two documents declare is the first's.
-func TestMatchSeveralToolsets(t *testing.T) {
+// TestMatch_several_toolsets: an operation that two documents declare is the first's.
+func TestMatch_several_toolsets(t *testing.T) {
 	first, second := buildTools(t, matched, tools.BuildOptions{Name: "first"}), buildTools(t, matched, tools.BuildOptions{Name: "second"})
 	tool, err := NewRoutes(first, second).Match(&http.Request{Method: "GET", URL: &url.URL{Path: "/v1/trips/7"}})
 	if want, _ := first.Tool("get"); err != nil || tool != want {

@@ -49,7 +49,7 @@ func amplified() map[string]string {
 	}
 }
 
-func TestAmplificationIsBounded(t *testing.T) {
+func TestAmplification_is_bounded(t *testing.T) {
 	for rule, source := range amplified() {
 		t.Run(rule, func(t *testing.T) {
 			var before, after runtime.MemStats

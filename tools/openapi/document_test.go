@@ -52,7 +52,7 @@ func hasWords(lines []string, words string) bool {
 	return slices.ContainsFunc(lines, func(line string) bool { return testkit.ContainsAll(line, words) })
 }
 
-func TestReadRefusesWhatIsNoDocument(t *testing.T) {
+func TestRead_refuses_what_is_no_document(t *testing.T) {
 	tests := []struct{ rule, source, want string }{
 		{"empty", "", "empty"},
 		{"html", "<html><body>Not found</body></html>", "HTML"},
@@ -106,7 +106,7 @@ func TestReadVersions(t *testing.T) {
 	}
 }
 
-func TestReadToleratesMissingParts(t *testing.T) {
+func TestRead_tolerates_missing_parts(t *testing.T) {
 	tests := []struct{ rule, source, warning string }{
 		{"no-info", `{"openapi":"3.0.0","paths":{}}`, "no info"},
 		{"info-is-list", `{"openapi":"3.0.0","info":[],"paths":{}}`, "no info"},

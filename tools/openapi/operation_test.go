@@ -138,7 +138,7 @@ func TestOperations31(t *testing.T) {
 	equal(t, "undeclared", string(tide.Parameters[0].Schema.AppendJSON(nil)), `{"type":"string"}`)
 }
 
-func TestOperationsOfCycles(t *testing.T) {
+func TestOperations_of_cycles(t *testing.T) {
 	d := readDocument(t, "cyclic.yaml", Options{})
 	equal(t, "operations", summary(d), "GET /tree getTree; /round failed; GET /fine fine")
 	if fine := find(t, d, "fine"); len(fine.Parameters) != 0 || !hasWords(fine.Warnings, "cycle") {
@@ -146,7 +146,7 @@ func TestOperationsOfCycles(t *testing.T) {
 	}
 }
 
-func TestOperationsOfMalformedDocument(t *testing.T) {
+func TestOperations_of_malformed_document(t *testing.T) {
 	d := readDocument(t, "hostile/malformed.yaml", Options{})
 	equal(t, "operations", summary(d), "/list failed; /text failed; GET no-slash; GET /open{brace; GET /query?x=1; "+
 		"GET /operations failed; PUT /operations failed; POST /operations 12; DELETE /operations; GET /good good")

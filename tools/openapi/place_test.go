@@ -127,7 +127,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-func TestFollowIsSafeForManyReaders(t *testing.T) {
+func TestFollow_is_safe_for_many_readers(t *testing.T) {
 	d := readDocument(t, "multi/openapi.yaml", Options{Refs: testdata})
 	var group sync.WaitGroup
 	for range 8 {
@@ -147,7 +147,7 @@ func TestFollowIsSafeForManyReaders(t *testing.T) {
 	group.Wait()
 }
 
-func TestRefsToOtherFiles(t *testing.T) {
+func TestRefs_to_other_files(t *testing.T) {
 	t.Run("below-refs", func(t *testing.T) {
 		multi := filepath.Join(testdata, "multi")
 		d := readDocument(t, "multi/openapi.yaml", Options{Refs: multi})
@@ -206,7 +206,7 @@ func TestRefsToOtherFiles(t *testing.T) {
 	})
 }
 
-func TestRefsStayBelowDirectory(t *testing.T) {
+func TestRefs_stay_below_directory(t *testing.T) {
 	outside, inside := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(outside, "secret.yaml"), "secret: true")
 	write(t, filepath.Join(inside, "sub", "good.yaml"), "good: true")
@@ -243,7 +243,7 @@ func TestRefsStayBelowDirectory(t *testing.T) {
 	}
 }
 
-func TestNumberOfFilesIsBounded(t *testing.T) {
+func TestNumber_of_files_is_bounded(t *testing.T) {
 	dir := t.TempDir()
 	d, err := Read([]byte("openapi: 3.0.0"), Options{Refs: dir})
 	if err != nil {

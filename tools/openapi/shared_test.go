@@ -37,9 +37,9 @@ func TestSharedDocuments(t *testing.T) {
 	}
 }
 
-// TestSharedDocumentsAgreeWithKin compares what each operation takes with what
+// TestShared_documents_agree_with_kin compares what each operation takes with what
 // kin-openapi reads from the same document.
-func TestSharedDocumentsAgreeWithKin(t *testing.T) {
+func TestShared_documents_agree_with_kin(t *testing.T) {
 	for name := range testkit.Documents() {
 		if name == "slack-web-v2.json" {
 			continue // kin-openapi does not load it

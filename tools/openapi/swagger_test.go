@@ -70,7 +70,7 @@ func mediaLines(content []Media) []string {
 	return lines
 }
 
-func TestSwaggerFormTypes(t *testing.T) {
+func TestSwagger_form_types(t *testing.T) {
 	tests := []struct{ rule, consumes, field, want string }{
 		{"none", `null`, `"type":"string"`, urlencodedType},
 		{"json-only", `["application/json"]`, `"type":"string"`, urlencodedType},

@@ -58,7 +58,7 @@ func TestAppendYAML(t *testing.T) {
 	}
 }
 
-func TestAppendYAMLLongKey(t *testing.T) {
+func TestAppendYAML_long_key(t *testing.T) {
 	n := Object(Member{strings.Repeat("k", 3000), Object(Member{"a", Text("b")})},
 		Member{strings.Repeat("\x01", 500), Text("longer as it is written")}, Member{"z", List(Text("c"))})
 	if got, want := viaYAML(t, n), string(n.AppendJSON(nil)); got != want {
@@ -66,15 +66,15 @@ func TestAppendYAMLLongKey(t *testing.T) {
 	}
 }
 
-func TestAppendYAMLLimit(t *testing.T) {
+func TestAppendYAML_limit(t *testing.T) {
 	n := List(Text(strings.Repeat("a", 100)))
 	if _, err := n.AppendYAML(nil, 50); !errors.Is(err, source.ErrTooLarge) {
 		t.Errorf("error = %v, want ErrTooLarge", err)
 	}
 }
 
-// TestSharedAppendYAML writes real documents as YAML and reads them again.
-func TestSharedAppendYAML(t *testing.T) {
+// TestShared_append_YAML writes real documents as YAML and reads them again.
+func TestShared_append_YAML(t *testing.T) {
 	for _, name := range []string{
 		"discord-3.1.json", "kubernetes-1.33-swagger-2.0.json", "museum-3.1.yaml", "slack-web-v2.json",
 		"stripe.json", "train-travel-3.1.yaml", "twilio-messaging-v1.json", "xero-files.json",

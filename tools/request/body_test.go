@@ -78,7 +78,7 @@ func refusedBody(t testing.TB, out []byte, err error, name, words string) {
 	}
 }
 
-func TestNewEncoderRefuses(t *testing.T) {
+func TestNewEncoder_refuses(t *testing.T) {
 	for _, mediaType := range []string{"", "json", "multipart/mixed", "multipart/related; boundary=x", "a b/c", "/json", "text/"} {
 		if _, err := request.NewEncoder(mediaType, nil); err == nil {
 			t.Errorf("%q: no error", mediaType)

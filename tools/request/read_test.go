@@ -67,8 +67,8 @@ func TestAppendText(t *testing.T) {
 	}
 }
 
-// TestReadStyleExamples reads the table of OpenAPI 3.1.1, "Style Examples".
-func TestReadStyleExamples(t *testing.T) {
+// TestRead_style_examples reads the table of OpenAPI 3.1.1, "Style Examples".
+func TestRead_style_examples(t *testing.T) {
 	text := &shape{types: request.String}
 	texts := &shape{types: request.Array, element: text}
 	numbers := &shape{types: request.Object, element: &shape{types: request.Integer}}

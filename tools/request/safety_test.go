@@ -183,7 +183,7 @@ func TestDelimiters(t *testing.T) {
 	refused(t, request.Param{Name: "q", In: request.Query, Style: request.PipeDelimited, AllowReserved: true}, `["a%7cb"]`)
 }
 
-func TestDeepObjectNames(t *testing.T) {
+func TestDeep_object_names(t *testing.T) {
 	p := request.Param{Name: "q", In: request.Query, Style: request.DeepObject, Explode: true}
 	for _, value := range []string{`{"a][b":1}`, `{"":1}`, `{"a":{"[":1}}`} {
 		refused(t, p, value)

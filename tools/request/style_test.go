@@ -197,9 +197,9 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// TestValuesAreKept: numbers keep their digits, objects their order, and strings
+// TestValues_are_kept: numbers keep their digits, objects their order, and strings
 // are read through their escapes.
-func TestValuesAreKept(t *testing.T) {
+func TestValues_are_kept(t *testing.T) {
 	for value, want := range map[string]string{
 		`123456789012345678901234567890`: "q=123456789012345678901234567890",
 		`1.10`:                           "q=1.10",

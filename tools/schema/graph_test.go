@@ -230,7 +230,7 @@ func chainCost(root openapi.Place, mode schema.Mode) (time.Duration, int) {
 	return time.Since(start), len(text)
 }
 
-func TestSameBytesTwice(t *testing.T) {
+func TestSame_bytes_twice(t *testing.T) {
 	d, err := openapi.Read(testkit.ReadDocument(t, "openapi/stripe.json.gz"), openapi.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func signature(object *schema.Object) string {
 	return strings.Join(names, " ")
 }
 
-func TestObjectTakesTheRefinedProperty(t *testing.T) {
+func TestObject_takes_the_refined_property(t *testing.T) {
 	object, ok := schema.ObjectOf(component(t, "3.0.0", `{"allOf":[{"$ref":"#/components/schemas/Base"},{"properties":{"x":{"type":"integer"}}}]}`))
 	if !ok {
 		t.Fatal("it is not seen as an object")

@@ -6,7 +6,7 @@ import (
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
-func TestDescriptionAndDefault(t *testing.T) {
+func TestDescription_and_default(t *testing.T) {
 	const ref = `{"$ref":"#/components/schemas/`
 	tests := []struct{ rule, in, description, value string }{
 		{"its own", `{"description":"d","default":null}`, "d", "null"},

@@ -199,7 +199,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestDefsOfSeveral(t *testing.T) {
+func TestDefs_of_several(t *testing.T) {
 	root := document(t, "3.1.0", `{"A":{"$ref":"#/components/schemas/C"},"B":{"items":{"$ref":"#/components/schemas/C"}},"C":{"type":"string"},"D":{"type":"null"}}`)
 	translator := schema.NewTranslator(schema.Defs, schema.Input)
 	a, b, d := translator.Translate(root.At("A")), translator.Translate(root.At("B")), translator.Translate(root.At("D"))

@@ -41,7 +41,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-func TestLintReadsNoOtherFile(t *testing.T) {
+func TestLint_reads_no_other_file(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "openapi", "multi", "openapi.yaml"))
 	if err != nil {
 		t.Fatal(err)

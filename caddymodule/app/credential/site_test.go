@@ -63,7 +63,7 @@ func TestCredentialBasic(t *testing.T) {
 	}
 }
 
-func TestAdaptCredentialErrors(t *testing.T) {
+func TestAdapt_credential_errors(t *testing.T) {
 	for option, want := range map[string]string{
 		"credential":                     "credential header Authorization",
 		"credential header X-Key":        "credential header Authorization",

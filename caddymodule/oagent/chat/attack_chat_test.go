@@ -13,9 +13,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
-// TestChatInputOnTheWire says something forbidden to the model in a request that
+// TestChat_input_on_the_wire says something forbidden to the model in a request that
 // is odd: the model is not asked.
-func TestChatInputOnTheWire(t *testing.T) {
+func TestChat_input_on_the_wire(t *testing.T) {
 	s := sitetest.Chatting(t, sitetest.Guardrailed, "")
 	s.SaysText("application/json", fmt.Sprintf(sitetest.Shapes["completions"].Say, "fine"))
 	const post = "POST /v1/chat/completions HTTP/1.1"
@@ -92,8 +92,8 @@ func TestChatInputOnTheWire(t *testing.T) {
 	}
 }
 
-// TestChatPassesOnWhatWasRead looks at what of an odd request reaches the model.
-func TestChatPassesOnWhatWasRead(t *testing.T) {
+// TestChat_passes_on_what_was_read looks at what of an odd request reaches the model.
+func TestChat_passes_on_what_was_read(t *testing.T) {
 	s := sitetest.Chatting(t, strings.Replace(sitetest.Guardrailed, "  output:", "  #", 1), "")
 	var got http.Header
 	var trailer http.Header
@@ -134,9 +134,9 @@ func TestChatPassesOnWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestChatOutputOnTheWire has the model's API say something forbidden where it
+// TestChat_output_on_the_wire has the model's API say something forbidden where it
 // does not belong: nothing of it reaches the client.
-func TestChatOutputOnTheWire(t *testing.T) {
+func TestChat_output_on_the_wire(t *testing.T) {
 	s := sitetest.Chatting(t, sitetest.Guardrailed, "")
 	fine := fmt.Sprintf(sitetest.Shapes["completions"].Say, "fine")
 	say := func(status int, body string, header ...string) http.HandlerFunc {
@@ -206,8 +206,8 @@ func TestChatOutputOnTheWire(t *testing.T) {
 	}
 }
 
-// TestChatStreamInPieces cuts a stream in every place, the middle of a letter too.
-func TestChatStreamInPieces(t *testing.T) {
+// TestChat_stream_in_pieces cuts a stream in every place, the middle of a letter too.
+func TestChat_stream_in_pieces(t *testing.T) {
 	s := sitetest.Chatting(t, sitetest.Guardrailed, "")
 	stream := fmt.Sprintf(sitetest.Shapes["completions"].Stream, "é€😀 ", "ok")
 	for _, size := range []int{1, 2, 3, 7} {
@@ -228,9 +228,9 @@ func TestChatStreamInPieces(t *testing.T) {
 	}
 }
 
-// TestChatGuardrailFaults has the guardrail's tool fail in each way: nothing
+// TestChat_guardrail_faults has the guardrail's tool fail in each way: nothing
 // passes.
-func TestChatGuardrailFaults(t *testing.T) {
+func TestChat_guardrail_faults(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"an error": func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, `{"safe":true}`, http.StatusInternalServerError)
@@ -275,9 +275,9 @@ func TestChatGuardrailFaults(t *testing.T) {
 	}
 }
 
-// TestChatClientGone has clients go away while the guardrail's tool, or the model,
+// TestChat_client_gone has clients go away while the guardrail's tool, or the model,
 // hangs: nothing is left of their requests.
-func TestChatClientGone(t *testing.T) {
+func TestChat_client_gone(t *testing.T) {
 	s := sitetest.Chatting(t, sitetest.Guardrailed, "keep_alive 1ms")
 	var arrived, ended atomic.Int64
 	s.Says(func(w http.ResponseWriter, r *http.Request) {
@@ -353,8 +353,8 @@ func TestChatConcurrent(t *testing.T) {
 	group.Wait()
 }
 
-// TestChatByToolCall asks the model by a tool, which no guardrail would look at.
-func TestChatByToolCall(t *testing.T) {
+// TestChat_by_tool_call asks the model by a tool, which no guardrail would look at.
+func TestChat_by_tool_call(t *testing.T) {
 	s := &sitetest.ChatSite{Site: sitetest.NewSite(t), Checker: sitetest.NewChecker(t), Model: sitetest.NewModel(t)}
 	s.SaysText("application/json", fmt.Sprintf(sitetest.Shapes["completions"].Say, "forbidden"))
 	s.Write("trips.yaml", `openapi: 3.1.0

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestPassedTextsAreBounded(t *testing.T) {
+func TestPassed_texts_are_bounded(t *testing.T) {
 	key := func(n int) (k [sha256.Size]byte) {
 		binary.BigEndian.PutUint64(k[:], uint64(n)) //nolint:gosec // not negative
 		return k

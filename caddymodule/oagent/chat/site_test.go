@@ -185,7 +185,7 @@ func TestChatConversation(t *testing.T) {
 	}
 }
 
-func TestChatAnswersThatCannotBeChecked(t *testing.T) {
+func TestChat_answers_that_cannot_be_checked(t *testing.T) {
 	s := sitetest.Chatting(t, sitetest.Guardrailed, "max_input 2KB\nmax_output 4KB")
 	const path = "/v1/chat/completions"
 	ask := fmt.Sprintf(sitetest.Shapes["completions"].Ask, "hello")
@@ -256,7 +256,7 @@ func TestChatAnswersThatCannotBeChecked(t *testing.T) {
 
 // While a stream is held the client is kept waiting by comments, and what follows
 // is an event, whatever it is.
-func TestChatKeepAlive(t *testing.T) {
+func TestChat_keep_alive(t *testing.T) {
 	s := sitetest.Chatting(t, sitetest.Guardrailed, "keep_alive 1ms")
 	for name, test := range map[string]struct{ first, second, want string }{
 		"good": {"fi", "ne", "data: [DONE]\n\n"},
@@ -290,7 +290,7 @@ func TestChatKeepAlive(t *testing.T) {
 	}
 }
 
-func TestChatWithoutGuardrails(t *testing.T) {
+func TestChat_without_guardrails(t *testing.T) {
 	s := sitetest.Chatting(t, strings.Split(sitetest.Guardrailed, "guardrails:")[0], "")
 	s.SaysText("text/plain", "whatever")
 	if a := s.Ask("/v1/messages", "no JSON"); a.Status != 200 || a.Body != "whatever" || s.Asked() != "" {

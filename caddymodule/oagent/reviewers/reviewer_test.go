@@ -124,8 +124,8 @@ func TestReviewerAsked(t *testing.T) {
 	}
 }
 
-// TestReviewerDecidesLater has a program answer that it will decide by itself.
-func TestReviewerDecidesLater(t *testing.T) {
+// TestReviewer_decides_later has a program answer that it will decide by itself.
+func TestReviewer_decides_later(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{"202": sitetest.Saying(202, "ignored"), "pending": sitetest.Saying(200, `{"decision":"pending"}`)} {
 		t.Run(name, func(t *testing.T) {
 			s := sitetest.NewAskedSite(t, sitetest.AskedAgents, "off", answer)
@@ -227,9 +227,9 @@ func TestReviewerUnclear(t *testing.T) {
 	}
 }
 
-// TestReviewerQuotesNothing wants nothing in the log of what an address or an answer
+// TestReviewer_quotes_nothing wants nothing in the log of what an address or an answer
 // has in it, however broken that is.
-func TestReviewerQuotesNothing(t *testing.T) {
+func TestReviewer_quotes_nothing(t *testing.T) {
 	for name, reply := range map[string]string{
 		"a redirect to nowhere": "HTTP/1.1 307 Go\r\nLocation: http://[?key=hunter2\r\nContent-Length: 0\r\n\r\n",
 		"no HTTP":               "hunter2\r\n\r\n",
@@ -255,9 +255,9 @@ func TestReviewerQuotesNothing(t *testing.T) {
 	}
 }
 
-// TestReviewerFailedStart wants a configuration that does not start to leave no goroutine
+// TestReviewer_failed_start wants a configuration that does not start to leave no goroutine
 // who asks.
-func TestReviewerFailedStart(t *testing.T) {
+func TestReviewer_failed_start(t *testing.T) {
 	s := sitetest.NewAskedSite(t, sitetest.AskedAgents, "off", sitetest.Saying(202, ""))
 	sitetest.Eventually(t, "one asker", func() bool { return askers() == 1 })
 	for range 3 {
@@ -272,9 +272,9 @@ func TestReviewerFailedStart(t *testing.T) {
 	}
 }
 
-// TestReviewerIsGone wants no agent to be called while the document of the agent is
+// TestReviewer_is_gone wants no agent to be called while the document of the agent is
 // gone, and no try to be spent: another site may have it.
-func TestReviewerIsGone(t *testing.T) {
+func TestReviewer_is_gone(t *testing.T) {
 	agents := strings.Replace(sitetest.AskedAgents, "review: supervisor", "review: oagent://supervisor", 1)
 	s := sitetest.NewAskedSite(t, agents, "off", sitetest.Saying(200, sitetest.Approving))
 	s.Write("agents.yaml", strings.Split(agents, "---\n")[0])
@@ -312,8 +312,8 @@ func TestReviewerAway(t *testing.T) {
 	}
 }
 
-// TestReviewerAskedOnce has many clients wait, on two sites that share a store.
-func TestReviewerAskedOnce(t *testing.T) {
+// TestReviewer_asked_once has many clients wait, on two sites that share a store.
+func TestReviewer_asked_once(t *testing.T) {
 	s := sitetest.NewAskedSite(t, sitetest.AskedAgents, "off", sitetest.Saying(202, ""))
 	other := *s.Site
 	other.Port = testkit.FreePort(t)
@@ -540,8 +540,8 @@ func TestReviewerGuardrails(t *testing.T) {
 	})
 }
 
-// TestReviewShowsEngagement has a user review what an agent does.
-func TestReviewShowsEngagement(t *testing.T) {
+// TestReview_shows_engagement has a user review what an agent does.
+func TestReview_shows_engagement(t *testing.T) {
 	s := sitetest.NewAskedSite(t, strings.Replace(sitetest.AskedAgents, "require_review: supervisor}", "require_review: boss}", 1), "off", sitetest.Saying(200, sitetest.Approving))
 	if a := s.By("alice", "desk", "t1", "GET", "/trips", ""); a.Status != 200 {
 		t.Fatalf("%d %s", a.Status, a.Body)

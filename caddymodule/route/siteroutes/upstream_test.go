@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-func TestMayReachUpstream(t *testing.T) {
+func TestMay_reach_upstream(t *testing.T) {
 	for name, test := range map[string]struct {
 		routes string
 		want   bool

@@ -6,7 +6,7 @@ import (
 )
 
 // A page decides on the names of headers, which go into an answer.
-func TestCORSHeadersAreNames(t *testing.T) {
+func TestCORS_headers_are_names(t *testing.T) {
 	got := withRequestedHeaders([]string{"x-a, ,b(c, authorization", "X-D"})
 	if want := sharedHeaders + ", x-a, X-D"; got != want {
 		t.Errorf("got %s", got)
@@ -15,7 +15,7 @@ func TestCORSHeadersAreNames(t *testing.T) {
 
 // Anyone can send a preflight: what is long is not read to its end, nor is a name
 // that is cut short allowed.
-func TestCORSHeadersAreBounded(t *testing.T) {
+func TestCORS_headers_are_bounded(t *testing.T) {
 	known := strings.Repeat("accept,", maxAskedHeaders/len("accept,"))
 	for rule, asked := range map[string][]string{
 		"one line":      {"x-a," + known + "x-late"},

@@ -15,7 +15,7 @@ func signerOf(secrets ...[]byte) *Signer {
 	return NewSigner(&Secrets{Sign: secrets, Seal: secrets})
 }
 
-func TestSessionIsSigned(t *testing.T) {
+func TestSession_is_signed(t *testing.T) {
 	g, now := signerOf(secret), time.Unix(1_800_000_000, 0)
 	id := g.Issue(protocol.V20250618, protocol.CanSample|protocol.CanListRoots, Digests{}, "ada", now.Add(time.Hour))
 	if len(id) != IDLength {

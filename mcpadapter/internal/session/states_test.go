@@ -11,7 +11,7 @@ import (
 
 // Sessions that have set a log level and are gone do not keep others from being
 // canceled and asked.
-func TestIdleSessionsAreForgotten(t *testing.T) {
+func TestIdle_sessions_are_forgotten(t *testing.T) {
 	ls := NewStates(nil)
 	session := func(n int) *Session {
 		s := new(Session)
@@ -39,7 +39,7 @@ func TestIdleSessionsAreForgotten(t *testing.T) {
 }
 
 // Sessions in use of one user leave room for those of others.
-func TestSessionsHaveShares(t *testing.T) {
+func TestSessions_have_shares(t *testing.T) {
 	ls := NewStates(nil)
 	enter := func(user string, n int) *State {
 		s := new(Session)
@@ -60,7 +60,7 @@ func TestSessionsHaveShares(t *testing.T) {
 	}
 }
 
-func TestEndedSessionIsNotEntered(t *testing.T) {
+func TestEnded_session_is_not_entered(t *testing.T) {
 	ls := NewStates(nil)
 	s := &Session{Expires: time.Now().Add(time.Hour)}
 	_, leave := ls.Enter(s, share.Gateway)
@@ -71,7 +71,7 @@ func TestEndedSessionIsNotEntered(t *testing.T) {
 	leave()
 }
 
-func TestSubscriptionsAreBounded(t *testing.T) {
+func TestSubscriptions_are_bounded(t *testing.T) {
 	var l State
 	for i := range MaxWatched {
 		if !l.Subscribe(strings.Repeat("a", i)) {
