@@ -1,6 +1,7 @@
 package otcadapter
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -274,10 +275,7 @@ func newToolkit(options Options, index int, site Toolkit) *toolkit {
 			break
 		}
 	}
-	if k.version == "" {
-		k.version = toolset.Version
-	}
-	k.version = semver(k.version)
+	k.version = semver(cmp.Or(k.version, toolset.Version))
 	return k
 }
 
@@ -295,9 +293,7 @@ func (k *toolkit) appendID(b []byte, tool string) []byte {
 func shortDescription(toolset *tools.Toolset) string {
 	paragraph, _, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(toolset.Description, "\r\n", "\n")), "\n\n")
 	text := strings.Join(strings.Fields(paragraph), " ")
-	if text == "" {
-		text = toolset.Title
-	}
+	text = cmp.Or(text, toolset.Title)
 	if len(text) <= maxToolkitDescription {
 		return text
 	}

@@ -62,7 +62,7 @@ func TestExtensions(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"updates_context user", "property 1st", "schema plain object", "x-ocp-context object list", "x-ocp-enhanced-response: $ref",
+		"updates_context user", "property 1st", "schema plain object", "x-ocp-context object array", "x-ocp-enhanced-response: $ref",
 	} {
 		if !slices.ContainsFunc(reasons, func(reason string) bool { return testkit.ContainsAll(reason, want) }) {
 			t.Errorf("no warning of %s in %q", want, reasons)

@@ -1,6 +1,7 @@
 package otc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -122,9 +123,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision resolves the toolsets and creates the server.
 func (o *Handler) Provision(ctx caddy.Context) (err error) {
-	if o.Path == "" {
-		o.Path = "/otc"
-	}
+	o.Path = cmp.Or(o.Path, "/otc")
 	if o.endpoint, err = route.NewEndpoint(ctx, "otc", o.Path, o.Toolset, app.WithResponseSchemas(o.Document)); err != nil {
 		return err
 	}
