@@ -172,19 +172,8 @@ func (o *Handler) Validate() error {
 	if o.Version != "" && len(o.Toolsets) > 0 {
 		return fmt.Errorf("version %s requires a single toolset, and there are %d; each has the version of its document", o.Version, len(o.Toolsets)+1)
 	}
-	if err := directive.NotNegative("poll", int64(o.Poll)); err != nil {
-		return err
-	}
-	if err := o.checkHealthUpstream(); err != nil {
-		return err
-	}
-	if err := o.checkAuthorizationURLs(); err != nil {
-		return err
-	}
-	if err := o.Idempotency.validate(); err != nil {
-		return err
-	}
-	return directive.NotNegative("max_body", o.MaxBody)
+	return errors.Join(directive.NotNegative("poll", int64(o.Poll)), directive.NotNegative("max_body", o.MaxBody),
+		o.checkHealthUpstream(), o.checkAuthorizationURLs(), o.Idempotency.validate())
 }
 
 // ServeHTTP handles requests for the endpoints and passes all others on.
