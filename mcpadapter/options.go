@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -156,9 +157,7 @@ func (o *Options) setDefaults() {
 	orDefault(&o.WatchInterval, DefaultWatchInterval)
 	orDefault(&o.WatchRate, library.DefaultWatchRate)
 	orDefault(&o.AskTimeout, DefaultAskTimeout)
-	if o.ListTTL == 0 {
-		o.ListTTL = DefaultListTTL
-	}
+	o.ListTTL = cmp.Or(o.ListTTL, DefaultListTTL)
 	o.ListTTL = max(o.ListTTL, 0)
 }
 

@@ -1,6 +1,7 @@
 package oagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,9 +71,7 @@ func (o *GuardOptions) setDefaults() {
 	if o.ReviewTTL <= 0 || o.ReviewTTL > o.TTL {
 		o.ReviewTTL = o.TTL
 	}
-	if o.ReviewWait == 0 {
-		o.ReviewWait = DefaultReviewWait
-	}
+	o.ReviewWait = cmp.Or(o.ReviewWait, DefaultReviewWait)
 	if o.MaxPayload <= 0 {
 		o.MaxPayload = DefaultMaxPayload
 	}
@@ -190,9 +189,7 @@ func (g *Guard) Refuse(ctx context.Context, b Binding, r *engagement.Refusal, in
 	if err := b.check(); err != nil {
 		return err
 	}
-	if why == "" {
-		why = r.Message
-	}
+	why = cmp.Or(why, r.Message)
 	kept := jsontext.Value(nil)
 	if inputs != nil {
 		var err error

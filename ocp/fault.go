@@ -69,49 +69,33 @@ func patternOf(field string) string {
 
 // message returns the text of the reason for error messages.
 func (r Reason) message() string {
-	switch r {
-	case ReasonRepeated:
-		return "the header is repeated; send it once"
-	case ReasonEmpty:
-		return "empty; omit it or set a value"
-	case ReasonTooLong:
-		return "longer than allowed"
-	case ReasonUTF8:
-		return "not UTF-8"
-	case ReasonControl:
-		return "has a control character"
-	case ReasonPattern:
-		return "not of the form"
-	case ReasonBase64:
-		return "not Base64"
-	case ReasonGzip:
-		return "the gzip stream is invalid or followed by other data"
-	case ReasonInflated:
-		return "too large after decompression"
-	case ReasonJSON:
-		return "not valid JSON"
-	case ReasonObject:
-		return "not a JSON object"
-	case ReasonDepth:
-		return "nests too deeply"
-	case ReasonMissing:
-		return "missing"
-	case ReasonType:
-		return "of the wrong JSON type"
-	case ReasonTimestamp:
-		return "not a time as in RFC 3339 (2025-11-16T10:30:00Z)"
-	case ReasonURI:
-		return "not an absolute URI"
-	case ReasonNegative:
-		return "must not be negative"
-	case ReasonTooMany:
-		return "more items than allowed"
-	case ReasonUnknown:
-		return "not a field of the context schema"
-	case ReasonDisagrees:
-		return "does not agree with the header"
+	if message := messages[r]; message != "" {
+		return message
 	}
 	return string(r)
+}
+
+var messages = map[Reason]string{
+	ReasonRepeated:  "the header is repeated; send it once",
+	ReasonEmpty:     "empty; omit it or set a value",
+	ReasonTooLong:   "longer than allowed",
+	ReasonUTF8:      "not UTF-8",
+	ReasonControl:   "has a control character",
+	ReasonPattern:   "not of the form",
+	ReasonBase64:    "not Base64",
+	ReasonGzip:      "the gzip stream is invalid or followed by other data",
+	ReasonInflated:  "too large after decompression",
+	ReasonJSON:      "not valid JSON",
+	ReasonObject:    "not a JSON object",
+	ReasonDepth:     "nests too deeply",
+	ReasonMissing:   "missing",
+	ReasonType:      "of the wrong JSON type",
+	ReasonTimestamp: "not a time as in RFC 3339 (2025-11-16T10:30:00Z)",
+	ReasonURI:       "not an absolute URI",
+	ReasonNegative:  "must not be negative",
+	ReasonTooMany:   "more items than allowed",
+	ReasonUnknown:   "not a field of the context schema",
+	ReasonDisagrees: "does not agree with the header",
 }
 
 // A Verdict says how much of a session can be used.

@@ -1,6 +1,7 @@
 package otcadapter
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -306,10 +307,7 @@ func (k *toolkit) setName(name string) {
 			break
 		}
 	}
-	if k.version == "" {
-		k.version = k.tools.Version
-	}
-	k.version = semver(k.version)
+	k.version = semver(cmp.Or(k.version, k.tools.Version))
 }
 
 // CallMessage returns the path below the server's, and the body, of a request that calls a tool. Arguments is a JSON
@@ -335,9 +333,7 @@ func (k *toolkit) appendID(b []byte, tool string) []byte {
 func shortDescription(toolset *tools.Toolset) string {
 	paragraph, _, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(toolset.Description, "\r\n", "\n")), "\n\n")
 	text := strings.Join(strings.Fields(paragraph), " ")
-	if text == "" {
-		text = toolset.Title
-	}
+	text = cmp.Or(text, toolset.Title)
 	if len(text) <= maxToolkitDescription {
 		return text
 	}

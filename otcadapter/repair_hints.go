@@ -1,6 +1,7 @@
 package otcadapter
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -131,10 +132,7 @@ func listParameters(tool *tools.Tool) string {
 
 // problemText reports the problem with the parameter's JSON Pointer.
 func problemText(problem tools.Problem) string {
-	path := problem.Path
-	if path == "" {
-		path = "input"
-	}
+	path := cmp.Or(problem.Path, "input")
 	return text.Cut(path, maxProblem) + ": " + text.Cut(problem.Message, maxProblem)
 }
 

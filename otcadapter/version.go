@@ -40,9 +40,7 @@ func semver(version string) string {
 			break
 		}
 		part := strings.TrimLeft(rest[:min(digits, maxVersionPart)], "0")
-		if part == "" {
-			part = "0"
-		}
+		part = cmp.Or(part, "0")
 		parts = append(parts, part)
 		rest = rest[digits:]
 		if rest == "" || !strings.Contains(".-_", rest[:1]) {

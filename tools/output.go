@@ -52,9 +52,7 @@ func (t *toolBuilder) describeResponse() {
 		if !extension.IsSuccess(response.Status, t.operation.Responses) {
 			continue
 		}
-		if answer.Description == "" {
-			answer.Description = response.Description
-		}
+		answer.Description = cmp.Or(answer.Description, response.Description)
 		if len(response.Content) == 0 {
 			answer.Empty = true
 			answer.Unstated = answer.Unstated || t.plan.Method != http.MethodHead && mayHaveBody(response.Status)

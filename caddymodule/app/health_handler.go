@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -62,9 +63,7 @@ func (*Health) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets the default path.
 func (h *Health) Provision(ctx caddy.Context) error {
-	if h.Path == "" {
-		h.Path = "/health"
-	}
+	h.Path = cmp.Or(h.Path, "/health")
 	if h.Path = strings.TrimRight(h.Path, "/"); h.Path != "" && h.Path[0] != '/' {
 		return fmt.Errorf("path %s must begin with a slash", h.Path)
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,12 +151,8 @@ type Limits struct {
 // Limits returns the limits with defaults for options that are not set.
 func (c *ToolsetConfig) Limits() Limits {
 	l := Limits{Timeout: time.Duration(c.Timeout), MaxResponse: c.MaxResponse}
-	if l.Timeout == 0 {
-		l.Timeout = DefaultTimeout
-	}
-	if l.MaxResponse == 0 {
-		l.MaxResponse = DefaultMaxResponse
-	}
+	l.Timeout = cmp.Or(l.Timeout, DefaultTimeout)
+	l.MaxResponse = cmp.Or(l.MaxResponse, DefaultMaxResponse)
 	return l
 }
 
@@ -221,12 +218,8 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	if k.Refresh == 0 || kind == SourceFile {
 		k.Refresh = loader.DefaultRefresh
 	}
-	if k.MaxDocument == 0 {
-		k.MaxDocument = source.DefaultMaxDocument
-	}
-	if k.MaxSchema == 0 {
-		k.MaxSchema = tools.DefaultMaxSchema
-	}
+	k.MaxDocument = cmp.Or(k.MaxDocument, source.DefaultMaxDocument)
+	k.MaxSchema = cmp.Or(k.MaxSchema, tools.DefaultMaxSchema)
 	if k.Schemas, err = schema.ParseMode(string(c.Schemas)); err != nil {
 		return DocumentKey{}, fmt.Errorf("schemas: %w", err)
 	}

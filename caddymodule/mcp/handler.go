@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -157,9 +158,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision resolves the toolset and creates the server.
 func (m *Handler) Provision(ctx caddy.Context) (err error) {
-	if m.Path == "" {
-		m.Path = "/mcp"
-	}
+	m.Path = cmp.Or(m.Path, "/mcp")
 	if m.Endpoint, err = route.NewEndpoint(ctx, "mcp", m.Path, m.Toolset, m.toolsetConfig()); err != nil {
 		return err
 	}

@@ -62,24 +62,20 @@ func (m *Handler) listsResponses() bool {
 
 // validateOptions returns an error for values that are out of range or unknown.
 func (m *Handler) validateOptions() error {
-	for _, option := range []struct {
-		name  string
-		value int64
-	}{
-		{"page_size", int64(m.PageSize)},
-		{"max_body", m.MaxBody},
-		{"session_ttl", int64(m.SessionTTL)},
-		{"max_streams", int64(m.MaxStreams)},
-		{"keep_alive", int64(m.KeepAlive)},
-		{"ask_timeout", int64(m.AskTimeout)},
-		{"task_after", int64(m.TaskAfter)},
-		{"task_ttl", int64(m.TaskTTL)},
-		{"watch_interval", int64(m.WatchInterval)},
-		{"watch_rate", int64(m.WatchRate)},
-	} {
-		if err := directive.NotNegative(option.name, option.value); err != nil {
-			return err
-		}
+	err := errors.Join(
+		directive.NotNegative("page_size", int64(m.PageSize)),
+		directive.NotNegative("max_body", m.MaxBody),
+		directive.NotNegative("session_ttl", int64(m.SessionTTL)),
+		directive.NotNegative("max_streams", int64(m.MaxStreams)),
+		directive.NotNegative("keep_alive", int64(m.KeepAlive)),
+		directive.NotNegative("ask_timeout", int64(m.AskTimeout)),
+		directive.NotNegative("task_after", int64(m.TaskAfter)),
+		directive.NotNegative("task_ttl", int64(m.TaskTTL)),
+		directive.NotNegative("watch_interval", int64(m.WatchInterval)),
+		directive.NotNegative("watch_rate", int64(m.WatchRate)),
+	)
+	if err != nil {
+		return err
 	}
 	if m.TaskTTL > 0 && m.TaskAfter == 0 {
 		return errors.New("task_ttl is set without task_after: set how long a call runs before it becomes a task, as in: task_after 10s")

@@ -1,6 +1,7 @@
 package oagent
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -243,21 +244,11 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 }
 
 func (o *Handler) setDefaults() {
-	if o.MaxInput == 0 {
-		o.MaxInput = DefaultMaxInput
-	}
-	if o.MaxOutput == 0 {
-		o.MaxOutput = DefaultMaxOutput
-	}
-	if o.MaxRecorded == 0 {
-		o.MaxRecorded = oagent.DefaultMaxPayload
-	}
-	if o.Exposes == "" {
-		o.Exposes = exposesHeader
-	}
-	if o.Undeclared == "" {
-		o.Undeclared = undeclaredRefuse
-	}
+	o.MaxInput = cmp.Or(o.MaxInput, DefaultMaxInput)
+	o.MaxOutput = cmp.Or(o.MaxOutput, DefaultMaxOutput)
+	o.MaxRecorded = cmp.Or(o.MaxRecorded, oagent.DefaultMaxPayload)
+	o.Exposes = cmp.Or(o.Exposes, exposesHeader)
+	o.Undeclared = cmp.Or(o.Undeclared, undeclaredRefuse)
 }
 
 // Values of exposes.

@@ -32,49 +32,33 @@ const (
 
 // title returns the title of a refusal's problem document.
 func title(kind engagement.Kind) string {
-	switch kind {
-	case engagement.KindUnknownAgent:
-		return "No agent governs this request"
-	case engagement.KindInvalid:
-		return "The call is malformed"
-	case engagement.KindNotAllowed:
-		return "The agent may not call this operation"
-	case engagement.KindInputRestriction:
-		return "An input restriction of the agent forbids this call"
-	case engagement.KindOutputRestriction:
-		return "An output restriction of the agent withholds this result"
-	case engagement.KindShortCircuit:
-		return "The Engagement has ended because the agent repeated calls"
-	case engagement.KindReviewPending:
-		return "A review is pending"
-	case engagement.KindReviewDenied:
-		return "The reviewer has denied this call"
-	case engagement.KindGuardrail:
-		return "A guardrail has ended the Engagement"
-	case engagement.KindUnchecked:
-		return "The check is temporarily unavailable"
-	case engagement.KindEnded:
-		return "The Engagement has ended"
-	case engagement.KindStore:
-		return "The record is temporarily unavailable"
-	case engagement.KindShare:
-		return "The caller's share is used up"
-	case kindUnknownOperation:
-		return "The request matches no operation of the API"
-	case kindAmbiguous:
-		return "The request is ambiguous"
-	case kindUnreadable:
-		return "The request cannot be parsed"
-	case kindUndeclared:
-		return "The request has undeclared parameters"
-	case kindTooLarge:
-		return "The request is too large"
-	case kindIdentity:
-		return "There are no credentials for this call"
-	case kindUnavailable:
-		return "The API's document is not loaded yet"
+	if title := titles[kind]; title != "" {
+		return title
 	}
 	return "Refused"
+}
+
+var titles = map[engagement.Kind]string{
+	engagement.KindUnknownAgent:      "No agent governs this request",
+	engagement.KindInvalid:           "The call is malformed",
+	engagement.KindNotAllowed:        "The agent may not call this operation",
+	engagement.KindInputRestriction:  "An input restriction of the agent forbids this call",
+	engagement.KindOutputRestriction: "An output restriction of the agent withholds this result",
+	engagement.KindShortCircuit:      "The Engagement has ended because the agent repeated calls",
+	engagement.KindReviewPending:     "A review is pending",
+	engagement.KindReviewDenied:      "The reviewer has denied this call",
+	engagement.KindGuardrail:         "A guardrail has ended the Engagement",
+	engagement.KindUnchecked:         "The check is temporarily unavailable",
+	engagement.KindEnded:             "The Engagement has ended",
+	engagement.KindStore:             "The record is temporarily unavailable",
+	engagement.KindShare:             "The caller's share is used up",
+	kindUnknownOperation:             "The request matches no operation of the API",
+	kindAmbiguous:                    "The request is ambiguous",
+	kindUnreadable:                   "The request cannot be parsed",
+	kindUndeclared:                   "The request has undeclared parameters",
+	kindTooLarge:                     "The request is too large",
+	kindIdentity:                     "There are no credentials for this call",
+	kindUnavailable:                  "The API's document is not loaded yet",
 }
 
 // refusalError is a refusal with its HTTP status.

@@ -1,6 +1,7 @@
 package ocp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -169,12 +170,8 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := h.metrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	if h.Forward == "" {
-		h.Forward = forwardHeaders
-	}
-	if h.MaxEnhanced == 0 {
-		h.MaxEnhanced = DefaultMaxEnhanced
-	}
+	h.Forward = cmp.Or(h.Forward, forwardHeaders)
+	h.MaxEnhanced = cmp.Or(h.MaxEnhanced, DefaultMaxEnhanced)
 	h.readOptions = ocp.ReadOptions{Strict: h.Strict}
 	if h.Toolset != "" || h.Document != nil {
 		agents, err := ctx.App("agents")

@@ -1,6 +1,7 @@
 package otc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -127,9 +128,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision resolves the toolsets and creates the server.
 func (o *Handler) Provision(ctx caddy.Context) (err error) {
-	if o.Path == "" {
-		o.Path = "/otc"
-	}
+	o.Path = cmp.Or(o.Path, "/otc")
 	if o.endpoint, err = route.NewEndpoint(ctx, "otc", o.Path, o.Toolset, app.WithResponseSchemas(o.Document)); err != nil {
 		return err
 	}
@@ -188,19 +187,8 @@ func (o *Handler) Validate() error {
 	if o.Version != "" && len(o.Toolsets) > 0 {
 		return fmt.Errorf("version %s requires a single toolset, and there are %d; each has the version of its document", o.Version, len(o.Toolsets)+1)
 	}
-	if err := directive.NotNegative("poll", int64(o.Poll)); err != nil {
-		return err
-	}
-	if err := o.checkHealthUpstream(); err != nil {
-		return err
-	}
-	if err := o.checkAuthorizationURLs(); err != nil {
-		return err
-	}
-	if err := o.Idempotency.validate(); err != nil {
-		return err
-	}
-	return directive.NotNegative("max_body", o.MaxBody)
+	return errors.Join(directive.NotNegative("poll", int64(o.Poll)), directive.NotNegative("max_body", o.MaxBody),
+		o.checkHealthUpstream(), o.checkAuthorizationURLs(), o.Idempotency.validate())
 }
 
 // checkHealthUpstream returns an error if health_upstream is not a valid path.

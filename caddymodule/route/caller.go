@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"runtime/debug"
@@ -67,9 +68,7 @@ func (c *Caller) placeholder(key string) (any, bool) {
 	if key == PlaceholderOutcome {
 		return outcome, true
 	}
-	if toolset == "" {
-		toolset = c.toolset
-	}
+	toolset = cmp.Or(toolset, c.toolset)
 	return toolPlaceholder(key, name, toolset, c.protocol)
 }
 
@@ -362,9 +361,6 @@ func (c *Caller) send(ctx context.Context, call *tools.Call) (*tools.Result, err
 
 // maxBytes returns the largest response of the tool in bytes, 0 for no limit.
 func (p *Part) maxBytes(t *tools.Tool) int {
-	tokens := t.Output.MaxTokens
-	if tokens == 0 {
-		tokens = p.maxTokens
-	}
+	tokens := cmp.Or(t.Output.MaxTokens, p.maxTokens)
 	return max(tokens, 0) * result.BytesPerToken
 }

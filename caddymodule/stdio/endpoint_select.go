@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
@@ -154,9 +155,7 @@ func (e *endpoint) url(secure bool, site, path string) *url.URL {
 	if path == "" {
 		u.Path = e.mcp.Endpoint.Path
 	}
-	if u.Path == "" {
-		u.Path = "/"
-	}
+	u.Path = cmp.Or(u.Path, "/")
 	if site == "" {
 		u.Host = "localhost"
 		if i := slices.IndexFunc(e.hosts, func(host string) bool { return !strings.ContainsAny(host, "*{") }); i >= 0 {

@@ -6,6 +6,7 @@
 package calltrace
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -177,10 +178,7 @@ func tracer(ctx context.Context) trace.Tracer {
 
 // name returns the name of the span.
 func (c *Call) name() string {
-	operation := c.method
-	if operation == "" {
-		operation = "execute_tool"
-	}
+	operation := cmp.Or(c.method, "execute_tool")
 	if c.tool == "" {
 		return operation
 	}

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
@@ -119,12 +120,7 @@ func (s *State) Followed() []string {
 
 // stale reports whether a file may differ from what the State recorded.
 func (s *State) stale() bool {
-	for _, file := range s.files {
-		if !file.stamp.equal(stampOf(file.path)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.files, func(file state) bool { return !file.stamp.equal(stampOf(file.path)) })
 }
 
 // A state is the state of one file at the time it was read.

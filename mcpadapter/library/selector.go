@@ -2,6 +2,7 @@ package library
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
@@ -25,12 +26,7 @@ func (l *Library) selectorWarnings(toolset *tools.Toolset) (warnings []tools.War
 }
 
 func choosesResource(chosen func(*tools.Tool) bool, toolset *tools.Toolset) bool {
-	for _, tool := range toolset.Tools() {
-		if tool.Plan.Method == "GET" && chosen(tool) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(toolset.Tools(), func(t *tools.Tool) bool { return t.Plan.Method == "GET" && chosen(t) })
 }
 
 // nearestSelected returns the existing value that is most similar to the selector's value, or "".

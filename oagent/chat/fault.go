@@ -44,7 +44,7 @@ func unreadable(message string) *Fault {
 func (f Format) AppendError(dst []byte, fault *Fault) []byte {
 	if f == Messages {
 		dst = append(dst, `{"type":"error","error":{"type":`...)
-		dst = strictjson.AppendString(dst, messagesType(fault.Status))
+		dst = strictjson.AppendString(dst, errorType(fault.Status, messagesTypes, "api_error"))
 		dst = append(dst, `,"code":`...)
 		dst = strictjson.AppendString(dst, fault.Code)
 		dst = append(dst, `,"message":`...)
@@ -53,7 +53,7 @@ func (f Format) AppendError(dst []byte, fault *Fault) []byte {
 	dst = append(dst, `{"error":{"message":`...)
 	dst = strictjson.AppendString(dst, fault.Message)
 	dst = append(dst, `,"type":`...)
-	dst = strictjson.AppendString(dst, openaiType(fault.Status))
+	dst = strictjson.AppendString(dst, errorType(fault.Status, openaiTypes, "server_error"))
 	dst = append(dst, `,"param":null,"code":`...)
 	return append(strictjson.AppendString(dst, fault.Code), `}}`...)
 }
@@ -71,38 +71,30 @@ func (f Format) AppendErrorEvent(dst []byte, fault *Fault) []byte {
 	return sse.AppendEvent(dst, "", "", f.AppendError(nil, fault))
 }
 
-func messagesType(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "authentication_error"
-	case http.StatusForbidden:
-		return "permission_error"
-	case http.StatusNotFound:
-		return "not_found_error"
-	case http.StatusRequestEntityTooLarge:
-		return "request_too_large"
-	case http.StatusTooManyRequests:
-		return "rate_limit_error"
-	}
-	if status >= http.StatusInternalServerError {
-		return "api_error"
+// errorType returns the type of an error with a status. Types are those of a format by the status, and server is
+// that of other errors of the server.
+func errorType(status int, types map[int]string, server string) string {
+	switch name := types[status]; {
+	case name != "":
+		return name
+	case status >= http.StatusInternalServerError:
+		return server
 	}
 	return "invalid_request_error"
 }
 
-func openaiType(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "authentication_error"
-	case http.StatusForbidden:
-		return "permission_error"
-	case http.StatusTooManyRequests:
-		return "rate_limit_error"
-	}
-	if status >= http.StatusInternalServerError {
-		return "server_error"
-	}
-	return "invalid_request_error"
+var messagesTypes = map[int]string{
+	http.StatusUnauthorized:          "authentication_error",
+	http.StatusForbidden:             "permission_error",
+	http.StatusNotFound:              "not_found_error",
+	http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusTooManyRequests:       "rate_limit_error",
+}
+
+var openaiTypes = map[int]string{
+	http.StatusUnauthorized:    "authentication_error",
+	http.StatusForbidden:       "permission_error",
+	http.StatusTooManyRequests: "rate_limit_error",
 }
 
 // maxErrorText is the maximum number of bytes of each text that is passed on from an

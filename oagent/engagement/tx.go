@@ -2,6 +2,7 @@ package engagement
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -281,10 +282,7 @@ func OmissionOf(value jsontext.Value) *OmittedError {
 
 // Error names the omitted value and the reason. It does not quote the value.
 func (e *OmittedError) Error() string {
-	what := e.Path
-	if what == "" {
-		what = "one of the values that it reads"
-	}
+	what := cmp.Or(e.Path, "one of the values that it reads")
 	return what + e.Reason()
 }
 

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -50,10 +51,7 @@ type ClientOptions struct {
 // NewClient returns a Client for the tools. The Toolset's name becomes the prefix of the
 // tool names in the history, as in "github.list_issues".
 func NewClient(toolset *tools.Toolset, options ClientOptions) (*Client, error) {
-	origin := options.Origin
-	if origin == "" {
-		origin = toolset.Origin
-	}
+	origin := cmp.Or(options.Origin, toolset.Origin)
 	if origin == "" {
 		return nil, fmt.Errorf("the document of %q does not say at which host the API is: set ClientOptions.Origin", toolset.Name)
 	}
@@ -126,10 +124,7 @@ func (c *Client) record(outcome tools.Outcome, call *recordedCall, sent *ocp.Con
 		status = outcome.Result.Status
 		reported = c.context.MergeHeaders(outcome.Result.Header, sent, ocp.ReadOptions{})
 	}
-	operation := outcome.Tool.Definition.OperationID
-	if operation == "" {
-		operation = outcome.Tool.Name
-	}
+	operation := cmp.Or(outcome.Tool.Definition.OperationID, outcome.Tool.Name)
 	name := outcome.Tool.Name
 	if c.tools.Name != "" {
 		name = c.tools.Name + "." + name

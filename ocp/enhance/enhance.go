@@ -23,6 +23,7 @@
 package enhance
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -71,9 +72,7 @@ func (l Limits) orDefaults() Limits {
 	if l.Time <= 0 {
 		l.Time = defaultTime
 	}
-	if l.Cost == 0 {
-		l.Cost = defaultCost
-	}
+	l.Cost = cmp.Or(l.Cost, defaultCost)
 	return l
 }
 
@@ -207,9 +206,7 @@ func (o *Options) check() error {
 	default:
 		return fmt.Errorf("lists %.64q: it is %s, %s or %s", o.Lists, EachItem, WrapList, LeaveLists)
 	}
-	if o.Wrap == "" {
-		o.Wrap = defaultWrapName
-	}
+	o.Wrap = cmp.Or(o.Wrap, defaultWrapName)
 	if !isName(o.Wrap) {
 		return fmt.Errorf("wrap %.64q: a name must have the form [a-zA-Z][a-zA-Z0-9_]*", o.Wrap)
 	}

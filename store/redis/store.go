@@ -9,6 +9,7 @@ package redis
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,9 +67,7 @@ func Open(address string, options Options) (*Store, error) {
 		return nil, err
 	}
 	options.SetDefaults()
-	if options.Prefix == "" {
-		options.Prefix = DefaultPrefix
-	}
+	options.Prefix = cmp.Or(options.Prefix, DefaultPrefix)
 	s := &Store{options: options, connection: newConnection(settings), locks: store.NewKeyLocks()}
 	s.memory.connection, s.memory.warn = s.connection, s.warn
 	s.changes.connection, s.changes.channel = s.connection, options.Prefix+"changed"

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -23,9 +24,7 @@ func Describe(summary, description string, tokens int) string {
 	if tokens < 0 {
 		return join(summary, description)
 	}
-	if tokens == 0 {
-		tokens = DefaultDescriptionTokens
-	}
+	tokens = cmp.Or(tokens, DefaultDescriptionTokens)
 	return CutDescription(join(PlainText(summary), PlainText(description)), tokens*bytesPerToken)
 }
 

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,21 +175,11 @@ func checkName(name string) error {
 // arguments with the same kind of name.
 func (s Shape) Over(below Shape) Shape {
 	merged := s
-	if merged.Rename == "" {
-		merged.Rename = below.Rename
-	}
-	if merged.Title == "" {
-		merged.Title = below.Title
-	}
-	if merged.Description == "" {
-		merged.Description = below.Description
-	}
-	if merged.Select == "" {
-		merged.Select = below.Select
-	}
-	if merged.MaxTokens == 0 {
-		merged.MaxTokens = below.MaxTokens
-	}
+	merged.Rename = cmp.Or(merged.Rename, below.Rename)
+	merged.Title = cmp.Or(merged.Title, below.Title)
+	merged.Description = cmp.Or(merged.Description, below.Description)
+	merged.Select = cmp.Or(merged.Select, below.Select)
+	merged.MaxTokens = cmp.Or(merged.MaxTokens, below.MaxTokens)
 	if merged.Fields == nil {
 		merged.Fields = below.Fields
 	}
@@ -218,12 +209,8 @@ func over[V any](top, below map[string]V, both func(top, below V) V) map[string]
 // over returns an argument with the members of a, and those of below where a has none. A default
 // replaces a fixed value below, and the other way round.
 func (a ArgumentShape) over(below ArgumentShape) ArgumentShape {
-	if a.Rename == "" {
-		a.Rename = below.Rename
-	}
-	if a.Description == "" {
-		a.Description = below.Description
-	}
+	a.Rename = cmp.Or(a.Rename, below.Rename)
+	a.Description = cmp.Or(a.Description, below.Description)
 	if a.Default == nil && a.Fixed == nil {
 		a.Default, a.Fixed = below.Default, below.Fixed
 	}

@@ -73,7 +73,7 @@ func TestReader_reads_what_operations_declare(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"updates_context user", "property 1st", "schema plain object", "x-ocp-context object list", "x-ocp-enhanced-response: $ref",
+		"updates_context user", "property 1st", "schema plain object", "x-ocp-context object array", "x-ocp-enhanced-response: $ref",
 	} {
 		if !slices.ContainsFunc(reasons, func(reason string) bool { return testkit.ContainsAll(reason, want) }) {
 			t.Errorf("no warning of %s in %q", want, reasons)

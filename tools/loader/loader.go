@@ -8,6 +8,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,9 +108,7 @@ type lastLoad struct {
 // New returns a Loader without loading the document.
 func New(options Options) *Loader {
 	l := &Loader{options: options, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
-	if l.options.Refresh == 0 {
-		l.options.Refresh = DefaultRefresh
-	}
+	l.options.Refresh = cmp.Or(l.options.Refresh, DefaultRefresh)
 	if _, l.polled = options.Source.(*source.File); l.polled {
 		l.options.Refresh = watch.Interval()
 	}

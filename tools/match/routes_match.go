@@ -204,12 +204,9 @@ func (r *Routes) lenientTools(method, reading string, t *tools.Tool) []*tools.To
 }
 
 func has(toolset []*tools.Tool, tool *tools.Tool) bool {
-	for _, t := range toolset {
-		if t == tool || t.Plan.Method == tool.Plan.Method && pathKey(t) == pathKey(tool) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(toolset, func(t *tools.Tool) bool {
+		return t == tool || t.Plan.Method == tool.Plan.Method && pathKey(t) == pathKey(tool)
+	})
 }
 
 // overrides returns why an upstream may use another method or path than the request's, or

@@ -17,6 +17,7 @@
 package openapi
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -75,10 +76,7 @@ func read(data []byte, options Options) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := options.Location
-	if name == "" {
-		name = "the document"
-	}
+	name := cmp.Or(options.Location, "the document")
 	d.root = Place{root, fs.file(name, dir, root, version)}
 	d.describe()
 	d.readDefaults()

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
@@ -302,19 +305,8 @@ func errNoObject(p Place) error {
 
 // String returns the name of the kind for use in a message.
 func (k Kind) String() string {
-	switch k {
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case '"':
-		return "text"
-	case '0':
-		return "a number"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
+	if k == 0 {
+		return "missing"
 	}
-	return "missing"
+	return strictjson.KindName(jsontext.Kind(k))
 }

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -136,9 +137,7 @@ func NewSerializer(p Param) (*Serializer, error) {
 		reserved:  p.Reserved,
 		maxLength: p.MaxLength,
 	}
-	if s.maxLength == 0 {
-		s.maxLength = MaxLength
-	}
+	s.maxLength = cmp.Or(s.maxLength, MaxLength)
 	s.values, s.items, s.names = escapes(p)
 	s.key = []byte(p.Name)
 	if p.In != Cookie { // in a cookie, a "%" may be part of the name

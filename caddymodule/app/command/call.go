@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -287,10 +288,7 @@ func modelText(t *tools.Tool, response *tools.Result) (text []byte, notes []stri
 			notes = append(notes, fmt.Sprintf("select: about %d of %d tokens", len(text)/result.BytesPerToken, before/result.BytesPerToken))
 		}
 	}
-	limit := t.Output.MaxTokens
-	if limit == 0 {
-		limit = app.DefaultMaxTokens
-	}
+	limit := cmp.Or(t.Output.MaxTokens, app.DefaultMaxTokens)
 	if limit < 0 {
 		return text, notes
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -394,9 +395,7 @@ func writeWarnings(out io.Writer, toolset *tools.Toolset) (lost int) {
 			kind = "lost"
 			lost++
 		}
-		if operation == "" {
-			operation = "the document"
-		}
+		operation = cmp.Or(operation, "the document")
 		fmt.Fprintf(out, "  %s  %s: %s\n", kind, operation, w.Reason)
 	}
 	return lost

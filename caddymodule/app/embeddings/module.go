@@ -4,6 +4,7 @@
 package embeddings
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -48,9 +49,7 @@ func (*Server) CaddyModule() caddy.ModuleInfo {
 
 // Provision checks the URL.
 func (s *Server) Provision(caddy.Context) (err error) {
-	if s.Model == "" {
-		s.Model = defaultModel
-	}
+	s.Model = cmp.Or(s.Model, defaultModel)
 	s.address, err = address(caddy.NewReplacer().ReplaceAll(s.URL, ""))
 	return err
 }

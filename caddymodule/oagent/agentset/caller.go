@@ -1,6 +1,7 @@
 package agentset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,10 +128,7 @@ func outputOf(op *Operation, result *tools.Result) (jsontext.Value, error) {
 // invoker returns the client for calls to the API of a toolset. It uses the credentials that
 // the gateway has for the API, and none of the caller's.
 func (c *GuardrailCaller) invoker(op *Operation) (*tools.HTTPInvoker, error) {
-	origin := c.Upstream
-	if origin == "" {
-		origin = op.Set.Origin
-	}
+	origin := cmp.Or(c.Upstream, op.Set.Origin)
 	if origin == "" {
 		hint := "add servers to the document, for example with an overlay"
 		if c.Chat {

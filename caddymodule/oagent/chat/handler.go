@@ -16,6 +16,7 @@
 package chat
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -92,15 +93,9 @@ func (h *Handler) Provision(logger *zap.Logger) error {
 	if len(h.Paths) == 0 {
 		h.Paths = defaultPaths
 	}
-	if h.MaxInput == 0 {
-		h.MaxInput = DefaultMaxInput
-	}
-	if h.MaxOutput == 0 {
-		h.MaxOutput = DefaultMaxOutput
-	}
-	if h.KeepAlive == 0 {
-		h.KeepAlive = caddy.Duration(DefaultKeepAlive)
-	}
+	h.MaxInput = cmp.Or(h.MaxInput, DefaultMaxInput)
+	h.MaxOutput = cmp.Or(h.MaxOutput, DefaultMaxOutput)
+	h.KeepAlive = cmp.Or(h.KeepAlive, caddy.Duration(DefaultKeepAlive))
 	h.Upstream = caddy.NewReplacer().ReplaceAll(h.Upstream, "")
 	h.guardrails = &agentset.GuardrailCaller{Upstream: h.Upstream, Chat: true, Logger: logger}
 	return h.check()

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -79,9 +80,7 @@ func (w *Webhook) Provision(caddy.Context) error {
 			return fmt.Errorf("webhook: link: %w", err)
 		}
 	}
-	if w.Timeout == 0 {
-		w.Timeout = caddy.Duration(DefaultTimeout)
-	}
+	w.Timeout = cmp.Or(w.Timeout, caddy.Duration(DefaultTimeout))
 	if w.Timeout < 0 || time.Duration(w.Timeout) > Timeout {
 		return fmt.Errorf("webhook: timeout %s: must be more than 0 and at most %s", time.Duration(w.Timeout), Timeout)
 	}

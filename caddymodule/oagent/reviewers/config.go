@@ -1,6 +1,7 @@
 package reviewers
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,9 +73,7 @@ func (a *Agent) provision(ctx caddy.Context) error {
 	if slices.Contains(a.Users, "") {
 		return errors.New("user name is empty")
 	}
-	if a.Timeout == 0 {
-		a.Timeout = caddy.Duration(DefaultAskTimeout)
-	}
+	a.Timeout = cmp.Or(a.Timeout, caddy.Duration(DefaultAskTimeout))
 	if a.Timeout < 0 || time.Duration(a.Timeout) > MaxAskTimeout {
 		return fmt.Errorf("timeout %s: must be more than 0 and at most %s", time.Duration(a.Timeout), MaxAskTimeout)
 	}

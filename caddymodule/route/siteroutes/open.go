@@ -101,12 +101,9 @@ func anyBefore(ctx caddy.Context, name string, condition func(position, []json.R
 // authenticatedAt reports whether a handler before the position authenticates requests for the path.
 // The handler is in an earlier route, or before the endpoint in the same route.
 func authenticatedAt(p position, before []json.RawMessage, path string) bool {
-	for _, route := range p.earlier(before) {
-		if anyHandlerAuthenticates(route, path) && (sameMatchers(route, p.route()) || !excludesCalls(route.MatcherSets, path)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.earlier(before), func(route *caddyhttp.Route) bool {
+		return anyHandlerAuthenticates(route, path) && (sameMatchers(route, p.route()) || !excludesCalls(route.MatcherSets, path))
+	})
 }
 
 // earlier returns the routes before the position whose handlers may see the same requests. The last one has the raw

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -80,10 +81,7 @@ func (t *Reporter) Stop(canceled bool) {
 func (t *Reporter) Report(e tools.Event) {
 	switch e.Kind {
 	case tools.EventLog:
-		level := LevelOf(e.Level)
-		if level == 0 {
-			level = logInfo
-		}
+		level := cmp.Or(LevelOf(e.Level), logInfo)
 		if !t.logger.Logs(level) {
 			return
 		}

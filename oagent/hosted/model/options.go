@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -50,9 +51,7 @@ const MaxCalls = 128
 // WithDefaults returns the options with defaults for what is not set, or an error if an option
 // cannot be used. Errors do not contain credentials.
 func (o APIOptions) WithDefaults(baseURL string) (APIOptions, error) {
-	if o.BaseURL == "" {
-		o.BaseURL = baseURL
-	}
+	o.BaseURL = cmp.Or(o.BaseURL, baseURL)
 	if err := CheckBaseURL(o.BaseURL); err != nil {
 		return o, err
 	}
@@ -64,15 +63,9 @@ func (o APIOptions) WithDefaults(baseURL string) (APIOptions, error) {
 			return o, fmt.Errorf("%s is negative", name)
 		}
 	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.MaxTokens == 0 {
-		o.MaxTokens = DefaultMaxTokens
-	}
-	if o.MaxResponse == 0 {
-		o.MaxResponse = DefaultMaxResponse
-	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.MaxTokens = cmp.Or(o.MaxTokens, DefaultMaxTokens)
+	o.MaxResponse = cmp.Or(o.MaxResponse, DefaultMaxResponse)
 	if o.Transport == nil {
 		o.Transport = NewTransport()
 	}

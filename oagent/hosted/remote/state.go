@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -85,9 +86,7 @@ func (s *state) result() (jsontext.Value, int) {
 }
 
 func failure(kind, message string) jsontext.Value {
-	if message == "" {
-		message = "the agent failed without giving a reason"
-	}
+	message = cmp.Or(message, "the agent failed without giving a reason")
 	outputs := []byte(`{"error":{`)
 	if kind != "" {
 		outputs = append(strictjson.AppendString(append(outputs, `"kind":`...), kind), ',')

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -135,9 +136,7 @@ func (a *reader) add(piece *output) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if call.name == "" {
-			call.name = c.Function.Name
-		}
+		call.name = cmp.Or(call.name, c.Function.Name)
 		call.arguments.WriteString(arguments)
 	}
 	return text, nil
@@ -148,9 +147,7 @@ func (a *reader) add(piece *output) (string, error) {
 func (a *reader) call(index int, id string) (*partialCall, error) {
 	known := a.at[index]
 	if known != nil && (id == "" || known.id == "" || known.id == id) {
-		if known.id == "" {
-			known.id = id
-		}
+		known.id = cmp.Or(known.id, id)
 		return known, nil
 	}
 	if err := httpapi.CheckCalls(len(a.calls) + 1); err != nil {

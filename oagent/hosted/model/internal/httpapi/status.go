@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,12 +126,7 @@ func (f *fault) isContextTooLong() bool {
 		return true
 	}
 	message := strings.ToLower(f.Message)
-	for _, phrase := range contextPhrases {
-		if strings.Contains(message, phrase) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(contextPhrases, func(phrase string) bool { return strings.Contains(message, phrase) })
 }
 
 // statuses are the HTTP statuses of the types and codes of errors in a stream, whose response
