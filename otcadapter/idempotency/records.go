@@ -114,6 +114,7 @@ type execution struct {
 	own   record                      // what this request writes
 	claim *lease.Claim[*store.Change] // nil if there is no record before the response
 
+	flight flight       // if this request executes the call
 	waited bool         // this request has waited for another one
 	found  *record      // because of which the call must not run, nil for none
 	value  []byte       // encoded form of found
@@ -128,7 +129,8 @@ func (e *execution) share(ctx context.Context) result {
 		e.mu.Lock()
 		f := e.flights[e.key]
 		if f == nil {
-			f = &flight{content: e.own.content, done: make(chan struct{})}
+			f = &e.flight
+			*f = flight{content: e.own.content, done: make(chan struct{})}
 			e.flights[e.key] = f
 			e.mu.Unlock()
 			e.lead(ctx, f)
