@@ -173,13 +173,13 @@ var executedCalls = []struct {
 	limit, goal int
 	call        func(t *testing.T, s *executedSite, n int)
 }{
-	{"a plain MCP call", 27, 27, func(t *testing.T, s *executedSite, _ int) {
+	{"a plain MCP call", 26, 27, func(t *testing.T, s *executedSite, _ int) {
 		post(t, "http://"+s.plain+"/mcp", executedMCPCall, http.StatusOK, `"structuredContent":{"name":"chair"}`)
 	}},
-	{"an OTC call with a call_id", 46, 40, func(t *testing.T, s *executedSite, n int) {
+	{"an OTC call with a call_id", 40, 40, func(t *testing.T, s *executedSite, n int) {
 		post(t, "http://"+s.recorded+"/otc/call", fmt.Sprintf(`{"request":{"call_id":"call-%d","tool_id":"Orders.order","input":{"name":"chair"}}}`, n), http.StatusOK, `"success":true`)
 	}},
-	{"an MCP call through oagent", 64, 60, func(t *testing.T, s *executedSite, _ int) {
+	{"an MCP call through oagent", 60, 60, func(t *testing.T, s *executedSite, _ int) {
 		post(t, "http://"+s.guarded+"/mcp", executedMCPCall, http.StatusOK, `"structuredContent":{"name":"chair"}`)
 	}},
 	{"a hosted run that asks an agent", 110, 110, func(t *testing.T, s *executedSite, _ int) {

@@ -129,7 +129,7 @@ func (q *request) newCall(method, target string, t *catalog.Callable, arguments 
 	if t != nil && !t.Plain && q.canAsk() {
 		c.ask = q.ask
 	}
-	c.events = callEvents{channel: q.channel, state: q.state, version: q.version, meta: q.params.meta}
+	c.events = callEvents{call: c, channel: q.channel, state: q.state}
 	return c
 }
 

@@ -28,10 +28,9 @@ func setLevel(q *request, w *response) *protocol.Fault {
 
 // callEvents sends the log messages and the progress of a tool call to the client.
 type callEvents struct {
+	call     *toolCall
 	channel  protocol.Channel   // nil if the client can receive no events
 	state    *session.State     // nil without a session
-	version  protocol.Revision  // of the call
-	meta     jsontext.Value     // of the request; may be nil
 	reporter *protocol.Reporter // forwards the events; nil before the first one
 }
 
@@ -41,8 +40,8 @@ func (l *callEvents) Logs(level protocol.Level) bool {
 	if l.channel == nil || level == 0 {
 		return false
 	}
-	if l.version.Stateless() {
-		wanted := protocol.LevelOf(strictjson.Text(strictjson.MemberOf(l.meta, protocol.MetaLogLevel)))
+	if l.call.version.Stateless() {
+		wanted := protocol.LevelOf(strictjson.Text(strictjson.MemberOf(l.call.meta, protocol.MetaLogLevel)))
 		return wanted != 0 && level >= wanted
 	}
 	wanted := defaultLogLevel
@@ -71,10 +70,10 @@ func (l *callEvents) Log(level protocol.Level, logger string, data jsontext.Valu
 // progressToken returns the token with which the client requested progress notifications (MCP,
 // Progress). It returns nil if there is none or if they cannot be sent.
 func (l *callEvents) progressToken() jsontext.Value {
-	if l.channel == nil || len(l.meta) == 0 {
+	if l.channel == nil || len(l.call.meta) == 0 {
 		return nil
 	}
-	token := strictjson.MemberOf(l.meta, "progressToken")
+	token := strictjson.MemberOf(l.call.meta, "progressToken")
 	if kind := token.Kind(); kind != '"' && kind != '0' || len(token) > protocol.MaxProgressToken {
 		return nil
 	}
@@ -89,7 +88,7 @@ func (l *callEvents) Listener() func(tools.Event) {
 		if token == nil && !l.Logs(protocol.LevelEmergency) {
 			return nil
 		}
-		l.reporter = protocol.NewReporter(l.channel, l, token, l.version.SupportsProgressMessage())
+		l.reporter = protocol.NewReporter(l.channel, l, token, l.call.version.SupportsProgressMessage())
 	}
 	return l.reporter.Report
 }

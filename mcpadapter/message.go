@@ -55,13 +55,13 @@ type exchange struct {
 	ctx    context.Context
 	tools  *tools.Toolset
 	caller tools.Caller
-	terms  protocol.Terms // those of the headers, the session or the connection; a message may change them for itself
 
 	request  request  // the latest one
 	response response // to the latest message; its buffer collects those of a batch
 
 	status   int             // HTTP status; 0 if the response is already written
 	fault    *protocol.Fault // the last fault that was written as a response
+	terms    protocol.Terms  // those of the headers, the session or the connection; a message may change them for itself
 	batched  bool            // whether the body is a batch
 	canceled bool            // the client has canceled the request and expects no response
 }

@@ -217,7 +217,7 @@ func newAttempt(c *toolCall, longRunning tools.LongRunning) *attempt {
 		scope: c.scope, ctx: ctx, caller: c.caller, params: params, meta: strictjson.MemberOf(params, "_meta"),
 		method: c.method, target: c.target, callable: c.callable, arguments: c.arguments, isTask: true,
 	}
-	if a.call.events = (callEvents{version: c.version, meta: a.call.meta}); c.events.channel != nil {
+	if a.call.events.call = &a.call; c.events.channel != nil {
 		a.call.events.channel = a.borrowed
 	}
 	request, observed := c.caller.(*observedCaller)

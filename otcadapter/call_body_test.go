@@ -36,7 +36,7 @@ func TestCall_body_read(t *testing.T) {
 		var decoded, read callBody
 		err := strictjson.Unmarshal([]byte(test.body), &decoded)
 		walk, invalid := strictjson.Object([]byte(test.body))
-		ok := invalid == nil && read.read(walk)
+		ok := invalid == nil && read.read(walk, new(callFields))
 		if ok != test.read {
 			t.Errorf("%s: read is %t, want %t", test.body, ok, test.read)
 		}

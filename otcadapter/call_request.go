@@ -57,8 +57,9 @@ type callFields struct {
 	Context jsontext.Value `json:"context"`
 }
 
-// read reads the members of a body. It returns false if one has an unexpected type.
-func (b *callBody) read(walk strictjson.Walk) bool {
+// read reads the members of a body, those in the envelope into request. It returns false if one has an
+// unexpected type.
+func (b *callBody) read(walk strictjson.Walk, request *callFields) bool {
 	for walk.Next() {
 		switch {
 		case walk.Is("$schema"):
@@ -69,7 +70,7 @@ func (b *callBody) read(walk strictjson.Walk) bool {
 			if walk.Value.Kind() != '{' {
 				return false
 			}
-			b.Request = new(callFields)
+			b.Request = request
 			for inner := strictjson.Into(walk.Value); inner.Next(); {
 				if !b.Request.readMember(&inner) {
 					return false
@@ -190,7 +191,8 @@ func readBody(b *buffer.Buffer, r *http.Request, limit int64) *fault {
 // parseCall parses the body of a call. The result does not refer to the body's bytes.
 func parseCall(body []byte) (callRequest, *fault) {
 	var parsed callBody
-	if walk, err := strictjson.Object(body); err != nil || !parsed.read(walk) {
+	var request callFields
+	if walk, err := strictjson.Object(body); err != nil || !parsed.read(walk, &request) {
 		var f *fault
 		if parsed, f = decodeCall(body); f != nil {
 			return callRequest{}, f

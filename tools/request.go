@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -352,4 +353,9 @@ func (c *Call) SetFilledHeaders(header http.Header) {
 		}
 		header[a.WireName] = []string{string(source)}
 	}
+}
+
+// TakesHeader reports whether a header is a parameter of the operation, also one that the gateway fills.
+func (t *Tool) TakesHeader(name string) bool {
+	return slices.ContainsFunc(t.Plan.Arguments, func(a Argument) bool { return a.In == InHeader && strings.EqualFold(a.WireName, name) })
 }

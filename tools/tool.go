@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -131,9 +130,4 @@ func (t *Tool) UnmarshalJSON(text []byte) error {
 		read: read,
 	}
 	return nil
-}
-
-// TakesHeader reports whether a header is a parameter of the operation, also one that the gateway fills.
-func (t *Tool) TakesHeader(name string) bool {
-	return slices.ContainsFunc(t.Plan.Arguments, func(a Argument) bool { return a.In == InHeader && strings.EqualFold(a.WireName, name) })
 }

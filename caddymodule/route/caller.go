@@ -20,24 +20,22 @@ import (
 // its placeholders.
 type Caller struct {
 	dispatch
-	tools   *tools.Toolset
-	part    *Part          // whose limits and metrics the calls have
-	own     *tools.Toolset // toolset of part, if tools combines several
-	parts   []*Part        // all parts of the endpoint, if there are several
-	calls   *RequestCalls
-	only    RequestCalls        // storage for calls, if they belong to this caller alone
-	CallID  string              // the client's id of the call, for repeating it; "" if there is none
-	Agent   string              // name of the hosted agent that makes the calls; "" if a client does
-	Conceal func(string) string // removes the secrets that came with the call from a text; nil if there are none
+	tools    *tools.Toolset
+	part     *Part          // whose limits and metrics the calls have
+	own      *tools.Toolset // toolset of part, if tools combines several
+	calls    *RequestCalls
+	only     RequestCalls        // storage for calls, if they belong to this caller alone
+	isMerged bool                // the tools are those of all parts of the endpoint, and there are several
+	CallID   string              // the client's id of the call, for repeating it; "" if there is none
+	Agent    string              // name of the hosted agent that makes the calls; "" if a client does
+	Conceal  func(string) string // removes the secrets that came with the call from a text; nil if there are none
 }
 
 // init sets the fields of a zero Caller.
 func (c *Caller) init(e *Endpoint, part *Part, next caddyhttp.Handler, r *http.Request, set *tools.Toolset, calls *RequestCalls) {
 	c.dispatch.init(next, r, e, part.Toolset)
 	c.part, c.tools, c.calls = part, set, calls
-	if part == e.Parts.whole && len(e.Parts.All) > 1 {
-		c.parts = e.Parts.All
-	}
+	c.isMerged = part == e.Parts.whole && len(e.Parts.All) > 1
 }
 
 // begin sets the {http.tool.*} placeholders and the log fields of the client's request.
@@ -77,7 +75,7 @@ const PlaceholderOutcome = "http.tool.outcome"
 
 // Call runs the tool and records its outcome.
 func (c *Caller) Call(ctx context.Context, tool string, arguments []byte) tools.Outcome {
-	if c.parts != nil {
+	if c.isMerged {
 		if called, ok := c.tools.Tool(tool); ok {
 			return c.callPart(ctx, called, arguments)
 		}
@@ -106,7 +104,7 @@ func (c *Caller) callPart(ctx context.Context, called *tools.Tool, arguments []b
 // tools, and for endpoints with one toolset, these are the part of the caller and the same tool.
 func (c *Caller) partOf(t *tools.Tool) (*Part, *tools.Tool) {
 	if part, own := c.tools.Original(t); part >= 0 {
-		return c.parts[part], own
+		return c.endpoint.Parts.All[part], own
 	}
 	return c.part, t
 }
@@ -151,7 +149,7 @@ func (c *Caller) run(ctx context.Context, set *tools.Toolset, name string, argum
 // tools.CallRecorder.
 func (c *Caller) RecordCall(tool *tools.Tool, outcome string) {
 	part, toolset := c.part, c.toolset
-	if tool != nil && c.parts != nil {
+	if tool != nil && c.isMerged {
 		part, tool = c.partOf(tool)
 		toolset = part.Toolset.Name
 	}

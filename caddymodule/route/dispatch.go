@@ -108,7 +108,7 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 		return nil, err
 	}
 	rec.ClientRequest = d.client.Request
-	rec.StreamOptions = streamOptions{ctx: ctx, Timer: timer, Timeout: d.limits.Timeout}
+	rec.StreamOptions = streamOptions{Timer: timer, Timeout: d.limits.Timeout}
 	rec.ToolsetCredentials = credentials
 	r = d.prepare(r, rec, call, supplemented)
 	if d.traced {

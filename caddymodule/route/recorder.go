@@ -44,7 +44,7 @@ func NewRecorder(method string, limit int64, cancel context.CancelCauseFunc) *Re
 
 // Begin implements respond.Policy: it begins to read a stream.
 func (r *Recorder) Begin() {
-	if r.NoBody || r.StreamOptions.ctx == nil || !mayStream(r.Headers["Content-Type"]) {
+	if r.NoBody || r.callContext.Context == nil || !mayStream(r.Headers["Content-Type"]) {
 		return
 	}
 	if r.Stream = r.StreamOptions.open(r); r.Stream != nil {

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -19,8 +18,7 @@ const maxStreamTimeouts = 10
 // streamOptions configures how a tool call handles a streamed response. With the zero value, a stream
 // is recorded like any other response.
 type streamOptions struct {
-	ctx     context.Context // context of the call; it may have a listener
-	Timer   *time.Timer     // ends the call; nil without a time limit
+	Timer   *time.Timer // ends the call; nil without a time limit
 	Timeout time.Duration
 
 	suppressEvents bool // see Recorder.SuppressEvents
@@ -43,7 +41,7 @@ func (s *streamOptions) open(rec *Recorder) *recordedStream {
 	}
 	options := result.StreamOptions{MaxContent: rec.Limit}
 	if !s.suppressEvents {
-		options.Listener = tools.ListenerFromContext(s.ctx)
+		options.Listener = tools.ListenerFromContext(rec.callContext.Context)
 	}
 	begun := &recordedStream{Reducer: result.NewReducer(format, rec.Body, options), streamOptions: s, rec: rec}
 	if s.Timer != nil {

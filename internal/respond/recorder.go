@@ -38,11 +38,10 @@ type Recorder struct {
 	Limit    int64          // bytes that are held
 	NoBody   bool           // the response has no body: unless it is sent, writes are ignored
 	TooLarge bool           // the response was discarded because it exceeds the limit
+	holds    bool           // writes are appended to Body
 	Err      error          // why writes fail; nil while they do not
 	Policy   Policy         // nil to keep what fits
-
-	holds bool      // writes are appended to Body
-	sink  io.Writer // gets what is written; nil if it is only held
+	sink     io.Writer      // gets what is written; nil if it is only held
 }
 
 // NewRecorder returns a Recorder without a Policy. Its header is empty.

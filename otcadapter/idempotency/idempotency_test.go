@@ -50,8 +50,8 @@ func (testCall) Owner() store.Owner { return "" }
 func begun(t *testing.T, r *Records, st store.Store) *execution {
 	t.Helper()
 	e := &execution{Records: r, store: &openStore{st, lease.Terms{Duration: r.options.Lease}}, call: testCall{}, key: "k"}
-	if found, _, err := e.begin(t.Context(), false); found != nil || err != nil {
-		t.Fatalf("found %+v, error %v", found, err)
+	if err := e.begin(t.Context()); e.found != nil || err != nil {
+		t.Fatalf("found %+v, error %v", e.found, err)
 	}
 	return e
 }
@@ -106,11 +106,11 @@ func TestPut_a_lost_record(t *testing.T) {
 // TestRecord_invalid is none: it cannot be answered with.
 func TestRecord_invalid(t *testing.T) {
 	for _, r := range []record{{state: 'x', status: 200}, {state: stateDone}, {state: stateDone, status: 99}, {state: stateNotStored, status: 6000}} {
-		if _, ok := decodeRecord(r.encode()); ok {
+		if _, ok := decodeRecord(r.encode(), new(lease.Lease)); ok {
 			t.Errorf("%c with status %d is a record", r.state, r.status)
 		}
 	}
-	if _, ok := decodeRecord((&record{state: stateBegun}).encode()); !ok {
+	if _, ok := decodeRecord((&record{state: stateBegun}).encode(), new(lease.Lease)); !ok {
 		t.Error("a call that has begun has no record")
 	}
 }
@@ -118,12 +118,12 @@ func TestRecord_invalid(t *testing.T) {
 func TestRecord_of_another_version(t *testing.T) {
 	whole := (&record{state: stateDone, status: 200}).encode()
 	for i := range whole {
-		if _, ok := decodeRecord(whole[:i]); ok {
+		if _, ok := decodeRecord(whole[:i], new(lease.Lease)); ok {
 			t.Errorf("%d bytes are a record", i)
 		}
 	}
 	whole[0]++
-	if _, ok := decodeRecord(whole); ok {
+	if _, ok := decodeRecord(whole, new(lease.Lease)); ok {
 		t.Error("a record of another version is read")
 	}
 }

@@ -68,7 +68,7 @@ func (r *record) writeHeader(b []byte) {
 
 // encode returns the encoded record, without a body.
 func (r *record) encode() []byte {
-	b := make([]byte, headerSize)
+	b := make([]byte, headerSize, headerSize+len(notStoredDropped))
 	r.writeHeader(b)
 	return b
 }
@@ -92,8 +92,8 @@ func (r *record) isValid() bool {
 }
 
 // decodeRecord decodes a record. It returns false if the record does not have this version's
-// format.
-func decodeRecord(b []byte) (r record, ok bool) {
+// format. A lease with the names of known shares their memory.
+func decodeRecord(b []byte, known *lease.Lease) (r record, ok bool) {
 	if len(b) < headerSize || b[0] != recordVersion {
 		return record{}, false
 	}
@@ -106,11 +106,19 @@ func decodeRecord(b []byte) (r record, ok bool) {
 	copy(r.content[:], b[offsetContent:])
 	if r.lease.Seq = 2; r.state == stateBegun { // the claim is the first change of the lease, the response the second one
 		r.lease = lease.Lease{
-			Node:  string(bytes.TrimRight(b[offsetProcess:offsetToken], "\x00")),
-			Token: string(b[offsetToken:offsetContent]),
+			Node:  shared(bytes.TrimRight(b[offsetProcess:offsetToken], "\x00"), known.Node),
+			Token: shared(b[offsetToken:offsetContent], known.Token),
 			Until: time.UnixMilli(int64(binary.BigEndian.Uint64(b[offsetLeaseEnd:]))),
 			Seq:   1,
 		}
 	}
 	return r, r.isValid()
+}
+
+// shared returns the text, in the memory of known if both are equal.
+func shared(text []byte, known string) string {
+	if string(text) == known {
+		return known
+	}
+	return string(text)
 }

@@ -113,6 +113,13 @@ type execution struct {
 	key   string                      // of the record in the store
 	own   record                      // what this request writes
 	claim *lease.Claim[*store.Change] // nil if there is no record before the response
+
+	flight flight       // if this request executes the call
+	waited bool         // this request has waited for another one
+	found  *record      // because of which the call must not run, nil for none
+	value  []byte       // encoded form of found
+	latest record       // of the transaction in progress: claims have one at a time
+	change store.Change // of latest
 }
 
 // share returns the result of the call. Of concurrent requests for the same call, one executes
@@ -122,7 +129,8 @@ func (e *execution) share(ctx context.Context) result {
 		e.mu.Lock()
 		f := e.flights[e.key]
 		if f == nil {
-			f = &flight{content: e.own.content, done: make(chan struct{})}
+			f = &e.flight
+			*f = flight{content: e.own.content, done: make(chan struct{})}
 			e.flights[e.key] = f
 			e.mu.Unlock()
 			e.lead(ctx, f)
@@ -199,21 +207,21 @@ func (e *execution) runWithoutStore(ctx context.Context, err error) result {
 // execute claims the record and runs the call. If another request has claimed the record, it
 // waits for that one's response.
 func (e *execution) execute(ctx context.Context) result {
-	for waited := false; ctx.Err() == nil; waited = true {
-		found, value, err := e.begin(ctx, waited)
+	for ; ctx.Err() == nil; e.waited = true {
+		err := e.begin(ctx)
 		switch {
 		case err != nil:
 			return e.runWithoutStore(ctx, err)
-		case found == nil:
+		case e.found == nil:
 			return e.run(ctx)
-		case found.content != e.own.content:
+		case e.found.content != e.own.content:
 			return result{outcome: Conflict}
-		case found.state != stateBegun:
-			return e.replay(found)
-		case !e.store.terms.IsHeld(&found.lease):
+		case e.found.state != stateBegun:
+			return e.replay(e.found)
+		case !e.store.terms.IsHeld(&e.found.lease):
 			return result{outcome: Unfinished}
 		}
-		if _, _, err := lease.Wait(ctx, e.store, e.key, value, found.lease.Until.Add(time.Millisecond)); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if _, _, err := lease.Wait(ctx, e.store, e.key, e.value, e.found.lease.Until.Add(time.Millisecond)); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return e.runWithoutStore(ctx, err)
 		}
 	}
@@ -223,43 +231,47 @@ func (e *execution) execute(ctx context.Context) result {
 // errClaimed aborts a change because another attempt has the record.
 var errClaimed = errors.New("another attempt has the record of this call")
 
-// begin creates the record of the call and claims it. If there is a record already, begin returns it and
-// its encoded form. Waited says that this request has waited for another one.
+// begin creates the record of the call and claims it. If there is a record already, begin sets found.
 //
 // The record is durable before the call runs. Exception: if the call is idempotent and only this
 // process uses the store, there is no record before the response, because the flight is
 // sufficient.
-func (e *execution) begin(ctx context.Context, waited bool) (found *record, value []byte, err error) {
+func (e *execution) begin(ctx context.Context) error {
 	if e.call.Idempotent() && e.store.Exclusive() {
 		old, err := e.store.Get(ctx, e.key)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, nil, nil
+			e.found = nil
+			return nil
 		}
-		return e.inTheWay(old, waited), old.Value, err
+		e.found, e.value = e.inTheWay(old, e.waited), old.Value
+		return err
 	}
 	// If the change were canceled with its client, it would be unknown whether it was made.
 	ctx, cancel := store.Detach(ctx, storeTimeout)
 	defer cancel()
-	err = e.store.Update(ctx, e.key, func(old store.Record) (store.Change, error) {
-		if found, value = e.inTheWay(old, waited), old.Value; found != nil {
-			return store.Change{}, errClaimed
-		}
-		e.own.state, e.own.lease = stateBegun, lease.Lease{}
-		e.store.terms.Take(&e.own.lease)
-		return store.Change{Value: e.own.encode(), TTL: e.runningTTL(), Owner: e.call.Owner()}, nil
-	})
+	err := e.store.Update(ctx, e.key, e.take)
 	switch {
 	case errors.Is(err, errClaimed):
-		return found, value, nil
+		return nil
 	case err == nil:
 		e.claim = lease.Hold(&e.store.terms, e.transact, &e.own.lease)
 	}
-	return nil, nil, err
+	return err
+}
+
+// take returns the record of the call with a lease. If there is a record already, it sets found.
+func (e *execution) take(old store.Record) (store.Change, error) {
+	if e.found, e.value = e.inTheWay(old, e.waited), old.Value; e.found != nil {
+		return store.Change{}, errClaimed
+	}
+	e.own.state, e.own.lease = stateBegun, lease.Lease{}
+	e.store.terms.Take(&e.own.lease)
+	return store.Change{Value: e.own.encode(), TTL: e.runningTTL(), Owner: e.call.Owner()}, nil
 }
 
 // inTheWay returns the record because of which the call must not run, or nil.
 func (e *execution) inTheWay(old store.Record, waited bool) *record {
-	r, ok := decodeRecord(old.Value)
+	r, ok := decodeRecord(old.Value, &e.own.lease)
 	if !ok || e.mayReplace(&r, waited) {
 		return nil
 	}
@@ -291,18 +303,17 @@ func (e *execution) runningTTL() time.Duration {
 // record that the store has lost is written again.
 func (e *execution) transact(ctx context.Context, change func(*store.Change, *lease.Lease) error) error {
 	return e.store.Update(ctx, e.key, func(old store.Record) (store.Change, error) {
-		r, _ := decodeRecord(old.Value)
-		if old.Value == nil {
-			r = e.own
+		e.change, e.latest = store.Change{}, e.own
+		if old.Value != nil {
+			e.latest, _ = decodeRecord(old.Value, &e.own.lease)
 		}
-		var c store.Change
-		if err := change(&c, &r.lease); err != nil {
-			return c, err
+		if err := change(&e.change, &e.latest.lease); err != nil {
+			return store.Change{}, err
 		}
-		if c.Value == nil {
-			c = store.Change{Value: r.encode(), TTL: e.runningTTL(), Async: true}
+		if e.change.Value == nil {
+			e.change = store.Change{Value: e.latest.encode(), TTL: e.runningTTL(), Async: true}
 		}
-		return c, nil
+		return e.change, nil
 	})
 }
 
@@ -326,14 +337,21 @@ func (e *execution) replay(r *record) result {
 // run runs the call and stores its response. It continues if the client disconnects, so that a
 // client that returns finds the response.
 func (e *execution) run(ctx context.Context) result {
-	ctx, release := detach(ctx)
-	defer release()
-	response := e.runWithLease(ctx)
+	detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(disconnectedTimeout):
+			cancel()
+		case <-detached.Done():
+		}
+	})()
+	response := e.runWithLease(detached)
 	change := e.finished(&response)
 	// The client gets the response when the record is durable, so that a crash right after it
 	// does not lose the response. Calls that end together share one sync. A call that only reads
 	// does not wait: after a crash it runs again.
-	if err := e.put(ctx, change); err != nil && (change.Tombstone != nil || !errors.Is(err, store.ErrShare)) {
+	if err := e.put(detached, change); err != nil && (change.Tombstone != nil || !errors.Is(err, store.ErrShare)) {
 		e.options.Failed(err)
 		e.putLater(change)
 	}
@@ -408,20 +426,4 @@ func (e *execution) putLater(change store.Change) {
 		defer cancel()
 		_ = e.store.terms.Repeat(ctx, func() error { return e.put(ctx, change) }) // Repeat has reported its errors
 	}()
-}
-
-// detach returns a context that outlives ctx by disconnectedTimeout, or until release is called.
-func detach(ctx context.Context) (detached context.Context, release func()) {
-	detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(disconnectedTimeout):
-			cancel()
-		case <-detached.Done():
-		}
-	})
-	return detached, func() {
-		stop()
-		cancel()
-	}
 }

@@ -154,6 +154,18 @@ type Claim[R any] struct {
 
 	mu  sync.Mutex // serializes transactions
 	seq int64      // of the lease after the latest change that is known to be written
+
+	keeper keeper
+}
+
+// A keeper extends the lease of a claim.
+type keeper struct {
+	ctx   context.Context
+	lost  func()
+	timer *time.Timer
+
+	running sync.Mutex
+	ended   bool
 }
 
 // errNotTaken means that Take has made no claim.
@@ -242,45 +254,36 @@ func (c *Claim[R]) write(ctx context.Context, end bool, change func(r R, l *Leas
 
 // Keep extends the lease regularly until stop is called. If the claim has lost the lease, or the record is
 // gone (store.ErrNotFound), Keep calls lost once and ends. Lost may be nil, and must not call stop. When stop has
-// returned, Keep changes the record no more. The end of the context has no effect.
+// returned, Keep changes the record no more. The end of the context has no effect. Keep is called once.
 func (c *Claim[R]) Keep(ctx context.Context, lost func()) (stop func()) {
-	k := &keeper[R]{Claim: c, ctx: ctx, lost: lost}
+	k := &c.keeper
 	k.running.Lock()
 	defer k.running.Unlock()
-	k.timer = time.AfterFunc(c.terms.Duration/extensions, k.extend)
+	k.ctx, k.lost = ctx, lost
+	k.timer = time.AfterFunc(c.terms.Duration/extensions, c.extend)
 	return k.stop
 }
 
-// A keeper extends a lease.
-type keeper[R any] struct {
-	*Claim[R]
-	ctx   context.Context
-	lost  func()
-	timer *time.Timer
-
-	running sync.Mutex
-	ended   bool
-}
-
 // extend extends the lease once.
-func (k *keeper[R]) extend() {
+func (c *Claim[R]) extend() {
+	k := &c.keeper
 	k.running.Lock()
 	defer k.running.Unlock()
 	if k.ended {
 		return
 	}
-	interval := k.terms.Duration / extensions
+	interval := c.terms.Duration / extensions
 	ctx, cancel := store.Detach(k.ctx, min(interval, operationTime))
 	defer cancel()
-	err := k.transact(ctx, func(_ R, l *Lease) error {
-		if !l.HasToken(k.token) {
+	err := c.transact(ctx, func(_ R, l *Lease) error {
+		if !l.HasToken(c.token) {
 			return ErrLost
 		}
-		l.Until = k.terms.end()
+		l.Until = c.terms.end()
 		return nil
 	})
 	if !errors.Is(err, ErrLost) && !errors.Is(err, store.ErrNotFound) {
-		k.terms.failed(err)
+		c.terms.failed(err)
 		k.timer.Reset(interval)
 		return
 	}
@@ -289,7 +292,7 @@ func (k *keeper[R]) extend() {
 	}
 }
 
-func (k *keeper[R]) stop() {
+func (k *keeper) stop() {
 	k.timer.Stop()
 	k.running.Lock()
 	defer k.running.Unlock()
