@@ -2,15 +2,21 @@ package integration
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -22,10 +28,39 @@ const loginRedirect = "http://127.0.0.1:33418/callback"
 // startLogin runs a gateway whose users log in at an OpenID provider.
 func startLogin(t *testing.T) *gateway {
 	t.Helper()
+	return startLoginWith(t, "client_id gateway\nclient_secret secret-of-the-gateway")
+}
+
+// clientKey writes a new key to the file private.json, and its public part to keys.json, and returns the directory.
+func clientKey(t *testing.T) string {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	key := jose.JSONWebKey{Key: private, KeyID: "k1", Algorithm: "ES256"}
+	for name, content := range map[string]any{"private.json": key, "keys.json": jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key.Public()}}} {
+		text, err := json.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// startLoginWith is startLogin with options that authenticate the gateway. KEY is the file of the private key of the client gateway-key.
+func startLoginWith(t *testing.T, client string) *gateway {
+	t.Helper()
+	keys := clientKey(t)
+	client = strings.ReplaceAll(client, "KEY", filepath.Join(keys, "private.json"))
 	address, provider := freeAddress(t), freeAddress(t)
 	_, port, _ := strings.Cut(address, ":")
 	_, providerPort, _ := strings.Cut(provider, ":")
-	idp := exec.CommandContext(t.Context(), nodeProgram(t), "idp.mjs", providerPort, "gateway", "secret-of-the-gateway", "http://localhost:"+port+"/login/callback")
+	idp := exec.CommandContext(t.Context(), nodeProgram(t), "idp.mjs", providerPort, "gateway", "secret-of-the-gateway", "http://localhost:"+port+"/login/callback", filepath.Join(keys, "keys.json"))
 	idp.Dir = nodeClients
 	log := &output{}
 	idp.Stdout, idp.Stderr = log, log
@@ -41,19 +76,25 @@ func startLogin(t *testing.T) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := startGateway(t, t.TempDir(), "localhost:"+port, fmt.Sprintf(`{
+	return startGateway(t, t.TempDir(), "localhost:"+port, fmt.Sprintf(`{
 	admin off
 	auto_https off
 	agents {
 		toolset demo %q
+		toolset machine %[1]q {
+			credential oauth {
+				token_url http://%[3]s/token
+				grant client_credentials
+				%[4]s
+			}
+		}
 		store bolt store.db
 	}
 }
-http://localhost:%s {
+http://localhost:%[2]s {
 	agent_login {
-		provider oidc http://%s
-		client_id gateway
-		client_secret secret-of-the-gateway
+		provider oidc http://%[3]s
+		%[4]s
 		issuer http://localhost:%[2]s
 		secret 0123456789abcdef
 		allow group engineering
@@ -68,8 +109,31 @@ http://localhost:%s {
 	mcp /mcp demo
 	respond "{http.auth.user.id} {http.auth.user.scope}"
 }
-`, document, port, provider))
-	return g
+http://127.0.0.1:%[2]s {
+	mcp /mcp machine
+	respond `+"`"+`{"authorization":"{http.request.header.Authorization}"}`+"`"+`
+}
+`, document, port, provider, client))
+}
+
+// TestCredential_of_a_provider gets tokens for the API of an OpenID provider, with a secret and with a private key. The login works with both too.
+func TestCredential_of_a_provider(t *testing.T) {
+	for name, client := range map[string]string{
+		"secret":      "client_id gateway\nclient_secret secret-of-the-gateway",
+		"private key": "client_id gateway-key\nprivate_key KEY",
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startLoginWith(t, client)
+			post(t, strings.Replace(g.url, "localhost", "127.0.0.1", 1)+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_trip","arguments":{"trip_id":"ir-1512"}}}`,
+				http.StatusOK, `\"authorization\":\"Bearer `)
+			if tools := loginBySDK(t, g); !slices.Contains(tools, "get_trip") {
+				t.Errorf("tools after the login %q", tools)
+			}
+			if strings.Contains(g.log.String(), "secret-of-the-gateway") || strings.Contains(g.log.String(), "client_assertion") {
+				t.Error("the log has a secret")
+			}
+		})
+	}
 }
 
 // TestLogin_of_clients logs in with MCP clients that know nothing but the address of the endpoint, at an OpenID provider that knows
