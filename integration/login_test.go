@@ -2,22 +2,28 @@ package integration
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/go-jose/go-jose/v4"
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // loginRedirect is where the clients of the tests get their codes. No program listens there: the script that is the browser stops before.
@@ -27,13 +33,22 @@ const loginRedirect = "http://127.0.0.1:33418/callback"
 // and prints "ready" when it listens.
 type provider struct {
 	command []string
+	further []string // arguments after those
 	dir     string
 	issuer  string // with %s for the port
+	client  string // options that authenticate the gateway
 }
 
-// nodeProvider is oidc-provider of npm. Its user has the group "engineering".
-func nodeProvider(t *testing.T) provider {
-	return provider{command: []string{nodeProgram(t), "idp.mjs"}, dir: nodeClients, issuer: "http://127.0.0.1:%s"}
+const clientSecret = "client_id gateway\nclient_secret secret-of-the-gateway"
+
+// nodeProvider is oidc-provider of npm. Its user has the group "engineering". It also knows the client "gateway-key". In the options of the client, KEY
+// is the file of that client's private key.
+func nodeProvider(t *testing.T, client string) provider {
+	keys := clientKey(t)
+	return provider{
+		command: []string{nodeProgram(t), "idp.mjs"}, further: []string{filepath.Join(keys, "keys.json")}, dir: nodeClients, issuer: "http://127.0.0.1:%s",
+		client: strings.ReplaceAll(client, "KEY", filepath.Join(keys, "private.json")),
+	}
 }
 
 // zitadelProvider is that of github.com/zitadel/oidc. Its user has no groups, and its issuer ends with a slash.
@@ -45,7 +60,28 @@ func zitadelProvider(t *testing.T) provider {
 	if out, err := build.CombinedOutput(); err != nil {
 		testkit.Missing(t, "testdata/zitadel cannot be built: %v\n%s", err, out)
 	}
-	return provider{command: []string{program}, issuer: "http://localhost:%s/"}
+	return provider{command: []string{program}, issuer: "http://localhost:%s/", client: clientSecret}
+}
+
+// clientKey writes a new key to the file private.json, and its public part to keys.json, and returns the directory.
+func clientKey(t *testing.T) string {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	key := jose.JSONWebKey{Key: private, KeyID: "k1", Algorithm: "ES256"}
+	for name, content := range map[string]any{"private.json": key, "keys.json": jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key.Public()}}} {
+		text, err := json.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // startLogin runs a gateway whose users log in at an OpenID provider. The rules are further lines of agent_login.
@@ -54,7 +90,7 @@ func startLogin(t *testing.T, p provider, rules string) *gateway {
 	address, at := freeAddress(t), freeAddress(t)
 	_, port, _ := strings.Cut(address, ":")
 	_, providerPort, _ := strings.Cut(at, ":")
-	arguments := append(p.command[1:], providerPort, "gateway", "secret-of-the-gateway", "http://localhost:"+port+"/login/callback")
+	arguments := slices.Concat(p.command[1:], []string{providerPort, "gateway", "secret-of-the-gateway", "http://localhost:" + port + "/login/callback"}, p.further)
 	idp := exec.CommandContext(t.Context(), p.command[0], arguments...)
 	idp.Dir = p.dir
 	log := &output{}
@@ -71,23 +107,29 @@ func startLogin(t *testing.T, p provider, rules string) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := startGateway(t, t.TempDir(), "localhost:"+port, fmt.Sprintf(`{
+	return startGateway(t, t.TempDir(), "localhost:"+port, fmt.Sprintf(`{
 	admin off
 	auto_https off
 	agents {
 		toolset demo %[1]q
+		toolset machine %[1]q {
+			credential oauth {
+				token_url %[3]s/token
+				grant client_credentials
+				%[4]s
+			}
+		}
 		store bolt store.db
 	}
 }
 http://localhost:%[2]s {
 	agent_login {
 		provider oidc %[3]s
-		client_id gateway
-		client_secret secret-of-the-gateway
+		%[4]s
 		issuer http://localhost:%[2]s
 		secret 0123456789abcdef
 		scope trips
-		%[4]s
+		%[5]s
 		client conformance {
 			redirect http://127.0.0.1:3900/callback
 		}
@@ -99,14 +141,17 @@ http://localhost:%[2]s {
 	mcp /mcp demo
 	respond "{http.auth.user.id} {http.auth.user.scope}"
 }
-`, document, port, fmt.Sprintf(p.issuer, providerPort), rules))
-	return g
+http://127.0.0.1:%[2]s {
+	mcp /mcp machine
+	respond `+"`"+`{"authorization":"{http.request.header.Authorization}"}`+"`"+`
+}
+`, document, port, fmt.Sprintf(p.issuer, providerPort), p.client, rules))
 }
 
 // TestLogin_of_clients logs in with MCP clients that know nothing but the address of the endpoint, at an OpenID provider that knows
 // only the gateway.
 func TestLogin_of_clients(t *testing.T) {
-	g := startLogin(t, nodeProvider(t), "allow group engineering")
+	g := startLogin(t, nodeProvider(t, clientSecret), "allow group engineering")
 	var out struct {
 		Tools []string `json:"tools"`
 		Scope string   `json:"scope"`
@@ -157,7 +202,7 @@ func TestLogin_at_another_provider(t *testing.T) {
 
 // TestLogin_of_the_console opens a page of the console in a browser that is logged in nowhere, and tries a tool.
 func TestLogin_of_the_console(t *testing.T) {
-	g := startLogin(t, nodeProvider(t), "allow group engineering")
+	g := startLogin(t, nodeProvider(t, clientSecret), "allow group engineering")
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +285,7 @@ func loginBySDK(t *testing.T, g *gateway) (tools []string) {
 
 // TestLogin_conforms runs the scenarios of the official conformance suite for authorization servers.
 func TestLogin_conforms(t *testing.T) {
-	g := startLogin(t, nodeProvider(t), "allow group engineering")
+	g := startLogin(t, nodeProvider(t, clientSecret), "allow group engineering")
 	_, port, _ := strings.Cut(freeAddress(t), ":") // the port of a loopback address may differ from the registered one
 	var out struct {
 		Log  string `json:"log"`

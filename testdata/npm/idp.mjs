@@ -1,19 +1,28 @@
 // An OpenID provider for tests, with one client and no questions: every login is that of the user "ann".
 //
-//	node idp.mjs PORT CLIENT_ID CLIENT_SECRET REDIRECT_URI
+//	node idp.mjs PORT CLIENT_ID CLIENT_SECRET REDIRECT_URI [JWKS_FILE]
 //
-// prints "ready" when it listens on 127.0.0.1:PORT. It is oidc-provider, a certified implementation of OpenID Connect.
+// With the file of a public key, there is a second client, CLIENT_ID-key, which authenticates itself by private_key_jwt. The
+// program prints "ready" when it listens on 127.0.0.1:PORT. It is oidc-provider, a certified implementation of OpenID Connect.
+
+import { readFileSync } from 'node:fs';
 
 import Provider from 'oidc-provider';
 
-const [port, clientID, clientSecret, redirectURI] = process.argv.slice(2);
+const [port, clientID, clientSecret, redirectURI, keys] = process.argv.slice(2);
 const issuer = `http://127.0.0.1:${port}`;
 
+const client = { redirect_uris: [redirectURI], grant_types: ['authorization_code', 'refresh_token', 'client_credentials'] };
+const clients = [{ ...client, client_id: clientID, client_secret: clientSecret }];
+if (keys) {
+	clients.push({ ...client, client_id: `${clientID}-key`, token_endpoint_auth_method: 'private_key_jwt', jwks: JSON.parse(readFileSync(keys)) });
+}
+
 const provider = new Provider(issuer, {
-	clients: [{ client_id: clientID, client_secret: clientSecret, redirect_uris: [redirectURI], grant_types: ['authorization_code', 'refresh_token'] }],
+	clients,
 	claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name', 'groups'] },
 	conformIdTokenClaims: false,
-	features: { devInteractions: { enabled: false }, revocation: { enabled: true } },
+	features: { clientCredentials: { enabled: true }, devInteractions: { enabled: false }, revocation: { enabled: true } },
 	pkce: { required: () => true },
 	rotateRefreshToken: true,
 	interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },
