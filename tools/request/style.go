@@ -248,7 +248,7 @@ func checkName(in In, name string) error {
 //   - The identity of the client and the host, which upstreams trust because proxies
 //     set them: Forwarded, X-Forwarded-…, X-Real-IP, X-Client-IP and similar headers.
 //   - Headers that turn the request into another one than the gateway allowed (package
-//     headerkind): the X-HTTP-Method-Override family, X-Original-URL, Upgrade.
+//     httpheader): the X-HTTP-Method-Override family, X-Original-URL, Upgrade.
 //   - Headers that tell the upstream which files to serve: X-Sendfile-Type, X-Accel-….
 func ForbiddenHeader(name string) bool {
 	name = strings.ToLower(httpheader.Canonical(name))
