@@ -186,9 +186,6 @@ func TestPackages_have_one_comment(t *testing.T) {
 	}
 }
 
-// guests are packages of guest modules. Each is linked only by what needs it.
-var guests = []string{"caddymodule/app/stores"}
-
 func TestPackages_with_one_importer_are_not_small(t *testing.T) {
 	lines := make(map[string]int)
 	importers := make(map[string]map[string]bool)
@@ -205,7 +202,7 @@ func TestPackages_with_one_importer_are_not_small(t *testing.T) {
 	}
 	// caddymodule imports the packages of directives and guest modules to register them.
 	for folder, by := range importers {
-		if len(by) == 1 && lines[folder] < minPackage && !by["caddymodule"] && !by["."] && !slices.Contains(guests, folder) {
+		if len(by) == 1 && lines[folder] < minPackage && !by["caddymodule"] && !by["."] {
 			t.Errorf("%s has %d lines and one importer (%v): it is a file of that package", folder, lines[folder], slices.Collect(maps.Keys(by)))
 		}
 	}
