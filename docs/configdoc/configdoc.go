@@ -117,7 +117,10 @@ func (r *reader) fields(t reflect.Type, to *Type) {
 			if embedded.Kind() == reflect.Pointer {
 				embedded = embedded.Elem()
 			}
-			r.fields(embedded, to)
+			// Fields of Caddy's own modules are in Caddy's documentation.
+			if strings.HasPrefix(embedded.PkgPath(), "github.com/fairwayhq/fairway") {
+				r.fields(embedded, to)
+			}
 		default:
 			if name == "" {
 				name = f.Name
