@@ -10,7 +10,7 @@ import (
 var (
 	documentOptions = []string{
 		"openapi", "overlay", "lock", "refresh", "refs", "include", "exclude", "readonly", "ignore_extensions", "tool", "description_tokens", "schemas", "base_path", "max_document", "timeout",
-		"max_response", "max_schema", "token_budget", "credential", "forward_headers", "non_inferrable", "search", "pin", "embeddings", "max_tokens", "fields",
+		"max_response", "max_schema", "token_budget", "credential", "forward_headers", "allow", "non_inferrable", "search", "pin", "embeddings", "max_tokens", "fields",
 	}
 	endpointOptions = append([]string{"path", "toolset", "agent", "expose_agents", "allow_anonymous"}, documentOptions...)
 )
