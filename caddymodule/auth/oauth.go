@@ -120,7 +120,7 @@ type OAuth struct {
 	qualifyIDs bool      // API keys are accepted too
 	claims     *oauth.ClaimRules
 	logger     *zap.Logger
-	warned     pace
+	warned     *pace
 }
 
 // OAuthIssuer is an authorization server whose tokens are accepted.
@@ -145,7 +145,7 @@ func (*OAuth) CaddyModule() caddy.ModuleInfo {
 // Provision reads keys from files and prepares to fetch the others.
 func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
-	o.logger, o.claims = ctx.Logger(), o.rules()
+	o.logger, o.claims, o.warned = ctx.Logger(), o.rules(), new(pace)
 	if o.resource, err = parseResource(repl.ReplaceKnown(o.Resource, "")); err != nil {
 		return fmt.Errorf("resource %q: %w", app.RedactURL(o.Resource), err)
 	}

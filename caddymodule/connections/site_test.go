@@ -520,7 +520,7 @@ func TestTask_waits_for_the_connection(t *testing.T) {
 	}
 	// The client leaves. The user connects the account meanwhile.
 	newBrowser(t, "ann").connect(s, first)
-	if got := s.EndOf("ann", created.Result.TaskID); got.Status != "completed" || got.Result == nil || !strings.Contains(got.Result.Text(), "token_length") {
+	if got := sitetest.TasksOf(s).EndOf("ann", created.Result.TaskID); got.Status != "completed" || got.Result == nil || !strings.Contains(got.Result.Text(), "token_length") {
 		t.Errorf("got %+v", got)
 	}
 }

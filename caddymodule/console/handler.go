@@ -40,7 +40,7 @@ type Handler struct {
 	Path string `json:"path,omitempty"`
 
 	// The users who see the calls of all users, and what did not become a tool. The auditors of the
-	// oagent handlers of the site see them, too. Default: none.
+	// oagent handlers of the site see them, too. An entry group:NAME is for the members of a group. Default: none.
 	Auditors []string `json:"auditors,omitempty"`
 
 	// The arguments whose values the list of calls shows. Default: none.

@@ -249,27 +249,27 @@ func (o *Handler) unmarshalIdentity(outer *directive.Block) error {
 	if _, twice := o.Identities[name]; twice {
 		return outer.Errf("identity %s is given twice", name)
 	}
-	identity := new(StaticIdentity)
+	static := new(StaticIdentity)
 	if outer.NextArg() {
-		if err := outer.ReadOption("identity", identityOptions(outer, &identity.Credentials)); err != nil {
+		if err := outer.ReadOption("identity", identityOptions(outer, &static.Credentials)); err != nil {
 			return err
 		}
 	}
-	onLine := len(identity.Credentials) > 0
+	onLine := len(static.Credentials) > 0
 	b := directive.NewBlock(outer.Dispenser)
 	if onLine && b.NextBlock(b.Nesting()) {
 		return b.Errf("identity %s has a credential on its line and a block: put all of them into the block", name)
 	}
-	if err := b.Read("identity", identityOptions(b, &identity.Credentials)); err != nil {
+	if err := b.Read("identity", identityOptions(b, &static.Credentials)); err != nil {
 		return err
 	}
-	if len(identity.Credentials) == 0 {
+	if len(static.Credentials) == 0 {
 		return outer.Errf("identity %s has no credentials: add header_up or credential", name)
 	}
 	if o.Identities == nil {
 		o.Identities = make(map[string]*StaticIdentity)
 	}
-	o.Identities[name] = identity
+	o.Identities[name] = static
 	return nil
 }
 

@@ -132,7 +132,8 @@ type Handler struct {
 	// The path below which reviewers read and decide reviews. Default: not served.
 	Reviews string `json:"reviews,omitempty"`
 
-	// The users who may see every Engagement and its record. Default: none.
+	// The users who may see every Engagement and its record. An entry group:NAME is for the members of a
+	// group. Default: none.
 	Auditors []string `json:"auditors,omitempty"`
 
 	// Who decides when an agent must review, by the agent's name. Default: none.

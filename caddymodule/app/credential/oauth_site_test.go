@@ -218,7 +218,7 @@ func TestOAuth_parallel_calls_make_one_token_request(t *testing.T) {
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
-			response, err := sitetest.Send(s.as(token))
+			response, err := sitetest.Client.Do(s.as(token))
 			if err != nil {
 				t.Error(err)
 				return
