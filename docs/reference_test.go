@@ -76,14 +76,14 @@ func codeOf(t *testing.T, names []string) string {
 // TestReference_has_all_metrics_and_events checks that the pages have the name of each metric and
 // event in the source.
 func TestReference_has_all_metrics_and_events(t *testing.T) {
-	names := regexp.MustCompile(`\bName:\s+"([a-z_]+)"|"(oagent_[a-z_]+)"`)
+	names := regexp.MustCompile(`\b(?:Counter|Gauge|CallDuration)\("([a-z_]+)"|NewDesc\("fairway_([a-z_]+)"|"(oagent_[a-z_]+)"`)
 	code := codeOf(t, []string{"metrics.md", "placeholders.md", "oagent.md"})
 	found := 0
 	err := filepath.WalkDir(filepath.Join(root, "caddymodule"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if entry.Name() != "metrics.go" && entry.Name() != "events.go" {
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
 		data, err := os.ReadFile(path)
@@ -91,7 +91,7 @@ func TestReference_has_all_metrics_and_events(t *testing.T) {
 			return err
 		}
 		for _, match := range names.FindAllStringSubmatch(string(data), -1) {
-			name := match[1] + match[2]
+			name := match[1] + match[2] + match[3]
 			found++
 			if !strings.Contains(code, name) {
 				t.Errorf("%s: no page has the metric or event %s", path, name)
