@@ -297,7 +297,7 @@ func TestAccess_scopes_of_the_token_bound_what_the_gateway_lends(t *testing.T) {
 				t.Fatalf("status %d, want %d: %s", recorder.Code, c.status, recorder.Body)
 			}
 			if challenge := recorder.Header().Get("WWW-Authenticate"); c.status == 403 &&
-				challenge != `Bearer error="insufficient_scope", scope="write", resource_metadata="https://x/meta"` {
+				challenge != `Bearer error="insufficient_scope", scope="write read", resource_metadata="https://x/meta"` {
 				t.Errorf("WWW-Authenticate: %s", challenge)
 			}
 		})

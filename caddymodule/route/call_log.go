@@ -90,9 +90,9 @@ func setOutcome(call *calllog.Call, outcome *tools.Outcome) {
 	}
 }
 
-// tellListener calls the listener of the client's request, if it has one.
-func (c *Caller) tellListener(name string, outcome *tools.Outcome) {
-	if listener, ok := c.client.Context().Value(callListenerKey{}).(func(EndedCall)); ok {
-		listener(EndedCall{name, traceID(c.client.Request), outcome})
+// tellListener calls the listener of a client's request, if it has one.
+func tellListener(r *http.Request, name string, outcome *tools.Outcome) {
+	if listener, ok := r.Context().Value(callListenerKey{}).(func(EndedCall)); ok {
+		listener(EndedCall{name, traceID(r), outcome})
 	}
 }

@@ -129,7 +129,7 @@ func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, argu
 		}
 	}
 	if recorder != nil {
-		c.tellListener(outcome.Name(), &outcome)
+		tellListener(c.client.Request, outcome.Name(), &outcome)
 	}
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
 		entry.Write(outcomeFields(name, c.toolset, c.protocol, &outcome)...)
@@ -158,7 +158,7 @@ func (c *Caller) RecordCall(tool *tools.Tool, outcome string) {
 	if recorder := c.endpoint.recorder.Load(); recorder != nil {
 		call := c.loggedCall(toolset, tool, outcome)
 		recorder.Record(&call, nil)
-		c.tellListener(outcome, nil)
+		tellListener(c.client.Request, outcome, nil)
 	}
 }
 
@@ -183,8 +183,10 @@ func (c *Caller) execute(ctx context.Context, set *tools.Toolset, t string, argu
 func (c *Caller) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, error) {
 	switch call.Tool.Builtin {
 	case "":
-		if err := c.checkRule(call); err != nil {
-			return nil, err
+		if toolset := c.part.Toolset; toolset.Allow != nil {
+			if err := checkRule(toolset, c.client.Request, call, c.logger); err != nil {
+				return nil, err
+			}
 		}
 		return c.invokeTool(ctx, call)
 	case tools.SearchTools:

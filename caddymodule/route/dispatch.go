@@ -73,7 +73,7 @@ func (d *dispatch) serve(t *app.Toolset) {
 // *tools.Failure. The chain runs in the calling goroutine. At the time limit the context is
 // canceled, but Invoke still waits for a handler that ignores its context.
 func (d *dispatch) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, error) {
-	if d.credentials.IsPersonal() {
+	if len(d.credentials) > 0 && d.credentials.IsPersonal() {
 		return personalInvoker{d}.Invoke(ctx, call)
 	}
 	return d.invoke(ctx, call)

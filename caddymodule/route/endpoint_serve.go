@@ -250,7 +250,7 @@ func (l *Listings) current(r *http.Request, next caddyhttp.Handler) *tools.Tools
 	if base == nil {
 		return nil
 	}
-	if l.parts.haveRules() {
+	if l.ruled {
 		return l.users.listing(l, base, UserOf(r)).chosen(r)
 	}
 	latest := l.latest.Load()

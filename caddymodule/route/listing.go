@@ -23,6 +23,7 @@ import (
 type Listings struct {
 	parts  *Parts
 	logger *zap.Logger
+	ruled  bool // a toolset has a rule that decides which tools a user may call
 
 	// Hidden reports whether a tool is never listed; nil for none. ResponseSchemas says that the list has
 	// response schemas. Both are set before SetSearch.
@@ -40,7 +41,7 @@ type Listings struct {
 
 // newListings returns listings of all tools of the parts.
 func newListings(parts *Parts, logger *zap.Logger) *Listings {
-	return &Listings{parts: parts, logger: logger}
+	return &Listings{parts: parts, logger: logger, ruled: parts.haveRules()}
 }
 
 // listing is a toolset with the built-in tools of an endpoint. Toolsets with the same pointer have

@@ -1,11 +1,13 @@
 package route
 
 import (
+	"net/http"
 	"slices"
 	"sync"
 
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/rule"
@@ -31,15 +33,11 @@ func (p *Parts) listed(user *identity.User, set *tools.Toolset) func(*tools.Tool
 	}
 }
 
-// checkRule returns a Failure if the rule of the toolset does not allow the caller's call. Every call of every
-// protocol passes it. The log has the reason, which may quote arguments, at debug level only.
-func (c *Caller) checkRule(call *tools.Call) error {
-	toolset := c.part.Toolset
-	if toolset.Allow == nil {
-		return nil
-	}
-	if err := toolset.Allow.Check(rule.NewSubject(UserOf(c.client.Request)), call, toolset.Name); err != nil {
-		c.logger.Debug("a rule did not allow a tool call", zap.String("toolset", toolset.Name), zap.String("tool", call.Tool.Name), zap.Error(err))
+// checkRule returns a Failure if the rule of the toolset does not allow a call of the client's request. Every call
+// of every protocol passes it. The log has the reason, which may quote arguments, at debug level only.
+func checkRule(toolset *app.Toolset, r *http.Request, call *tools.Call, logger *zap.Logger) error {
+	if err := toolset.Allow.Check(rule.NewSubject(UserOf(r)), call, toolset.Name); err != nil {
+		logger.Debug("a rule did not allow a tool call", zap.String("toolset", toolset.Name), zap.String("tool", call.Tool.Name), zap.Error(err))
 		return &tools.Failure{Kind: tools.Unauthorized, Message: "The user may not call " + call.Tool.Name + " with these arguments: " +
 			"a rule of this gateway does not allow it. The API was not called."}
 	}
