@@ -120,7 +120,7 @@ func (h *Handler) findOrigin(ctx caddy.Context) (err error) {
 	return nil
 }
 
-// Secret implements credential.Accounts.
+// SecretOf implements credential.Accounts.
 func (h *Handler) SecretOf(ctx context.Context, of credential.Personal, by *credential.UserCall) (string, error) {
 	u := of.(*User)
 	secret, err := h.secret(ctx, u, by.User)

@@ -121,8 +121,12 @@ func TestTransport_signs_what_is_sent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, options)
 			for _, request := range []struct{ method, path, body string }{
-				{"GET", "/", ""}, {"GET", "/prod/orders?b=2&a=1&a=0&empty=&space=a+b%20c", ""}, {"POST", "/prod/orders", `{"a":1}`},
-				{"GET", "/a%20b/ü/(1)!*'", ""}, {"PUT", "/a%2Fb/~x", strings.Repeat("x", 100_000)}, {"DELETE", "/prod/orders/1", ""},
+				{"GET", "/", ""},
+				{"GET", "/prod/orders?b=2&a=1&a=0&empty=&space=a+b%20c", ""},
+				{"POST", "/prod/orders", `{"a":1}`},
+				{"GET", "/a%20b/ü/(1)!*'", ""},
+				{"PUT", "/a%2Fb/~x", strings.Repeat("x", 100_000)},
+				{"DELETE", "/prod/orders/1", ""},
 			} {
 				got := s.Request(request.method, request.path, request.body, "Authorization", "Bearer caller", "X-Amz-Security-Token", "caller", "X-Amz-Date", "20150830T123600Z", "Te", "trailers")
 				if got.Status != http.StatusOK || !strings.HasSuffix(got.Body, request.body) {
@@ -159,7 +163,7 @@ func TestTransport_options_are_checked(t *testing.T) {
 		"service a\nsecret_key b": "access_key",
 		"service a\naccess_key {http.request.host}\nsecret_key b": "placeholders",
 		"service a\nservice b": "service twice",
-		"sevice a":             "unrecognized service",
+		"servce a":             "unrecognized service",
 		"service a\naccess_key $KEY\nsecret_key b": "{env.NAME}",
 	} {
 		s := sitetest.NewSite(t)

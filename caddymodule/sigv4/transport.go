@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -163,9 +164,7 @@ func (t *Transport) sign(r *http.Request, now time.Time) error {
 	if err := t.signer.SignHTTP(r.Context(), key, bare, hash, repl.ReplaceKnown(t.Service, ""), region, now); err != nil {
 		return fmt.Errorf("aws_sigv4: %w", err)
 	}
-	for name, values := range bare.Header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, bare.Header)
 	r.Host, r.URL.RawQuery = bare.Host, bare.URL.RawQuery
 	return nil
 }

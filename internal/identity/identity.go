@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/celenv"
@@ -58,13 +57,13 @@ func CheckEntry(entry string) error {
 func (u *User) Fields() map[string]any {
 	fields := map[string]any{"groups": u.Groups, "claims": &celenv.Node{Raw: jsontext.Value("{}")}}
 	if u.NoGroups != "" {
-		fields["groups"] = ref.Val(types.NewErr("%s", u.NoGroups))
+		fields["groups"] = types.NewErr("%s", u.NoGroups)
 	}
 	switch {
 	case u.Claims.Kind() == '{':
 		fields["claims"] = &celenv.Node{Raw: u.Claims, Exact: true}
 	case u.Claims != nil:
-		fields["claims"] = ref.Val(types.NewErr("the claims of the user are not known here"))
+		fields["claims"] = types.NewErr("the claims of the user are not known here")
 	}
 	return fields
 }

@@ -24,7 +24,7 @@ const (
 var Grants = [...]string{string(ClientCredentials), string(TokenExchange), string(JWTBearer), string(IDJAG)}
 
 const (
-	tokenTypes    = "urn:ietf:params:oauth:token-type:"
+	tokenTypes    = "urn:ietf:params:oauth:token-type:" //nolint:gosec // a name
 	grantTypes    = "urn:ietf:params:oauth:grant-type:"
 	typeAccess    = tokenTypes + "access_token"
 	typeID        = tokenTypes + "id_token"

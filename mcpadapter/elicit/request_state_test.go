@@ -5,10 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/fairwayhq/fairway/internal/seal"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 

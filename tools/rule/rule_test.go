@@ -10,7 +10,7 @@ import (
 
 func TestCompile_rejects_rules_that_are_never_right(t *testing.T) {
 	for rule, word := range map[string]string{
-		``: "empty", `tool.nmae == "x"`: "nmae", `tool["nmae"] == "x"`: "nmae", `users.id == "x"`: "users", `1 + 1`: "type", `user.roles == []`: "roles", `true &&`: "Syntax",
+		``: "empty", `tool.nam == "x"`: "nam", `tool["nam"] == "x"`: "nam", `users.id == "x"`: "users", `1 + 1`: "type", `user.roles == []`: "roles", `true &&`: "Syntax",
 	} {
 		if _, err := Compile(rule); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: got %v, want an error with %q", rule, err, word)

@@ -179,9 +179,7 @@ const (
 // inside a JSON string, which would escape the quotes.
 const RefPrefix = `"$ref":"#/$defs/`
 
-var (
-	errTooMuchEffort = errors.New("takes too many steps to validate against its schema: nest it less deeply, or send fewer values in one call")
-)
+var errTooMuchEffort = errors.New("takes too many steps to validate against its schema: nest it less deeply, or send fewer values in one call")
 
 // A Compiled is a compiled schema whose validation takes limited effort.
 type Compiled struct {

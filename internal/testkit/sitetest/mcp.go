@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/testkit"

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // A Revision is a published revision of MCP. Its methods say which features it has, so that no other

@@ -163,7 +163,7 @@ func serve(n *node, m *mortal, id string) *run.State {
 
 // TestCrash kills a node at each write of a run, before and after it is made, and lets another
 // node finish the run.
-func TestCrash(t *testing.T) {
+func TestCrash(t *testing.T) { //nolint:tparallel // the cases run at the same time in goroutines, see below
 	t.Parallel()
 	var writes int
 	t.Run("none", func(t *testing.T) { writes = crash(t, 0, false) })
