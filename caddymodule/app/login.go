@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/oauth"
 )
@@ -12,6 +13,14 @@ import (
 type Login interface {
 	// TokenIssuer returns the issuer of the site's access tokens, and what verifies them. The error is an *oauth.Error.
 	TokenIssuer(ctx context.Context) (issuer string, tokens *oauth.Verifier, err error)
+
+	// Issues reports whether the login itself has issued the verified tokens of the site. If not, they are those of the identity provider.
+	Issues() bool
+
+	// ProviderToken returns the access token, or the ID token, that the identity provider gave for a session (oauth.Token.Session), and when it expires:
+	// zero if that is unknown. It is refreshed if it expires soon. The error is an *oauth.Error: InvalidToken if the user has to log in again, or
+	// Unavailable.
+	ProviderToken(ctx context.Context, session string, isID bool) (token string, expires time.Time, err error)
 }
 
 type siteLogin struct {

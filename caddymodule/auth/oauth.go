@@ -264,7 +264,11 @@ func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	o.removeToken(r)
 	o.setAccessVars(r, of.Scopes)
 	caddyhttp.SetVar(r.Context(), VarExpires, tokens.ValidUntil(verified))
-	caddyhttp.SetVar(r.Context(), credential.VarCaller, credential.NewCaller(token, verified.Issuer+"#"+verified.Subject, verified.Expires, verified.Audience))
+	caller := credential.NewCaller(token, verified.Issuer+"#"+verified.Subject, verified.Expires, verified.Audience)
+	if o.site != nil && o.site.Issues() {
+		caller = credential.NewSessionCaller(o.site, verified.Session, verified.Issuer+"#"+verified.Subject, verified.Expires)
+	}
+	caddyhttp.SetVar(r.Context(), credential.VarCaller, caller)
 	user := o.user(verified, of)
 	o.setIdentity(r, verified, of, user.ID)
 	return user, nil

@@ -85,7 +85,7 @@ func (a *agentCall) begin(ctx context.Context, c *capability, o *origin, s *sess
 	child := *o
 	child.Ticket, child.Trace = ticket.Token(), calltrace.Parent(ctx)
 	if identity := o.identity(c.Capability, true); !identity.User {
-		s, child.Identified, child.Token, child.Delegated, child.Identity = nil, false, false, true, identity.Static
+		s, child.Identified, child.Token, child.Session, child.Delegated, child.Identity = nil, false, false, "", true, identity.Static
 	}
 	id := a.i.ChildID()
 	if s != nil {

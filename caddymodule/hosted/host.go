@@ -36,6 +36,7 @@ const (
 // Options configure a Host.
 type Options struct {
 	App    *app.App
+	Site   app.Site
 	Server *caddyhttp.Server
 	Chain  *siteroutes.CallChain // that tool calls pass
 	Logger *zap.Logger

@@ -2,7 +2,11 @@ package hosted
 
 import (
 	"container/list"
+	"context"
 	"crypto/tls"
+	"errors"
+	"maps"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -18,6 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/identity"
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/remote"
@@ -37,6 +42,10 @@ type origin struct {
 
 	// Token is true if the request had an access token that a credential may exchange.
 	Token bool `json:"token,omitzero"`
+
+	// Session is the session of the user at the site's own login, see credential.Caller.Session. It is no secret: only
+	// this server can use it, because the session's record is sealed with a key of the configuration.
+	Session string `json:"session,omitzero"`
 
 	// Delegated is true if another agent has invoked the agent without the identity of the user.
 	// Identity is the static_identity that it was invoked with instead; "" if there is none.
@@ -72,7 +81,9 @@ const (
 // remote.ReadChain or remote.Chain.Enter.
 func (h *Host) originOf(r *http.Request, agent *oagent.Agent) (*origin, error) {
 	o := &origin{Host: text.Cut(r.Host, maxHost), Secure: r.TLS != nil, Identified: h.identifies(r), Trace: calltrace.Parent(r.Context())}
-	o.Token = credential.CallerOf(r.Context()) != nil
+	if caller := credential.CallerOf(r.Context()); caller != nil {
+		o.Token, o.Session = true, caller.Session()
+	}
 	chain, err := remote.ReadChain(r.Header)
 	if err != nil {
 		return nil, err
@@ -211,6 +222,33 @@ type session struct {
 
 // hasToken reports whether the session has an access token that is still valid. The session may be nil.
 func (s *session) hasToken() bool { return s != nil && time.Now().Before(s.expires) }
+
+// renewed returns the session with a caller whose credentials can be renewed without the user, because the user has logged in at
+// the site itself. It returns nil if there is no such login any more. The session s may be nil.
+func (h *Host) renewed(ctx context.Context, user string, o *origin, s *session) *session {
+	r := &session{header: make(http.Header), address: net.JoinHostPort(o.ClientIP, "0")}
+	id := o.Session
+	if s != nil {
+		*r = *s
+		if caller, ok := s.vars[credential.VarCaller].(*credential.Caller); ok {
+			id = caller.Session()
+		}
+	}
+	login := h.options.App.LoginAt(h.options.Site)
+	if id == "" || login == nil {
+		return nil
+	}
+	_, _, err := login.ProviderToken(ctx, id, false)
+	if refusal, ok := errors.AsType[*oauth.Error](err); ok && refusal.Code == oauth.InvalidToken {
+		return nil
+	}
+	r.vars = maps.Clone(r.vars)
+	if r.vars == nil {
+		r.vars = make(map[string]any)
+	}
+	r.vars[credential.VarCaller] = credential.NewSessionCaller(login, id, user, time.Time{})
+	return r
+}
 
 // size returns the approximate size of a session in bytes.
 func (s *session) size() int {

@@ -118,14 +118,19 @@ func (h agentTools) Call(ctx context.Context, i *run.Invocation) run.Result {
 	if c.remote {
 		return h.logAgentCall(ctx, i, c, func() run.Result { return h.callRemote(ctx, set, i, c, o, s) })
 	}
-	if c.agent != nil && s == nil && (o.Identified || o.Token) && i.Away {
+	if c.agent != nil && s == nil && (o.Identified || o.Token && o.Session == "") && i.Away {
 		return needCredentials(i) // the run of the agent would have none
 	}
 	if c.agent != nil {
 		return h.logAgentCall(ctx, i, c, func() run.Result { return h.callAgent(ctx, set, i, c, o, s) })
 	}
-	if c.needsToken(o) && !s.hasToken() || s == nil && c.needsSession(o) {
+	if s == nil && c.needsSession(o) {
 		return needCredentials(i)
+	}
+	if c.needsToken(o) && !s.hasToken() {
+		if s = h.renewed(ctx, i.User.ID, o, s); s == nil {
+			return needCredentials(i)
+		}
 	}
 	return h.callTool(ctx, i, c, o, s)
 }

@@ -316,6 +316,24 @@ func (h *Handler) TokenIssuer(ctx context.Context) (string, *oauth.Verifier, err
 	return d.issuer, d.tokens, nil
 }
 
+// Issues reports whether the server issues the tokens of the site.
+func (h *Handler) Issues() bool {
+	d := h.decided.Load()
+	return d != nil && d.isOurs
+}
+
+// ProviderToken returns a token that the provider gave for a session.
+func (h *Handler) ProviderToken(ctx context.Context, session string, isID bool) (string, time.Time, error) {
+	token, expires, err := h.server.ProviderToken(ctx, session, isID)
+	switch {
+	case errors.Is(err, authserver.ErrEnded):
+		err = &oauth.Error{Code: oauth.InvalidToken, Description: err.Error()}
+	case err != nil:
+		err = &oauth.Error{Code: oauth.Unavailable, Description: err.Error()}
+	}
+	return token, expires, err
+}
+
 // Cleanup ends the verifiers.
 func (h *Handler) Cleanup() error {
 	if h.tokens != nil {

@@ -131,7 +131,7 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 			"move oagent out of named routes and error routes into the site")
 	}
 	o.host = hosted.New(hosted.Options{
-		App: o.app, Server: o.server, Chain: chain, Logger: o.logger, Realm: realmOf(ctx, o, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
+		App: o.app, Site: o.site, Server: o.server, Chain: chain, Logger: o.logger, Realm: realmOf(ctx, o, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
 		Guard: o.guard, Guardrails: &agentset.GuardrailCaller{Logger: o.logger}, Model: models.Of,
 		Remote: o.remote, StaticIdentity: o.staticIdentity,
 		Decided: func(ctx context.Context, d *hosted.Decision) { logAgentCall(ctx, o, d) },

@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
@@ -67,13 +68,17 @@ type idp struct {
 	down     bool           // the token endpoint responds with 503
 	requests int            // to the token endpoint
 	metadata map[string]any // further members
+	lifetime int            // of access tokens, in seconds
+	rotates  bool           // tokens are numbered, and each refresh token is accepted once
+	last     string         // the latest refresh token
+	held     chan struct{}  // refreshes wait until it is closed; nil for none
 }
 
 const idpCode = "code-of-the-provider"
 
 func newIDP(t *testing.T) *idp {
 	t.Helper()
-	p := &idp{claims: map[string]any{"sub": "ann", "email": "ann@example.com", "email_verified": true, "name": "Ann", "groups": []string{"engineering"}}}
+	p := &idp{lifetime: 300, claims: map[string]any{"sub": "ann", "email": "ann@example.com", "email_verified": true, "name": "Ann", "groups": []string{"engineering"}}}
 	p.key, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
@@ -108,6 +113,9 @@ func newIDP(t *testing.T) *idp {
 }
 
 func (p *idp) token(w http.ResponseWriter, r *http.Request) {
+	if p.held != nil && r.FormValue("grant_type") == "refresh_token" {
+		<-p.held
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requests++
@@ -117,7 +125,7 @@ func (p *idp) token(w http.ResponseWriter, r *http.Request) {
 	case p.down:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
-	case grant == "refresh_token" && (p.refused || !strings.HasPrefix(r.FormValue("refresh_token"), "refresh-of-the-provider")),
+	case grant == "refresh_token" && (p.refused || !strings.HasPrefix(r.FormValue("refresh_token"), "refresh-of-the-provider") || p.rotates && r.FormValue("refresh_token") != p.last),
 		grant == "authorization_code" && r.FormValue("code") != idpCode:
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = w.Write([]byte(`{"error":"invalid_grant"}`))
@@ -125,8 +133,13 @@ func (p *idp) token(w http.ResponseWriter, r *http.Request) {
 	}
 	claims := map[string]any{"iss": p.URL, "aud": "gateway", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(), "nonce": p.params.Get("nonce")}
 	maps.Copy(claims, p.claims)
+	number := ""
+	if p.rotates {
+		number = fmt.Sprint("-", p.requests)
+	}
+	p.last = "refresh-of-the-provider" + number
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"access_token": "access-of-the-provider", "refresh_token": "refresh-of-the-provider", "token_type": "Bearer", "expires_in": 300, "id_token": p.sign("JWT", claims),
+		"access_token": "access-of-the-provider" + number, "refresh_token": p.last, "token_type": "Bearer", "expires_in": p.lifetime, "id_token": p.sign("JWT", claims),
 	})
 }
 

@@ -16,6 +16,10 @@ type session struct {
 	User       User     `json:"user"`
 	Tokens     Tokens   `json:"tokens"`
 	Generation int      `json:"generation"` // of the refresh token that works
+
+	// Lease is of the node that refreshes the tokens, until Renewing; "" if none does.
+	Lease    string    `json:"lease,omitempty"`
+	Renewing time.Time `json:"renewing,omitzero"`
 }
 
 // Keys of records.
@@ -61,57 +65,113 @@ func (s *Server) endSession(ctx context.Context, id, why string) *failure {
 		return s.records.failed(err)
 	}
 	s.options.Report(why, nil)
-	return fail(codeGrant, "The session has ended; log in again.")
+	return errEnded
 }
 
 // refresh asks the provider whether the user is still logged in, and replaces the refresh token. The resource may be empty; otherwise it must be that of
 // the session.
 func (s *Server) refresh(ctx context.Context, c *Client, id string, generation int, resource string) (*session, *failure) {
-	var now session
-	err := update(ctx, s.records, sessionKey(id), func(old *session) (time.Duration, error) {
-		now = *old
-		return s.options.SessionLifetime, nil
-	})
-	switch {
-	case errors.Is(err, errGone):
-		return nil, fail(codeGrant, "The session has ended; log in again.")
-	case err != nil:
-		return nil, s.records.failed(err)
-	case now.Client != c.ID:
-		return nil, fail(codeGrant, "The refresh token is for another client.")
-	case now.Generation != generation:
+	isReplay := false
+	now, f := s.renew(ctx, id, func(old *session) *failure {
+		switch {
+		case old.Client != c.ID:
+			return fail(codeGrant, "The refresh token is for another client.")
+		case old.Generation != generation:
+			isReplay = true
+			return errEnded
+		case resource != "" && resource != old.Resource:
+			return fail(codeTarget, "The resource is not the one of the login.")
+		}
+		return nil
+	}, func(renewed *session) { renewed.Generation++ })
+	if isReplay {
 		return nil, s.endSession(ctx, id, "a refresh token was used twice; its session has ended")
-	case resource != "" && resource != now.Resource:
-		return nil, fail(codeTarget, "The resource is not the one of the login.")
 	}
-	user, tokens, err := s.options.Provider.Refresh(ctx, &now.Tokens)
-	switch {
-	case errors.Is(err, ErrRefused):
+	return now, f
+}
+
+const (
+	// renewWait limits the requests to the provider of one refresh.
+	renewWait = 25 * time.Second
+
+	// renewLease is the time in which only one node refreshes the tokens of a session. It is longer than renewWait.
+	renewLease = 30 * time.Second
+
+	// renewPoll is the interval in which others check whether a refresh has ended.
+	renewPoll = 50 * time.Millisecond
+)
+
+var errEnded = fail(codeGrant, "The session has ended; log in again.")
+
+// errCurrent ends an update without a change.
+var errCurrent = errors.New("the session stays as it is")
+
+// renew refreshes the provider's tokens of a session, and stores them with the change. Of all nodes one at a time does so, since many providers accept a
+// refresh token once: the others wait. Then check decides whether a session needs the refresh; the session is returned as it is with its failure, if not.
+func (s *Server) renew(ctx context.Context, id string, check func(*session) *failure, change func(*session)) (*session, *failure) {
+	lease := random()
+	var now session
+	var refused *failure
+	for isBusy := true; isBusy; {
+		err := update(ctx, s.records, sessionKey(id), func(old *session) (time.Duration, error) {
+			now, refused = *old, check(old)
+			if isBusy = time.Now().Before(old.Renewing); isBusy || refused != nil {
+				return 0, errCurrent
+			}
+			old.Lease, old.Renewing = lease, time.Now().Add(renewLease)
+			return s.options.SessionLifetime, nil
+		})
+		switch {
+		case errors.Is(err, errGone):
+			return nil, errEnded
+		case refused != nil:
+			return &now, refused
+		case err != nil && !errors.Is(err, errCurrent):
+			return nil, s.records.failed(err)
+		}
+		if isBusy {
+			select {
+			case <-ctx.Done():
+				return nil, fail(codeUnavailable, "The login is being refreshed; try again.")
+			case <-time.After(renewPoll):
+			}
+		}
+	}
+	// A client that disconnects does not end the refresh: the provider may have replaced its token already.
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewWait)
+	defer cancel()
+	user, tokens, refreshErr := s.options.Provider.Refresh(detached, &now.Tokens)
+	if errors.Is(refreshErr, ErrRefused) {
 		return nil, s.endSession(ctx, id, "the identity provider has ended the login of a session")
-	case err != nil:
-		s.options.Report("the identity provider cannot be reached", err)
-		return nil, fail(codeUnavailable, "The identity provider cannot be reached; try again.")
 	}
-	isReused := false
-	err = update(ctx, s.records, sessionKey(id), func(old *session) (time.Duration, error) {
-		if isReused = old.Generation != generation; isReused {
-			return 0, nil // two refreshes with one token at the same time
+	if user != nil && user.Subject != now.User.Subject { // OpenID Connect Core 1.0, section 12.2
+		return nil, s.endSession(ctx, id, "the identity provider refreshed a login with the tokens of another user; the session has ended")
+	}
+	isLost := false
+	err := update(ctx, s.records, sessionKey(id), func(old *session) (time.Duration, error) {
+		if isLost = old.Lease != lease; isLost {
+			return 0, errCurrent
 		}
-		if old.Generation++; user != nil {
-			old.User = *user
+		old.Lease, old.Renewing = "", time.Time{}
+		if refreshErr == nil {
+			if old.Tokens = *tokens; user != nil {
+				old.User = *user
+			}
+			change(old)
 		}
-		old.Tokens = *tokens
 		now = *old
 		return s.options.SessionLifetime, nil
 	})
 	switch {
 	case errors.Is(err, errGone):
-		return nil, fail(codeGrant, "The session has ended; log in again.")
+		return nil, errEnded
+	case isLost:
+		return nil, fail(codeUnavailable, "The refresh of the login took too long; try again.")
 	case err != nil:
 		return nil, s.records.failed(err)
-	case isReused:
-		s.options.Report("a refresh token was used twice; its session has ended", nil)
-		return nil, fail(codeGrant, "The session has ended; log in again.")
+	case refreshErr != nil:
+		s.options.Report("the identity provider cannot be reached", refreshErr)
+		return nil, fail(codeUnavailable, "The identity provider cannot be reached; try again.")
 	case !s.options.Allow.allows(&now.User):
 		return nil, s.endSession(ctx, id, "a user may not log in any more; the session has ended")
 	}

@@ -25,6 +25,7 @@ type Token struct {
 	Scopes   []string // from scope or scp
 	Expires  time.Time
 	Claims   jsontext.Value // all claims, a JSON object
+	Session  string         // sid: the session at the issuer; "" if there is none
 
 	notBefore time.Time // the later of nbf and iat; zero without both
 	identity  atomic.Pointer[identified]
@@ -63,6 +64,7 @@ type claims struct {
 	Scope        jsontext.Value `json:"scope"`
 	Scopes       jsontext.Value `json:"scp"`
 	Confirmation jsontext.Value `json:"cnf"`
+	Session      jsontext.Value `json:"sid"`
 
 	all jsontext.Value // the payload
 }
@@ -115,6 +117,9 @@ func (c *claims) token() (*Token, error) {
 	t := &Token{Issuer: c.Issuer, Subject: c.Subject, ClientID: c.ClientID, Claims: c.all}
 	if t.ClientID == "" {
 		t.ClientID = c.Authorized
+	}
+	if c.Session.Kind() == '"' {
+		t.Session = strictjson.Text(c.Session)
 	}
 	if t.Subject == "" && t.ClientID == "" {
 		return nil, invalidToken("the token has neither sub nor client_id")

@@ -59,8 +59,8 @@ func NewCache(name string) *Cache {
 }
 
 // Get returns the token of the key. If there is none, fetch gets one; callers with the same key wait for the same fetch,
-// which continues if they stop waiting. The token is not used after until, if that is set.
-func (c *Cache) Get(ctx context.Context, key CacheKey, owner share.Owner, until time.Time, fetch func(context.Context) (*Token, error)) (string, error) {
+// which continues if they stop waiting. The token is not used after its Until, if that is set.
+func (c *Cache) Get(ctx context.Context, key CacheKey, owner share.Owner, fetch func(context.Context) (*Token, error)) (string, error) {
 	if value, ok := c.get(key); ok {
 		return value, nil
 	}
@@ -73,7 +73,7 @@ func (c *Cache) Get(ctx context.Context, key CacheKey, owner share.Owner, until 
 		if err != nil {
 			return "", err
 		}
-		c.put(&entry{key: key, owner: owner, value: got.Value, until: end(got.Expires, until)})
+		c.put(&entry{key: key, owner: owner, value: got.Value, until: end(got.Expires, got.Until)})
 		return got.Value, nil
 	})
 	select {

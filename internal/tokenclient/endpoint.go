@@ -69,6 +69,7 @@ type Token struct {
 	Value   string
 	Type    string    // token_type; "" is Bearer
 	Expires time.Time // zero if the server does not say
+	Until   time.Time // when the subject's token expires; zero if that is unknown; set by the caller of Fetch
 }
 
 // Fetch sends one request with the parameters. An error is an *Error, or the reason why the request cannot be made.

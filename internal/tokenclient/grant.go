@@ -36,6 +36,20 @@ const (
 // ForCaller reports whether the token is for the caller, whose own token the grant needs.
 func (g Grant) ForCaller() bool { return g != ClientCredentials }
 
+// subjectType returns the type of the caller's token: that of the form, or else the usual one of the grant.
+func (g Grant) subjectType(form url.Values) string {
+	switch {
+	case form.Has("subject_token_type"):
+		return form.Get("subject_token_type")
+	case g == IDJAG:
+		return typeID
+	}
+	return typeAccess
+}
+
+// TakesID reports whether the caller's token that a request with the form needs is an ID token, and not an access token.
+func (g Grant) TakesID(form url.Values) bool { return g.subjectType(form) == typeID }
+
 // Reserved are the parameters of token requests that a Request has fields for.
 var Reserved = []string{
 	"grant_type", "client_id", "client_secret", "client_assertion", "client_assertion_type", "subject_token", "assertion", "scope", "audience", "resource",
@@ -62,15 +76,11 @@ func (r *Request) Fetch(ctx context.Context, client *http.Client) (*Token, error
 	case TokenExchange, IDJAG:
 		form.Set("grant_type", grantExchange)
 		form.Set("subject_token", r.Subject)
-		subjectType := typeAccess
 		if r.Grant == IDJAG {
-			subjectType = typeID
 			form.Set("requested_token_type", typeIDJAG)
 			endpoint = r.Identity
 		}
-		if !form.Has("subject_token_type") {
-			form.Set("subject_token_type", subjectType)
-		}
+		form.Set("subject_token_type", r.Grant.subjectType(r.Form))
 	}
 	got, err := endpoint.Fetch(ctx, client, form)
 	if err == nil && r.Grant == IDJAG {

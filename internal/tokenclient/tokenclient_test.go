@@ -223,7 +223,8 @@ func TestEndpoint_authenticates_by_an_assertion(t *testing.T) {
 
 func getToken(t *testing.T, c *Cache, key CacheKey, owner share.Owner, until time.Time, token Token) string {
 	t.Helper()
-	value, err := c.Get(t.Context(), key, owner, until, func(context.Context) (*Token, error) { return &token, nil })
+	token.Until = until
+	value, err := c.Get(t.Context(), key, owner, func(context.Context) (*Token, error) { return &token, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,11 +275,11 @@ func TestCache_one_flight_survives_its_first_caller(t *testing.T) {
 		first, cancel := context.WithCancel(t.Context())
 		var canceled error
 		var all sync.WaitGroup
-		all.Go(func() { _, canceled = c.Get(first, CacheKey{}, "", time.Time{}, fetch) })
+		all.Go(func() { _, canceled = c.Get(first, CacheKey{}, "", fetch) })
 		synctest.Wait()
 		for range 199 {
 			all.Go(func() {
-				if value, err := c.Get(t.Context(), CacheKey{}, "", time.Time{}, fetch); value != "token" || err != nil {
+				if value, err := c.Get(t.Context(), CacheKey{}, "", fetch); value != "token" || err != nil {
 					t.Errorf("%q, error %v", value, err)
 				}
 			})
@@ -312,7 +313,7 @@ func TestCache_drops_the_refused_token_only(t *testing.T) {
 
 func TestCache_errors_are_not_kept(t *testing.T) {
 	c := NewCache("tokens")
-	if _, err := c.Get(t.Context(), CacheKey{}, "", time.Time{}, func(context.Context) (*Token, error) { return nil, errors.New("down") }); err == nil {
+	if _, err := c.Get(t.Context(), CacheKey{}, "", func(context.Context) (*Token, error) { return nil, errors.New("down") }); err == nil {
 		t.Error("no error")
 	}
 	if got := getToken(t, c, CacheKey{}, "", time.Time{}, Token{Value: "token"}); got != "token" {

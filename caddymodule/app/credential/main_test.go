@@ -1,6 +1,7 @@
 package credential_test
 
 import (
+	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	"testing"
 
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"

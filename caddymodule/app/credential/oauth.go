@@ -27,8 +27,9 @@ func init() {
 // OAuth is the header Authorization with an access token (Bearer) that the gateway fetches for the API.
 //
 // With the grant `client_credentials`, the token is for the gateway itself, and all callers share it. With the other
-// grants, the token is for the caller: the gateway exchanges the access token that agent_auth has verified. A call is
-// not sent if the caller has none, for example because it has logged in with an API key.
+// grants, the token is for the caller: the gateway exchanges the access token that agent_auth has verified. If agent_login
+// has issued it, the gateway exchanges a token that the identity provider gave at the login. A call is not sent if the
+// caller has none, for example because it has logged in with an API key.
 //
 // A token is kept in memory until 15 seconds before it or the caller's token expires, or for 5 minutes if the server
 // does not say when it expires. If the API responds with 401, the token is dropped. Redirects of the token endpoint are
@@ -263,13 +264,19 @@ func (c *OAuth) Secret(ctx context.Context, repl *caddy.Replacer) (string, error
 	if err != nil {
 		return "", err
 	}
-	owner, until, subject := share.Gateway, time.Time{}, ""
+	owner := share.Gateway
 	if caller != nil {
-		owner, until, subject = caller.owner, caller.expires, caller.token
+		owner = caller.owner
 	}
-	value, err := c.cache.Get(ctx, key, owner, until, func(ctx context.Context) (*tokenclient.Token, error) {
-		request := tokenclient.Request{Grant: c.Grant, Form: form, Subject: subject}
+	value, err := c.cache.Get(ctx, key, owner, func(ctx context.Context) (*tokenclient.Token, error) {
+		request := tokenclient.Request{Grant: c.Grant, Form: form}
+		var until time.Time
 		var err error
+		if caller != nil {
+			if request.Subject, until, err = caller.exchangeable(ctx, c.Grant.TakesID(form)); err != nil {
+				return nil, err
+			}
+		}
 		if request.Endpoint, err = c.resolve(repl); err != nil {
 			return nil, err
 		}
@@ -278,7 +285,11 @@ func (c *OAuth) Secret(ctx context.Context, repl *caddy.Replacer) (string, error
 				return nil, err
 			}
 		}
-		return request.Fetch(ctx, c.client)
+		token, err := request.Fetch(ctx, c.client)
+		if err == nil {
+			token.Until = until
+		}
+		return token, err
 	})
 	if err != nil {
 		return "", c.explain(ctx, err, caller)
@@ -295,7 +306,7 @@ func (c *OAuth) keyFor(ctx context.Context, repl *caddy.Replacer) (key tokenclie
 		if caller = CallerOf(ctx); caller == nil {
 			return key, nil, nil, &CallError{Kind: tools.Unauthorized, Message: "it needs the caller's access token, and the request has none that agent_auth has verified: log in with an access token (an API key cannot be exchanged)"}
 		}
-		subject = caller.token
+		subject = caller.subject()
 	}
 	form, hash := c.form, c.formHash
 	if form == nil {
@@ -331,7 +342,7 @@ func (c *OAuth) explain(ctx context.Context, err error, caller *Caller) error {
 	}
 	switch failed.Code {
 	case "invalid_grant":
-		message := "the authorization server does not accept the caller's access token for it (invalid_grant); log in again"
+		message := "the authorization server does not accept the caller's token for it (invalid_grant); log in again"
 		if len(failed.Numbers) == 0 && !slices.Contains(caller.aud, c.ClientID) {
 			message += ". If that does not help, the claim aud of the token may have to name the gateway's client as well"
 		}

@@ -1,0 +1,159 @@
+package authserver_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/authserver"
+)
+
+// delegated returns a site whose provider numbers its tokens, another node of it, and the session of a user who has logged in.
+func delegated(t *testing.T, lifetime int) (s *site, other *authserver.Server, b *browser, tokens map[string]any, session string) {
+	t.Helper()
+	var options authserver.Options
+	s = newSite(t, func(o *authserver.Options) { options = *o })
+	s.idp.rotates, s.idp.lifetime = true, lifetime
+	other, err := authserver.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = s.browser(t)
+	_, tokens = b.redeem(b.login(asked()).Get("code"))
+	session, _ = b.claims(tokens["access_token"])["sid"].(string)
+	if session == "" {
+		t.Fatal("the access token names no session")
+	}
+	return s, other, b, tokens, session
+}
+
+func TestProviderToken_is_refreshed_only_if_it_expires_soon(t *testing.T) {
+	for lifetime, want := range map[int][]string{300: {"access-of-the-provider-1", "access-of-the-provider-1"}, 10: {"access-of-the-provider-2", "access-of-the-provider-3"}} {
+		s, other, b, tokens, session := delegated(t, lifetime)
+		for i, node := range []*authserver.Server{s.front, other} {
+			token, expires, err := node.ProviderToken(t.Context(), session, false)
+			if err != nil || token != want[i] || time.Until(expires) <= 0 || time.Until(expires) > time.Duration(lifetime)*time.Second {
+				t.Errorf("%d s: got %s until %s, error %v, want %s", lifetime, token, expires, err, want[i])
+			}
+		}
+		// The client's refresh token is still valid, and the provider's new one is used for it.
+		if status, answer := b.refresh(tokens["refresh_token"]); status != http.StatusOK {
+			t.Errorf("%d s: the client's refresh: %d %v", lifetime, status, answer)
+		}
+	}
+}
+
+func TestProviderToken_returns_the_ID_token(t *testing.T) {
+	s, _, _, _, session := delegated(t, 300)
+	first, _, err := s.front.ProviderToken(t.Context(), session, true)
+	if err != nil || first == "" {
+		t.Fatalf("error %v", err)
+	}
+	s.idp.claims["exp"] = time.Now().Add(-time.Hour).Unix() // does not matter while the stored one is valid
+	if second, _, err := s.front.ProviderToken(t.Context(), session, true); err != nil || second != first {
+		t.Errorf("the second one differs, error %v", err)
+	}
+}
+
+// Parallel uses at two nodes, and the client's refresh, make one request each with the newest refresh token of the provider.
+func TestProviderToken_has_one_flight_over_all_nodes(t *testing.T) {
+	s, other, b, tokens, session := delegated(t, 10)
+	before := s.idp.requests
+	s.idp.lifetime, s.idp.held = 300, make(chan struct{})
+	var all sync.WaitGroup
+	for range 20 {
+		for _, node := range []*authserver.Server{s.front, other} {
+			all.Go(func() {
+				if token, _, err := node.ProviderToken(t.Context(), session, false); err != nil || token != "access-of-the-provider-2" {
+					t.Errorf("got %s, error %v", token, err)
+				}
+			})
+		}
+	}
+	close(s.idp.held)
+	all.Wait()
+	if n := s.idp.requests - before; n != 1 {
+		t.Errorf("%d refreshes at the provider, want 1", n)
+	}
+	all.Go(func() {
+		if status, answer := b.refresh(tokens["refresh_token"]); status != http.StatusOK {
+			t.Errorf("the client's refresh: %d %v", status, answer)
+		}
+	})
+	for range 5 {
+		all.Go(func() {
+			if _, _, err := other.ProviderToken(t.Context(), session, false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A caller that leaves does not lose the token that the provider has replaced.
+func TestProviderToken_refresh_survives_its_caller(t *testing.T) {
+	s, other, _, _, session := delegated(t, 10)
+	s.idp.lifetime, s.idp.held = 300, make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _, _ = s.front.ProviderToken(ctx, session, false)
+	}()
+	cancel()
+	close(s.idp.held)
+	<-done
+	if _, _, err := other.ProviderToken(t.Context(), session, false); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProviderToken_failures(t *testing.T) {
+	t.Run("the provider is down", func(t *testing.T) {
+		s, _, _, _, session := delegated(t, 10)
+		s.idp.down = true
+		if _, _, err := s.front.ProviderToken(t.Context(), session, false); err == nil || errors.Is(err, authserver.ErrEnded) {
+			t.Errorf("error %v", err)
+		}
+		s.idp.down = false
+		if _, _, err := s.front.ProviderToken(t.Context(), session, false); err != nil {
+			t.Errorf("after the outage: %v", err)
+		}
+	})
+	t.Run("the store is down", func(t *testing.T) {
+		s, _, _, _, session := delegated(t, 10)
+		s.ledger.down = errors.New("down")
+		if _, _, err := s.front.ProviderToken(t.Context(), session, false); err == nil || errors.Is(err, authserver.ErrEnded) {
+			t.Errorf("error %v", err)
+		}
+	})
+	for name, end := range map[string]func(*site, *browser, map[string]any){
+		"the provider ended the login": func(s *site, _ *browser, _ map[string]any) { s.idp.refused = true },
+		"the client ended it": func(_ *site, b *browser, tokens map[string]any) {
+			b.post("revoke", map[string][]string{"client_id": {"fixed"}, "token": {tokens["refresh_token"].(string)}})
+		},
+		"the tokens are of another user": func(s *site, _ *browser, _ map[string]any) { s.idp.claims["sub"] = "bob" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, other, b, tokens, session := delegated(t, 10)
+			end(s, b, tokens)
+			for _, node := range []*authserver.Server{s.front, other} {
+				if token, _, err := node.ProviderToken(t.Context(), session, false); !errors.Is(err, authserver.ErrEnded) || token != "" {
+					t.Errorf("token %q, error %v", token, err)
+				}
+			}
+			if status, _ := b.refresh(tokens["refresh_token"]); status == http.StatusOK {
+				t.Error("the session of the client goes on")
+			}
+		})
+	}
+	t.Run("an unknown session", func(t *testing.T) {
+		s, _, _, _, _ := delegated(t, 300)
+		if _, _, err := s.front.ProviderToken(t.Context(), "unknown", false); !errors.Is(err, authserver.ErrEnded) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
