@@ -126,6 +126,9 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
+// ToolEndpoint returns the endpoint whose tools the handler serves.
+func (o *Handler) ToolEndpoint() *route.Endpoint { return o.endpoint }
+
 // Provision resolves the toolsets and creates the server.
 func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	o.Path = cmp.Or(o.Path, "/otc")

@@ -1,8 +1,10 @@
 package route
 
 import (
+	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"go.uber.org/zap"
@@ -42,6 +44,41 @@ func checkRule(toolset *app.Toolset, r *http.Request, call *tools.Call, logger *
 			"a rule of this gateway does not allow it. The API was not called."}
 	}
 	return nil
+}
+
+// ToolAccess says whether a user may call a tool of a toolset.
+type ToolAccess struct {
+	Toolset string `json:"toolset"`
+	Tool    string `json:"tool"`              // its name for clients
+	Refused string `json:"refused,omitempty"` // why not; "" if the user may call it
+}
+
+// ExplainTools returns for each tool of the endpoint whether the user of the request may call it with some arguments. It loads
+// the documents that are not loaded yet, except those on the site itself.
+func ExplainTools(e *Endpoint, r *http.Request) ([]ToolAccess, error) {
+	if err := e.Parts.load(r.Context()); err != nil {
+		return nil, err
+	}
+	set := e.Parts.served(func(t *app.Toolset) *tools.Toolset { return t.Loader.Toolset() })
+	if set == nil {
+		return nil, errors.New("the document is not loaded")
+	}
+	var all []ToolAccess
+	access, listed := e.Access(r), e.Parts.listed(UserOf(r), set)
+	for _, t := range set.Tools() {
+		if e.hides(t) {
+			continue
+		}
+		part, _ := set.Original(t)
+		of := ToolAccess{Toolset: e.Parts.All[max(part, 0)].Toolset.Name, Tool: t.Name}
+		if missing := access.Missing(t, set); missing != nil {
+			of.Refused = "the token lacks " + strings.Join(missing, " ")
+		} else if !listed(t) {
+			of.Refused = "the rule of the toolset (allow) does not allow it"
+		}
+		all = append(all, of)
+	}
+	return all, nil
 }
 
 // Limits of userListings. Above, they begin anew.

@@ -1,4 +1,4 @@
-// Package stdio is the command `caddy mcp`. It serves one MCP client, such as a desktop
+// Package stdio is the commands that load a configuration without listeners. `caddy mcp` serves one MCP client, such as a desktop
 // application, on standard input and output.
 //
 // The endpoint comes from a Caddyfile, or is built from an OpenAPI document and the URL of an
@@ -7,5 +7,6 @@
 // flags select. Each message on standard input then becomes an HTTP request that the site's
 // server handles inside the process, so a tool call passes the same handlers as over HTTP.
 //
-// The command `caddy mcp server-json` (registry.go) prints the entry for the MCP registry.
+// The command `caddy mcp server-json` (registry.go) prints the entry for the MCP registry. `caddy agents whoami` (whoami.go)
+// explains an access token.
 package stdio

@@ -11,16 +11,24 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
+	"github.com/fairwayhq/fairway/caddymodule/otc"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 )
 
-// endpoint is an MCP endpoint of the configuration.
+// endpoint is an endpoint of the configuration.
 type endpoint struct {
 	server string   // name of the server
 	hosts  []string // hosts of the site, may contain wildcards; empty for any host
-	mcp    *mcp.Handler
+	tools  *route.Endpoint
+	mcp    *mcp.Handler // nil for other protocols
 }
 
-// endpointsOf returns the MCP endpoints of all sites.
+// mcpEndpointsOf returns the MCP endpoints of all sites.
+func mcpEndpointsOf(app *caddyhttp.App) []endpoint {
+	return slices.DeleteFunc(endpointsOf(app), func(e endpoint) bool { return e.mcp == nil })
+}
+
+// endpointsOf returns the endpoints of all sites.
 func endpointsOf(app *caddyhttp.App) (found []endpoint) {
 	for _, name := range slices.Sorted(maps.Keys(app.Servers)) {
 		server := app.Servers[name]
@@ -54,14 +62,16 @@ func (s *endpointSearch) handlers(handlers []caddyhttp.MiddlewareHandler, hosts 
 	for _, handler := range handlers {
 		switch handler := handler.(type) {
 		case *mcp.Handler:
-			s.found = append(s.found, endpoint{server: s.server, hosts: hosts, mcp: handler})
+			s.found = append(s.found, endpoint{server: s.server, hosts: hosts, tools: handler.Endpoint, mcp: handler})
+		case *otc.Handler:
+			s.found = append(s.found, endpoint{server: s.server, hosts: hosts, tools: handler.ToolEndpoint()})
 		case *caddyhttp.Subroute:
 			s.routes(handler.Routes, hosts)
 		case *caddyhttp.Invoke:
-			if route := s.named[handler.Name]; route != nil {
+			if named := s.named[handler.Name]; named != nil {
 				delete(s.named, handler.Name) // prevents endless recursion if a named route invokes itself
-				s.handlers(route.Handlers, hosts)
-				s.named[handler.Name] = route
+				s.handlers(named.Handlers, hosts)
+				s.named[handler.Name] = named
 			}
 		}
 	}
@@ -91,7 +101,7 @@ func selectEndpoint(endpoints []endpoint, site, path string) (*endpoint, error) 
 	var selected []endpoint
 	longest := 0
 	for _, e := range endpoints {
-		own := e.mcp.Endpoint.Path
+		own := e.tools.Path
 		if !e.servesHost(site) || path != "" && (!strings.HasSuffix(strings.TrimRight(path, "/"), own) || len(own) < longest) {
 			continue
 		}
@@ -123,9 +133,9 @@ func endpointNames(endpoints []endpoint) string {
 // String names the endpoint by its hosts and path, for messages.
 func (e endpoint) String() string {
 	if len(e.hosts) == 0 {
-		return "*" + e.mcp.Endpoint.Path
+		return "*" + e.tools.Path
 	}
-	return strings.Join(e.hosts, "|") + e.mcp.Endpoint.Path
+	return strings.Join(e.hosts, "|") + e.tools.Path
 }
 
 // servesHost reports whether requests for the host reach the endpoint.
@@ -153,7 +163,7 @@ func (e *endpoint) url(secure bool, site, path string) *url.URL {
 		u.Scheme = "https"
 	}
 	if path == "" {
-		u.Path = e.mcp.Endpoint.Path
+		u.Path = e.tools.Path
 	}
 	u.Path = cmp.Or(u.Path, "/")
 	if site == "" {

@@ -3,14 +3,13 @@ package stdio
 import (
 	"testing"
 
-	"github.com/fairwayhq/fairway/caddymodule/mcp"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 )
 
 func TestSelectEndpoint(t *testing.T) {
 	var endpoints []endpoint
 	for _, path := range []string{"/mcp", "/gw/mcp", "/other"} {
-		endpoints = append(endpoints, endpoint{mcp: &mcp.Handler{Endpoint: &route.Endpoint{Path: path}}})
+		endpoints = append(endpoints, endpoint{tools: &route.Endpoint{Path: path}})
 	}
 	for _, c := range []struct{ rule, path, want string }{
 		{"exact path", "/mcp", "/mcp"},
@@ -24,7 +23,7 @@ func TestSelectEndpoint(t *testing.T) {
 		switch {
 		case c.want == "" && err == nil:
 			t.Errorf("%s: got %s, want an error", c.rule, selected)
-		case c.want != "" && (err != nil || selected.mcp.Endpoint.Path != c.want):
+		case c.want != "" && (err != nil || selected.tools.Path != c.want):
 			t.Errorf("%s: got %v and the error %v, want %s", c.rule, selected, err, c.want)
 		}
 	}

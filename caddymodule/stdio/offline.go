@@ -70,7 +70,7 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.agents.Cleanup())
 	}
-	selected, err := selectEndpoint(endpointsOf(site), flags.String("site"), flags.String("path"))
+	selected, err := selectEndpoint(mcpEndpointsOf(site), flags.String("site"), flags.String("path"))
 	if err != nil {
 		return nil, errors.Join(err, s.agents.Cleanup())
 	}
@@ -135,10 +135,12 @@ func stripListeners(raw []byte) (offline offlineConfig, err error) {
 			return offline, fmt.Errorf("the http server %q is null", name)
 		}
 		offline.secure[name] = isSecure(server)
-		for _, member := range []string{"listen", "listen_protocols", "listener_wrappers", "packet_conn_wrappers", "tls_connection_policies"} {
+		for _, member := range []string{"listen_protocols", "listener_wrappers", "packet_conn_wrappers", "tls_connection_policies"} {
 			delete(server, member)
 		}
-		server["automatic_https"] = json.RawMessage(`{"disable":true}`)
+		https := new(caddyhttp.AutoHTTPSConfig)
+		_ = json.Unmarshal(server["automatic_https"], https)
+		server["automatic_https"], _ = json.Marshal(caddyhttp.AutoHTTPSConfig{Disabled: true, Skip: https.Skip}) // cannot fail
 	}
 	if agents["servers"], err = json.Marshal(servers); err != nil {
 		return offline, err

@@ -17,6 +17,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/tokenclient"
 )
 
@@ -325,41 +326,18 @@ func (o *OIDC) addUserInfo(ctx context.Context, p *oidc.Provider, token *oauth2.
 	return nil
 }
 
-// ErrGroupLink reports that the token has a link to the user's groups in place of the groups.
-var ErrGroupLink = errors.New("the identity provider sent a link in place of the user's groups, because there are too many: have it send only the groups that are assigned to the application")
+// ErrNoGroups reports that the groups of a user are unknown. The message says why.
+var ErrNoGroups = errors.New("the groups of the user cannot be read")
 
-// groupsOf returns the texts of a claim that lists groups. Dots in its name lead into objects, unless a claim has the whole name.
+// groupsOf returns the groups of a user, by the same rules as for access tokens.
 func groupsOf(claims map[string]any, name string) ([]string, error) {
-	if name == "" {
-		name = "groups"
+	raw, err := json.Marshal(claims)
+	if err != nil {
+		return nil, err
 	}
-	if links, ok := claims["_claim_names"].(map[string]any); ok && links[name] != nil || claims["hasgroups"] == true && name == "groups" {
-		return nil, ErrGroupLink
-	}
-	value, ok := claims[name]
-	for rest := name; !ok; {
-		var first string
-		var isNested bool
-		if first, rest, isNested = strings.Cut(rest, "."); !isNested {
-			value = claims[first]
-			break
-		}
-		inner, isObject := claims[first].(map[string]any)
-		if !isObject {
-			break
-		}
-		claims = inner
-	}
-	var groups []string
-	switch value := value.(type) {
-	case string:
-		groups = strings.Fields(value)
-	case []any:
-		for _, item := range value {
-			if group, ok := item.(string); ok {
-				groups = append(groups, group)
-			}
-		}
+	groups, unknown := oauth.GroupsOf(raw, cmp.Or(name, oauth.DefaultGroupClaim))
+	if unknown != "" {
+		return nil, fmt.Errorf("%w: %s", ErrNoGroups, unknown)
 	}
 	return groups, nil
 }

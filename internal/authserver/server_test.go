@@ -315,11 +315,19 @@ func TestLogin_of_a_user_with_a_link_to_groups(t *testing.T) {
 	s.idp.claims["_claim_names"] = map[string]any{"groups": "src1"}
 	s.idp.claims["_claim_sources"] = map[string]any{"src1": map[string]any{"endpoint": "https://graph.example/groups"}}
 	back := s.browser(t).login(asked())
-	if !strings.Contains(back.Get("error_description"), "link") {
+	if !strings.Contains(back.Get("error_description"), "overage") {
 		t.Errorf("the client got %v", back)
 	}
 	if len(s.reported) != 1 {
 		t.Errorf("the operator learned %q", s.reported)
+	}
+}
+
+func TestLogin_of_a_user_whose_groups_are_not_strings(t *testing.T) {
+	s := newSite(t, nil)
+	s.idp.claims["groups"] = []any{"engineering", 1}
+	if back := s.browser(t).login(asked()); back.Has("code") || !strings.Contains(back.Get("error_description"), "string") {
+		t.Errorf("the client got %v", back)
 	}
 }
 

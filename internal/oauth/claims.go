@@ -54,7 +54,11 @@ func (t *Token) Identify(rules *ClaimRules) (*Identity, error) {
 		return nil, err
 	}
 	i := &Identity{User: user, Scopes: t.scopes(rules)}
-	i.Groups, i.NoGroups = t.groups(rules.Groups)
+	claims := rules.Groups
+	if len(claims) == 0 {
+		claims = []string{DefaultGroupClaim}
+	}
+	i.Groups, i.NoGroups = GroupsOf(t.Claims, claims...)
 	t.identity.Store(&identified{rules, i})
 	return i, nil
 }
@@ -79,17 +83,15 @@ func (t *Token) user(claim string) (string, error) {
 	return "", invalidToken("the token has no text in the claim %s, which names the user", quoteShort(claim))
 }
 
-// groups returns the groups of the user, or why they are unknown.
-func (t *Token) groups(claims []string) (groups []string, unknown string) {
-	if len(claims) == 0 {
-		claims = []string{DefaultGroupClaim}
-	}
+// GroupsOf returns the groups of a user in some claims, or why they are unknown. A claim that is a string is one group,
+// also if it has spaces. All are the claims of the token, a JSON object.
+func GroupsOf(all jsontext.Value, claims ...string) (groups []string, unknown string) {
 	for _, claim := range claims {
-		if t.omitsGroups(claim) {
+		if omitsGroups(all, claim) {
 			return nil, fmt.Sprintf("the user has too many groups for a token, so the issuer left out the claim %s (groups overage): "+
 				"configure the issuer to send only groups that are assigned to the application", claim)
 		}
-		names, err := stringOrStrings(FindClaim(t.Claims, claim))
+		names, err := stringOrStrings(FindClaim(all, claim))
 		if err != nil {
 			return nil, fmt.Sprintf("the claim %s is neither a string nor a list of strings", claim)
 		}
@@ -100,9 +102,9 @@ func (t *Token) groups(claims []string) (groups []string, unknown string) {
 
 // omitsGroups reports whether the issuer has replaced the claim by a link to it. Entra ID does so for more
 // than 200 groups (OpenID Connect Core, section 5.6.2; hasgroups is Entra's form for short tokens).
-func (t *Token) omitsGroups(claim string) bool {
-	return strictjson.HasMember(strictjson.MemberOf(t.Claims, "_claim_names"), claim) ||
-		claim == DefaultGroupClaim && string(strictjson.MemberOf(t.Claims, "hasgroups")) == "true"
+func omitsGroups(all jsontext.Value, claim string) bool {
+	return strictjson.HasMember(strictjson.MemberOf(all, "_claim_names"), claim) ||
+		claim == DefaultGroupClaim && string(strictjson.MemberOf(all, "hasgroups")) == "true"
 }
 
 // scopes returns the scopes of the token by the rules.

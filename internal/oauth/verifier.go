@@ -255,6 +255,24 @@ func (v *Verifier) Verify(ctx context.Context, token string, audiences ...string
 	return verified, nil
 }
 
+// Inspect returns the content of a token, also of one that Verify rejects, and why its signature does not count. It serves
+// to explain a token, not to accept it. The Token is nil if it cannot be read.
+func (v *Verifier) Inspect(ctx context.Context, token string) (*Token, error) {
+	if v.introspect != nil && !isJWT(token) {
+		return v.introspect.check(ctx, token, sha256.Sum256([]byte(token)))
+	}
+	verified, _, refused := v.verifyUncached(ctx, token)
+	if refused == nil {
+		return verified, nil
+	}
+	if _, payload, err := split(token); err == nil {
+		if claims, err := readClaims(payload); err == nil {
+			verified, _ = claims.token() // nil if the claims cannot be used
+		}
+	}
+	return verified, refused
+}
+
 // checkSignature returns the token if its issuer signed it and it is valid now. It uses the cache.
 func (v *Verifier) checkSignature(ctx context.Context, token string) (*Token, error) {
 	hash := sha256.Sum256([]byte(token))

@@ -20,21 +20,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 )
 
-func init() {
-	caddycmd.RegisterCommand(caddycmd.Command{
-		Name:  "agents",
-		Usage: "tail",
-		Short: "Shows what agents do with a running Caddy",
-		Long: `
-Shows what agents do with a running Caddy, through its admin endpoint.
-`,
-		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(tailCommand())
-			RequireSubcommand(cmd)
-		},
-	})
-}
-
 const (
 	maxLine   = 64 << 10 // bytes of one call
 	reconnect = time.Second
@@ -47,7 +32,8 @@ type follow struct {
 	output              io.Writer
 }
 
-func tailCommand() *cobra.Command {
+// TailCommand returns the command `caddy agents tail`.
+func TailCommand() *cobra.Command {
 	f := new(follow)
 	cmd := &cobra.Command{
 		Use:   "tail [--tool <name>] [--user <id>] [--address <admin>] [--json]",

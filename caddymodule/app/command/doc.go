@@ -12,5 +12,5 @@
 // `caddy agents tail` follows the tool calls of a running Caddy, through the admin route GET /agents/calls
 // (admin.go).
 //
-// Other commands of Fairway share RequireSubcommand, SelectorFlag and MaxWait.
+// Other commands of Fairway share RequireSubcommand, SelectorFlag and MaxWait. Package stdio registers `caddy agents`.
 package command

@@ -1,0 +1,261 @@
+package stdio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/command"
+	"github.com/fairwayhq/fairway/caddymodule/auth"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/oauth"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "agents",
+		Usage: "tail | whoami",
+		Short: "Shows what agents do, and what an access token may do",
+		Long: `
+Follows the tool calls of a running Caddy (tail), and explains an access token
+(whoami).
+`,
+		CobraFunc: func(cmd *cobra.Command) {
+			cmd.AddCommand(command.TailCommand(), whoamiCommand())
+			command.RequireSubcommand(cmd)
+		},
+	})
+}
+
+// ExitCodeRefused is the exit status of `caddy agents whoami` if no endpoint accepts the token.
+const ExitCodeRefused = 4
+
+func whoamiCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "whoami --config <path> [--adapter <name>] --token <file> [--json]",
+		Short: "Explains an access token",
+		Long: `
+Verifies an access token as agent_auth of each endpoint in the configuration does.
+Prints its issuer, signature, audience and expiry; the user, groups and scopes, with
+the claims that they come from; and the tools that the token may call, with the
+reason for others. A rule (allow) that depends on arguments is decided at the call.
+
+The token is read from a file, or from standard input with --token -. It cannot be
+an argument, because lists of processes show arguments. The token is never printed.
+
+The configuration is loaded, but nothing listens. The keys of the issuers are
+fetched, and so are documents that are URLs.
+
+The exit status is 4 if no endpoint accepts the token, and 1 for other failures.
+`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringP("config", "c", "", "Configuration file")
+	f.StringP("adapter", "a", "", "Name of the config adapter, if the file is not JSON")
+	f.String("token", "", "File with the access token, or - for standard input")
+	f.Bool("json", false, "Print JSON")
+	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
+		cmd.SilenceUsage = true
+		found, err := explainToken(cmd, flags)
+		if err == nil {
+			err = found.write(cmd.OutOrStdout(), flags.Bool("json"))
+		}
+		switch {
+		case err != nil:
+			return caddy.ExitCodeFailedStartup, err
+		case !found.Accepted:
+			return ExitCodeRefused, errors.New("no endpoint of the configuration accepts the token")
+		}
+		return caddy.ExitCodeSuccess, nil
+	})
+	return cmd
+}
+
+// readToken reads the token. Its errors do not quote what --token names, which may be a token by mistake.
+func readToken(from string, stdin io.Reader) (string, error) {
+	switch from {
+	case "":
+		return "", errors.New("give the file with the access token with --token, or --token - for standard input")
+	case "-":
+	default:
+		file, err := os.Open(from)
+		if failed, ok := errors.AsType[*fs.PathError](err); ok {
+			return "", fmt.Errorf("--token names a file that cannot be read: %w", failed.Err)
+		}
+		defer file.Close()
+		stdin = file
+	}
+	text, err := io.ReadAll(io.LimitReader(stdin, 2*oauth.MaxToken))
+	token := strings.TrimSpace(string(text))
+	if err == nil && (token == "" || strings.ContainsAny(token, " \n")) {
+		err = errors.New("--token must have the access token alone, without Bearer")
+	}
+	return token, err
+}
+
+// A whoami is the output of the command.
+type whoami struct {
+	Accepted  bool              `json:"accepted"` // by one of the endpoints
+	Endpoints []whoamiAtAddress `json:"endpoints"`
+}
+
+// whoamiAtAddress is what one agent_auth and the endpoint after it make of the token.
+type whoamiAtAddress struct {
+	URL      string `json:"url"`
+	Protocol string `json:"protocol"`
+	*auth.Explanation
+	Tools   []route.ToolAccess `json:"tools"`
+	NoTools string             `json:"no_tools,omitempty"` // why the tools are unknown
+}
+
+func explainToken(cmd *cobra.Command, flags caddycmd.Flags) (*whoami, error) {
+	if flags.String("config") == "" || flags.String("config") == "-" {
+		return nil, errors.New("give the file of the configuration with --config")
+	}
+	token, err := readToken(flags.String("token"), cmd.InOrStdin())
+	if err != nil {
+		return nil, err
+	}
+	raw, _, _, err := caddycmd.LoadConfig(flags.String("config"), flags.String("adapter"))
+	if err != nil {
+		return nil, err
+	}
+	offline, err := stripListeners(raw)
+	if err != nil {
+		return nil, err
+	}
+	offline.config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{caddy.DefaultLoggerName: {BaseLog: caddy.BaseLog{Level: "ERROR"}}}}
+	provisioned, err := caddy.ProvisionContext(offline.config)
+	if err != nil {
+		return nil, fmt.Errorf("loading the configuration: %w", err)
+	}
+	agents, err := appOf[*app.App](provisioned, "agents")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = agents.Cleanup() }()
+	sites, err := appOf[*caddyhttp.App](provisioned, "http")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), command.MaxWait)
+	defer cancel()
+	found := new(whoami)
+	for _, e := range endpointsOf(sites) {
+		server, secure := sites.Servers[e.server], offline.secure[e.server]
+		for _, handler := range handlersBefore(server, e.request(ctx, server, secure)) {
+			r := e.request(ctx, server, secure)
+			at := whoamiAtAddress{URL: e.address(server, secure).String(), Protocol: e.tools.Protocol, Explanation: handler.Explain(r, token)}
+			if at.Refused == "" {
+				found.Accepted = true
+				if at.Tools, err = route.ExplainTools(e.tools, r); err != nil {
+					at.NoTools = err.Error()
+				}
+			}
+			found.Endpoints = append(found.Endpoints, at)
+		}
+	}
+	if len(found.Endpoints) == 0 {
+		return nil, errors.New("the configuration has no endpoint with agent_auth before it")
+	}
+	return found, nil
+}
+
+// address returns the URL of the endpoint, with the port of its site.
+func (e *endpoint) address(server *caddyhttp.Server, secure bool) *url.URL {
+	u := e.url(secure, "", "")
+	if slices.Contains(server.AutoHTTPS.Skip, u.Hostname()) { // http:// in a Caddyfile
+		u.Scheme, secure = "http", false
+	}
+	if len(server.Listen) > 0 && u.Port() == "" {
+		listen, err := caddy.ParseNetworkAddress(server.Listen[0])
+		if port := strconv.Itoa(int(listen.StartPort)); err == nil && !listen.IsUnixNetwork() && port != map[bool]string{false: "80", true: "443"}[secure] {
+			u.Host += ":" + port
+		}
+	}
+	return u
+}
+
+// request returns a request to the endpoint, as a handler of the server gets it.
+func (e *endpoint) request(ctx context.Context, server *caddyhttp.Server, secure bool) *http.Request {
+	site := offlineSite{target: e.address(server, secure), header: make(http.Header)}
+	return caddyhttp.PrepareRequest(site.newRequest().WithContext(ctx), caddy.NewReplacer(), nil, server)
+}
+
+// handlersBefore returns the handlers agent_auth whose matchers match the request.
+func handlersBefore(server *caddyhttp.Server, r *http.Request) (found []*auth.Handler) {
+	var visit func(routes caddyhttp.RouteList)
+	visit = func(routes caddyhttp.RouteList) {
+		for i := range routes {
+			if matches, err := routes[i].MatcherSets.AnyMatchWithError(r); err != nil || !matches {
+				continue
+			}
+			for _, handler := range routes[i].Handlers {
+				switch handler := handler.(type) {
+				case *auth.Handler:
+					found = append(found, handler)
+				case *caddyhttp.Subroute:
+					visit(handler.Routes)
+				}
+			}
+		}
+	}
+	visit(server.Routes)
+	return found
+}
+
+// write prints the output. Texts of the token are quoted, because they may have control characters.
+func (w *whoami) write(out io.Writer, asJSON bool) error {
+	if asJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(w)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, e := range w.Endpoints {
+		fmt.Fprintf(table, "%s %s\n", e.Protocol, e.URL)
+		verdict := "accepted"
+		if e.Refused != "" {
+			verdict = "refused: " + e.Refused
+		}
+		fmt.Fprintf(table, "  token\t%s\n  issuer\t%q\n  signature\t%s\n", verdict, e.Issuer, e.Signature)
+		fmt.Fprintf(table, "  audience\t%q, wanted %q\n  expires\t%s\n", e.Audience, e.Wanted, e.Expires.UTC().Format(time.RFC3339))
+		fmt.Fprintf(table, "  user\t%q (claim %s)\n", e.User, e.UserClaim)
+		fmt.Fprintf(table, "  groups\t%q (claims %s) %s\n", e.Groups, strings.Join(e.GroupClaims, ", "), e.NoGroups)
+		fmt.Fprintf(table, "  scopes\t%q (claims %s)\n", e.Scopes, strings.Join(e.ScopeClaims, ", "))
+		if e.NoTools != "" {
+			fmt.Fprintf(table, "  tools\tunknown: %s\n", e.NoTools)
+		}
+		toolset := ""
+		for _, t := range e.Tools {
+			if t.Toolset != toolset {
+				toolset = t.Toolset
+				fmt.Fprintf(table, "  toolset %s\n", toolset)
+			}
+			answer := "yes"
+			if t.Refused != "" {
+				answer = "no: " + t.Refused
+			}
+			fmt.Fprintf(table, "    %s\t%s\n", t.Tool, answer)
+		}
+	}
+	return table.Flush()
+}
