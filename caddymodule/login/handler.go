@@ -324,7 +324,7 @@ func (h *Handler) Issues() bool {
 
 // ProviderToken returns a token that the provider gave for a session.
 func (h *Handler) ProviderToken(ctx context.Context, session string, isID bool) (string, time.Time, error) {
-	token, expires, err := h.server.ProviderToken(ctx, session, isID)
+	token, expires, err := authserver.NewProviderTokens(h.server).Get(ctx, session, isID)
 	switch {
 	case errors.Is(err, authserver.ErrEnded):
 		err = &oauth.Error{Code: oauth.InvalidToken, Description: err.Error()}

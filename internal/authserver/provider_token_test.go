@@ -34,7 +34,7 @@ func TestProviderToken_is_refreshed_only_if_it_expires_soon(t *testing.T) {
 	for lifetime, want := range map[int][]string{300: {"access-of-the-provider-1", "access-of-the-provider-1"}, 10: {"access-of-the-provider-2", "access-of-the-provider-3"}} {
 		s, other, b, tokens, session := delegated(t, lifetime)
 		for i, node := range []*authserver.Server{s.front, other} {
-			token, expires, err := node.ProviderToken(t.Context(), session, false)
+			token, expires, err := authserver.NewProviderTokens(node).Get(t.Context(), session, false)
 			if err != nil || token != want[i] || time.Until(expires) <= 0 || time.Until(expires) > time.Duration(lifetime)*time.Second {
 				t.Errorf("%d s: got %s until %s, error %v, want %s", lifetime, token, expires, err, want[i])
 			}
@@ -48,12 +48,12 @@ func TestProviderToken_is_refreshed_only_if_it_expires_soon(t *testing.T) {
 
 func TestProviderToken_returns_the_ID_token(t *testing.T) {
 	s, _, _, _, session := delegated(t, 300)
-	first, _, err := s.front.ProviderToken(t.Context(), session, true)
+	first, _, err := authserver.NewProviderTokens(s.front).Get(t.Context(), session, true)
 	if err != nil || first == "" {
 		t.Fatalf("error %v", err)
 	}
 	s.idp.claims["exp"] = time.Now().Add(-time.Hour).Unix() // does not matter while the stored one is valid
-	if second, _, err := s.front.ProviderToken(t.Context(), session, true); err != nil || second != first {
+	if second, _, err := authserver.NewProviderTokens(s.front).Get(t.Context(), session, true); err != nil || second != first {
 		t.Errorf("the second one differs, error %v", err)
 	}
 }
@@ -67,7 +67,7 @@ func TestProviderToken_has_one_flight_over_all_nodes(t *testing.T) {
 	for range 20 {
 		for _, node := range []*authserver.Server{s.front, other} {
 			all.Go(func() {
-				if token, _, err := node.ProviderToken(t.Context(), session, false); err != nil || token != "access-of-the-provider-2" {
+				if token, _, err := authserver.NewProviderTokens(node).Get(t.Context(), session, false); err != nil || token != "access-of-the-provider-2" {
 					t.Errorf("got %s, error %v", token, err)
 				}
 			})
@@ -85,7 +85,7 @@ func TestProviderToken_has_one_flight_over_all_nodes(t *testing.T) {
 	})
 	for range 5 {
 		all.Go(func() {
-			if _, _, err := other.ProviderToken(t.Context(), session, false); err != nil {
+			if _, _, err := authserver.NewProviderTokens(other).Get(t.Context(), session, false); err != nil {
 				t.Error(err)
 			}
 		})
@@ -101,12 +101,12 @@ func TestProviderToken_refresh_survives_its_caller(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _, _ = s.front.ProviderToken(ctx, session, false)
+		_, _, _ = authserver.NewProviderTokens(s.front).Get(ctx, session, false)
 	}()
 	cancel()
 	close(s.idp.held)
 	<-done
-	if _, _, err := other.ProviderToken(t.Context(), session, false); err != nil {
+	if _, _, err := authserver.NewProviderTokens(other).Get(t.Context(), session, false); err != nil {
 		t.Error(err)
 	}
 }
@@ -115,18 +115,18 @@ func TestProviderToken_failures(t *testing.T) {
 	t.Run("the provider is down", func(t *testing.T) {
 		s, _, _, _, session := delegated(t, 10)
 		s.idp.down = true
-		if _, _, err := s.front.ProviderToken(t.Context(), session, false); err == nil || errors.Is(err, authserver.ErrEnded) {
+		if _, _, err := authserver.NewProviderTokens(s.front).Get(t.Context(), session, false); err == nil || errors.Is(err, authserver.ErrEnded) {
 			t.Errorf("error %v", err)
 		}
 		s.idp.down = false
-		if _, _, err := s.front.ProviderToken(t.Context(), session, false); err != nil {
+		if _, _, err := authserver.NewProviderTokens(s.front).Get(t.Context(), session, false); err != nil {
 			t.Errorf("after the outage: %v", err)
 		}
 	})
 	t.Run("the store is down", func(t *testing.T) {
 		s, _, _, _, session := delegated(t, 10)
 		s.ledger.down = errors.New("down")
-		if _, _, err := s.front.ProviderToken(t.Context(), session, false); err == nil || errors.Is(err, authserver.ErrEnded) {
+		if _, _, err := authserver.NewProviderTokens(s.front).Get(t.Context(), session, false); err == nil || errors.Is(err, authserver.ErrEnded) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -141,7 +141,7 @@ func TestProviderToken_failures(t *testing.T) {
 			s, other, b, tokens, session := delegated(t, 10)
 			end(s, b, tokens)
 			for _, node := range []*authserver.Server{s.front, other} {
-				if token, _, err := node.ProviderToken(t.Context(), session, false); !errors.Is(err, authserver.ErrEnded) || token != "" {
+				if token, _, err := authserver.NewProviderTokens(node).Get(t.Context(), session, false); !errors.Is(err, authserver.ErrEnded) || token != "" {
 					t.Errorf("token %q, error %v", token, err)
 				}
 			}
@@ -152,7 +152,7 @@ func TestProviderToken_failures(t *testing.T) {
 	}
 	t.Run("an unknown session", func(t *testing.T) {
 		s, _, _, _, _ := delegated(t, 300)
-		if _, _, err := s.front.ProviderToken(t.Context(), "unknown", false); !errors.Is(err, authserver.ErrEnded) {
+		if _, _, err := authserver.NewProviderTokens(s.front).Get(t.Context(), "unknown", false); !errors.Is(err, authserver.ErrEnded) {
 			t.Errorf("error %v", err)
 		}
 	})

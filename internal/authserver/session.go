@@ -72,7 +72,7 @@ func (s *Server) endSession(ctx context.Context, id, why string) *failure {
 // the session.
 func (s *Server) refresh(ctx context.Context, c *Client, id string, generation int, resource string) (*session, *failure) {
 	isReplay := false
-	now, f := s.renew(ctx, id, func(old *session) *failure {
+	now, f := renewal{s, id}.run(ctx, func(old *session) *failure {
 		switch {
 		case old.Client != c.ID:
 			return fail(codeGrant, "The refresh token is for another client.")
@@ -106,10 +106,16 @@ var errEnded = fail(codeGrant, "The session has ended; log in again.")
 // errCurrent ends an update without a change.
 var errCurrent = errors.New("the session stays as it is")
 
-// renew refreshes the provider's tokens of a session, and stores them with the change. Of all nodes one at a time does so, since many providers accept a
+// A renewal refreshes the provider's tokens of a session.
+type renewal struct {
+	server *Server
+	id     string
+}
+
+// run asks the provider for new tokens, and stores them with the change. Of all nodes one at a time does so, since many providers accept a
 // refresh token once: the others wait. Then check decides whether a session needs the refresh; the session is returned as it is with its failure, if not.
-func (s *Server) renew(ctx context.Context, id string, check func(*session) *failure, change func(*session)) (*session, *failure) {
-	lease := random()
+func (r renewal) run(ctx context.Context, check func(*session) *failure, change func(*session)) (*session, *failure) {
+	s, id, lease := r.server, r.id, random()
 	var now session
 	var refused *failure
 	for isBusy := true; isBusy; {

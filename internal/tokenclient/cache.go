@@ -166,5 +166,6 @@ func (c *Cache) remove(at *list.Element) {
 
 // KeyOf returns the key of a token for the subject. The digest is that of the parameters.
 func KeyOf(subject string, parameters [sha256.Size]byte) CacheKey {
-	return sha256.Sum256(append(parameters[:len(parameters):len(parameters)], subject...))
+	const usual = 2 << 10 // of a subject, in bytes; the buffer is then on the stack
+	return sha256.Sum256(append(append(make([]byte, 0, sha256.Size+usual), parameters[:]...), subject...))
 }
