@@ -18,10 +18,14 @@ var examples = map[string]func(w *workspace) []string{
 	"saas-token": nil, "read-only": nil, "two-apis": nil, "tools-only": nil, "user-rights": nil,
 	"rate-limit": nil, "desktop": nil, "audit-log": nil, "corporate-proxy": nil,
 	"circuit-breaker": nil, "approvals": nil, "model-proxy": nil,
-	"oauth":         identityProvider,
-	"several-nodes": redis,
-	"caching":       func(w *workspace) []string { return without(w, "cache") },
-	"waf":           func(w *workspace) []string { return without(w, "coraza_waf") },
+	"oauth":          identityProvider,
+	"login":          loginProvider,
+	"machines":       loginProvider,
+	"token-exchange": loginProvider,
+	"own-accounts":   loginProvider,
+	"several-nodes":  redis,
+	"caching":        func(w *workspace) []string { return without(w, "cache") },
+	"waf":            func(w *workspace) []string { return without(w, "coraza_waf") },
 }
 
 // TestExamples starts each example as its README says, runs the commands of the README and

@@ -239,7 +239,10 @@ func (w *whoami) write(out io.Writer, asJSON bool) error {
 		fmt.Fprintf(table, "  token\t%s\n  issuer\t%q\n  signature\t%s\n", verdict, e.Issuer, e.Signature)
 		fmt.Fprintf(table, "  audience\t%q, wanted %q\n  expires\t%s\n", e.Audience, e.Wanted, e.Expires.UTC().Format(time.RFC3339))
 		fmt.Fprintf(table, "  user\t%q (claim %s)\n", e.User, e.UserClaim)
-		fmt.Fprintf(table, "  groups\t%q (claims %s) %s\n", e.Groups, strings.Join(e.GroupClaims, ", "), e.NoGroups)
+		fmt.Fprintf(table, "  groups\t%q (claims %s)\n", e.Groups, strings.Join(e.GroupClaims, ", "))
+		if e.NoGroups != "" {
+			fmt.Fprintf(table, "  \tunknown: %s\n", e.NoGroups)
+		}
 		fmt.Fprintf(table, "  scopes\t%q (claims %s)\n", e.Scopes, strings.Join(e.ScopeClaims, ", "))
 		if e.NoTools != "" {
 			fmt.Fprintf(table, "  tools\tunknown: %s\n", e.NoTools)
