@@ -96,6 +96,9 @@ func (a *App) emitGuardEvent(guardEvent oagent.Event) {
 		next.values["review"], next.values["reviewer"], next.values["status"] = r.ID, r.Reviewer, r.Status
 		next.values["agent"], next.values["engagement"], next.values["name"] = r.Agent, r.Key, r.Name
 		next.values["side"], next.values["rule"] = string(r.Side), r.Rule
+		if r.DecidedBy.User != "" {
+			next.values["decided_by"] = r.DecidedBy.User
+		}
 	}
 	for _, h := range workingHandlers(a) {
 		switch guardEvent.Kind {

@@ -32,6 +32,8 @@ type reviewModel struct {
 	DecidedAt  time.Time       `json:"decided_at,omitzero"`
 	Comment    string          `json:"comment,omitzero"`
 	Engagement raw             `json:"engagement,omitzero"`
+
+	DecidedBy engagement.Decider `json:"decided_by,omitzero"`
 }
 
 // reviewsModel are the reviews that wait for the viewer.

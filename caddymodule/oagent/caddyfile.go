@@ -70,6 +70,9 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		engagements    <path>
 //		reviews        <path>
 //		auditors       <users...>
+//		reviewer       <name> {
+//			people     <users...> [after <duration>]
+//		}
 //		reviewer       <agent> [<users...>] {
 //			ask        <url>
 //			header     <name> <value>
@@ -204,7 +207,7 @@ func onlyOne(b *directive.Block, read func(*directive.Block) error) error {
 	return read(b)
 }
 
-// unmarshalReviewer parses the configuration of a reviewing agent.
+// unmarshalReviewer parses the configuration of a reviewing agent, or of people who review.
 func (o *Handler) unmarshalReviewer(b *directive.Block) error {
 	name, reviewer, err := reviewers.UnmarshalBlock(b, func(name string) bool { return o.Reviewers[name] != nil })
 	if err != nil {

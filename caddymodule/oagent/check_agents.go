@@ -18,7 +18,19 @@ import (
 // checkDocuments rejects agents that the configuration does not support, before their tools are
 // known.
 func checkDocuments(o *Handler, read []*oagent.Agent) error {
-	return errors.Join(checkIdentities(o, read), checkGuard(o, read))
+	problems := []error{checkIdentities(o, read), checkGuard(o, read)}
+	for _, a := range read {
+		problems = append(problems, checkPeople(o, a))
+	}
+	return errors.Join(problems...)
+}
+
+// checkPeople rejects an agent with a name for which people decide, because it would decide in their place.
+func checkPeople(o *Handler, a *oagent.Agent) error {
+	if o.Reviewers[a.Name].HasPeople() {
+		return fmt.Errorf("%s: the agent has the name %s, for which people decide: rename the agent or the reviewer", a.Location, a.Name)
+	}
+	return nil
 }
 
 // checkIdentities rejects an agent that names credentials which are not configured.
@@ -69,8 +81,8 @@ func checkGuard(o *Handler, read []*oagent.Agent) error {
 func checkLinked(o *Handler, login bool) error {
 	set := o.agents.Current()
 	for _, name := range slices.Sorted(maps.Keys(o.Reviewers)) {
-		if set.Agents[name] == nil {
-			return fmt.Errorf("reviewer %s: unknown agent; the agents are %s", name, set.ListAgents())
+		if set.Agents[name] == nil && !o.Reviewers[name].HasPeople() {
+			return fmt.Errorf("reviewer %s: unknown agent; the agents are %s; for a name that people decide about, add them in a block: people ann group:managers", name, set.ListAgents())
 		}
 	}
 	for _, a := range set.Documents() {

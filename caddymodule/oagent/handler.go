@@ -136,7 +136,8 @@ type Handler struct {
 	// group. Default: none.
 	Auditors []string `json:"auditors,omitempty"`
 
-	// Who decides when an agent must review, by the agent's name. Default: none.
+	// Who decides the reviews of a name that documents give as the reviewer, by this name: people, or an agent.
+	// Default: none; a name is the id of the user who decides.
 	Reviewers map[string]*reviewers.Agent `json:"reviewers,omitempty"`
 
 	// The modules that notify reviewers about pending reviews. Default: none; reviewers list their

@@ -52,7 +52,9 @@ func (o *Handler) provisionAgents() (err error) {
 		Files: paths, Matched: o.toolsets, Others: o.otherToolsets, Logger: o.logger,
 		Hosted:      func(name string) bool { return hosted.Hosted(o.Models, name) },
 		Check:       func(read []*oagent.Agent) error { return checkDocuments(o, read) },
-		CheckRemote: checkRemote(o), Permit: func(a *oagent.Agent, names *agentset.Names) error { return o.accepted.Permit(a, names) },
+		CheckRemote: checkRemote(o), Permit: func(a *oagent.Agent, names *agentset.Names) error {
+			return errors.Join(checkPeople(o, a), o.accepted.Permit(a, names))
+		},
 	})
 	if err != nil {
 		return err
@@ -84,7 +86,7 @@ func (o *Handler) provisionParts(ctx caddy.Context) (err error) {
 		o.guardrails = o.Chat.Guardrails()
 	}
 	o.reviewers, err = reviewers.New(ctx, reviewers.Options{
-		Agents: o.Reviewers, Path: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.guard,
+		Agents: o.Reviewers, TTL: time.Duration(cmp.Or(o.EngagementTTL, caddy.Duration(oagent.DefaultTTL))), Path: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.guard,
 		Guardrails: o.guardrails, Logger: o.logger, Spans: &processSpans, Host: o.host,
 	})
 	if err != nil {
@@ -163,7 +165,7 @@ func provisionNotices(ctx caddy.Context, o *Handler) error {
 	}
 	o.notices = notify.New(notify.Options{
 		Notifiers: notifiers, Reviews: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.guard, Store: o.app.OpenStore,
-		Skip: o.reviewers.DecidesAlone, Logger: o.logger,
+		Skip: o.reviewers.DecidesAlone, Due: o.reviewers.Due, Logger: o.logger,
 	})
 	return nil
 }
@@ -199,7 +201,9 @@ func provisionAccept(ctx caddy.Context, o *Handler) error {
 	}
 	o.accepted = hosted.NewAcceptService(hosted.AcceptOptions{
 		Config: o.Accept, Logger: o.logger, Realm: realmOf(ctx, o, o.Serve), OpenStore: o.app.OpenStore, Set: o.agents.Current,
-		Check: func(a *oagent.Agent, set *agentset.Set) error { return checkGuardrails(o, set, a) },
+		Check: func(a *oagent.Agent, set *agentset.Set) error {
+			return cmp.Or(checkPeople(o, a), checkGuardrails(o, set, a))
+		},
 		Replace: func(accepted []*oagent.Agent) {
 			o.agents.Accept(accepted)
 			showMetrics(o)

@@ -352,6 +352,8 @@ const (
 	tagComment
 	tagAgent
 	tagEngagement
+	tagDecidedBy
+	tagDecidedAs
 )
 
 // decodeEntry reads an entry of the store. Its inputs and outputs alias data.
@@ -391,6 +393,8 @@ func (e *Entry) fields(c *codec) {
 	text(c, tagComment, &e.Comment)
 	text(c, tagAgent, &e.Agent)
 	text(c, tagEngagement, &e.Engagement)
+	text(c, tagDecidedBy, &e.DecidedBy.User)
+	text(c, tagDecidedAs, &e.DecidedBy.Entry)
 	c.alias(tagInputs, &e.Inputs)
 	c.alias(tagOutputs, &e.Outputs)
 }
@@ -399,7 +403,7 @@ func (e *Entry) fields(c *codec) {
 func (e *Entry) size() int {
 	const fixed = 64
 	return fixed + len(e.Name) + len(e.Inputs) + len(e.Outputs) + len(e.Rule) + len(e.Why) + len(e.Comment) + len(e.Agent) + len(e.Engagement) +
-		len(e.Review) + len(e.By)
+		len(e.Review) + len(e.By) + len(e.DecidedBy.User) + len(e.DecidedBy.Entry)
 }
 
 // append appends the encoded entry. It then replaces its inputs and outputs by the encoded

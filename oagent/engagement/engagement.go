@@ -202,6 +202,8 @@ type Entry struct {
 	Verdict string         `json:"verdict,omitzero"` // ReviewApproved or ReviewDenied
 	Comment string         `json:"comment,omitzero"`
 
+	DecidedBy Decider `json:"decided_by,omitzero"` // for EntryDecided, if a user decided
+
 	// For EntryQuestion and EntryDecision: the agent and the Engagement that are under review.
 	Agent      string `json:"agent,omitzero"`
 	Engagement string `json:"engagement,omitzero"` // its key

@@ -76,6 +76,14 @@ type RequestedReview struct {
 	Comment  string `json:"comment"`
 	At       int64  `json:"at"`                // when it was requested
 	Released int64  `json:"released,omitzero"` // when the result was released, if Status is ReviewReleased
+
+	DecidedBy Decider `json:"decided_by,omitzero"`
+}
+
+// Decider is the user who decided a review.
+type Decider struct {
+	User  string `json:"user"`  // id
+	Entry string `json:"entry"` // the id or the group:NAME in the configuration by which the user may decide
 }
 
 // AssignedReview is a review in the state of the Engagement in which an agent decides it.

@@ -32,7 +32,8 @@ type Summary struct {
 	ExpiresAt time.Time       `json:"expires_at"`
 }
 
-func (r *Review) summary() Summary {
+// Summary returns the review as an entry of a list.
+func (r *Review) Summary() Summary {
 	return Summary{r.ID, r.Reviewer, r.Side, r.Rule, r.Agent, r.Key, r.User, r.Name, r.AskedAt, r.ExpiresAt}
 }
 
@@ -114,7 +115,7 @@ func withReview(r *Review) func(open []Summary) ([]Summary, error) {
 		if bound.Take(share.OwnerOf(r.User.ID, ""), 1) != nil {
 			return nil, ErrBusy
 		}
-		return append(open, r.summary()), nil
+		return append(open, r.Summary()), nil
 	}
 }
 

@@ -33,7 +33,7 @@ func fillList(t *testing.T, s store.Store, n int, review func(int) *Review) {
 	t.Helper()
 	var open []Summary
 	for i := range n {
-		open = append(open, review(i).summary())
+		open = append(open, review(i).Summary())
 	}
 	value, err := json.Marshal(open)
 	if err == nil {

@@ -167,6 +167,11 @@ func (q *Queue) Get(ctx context.Context, id, reviewer string) (*Review, error) {
 //   - An agent decides in an Engagement of its own, see DecidingRef. If that Engagement has
 //     ended, the review is denied regardless of the decision, and the error is an *engagement.Refusal.
 func (q *Queue) Decide(ctx context.Context, id, reviewer string, approve bool, comment string) (*Review, error) {
+	return q.DecideBy(ctx, id, reviewer, engagement.Decider{}, approve, comment)
+}
+
+// DecideBy is Decide by a user, who is recorded with the decision.
+func (q *Queue) DecideBy(ctx context.Context, id, reviewer string, by engagement.Decider, approve bool, comment string) (*Review, error) {
 	r, err := q.Get(ctx, id, reviewer)
 	if err != nil {
 		return nil, err
@@ -183,6 +188,7 @@ func (q *Queue) Decide(ctx context.Context, id, reviewer string, approve bool, c
 	case q.isOver(r):
 		return nil, ErrNotFound
 	}
+	r.DecidedBy = by
 	if r.ByAgent != "" {
 		if err := q.recordDecision(ctx, r, verdict, comment); err != nil {
 			return nil, err
@@ -209,7 +215,7 @@ func (q *Queue) settle(ctx context.Context, r *Review, verdict, comment string) 
 			*r = *stored
 			return engagement.ErrUnchanged // a concurrent decision was the same
 		}
-		stored.Status, stored.Comment, stored.DecidedAt = verdict, comment, at
+		stored.Status, stored.Comment, stored.DecidedAt, stored.DecidedBy = verdict, comment, at, r.DecidedBy
 		if verdict == engagement.ReviewDenied {
 			stored.Outputs = nil // they will not be released
 		}
@@ -241,14 +247,15 @@ func (q *Queue) decideInEngagement(ctx context.Context, r *Review, verdict, comm
 			decided = ErrNotFound
 			return engagement.ErrUnchanged
 		case t.State.Reviews[i].Status == verdict, t.State.Reviews[i].Status == engagement.ReviewReleased && verdict == engagement.ReviewApproved:
+			r.DecidedBy = t.State.Reviews[i].DecidedBy
 			return engagement.ErrUnchanged
 		case t.State.Reviews[i].Status != engagement.ReviewPending:
 			decided = ErrDecided
 			return engagement.ErrUnchanged
 		}
 		a := &t.State.Reviews[i]
-		a.Status, a.Comment = verdict, text.Cut(comment, maxStoredComment)
-		t.Log(engagement.Entry{Event: engagement.EntryDecided, Name: a.Name, Call: a.Call, Nth: a.Nth, Side: a.Side, Review: a.ID, By: r.Reviewer, Verdict: verdict, Comment: comment})
+		a.Status, a.Comment, a.DecidedBy = verdict, text.Cut(comment, maxStoredComment), r.DecidedBy
+		t.Log(engagement.Entry{Event: engagement.EntryDecided, Name: a.Name, Call: a.Call, Nth: a.Nth, Side: a.Side, Review: a.ID, By: r.Reviewer, DecidedBy: r.DecidedBy, Verdict: verdict, Comment: comment})
 		t.Durable, t.Prolong = true, true
 		return nil
 	})

@@ -68,9 +68,11 @@ type Review struct {
 	AskedAt    time.Time       `json:"asked_at"`
 	ExpiresAt  time.Time       `json:"expires_at"` // end of its validity
 	DecidedAt  time.Time       `json:"decided_at,omitzero"`
-	Comment    string          `json:"comment,omitzero"`   // of the reviewer
-	Abandoned  bool            `json:"abandoned,omitzero"` // see Queue.Abandon; Comment is the reason
-	Trace      string          `json:"trace,omitzero"`     // trace context of the call, see calltrace.Parent; "" if it has none
+	Comment    string          `json:"comment,omitzero"` // of the reviewer
+
+	DecidedBy engagement.Decider `json:"decided_by,omitzero"` // the user who decided; empty if an agent did
+	Abandoned bool               `json:"abandoned,omitzero"`  // see Queue.Abandon; Comment is the reason
+	Trace     string             `json:"trace,omitzero"`      // trace context of the call, see calltrace.Parent; "" if it has none
 
 	InputsHash string `json:"-"` // digest of the inputs, for a review that is not stored yet
 	Document   string `json:"-"` // hash of the agent's document, for a review that is not stored yet

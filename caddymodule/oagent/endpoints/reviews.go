@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
@@ -51,8 +52,9 @@ type reviewPage struct {
 
 // decider is a name under which a request may decide reviews.
 type decider struct {
-	name  string        // as review.Queue.Get expects it
-	agent *oagent.Agent // nil if a user decides
+	name  string             // as review.Queue.Get expects it
+	agent *oagent.Agent      // nil if a user decides
+	by    engagement.Decider // who decides, if agent is nil and the review is known
 }
 
 // reviewRequest is a request to the endpoint for reviews.
@@ -87,18 +89,13 @@ func (v reviewRequest) serve() {
 
 // decidersOf returns the names under which the request may decide reviews:
 //
-//   - the name of its user,
+//   - those of its user, see reviewers.Service.Names,
 //   - the name of the agent that governs it, if the user is configured as a reviewer for the
 //     agent and the request's Engagement has not ended.
-//
-// A user whose id is the name of an agent gets no name, so no one becomes a reviewer by having
-// an agent's name.
 func (v reviewRequest) decidersOf() ([]decider, error) {
 	var deciders []decider
-	isAgent := strings.HasPrefix(v.q.user.ID, oagent.Scheme) ||
-		slices.ContainsFunc(v.q.options.Set().Documents(), func(a *oagent.Agent) bool { return a.Name == v.q.user.ID })
-	if v.q.user.ID != "" && !isAgent && !v.q.options.Reviewers.Has(v.q.user.ID) {
-		deciders = append(deciders, decider{name: v.q.user.ID})
+	for _, name := range v.q.options.Reviewers.Names(route.UserOf(v.q.r)) {
+		deciders = append(deciders, decider{name: name})
 	}
 	binding, governed := v.q.options.Govern(v.q.w, v.q.r)
 	if !governed || !v.q.options.Reviewers.MayDecideFor(v.q.user.ID, binding.Agent.Name) {
@@ -107,7 +104,15 @@ func (v reviewRequest) decidersOf() ([]decider, error) {
 	if err := v.q.guard.CheckActive(v.q.r.Context(), binding); err != nil {
 		return nil, err
 	}
-	return append(deciders, decider{oagent.Scheme + binding.Agent.Name, binding.Agent}), nil
+	return append(deciders, decider{name: oagent.Scheme + binding.Agent.Name, agent: binding.Agent}), nil
+}
+
+// entry returns who decides a review under a name, and whether the request may do so now.
+func (v reviewRequest) entry(d decider, r *review.Summary, now time.Time) (by engagement.Decider, may bool) {
+	if d.agent != nil {
+		return by, true
+	}
+	return v.q.options.Reviewers.Entry(route.UserOf(v.q.r), r, now)
 }
 
 // refuseReviewer responds to an agent that cannot read or decide a review.
@@ -143,6 +148,9 @@ func (v reviewRequest) listReviews(deciders []decider) {
 			return
 		}
 		for _, r := range reviews {
+			if _, may := v.entry(d, &r, time.Now()); !may {
+				continue
+			}
 			all = append(all, openReview{r, d})
 		}
 	}
@@ -215,7 +223,14 @@ func (v reviewRequest) findReview(deciders []decider) (*review.Review, decider) 
 		found, err := v.q.guard.Reviews.Get(v.q.r.Context(), v.q.rest[0], d.name)
 		switch {
 		case err == nil:
-			return found, d
+			summary, now := found.Summary(), time.Now()
+			if !found.DecidedAt.IsZero() {
+				now = found.DecidedAt // those whose time comes after the decision do not see it
+			}
+			var may bool
+			if d.by, may = v.entry(d, &summary, now); may {
+				return found, d
+			}
 		case !isNothing(err):
 			v.q.fail(err)
 			return nil, d
@@ -285,7 +300,7 @@ func (v reviewRequest) decide(deciders []decider, decision string) {
 // record records a decision.
 func (v reviewRequest) record(found *review.Review, by decider, approve bool, comment string) (*review.Review, error) {
 	if by.agent == nil {
-		return v.q.guard.Reviews.Decide(v.q.r.Context(), found.ID, by.name, approve, comment)
+		return v.q.guard.Reviews.DecideBy(v.q.r.Context(), found.ID, by.name, by.by, approve, comment)
 	}
 	decided, err := v.q.options.Reviewers.DecideFor(v.q.r.Context(), v.q.guard, by.agent, found, approve, comment)
 	if err == nil {

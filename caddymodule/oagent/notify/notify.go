@@ -21,6 +21,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -45,14 +46,14 @@ const (
 type Notifier interface {
 	// Notify sends a notice. If it returns an error, it is called again later. The error is logged, so it
 	// must contain no secrets. If the process ends before the result is recorded, the same notice is sent
-	// again, with the same ID.
+	// again, with the same Key.
 	Notify(ctx context.Context, notice *Notice) error
 
 	// MaxDuration is how long Notify may take, at most Timeout. If a node dies while it sends a notice,
 	// another one sends it about this time later.
 	MaxDuration() time.Duration
 
-	// Target identifies where notices go, across restarts and on all nodes. A review is sent once to
+	// Target identifies where notices go, across restarts and on all nodes. A notice is sent once to
 	// each target.
 	Target() string
 }
@@ -60,17 +61,27 @@ type Notifier interface {
 // Notice reports that a review is pending. It contains neither inputs nor outputs of the call.
 type Notice struct {
 	ID        string    `json:"id"`   // of the review
-	Type      string    `json:"type"` // always review.pending
+	Type      string    `json:"type"` // review.pending, or review.escalated if more people may decide now
 	Reviewer  string    `json:"reviewer"`
 	Agent     string    `json:"agent"`
 	User      string    `json:"user,omitempty"` // whose call needs the review
 	Name      string    `json:"name"`           // of the tool
 	Side      string    `json:"side"`           // input or output
 	Rule      string    `json:"rule"`
+	People    []string  `json:"people,omitempty"` // who may decide since this notice: ids of users and group:NAME
+	Step      int       `json:"step,omitempty"`   // number of earlier notices about the review, each to other people
 	AskedAt   time.Time `json:"asked_at"`
 	ExpiresAt time.Time `json:"expires_at"`
 	Location  string    `json:"location,omitempty"` // path of the review on the site
 	Link      string    `json:"link,omitempty"`     // for a person; empty unless the Notifier has one
+}
+
+// Key identifies the notice. It is the id of the review for the first notice about it.
+func (n *Notice) Key() string {
+	if n.Step == 0 {
+		return n.ID
+	}
+	return n.ID + "-" + strconv.Itoa(n.Step)
 }
 
 // Options configures a Service.
@@ -80,7 +91,8 @@ type Options struct {
 	Set       func() *agentset.Set
 	Guard     func(context.Context) (*oagent.Guard, error)
 	Store     func(context.Context) (store.Store, error)
-	Skip      func(agent string) bool // reports whether reviews of an agent are sent to its program
+	Due       func(*review.Summary, time.Time) []reviewers.People // see reviewers.Service.Due
+	Skip      func(agent string) bool                             // reports whether reviews of an agent are sent to its program
 	Logger    *zap.Logger
 }
 
@@ -127,8 +139,11 @@ func (s *Service) Wake() {
 // scan finds the pending reviews.
 func (s *Service) scan(ctx context.Context, visit func(lease.Job)) (all bool) {
 	err := s.visitReviews(ctx, func(r *review.Summary) {
-		for n := range s.options.Notifiers {
-			visit(lease.Job{Lane: strconv.Itoa(n), ID: r.ID, Do: func(ctx context.Context) time.Time { return s.send(ctx, n, r) }})
+		for step, people := range s.options.Due(r, time.Now()) {
+			notice := s.notice(r, step, people.Who)
+			for n := range s.options.Notifiers {
+				visit(lease.Job{Lane: strconv.Itoa(n), ID: notice.Key(), Do: func(ctx context.Context) time.Time { return s.send(ctx, n, notice) }})
+			}
 		}
 	})
 	if err != nil && ctx.Err() == nil {
@@ -178,7 +193,7 @@ func (s *Service) reviewers(set *agentset.Set) map[string]bool {
 
 // send sends one notice, unless another node is sending it or has sent it. It returns the time of the next
 // check; zero for never.
-func (s *Service) send(ctx context.Context, n int, r *review.Summary) (again time.Time) {
+func (s *Service) send(ctx context.Context, n int, r *Notice) (again time.Time) {
 	claim, again, err := s.claim(ctx, n, r)
 	switch {
 	case ctx.Err() != nil && claim == nil:
@@ -191,7 +206,7 @@ func (s *Service) send(ctx context.Context, n int, r *review.Summary) (again tim
 	}
 	within, cancel := context.WithTimeout(ctx, s.maxDuration(n))
 	defer cancel()
-	switch failure := s.options.Notifiers[n].Notify(within, s.notice(r)); {
+	switch failure := s.options.Notifiers[n].Notify(within, r); {
 	case failure == nil:
 		err = claim.End(ctx, func(state *sendState, _ *lease.Lease) error {
 			state.Done = true
@@ -209,7 +224,7 @@ func (s *Service) send(ctx context.Context, n int, r *review.Summary) (again tim
 }
 
 // fail records that a notice was not sent. It returns the time of the next try; zero for none.
-func (s *Service) fail(ctx context.Context, claim *lease.Claim[*sendState], n int, r *review.Summary, failure error) (again time.Time, err error) {
+func (s *Service) fail(ctx context.Context, claim *lease.Claim[*sendState], n int, r *Notice, failure error) (again time.Time, err error) {
 	var after sendState
 	err = claim.End(ctx, func(state *sendState, l *lease.Lease) error {
 		state.Done = !s.terms(n).Retry(l)
@@ -229,11 +244,14 @@ func (s *Service) maxDuration(n int) time.Duration {
 	return min(s.options.Notifiers[n].MaxDuration(), Timeout)
 }
 
-// notice returns the notice about a review.
-func (s *Service) notice(r *review.Summary) *Notice {
+// notice returns the notice about a review to the people of a step.
+func (s *Service) notice(r *review.Summary, step int, people []string) *Notice {
 	n := &Notice{
 		ID: r.ID, Type: "review.pending", Reviewer: r.Reviewer, Agent: r.Agent, User: r.User.ID, Name: r.Name, Side: string(r.Side), Rule: r.Rule,
-		AskedAt: r.AskedAt, ExpiresAt: r.ExpiresAt,
+		AskedAt: r.AskedAt, ExpiresAt: r.ExpiresAt, People: people, Step: step,
+	}
+	if step > 0 {
+		n.Type = "review.escalated"
 	}
 	if s.options.Reviews != "" {
 		n.Location = s.options.Reviews + "/" + r.ID
@@ -253,13 +271,13 @@ func (s *Service) terms(n int) *lease.Terms {
 
 // claim claims a notice, so that no other node sends it. It returns nil if another node does, with the time
 // of the next check, or if the notice needs no sending.
-func (s *Service) claim(ctx context.Context, n int, r *review.Summary) (claim *lease.Claim[*sendState], again time.Time, err error) {
+func (s *Service) claim(ctx context.Context, n int, r *Notice) (claim *lease.Claim[*sendState], again time.Time, err error) {
 	st, err := s.options.Store(ctx)
 	if err != nil {
 		return nil, again, err
 	}
 	target := sha256.Sum256([]byte(s.options.Notifiers[n].Target()))
-	key := keyPrefix + base64.RawURLEncoding.EncodeToString(target[:12]) + "/" + r.ID
+	key := keyPrefix + base64.RawURLEncoding.EncodeToString(target[:12]) + "/" + r.Key()
 	ttl := min(max(time.Until(r.ExpiresAt), 0)+time.Hour, store.MaxTTL)
 	transact := func(ctx context.Context, change func(*sendState, *lease.Lease) error) error {
 		return st.Update(ctx, key, func(old store.Record) (store.Change, error) {

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/lease"
@@ -53,7 +52,7 @@ func TestService_Stop(t *testing.T) {
 				Notifiers: []Notifier{n}, Logger: zap.NewNop(),
 				Store: func(context.Context) (store.Store, error) { return st, nil },
 			})
-			r := &review.Summary{ID: "r1", ExpiresAt: time.Now().Add(time.Hour)}
+			r := &Notice{ID: "r1", ExpiresAt: time.Now().Add(time.Hour)}
 			stopping := make(chan struct{})
 			s.dispatcher = &lease.Dispatcher{Interval: time.Hour, PerLane: 1, Scan: func(ctx context.Context, visit func(lease.Job)) bool {
 				context.AfterFunc(ctx, func() { close(stopping) })

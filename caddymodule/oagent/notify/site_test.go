@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,12 +79,18 @@ func (h *hook) counts(id string) (rejected, accepted int) {
 // notifyingSite starts a site with two handlers of the same agent, which share the store like two nodes.
 func notifyingSite(t *testing.T, url string) (s *sitetest.Site, restart func()) {
 	t.Helper()
+	return notifyingSiteWith(t, url, "")
+}
+
+// notifyingSiteWith is notifyingSite with further options of oagent.
+func notifyingSiteWith(t *testing.T, url, options string) (s *sitetest.Site, restart func()) {
+	t.Helper()
 	t.Setenv("HOOK_SECRET", hookSecret)
 	s = sitetest.NewSite(t)
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", `
   create-trip: {user_identity: false, input_restriction: {require_review: boss}}
 `))
-	oagent := "oagent DIR/agent.yaml {\nreview_wait off\nreviews /REVIEWS\nnotify webhook \"" + url + "\" {\nsecret {env.HOOK_SECRET}\nlink https://gw.example.com/console/reviews/\ntimeout 1s\n}\n}\n"
+	oagent := "oagent DIR/agent.yaml {\nreview_wait off\nreviews /REVIEWS\nnotify webhook \"" + url + "\" {\nsecret {env.HOOK_SECRET}\nlink https://gw.example.com/console/reviews/\ntimeout 1s\n}\n" + options + "}\n"
 	global := "agents {\n\ttoolset trips TRIPS\n\tstore bolt DIR/store.db\n}"
 	block := "route {\ntest_pace\ntest_user\nroute /other/* {\n" + strings.Replace(oagent, "REVIEWS", "other/reviews", 1) + "respond OK\n}\n" +
 		strings.Replace(oagent, "REVIEWS", "reviews", 1) + "reverse_proxy " + sitetest.Upstream(t, sitetest.Echo) + "\n}"
@@ -166,4 +173,53 @@ func TestNotify_slow_endpoint(t *testing.T) {
 	<-requests
 	s.Logged("sending a notice", "timeout")
 	<-requests
+}
+
+// TestNotify_escalates_once checks that people whose time to decide has come get one notice of two nodes, also
+// after a restart, and that those whose time has not come get none.
+func TestNotify_escalates_once(t *testing.T) {
+	t.Setenv("HOOK_SECRET", hookSecret)
+	var mu sync.Mutex
+	received := map[string][]map[string]any{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		id := r.Header.Get("Webhook-Id")
+		received[id] = append(received[id], body)
+	}))
+	t.Cleanup(server.Close)
+	counts := func(id string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(received[id])
+	}
+	s, restart := notifyingSiteWith(t, server.URL, "reviewer boss {\npeople ann\npeople carol group:ops after 500ms\npeople group:directors after 1d\n}\n")
+	id := sitetest.ReviewsOf(s).Ask("town")
+	sitetest.Eventually(t, "the notice to the deputies", func() bool { return counts(id+"-1") > 0 })
+	restart()
+	second := sitetest.ReviewsOf(s).Ask("other-town") // when its notices are there, the first ones had time to be sent twice
+	sitetest.Eventually(t, "the notice about the second review", func() bool { return counts(second+"-1") > 0 })
+	mu.Lock()
+	defer mu.Unlock()
+	for _, review := range []string{id, second} {
+		for step, want := range map[string]struct {
+			kind   string
+			people []any
+		}{"": {"review.pending", []any{"ann"}}, "-1": {"review.escalated", []any{"carol", "group:ops"}}} {
+			got := received[review+step]
+			if len(got) != 1 {
+				t.Fatalf("%d notices %s, want 1", len(got), review+step)
+			}
+			if got[0]["id"] != review || got[0]["type"] != want.kind || !slices.Equal(got[0]["people"].([]any), want.people) {
+				t.Errorf("%s: got %v, want %+v", review+step, got[0], want)
+			}
+		}
+		if len(received[review+"-2"]) > 0 {
+			t.Errorf("the directors got a notice a day too early")
+		}
+	}
 }

@@ -143,9 +143,9 @@ func (w *Webhook) Notify(ctx context.Context, notice *Notice) error {
 	}
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	r.Header.Set("Content-Type", "application/json")
-	r.Header["webhook-id"] = []string{notice.ID}
+	r.Header["webhook-id"] = []string{notice.Key()}
 	r.Header["webhook-timestamp"] = []string{stamp}
-	r.Header["webhook-signature"] = []string{"v1," + w.sign(notice.ID, stamp, body)}
+	r.Header["webhook-signature"] = []string{"v1," + w.sign(notice.Key(), stamp, body)}
 	response, err := w.transport.RoundTrip(r)
 	if err != nil {
 		return safeError(ctx, err)

@@ -2,6 +2,7 @@ package reviewers
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -15,6 +16,9 @@ import (
 // UnmarshalBlock parses the subdirective reviewer. It returns the name of the agent and its
 // configuration. Syntax:
 //
+//	reviewer <name> {
+//		people     <users...> [after <duration>]
+//	}
 //	reviewer <agent> [<users...>] {
 //		ask        <url> | <module> ...
 //		header     <name> <value>
@@ -23,13 +27,13 @@ import (
 //		timeout    <duration>
 //	}
 //
-// where header, which is credential header, and credential may be repeated. They are for ask with a URL, which is the
+// where people may be repeated with a longer duration each, and so may header, which is credential header, and credential. These two are for ask with a URL, which is the
 // module http. The rest of another ask depends on the module oagent.reviewers.<module>.
 //
 // taken reports whether an earlier subdirective has configured the agent.
 func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name string, reviewer *Agent, err error) {
 	arguments := outer.RemainingArgs()
-	const usage = "reviewer needs an agent and the users who may decide for it, as in: reviewer supervisor alice bob; or the agent's program in a block: ask <url>"
+	const usage = "reviewer needs a name and who decides in a block, as in: people alice group:managers; or an agent and the users who may decide for it, as in: reviewer supervisor alice bob; or the agent's program in a block: ask <url>"
 	if len(arguments) == 0 {
 		return "", nil, outer.Err(usage)
 	}
@@ -41,11 +45,18 @@ func UnmarshalBlock(outer *directive.Block, taken func(name string) bool) (name 
 	b := directive.NewBlock(outer.Dispenser)
 	options := program.options(b)
 	options["ask"] = func() error { return reviewer.readAsk(b, program) }
+	options["people"] = func() error { return reviewer.readPeople(b) }
 	options["timeout"] = directive.To(b.Period, &reviewer.Timeout)
 	if err := b.Read("reviewer", options); err != nil {
 		return "", nil, err
 	}
 	switch {
+	case reviewer.HasPeople() && (program.URL != "" || len(program.Credentials) > 0):
+		return "", nil, outer.Errf("reviewer %s: %v", name, errPeopleAlone)
+	case reviewer.HasPeople():
+		if err := reviewer.checkPeople(math.MaxInt64); err != nil {
+			return "", nil, outer.Errf("reviewer %s: %v", name, err)
+		}
 	case reviewer.AskRaw != nil && len(program.Credentials) > 0:
 		return "", nil, outer.Errf("header and credential of reviewer %s are for ask with a URL", name)
 	case reviewer.AskRaw != nil:

@@ -22,8 +22,12 @@ const (
 	MaxAskTimeout     = 10 * time.Minute
 )
 
-// Agent configures who decides when an agent must review.
+// Agent configures who decides reviews: an agent, or people.
 type Agent struct {
+	// The people who decide, if the name is not that of an agent: any one of the first, and of each next
+	// from its time on. Default: none; the name is that of an agent.
+	People []People `json:"people,omitempty"`
+
 	// The users who may decide for the agent. A request by one of them counts as the agent's
 	// if guard selects that agent for the request. Default: none.
 	Users []string `json:"users,omitempty"`
@@ -66,9 +70,12 @@ func (*Program) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: Namespace + ".http", New: func() caddy.Module { return new(Program) }}
 }
 
-func (a *Agent) provision(ctx caddy.Context) error {
-	if a == nil || len(a.Users) == 0 && a.AskRaw == nil {
-		return errors.New("no one can decide for the agent: add users, or ask with a URL")
+func (a *Agent) provision(ctx caddy.Context, ttl time.Duration) error {
+	switch {
+	case a.HasPeople():
+		return a.checkPeople(ttl)
+	case a == nil || len(a.Users) == 0 && a.AskRaw == nil:
+		return errors.New("no one can decide: add people, or for an agent add users, or ask with a URL")
 	}
 	if slices.Contains(a.Users, "") {
 		return errors.New("user name is empty")

@@ -621,6 +621,16 @@ func TestReviewerConfig(t *testing.T) {
 		"no timeout":         {"reviewer a {\n\t\t\task http://a\n\t\t\ttimeout off\n\t\t}", "duration", ":5"},
 		"header":             {"reviewer a {\n\t\t\task http://a\n\t\t\theader X\n\t\t}", "header value", ":5"},
 		"header twice":       {"reviewer a {\n\t\t\task http://a\n\t\t\theader X hunter2\n\t\t\tcredential header x b\n\t\t}", "twice", ":6"},
+		"no one":             {"reviewer a {\n\t\t}", "people", ":4"},
+		"people of no one":   {"reviewer a {\n\t\t\tpeople\n\t\t}", "people ann", ":4"},
+		"no group":           {"reviewer a {\n\t\t\tpeople group:\n\t\t}", "group:engineering", ":5"},
+		"people and users":   {"reviewer a b {\n\t\t\tpeople c\n\t\t}", "one of the two", ":5"},
+		"people and ask":     {"reviewer a {\n\t\t\tpeople c\n\t\t\task http://a\n\t\t}", "one of the two", ":6"},
+		"after what":         {"reviewer a {\n\t\t\tpeople b after\n\t\t}", "one duration", ":4"},
+		"after a word":       {"reviewer a {\n\t\t\tpeople b after lunch\n\t\t}", "one duration", ":4"},
+		"people after after": {"reviewer a {\n\t\t\tpeople b after 2h c\n\t\t}", "one duration", ":4"},
+		"only after":         {"reviewer a {\n\t\t\tpeople after 2h\n\t\t}", "people ann", ":4"},
+		"after shrinks":      {"reviewer a {\n\t\t\tpeople b\n\t\t\tpeople c after 2h\n\t\t\tpeople d after 1h\n\t\t}", "longer", ":7"},
 		"unknown":            {"reviewer a {\n\t\t\task http://a\n\t\t\tretries 3\n\t\t}", "unrecognized reviewer retries", ":5"},
 	} {
 		t.Run(name, func(t *testing.T) {

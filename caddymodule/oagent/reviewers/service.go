@@ -1,11 +1,13 @@
-// Package reviewers is for reviews that an agent decides instead of a user. It is the subdirective
-// reviewer of the directive oagent.
+// Package reviewers is for reviews that an agent decides instead of a user, or one of several people. It is the
+// subdirective reviewer of the directive oagent.
 //
 // The open reviews are in the store (package github.com/fairwayhq/fairway/oagent/review). A Service
 // takes part in deciding them:
 //
 //   - It knows which users may decide for an agent, and in which Engagement the agent decides
 //     (service.go). The review endpoints ask it.
+//   - It knows which people may decide under a name that is not an agent's, and from when on (people.go).
+//     The review endpoints and the notices ask it.
 //   - If an agent has a program, a lease.Dispatcher claims each open review, asks the program, and
 //     applies the decision in the response (dispatcher.go). The program is a guest module of the
 //     namespace oagent.reviewers (module.go); the module http calls a URL (program.go).
@@ -22,6 +24,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json/jsontext"
@@ -46,7 +49,8 @@ const (
 
 // Options are what the service needs of the oagent handler.
 type Options struct {
-	Agents     map[string]*Agent // by the agent's name
+	Agents     map[string]*Agent // by the agent's name, or the name for which people decide
+	TTL        time.Duration     // after which reviews expire
 	Path       string            // of the review endpoint, without a trailing slash; "" if there is none
 	Set        func() *agentset.Set
 	Guard      func(context.Context) (*oagent.Guard, error)
@@ -68,16 +72,16 @@ type Service struct {
 // New checks the configuration of the reviewing agents and returns the service.
 func New(ctx caddy.Context, options Options) (*Service, error) {
 	for _, name := range slices.Sorted(maps.Keys(options.Agents)) {
-		if err := options.Agents[name].provision(ctx); err != nil {
+		if err := options.Agents[name].provision(ctx, options.TTL); err != nil {
 			return nil, fmt.Errorf("reviewer %s: %w", name, err)
 		}
 	}
 	return &Service{options: options, agents: options.Agents}, nil
 }
 
-// Has reports whether the configuration has a reviewing agent with that name.
-func (s *Service) Has(agent string) bool {
-	_, ok := s.agents[agent]
+// Has reports whether the configuration has a reviewing agent with that name, or people who decide under it.
+func (s *Service) Has(name string) bool {
+	_, ok := s.agents[name]
 	return ok
 }
 
