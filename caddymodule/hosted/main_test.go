@@ -1,12 +1,12 @@
 package hosted_test
 
 import (
-	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	"testing"
 
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
+	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"

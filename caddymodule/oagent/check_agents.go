@@ -18,11 +18,11 @@ import (
 // checkDocuments rejects agents that the configuration does not support, before their tools are
 // known.
 func checkDocuments(o *Handler, read []*oagent.Agent) error {
-	problems := []error{checkIdentities(o, read), checkGuard(o, read)}
+	problem := errors.Join(checkIdentities(o, read), checkGuard(o, read))
 	for _, a := range read {
-		problems = append(problems, checkPeople(o, a))
+		problem = errors.Join(problem, checkPeople(o, a))
 	}
-	return errors.Join(problems...)
+	return problem
 }
 
 // checkPeople rejects an agent with a name for which people decide, because it would decide in their place.

@@ -11,28 +11,37 @@ import (
 	"github.com/fairwayhq/fairway/internal/authserver"
 )
 
-// delegated returns a site whose provider numbers its tokens, another node of it, and the session of a user who has logged in.
-func delegated(t *testing.T, lifetime int) (s *site, other *authserver.Server, b *browser, tokens map[string]any, session string) {
+// delegation is a site whose provider numbers its tokens, another node of it, and the session of a user who has logged in.
+type delegation struct {
+	s       *site
+	other   *authserver.Server
+	b       *browser
+	tokens  map[string]any
+	session string
+}
+
+func delegated(t *testing.T, lifetime int) delegation {
 	t.Helper()
 	var options authserver.Options
-	s = newSite(t, func(o *authserver.Options) { options = *o })
+	s := newSite(t, func(o *authserver.Options) { options = *o })
 	s.idp.rotates, s.idp.lifetime = true, lifetime
 	other, err := authserver.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b = s.browser(t)
-	_, tokens = b.redeem(b.login(asked()).Get("code"))
-	session, _ = b.claims(tokens["access_token"])["sid"].(string)
+	b := s.browser(t)
+	_, tokens := b.redeem(b.login(asked()).Get("code"))
+	session, _ := b.claims(tokens["access_token"])["sid"].(string)
 	if session == "" {
 		t.Fatal("the access token names no session")
 	}
-	return s, other, b, tokens, session
+	return delegation{s, other, b, tokens, session}
 }
 
 func TestProviderToken_is_refreshed_only_if_it_expires_soon(t *testing.T) {
 	for lifetime, want := range map[int][]string{300: {"access-of-the-provider-1", "access-of-the-provider-1"}, 10: {"access-of-the-provider-2", "access-of-the-provider-3"}} {
-		s, other, b, tokens, session := delegated(t, lifetime)
+		d := delegated(t, lifetime)
+		s, other, b, tokens, session := d.s, d.other, d.b, d.tokens, d.session
 		for i, node := range []*authserver.Server{s.front, other} {
 			token, expires, err := authserver.NewProviderTokens(node).Get(t.Context(), session, false)
 			if err != nil || token != want[i] || time.Until(expires) <= 0 || time.Until(expires) > time.Duration(lifetime)*time.Second {
@@ -47,7 +56,8 @@ func TestProviderToken_is_refreshed_only_if_it_expires_soon(t *testing.T) {
 }
 
 func TestProviderToken_returns_the_ID_token(t *testing.T) {
-	s, _, _, _, session := delegated(t, 300)
+	d := delegated(t, 300)
+	s, session := d.s, d.session
 	first, _, err := authserver.NewProviderTokens(s.front).Get(t.Context(), session, true)
 	if err != nil || first == "" {
 		t.Fatalf("error %v", err)
@@ -60,7 +70,8 @@ func TestProviderToken_returns_the_ID_token(t *testing.T) {
 
 // Parallel uses at two nodes, and the client's refresh, make one request each with the newest refresh token of the provider.
 func TestProviderToken_has_one_flight_over_all_nodes(t *testing.T) {
-	s, other, b, tokens, session := delegated(t, 10)
+	d := delegated(t, 10)
+	s, other, b, tokens, session := d.s, d.other, d.b, d.tokens, d.session
 	before := s.idp.requests
 	s.idp.lifetime, s.idp.held = 300, make(chan struct{})
 	var all sync.WaitGroup
@@ -95,7 +106,8 @@ func TestProviderToken_has_one_flight_over_all_nodes(t *testing.T) {
 
 // A caller that leaves does not lose the token that the provider has replaced.
 func TestProviderToken_refresh_survives_its_caller(t *testing.T) {
-	s, other, _, _, session := delegated(t, 10)
+	d := delegated(t, 10)
+	s, other, session := d.s, d.other, d.session
 	s.idp.lifetime, s.idp.held = 300, make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -113,7 +125,8 @@ func TestProviderToken_refresh_survives_its_caller(t *testing.T) {
 
 func TestProviderToken_failures(t *testing.T) {
 	t.Run("the provider is down", func(t *testing.T) {
-		s, _, _, _, session := delegated(t, 10)
+		d := delegated(t, 10)
+		s, session := d.s, d.session
 		s.idp.down = true
 		if _, _, err := authserver.NewProviderTokens(s.front).Get(t.Context(), session, false); err == nil || errors.Is(err, authserver.ErrEnded) {
 			t.Errorf("error %v", err)
@@ -124,7 +137,8 @@ func TestProviderToken_failures(t *testing.T) {
 		}
 	})
 	t.Run("the store is down", func(t *testing.T) {
-		s, _, _, _, session := delegated(t, 10)
+		d := delegated(t, 10)
+		s, session := d.s, d.session
 		s.ledger.down = errors.New("down")
 		if _, _, err := authserver.NewProviderTokens(s.front).Get(t.Context(), session, false); err == nil || errors.Is(err, authserver.ErrEnded) {
 			t.Errorf("error %v", err)
@@ -138,7 +152,8 @@ func TestProviderToken_failures(t *testing.T) {
 		"the tokens are of another user": func(s *site, _ *browser, _ map[string]any) { s.idp.claims["sub"] = "bob" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, other, b, tokens, session := delegated(t, 10)
+			d := delegated(t, 10)
+			s, other, b, tokens, session := d.s, d.other, d.b, d.tokens, d.session
 			end(s, b, tokens)
 			for _, node := range []*authserver.Server{s.front, other} {
 				if token, _, err := authserver.NewProviderTokens(node).Get(t.Context(), session, false); !errors.Is(err, authserver.ErrEnded) || token != "" {
@@ -151,7 +166,7 @@ func TestProviderToken_failures(t *testing.T) {
 		})
 	}
 	t.Run("an unknown session", func(t *testing.T) {
-		s, _, _, _, _ := delegated(t, 300)
+		s := delegated(t, 300).s
 		if _, _, err := authserver.NewProviderTokens(s.front).Get(t.Context(), "unknown", false); !errors.Is(err, authserver.ErrEnded) {
 			t.Errorf("error %v", err)
 		}

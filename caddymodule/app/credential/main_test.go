@@ -1,11 +1,11 @@
 package credential_test
 
 import (
-	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	"testing"
 
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
+	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"

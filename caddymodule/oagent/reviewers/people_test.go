@@ -82,7 +82,7 @@ func TestPeople_config(t *testing.T) {
 		ok    bool
 	}{
 		"steps":             {Agent{People: []People{step(0, "a"), step(1, "b"), step(2, "b")}}, true},
-		"nobody":            {Agent{People: []People{step(0)}}, false},
+		"no people":         {Agent{People: []People{step(0)}}, false},
 		"an empty id":       {Agent{People: []People{step(0, "")}}, false},
 		"an empty group":    {Agent{People: []People{step(0, "group:")}}, false},
 		"late first step":   {Agent{People: []People{step(1, "a")}}, false},
