@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -71,11 +73,14 @@ func (n *Node) yaml() *yaml.Node {
 
 // yamlText returns a string: as a block if it has several lines, plain if it cannot be mistaken for another
 // value, and otherwise in quotes. The encoder writes texts such as No, yes and 1:30 without quotes, which
-// YAML 1.1 parsers read as other values.
+// YAML 1.1 parsers read as other values. It rejects bytes that are not UTF-8: they become U+FFFD, as in JSON.
 func yamlText(text string) *yaml.Node {
+	if !utf8.ValidString(text) {
+		text = string([]rune(text))
+	}
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Style: yaml.DoubleQuotedStyle}
 	switch {
-	case strings.Contains(text, "\n"):
+	case isBlock(text):
 		n.Style = yaml.LiteralStyle
 	case isPlain(text):
 		n.Style = 0
@@ -96,6 +101,20 @@ func yamlNumber(raw []byte) string {
 		exponent = "+" + exponent
 	}
 	return mantissa + "e" + exponent
+}
+
+// isBlock reports whether a string can be written as a block: it has several lines, and no characters or spaces that
+// the encoder writes as another text, such as tabs or spaces at the ends of lines.
+func isBlock(s string) bool {
+	if !strings.Contains(s, "\n") || s[0] == ' ' || s[0] == '\n' {
+		return false
+	}
+	for line := range strings.SplitSeq(s, "\n") {
+		if strings.HasSuffix(line, " ") || strings.ContainsFunc(line, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // isPlain reports whether a string can be written without quotes. It must begin with a letter,

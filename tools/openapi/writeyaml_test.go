@@ -32,7 +32,7 @@ func TestAppendYAML(t *testing.T) {
 		"keys":    {`{"200":1,"/a/{b}":2,"yes":3,"$ref":4,"":5,"a b":6,"a: b":7}`, "\"200\": 1\n/a/{b}: 2\n\"yes\": 3\n$ref: 4\n\"\": 5\na b: 6\n\"a: b\": 7\n"},
 		"texts":   {`{"a":"plain text","b":"1.0","c":"No","d":"#x","e":"a #b","f":" a","g":"2026-01-02","h":"- a","i":"~"}`, "a: plain text\nb: \"1.0\"\nc: \"No\"\nd: \"#x\"\ne: \"a #b\"\nf: \" a\"\ng: \"2026-01-02\"\nh: \"- a\"\ni: \"~\"\n"},
 		"blocks":  {`{"a":"x\n\n  y: #\nz","b":{"c":"x\ny\n"},"d":["p\nq"]}`, "a: |-\n  x\n\n    y: #\n  z\nb:\n  c: |\n    x\n    y\nd:\n  - |-\n    p\n    q\n"},
-		"spaces":  {`{"a":"\nx","b":" x\ny","c":"x\n \ny","d":"x\n\n","e":"x\ry\n"}`, "a: |2-\n\n  x\nb: |2-\n   x\n  y\nc: \"x\\n \\ny\"\nd: |+\n  x\n\ne: \"x\\ry\\n\"\n"},
+		"spaces":  {`{"a":"\nx","b":" x\ny","c":"x\n \ny","d":"x\n\n","e":"x\ry\n"}`, "a: \"\\nx\"\nb: \" x\\ny\"\nc: \"x\\n \\ny\"\nd: |+\n  x\n\ne: \"x\\ry\\n\"\n"},
 		"numbers": {`{"a":-1.50,"b":1e5,"c":2.5E-7}`, "a: -1.50\nb: 1.0e+5\nc: 2.5e-7\n"},
 		"unicode": {`{"a":"\ud83d\ude82 \u0085\ufeff\u2028é\u007f"}`, "a: \"\\U0001F682 \\N\\uFEFF\\Lé\\x7F\"\n"},
 	} {
@@ -131,7 +131,7 @@ func sameNumber(a, b *Node) bool {
 }
 
 func FuzzAppendYAML(f *testing.F) {
-	for _, s := range []string{"a", "a\nb", "- a", "\t", "a: b", "\u0085x\n", "'", "|", "a\n b\n\nc\n", "{a}", "/x, y", "0x1f", ".inf", "1:30"} {
+	for _, s := range []string{"\x80\xff", "\t\n\x80", "a", "a\nb", "- a", "\t", "a: b", "\u0085x\n", "'", "|", "a\n b\n\nc\n", "{a}", "/x, y", "0x1f", ".inf", "1:30"} {
 		f.Add(s, s)
 	}
 	f.Fuzz(func(t *testing.T, name, value string) {
