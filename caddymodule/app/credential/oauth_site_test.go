@@ -254,7 +254,7 @@ func TestOAuth_401_drops_the_token(t *testing.T) {
 	}
 }
 
-// failing are responses of the token endpoint, each with words of the failure.
+// failing are responses of the token endpoint, each with texts that the message of the failure has.
 var failing = map[string]struct {
 	status     int
 	body, want string
