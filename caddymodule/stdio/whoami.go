@@ -105,10 +105,15 @@ func readToken(from string, stdin io.Reader) (string, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(stdin, 2*oauth.MaxToken))
 	token := strings.TrimSpace(string(text))
-	if err == nil && (token == "" || strings.ContainsAny(token, " \n")) {
-		err = errors.New("--token must have the access token alone, without Bearer")
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("the access token cannot be read: %w", err)
+	case token == "":
+		return "", errors.New("--token gives no access token: the file or standard input is empty")
+	case strings.ContainsAny(token, " \n"):
+		return "", errors.New("the file of --token must have the access token alone, without Bearer")
 	}
-	return token, err
+	return token, nil
 }
 
 // A whoami is the output of the command.

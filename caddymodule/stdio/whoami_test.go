@@ -178,8 +178,8 @@ func TestWhoami_does_not_quote_a_token(t *testing.T) {
 	if err == nil || strings.Contains(out+err.Error(), token) {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for _, input := range []string{"", "Bearer " + token} {
-		if out, err := whoami(input, "--config", "Caddyfile", "--token", "-"); err == nil || strings.Contains(out+err.Error(), token) {
+	for input, want := range map[string]string{"": "empty", "Bearer " + token: "Bearer"} {
+		if out, err := whoami(input, "--config", "Caddyfile", "--token", "-"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(out+err.Error(), token) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	}
