@@ -11,7 +11,7 @@
 //	mcp, otc    serve a toolset over a tool protocol
 //	stdio       `caddy mcp`: a toolset on standard input and output
 //	ocp         Open Context Protocol headers
-//	oagent      agents that are enforced; oagent/command is `caddy oagent`
+//	oagent      agents that are enforced, and the command `caddy oagent`
 //	hosted      runs the agents of oagent on this server
 //	sigv4       a transport of reverse_proxy that signs requests to AWS
 //	console     pages about tools, calls, agents and reviews
@@ -44,7 +44,6 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
-	_ "github.com/fairwayhq/fairway/caddymodule/oagent/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/ocp"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"
 	_ "github.com/fairwayhq/fairway/caddymodule/route"

@@ -28,7 +28,7 @@ var limits = map[string][]string{
 	"response of the API":           {"caddymodule/app.DefaultMaxResponse"},
 	"what a model gets":             {"caddymodule/app.DefaultMaxTokens"},
 	"`select`":                      {"tools/result.MaxQueryTime", "tools/result.maxQuerySteps", "tools/result.MaxQueryMemory", "tools/result.MaxQueryOutput"},
-	"parts of large":                {"tools/result/pages.Lifetime", "tools/result/pages.MaxResponse", "tools/result/pages.MaxTotal"},
+	"parts of large":                {"tools/result.PageLifetime", "tools/result.MaxKeptResponse", "tools/result.MaxKeptPages"},
 	"request to `/mcp`":             {"mcpadapter.DefaultMaxBody otcadapter.DefaultMaxBody"},
 	"messages in one":               {"mcpadapter.maxBatch"},
 	"open streams":                  {"mcpadapter.DefaultMaxStreams"},

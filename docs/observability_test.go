@@ -15,6 +15,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"go.yaml.in/yaml/v3"
 )
 
 // Parts of queries in PromQL.
@@ -25,7 +26,7 @@ var (
 	promSelector = regexp.MustCompile(`\b([a-z_]+)\s*(?:\{([^}]*)\})?`)
 	promName     = regexp.MustCompile(`^[a-z_]+`)
 	promLegend   = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
-	promFunction = []string{"sum", "rate", "increase", "topk", "histogram_quantile"}
+	promFunction = []string{"sum", "rate", "increase", "topk", "histogram_quantile", "and"}
 )
 
 // TestObservability_dashboard_queries_exist starts the example, makes calls that succeed and fail, and
@@ -69,21 +70,64 @@ func TestObservability_dashboard_queries_exist(t *testing.T) {
 	if err := json.Unmarshal(data, &dashboard); err != nil {
 		t.Fatal(err)
 	}
+	recorded := checkRules(t, metrics)
 	queries := 0
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
 			queries++
-			for _, problem := range checkQuery(metrics, target.Expr, target.LegendFormat) {
+			for _, problem := range checkQuery(metrics, withoutRecorded(target.Expr, recorded), target.LegendFormat) {
 				t.Errorf("panel %q: %s", panel.Title, problem)
 			}
 		}
 	}
-	if queries < 8 {
+	if queries < 16 {
 		t.Errorf("the dashboard has %d queries", queries)
 	}
 	if problems := checkQuery(metrics, `sum by (nolabel) (rate(fairway_tool_calls_total{absent="x"}[1m])) / nometric_total`, "{{unknown}}"); len(problems) != 4 {
 		t.Errorf("a wrong query has the problems %q", problems)
 	}
+}
+
+// checkRules checks the expressions of the recording rules and of the alerts, and returns the names of what the rules record.
+func checkRules(t *testing.T, metrics map[string]*dto.MetricFamily) (recorded []string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "examples/observability/rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []struct{ Record, Alert, Expr string }
+		}
+	}
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	alerts := 0
+	for _, group := range file.Groups {
+		for _, rule := range group.Rules {
+			for _, problem := range checkQuery(metrics, withoutRecorded(rule.Expr, recorded), "") {
+				t.Errorf("rule %s%s: %s", rule.Record, rule.Alert, problem)
+			}
+			if rule.Record != "" {
+				recorded = append(recorded, rule.Record)
+			} else {
+				alerts++
+			}
+		}
+	}
+	if len(recorded) < 5 || alerts < 7 {
+		t.Errorf("%d recording rules and %d alerts", len(recorded), alerts)
+	}
+	return recorded
+}
+
+// withoutRecorded replaces the names of recording rules in a query by numbers.
+func withoutRecorded(query string, recorded []string) string {
+	for _, name := range recorded {
+		query = strings.ReplaceAll(query, name, "1")
+	}
+	return query
 }
 
 // readAll sends a request and returns the body of its response.

@@ -30,7 +30,7 @@ func consoleView[T any](t *testing.T, n *brittleNode, user, path string) (value 
 
 type consoleCalls struct{ Running, Calls []consoleCall }
 
-// nodesOf returns the nodes of calls of the tool by clients, or by an agent.
+// nodesOf returns the nodes of calls of the tool that an agent governs or makes.
 func nodesOf(calls []consoleCall, tool, agent string) []string {
 	var nodes []string
 	for _, c := range calls {
@@ -69,11 +69,11 @@ func TestConsole_of_two_nodes(t *testing.T) {
 	waitFor(t, waitTimeout, "calls of both nodes on the first one", func() bool {
 		order(nodes[0], "first")
 		order(nodes[1], "second")
-		return len(nodesOf(consoleView[consoleCalls](t, nodes[0], "ann", "calls").Calls, "order", "")) == 2
+		return len(nodesOf(consoleView[consoleCalls](t, nodes[0], "ann", "calls").Calls, "order", "buyer")) == 2
 	})
 	for _, n := range nodes {
 		waitFor(t, waitTimeout, "calls of both nodes", func() bool {
-			return len(nodesOf(consoleView[consoleCalls](t, n, "ann", "calls").Calls, "order", "")) == 2
+			return len(nodesOf(consoleView[consoleCalls](t, n, "ann", "calls").Calls, "order", "buyer")) == 2
 		})
 	}
 	if calls := consoleView[consoleCalls](t, nodes[0], "eve", "calls").Calls; len(calls) != 0 {
@@ -137,7 +137,7 @@ func approveAtConsole(t *testing.T, n *brittleNode, input string) {
 		t.Errorf("got the review %+v", r)
 	}
 	response, body := n.as(t, "boss", "POST", "/console/reviews/"+list.Reviews[0].ID, "decision=approve&comment=fine", "Content-Type", "application/x-www-form-urlencoded")
-	if response.StatusCode != http.StatusSeeOther || response.Header.Get("Location") != "/console/reviews?decided=approved" {
+	if response.StatusCode != http.StatusSeeOther || response.Header.Get("Location") != "/console/reviews?decided="+list.Reviews[0].ID {
 		t.Errorf("the decision: %d %s", response.StatusCode, body)
 	}
 }

@@ -133,7 +133,7 @@ func TestStdioSites(t *testing.T) {
 		stdout []string // words of the answer; none if there is none
 		stderr []string
 	}{
-		"several": {nil, 1, nil, []string{"several", "--site", "api.example.com|*.api.example.com/mcp", "localhost/mcp"}},
+		"several": {nil, 1, nil, []string{"several", "--site", "api.example.com|*.api.example.com/mcp", "localhost/prefix/mcp"}},
 		"unknown": {[]string{"--site", "example.org"}, 1, nil, []string{"--site", "api.example.com"}},
 		"refused": {[]string{"--site", "api.example.com"}, 1, nil, []string{"https://api.example.com/mcp", "401", "Basic", "--header"}},
 		"let in": {
@@ -150,7 +150,7 @@ func TestStdioSites(t *testing.T) {
 		},
 		"unknown placeholder": {[]string{"--site", "api.example.com", "--header", "Authorization: {env.FAIRWAY_TEST_NOWHERE}"}, 1, nil, []string{"--header Authorization"}},
 		"no header":           {[]string{"--site", "api.example.com", "--header", "Authorization"}, 1, nil, []string{"--header", "Name:"}},
-		"prefix not given":    {[]string{"--site", "localhost"}, 1, nil, []string{"https://localhost/mcp", "--path"}},
+		"prefix not given":    {[]string{"--site", "localhost"}, 0, []string{`host\":\"localhost`}, nil},
 		"prefix":              {[]string{"--site", "localhost", "--path", "/prefix/mcp"}, 0, []string{`host\":\"localhost`}, nil},
 		"path alone":          {[]string{"--path", "/elsewhere"}, 1, nil, []string{"--path"}},
 	} {

@@ -2,6 +2,7 @@ package mcpadapter
 
 import (
 	"context"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/tools"
@@ -28,14 +30,14 @@ import (
 //   - an error that the API returns as a native MCP result
 func callTool(q *request, w *response) *protocol.Fault {
 	if q.params.name.Kind() != '"' {
-		tools.RecordCall(q.caller, nil, string(tools.InvalidArguments))
+		tools.RecordCall(q.caller, nil, string(tools.InvalidArguments), "params.name must be a string that names a tool")
 		return protocol.BadParams("params.name must be a string that names a tool, not %s", strictjson.KindName(q.params.name.Kind()))
 	}
 	arguments := q.params.arguments
 	switch arguments.Kind() {
 	case 0, 'n', '{':
 	default:
-		tools.RecordCall(q.caller, nil, string(tools.InvalidArguments))
+		tools.RecordCall(q.caller, nil, string(tools.InvalidArguments), "params.arguments must be an object")
 		return protocol.BadParams("params.arguments must be an object, not %s", strictjson.KindName(arguments.Kind()))
 	}
 	t, name := q.wholeCatalog().CallableNamed(q.params.name)
@@ -49,8 +51,9 @@ func callTool(q *request, w *response) *protocol.Fault {
 		name = t.Tool.Name
 	}
 	if t != nil && t.Hidden {
-		tools.RecordCall(q.caller, nil, string(tools.UnknownTool))
-		return q.unknownTool(name)
+		f := q.unknownTool(name)
+		tools.RecordCall(q.caller, nil, string(tools.UnknownTool), f.Message)
+		return f
 	}
 	if t != nil && len(t.Headers) > 0 && q.version.Stateless() && q.header != nil {
 		headers := t.Headers
@@ -58,7 +61,7 @@ func callTool(q *request, w *response) *protocol.Fault {
 			headers = protocol.SentArgumentHeaders(headers, q.header)
 		}
 		if f := protocol.CheckArgumentHeaders(headers, q.header, arguments); f != nil {
-			tools.RecordCall(q.caller, t.Tool, string(tools.InvalidArguments))
+			tools.RecordCall(q.caller, t.Tool, string(tools.InvalidArguments), f.Message)
 			return f
 		}
 	}
@@ -87,7 +90,7 @@ func (q *request) resolve(t *catalog.Callable) (called *catalog.Callable, argume
 		}
 		failure = q.tools.Unknown(resolved.Name, q.allowed)
 	}
-	tools.RecordCall(q.caller, t.Tool, string(failure.Kind))
+	tools.RecordCall(q.caller, t.Tool, string(failure.Kind), failure.Message)
 	return nil, nil, failure
 }
 
@@ -111,6 +114,7 @@ type toolCall struct {
 	callable  *catalog.Callable // nil if the tool does not exist
 	arguments []byte            // JSON object or nil; must not be in a pooled buffer
 
+	client    *client                                                            // who sent the request; nil for a task
 	ask       func(method string, params jsontext.Value) (jsontext.Value, error) // sends a request to the client; nil if that is not possible or never needed
 	isTask    bool                                                               // whether the call belongs to a task, which waits for responses of the client
 	events    callEvents
@@ -126,6 +130,7 @@ func (q *request) newCall(method, target string, t *catalog.Callable, arguments 
 	}
 	c.scope, c.ctx, c.caller, c.params, c.meta = q.scope, q.ctx, q.caller, q.params.raw, q.params.meta
 	c.method, c.target, c.callable, c.arguments = method, target, t, arguments
+	c.client = q.client
 	if t != nil && !t.Plain && q.canAsk() {
 		c.ask = q.ask
 	}
@@ -158,6 +163,11 @@ func (c *toolCall) run() (callResult, *protocol.Fault) {
 		ctx = &c.listening
 		defer c.endEvents()
 	}
+	if c.isTask && c.elicitation().AwaitsAccount() {
+		lasting, _ := tools.LongRunningFromContext(ctx)
+		lasting.AwaitsAccount = true
+		ctx = tools.ContextWithLongRunning(ctx, lasting)
+	}
 	if t == nil || t.Plain {
 		name := c.target
 		if t != nil {
@@ -186,7 +196,7 @@ func (c *toolCall) endEvents() {
 func (c *toolCall) checkScopes() *protocol.Fault {
 	f := protocol.CheckScopes(c.site.Access, c.callable.Tool, c.tools)
 	if f != nil {
-		tools.RecordCall(c.caller, c.callable.Tool, string(tools.Unauthorized))
+		tools.RecordCall(c.caller, c.callable.Tool, string(tools.Unauthorized), f.Message)
 	}
 	return f
 }
@@ -203,6 +213,7 @@ func (c *toolCall) elicitation() *elicit.Request {
 		Declared:  c.capabilities,
 		Progress:  c.events.progressToken() != nil,
 		Ask:       c.ask,
+		Elicited:  c.elicited,
 		Sealer:    func() (*seal.Sealer, *protocol.Fault) { return c.server.stateSealer(c.ctx) },
 	}
 	if c.isTask {
@@ -211,6 +222,15 @@ func (c *toolCall) elicitation() *elicit.Request {
 		r.Revision, r.StateTTL = protocol.V20260728, c.server.tasks.TTL // in rounds, between which the task waits
 	}
 	return r
+}
+
+// elicited remembers a URL elicitation, so that the client is notified when the user has connected the account.
+func (c *toolCall) elicited(id string, needed *tools.Connection) {
+	if c.client == nil || c.client.session == nil && c.client.connection == nil {
+		return
+	}
+	e := session.Elicitation{ID: id, User: c.site.User, Account: needed.ID, Until: time.Now().Add(elicit.ElicitationLifetime)}
+	c.server.memory.lives.Elicited(e, c.client.session, c.client.state)
 }
 
 // context returns the context for a tool call. It carries the client's hints and the OCP context of
@@ -374,8 +394,8 @@ func (c *observedCaller) Call(ctx context.Context, name string, arguments []byte
 }
 
 // RecordCall implements tools.CallRecorder.
-func (c *observedCaller) RecordCall(t *tools.Tool, outcome string) {
-	tools.RecordCall(c.Caller, t, outcome)
+func (c *observedCaller) RecordCall(t *tools.Tool, outcome, reason string) {
+	tools.RecordCall(c.Caller, t, outcome, reason)
 	c.note(t, outcome)
 }
 

@@ -49,7 +49,7 @@ type connection struct {
 // newConnection returns a connection. The caller must call wait when it is done with it.
 func (s *Server) newConnection(ctx context.Context, site *Site, owner share.Owner, out protocol.Channel) *connection {
 	ctx, stop := context.WithCancel(ctx)
-	return &connection{
+	c := &connection{
 		server:  s,
 		site:    site,
 		ctx:     ctx,
@@ -61,6 +61,8 @@ func (s *Server) newConnection(ctx context.Context, site *Site, owner share.Owne
 		slots:   make(chan struct{}, maxServing),
 		terms:   protocol.Terms{Version: protocol.NewestStateful},
 	}
+	c.live.Watch(c.watcher)
+	return c
 }
 
 // receive serves one message or batch of the connection. It serves requests concurrently, except

@@ -27,6 +27,10 @@ type Usage = share.Usage
 // not block, and may be nil.
 func NewMemory(warn func(Usage)) *Memory { return &Memory{lives: session.NewStates(warn)} }
 
+// Connected notifies the clients of a user, who got a URL elicitation for the account, that the user has connected it.
+// Account is that of tools.Connection.
+func (m *Memory) Connected(user, account string) { m.lives.Complete(user, account) }
+
 func (m *Memory) attach(s *Server) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -38,6 +38,9 @@ func getPrompt(q *request, w *response) *protocol.Fault {
 	if p == nil {
 		return protocol.BadParams("unknown prompt %q; prompts/list returns the available ones", text.Cut(name, text.MaxQuoted))
 	}
+	if f := protocol.CheckNeeded(q.site.Access, p.Name, p.Scopes); f != nil {
+		return f
+	}
 	values, f := readArguments(q.params.arguments, "params.arguments")
 	if f != nil {
 		return f

@@ -113,6 +113,9 @@ type opened struct {
 
 // openResource reads a resource. method and name are those of the client's request (see newCall).
 func openResource(q *request, t library.Target, method, name string) (opened, *protocol.Fault) {
+	if f := protocol.CheckNeeded(q.site.Access, t.URI, t.Scopes); f != nil {
+		return opened{}, f
+	}
 	if t.Tool != nil {
 		return openOperation(q, t, method, name)
 	}

@@ -108,10 +108,14 @@ func (s *Server) catalogOf(toolset *tools.Toolset) *catalog.Catalog {
 // catalogFor returns the catalog of a Toolset for the caller. It is cached until the document or the
 // Library changes.
 func (s *Server) catalogFor(site *Site, toolset *tools.Toolset) *catalog.Catalog {
-	if site.Access != nil || site.Login != nil {
-		return s.catalogs.Restricted(toolset, s.library.Load(), site.Access, site.Login)
+	lib, access := s.library.Load(), site.Access
+	if access != nil && access.AllTools && !lib.HasScopes() {
+		access = nil
 	}
-	return s.catalogOf(toolset)
+	if access != nil || site.Login != nil {
+		return s.catalogs.Restricted(toolset, lib, access, site.Login)
+	}
+	return s.catalogs.Shared(toolset, lib)
 }
 
 // ServeHTTP serves one request to the MCP endpoint or to a path below it. It always writes a

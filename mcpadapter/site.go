@@ -37,7 +37,7 @@ type Site struct {
 	// the address of the connection.
 	Address string
 
-	// Access is what the access token allows. Nil allows everything.
+	// Access is what the access token allows. Nil allows all tools.
 	Access *Access
 
 	// Login is the login that every caller of the endpoint needs. Nil means none, or unknown.

@@ -106,7 +106,7 @@ func (m taskMaker) callOrCreate(c *toolCall) *protocol.Fault {
 			select {
 			case <-a.done: // has recorded its outcome
 			default:
-				tools.RecordCall(c.caller, c.callable.Tool, tools.OutcomePending)
+				tools.RecordCall(c.caller, c.callable.Tool, tools.OutcomePending, "")
 			}
 			go a.supervise(c.site.taskOwner(), r)
 			m.response.createdTask(r)
@@ -134,6 +134,9 @@ func (m taskMaker) callOrCreate(c *toolCall) *protocol.Fault {
 			server.reportTaskError(err)
 			return protocol.Faultf(http.StatusOK, protocol.InternalError, "%s was started, but its task could not be recorded, so its result cannot be retrieved: check the current state before you repeat the call", c.callable.Tool.Name)
 		}
+		if a.awaitsAccount { // other calls that are pending are recorded
+			tools.RecordCall(c.caller, c.callable.Tool, tools.OutcomePending, "")
+		}
 		m.response.createdTask(r)
 	case a.fault != nil:
 		return a.fault
@@ -154,7 +157,7 @@ func (m taskMaker) create(c *toolCall, ttl time.Duration) *protocol.Fault {
 		a.cancel()
 		return c.server.taskFault(err)
 	}
-	tools.RecordCall(c.caller, c.callable.Tool, tools.OutcomePending)
+	tools.RecordCall(c.caller, c.callable.Tool, tools.OutcomePending, "")
 	a.start()
 	go a.supervise(c.site.taskOwner(), r)
 	m.response.createdTask(r)
@@ -198,6 +201,8 @@ type attempt struct {
 	borrowed *borrowedChannel
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when the attempt has ended
+
+	awaitsAccount bool // whether it is pending because the user has not connected an account
 
 	// The result of the attempt. Exactly one of these fields is set.
 	fault         *protocol.Fault
@@ -272,6 +277,7 @@ func (a *attempt) run() {
 		return
 	}
 	if a.pending = r.Pending(); a.pending != nil {
+		a.awaitsAccount = r.Failure != nil && r.Failure.Connection != nil
 		return
 	}
 	w := response{out: new(buffer.Buffer), id: jsontext.Value("0")}

@@ -241,6 +241,9 @@ func isFull(err error) bool {
 func refuseUnrecorded(b *Binding, name string, made bool, err error) *engagement.Refusal {
 	r := &engagement.Refusal{Kind: engagement.KindStore, Name: name, Engagement: b.Engagement, Made: made, Cause: err}
 	switch {
+	case errors.Is(err, engagement.ErrArchive) && !made:
+		r.RetryAfter = retryStore
+		r.Message = "the call was not made, because the audit archive cannot take its entry; try again later"
 	case made:
 		r.Message = "the call was made, but its result is withheld, because the record of the Engagement could not be stored; " +
 			"check the effect of the call before you repeat it"

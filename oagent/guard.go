@@ -57,6 +57,10 @@ type GuardOptions struct {
 	// RetryPause is the delay before the program of a reviewing agent is called again if it did not
 	// decide. The delay doubles each time. Default: DefaultRetryPause.
 	RetryPause time.Duration
+	// Archive gets a copy of each entry of the records. Default: none.
+	Archive engagement.Archive
+	// EvictRefusals allows the store to evict Engagements in which every call was refused, to make room.
+	EvictRefusals bool
 	// Notify is called for each Event. It must return quickly. Default: none.
 	Notify func(Event)
 	// Now returns the current time. Default: time.Now.
@@ -120,7 +124,7 @@ func NewGuard(options GuardOptions) (*Guard, error) {
 	g := &Guard{options: options, slots: assertion.NewSlots()}
 	g.Engagements = engagement.NewRecords(engagement.Options{
 		Store: options.Store, TTL: options.TTL, MaxPayload: options.MaxPayload, MaxRecord: options.MaxRecord,
-		CacheSize: options.CacheSize, Now: options.Now,
+		CacheSize: options.CacheSize, Now: options.Now, Archive: options.Archive, EvictRefusals: options.EvictRefusals,
 	})
 	g.Reviews = review.NewQueue(review.Options{
 		Store: options.Store, Records: g.Engagements, TTL: options.ReviewTTL, RetryPause: options.RetryPause, Now: options.Now,
@@ -168,6 +172,21 @@ func (g *Guard) Renew(ctx context.Context, key string, renewal engagement.Renewa
 		_ = g.Reviews.Abandon(ctx, dropped[i].ID, "the Engagement was renewed") // best effort: the Engagement no longer refers to the review
 	}
 	return renewed, nil
+}
+
+// Open begins the Engagement of a binding, unless it exists. So lists have it before its first call.
+func (g *Guard) Open(ctx context.Context, b Binding) error {
+	opened := false
+	begin := func(now time.Time) *engagement.State {
+		opened = true
+		return engagement.NewState(b.ref(), now)
+	}
+	return g.Engagements.Change(ctx, b.Key(), begin, func(*engagement.Tx) error {
+		if !opened {
+			return engagement.ErrUnchanged
+		}
+		return nil
+	})
 }
 
 // maxRefusedBefore is the number of refusals after which Refuse records nothing. It ensures that a

@@ -17,8 +17,24 @@ import (
 	"github.com/fairwayhq/fairway/store/embedded"
 )
 
+// TestRefusals_are_not_evicted_without_an_option wants the record of a refusal kept until it expires.
+func TestRefusals_are_not_evicted_without_an_option(t *testing.T) {
+	s, err := embedded.Open(filepath.Join(t.TempDir(), "records.db"), embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	kept := &keeping{Store: s}
+	g, a := newGuard(t, oagent.GuardOptions{Store: kept}), agent(t, "capabilities: {find: {}}")
+	refused := oagent.Call{Binding: oagent.Binding{Agent: a, Engagement: "refused", User: alice}, Name: "delete"}
+	want(t, "the guard", outcomeOf(t, g, refused, `{}`), engagement.KindNotAllowed)
+	if c := kept.change.Load(); c.Evictable {
+		t.Error("the store may evict a refusal")
+	}
+}
+
 // TestStrays wants Engagements in which all was refused to make room for others: a
-// client can begin as many of them as there are ids.
+// client can begin as many of them as there are ids. The option EvictRefusals allows it.
 func TestStrays(t *testing.T) {
 	const most = 200
 	s, err := embedded.Open(filepath.Join(t.TempDir(), "records.db"), embedded.Options{MaxRecords: most})
@@ -27,7 +43,7 @@ func TestStrays(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	kept := &keeping{Store: s}
-	g, a := newGuard(t, oagent.GuardOptions{Store: kept}), agent(t, "capabilities: {find: {}, pay: {input_restriction: {require_review: boss}}}")
+	g, a := newGuard(t, oagent.GuardOptions{Store: kept, EvictRefusals: true}), agent(t, "capabilities: {find: {}, pay: {input_restriction: {require_review: boss}}}")
 	in := func(name, id string, user engagement.User) oagent.Call {
 		return oagent.Call{Binding: oagent.Binding{Agent: a, Engagement: id, User: user}, Name: name}
 	}

@@ -55,7 +55,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, catalog *cata
 	info := CallInfo{CallID: c.callID, HasID: c.hasCallID, TraceID: c.traceID, UserID: c.context.userID}
 	if c.tool != nil && len(c.tool.requirements) > 0 {
 		if c.grant, f = c.toolkit.authorize(c.tool, &c.context, r, site.Access); f != nil {
-			tools.RecordCall(site.Host.Caller(c.toolkit.index, info), c.tool.Tool, string(tools.Unauthorized))
+			tools.RecordCall(site.Host.Caller(c.toolkit.index, info), c.tool.Tool, string(tools.Unauthorized), f.message)
 			s.writeFault(w, f, form)
 			return
 		}
@@ -216,7 +216,7 @@ func (s *Server) serveIdempotent(ctx context.Context, w http.ResponseWriter, r *
 		return // the client has disconnected
 	case idempotency.Ran:
 	case idempotency.Replayed:
-		tools.RecordCall(c.caller, c.tool.Tool, tools.OutcomeReplayed)
+		tools.RecordCall(c.caller, c.tool.Tool, tools.OutcomeReplayed, "")
 		w.Header().Set("Idempotent-Replayed", "true")
 	default:
 		response = c.withoutResponse(outcome)

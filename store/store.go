@@ -246,3 +246,30 @@ func CheckRange(from int64, limit int) (int, error) {
 	}
 	return min(limit, MaxRead), nil
 }
+
+// Scan calls visit with each record whose key begins with prefix, in the order of the keys. It ends at the first error.
+func Scan(ctx context.Context, s Store, prefix string, visit func(key string, r Record) error) error {
+	const page = 1000
+	for after := ""; ; {
+		keys, err := s.Keys(ctx, prefix, after, page)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			r, err := s.Get(ctx, key)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err == nil {
+				err = visit(key, r)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(keys) < page {
+			return nil
+		}
+		after = keys[len(keys)-1]
+	}
+}

@@ -6,27 +6,47 @@ import (
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
-// Access is what the access token of a caller allows. A nil Access allows everything.
+// Access is what the access token of a caller allows. A nil Access allows all tools.
 type Access struct {
 	Scopes   []string // scopes of the token, and those that they include
 	Granted  []string // scopes that the issuer has granted; default: Scopes
+	AllTools bool     // tools need no scopes, whatever their documents require
 	Metadata string   // URL of the protected resource metadata (RFC 9728); "" if there is none
 }
 
 // Missing returns the scopes that the token lacks for a call of the tool, sorted; nil means that the
 // call is allowed. Set has the tool. See security.Missing.
 func (a *Access) Missing(tool *Tool, set *Toolset) []string {
-	if a == nil || len(tool.Plan.Security) == 0 {
+	if a == nil || a.AllTools || len(tool.Plan.Security) == 0 {
 		return nil
 	}
 	return security.Missing(tool.Plan.Security, set.PartOf(tool).SecuritySchemes, a.Scopes)
 }
 
-// Challenge returns the scopes that a client must request to be allowed a call of the tool: all that the
-// operation needs, and then those that the token has already been granted, so that the new token keeps them
-// (MCP 2026-07-28, Authorization, Runtime Insufficient Scope Errors).
+// Lacks returns the scopes of needed that the token does not have. Only access tokens have scopes, so a nil
+// Access lacks all of them.
+func (a *Access) Lacks(needed []string) (missing []string) {
+	for _, scope := range needed {
+		if a == nil || !slices.Contains(a.Scopes, scope) {
+			missing = append(missing, scope)
+		}
+	}
+	return missing
+}
+
+// Challenge returns the scopes that a client must request to be allowed a call of the tool. See Request.
 func (a *Access) Challenge(tool *Tool, set *Toolset) []string {
-	scopes := security.Needed(tool.Plan.Security, set.PartOf(tool).SecuritySchemes, a.Scopes)
+	return a.Request(security.Needed(tool.Plan.Security, set.PartOf(tool).SecuritySchemes, a.Scopes))
+}
+
+// Request returns the scopes that a client must request if something needs scopes that its token lacks: all
+// that are needed, and then those that the token has already been granted, so that the new token keeps them
+// (MCP 2026-07-28, Authorization, Runtime Insufficient Scope Errors).
+func (a *Access) Request(needed []string) []string {
+	scopes := slices.Clone(needed)
+	if a == nil {
+		return scopes
+	}
 	granted := a.Granted
 	if granted == nil {
 		granted = a.Scopes

@@ -56,6 +56,14 @@ type Failure struct {
 	Connection *Connection
 }
 
+// Reason returns the message, "" if f is nil.
+func (f *Failure) Reason() string {
+	if f == nil {
+		return ""
+	}
+	return f.Message
+}
+
 // A Connection is an account at a third party that a user must connect with the gateway before a call can be made.
 type Connection struct {
 	ID      string // names the third party: "github"

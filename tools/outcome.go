@@ -158,8 +158,8 @@ func OutcomeOfStatus(status int) string {
 // CallRecorder is a Caller that records calls which a protocol adapter ends itself.
 type CallRecorder interface {
 	// RecordCall records a call that ended with the named outcome and did not reach Call.
-	// Tool is nil if no tool has the requested name.
-	RecordCall(tool *Tool, outcome string)
+	// Tool is nil if no tool has the requested name. Reason says for people why the call did not succeed, "" if it did.
+	RecordCall(tool *Tool, outcome, reason string)
 
 	// AmendCall replaces the outcome of the latest Call in the access log, because the
 	// adapter rejected its result. Metrics keep the outcome of the call to the API.
@@ -167,9 +167,9 @@ type CallRecorder interface {
 }
 
 // RecordCall calls RecordCall if caller is a CallRecorder. Otherwise it does nothing.
-func RecordCall(caller Caller, tool *Tool, outcome string) {
+func RecordCall(caller Caller, tool *Tool, outcome, reason string) {
 	if recorder, ok := caller.(CallRecorder); ok {
-		recorder.RecordCall(tool, outcome)
+		recorder.RecordCall(tool, outcome, reason)
 	}
 }
 
@@ -272,6 +272,19 @@ func (o *Outcome) Pending() *Pending {
 type LongRunning struct {
 	Handle string // Pending.Handle of the earlier call to poll; "" for a new call
 	Cancel bool   // cancels the call with that handle
+
+	// AwaitsAccount is set if the adapter polls until the user has connected an account. See Outcome.AwaitsAccount.
+	AwaitsAccount bool
+}
+
+// AwaitsAccount reports whether a call with this context was not made because the user has still not connected the account that
+// the adapter waits for. Such a call is one of many polls, and is not recorded.
+func (o *Outcome) AwaitsAccount(ctx context.Context) bool {
+	if o.Failure == nil || o.Failure.Connection == nil {
+		return false
+	}
+	l, _ := LongRunningFromContext(ctx)
+	return l.AwaitsAccount
 }
 
 type longRunningKey struct{}

@@ -24,6 +24,10 @@ var forModule = map[string]string{
 	"result.Limit":      "handlers that shorten responses",
 	"result.NewMemory":  "handlers that shorten responses",
 	"result.NewReducer": "handlers, which share a pool of buffers",
+
+	"result.NewPageKeeper":    "the app, which counts the pages of all handlers",
+	"result.PageKeeper.Usage": "the app, which counts the pages of all handlers",
+	"result.PageKeeper.Keep":  "handlers that split responses into pages",
 }
 
 // TestSurface_has_no_internal_type: other modules can name every type that they get from the public

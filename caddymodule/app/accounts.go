@@ -30,6 +30,18 @@ func (a *App) AccountsAt(at Site) credential.Accounts {
 	return nil
 }
 
+// OnConnected adds a function that is called when a user has connected an account at a provider. It must be called while handlers are provisioned.
+func (a *App) OnConnected(notify func(user, provider string)) {
+	a.connected = append(a.connected, notify)
+}
+
+// Connected tells the functions of OnConnected that a user has connected an account at a provider.
+func (a *App) Connected(user, provider string) {
+	for _, notify := range a.connected {
+		notify(user, provider)
+	}
+}
+
 // addProviders adds the third parties of a toolset.
 func (a *App) addProviders(t *Toolset) error {
 	for _, p := range t.Credentials.Personal() {

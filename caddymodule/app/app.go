@@ -15,6 +15,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/archive"
+	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/store/keyedhash"
 )
@@ -34,6 +36,20 @@ type App struct {
 	// Default: bolt, with a file in Caddy's data directory.
 	StoreRaw json.RawMessage `json:"store,omitempty" caddy:"namespace=agents.stores inline_key=module"`
 
+	// Which tool calls are kept, for the console and for `caddy agents calls`. Default: all, for 7 days.
+	KeptCalls *calllog.Config `json:"calls,omitempty"`
+
+	// The archive of the audit: files and webhooks that get guarded calls, reviews, logins, connections, approvals of tools and
+	// starts of configurations. Default: none.
+	Audit *archive.Config `json:"audit,omitempty"`
+
+	// Allows the store to evict Engagements in which every call was refused, to make room for others. Default: false, they
+	// are kept until they expire.
+	EvictRefusedEngagements bool `json:"evict_refused_engagements,omitempty"`
+
+	// Metrics that say who calls tools: fairway_caller_*. Default: none.
+	CallerMetrics *CallerMetrics `json:"caller_metrics,omitempty"`
+
 	logger         *zap.Logger
 	ToolsetsByName map[string]*Toolset `json:"-"`
 	OpenDocuments  []*Document         `json:"-"` // closed by Cleanup, once for each entry
@@ -47,6 +63,7 @@ type App struct {
 	publicHealth   []publicHealth   // of endpoints
 	logins         []siteLogin      // of the directive agent_login
 	accounts       []siteAccounts   // of the directive agent_connections
+	connected      []func(user, provider string)
 	pages          []sitePages      // whose users these logins log in
 	exposed        []*ExposedAgents // of endpoints that serve agents as tools
 	started        atomic.Bool      // set once all handlers are provisioned; GuardHandlers, served and AgentEndpoints are read-only from then on
@@ -60,6 +77,9 @@ type App struct {
 	Providers map[string]credential.Personal `json:"-"`
 
 	shared sync.Map // see Share
+
+	Auditor Auditor `json:"-"`
+	Users   Users   `json:"-"`
 
 	events *eventEmitter // nil if no guard is configured
 }
@@ -81,8 +101,15 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := AllMetrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	if err := a.KeptCalls.Validate(); err != nil {
+		return fmt.Errorf("calls: %w", err)
+	}
 	if err := a.loadStore(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
+	}
+	a.Users.open = a.OpenStore
+	if err := a.Auditor.provision(ctx, a); err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Toolsets)) {
 		if name == "" || a.Toolsets[name] == nil {
@@ -144,11 +171,13 @@ func (a *App) OpenInline(ctx caddy.Context, config *ToolsetConfig) (*Toolset, er
 
 // Start begins to load and watch the documents.
 func (a *App) Start() error {
-	a.store.started(a.storeModule, a.logger)
+	a.store.started(a)
+	a.Users.Add("calls", calllog.UserData{Log: a.store.calls})
 	if a.storeModule.Shared() {
 		go a.store.reportUnreachable(a.ended)
 	}
 	for _, d := range a.OpenDocuments {
+		d.archive.Store(&a.Auditor.archive)
 		d.start(a.logger)
 	}
 	if err := checkAgentEndpoints(a); err != nil {
@@ -165,6 +194,7 @@ func (a *App) Start() error {
 			return err
 		}
 	}
+	a.Auditor.start()
 	a.store.latest.Store(a)
 	close(a.ready)
 	return nil
@@ -197,6 +227,7 @@ func (a *App) Stop() error {
 	for _, h := range a.GuardHandlers {
 		h.StopWork()
 	}
+	a.Auditor.Archive().Stop()
 	return nil
 }
 

@@ -1,10 +1,14 @@
 package app
 
 import (
+	"cmp"
+
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/archive"
+	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 )
 
@@ -50,9 +54,21 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //			credential   header|query <name> <value> | basic <user> <password> | <module> ...
 //		}
 //		store        <module> ...
+//		calls        off | { … }
+//		audit {
+//			sink       file <path> { … } | webhook <url> { … }
+//			queue      <entries>
+//			full       refuse | drop
+//			pseudonyms <key>
+//		}
+//		evict_refused_engagements
+//		caller_metrics {
+//			groups                 <groups...>
+//			high_cardinality_users <number>
+//		}
 //	}
 //
-// toolset, overlay, include, exclude, tool and credential may be repeated. See ToolsetConfig and package stores
+// toolset, overlay, include, exclude, tool and credential may be repeated. See ToolsetConfig, package stores and archive.Config
 // for the meaning of the options and their defaults.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // consume option name
@@ -62,6 +78,10 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b := directive.NewBlock(d)
 	return b.Read("agents", directive.Options{
 		"toolset": func() error { return a.unmarshalToolset(b) },
+		"calls": func() error {
+			a.KeptCalls = cmp.Or(a.KeptCalls, new(calllog.Config))
+			return a.KeptCalls.Unmarshal(b)
+		},
 		"store": func() error {
 			err := b.Once()
 			if err == nil {
@@ -69,6 +89,27 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			return err
 		},
+		"audit": func() error {
+			err := b.Once()
+			if err == nil {
+				a.Audit = new(archive.Config)
+				err = a.Audit.UnmarshalCaddyfile(b.Dispenser)
+			}
+			return err
+		},
+		"caller_metrics": func() error {
+			err := b.Once()
+			if err == nil && b.NextArg() {
+				err = b.ArgErr()
+			}
+			if err == nil {
+				a.CallerMetrics = new(CallerMetrics)
+				inner := directive.NewBlock(b.Dispenser)
+				err = inner.Read("caller_metrics", a.CallerMetrics.options(inner))
+			}
+			return err
+		},
+		"evict_refused_engagements": directive.To(b.Flag, &a.EvictRefusedEngagements),
 	})
 }
 

@@ -9,12 +9,14 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/loader"
@@ -61,13 +63,16 @@ type Document struct {
 	embedder        search.Embedder // nil without the option embeddings
 	responseSchemas atomic.Bool     // the tools have response schemas
 
-	inputs          *inputFiles                   // the files besides the document that the tools depend on
-	lockChanges     atomic.Pointer[[]lock.Change] // see LockChanges
-	overlayWarnings []overlay.Warning             // of the document that is being built; used by the loader only
+	inputs          *inputFiles               // the files besides the document that the tools depend on
+	lockState       atomic.Pointer[lockState] // see LockChanges
+	approving       sync.Mutex                // held while Approve writes the lock file
+	overlayWarnings []overlay.Warning         // of the document that is being built; used by the loader only
 
-	logger         atomic.Pointer[zap.Logger] // logger of the configuration that was started last
-	loggedWarnings map[string]struct{}        // warnings already logged; used by the loader's observer only
-	previous       *tools.Toolset             // the toolset of the observer's previous call; nil at first
+	archive        atomic.Pointer[*archive.Archive] // of the configuration that was started last
+	lockDigest     string                           // of the lock file at the latest build
+	logger         atomic.Pointer[zap.Logger]       // logger of the configuration that was started last
+	loggedWarnings map[string]struct{}              // warnings already logged; used by the loader's observer only
+	previous       *tools.Toolset                   // the toolset of the observer's previous call; nil at first
 }
 
 // openDocument returns the document with that key from the pool. The caller must call
@@ -199,9 +204,11 @@ func (d *Document) build(ctx context.Context, data []byte, location string, prev
 	if d.embedder != nil {
 		toolset.Finder = d.finder(toolset, previous)
 	}
+	withheld := lock.Withheld(d.LockChanges())
 	if toolset, err = d.withhold(toolset); err != nil {
 		return nil, files, err
 	}
+	d.recordApproval(withheld)
 	if toolset.ResponseSchemas && !key.ResponseSchemas {
 		toolset.DropResponseSchemas()
 	}

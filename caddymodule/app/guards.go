@@ -34,6 +34,7 @@ func (a *App) Guard(ctx context.Context, key GuardKey) (*oagent.Guard, error) {
 	}
 	g, err := oagent.NewGuard(oagent.GuardOptions{
 		Store: s, TTL: key.TTL, ReviewWait: key.ReviewWait, MaxPayload: int(key.MaxRecorded), RetryPause: a.ReviewPace.RetryPause, Notify: a.emitGuardEvent,
+		Archive: a.Auditor.ofGuards(), EvictRefusals: a.EvictRefusedEngagements,
 	})
 	if err != nil {
 		return nil, err

@@ -16,10 +16,62 @@ import (
 // LockChanges returns how the document's tools differ from the lock: changed and new ones, which are
 // withheld, and those that are gone. It is nil without a lock.
 func (d *Document) LockChanges() []lock.Change {
-	if changes := d.lockChanges.Load(); changes != nil {
-		return *changes
+	if state := d.lockState.Load(); state != nil {
+		return state.changes
 	}
 	return nil
+}
+
+// lockState is the result of comparing the tools of a document with its lock. It is immutable.
+type lockState struct {
+	changes []lock.Change
+	current *lock.Lock // all tools of the document, approved or not; nil without changes
+}
+
+// LockDigest identifies the changes that LockChanges returns, "" without changes.
+func (d *Document) LockDigest() string {
+	if state := d.lockState.Load(); state != nil && len(state.changes) > 0 {
+		return state.current.Digest(state.changes)
+	}
+	return ""
+}
+
+// ErrChangedSince reports that the tools or the lock have changed since someone has read the changes that they approve.
+var ErrChangedSince = errors.New("the tools have changed since then")
+
+// Approve writes the current version of the named tools to the lock file. Without names, it approves all changes.
+// Seen is the LockDigest of the changes that the user has read. If there are others now, the error is
+// ErrChangedSince. The tools are served within about a second, as after the command.
+func (d *Document) Approve(user, seen string, names ...string) (approved int, err error) {
+	d.approving.Lock()
+	defer d.approving.Unlock()
+	state := d.lockState.Load()
+	if state == nil || len(state.changes) == 0 || state.current.Digest(state.changes) != seen {
+		return 0, ErrChangedSince
+	}
+	pinned, err := lock.ReadFile(d.Key.Lock)
+	if err != nil {
+		return 0, ExplainLock(d.Key, err)
+	}
+	var left []lock.Change
+	var chosen []string
+	for i := range state.changes {
+		if c := &state.changes[i]; len(names) == 0 || slices.Contains(names, c.Tool) {
+			chosen = append(chosen, c.Tool)
+		} else {
+			left = append(left, *c)
+		}
+	}
+	if len(chosen) == 0 {
+		return 0, ErrChangedSince
+	}
+	if err := pinned.Approve(state.current, chosen).WriteFile(d.Key.Lock); err != nil {
+		return 0, fmt.Errorf("writing the lock file: %w", err)
+	}
+	d.lockState.CompareAndSwap(state, &lockState{left, state.current})
+	d.logger.Load().Info("tools were approved in the console", zap.String("user", user), zap.String("toolset", d.Key.Name), zap.String("lock", d.Key.Lock),
+		zap.Int("count", len(chosen)), zap.Strings("tools", chosen[:min(len(chosen), maxLoggedNames)]))
+	return len(chosen), nil
 }
 
 // withhold returns the toolset without the tools that the lock does not approve. Without a lock it
@@ -30,7 +82,11 @@ func (d *Document) withhold(toolset *tools.Toolset) (*tools.Toolset, error) {
 	}
 	approved, changes, err := d.Key.Withhold(toolset)
 	if err == nil {
-		d.lockChanges.Store(&changes)
+		state := &lockState{changes: changes}
+		if len(changes) > 0 {
+			state.current = lock.Of(toolset)
+		}
+		d.lockState.Store(state)
 	}
 	return approved, err
 }
@@ -59,13 +115,13 @@ func (k DocumentKey) Withhold(toolset *tools.Toolset) (*tools.Toolset, []lock.Ch
 // ExplainLock adds to an error of a lock file how to fix it.
 func ExplainLock(k DocumentKey, err error) error {
 	if errors.Is(err, lock.ErrMissing) {
-		err = fmt.Errorf("lock %w: create it with: %s", err, lockCommand(k))
+		err = fmt.Errorf("lock %w: create it with: %s", err, LockCommand(k))
 	}
 	return fmt.Errorf("toolset %q: %w", k.Name, err)
 }
 
-// lockCommand returns the command that approves the tools of a document.
-func lockCommand(k DocumentKey) string {
+// LockCommand returns the command that approves the tools of a document.
+func LockCommand(k DocumentKey) string {
 	return fmt.Sprintf("caddy tools lock --config <Caddyfile> (or: caddy tools lock %s --lock %s, with the options of the toolset)", RedactURL(k.Address), k.Lock)
 }
 
@@ -121,7 +177,7 @@ func (d *Document) logWithheld(logger *zap.Logger) {
 	fields := append([]zap.Field{
 		zap.String("lock", d.Key.Lock),
 		zap.Int("withheld", len(lock.Withheld(changes))),
-		zap.String("to_approve", lockCommand(d.Key)),
+		zap.String("to_approve", LockCommand(d.Key)),
 	}, changeFields(changes)...)
 	logger.Warn("tools differ from the lock; changed and new tools are withheld until they are approved", fields...)
 }

@@ -25,6 +25,8 @@ type metrics struct {
 	requests *prometheus.HistogramVec // of MCP clients, see newOperationDuration
 	shares   *shareCollector
 
+	callsDropped *prometheus.CounterVec // of this node
+
 	mu      sync.Mutex                  // guards the fields below
 	labels  map[string]*labelUse        // by toolset label
 	retired map[retiredSeries]time.Time // value: when the series is removed
@@ -43,21 +45,22 @@ var AllMetrics = newMetrics()
 // newMetrics creates the collectors without registering them.
 func newMetrics() *metrics {
 	return &metrics{
-		calls:    directive.Counter("tool_calls_total", "Tool calls by outcome: ok, or the kind of failure.", "toolset", "protocol", "tool", "outcome"),
-		duration: directive.CallDuration("tool_call_duration_seconds", "Duration of tool calls, from the arguments to the complete API response.", "toolset", "protocol"),
-		loads:    directive.Counter("document_loads_total", "Loads of OpenAPI documents by result: ok or failed.", "toolset", "result"),
-		tools:    directive.Gauge("document_tools", "Tools in the current toolset.", "toolset"),
-		warnings: directive.Gauge("document_warnings", "Warnings about the document of the current toolset.", "toolset"),
-		requests: newOperationDuration(),
-		shares:   newShareCollector(),
-		labels:   make(map[string]*labelUse),
-		retired:  make(map[retiredSeries]time.Time),
+		calls:        directive.Counter("tool_calls_total", "Tool calls by outcome: ok, or the kind of failure.", "toolset", "protocol", "tool", "outcome"),
+		duration:     directive.CallDuration("tool_call_duration_seconds", "Duration of tool calls, from the arguments to the complete API response.", "toolset", "protocol"),
+		loads:        directive.Counter("document_loads_total", "Loads of OpenAPI documents by result: ok or failed.", "toolset", "result"),
+		tools:        directive.Gauge("document_tools", "Tools in the current toolset.", "toolset"),
+		warnings:     directive.Gauge("document_warnings", "Warnings about the document of the current toolset.", "toolset"),
+		requests:     newOperationDuration(),
+		shares:       newShareCollector(),
+		callsDropped: directive.Counter("calls_dropped_total", "Calls that were not kept, because the store was too slow or failed."),
+		labels:       make(map[string]*labelUse),
+		retired:      make(map[retiredSeries]time.Time),
 	}
 }
 
 // register adds the collectors to the registry of a configuration.
 func (m *metrics) register(registry prometheus.Registerer) error {
-	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares)
+	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares, m.callsDropped, callerCalls, callerDuration, callerTokens)
 }
 
 // acquire counts a document that uses the toolset label.

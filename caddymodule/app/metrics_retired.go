@@ -67,10 +67,12 @@ func (m *metrics) remove(series retiredSeries) {
 		}
 		label["tool"] = series.tool
 		m.calls.DeletePartialMatch(label)
+		removeCallers(label)
 		m.requests.DeletePartialMatch(prometheus.Labels{labelToolName: series.tool})
 	case use == nil:
 		m.calls.DeletePartialMatch(label)
 		m.duration.DeletePartialMatch(label)
+		removeCallers(label)
 		m.loads.DeletePartialMatch(label)
 	}
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
-	"github.com/fairwayhq/fairway/tools/result/pages"
+	"github.com/fairwayhq/fairway/tools/result"
 )
 
 // The namespace of the guest modules for stores:
@@ -57,13 +58,14 @@ const openRetry = time.Second
 
 // sharedStore opens a store at its first use. Validating a configuration does not open it.
 type sharedStore struct {
-	key    string                     // key in the pool openStores
-	logger atomic.Pointer[zap.Logger] // logger of the configuration that was started last
-	opened atomic.Pointer[store.Store]
-	latest atomic.Pointer[App] // the app that was started last
-	pages  *pages.Keeper
-	calls  *calllog.Log
-	keys   *keyedhash.SigningKeys // nil if nodes do not share the store
+	key     string                     // key in the pool openStores
+	logger  atomic.Pointer[zap.Logger] // logger of the configuration that was started last
+	opened  atomic.Pointer[store.Store]
+	latest  atomic.Pointer[App] // the app that was started last
+	pages   *result.PageKeeper
+	calls   *calllog.Log
+	archive *archive.Queue
+	keys    *keyedhash.SigningKeys // nil if nodes do not share the store
 
 	mu      sync.Mutex
 	module  StoreModule // of the configuration that was started last
@@ -100,10 +102,10 @@ func acquireStore(module StoreModule, id caddy.ModuleID, logger *zap.Logger) (*s
 	key := string(id) + " " + module.Key()
 	value, _, err := openStores.LoadOrNew(key, func() (caddy.Destructor, error) {
 		s := &sharedStore{key: key, module: module}
-		s.calls = calllog.New(nodeName())
-		if s.pages = pages.New(WarnUse); module.Shared() {
-			s.pages = pages.NewShared(s.open)
-			s.calls.Share(s.open)
+		s.calls = calllog.New(nodeName(), s.open, module.Shared())
+		s.archive = archive.NewQueue(hostName(), s.open)
+		if s.pages = result.NewPageKeeper(WarnUse); module.Shared() {
+			s.pages = result.NewSharedPageKeeper(s.open)
 			s.keys = keyedhash.NewSigningKeys(s.open)
 		}
 		s.logger.Store(logger)
@@ -116,12 +118,22 @@ func acquireStore(module StoreModule, id caddy.ModuleID, logger *zap.Logger) (*s
 	return value.(*sharedStore), nil
 }
 
-// started makes the store use the module and the logger of a configuration that was started.
-func (s *sharedStore) started(module StoreModule, logger *zap.Logger) {
-	s.logger.Store(logger)
+// started makes the store use the module, the logger and the options of a configuration that was started.
+func (s *sharedStore) started(a *App) {
+	s.logger.Store(a.logger)
+	options := calllog.Options{
+		Failed: func(err error) {
+			s.logger.Load().Warn("writing calls to the store failed; they are written later, or dropped if there are too many", zap.Error(err))
+		},
+		Dropped: func(calls int64) { AllMetrics.callsDropped.WithLabelValues().Add(float64(calls)) },
+	}
+	if options.Version, _ = caddy.Version(); a.KeptCalls != nil {
+		options.Config = *a.KeptCalls
+	}
+	s.calls.Start(options)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.module = module
+	s.module = a.storeModule
 }
 
 // release gives up the store. The pool closes it after the last release.
@@ -177,12 +189,12 @@ func (s *sharedStore) usage() []share.Usage {
 
 // Destruct closes the store. The pool calls it when no configuration uses the store.
 func (s *sharedStore) Destruct() error {
+	s.calls.Close() // writes what the store does not have yet
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	s.remove()
 	s.pages.Close()
-	s.calls.Close()
 	if opened := s.opened.Load(); opened != nil {
 		return (*opened).Close()
 	}
@@ -197,14 +209,17 @@ func (a *App) OpenStore(ctx context.Context) (store.Store, error) {
 
 // Pages returns what keeps the pages of large responses: the store, if it is one that nodes share,
 // otherwise memory that outlives a reload.
-func (a *App) Pages() *pages.Keeper {
+func (a *App) Pages() *result.PageKeeper {
 	return a.store.pages
 }
 
-// Calls returns the log of recent tool calls. It outlives a reload.
+// Calls returns the log of tool calls. It outlives a reload.
 func (a *App) Calls() *calllog.Log {
 	return a.store.calls
 }
+
+// Usage returns how much of the store and of other limits of this node is in use.
+func (a *App) Usage() []share.Usage { return a.store.usage() }
 
 // SigningKeys returns the keys that all nodes of a shared store sign with. It returns nil if nodes do not
 // share the store.
@@ -215,9 +230,14 @@ func (a *App) SigningKeys() *keyedhash.SigningKeys {
 // nodeName returns the name of this process among the nodes that share a store: the host, and a random
 // suffix, since a host can run several nodes.
 func nodeName() string {
+	return hostName() + "-" + strings.ToLower(rand.Text()[:4])
+}
+
+// hostName returns the name of the host.
+func hostName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "node"
 	}
-	return text.Cut(host, text.MaxQuoted) + "-" + strings.ToLower(rand.Text()[:4])
+	return text.Cut(host, text.MaxQuoted)
 }

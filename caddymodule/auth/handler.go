@@ -78,6 +78,9 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 func (a *Handler) Provision(ctx caddy.Context) error {
 	a.logger, a.site = ctx.Logger(), app.SiteOf(ctx)
 	a.app = func() (any, error) { return ctx.AppIfConfigured("agents") }
+	if agents, err := a.app(); err == nil && agents != nil {
+		agents.(*app.App).Auditor.AddDigest(a)
+	}
 	if a.OAuth != nil {
 		a.OAuth.qualifyIDs = a.APIKey != nil
 		if err := a.OAuth.Provision(ctx); err != nil {

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 )
 
 func init() {
@@ -61,15 +60,11 @@ func (a *admin) serve(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-store")
 	user, encoder := r.URL.Query().Get("user"), json.NewEncoder(w)
 	err := h.vault.all(r.Context(), func(found *record) bool {
-		for i := range found.Accounts {
-			c := &found.Accounts[i]
-			if user != "" && user != found.User {
-				continue
-			}
-			if encoder.Encode(credential.Connection{
-				User: found.User, Provider: found.Provider, Account: c.Label, InUse: c.Label == found.Selected,
-				Renews: c.Refresh != "", Rejected: c.Rejected, Connected: c.Connected, Expires: c.Expires,
-			}) != nil {
+		if user != "" && user != found.User {
+			return true
+		}
+		for _, c := range found.connections() {
+			if encoder.Encode(c) != nil {
 				return false // the client has disconnected
 			}
 		}

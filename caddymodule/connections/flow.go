@@ -129,6 +129,10 @@ func (v *visit) keep(u *User, a account) error {
 	case err != nil:
 		return full(err)
 	}
+	v.app.Connected(v.user, u.Name)
+	if err := v.audit("made", u); err != nil {
+		return err
+	}
 	v.logger.Info("a user has connected an account", zap.String("user", v.user), zapProvider(u))
 	return v.redirect(v.Path + "?connected=" + u.Name)
 }

@@ -88,6 +88,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.app = agents.(*app.App)
 	h.vault = vault{open: h.app.OpenStore, sealer: seal.Derive(secrets, "fairway connections")}
+	h.app.Auditor.AddDigest(h)
+	h.app.Users.Add("connections", userData{&h.vault})
 	h.terms = lease.Terms{
 		Duration: 2 * (providerWait + storeWait), Pause: time.Second, MaxPause: time.Minute,
 		Failed: func(err error) { h.logger.Warn("the store of connections failed", zap.Error(err)) },

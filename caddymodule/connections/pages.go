@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 )
 
@@ -188,12 +189,20 @@ func (v *visit) change(isSelect bool) error {
 	case isSelect || removed == nil:
 		return v.redirect(v.Path)
 	}
+	if err := v.audit("revoked", u); err != nil {
+		return err
+	}
 	v.logger.Info("a user has disconnected an account", zap.String("user", v.user), zapProvider(u))
 	if err := v.end(u, removed); err != nil {
 		v.logger.Warn("the tokens of a connection could not be revoked", zapProvider(u), zap.Error(err))
 		return v.redirect(v.Path + "?unrevoked=" + u.Name)
 	}
 	return v.redirect(v.Path + "?disconnected=" + u.Name)
+}
+
+// audit records a change of the user's accounts at a provider.
+func (v *visit) audit(event string, u *User) error {
+	return v.app.Auditor.Archive().Record(v.r.Context(), archive.Entry{Type: archive.TypeConnection, Event: event, User: v.user, Provider: u.Name})
 }
 
 // end revokes the tokens of an account (RFC 7009). With the refresh token, providers revoke the access tokens too.

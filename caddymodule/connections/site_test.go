@@ -510,7 +510,14 @@ func TestAdmin_lists_connections_without_tokens(t *testing.T) {
 
 func TestTask_waits_for_the_connection(t *testing.T) {
 	p := newThirdParty(t)
-	s := start(t, p, options{})
+	s := start(t, p, options{more: sitetest.MetricsRoute})
+	before := map[string]int{} // sites of other tests have the same metrics
+	calls := func(outcome string) int {
+		return sitetest.MetricsOf(s).Value(`fairway_tool_calls_total{outcome="`+outcome+`",protocol="mcp",tool="listTrips",toolset="trips"}`) - before[outcome]
+	}
+	for _, outcome := range []string{"unauthorized", "pending", "ok"} {
+		before[outcome] = calls(outcome)
+	}
 	const capabilities = `{"elicitation":{"url":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 	first := requested(t, newest(s, "ann", capabilities, ""))
 	var created struct{ Result sitetest.TaskState }
@@ -518,10 +525,17 @@ func TestTask_waits_for_the_connection(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &created); err != nil || created.Result.ResultType != "task" || created.Result.Status != "working" {
 		t.Fatalf("got %s", body)
 	}
+	// Only the call that asked for the account was unauthorized. Those that wait for it are not recorded.
+	if unauthorized, pending := calls("unauthorized"), calls("pending"); unauthorized != 1 || pending != 1 {
+		t.Errorf("recorded %d unauthorized and %d pending calls", unauthorized, pending)
+	}
 	// The client leaves. The user connects the account meanwhile.
 	newBrowser(t, "ann").connect(s, first)
 	if got := sitetest.TasksOf(s).EndOf("ann", created.Result.TaskID); got.Status != "completed" || got.Result == nil || !strings.Contains(got.Result.Text(), "token_length") {
 		t.Errorf("got %+v", got)
+	}
+	if ended := calls("ok"); ended != 1 || calls("unauthorized") != 1 || calls("pending") != 1 {
+		t.Errorf("recorded %d calls that ended", ended)
 	}
 }
 

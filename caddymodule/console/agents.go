@@ -1,7 +1,7 @@
 package console
 
 import (
-	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -12,8 +12,14 @@ import (
 // agentsModel are the agents of the site, and the Engagements that the viewer may see.
 type agentsModel struct {
 	Agents      []agentModel         `json:"agents"`
-	Engagements []engagement.Summary `json:"engagements"`
-	More        bool                 `json:"more,omitzero"` // there are further Engagements
+	Engagements []engagement.Summary `json:"engagements"`   // the latest change first
+	Next        string               `json:"next,omitzero"` // path of the next page
+
+	Filters  []filter   `json:"-"` // links
+	Statuses []string   `json:"-"`
+	IsFirst  bool       `json:"-"` // it is the first page
+	query    url.Values // of the page
+	base     string     // of the console
 }
 
 // agentModel describes an agent. What its document says is for auditors.
@@ -44,12 +50,15 @@ type rule struct {
 	Code  string `json:"code,omitzero"`
 }
 
-// serveAgents serves the agents, and one of them.
+// serveAgents serves the agents with their Engagements, and one agent.
 func (p *recordPages) serveAgents() (*page, error) {
 	if len(p.in.rest) > 2 || !p.in.isRead() {
 		return nil, errNotFound
 	}
-	m := &agentsModel{Agents: []agentModel{}, Engagements: []engagement.Summary{}}
+	m := &agentsModel{Agents: []agentModel{}, Engagements: []engagement.Summary{}, base: p.site.base, query: url.Values{}}
+	if p.in.api {
+		m.base += "/api"
+	}
 	for n, guard := range p.site.guards() {
 		documents, names := guard.Agents()
 		for _, a := range documents {
@@ -60,22 +69,14 @@ func (p *recordPages) serveAgents() (*page, error) {
 				return &page{view: "agents", template: "agent", title: a.Name, model: p.describeAgent(n, a, names)}, nil
 			}
 		}
-		if len(p.in.rest) == 2 {
-			continue
-		}
-		var list struct {
-			Engagements []engagement.Summary `json:"engagements"`
-			Next        string               `json:"next"`
-		}
-		if _, err := p.do(n, http.MethodGet, "/engagements?limit=200", nil, &list); err != nil {
-			return nil, err
-		}
-		m.Engagements, m.More = append(m.Engagements, list.Engagements...), m.More || list.Next != ""
 	}
 	if len(p.in.rest) == 2 {
 		return nil, errNotFound
 	}
-	return &page{view: "agents", template: "agents", title: "Agents", model: m}, nil
+	if err := p.addEngagements(m); err != nil {
+		return nil, err
+	}
+	return &page{view: "agents", template: "agents", part: "rows", title: "Agents", model: m}, nil
 }
 
 // describeAgent returns the model of an agent.

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
@@ -58,7 +59,7 @@ func newBrowser(t *testing.T, s *sitetest.Site, user string) *browser {
 		case *runtime.EventExceptionThrown:
 			b.fault("exception: " + e.ExceptionDetails.Error())
 		case *log.EventEntryAdded:
-			if e.Entry.Level == log.LevelError && !strings.Contains(e.Entry.Text, "status of 4") {
+			if e.Entry.Level == log.LevelError && !strings.Contains(e.Entry.Text, "status of 4") && !strings.Contains(e.Entry.Text, "status of 503") {
 				b.fault(e.Entry.Text)
 			}
 		case *page.EventJavascriptDialogOpening:
@@ -102,7 +103,7 @@ type axeResult struct {
 	Nodes            []struct{ HTML string }
 }
 
-// check checks the page with axe-core in each size and color scheme: no serious findings, no faults, and
+// check checks the page with axe-core in each size and color scheme: no findings, no faults, and
 // no horizontal scrolling on a phone. It writes screenshots.
 func (b *browser) check(name string) {
 	b.t.Helper()
@@ -118,7 +119,7 @@ func (b *browser) check(name string) {
 				chromedp.EmulateViewport(size.width, size.height),
 				emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}),
 				chromedp.Evaluate(b.axe+"; 0", nil),
-				chromedp.Evaluate(`axe.run({resultTypes: ["violations"]}).then(r => r.violations.filter(v => v.impact === "serious" || v.impact === "critical").map(v => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map(n => ({HTML: n.html}))})))`, &found,
+				chromedp.Evaluate(`axe.run({resultTypes: ["violations"]}).then(r => r.violations.map(v => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map(n => ({HTML: n.html}))})))`, &found,
 					func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
 				chromedp.Evaluate(`(nav => Math.max(document.documentElement.scrollWidth - window.innerWidth, nav ? nav.scrollWidth - nav.clientWidth : 0))(document.querySelector("nav"))`, &overflow),
 				chromedp.FullScreenshot(&picture, 100),
@@ -159,7 +160,7 @@ func (b *browser) write(name string, picture []byte) {
 func TestConsole_in_a_browser(t *testing.T) {
 	s := governedConsole(t)
 	b := newBrowser(t, s, "ada")
-	b.visit("/console", "tools")
+	b.visit("/console/tools", "tools")
 	b.run(chromedp.SendKeys("#q", "delete a trip", chromedp.ByQuery), chromedp.WaitVisible(`//p[contains(., "best first")]`, chromedp.BySearch))
 	b.check("search")
 	b.visit("/console/tools/mcp/getTrip", "tool")
@@ -207,7 +208,7 @@ func TestConsole_shows_hostile_documents_in_a_browser(t *testing.T) {
 	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console {\nauditors ada\n}\nmcp DIR/hostile.json\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
 	b := newBrowser(t, s, "ada")
 	list := sitetest.ConsoleJSON[struct{ Tools []struct{ Name string } }](s, "ada", "/console/api/tools")
-	b.visit("/console", "hostile-tools")
+	b.visit("/console/tools", "hostile-tools")
 	for _, tool := range list.Tools {
 		b.visit("/console/tools/mcp/"+tool.Name, "hostile-tool")
 		b.run(chromedp.Click(`//button[@value="preview"]`, chromedp.BySearch), chromedp.WaitVisible("#result section, #result p", chromedp.ByQuery))
@@ -225,7 +226,7 @@ func TestConsole_shows_long_names_in_a_browser(t *testing.T) {
   actions-create-workflow-dispatch: {user_identity: false, input_restriction: {require_review: boss}}
   packages-list-docker-migration-conflicting-packages-for-user: {user_identity: false, input_restriction: {require_review: boss}}
 `))
-	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console {\nauditors eve\ncalls always\n}\nmcp DIR/github.json\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
+	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console {\nauditors eve\n}\nmcp DIR/github.json\noagent DIR/agent.yaml {\nreview_wait off\nreviews /reviews\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
 	for _, call := range [][2]string{
 		{"packages_list_docker_migration_conflicting_packages_for_user", `{"username":"ann"}`},
 		{"actions_create_workflow_dispatch", `{"owner":"o","repo":"r","workflow_id":"1","ref":"main"}`},
@@ -272,7 +273,105 @@ func TestConsole_shows_large_documents_in_a_browser(t *testing.T) {
 	s.Write("github.json", string(testkit.ReadDocument(t, "openapi/github-api.github.com.json.gz")))
 	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console\nmcp DIR/github.json\nrespond ok\n}")
 	b := newBrowser(t, s, "ada")
-	b.visit("/console", "github")
+	b.visit("/console/tools", "github")
 	b.run(chromedp.SendKeys("#q", "close the ticket", chromedp.ByQuery), chromedp.WaitVisible(`//p[contains(., "best first")]`, chromedp.BySearch))
 	b.check("github-search")
+}
+
+// TestConsole_follows_a_run_in_a_browser opens the page of a run in progress. It updates without a reload, and keeps
+// the selection and the scroll position. A stream that breaks is reported.
+func TestConsole_follows_a_run_in_a_browser(t *testing.T) {
+	calls, answer := make(chan struct{}), make(chan struct{})
+	steps := sitetest.Play(
+		modelserver.Step{Text: "I look up the trip.", Calls: []modelserver.Call{{ID: "a", Name: "get-trip", Arguments: `{"id":"7"}`}, {ID: "b", Name: "get-trip", Arguments: `no JSON`}}},
+		modelserver.Step{Text: "Not yet.", Wait: calls, Calls: []modelserver.Call{{ID: "c", Name: "get-trip", Arguments: `{"id":"8"}`}}},
+		modelserver.Step{Text: "It departs at eight, from platform seven.", WaitMidStream: answer},
+	)
+	s := hostedConsole(t, "\n  get-trip: {user_identity: false}\n", func(r *modelserver.Request) modelserver.Step {
+		if strings.HasPrefix(r.Messages[len(r.Messages)-1].Text, "Who?") {
+			return sitetest.Calls("ask-user", `{"question":"Which one?"}`)
+		}
+		return steps(r)
+	})
+	b := newBrowser(t, s.Site, "ada")
+	location := s.Begin("ada", "desk", strings.Repeat("When does trip 7 depart?\n", 30))
+	path := "/console" + location
+	b.run(chromedp.Navigate(s.URL+path), chromedp.WaitVisible(`#turn-2`, chromedp.ByQuery), chromedp.WaitVisible(`//li[@id="turn-1"]//span[text()="rejected"]`, chromedp.BySearch))
+	b.check("run")
+	var before, after struct {
+		Top      float64
+		Selected string
+	}
+	const look = `({Top: document.querySelector("#turn-1").getBoundingClientRect().top, Selected: String(getSelection())})`
+	b.run(
+		chromedp.EmulateViewport(1280, 400),
+		chromedp.Evaluate(`scrollTo(0, 300); getSelection().selectAllChildren(document.querySelector("#turn-1 .prose")); document.querySelector("#turn-1 details").open = true; 0`, nil),
+		chromedp.Evaluate(look, &before),
+	)
+	close(calls)
+	b.run(chromedp.WaitVisible(`#turn-3 #writing`, chromedp.ByQuery), chromedp.Poll(`document.querySelector("#writing").textContent.startsWith("It departs")`, nil), chromedp.Evaluate(look, &after))
+	if before.Selected != "I look up the trip." || after != before {
+		t.Errorf("before the update %+v, after it %+v", before, after)
+	}
+	var open bool
+	b.run(chromedp.Evaluate(`document.querySelector("#turn-1 details").open`, &open))
+	if !open {
+		t.Error("the update closes what was open")
+	}
+	close(answer)
+	b.run(chromedp.WaitVisible(`//section[@id="run-head"]//span[text()="complete"]`, chromedp.BySearch), chromedp.WaitNotPresent("#writing", chromedp.ByQuery))
+	b.check("run-complete")
+
+	third := s.Begin("ada", "desk", "Who?")
+	notice := `document.querySelector("#disconnected").hidden`
+	b.run(chromedp.Navigate(s.URL+"/console"+third), chromedp.WaitVisible("#turn-1", chromedp.ByQuery), chromedp.Poll(notice, nil))
+	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "respond broken 503")
+	b.run(chromedp.Poll("!"+notice, nil))
+	b.check("run-disconnected")
+	startHostedConsole(s)
+	b.run(chromedp.Poll(notice, nil))
+}
+
+// TestConsole_approves_on_a_phone decides a review in three taps from the first page, with what is needed on the screen.
+func TestConsole_approves_on_a_phone(t *testing.T) {
+	s := hostedConsole(t, "\n  create-trip: {user_identity: false, input_restriction: {require_review: boss, assertion: 'recent[\"create-trip\"].inputs.to != \"Rome\"'}}\n",
+		func(r *modelserver.Request) modelserver.Step {
+			return sitetest.Play(sitetest.Calls("create-trip", `{"to":"Rome"}`), sitetest.Calls("create-trip", `{"to":"Bern"}`), modelserver.Step{Text: "Booked."})(r)
+		})
+	b := newBrowser(t, s.Site, "boss")
+	for button, word := range map[string]string{"approve": "approved", "deny": "denied"} {
+		location := s.Begin("ada", "desk", "Please book a trip to Rome, or else to Bern.")
+		s.State("ada", location)
+		taps := 0
+		tap := func(selector string) chromedp.Action {
+			taps++
+			return chromedp.Click(selector, chromedp.BySearch, chromedp.NodeVisible)
+		}
+		b.run(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile), chromedp.Navigate(s.URL+"/console"), tap(`//nav//a[contains(., "Reviews")]`), chromedp.WaitVisible("#reviews", chromedp.ByQuery),
+			tap(`//a[@class="name" and text()="create-trip"]`), chromedp.WaitVisible(".decide", chromedp.ByQuery))
+		var hidden []string
+		var height float64
+		b.run(
+			chromedp.Evaluate(`[...document.querySelectorAll(".decide blockquote, .decide .method, .decide dd pre, .decide .plain, .decide button")].filter(e => { const r = e.getBoundingClientRect(); return r.top < 0 || r.bottom > innerHeight; }).map(e => e.textContent)`, &hidden),
+			chromedp.Evaluate(`Math.min(...[...document.querySelectorAll(".decide button")].map(e => e.offsetHeight))`, &height),
+		)
+		if len(hidden) > 0 || height < 44 {
+			t.Errorf("not on the screen: %q; the buttons are %g pixels high", hidden, height)
+		}
+		b.check("review-" + button)
+		b.run(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile), tap(`//button[@value="`+button+`"]`), chromedp.WaitVisible(`//p[@role="status" and contains(., "`+word+`") and contains(., "create-trip")]`, chromedp.BySearch))
+		if taps != 3 {
+			t.Errorf("%d taps, want 3", taps)
+		}
+		if v := s.State("ada", location); v.Status != "complete" {
+			t.Errorf("%s: state %+v", button, v)
+		}
+	}
+	b.check("decisions")
+	s.State("ada", s.Begin("ada", "desk", "Another trip to Bern, please."))
+	b.run(
+		chromedp.WaitVisible(`//ul[@class="list"]//a[text()="create-trip"]`, chromedp.BySearch), // without a reload of the page
+		chromedp.Evaluate(`htmx.ajax("GET", "/console/reviews?count", "#waiting"); 0`, nil),     // as every 30 seconds
+		chromedp.Poll(`document.title.startsWith("(1) ") && document.querySelector("#waiting").textContent.includes("1")`, nil),
+	)
 }

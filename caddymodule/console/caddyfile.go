@@ -19,9 +19,8 @@ func init() {
 // UnmarshalCaddyfile sets up the handler from Caddyfile tokens. Syntax:
 //
 //	agents_console [<matcher>] [<path>] {
-//		auditors   <users...>
-//		log_inputs <arguments...>
-//		calls      viewed | always
+//		auditors  <users...>
+//		operators <users...>
 //	}
 //
 // The matcher is * or @name. A first argument that begins with a slash is the path.
@@ -33,25 +32,10 @@ func (c *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	} else if len(arguments) == 1 {
 		c.Path = arguments[0]
 	}
-	for b.NextBlock(0) {
-		if err := c.unmarshalOption(b); err != nil {
-			return err
-		}
+	each := func(to *[]string) func() error {
+		return func() error { return b.Each(to, identity.CheckEntry) }
 	}
-	return nil
-}
-
-// unmarshalOption reads the option at the position of b.
-func (c *Handler) unmarshalOption(b *directive.Block) error {
-	switch b.Val() {
-	case "auditors":
-		return b.Each(&c.Auditors, identity.CheckEntry)
-	case "log_inputs":
-		return b.List(&c.LogInputs)
-	case "calls":
-		return b.OneOf(&c.Calls, callsViewed, callsAlways)
-	}
-	return b.Unrecognized("agents_console")
+	return b.Read("agents_console", directive.Options{"auditors": each(&c.Auditors), "operators": each(&c.Operators)})
 }
 
 // Interface guard

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"encoding/base64"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,6 +32,13 @@ type connection struct {
 	Login    string      `json:"login"` // none, basic, oauth or other
 	Header   string      `json:"header,omitzero"`
 	Clients  []copyModel `json:"clients"`
+	Links    []linkModel `json:"links,omitzero"` // that install the endpoint in a client
+}
+
+// linkModel is a link that opens a program of the user.
+type linkModel struct {
+	Title string       `json:"title"`
+	URL   template.URL `json:"url"`
 }
 
 // serveConnect serves what clients need to connect.
@@ -41,7 +50,8 @@ func serveConnect(s *site, q *request) (*page, error) {
 	for _, e := range s.endpoints() {
 		c := connection{ID: e.id, Protocol: e.Protocol, URL: q.origin() + e.Path}
 		c.Login, c.Header = s.loginOf(e, q.Request)
-		c.Clients = clients(&c, strings.ToLower(e.Parts.ShownName()))
+		name := clientName(e.Parts.ShownName())
+		c.Clients, c.Links = clients(&c, name), installLinks(&c, name)
 		m.Endpoints = append(m.Endpoints, c)
 	}
 	return &page{view: "connect", template: "connect", title: "Connect", model: m}, nil
@@ -72,14 +82,32 @@ func (s *site) loginOf(e siteEndpoint, r *http.Request) (login, header string) {
 	return loginOther, "X-API-Key: YOUR-KEY"
 }
 
-// clients returns the configuration of each client.
-func clients(c *connection, name string) []copyModel {
-	name = strings.Map(func(r rune) rune {
+// clientName returns a name that every client accepts for a server.
+func clientName(name string) string {
+	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
 			return r
 		}
 		return '-'
-	}, name)
+	}, strings.ToLower(name))
+}
+
+// installLinks returns the links that add an MCP endpoint to Cursor and VS Code. They have no credentials. An
+// endpoint whose clients must send a header has no links, because the user must fill in the value.
+func installLinks(c *connection, name string) []linkModel {
+	if c.Protocol != "mcp" || c.Header != "" {
+		return nil
+	}
+	cursor := base64.StdEncoding.EncodeToString([]byte(`{"url":` + quote(c.URL) + "}"))
+	code := strings.ReplaceAll(queryEscape(`{"name":`+quote(name)+`,"type":"http","url":`+quote(c.URL)+"}"), "+", "%20")
+	return []linkModel{
+		{"Add to Cursor", template.URL("cursor://anysphere.cursor-deeplink/mcp/install?name=" + name + "&config=" + queryEscape(cursor))}, //nolint:gosec // has a fixed scheme, and its parts are escaped
+		{"Add to VS Code", template.URL("vscode:mcp/install?" + code)},                                                                    //nolint:gosec // as above
+	}
+}
+
+// clients returns the configuration of each client.
+func clients(c *connection, name string) []copyModel {
 	add := func(id, title, text string) copyModel { return copyModel{c.ID + "-" + id, title, text} }
 	if c.Protocol == "otc" {
 		command := "curl "

@@ -61,7 +61,9 @@ func decodeState(m *engagementModel) error {
 	if err := json.Unmarshal(m.State, &state); err != nil {
 		return fmt.Errorf("the state of an Engagement: %w", err)
 	}
-	m.Summary, m.Results = state.Summary, state.Results
+	if m.Summary = state.Summary; string(state.Results) != "{}" {
+		m.Results = state.Results
+	}
 	return nil
 }
 
@@ -83,8 +85,28 @@ var entryWords = map[string]string{
 	engagement.EntryLate: "Late result withheld", engagement.EntryRepeated: "Released result repeated",
 }
 
+// statusWords explain the statuses of Engagements.
+var statusWords = map[string]string{
+	string(run.StatusAwaitingModel): "the agent makes the next step", string(run.StatusAwaitingTool): "a tool call is in progress",
+	string(run.StatusAwaitingReview): "a reviewer must decide", string(run.StatusAwaitingInput): "the user must answer or log in",
+	string(run.StatusComplete): "the agent has answered", string(run.StatusError): "ended without an answer",
+}
+
+// statusClass returns the CSS class of a status of an Engagement.
+func statusClass(status string) string {
+	switch run.Status(status) {
+	case run.StatusComplete:
+		return "good"
+	case run.StatusError:
+		return "bad"
+	case run.StatusAwaitingReview, run.StatusAwaitingInput:
+		return "warn"
+	}
+	return ""
+}
+
 // entryTitle says what an entry means.
-func entryTitle(e engagement.Entry) string {
+func entryTitle(e entryModel) string {
 	if words := entryWords[e.Event]; words != "" {
 		return words
 	}
@@ -92,7 +114,7 @@ func entryTitle(e engagement.Entry) string {
 }
 
 // entryClass returns the CSS class of an entry.
-func entryClass(e engagement.Entry) string {
+func entryClass(e entryModel) string {
 	switch {
 	case e.Kind != "" || e.Event == engagement.EntryRefused || e.Event == engagement.EntryAborted || e.Verdict == engagement.ReviewDenied:
 		return "bad"

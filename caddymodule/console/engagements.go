@@ -5,8 +5,10 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 // shownEntries is the number of entries of a record on one page.
@@ -24,7 +26,12 @@ type engagementModel struct {
 	Directive int                `json:"oagent"`
 	MayEnd    bool               `json:"-"`
 	Run       *runModel          `json:"run,omitzero"` // of a hosted agent
+	Status    string             `json:"status"`
+	Trace     *run.Trace         `json:"trace,omitzero"` // of a hosted agent
 	Ended     *engagement.Ending `json:"-"`
+	Axis      *traceModel        `json:"-"`
+	Timeline  []entryModel       `json:"-"`
+	Stream    string             `json:"-"` // path of the events of the run; "" if it has ended
 }
 
 // serveEngagements serves an Engagement, and ends one.
@@ -66,8 +73,31 @@ func (p *recordPages) serveEngagements() (*page, error) {
 	if m.Run == nil {
 		m.Run = p.runOf(m.Directive, m.Summary.ID)
 	}
+	if err := p.addTrace(m, path); err != nil {
+		return nil, err
+	}
 	m.MayEnd = m.Run != nil && !m.Run.Over() || m.Summary.Key != "" && (p.in.viewer.Auditor || m.Ended != nil)
-	return &page{view: "agents", template: "engagement", title: "Engagement", model: m}, nil
+	return &page{view: "agents", template: "engagement", part: "live", title: "Engagement", model: m}, nil
+}
+
+// addTrace adds what the hosted agent of an Engagement did, and the status and the links that depend on it.
+func (p *recordPages) addTrace(m *engagementModel, path string) error {
+	agent := m.Summary.Agent
+	if m.Status = m.Summary.Status; m.Run != nil {
+		agent, m.Status = m.Run.Agent, m.Run.Status
+		if !m.Run.Over() {
+			m.Stream = p.path(m.Directive) + "/engagements/" + m.Run.ID
+		}
+		m.Trace = new(run.Trace)
+		if status, err := p.do(m.Directive, http.MethodGet, path+"/trace", nil, m.Trace); status == http.StatusNotFound {
+			m.Trace = nil // the viewer decides for the agent, and may not see what it read
+		} else if err != nil {
+			return err
+		}
+	}
+	calls := p.callsOf(m.Directive, agent)
+	m.Axis, m.Timeline = newTrace(m.Trace, time.Now(), calls.link), calls.entries(m.Entries)
+	return nil
 }
 
 // runOf returns the run of the hosted agent that makes the calls of an Engagement, or nil. ID is the id
@@ -80,8 +110,8 @@ func (p *recordPages) runOf(directive int, id string) *runModel {
 	if _, err := p.do(directive, http.MethodGet, "/engagements/"+id, nil, &state); err != nil {
 		return nil
 	}
-	if run := decodeRun(state); run != nil && run.ID == id {
-		return run
+	if hosted := decodeRun(state); hosted != nil && hosted.ID == id {
+		return hosted
 	}
 	return nil
 }
@@ -97,8 +127,8 @@ func (p *recordPages) endEngagement(path string) error {
 	if err != nil {
 		return err
 	}
-	if run := p.runOf(n, m.Summary.ID); run != nil && !run.Over() {
-		path = "/engagements/" + run.ID
+	if hosted := p.runOf(n, m.Summary.ID); hosted != nil && !hosted.Over() {
+		path = "/engagements/" + hosted.ID
 	}
 	_, err = p.do(n, http.MethodDelete, path, nil, nil)
 	return err

@@ -9,7 +9,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
 	"github.com/fairwayhq/fairway/tools"
@@ -21,12 +20,6 @@ func init() {
 
 // DefaultPath is the path of the console if none is configured.
 const DefaultPath = "/console"
-
-// Values of Handler.Calls.
-const (
-	callsViewed = "viewed"
-	callsAlways = "always"
-)
 
 // Handler serves the console: pages about the tools, calls, agents and reviews of its site, and the same
 // data as JSON for programs.
@@ -43,16 +36,12 @@ type Handler struct {
 	// oagent handlers of the site see them, too. An entry group:NAME is for the members of a group. Default: none.
 	Auditors []string `json:"auditors,omitempty"`
 
-	// The arguments whose values the list of calls shows. Default: none.
-	LogInputs []string `json:"log_inputs,omitempty"`
+	// Users who see the calls of all users, but not their arguments and results. An entry group:NAME is for the
+	// members of a group. Default: none.
+	Operators []string `json:"operators,omitempty"`
 
-	// When calls are recorded: "viewed" while someone looks at the console, and for 15 minutes
-	// afterwards; "always" from the start. Default: viewed.
-	Calls string `json:"calls,omitempty"`
-
-	site     *site
-	access   *access
-	closeLog func()
+	site   *site
+	access *access
 }
 
 // CaddyModule returns the Caddy module information.
@@ -76,30 +65,13 @@ func (c *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	c.site = newSite(ctx, agents.(*app.App), c.Path)
-	c.access = newAccess(c.site, c.Auditors)
-	c.closeLog = c.site.app.Calls().Open(calllog.Options{Always: c.Calls == callsAlways, Arguments: c.LogInputs, Site: c.site.name})
+	c.access = newAccess(c.site, c.Auditors, c.Operators)
 	c.site.app.AddPages(c.site.id, c.site.base, func(r *http.Request) bool {
 		_, owned := c.site.owns(r)
 		return owned
 	})
 	if c.site.app.LoginAt(c.site.id) == nil && !siteroutes.IsAuthenticatedBefore(ctx, "agents_console", c.site.home) {
 		c.access.logOpen()
-	}
-	return nil
-}
-
-// Validate returns an error for invalid options.
-func (c *Handler) Validate() error {
-	if c.Calls != "" && c.Calls != callsViewed && c.Calls != callsAlways {
-		return fmt.Errorf("calls %q: must be viewed or always", c.Calls)
-	}
-	return nil
-}
-
-// Cleanup stops recording calls for this console.
-func (c *Handler) Cleanup() error {
-	if c.closeLog != nil {
-		c.closeLog()
 	}
 	return nil
 }
@@ -148,7 +120,7 @@ func (c *Handler) serve(w *pageWriter, q *request) {
 	}
 	c.site.app.Calls().Look()
 	if q.api && q.view() == "oagent" {
-		if !(&recordPages{c.site, q}).serve(w) {
+		if !(&recordPages{c.site, q}).serve(w.ResponseWriter) { // which can flush a stream
 			w.fail(errNotFound)
 		}
 		return
@@ -167,8 +139,12 @@ func (c *Handler) serve(w *pageWriter, q *request) {
 // pageOf returns the page that a request is for.
 func (c *Handler) pageOf(q *request) (*page, error) {
 	switch q.view() {
-	case "", "tools", "endpoints":
+	case "", "overview":
+		return c.serveOverview(q)
+	case "tools", "endpoints":
 		return (&toolPages{c.site, q}).serve()
+	case "approve":
+		return serveApproval(c.site, q)
 	case "calls":
 		return c.serveCalls(q)
 	case "connect":
@@ -186,7 +162,5 @@ func (c *Handler) pageOf(q *request) (*page, error) {
 // Interface guards
 var (
 	_ caddy.Provisioner           = (*Handler)(nil)
-	_ caddy.Validator             = (*Handler)(nil)
-	_ caddy.CleanerUpper          = (*Handler)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
 )

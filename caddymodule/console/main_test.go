@@ -3,6 +3,7 @@ package console_test
 import (
 	"testing"
 
+	_ "github.com/fairwayhq/fairway/caddymodule/app/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"

@@ -145,8 +145,8 @@ func TestConsole_pages_without_content(t *testing.T) {
 		"/console/agents":             {"No agents", "Engagements</h2>"},
 		"/console/calls":              {"No calls yet", "No call fits"},
 		"/console/calls?tool=getTrip": {`<a href="/console/calls">clear it</a>`, "No calls yet"},
-		"/console?q=qqqzzz":           {"No tool fits", "best first"},
-		"/console?q=trip":             {"best first", "No tool fits"},
+		"/console/tools?q=qqqzzz":     {"No tool fits", "best first"},
+		"/console/tools?q=trip":       {"best first", "No tool fits"},
 	} {
 		page := s.View("ada", path).Body
 		if !strings.Contains(page, c.has) || strings.Contains(page, c.hasNot) || strings.Count(page, `class="empty"`) > 1 {

@@ -9,7 +9,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,6 +59,8 @@ type layout struct {
 	Viewer viewer
 	Site   string
 	Model  any
+
+	records recordPages
 }
 
 // functions are what templates can call in addition to the standard functions.
@@ -70,14 +71,31 @@ var functions = template.FuncMap{
 	"entryClass": entryClass,
 	"pretty":     pretty,
 	"since":      func(at time.Time) string { return since(time.Since(at)) },
-	"stamp":      func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
-	"thou":       thousands,
-	"plural":     plural,
-	"query":      url.QueryEscape,
-	"joined":     func(list []string) string { return strings.Join(list, ", ") },
-	"ms":         milliseconds,
-	"lower":      strings.ToLower,
-	"outcome":    outcomeClass,
+	"when":       when,
+	"status":     statusTag,
+	"lane": func(class string, at bar) any {
+		return struct {
+			Class string
+			Bar   bar
+		}{class, at}
+	},
+	"stamp":     func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
+	"thou":      thousands,
+	"plural":    plural,
+	"query":     url.QueryEscape,
+	"joined":    func(list []string) string { return strings.Join(list, ", ") },
+	"ms":        milliseconds,
+	"lower":     strings.ToLower,
+	"outcome":   outcomeClass,
+	"callRows":  rowsOf,
+	"spark":     sparkline,
+	"thou64":    func(n int64) string { return thousands(int(n)) },
+	"markdown":  renderMarkdown,
+	"breakable": breakable,
+	"ago":       ago,
+	"pair":      func(a, b any) []any { return []any{a, b} },
+	"sorted":    (*toolsModel).sortLink,
+	"short":     func(id string) string { return id[:min(len(id), shortID)] },
 }
 
 // templates returns the parsed templates by name.
@@ -89,7 +107,7 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 	all := make(map[string]*template.Template, len(files))
 	for _, file := range files {
 		name := strings.TrimSuffix(file.Name(), ".html")
-		all[name] = template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/"+file.Name()))
+		all[name] = template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+file.Name()))
 	}
 	return all
 })
@@ -136,11 +154,30 @@ func (w *pageWriter) write(p *page) {
 func (w *pageWriter) layout(p *page) layout {
 	return layout{
 		Page: p, Title: p.title, View: p.view, Base: w.site.base, Home: w.site.home, Viewer: w.in.viewer, Site: w.in.Host, Model: p.model,
+		records: recordPages{w.site, w.in},
 	}
 }
 
-// send responds with a body.
+// Waiting returns the number of reviews that wait for the viewer.
+func (l layout) Waiting() int {
+	if l.View == viewLogin || l.Viewer.User == "" {
+		return 0
+	}
+	return l.records.waiting()
+}
+
+// send responds with a body, which it compresses if it may.
 func (w *pageWriter) send(status int, mediaType string, body []byte) {
+	w.Header().Add("Vary", "Accept-Encoding, Sec-Fetch-Site")
+	if len(body) >= minCompressed && mayCompress(w.Header(), w.in) {
+		body = compressed(body)
+		w.Header().Set("Content-Encoding", encodingGzip)
+	}
+	w.writeBody(status, mediaType, body)
+}
+
+// writeBody responds with a body as it is.
+func (w *pageWriter) writeBody(status int, mediaType string, body []byte) {
 	header := w.Header()
 	header.Set("Content-Type", mediaType)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
@@ -190,11 +227,10 @@ func assetPath(base, name string) string {
 }
 
 // assetVersion returns a digest of a file, "" if there is none.
-func assetVersion(name string) string {
-	content, err := assetFiles.ReadFile("assets/" + name)
-	if err != nil {
-		return ""
-	}
+func assetVersion(name string) string { return assets()[name].version }
+
+// digest returns a short digest of a content.
+func digest(content []byte) string {
 	sum := fnv.New64a()
 	_, _ = sum.Write(content) // never fails
 	return hex.EncodeToString(sum.Sum(nil))
@@ -207,21 +243,40 @@ var assetTypes = map[string]string{
 
 // writeAsset responds with a file.
 func (w *pageWriter) writeAsset(name string) {
-	content, err := assetFiles.ReadFile("assets/" + name)
-	mediaType := assetTypes[path.Ext(name)]
-	if err != nil || mediaType == "" || !w.in.isRead() {
+	file, ok := assets()[name]
+	if !ok || !w.in.isRead() {
 		w.fail(errNotFound)
 		return
 	}
-	if w.in.URL.Query().Get("v") == assetVersion(name) {
+	if w.in.URL.Query().Get("v") == file.version {
 		w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	}
-	w.send(http.StatusOK, mediaType, content)
+	w.Header().Add("Vary", "Accept-Encoding")
+	body := file.content
+	if acceptsGzip(w.Header(), w.in.Request) {
+		body = file.gzipped
+		w.Header().Set("Content-Encoding", encodingGzip)
+	}
+	w.writeBody(http.StatusOK, file.mediaType, body)
 }
 
-// since returns a duration as people say it.
+// shortID is how many characters of a trace id are shown.
+const shortID = 8
+
+// since returns how long something is ago as people say it. A negative duration is in the future.
 func since(d time.Duration) string {
+	if d < -2*time.Minute {
+		d -= 30 * time.Second // what is planned in 7 days is not in 6 days a moment later
+	}
 	switch {
+	case d <= -48*time.Hour:
+		return "in " + strconv.Itoa(int(-d.Hours()/24)) + " days"
+	case d <= -2*time.Hour:
+		return "in " + strconv.Itoa(int(-d.Hours())) + " h"
+	case d <= -2*time.Minute:
+		return "in " + strconv.Itoa(int(-d.Minutes())) + " min"
+	case d <= -time.Second:
+		return "in " + strconv.Itoa(int(-d.Seconds())) + " s"
 	case d < 2*time.Second:
 		return "now"
 	case d < 2*time.Minute:
@@ -232,6 +287,21 @@ func since(d time.Duration) string {
 		return strconv.Itoa(int(d.Hours())) + " h ago"
 	}
 	return strconv.Itoa(int(d.Hours()/24)) + " days ago"
+}
+
+// ago returns a time as an element that console.js keeps current.
+func ago(at time.Time) template.HTML {
+	stamp := at.UTC().Format(time.RFC3339)
+	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `">` + since(time.Since(at)) + "</time>") //nolint:gosec // has no texts of others
+}
+
+// breakable returns a name that can be broken into lines after its separators, and not within its words.
+func breakable(name string) template.HTML {
+	escaped := template.HTMLEscapeString(name)
+	for _, separator := range []string{"_", "/", "-"} {
+		escaped = strings.ReplaceAll(escaped, separator, separator+"<wbr>")
+	}
+	return template.HTML(escaped) //nolint:gosec // escaped
 }
 
 // thousands returns a number with separators.
@@ -257,7 +327,7 @@ func plural(n int, noun string) string {
 // milliseconds returns a duration in milliseconds with two or three digits.
 func milliseconds(ms float64) string {
 	switch {
-	case ms >= 10_000:
+	case ms >= 1000:
 		return strconv.FormatFloat(ms/1000, 'f', 1, 64) + " s"
 	case ms >= 10:
 		return strconv.FormatFloat(ms, 'f', 0, 64) + " ms"
@@ -274,4 +344,17 @@ func outcomeClass(outcome string) string {
 		return "warn"
 	}
 	return "bad"
+}
+
+// when is ago for a time that may be zero.
+func when(at time.Time) template.HTML {
+	if at.IsZero() {
+		return ""
+	}
+	return ago(at)
+}
+
+// statusTag returns the status of an Engagement with its explanation.
+func statusTag(status string) template.HTML {
+	return template.HTML(`<span class="tag ` + statusClass(status) + `" title="` + statusWords[status] + `">` + template.HTMLEscapeString(status) + `</span>`) //nolint:gosec // escaped
 }

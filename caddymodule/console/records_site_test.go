@@ -26,8 +26,8 @@ func governedConsole(t *testing.T) *sitetest.Site {
 	s := sitetest.NewSite(t)
 	document := strings.Replace(sitetest.AgentDocument("desk", consoleAgent), "Tests.", "<script>alert(1)</script>", 1)
 	s.Write("agent.yaml", document)
-	s.Start("agents {\n\ttoolset trips TRIPS\n\tstore bolt DIR/store.db\n}",
-		"route {\ntest_user\nagents_console {\nlog_inputs id\n}\nmcp trips\noagent DIR/agent.yaml {\nreview_wait off\nauditors eve\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
+	s.Start("agents {\n\ttoolset trips TRIPS\n\tstore bolt DIR/store.db\n\tcalls {\n\t\targuments id\n\t}\n}",
+		"route {\ntest_user\nagents_console\nmcp trips\noagent DIR/agent.yaml {\nreview_wait off\nauditors eve\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
 	return s
 }
 
@@ -199,7 +199,6 @@ func TestConsole_lists_own_Engagements(t *testing.T) {
 // TestConsole_calls checks who sees which calls and arguments.
 func TestConsole_calls(t *testing.T) {
 	s := governedConsole(t)
-	s.View("ada", "/console") // starts the recording
 	for user, arguments := range map[string]string{"ada": `{"id":"ada-7"}`, "bob": `{"id":"bob-7"}`} {
 		r := s.CallRequest("getTrip", arguments)
 		r.Header.Set("X-Test-User", user)
@@ -260,9 +259,79 @@ func TestConsole_calls(t *testing.T) {
 	if checkHTML(t, "calls", page); !strings.Contains(page, "ada-7") || strings.Contains(page, "bob") {
 		t.Errorf("the page: %s", page)
 	}
-	part := s.Request("GET", "/console/calls", "", "X-Test-User", "ada", "Hx-Request", "true").Body
-	if strings.Contains(part, "<html") || !strings.Contains(part, "getTrip") {
-		t.Errorf("the part that updates: %s", part)
+	for part, want := range map[string]bool{"rows": true, "running": false} {
+		body := s.Request("GET", "/console/calls?part="+part, "", "X-Test-User", "ada", "Hx-Request", "true").Body
+		if strings.Contains(body, "<html") || strings.Contains(body, "getTrip") != want {
+			t.Errorf("the part %s: %s", part, body)
+		}
+	}
+	for _, query := range []string{"limit=0", "limit=100000", "since=yesterday", "until=x", "cursor=x"} {
+		if a := s.Request("GET", "/console/api/calls?"+query, "", "X-Test-User", "ada"); a.Status != http.StatusBadRequest {
+			t.Errorf("%s: status %d, want 400", query, a.Status)
+		}
+	}
+}
+
+// TestConsole_call shows one call to its user, to an auditor and to an operator.
+func TestConsole_call(t *testing.T) {
+	s := sitetest.NewSite(t)
+	s.Write("agent.yaml", sitetest.AgentDocument("desk", consoleAgent))
+	s.Start("agents {\n\ttoolset trips TRIPS\n\tstore bolt DIR/store.db\n\tcalls {\n\t\targuments *\n\t\tresults\n\t}\n}",
+		"route {\ntest_user\nagents_console {\noperators oscar\n}\nmcp trips\noagent DIR/agent.yaml {\nauditors eve\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
+	for _, arguments := range []string{`{"id":"ada-7"}`, `{"id":["<b>"]}`} {
+		r := s.CallRequest("getTrip", arguments)
+		r.Header.Set("X-Test-User", "ada")
+		s.Do(r)
+	}
+	r := s.CallRequest("<i>get</i>", `{}`)
+	r.Header.Set("X-Test-User", "ada")
+	s.Do(r)
+	type call struct {
+		Node, Tool, Outcome, Reason, Request, Engagement, Result string
+		Number                                                   int
+		Arguments                                                map[string]any
+	}
+	type shown struct {
+		Call    call
+		Earlier []call
+	}
+	list := sitetest.ConsoleJSON[struct{ Calls []call }](s, "eve", "/console/api/calls")
+	if len(list.Calls) != 3 {
+		t.Fatalf("got %+v", list)
+	}
+	unknown, invalid, made := list.Calls[0], list.Calls[1], list.Calls[2]
+	if unknown.Outcome != "unknown_tool" || !strings.Contains(unknown.Reason, "<i>get</i>") {
+		t.Errorf("the call of an unknown tool: %+v", unknown)
+	}
+	if invalid.Outcome != "invalid" || !strings.Contains(invalid.Reason, "id") || invalid.Request != "GET /trips/{id}" {
+		t.Errorf("the call with an invalid argument: %+v", invalid)
+	}
+	if made.Engagement == "" || made.Result == "" {
+		t.Errorf("the call that was made: %+v", made)
+	}
+	for _, c := range list.Calls {
+		path := fmt.Sprintf("/calls/%s.%d", c.Node, c.Number)
+		if a := s.Request("GET", "/console/api"+path, "", "X-Test-User", "bob"); a.Status != http.StatusNotFound {
+			t.Errorf("bob gets %s with status %d", path, a.Status)
+		}
+		for user, all := range map[string]bool{"ada": true, "eve": true, "oscar": false} {
+			page := s.View(user, "/console"+path).Body
+			if checkHTML(t, path, page); strings.Contains(page, "<b>") || strings.Contains(page, "<i>get") {
+				t.Errorf("%s gets unescaped text: %s", user, page)
+			}
+			got := sitetest.ConsoleJSON[shown](s, user, "/console/api"+path)
+			if (got.Call.Result != "" || len(got.Call.Arguments) > 0) != (all && c.Tool != "") {
+				t.Errorf("%s gets arguments %v and result %q", user, got.Call.Arguments, got.Call.Result)
+			}
+		}
+	}
+	if got := sitetest.ConsoleJSON[shown](s, "ada", fmt.Sprintf("/console/api/calls/%s.%d", invalid.Node, invalid.Number)); len(got.Earlier) != 1 || got.Earlier[0].Outcome != "ok" {
+		t.Errorf("earlier calls: %+v", got.Earlier)
+	}
+	for _, id := range []string{"x", "x.1", made.Node + ".99", strings.Repeat("x", 3000) + ".1"} {
+		if a := s.Request("GET", "/console/calls/"+id, "", "X-Test-User", "eve"); a.Status != http.StatusNotFound {
+			t.Errorf("%.10s: status %d, want 404", id, a.Status)
+		}
 	}
 }
 
@@ -274,7 +343,6 @@ func TestConsole_calls_in_progress(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{}`))
 	}))
-	s.View("eve", "/console") // starts the recording
 	ended := make(chan sitetest.Response, 1)
 	r := s.CallRequest("getTrip", `{"id":"7"}`)
 	r.Header.Set("X-Test-User", "ada")
@@ -322,7 +390,7 @@ func TestConsole_calls_in_progress(t *testing.T) {
 func TestConsole_calls_of_another_port(t *testing.T) {
 	s := sitetest.NewSite(t)
 	port := testkit.FreePort(t)
-	site := "route {\ntest_user\nagents_console {\nauditors eve\ncalls always\n}\nmcp TRIPS\nreverse_proxy " + sitetest.Upstream(t, sitetest.Echo) + "\n}"
+	site := "route {\ntest_user\nagents_console {\nauditors eve\n}\nmcp TRIPS\nreverse_proxy " + sitetest.Upstream(t, sitetest.Echo) + "\n}"
 	s.Start("agents {\n\tstore bolt DIR/store.db\n}", fmt.Sprintf("%s\n}\nhttp://127.0.0.1:%d {\n%s", site, port, site))
 	other := s.With(t)
 	other.URL = fmt.Sprintf("http://127.0.0.1:%d", port)
@@ -374,7 +442,7 @@ func TestConsole_calls_of_hosted_agents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sitetest.NewManaged(t, c.restriction, c.capability)
-			s.Start("agents {\n\tstore bolt DIR/store.db\n}", strings.Replace(s.Block("auditors eve"), "oagent DIR", "agents_console {\nlog_inputs input\ncalls always\n}\noagent DIR", 1))
+			s.Start("agents {\n\tstore bolt DIR/store.db\n\tcalls {\n\t\targuments input\n\t}\n}", strings.Replace(s.Block("auditors eve"), "oagent DIR", "agents_console\noagent DIR", 1))
 			if v := s.State("ann", s.Begin("ann", "manager", "Go")); v.Status != "complete" {
 				t.Fatalf("state %+v", v)
 			}
@@ -402,7 +470,7 @@ func TestConsole_calls_of_hosted_agents(t *testing.T) {
 				t.Errorf("bob sees calls for ann: %v", list.Calls)
 			}
 			page := s.Site.View("ann", "/console/calls").Body
-			if checkHTML(t, "calls", page); !strings.Contains(page, "oagent://clerk") || !strings.Contains(page, "by agent") {
+			if checkHTML(t, "calls", page); !strings.Contains(page, "tool=oagent%3a%2f%2fclerk") || !strings.Contains(page, "agent=manager") {
 				t.Errorf("the page: %s", page)
 			}
 		})
@@ -452,7 +520,7 @@ func TestConsole_shows_the_faults_of_the_current_document(t *testing.T) {
 	}
 	s.Write("agent.yaml", document("id"))
 	sitetest.Eventually(t, "the end of the faults", func() bool { return len(show().Lint) == 0 })
-	if page := s.View("eve", "/console/agents/desk").Body; strings.Contains(page, "idd") {
+	if page := s.View("eve", "/console/agents/desk").Body; strings.Contains(page, "inputs.idd") {
 		t.Error("the page shows a fault that is corrected")
 	}
 }

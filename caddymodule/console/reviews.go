@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // reviewModel is a review as the endpoint for reviews describes it.
@@ -34,21 +35,31 @@ type reviewModel struct {
 	Engagement raw             `json:"engagement,omitzero"`
 
 	DecidedBy engagement.Decider `json:"decided_by,omitzero"`
+
+	Request string             `json:"request,omitzero"` // of the user
+	Task    string             `json:"task,omitzero"`    // of the agent that called this one
+	Entries []engagement.Entry `json:"entries,omitzero"`
 }
 
-// reviewsModel are the reviews that wait for the viewer.
+// reviewsModel are the reviews that wait for the viewer, and decisions.
 type reviewsModel struct {
-	Reviews []reviewModel `json:"reviews"`
-	More    bool          `json:"more,omitzero"` // there are more than those
-	Done    string        `json:"-"`             // the decision that the viewer has just made
-	Guards  int           `json:"-"`
+	Reviews []reviewModel    `json:"reviews"`
+	More    bool             `json:"more,omitzero"` // there are more than those
+	Open    []review.Summary `json:"open,omitzero"` // of others; only for auditors
+	Decided []review.Decided `json:"decided"`
+	Done    *reviewModel     `json:"-"` // the review that the viewer has just decided
+	Guards  int              `json:"-"`
 }
 
 // reviewPage is one review.
 type reviewPage struct {
-	Review  reviewModel `json:"review"`
-	Problem string      `json:"-"`
-	Comment string      `json:"-"`
+	Review   reviewModel    `json:"review"`
+	Sent     *tools.Preview `json:"-"` // the request that the call becomes; nil if it is not known
+	Rules    []rule         `json:"-"` // of the capability, in words
+	Timeline []entryModel   `json:"-"`
+	MaySee   bool           `json:"-"` // the viewer may see the Engagement
+	Problem  string         `json:"-"`
+	Comment  string         `json:"-"`
 }
 
 // serveReviews serves the reviews that wait for the viewer, and their decision.
@@ -60,34 +71,115 @@ func (p *recordPages) serveReviews() (*page, error) {
 		return nil, errNotFound
 	case len(p.in.rest) == 2:
 		m := new(reviewPage)
-		if _, err := p.any(http.MethodGet, "/reviews/"+url.PathEscape(p.in.rest[1]), nil, &m.Review); err != nil {
+		if _, err := p.readReview(m, p.in.rest[1]); err != nil {
 			return nil, err
 		}
-		return &page{view: "reviews", template: "review", title: "Review of " + m.Review.Name, model: m}, nil
+		return m.page(), nil
 	case len(p.in.rest) > 2:
 		return nil, errNotFound
 	}
-	m := &reviewsModel{Reviews: []reviewModel{}, Guards: len(p.site.guards())}
-	if done := p.in.URL.Query().Get("decided"); done == "approved" || done == "denied" {
-		m.Done = done
+	m := &reviewsModel{Reviews: []reviewModel{}, Decided: []review.Decided{}, Guards: len(p.site.guards())}
+	shown := &page{view: "reviews", template: "reviews", part: "list", title: "Reviews", model: m}
+	if p.in.URL.Query().Has("count") {
+		shown.part = "waiting"
+		return shown, nil
+	}
+	if id := p.in.URL.Query().Get("decided"); id != "" {
+		done := new(reviewModel)
+		if _, err := p.any(http.MethodGet, "/reviews/"+url.PathEscape(id), nil, done); err == nil && done.Status != engagement.ReviewPending {
+			m.Done = done
+		}
 	}
 	for n := range p.site.guards() {
-		var list struct {
-			Reviews []reviewModel `json:"reviews"`
-			Next    string        `json:"next"`
-		}
-		if _, err := p.do(n, http.MethodGet, "/reviews", nil, &list); err != nil {
+		if err := p.addReviews(m, n); err != nil {
 			return nil, err
 		}
-		m.More = m.More || list.Next != ""
-		for _, r := range list.Reviews {
-			// Handlers that share a store list the same reviews of a user.
-			if !slices.ContainsFunc(m.Reviews, func(other reviewModel) bool { return other.ID == r.ID }) {
-				m.Reviews = append(m.Reviews, r)
-			}
+	}
+	slices.SortFunc(m.Decided, func(a, b review.Decided) int { return b.DecidedAt.Compare(a.DecidedAt) })
+	m.Open = slices.DeleteFunc(m.Open, func(r review.Summary) bool {
+		return slices.ContainsFunc(m.Reviews, func(own reviewModel) bool { return own.ID == r.ID })
+	})
+	return shown, nil
+}
+
+// addReviews adds the reviews and decisions of the n-th oagent handler. Handlers that share a store list the same ones.
+func (p *recordPages) addReviews(m *reviewsModel, n int) error {
+	var list struct {
+		Reviews []reviewModel `json:"reviews"`
+		Next    string        `json:"next"`
+	}
+	var decisions struct {
+		Open    []review.Summary `json:"open"`
+		Decided []review.Decided `json:"decided"`
+	}
+	if _, err := p.do(n, http.MethodGet, "/reviews", nil, &list); err != nil {
+		return err
+	}
+	if _, err := p.do(n, http.MethodGet, "/reviews?list=decisions", nil, &decisions); err != nil {
+		return err
+	}
+	m.More = m.More || list.Next != ""
+	m.Reviews = appendNew(m.Reviews, list.Reviews, func(r reviewModel) string { return r.ID })
+	m.Open = appendNew(m.Open, decisions.Open, func(r review.Summary) string { return r.ID })
+	m.Decided = appendNew(m.Decided, decisions.Decided, func(r review.Decided) string { return r.ID })
+	return nil
+}
+
+// appendNew appends the elements whose id is not in the list.
+func appendNew[E any](list, more []E, id func(E) string) []E {
+	for _, e := range more {
+		if !slices.ContainsFunc(list, func(other E) bool { return id(other) == id(e) }) {
+			list = append(list, e)
 		}
 	}
-	return &page{view: "reviews", template: "reviews", title: "Reviews", model: m}, nil
+	return list
+}
+
+// waiting returns the number of reviews that wait for the viewer; 0 if it is not known.
+func (p *recordPages) waiting() int {
+	var all []string
+	for n := range p.site.guards() {
+		var list struct {
+			IDs []string `json:"ids"`
+		}
+		if _, err := p.do(n, http.MethodGet, "/reviews?list=ids", nil, &list); err == nil {
+			all = appendNew(all, list.IDs, func(id string) string { return id })
+		}
+	}
+	return len(all)
+}
+
+// readReview reads a review and what helps to decide it. It returns the number of the oagent handler.
+func (p *recordPages) readReview(m *reviewPage, id string) (int, error) {
+	n, err := p.any(http.MethodGet, "/reviews/"+url.PathEscape(id), nil, &m.Review)
+	if err != nil {
+		return n, err
+	}
+	calls := p.callsOf(n, m.Review.Agent)
+	if m.MaySee = p.in.viewer.Auditor || p.in.viewer.User == m.Review.User.ID; !m.MaySee {
+		calls.base = ""
+	}
+	if capability, _ := calls.find(m.Review.Name); capability != nil {
+		m.Rules = capabilityRules(capability)
+	}
+	m.Sent = calls.sent(p.in.Context(), m.Review.Name, m.Review.Inputs)
+	m.Timeline = calls.entries(m.Review.Entries)
+	return n, nil
+}
+
+// Refused returns the number of refused calls among the latest entries.
+func (m *reviewPage) Refused() (n int) {
+	for i := range m.Timeline {
+		if m.Timeline[i].Event == engagement.EntryRefused {
+			n++
+		}
+	}
+	return n
+}
+
+// page returns the page of a review.
+func (m *reviewPage) page() *page {
+	return &page{view: "reviews", template: "review", title: "Review of " + m.Review.Name, model: m}
 }
 
 // decideReview approves or denies a review, as the form says.
@@ -100,11 +192,10 @@ func (p *recordPages) decideReview(id string) (*page, error) {
 	}
 	m := &reviewPage{Comment: text.Cut(p.in.PostForm.Get("comment"), 2*review.MaxComment)}
 	decision := p.in.PostForm.Get("decision")
-	done := map[string]string{"approve": "approved", "deny": "denied"}[decision]
-	if done == "" {
+	if decision != "approve" && decision != "deny" {
 		return nil, &failure{http.StatusBadRequest, "No decision", "Approve or deny the review."}
 	}
-	n, err := p.any(http.MethodGet, "/reviews/"+url.PathEscape(id), nil, &m.Review)
+	n, err := p.readReview(m, id)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +208,9 @@ func (p *recordPages) decideReview(id string) (*page, error) {
 		if f := new(failure); errors.As(err, &f) && f.detail != "" {
 			m.Problem = f.detail
 		}
-		return &page{view: "reviews", template: "review", title: "Review of " + m.Review.Name, model: m, status: status}, nil
+		shown := m.page()
+		shown.status = status
+		return shown, nil
 	}
-	return &page{redirect: p.site.base + "/reviews?decided=" + done}, nil
+	return &page{redirect: p.site.base + "/reviews?decided=" + url.QueryEscape(id)}, nil
 }

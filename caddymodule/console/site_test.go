@@ -252,7 +252,11 @@ func checkHTML(t *testing.T, where, body string) {
 			if !strings.HasPrefix(attributes["src"], "/console/assets/") {
 				t.Errorf("%s: an image that is not of the console: %v", where, attributes)
 			}
-		case "style", "iframe", "object", "embed", "svg", "base":
+		case "svg":
+			if class := attributes["class"]; class != "lane" && class != "axis" && class != "spark" || attributes["aria-hidden"] != "true" {
+				t.Errorf("%s: an svg that is not of the console: %v", where, attributes)
+			}
+		case "style", "iframe", "object", "embed", "base":
 			t.Errorf("%s: <%s>", where, n.Data)
 		}
 	}
@@ -275,7 +279,7 @@ func TestConsole_escapes_hostile_documents(t *testing.T) {
 		t.Fatalf("got %+v", list)
 	}
 	paths := []string{
-		"/console", "/console?q=%3Cscript%3Ealert(1)%3C/script%3E", "/console/connect", "/console/calls", "/console/agents", "/console/reviews",
+		"/console", "/console/tools", "/console/tools?q=%3Cscript%3Ealert(1)%3C/script%3E", "/console/connect", "/console/calls", "/console/agents", "/console/reviews",
 		"/console/calls?tool=%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/console/reviews?decided=%3Cscript%3E",
 	}
 	for _, tool := range list.Tools {
@@ -406,7 +410,7 @@ func TestConsole_shows_deeply_nested_answers(t *testing.T) {
 // TestConsole_at_the_root checks that a console at / hides nothing of the API but its page for browsers.
 func TestConsole_at_the_root(t *testing.T) {
 	s := localConsole(t, "/", "mcp TRIPS\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo))
-	if a := s.Request("GET", "/", "", "Accept", "text/html,*/*"); a.Status != 200 || !strings.Contains(a.Body, "getTrip") {
+	if a := s.Request("GET", "/", "", "Accept", "text/html,*/*"); a.Status != 200 || !strings.Contains(a.Body, "Overview") {
 		t.Errorf("/ in a browser: %d %.300s", a.Status, a.Body)
 	}
 	for _, path := range []string{"/", "/tools", "/calls", "/agents", "/reviews", "/api", "/trips/7", "/assets/console.css"} {
@@ -424,10 +428,10 @@ func TestConsole_shows_what_is_no_tool(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("odd.yaml", "openapi: 3.1.0\ninfo: {title: Odd, version: 1.0.0}\npaths:\n  /a:\n    get: {operationId: fine, responses: {'200': {description: ok}}}\n    post:\n      operationId: lost\n      parameters: [{name: x, in: nowhere, required: true, schema: {type: string}}]\n      responses: {'200': {description: ok}}\n")
 	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "route {\ntest_user\nagents_console {\nauditors eve\n}\nmcp DIR/odd.yaml\nrespond ok\n}")
-	if a := s.View("eve", "/console"); !strings.Contains(a.Body, "POST /a") {
+	if a := s.View("eve", "/console/tools"); !strings.Contains(a.Body, "POST /a") {
 		t.Errorf("an auditor does not see the lost operation: %s", a.Body)
 	}
-	if a := s.View("ada", "/console"); strings.Contains(a.Body, "POST /a") || strings.Contains(a.Body, s.Dir) {
+	if a := s.View("ada", "/console/tools"); strings.Contains(a.Body, "POST /a") || strings.Contains(a.Body, s.Dir) {
 		t.Errorf("a user sees what is for auditors: %s", a.Body)
 	}
 }
@@ -462,7 +466,7 @@ func TestConsole_is_responsive_with_large_documents(t *testing.T) {
 	if len(list.Endpoints) != 1 || list.Endpoints[0].Tools < 1000 || list.Pages < 10 || len(list.Tools) != 100 {
 		t.Fatalf("got %d pages, %d tools on the first, endpoints %+v", list.Pages, len(list.Tools), list.Endpoints)
 	}
-	s.View("ada", "/console?q=warm")
+	s.View("ada", "/console/tools?q=warm")
 	for _, path := range []string{"/console", "/console?page=5", "/console?q=close+the+ticket", "/console/tools/mcp/" + list.Tools[0].Name} {
 		began := time.Now()
 		if a := s.View("ada", path); len(a.Body) > 512<<10 {
@@ -479,7 +483,7 @@ func TestConsole_is_responsive_with_large_documents(t *testing.T) {
 		t.Errorf("search found %+v", found.Tools)
 	}
 	for _, page := range []string{"0", "-1", "99", "x"} {
-		if a := s.Request("GET", "/console?page="+page, "", "X-Test-User", "ada"); a.Status != http.StatusNotFound {
+		if a := s.Request("GET", "/console/tools?page="+page, "", "X-Test-User", "ada"); a.Status != http.StatusNotFound {
 			t.Errorf("page %s: status %d, want 404", page, a.Status)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -18,13 +18,11 @@ import (
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
-// Limits of the list of tools.
-const (
-	toolsPerPage = 100
-	maxFound     = 30  // tools that a search returns
-	maxSearch    = 400 // bytes of a search
-	maxProblems  = 200 // listed problems of a document
-)
+// maxProblems limits the listed problems of a document.
+const maxProblems = 200
+
+// maxFault limits the error of a document, in bytes.
+const maxFault = 1 << 10
 
 // toolPages are the list of tools, and from there the pages of each tool.
 type toolPages struct {
@@ -44,15 +42,22 @@ func (p *toolPages) callable(e siteEndpoint) (toolset *tools.Toolset, visible fu
 
 // endpointModel describes an endpoint.
 type endpointModel struct {
-	ID       string         `json:"id"`
-	Protocol string         `json:"protocol"`
-	Path     string         `json:"path"`
-	URL      string         `json:"url"`
-	Agent    string         `json:"agent,omitzero"` // whose tools are served
-	Tools    int            `json:"tools"`          // that the viewer can call
-	Tokens   int            `json:"tokens"`         // of these, estimated
-	Toolsets []toolsetModel `json:"toolsets"`
+	ID       string          `json:"id"`
+	Protocol string          `json:"protocol"`
+	Path     string          `json:"path"`
+	URL      string          `json:"url"`
+	Agent    string          `json:"agent,omitzero"`  // whose tools are served
+	Tools    int             `json:"tools"`           // that the viewer can call
+	Tokens   int             `json:"tokens"`          // of these, estimated
+	Listed   int             `json:"listed"`          // tools in the list that a model gets: all, or those that search
+	Listing  int             `json:"listed_tokens"`   // of these, estimated
+	Searches bool            `json:"searches"`        // the list has tools that search, in place of all tools
+	Pinned   int             `json:"pinned,omitzero"` // tools in the list in addition to those that search
+	Toolsets []*toolsetModel `json:"toolsets"`
 }
+
+// SearchTools returns the number of built-in tools in the list.
+func (e *endpointModel) SearchTools() int { return e.Listed - e.Pinned }
 
 // toolsetModel describes a toolset. What did not become a tool is for auditors.
 type toolsetModel struct {
@@ -68,12 +73,25 @@ type toolsetModel struct {
 	Warnings    []problemModel `json:"warnings,omitzero"`     // parts of the document that could not be used as written
 	Guesses     []problemModel `json:"guesses,omitzero"`      // decisions that the document leaves open
 	Withheld    []lock.Change  `json:"lock_changes,omitzero"` // how tools differ from the lock
+	Seen        string         `json:"lock_digest,omitzero"`  // identifies these changes, to approve them
+
+	Fault *faultModel `json:"fault,omitzero"` // why the current document is not in use
+
+	Index      int    `json:"-"` // among the toolsets of the endpoint
+	All        bool   `json:"-"` // Withheld has all changes
+	Approvable bool   `json:"-"` // the lock file can be written
+	Command    string `json:"-"` // that approves the changes
+}
+
+// faultModel says why a document is not in use. The error is for auditors.
+type faultModel struct {
+	Error string    `json:"error,omitzero"`
+	Since time.Time `json:"since"`
+	Next  time.Time `json:"next"` // the next attempt to load it
 }
 
 // Problems returns the number of listed problems.
-func (t *toolsetModel) Problems() int {
-	return len(t.Lost) + len(t.Warnings) + len(t.Guesses) + len(t.Withheld)
-}
+func (t *toolsetModel) Problems() int { return len(t.Lost) + len(t.Warnings) + len(t.Guesses) }
 
 type problemModel struct {
 	Operation string `json:"operation,omitzero"`
@@ -91,23 +109,44 @@ func (p *toolPages) describe(e siteEndpoint) endpointModel {
 			}
 		}
 	}
-	for _, part := range e.Parts.All {
+	for _, t := range e.Listed(p.in.Request) {
+		m.Listed++
+		m.Listing += app.ToolTokens(t)
+		m.Searches = m.Searches || t.Builtin == tools.SearchTools
+		if t.Builtin == "" {
+			m.Pinned++
+		}
+	}
+	if !m.Searches {
+		m.Pinned = 0
+	}
+	for i, part := range e.Parts.All {
 		m.Toolsets = append(m.Toolsets, p.describeToolset(part.Toolset))
+		m.Toolsets[i].Index = i
 	}
 	return m
 }
 
 // describeToolset returns the model of a toolset.
-func (p *toolPages) describeToolset(t *app.Toolset) toolsetModel {
-	m := toolsetModel{Name: t.Key.ShownName()}
+func (p *toolPages) describeToolset(t *app.Toolset) *toolsetModel {
+	m := &toolsetModel{Name: t.Key.ShownName()}
 	set := t.Loader.Toolset()
 	if set != nil {
 		m.Loaded, m.Title, m.Version, m.Description = true, set.Title, set.Version, set.Description
 	}
-	if !p.in.viewer.Auditor || set == nil {
+	if fault := t.Loader.Fault(); fault != nil {
+		m.Fault = &faultModel{Since: fault.Since, Next: fault.Next}
+		if p.in.viewer.Auditor {
+			m.Fault.Error = text.Cut(fault.Err.Error(), maxFault)
+		}
+	}
+	if !p.in.viewer.Auditor {
 		return m
 	}
 	m.Document = shownAddress(t.Key.Address)
+	if set == nil {
+		return m
+	}
 	m.Operations, m.Excluded = set.Report.Operations, set.Report.Excluded
 	for _, w := range set.Report.Warnings {
 		if w.Lost {
@@ -122,8 +161,11 @@ func (p *toolPages) describeToolset(t *app.Toolset) toolsetModel {
 	for _, list := range []*[]problemModel{&m.Lost, &m.Warnings, &m.Guesses} {
 		*list = (*list)[:min(len(*list), maxProblems)]
 	}
-	changes := t.LockChanges()
-	m.Withheld = changes[:min(len(changes), maxProblems)]
+	if changes := t.LockChanges(); len(changes) > 0 {
+		m.Withheld, m.Seen = changes[:min(len(changes), maxProblems)], t.LockDigest()
+		m.All = len(m.Withheld) == len(changes)
+		m.Approvable, m.Command = lock.CheckWritable(t.Key.Lock) == nil, app.LockCommand(t.Key)
+	}
 	return m
 }
 
@@ -155,9 +197,6 @@ type toolModel struct {
 	Scopes      [][]string `json:"scopes,omitzero"` // alternatives: of each, all are needed
 }
 
-// maxSummary limits the description of a tool in a list, in bytes.
-const maxSummary = 160
-
 // describeTool returns the model of a tool. Tools has it.
 func (e siteEndpoint) describeTool(t *tools.Tool, toolset *tools.Toolset) toolModel {
 	m := toolModel{
@@ -167,8 +206,7 @@ func (e siteEndpoint) describeTool(t *tools.Tool, toolset *tools.Toolset) toolMo
 	}
 	m.Destructive = !m.ReadOnly && hint(t, "destructiveHint", t.Plan.Method == http.MethodDelete)
 	rest := strings.TrimSpace(strings.TrimPrefix(t.Definition.Description, t.Definition.Title))
-	first, _, _ := strings.Cut(rest, "\n")
-	m.Summary = text.Cut(strings.TrimLeft(first, ". "), maxSummary)
+	m.Summary = summary(strings.TrimLeft(rest, ". "))
 	for _, requirement := range t.Plan.Security {
 		var scopes []string
 		for _, of := range requirement {
@@ -194,97 +232,6 @@ func hint(t *tools.Tool, name string, implied bool) bool {
 		return value
 	}
 	return implied
-}
-
-// toolsModel is the list of tools.
-type toolsModel struct {
-	Endpoints []endpointModel `json:"endpoints"`
-	Endpoint  string          `json:"endpoint"` // whose tools are listed
-	Search    string          `json:"search,omitzero"`
-	Tools     []toolModel     `json:"tools"`
-	Page      int             `json:"page"`  // from 1
-	Pages     int             `json:"pages"` // number of pages
-	Next      string          `json:"next,omitzero"`
-}
-
-// Selected returns the listed endpoint.
-func (m *toolsModel) Selected() *endpointModel {
-	for i := range m.Endpoints {
-		if m.Endpoints[i].ID == m.Endpoint {
-			return &m.Endpoints[i]
-		}
-	}
-	return nil
-}
-
-// serve serves the list of tools, and a tool of it.
-func (p *toolPages) serve() (*page, error) {
-	switch {
-	case len(p.in.rest) == 3 && p.in.rest[0] == "tools":
-		tool, err := p.findTool(p.in.rest[1], p.in.rest[2])
-		if err != nil {
-			return nil, err
-		}
-		return tool.serve()
-	case len(p.in.rest) > 1 || !p.in.isRead():
-		return nil, errNotFound
-	}
-	query := p.in.URL.Query()
-	m := &toolsModel{Endpoint: query.Get("endpoint"), Search: text.Cut(strings.TrimSpace(query.Get("q")), maxSearch), Tools: []toolModel{}}
-	m.Endpoints = make([]endpointModel, 0, 1)
-	var selected *siteEndpoint
-	all := p.site.endpoints()
-	for i := range all {
-		m.Endpoints = append(m.Endpoints, p.describe(all[i]))
-		if all[i].id == m.Endpoint || m.Endpoint == "" && selected == nil {
-			selected = &all[i]
-		}
-	}
-	if selected == nil && len(all) > 0 {
-		return nil, errNotFound
-	}
-	if selected != nil {
-		m.Endpoint = selected.id
-		if err := p.listTools(m, *selected); err != nil {
-			return nil, err
-		}
-	}
-	if p.in.api && p.in.view() == "endpoints" {
-		return &page{model: map[string]any{"endpoints": m.Endpoints}}, nil
-	}
-	return &page{view: "tools", template: "tools", part: "list", title: "Tools", model: m}, nil
-}
-
-// listTools sets the tools of the page.
-func (p *toolPages) listTools(m *toolsModel, e siteEndpoint) error {
-	toolset, visible := p.callable(e)
-	if toolset == nil {
-		return nil
-	}
-	var list []*tools.Tool
-	m.Page, m.Pages = 1, 1
-	if m.Search != "" {
-		list = toolset.Find(m.Search, maxFound, visible)
-	} else {
-		list = slices.DeleteFunc(slices.Clone(toolset.Tools()), func(t *tools.Tool) bool { return !visible(t) })
-		m.Pages = max((len(list)+toolsPerPage-1)/toolsPerPage, 1)
-		if wanted := p.in.URL.Query().Get("page"); wanted != "" {
-			n, err := strconv.Atoi(wanted)
-			if err != nil || n < 1 || n > m.Pages {
-				return errNotFound
-			}
-			m.Page = n
-		}
-		if m.Page < m.Pages {
-			m.Next = p.site.base + "/api/tools?endpoint=" + e.id + "&page=" + strconv.Itoa(m.Page+1)
-		}
-		list = list[(m.Page-1)*toolsPerPage:]
-		list = list[:min(len(list), toolsPerPage)]
-	}
-	for _, t := range list {
-		m.Tools = append(m.Tools, e.describeTool(t, toolset))
-	}
-	return nil
 }
 
 // toolDetail is a tool with its arguments.
@@ -318,6 +265,8 @@ type argument struct {
 	AskUser     bool           `json:"ask_user,omitzero"` // a model must not make up the value
 
 	schema *schema.Tree
+	types  []string // that its values can have, without null; none if they are not known
+	items  []string // of the items of a list
 }
 
 // maxEnum limits the listed values of an argument.
@@ -346,14 +295,21 @@ func (e siteEndpoint) detail(t *tools.Tool, toolset *tools.Toolset) *toolDetail 
 // describeArgument returns the model of an argument.
 func describeArgument(a *tools.Argument, t *tools.Tool) argument {
 	m := argument{Name: a.Name, In: a.In, Required: a.Required, Description: a.Description, Default: a.Default, AskUser: a.NonInferrable}
-	types := slices.DeleteFunc(slices.Clone(a.Types()), func(name string) bool { return name == "null" })
-	if len(types) == 1 {
-		m.Type = types[0]
+	m.types = slices.DeleteFunc(slices.Clone(a.Types()), func(name string) bool { return name == "null" })
+	if len(m.types) == 1 {
+		m.Type = m.types[0]
 	}
 	if a.Schema.Kind() != '{' {
 		return m
 	}
 	_, m.schema = schema.Open(t.Definition.InputSchema, a.Schema)
+	if items := m.schema.Part("items"); items != nil {
+		_, items = schema.Open(t.Definition.InputSchema, items.Text)
+		m.items = typesOf(items)
+	}
+	if m.types == nil {
+		m.types = typesOf(m.schema)
+	}
 	for walk := strictjson.Into(m.schema.Value("enum")); walk.Next() && len(m.Enum) < maxEnum; {
 		m.Enum = append(m.Enum, string(walk.Value))
 	}
@@ -361,6 +317,18 @@ func describeArgument(a *tools.Argument, t *tools.Tool) argument {
 		m.Example = examples.Value
 	}
 	return m
+}
+
+// typesOf returns the types of the values of a schema and of its alternatives.
+func typesOf(t *schema.Tree) []string {
+	types := t.Types()
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		for _, part := range t.Parts(keyword) {
+			types = append(types, part.Types()...)
+		}
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
 }
 
 // findTool returns the page of a tool of an endpoint.

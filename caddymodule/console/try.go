@@ -69,7 +69,7 @@ type toolPage struct {
 func (p *toolPage) serve() (*page, error) {
 	m := &tryModel{Tool: p.endpoint.detail(p.tool, p.toolset)}
 	m.Inputs = inputs(m.Tool.Arguments, nil)
-	shown := &page{view: "tools", template: "tool", part: "result", title: p.tool.Name, model: m}
+	shown := &page{view: "tools", template: "tool", part: "answer", title: p.tool.Name, model: m}
 	switch {
 	case p.in.isRead():
 		return shown, nil
@@ -127,6 +127,7 @@ func (p *toolPage) try(m *tryModel, arguments []byte, dryRun bool) {
 	switch {
 	case errors.As(err, &failed):
 		m.Problem = failed.Message
+		setProblems(m.Inputs, failed.Problems)
 	case err != nil:
 		m.Problem = "The request cannot be shown: " + err.Error()
 	default:

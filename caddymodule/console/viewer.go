@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
 	"github.com/fairwayhq/fairway/internal/identity"
@@ -18,24 +19,36 @@ import (
 
 // viewer is who looks at the console.
 type viewer struct {
-	User    string `json:"user"`    // "" for the local operator
-	Auditor bool   `json:"auditor"` // sees what belongs to other users
+	User     string `json:"user"`              // "" for the local operator
+	Auditor  bool   `json:"auditor"`           // sees what belongs to other users
+	Operator bool   `json:"operator,omitzero"` // sees the calls of other users without their arguments and results
 
 	CanLogOut bool `json:"-"` // the user has logged in by the browser
+}
+
+// seesAll reports whether the viewer sees the calls of other users.
+func (v *viewer) seesAll() bool { return v.Auditor || v.Operator }
+
+// reduce removes from a call what the viewer may not see.
+func (v *viewer) reduce(call *calllog.Call) {
+	if !v.Auditor && (v.User == "" || call.User != v.User) {
+		call.Arguments, call.Result = nil, ""
+	}
 }
 
 // access decides who may look at the console, and which requests may change something.
 type access struct {
 	site      *site
 	auditors  []string // of the console
+	operators []string // of the console
 	loopback  bool     // the server has loopback addresses, and no other machine reaches it
 	sameSites *http.CrossOriginProtection
 }
 
 // newAccess returns the rules of a console.
-func newAccess(s *site, auditors []string) *access {
+func newAccess(s *site, auditors, operators []string) *access {
 	return &access{
-		site: s, auditors: auditors, sameSites: http.NewCrossOriginProtection(),
+		site: s, auditors: auditors, operators: operators, sameSites: http.NewCrossOriginProtection(),
 		loopback: s.server != nil && slices.ContainsFunc(s.server.Listen, isAddress) && !slices.ContainsFunc(s.server.Listen, siteroutes.IsPublicListener),
 	}
 }
@@ -58,7 +71,7 @@ func (a *access) viewerOf(r *http.Request) (viewer, bool) {
 		user = identity.Unknown(app.BrowserOf(r).Token.Subject)
 	}
 	if user.ID != "" {
-		return viewer{user.ID, a.isAuditor(user), isBrowser}, true
+		return viewer{user.ID, a.isAuditor(user), user.IsIn(a.operators), isBrowser}, true
 	}
 	return viewer{Auditor: true}, app.BrowserOf(r) == nil && a.isLocal(r) // on a site with a login, it is for everyone
 }

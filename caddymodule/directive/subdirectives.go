@@ -33,8 +33,7 @@ var subdirectives = map[string][]string{
 	"provider": {
 		"authorize_url", "token_url", "revoke_url", "client_id", "client_secret", "client_auth", "scope", "param", "api_key", "bearer", "header",
 	},
-	"agents_console": {"auditors", "log_inputs", "calls"},
-	"api_key":        {"header", "query", "key", "pass_through"},
+	"api_key": {"header", "query", "key", "pass_through"},
 }
 
 // meant suggests an option for a word that is not similar to its name. The key is the block and the word.

@@ -183,7 +183,7 @@ func (h agentTools) logAgentCall(ctx context.Context, i *run.Invocation, c *capa
 	}
 	call := calllog.Call{
 		Site: h.options.Chain.SiteName(), Endpoint: h.options.Serve, Protocol: Protocol, Tool: c.Reference.String(),
-		User: i.User.ID, Agent: i.Agent.Name,
+		User: i.User.ID, Agent: i.Agent.Name, Engagement: i.Engagement,
 	}
 	if i.Waited != nil && i.Waited.Kind == run.WaitTask { // an earlier attempt has started the called agent
 		call.Began = h.startOf(ctx, i.Waited.ID)
@@ -198,11 +198,11 @@ func (h agentTools) logAgentCall(ctx context.Context, i *run.Invocation, c *capa
 	call.Outcome, call.Size = tools.OutcomeOK, len(result.Outputs)
 	switch {
 	case result.Refusal != nil:
-		call.Outcome = string(tools.Restricted)
+		call.Outcome, call.Reason, call.Rule = string(tools.Restricted), result.Refusal.Message, result.Refusal.Rule
 	case result.IsError:
 		call.Outcome = tools.OutcomeOfStatus(http.StatusBadGateway)
 	}
-	recorder.Record(&call, nil)
+	recorder.Record(&call, nil, result.Outputs)
 	return result
 }
 

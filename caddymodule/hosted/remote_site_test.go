@@ -68,7 +68,7 @@ func (s *twoSites) start(deskAgent, helperAgent, options string, further ...stri
 		return fmt.Sprintf("remote_agents %s {\nheader_up X-Test-User service\ntrusted_ca %s\n%s\n}", host, filepath.Join(ca.Dir, "ca.pem"), options)
 	}
 	helper := strings.NewReplacer("DIR", s.helper.Dir, "TRIPS", filepath.Join(s.helper.Dir, "trips.yaml")).Replace(s.helper.Block(remote(s.deskHost, s.desk)))
-	desk := strings.Replace(s.desk.Block(remote(s.helperHost, s.helper)+"\n"+strings.Join(further, "\n")), "oagent DIR", "agents_console {\ncalls always\n}\noagent DIR", 1)
+	desk := strings.Replace(s.desk.Block(remote(s.helperHost, s.helper)+"\n"+strings.Join(further, "\n")), "oagent DIR", "agents_console\noagent DIR", 1)
 	// The second site follows in the place of the first one's end.
 	block := fmt.Sprintf("%s\n}\nhttp://127.0.0.1:%d {\n%s", desk, s.helper.Port, helper)
 	s.desk.T.Cleanup(func() { _ = caddy.Stop() })

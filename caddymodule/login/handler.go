@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/auth"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/authserver"
@@ -182,6 +183,8 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	h.app, h.site = agents.(*app.App), app.SiteOf(ctx)
 	options.Ledger = &ledger{open: h.app.OpenStore, prefix: "login/" + options.Issuer + "/"}
+	h.app.Auditor.AddDigest(h)
+	options.Audit = h.audit
 	if h.server, err = authserver.New(options); err != nil {
 		return err
 	}
@@ -189,9 +192,19 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	h.app.AddLogin(h.site, h)
+	h.app.Users.Add("logins at "+options.Issuer, userData{h.server, "login/" + options.Issuer + "/"})
 	h.logger.Info("users log in at an identity provider", zap.String("provider", h.Provider.describe()), zap.String("issuer", options.Issuer),
 		zap.String("callback", h.server.Callback()), zap.Bool("every_user_of_the_provider", options.Allow.IsEmpty()))
 	return nil
+}
+
+// audit records a login. If calls are refused because the archive is full, logins are too.
+func (h *Handler) audit(ctx context.Context, event string, user *authserver.User, client string) error {
+	to := h.app.Auditor.Archive()
+	if err := to.Ready(ctx); err != nil {
+		return err
+	}
+	return to.Record(ctx, archive.Entry{Type: archive.TypeLogin, Event: event, User: user.Subject, Client: client})
 }
 
 // report logs what the authorization server reports.

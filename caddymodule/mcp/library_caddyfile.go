@@ -18,8 +18,11 @@ import (
 //		title       <text>
 //		description <text>
 //		mime_type   <type>
+//		scopes      <scopes...>
 //	}
-//	resources <folder> [<uri prefix>]
+//	resources <folder> [<uri prefix>] {
+//		scopes <scopes...>
+//	}
 //	resources get all
 //	resources get tag | operation | path <values...>
 //	prompts   <file>
@@ -97,6 +100,7 @@ func (l *Library) unmarshalResource(b *directive.Block) error {
 		"title":       directive.To(inner.Text, &r.Title),
 		"description": directive.To(inner.Text, &r.Description),
 		"mime_type":   directive.To(inner.Text, &r.MIMEType),
+		"scopes":      directive.To(inner.List, &r.Scopes),
 	})
 	if err != nil {
 		return err
@@ -122,8 +126,12 @@ func (l *Library) unmarshalResources(b *directive.Block) error {
 	if len(arguments) == 2 {
 		f.Prefix = arguments[1]
 	}
-	if slices.Contains(l.Folders, f) {
+	if slices.ContainsFunc(l.Folders, func(o library.Folder) bool { return o.Path == f.Path && o.Prefix == f.Prefix }) {
 		return b.Errf("resources %s is given twice", f.Path)
+	}
+	inner := directive.NewBlock(b.Dispenser)
+	if err := inner.Read("resources", directive.Options{"scopes": directive.To(inner.List, &f.Scopes)}); err != nil {
+		return err
 	}
 	l.Folders = append(l.Folders, f)
 	return nil

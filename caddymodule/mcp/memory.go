@@ -44,6 +44,7 @@ func (m *Handler) shareMemory(options *mcpadapter.Options) {
 	options.Memory = m.memory.Memory
 	options.Instance = countEndpoint(m.Endpoint.App, m.memory.key)
 	options.Current = m.Endpoint.Parts.Loaded
+	m.Endpoint.App.OnConnected(m.memory.Connected)
 }
 
 // endpointCount counts the provisioned mcp handlers of one configuration by the key of their

@@ -25,6 +25,8 @@ func init() {
 //	GET /agents/toolsets                               the toolsets and their tools
 //	GET /agents/agents                                 the agents and their capabilities
 //	GET /agents/engagements[?after=<key>][&limit=<n>]  the Engagements, in pages
+//	GET /agents/engagements?order=newest               those with the latest change first, see newest
+//	GET /agents/reviews, POST /agents/reviews/<id>/…   see admin_reviews.go
 type adminAgents struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -65,6 +67,8 @@ func (a *adminAgents) Routes() []caddy.AdminRoute {
 		route("/agents/toolsets", a.toolsets),
 		route("/agents/agents", a.agents),
 		route("/agents/engagements", a.engagements),
+		route("/agents/reviews", a.reviews),
+		{Pattern: "/agents/reviews/", Handler: caddy.AdminHandlerFunc(a.decide)},
 	}
 }
 
@@ -167,9 +171,13 @@ func (a *adminAgents) agents(*http.Request) (any, error) {
 
 func (a *adminAgents) engagements(r *http.Request) (any, error) {
 	const most = 1000
-	agentsApp := runningApp()
-	if agentsApp == nil || len(agentsApp.GuardHandlers) == 0 {
-		return []*engagement.Summary{}, nil
+	guard, err := runningGuard(r)
+	isNewest := r.URL.Query().Get("order") == "newest"
+	switch {
+	case guard == nil && isNewest:
+		return adminEngagements{Engagements: []*engagement.Summary{}}, err
+	case guard == nil:
+		return []*engagement.Summary{}, err
 	}
 	limit := 100
 	if text := r.URL.Query().Get("limit"); text != "" {
@@ -179,9 +187,8 @@ func (a *adminAgents) engagements(r *http.Request) (any, error) {
 		}
 		limit = n
 	}
-	guard, err := agentsApp.GuardHandlers[0].(guardHandler).guard(r.Context())
-	if err != nil {
-		return nil, caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
+	if isNewest {
+		return newest(r, guard, limit)
 	}
 	engagements, _, err := guard.Engagements.Page(r.Context(), r.URL.Query().Get("after"), limit)
 	if err != nil {

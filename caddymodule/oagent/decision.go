@@ -1,6 +1,7 @@
 package oagent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
@@ -101,6 +103,7 @@ func (d *decision) log(ctx context.Context, refusal *refusalError, note string) 
 		d.setAccessLog(refusal)
 	}
 	calltrace.Decision(ctx, calltrace.EventDecision, name, outcome, rule)
+	d.describe(route.CallEntry(ctx), name, refusal)
 
 	entry := d.handler.logger.Check(zapcore.InfoLevel, "decision")
 	if entry == nil {
@@ -165,6 +168,20 @@ func (r *refusalError) loggedReason() string {
 		return title(r.Kind)
 	}
 	return r.Message
+}
+
+// describe adds to the entry of a tool call in the log of calls what governs the call. Entry may be nil.
+func (d *decision) describe(entry *calllog.Call, agent string, refusal *refusalError) {
+	if entry == nil {
+		return
+	}
+	entry.Agent, entry.Engagement = cmp.Or(agent, entry.Agent), d.engagementKey()
+	if d.ticket != nil {
+		entry.Review = d.ticket.Review
+	}
+	if refusal != nil {
+		entry.Rule, entry.Review = refusal.Rule, cmp.Or(refusal.Review, entry.Review)
+	}
 }
 
 // logCause logs the cause of a refusal that an operator must look into. It does not log inputs

@@ -15,14 +15,14 @@
 //     plain request is held in memory (plain_response.go).
 //
 // Each phase adds what it finds out to a decision, which is logged and counted (decision.go). A
-// refusal is a problem document (refusal.go). The packages below this one have subjects of their own:
+// refusal is a problem document (refusal.go). The command `caddy oagent` checks agent documents
+// (command.go). The packages below this one have subjects of their own:
 //
 //	agentset    the agent documents, linked to the tools of the site; calls the tools of guardrails
 //	chat        guardrails on traffic to a model API
 //	reviewers   agents that review: who may decide for them, calls of their programs
 //	endpoints   agent documents, Engagements and reviews over HTTP
 //	notify      guest modules: notices about pending reviews
-//	command     `caddy oagent`
 //
 // Package caddymodule/hosted runs agents on this server.
 //

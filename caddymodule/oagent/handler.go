@@ -28,6 +28,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/remote"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 func init() {
@@ -208,6 +209,8 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	}
 	o.app, o.logger, o.site = agents.(*app.App), ctx.Logger(), app.SiteOf(ctx)
 	o.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	o.app.Auditor.AddDigest(o)
+	o.app.Users.Add("runs", run.UserData{})
 	o.metrics = processMetrics
 	if err := o.metrics.register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)

@@ -59,6 +59,9 @@ func (o *Handler) provisionAgents() (err error) {
 	if err != nil {
 		return err
 	}
+	for _, a := range o.agents.Documents() {
+		o.app.Auditor.AddDigest(a.Hash)
+	}
 	showMetrics(o)
 	o.agents.Watch(func() {
 		showMetrics(o)

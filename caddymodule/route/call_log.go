@@ -8,36 +8,58 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// runLogged is run for a call that the log of recent calls shows while it is in progress.
+// callEntryKey is the context key of the entry that the log of calls gets.
+type callEntryKey struct{}
+
+// CallEntry returns the entry of the log of calls for the tool call that an inner request belongs to. Handlers may
+// set fields of it until they return. It returns nil if the request is not a tool call, or if calls are not recorded.
+func CallEntry(ctx context.Context) *calllog.Call {
+	entry, _ := ctx.Value(callEntryKey{}).(*calllog.Call)
+	return entry
+}
+
+// runLogged is run for a call that the log of calls has while it is in progress.
 func (c *Caller) runLogged(ctx context.Context, recorder *calllog.Recorder, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
 	t, _ := set.Tool(name)
 	call := c.loggedCall(c.toolset, t, "")
-	recorder.Begin(&call, arguments)
-	outcome := c.run(ctx, set, name, arguments)
-	setOutcome(&call, &outcome)
-	recorder.Record(&call, nil)
+	recorder.Begin(call, arguments)
+	outcome := c.run(context.WithValue(ctx, callEntryKey{}, call), set, name, arguments)
+	if c.conceal(&outcome); outcome.AwaitsAccount(ctx) {
+		recorder.Forget(call)
+		return outcome
+	}
+	recordOutcome(recorder, call, &outcome)
 	return outcome
 }
 
-// logCall records a call that began before the log of recent calls was enabled.
-func (c *Caller) logCall(recorder *calllog.Recorder, outcome *tools.Outcome, arguments []byte) {
-	call := c.loggedCall(c.toolset, outcome.Tool, "")
-	setOutcome(&call, outcome)
-	recorder.Record(&call, arguments)
+// recordOutcome records how a call has ended.
+func recordOutcome(recorder *calllog.Recorder, call *calllog.Call, outcome *tools.Outcome) {
+	call.Outcome, call.Took = outcome.Name(), float64(outcome.Duration)/float64(time.Millisecond)
+	call.Reason = outcome.Failure.Reason()
+	var body []byte
+	if outcome.Result != nil {
+		body = outcome.Result.Body
+		call.Status, call.Size = outcome.Result.Status, len(body)
+	}
+	recorder.Record(call, nil, body)
 }
 
-// loggedCall returns the fields that the log of recent calls has for every call.
-func (c *Caller) loggedCall(toolset string, t *tools.Tool, outcome string) calllog.Call {
-	call := calllog.Call{
+// loggedCall returns the fields that the log of calls has for every call.
+func (c *Caller) loggedCall(toolset string, t *tools.Tool, outcome string) *calllog.Call {
+	user := UserOf(c.client.Request)
+	call := &calllog.Call{
 		Site: c.endpoint.SiteName, Endpoint: c.endpoint.Path, Protocol: c.protocol, Toolset: toolset, Outcome: outcome,
-		User: AuthenticatedUser(c.client.Request), Agent: c.Agent, Trace: traceID(c.client.Request),
+		User: user.ID, Groups: user.Groups, Agent: c.Agent, Trace: traceID(c.client.Request),
 	}
 	if t != nil {
-		call.Tool = t.Name
+		if call.Tool = t.Name; t.Builtin == "" {
+			call.Request = t.Operation()
+		}
 	}
 	return call
 }
@@ -60,39 +82,14 @@ func traceID(r *http.Request) string {
 	return id
 }
 
-// EndedCall is a tool call of a client's request that has ended.
-type EndedCall struct {
-	// Name is the name of the outcome, as in logs.
-	Name string
-
-	// Trace is the id of the trace that the request belongs to, "" if there is none.
-	Trace string
-
-	// Outcome is what the Caller returned. Its result is valid until the listener returns. It is nil if the adapter ended
-	// the call without the Caller; the reason is only in the response then.
-	Outcome *tools.Outcome
-}
-
-// callListenerKey is the context key of ContextWithCallListener.
-type callListenerKey struct{}
-
-// ContextWithCallListener returns a context for a client's request. Listener is called with each of its
-// tool calls when it ends, provided that the log of recent calls records.
-func ContextWithCallListener(ctx context.Context, listener func(EndedCall)) context.Context {
-	return context.WithValue(ctx, callListenerKey{}, listener)
-}
-
-// setOutcome sets how a call has ended.
-func setOutcome(call *calllog.Call, outcome *tools.Outcome) {
-	call.Outcome, call.Took = outcome.Name(), float64(outcome.Duration)/float64(time.Millisecond)
+// observeCaller counts a call by who made it.
+func observeCaller(metrics *app.CallerMetrics, c *Caller, outcome *tools.Outcome) {
+	call := app.CallBy{User: UserOf(c.client.Request), Agent: c.Agent, Toolset: c.toolset, Outcome: outcome.Name(), Duration: outcome.Duration}
+	if outcome.Tool != nil {
+		call.Tool = outcome.Tool.Name
+	}
 	if outcome.Result != nil {
-		call.Status, call.Size = outcome.Result.Status, len(outcome.Result.Body)
+		call.Size = len(outcome.Result.Body)
 	}
-}
-
-// tellListener calls the listener of a client's request, if it has one.
-func tellListener(r *http.Request, name string, outcome *tools.Outcome) {
-	if listener, ok := r.Context().Value(callListenerKey{}).(func(EndedCall)); ok {
-		listener(EndedCall{name, traceID(r), outcome})
-	}
+	metrics.Observe(&call)
 }

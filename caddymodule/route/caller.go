@@ -115,26 +115,30 @@ func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, argu
 	recorder := c.endpoint.recorder.Load()
 	if recorder == nil {
 		outcome = c.run(ctx, set, name, arguments)
+		c.conceal(&outcome)
 	} else {
 		outcome = c.runLogged(ctx, recorder, set, name, arguments)
 	}
-	if c.Conceal != nil && outcome.Failure != nil {
-		outcome.Failure.Message = c.Conceal(outcome.Failure.Message)
+	if outcome.AwaitsAccount(ctx) {
+		return outcome
 	}
 	c.part.metrics.Observe(&outcome)
+	if callers := c.part.callers; callers != nil {
+		observeCaller(callers, c, &outcome)
+	}
 	c.calls.record(c.toolset, outcome.Tool, outcome.Name())
-	if recorder == nil {
-		if recorder = c.endpoint.recorder.Load(); recorder != nil {
-			c.logCall(recorder, &outcome, arguments)
-		}
-	}
-	if recorder != nil {
-		tellListener(c.client.Request, outcome.Name(), &outcome)
-	}
+	tellListener(c.client.Request, outcome.Name(), &outcome)
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
 		entry.Write(outcomeFields(name, c.toolset, c.protocol, &outcome)...)
 	}
 	return outcome
+}
+
+// conceal removes the secrets that came with the call from the message of a failure.
+func (c *Caller) conceal(outcome *tools.Outcome) {
+	if c.Conceal != nil && outcome.Failure != nil {
+		outcome.Failure.Message = c.Conceal(outcome.Failure.Message)
+	}
 }
 
 // run runs a tool, in a span if the site has tracing.
@@ -147,7 +151,7 @@ func (c *Caller) run(ctx context.Context, set *tools.Toolset, name string, argum
 
 // RecordCall records a call that an adapter handled without running it. It implements
 // tools.CallRecorder.
-func (c *Caller) RecordCall(tool *tools.Tool, outcome string) {
+func (c *Caller) RecordCall(tool *tools.Tool, outcome, reason string) {
 	part, toolset := c.part, c.toolset
 	if tool != nil && c.isMerged {
 		part, tool = c.partOf(tool)
@@ -157,9 +161,12 @@ func (c *Caller) RecordCall(tool *tools.Tool, outcome string) {
 	c.calls.record(toolset, tool, outcome)
 	if recorder := c.endpoint.recorder.Load(); recorder != nil {
 		call := c.loggedCall(toolset, tool, outcome)
-		recorder.Record(&call, nil)
-		tellListener(c.client.Request, outcome, nil)
+		if call.Reason = reason; c.Conceal != nil {
+			call.Reason = c.Conceal(reason)
+		}
+		recorder.Record(call, nil, nil)
 	}
+	tellListener(c.client.Request, outcome, nil)
 }
 
 // AmendCall replaces the recorded outcome of the latest call. It implements tools.CallRecorder.
@@ -216,6 +223,35 @@ func outcomeFields(tool, toolset, protocol string, outcome *tools.Outcome) []zap
 		fields = append(fields, zap.String("message", outcome.Failure.Message))
 	}
 	return fields
+}
+
+// EndedCall is a tool call of a client's request that has ended.
+type EndedCall struct {
+	// Name is the name of the outcome, as in logs.
+	Name string
+
+	// Trace is the id of the trace that the request belongs to, "" if there is none.
+	Trace string
+
+	// Outcome is what the Caller returned. Its result is valid until the listener returns. It is nil if the adapter ended
+	// the call without the Caller; the reason is only in the response then.
+	Outcome *tools.Outcome
+}
+
+// callListenerKey is the context key of ContextWithCallListener.
+type callListenerKey struct{}
+
+// ContextWithCallListener returns a context for a client's request. Listener is called with each of its
+// tool calls when it ends.
+func ContextWithCallListener(ctx context.Context, listener func(EndedCall)) context.Context {
+	return context.WithValue(ctx, callListenerKey{}, listener)
+}
+
+// tellListener calls the listener of a client's request, if it has one.
+func tellListener(r *http.Request, name string, outcome *tools.Outcome) {
+	if listener, ok := r.Context().Value(callListenerKey{}).(func(EndedCall)); ok {
+		listener(EndedCall{name, traceID(r), outcome})
+	}
 }
 
 // Interface guards

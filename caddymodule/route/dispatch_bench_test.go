@@ -1,8 +1,10 @@
 package route
 
 import (
+	"context"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,6 +16,8 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/mcpadapter"
+	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -76,11 +80,17 @@ func BenchmarkDispatch(b *testing.B) {
 			result.Release()
 		}
 	})
-	log := calllog.New("node")
-	b.Cleanup(log.Open(calllog.Options{Always: true}))
-	watched := *endpoint
-	watched.recorder = log.Active()
-	for name, e := range map[string]*Endpoint{"Call": endpoint, "Call-watched": &watched} {
+	records, err := embedded.Open(filepath.Join(b.TempDir(), "store.db"), embedded.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer records.Close()
+	log := calllog.New("node", func(context.Context) (store.Store, error) { return records, nil }, false)
+	log.Start(calllog.Options{})
+	defer log.Close()
+	kept := *endpoint
+	kept.recorder = log.Active()
+	for name, e := range map[string]*Endpoint{"Call": endpoint, "Call-kept": &kept} {
 		b.Run(name, func(b *testing.B) {
 			c := new(Caller)
 			c.init(e, part, next, outer, toolset, new(RequestCalls))

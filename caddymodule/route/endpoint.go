@@ -64,6 +64,7 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 		return nil, err
 	}
 	e := &Endpoint{Protocol: protocol, Path: strings.TrimRight(path, "/"), Logger: ctx.Logger(), App: agents.(*app.App)}
+	e.App.Auditor.AddDigest(ctx.Module())
 	e.agent = &agentTools{app: e.App, site: app.SiteOf(ctx)}
 	t, err := ResolveToolset(ctx, e.App, reference, config)
 	if err != nil {
@@ -140,7 +141,7 @@ func namedToolset(ctx caddy.Context, t *app.Toolset, config *app.ToolsetConfig) 
 
 // newPart returns a part with a toolset. Its listing does not depend on the other parts.
 func (e *Endpoint) newPart(t *app.Toolset) *Part {
-	p := &Part{Toolset: t, metrics: app.AllMetrics.Of(t.Name, e.Protocol), agent: e.agent}
+	p := &Part{Toolset: t, metrics: app.AllMetrics.Of(t.Name, e.Protocol), callers: e.App.CallerMetrics, agent: e.agent}
 	p.listings = newListings(&Parts{All: []*Part{p}, whole: p, app: e.App}, e.Logger)
 	return p
 }

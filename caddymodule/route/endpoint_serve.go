@@ -202,12 +202,13 @@ func AccessOf(r *http.Request) *tools.Access {
 }
 
 // Access returns what the access token of a request's caller allows at the endpoint. Nil allows
-// everything.
+// all tools.
 func (e *Endpoint) Access(r *http.Request) *tools.Access {
-	if e.IgnoreScopes {
-		return nil
+	access := AccessOf(r)
+	if access != nil {
+		access.AllTools = e.IgnoreScopes
 	}
-	return AccessOf(r)
+	return access
 }
 
 // allowed returns a function that reports whether the caller of a request can see and call a tool.

@@ -14,13 +14,12 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/result"
-	"github.com/fairwayhq/fairway/tools/result/pages"
 )
 
 // pager gives a client a large response in pages: the first one as the response of the call, the others
 // through the built-in tool next_page.
 type pager struct {
-	keeper        *pages.Keeper
+	keeper        *result.PageKeeper
 	clientRequest *http.Request
 	endpoint      string // path
 	nextPageName  string // of next_page at the endpoint
@@ -96,9 +95,9 @@ func (p *pager) nextPage(ctx context.Context, call *tools.Call) (*tools.Result, 
 		page, response.Next, err = p.keeper.Page(ctx, owner, cursor)
 	}
 	switch {
-	case errors.Is(err, pages.ErrUnknown):
+	case errors.Is(err, result.ErrUnknownPage):
 		return nil, &tools.Failure{Kind: tools.InvalidArguments, Message: fmt.Sprintf(
-			"the cursor is unknown or has expired: pages are kept for %.0f minutes and only for the caller who got them; call the tool that returned it again", pages.Lifetime.Minutes())}
+			"the cursor is unknown or has expired: pages are kept for %.0f minutes and only for the caller who got them; call the tool that returned it again", result.PageLifetime.Minutes())}
 	case err != nil:
 		p.logError("reading a page of a large response failed", err)
 		return nil, &tools.Failure{Kind: tools.Internal, Message: "the gateway cannot read the page; the reason is in its log. Call the tool that returned the cursor again"}
@@ -125,7 +124,7 @@ func (p *pager) logError(message string, err error) {
 
 // owner identifies who may read the pages of a response: the authenticated user at this endpoint,
 // or else the client's address with the credentials that the client sends to the API.
-func (p *pager) owner(ctx context.Context) (pages.Owner, error) {
+func (p *pager) owner(ctx context.Context) (result.PageOwner, error) {
 	if user := AuthenticatedUser(p.clientRequest); user != "" {
 		return p.keeper.Owner(ctx, httpheader.HostName(p.clientRequest.Host), p.endpoint, "user", user)
 	}

@@ -23,7 +23,8 @@ const MaxToolsets = 32
 type Part struct {
 	Toolset   *app.Toolset
 	metrics   app.CallMetrics
-	maxTokens int // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
+	callers   *app.CallerMetrics // nil unless metrics say who calls
+	maxTokens int                // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
 	agent     *agentTools
 	listings  *Listings // of this toolset alone
 	polled    pollTools

@@ -38,3 +38,24 @@ func (e *Endpoint) Visible(r *http.Request, toolset *tools.Toolset) func(*tools.
 
 // AgentName returns the agent whose tools the endpoint serves, "" if it serves all tools.
 func (e *Endpoint) AgentName() string { return e.agent.name }
+
+// Listed returns the tools that the endpoint lists for the caller of a request unless its client chooses otherwise: all tools that
+// the caller can call, or built-in tools that search these. It returns none if no document is loaded.
+func (e *Endpoint) Listed(r *http.Request) []*tools.Tool {
+	base := e.Parts.Loaded()
+	if base == nil {
+		return nil
+	}
+	var current *listing
+	if e.Listings.ruled {
+		current = e.Listings.users.listing(e.Listings, base, UserOf(r))
+	} else {
+		current = e.Listings.build(base)
+	}
+	toolset := current.whole
+	if current.searches && current.brief != nil {
+		toolset = current.brief
+	}
+	visible := e.Visible(r, base)
+	return slices.DeleteFunc(slices.Clone(toolset.Listed()), func(t *tools.Tool) bool { return t.Builtin == "" && !visible(t) })
+}

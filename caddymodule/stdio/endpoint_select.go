@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 	"github.com/fairwayhq/fairway/caddymodule/otc"
@@ -19,6 +20,7 @@ import (
 type endpoint struct {
 	server string   // name of the server
 	hosts  []string // hosts of the site, may contain wildcards; empty for any host
+	prefix string   // that handlers before the endpoint strip from the path, as handle_path does
 	tools  *route.Endpoint
 	mcp    *mcp.Handler // nil for other protocols
 }
@@ -42,12 +44,14 @@ func endpointsOf(app *caddyhttp.App) (found []endpoint) {
 // endpointSearch collects the endpoints in the routes of a server.
 type endpointSearch struct {
 	server string
+	prefix string // that is stripped from the path here
 	named  map[string]*caddyhttp.Route
 	found  []endpoint
 }
 
 // routes searches routes that requests for the hosts reach.
 func (s *endpointSearch) routes(routes caddyhttp.RouteList, hosts []string) {
+	defer func(outside string) { s.prefix = outside }(s.prefix)
 	for i := range routes {
 		inner := hosts
 		if matched := hostsOf(routes[i].MatcherSets); len(matched) > 0 {
@@ -61,10 +65,12 @@ func (s *endpointSearch) routes(routes caddyhttp.RouteList, hosts []string) {
 func (s *endpointSearch) handlers(handlers []caddyhttp.MiddlewareHandler, hosts []string) {
 	for _, handler := range handlers {
 		switch handler := handler.(type) {
+		case *rewrite.Rewrite:
+			s.prefix += strings.TrimRight(handler.StripPathPrefix, "/")
 		case *mcp.Handler:
-			s.found = append(s.found, endpoint{server: s.server, hosts: hosts, tools: handler.Endpoint, mcp: handler})
+			s.found = append(s.found, endpoint{server: s.server, hosts: hosts, prefix: s.prefix, tools: handler.Endpoint, mcp: handler})
 		case *otc.Handler:
-			s.found = append(s.found, endpoint{server: s.server, hosts: hosts, tools: handler.ToolEndpoint()})
+			s.found = append(s.found, endpoint{server: s.server, hosts: hosts, prefix: s.prefix, tools: handler.ToolEndpoint()})
 		case *caddyhttp.Subroute:
 			s.routes(handler.Routes, hosts)
 		case *caddyhttp.Invoke:
@@ -133,9 +139,9 @@ func endpointNames(endpoints []endpoint) string {
 // String names the endpoint by its hosts and path, for messages.
 func (e endpoint) String() string {
 	if len(e.hosts) == 0 {
-		return "*" + e.tools.Path
+		return "*" + e.prefix + e.tools.Path
 	}
-	return strings.Join(e.hosts, "|") + e.tools.Path
+	return strings.Join(e.hosts, "|") + e.prefix + e.tools.Path
 }
 
 // servesHost reports whether requests for the host reach the endpoint.
@@ -163,7 +169,7 @@ func (e *endpoint) url(secure bool, site, path string) *url.URL {
 		u.Scheme = "https"
 	}
 	if path == "" {
-		u.Path = e.tools.Path
+		u.Path = e.prefix + e.tools.Path
 	}
 	u.Path = cmp.Or(u.Path, "/")
 	if site == "" {

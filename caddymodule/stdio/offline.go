@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/respond"
@@ -76,6 +77,7 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 	}
 	s.server, s.mcp = site.Servers[selected.server], selected.mcp
 	s.target = selected.url(offline.secure[selected.server], flags.String("site"), flags.String("path"))
+	s.agents.KeptCalls = &calllog.Config{Off: true} // the store may be in use by a running Caddy
 	return s, s.agents.Start()
 }
 

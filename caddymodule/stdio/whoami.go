@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 	"github.com/spf13/cobra"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -31,14 +33,17 @@ import (
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "agents",
-		Usage: "tail | whoami",
+		Usage: "calls | tail | top | runs | reviews | audit | user | whoami",
 		Short: "Shows what agents do, and what an access token may do",
 		Long: `
-Follows the tool calls of a running Caddy (tail), and explains an access token
-(whoami).
+Finds the tool calls of a running Caddy (calls), follows them (tail) and counts them
+(top). Lists the runs of agents (runs). Lists and decides reviews (reviews). Checks the
+audit archive (audit). Exports and erases what is stored about a user (user). Explains
+an access token (whoami).
 `,
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(command.TailCommand(), whoamiCommand())
+			cmd.AddCommand(command.CallsCommand(), command.TailCommand(), command.TopCommand(), command.RunsCommand(), command.ReviewsCommand(),
+				command.AuditCommand(), command.UserCommand(), whoamiCommand())
 			command.RequireSubcommand(cmd)
 		},
 	})
@@ -65,26 +70,23 @@ fetched, and so are documents that are URLs.
 
 The exit status is 4 if no endpoint accepts the token, and 1 for other failures.
 `,
-		Args: cobra.NoArgs,
+		Example: "  caddy agents whoami --config Caddyfile --token token.txt",
+		Args:    cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringP("config", "c", "", "Configuration file")
 	f.StringP("adapter", "a", "", "Name of the config adapter, if the file is not JSON")
 	f.String("token", "", "File with the access token, or - for standard input")
 	f.Bool("json", false, "Print JSON")
-	cmd.RunE = caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
-		cmd.SilenceUsage = true
+	cmd.RunE = command.RunE(func(flags caddycmd.Flags) error {
 		found, err := explainToken(cmd, flags)
 		if err == nil {
 			err = found.write(cmd.OutOrStdout(), flags.Bool("json"))
 		}
-		switch {
-		case err != nil:
-			return caddy.ExitCodeFailedStartup, err
-		case !found.Accepted:
-			return ExitCodeRefused, errors.New("no endpoint of the configuration accepts the token")
+		if err == nil && !found.Accepted {
+			return &command.ExitError{Status: ExitCodeRefused, Err: errors.New("no endpoint of the configuration accepts the token")}
 		}
-		return caddy.ExitCodeSuccess, nil
+		return err
 	})
 	return cmd
 }
@@ -166,8 +168,12 @@ func explainToken(cmd *cobra.Command, flags caddycmd.Flags) (*whoami, error) {
 	found := new(whoami)
 	for _, e := range endpointsOf(sites) {
 		server, secure := sites.Servers[e.server], offline.secure[e.server]
-		for _, handler := range handlersBefore(server, e.request(ctx, server, secure)) {
+		for n := 1; ; n++ {
 			r := e.request(ctx, server, secure)
+			handler := authOf(server, r, n)
+			if handler == nil {
+				break
+			}
 			at := whoamiAtAddress{URL: e.address(server, secure).String(), Protocol: e.tools.Protocol, Explanation: handler.Explain(r, token)}
 			if at.Refused == "" {
 				found.Accepted = true
@@ -205,25 +211,45 @@ func (e *endpoint) request(ctx context.Context, server *caddyhttp.Server, secure
 	return caddyhttp.PrepareRequest(site.newRequest().WithContext(ctx), caddy.NewReplacer(), nil, server)
 }
 
-// handlersBefore returns the handlers agent_auth whose matchers match the request.
-func handlersBefore(server *caddyhttp.Server, r *http.Request) (found []*auth.Handler) {
-	var visit func(routes caddyhttp.RouteList)
-	visit = func(routes caddyhttp.RouteList) {
+// authOf returns the nth handler agent_auth that the request passes, and changes the path of the request as the handlers before it do. It returns nil if
+// there are fewer.
+func authOf(server *caddyhttp.Server, r *http.Request, n int) (found *auth.Handler) {
+	named := maps.Clone(server.NamedRoutes)
+	var visitRoutes func(routes caddyhttp.RouteList)
+	visit := func(handlers []caddyhttp.MiddlewareHandler) {
+		for _, handler := range handlers {
+			switch handler := handler.(type) {
+			case *auth.Handler:
+				if n--; n == 0 {
+					found = handler
+				}
+			case *rewrite.Rewrite:
+				handler.Rewrite(r, r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer))
+			case *caddyhttp.Subroute:
+				visitRoutes(handler.Routes)
+			case *caddyhttp.Invoke:
+				if invoked := named[handler.Name]; invoked != nil {
+					delete(named, handler.Name) // prevents endless recursion if a named route invokes itself
+					visitRoutes(caddyhttp.RouteList{*invoked})
+					named[handler.Name] = invoked
+				}
+			}
+			if found != nil {
+				return
+			}
+		}
+	}
+	visitRoutes = func(routes caddyhttp.RouteList) {
 		for i := range routes {
 			if matches, err := routes[i].MatcherSets.AnyMatchWithError(r); err != nil || !matches {
 				continue
 			}
-			for _, handler := range routes[i].Handlers {
-				switch handler := handler.(type) {
-				case *auth.Handler:
-					found = append(found, handler)
-				case *caddyhttp.Subroute:
-					visit(handler.Routes)
-				}
+			if visit(routes[i].Handlers); found != nil {
+				return
 			}
 		}
 	}
-	visit(server.Routes)
+	visitRoutes(server.Routes)
 	return found
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func whoami(token string, arguments ...string) (stdout string, err error) {
 	caddycmd.Commands()["agents"].CobraFunc(cmd)
 	var out bytes.Buffer
 	cmd.SetOut(&out)
-	cmd.SetErr(&out)
+	cmd.SetErr(io.Discard)
 	cmd.SetIn(strings.NewReader(token))
 	cmd.SetArgs(append([]string{"whoami"}, arguments...))
 	err = cmd.ExecuteContext(context.Background())
@@ -169,6 +170,25 @@ http://open.example.com:8080 {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
+}
+
+func TestWhoami_finds_endpoints_below_handle_path_and_in_named_routes(t *testing.T) {
+	issuer, s := sitetest.NewIssuer(t), sitetest.NewSite(t)
+	document := s.Write("shop.yaml", "openapi: 3.1.0\ninfo: {title: Shop, version: \"1\"}\npaths:\n  /items:\n    get: {operationId: list_items, responses: {}}\n")
+	block := "agent_auth {\nissuer " + issuer.URL + "\naudience shop\n}\nmcp /mcp " + document + "\n"
+	config := s.Write("Caddyfile", "&(tools) {\nroute {\n"+block+"}\n}\nhttp://a.example.com:8080 {\nhandle_path /shop/* {\n"+block+"}\nrespond OK\n}\n"+
+		"http://b.example.com:8080 {\nhandle_path /v1/* {\ninvoke tools\n}\nrespond OK\n}\n")
+	out, err := whoami(issuer.Token(t, "shop"), "--config", config, "--token", "-", "--json")
+	var found struct{ Endpoints []explained }
+	if jsonErr := json.Unmarshal([]byte(out), &found); err != nil || jsonErr != nil || len(found.Endpoints) != 2 {
+		t.Fatalf("%v, %v: %s", err, jsonErr, out)
+	}
+	for i, want := range []string{"http://a.example.com:8080/shop/mcp", "http://b.example.com:8080/v1/mcp"} {
+		at := found.Endpoints[i]
+		if at.URL != want || at.Refused != "" || !slices.Equal(at.tools(), []string{"list_items"}) {
+			t.Errorf("got %+v, want %s", at, want)
+		}
+	}
 }
 
 // A token that is given as an argument by mistake must not be in the error.

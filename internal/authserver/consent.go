@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -72,8 +73,8 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	s.writeCookie(w, id, "", -1)
 	user, tokens, f := s.complete(r, asked, query)
-	if f == nil && !s.options.Allow.allows(user) {
-		f = fail(codeDenied, "You may not log in here: the operator allows certain users and groups only.")
+	if f == nil {
+		f = admit(r.Context(), s, user, asked.Client)
 	}
 	if asked.Back != "" {
 		NewSessions(s).finish(w, asked, user, f)
@@ -88,6 +89,18 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.redirect(w, r, asked, url.Values{"code": {code}})
+}
+
+// admit checks whether a user may log in, and reports the login to Options.Audit.
+func admit(ctx context.Context, s *Server, user *User, client string) *failure {
+	event, f := "logged_in", (*failure)(nil)
+	if !s.options.Allow.allows(user) {
+		event, f = "denied", fail(codeDenied, "You may not log in here: the operator allows certain users and groups only.")
+	}
+	if err := s.options.Audit(ctx, event, user, client); err != nil && f == nil {
+		return s.records.failed(err)
+	}
+	return f
 }
 
 // complete exchanges the provider's code.

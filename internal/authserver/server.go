@@ -53,6 +53,9 @@ type Options struct {
 	// Transport fetches the metadata documents of clients. Default: one that connects to public addresses only.
 	Transport http.RoundTripper
 
+	// Audit is called when a user logs in, or may not. If it returns an error, the login fails. May be nil.
+	Audit func(ctx context.Context, event string, user *User, client string) error
+
 	// Report is called with what an operator should know, such as a session that ended because a token was used twice. It
 	// never contains tokens. May be nil.
 	Report func(message string, err error)
@@ -142,6 +145,9 @@ func New(options Options) (*Server, error) {
 	}
 	s.options.TokenLifetime = orDefault(options.TokenLifetime, 10*time.Minute)
 	s.options.SessionLifetime = orDefault(options.SessionLifetime, 30*24*time.Hour)
+	if s.options.Audit == nil {
+		s.options.Audit = func(context.Context, string, *User, string) error { return nil }
+	}
 	if s.options.Report == nil {
 		s.options.Report = func(string, error) {}
 	}

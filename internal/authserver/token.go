@@ -192,15 +192,18 @@ func (s *Server) byAssertion(r *http.Request, c *Client) (*grant, *failure) {
 		return nil, fail(codeGrant, "The assertion is not for a resource at "+s.origin+".")
 	}
 	user := &User{Subject: a.Subject, Email: a.Email, EmailVerified: a.Verified, Groups: a.Groups}
-	if !s.options.Allow.allows(user) {
-		return nil, fail(codeGrant, "The user may not log in here.")
-	}
 	isFirst, err := s.records.once(r.Context(), "id-jag/"+a.Issuer+"/"+a.ID, ownerOf(a.Subject), time.Until(a.Expiry.Time())+leeway)
 	if err != nil {
 		return nil, s.records.failed(err)
 	}
 	if !isFirst {
 		return nil, fail(codeGrant, "The assertion was used before.")
+	}
+	if f := admit(r.Context(), s, user, c.ID); f != nil {
+		if f.code == codeDenied {
+			f = fail(codeGrant, "The user may not log in here.")
+		}
+		return nil, f
 	}
 	scopes := strings.Fields(a.Scope)
 	if asked := r.PostForm.Get("scope"); asked != "" {

@@ -17,7 +17,8 @@ import (
 //
 //   - From 2026-07-28 on, in a request of a result of the type "input_required". That the user accepts only means that the page
 //     was opened. If the account is still missing at the next call, the client is asked again; a task waits for it.
-//   - In 2025-11-25, in the error -32042. The client repeats the call.
+//   - In 2025-11-25, in the error -32042. The client repeats the call. When the user has connected the account, the session
+//     gets notifications/elicitation/complete on its stream.
 //   - In earlier revisions, and for clients without URL elicitation, in the text of the failure.
 
 // connectionKey is the key of the request in inputRequests.
@@ -25,6 +26,9 @@ const connectionKey = "fairway_connection"
 
 // connectionPoll is how often a task that waits for an account looks for it.
 const connectionPoll = 3 * time.Second
+
+// ElicitationLifetime is how long the server remembers a URL elicitation that is not complete. Its page works as long.
+const ElicitationLifetime = 10 * time.Minute
 
 // Connect returns the reply for the outcome of a plain tool whose call needs a Connection.
 func (r *Request) Connect(caller tools.Caller, outcome tools.Outcome) (Reply, *protocol.Fault) {
@@ -39,6 +43,12 @@ func (r *Request) Connect(caller tools.Caller, outcome tools.Outcome) (Reply, *p
 	reply, f := c.connect(Reply{Outcome: outcome})
 	c.record(&reply)
 	return reply, f
+}
+
+// AwaitsAccount reports whether a task waits until the user, who has opened the page, has connected the account.
+func (r *Request) AwaitsAccount() bool {
+	response := strictjson.MemberOf(strictjson.MemberOf(r.Params, "inputResponses"), connectionKey)
+	return r.IsTask && r.Declared.Has(protocol.CanElicitURL) && strictjson.Text(strictjson.MemberOf(response, "action")) == "accept"
 }
 
 // takeConnected takes the response about the account out of the responses, which the API gets.
@@ -72,7 +82,11 @@ func (c *call) connect(reply Reply) (Reply, *protocol.Fault) {
 	params = append(strictjson.AppendString(append(params, `,"message":`...), needed.Message), '}')
 	if !c.Revision.Stateless() {
 		f := protocol.Faultf(http.StatusOK, protocol.URLElicitationRequired, "%s", needed.Message)
-		f.Data = append(append([]byte(`{"elicitations":[`), withElicitationID(params)...), "]}"...)
+		params = withElicitationID(params)
+		f.Data = append(append([]byte(`{"elicitations":[`), params...), "]}"...)
+		if c.Elicited != nil {
+			c.Elicited(strictjson.Text(strictjson.MemberOf(params, "elicitationId")), needed)
+		}
 		return Reply{}, f
 	}
 	requests := append([]byte(`{"`+connectionKey+`":{"method":"`+MethodElicit+`","params":`), params...)

@@ -72,6 +72,10 @@ type Request struct {
 	// be asked while its request is served.
 	Ask func(method string, params jsontext.Value) (jsontext.Value, error)
 
+	// Elicited is called with the id of a URL elicitation that the client gets in an error (2025-11-25), and the account
+	// that the user connects. It may be nil.
+	Elicited func(id string, needed *tools.Connection)
+
 	// Sealer returns what seals the state that clients store (2026-07-28). It returns a Fault if the
 	// keys are not available.
 	Sealer func() (*seal.Sealer, *protocol.Fault)
@@ -128,11 +132,11 @@ func (r *Request) Call(ctx context.Context, caller tools.Caller, t *tools.Tool, 
 func (c *call) record(r *Reply) {
 	switch {
 	case r.InputRequired != nil && r.uncalled:
-		tools.RecordCall(c.caller, c.tool, tools.OutcomeInputRequired)
+		tools.RecordCall(c.caller, c.tool, tools.OutcomeInputRequired, "")
 	case r.InputRequired != nil:
 		tools.AmendCall(c.caller, tools.OutcomeInputRequired)
 	case r.uncalled:
-		tools.RecordCall(c.caller, c.tool, r.Name())
+		tools.RecordCall(c.caller, c.tool, r.Name(), r.Failure.Reason())
 	}
 }
 

@@ -99,6 +99,10 @@ type Folder struct {
 	// The beginning of the files' URIs. If several prefixes match a URI, the longest applies.
 	// Default: file:/// and the folder's name.
 	Prefix string `json:"prefix,omitempty"`
+
+	// Scopes that an access token needs to read the files. Other callers are refused, and do not see
+	// the files in the list. Default: none; all callers may read them.
+	Scopes []string `json:"scopes,omitempty"`
 }
 
 // A folder caches the list of its files for scanInterval.
@@ -138,8 +142,8 @@ func newFolder(f Folder, limit int64) (*folder, error) {
 	return &folder{path: f.Path, prefix: prefix, limit: limit}, nil
 }
 
-// template returns the folder as a resource template.
-func (f *folder) template() *Entry {
+// template returns the folder as a resource template that needs the scopes.
+func (f *folder) template(scopes []string) *Entry {
 	template, err := parseTemplate(f.prefix + "{+path}")
 	if err != nil {
 		panic(err) // cannot happen: newFolder has checked the prefix
@@ -150,6 +154,7 @@ func (f *folder) template() *Entry {
 		description: "Files of the folder " + LastPart(f.prefix) + ".",
 		size:        -1,
 		folder:      f,
+		Scopes:      scopes,
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools"
@@ -85,6 +86,10 @@ type Resource struct {
 	// The media type. Default: derived from the file's name or content.
 	MIMEType string `json:"mime_type,omitempty"`
 
+	// Scopes that an access token needs to read the resource. Other callers are refused, and do not
+	// see it in the list. Default: none; all callers may read it.
+	Scopes []string `json:"scopes,omitempty"`
+
 	Icons []content.Icon `json:"-"`
 }
 
@@ -106,7 +111,7 @@ type Library struct {
 	options   LibraryOptions
 	resources []*Entry // from files and apps
 	templates []*Entry // from folders
-	prompts   []*PromptEntry
+	prompts   []*Prompt
 	apps      map[string]*App // by tool name
 	chosen    func(*tools.Tool) bool
 	hints     bool // whether any client hint is passed to the API
@@ -118,11 +123,11 @@ func NewLibrary(options LibraryOptions) (*Library, error) {
 	if options.MaxFile <= 0 {
 		options.MaxFile = DefaultMaxFile
 	}
-	text, err := json.Marshal(map[string]any{"options": options, "prompts": options.Prompts, "all": options.AllOperations})
+	encoded, err := json.Marshal(map[string]any{"options": options, "prompts": options.Prompts, "all": options.AllOperations})
 	if err != nil {
 		return nil, err
 	}
-	l := &Library{options: options, Hash: sha256.Sum256(text), apps: make(map[string]*App)}
+	l := &Library{options: options, Hash: sha256.Sum256(encoded), apps: make(map[string]*App)}
 	for _, add := range []func() error{l.addFiles, l.addApps, l.addFolders, l.addPrompts, l.checkUnique, l.checkHints} {
 		if err := add(); err != nil {
 			return nil, err
@@ -144,7 +149,7 @@ func (l *Library) addFiles() error {
 		if r.File == "" {
 			return fmt.Errorf("resource %s: file is missing", r.URI)
 		}
-		if err := content.CheckIcons(r.Icons); err != nil {
+		if err := cmp.Or(content.CheckIcons(r.Icons), checkScopes(r.Scopes)); err != nil {
 			return fmt.Errorf("resource %s: %w", r.URI, err)
 		}
 		l.resources = append(l.resources, &Entry{
@@ -154,6 +159,7 @@ func (l *Library) addFiles() error {
 			description: r.Description,
 			Mime:        cmp.Or(r.MIMEType, mimeOf(r.URI, r.File)),
 			icons:       r.Icons,
+			Scopes:      r.Scopes,
 			size:        -1,
 			file:        &file{path: r.File, limit: l.options.MaxFile},
 		})
@@ -163,11 +169,14 @@ func (l *Library) addFiles() error {
 
 func (l *Library) addFolders() error {
 	for _, f := range l.options.Folders {
+		if err := checkScopes(f.Scopes); err != nil {
+			return fmt.Errorf("folder %s: %w", f.Path, err)
+		}
 		made, err := newFolder(f, l.options.MaxFile)
 		if err != nil {
 			return fmt.Errorf("folder %s: %w", f.Path, err)
 		}
-		l.templates = append(l.templates, made.template())
+		l.templates = append(l.templates, made.template(f.Scopes))
 	}
 	return nil
 }
@@ -178,7 +187,7 @@ func (l *Library) addPrompts() error {
 		if err := p.check(); err != nil {
 			return fmt.Errorf("prompt %q: %w", p.Name, err)
 		}
-		l.prompts = append(l.prompts, &PromptEntry{Prompt: p})
+		l.prompts = append(l.prompts, p)
 	}
 	return nil
 }
@@ -209,6 +218,23 @@ func (l *Library) checkUnique() error {
 		}
 	}
 	return nil
+}
+
+// checkScopes returns an error if one of the scopes is not valid.
+func checkScopes(scopes []string) error {
+	for _, scope := range scopes {
+		if !protocol.IsScope(scope) {
+			return fmt.Errorf("%q is not a scope; scopes are printable ASCII without spaces, quotes and backslashes", text.Cut(scope, text.MaxQuoted))
+		}
+	}
+	return nil
+}
+
+// HasScopes reports whether a file, a folder or a prompt needs scopes, so that lists depend on the token.
+func (l *Library) HasScopes() bool {
+	needs := func(r *Entry) bool { return len(r.Scopes) > 0 }
+	return slices.ContainsFunc(l.resources, needs) || slices.ContainsFunc(l.templates, needs) ||
+		slices.ContainsFunc(l.prompts, func(p *Prompt) bool { return len(p.Scopes) > 0 })
 }
 
 // checkURI returns an error if uri is not an absolute URI.
@@ -265,13 +291,13 @@ func NewIndex(l *Library, toolset *tools.Toolset, access *tools.Access) *Index {
 		byTool:     make(map[*tools.Tool]*Entry),
 	}
 	for _, r := range l.resources {
-		s.addResource(r)
+		s.addResource(r.forToken(access))
 	}
 	for _, r := range l.templates {
-		s.addTemplate(r)
+		s.addTemplate(r.forToken(access))
 	}
 	for _, p := range l.prompts {
-		s.addPrompt(p)
+		s.addPrompt(&PromptEntry{Prompt: p, Denied: access.Lacks(p.Scopes) != nil})
 	}
 	for _, tool := range toolset.Tools() {
 		s.addOperation(l, toolset, tool, access.Missing(tool, toolset) != nil)
@@ -358,7 +384,7 @@ func (s *Index) Find(uri string) (Target, bool) {
 // folders is returned once, for the folder that Find would choose.
 func (s *Index) FilesInFolders(now time.Time) (files []*Entry) {
 	for _, r := range s.Templates {
-		if r.folder == nil {
+		if r.folder == nil || r.Denied {
 			continue
 		}
 		for _, f := range r.folder.list(now) {

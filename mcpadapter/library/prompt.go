@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,6 +29,7 @@ type Prompt struct {
 	Icons       []content.Icon
 	Arguments   []PromptArgument
 	Messages    []PromptMessage
+	Scopes      []string // that a token needs, besides those of an operation
 }
 
 // A PromptArgument is an argument that the user fills in. Its value is a string.
@@ -62,7 +64,7 @@ type PromptContent struct {
 type PromptEntry struct {
 	*Prompt
 	Tool   *tools.Tool // operation that produces the messages; nil for prompts of the Library
-	Denied bool        // the token does not allow the tool, so the prompt is not listed
+	Denied bool        // the token lacks scopes, so the prompt is not listed
 
 	arguments arguments // of the tool, by the name of the prompt's argument
 }
@@ -99,7 +101,7 @@ func (p *Prompt) check() error {
 			}
 		}
 	}
-	return content.CheckIcons(p.Icons)
+	return cmp.Or(content.CheckIcons(p.Icons), checkScopes(p.Scopes))
 }
 
 var contentTypes = []string{"text", "image", "audio", "resource", "resource_link"}

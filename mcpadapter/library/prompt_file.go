@@ -33,6 +33,7 @@ const (
 //	  - name: plan_trip             # required
 //	    title: Plan a trip
 //	    description: Asks for a trip with two changes at most.
+//	    scopes: [trips:plan]        # that an access token needs
 //	    icons: [{src: "https://example.com/trip.svg", mimeType: image/svg+xml, sizes: [any], theme: light}]
 //	    arguments:
 //	      - name: city              # required
@@ -158,6 +159,7 @@ func (f *promptFile) prompt(n *yaml.Node) (p Prompt, err error) {
 	err = yamltree.ReadMembers(n, yamltree.Readers{
 		"name":        textInto(&p.Name),
 		"title":       textInto(&p.Title),
+		"scopes":      textsInto(&p.Scopes, "scopes"),
 		"description": textInto(&p.Description),
 		"icons":       listInto(&p.Icons, "icons", content.MaxIcons, readIcon),
 		"arguments":   listInto(&p.Arguments, "arguments", maxPromptArguments, readArgument),

@@ -30,9 +30,20 @@ type Entry struct {
 	file   *file
 	folder *folder
 	Tool   *tools.Tool
-	Denied bool // the token does not allow the tool, so the resource is not listed
+	Scopes []string // that a token needs, besides those of the tool
+	Denied bool     // the token lacks scopes, so the resource is not listed
 
 	arguments arguments // of the tool, by variable of the template
+}
+
+// forToken returns the entry as a caller with the token sees it.
+func (r *Entry) forToken(access *tools.Access) *Entry {
+	if access.Lacks(r.Scopes) == nil {
+		return r
+	}
+	denied := *r
+	denied.Denied = true
+	return &denied
 }
 
 // A Target is the resource that a URI refers to, with the values of the template's variables.

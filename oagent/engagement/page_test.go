@@ -2,7 +2,9 @@ package engagement_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -117,6 +119,82 @@ func TestRecords_PageOf_many(t *testing.T) {
 			of := engagement.Ref{Agent: "desk", ID: "0", User: engagement.User{ID: "ada"}}
 			if other := (&engagement.Ref{Agent: "desk", ID: "1", User: engagement.User{ID: "ada"}}).Key(); !engagement.IsKey(of.Key()) || of.Key() == other || strings.Contains(of.Key(), "ada") {
 				t.Errorf("keys %s and %s", of.Key(), other)
+			}
+		})
+	}
+}
+
+// TestRecords_Newest lists Engagements with the latest change first, over pages and hours, with both stores.
+func TestRecords_Newest(t *testing.T) {
+	for name, open := range map[string]func(*testing.T) store.Store{
+		"embedded": func(t *testing.T) store.Store {
+			s, err := embedded.Open(t.TempDir()+"/store.db", embedded.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+		"redis": func(t *testing.T) store.Store {
+			address, _ := storetest.Redis(t)
+			s, err := redis.Open(address, redis.Options{Indexed: []string{engagement.KeyPrefix, engagement.TimeIndexPrefix}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			t.Cleanup(func() { _ = s.Close() })
+			now := time.Now().Truncate(time.Hour)
+			records := engagement.NewRecords(engagement.Options{
+				Store: s, TTL: 240 * time.Hour, MaxPayload: 1 << 10, MaxRecord: 1 << 20, CacheSize: 1 << 20, Now: func() time.Time { return now },
+			})
+			call := func(user, id string) {
+				t.Helper()
+				of := engagement.Ref{Agent: "desk", ID: id, User: engagement.User{ID: user}}
+				begin := func(now time.Time) *engagement.State { return engagement.NewState(of, now) }
+				if err := records.Change(t.Context(), of.Key(), begin, func(tx *engagement.Tx) error { tx.Begin("get-trip", nil, "", false); return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const all = 40
+			for i := range all { // three in an hour
+				call([]string{"ada", "bob"}[i%2], fmt.Sprint(i))
+				now = now.Add(20 * time.Minute)
+			}
+			call("ada", "0") // the oldest becomes the newest
+			list := func(user string, limit int) (ids []string) {
+				t.Helper()
+				for after := ""; ; {
+					found, next, err := records.Newest(t.Context(), user, after, limit, func(e *engagement.Summary) bool { return e.ID != "6" })
+					if err != nil || len(found) > limit {
+						t.Fatalf("%d Engagements, error %v", len(found), err)
+					}
+					for _, e := range found {
+						ids = append(ids, e.ID)
+					}
+					if after = next; after == "" {
+						return ids
+					}
+				}
+			}
+			want := map[string][]string{"": {"0"}, "ada": {"0"}, "bob": nil}
+			for i := all - 1; i > 0; i-- {
+				if i != 6 {
+					owner := []string{"ada", "bob"}[i%2]
+					want[""], want[owner] = append(want[""], fmt.Sprint(i)), append(want[owner], fmt.Sprint(i))
+				}
+			}
+			for user, ids := range want {
+				for _, limit := range []int{1, 7, 100} {
+					if got := list(user, limit); !slices.Equal(got, ids) {
+						t.Errorf("user %q, pages of %d: got %v, want %v", user, limit, got, ids)
+					}
+				}
+			}
+			if _, _, err := records.Newest(t.Context(), "", "x", 1, func(*engagement.Summary) bool { return true }); !errors.Is(err, engagement.ErrNotFound) {
+				t.Errorf("an invalid position: error %v", err)
 			}
 		})
 	}

@@ -23,7 +23,7 @@ const (
 // KeyPrefix is the prefix of the store's keys for Engagements.
 const KeyPrefix = "engagement/"
 
-// Options configures Records. Every option is required.
+// Options configures Records. Every option without a default is required.
 type Options struct {
 	Store      store.Store
 	TTL        time.Duration    // lifetime of an Engagement after its last call
@@ -31,7 +31,25 @@ type Options struct {
 	MaxRecord  int64            // bytes of JSON of all inputs and outputs in a record; those of later calls are omitted
 	CacheSize  int              // bytes of Engagements cached in memory
 	Now        func() time.Time // current time
+
+	// Archive gets a copy of each entry. Default: none.
+	Archive Archive
+	// EvictRefusals allows the store to evict Engagements in which every call was refused, to make room.
+	EvictRefusals bool
 }
+
+// Archive keeps copies of the entries of records outside the store.
+type Archive interface {
+	// Ready returns an error if new calls must be refused, because the archive has no room.
+	Ready(ctx context.Context) error
+
+	// Record gets the entries of a change. The position is the number of the first entry in the record of the Engagement, from 0.
+	// The entries are kept when it returns nil. It must not keep the slice.
+	Record(ctx context.Context, of *Ref, key string, position int64, entries []Entry) error
+}
+
+// ErrArchive wraps the errors of Options.Archive.
+var ErrArchive = errors.New("the audit archive failed")
 
 // Records keeps the records of Engagements in a store. It is safe for concurrent use. A
 // process should use one for each store, because it caches the records that it has read.
@@ -64,23 +82,44 @@ func (*UnreadError) Error() string {
 // Change calls decide in a transaction on an Engagement. begin returns the state of a new
 // Engagement; a nil begin allows only existing ones. decide may be called several times, and only
 // the last call takes effect. decide returns ErrUnchanged if there is nothing to write.
+//
+// With Options.Archive, the entries are in the record and in the archive when Change returns nil. These are two changes of the
+// store, because a change has one record. If the process ends between the two, the caller has got no result: the call was not
+// made, or its result was not released.
 func (s *Records) Change(ctx context.Context, key string, begin func(now time.Time) *State, decide func(*Tx) error) error {
 	r := s.cache.get(key)
 	defer s.cache.resize(r)
+	if s.options.Archive != nil && begin != nil {
+		if err := s.options.Archive.Ready(ctx); err != nil {
+			return fmt.Errorf("%w: %w", ErrArchive, err)
+		}
+	}
 	for range MaxTries {
+		var t *Tx
+		var written store.Change
+		var before, position int64
 		err := s.store.Update(ctx, r.key, func(old store.Record) (store.Change, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			t, err := s.transaction(r, old, begin)
-			if err != nil {
+			var err error
+			if t, err = s.transaction(r, old, begin); err != nil {
 				return store.Change{}, err
 			}
-			if err := decide(t); err != nil {
+			if before = t.State.Last; old.Value == nil {
+				before = 0
+			}
+			if err = decide(t); err != nil {
 				return store.Change{}, err
 			}
-			return t.change()
+			written, err = t.change()
+			position = t.record.length
+			return written, err
 		})
-		if err == nil || errors.Is(err, ErrUnchanged) {
+		switch {
+		case err == nil:
+			s.indexTime(ctx, key, before, t, written.TTL)
+			return s.archive(ctx, key, t, position)
+		case errors.Is(err, ErrUnchanged):
 			return nil
 		}
 		more, ok := errors.AsType[*UnreadError](err)
@@ -97,6 +136,17 @@ func (s *Records) Change(ctx context.Context, key string, begin func(now time.Ti
 		}
 	}
 	return ErrContended
+}
+
+// archive copies the entries of a change to the archive.
+func (s *Records) archive(ctx context.Context, key string, written *Tx, position int64) error {
+	if s.options.Archive == nil || len(written.entries) == 0 {
+		return nil
+	}
+	if err := s.options.Archive.Record(ctx, &written.State.Ref, key, position, written.entries); err != nil {
+		return fmt.Errorf("%w: %w", ErrArchive, err)
+	}
+	return nil
 }
 
 func (s *Records) transaction(r *record, old store.Record, begin func(now time.Time) *State) (*Tx, error) {
@@ -220,18 +270,14 @@ func (s *Records) page(ctx context.Context, prefix, after string, limit int) (en
 	}
 	engagements = make([]*Summary, 0, len(keys))
 	for _, key := range keys {
-		record, err := s.store.Get(ctx, key)
+		e, err := s.summaryOf(ctx, strings.TrimPrefix(key, keyPrefix))
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, "", fmt.Errorf("reading an Engagement: %w", err)
-		}
-		state, err := decodeState(record.Value)
-		if err != nil {
 			return nil, "", err
 		}
-		engagements = append(engagements, state.summary(strings.TrimPrefix(key, keyPrefix), record.Length))
+		engagements = append(engagements, e)
 	}
 	return engagements, next, nil
 }

@@ -176,7 +176,7 @@ func (t *Tx) change() (store.Change, error) {
 	}
 	c := store.Change{Value: t.value, TTL: t.life(), Async: !t.Durable, Entries: t.encoded[:0], Owner: t.State.Owner}
 	if t.isRefusalOnly() {
-		c.Evictable = true
+		c.Evictable = t.options.EvictRefusals
 		if t.State.User.ID == "" {
 			c.TTL = min(c.TTL, refusalOnlyTTL)
 		}
@@ -202,8 +202,8 @@ func (t *Tx) life() time.Duration {
 }
 
 // isRefusalOnly reports whether nothing but refusals has happened in the Engagement. A client
-// can create one for each id, so the store may delete these Engagements to make space for
-// others, and anonymous ones expire after refusalOnlyTTL.
+// can create one for each id, so anonymous ones expire after refusalOnlyTTL, and Options.EvictRefusals
+// allows the store to delete these Engagements to make space for others.
 func (t *Tx) isRefusalOnly() bool {
 	s := t.State
 	return s.Total == 0 && s.Ended == nil && s.Earlier.Renewals == 0 && len(s.Reviews) == 0 && len(s.Assigned) == 0 &&

@@ -119,4 +119,80 @@ func withReview(r *Review) func(open []Summary) ([]Summary, error) {
 	}
 }
 
-func openKey(reviewer string) string { return openPath + engagement.Digest(reviewer) }
+func openKey(reviewer string) string { return OpenPrefix + engagement.Digest(reviewer) }
+
+// maxDecided is the number of decisions that the list of a reviewer keeps, the latest.
+const maxDecided = 100
+
+// Decided is an entry in a reviewer's list of decisions.
+type Decided struct {
+	Summary
+	Status    string             `json:"status"` // engagement.ReviewApproved or engagement.ReviewDenied
+	DecidedAt time.Time          `json:"decided_at"`
+	DecidedBy engagement.Decider `json:"decided_by,omitzero"` // empty if an agent decided
+	Comment   string             `json:"comment,omitzero"`
+}
+
+// decisions keeps a list of the latest decisions for each reviewer in the store. It is only for people to read, so
+// errors of changes are ignored.
+type decisions struct{ lease.List[Decided] }
+
+func newDecisions(o *Options) decisions {
+	return decisions{lease.List[Decided]{
+		Store: o.Store, TTL: o.TTL, MaxSize: maxOpenList,
+		IsOver: func(d *Decided) bool { return d.DecidedAt.Add(o.TTL).Before(o.Now()) },
+	}}
+}
+
+func (d decisions) add(ctx context.Context, r *Review) {
+	added := Decided{r.Summary(), r.Status, r.DecidedAt, r.DecidedBy, r.Comment}
+	for keep := maxDecided; keep > 0; keep /= 2 { // long comments leave room for fewer
+		err := d.Change(ctx, decidedKey(cmp.Or(r.DecidedBy.User, r.decider())), "", func(all []Decided) ([]Decided, error) {
+			return append(all[max(0, len(all)+1-keep):], added), nil
+		})
+		if !errors.Is(err, lease.ErrListFull) {
+			return
+		}
+	}
+}
+
+func decidedKey(decider string) string { return DecidedPrefix + engagement.Digest(decider) }
+
+// DecidedBy returns the latest decisions of a reviewer, the newest first.
+func (q *Queue) DecidedBy(ctx context.Context, reviewer string) ([]Decided, error) {
+	all, err := q.decisions.Get(ctx, decidedKey(reviewer))
+	if err != nil {
+		return nil, fmt.Errorf("reading a reviewer's decisions: %w", err)
+	}
+	slices.Reverse(all)
+	return all, nil
+}
+
+// All returns the open reviews of all reviewers, oldest first, and their latest decisions, the newest first.
+func (q *Queue) All(ctx context.Context) (open []Summary, decided []Decided, err error) {
+	if open, err = readLists(ctx, OpenPrefix, &q.lists.List); err == nil {
+		decided, err = readLists(ctx, DecidedPrefix, &q.decisions.List)
+	}
+	slices.SortFunc(open, Summary.Compare)
+	slices.SortFunc(decided, func(a, b Decided) int { return b.DecidedAt.Compare(a.DecidedAt) })
+	return open, decided, err
+}
+
+// readLists returns the entries of the lists below a prefix.
+func readLists[E any](ctx context.Context, prefix string, list *lease.List[E]) (all []E, err error) {
+	keys, err := list.Store.Keys(ctx, prefix, "", maxReviewers)
+	if err != nil {
+		return nil, fmt.Errorf("listing reviewers: %w", err)
+	}
+	for _, key := range keys {
+		entries, err := list.Get(ctx, key)
+		if err != nil {
+			return nil, fmt.Errorf("reading the list of a reviewer: %w", err)
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
+}
+
+// maxReviewers is the number of reviewers whose lists All reads.
+const maxReviewers = 1000

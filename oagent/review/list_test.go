@@ -133,3 +133,42 @@ func TestReviewList(t *testing.T) {
 		t.Errorf("%d long reviews in a list", n)
 	}
 }
+
+// TestQueue_lists_decisions keeps the latest decisions of each reviewer, and lists those of all.
+func TestQueue_lists_decisions(t *testing.T) {
+	s, err := embedded.Open(t.TempDir()+"/store.db", embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	now := time.Now()
+	q := NewQueue(Options{Store: s, TTL: time.Hour, Now: func() time.Time { return now }})
+	decide := func(reviewer string, i, size int) {
+		q.decisions.add(t.Context(), &Review{
+			ID: fmt.Sprint(reviewer, i), Reviewer: reviewer, Status: engagement.ReviewDenied, Comment: strings.Repeat("c", size),
+			DecidedAt: now.Add(time.Duration(i) * time.Second), DecidedBy: engagement.Decider{User: reviewer},
+		})
+	}
+	for i := range maxDecided + 5 {
+		decide("boss", i, 10)
+	}
+	decide("chief", 200, 10)
+	own, err := q.DecidedBy(t.Context(), "boss")
+	if err != nil || len(own) != maxDecided || own[0].ID != fmt.Sprint("boss", maxDecided+4) {
+		t.Errorf("%d decisions of the reviewer, error %v", len(own), err)
+	}
+	_, all, err := q.All(t.Context())
+	if err != nil || len(all) != maxDecided+1 || all[0].ID != "chief200" {
+		t.Errorf("%d decisions of all, error %v", len(all), err)
+	}
+	for i := range 20 { // more than a list can have
+		decide("boss", 300+i, 50_000)
+	}
+	if own, err = q.DecidedBy(t.Context(), "boss"); err != nil || len(own) == 0 || own[0].ID != "boss319" {
+		t.Errorf("after long comments: %d decisions, error %v", len(own), err)
+	}
+	now = now.Add(3 * time.Hour)
+	if own, err = q.DecidedBy(t.Context(), "boss"); err != nil || len(own) != 0 {
+		t.Errorf("%d expired decisions, error %v", len(own), err)
+	}
+}

@@ -44,6 +44,8 @@ type Queue struct {
 	options Options
 	reviews storage
 	lists   lists
+
+	decisions decisions
 }
 
 // NewQueue returns the queue in options.Store.
@@ -52,6 +54,8 @@ func NewQueue(options Options) *Queue {
 		options: options,
 		reviews: storage{store: options.Store, ttl: options.TTL},
 		lists:   newLists(&options),
+
+		decisions: newDecisions(&options),
 	}
 }
 
@@ -230,6 +234,7 @@ func (q *Queue) settle(ctx context.Context, r *Review, verdict, comment string) 
 	}
 	_ = q.lists.remove(ctx, r.decider(), r.ID) // best effort: repeated by Get
 	if isNew {
+		q.decisions.add(ctx, r)
 		q.options.OnDecided(r)
 	}
 	return nil

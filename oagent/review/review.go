@@ -33,7 +33,9 @@ const (
 	RetryPending     = 30 * time.Second // suggested delay before a refused call is repeated
 	reviewPath       = "review/"        // prefix of the store's keys
 	releasedPath     = "released/"      // prefix of the keys of released results
-	openPath         = "reviewer/"      // prefix of the keys of a reviewer's list of open reviews
+
+	OpenPrefix    = "reviewer/" // prefix of the keys of a reviewer's list of open reviews
+	DecidedPrefix = "decided/"  // prefix of the keys of a reviewer's list of decisions
 )
 
 // Review asks a reviewer whether a call may be made, or whether its result may be released

@@ -93,6 +93,7 @@ type Loader struct {
 	mu          sync.Mutex
 	subscribers map[*func()]struct{} // notified of a new Toolset
 	err         error
+	failedSince time.Time     // when the first load of those that have failed since the last success ended
 	run         *background   // nil unless started
 	running     chan struct{} // closed when the load that requests wait for ends; nil if none runs
 }
@@ -163,6 +164,23 @@ func (l *Loader) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
+}
+
+// A Fault says why the document as it is now is not in use.
+type Fault struct {
+	Err   error
+	Since time.Time // of the first failure after the last load that succeeded
+	Next  time.Time // when the document is loaded again
+}
+
+// Fault returns the error of the last load with its times, or nil if it succeeded.
+func (l *Loader) Fault() *Fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		return nil
+	}
+	return &Fault{l.err, l.failedSince, time.Unix(0, l.due.Load())}
 }
 
 // Location returns the path or the URL of the document, without secrets.
@@ -304,6 +322,9 @@ func (l *Loader) recordResult(err error) {
 	l.due.Store(time.Now().Add(l.retryDelay()).UnixNano())
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.err == nil {
+		l.failedSince = time.Now()
+	}
 	l.err = err
 }
 

@@ -229,9 +229,12 @@ func TestLoader_refreshes_a_URL(t *testing.T) {
 		if got := origin.count(); got < 15 || got > 18 {
 			t.Errorf("%d attempts in 11 minutes, want one a minute", got)
 		}
+		if fault := l.Fault(); fault == nil || fault.Err == nil || time.Since(fault.Since) < 10*time.Minute || time.Until(fault.Next) <= 0 {
+			t.Errorf("the fault is %+v", fault)
+		}
 		origin.set("one", nil)
 		time.Sleep(maxBackoff + maxBackoff/5)
-		if title(l) != "one" || l.Err() != nil {
+		if title(l) != "one" || l.Err() != nil || l.Fault() != nil {
 			t.Fatalf("not loaded: %v", l.Err())
 		}
 

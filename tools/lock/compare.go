@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/aryann/difflib"
+
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -16,6 +18,10 @@ const (
 	maxLines    = 30  // lines of one change
 	maxLine     = 400 // bytes of a line
 	diffContext = 30  // bytes before the first difference of two texts
+
+	// maxCompared limits the comparison of two texts by lines: the product of their changed lines. Beyond it, all lines between
+	// the first and the last difference count as changed.
+	maxCompared = 1 << 16
 )
 
 // Kind is the kind of a Change.
@@ -196,33 +202,69 @@ func schemaOf(set *tools.Toolset, name, argument string) string {
 	return ""
 }
 
-// differing returns lines for two texts that differ. The lines begin shortly before the first difference,
-// so that they show a change at the end of a long text.
+// differing returns lines for two texts that differ: the lines that only one of them has. If one line became
+// another, both begin shortly before the first difference, so that they show a change at the end of a long line.
 func differing(name, was, now string) []string {
 	if was == now {
 		return nil
 	}
-	same := 0
-	for same < len(was) && same < len(now) && was[same] == now[same] {
-		same++
+	before, after := changedLines(was, now)
+	cut := 0
+	if len(before) == 1 && len(after) == 1 {
+		cut = max(commonPrefix(before[0], after[0])-diffContext, 0)
 	}
-	start := max(same-diffContext, 0)
 	var lines []string
-	for _, side := range []struct{ sign, text string }{{"- ", was}, {"+ ", now}} {
-		part := strings.ToValidUTF8(side.text[start:], "")
-		if part == "" {
-			continue
-		}
-		if start > 0 {
-			part = "…" + part
-		}
-		for line := range strings.SplitSeq(part, "\n") {
-			if line != "" {
-				lines = append(lines, side.sign+oneLine(name)+oneLine(line))
+	for _, side := range []struct {
+		sign  string
+		lines []string
+	}{{"- ", before}, {"+ ", after}} {
+		for _, line := range side.lines {
+			if line = strings.ToValidUTF8(line[cut:], ""); line == "" {
+				continue
 			}
+			if cut > 0 {
+				line = "…" + line
+			}
+			lines = append(lines, side.sign+oneLine(name)+oneLine(line))
 		}
+	}
+	if len(lines) == 0 {
+		lines = append(lines, "  "+oneLine(name)+"empty lines changed")
 	}
 	return lines
+}
+
+// changedLines returns the lines of each text that the other one does not have at that place.
+func changedLines(was, now string) (before, after []string) {
+	before, after = strings.Split(was, "\n"), strings.Split(now, "\n")
+	for len(before) > 0 && len(after) > 0 && before[0] == after[0] {
+		before, after = before[1:], after[1:]
+	}
+	for len(before) > 0 && len(after) > 0 && before[len(before)-1] == after[len(after)-1] {
+		before, after = before[:len(before)-1], after[:len(after)-1]
+	}
+	if len(before)*len(after) > maxCompared {
+		return before, after
+	}
+	var removed, added []string
+	for _, record := range difflib.Diff(before, after) {
+		switch record.Delta {
+		case difflib.LeftOnly:
+			removed = append(removed, record.Payload)
+		case difflib.RightOnly:
+			added = append(added, record.Payload)
+		}
+	}
+	return removed, added
+}
+
+// commonPrefix returns the number of bytes that both texts begin with.
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // oneLine returns a text as one short line. Characters that could hide text or move the cursor of a

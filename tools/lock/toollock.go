@@ -20,6 +20,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,6 +143,36 @@ func (e *entry) same(other *entry) bool {
 	return e.Digest == other.Digest && (e.Response == other.Response || e.Response == "" || other.Response == "")
 }
 
+// Digest identifies changes between a lock and these tools: it differs if one of the changed tools changes again. It is ""
+// without changes.
+func (l *Lock) Digest(changes []Change) string {
+	if len(changes) == 0 {
+		return ""
+	}
+	var parts []string
+	for i := range changes {
+		parts = append(parts, string(changes[i].Kind), changes[i].Tool)
+		if now := l.tools[changes[i].Tool]; now != nil {
+			parts = append(parts, now.Digest, now.Response)
+		}
+	}
+	return digest(parts...)
+}
+
+// Approve returns the lock with the current tools in place of those that the names select. A name that current does not
+// have is removed.
+func (l *Lock) Approve(current *Lock, names []string) *Lock {
+	approved := &Lock{document: current.document, tools: maps.Clone(l.tools)}
+	for _, name := range names {
+		if now := current.tools[name]; now != nil {
+			approved.tools[name] = now
+		} else {
+			delete(approved.tools, name)
+		}
+	}
+	return approved
+}
+
 // digest returns the SHA-256 of the parts in hexadecimal.
 func digest(parts ...string) string {
 	sum := sha256.Sum256(strictjson.AppendStrings(nil, parts))
@@ -161,6 +192,48 @@ func (l *Lock) AppendYAML(dst []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the lock file would have more than %d bytes: choose fewer tools with include and exclude", MaxSize)
 	}
 	return append(append(dst, header...), text.Bytes()...), nil
+}
+
+// WriteFile writes the lock file, so that a reader sees the old or the new content, not a part of it. An
+// existing file keeps its permissions, and a symbolic link stays one.
+func (l *Lock) WriteFile(path string) error {
+	content, err := l.AppendYAML(nil)
+	if err != nil {
+		return err
+	}
+	mode := os.FileMode(0o644)
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	if stat, err := os.Stat(path); err == nil {
+		mode = stat.Mode().Perm()
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), temporaryName)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name()) // fails if the file was renamed
+	_, err = temporary.Write(content)
+	err = errors.Join(err, temporary.Chmod(mode), temporary.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), path)
+}
+
+// temporaryName is the pattern of the names of files that become lock files.
+const temporaryName = ".lock-*"
+
+// CheckWritable returns an error if WriteFile cannot write the lock file. It tries to create a file beside it.
+func CheckWritable(path string) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), temporaryName)
+	if err != nil {
+		return err
+	}
+	return errors.Join(temporary.Close(), os.Remove(temporary.Name()))
 }
 
 // ErrMissing reports that there is no lock file.

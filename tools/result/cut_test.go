@@ -13,7 +13,7 @@ import (
 )
 
 // list returns an array of n objects.
-func list(n int) string {
+func listOf(n int) string {
 	items := make([]string, n)
 	for i := range items {
 		items[i] = fmt.Sprintf(`{"id":%d,"labels":["a","b"],"text":"%s"}`, i, strings.Repeat("x", 50))
@@ -22,7 +22,7 @@ func list(n int) string {
 }
 
 func TestCut_small(t *testing.T) {
-	body := []byte(list(2))
+	body := []byte(listOf(2))
 	if pages := CutPages(body, true, len(body)+MinCut); pages != nil {
 		t.Errorf("got %d pages; want nil", len(pages))
 	}
@@ -38,9 +38,9 @@ func TestCut_white_space(t *testing.T) {
 
 // TestCut_list covers responses in the shapes of common APIs: the items of all pages are those of the
 // response, in order, and the first page has everything else.
-func TestCut_list(t *testing.T) {
+func TestCut_listOf(t *testing.T) {
 	const n, limit = 512, 4000
-	items := list(n)
+	items := listOf(n)
 	for name, c := range map[string]struct {
 		body string
 		list func(map[string]any) any // of the first page
@@ -91,7 +91,7 @@ func TestCut_several_places(t *testing.T) {
 		notes string // words of the first note
 		rests []string
 	}{
-		"two arrays": {`{"a":` + list(400) + `,"b":` + list(300) + `}`, "of 400 items of a, of 300 items of b", []string{"items of 400 of a", "items of 300 of b"}},
+		"two arrays": {`{"a":` + listOf(400) + `,"b":` + listOf(300) + `}`, "of 400 items of a, of 300 items of b", []string{"items of 400 of a", "items of 300 of b"}},
 		"one string": {`{"name":"x","content":"` + long + `","labels":["a","b"]}`, "bytes of 20000 content", []string{"bytes of 20000 content"}},
 		"big items": {
 			`{"items":[{"id":1,"body":"` + long + `"},{"id":2,"body":"` + long + `"}]}`, "1 of 2 items, bytes items[0].body",
@@ -199,7 +199,7 @@ func TestCut_text(t *testing.T) {
 }
 
 func TestCut_keeps_nothing_of_the_body(t *testing.T) {
-	for _, body := range [][]byte{[]byte(list(500)), []byte(strings.Repeat("line\n", 1000))} {
+	for _, body := range [][]byte{[]byte(listOf(500)), []byte(strings.Repeat("line\n", 1000))} {
 		whole := string(body)
 		pages := CutPages(body, true, 1000)
 		var before []string
@@ -216,7 +216,7 @@ func TestCut_keeps_nothing_of_the_body(t *testing.T) {
 }
 
 func FuzzCut(f *testing.F) {
-	f.Add([]byte(list(30)), true, 0)
+	f.Add([]byte(listOf(30)), true, 0)
 	f.Add([]byte(`{"a":[`+strings.Repeat(`"xy",`, 200)+`1],"b":"`+strings.Repeat(`\u00e9\ud83d\ude00`, 100)+`"}`), true, 100)
 	f.Add([]byte(strings.Repeat("[", 900)+strings.Repeat("]", 900)), true, 0)
 	f.Add([]byte(`{"a":{`+strings.Repeat(`"k":{"x":[1,2]},`, 60)+`"z":0}}`), true, 7)

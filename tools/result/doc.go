@@ -5,7 +5,8 @@
 //   - A Query (query.go) is the operator's jq expression. It selects and renames what a JSON response contains.
 //   - Fields (fields.go) keeps the members whose names the model has given.
 //   - CutPages (cut.go) shortens a response that is larger than a limit and returns the rest as pages.
-//     Package pages keeps them.
+//     A PageKeeper keeps them for a while, so that the caller can read them without another call of the
+//     API: in memory, or, if several nodes share a store, in that store (pages.go).
 //
 // A Reducer reads a response that streams (reducer.go, event.go). ErrorDetail reads what an API says about an
 // error (apierror.go).

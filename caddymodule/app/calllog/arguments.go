@@ -1,6 +1,7 @@
 package calllog
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -8,16 +9,19 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
-// omitted stands for a value that is too large to be recorded.
+// allArguments in Config.Arguments allows the values of all arguments.
+const allArguments = "*"
+
+// omitted stands for a value that is too large to be kept.
 const omitted = `"…"`
 
 // choose returns the members of a JSON object whose names are allowed, with at most MaxArguments bytes.
 // It returns nil if there are none, or if the text is not an object.
-func choose(object []byte, allowed map[string]bool) jsontext.Value {
-	chosen := []byte{'{'}
+func choose(object []byte, allowed []string) jsontext.Value {
+	chosen, all := []byte{'{'}, slices.Contains(allowed, allArguments)
 	err := strictjson.Split(object, func(name, value jsontext.Value) {
 		plain, err := jsontext.AppendUnquote(nil, name)
-		if err != nil || !allowed[string(plain)] {
+		if err != nil || !all && !slices.Contains(allowed, string(plain)) {
 			return
 		}
 		if len(chosen)+len(name)+len(value)+2 > MaxArguments || !utf8.Valid(value) {
@@ -35,16 +39,4 @@ func choose(object []byte, allowed map[string]bool) jsontext.Value {
 		return nil
 	}
 	return append(chosen, '}')
-}
-
-// Choose returns the members of recorded arguments whose names are given, nil if there are none.
-func Choose(arguments jsontext.Value, names []string) jsontext.Value {
-	if len(arguments) == 0 || len(names) == 0 {
-		return nil
-	}
-	allowed := make(map[string]bool, len(names))
-	for _, name := range names {
-		allowed[name] = true
-	}
-	return choose(arguments, allowed)
 }

@@ -1,92 +1,74 @@
-// Package calllog keeps the recent tool calls of a node in memory, for the pages and commands that show
-// them.
+// Package calllog keeps the tool calls of all nodes: those in progress in memory, and those that have ended in
+// the store.
 //
-// A Log records only while it is in use: until Lifetime after the latest call of Look, or while a reader
-// has Options.Always. Otherwise a call costs two atomic loads (Log.Active). The number of recorded calls
-// and the size of each are limited.
-//
-// Nodes that share a store exchange their newest calls while the Log of one of them is in use
-// (shared.go).
+//   - A Recorder takes each call that ends (calllog.go). It never waits for the store.
+//   - A keeper writes them in segments of up to 1000 calls, every second or when 1000 have ended (keep.go).
+//   - A segment is a record of the store. Its value has what filters and statistics need, its log has the calls
+//     as compressed JSON (segment.go).
+//   - Find filters the calls of all nodes, newest first, and pages by cursor (find.go).
+//   - Nodes that share a store exchange their calls in progress while someone looks at them (running.go).
 package calllog
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/store"
 )
 
 // Limits of a Log.
 const (
-	MaxCalls     = 2000             // ended calls that a node keeps
-	MaxRunning   = 500              // calls in progress that a node records; further ones are recorded when they end
-	MaxArguments = 1 << 10          // bytes of recorded arguments of one call
-	maxText      = 128              // bytes of each text that a client chooses
-	Lifetime     = 15 * time.Minute // how long a Log records after the latest call of Look
+	MaxRunning = 500 // calls in progress that a node records; further ones are recorded when they end
+
+	// Ended calls that wait for the store, and their bytes. Further calls are dropped and counted.
+	maxPending      = 20_000
+	maxPendingBytes = 32 << 20
 )
 
-// Call is one tool call. A call in progress has no Number, Ended, Outcome, Status and Size.
-type Call struct {
-	Number    int64          `json:"number,omitzero"` // of the ended call on its node, from 1
-	Node      string         `json:"node"`
-	Site      string         `json:"site"`     // the site of the endpoint, see route.Endpoint.SiteName
-	Endpoint  string         `json:"endpoint"` // path of the endpoint
-	Began     time.Time      `json:"began"`
-	Ended     time.Time      `json:"ended,omitzero"`
-	User      string         `json:"user,omitzero"`  // "" if the caller is not authenticated
-	Agent     string         `json:"agent,omitzero"` // name of the hosted agent that makes the call; "" if a client does
-	Protocol  string         `json:"protocol"`
-	Toolset   string         `json:"toolset"`       // "" for an agent as a capability
-	Tool      string         `json:"tool,omitzero"` // "" if no tool has the name that the client sent; for an agent, its reference
-	Outcome   string         `json:"outcome,omitzero"`
-	Status    int            `json:"status,omitzero"`    // of the API's response; 0 if there is none
-	Size      int            `json:"size,omitzero"`      // bytes of the response
-	Took      float64        `json:"duration_ms"`        // milliseconds; of a call in progress, until it was read
-	Trace     string         `json:"trace,omitzero"`     // trace id
-	Arguments jsontext.Value `json:"arguments,omitzero"` // those that the operator allows
-
-	slot int // in Recorder.running, from 1; 0 if it has none
-}
-
-// compare orders calls by their end, or those in progress by their begin. Calls with the same time are
-// ordered by node and number.
-func (c *Call) compare(other *Call) int {
-	return cmp.Or(c.Ended.Compare(other.Ended), c.Began.Compare(other.Began), cmp.Compare(c.Node, other.Node), cmp.Compare(c.Number, other.Number))
-}
-
-// Options are the options of one reader of a Log.
+// Options are the options of a Log.
 type Options struct {
-	Always    bool     // record regardless of Look
-	Arguments []string // arguments whose values may be recorded
-	Site      string   // whose calls the reader shows; "" for all
+	Config
+	Version string      // of the program, for Node
+	Failed  func(error) // is called when writing fails after it has succeeded; may be nil
+	Dropped func(int64) // is called with the number of calls that were dropped; may be nil
 }
 
-// Log keeps the recent calls of one node. The zero value is ready to use. A nil Log records nothing.
+// Defaults of Config.
+const (
+	DefaultKeep    = 7 * 24 * time.Hour
+	DefaultMaxSize = 256 << 20
+)
+
+// Log keeps the calls of one node, and reads those of all nodes. A nil Log records nothing.
 type Log struct {
-	recorder atomic.Pointer[Recorder] // nil while the Log is not in use
+	recorder atomic.Pointer[Recorder] // nil while Config.Off is set
 	all      Recorder
-
-	mu      sync.Mutex
-	readers map[*Options]bool
-	until   time.Time   // end of recording, unless a reader has Options.Always
-	timer   *time.Timer // ends the recording; nil if there is none
-	share   *sharing    // nil unless the node shares its calls
+	keeper   *keeper
+	stats    statsCache
+	started  time.Time
+	loaded   atomic.Pointer[time.Time] // when the configuration was loaded
+	share    *sharing                  // nil unless the node shares its store
 }
 
-// New returns the Log of a node.
-func New(node string) *Log {
-	l := new(Log)
-	l.all.node = node
+// New returns the Log of a node. Open returns the store. Shared says whether other nodes use it, too.
+func New(node string, open func(context.Context) (store.Store, error), shared bool) *Log {
+	l := &Log{started: time.Now()}
+	l.all.node, l.all.wake = node, make(chan struct{}, 1)
+	l.keeper = newKeeper(&l.all, open)
+	if shared {
+		l.share = &sharing{recorder: &l.all, open: open, describe: l.describe}
+	}
 	return l
 }
 
-// Active holds the Recorder of calls, or nil while the Log is not in use. A nil Log always has nil.
+// Active holds the Recorder of calls, or nil while calls are not recorded. A nil Log always has nil.
 func (l *Log) Active() *atomic.Pointer[Recorder] {
 	if l == nil {
 		return new(atomic.Pointer[Recorder])
@@ -94,92 +76,60 @@ func (l *Log) Active() *atomic.Pointer[Recorder] {
 	return &l.recorder
 }
 
-// Open adds a reader. The reader calls close when it no longer needs the Log.
-func (l *Log) Open(options Options) (close func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.readers == nil {
-		l.readers = make(map[*Options]bool)
+// Start applies the options of the configuration that was started last.
+func (l *Log) Start(options Options) {
+	if options.Keep <= 0 {
+		options.Keep = caddy.Duration(DefaultKeep)
 	}
-	reader := &options
-	l.readers[reader] = true
-	l.changed()
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.readers, reader)
-		l.changed()
+	if options.MaxSize <= 0 {
+		options.MaxSize = DefaultMaxSize
 	}
-}
-
-// changed applies the options of the readers.
-func (l *Log) changed() {
-	arguments, always := make(map[string]bool), false
-	for reader := range l.readers {
-		always = always || reader.Always
-		for _, name := range reader.Arguments {
-			arguments[name] = true
-		}
-	}
-	l.all.arguments.Store(&arguments)
-	l.share.run(len(l.readers) > 0)
-	switch {
-	case always || len(l.readers) > 0 && time.Now().Before(l.until):
-		l.recorder.Store(&l.all)
-	default:
+	l.all.options.Store(&options)
+	now := time.Now()
+	l.loaded.Store(&now)
+	if options.Off {
 		l.recorder.Store(nil)
-	}
-}
-
-// Look starts recording, or extends it until Lifetime from now. A page calls it for each request.
-func (l *Log) Look() {
-	l.share.look()
-	l.recordFor(Lifetime)
-}
-
-// recordFor records for at least this time from now.
-func (l *Log) recordFor(lifetime time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	until := time.Now().Add(lifetime)
-	if until.Before(l.until) {
 		return
 	}
-	l.until = until
-	if l.timer == nil {
-		l.timer = time.AfterFunc(lifetime, l.expire)
-	} else {
-		l.timer.Reset(lifetime)
-	}
-	l.changed()
+	l.recorder.Store(&l.all)
+	l.keeper.start()
+	l.share.start()
 }
 
-// expire ends the recording, unless a reader has Options.Always.
-func (l *Log) expire() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.changed()
-}
+// Options returns the options in use.
+func (l *Log) Options() Options { return *l.all.options.Load() }
 
-// Close ends all work of the Log.
+// Look is called for each request of a page. While someone looks, nodes exchange their calls in progress.
+func (l *Log) Look() { l.share.look() }
+
+// Close writes the calls that wait for the store, and ends all work of the Log.
 func (l *Log) Close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	clear(l.readers)
-	l.changed()
-	if l.timer != nil {
-		l.timer.Stop()
-	}
+	l.recorder.Store(nil)
+	l.share.close()
+	l.keeper.close()
 }
 
-// Recent returns the ended calls of all nodes that keep returns true for, newest first, and at most
-// limit.
-func (l *Log) Recent(ctx context.Context, limit int, keep func(*Call) bool) []Call {
-	calls := l.all.recent(limit, keep)
-	for _, other := range l.share.others(ctx) {
-		calls = appendKept(calls, other.Calls, keep)
+// Dropped returns how many calls of this node were not kept, because the store was too slow or failed.
+func (l *Log) Dropped() int64 { return l.all.dropped.Load() }
+
+// describe describes this node.
+func (l *Log) describe() Node {
+	n := Node{Name: l.all.node, Version: l.Options().Version, Started: l.started, Dropped: l.Dropped()}
+	if loaded := l.loaded.Load(); loaded != nil {
+		n.Loaded = *loaded
 	}
-	return newest(calls, limit)
+	return n
+}
+
+// Nodes describes this node and the others, ordered by name. The others are known a few seconds after the first Look.
+func (l *Log) Nodes(ctx context.Context) []Node {
+	others := l.share.others(ctx)
+	nodes := append(make([]Node, 0, 1+len(others)), l.describe())
+	for _, other := range others {
+		nodes = append(nodes, other.Node)
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	return nodes
 }
 
 // Running returns the calls in progress of all nodes that keep returns true for, newest first, and at
@@ -187,54 +137,37 @@ func (l *Log) Recent(ctx context.Context, limit int, keep func(*Call) bool) []Ca
 func (l *Log) Running(ctx context.Context, limit int, keep func(*Call) bool) []Call {
 	calls := l.all.inProgress(keep)
 	for _, other := range l.share.others(ctx) {
-		calls = appendKept(calls, other.Running, keep)
+		for i := range other.Running {
+			if keep(&other.Running[i]) {
+				calls = append(calls, other.Running[i])
+			}
+		}
 	}
 	now := time.Now()
 	for i := range calls {
 		calls[i].Took = float64(max(now.Sub(calls[i].Began), 0)) / float64(time.Millisecond)
 	}
-	return newest(calls, limit)
-}
-
-// appendKept appends the calls that keep returns true for.
-func appendKept(calls, others []Call, keep func(*Call) bool) []Call {
-	for i := range others {
-		if keep(&others[i]) {
-			calls = append(calls, others[i])
-		}
-	}
-	return calls
-}
-
-// newest returns the newest calls, newest first, and at most limit.
-func newest(calls []Call, limit int) []Call {
-	slices.SortFunc(calls, func(a, b Call) int { return b.compare(&a) })
+	slices.SortFunc(calls, newestFirst)
 	return calls[:min(len(calls), limit)]
 }
 
-// Allowed returns the arguments that readers of a site allow.
-func (l *Log) Allowed(site string) (names []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for reader := range l.readers {
-		if reader.Site == site {
-			names = append(names, reader.Arguments...)
-		}
-	}
-	return names
-}
-
-// Recorder records the calls of a node: those that have ended in a ring, and those in progress.
+// Recorder records the calls of a node: those in progress, and those that have ended until the keeper has
+// written them.
 type Recorder struct {
-	node      string
-	arguments atomic.Pointer[map[string]bool] // names of those that may be recorded
+	node    string
+	options atomic.Pointer[Options]
+	wake    chan struct{} // tells the keeper that a segment is full
+	dropped atomic.Int64
 
 	mu      sync.Mutex
-	ring    []Call
-	number  int64  // of the latest call that has ended
-	running []Call // in progress; unused places have no slot
-	free    []int  // unused places of running
-	changes int64  // counts calls that begin and end
+	number  int64     // of the latest call that has ended
+	latest  time.Time // when it has ended
+	pending []Call    // ended calls that wait for the keeper
+	bytes   int       // of the texts of pending
+	writing []Call    // those that the keeper is writing
+	running []Call    // in progress; unused places have no slot
+	free    []int     // unused places of running
+	changes int64     // counts calls that begin and end
 }
 
 // Begin records that a call begins. It sets Node, and Began if it is not set. It copies the allowed
@@ -261,23 +194,37 @@ func (r *Recorder) Begin(call *Call, arguments []byte) {
 }
 
 // Record records that a call has ended. It sets Number and Ended. If Begin was not called, it also sets
-// the fields that Begin sets, including the arguments.
-func (r *Recorder) Record(call *Call, arguments []byte) {
-	call.Ended = time.Now()
+// the fields that Begin sets, including the arguments. Result is the response, which is copied if it is kept.
+func (r *Recorder) Record(call *Call, arguments, result []byte) {
 	if call.Began.IsZero() {
 		r.prepare(call, arguments)
-		call.Began = call.Ended.Add(-time.Duration(call.Took * float64(time.Millisecond)))
+		call.Began = time.Now().Add(-time.Duration(call.Took * float64(time.Millisecond)))
 	}
+	if r.options.Load().Results && len(result) > 0 {
+		call.Result = string(result[:min(len(result), MaxResult+len("…"))])
+	}
+	call.limit()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.release(call)
 	r.changes++
 	r.number++
-	call.Number = r.number
-	if len(r.ring) < MaxCalls {
-		r.ring = append(r.ring, *call)
-	} else {
-		r.ring[(r.number-1)%MaxCalls] = *call
+	if now := time.Now().Truncate(time.Microsecond); now.After(r.latest) { // calls of a node end in the order of their numbers
+		r.latest = now
+	}
+	call.Number, call.Ended = r.number, r.latest
+	size := len(call.Reason) + len(call.Arguments) + len(call.Result)
+	if len(r.pending) >= maxPending || r.bytes+size > maxPendingBytes {
+		r.dropped.Add(1)
+		return
+	}
+	r.bytes += size
+	r.pending = append(r.pending, *call)
+	if len(r.pending) == segmentCalls {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -301,12 +248,10 @@ func (r *Recorder) release(call *Call) {
 
 // prepare sets the fields that do not depend on the outcome of a call.
 func (r *Recorder) prepare(call *Call, arguments []byte) {
-	call.Node = r.node
-	for _, chosen := range []*string{&call.User, &call.Trace} {
-		*chosen = text.Cut(*chosen, maxText)
-	}
-	if allowed := r.arguments.Load(); allowed != nil && len(*allowed) > 0 && len(arguments) > 0 {
-		call.Arguments = choose(arguments, *allowed)
+	call.Node, call.Sent = r.node, len(arguments)
+	call.User, call.Trace = text.Cut(call.User, maxText), text.Cut(call.Trace, maxText)
+	if allowed := r.options.Load().Arguments; len(allowed) > 0 && len(arguments) > 0 {
+		call.Arguments = choose(arguments, allowed)
 	}
 }
 
@@ -323,21 +268,30 @@ func (r *Recorder) inProgress(keep func(*Call) bool) []Call {
 	return calls
 }
 
-// recent returns up to limit calls that keep returns true for, newest first.
-func (r *Recorder) recent(limit int, keep func(*Call) bool) []Call {
+// ended returns the calls that the keeper has not written.
+func (r *Recorder) ended() []Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var calls []Call
-	for i := range r.ring {
-		call := &r.ring[(r.number-1-int64(i))%int64(len(r.ring))]
-		if len(calls) == limit {
-			break
-		}
-		if keep(call) {
-			calls = append(calls, *call)
-		}
+	return slices.Concat(r.writing, r.pending)
+}
+
+// take moves the calls that have ended to those that the keeper writes, and returns these.
+func (r *Recorder) take() []Call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.writing) == 0 {
+		r.writing, r.pending, r.bytes = r.pending, make([]Call, 0, min(len(r.pending), 2*segmentCalls)), 0
 	}
-	return calls
+	return r.writing
+}
+
+// written removes the first n calls that the keeper has written.
+func (r *Recorder) written(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.writing = r.writing[n:]; len(r.writing) == 0 {
+		r.writing = nil
+	}
 }
 
 // changed returns how many calls have begun and ended.

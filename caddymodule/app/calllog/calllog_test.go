@@ -2,82 +2,306 @@ package calllog
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 func all(*Call) bool { return true }
 
-// TestLog_records_only_while_someone_looks follows a Log from its first reader to its last.
-func TestLog_records_only_while_someone_looks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := New("a")
-		defer l.Close()
-		if l.Look(); l.Active().Load() != nil {
-			t.Error("a Log without readers records")
-		}
-		closed := l.Open(Options{})
-		if l.Active().Load() == nil {
-			t.Error("a Log does not record, although someone has looked")
-		}
-		time.Sleep(Lifetime + time.Second)
-		if synctest.Wait(); l.Active().Load() != nil {
-			t.Error("a Log still records, although no one has looked for a while")
-		}
-		if l.Look(); l.Active().Load() == nil {
-			t.Error("a second look does not start the recording")
-		}
-		always := l.Open(Options{Always: true})
-		time.Sleep(2 * Lifetime)
-		if synctest.Wait(); l.Active().Load() == nil {
-			t.Error("a Log with a reader that wants it always does not record")
-		}
-		if always(); l.Active().Load() != nil {
-			t.Error("a Log records without need")
-		}
-		if closed(); l.Active().Load() != nil {
-			t.Error("a Log without readers records")
-		}
-	})
+// openFile returns a store in a file of the test.
+func openFile(t testing.TB) store.Store {
+	t.Helper()
+	records, err := embedded.Open(filepath.Join(t.TempDir(), "store.db"), embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = records.Close() })
+	return records
 }
 
-func TestLog_nil_records_nothing(t *testing.T) {
-	var l *Log
-	if l.Active().Load() != nil {
-		t.Error("a nil Log records")
+// node returns the Log of a node that records. Its keeper has no goroutine: the test makes the steps itself.
+func node(name string, records store.Store, options Options) *Log {
+	l := New(name, func(context.Context) (store.Store, error) {
+		if records == nil {
+			return nil, errors.New("the store is down")
+		}
+		return records, nil
+	}, false)
+	options.Keep, options.MaxSize = max(options.Keep, caddy.Duration(time.Hour)), max(options.MaxSize, DefaultMaxSize)
+	l.all.options.Store(&options)
+	l.recorder.Store(&l.all)
+	return l
+}
+
+// record records a call that has ended.
+func (l *Log) record(call Call) Call {
+	l.Active().Load().Record(&call, nil, nil)
+	return call
+}
+
+// findAll returns the calls of all pages.
+func findAll(t *testing.T, l *Log, q Query) (calls []Call) {
+	t.Helper()
+	for range 10_000 {
+		found, err := l.Find(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if calls = append(calls, found.Calls...); found.Next == "" {
+			return calls
+		}
+		q.Cursor = found.Next
+	}
+	t.Fatal("the pages have no end")
+	return nil
+}
+
+// ids returns the ids of calls.
+func ids(calls []Call) []string {
+	list := make([]string, len(calls))
+	for i := range calls {
+		list[i] = calls[i].ID()
+	}
+	return list
+}
+
+// TestLog_keeps_all_calls_across_a_restart records calls on two nodes that write at different times.
+func TestLog_keeps_all_calls_across_a_restart(t *testing.T) {
+	records := openFile(t)
+	a, b := node("a", records, Options{}), node("b.example.com", records, Options{})
+	var want []string
+	for i := range 2*segmentCalls + 300 {
+		l := a
+		if i%3 == 0 {
+			l = b
+		}
+		want = append(want, fmt.Sprintf("%s.%d", l.all.node, l.record(Call{Tool: "get", Reason: fmt.Sprint(i)}).Number))
+		if i%97 == 0 {
+			a.keeper.step()
+		}
+		if i%411 == 0 {
+			b.keeper.step()
+		}
+	}
+	a.keeper.step()
+	got := findAll(t, b, Query{Limit: 100}) // with those that b has not written
+	if len(got) != len(want) {
+		t.Fatalf("found %d calls, want %d", len(got), len(want))
+	}
+	if !slices.IsSortedFunc(got, func(a, b Call) int { return b.Ended.Compare(a.Ended) }) {
+		t.Error("the calls are not ordered by their end")
+	}
+	b.keeper.step()
+	again := ids(findAll(t, node("c", records, Options{}), Query{Limit: 333}))
+	if !slices.Equal(again, ids(got)) {
+		t.Error("after a restart the calls differ")
+	}
+	slices.Sort(again)
+	slices.Sort(want)
+	if !slices.Equal(again, want) {
+		t.Error("calls are missing or twice in the list")
+	}
+	for _, id := range []string{want[0], want[len(want)/2], want[len(want)-1]} {
+		if call, err := b.Get(t.Context(), id); err != nil || call.ID() != id {
+			t.Errorf("Get(%s) = %s, %v", id, call.ID(), err)
+		}
+	}
+	for _, id := range []string{"", "a", "a.0", "a.x", "a.99999", "unknown.1", strings.Repeat("a", 2000) + ".1"} {
+		if _, err := b.Get(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Get(%.20q) = %v, want ErrNotFound", id, err)
+		}
 	}
 }
 
-// TestRecorder_keeps_the_newest_calls also checks the order and the limit of Recent.
-func TestRecorder_keeps_the_newest_calls(t *testing.T) {
-	l := New("a")
-	defer l.Open(Options{Always: true})()
-	for i := range MaxCalls + 5 {
-		l.Active().Load().Record(&Call{Tool: fmt.Sprint(i % 2)}, nil)
+// TestFind_filters checks each filter on calls in the store, and on calls that wait for it.
+func TestFind_filters(t *testing.T) {
+	l := node("web-1", openFile(t), Options{})
+	ada, unknown := "ada", ""
+	l.record(Call{Site: "a", Tool: "repos_get", Toolset: "hub", Protocol: "mcp", Outcome: "ok", User: "ada", Agent: "clerk", Trace: "0123456789abcdef", Engagement: "e1e1e1e1e1"})
+	l.all.latest = l.all.latest.Add(time.Millisecond) // calls end at different times
+	middle := l.record(Call{Site: "a", Tool: "repos_list", Toolset: "hub", Protocol: "otc", Outcome: "refused", User: "", Reason: "the Repository \"x\" does not exist", Trace: "01234567ffff"})
+	l.all.latest = l.all.latest.Add(time.Millisecond) // calls end at different times
+	l.record(Call{Site: "b", Tool: "issues_get", Toolset: "tracker", Protocol: "mcp", Outcome: "invalid", User: "adam", Trace: "ffff"})
+	for _, test := range []struct {
+		query Query
+		want  string // tools, newest first
+	}{
+		{Query{}, "issues_get repos_list repos_get"},
+		{Query{Site: "a"}, "repos_list repos_get"},
+		{Query{Owner: &ada}, "repos_get"},
+		{Query{Owner: &unknown}, "repos_list"},
+		{Query{Match: map[string]string{"tool": "repos"}}, "repos_list repos_get"},
+		{Query{Match: map[string]string{"user": "ad"}}, "issues_get repos_get"},
+		{Query{Match: map[string]string{"user": Anonymous}}, "repos_list"},
+		{Query{Match: map[string]string{"outcome": "refused"}}, "repos_list"},
+		{Query{Match: map[string]string{"outcome": "ref"}}, ""},
+		{Query{Match: map[string]string{"protocol": "mcp", "toolset": "hub"}}, "repos_get"},
+		{Query{Match: map[string]string{"agent": "cl"}}, "repos_get"},
+		{Query{Match: map[string]string{"node": "web"}}, "issues_get repos_list repos_get"},
+		{Query{Match: map[string]string{"node": "x"}}, ""},
+		{Query{Match: map[string]string{"trace": "0123"}}, "repos_list repos_get"},
+		{Query{Match: map[string]string{"trace": "0123456789"}}, "repos_get"},
+		{Query{Match: map[string]string{"engagement": "e1e1e1e1e1"}}, "repos_get"},
+		{Query{Text: "REPOSITORY \"X"}, ""}, // JSON escapes quotation marks: the search is for parts without them
+		{Query{Text: "the repository"}, "repos_list"},
+		{Query{Text: "outcome"}, ""}, // the name of a member
+		{Query{From: middle.Ended}, "issues_get repos_list"},
+		{Query{To: middle.Ended}, "repos_list repos_get"},
+		{Query{From: middle.Ended, To: middle.Ended}, "repos_list"},
+		{Query{Limit: 2}, "issues_get repos_list"},
+	} {
+		test.query.Limit = max(test.query.Limit, 1)
+		if test.query.Limit == 1 {
+			test.query.Limit = 10
+		}
+		for _, from := range []string{"waiting", "stored"} {
+			if from == "stored" {
+				l.keeper.step()
+			}
+			found, err := l.Find(t.Context(), test.query)
+			var tools []string
+			for _, call := range found.Calls {
+				tools = append(tools, call.Tool)
+			}
+			if got := strings.Join(tools, " "); err != nil || got != test.want {
+				t.Errorf("%+v, %s: got %q, %v; want %q", test.query, from, got, err, test.want)
+			}
+		}
 	}
-	calls := l.Recent(t.Context(), 2*MaxCalls, all)
-	if len(calls) != MaxCalls || calls[0].Number != MaxCalls+5 || calls[MaxCalls-1].Number != 6 {
-		t.Errorf("got %d calls from %d to %d", len(calls), calls[0].Number, calls[len(calls)-1].Number)
+	for _, cursor := range []string{"x", "!.a.1", "1.a", "1.a.x", strings.Repeat("1", 1000) + ".a.1"} {
+		if _, err := l.Find(t.Context(), Query{Cursor: cursor}); !errors.Is(err, ErrCursor) {
+			t.Errorf("cursor %.10q: %v", cursor, err)
+		}
 	}
-	calls = l.Recent(t.Context(), 3, func(c *Call) bool { return c.Tool == "1" })
-	if len(calls) != 3 || calls[0].Number != MaxCalls+4 || calls[2].Number != MaxCalls {
-		t.Errorf("got %+v", calls)
+}
+
+// TestKeeper_writes_later_what_the_store_refuses also checks that the calls that wait are bounded.
+func TestKeeper_writes_later_what_the_store_refuses(t *testing.T) {
+	var dropped int64
+	failures := 0
+	l := node("a", nil, Options{Dropped: func(n int64) { dropped += n }, Failed: func(error) { failures++ }})
+	for range maxPending/2 + 10 {
+		l.record(Call{Tool: "early"})
+	}
+	l.keeper.step()
+	for range maxPending + 7 {
+		l.record(Call{Tool: "late"})
+	}
+	l.keeper.step()
+	if dropped == 0 || dropped != l.Dropped() || failures != 1 {
+		t.Errorf("%d calls were dropped, reported %d; %d failures were reported, want 1", l.Dropped(), dropped, failures)
+	}
+	if found, err := l.Find(t.Context(), Query{Limit: 5}); err == nil || len(found.Calls) != 5 {
+		t.Errorf("without a store, found %d calls with error %v", len(found.Calls), err)
+	}
+	records := openFile(t)
+	l.keeper.open = func(context.Context) (store.Store, error) { return records, nil }
+	for len(l.all.ended()) > 0 {
+		l.keeper.step()
+	}
+	kept := int64(len(findAll(t, l, Query{Limit: MaxFound})))
+	if want := int64(maxPending/2+10+maxPending+7) - dropped; kept != want {
+		t.Errorf("%d calls are kept, want %d", kept, want)
+	}
+}
+
+// TestKeeper_begins_another_segment_if_its_segment_is_gone deletes the segment, as eviction does.
+func TestKeeper_begins_another_segment_if_its_segment_is_gone(t *testing.T) {
+	records := openFile(t)
+	l := node("a", records, Options{})
+	l.record(Call{Tool: "first"})
+	l.keeper.step()
+	if err := records.Delete(t.Context(), l.keeper.key); err != nil {
+		t.Fatal(err)
+	}
+	l.record(Call{Tool: "second"})
+	l.keeper.step()
+	if got := findAll(t, l, Query{Limit: 10}); len(got) != 1 || got[0].Tool != "second" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestKeeper_deletes_the_oldest_calls_beyond_the_size(t *testing.T) {
+	records := openFile(t)
+	l := node("a", records, Options{})
+	for i := range 5 * segmentCalls {
+		l.record(Call{Tool: fmt.Sprint("tool", i)})
+	}
+	l.keeper.step()
+	var size int64
+	places, err := placesIn(t.Context(), records, time.Time{})
+	if err != nil || len(places) != 5 {
+		t.Fatalf("%d segments, %v", len(places), err)
+	}
+	for _, p := range places {
+		record, err := records.Get(t.Context(), p.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := decodeColumns(record.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += c.size + int64(len(record.Value))
+	}
+	if err := l.keeper.trim(t.Context(), records, size*7/10); err != nil {
+		t.Fatal(err)
+	}
+	got := findAll(t, l, Query{Limit: MaxFound})
+	if len(got) != 3*segmentCalls || got[len(got)-1].Number != 2*segmentCalls+1 {
+		t.Errorf("%d calls are left, the oldest has number %d", len(got), got[len(got)-1].Number)
+	}
+}
+
+// TestUserData_erases_the_calls_of_one_user also checks that the node goes on to write.
+func TestUserData_erases_the_calls_of_one_user(t *testing.T) {
+	records := openFile(t)
+	l := node("a", records, Options{})
+	data := UserData{l}
+	for i := range segmentCalls + 20 {
+		l.record(Call{User: []string{"ada", "bob", ""}[i%3], Reason: fmt.Sprint(i)})
+		if i%100 == 0 {
+			l.keeper.step()
+		}
+	}
+	l.keeper.step()
+	exported, err := data.Export(t.Context(), records, "ada")
+	if calls := exported.([]Call); err != nil || len(calls) != 340 || calls[0].Number < calls[1].Number || calls[7].User != "ada" {
+		t.Fatalf("exported %d calls, %v", len(calls), err)
+	}
+	if count, err := data.Erase(t.Context(), records, "ada"); err != nil || count != 340 {
+		t.Errorf("erased %d calls, %v", count, err)
+	}
+	l.record(Call{User: "bob", Reason: "after"})
+	l.keeper.step()
+	calls := findAll(t, l, Query{Limit: MaxFound})
+	if len(calls) != segmentCalls+20-340+1 || calls[0].Reason != "after" || slices.ContainsFunc(calls, func(c Call) bool { return c.User == "ada" }) {
+		t.Errorf("%d calls are left, the newest is %+v", len(calls), calls[0])
+	}
+	for _, c := range calls[1:] {
+		if c.Reason != fmt.Sprint(c.Number-1) {
+			t.Fatalf("the call %d has the details of another: %+v", c.Number, c)
+		}
 	}
 }
 
 // TestRecorder_shows_calls_in_progress follows calls from Begin to Record.
 func TestRecorder_shows_calls_in_progress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New("a")
-		defer l.Close()
-		defer l.Open(Options{Always: true, Arguments: []string{"id"}})()
+		l := node("a", nil, Options{Config: Config{Arguments: []string{"id"}}})
 		first, second := Call{Tool: "first", User: "ada"}, Call{Tool: "second"}
 		l.Active().Load().Begin(&first, []byte(`{"id":7,"secret":"hunter2"}`))
 		time.Sleep(time.Second)
@@ -89,18 +313,16 @@ func TestRecorder_shows_calls_in_progress(t *testing.T) {
 		if got := running[1]; got.User != "ada" || got.Node != "a" || string(got.Arguments) != `{"id":7}` || got.Took != 1000 || !got.Ended.IsZero() {
 			t.Errorf("got %+v", got)
 		}
-		if calls := l.Recent(t.Context(), 10, all); len(calls) != 0 {
-			t.Errorf("calls in progress are listed as ended: %+v", calls)
-		}
-		if got := l.Running(t.Context(), 1, func(c *Call) bool { return c.User == "ada" }); len(got) != 1 || got[0].Tool != "first" {
+		q := Query{Match: map[string]string{"user": "ad"}}
+		if got := l.Running(t.Context(), 1, q.Selects); len(got) != 1 || got[0].Tool != "first" {
 			t.Errorf("calls of ada: %+v", got)
 		}
 		first.Outcome = "ok"
-		l.Active().Load().Record(&first, nil)
+		l.Active().Load().Record(&first, nil, nil)
 		if running = l.Running(t.Context(), 10, all); len(running) != 1 || running[0].Tool != "second" {
 			t.Errorf("in progress after the first has ended: %+v", running)
 		}
-		calls := l.Recent(t.Context(), 10, all)
+		calls := l.all.ended()
 		if len(calls) != 1 || calls[0].Tool != "first" || string(calls[0].Arguments) != `{"id":7}` || calls[0].Ended.Sub(calls[0].Began) != time.Second {
 			t.Errorf("ended: %+v", calls)
 		}
@@ -110,8 +332,7 @@ func TestRecorder_shows_calls_in_progress(t *testing.T) {
 // TestRecorder_limits_calls_in_progress begins more calls than a node shows. All of them are recorded when
 // they end.
 func TestRecorder_limits_calls_in_progress(t *testing.T) {
-	l := New("a")
-	defer l.Open(Options{Always: true})()
+	l := node("a", nil, Options{})
 	r := l.Active().Load()
 	for range 2 {
 		var calls [MaxRunning + 3]Call
@@ -122,20 +343,19 @@ func TestRecorder_limits_calls_in_progress(t *testing.T) {
 			t.Errorf("%d calls are in progress, want %d", got, MaxRunning)
 		}
 		for i := range calls {
-			r.Record(&calls[i], nil)
+			r.Record(&calls[i], nil, nil)
 		}
 		if got := len(l.Running(t.Context(), 2*MaxRunning, all)); got != 0 {
 			t.Errorf("%d calls are in progress, want none", got)
 		}
 	}
-	if got := len(l.Recent(t.Context(), MaxCalls, all)); got != 2*(MaxRunning+3) {
+	if got := len(l.all.ended()); got != 2*(MaxRunning+3) {
 		t.Errorf("%d calls are recorded, want %d", got, 2*(MaxRunning+3))
 	}
 }
 
 func TestRecorder_keeps_allowed_arguments_only(t *testing.T) {
-	l := New("a")
-	defer l.Open(Options{Always: true, Arguments: []string{"id", "text"}})()
+	l := node("a", nil, Options{Config: Config{Arguments: []string{"id", "text"}}})
 	large := strings.Repeat("x", MaxArguments)
 	for arguments, want := range map[string]string{
 		`{"id":7,"secret":"hunter2"}`:       `{"id":7}`,
@@ -146,52 +366,72 @@ func TestRecorder_keeps_allowed_arguments_only(t *testing.T) {
 		`{"id":`:                            ``,
 		``:                                  ``,
 		"{\"i\\u0064\": \"a\"}":             `{"i\u0064":"a"}`,
-		`{"text":"` + large[:800] + `","id":"` + large[:800] + `"}`: `{"text":"` + large[:800] + `","id":"…"}`,
+		`{"text":"` + large[:3000] + `","id":"` + large[:3000] + `"}`: `{"text":"` + large[:3000] + `","id":"…"}`,
 	} {
-		var call Call
-		l.Active().Load().Record(&call, []byte(arguments))
-		if got := string(call.Arguments); got != want {
-			t.Errorf("%.60s: got %.80s, want %.80s", arguments, got, want)
+		call := Call{}
+		l.Active().Load().Record(&call, []byte(arguments), []byte("secret"))
+		if got := string(call.Arguments); got != want || call.Result != "" || call.Sent != len(arguments) {
+			t.Errorf("%.60s: got %.80s, want %.80s; result %q", arguments, got, want, call.Result)
 		}
 	}
-	if got := string(Choose([]byte(`{"id":7,"text":"a"}`), []string{"id"})); got != `{"id":7}` {
-		t.Errorf("Choose: got %s", got)
+	l = node("a", nil, Options{Config: Config{Arguments: []string{"*"}, Results: true}})
+	call := Call{}
+	l.Active().Load().Record(&call, []byte(`{"a":1,"b":2}`), []byte(strings.Repeat("é", MaxResult)))
+	if string(call.Arguments) != `{"a":1,"b":2}` || len(call.Result) > MaxResult || len(call.Result) < MaxResult-10 {
+		t.Errorf("got %s and %d bytes of the result", call.Arguments, len(call.Result))
 	}
 }
 
-// TestRecorder_shortens_long_users checks that no user has the shortened name of another one.
-func TestRecorder_shortens_long_users(t *testing.T) {
-	l := New("a")
-	defer l.Open(Options{Always: true})()
-	long := strings.Repeat("a", 2*maxText)
-	call := Call{User: long}
-	l.Active().Load().Record(&call, nil)
-	if len(call.User) > maxText || strings.HasPrefix(long, call.User) {
-		t.Errorf("got %q", call.User)
+// TestRecorder_limits_texts also checks that no user has the shortened name of another one.
+func TestRecorder_limits_texts(t *testing.T) {
+	l := node("a", nil, Options{})
+	long := strings.Repeat("a", 10_000)
+	t.Run("owner", func(t *testing.T) {
+		l := node("a", openFile(t), Options{})
+		l.record(Call{User: long})
+		if calls := findAll(t, l, Query{Owner: &long, Limit: 10}); len(calls) != 1 {
+			t.Errorf("a user with a long name has %d calls, want 1", len(calls))
+		}
+	})
+	call := l.record(Call{User: long, Trace: long, Reason: long, Engagement: long, Review: long, Groups: strings.Split(long, "")})
+	if len(call.User) > maxText || strings.HasPrefix(long, call.User) || len(call.Trace) > maxText || len(call.Reason) > MaxReason || len(call.Groups) > maxGroups {
+		t.Errorf("got %+v", call)
 	}
 }
 
-// twoNodes returns two Logs that share a Redis server.
-func twoNodes(t *testing.T) (a, b *Log) {
-	t.Helper()
+// TestLog_off_records_nothing also checks a nil Log, and that the calls of the end are written by Close.
+func TestLog_off_records_nothing(t *testing.T) {
+	records := openFile(t)
+	l := New("a", func(context.Context) (store.Store, error) { return records, nil }, false)
+	if l.Active().Load() != nil {
+		t.Error("a Log records before its start")
+	}
+	l.Start(Options{Config: Config{Off: true}})
+	if l.Active().Load() != nil || (*Log)(nil).Active().Load() != nil {
+		t.Error("a Log that is off, or nil, records")
+	}
+	l.Start(Options{})
+	l.record(Call{Tool: "last"})
+	l.Close()
+	if got := findAll(t, l, Query{Limit: 10}); len(got) != 1 || len(l.all.ended()) != 0 {
+		t.Errorf("after Close the store has %d calls, and %d wait", len(got), len(l.all.ended()))
+	}
+}
+
+// TestRunning_has_the_calls_of_all_nodes looks at node a and calls a tool on node b.
+func TestRunning_has_the_calls_of_all_nodes(t *testing.T) {
 	address, _ := storetest.Redis(t)
-	records, err := redis.Open(address, redis.Options{})
+	records, err := redis.Open(address, redis.Options{Indexed: []string{KeyPrefix}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = records.Close() })
-	logs := [2]*Log{New("a"), New("b")}
-	for _, l := range logs {
-		// Not by Share: the test makes the steps itself.
-		l.share = &sharing{log: l, open: func(context.Context) (store.Store, error) { return records, nil }, stop: func() {}}
-		t.Cleanup(l.Open(Options{}))
+	var logs [2]*Log
+	for i, name := range []string{"a", "b"} {
+		logs[i] = node(name, records, Options{})
+		logs[i].share = &sharing{recorder: &logs[i].all, open: logs[i].keeper.open, describe: logs[i].describe}
 	}
-	return logs[0], logs[1]
-}
-
-// TestShare_shows_the_calls_of_all_nodes looks at node a and calls a tool on node b.
-func TestShare_shows_the_calls_of_all_nodes(t *testing.T) {
-	a, b := twoNodes(t)
+	a, b := logs[0], logs[1]
 	now := time.Now()
 	step := func(l *Log) {
 		t.Helper()
@@ -199,47 +439,162 @@ func TestShare_shows_the_calls_of_all_nodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if step(b); b.Active().Load() != nil {
-		t.Error("node b records, although no one looks")
+	running := Call{Tool: "running_at_b"}
+	b.Active().Load().Begin(&running, nil)
+	step(b)
+	if _, err := records.Get(t.Context(), callsKey+"b"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("node b writes its calls in progress, although no one looks: %v", err)
 	}
 	a.Look()
 	step(a)
 	now = now.Add(pollInterval)
-	if step(b); b.Active().Load() == nil {
-		t.Fatal("node b does not record, although someone looks at node a")
-	}
-	b.Active().Load().Record(&Call{Tool: "of_b"}, nil)
-	a.Active().Load().Record(&Call{Tool: "of_a"}, nil)
-	running := Call{Tool: "running_at_b"}
-	b.Active().Load().Begin(&running, nil)
 	step(b)
 	now = now.Add(pollInterval)
 	step(a)
-	calls := a.Recent(t.Context(), 10, all)
-	if len(calls) != 2 || calls[0].Tool != "of_a" || calls[1].Tool != "of_b" || calls[1].Node != "b" {
-		t.Errorf("got %+v", calls)
-	}
 	if calls := a.Running(t.Context(), 10, all); len(calls) != 1 || calls[0].Tool != "running_at_b" || calls[0].Node != "b" {
 		t.Errorf("in progress: %+v", calls)
 	}
+	if nodes := a.Nodes(t.Context()); len(nodes) != 2 || nodes[0].Name != "a" || nodes[1].Name != "b" {
+		t.Errorf("nodes %+v", nodes)
+	}
+	b.record(Call{Tool: "of_b"})
+	b.keeper.step()
+	a.record(Call{Tool: "of_a"})
+	if calls := findAll(t, a, Query{Limit: 10}); len(calls) != 2 || calls[0].Tool != "of_a" || calls[1].Tool != "of_b" {
+		t.Errorf("ended: %+v", calls)
+	}
 }
 
-// BenchmarkRecorder measures what a call pays for the log: one load while no one looks, and both records of
-// the call otherwise.
+// TestStats_counts compares statistics with the calls that were recorded.
+func TestStats_counts(t *testing.T) {
+	l := node("a", openFile(t), Options{})
+	for i := range 100 {
+		call := Call{Site: "s", Tool: "fast", Toolset: "t", User: "ada", Outcome: "ok", Took: 1, Size: 400}
+		switch {
+		case i%10 == 0:
+			call.Tool, call.Outcome, call.User, call.Agent, call.Took = "slow", "timeout", "", "clerk", 2000
+		case i%2 == 0:
+			call.User = "bob"
+		}
+		if l.record(call); i == 50 {
+			l.keeper.step()
+		}
+	}
+	l.record(Call{Site: "other", Tool: "fast", Outcome: "ok"})
+	stats, err := l.Stats(t.Context(), StatsQuery{Site: "s", Range: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := make([]int, len(stats.Outcomes))
+	for _, p := range stats.Points {
+		for i, n := range p.Calls {
+			sum[i] += n
+		}
+	}
+	if !slices.Equal(stats.Outcomes, []string{"ok", "timeout"}) || !slices.Equal(sum, []int{90, 10}) {
+		t.Errorf("outcomes %v: %v", stats.Outcomes, sum)
+	}
+	if got := stats.Total; got.Calls != 100 || got.Failures != 10 || got.Size != 40_000 || got.P50 < 0.8 || got.P50 > 1.2 || got.P95 < 1700 || got.P95 > 2300 {
+		t.Errorf("total %+v", got)
+	}
+	if stats.Tools[0].Name != "fast" || stats.Slowest[0].Name != "slow" || stats.Failing[0].Name != "slow" || len(stats.Failing) != 1 {
+		t.Errorf("tools %+v, slowest %+v, failing %+v", stats.Tools, stats.Slowest, stats.Failing)
+	}
+	if len(stats.Users) != 3 || stats.Users[0].Name != "ada" || stats.Users[0].Calls != 50 || len(stats.Agents) != 1 || stats.Agents[0].Calls != 10 {
+		t.Errorf("users %+v, agents %+v", stats.Users, stats.Agents)
+	}
+	if stats, err = l.Stats(t.Context(), StatsQuery{Site: "s", User: "bob", Own: true, Range: 24 * time.Hour}); err != nil || stats.Total.Calls != 40 {
+		t.Errorf("calls of bob: %+v, %v", stats, err)
+	}
+}
+
+// FuzzSegment decodes arbitrary values, and compares what it can decode with its encoding.
+func FuzzSegment(f *testing.F) {
+	c := new(columns)
+	for i := range 3 {
+		c.add(&Call{Number: int64(i), Ended: time.UnixMicro(int64(i) * 1e6), Tool: fmt.Sprint(i), Trace: "t", Took: 1.5, Size: 3})
+	}
+	c.batches = []int{1, 2}
+	f.Add(c.encode())
+	f.Add([]byte{version})
+	f.Fuzz(func(t *testing.T, value []byte) {
+		decoded, err := decodeColumns(value)
+		if err != nil || decoded.decodeRows() != nil {
+			return
+		}
+		again, err := decodeColumns(decoded.encode())
+		if err == nil {
+			err = again.decodeRows()
+		}
+		if err != nil || !slices.Equal(again.rows, decoded.rows) || !slices.Equal(again.names, decoded.names) || !slices.Equal(again.batches, decoded.batches) {
+			t.Errorf("%v: %+v is not %+v", err, again, decoded)
+		}
+		decoded.batchOf(len(decoded.rows) + 1)
+	})
+}
+
+// BenchmarkRecorder measures what a call pays for the log in its own goroutine.
 func BenchmarkRecorder(b *testing.B) {
-	for name, always := range map[string]bool{"unwatched": false, "watched": true} {
+	for name, options := range map[string]Options{"off": {Config: Config{Off: true}}, "on": {}} {
 		b.Run(name, func(b *testing.B) {
-			l := New("a")
-			defer l.Open(Options{Always: always})()
+			records := openFile(b)
+			l := New("a", func(context.Context) (store.Store, error) { return records, nil }, false)
+			l.Start(options)
+			defer l.Close()
 			b.ReportAllocs()
 			for b.Loop() {
 				if r := l.Active().Load(); r != nil {
 					call := Call{Tool: "get_trip", Toolset: "trips", Protocol: "mcp"}
 					r.Begin(&call, nil)
 					call.Outcome = "ok"
-					r.Record(&call, nil)
+					r.Record(&call, nil, nil)
 				}
 			}
 		})
 	}
+}
+
+// BenchmarkMillion measures queries over a million calls.
+func BenchmarkMillion(b *testing.B) {
+	records := openFile(b)
+	l := node("a", records, Options{Config: Config{MaxSize: 4 << 30}})
+	for i := range 1_000_000 {
+		call := Call{
+			Site: "example.com", Endpoint: "/mcp", Tool: fmt.Sprint("tool_", i%1223), Toolset: "hub", Protocol: "mcp", Outcome: "ok",
+			User: fmt.Sprint("user-", i%5000), Trace: fmt.Sprintf("%032x", i*7919), Took: float64(i%500) / 10, Request: "GET /repos/{owner}/{repo}/issues",
+		}
+		if i%50 == 0 {
+			call.Outcome, call.Reason = "refused", "GET /repos/{owner}/{repo}/issues responded with 404 Not Found: there is no such repository"
+		}
+		if l.record(call); i%10_000 == 0 {
+			l.keeper.step()
+		}
+	}
+	for len(l.all.ended()) > 0 {
+		l.keeper.step()
+	}
+	for name, q := range map[string]Query{
+		"newest":  {},
+		"outcome": {Match: map[string]string{"outcome": "refused"}},
+		"both":    {Match: map[string]string{"tool": "tool_77", "user": "user-4321"}},
+		"none":    {Match: map[string]string{"user": "unknown"}},
+		"trace":   {Match: map[string]string{"trace": fmt.Sprintf("%032x", 7919)}},
+		"text":    {Text: "there is no such thing"},
+	} {
+		q.Limit = 100
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := l.Find(b.Context(), q); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("stats", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := l.count(b.Context(), StatsQuery{Range: 24 * time.Hour}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,18 +23,21 @@ func init() {
 }
 
 const (
-	interval     = 250 * time.Millisecond // between two looks at the log
+	interval     = 500 * time.Millisecond // between two looks at the log
+	lookBack     = 5 * time.Second        // age up to which calls of other nodes, which arrive later, are shown
 	keepAlive    = 15 * time.Second       // after which an empty line is sent, so that clients notice a dead connection
 	maxFollowers = 32                     // concurrent requests
-	maxPerLook   = 10 * calllog.MaxCalls  // calls of all nodes
+	maxPerLook   = 20_000                 // calls of all nodes
 )
 
-// adminCalls serves tool calls while they end, on Caddy's admin endpoint:
+// adminCalls serves tool calls on Caddy's admin endpoint:
 //
-//	GET /agents/calls[?tool=<name>][&user=<id>]
+//	GET /agents/calls       calls while they end, one JSON object on a line. The response ends when the client
+//	                        disconnects or the configuration is replaced
+//	GET /agents/calls/find  a page of the calls that have ended, newest first: {"calls": […], "next": "…"}
+//	GET /agents/calls/stats statistics (calllog.Stats) of the last range=1h, 24h or 7d. Default: 1h
 //
-// The response has one JSON object on a line for each call, and ends when the client disconnects or
-// the configuration is replaced. Values of arguments are those that a console of the site allows (log_inputs).
+// The first two have the parameters that calllog.ParseQuery reads.
 type adminCalls struct {
 	app       *app.App // nil if the app could not be provisioned
 	ended     <-chan struct{}
@@ -56,27 +61,82 @@ func (a *adminCalls) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Routes returns the route of the admin endpoint.
+// Routes returns the routes of the admin endpoint.
 func (a *adminCalls) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{{Pattern: "/agents/calls", Handler: caddy.AdminHandlerFunc(a.serve)}}
+	return []caddy.AdminRoute{
+		{Pattern: "/agents/calls", Handler: caddy.AdminHandlerFunc(a.follow)},
+		{Pattern: "/agents/calls/find", Handler: caddy.AdminHandlerFunc(a.find)},
+		{Pattern: "/agents/calls/stats", Handler: caddy.AdminHandlerFunc(a.stats)},
+	}
 }
 
-func (a *adminCalls) serve(w http.ResponseWriter, r *http.Request) error {
+// check refuses requests that are not GET, or that there is no app for.
+func (a *adminCalls) check(r *http.Request) error {
 	if r.Method != http.MethodGet {
 		return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s is not allowed: use GET", r.Method)}
 	}
 	if a.app == nil {
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: errors.New("the app agents is not configured")}
 	}
+	return nil
+}
+
+// find serves a page of calls.
+func (a *adminCalls) find(w http.ResponseWriter, r *http.Request) error {
+	if err := a.check(r); err != nil {
+		return err
+	}
+	query, err := calllog.ParseQuery(r.URL.Query(), time.Now())
+	if err != nil {
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
+	}
+	found, err := a.app.Calls().Find(r.Context(), query)
+	if err != nil {
+		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: fmt.Errorf("reading the calls failed: %w", err)}
+	}
+	return respond(w, found)
+}
+
+// stats serves statistics.
+func (a *adminCalls) stats(w http.ResponseWriter, r *http.Request) error {
+	if err := a.check(r); err != nil {
+		return err
+	}
+	span, known := statsRanges[cmp.Or(r.URL.Query().Get("range"), "1h")]
+	if !known {
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("range must be 1h, 24h or 7d")}
+	}
+	stats, err := a.app.Calls().Stats(r.Context(), calllog.StatsQuery{Range: span})
+	if err != nil {
+		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: fmt.Errorf("reading the calls failed: %w", err)}
+	}
+	return respond(w, stats)
+}
+
+// statsRanges are the time ranges that statistics are computed for.
+var statsRanges = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour}
+
+// respond sends JSON.
+func respond(w http.ResponseWriter, content any) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	return json.NewEncoder(w).Encode(content)
+}
+
+// follow serves calls while they end.
+func (a *adminCalls) follow(w http.ResponseWriter, r *http.Request) error {
+	if err := a.check(r); err != nil {
+		return err
+	}
+	query, err := calllog.ParseQuery(r.URL.Query(), time.Now())
+	if err != nil {
+		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
+	}
 	defer a.followers.Add(-1)
 	if a.followers.Add(1) > maxFollowers {
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: fmt.Errorf("more than %d clients follow the calls: end one of them", maxFollowers)}
 	}
-	log := a.app.Calls()
-	defer log.Open(calllog.Options{})()
-	f := &follower{log: log, tool: r.URL.Query().Get("tool"), user: r.URL.Query().Get("user"), latest: make(map[string]int64)}
-	log.Look()
-	f.calls(r, maxPerLook) // those that ended before
+	f := &follower{log: a.app.Calls(), query: query, began: time.Now(), latest: make(map[string]int64)}
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
@@ -95,8 +155,7 @@ func (a *adminCalls) serve(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		case <-ticker.C:
 		}
-		log.Look()
-		calls := f.calls(r, maxPerLook)
+		calls := f.calls(r.Context())
 		if len(calls) == 0 && time.Since(sent) < keepAlive {
 			continue
 		}
@@ -127,27 +186,36 @@ func write(w http.ResponseWriter, calls []calllog.Call) error {
 
 // follower finds the calls that have ended since the last look.
 type follower struct {
-	log        *calllog.Log
-	tool, user string           // of the wanted calls; "" for all
-	latest     map[string]int64 // by node: number of the latest call that was seen
+	log    *calllog.Log
+	query  calllog.Query
+	began  time.Time
+	latest map[string]int64 // by node: number of the latest call that was seen
 }
 
 // calls returns the calls that have ended since the last look, the oldest first.
-func (f *follower) calls(r *http.Request, limit int) []calllog.Call {
+func (f *follower) calls(ctx context.Context) (calls []calllog.Call) {
 	seen := make(map[string]int64)
-	found := f.log.Recent(r.Context(), limit, func(c *calllog.Call) bool {
-		if c.Number <= f.latest[c.Node] {
-			return false
-		}
-		seen[c.Node] = max(seen[c.Node], c.Number)
-		return (f.tool == "" || c.Tool == f.tool) && (f.user == "" || c.User == f.user)
-	})
-	maps.Copy(f.latest, seen)
-	slices.Reverse(found)
-	for i := range found {
-		found[i].Arguments = calllog.Choose(found[i].Arguments, f.log.Allowed(found[i].Site))
+	query := f.query
+	query.Limit, query.From = calllog.MaxFound, time.Now().Add(-lookBack)
+	if query.From.Before(f.began) {
+		query.From = f.began
 	}
-	return found
+	for len(calls) < maxPerLook {
+		found, err := f.log.Find(ctx, query) // with an error, these are the calls that the store does not have yet
+		for _, call := range found.Calls {
+			if call.Number > f.latest[call.Node] {
+				seen[call.Node] = max(seen[call.Node], call.Number)
+				calls = append(calls, call)
+			}
+		}
+		if err != nil || found.Next == "" {
+			break
+		}
+		query.Cursor = found.Next
+	}
+	maps.Copy(f.latest, seen)
+	slices.Reverse(calls)
+	return calls
 }
 
 // Interface guards

@@ -17,7 +17,7 @@ import (
 )
 
 // TestAdmin_follows_calls checks that the admin endpoint sends calls while they end: those that the
-// query asks for, with the arguments that the console of the site allows.
+// query asks for, with the arguments that the configuration allows.
 func TestAdmin_follows_calls(t *testing.T) {
 	s := sitetest.NewSite(t)
 	admin := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
@@ -27,12 +27,15 @@ func TestAdmin_follows_calls(t *testing.T) {
 	persist_config off
 	auto_https off
 	storage file_system DIR/storage
+	agents {
+		store bolt DIR/store.db
+		calls {
+			arguments id
+		}
+	}
 }
 http://127.0.0.1:PORT {
 	bind 127.0.0.1
-	agents_console {
-		log_inputs id
-	}
 	mcp /mcp DIR/trips.yaml
 	respond OK COMMENT
 }

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +31,8 @@ func callCommand() *cobra.Command {
 		Short: "Calls a tool, or prints the request that the call becomes",
 		Long: `
 Calls a tool with arguments, a JSON object, and prints the response as a model reads
-it, with its status, duration and estimated tokens.
+it. Its status, duration and estimated tokens are printed to standard error if the
+output is a pipe. On a terminal, JSON is indented and has colors, unless NO_COLOR is set.
 
 The tool is one of an OpenAPI document (--document), or of a toolset in a Caddy
 configuration (--config, and --toolset if it has several). With --config, the
@@ -45,7 +48,8 @@ site: to the URL given with --api, or to the server that the document names if
 --header "Name: value" adds a header, such as a credential. --placeholder
 http.auth.user.id=grace gives a placeholder of a fixed value.
 `,
-		Args: cobra.RangeArgs(1, 2),
+		Example: "  caddy tools call getTrip '{\"id\": \"7\"}' --document openapi.yaml --dry-run",
+		Args:    cobra.RangeArgs(1, 2),
 	}
 	f := cmd.Flags()
 	f.String("document", "", "The OpenAPI document: a file, an http(s) URL, or - for standard input")
@@ -101,7 +105,12 @@ func callTool(cmd *cobra.Command, flags caddycmd.Flags) error {
 	default:
 		origin = c.tools.Origin
 	}
-	return c.send(cmd.OutOrStdout(), origin)
+	t := NewTerminal(cmd)
+	notes := cmd.ErrOrStderr()
+	if t.Live {
+		notes = t
+	}
+	return c.send(t, notes, origin)
 }
 
 // readCall reads what the command line describes.
@@ -226,8 +235,9 @@ func (c *toolCall) print(out io.Writer) error {
 	return err
 }
 
-// send sends the request to the API and writes the response as a model reads it.
-func (c *toolCall) send(out io.Writer, origin string) error {
+// send sends the request to the API and writes the response as a model reads it. Its status and what was done to it are
+// notes.
+func (c *toolCall) send(out Terminal, about io.Writer, origin string) error {
 	invoker, err := tools.NewHTTPInvoker(origin)
 	if err != nil {
 		return fmt.Errorf("--api: %w", err)
@@ -244,16 +254,30 @@ func (c *toolCall) send(out io.Writer, origin string) error {
 		return outcome.Failure
 	}
 	text, notes := modelText(outcome.Tool, outcome.Result)
-	if _, err := fmt.Fprintf(out, "%d %s, %s, about %d tokens\n", outcome.Result.Status, http.StatusText(outcome.Result.Status),
+	if _, err := fmt.Fprintf(about, "%d %s, %s, about %d tokens\n", outcome.Result.Status, http.StatusText(outcome.Result.Status),
 		outcome.Duration.Round(time.Millisecond), len(text)/result.BytesPerToken); err != nil {
 		return err
 	}
 	for _, note := range notes {
-		if _, err := fmt.Fprintln(out, note); err != nil {
+		if _, err := fmt.Fprintln(about, note); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(out, "\n%s\n", text)
+	return out.writeBody(text)
+}
+
+// writeBody writes the body of a response: on a terminal cleaned, and formatted if it is JSON.
+func (t Terminal) writeBody(body []byte) error {
+	if t.Live {
+		var formatted bytes.Buffer
+		if json.Indent(&formatted, body, "", "  ") == nil {
+			body = []byte(t.paintJSON(string(escaped(formatted.Bytes()))))
+		} else {
+			body = []byte(printableLines(string(body)))
+		}
+		body = append([]byte("\n"), body...)
+	}
+	_, err := fmt.Fprintf(t, "%s\n", body)
 	return err
 }
 

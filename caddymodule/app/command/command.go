@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -27,64 +26,72 @@ const (
 
 // follow are the options of `caddy agents tail`.
 type follow struct {
-	address, tool, user string
-	printer             printer
-	output              io.Writer
+	address string
+	query   url.Values
+	output  Terminal
 }
 
 // TailCommand returns the command `caddy agents tail`.
 func TailCommand() *cobra.Command {
-	f := new(follow)
 	cmd := &cobra.Command{
-		Use:   "tail [--tool <name>] [--user <id>] [--address <admin>] [--json]",
+		Use:   "tail [--tool <name>] [--user <id>] [--agent <name>] [--outcome <outcome>] [--trace <id>] [--wide] [--json]",
 		Short: "Follows the tool calls of a running Caddy",
 		Long: `
-Prints each tool call of a running Caddy when it ends, until Ctrl-C: time, outcome,
-tool, duration, status of the API, user, protocol and toolset. On a terminal, the
-outcome has a color, unless NO_COLOR is set. Otherwise, or with --json, each call is
-a JSON object on one line.
+Prints each tool call of a running Caddy when it ends, until Ctrl-C, on one line: time,
+outcome, tool, duration, user, and why it failed. Lines are cut to the width of the
+terminal. --wide cuts nothing, and adds status, agent, protocol, toolset, trace, node
+and arguments. In a pipe, or with --json, each call is a JSON object on one line.
+On a terminal, the outcome has a color, unless NO_COLOR is set.
 
 Calls of all nodes that share a store are printed. Values of arguments are printed
-only if log_inputs of a console of the site allows them.
+only if the global option agents allows them: calls { arguments … }.
 
 If Caddy restarts or loads another configuration, the command connects again.
 `,
+		Example:               "  caddy agents tail --outcome api_error --agent clerk",
 		Args:                  cobra.NoArgs,
 		DisableFlagsInUseLine: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			asJSON, err := cmd.Flags().GetBool("json")
-			if err != nil {
-				return err
-			}
-			cmd.SilenceUsage = true
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			f.output = os.Stdout
-			f.printer = printer{json: asJSON || !isTerminal(os.Stdout), color: os.Getenv("NO_COLOR") == ""}
-			return f.run(ctx)
-		},
 	}
-	cmd.Flags().StringVar(&f.tool, "tool", "", "Only calls of this tool")
-	cmd.Flags().StringVar(&f.user, "user", "", "Only calls of this user")
-	cmd.Flags().StringVar(&f.address, "address", "", "Address of the admin endpoint (default: Caddy's)")
-	cmd.Flags().Bool("json", false, "JSON lines, also on a terminal")
+	AddressFlag(cmd)
+	JSONFlag(cmd)
+	filterFlags(cmd)
+	cmd.RunE = RunE(func(flags caddycmd.Flags) error {
+		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		f := &follow{address: flags.String("address"), query: filters(flags), output: NewTerminal(cmd)}
+		f.output.Wide = flags.Bool("wide")
+		return f.run(ctx)
+	})
 	return cmd
 }
 
-// isTerminal reports whether a file is a terminal.
-func isTerminal(file *os.File) bool {
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+// filterFlags adds a flag for each field that calls are filtered by, and --wide.
+func filterFlags(cmd *cobra.Command) {
+	for _, field := range calllog.Fields {
+		equal := "begins with this"
+		if field == "outcome" || field == "protocol" {
+			equal = "is this"
+		}
+		cmd.Flags().String(field, "", "Only calls whose "+field+" "+equal)
+	}
+	cmd.Flags().Bool("wide", false, "Print all fields, and do not cut lines")
+}
+
+// filters returns the values of the flags of filterFlags, as parameters of the admin endpoint.
+func filters(flags caddycmd.Flags) url.Values {
+	query := make(url.Values)
+	for _, field := range calllog.Fields {
+		if value := flags.String(field); value != "" {
+			query.Set(field, value)
+		}
+	}
+	return query
 }
 
 // run prints calls until ctx ends. The first request must succeed; later ones are repeated.
 func (f *follow) run(ctx context.Context) error {
-	address, err := caddycmd.DetermineAdminAPIAddress(f.address, nil, "", "")
-	if err != nil {
-		return err
-	}
 	for connected := false; ; connected = true {
-		err := f.connect(ctx, address)
+		err := f.connect(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // the user has interrupted the command
@@ -103,35 +110,14 @@ func (f *follow) run(ctx context.Context) error {
 var errOutput = errors.New("writing the output failed")
 
 // connect prints the calls of one response.
-func (f *follow) connect(ctx context.Context, address string) error {
-	query := make(url.Values)
-	if f.tool != "" {
-		query.Set("tool", f.tool)
+func (f *follow) connect(ctx context.Context) error {
+	response, err := adminRequest(ctx, f.address, http.MethodGet, "/agents/calls?"+f.query.Encode(), nil)
+	if err != nil {
+		return err
 	}
-	if f.user != "" {
-		query.Set("user", f.user)
-	}
-	type answer struct {
-		response *http.Response
-		err      error
-	}
-	answered := make(chan answer, 1)
-	go func() {
-		response, err := caddycmd.AdminAPIRequest(address, http.MethodGet, "/agents/calls?"+query.Encode(), nil, nil) //nolint:bodyclose // the receiver closes it
-		answered <- answer{response, err}
-	}()
-	var a answer
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case a = <-answered:
-	}
-	if a.err != nil {
-		return fmt.Errorf("following the calls at %s failed: %w; is Caddy running, and is this its admin endpoint?", address, a.err)
-	}
-	defer a.response.Body.Close()
-	defer context.AfterFunc(ctx, func() { _ = a.response.Body.Close() })()
-	lines := bufio.NewScanner(a.response.Body)
+	defer response.Body.Close()
+	defer context.AfterFunc(ctx, func() { _ = response.Body.Close() })()
+	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		if len(lines.Bytes()) == 0 {
@@ -149,7 +135,7 @@ func (f *follow) print(line []byte) error {
 	if err := json.Unmarshal(line, &call); err != nil {
 		return fmt.Errorf("the admin endpoint sent something else than a tool call: %w", err)
 	}
-	if _, err := f.output.Write(f.printer.line(line, &call)); err != nil {
+	if _, err := f.output.Write([]byte(f.output.callLine(line, &call, onlyTime, len(onlyTime)))); err != nil {
 		return errors.Join(errOutput, err)
 	}
 	return nil

@@ -1,14 +1,20 @@
 package command
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
 )
 
 // TestRun_connects_again_and_ends checks that the command goes on when Caddy closes the connection, and
@@ -17,7 +23,7 @@ func TestRun_connects_again_and_ends(t *testing.T) {
 	var requests atomic.Int32
 	done := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if got := r.URL.String(); got != "/agents/calls?tool=get+Trip&user=ada" {
+		if got := r.URL.String(); got != "/agents/calls?outcome=ok&tool=get+Trip" {
 			t.Errorf("the command requests %s", got)
 		}
 		n := requests.Add(1)
@@ -30,7 +36,7 @@ func TestRun_connects_again_and_ends(t *testing.T) {
 	defer server.Close()
 	defer close(done)
 	read, write := io.Pipe()
-	f := &follow{address: strings.TrimPrefix(server.URL, "http://"), tool: "get Trip", user: "ada", printer: printer{json: true}, output: write}
+	f := &follow{address: strings.TrimPrefix(server.URL, "http://"), query: url.Values{"tool": {"get Trip"}, "outcome": {"ok"}}, output: Terminal{Writer: write, JSON: true}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.run(ctx) }()
@@ -49,10 +55,45 @@ func TestRun_fails_if_Caddy_is_not_there(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	address := strings.TrimPrefix(server.URL, "http://")
 	for name, address := range map[string]string{"404": address, "closed": "127.0.0.1:1"} {
-		f := &follow{address: address, output: io.Discard}
+		f := &follow{address: address, output: Terminal{Writer: io.Discard}}
 		if err := f.run(t.Context()); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	server.Close()
+}
+
+// TestRunE_prints_a_sentence checks that errors are sentences on standard error, without control characters, and have the
+// exit status that they ask for.
+func TestRunE_prints_a_sentence(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"plain":  {errors.New("no tool \x1b[2J\u009b"), "Error: no tool ·[2J·\n"},
+		"status": {&ExitError{Status: 4, Err: errors.New("not accepted")}, "Error: not accepted\n"},
+	} {
+		cmd := &cobra.Command{Use: "x", SilenceUsage: true, RunE: RunE(func(caddycmd.Flags) error { return test.err })}
+		var stderr bytes.Buffer
+		cmd.SetErr(&stderr)
+		cmd.SetArgs([]string{})
+		err := cmd.Execute()
+		if err == nil || stderr.String() != test.want {
+			t.Errorf("%s: %v, printed %q, want %q", name, err, stderr.String(), test.want)
+		}
+		if _, wanted := errors.AsType[*ExitError](test.err); wanted && !strings.Contains(err.Error(), "4") {
+			t.Errorf("%s: got %v, want the exit status 4", name, err)
+		}
+	}
+}
+
+func TestRefusal_is_the_message(t *testing.T) {
+	for problem, want := range map[string]string{
+		"HTTP 400: {\"error\":\"since: not a time\"}\n": "since: not a time",
+		"HTTP 404: <html>": "HTTP 404",
+	} {
+		if got := refusal(problem).Error(); !strings.Contains(got, want) || strings.ContainsAny(got, "{<") {
+			t.Errorf("%q: got %q, want %q", problem, got, want)
+		}
+	}
 }

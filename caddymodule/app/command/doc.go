@@ -9,8 +9,14 @@
 //   - `caddy tools call` calls a tool or prints its request (call.go).
 //   - `caddy tools lock` and `caddy tools diff` approve tools (lock.go).
 //
-// `caddy agents tail` follows the tool calls of a running Caddy, through the admin route GET /agents/calls
-// (admin.go).
+// The commands of `caddy agents` talk to the admin endpoint of a running Caddy (client.go):
 //
-// Other commands of Fairway share RequireSubcommand, SelectorFlag and MaxWait. Package stdio registers `caddy agents`.
+//   - `caddy agents calls` finds tool calls (calls.go), `caddy agents tail` follows them (command.go), and
+//     `caddy agents top` counts them (top.go). The admin routes below /agents/calls serve them (admin.go).
+//   - `caddy agents runs` lists Engagements, and `caddy agents reviews` lists and decides reviews (runs.go). Package
+//     oagent of caddymodule serves their routes.
+//
+// A Terminal is the output of a command: it has the width, the colors, and cleans texts (terminal.go).
+//
+// Other commands of Fairway share RunE, RequireSubcommand, SelectorFlag and MaxWait. Package stdio registers `caddy agents`.
 package command

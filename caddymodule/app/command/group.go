@@ -1,9 +1,10 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
-	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
@@ -11,15 +12,32 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
-// RunE returns the function of a command that fails at start if run returns an error.
+// RunE returns the function of a command. If run returns an error, it is printed as a sentence, and the exit status is
+// that of an *ExitError, or 1.
 func RunE(run func(caddycmd.Flags) error) func(*cobra.Command, []string) error {
-	return caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) {
-		if err := run(flags); err != nil {
-			return caddy.ExitCodeFailedStartup, err
+	return func(cmd *cobra.Command, arguments []string) error {
+		err := run(caddycmd.Flags{FlagSet: cmd.Flags()})
+		if err == nil {
+			return nil
 		}
-		return caddy.ExitCodeSuccess, nil
-	})
+		cmd.SilenceErrors = true // Cobra would not replace control characters
+		cmd.PrintErrf("Error: %s\n", strings.TrimSpace(printableLines(err.Error())))
+		if exit, ok := errors.AsType[*ExitError](err); ok {
+			// Only Caddy can make the error that has an exit status. It logs nothing without an error.
+			return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exit.Status, nil })(cmd, arguments)
+		}
+		return err
+	}
 }
+
+// ExitError is an error of a command with its own exit status.
+type ExitError struct {
+	Status int // more than 1
+	Err    error
+}
+
+// Error implements error.
+func (e *ExitError) Error() string { return e.Err.Error() }
 
 // RequireSubcommand makes a command that only groups subcommands fail if its argument is not
 // one of them. Without arguments the command prints its help.

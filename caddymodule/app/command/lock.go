@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
@@ -34,10 +32,11 @@ configuration.
 
 The command fails if the lock file is of another document.
 `,
-		Args: lockArguments,
+		Example: "  caddy tools lock openapi.yaml --lock tools.lock",
+		Args:    lockArguments,
 	}
 	toolsetFlags(cmd)
-	cmd.RunE = RunE(func(flags caddycmd.Flags) error { return lockTools(cmd.OutOrStdout(), flags, cmd.InOrStdin()) })
+	cmd.RunE = RunE(func(flags caddycmd.Flags) error { return lockTools(NewTerminal(cmd), flags, cmd.InOrStdin()) })
 	return cmd
 }
 
@@ -52,10 +51,11 @@ what is (+). The document and its options are given as for caddy tools lock.
 
 The command fails (exit status 1) if there are differences.
 `,
-		Args: lockArguments,
+		Example: "  caddy tools diff --config Caddyfile",
+		Args:    lockArguments,
 	}
 	toolsetFlags(cmd)
-	cmd.RunE = RunE(func(flags caddycmd.Flags) error { return diffTools(cmd.OutOrStdout(), flags, cmd.InOrStdin()) })
+	cmd.RunE = RunE(func(flags caddycmd.Flags) error { return diffTools(NewTerminal(cmd), flags, cmd.InOrStdin()) })
 	return cmd
 }
 
@@ -68,7 +68,7 @@ func lockArguments(cmd *cobra.Command, arguments []string) error {
 }
 
 // lockTools approves the tools that the command line selects.
-func lockTools(out io.Writer, flags caddycmd.Flags, stdin io.Reader) error {
+func lockTools(out Terminal, flags caddycmd.Flags, stdin io.Reader) error {
 	key, set, err := toolsToLock(flags, stdin)
 	if err != nil {
 		return err
@@ -85,11 +85,7 @@ func lockTools(out io.Writer, flags caddycmd.Flags, stdin io.Reader) error {
 		writeDifferences(out, pinned.Compare(set))
 	}
 	approved := lock.Of(set)
-	content, err := approved.AppendYAML(nil)
-	if err != nil {
-		return err
-	}
-	if err := replaceFile(key.Lock, content); err != nil {
+	if err := approved.WriteFile(key.Lock); err != nil {
 		return fmt.Errorf("writing the lock file: %w", err)
 	}
 	fmt.Fprintf(out, "%d tools are approved in %s\n", approved.Len(), key.Lock)
@@ -98,7 +94,7 @@ func lockTools(out io.Writer, flags caddycmd.Flags, stdin io.Reader) error {
 
 // diffTools prints how the tools that the command line selects differ from the lock. It is an error if
 // they do.
-func diffTools(out io.Writer, flags caddycmd.Flags, stdin io.Reader) error {
+func diffTools(out Terminal, flags caddycmd.Flags, stdin io.Reader) error {
 	key, set, err := toolsToLock(flags, stdin)
 	if err != nil {
 		return err
@@ -147,13 +143,16 @@ func toolsToLock(flags caddycmd.Flags, stdin io.Reader) (app.DocumentKey, *tools
 	return key, set, nil
 }
 
+// differenceColors are the colors of lines by their first character.
+var differenceColors = map[string]string{"-": Red, "+": Green}
+
 // writeDifferences prints changes, with their differences indented below each tool.
-func writeDifferences(out io.Writer, changes []lock.Change) {
+func writeDifferences(out Terminal, changes []lock.Change) {
 	for i := range changes {
 		c := &changes[i]
 		fmt.Fprintf(out, "%-7s %s (%s)\n", c.Kind, c.Tool, c.Operation)
 		for _, line := range c.Lines {
-			fmt.Fprintf(out, "    %s\n", line)
+			fmt.Fprintf(out, "    %s\n", out.Paint(differenceColors[line[:min(len(line), 1)]], printable(line)))
 		}
 	}
 }
@@ -168,27 +167,4 @@ func lockWarnings(changes []lock.Change) []tools.Warning {
 		}
 	}
 	return warnings
-}
-
-// replaceFile writes a file so that a reader sees the old or the new content, not a part of it. An
-// existing file keeps its permissions, and a symbolic link stays one.
-func replaceFile(path string, content []byte) error {
-	mode := os.FileMode(0o644)
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	if stat, err := os.Stat(path); err == nil {
-		mode = stat.Mode().Perm()
-	}
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".lock-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary.Name()) // fails if the file was renamed
-	_, err = temporary.Write(content)
-	err = errors.Join(err, temporary.Chmod(mode), temporary.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), path)
 }

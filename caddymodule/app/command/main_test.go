@@ -8,8 +8,8 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
-	_ "github.com/fairwayhq/fairway/caddymodule/oagent/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/ocp"
+	_ "github.com/fairwayhq/fairway/caddymodule/stdio"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 

@@ -1,92 +1,108 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+	"time"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// printer formats calls.
-type printer struct {
-	json  bool // as JSON, one object on a line
-	color bool // on a terminal
-}
-
-// ANSI colors of outcomes.
+// Widths of the columns of a call. The reason has the rest of the line.
 const (
-	green  = "\x1b[32m"
-	yellow = "\x1b[33m"
-	red    = "\x1b[31m"
-	reset  = "\x1b[0m"
+	outcomeWidth  = 14
+	toolWidth     = 20
+	durationWidth = 6
+	userWidth     = 10
 )
 
-// line returns a call as one line. Encoded is its JSON.
-func (p printer) line(encoded []byte, c *calllog.Call) []byte {
-	if p.json {
-		return append(escaped(encoded), '\n')
+// Formats of the time of a call.
+const (
+	onlyTime    = "15:04:05"
+	dateAndTime = "01-02 15:04"
+)
+
+// timeLayout returns the format of the time of a call in a list that may have calls of several days.
+func timeLayout(at, now time.Time) string {
+	if at.Local().Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
+		return onlyTime
 	}
-	outcome := fmt.Sprintf("%-14s", printable(c.Outcome))
-	if p.color {
-		outcome = color(c.Outcome) + outcome + reset
+	return dateAndTime
+}
+
+// callLine returns a call as one line. Encoded is its JSON. Layout and width are those of the time.
+func (t Terminal) callLine(encoded []byte, c *calllog.Call, layout string, width int) string {
+	if t.JSON {
+		return string(escaped(encoded)) + "\n"
 	}
-	name := c.Tool
-	if name == "" {
-		name = "(unknown tool)"
+	return t.Line(
+		Cell{Text: c.Ended.Local().Format(layout), Width: width},
+		Cell{Text: c.Outcome, Width: outcomeWidth, Color: colorOf(c.Outcome)},
+		Cell{Text: cmp.Or(c.Tool, "(unknown tool)"), Width: toolWidth},
+		Cell{Text: duration(c.Took), Width: durationWidth, Right: true},
+		Cell{Text: cmp.Or(c.User, calllog.Anonymous), Width: userWidth},
+		Cell{Text: t.details(c)},
+	)
+}
+
+// details returns why a call failed, and with Wide the other fields.
+func (t Terminal) details(c *calllog.Call) string {
+	text := strings.TrimPrefix(c.Reason, "invalid arguments for "+c.Tool+": ") // the line has the tool
+	if !t.Wide {
+		return text
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s %s %.1fms", c.Ended.Local().Format("15:04:05.000"), outcome, printable(name), c.Took)
 	if c.Status != 0 {
-		fmt.Fprintf(&b, " status=%d", c.Status)
+		text = fmt.Sprintf("status=%d %s", c.Status, text)
 	}
 	for _, field := range []struct{ name, value string }{
-		{"user", c.User}, {"protocol", c.Protocol}, {"toolset", c.Toolset}, {"trace", c.Trace}, {"node", c.Node},
+		{"agent", c.Agent}, {"protocol", c.Protocol}, {"toolset", c.Toolset}, {"trace", c.Trace}, {"node", c.Node}, {"arguments", string(c.Arguments)},
 	} {
 		if field.value != "" {
-			b.WriteString(" " + field.name + "=" + printable(field.value))
-		}
-	}
-	if len(c.Arguments) > 0 {
-		b.WriteString(" " + printable(string(c.Arguments)))
-	}
-	return []byte(b.String() + "\n")
-}
-
-// color returns the color of an outcome: red for a fault of the gateway or the API.
-func color(outcome string) string {
-	switch tools.FailureKind(outcome) {
-	case tools.OutcomeOK, tools.OutcomeReplayed:
-		return green
-	case tools.Failed, tools.Unreachable, tools.TimedOut, tools.Internal, tools.Unreadable, tools.TooLarge, tools.Unanswered:
-		return red
-	}
-	return yellow
-}
-
-// escaped returns JSON in which characters that a terminal could interpret are escaped. JSON itself only
-// escapes those below U+0020.
-func escaped(encoded []byte) []byte {
-	text := make([]byte, 0, len(encoded)+1)
-	for _, r := range string(encoded) {
-		switch {
-		case r == '\x7f' || r > '\x7f' && r < 0x10000 && !unicode.IsPrint(r):
-			text = fmt.Appendf(text, `\u%04x`, r)
-		default:
-			text = utf8.AppendRune(text, r)
+			text += " " + field.name + "=" + field.value
 		}
 	}
 	return text
 }
 
-// printable replaces what a terminal could interpret: clients choose some of the texts.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '·'
+// duration returns milliseconds as a text of at most 6 characters, such as 0.4ms, 12ms, 1.0s or 7m20s.
+func duration(milliseconds float64) string {
+	switch took := time.Duration(milliseconds * float64(time.Millisecond)); {
+	case milliseconds < 10:
+		return fmt.Sprintf("%.1fms", milliseconds)
+	case milliseconds < 1000:
+		return fmt.Sprintf("%.0fms", milliseconds)
+	case took < time.Minute:
+		return fmt.Sprintf("%.1fs", took.Seconds())
+	case took < time.Hour:
+		return fmt.Sprintf("%dm%02ds", took/time.Minute, took%time.Minute/time.Second)
+	default:
+		return Age(took)
+	}
+}
+
+// Age returns a duration in its largest unit, such as 12s, 5m, 3h or 2d.
+func Age(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
+		if d >= unit.length {
+			return fmt.Sprintf("%d%s", d/unit.length, unit.name)
 		}
-		return r
-	}, text)
+	}
+	return fmt.Sprintf("%ds", max(d, 0)/time.Second)
+}
+
+// colorOf returns the color of an outcome: red for a fault of the gateway or the API.
+func colorOf(outcome string) string {
+	switch tools.FailureKind(outcome) {
+	case tools.OutcomeOK, tools.OutcomeReplayed:
+		return Green
+	case tools.Failed, tools.Unreachable, tools.TimedOut, tools.Internal, tools.Unreadable, tools.TooLarge, tools.Unanswered:
+		return Red
+	}
+	return Yellow
 }

@@ -86,6 +86,7 @@ operation could not be converted to a tool.
 			f.String("document", "", "Print this document after its overlays, in place of its tools")
 			f.String("search", "", "Print only the tools that fit this request, best first")
 			f.Bool("lint", false, "Also print findings of a strict validator, and fail if an operation is lost")
+			cmd.Example = "  caddy tools openapi.yaml --include tag=bookings"
 			cmd.Args = toolsArguments
 			cmd.RunE = RunE(func(flags caddycmd.Flags) error { return printTools(cmd, flags) })
 		},
@@ -109,7 +110,7 @@ func printTools(cmd *cobra.Command, flags caddycmd.Flags) error {
 		return err
 	}
 	if request := flags.String("search"); request != "" {
-		return writeFound(cmd.OutOrStdout(), format, toolset, request)
+		return writeFound(NewTerminal(cmd), format, toolset, request)
 	}
 	return writeOutput(cmd, flags, format, toolset, findings)
 }
@@ -117,7 +118,7 @@ func printTools(cmd *cobra.Command, flags caddycmd.Flags) error {
 // writeOutput writes the tools to standard output and everything else to standard error, so that
 // the output can be piped.
 func writeOutput(cmd *cobra.Command, flags caddycmd.Flags, format string, toolset *tools.Toolset, findings []string) error {
-	out, messages := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	out, messages := NewTerminal(cmd), cmd.ErrOrStderr()
 	if format == formatTable {
 		messages = out
 	}
@@ -286,9 +287,10 @@ func splitValues(text string) []string {
 	return append(values, text[start:])
 }
 
-// writeToolsTable writes one line for each tool.
+// writeToolsTable writes one line for each tool. On a terminal, the lines are cut to its width.
 func writeToolsTable(out io.Writer, toolset *tools.Toolset) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var rows strings.Builder
+	table := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tMETHOD\tPATH\tTOKENS\tARGUMENTS")
 	for _, tool := range toolset.Tools() {
 		tokens := strconv.Itoa(app.ToolTokens(tool))
@@ -299,6 +301,15 @@ func writeToolsTable(out io.Writer, toolset *tools.Toolset) error {
 	}
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	terminal, _ := out.(Terminal)
+	for row := range strings.Lines(rows.String()) {
+		if terminal.Live {
+			row = terminal.Line(Cell{Text: strings.TrimSuffix(row, "\n")})
+		}
+		if _, err := io.WriteString(out, row); err != nil {
+			return err
+		}
 	}
 	before, after, note := 0, app.EstimateTokens(toolset), ""
 	for _, tool := range toolset.Tools() {

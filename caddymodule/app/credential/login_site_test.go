@@ -20,7 +20,7 @@ func newLoginSite(t *testing.T, options string) *sitetest.Provider {
 	p := sitetest.NewProvider(t, s)
 	s.Start("metrics\nagents {\nstore bolt DIR/store.db\ntoolset trips TRIPS {\ncredential oauth {\ntoken_url "+p.URL+"/token\nclient_id gateway\n"+
 		strings.ReplaceAll(options, "PROVIDER", p.URL)+"\n}\n}\n}",
-		"metrics /metrics\n"+p.AgentLogin("")+"agents_console {\ncalls always\nauditors ada\n}\nagent_auth\nmcp trips\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo))
+		"metrics /metrics\n"+p.AgentLogin("")+"agents_console {\nauditors ada\n}\nagent_auth\nmcp trips\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo))
 	return p
 }
 
@@ -32,14 +32,21 @@ func callAs(s *sitetest.Site, tokens map[string]any) sitetest.Result {
 	return s.Result(s.Do(r))
 }
 
-// Behind agent_login, the subject is the provider's token of the caller's login, and never that of another user.
-func TestOAuth_exchanges_the_providers_token_behind_agent_login(t *testing.T) {
-	for name, test := range map[string]struct{ options, parameter, prefix string }{
+type loginGrant struct{ options, parameter, prefix string }
+
+// loginGrants are the grants that exchange a token of the provider, by name: the options, and the parameter and the beginning of the subject.
+func loginGrants() map[string]loginGrant {
+	return map[string]loginGrant{
 		"token_exchange":              {"grant token_exchange", "subject_token", "planted-access-"},
 		"jwt_bearer":                  {"grant jwt_bearer", "assertion", "planted-access-"},
 		"id_jag":                      {"grant id_jag\nidentity_provider {\ntoken_url PROVIDER/token\nclient_id gateway\n}", "subject_token", "ey"},
 		"token_exchange of ID tokens": {"grant token_exchange\nparam subject_token_type urn:ietf:params:oauth:token-type:id_token", "subject_token", "ey"},
-	} {
+	}
+}
+
+// Behind agent_login, the subject is the provider's token of the caller's login, and never that of another user.
+func TestOAuth_exchanges_the_providers_token_behind_agent_login(t *testing.T) {
+	for name, test := range loginGrants() {
 		t.Run(name, func(t *testing.T) {
 			p := newLoginSite(t, test.options)
 			ada, bob := p.Login("ada", ""), p.Login("bob", "")
@@ -97,7 +104,14 @@ func TestOAuth_failures_behind_agent_login_are_named(t *testing.T) {
 }
 
 func TestOAuth_secrets_are_nowhere_behind_agent_login(t *testing.T) {
-	p := newLoginSite(t, "grant token_exchange")
+	for name, grant := range loginGrants() {
+		t.Run(name, func(t *testing.T) { searchSecrets(t, grant) })
+	}
+}
+
+// searchSecrets makes calls that succeed and fail, and searches everything that the site has written and shown for their secrets.
+func searchSecrets(t *testing.T, grant loginGrant) {
+	p := newLoginSite(t, grant.options)
 	p.Set(10, false, false)
 	ada := p.Login("ada", "")
 	var shown strings.Builder
@@ -128,7 +142,16 @@ func TestOAuth_secrets_are_nowhere_behind_agent_login(t *testing.T) {
 	if err != nil || files < 2 {
 		t.Fatalf("%d files, error %v", files, err)
 	}
-	for _, secret := range []string{"planted-", ada["access_token"].(string), ada["refresh_token"].(string), "secret-of-the-gateway"} {
+	secrets := []string{"planted-", ada["access_token"].(string), ada["refresh_token"].(string), "secret-of-the-gateway"}
+	for _, exchange := range p.Exchanges() {
+		if secret := exchange.Get(grant.parameter); secret != "" {
+			secrets = append(secrets, secret)
+		}
+	}
+	if len(secrets) < 5 {
+		t.Fatal("no token was exchanged")
+	}
+	for _, secret := range secrets {
 		if at := strings.Index(shown.String(), secret); at >= 0 {
 			t.Errorf("%.10s… is in …%q", secret, shown.String()[max(0, at-300):at+20])
 		}

@@ -97,7 +97,6 @@ func newExchangeSite(t *testing.T, options string, api http.HandlerFunc, handler
 		}
 	}`, `metrics /metrics
 	agents_console {
-		calls always
 		auditors ada grace
 	}
 	`+sitetest.Tracing+`

@@ -39,8 +39,8 @@ type auditPage struct {
 // engagementRequest is a request to the endpoint for Engagements.
 type engagementRequest struct{ *request }
 
-// serve serves the state of an Engagement, its record (/audit), and for auditors the
-// list of all Engagements. DELETE of an Engagement renews it.
+// serve serves the state of an Engagement, its record (/audit), what its hosted agent did (/trace), and for
+// auditors the list of all Engagements. DELETE of an Engagement renews it.
 func (q engagementRequest) serve() {
 	methods := []string{http.MethodGet}
 	if len(q.rest) == 1 {
@@ -55,7 +55,7 @@ func (q engagementRequest) serve() {
 		}
 	}
 	switch {
-	case len(q.rest) == 0 && (q.isAuditor() || q.options.ListOwn), len(q.rest) == 2 && q.rest[1] == "audit":
+	case len(q.rest) == 0 && (q.isAuditor() || q.options.ListOwn), len(q.rest) == 2 && (q.rest[1] == "audit" || q.rest[1] == "trace"):
 	case len(q.rest) == 1:
 		methods = append(methods, http.MethodDelete)
 		if q.options.Host != nil {
@@ -78,6 +78,8 @@ func (q engagementRequest) serve() {
 		q.notFound()
 	case err != nil:
 		q.fail(err)
+	case len(q.rest) == 2 && q.rest[1] == "trace":
+		q.writeTrace(e)
 	case len(q.rest) == 2:
 		q.writeAudit(e)
 	case q.r.Method == http.MethodDelete:
@@ -140,6 +142,7 @@ func (q engagementRequest) writeState(e *engagement.Summary) {
 		ended.Why = "" // may quote withheld data
 		e.Ended = &ended
 	}
+	q.setStatus(e)
 	for _, a := range q.options.Set().Documents() {
 		if a.Name != e.Agent || !q.isAuditor() && q.isUnchecked(e) {
 			continue
@@ -244,45 +247,79 @@ type engagementPage struct {
 	Next        string                `json:"next,omitempty"` // path of the next page
 }
 
-// listEngagements responds with a page of the Engagements of this site's agents, ordered by key. Auditors
-// get all of them, users their own. The Engagements are filtered after they are read. So a page may have
-// fewer entries than limit, or none, and still have a next page.
+// listEngagements responds with a page of the Engagements of this site's agents, ordered by key, or with order=newest
+// by their latest change. Auditors get all of them, users their own. The Engagements are filtered after they are read.
+// So a page may have fewer entries than limit, or none, and still have a next page.
 func (q engagementRequest) listEngagements() {
 	query := q.r.URL.Query()
 	limit, ok := q.limit(query, defaultEngagementPage, maxEngagementPage)
 	if !ok {
 		return
 	}
-	wanted, agents := query.Get("agent"), q.options.Set().Documents()
+	agents := q.options.Set().Documents()
+	isWanted := func(name, value string) bool { return query.Get(name) == "" || query.Get(name) == value }
 	shown := func(e *engagement.Summary) bool {
 		hosted := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })
-		return hosted && (wanted == "" || e.Agent == wanted) && q.maySee(e)
+		if !hosted || !isWanted("agent", e.Agent) || !isWanted("user", e.User.ID) || !q.maySee(e) {
+			return false
+		}
+		q.setStatus(e)
+		return isWanted("status", e.Status)
 	}
-	all, next, err := q.readEngagements(query.Get("after"), int(limit), shown)
+	all, next, err := q.readEngagements(query, int(limit), shown)
+	if isNothing(err) {
+		q.problem(http.StatusBadRequest, "Invalid cursor", "after must be the value in the next link of the previous page.")
+		return
+	}
 	if err != nil {
 		q.fail(err)
 		return
 	}
 	page := engagementPage{Engagements: all}
 	if next != "" {
-		rest := url.Values{"after": {next}, "limit": {strconv.FormatInt(limit, 10)}}
-		if wanted != "" {
-			rest.Set("agent", wanted)
-		}
-		page.Next = q.options.Engagements + "?" + rest.Encode()
+		query.Set("after", next)
+		query.Set("limit", strconv.FormatInt(limit, 10))
+		page.Next = q.options.Engagements + "?" + query.Encode()
 	}
 	q.write(page)
 }
 
 // readEngagements reads limit Engagements of the store, for users only their own, and returns those that
 // shown returns true for, and where the next page begins.
-func (q engagementRequest) readEngagements(after string, limit int, shown func(*engagement.Summary) bool) (found []*engagement.Summary, next string, err error) {
+func (q engagementRequest) readEngagements(query url.Values, limit int, shown func(*engagement.Summary) bool) (found []*engagement.Summary, next string, err error) {
+	records, after, user := q.guard.Engagements, query.Get("after"), q.user.ID
 	if q.isAuditor() {
-		found, next, err = q.guard.Engagements.Page(q.r.Context(), after, limit)
-	} else {
-		found, next, err = q.guard.Engagements.PageOf(q.r.Context(), q.user.ID, after, limit)
+		user = query.Get("user")
+	}
+	switch {
+	case query.Get("order") == "newest":
+		found, next, err = records.Newest(q.r.Context(), user, after, limit, shown)
+		if found == nil {
+			found = []*engagement.Summary{}
+		}
+		return found, next, err
+	case user == "":
+		found, next, err = records.Page(q.r.Context(), after, limit)
+	default:
+		found, next, err = records.PageOf(q.r.Context(), user, after, limit)
 	}
 	return slices.DeleteFunc(found, func(e *engagement.Summary) bool { return !shown(e) }), next, err
+}
+
+// setStatus sets the status of an Engagement to that of its run, if this server runs the agent.
+func (q engagementRequest) setStatus(e *engagement.Summary) {
+	a := q.options.Set().Agents[e.Agent]
+	if a == nil || !q.options.Host.Runs(a.Agent) {
+		return
+	}
+	h := &runRequest{q: q.request}
+	st, ok := h.lookUp(e.ID)
+	if !ok || st.Agent != e.Agent || st.User.ID != e.User.ID {
+		return
+	}
+	if runner, err := q.options.Host.Runner(q.r.Context()); err == nil {
+		e.Status = string(runner.StatusForUser(q.r.Context(), st))
+	}
 }
 
 // renewEngagement ends an Engagement and begins a new one. The user may do this after the

@@ -19,6 +19,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/oagent/review"
 )
 
@@ -69,9 +70,14 @@ func (v reviewRequest) serve() {
 	}
 	switch {
 	case len(v.q.rest) == 0:
-		if v.q.allow(http.MethodGet) {
-			v.listReviews(deciders)
+		if !v.q.allow(http.MethodGet) {
+			return
 		}
+		if v.q.r.URL.Query().Get("list") == "decisions" {
+			v.listDecisions()
+			return
+		}
+		v.listReviews(deciders)
 	case len(v.q.rest) == 1 && v.q.r.Method == http.MethodPost:
 		v.decide(deciders, "")
 	case len(v.q.rest) == 1:
@@ -155,6 +161,14 @@ func (v reviewRequest) listReviews(deciders []decider) {
 		}
 	}
 	slices.SortFunc(all, func(a, b openReview) int { return a.Compare(b.Summary) })
+	if query.Get("list") == "ids" { // reads no reviews
+		ids := make([]string, len(all))
+		for i := range all {
+			ids[i] = all[i].ID
+		}
+		v.q.write(map[string]any{"ids": ids})
+		return
+	}
 	if after != nil {
 		all = slices.DeleteFunc(all, func(r openReview) bool { return r.Compare(*after) <= 0 })
 	}
@@ -173,6 +187,34 @@ func (v reviewRequest) listReviews(deciders []decider) {
 		page.Reviews = append(page.Reviews, listed)
 	}
 	v.q.write(page)
+}
+
+// decisionList is the response with the latest decisions.
+type decisionList struct {
+	Open    []review.Summary `json:"open,omitempty"` // of all reviewers; only for auditors
+	Decided []review.Decided `json:"decided"`
+}
+
+// listDecisions responds with the latest decisions about calls of this site's agents: to auditors those of all reviewers
+// with what waits for others, and to users their own.
+func (v reviewRequest) listDecisions() {
+	var list decisionList
+	var err error
+	if v.q.isAuditor() {
+		list.Open, list.Decided, err = v.q.guard.Reviews.All(v.q.r.Context())
+	} else {
+		list.Decided, err = v.q.guard.Reviews.DecidedBy(v.q.r.Context(), v.q.user.ID)
+	}
+	if err != nil {
+		v.q.fail(err)
+		return
+	}
+	agents := v.q.options.Set().Agents
+	elsewhere := func(r *review.Summary) bool { return agents[r.Agent] == nil }
+	list.Open = slices.DeleteFunc(list.Open, func(r review.Summary) bool { return elsewhere(&r) })
+	list.Decided = slices.DeleteFunc(list.Decided, func(r review.Decided) bool { return elsewhere(&r.Summary) })
+	list.Open, list.Decided = list.Open[:min(len(list.Open), maxReviewPage)], list.Decided[:min(len(list.Decided), defaultReviewPage)]
+	v.q.write(list)
 }
 
 // listed returns a review as a list entry. room is the number of bytes of inputs left on the
@@ -248,6 +290,9 @@ func (v reviewRequest) showReview(deciders []decider) {
 		return
 	}
 	shown, err := v.q.options.Reviewers.Show(v.q.r.Context(), v.q.guard, found, by.agent)
+	if err == nil && by.agent == nil {
+		err = v.addContext(shown)
+	}
 	if err != nil {
 		v.q.fail(err)
 		return
@@ -263,6 +308,68 @@ func (v reviewRequest) showReview(deciders []decider) {
 		}
 	}
 	v.q.write(shown)
+}
+
+// maxReviewEntries is the number of entries of the Engagement, the latest, that a reviewer sees.
+const maxReviewEntries = 50
+
+// maxContextBytes limits the inputs and outputs of those entries; others are left out.
+const maxContextBytes = 64 << 10
+
+// addContext adds what a person needs to decide: the user's words, and the latest entries of the Engagement.
+func (v reviewRequest) addContext(shown *reviewers.Shown) error {
+	ctx := v.q.r.Context()
+	e, err := v.q.guard.Engagements.Get(ctx, shown.Key)
+	if isNothing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := v.q.guard.Engagements.Entries(ctx, e.Key, max(e.First, e.Entries-maxReviewEntries), maxReviewEntries)
+	if err != nil {
+		return err
+	}
+	room, guarded := maxContextBytes, engagementRequest{v.q}.readsGuarded(e)
+	for i := range slices.Backward(entries) {
+		concealEntry(&entries[i], guarded)
+		if room -= len(entries[i].Inputs) + len(entries[i].Outputs); room < 0 {
+			entries[i].Inputs, entries[i].Outputs = nil, nil
+		}
+	}
+	shown.Entries = entries
+	shown.Request, shown.Task = v.wordsOf(&shown.Review.User, shown.Agent, e.ID)
+	return nil
+}
+
+// wordsOf returns what the user has asked, if this server runs the agent. If another agent has called it, task is what
+// that agent has asked.
+func (v reviewRequest) wordsOf(user *engagement.User, agent, id string) (request, task string) {
+	if v.q.options.Host == nil {
+		return "", ""
+	}
+	ctx := v.q.r.Context()
+	runner, err := v.q.options.Host.Runner(ctx)
+	if err != nil {
+		return "", ""
+	}
+	for range run.MaxDepth + 1 {
+		st, err := runner.Get(ctx, id)
+		if err != nil || st.User.ID != user.ID || st.Review != "" || task == "" && st.Agent != agent {
+			return "", task
+		}
+		trace, err := runner.Trace(ctx, st)
+		switch {
+		case err != nil:
+			return "", task
+		case st.Parent == "":
+			return trace.Input(), task
+		case task == "":
+			task = trace.Input()
+		}
+		id = st.Parent
+	}
+	return "", task
 }
 
 // decide approves or denies a review. If decision is "", it is in the body.

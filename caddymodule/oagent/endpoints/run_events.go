@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/sse"
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
@@ -46,4 +47,28 @@ func (h *runRequest) stream(st *run.State) {
 		}
 		return events.Write("state", "", state)
 	})
+}
+
+// writeTrace responds with what the hosted agent of an Engagement did. Only its user and auditors get it. The user does
+// not get texts of the model that the output guardrail has not checked.
+func (q engagementRequest) writeTrace(e *engagement.Summary) {
+	st, ok := (&runRequest{q: q.request}).lookUp(e.ID)
+	if !ok || st.Agent != e.Agent || !q.isAuditor() && !st.IsOf(q.user.ID) {
+		q.notFound()
+		return
+	}
+	runner, err := q.options.Host.Runner(q.r.Context())
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	trace, err := runner.Trace(q.r.Context(), st)
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	if !q.isAuditor() && q.hidesCalls(e) {
+		trace.WithoutTexts()
+	}
+	q.write(trace)
 }

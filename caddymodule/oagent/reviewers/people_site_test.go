@@ -72,7 +72,10 @@ func TestPeople_decide_over_HTTP(t *testing.T) {
 			}
 			for _, other := range []string{"ada managers directors", "dora directors", "boss", "eve audit", "group:managers"} {
 				for _, list := range []string{"/reviews", "/console/api/reviews"} {
-					if a := s.as(other, "GET", list, ""); a.Status != 200 || strings.Contains(a.Body, id) {
+					a := s.as(other, "GET", list, "")
+					// Auditors see in the console what waits for others, but not under their own reviews.
+					own, _, _ := strings.Cut(a.Body, `,"open":`)
+					if a.Status != 200 || strings.Contains(own, id) || !strings.HasPrefix(other, "eve") && own != a.Body {
 						t.Errorf("%s lists %s: %d %s", other, list, a.Status, a.Body)
 					}
 				}

@@ -130,6 +130,12 @@ type Shown struct {
 	Reviewing  string         `json:"reviewing,omitzero"` // for an agent: id of the Engagement in which it decides
 	Intent     string         `json:"intent,omitzero"`    // of the deciding agent
 	Location   string         `json:"location,omitzero"`  // path to decide it; "" if the site has no review endpoint
+
+	// For people: what the user asked of an agent that this server runs, what the calling agent asked of it, and the
+	// latest entries of the Engagement.
+	Request string             `json:"request,omitzero"`
+	Task    string             `json:"task,omitzero"`
+	Entries []engagement.Entry `json:"entries,omitempty"`
 }
 
 // Show returns a review as its reviewer sees it. agent is the agent that decides it, nil if a

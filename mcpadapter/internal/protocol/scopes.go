@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -18,11 +19,26 @@ func CheckScopes(access *tools.Access, t *tools.Tool, toolset *tools.Toolset) *F
 	if missing == nil {
 		return nil
 	}
+	return scopeFault(access, t.Name, missing, access.Challenge(t, toolset))
+}
+
+// CheckNeeded is CheckScopes for a resource or a prompt that the operator has given scopes. No API checks them
+// again, so a caller without an access token is refused too.
+func CheckNeeded(access *tools.Access, name string, needed []string) *Fault {
+	missing := access.Lacks(needed)
+	if missing == nil {
+		return nil
+	}
+	return scopeFault(access, name, missing, access.Request(needed))
+}
+
+// scopeFault returns the fault for a name that the token does not allow, with the scopes to request.
+func scopeFault(access *tools.Access, name string, missing, request []string) *Fault {
 	f := Faultf(http.StatusForbidden, InvalidRequest,
-		"the access token does not allow %s: it lacks %s", t.Name, strings.Join(missing, ", "))
-	f.Challenge = `Bearer error="insufficient_scope", scope="` + scopeList(access.Challenge(t, toolset)) + `"`
-	if metadata := access.Metadata; metadata != "" {
-		f.Challenge += `, resource_metadata=` + strconv.QuoteToASCII(metadata)
+		"the access token does not allow %s: it lacks %s", text.Cut(name, text.MaxQuoted), strings.Join(missing, ", "))
+	f.Challenge = `Bearer error="insufficient_scope", scope="` + scopeList(request) + `"`
+	if access != nil && access.Metadata != "" {
+		f.Challenge += `, resource_metadata=` + strconv.QuoteToASCII(access.Metadata)
 	}
 	return f
 }
@@ -36,7 +52,7 @@ func scopeList(scopes []string) string {
 	var list []string
 	length := 0
 	for _, scope := range scopes {
-		if !isScope(scope) || length+len(scope) >= maxScopes {
+		if !IsScope(scope) || length+len(scope) >= maxScopes {
 			continue
 		}
 		length += len(scope) + 1
@@ -45,7 +61,8 @@ func scopeList(scopes []string) string {
 	return strings.Join(list, " ")
 }
 
-func isScope(scope string) bool {
+// IsScope reports whether the string is a valid scope (RFC 6749, section 3.3).
+func IsScope(scope string) bool {
 	return scope != "" && !strings.ContainsFunc(scope, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == '"' || r == '\\'
 	})

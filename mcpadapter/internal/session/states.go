@@ -30,6 +30,8 @@ type States struct {
 	bound    *share.Bound      // counts sessions by owner
 	over     map[Key]time.Time // expiry of ended sessions
 	order    []Key             // keys of over, oldest first
+
+	elicitations []Elicitation // oldest first
 }
 
 // NewStates returns the state of no sessions. See share.Options.Warn for warn.

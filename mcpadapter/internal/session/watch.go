@@ -198,6 +198,11 @@ func (w *Watch) poll(ctx context.Context) error {
 
 // sendPending sends the pending notifications and records that the client knows these lists.
 func (w *Watch) sendPending(now Digests) error {
+	for _, message := range w.Watcher.take() {
+		if err := w.Out.Send(message); err != nil {
+			return err
+		}
+	}
 	pending := Lists(w.Watcher.pending.Swap(0))
 	for _, n := range notifications {
 		if pending&n.list == 0 {

@@ -40,7 +40,13 @@ type Watcher struct {
 	wake    chan struct{}
 	end     chan struct{}
 	once    sync.Once
+
+	mu       sync.Mutex
+	messages [][]byte // to send, at most maxMessages
 }
+
+// maxMessages is the maximum number of messages that wait for a stream.
+const maxMessages = 64
 
 // NewWatcher returns a Watcher that collects changes of the wanted lists.
 func NewWatcher(wanted Lists) *Watcher {
@@ -56,10 +62,31 @@ func (w *Watcher) notify(c Lists) {
 		return
 	}
 	w.pending.Or(uint32(c))
+	w.wakeUp()
+}
+
+func (w *Watcher) wakeUp() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
+}
+
+// send adds messages to those that the stream sends. It never blocks. Messages over the limit are dropped.
+func (w *Watcher) send(messages ...[]byte) {
+	w.mu.Lock()
+	w.messages = append(w.messages, messages[:min(len(messages), maxMessages-len(w.messages))]...)
+	w.mu.Unlock()
+	w.wakeUp()
+}
+
+// take removes and returns the messages.
+func (w *Watcher) take() [][]byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	messages := w.messages
+	w.messages = nil
+	return messages
 }
 
 // HandOver moves the notifications, including the pending ones, to another stream of the client.
@@ -67,6 +94,7 @@ func (w *Watcher) HandOver(to *Watcher) {
 	to.Want(All)
 	w.wanted.Store(0)
 	to.notify(Lists(w.pending.Swap(0)))
+	to.send(w.take()...)
 }
 
 // Want sets the lists of which the watcher collects changes.

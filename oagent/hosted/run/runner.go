@@ -153,6 +153,7 @@ func (r *Runner) Start(ctx context.Context, n StartOptions) (*State, error) {
 		r.shares.release(st.ID)
 		return nil, errors.Join(err, r.options.Store.Delete(context.WithoutCancel(ctx), r.storage.realm+stateKey+st.ID))
 	}
+	r.report(st.ID, r.options.Guard.Open(ctx, st.binding(n.Agent))) // only lists need it now: the first call repeats it
 	r.push(ctx, st)
 	return st, nil
 }

@@ -195,7 +195,8 @@ type entry struct {
 	Kind    string            `json:"what"`
 	At      time.Time         `json:"at"`
 	Message *model.Message    `json:"message,omitzero"`
-	Call    int               `json:"call,omitzero"` // index in the model's last message
+	Usage   *model.Usage      `json:"usage,omitzero"` // of a message of the model
+	Call    int               `json:"call,omitzero"`  // index in the model's last message
 	Name    string            `json:"name,omitzero"`
 	Result  *model.ToolResult `json:"result,omitzero"`
 	Wait    *Wait             `json:"wait,omitzero"`

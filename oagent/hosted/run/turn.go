@@ -99,7 +99,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 		} else {
 			st.Phase, st.Answer, st.Cut = phaseAnswer, response.Text, response.Stop == model.StopLength
 		}
-		return append([]entry{{Kind: entryMessage, Message: &message}}, results...)
+		return append([]entry{{Kind: entryMessage, Message: &message, Usage: &response.Usage}}, results...)
 	}, true)
 }
 

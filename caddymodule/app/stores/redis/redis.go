@@ -10,9 +10,12 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/archive"
+	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/redis"
 )
@@ -58,7 +61,10 @@ func (s *Store) Shared() bool { return true }
 
 // Open implements app.StoreModule.
 func (s *Store) Open(options store.Options) (store.Store, error) {
-	return redis.Open(s.address, redis.Options{Options: options, Prefix: s.Prefix, Indexed: []string{engagement.KeyPrefix, credential.KeyPrefix}})
+	return redis.Open(s.address, redis.Options{Options: options, Prefix: s.Prefix, Indexed: []string{
+		engagement.KeyPrefix, engagement.TimeIndexPrefix, review.OpenPrefix, review.DecidedPrefix, credential.KeyPrefix, calllog.KeyPrefix,
+		archive.StatePrefix,
+	}})
 }
 
 // UnmarshalCaddyfile parses the options of the store. Syntax:

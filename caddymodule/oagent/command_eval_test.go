@@ -1,4 +1,4 @@
-package command
+package oagent
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func TestOAgentEval(t *testing.T) {
 		"a hyphenated name":   {`recent.get-trip.inputs.id == "7" && history._total < 100`, "", "true", ""},
 		"a value":             {`history.get-trip.map(t, t.inputs.id)`, "", `["7"]`, ""},
 		"a time":              {`started_at < timestamp("2027-01-01T00:00:00Z")`, "", "true", ""},
-		"a name of the agent": {`recent.get-booking.inputs.id == "7"`, "../../../testdata/agents/desk.yaml", "", `recent["get-booking"]`},
+		"a name of the agent": {`recent.get-booking.inputs.id == "7"`, "../../testdata/agents/desk.yaml", "", `recent["get-booking"]`},
 		"a fault":             {`recent.`, "", "", "expression"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestOAgentEval(t *testing.T) {
 
 func TestOAgentLint(t *testing.T) {
 	var out bytes.Buffer
-	if err := lintAgents(&out, []string{"../../../testdata/agents/desk.yaml"}, nil); err != nil || !strings.Contains(out.String(), "desk.yaml:2: agent travel-desk, 4 capabilities: valid") {
+	if err := lintAgents(&out, []string{"../../testdata/agents/desk.yaml"}, nil); err != nil || !strings.Contains(out.String(), "desk.yaml:2: agent travel-desk, 4 capabilities: valid") {
 		t.Errorf("%v %s", err, &out)
 	}
 	out.Reset()
@@ -67,7 +67,7 @@ func TestOAgentLint(t *testing.T) {
 		t.Errorf("%v %s", err, &out)
 	}
 	out.Reset()
-	if err := lintAgents(&out, []string{"../../../testdata/agents/desk.yaml"}, []string{"../../../testdata/demo.openapi.yaml"}); err == nil ||
+	if err := lintAgents(&out, []string{"../../testdata/agents/desk.yaml"}, []string{"../../testdata/demo.openapi.yaml"}); err == nil ||
 		!testkit.ContainsAll(out.String(), "desk.yaml:9: capabilities.search-faqs: tool agent") {
 		t.Errorf("%v %s", err, &out)
 	}

@@ -2,19 +2,20 @@ package calllog
 
 import (
 	"context"
-	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/store"
 )
 
 // Keys of the records in a shared store.
 const (
-	watchKey = "calls/watch" // a watchRecord
-	callsKey = "calls/node/" // and the name of a node: a nodeRecord
+	watchKey = "calls/watch"    // a watchRecord
+	callsKey = "calls/running/" // and the name of a node: a nodeRecord
 )
 
 // Intervals and limits of sharing.
@@ -22,10 +23,10 @@ const (
 	stepInterval = time.Second      // interval at which a node writes new calls, while a Log is in use
 	pollInterval = 5 * time.Second  // interval at which a node checks whether the Log of another node is in use
 	nodeLifetime = 30 * time.Second // time after which a node that writes nothing is dropped
-	maxShared    = 250              // ended calls that a node writes
-	maxLive      = 100              // calls in progress that a node writes
+	maxShared    = 100              // calls in progress that a node writes
 	maxNodes     = 64               // nodes whose calls are read
-	storeTimeout = 3 * time.Second  // for the requests of one step
+	shareTimeout = 3 * time.Second  // for the requests of one step
+	lookLifetime = 15 * time.Minute // how long nodes exchange calls after someone has looked at them
 )
 
 // watchRecord contains the end of the current use, and the nodes that write their calls.
@@ -34,21 +35,30 @@ type watchRecord struct {
 	Nodes map[string]time.Time `json:"nodes"` // when each has last written
 }
 
-// nodeRecord has the newest calls of a node, newest first.
-type nodeRecord struct {
-	Calls   []Call `json:"calls"`   // that have ended
-	Running []Call `json:"running"` // in progress
+// Node describes a process that records calls.
+type Node struct {
+	Name    string    `json:"name"`
+	Version string    `json:"version,omitzero"` // of the program
+	Started time.Time `json:"started"`
+	Loaded  time.Time `json:"loaded"`           // when the configuration was loaded
+	Dropped int64     `json:"dropped,omitzero"` // calls that were not kept, because the store was too slow or failed
 }
 
-// sharing exchanges the calls of nodes through a store.
-type sharing struct {
-	log  *Log
-	open func(context.Context) (store.Store, error)
+// nodeRecord is what a node tells the others while someone looks.
+type nodeRecord struct {
+	Node    Node   `json:"node"`
+	Running []Call `json:"running"` // calls in progress, newest first
+}
 
-	stop func() // ends the goroutine; nil if it does not run
+// sharing exchanges the calls in progress of nodes through a store. A nil sharing does nothing.
+type sharing struct {
+	recorder *Recorder
+	open     func(context.Context) (store.Store, error)
+	describe func() Node
 
 	mu      sync.Mutex
-	looked  bool      // Look was called on this node since the last step
+	stop    func()    // ends the goroutine; nil if it does not run
+	looked  bool      // look was called on this node since the last step
 	polled  time.Time // when the watch record was last read
 	watched time.Time // end of the current use, on any node
 	written int64     // Recorder.changes when the calls were last written
@@ -60,19 +70,14 @@ type sharing struct {
 	cachedAt time.Time
 }
 
-// Share makes nodes that share a store exchange their calls. It must be called before Open.
-func (l *Log) Share(open func(context.Context) (store.Store, error)) {
-	l.share = &sharing{log: l, open: open}
-}
-
-// run starts or ends the exchange. The Log's mutex is held.
-func (s *sharing) run(wanted bool) {
-	if s == nil || wanted == (s.stop != nil) {
+// start begins the exchange, unless it has begun.
+func (s *sharing) start() {
+	if s == nil {
 		return
 	}
-	if !wanted {
-		s.stop()
-		s.stop = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -91,7 +96,20 @@ func (s *sharing) run(wanted bool) {
 	}()
 }
 
-// look records that the Log of this node is in use.
+// close ends the exchange.
+func (s *sharing) close() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
+}
+
+// look records that someone looks at the calls on this node.
 func (s *sharing) look() {
 	if s == nil {
 		return
@@ -110,7 +128,7 @@ func (s *sharing) step(ctx context.Context, now time.Time) error {
 	if !looked && !due && !watched {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, shareTimeout)
 	defer cancel()
 	records, err := s.open(ctx)
 	if err != nil {
@@ -141,7 +159,7 @@ func (s *sharing) poll(ctx context.Context, records store.Store, now time.Time, 
 		watch = watchRecord{}
 		_ = json.Unmarshal(old.Value, &watch) // a record that cannot be read is replaced
 		if looked {
-			watch.Until = now.Add(Lifetime)
+			watch.Until = now.Add(lookLifetime)
 		}
 		nodes := make(map[string]time.Time, len(watch.Nodes)+1)
 		for node, at := range watch.Nodes {
@@ -149,16 +167,15 @@ func (s *sharing) poll(ctx context.Context, records store.Store, now time.Time, 
 				nodes[node] = at
 			}
 		}
-		nodes[s.log.all.node] = now
+		nodes[s.recorder.node] = now
 		watch.Nodes = nodes
 		value, err := json.Marshal(watch)
-		return store.Change{Value: value, TTL: Lifetime, Evictable: true}, err
+		return store.Change{Value: value, TTL: lookLifetime, Evictable: true}, err
 	})
 	if err != nil {
 		return err
 	}
 	s.seen(now, watch)
-	s.log.recordFor(min(watch.Until.Sub(now), Lifetime))
 	return nil
 }
 
@@ -168,32 +185,33 @@ func (s *sharing) seen(now time.Time, watch watchRecord) {
 	defer s.mu.Unlock()
 	s.polled, s.watched, s.looked, s.nodes = now, watch.Until, false, nil
 	for node := range watch.Nodes {
-		if node != s.log.all.node {
+		if node != s.recorder.node {
 			s.nodes = append(s.nodes, node)
 		}
 	}
 }
 
-// write writes the newest calls of this node if a call has begun or ended while a Log is in use.
+// write writes what this node tells the others while someone looks, if it has changed or becomes old.
 func (s *sharing) write(ctx context.Context, records store.Store, now time.Time) error {
-	changes := s.log.all.changed()
+	changes := s.recorder.changed()
 	s.mu.Lock()
-	due := now.Before(s.watched) && changes > 0 && (changes != s.written || now.Sub(s.wroteAt) > nodeLifetime/2)
+	due := now.Before(s.watched) && (changes != s.written || now.Sub(s.wroteAt) > nodeLifetime/2)
 	s.mu.Unlock()
 	if !due {
 		return nil
 	}
-	all := func(*Call) bool { return true }
-	record := nodeRecord{Calls: s.log.all.recent(maxShared, all), Running: newest(s.log.all.inProgress(all), maxLive)}
-	value, err := jsonv2.Marshal(record)
+	record := nodeRecord{s.describe(), s.recorder.inProgress(func(*Call) bool { return true })}
+	slices.SortFunc(record.Running, newestFirst)
+	record.Running = record.Running[:min(len(record.Running), maxShared)]
+	value, err := json.Marshal(record, jsontext.AllowInvalidUTF8(true))
 	for err == nil && len(value) > store.DefaultMaxValue {
-		record.Calls, record.Running = record.Calls[:len(record.Calls)/2], record.Running[:len(record.Running)/2]
-		value, err = jsonv2.Marshal(record)
+		record.Running = record.Running[:len(record.Running)/2]
+		value, err = json.Marshal(record, jsontext.AllowInvalidUTF8(true))
 	}
 	if err != nil {
 		return err
 	}
-	if err := records.Put(ctx, callsKey+s.log.all.node, store.Change{Value: value, TTL: 2 * nodeLifetime, Evictable: true}); err != nil {
+	if err := records.Put(ctx, callsKey+s.recorder.node, store.Change{Value: value, TTL: 2 * nodeLifetime, Evictable: true}); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -202,7 +220,7 @@ func (s *sharing) write(ctx context.Context, records store.Store, now time.Time)
 	return nil
 }
 
-// others returns the calls of the other nodes. All readers share the result for a second.
+// others returns what the other nodes tell. All readers share the result for a second.
 func (s *sharing) others(ctx context.Context) []nodeRecord {
 	if s == nil {
 		return nil
@@ -216,7 +234,7 @@ func (s *sharing) others(ctx context.Context) []nodeRecord {
 	s.mu.Lock()
 	nodes := s.nodes
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, shareTimeout)
 	defer cancel()
 	records, err := s.open(ctx)
 	if err != nil {
@@ -228,9 +246,9 @@ func (s *sharing) others(ctx context.Context) []nodeRecord {
 		if err != nil {
 			continue // the node has written nothing, or the store failed: show the other nodes
 		}
-		var calls nodeRecord
-		if jsonv2.Unmarshal(record.Value, &calls) == nil {
-			all = append(all, calls)
+		var other nodeRecord
+		if json.Unmarshal(record.Value, &other, jsontext.AllowInvalidUTF8(true)) == nil {
+			all = append(all, other)
 		}
 	}
 	s.cached, s.cachedAt = all, now

@@ -1,4 +1,4 @@
-package pages
+package result
 
 import (
 	"bytes"
@@ -13,20 +13,19 @@ import (
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
-	"github.com/fairwayhq/fairway/tools/result"
 )
 
 // somePages returns n pages of size bytes.
-func somePages(n, size int) []result.Page {
-	all := make([]result.Page, n)
+func somePages(n, size int) []Page {
+	all := make([]Page, n)
 	for i := range all {
-		all[i] = result.Page{Body: bytes.Repeat([]byte{byte('0' + i%10)}, size), JSON: i%2 == 0, Note: fmt.Sprint("page ", i)}
+		all[i] = Page{Body: bytes.Repeat([]byte{byte('0' + i%10)}, size), JSON: i%2 == 0, Note: fmt.Sprint("page ", i)}
 	}
 	return all
 }
 
 // read follows the cursors and returns the notes of the pages.
-func read(t *testing.T, k *Keeper, owner Owner, cursor string) (notes []string) {
+func read(t *testing.T, k *PageKeeper, owner PageOwner, cursor string) (notes []string) {
 	t.Helper()
 	for cursor != "" {
 		page, next, err := k.Page(t.Context(), owner, cursor)
@@ -42,7 +41,7 @@ func read(t *testing.T, k *Keeper, owner Owner, cursor string) (notes []string) 
 	return notes
 }
 
-func keep(t *testing.T, k *Keeper, owner Owner, all []result.Page) string {
+func keep(t *testing.T, k *PageKeeper, owner PageOwner, all []Page) string {
 	t.Helper()
 	cursor, count, err := k.Keep(t.Context(), owner, share.Owner("user "+owner), all)
 	if err != nil || count == 0 {
@@ -51,17 +50,17 @@ func keep(t *testing.T, k *Keeper, owner Owner, all []result.Page) string {
 	return cursor
 }
 
-// keepers returns a Keeper of each kind. The shared one writes to a store, as it does on Redis.
-func keepers(t *testing.T) map[string]*Keeper {
+// keepers returns a PageKeeper of each kind. The shared one writes to a store, as it does on Redis.
+func keepers(t *testing.T) map[string]*PageKeeper {
 	t.Helper()
 	records, err := embedded.Open(t.TempDir()+"/store.db", embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = records.Close() })
-	return map[string]*Keeper{
-		"memory": New(nil),
-		"shared": NewShared(func(context.Context) (store.Store, error) { return records, nil }),
+	return map[string]*PageKeeper{
+		"memory": NewPageKeeper(nil),
+		"shared": NewSharedPageKeeper(func(context.Context) (store.Store, error) { return records, nil }),
 	}
 }
 
@@ -84,30 +83,30 @@ func TestKeeper_unknown_cursor(t *testing.T) {
 	for name, k := range keepers(t) {
 		cursor := keep(t, k, "ann", somePages(2, 10))
 		for what, c := range map[string]struct {
-			owner  Owner
+			owner  PageOwner
 			cursor string
 		}{
 			"another owner": {"bob", cursor}, "no owner": {"", cursor}, "behind the last": {"ann", cursor[:len(cursor)-1] + "2"},
 			"negative": {"ann", cursor[:len(cursor)-1] + "-1"}, "no number": {"ann", cursor[:len(cursor)-2]}, "empty": {"ann", ""},
 			"random": {"ann", "AAAAAAAAAAAAAAAAAAAAAA.0"}, "long": {"ann", strings.Repeat("A", 100000)}, "path": {"ann", "../owner/ann.0"},
 		} {
-			if _, _, err := k.Page(t.Context(), c.owner, c.cursor); !errors.Is(err, ErrUnknown) {
-				t.Errorf("%s: %s: %v; want ErrUnknown", name, what, err)
+			if _, _, err := k.Page(t.Context(), c.owner, c.cursor); !errors.Is(err, ErrUnknownPage) {
+				t.Errorf("%s: %s: %v; want ErrUnknownPage", name, what, err)
 			}
 		}
 	}
 }
 
 func TestKeeper_largest_owner_loses_its_oldest(t *testing.T) {
-	k := New(nil)
+	k := NewPageKeeper(nil)
 	small := keep(t, k, "ann", somePages(1, 1<<20))
 	oldest := keep(t, k, "bob", somePages(1, 7<<20))
 	var latest string
 	for range 20 {
 		latest = keep(t, k, "bob", somePages(1, 7<<20))
 	}
-	if _, _, err := k.Page(t.Context(), "bob", oldest); !errors.Is(err, ErrUnknown) {
-		t.Errorf("the oldest: %v; want ErrUnknown", err)
+	if _, _, err := k.Page(t.Context(), "bob", oldest); !errors.Is(err, ErrUnknownPage) {
+		t.Errorf("the oldest: %v; want ErrUnknownPage", err)
 	}
 	read(t, k, "bob", latest)
 	read(t, k, "ann", small)
@@ -124,41 +123,41 @@ func TestKeeper_too_many_pages(t *testing.T) {
 		if notes := read(t, k, "ann", cursor); len(notes) != 8 || !strings.Contains(notes[7], "no more") {
 			t.Errorf("%s: notes %q", name, notes)
 		}
-		if _, _, err := k.Keep(t.Context(), "ann", "user ann", somePages(1, MaxResponse)); !errors.Is(err, ErrTooLarge) {
-			t.Errorf("%s: %v; want ErrTooLarge", name, err)
+		if _, _, err := k.Keep(t.Context(), "ann", "user ann", somePages(1, MaxKeptResponse)); !errors.Is(err, ErrPageTooLarge) {
+			t.Errorf("%s: %v; want ErrPageTooLarge", name, err)
 		}
 	}
 }
 
 func TestKeeper_total_limit(t *testing.T) {
-	k := New(nil)
+	k := NewPageKeeper(nil)
 	first := keep(t, k, "user 0", somePages(1, 7<<20))
 	for i := range 8 {
-		keep(t, k, Owner(fmt.Sprint("user ", i+1)), somePages(1, 7<<20))
+		keep(t, k, PageOwner(fmt.Sprint("user ", i+1)), somePages(1, 7<<20))
 	}
 	last := keep(t, k, "user 9", somePages(1, 7<<20))
-	if _, _, err := k.Page(t.Context(), "user 0", first); !errors.Is(err, ErrUnknown) {
-		t.Errorf("the oldest: %v; want ErrUnknown", err)
+	if _, _, err := k.Page(t.Context(), "user 0", first); !errors.Is(err, ErrUnknownPage) {
+		t.Errorf("the oldest: %v; want ErrUnknownPage", err)
 	}
 	read(t, k, "user 9", last)
-	if k.memory.bound.Usage().Used > MaxTotal {
+	if k.memory.bound.Usage().Used > MaxKeptPages {
 		t.Errorf("%d bytes are kept", k.memory.bound.Usage().Used)
 	}
 }
 
 func TestKeeper_expiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := New(nil)
+		k := NewPageKeeper(nil)
 		defer k.Close()
 		cursor := keep(t, k, "ann", somePages(1, 10))
-		time.Sleep(Lifetime / 2)
+		time.Sleep(PageLifetime / 2)
 		later := keep(t, k, "ann", somePages(1, 10))
-		time.Sleep(Lifetime / 2)
-		if _, _, err := k.Page(t.Context(), "ann", cursor); !errors.Is(err, ErrUnknown) {
+		time.Sleep(PageLifetime / 2)
+		if _, _, err := k.Page(t.Context(), "ann", cursor); !errors.Is(err, ErrUnknownPage) {
 			t.Errorf("expired: %v", err)
 		}
 		read(t, k, "ann", later)
-		time.Sleep(Lifetime)
+		time.Sleep(PageLifetime)
 		synctest.Wait()
 		k.memory.mu.Lock()
 		defer k.memory.mu.Unlock()
@@ -170,7 +169,7 @@ func TestKeeper_expiry(t *testing.T) {
 
 func TestKeeper_owner(t *testing.T) {
 	for name, k := range keepers(t) {
-		owner := func(identity ...string) Owner {
+		owner := func(identity ...string) PageOwner {
 			o, err := k.Owner(t.Context(), identity...)
 			if err != nil {
 				t.Fatal(err)
@@ -185,7 +184,7 @@ func TestKeeper_owner(t *testing.T) {
 
 func TestKeeper_store_fails(t *testing.T) {
 	down := errors.New("down")
-	k := NewShared(func(context.Context) (store.Store, error) { return nil, down })
+	k := NewSharedPageKeeper(func(context.Context) (store.Store, error) { return nil, down })
 	if _, _, err := k.Keep(t.Context(), "ann", "user ann", somePages(1, 10)); !errors.Is(err, down) {
 		t.Errorf("Keep: %v", err)
 	}
@@ -195,8 +194,8 @@ func TestKeeper_store_fails(t *testing.T) {
 }
 
 func FuzzPage(f *testing.F) {
-	f.Add(appendPage(nil, &result.Page{Body: []byte("[1]"), JSON: true, Note: "note"}), "AAAAAAAAAAAAAAAAAAAAAA.0")
-	k := New(nil)
+	f.Add(appendPage(nil, &Page{Body: []byte("[1]"), JSON: true, Note: "note"}), "AAAAAAAAAAAAAAAAAAAAAA.0")
+	k := NewPageKeeper(nil)
 	f.Fuzz(func(t *testing.T, entry []byte, cursor string) {
 		if page, err := parsePage(entry); err == nil {
 			again, err := parsePage(appendPage(nil, &page))
@@ -204,7 +203,7 @@ func FuzzPage(f *testing.F) {
 				t.Fatalf("%+v became %+v, %v", page, again, err)
 			}
 		}
-		if _, _, err := k.Page(t.Context(), "ann", cursor); !errors.Is(err, ErrUnknown) {
+		if _, _, err := k.Page(t.Context(), "ann", cursor); !errors.Is(err, ErrUnknownPage) {
 			t.Fatal(err)
 		}
 	})

@@ -1,4 +1,4 @@
-package pages
+package result
 
 import (
 	"context"
@@ -7,25 +7,24 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/store"
-	"github.com/fairwayhq/fairway/tools/result"
 )
 
 // pagesKey is the prefix of the keys in a shared store. The id of a set follows. The value is its owner, and each
 // entry of the log is a page.
 const pagesKey = "pages/set/"
 
-// shared keeps pages in a store that several nodes share.
-type shared struct {
+// sharedPages keeps pages in a store that several nodes share.
+type sharedPages struct {
 	open func(context.Context) (store.Store, error)
 }
 
 // keep writes the pages.
-func (s *shared) keep(ctx context.Context, owner Owner, by share.Owner, id string, list []result.Page) error {
+func (s *sharedPages) keep(ctx context.Context, owner PageOwner, by share.Owner, id string, list []Page) error {
 	records, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-	change := store.Change{Value: []byte(owner), TTL: Lifetime, Evictable: true, Owner: by}
+	change := store.Change{Value: []byte(owner), TTL: PageLifetime, Evictable: true, Owner: by}
 	batch := 0
 	for i := range list {
 		entry := appendPage(make([]byte, 0, pageSize(&list[i])), &list[i])
@@ -42,7 +41,7 @@ func (s *shared) keep(ctx context.Context, owner Owner, by share.Owner, id strin
 }
 
 // page returns a page and the number of pages in its set.
-func (s *shared) page(ctx context.Context, owner Owner, id string, number int) (page result.Page, total int, err error) {
+func (s *sharedPages) page(ctx context.Context, owner PageOwner, id string, number int) (page Page, total int, err error) {
 	records, err := s.open(ctx)
 	if err != nil {
 		return page, 0, err
@@ -51,7 +50,7 @@ func (s *shared) page(ctx context.Context, owner Owner, id string, number int) (
 	record, err := records.Get(ctx, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && (string(record.Value) != string(owner) || int64(number) >= record.Length):
-		return page, 0, ErrUnknown
+		return page, 0, ErrUnknownPage
 	case err != nil:
 		return page, 0, err
 	}
@@ -60,14 +59,14 @@ func (s *shared) page(ctx context.Context, owner Owner, id string, number int) (
 		return page, 0, err
 	}
 	if len(entries) == 0 {
-		return page, 0, ErrUnknown
+		return page, 0, ErrUnknownPage
 	}
 	page, err = parsePage(entries[0])
 	return page, int(record.Length), err
 }
 
 // appendPage encodes a page.
-func appendPage(dst []byte, p *result.Page) []byte {
+func appendPage(dst []byte, p *Page) []byte {
 	kind := byte(0)
 	if p.JSON {
 		kind = 1
@@ -80,7 +79,7 @@ func appendPage(dst []byte, p *result.Page) []byte {
 var errEntry = errors.New("an entry of the store is not a page")
 
 // parsePage decodes a page.
-func parsePage(entry []byte) (p result.Page, err error) {
+func parsePage(entry []byte) (p Page, err error) {
 	if len(entry) == 0 {
 		return p, errEntry
 	}
@@ -90,5 +89,5 @@ func parsePage(entry []byte) (p result.Page, err error) {
 	}
 	note := 1 + n
 	body := note + int(length)
-	return result.Page{JSON: entry[0] == 1, Note: string(entry[note:body]), Body: entry[body:]}, nil
+	return Page{JSON: entry[0] == 1, Note: string(entry[note:body]), Body: entry[body:]}, nil
 }

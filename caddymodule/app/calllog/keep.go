@@ -1,0 +1,198 @@
+package calllog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/store"
+)
+
+// Times of the keeper.
+const (
+	writeInterval = time.Second      // between two writes; a crash loses the calls of this time
+	trimInterval  = time.Minute      // between two checks of Config.MaxSize
+	storeTimeout  = 10 * time.Second // for the requests of one step
+)
+
+// keeper writes the calls of a node to the store, and deletes the oldest segments beyond Config.MaxSize.
+type keeper struct {
+	recorder *Recorder
+	open     func(context.Context) (store.Store, error)
+
+	mu   sync.Mutex
+	stop chan struct{} // nil until start
+	done chan struct{}
+
+	// Only the goroutine uses these.
+	key     string // of the segment that is written; "" if there is none
+	segment columns
+	value   []byte           // of the segment in the store; nil if there is none
+	begun   uint16           // number of segments that were begun
+	began   time.Time        // of the segment
+	failing bool             // the last write has failed
+	sizes   map[string]int64 // of segments that no longer grow
+	trimmed time.Time
+	lost    int64 // of Recorder.dropped, that Options.Dropped has got
+}
+
+func newKeeper(recorder *Recorder, open func(context.Context) (store.Store, error)) *keeper {
+	k := &keeper{recorder: recorder, open: open, sizes: make(map[string]int64)}
+	recorder.options.Store(&Options{Config: Config{Keep: caddy.Duration(DefaultKeep), MaxSize: DefaultMaxSize}})
+	return k
+}
+
+// start begins the work, unless it has begun.
+func (k *keeper) start() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stop != nil {
+		return
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	k.stop, k.done = stop, done
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(writeInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				k.step()
+			case <-k.recorder.wake:
+				k.step()
+			case <-stop:
+				k.step()
+				return
+			}
+		}
+	}()
+}
+
+// close writes the calls that wait, and ends the work.
+func (k *keeper) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stop != nil {
+		close(k.stop)
+		<-k.done
+		k.stop = nil
+	}
+}
+
+// step writes the calls that have ended.
+func (k *keeper) step() {
+	options := k.recorder.options.Load()
+	if lost := k.recorder.dropped.Load(); lost > k.lost && options.Dropped != nil {
+		options.Dropped(lost - k.lost)
+		k.lost = lost
+	}
+	calls := k.recorder.take()
+	if len(calls) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	records, err := k.open(ctx)
+	for err == nil && len(calls) > 0 {
+		var n int
+		if n, err = k.write(ctx, records, calls, options); err == nil {
+			k.recorder.written(n)
+			calls = calls[n:]
+		}
+	}
+	if err == nil && time.Since(k.trimmed) >= trimInterval {
+		k.trimmed = time.Now()
+		err = k.trim(ctx, records, options.MaxSize)
+	}
+	if err != nil && !k.failing && options.Failed != nil {
+		options.Failed(err)
+	}
+	k.failing = err != nil
+}
+
+// errReplaced means that the segment in the store is not the one that the keeper has written: Erase has replaced
+// it, or the store has evicted it.
+var errReplaced = errors.New("another process has changed the segment")
+
+// write writes the first of the calls, and returns how many these are.
+func (k *keeper) write(ctx context.Context, records store.Store, calls []Call, options *Options) (int, error) {
+	if k.key == "" || len(k.segment.rows) >= segmentCalls || time.Since(k.began) >= segmentAge {
+		k.begun++
+		k.value = nil
+		k.key, k.segment, k.began = segmentKey(&calls[0], k.begun), columns{}, time.Now()
+	}
+	entry, n, err := encodeBatch(calls[:min(len(calls), segmentCalls-len(k.segment.rows))])
+	if err != nil {
+		return 0, err
+	}
+	next := k.segment
+	for i := range n {
+		next.add(&calls[i])
+	}
+	next.batches, next.size = append(slices.Clip(next.batches), n), next.size+int64(len(entry))
+	value := next.encode()
+	err = records.Update(ctx, k.key, func(old store.Record) (store.Change, error) {
+		if old.Length != int64(len(k.segment.batches)) || !bytes.Equal(old.Value, k.value) {
+			return store.Change{}, errReplaced
+		}
+		return store.Change{Value: value, Entries: [][]byte{entry}, TTL: time.Duration(options.Keep), Evictable: true, Async: true}, nil
+	})
+	if err != nil {
+		k.key = "" // it is unknown what the store has: begin another segment
+		if errors.Is(err, errReplaced) {
+			return 0, nil
+		}
+		return 0, err
+	}
+	k.segment, k.value = next, value
+	return n, nil
+}
+
+// trim deletes the oldest segments of all nodes until the size of all is below the limit.
+func (k *keeper) trim(ctx context.Context, records store.Store, limit int64) error {
+	places, err := placesIn(ctx, records, time.Time{})
+	if err != nil {
+		return err
+	}
+	oldest := time.Now().Add(-2 * segmentAge).UnixMicro()
+	final, sizes, total := make(map[string]int64, len(places)), make([]int64, len(places)), int64(0)
+	for i, p := range places {
+		size, known := k.sizes[p.key]
+		if !known {
+			record, err := records.Get(ctx, p.key)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			size, known = int64(len(record.Value)), p.start < oldest
+			if c, err := decodeColumns(record.Value); err == nil {
+				size += c.size
+				known = known || c.calls() >= segmentCalls
+			}
+		}
+		if known {
+			final[p.key] = size
+		}
+		sizes[i] = size
+		total += size
+	}
+	k.sizes = final
+	for i, p := range places { // the oldest first
+		if total <= limit {
+			return nil
+		}
+		if err := records.Delete(ctx, p.key); err != nil {
+			return err
+		}
+		total -= sizes[i]
+	}
+	return nil
+}

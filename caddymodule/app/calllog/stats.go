@@ -1,0 +1,414 @@
+package calllog
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/text"
+)
+
+// Limits of statistics.
+const (
+	maxPoints  = 240             // points of a chart
+	maxNamed   = 10_000          // tools, users or agents that are counted by name; further ones are counted as others
+	maxTop     = 20              // tools, users or agents that are returned
+	maxStats   = 64              // statistics that are kept for further requests
+	statsTime  = 5 * time.Second // after which a computation ends with what it has
+	sparkCount = 24              // values of Usage.Spark
+)
+
+// OtherName stands for the tools, users or agents beyond the limit.
+const OtherName = "(others)"
+
+// StatsQuery selects the calls of Stats.
+type StatsQuery struct {
+	Site  string // "" for all
+	User  string // the only user, if Own is set
+	Own   bool
+	Range time.Duration // until now
+}
+
+// Stats are the statistics of the calls of all nodes in a time range.
+type Stats struct {
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	Step     float64   `json:"step_seconds"` // of the points
+	Outcomes []string  `json:"outcomes"`     // most frequent first; Point.Calls has the same order
+	Points   []Point   `json:"points"`
+	Total    Usage     `json:"total"`
+	Tools    []Usage   `json:"tools"`   // those with the most calls first
+	Slowest  []Usage   `json:"slowest"` // tools with the highest P95 first
+	Failing  []Usage   `json:"failing"` // tools with the most failures first
+	Users    []Usage   `json:"users"`
+	Agents   []Usage   `json:"agents"`
+	Partial  bool      `json:"partial,omitzero"` // the oldest calls are missing, because counting took too long
+}
+
+// Point has the calls that have ended in one step of time.
+type Point struct {
+	At    time.Time `json:"at"` // begin of the step
+	Calls []int     `json:"calls"`
+	P50   float64   `json:"p50_ms"`
+	P95   float64   `json:"p95_ms"`
+}
+
+// Usage counts the calls of a tool, a user or an agent.
+type Usage struct {
+	Name     string  `json:"name"` // "" for an unknown tool, for callers without authentication, for no agent
+	Toolset  string  `json:"toolset,omitzero"`
+	Calls    int     `json:"calls"`
+	Failures int     `json:"failures"` // calls that did not succeed
+	P50      float64 `json:"p50_ms"`
+	P95      float64 `json:"p95_ms"`
+	Size     int64   `json:"size"`                     // bytes of the responses
+	Spark    []int   `json:"calls_over_time,omitzero"` // calls in equal parts of the time range
+}
+
+// statsCache holds statistics, so that pages need not wait for their computation.
+type statsCache struct {
+	mu  sync.Mutex
+	all map[StatsQuery]*cachedStats
+}
+
+type cachedStats struct {
+	stats    *Stats // nil until the first computation has ended
+	err      error
+	computed time.Time
+	used     time.Time
+	done     chan struct{} // closed at the end of the computation; nil if there is none
+}
+
+// maxAge returns the age after which statistics are computed again.
+func (q StatsQuery) maxAge() time.Duration {
+	return max(q.Range/720, 5*time.Second) // 5 s for an hour, 2 min for a day, 14 min for a week
+}
+
+// Stats returns the statistics of the calls. If those of an earlier request are too old, they are computed again in
+// the background; the first request waits for them.
+func (l *Log) Stats(ctx context.Context, q StatsQuery) (*Stats, error) {
+	c := &l.stats
+	c.mu.Lock()
+	q.User = text.Cut(q.User, maxText)
+	entry := c.all[q]
+	if entry == nil {
+		entry = new(cachedStats)
+		c.makeRoom()
+		c.all[q] = entry
+	}
+	now := time.Now()
+	entry.used = now
+	if entry.done == nil && now.Sub(entry.computed) >= q.maxAge() {
+		entry.done = make(chan struct{})
+		go l.compute(q, entry) //nolint:gosec // goes on after the request, for the next one
+	}
+	stats, err, done := entry.stats, entry.err, entry.done
+	c.mu.Unlock()
+	if stats != nil || done == nil {
+		return stats, err
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return entry.stats, entry.err
+}
+
+// makeRoom removes the entry that was used least recently if there are too many.
+func (c *statsCache) makeRoom() {
+	if c.all == nil {
+		c.all = make(map[StatsQuery]*cachedStats)
+	}
+	if len(c.all) < maxStats {
+		return
+	}
+	oldest := slices.MinFunc(slices.Collect(maps.Keys(c.all)), func(a, b StatsQuery) int { return c.all[a].used.Compare(c.all[b].used) })
+	delete(c.all, oldest)
+}
+
+// compute computes the statistics of an entry.
+func (l *Log) compute(q StatsQuery, entry *cachedStats) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	stats, err := l.count(ctx, q)
+	l.stats.mu.Lock()
+	defer l.stats.mu.Unlock()
+	if entry.computed = time.Now(); err == nil || entry.stats == nil {
+		entry.stats = stats
+	}
+	entry.err = err
+	close(entry.done)
+	entry.done = nil
+}
+
+// count reads the calls of a time range, the newest first, and counts them.
+func (l *Log) count(ctx context.Context, q StatsQuery) (*Stats, error) {
+	now := time.Now()
+	c := newCounter(q, now)
+	c.add(newPending(l.all.node, l.all.ended()))
+	records, err := l.keeper.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	places, err := placesIn(ctx, records, c.from)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range slices.Backward(places) {
+		if p.until < c.from.UnixMicro() {
+			continue
+		}
+		if time.Since(now) > statsTime {
+			c.partial = true
+			break
+		}
+		from := &source{place: p, records: records}
+		if err := cmp.Or(from.read(ctx), from.decodeRows()); err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			continue // a damaged segment does not hide the others
+		}
+		c.add(from)
+	}
+	return c.stats(), nil
+}
+
+// counter counts calls.
+type counter struct {
+	query    StatsQuery
+	from, to time.Time
+	step     time.Duration
+	partial  bool
+
+	total  tally
+	points []pointTally
+	tools  map[toolName]*tally
+	users  map[string]*tally
+	agents map[string]*tally
+}
+
+type toolName struct{ toolset, tool string }
+
+// pointTally counts the calls of one point.
+type pointTally struct {
+	calls map[string]int // by outcome
+	took  histogram
+}
+
+// tally counts the calls of one tool, user or agent.
+type tally struct {
+	calls, failures int
+	size            int64
+	took            histogram
+	spark           [sparkCount]int
+}
+
+// newCounter returns the counter of a time range that ends now. Its steps are whole minutes, hours or parts of them.
+func newCounter(q StatsQuery, now time.Time) *counter {
+	step := 10 * time.Second
+	for _, wider := range []time.Duration{15 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour} {
+		if q.Range/step <= maxPoints {
+			break
+		}
+		step = wider
+	}
+	to := now.Truncate(step).Add(step)
+	from := to.Add(-q.Range)
+	return &counter{
+		query: q, from: from, to: to, step: step, points: make([]pointTally, (q.Range+step-1)/step),
+		tools: make(map[toolName]*tally), users: make(map[string]*tally), agents: make(map[string]*tally),
+	}
+}
+
+// add counts the calls of a source.
+func (c *counter) add(from *source) {
+	start, step, span := c.from.UnixMicro(), c.step.Microseconds(), c.to.Sub(c.from).Microseconds()
+	known := make([]tallies, len(from.names)) // by position of the tool, the user or the agent
+	for i := range from.rows {
+		r := &from.rows[i]
+		at := r.ended - start
+		if at < 0 || at >= span || c.query.Site != "" && from.name(r, columnSite) != c.query.Site || c.query.Own && from.name(r, columnUser) != c.query.User {
+			continue
+		}
+		outcome := from.name(r, columnOutcome)
+		call := counted{size: int64(r.size), bucket: bucketOf(r.took), spark: int(at * sparkCount / span), failed: !succeeded(outcome)}
+		p := &c.points[at/step]
+		if p.calls == nil {
+			p.calls = make(map[string]int)
+		}
+		p.calls[outcome]++
+		p.took[call.bucket]++
+		c.total.add(&call)
+
+		tool := &known[r.names[columnTool]]
+		if name := (toolName{from.name(r, columnToolset), from.name(r, columnTool)}); tool.tool == nil || tool.name != name {
+			tool.name, tool.tool = name, tallyOf(c.tools, name, toolName{"", OtherName})
+		}
+		tool.tool.add(&call)
+		user := &known[r.names[columnUser]]
+		if user.user == nil {
+			user.user = tallyOf(c.users, from.name(r, columnUser), OtherName)
+		}
+		user.user.add(&call)
+		if name := from.name(r, columnAgent); name != "" {
+			agent := &known[r.names[columnAgent]]
+			if agent.agent == nil {
+				agent.agent = tallyOf(c.agents, name, OtherName)
+			}
+			agent.agent.add(&call)
+		}
+	}
+}
+
+// name returns the text of a column.
+func (c *columns) name(r *row, in column) string { return c.names[r.names[in]] }
+
+// tallies are those of one name of a source.
+type tallies struct {
+	name              toolName // of tool
+	tool, user, agent *tally
+}
+
+// counted is what a tally counts of a call.
+type counted struct {
+	size   int64
+	bucket int
+	spark  int
+	failed bool
+}
+
+// succeeded reports whether an outcome is not a failure.
+func succeeded(outcome string) bool {
+	switch outcome {
+	case "ok", "replayed", "pending", "input_required":
+		return true
+	}
+	return false
+}
+
+// tallyOf returns the tally of a name, or that of others if there are too many names.
+func tallyOf[K comparable](all map[K]*tally, name, others K) *tally {
+	t := all[name]
+	if t == nil {
+		if len(all) >= maxNamed {
+			if name != others {
+				return tallyOf(all, others, others)
+			}
+		}
+		t = new(tally)
+		all[name] = t
+	}
+	return t
+}
+
+func (t *tally) add(call *counted) {
+	t.calls++
+	if call.failed {
+		t.failures++
+	}
+	t.size += call.size
+	t.took[call.bucket]++
+	t.spark[call.spark]++
+}
+
+// usage returns the counts for clients.
+func (t *tally) usage(name, toolset string) Usage {
+	return Usage{
+		Name: name, Toolset: toolset, Calls: t.calls, Failures: t.failures, Size: t.size,
+		P50: t.took.quantile(0.5), P95: t.took.quantile(0.95), Spark: t.spark[:],
+	}
+}
+
+// stats returns what was counted.
+func (c *counter) stats() *Stats {
+	s := &Stats{From: c.from, To: c.to, Step: c.step.Seconds(), Total: c.total.usage("", ""), Partial: c.partial}
+	outcomes := make(map[string]int)
+	for i := range c.points {
+		for outcome, calls := range c.points[i].calls {
+			outcomes[outcome] += calls
+		}
+	}
+	s.Outcomes = slices.SortedFunc(maps.Keys(outcomes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(outcomes[b], outcomes[a]), strings.Compare(a, b))
+	})
+	s.Points = make([]Point, len(c.points))
+	for i := range c.points {
+		t := &c.points[i]
+		p := Point{At: c.from.Add(time.Duration(i) * c.step), Calls: make([]int, len(s.Outcomes)), P50: t.took.quantile(0.5), P95: t.took.quantile(0.95)}
+		for n, outcome := range s.Outcomes {
+			p.Calls[n] = t.calls[outcome]
+		}
+		s.Points[i] = p
+	}
+	tools := make([]Usage, 0, len(c.tools))
+	for name, t := range c.tools {
+		tools = append(tools, t.usage(name.tool, name.toolset))
+	}
+	s.Tools = top(tools, func(u *Usage) float64 { return float64(u.Calls) })
+	s.Slowest = top(tools, func(u *Usage) float64 { return u.P95 })
+	s.Failing = top(tools, func(u *Usage) float64 { return float64(u.Failures) })
+	s.Users, s.Agents = topOf(c.users), topOf(c.agents)
+	return s
+}
+
+func topOf(all map[string]*tally) []Usage {
+	list := make([]Usage, 0, len(all))
+	for name, t := range all {
+		list = append(list, t.usage(name, ""))
+	}
+	return top(list, func(u *Usage) float64 { return float64(u.Calls) })
+}
+
+// top returns those with the highest values that are not 0.
+func top(list []Usage, value func(*Usage) float64) []Usage {
+	sorted := slices.SortedFunc(slices.Values(list), func(a, b Usage) int {
+		return cmp.Or(cmp.Compare(value(&b), value(&a)), cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Toolset, b.Toolset), strings.Compare(a.Name, b.Name))
+	})
+	sorted = slices.DeleteFunc(sorted, func(u Usage) bool { return value(&u) == 0 })
+	return slices.Clip(sorted[:min(len(sorted), maxTop)])
+}
+
+// Parameters of a histogram: its buckets grow by the factor 2^(1/4), from 10 µs on.
+const (
+	bucketCount    = 100
+	bucketsPerPair = 4
+	firstBucket    = 10 // µs
+)
+
+// histogram counts durations. Its quantiles are exact to about 10 %.
+type histogram [bucketCount]uint32
+
+// bucketOf returns the bucket of a duration in microseconds.
+func bucketOf(took int64) int {
+	if took <= firstBucket {
+		return 0
+	}
+	return min(int(math.Log2(float64(took)/firstBucket)*bucketsPerPair)+1, bucketCount-1)
+}
+
+// quantile returns a quantile in milliseconds, 0 if there are no durations.
+func (h *histogram) quantile(q float64) float64 {
+	total := 0.0
+	for _, n := range h {
+		total += float64(n)
+	}
+	if total == 0 {
+		return 0
+	}
+	rest := total * q
+	for i, n := range h {
+		if rest -= float64(n); rest <= 0 {
+			return firstBucket * math.Exp2((float64(i)-0.5)/bucketsPerPair) / 1000 // the middle of the bucket
+		}
+	}
+	return math.Inf(1)
+}

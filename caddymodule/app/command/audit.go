@@ -1,0 +1,77 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/fairwayhq/fairway/caddymodule/app/archive"
+)
+
+// Exit statuses of `caddy agents audit verify`.
+const (
+	ExitCodeGap     = 4 // lines are missing
+	ExitCodeChanged = 5 // a line was changed
+	ExitCodeLink    = 6 // a line does not continue the one before it
+)
+
+// AuditCommand returns the command `caddy agents audit`.
+func AuditCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "audit", Short: "Checks the audit archive"}
+	verify := &cobra.Command{
+		Use:   "verify FILE...",
+		Short: "Checks that no line of the audit archive was changed or removed",
+		Long: `
+Checks the chain of hashes of each node in files of the audit archive. The files are
+given in the order of their dates, as a shell lists audit*.jsonl. Prints the number
+of lines and the hash of the last line of each node. Compare it with the one printed
+earlier, or with another sink: lines that are missing at the end leave no gap.
+
+Exit status: 0 if all lines are intact, 4 if lines are missing, 5 if a line was
+changed, 6 if a line does not continue the one before it, 1 for other errors.
+`,
+		Example: "  caddy agents audit verify /var/log/fairway/audit*.jsonl",
+		Args:    cobra.MinimumNArgs(1),
+	}
+	verify.RunE = RunE(func(flags caddycmd.Flags) error {
+		status, err := verifyFiles(verify, flags.Args())
+		if status > caddy.ExitCodeFailedStartup {
+			return &ExitError{Status: status, Err: err}
+		}
+		return err
+	})
+	cmd.AddCommand(verify)
+	RequireSubcommand(cmd)
+	return cmd
+}
+
+// verifyFiles checks files, and returns the exit status.
+func verifyFiles(cmd *cobra.Command, names []string) (int, error) {
+	var v archive.Verifier
+	for _, name := range names {
+		file, err := os.Open(name)
+		if err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		err = v.Read(name, file)
+		_ = file.Close() // it was only read
+		switch {
+		case errors.Is(err, archive.ErrGap):
+			return ExitCodeGap, err
+		case errors.Is(err, archive.ErrChanged):
+			return ExitCodeChanged, err
+		case errors.Is(err, archive.ErrLink):
+			return ExitCodeLink, err
+		case err != nil:
+			return caddy.ExitCodeFailedStartup, err
+		}
+	}
+	for _, c := range v.Chains {
+		fmt.Fprintf(cmd.OutOrStdout(), "node %s: lines %d to %d are intact, %d delivered twice, last hash %s\n", c.Node, c.First, c.Last, c.Repeated, c.Hash)
+	}
+	return caddy.ExitCodeSuccess, nil
+}

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/review"
+	"github.com/fairwayhq/fairway/store"
+)
+
+// UserData is implemented by what keeps data about users in the store.
+type UserData interface {
+	// Export returns the data about a user in a form for JSON, without secrets.
+	Export(ctx context.Context, st store.Store, user string) (any, error)
+
+	// Erase deletes the data about a user, and returns the number of records.
+	Erase(ctx context.Context, st store.Store, user string) (int, error)
+}
+
+// Users finds the data about users in the store.
+type Users struct {
+	open func(context.Context) (store.Store, error)
+
+	mu   sync.Mutex
+	data map[string]UserData
+}
+
+// Add adds data about users. The name is that of its member in an export. Data that is added again under the same name replaces
+// the earlier one.
+func (u *Users) Add(name string, data UserData) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.data == nil {
+		u.data = make(map[string]UserData)
+	}
+	u.data[name] = data
+}
+
+// all returns the data of handlers, and of the guards that they share.
+func (u *Users) all() map[string]UserData {
+	all := map[string]UserData{"engagements": engagement.UserData{}, "reviews": review.UserData{}}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.Copy(all, u.data)
+	return all
+}
+
+// Export returns everything about a user, by the name of the data.
+func (u *Users) Export(ctx context.Context, user string) (map[string]any, error) {
+	st, err := u.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]any)
+	for name, data := range u.all() {
+		if all[name], err = data.Export(ctx, st, user); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return all, nil
+}
+
+// Erase deletes everything about a user except the audit archive, and returns the number of records by the name of the data.
+// If it fails, some data may be deleted; the caller can repeat it.
+func (u *Users) Erase(ctx context.Context, user string) (map[string]int, error) {
+	st, err := u.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	counts, all := make(map[string]int), u.all()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if counts[name], err = all[name].Erase(ctx, st, user); err != nil {
+			return counts, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return counts, nil
+}

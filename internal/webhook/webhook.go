@@ -1,0 +1,139 @@
+// Package webhook sends requests that are signed by the rules of Standard Webhooks
+// (https://www.standardwebhooks.com).
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits of webhooks.
+const (
+	DefaultTimeout = 10 * time.Second
+	MaxTimeout     = time.Minute
+
+	minSecret   = 16       // bytes
+	maxResponse = 64 << 10 // bytes of a response that are read
+	maxIdle     = 8        // connections
+	secretStart = "whsec_" // prefix of a secret in base64 (Standard Webhooks)
+)
+
+// Client sends POST requests to one URL. Redirects are not followed.
+type Client struct {
+	url       string
+	key       []byte
+	timeout   time.Duration
+	transport *http.Transport
+}
+
+// New returns the client for a URL. The secret has at least 16 bytes, or is `whsec_` and base64. A timeout of 0 is DefaultTimeout.
+// Errors contain neither the URL nor the secret.
+func New(address, secret string, timeout time.Duration) (*Client, error) {
+	if err := CheckURL(address); err != nil {
+		return nil, err
+	}
+	timeout = cmp.Or(timeout, DefaultTimeout)
+	if timeout < 0 || timeout > MaxTimeout {
+		return nil, fmt.Errorf("timeout %s: must be more than 0 and at most %s", timeout, MaxTimeout)
+	}
+	c := &Client{url: address, key: []byte(secret), timeout: timeout}
+	if encoded, ok := strings.CutPrefix(secret, secretStart); ok {
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return nil, errors.New("the secret begins with whsec_, but the rest is not base64")
+		}
+		c.key = key
+	}
+	if len(c.key) < minSecret {
+		return nil, fmt.Errorf("the secret has %d bytes; it needs at least %d, as in: secret {env.WEBHOOK_SECRET}", len(c.key), minSecret)
+	}
+	c.transport = http.DefaultTransport.(*http.Transport).Clone()
+	c.transport.MaxIdleConnsPerHost = maxIdle
+	c.transport.MaxResponseHeaderBytes = maxResponse
+	return c, nil
+}
+
+// Close closes the connections.
+func (c *Client) Close() {
+	if c != nil {
+		c.transport.CloseIdleConnections()
+	}
+}
+
+// Timeout returns how long one request may take.
+func (c *Client) Timeout() time.Duration { return c.timeout }
+
+// CheckURL checks the URL of a webhook. Errors do not quote it, because it may contain a secret.
+func CheckURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return errors.New("the URL must begin with https:// or http://, and have a host, no user and no fragment, as in: https://hooks.example.com/path")
+	}
+	return nil
+}
+
+// Post sends a body. The id is that of the message: it is the same if the message is sent again. Every status of 2xx is a success.
+// Errors contain no secrets.
+func (c *Client) Post(ctx context.Context, id, mediaType string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("the URL is invalid")
+	}
+	stamp := strconv.FormatInt(time.Now().Unix(), 10)
+	r.Header.Set("Content-Type", mediaType)
+	r.Header["webhook-id"] = []string{id}
+	r.Header["webhook-timestamp"] = []string{stamp}
+	r.Header["webhook-signature"] = []string{"v1," + c.sign(id, stamp, body)}
+	response, err := c.transport.RoundTrip(r)
+	if err != nil {
+		return safeError(ctx, err)
+	}
+	defer response.Body.Close()
+	_, _ = io.CopyN(io.Discard, response.Body, maxResponse) // so that the connection can be used again
+	switch {
+	case response.StatusCode >= 300 && response.StatusCode < 400:
+		return errors.New("the endpoint responds with a redirect, which is not followed: set the final URL")
+	case response.StatusCode < 200 || response.StatusCode >= 300:
+		return fmt.Errorf("the endpoint responds with status %d", response.StatusCode)
+	}
+	return nil
+}
+
+// sign returns the signature of a message: HMAC-SHA256 over its id, its timestamp and its body.
+func (c *Client) sign(id, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, c.key)
+	mac.Write([]byte(id + "." + timestamp + "."))
+	mac.Write(body)
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// safeError returns a form of an error for the log. Errors of the connection are kept. Others may quote
+// the URL, which may contain a secret.
+func safeError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errors.New("no response before the timeout")
+	}
+	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return untrusted
+	}
+	if broken, ok := errors.AsType[*net.OpError](err); ok {
+		return broken
+	}
+	return errors.New("the response is invalid or incomplete HTTP")
+}

@@ -1,0 +1,88 @@
+package run
+
+import (
+	"context"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/store"
+)
+
+// UserData are the runs of a user, of all realms, and what agents remember of them.
+type UserData struct{}
+
+// Export returns the states and the logs of the runs, and what agents remember.
+func (UserData) Export(ctx context.Context, st store.Store, user string) (any, error) {
+	type exported struct {
+		State      jsontext.Value   `json:"state,omitzero"`
+		Log        []jsontext.Value `json:"log,omitzero"`
+		Remembered jsontext.Value   `json:"remembered,omitzero"`
+	}
+	all := []exported{}
+	err := visitUser(ctx, st, user, func(key string, r store.Record, isRun bool) error {
+		if !isRun {
+			all = append(all, exported{Remembered: r.Value})
+			return nil
+		}
+		e := exported{State: r.Value}
+		for from := int64(0); from < r.Length; {
+			page, err := st.Read(ctx, key, from, readAtOnce)
+			if err != nil || len(page) == 0 {
+				return err
+			}
+			for _, data := range page {
+				e.Log = append(e.Log, data)
+			}
+			from += int64(len(page))
+		}
+		all = append(all, e)
+		return nil
+	})
+	return all, err
+}
+
+// Erase deletes the runs and what agents remember. A run in progress ends when it finds that its record is gone.
+func (UserData) Erase(ctx context.Context, st store.Store, user string) (count int, err error) {
+	err = visitUser(ctx, st, user, func(key string, _ store.Record, _ bool) error {
+		count++
+		return st.Delete(ctx, key)
+	})
+	return count, err
+}
+
+// visitUser calls visit with the records of the runs of a user, and with those of memories.
+func visitUser(ctx context.Context, st store.Store, user string, visit func(key string, r store.Record, isRun bool) error) error {
+	memories := make(map[string]bool) // keys
+	for _, prefix := range []string{stateKey, "realm/"} {
+		err := store.Scan(ctx, st, prefix, func(key string, r store.Record) error {
+			realm, id, ok := strings.Cut(key, stateKey)
+			if !ok || !validID(id) {
+				return nil
+			}
+			s, err := decodeState(id, r.Value)
+			if err != nil || s.User.ID != user {
+				return err
+			}
+			memories[realm+memoryOf(s.Agent, engagement.User{ID: user})] = true
+			return visit(key, r, true)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for key := range memories {
+		r, err := st.Get(ctx, key)
+		if isNotFound(err) {
+			continue
+		}
+		if err == nil {
+			err = visit(key, r, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
