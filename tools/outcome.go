@@ -125,6 +125,15 @@ const (
 	OutcomePending       = "pending"        // the call is still in progress, and the adapter polls for its outcome
 )
 
+// Succeeded reports whether the outcome of that name is not a failure.
+func Succeeded(name string) bool {
+	switch name {
+	case OutcomeOK, OutcomeReplayed, OutcomePending, OutcomeInputRequired:
+		return true
+	}
+	return false
+}
+
 // Name returns the name of the outcome: OutcomeOK, OutcomePending, OutcomeRateLimited, or the
 // failure's kind.
 func (o *Outcome) Name() string {

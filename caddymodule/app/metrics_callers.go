@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/identity"
+	"github.com/fairwayhq/fairway/tools/result"
 )
 
 // CallerMetrics configures the labels of the metrics fairway_caller_*, which say who calls tools.
@@ -33,8 +34,6 @@ type userLabels struct {
 // otherUsers is the label of users beyond HighCardinalityUsers.
 const otherUsers = "other"
 
-const bytesOfToken = 4 // of text, about
-
 // Labels of the metrics of callers.
 var (
 	callerCalls    = directive.Counter("caller_calls_total", "Tool calls by who made them.", "group", "user", "agent", "toolset", "tool", "outcome")
@@ -57,7 +56,7 @@ func (c *CallerMetrics) Observe(call *CallBy) {
 	group, user := c.groupOf(call.User), c.userLabel(call.User.ID)
 	callerCalls.WithLabelValues(group, user, call.Agent, call.Toolset, call.Tool, call.Outcome).Inc()
 	callerDuration.WithLabelValues(group, call.Agent, call.Toolset, call.Tool).Observe(call.Duration.Seconds())
-	callerTokens.WithLabelValues(group, user, call.Agent, call.Toolset, call.Tool).Add(float64(call.Size / bytesOfToken))
+	callerTokens.WithLabelValues(group, user, call.Agent, call.Toolset, call.Tool).Add(float64(call.Size / result.BytesPerToken))
 }
 
 func (c *CallerMetrics) groupOf(user *identity.User) string {

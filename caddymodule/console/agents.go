@@ -31,7 +31,7 @@ type agentModel struct {
 	Intent       string            `json:"intent,omitzero"`
 	Location     string            `json:"location,omitzero"`
 	Capabilities []capabilityModel `json:"capabilities,omitzero"`
-	Rules        []string          `json:"rules,omitzero"` // of the whole agent, in words
+	Rules        []string          `json:"rules,omitzero"` // of the whole agent, explained
 	Lint         []string          `json:"lint,omitzero"`
 	Source       string            `json:"source,omitzero"`
 }
@@ -44,7 +44,7 @@ type capabilityModel struct {
 	Missing bool   `json:"missing,omitzero"`
 }
 
-// rule is a restriction in words. Code is the expression that it ends with.
+// rule explains a restriction. Code is the expression that it ends with.
 type rule struct {
 	Words string `json:"words"`
 	Code  string `json:"code,omitzero"`
@@ -117,7 +117,7 @@ func (p *recordPages) describeAgent(n int, a app.AgentDocument, names oagent.Nam
 	return m
 }
 
-// capabilityRules returns the restrictions of a capability in words.
+// capabilityRules explains the restrictions of a capability.
 func capabilityRules(c *oagent.Capability) []rule {
 	var rules []rule
 	add := func(r *oagent.Restriction, condition, approval string) {

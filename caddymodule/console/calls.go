@@ -228,21 +228,6 @@ func (m *callsModel) With(name, value string) template.URL {
 	return template.URL(query.Encode()) //nolint:gosec // each value is escaped
 }
 
-// callRow is what the template of a row gets.
-type callRow struct {
-	Base string
-	Call calllog.Call
-}
-
-// rowsOf returns the rows of calls.
-func rowsOf(base string, calls []calllog.Call) []callRow {
-	rows := make([]callRow, len(calls))
-	for i, call := range calls {
-		rows[i] = callRow{base, call}
-	}
-	return rows
-}
-
 // Hidden returns the parameters of the filter that the form has no field for.
 func (m *callsModel) Hidden() (names []string) {
 	for name := range m.Filter {

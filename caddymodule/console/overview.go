@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/tools/result"
 )
@@ -125,6 +125,9 @@ func (p *toolPages) faults() (faults []documentFault) {
 	return faults
 }
 
+// maxUpstreams is the maximum size of Caddy's list of servers, in bytes.
+const maxUpstreams = 1 << 20
+
 // upstreams returns the servers of reverse_proxy, as Caddy's admin endpoint /reverse_proxy/upstreams lists them. It
 // returns nil if the build has no reverse_proxy.
 func upstreams(r *http.Request) (list []upstreamModel) {
@@ -140,11 +143,12 @@ func upstreams(r *http.Request) (list []upstreamModel) {
 		if route.Pattern != "/reverse_proxy/upstreams" {
 			continue
 		}
-		w := httptest.NewRecorder()
+		w := respond.NewRecorder(maxUpstreams)
 		request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, route.Pattern, nil)
 		if err == nil && route.Handler.ServeHTTP(w, request) == nil {
-			_ = json.Unmarshal(w.Body.Bytes(), &list) // without a list, the page has no table
+			_ = json.Unmarshal(w.Body.B, &list) // without a list, the page has no table
 		}
+		w.Release()
 	}
 	return list
 }
@@ -160,14 +164,6 @@ func (m *overviewModel) Spans() (names []string) {
 // PerSecond returns the calls of a point per second.
 func (m *overviewModel) PerSecond(calls int) string {
 	return fmt.Sprintf("%.3g", float64(calls)/m.Calls.Step)
-}
-
-// Sum returns the calls of a point.
-func (m *overviewModel) Sum(p calllog.Point) (sum int) {
-	for _, calls := range p.Calls {
-		sum += calls
-	}
-	return sum
 }
 
 // Tokens returns about how many tokens of a model the responses of a tool have.

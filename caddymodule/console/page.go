@@ -87,7 +87,6 @@ var functions = template.FuncMap{
 	"ms":        milliseconds,
 	"lower":     strings.ToLower,
 	"outcome":   outcomeClass,
-	"callRows":  rowsOf,
 	"spark":     sparkline,
 	"thou64":    func(n int64) string { return thousands(int(n)) },
 	"markdown":  renderMarkdown,

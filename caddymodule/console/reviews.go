@@ -55,7 +55,7 @@ type reviewsModel struct {
 type reviewPage struct {
 	Review   reviewModel    `json:"review"`
 	Sent     *tools.Preview `json:"-"` // the request that the call becomes; nil if it is not known
-	Rules    []rule         `json:"-"` // of the capability, in words
+	Rules    []rule         `json:"-"` // of the capability, explained
 	Timeline []entryModel   `json:"-"`
 	MaySee   bool           `json:"-"` // the viewer may see the Engagement
 	Problem  string         `json:"-"`

@@ -145,7 +145,7 @@ func (m *toolsModel) sortLink(by, name string) facetValue {
 // PageLink returns the path of a page of the list.
 func (m *toolsModel) PageLink(page int) string { return m.With("page", strconv.Itoa(page)) }
 
-// PageNumbers returns the pages that the page links: the first, the last, and those near the current one. 0 stands for
+// PageNumbers returns the pages that the page links: the first, the last, and those near the current one. A 0 marks
 // pages that are left out.
 func (m *toolsModel) PageNumbers() (numbers []int) {
 	const near = 2

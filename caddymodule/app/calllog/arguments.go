@@ -12,7 +12,7 @@ import (
 // allArguments in Config.Arguments allows the values of all arguments.
 const allArguments = "*"
 
-// omitted stands for a value that is too large to be kept.
+// omitted replaces a value that is too large to be kept.
 const omitted = `"…"`
 
 // choose returns the members of a JSON object whose names are allowed, with at most MaxArguments bytes.

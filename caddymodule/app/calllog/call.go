@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools/result"
 )
 
 // Limits of one Call, in bytes unless they say otherwise.
@@ -88,8 +89,5 @@ func (c *Call) texts() []string {
 	}, c.Groups...)
 }
 
-// bytesPerToken is the estimate that the whole project uses for JSON.
-const bytesPerToken = 4
-
 // Tokens returns about how many tokens of a model the response has.
-func (c *Call) Tokens() int { return c.Size / bytesPerToken }
+func (c *Call) Tokens() int { return c.Size / result.BytesPerToken }

@@ -5,16 +5,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -23,85 +18,6 @@ const (
 	MaxFound   = 1000                   // calls of one page
 	searchTime = 250 * time.Millisecond // after which Find returns what it has
 )
-
-// Query selects calls that have ended.
-type Query struct {
-	Site     string    // only calls of this site; "" for all
-	Owner    *string   // only calls of this user; nil for all
-	From, To time.Time // when the calls have ended; zero for no limit
-
-	// Match has texts by the name of a field. Outcome and protocol must be equal to it. Tool, user, agent, toolset,
-	// node, trace and engagement must begin with it. The user "anonymous" stands for callers without authentication.
-	Match map[string]string
-
-	Text   string // must be contained in the JSON of the call, regardless of the case of ASCII letters; "" for no limit
-	Cursor string // Found.Next of the page before; "" for the first page
-	Limit  int    // of calls, at most MaxFound
-}
-
-// Selects reports whether the query selects a call in progress. Time range and text do not count.
-func (q *Query) Selects(call *Call) bool {
-	c := new(columns)
-	c.add(call)
-	filter := newRowFilter(q, c)
-	return filter != nil && filter.fits(&c.rows[0]) && strings.HasPrefix(call.Node, q.Match["node"]) &&
-		matches("trace", call.Trace, q.Match["trace"]) && matches("engagement", call.Engagement, q.Match["engagement"])
-}
-
-// Anonymous is the value of Query.Match for callers that are not authenticated.
-const Anonymous = "anonymous"
-
-// Fields are the names of the fields that Query.Match can have.
-var Fields = []string{"tool", "user", "agent", "toolset", "protocol", "outcome", "node", "trace", "engagement"}
-
-// columnFields are the fields that a column has.
-var columnFields = map[string]column{
-	"protocol": columnProtocol, "toolset": columnToolset, "tool": columnTool, "outcome": columnOutcome, "user": columnUser, "agent": columnAgent,
-}
-
-// ParseQuery reads the parameters of a request:
-//
-//   - those of Fields, for Query.Match, and text
-//   - since and until, each a time (RFC 3339) or a duration before now, such as 1h or 7d
-//   - cursor and limit
-//
-// It ignores others.
-func ParseQuery(parameters url.Values, now time.Time) (q Query, err error) {
-	q = Query{Match: make(map[string]string), Text: text.Cut(parameters.Get("text"), MaxReason), Cursor: parameters.Get("cursor"), Limit: 100}
-	for _, field := range Fields {
-		if value := parameters.Get(field); value != "" {
-			q.Match[field] = value
-		}
-	}
-	if q.From, err = parseTime(parameters.Get("since"), now); err != nil {
-		return q, fmt.Errorf("since: %w", err)
-	}
-	if q.To, err = parseTime(parameters.Get("until"), now); err != nil {
-		return q, fmt.Errorf("until: %w", err)
-	}
-	if limit := parameters.Get("limit"); limit != "" {
-		if q.Limit, err = strconv.Atoi(limit); err != nil || q.Limit < 1 || q.Limit > MaxFound {
-			return q, fmt.Errorf("limit must be a whole number from 1 to %d", MaxFound)
-		}
-	}
-	_, err = parseCursor(q.Cursor)
-	return q, err
-}
-
-// parseTime reads a time, or a duration before now. That of "" is the zero time.
-func parseTime(value string, now time.Time) (time.Time, error) {
-	if value == "" {
-		return time.Time{}, nil
-	}
-	if before, err := caddy.ParseDuration(value); err == nil && before >= 0 {
-		return now.Add(-before), nil
-	}
-	at, err := time.Parse(time.RFC3339, value)
-	if err != nil {
-		return at, errors.New("not a time such as 2026-01-31T12:00:00Z, and not a duration such as 1h or 7d")
-	}
-	return at, nil
-}
 
 // Found is a page of calls.
 type Found struct {
@@ -207,79 +123,6 @@ func parseCursor(cursor string) (*position, error) {
 	return p, nil
 }
 
-// source has calls of one node: a segment, or the calls that wait for the store.
-type source struct {
-	place
-	*columns // nil until read
-
-	records store.Store // nil if the calls are pending
-	pending []Call
-}
-
-// newPending returns the source of calls that wait for the store.
-func newPending(node string, calls []Call) *source {
-	c := new(columns)
-	for i := range calls {
-		c.add(&calls[i])
-	}
-	return &source{place: place{node: node}, columns: c, pending: calls}
-}
-
-// read reads the columns. A segment that does not exist any more has no rows.
-func (s *source) read(ctx context.Context) error {
-	if s.columns != nil {
-		return nil
-	}
-	record, err := s.records.Get(ctx, s.key)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		s.columns = new(columns)
-		return nil
-	case err != nil:
-		return err
-	}
-	if s.columns, err = decodeColumns(record.Value); err != nil {
-		s.columns = new(columns)
-	}
-	return err
-}
-
-// details returns the JSON of the calls of these rows, which are in ascending order.
-func (s *source) details(ctx context.Context, rows []int) (lines [][]byte, err error) {
-	if s.records == nil {
-		for _, i := range rows {
-			line, err := encodeCall(&s.pending[i])
-			if err != nil {
-				return nil, err
-			}
-			lines = append(lines, line)
-		}
-		return lines, nil
-	}
-	var batch [][]byte
-	for read := -1; len(rows) > 0; rows = rows[1:] {
-		number, position := s.batchOf(rows[0])
-		if number != read {
-			entries, err := s.records.Read(ctx, s.key, int64(number), 1)
-			if err != nil {
-				return nil, err
-			}
-			if len(entries) == 0 {
-				return lines, nil // the segment was deleted
-			}
-			if batch, err = decodeBatch(entries[0]); err != nil {
-				return nil, err
-			}
-			read = number
-		}
-		if position >= len(batch) {
-			return nil, errDamaged
-		}
-		lines = append(lines, batch[position])
-	}
-	return lines, nil
-}
-
 // candidate is a call that fits the query.
 type candidate struct {
 	position
@@ -381,11 +224,6 @@ func (s *search) addSource(ctx context.Context, from *source) error {
 	return nil
 }
 
-// at returns the position of a row.
-func (s *source) at(row int) position {
-	return position{s.rows[row].ended, s.node, s.rows[row].number}
-}
-
 // isInTime reports whether a call is after the cursor and in the time range.
 func (s *search) isInTime(at position) bool {
 	return (s.before == nil || at.compare(*s.before) < 0) &&
@@ -441,103 +279,4 @@ func (s *search) page(ctx context.Context) (Found, error) {
 	}
 	slices.SortFunc(found.Calls, func(a, b Call) int { return b.position().compare(a.position()) })
 	return found, nil
-}
-
-// placesIn returns the places of the segments that may have calls since a time, in the order of their keys.
-func placesIn(ctx context.Context, records store.Store, from time.Time) ([]place, error) {
-	after := KeyPrefix
-	if !from.IsZero() {
-		after += timeKey(from.Add(-2 * segmentAge)) // a segment has no calls after its age, and the next begins later
-	}
-	var places []place
-	for {
-		keys, err := records.Keys(ctx, KeyPrefix, after, store.MaxRead)
-		if err != nil {
-			return nil, err
-		}
-		for _, key := range keys {
-			if p, ok := placeOf(key); ok {
-				places = append(places, p)
-			}
-		}
-		if len(keys) < store.MaxRead {
-			break
-		}
-		after = keys[len(keys)-1]
-	}
-	next := make(map[string]int64) // by node: start of its next segment
-	for i := range slices.Backward(places) {
-		p := &places[i]
-		if p.until = p.start + 2*segmentAge.Microseconds(); next[p.node] > 0 {
-			p.until = min(p.until, next[p.node]+time.Millisecond.Microseconds())
-		}
-		next[p.node] = p.start
-	}
-	return places, nil
-}
-
-// matches reports whether the value of a field fits the wanted text.
-func matches(field, value, wanted string) bool {
-	switch {
-	case wanted == "":
-		return true
-	case field == "protocol" || field == "outcome":
-		return value == wanted
-	case field == "user" && wanted == Anonymous && value == "":
-		return true
-	}
-	return strings.HasPrefix(value, wanted)
-}
-
-// rowFilter decides about the rows of a segment.
-type rowFilter struct {
-	allowed           [columnCount][]bool // by position in columns.names; nil if all are allowed
-	trace, engagement uint32              // 0 for all
-}
-
-// newRowFilter returns the filter of a query, or nil if no row can fit.
-func newRowFilter(q *Query, c *columns) *rowFilter {
-	f := new(rowFilter)
-	for field, in := range columnFields {
-		if wanted := q.Match[field]; wanted != "" && !f.allow(in, c, func(name string) bool { return matches(field, name, wanted) }) {
-			return nil
-		}
-	}
-	if q.Site != "" && !f.allow(columnSite, c, func(name string) bool { return name == q.Site }) {
-		return nil
-	}
-	if q.Owner != nil {
-		owner := text.Cut(*q.Owner, maxText)
-		if !f.allow(columnUser, c, func(name string) bool { return name == owner }) {
-			return nil
-		}
-	}
-	if id := q.Match["trace"]; len(id) >= fingerprintLength {
-		f.trace = fingerprint(id)
-	}
-	if id := q.Match["engagement"]; len(id) >= fingerprintLength {
-		f.engagement = fingerprint(id)
-	}
-	return f
-}
-
-// allow limits a column to the names that fit. It returns false if there are none.
-func (f *rowFilter) allow(in column, c *columns, fits func(name string) bool) (any bool) {
-	allowed := make([]bool, len(c.names))
-	for i, name := range c.names {
-		allowed[i] = fits(name) && (f.allowed[in] == nil || f.allowed[in][i])
-		any = any || allowed[i]
-	}
-	f.allowed[in] = allowed
-	return any
-}
-
-// fits reports whether a row may fit. Fingerprints of different ids can be equal.
-func (f *rowFilter) fits(r *row) bool {
-	for in, allowed := range f.allowed {
-		if allowed != nil && !allowed[r.names[in]] {
-			return false
-		}
-	}
-	return (f.trace == 0 || r.trace == f.trace) && (f.engagement == 0 || r.engagement == f.engagement)
 }

@@ -3,6 +3,7 @@ package calllog
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Limits of statistics.
@@ -23,8 +25,8 @@ const (
 	sparkCount = 24              // values of Usage.Spark
 )
 
-// OtherName stands for the tools, users or agents beyond the limit.
-const OtherName = "(others)"
+// otherName is the name of the tools, users or agents beyond the limit.
+const otherName = "(others)"
 
 // StatsQuery selects the calls of Stats.
 type StatsQuery struct {
@@ -74,6 +76,8 @@ type Usage struct {
 type statsCache struct {
 	mu  sync.Mutex
 	all map[StatsQuery]*cachedStats
+
+	counting sync.Mutex // held while one query is computed, so that many users do not read the store at once
 }
 
 type cachedStats struct {
@@ -134,11 +138,27 @@ func (c *statsCache) makeRoom() {
 	delete(c.all, oldest)
 }
 
-// compute computes the statistics of an entry.
+// errTooMany reports that other requests have replaced an entry that waited for its computation.
+var errTooMany = errors.New("too many statistics are requested at the same time")
+
+// has reports whether the entry is still that of the query.
+func (c *statsCache) has(entry *cachedStats, q StatsQuery) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all[q] == entry
+}
+
+// compute computes the statistics of an entry, unless others have replaced it.
 func (l *Log) compute(q StatsQuery, entry *cachedStats) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	stats, err := l.count(ctx, q)
+	l.stats.counting.Lock()
+	var stats *Stats
+	err := errTooMany
+	if l.stats.has(entry, q) {
+		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		stats, err = l.count(ctx, q)
+		cancel()
+	}
+	l.stats.counting.Unlock()
 	l.stats.mu.Lock()
 	defer l.stats.mu.Unlock()
 	if entry.computed = time.Now(); err == nil || entry.stats == nil {
@@ -240,7 +260,7 @@ func (c *counter) add(from *source) {
 			continue
 		}
 		outcome := from.name(r, columnOutcome)
-		call := counted{size: int64(r.size), bucket: bucketOf(r.took), spark: int(at * sparkCount / span), failed: !succeeded(outcome)}
+		call := counted{size: int64(r.size), bucket: bucketOf(r.took), spark: int(at * sparkCount / span), failed: !tools.Succeeded(outcome)}
 		p := &c.points[at/step]
 		if p.calls == nil {
 			p.calls = make(map[string]int)
@@ -251,18 +271,18 @@ func (c *counter) add(from *source) {
 
 		tool := &known[r.names[columnTool]]
 		if name := (toolName{from.name(r, columnToolset), from.name(r, columnTool)}); tool.tool == nil || tool.name != name {
-			tool.name, tool.tool = name, tallyOf(c.tools, name, toolName{"", OtherName})
+			tool.name, tool.tool = name, tallyOf(c.tools, name, toolName{"", otherName})
 		}
 		tool.tool.add(&call)
 		user := &known[r.names[columnUser]]
 		if user.user == nil {
-			user.user = tallyOf(c.users, from.name(r, columnUser), OtherName)
+			user.user = tallyOf(c.users, from.name(r, columnUser), otherName)
 		}
 		user.user.add(&call)
 		if name := from.name(r, columnAgent); name != "" {
 			agent := &known[r.names[columnAgent]]
 			if agent.agent == nil {
-				agent.agent = tallyOf(c.agents, name, OtherName)
+				agent.agent = tallyOf(c.agents, name, otherName)
 			}
 			agent.agent.add(&call)
 		}
@@ -284,15 +304,6 @@ type counted struct {
 	bucket int
 	spark  int
 	failed bool
-}
-
-// succeeded reports whether an outcome is not a failure.
-func succeeded(outcome string) bool {
-	switch outcome {
-	case "ok", "replayed", "pending", "input_required":
-		return true
-	}
-	return false
 }
 
 // tallyOf returns the tally of a name, or that of others if there are too many names.
@@ -349,13 +360,13 @@ func (c *counter) stats() *Stats {
 		}
 		s.Points[i] = p
 	}
-	tools := make([]Usage, 0, len(c.tools))
+	byTool := make([]Usage, 0, len(c.tools))
 	for name, t := range c.tools {
-		tools = append(tools, t.usage(name.tool, name.toolset))
+		byTool = append(byTool, t.usage(name.tool, name.toolset))
 	}
-	s.Tools = top(tools, func(u *Usage) float64 { return float64(u.Calls) })
-	s.Slowest = top(tools, func(u *Usage) float64 { return u.P95 })
-	s.Failing = top(tools, func(u *Usage) float64 { return float64(u.Failures) })
+	s.Tools = top(byTool, func(u *Usage) float64 { return float64(u.Calls) })
+	s.Slowest = top(byTool, func(u *Usage) float64 { return u.P95 })
+	s.Failing = top(byTool, func(u *Usage) float64 { return float64(u.Failures) })
 	s.Users, s.Agents = topOf(c.users), topOf(c.agents)
 	return s
 }

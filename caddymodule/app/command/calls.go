@@ -30,7 +30,7 @@ terminal. --wide cuts nothing, and adds status, agent, protocol, toolset, trace,
 and arguments. In a pipe, or with --json, each call is a JSON object on one line.
 
 --since and --until are times (2026-01-31T12:00:00Z) or durations before now (1h, 7d).
---text finds calls that contain a text anywhere. The user anonymous stands for callers
+--text finds calls that contain a text anywhere. The user anonymous selects callers
 without authentication. A note on standard error says if there are more than --limit.
 `,
 		Example:               "  caddy agents calls --since 1h --outcome refused",

@@ -120,7 +120,7 @@ func (t Terminal) statsTable(s *calllog.Stats, waiting *reviewList, span string)
 	sections := []struct {
 		title string
 		rows  []calllog.Usage
-		empty string // stands for the name ""
+		empty string // shown for the name ""
 	}{
 		{"MOST USED TOOLS", s.Tools, "(unknown tool)"},
 		{"SLOWEST TOOLS", s.Slowest, "(unknown tool)"},

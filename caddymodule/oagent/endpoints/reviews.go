@@ -316,7 +316,7 @@ const maxReviewEntries = 50
 // maxContextBytes limits the inputs and outputs of those entries; others are left out.
 const maxContextBytes = 64 << 10
 
-// addContext adds what a person needs to decide: the user's words, and the latest entries of the Engagement.
+// addContext adds what a person needs to decide: the user's message, and the latest entries of the Engagement.
 func (v reviewRequest) addContext(shown *reviewers.Shown) error {
 	ctx := v.q.r.Context()
 	e, err := v.q.guard.Engagements.Get(ctx, shown.Key)
