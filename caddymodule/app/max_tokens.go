@@ -1,6 +1,8 @@
 package app
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -25,6 +27,30 @@ func CheckMaxTokens(tokens int) error {
 		return fmt.Errorf("max_tokens %d is out of range: give a number of tokens from %d to %d, or off", tokens, minMaxTokens, maxMaxTokens)
 	}
 	return nil
+}
+
+// Shape selects from the text of a response and shortens it, as the options select and max_tokens do. The notes say what was
+// done. A nil query selects all. isJSON tells whether the text is JSON.
+func Shape(ctx context.Context, text []byte, isJSON bool, query *result.Query, limit result.Limit, maxTokens int) (shaped []byte, notes []string) {
+	if query != nil {
+		selected, err := query.Append(ctx, limit, nil, text)
+		if err != nil {
+			notes = append(notes, "select: "+err.Error())
+		} else {
+			notes = append(notes, fmt.Sprintf("select: about %d of %d tokens", len(selected)/result.BytesPerToken, len(text)/result.BytesPerToken))
+			text, isJSON = selected, true
+		}
+	}
+	if maxTokens = cmp.Or(maxTokens, DefaultMaxTokens); maxTokens < 0 {
+		return text, notes
+	}
+	if pages := result.CutPages(text, isJSON, maxTokens*result.BytesPerToken); len(pages) > 0 {
+		text = pages[0].Body
+		if pages[0].Note != "" {
+			notes = append(notes, fmt.Sprintf("max_tokens: %s; the rest is on %d more pages", pages[0].Note, len(pages)-1))
+		}
+	}
+	return text, notes
 }
 
 // ReadMaxTokens reads the value of the option max_tokens; "off" is -1.

@@ -19,7 +19,7 @@ func (p *toolPage) copies(m *tryModel) []copyModel {
 	}
 	protocol := p.endpoint.Protocol
 	_, message := p.endpoint.Message(p.toolset, p.tool.Name, m.Sent)
-	return append(all, copyModel{"copy-" + protocol, strings.ToUpper(protocol) + " JSON", pretty(message)}, copyModel{"copy-caddyfile", "Caddyfile tool block", toolBlock(p.tool, m.Sent)})
+	return append(all, copyModel{"copy-" + protocol, strings.ToUpper(protocol) + " JSON", pretty(message)}, copyModel{"copy-caddyfile", "Caddyfile tool block", toolBlock(p.tool, m.Sent, m.Shape)})
 }
 
 // curl returns the command that sends a request.
@@ -46,8 +46,8 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// toolBlock returns a block of a toolset that gives the arguments as defaults.
-func toolBlock(t *tools.Tool, arguments []byte) string {
+// toolBlock returns a block of a toolset that gives the arguments as defaults and has the options of the shape.
+func toolBlock(t *tools.Tool, arguments []byte, tried *shape) string {
 	var b strings.Builder
 	name := t.Name
 	if t.Unshaped.Name != "" {
@@ -68,7 +68,7 @@ func toolBlock(t *tools.Tool, arguments []byte) string {
 		}
 		b.WriteString("\targument " + plain + " {\n\t\tdefault " + token + "\n\t}\n")
 	})
-	return b.String() + "}"
+	return b.String() + tried.options() + "}"
 }
 
 // bareCharacters has the characters of a token of a Caddyfile that needs no quotes, in addition to letters

@@ -53,7 +53,7 @@ func TestShellWord_reads_back(t *testing.T) {
 // TestToolBlock_names_known_arguments checks that names and values of a caller cannot leave the block.
 func TestToolBlock_names_known_arguments(t *testing.T) {
 	t1 := &tools.Tool{Name: "get_trip", Definition: tools.Definition{Title: "Reads } a trip", Arguments: []tools.Argument{{Name: "id"}}}}
-	block := toolBlock(t1, []byte(`{"id":"a }\n}\nrespond \"x\"","} respond":"x"}`))
+	block := toolBlock(t1, []byte(`{"id":"a }\n}\nrespond \"x\"","} respond":"x"}`), &shape{Select: "{id} }", MaxTokens: -1})
 	tokens, err := caddyfile.Tokenize([]byte(block), "Caddyfile")
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestToolBlock_names_known_arguments(t *testing.T) {
 	for i, token := range tokens {
 		words[i] = token.Text
 	}
-	want := []string{"tool", "get_trip", "{", "title", "Reads } a trip", "argument", "id", "{", "default", "a }\n}\nrespond \"x\"", "}", "}"}
+	want := []string{"tool", "get_trip", "{", "title", "Reads } a trip", "argument", "id", "{", "default", "a }\n}\nrespond \"x\"", "}", "select", "{id} }", "max_tokens", "off", "}"}
 	if strings.Join(words, "\x00") != strings.Join(want, "\x00") {
 		t.Errorf("got %q, want %q", words, want)
 	}

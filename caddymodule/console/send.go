@@ -37,13 +37,18 @@ type answerModel struct {
 	Trace    string  `json:"trace,omitzero"`
 	Protocol string  `json:"protocol"`
 	Hint     string  `json:"hint,omitzero"` // how the operator makes the call work
+
+	Shaped *shapedModel `json:"shaped,omitzero"` // nil unless the viewer tries a shape
+
+	shape *shape
+	in    *http.Request
 }
 
 // call calls the tool as the viewer. It sends the request of a client to the endpoint, through all handlers of
 // the server, with the headers of the viewer's request. So the call has the viewer's rights and no others. The outcome
 // is the one that the endpoint's Caller returns. The response is read only if there was no such call.
-func (p *toolPage) call(arguments []byte) *answerModel {
-	m := &answerModel{Protocol: p.endpoint.Protocol}
+func (p *toolPage) call(arguments []byte, tried *shape) *answerModel {
+	m := &answerModel{Protocol: p.endpoint.Protocol, shape: tried, in: p.in.Request}
 	began := time.Now()
 	path, body := p.endpoint.Message(p.toolset, p.tool.Name, arguments)
 	ctx := route.ContextWithCallListener(p.in.Context(), m.read)
@@ -62,11 +67,13 @@ func (p *toolPage) call(arguments []byte) *answerModel {
 		m.Hint = credentialsHint
 	}
 	m.Tokens = len(m.Text) / result.BytesPerToken
-	if len(m.Text) > maxShown {
-		m.Text, m.Cut = m.Text[:maxShown], true
-	}
-	m.Text = strings.ToValidUTF8(m.Text, "\uFFFD")
+	m.Text, m.Cut = shownText(m.Text), len(m.Text) > maxShown
 	return m
+}
+
+// shownText returns what a page shows of a text.
+func shownText(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxShown)], "\uFFFD")
 }
 
 // credentialsHint says how to make a call work that was rejected for lack of credentials.
@@ -87,6 +94,9 @@ func (m *answerModel) read(c route.EndedCall) {
 	}
 	if r := c.Outcome.Result; r != nil {
 		m.Status = r.Status
+		if !m.IsError && !m.shape.isEmpty() {
+			m.Shaped = m.shape.apply(m.in, r.Body, httpheader.IsJSON(r.MediaType()))
+		}
 		parts = append(parts, resultText(r, m.IsError), r.Note)
 	}
 	m.Text = strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "\n")

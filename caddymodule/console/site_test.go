@@ -316,6 +316,10 @@ func TestConsole_tries_tools(t *testing.T) {
 					Outcome, Text string
 					Status        int
 					Tokens        int
+					Shaped        struct {
+						Text   string
+						Tokens int
+					}
 				}
 				Copies []struct{ Text string }
 			}
@@ -338,6 +342,15 @@ func TestConsole_tries_tools(t *testing.T) {
 			if out.Answer == nil || out.Answer.Outcome != "ok" || out.Answer.Status != 200 || out.Answer.Tokens == 0 || got == nil ||
 				got.URL.Path != "/trips/7" || got.Header.Get("X-Api-Key") != "hunter22" || got.Header.Get("X-Test-User") != "" || got.Header.Get("Cookie") != "" { // not beside the credential of the gateway
 				t.Errorf("send: %+v, request %v", out, got)
+			}
+			if out := try("getTrip", `{"arguments":{"id":"7"},"shape":{"select":".uri","max_tokens":500}}`); out.Answer == nil || out.Answer.Shaped.Text != `"/trips/7"` ||
+				out.Answer.Shaped.Tokens >= out.Answer.Tokens || !strings.Contains(out.Copies[len(out.Copies)-1].Text, "max_tokens 500") {
+				t.Errorf("shape: %+v", out)
+			}
+			for body, want := range map[string]string{`{"shape":{"select":".["}}`: "select: jq", `{"shape":{"max_tokens":1}}`: "max_tokens 1 is out of range"} {
+				if out := try("getTrip", body); out.Answer != nil || !strings.Contains(out.Problem, want) {
+					t.Errorf("%s: %+v", body, out)
+				}
 			}
 			out = try("getTrip", `{"arguments":{}}`)
 			if out.Answer == nil || out.Answer.Outcome != "invalid" || !strings.Contains(out.Answer.Text, "/id") {

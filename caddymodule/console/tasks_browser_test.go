@@ -190,6 +190,19 @@ func TestConsole_finds_a_tool_to_try(t *testing.T) {
 	k.atMost(3)
 }
 
+// TestConsole_shows_the_effect_of_a_shape calls a tool, selects a part of its answer, and copies the block of the Caddyfile.
+func TestConsole_shows_the_effect_of_a_shape(t *testing.T) {
+	k := &task{browser: newBrowser(t, operatedConsole(t), "ada")}
+	k.open("/console")
+	k.run(k.click(`//a[@data-key="g t"]`), k.click(`//a[contains(@class, "name") and contains(., "getTrip")]`), chromedp.WaitVisible("#a-id", chromedp.ByQuery), chromedp.SendKeys("#a-id", "ic-801", chromedp.ByQuery),
+		k.click(`//details[@id="shape"]/summary`), chromedp.SendKeys("#select", ".uri", chromedp.ByQuery), k.click(`//button[@value="send"]`), chromedp.WaitVisible("#shaped-text", chromedp.ByQuery))
+	k.wait(`document.querySelector("#shaped-text").textContent.includes("/trips/ic-801") && document.querySelector("#shaped-title").parentElement.textContent.includes("instead of")`)
+	k.run(k.click(`//summary[text()="Caddyfile tool block"]`), chromedp.WaitVisible("#copy-caddyfile", chromedp.ByQuery))
+	k.wait(`document.querySelector("#copy-caddyfile").textContent.includes("select .uri")`)
+	k.atMost(5)
+	k.check("task-shape")
+}
+
 // TestConsole_shows_hostile_calls_in_a_browser has texts of clients on the overview, in its charts, and on the pages of calls.
 func TestConsole_shows_hostile_calls_in_a_browser(t *testing.T) {
 	s := sitetest.NewSite(t)

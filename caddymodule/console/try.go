@@ -30,6 +30,7 @@ type tryModel struct {
 	Answer  *answerModel   `json:"answer,omitzero"` // nil if the call was not sent
 	Copies  []copyModel    `json:"copies,omitzero"`
 
+	Shape  *shape  `json:"-"` // that is tried on the answer
 	Inputs []input `json:"-"` // of the form
 	JSON   string  `json:"-"` // the arguments as the user wrote them
 }
@@ -54,6 +55,7 @@ type copyModel struct {
 type tryRequest struct {
 	Arguments jsontext.Value `json:"arguments"`
 	DryRun    bool           `json:"dry_run"`
+	Shape     shape          `json:"shape"`
 }
 
 // toolPage is the page of a tool, which shows and tries it.
@@ -67,7 +69,7 @@ type toolPage struct {
 
 // serve serves the tool, and tries it.
 func (p *toolPage) serve() (*page, error) {
-	m := &tryModel{Tool: p.endpoint.detail(p.tool, p.toolset)}
+	m := &tryModel{Tool: p.endpoint.detail(p.tool, p.toolset), Shape: new(shape)}
 	m.Inputs = inputs(m.Tool.Arguments, nil)
 	shown := &page{view: "tools", template: "tool", part: "answer", title: p.tool.Name, model: m}
 	switch {
@@ -99,7 +101,7 @@ func (p *toolPage) readArguments(m *tryModel) (arguments []byte, dryRun bool, er
 		if err := json.Unmarshal(body, &wanted, json.RejectUnknownMembers(true)); err != nil {
 			return nil, false, &failure{http.StatusBadRequest, "Invalid JSON", `Send an object such as {"arguments": {}, "dry_run": true}.`}
 		}
-		if arguments, dryRun = wanted.Arguments, wanted.DryRun; len(arguments) == 0 {
+		if arguments, dryRun, *m.Shape = wanted.Arguments, wanted.DryRun, wanted.Shape; len(arguments) == 0 {
 			arguments = []byte("{}")
 		}
 	} else {
@@ -112,6 +114,12 @@ func (p *toolPage) readArguments(m *tryModel) (arguments []byte, dryRun bool, er
 		if arguments = []byte(m.JSON); len(arguments) == 0 {
 			arguments = formArguments(m.Inputs)
 		}
+		if err := m.Shape.read(form); err != nil {
+			m.Problem = err.Error()
+		}
+	}
+	if err := m.Shape.check(); err != nil {
+		m.Problem = err.Error()
 	}
 	if strictjson.Check(arguments) != nil || jsontext.Value(arguments).Kind() != '{' {
 		m.Problem = "The arguments are not a JSON object. Write it like {\"name\": \"value\"}."
@@ -134,7 +142,7 @@ func (p *toolPage) try(m *tryModel, arguments []byte, dryRun bool) {
 		m.Request = &requestModel{shown.Method, shown.Target, shown.Header, shown.Body, shown.Text("")}
 	}
 	if !dryRun {
-		m.Answer = p.call(arguments)
+		m.Answer = p.call(arguments, m.Shape)
 		if m.Request == nil {
 			m.Problem = "" // the answer says the same
 		}

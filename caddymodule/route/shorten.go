@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -44,6 +45,11 @@ var selectMemory = result.NewMemory(func(u share.Usage) {
 		zap.Int64("used", u.Used), zap.Int64("limit", u.Limit), zap.String("largest_owner", string(u.Largest)))
 })
 
+// SelectLimit returns the limit of a select expression that runs for the caller of a request.
+func SelectLimit(r *http.Request) result.Limit {
+	return result.Limit{Memory: selectMemory, Owner: OwnerOf(r)}
+}
+
 // selectParts replaces a JSON response with the result of the operator's expression. Other responses are
 // not changed.
 func (c *Caller) selectParts(ctx context.Context, t *tools.Tool, query *result.Query, response *tools.Result) error {
@@ -52,8 +58,7 @@ func (c *Caller) selectParts(ctx context.Context, t *tools.Tool, query *result.Q
 	}
 	selected := buffer.Get()
 	var err error
-	limit := result.Limit{Memory: selectMemory, Owner: OwnerOf(c.client.Request)}
-	selected.B, err = query.Append(ctx, limit, selected.B, response.Body)
+	selected.B, err = query.Append(ctx, SelectLimit(c.client.Request), selected.B, response.Body)
 	if err != nil {
 		buffer.Put(selected)
 		if errors.Is(err, result.ErrNotJSON) {

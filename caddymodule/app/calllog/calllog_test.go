@@ -241,28 +241,61 @@ func TestKeeper_deletes_the_oldest_calls_beyond_the_size(t *testing.T) {
 		l.record(Call{Tool: fmt.Sprint("tool", i)})
 	}
 	l.keeper.step()
-	var size int64
-	places, err := placesIn(t.Context(), records, time.Time{})
-	if err != nil || len(places) != 5 {
-		t.Fatalf("%d segments, %v", len(places), err)
-	}
-	for _, p := range places {
-		record, err := records.Get(t.Context(), p.key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := decodeColumns(record.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		size += c.size + int64(len(record.Value))
-	}
-	if err := l.keeper.trim(t.Context(), records, size*7/10); err != nil {
-		t.Fatal(err)
-	}
+	trimTo(t, l, records, 0.7)
 	got := findAll(t, l, Query{Limit: MaxFound})
 	if len(got) != 3*segmentCalls || got[len(got)-1].Number != 2*segmentCalls+1 {
 		t.Errorf("%d calls are left, the oldest has number %d", len(got), got[len(got)-1].Number)
+	}
+}
+
+// TestKeeper_deletes_the_calls_of_the_largest_user_first has a user who makes nine of ten calls.
+func TestKeeper_deletes_the_calls_of_the_largest_user_first(t *testing.T) {
+	records := openFile(t)
+	l := node("a", records, Options{})
+	for i := range 5 * segmentCalls {
+		l.record(Call{User: []string{"ada", "bob"}[min(i%10, 1)]})
+	}
+	l.keeper.step()
+	for _, part := range []float64{0.9, 0.8, 0.7} {
+		trimTo(t, l, records, part)
+	}
+	count := make(map[string]int)
+	for _, c := range findAll(t, l, Query{Limit: MaxFound}) {
+		count[c.User]++
+	}
+	if count["ada"] != segmentCalls/2 || count["bob"] == 0 || count["bob"] > 3*segmentCalls {
+		t.Errorf("calls that are left: %v", count)
+	}
+	l.record(Call{User: "ada"})
+	if l.keeper.step(); len(findAll(t, l, Query{Limit: MaxFound})) != count["ada"]+count["bob"]+1 {
+		t.Error("the node does not write any more")
+	}
+}
+
+// trimTo deletes calls until the rest has at most a part of the size.
+func trimTo(t *testing.T, l *Log, records store.Store, part float64) {
+	t.Helper()
+	size := func() (size int64) {
+		places, err := placesIn(t.Context(), records, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range places {
+			from := &source{place: p, records: records}
+			if err := from.read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			size += from.measure().size
+		}
+		return size
+	}
+	options := l.Options()
+	options.MaxSize = int64(part * float64(size()))
+	if err := l.keeper.trim(t.Context(), records, &options); err != nil {
+		t.Fatal(err)
+	}
+	if left := size(); left > options.MaxSize {
+		t.Errorf("%d bytes are left, want at most %d", left, options.MaxSize)
 	}
 }
 

@@ -21,7 +21,8 @@ type Config struct {
 	// How long calls are kept, at most 8784h (366 days). Default: 7d.
 	Keep caddy.Duration `json:"keep,omitempty"`
 
-	// The maximum size of all kept calls in the store, in bytes. The oldest calls are deleted first. Default: 256 MiB.
+	// The maximum size of all kept calls in the store, in bytes. The oldest calls are deleted first, but those of a user
+	// who has more than half of the size before those of others. Default: 256 MiB.
 	MaxSize int64 `json:"max_size,omitempty"`
 
 	// The arguments whose values are kept, at most 4 KiB of a call. `*` keeps all. Default: none.

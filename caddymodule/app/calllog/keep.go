@@ -36,13 +36,13 @@ type keeper struct {
 	begun   uint16           // number of segments that were begun
 	began   time.Time        // of the segment
 	failing bool             // the last write has failed
-	sizes   map[string]int64 // of segments that no longer grow
+	known   map[string]*kept // by key, segments that no longer grow
 	trimmed time.Time
 	lost    int64 // of Recorder.dropped, that Options.Dropped has got
 }
 
 func newKeeper(recorder *Recorder, open func(context.Context) (store.Store, error)) *keeper {
-	k := &keeper{recorder: recorder, open: open, sizes: make(map[string]int64)}
+	k := &keeper{recorder: recorder, open: open, known: make(map[string]*kept)}
 	recorder.options.Store(&Options{Config: Config{Keep: caddy.Duration(DefaultKeep), MaxSize: DefaultMaxSize}})
 	return k
 }
@@ -108,7 +108,7 @@ func (k *keeper) step() {
 	}
 	if err == nil && time.Since(k.trimmed) >= trimInterval {
 		k.trimmed = time.Now()
-		err = k.trim(ctx, records, options.MaxSize)
+		err = k.trim(ctx, records, options)
 	}
 	if err != nil && !k.failing && options.Failed != nil {
 		options.Failed(err)
@@ -152,47 +152,4 @@ func (k *keeper) write(ctx context.Context, records store.Store, calls []Call, o
 	}
 	k.segment, k.value = next, value
 	return n, nil
-}
-
-// trim deletes the oldest segments of all nodes until the size of all is below the limit.
-func (k *keeper) trim(ctx context.Context, records store.Store, limit int64) error {
-	places, err := placesIn(ctx, records, time.Time{})
-	if err != nil {
-		return err
-	}
-	oldest := time.Now().Add(-2 * segmentAge).UnixMicro()
-	final, sizes, total := make(map[string]int64, len(places)), make([]int64, len(places)), int64(0)
-	for i, p := range places {
-		size, known := k.sizes[p.key]
-		if !known {
-			record, err := records.Get(ctx, p.key)
-			if errors.Is(err, store.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			size, known = int64(len(record.Value)), p.start < oldest
-			if c, err := decodeColumns(record.Value); err == nil {
-				size += c.size
-				known = known || c.calls() >= segmentCalls
-			}
-		}
-		if known {
-			final[p.key] = size
-		}
-		sizes[i] = size
-		total += size
-	}
-	k.sizes = final
-	for i, p := range places { // the oldest first
-		if total <= limit {
-			return nil
-		}
-		if err := records.Delete(ctx, p.key); err != nil {
-			return err
-		}
-		total -= sizes[i]
-	}
-	return nil
 }

@@ -15,6 +15,7 @@ type source struct {
 	*columns // nil until read
 
 	records store.Store // nil if the calls are pending
+	stored  int64       // bytes of the columns in the store
 	pending []Call
 }
 
@@ -40,6 +41,7 @@ func (s *source) read(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	s.stored = int64(len(record.Value))
 	if s.columns, err = decodeColumns(record.Value); err != nil {
 		s.columns = new(columns)
 	}

@@ -39,54 +39,59 @@ func (UserData) Export(ctx context.Context, st store.Store, user string) (any, e
 // such a segment begins another one. Calls of the last second, which are not in the store yet, are kept.
 func (d UserData) Erase(ctx context.Context, st store.Store, user string) (count int, err error) {
 	err = visitSegments(ctx, st, user, func(from *source, rows []int) error {
-		erased := make(map[int]bool, len(rows))
-		for _, i := range rows {
-			erased[i] = true
-		}
-		var others []int
-		for i := range from.rows {
-			if !erased[i] {
-				others = append(others, i)
-			}
-		}
-		lines, err := from.details(ctx, others)
-		if err != nil {
-			return err
-		}
-		calls := make([]Call, len(lines))
-		for i, line := range lines {
-			if calls[i], err = decodeCall(line); err != nil {
-				return err
-			}
-		}
-		// The entries of a log cannot be replaced: the record is deleted and made again.
-		if err := st.Delete(ctx, from.key); err != nil {
-			return err
-		}
 		count += len(rows)
-		return writeSegment(ctx, st, from, calls, time.Duration(d.Log.Options().Keep))
+		_, err := deleteRows(ctx, st, from, rows, time.Duration(d.Log.Options().Keep))
+		return err
 	})
 	return count, err
 }
 
-// writeSegment writes a segment again with some of its calls. It does not grow any more, and expires when it would have.
-func writeSegment(ctx context.Context, st store.Store, of *source, calls []Call, keep time.Duration) error {
+// deleteRows deletes calls of a segment, and returns the size of what remains. The rows are in ascending order. A segment that
+// has lost calls does not grow any more.
+func deleteRows(ctx context.Context, st store.Store, from *source, rows []int, keep time.Duration) (size int64, err error) {
+	var others []int
+	for i := range from.rows {
+		if _, found := slices.BinarySearch(rows, i); !found {
+			others = append(others, i)
+		}
+	}
+	lines, err := from.details(ctx, others)
+	if err != nil {
+		return 0, err
+	}
+	calls := make([]Call, len(lines))
+	for i, line := range lines {
+		if calls[i], err = decodeCall(line); err != nil {
+			return 0, err
+		}
+	}
+	// The entries of a log cannot be replaced: the record is deleted and made again.
+	if err := st.Delete(ctx, from.key); err != nil {
+		return 0, err
+	}
+	return writeSegment(ctx, st, from, calls, keep)
+}
+
+// writeSegment writes a segment again with some of its calls, and returns its size. It expires when it would have.
+func writeSegment(ctx context.Context, st store.Store, of *source, calls []Call, keep time.Duration) (size int64, err error) {
 	var c columns
 	ttl := max(keep-time.Since(time.UnixMicro(of.start)), time.Minute)
 	for len(calls) > 0 {
 		entry, n, err := encodeBatch(calls)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		for i := range n {
 			c.add(&calls[i])
 		}
 		c.batches, c.size, calls = append(c.batches, n), c.size+int64(len(entry)), calls[n:]
-		if err := st.Put(ctx, of.key, store.Change{Value: c.encode(), Entries: [][]byte{entry}, TTL: ttl, Evictable: true}); err != nil {
-			return err
+		value := c.encode()
+		if err := st.Put(ctx, of.key, store.Change{Value: value, Entries: [][]byte{entry}, TTL: ttl, Evictable: true}); err != nil {
+			return 0, err
 		}
+		size = c.size + int64(len(value))
 	}
-	return nil
+	return size, nil
 }
 
 // visitSegments calls visit with each segment that has calls of a user, the newest first, and with their rows.
@@ -100,24 +105,25 @@ func visitSegments(ctx context.Context, st store.Store, user string, visit func(
 		if err := from.read(ctx); err != nil && !errors.Is(err, errDamaged) {
 			return err
 		}
-		filter := newRowFilter(&Query{Owner: &user}, from.columns)
-		if filter == nil {
-			continue
-		}
-		if err := from.decodeRows(); err != nil {
-			continue // damaged: its calls cannot be read
-		}
-		var rows []int
-		for n := range from.rows {
-			if filter.fits(&from.rows[n]) {
-				rows = append(rows, n)
-			}
-		}
-		if len(rows) > 0 {
+		if rows := from.rowsOf(user); len(rows) > 0 {
 			if err := visit(from, rows); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// rowsOf returns the rows of a user, in ascending order. A damaged segment has none.
+func (s *source) rowsOf(user string) (rows []int) {
+	filter := newRowFilter(&Query{Owner: &user}, s.columns)
+	if filter == nil || s.decodeRows() != nil {
+		return nil
+	}
+	for i := range s.rows {
+		if filter.fits(&s.rows[i]) {
+			rows = append(rows, i)
+		}
+	}
+	return rows
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -253,7 +252,9 @@ func (c *toolCall) send(out Terminal, about io.Writer, origin string) error {
 	case outcome.Failure != nil:
 		return outcome.Failure
 	}
-	text, notes := modelText(outcome.Tool, outcome.Result)
+	output := &outcome.Tool.Output
+	text, notes := app.Shape(context.Background(), outcome.Result.Body, strings.Contains(outcome.Result.MediaType(), "json"),
+		output.Select, result.Limit{Memory: result.NewMemory(nil)}, output.MaxTokens)
 	if _, err := fmt.Fprintf(about, "%d %s, %s, about %d tokens\n", outcome.Result.Status, http.StatusText(outcome.Result.Status),
 		outcome.Duration.Round(time.Millisecond), len(text)/result.BytesPerToken); err != nil {
 		return err
@@ -296,32 +297,4 @@ func (s *callSender) Invoke(ctx context.Context, call *tools.Call) (*tools.Resul
 	}
 	call.Fill(credential.Values(s.call.credentials))
 	return s.HTTPInvoker.Invoke(ctx, call)
-}
-
-// modelText returns the response as a model reads it, with what was done to it.
-func modelText(t *tools.Tool, response *tools.Result) (text []byte, notes []string) {
-	text = response.Body
-	before := len(text)
-	isJSON := false
-	if query := t.Output.Select; query != nil {
-		selected, err := query.Append(context.Background(), result.Limit{Memory: result.NewMemory(nil)}, nil, text)
-		if err != nil {
-			notes = append(notes, "select: "+err.Error())
-		} else {
-			text, isJSON = selected, true
-			notes = append(notes, fmt.Sprintf("select: about %d of %d tokens", len(text)/result.BytesPerToken, before/result.BytesPerToken))
-		}
-	}
-	limit := cmp.Or(t.Output.MaxTokens, app.DefaultMaxTokens)
-	if limit < 0 {
-		return text, notes
-	}
-	isJSON = isJSON || strings.Contains(response.MediaType(), "json")
-	if pages := result.CutPages(text, isJSON, limit*result.BytesPerToken); len(pages) > 0 {
-		text = pages[0].Body
-		if pages[0].Note != "" {
-			notes = append(notes, fmt.Sprintf("max_tokens: %s; the rest is on %d more pages", pages[0].Note, len(pages)-1))
-		}
-	}
-	return text, notes
 }
