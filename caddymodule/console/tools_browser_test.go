@@ -107,10 +107,13 @@ func TestConsole_try_in_a_browser(t *testing.T) {
 func TestConsole_approves_tools_in_a_browser(t *testing.T) {
 	s := lockedConsole(t)
 	b := newBrowser(t, s, "eve")
-	b.run(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(s.URL+"/console/tools"), chromedp.Click("details.fold summary", chromedp.ByQuery), chromedp.WaitVisible(".diff ins", chromedp.ByQuery))
+	k := &task{browser: b}
+	k.open("/console")
+	b.run(k.click(`//a[@data-key="g t"]`), k.click(`//details[contains(@class, "fold")]/summary`), chromedp.WaitVisible(".diff ins", chromedp.ByQuery))
 	b.view("lock", 1440, 900)
 	b.check("lock")
-	b.run(chromedp.Click(`//button[@value="listTrips"]`, chromedp.BySearch), chromedp.WaitVisible(`//p[@role="status" and contains(., "Approved: 1")]`, chromedp.BySearch))
+	b.run(k.click(`//button[@value="listTrips"]`), chromedp.WaitVisible(`//p[@role="status" and contains(., "Approved: 1")]`, chromedp.BySearch))
+	k.atMost(3)
 	sitetest.Eventually(t, "the approved tool", func() bool {
 		return strings.Contains(s.ToolList(), "listTrips") && !strings.Contains(s.ToolList(), `"book"`)
 	})
