@@ -105,10 +105,9 @@ func (g guardArchive) Record(ctx context.Context, of *engagement.Ref, key string
 	return g.Archive.Record(ctx, all...)
 }
 
-// recordApproval records which tools a changed lock file approves that were withheld before.
-func (d *Document) recordApproval(withheld map[string]bool) {
-	to := d.archive.Load()
-	if to == nil || *to == nil || d.Key.Lock == "" {
+// recordApproval records which tools a changed lock file approves that were withheld before, and who has approved them in the console.
+func (d *Document) recordApproval() {
+	if d.Key.Lock == "" {
 		return
 	}
 	content, err := os.ReadFile(d.Key.Lock)
@@ -117,19 +116,22 @@ func (d *Document) recordApproval(withheld map[string]bool) {
 	}
 	sum := sha256.Sum256(content)
 	digest := hex.EncodeToString(sum[:])
-	before := d.lockDigest
-	if d.lockDigest = digest; before == "" || before == digest {
+	before, withheld, approver := d.lockDigest, d.withheld, d.approver.Swap(nil)
+	d.lockDigest, d.withheld = digest, lock.Withheld(d.LockChanges())
+	to := d.archive.Load()
+	if to == nil || *to == nil || before == "" || before == digest {
 		return
 	}
-	still := lock.Withheld(d.LockChanges())
-	var approved []string
+	entry := archive.Entry{Type: archive.TypeTools, Event: "approved", Toolset: d.Key.Name, Digest: digest}
 	for name := range withheld {
-		if !still[name] {
-			approved = append(approved, name)
+		if !d.withheld[name] {
+			entry.Tools = append(entry.Tools, name)
 		}
 	}
-	slices.Sort(approved)
-	entry := archive.Entry{Type: archive.TypeTools, Event: "approved", Toolset: d.Key.Name, Digest: digest, Tools: approved}
+	slices.Sort(entry.Tools)
+	if approver != nil {
+		entry.User = *approver
+	}
 	if err := (*to).Record(context.Background(), entry); err != nil {
 		d.logger.Load().Error("an approval of tools is not in the audit archive", zap.String("toolset", d.Key.Name), zap.Error(err))
 	}

@@ -70,6 +70,8 @@ type Document struct {
 
 	archive        atomic.Pointer[*archive.Archive] // of the configuration that was started last
 	lockDigest     string                           // of the lock file at the latest build
+	withheld       map[string]bool                  // tools that the lock did not approve at the latest build
+	approver       atomic.Pointer[string]           // who has approved tools in the console since the latest build, or nil
 	logger         atomic.Pointer[zap.Logger]       // logger of the configuration that was started last
 	loggedWarnings map[string]struct{}              // warnings already logged; used by the loader's observer only
 	previous       *tools.Toolset                   // the toolset of the observer's previous call; nil at first
@@ -204,11 +206,10 @@ func (d *Document) build(ctx context.Context, data []byte, location string, prev
 	if d.embedder != nil {
 		toolset.Finder = d.finder(toolset, previous)
 	}
-	withheld := lock.Withheld(d.LockChanges())
 	if toolset, err = d.withhold(toolset); err != nil {
 		return nil, files, err
 	}
-	d.recordApproval(withheld)
+	d.recordApproval()
 	if toolset.ResponseSchemas && !key.ResponseSchemas {
 		toolset.DropResponseSchemas()
 	}

@@ -65,7 +65,9 @@ func (d *Document) Approve(user, seen string, names ...string) (approved int, er
 	if len(chosen) == 0 {
 		return 0, ErrChangedSince
 	}
+	d.approver.Store(&user)
 	if err := pinned.Approve(state.current, chosen).WriteFile(d.Key.Lock); err != nil {
+		d.approver.Store(nil)
 		return 0, fmt.Errorf("writing the lock file: %w", err)
 	}
 	d.lockState.CompareAndSwap(state, &lockState{left, state.current})

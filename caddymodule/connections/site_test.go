@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/connections"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
@@ -457,6 +458,15 @@ func TestDisconnect_revokes_the_token_and_forgets_it(t *testing.T) {
 	if len(p.revoked) != 1 || !strings.HasPrefix(p.revoked[0], "planted-refresh") {
 		t.Errorf("revoked %q", p.revoked)
 	}
+	sitetest.Eventually(t, "both changes in the audit archive", func() bool {
+		var changes []string
+		for _, e := range sitetest.Archived(s) {
+			if e.Type == archive.TypeConnection {
+				changes = append(changes, e.Event+" "+e.User+" "+e.Provider)
+			}
+		}
+		return slices.Equal(changes, []string{"made ann acme", "revoked ann acme"})
+	})
 	linkOf(s, "ann")
 	b.connect(s, linkOf(s, "ann"))
 	p.Close()

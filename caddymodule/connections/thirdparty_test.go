@@ -156,7 +156,7 @@ func load(t *testing.T, s *sitetest.Site, p *thirdParty, o options) {
 	if o.connections == "" {
 		o.connections = "secret planted-vault-secret-1"
 	}
-	s.Start("agents {\nstore bolt DIR/store.db\ntoolset trips TRIPS {\ncredential user {\n"+o.provider+"\n}\n}\n}\n", `route {
+	s.Start("agents {\nstore bolt DIR/store.db\naudit {\nsink file DIR/audit.jsonl\n}\ntoolset trips TRIPS {\ncredential user {\n"+o.provider+"\n}\n}\n}\n", `route {
 		test_user
 		agent_connections {
 			origin `+s.URL+`

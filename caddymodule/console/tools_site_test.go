@@ -7,9 +7,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
@@ -155,7 +157,7 @@ func lockedConsole(t *testing.T) *sitetest.Site {
 	}
 	s.Write("trips.yaml", strings.NewReplacer("summary: Lists trips", "summary: Lists all trips", "    head:\n      operationId: probeTrips", "    put:\n      operationId: probeTrips").
 		Replace(sitetest.Trips)+"  /seats:\n    post: {operationId: book, responses: {}}\n")
-	s.Start("agents {\n\tstore bolt DIR/store.db\n\ttoolset trips TRIPS {\n\t\tlock DIR/tools.lock\n\t}\n}", "route {\ntest_user\nagents_console {\nauditors eve\n}\nmcp /mcp trips\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
+	s.Start("agents {\n\tstore bolt DIR/store.db\n\taudit {\n\t\tsink file DIR/audit.jsonl\n\t}\n\ttoolset trips TRIPS {\n\t\tlock DIR/tools.lock\n\t}\n}", "route {\ntest_user\nagents_console {\nauditors eve\n}\nmcp /mcp trips\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
 	return s
 }
 
@@ -215,6 +217,11 @@ func TestConsole_approves_tools(t *testing.T) {
 	}
 	sitetest.Eventually(t, "the approved tool", func() bool { return strings.Contains(s.ToolList(), `"book"`) })
 	s.Logged("approved", `"user":"eve"`, "book", `"level":"info"`)
+	sitetest.Eventually(t, "the approval in the audit archive", func() bool {
+		return slices.ContainsFunc(sitetest.Archived(s), func(e archive.Entry) bool {
+			return e.Type == archive.TypeTools && e.User == "eve" && slices.Equal(e.Tools, []string{"book"})
+		})
+	})
 	if out, _, err := sitetest.CaddyTools("diff", filepath.Join(s.Dir, "trips.yaml"), "--lock", filepath.Join(s.Dir, "tools.lock")); err == nil || strings.Contains(out, "book") || !strings.Contains(out, "listTrips") {
 		t.Errorf("the command prints %s", out)
 	}

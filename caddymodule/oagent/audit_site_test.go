@@ -32,23 +32,6 @@ func audited(t *testing.T, audit string) *sitetest.Site {
 	return s
 }
 
-// entries returns the entries of the file sink.
-func entries(t *testing.T, s *sitetest.Site) (all []archive.Entry) {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(s.Dir, "audit.jsonl"))
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(content)) {
-		var e archive.Entry
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		all = append(all, e)
-	}
-	return all
-}
-
 func TestAudit_guarded_calls_and_reviews_are_archived(t *testing.T) {
 	s := audited(t, "sink file DIR/audit.jsonl")
 	s.Request("GET", "/trips", "", "X-Test-User", "ada")
@@ -64,7 +47,7 @@ func TestAudit_guarded_calls_and_reviews_are_archived(t *testing.T) {
 	var got []string
 	sitetest.Eventually(t, "a decision in the archive", func() bool {
 		got = nil
-		for _, e := range entries(t, s) {
+		for _, e := range sitetest.Archived(s) {
 			got = append(got, e.Type+" "+e.Event+" "+e.User)
 		}
 		return slices.Contains(got, "review decided ada")
@@ -150,6 +133,6 @@ func TestUser_export_and_erase_leave_others_unchanged(t *testing.T) {
 		t.Errorf("eve still has the reviews %s", open)
 	}
 	sitetest.Eventually(t, "the archive keeps what was erased", func() bool {
-		return slices.ContainsFunc(entries(t, s), func(e archive.Entry) bool { return e.User == "ada" && e.Event == "begun" })
+		return slices.ContainsFunc(sitetest.Archived(s), func(e archive.Entry) bool { return e.User == "ada" && e.Event == "begun" })
 	})
 }

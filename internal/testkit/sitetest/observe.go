@@ -3,11 +3,14 @@ package sitetest
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
@@ -40,6 +43,23 @@ func (m Metrics) Await(line string) {
 	Eventually(m.site.T, "the metric "+line, func() bool {
 		return strings.Contains(m.site.Get("/metrics").Body, line+"\n")
 	})
+}
+
+// Archived returns the entries of the audit archive in DIR/audit.jsonl.
+func Archived(s *Site) (entries []archive.Entry) {
+	s.T.Helper()
+	content, err := os.ReadFile(filepath.Join(s.Dir, "audit.jsonl"))
+	if err != nil && !os.IsNotExist(err) {
+		s.T.Fatal(err)
+	}
+	for line := range strings.Lines(string(content)) {
+		var e archive.Entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			s.T.Fatalf("%s: %v", line, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries
 }
 
 // accessLogEntries returns the access log entries of requests to the path.

@@ -131,6 +131,23 @@ func (p *Provider) AgentLogin(options string) string {
 // Login logs a user in at the site and returns the response with the tokens. Resource may be empty.
 func (p *Provider) Login(user, resource string) map[string]any {
 	p.t.Helper()
+	back, answer := p.Consent(user, resource)
+	if back == nil {
+		p.t.Fatalf("the login of %s: %s", user, answer)
+	}
+	return p.Token(url.Values{
+		"grant_type": {"authorization_code"}, "client_id": {"inspector"}, "code": {back.Query().Get("code")}, "redirect_uri": {clientRedirect},
+		"code_verifier": {"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"},
+	})
+}
+
+// clientRedirect is the redirect address of the client.
+const clientRedirect = "http://127.0.0.1:7777/callback"
+
+// Consent logs a user in at the provider and allows the client at the site. It returns the address that the site redirects to, and the
+// last page. The address is nil if there is none.
+func (p *Provider) Consent(user, resource string) (back *url.URL, answer string) {
+	p.t.Helper()
 	p.mu.Lock()
 	p.user = user
 	p.mu.Unlock()
@@ -143,7 +160,7 @@ func (p *Provider) Login(user, resource string) map[string]any {
 	}}
 	// The verifier and the challenge are those of RFC 7636, appendix B.
 	q := url.Values{
-		"response_type": {"code"}, "client_id": {"inspector"}, "redirect_uri": {"http://127.0.0.1:7777/callback"}, "state": {"s"},
+		"response_type": {"code"}, "client_id": {"inspector"}, "redirect_uri": {clientRedirect}, "state": {"s"},
 		"code_challenge": {"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}, "code_challenge_method": {"S256"},
 	}
 	if resource != "" {
@@ -164,12 +181,9 @@ func (p *Provider) Login(user, resource string) map[string]any {
 	r, _ := http.NewRequest(http.MethodPost, p.Site.URL+"/login/consent", strings.NewReader(url.Values{"login": {id}, "answer": {"allow"}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	response, page := read(browser.Do(r))
-	back, err := response.Location()
-	if err != nil {
-		p.t.Fatalf("the login of %s: %d %s", user, response.StatusCode, page)
-	}
-	return p.Token(url.Values{"grant_type": {"authorization_code"}, "client_id": {"inspector"}, "code": {back.Query().Get("code")}, "redirect_uri": q["redirect_uri"], "code_verifier": {"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"}})
+	response, answer := read(browser.Do(r))
+	back, _ = response.Location()
+	return back, answer
 }
 
 // Token sends a form to the site's token endpoint and returns the response.
