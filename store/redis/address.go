@@ -1,0 +1,164 @@
+package redis
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Check validates an address and the options for it. Its errors do not contain secrets.
+func Check(address string, options Options) error {
+	c, err := newConnection(address, &options)
+	if err != nil {
+		return err
+	}
+	return c.close()
+}
+
+// newConnection returns the connection to the server, the cluster, or the master that the sentinels name. It does
+// not connect. It sets options.Prefix, in a cluster with a hash tag.
+func newConnection(address string, options *Options) (*connection, error) {
+	settings, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	if err := options.checkServers(settings); err != nil {
+		return nil, err
+	}
+	options.Prefix = cmp.Or(options.Prefix, DefaultPrefix)
+	addresses := append([]string{settings.Addr}, options.Addresses...)
+	if settings.TLSConfig != nil {
+		settings.TLSConfig.RootCAs = options.RootCAs
+		if options.Cluster || options.Sentinel != "" {
+			settings.TLSConfig.ServerName = "" // each server is verified by its own address
+		}
+	}
+	c := &connection{closing: make(chan struct{}), name: settings.Network + "://" + strings.Join(addresses, ",")}
+	switch {
+	case options.Cluster:
+		if options.Prefix, err = hashTagged(options.Prefix); err != nil {
+			return nil, err
+		}
+		c.slot, c.name = options.Prefix, "cluster "+c.name
+		c.cluster = redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs:                      addresses,
+			ClusterStateReloadInterval: stateInterval,
+			NewClient: func(node *redis.Options) *redis.Client {
+				o := *settings
+				o.Addr, o.NodeAddress = node.Addr, node.NodeAddress
+				return redis.NewClient(&o)
+			},
+		})
+	case options.Sentinel != "":
+		c.name = "sentinel " + options.Sentinel + " " + c.name
+		c.client = redis.NewFailoverClient(failoverOptions(settings, addresses, options))
+	default:
+		c.client = redis.NewClient(settings)
+	}
+	return c, nil
+}
+
+// parseAddress parses the address. Errors of the libraries may contain the password, so
+// they are not wrapped.
+func parseAddress(address string) (*redis.Options, error) {
+	const shape = "use redis://host:6379/0, rediss://user:password@host:6379 or unix:///path/to/redis.sock, " +
+		"and percent-encode special characters in the password"
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("the address of Redis is not a URL: " + shape)
+	}
+	settings, err := redis.ParseURL(address)
+	if err != nil || settings.Addr == "" {
+		return nil, fmt.Errorf("the address of Redis, a URL with scheme %q, is not valid: %s", u.Scheme, shape)
+	}
+	settings.ContextTimeoutEnabled = true
+	settings.MaxRetries = -1 // only this package knows which commands are safe to repeat
+	settings.DialerRetries = 1
+	settings.DisableIdentity = true
+	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	for _, timeout := range []*time.Duration{&settings.DialTimeout, &settings.ReadTimeout, &settings.WriteTimeout, &settings.PoolTimeout} {
+		if *timeout <= 0 {
+			*timeout = requestTimeout
+		}
+	}
+	return settings, nil
+}
+
+// checkServers returns an error if the options contradict each other.
+func (o *Options) checkServers(settings *redis.Options) error {
+	several := o.Cluster || o.Sentinel != ""
+	switch {
+	case o.Cluster && o.Sentinel != "":
+		return errors.New("the options cluster and sentinel exclude each other: remove one of them")
+	case several && settings.Network != "tcp":
+		return errors.New("the options cluster and sentinel need a URL with a host: redis://host:6379 or rediss://host:6379")
+	case o.Cluster && settings.DB != 0:
+		return fmt.Errorf("a cluster has only database 0: remove database %d from the URL of Redis, and separate gateways by prefix", settings.DB)
+	case len(o.Addresses) > 0 && !several:
+		return errors.New("several addresses of Redis need the option cluster or sentinel")
+	case o.Sentinel == "" && o.SentinelUser+o.SentinelPassword != "":
+		return errors.New("a user or password for sentinels needs the option sentinel")
+	case o.SentinelUser != "" && o.SentinelPassword == "":
+		return errors.New("the user for sentinels has no password")
+	case o.RootCAs != nil && settings.TLSConfig == nil:
+		return errors.New("certificates for TLS need a URL with rediss://")
+	}
+	i := slices.IndexFunc(o.Addresses, func(address string) bool {
+		host, port, err := net.SplitHostPort(address)
+		return err != nil || host == "" || port == "" || strings.ContainsAny(host, "/@")
+	})
+	if i >= 0 { // it may be a URL with a password, so the error does not have it
+		return fmt.Errorf("address %d after the URL of Redis is not of the form host:port", i+1)
+	}
+	return nil
+}
+
+// failoverOptions returns the settings for a master that sentinels name. The sentinels use TLS if the master does.
+func failoverOptions(s *redis.Options, sentinels []string, o *Options) *redis.FailoverOptions {
+	return &redis.FailoverOptions{
+		MasterName:            o.Sentinel,
+		SentinelAddrs:         sentinels,
+		SentinelUsername:      o.SentinelUser,
+		SentinelPassword:      o.SentinelPassword,
+		Username:              s.Username,
+		Password:              s.Password,
+		DB:                    s.DB,
+		Protocol:              s.Protocol,
+		MaxRetries:            s.MaxRetries,
+		DialTimeout:           s.DialTimeout,
+		DialerRetries:         s.DialerRetries,
+		ReadTimeout:           s.ReadTimeout,
+		WriteTimeout:          s.WriteTimeout,
+		ContextTimeoutEnabled: s.ContextTimeoutEnabled,
+		PoolSize:              s.PoolSize,
+		PoolTimeout:           s.PoolTimeout,
+		MinIdleConns:          s.MinIdleConns,
+		MaxIdleConns:          s.MaxIdleConns,
+		MaxActiveConns:        s.MaxActiveConns,
+		ConnMaxIdleTime:       s.ConnMaxIdleTime,
+		ConnMaxLifetime:       s.ConnMaxLifetime,
+		TLSConfig:             s.TLSConfig,
+		DisableIdentity:       s.DisableIdentity,
+	}
+}
+
+// hashTagged returns the prefix with a hash tag, so that a cluster keeps all keys with this prefix in one slot: the
+// scripts change records, indexes and the shares of owners together.
+func hashTagged(prefix string) (string, error) {
+	if !strings.ContainsAny(prefix, "{}") {
+		return "{" + prefix + "}", nil
+	}
+	_, after, _ := strings.Cut(prefix, "{")
+	if tag, _, closed := strings.Cut(after, "}"); !closed || tag == "" {
+		return "", fmt.Errorf("the prefix %q has braces that are not a hash tag, as in {fairway:}", prefix)
+	}
+	return prefix, nil
+}
