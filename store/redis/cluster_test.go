@@ -65,9 +65,14 @@ func TestStore_cluster(t *testing.T) {
 
 // TestCluster_shares checks the shares of owners, which are those of the server that has the slot.
 func TestCluster_shares(t *testing.T) {
+	const empty = 4 << 20 // bytes of a server of a cluster without records
+	servers, address, more := startCluster(t, "--maxmemory", fmt.Sprint(storetest.ShareLimit+empty), "--maxmemory-policy", "noeviction")
 	storetest.RunShares(t, func(t *testing.T) storetest.Place {
-		const empty = 4 << 20 // bytes of a server of a cluster without records
-		_, address, more := startCluster(t, "--maxmemory", fmt.Sprint(storetest.ShareLimit+empty), "--maxmemory-policy", "noeviction")
+		for _, server := range servers {
+			if err := server.FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		return storetest.Place{Open: func(t testing.TB) store.Store {
 			s, err := redis.Open(address, redis.Options{Cluster: true, Addresses: more})
 			if err != nil {

@@ -17,6 +17,7 @@ type place struct {
 	Cluster   bool
 	Sentinel  string
 	Addresses []string
+	Password  string // of the sentinels
 }
 
 // openPlace opens an address, or the JSON of a place.
@@ -27,7 +28,7 @@ func openPlace(address string) (*redis.Store, error) {
 			return nil, err
 		}
 	}
-	return redis.Open(at.Address, redis.Options{Prefix: at.Prefix, Cluster: at.Cluster, Sentinel: at.Sentinel, Addresses: at.Addresses})
+	return redis.Open(at.Address, redis.Options{Prefix: at.Prefix, Cluster: at.Cluster, Sentinel: at.Sentinel, Addresses: at.Addresses, SentinelPassword: at.Password})
 }
 
 // runPrefixed runs the suite on servers that its tests share, each test with a prefix of its own.
@@ -35,7 +36,7 @@ func runPrefixed(t *testing.T, address string, options redis.Options) {
 	storetest.Run(t, func(t *testing.T) storetest.Place {
 		options := options
 		options.Prefix = strings.ReplaceAll(t.Name(), " ", "_") + ":"
-		encoded, err := json.Marshal(place{address, options.Prefix, options.Cluster, options.Sentinel, options.Addresses})
+		encoded, err := json.Marshal(place{address, options.Prefix, options.Cluster, options.Sentinel, options.Addresses, options.SentinelPassword})
 		if err != nil {
 			t.Fatal(err)
 		}
