@@ -58,8 +58,12 @@ func newConnection(address string, options *Options) (*connection, error) {
 			},
 		})
 	case options.Sentinel != "":
+		failover, err := failoverOptions(address, settings, addresses, options)
+		if err != nil {
+			return nil, err
+		}
 		c.name = "sentinel " + options.Sentinel + " " + c.name
-		c.client = redis.NewFailoverClient(failoverOptions(settings, addresses, options))
+		c.client = redis.NewFailoverClient(failover)
 	default:
 		c.client = redis.NewClient(settings)
 	}
@@ -122,32 +126,16 @@ func (o *Options) checkServers(settings *redis.Options) error {
 }
 
 // failoverOptions returns the settings for a master that sentinels name. The sentinels use TLS if the master does.
-func failoverOptions(s *redis.Options, sentinels []string, o *Options) *redis.FailoverOptions {
-	return &redis.FailoverOptions{
-		MasterName:            o.Sentinel,
-		SentinelAddrs:         sentinels,
-		SentinelUsername:      o.SentinelUser,
-		SentinelPassword:      o.SentinelPassword,
-		Username:              s.Username,
-		Password:              s.Password,
-		DB:                    s.DB,
-		Protocol:              s.Protocol,
-		MaxRetries:            s.MaxRetries,
-		DialTimeout:           s.DialTimeout,
-		DialerRetries:         s.DialerRetries,
-		ReadTimeout:           s.ReadTimeout,
-		WriteTimeout:          s.WriteTimeout,
-		ContextTimeoutEnabled: s.ContextTimeoutEnabled,
-		PoolSize:              s.PoolSize,
-		PoolTimeout:           s.PoolTimeout,
-		MinIdleConns:          s.MinIdleConns,
-		MaxIdleConns:          s.MaxIdleConns,
-		MaxActiveConns:        s.MaxActiveConns,
-		ConnMaxIdleTime:       s.ConnMaxIdleTime,
-		ConnMaxLifetime:       s.ConnMaxLifetime,
-		TLSConfig:             s.TLSConfig,
-		DisableIdentity:       s.DisableIdentity,
+func failoverOptions(address string, s *redis.Options, sentinels []string, o *Options) (*redis.FailoverOptions, error) {
+	f, err := redis.ParseFailoverURL(address) // for the parameters of the URL
+	if err != nil {
+		return nil, errors.New("the URL of Redis has a parameter that is not known with sentinels")
 	}
+	f.MasterName, f.SentinelAddrs, f.SentinelUsername, f.SentinelPassword = o.Sentinel, sentinels, o.SentinelUser, o.SentinelPassword
+	f.Username, f.Password, f.DB, f.TLSConfig = s.Username, s.Password, s.DB, s.TLSConfig
+	f.DialTimeout, f.ReadTimeout, f.WriteTimeout, f.PoolTimeout = s.DialTimeout, s.ReadTimeout, s.WriteTimeout, s.PoolTimeout
+	f.ContextTimeoutEnabled, f.MaxRetries, f.DialerRetries, f.DisableIdentity = true, s.MaxRetries, s.DialerRetries, true
+	return f, nil
 }
 
 // hashTagged returns the prefix with a hash tag, so that a cluster keeps all keys with this prefix in one slot: the

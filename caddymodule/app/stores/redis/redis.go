@@ -37,18 +37,20 @@ type Store struct {
 	// The prefix of all keys. Default: `fairway:`, and `{fairway:}` in a cluster.
 	Prefix string `json:"prefix,omitempty"`
 
-	// Whether the server is one of a Redis Cluster.
+	// Whether the server is one of a Redis Cluster. Default: false.
 	Cluster bool `json:"cluster,omitempty"`
 
 	// The name of the master, if the URL is that of a sentinel. The user, the password and the
 	// database of the URL are then those of the master. Default: no sentinels.
 	Sentinel string `json:"sentinel,omitempty"`
 
-	// More servers of the cluster, or more sentinels, as host:port.
+	// More servers of the cluster, or more sentinels, as host:port. Default: none.
 	Addresses []string `json:"addresses,omitempty"`
 
-	// The user and the password for the sentinels. Default: none.
-	SentinelUser     string `json:"sentinel_user,omitempty"`
+	// The user for the sentinels. Default: none.
+	SentinelUser string `json:"sentinel_user,omitempty"`
+
+	// The password for the sentinels. Default: none.
 	SentinelPassword string `json:"sentinel_password,omitempty"`
 
 	// A PEM file with the certificates of the CAs that servers and sentinels are verified with.
