@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +19,7 @@ func Check(address string, options Options) error {
 	if err != nil {
 		return err
 	}
-	return c.close()
+	return c.client.Close()
 }
 
 // newConnection returns the connection to the server, the cluster, or the master that the sentinels name. It does
@@ -44,11 +43,11 @@ func newConnection(address string, options *Options) (*connection, error) {
 	c := &connection{closing: make(chan struct{}), name: settings.Network + "://" + strings.Join(addresses, ",")}
 	switch {
 	case options.Cluster:
-		if options.Prefix, err = hashTagged(options.Prefix); err != nil {
-			return nil, err
-		}
+		// A hash tag: the cluster keeps all keys in one slot, because the scripts change records, indexes and the shares of
+		// owners together.
+		options.Prefix = "{" + options.Prefix + "}"
 		c.slot, c.name = options.Prefix, "cluster "+c.name
-		c.cluster = redis.NewClusterClient(&redis.ClusterOptions{
+		c.client = redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs:                      addresses,
 			ClusterStateReloadInterval: stateInterval,
 			NewClient: func(node *redis.Options) *redis.Client {
@@ -104,6 +103,8 @@ func (o *Options) checkServers(settings *redis.Options) error {
 		return errors.New("the options cluster and sentinel exclude each other: remove one of them")
 	case several && settings.Network != "tcp":
 		return errors.New("the options cluster and sentinel need a URL with a host: redis://host:6379 or rediss://host:6379")
+	case o.Cluster && strings.ContainsAny(o.Prefix, "{}"):
+		return errors.New("the prefix of the keys in a cluster must not have braces: it gets them as a hash tag")
 	case o.Cluster && settings.DB != 0:
 		return fmt.Errorf("a cluster has only database 0: remove database %d from the URL of Redis, and separate gateways by prefix", settings.DB)
 	case len(o.Addresses) > 0 && !several:
@@ -115,12 +116,10 @@ func (o *Options) checkServers(settings *redis.Options) error {
 	case o.RootCAs != nil && settings.TLSConfig == nil:
 		return errors.New("certificates for TLS need a URL with rediss://")
 	}
-	i := slices.IndexFunc(o.Addresses, func(address string) bool {
-		host, port, err := net.SplitHostPort(address)
-		return err != nil || host == "" || port == "" || strings.ContainsAny(host, "/@")
-	})
-	if i >= 0 { // it may be a URL with a password, so the error does not have it
-		return fmt.Errorf("address %d after the URL of Redis is not of the form host:port", i+1)
+	for i, address := range o.Addresses {
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" || strings.ContainsAny(address, "/@") {
+			return fmt.Errorf("address %d after the URL of Redis is not of the form host:port", i+1) // it may be a URL with a password
+		}
 	}
 	return nil
 }
@@ -136,17 +135,4 @@ func failoverOptions(address string, s *redis.Options, sentinels []string, o *Op
 	f.DialTimeout, f.ReadTimeout, f.WriteTimeout, f.PoolTimeout = s.DialTimeout, s.ReadTimeout, s.WriteTimeout, s.PoolTimeout
 	f.ContextTimeoutEnabled, f.MaxRetries, f.DialerRetries, f.DisableIdentity = true, s.MaxRetries, s.DialerRetries, true
 	return f, nil
-}
-
-// hashTagged returns the prefix with a hash tag, so that a cluster keeps all keys with this prefix in one slot: the
-// scripts change records, indexes and the shares of owners together.
-func hashTagged(prefix string) (string, error) {
-	if !strings.ContainsAny(prefix, "{}") {
-		return "{" + prefix + "}", nil
-	}
-	_, after, _ := strings.Cut(prefix, "{")
-	if tag, _, closed := strings.Cut(after, "}"); !closed || tag == "" {
-		return "", fmt.Errorf("the prefix %q has braces that are not a hash tag, as in {fairway:}", prefix)
-	}
-	return prefix, nil
 }

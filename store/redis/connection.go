@@ -26,35 +26,19 @@ const (
 // connection sends commands to the server that has the records. It limits their duration, repeats commands that
 // are safe to repeat, and maps errors to those of package store.
 type connection struct {
-	client  *redis.Client        // of one server, or of the master that the sentinels name; nil with cluster
-	cluster *redis.ClusterClient // nil without a cluster
-	slot    string               // a key in the slot of all records of a cluster
-	name    string               // address of the server in error messages, without password
-	closing chan struct{}        // closed when the store closes
+	client  redis.UniversalClient // of one server, of the master that the sentinels name, or of a cluster
+	slot    string                // a key in the slot of all records of a cluster
+	name    string                // address of the server in error messages, without password
+	closing chan struct{}         // closed when the store closes
 }
 
 // server returns the client of the server that has the records. In a cluster it is the master of their slot.
 // ClusterClient itself is not used for commands: it repeats them without knowing which are safe to repeat.
 func (c *connection) server(ctx context.Context) (*redis.Client, error) {
-	if c.cluster == nil {
-		return c.client, nil
+	if client, ok := c.client.(*redis.Client); ok {
+		return client, nil
 	}
-	return c.cluster.MasterForKey(ctx, c.slot)
-}
-
-// subscribe subscribes to a channel. In a cluster each message reaches all servers.
-func (c *connection) subscribe(ctx context.Context, channel string) *redis.PubSub {
-	if c.cluster != nil {
-		return c.cluster.Subscribe(ctx, channel)
-	}
-	return c.client.Subscribe(ctx, channel)
-}
-
-func (c *connection) close() error {
-	if c.cluster != nil {
-		return c.cluster.Close()
-	}
-	return c.client.Close()
+	return c.client.(*redis.ClusterClient).MasterForKey(ctx, c.slot)
 }
 
 // begin sets the timeout of a call.
@@ -71,9 +55,8 @@ func (c *connection) run(ctx context.Context, send func(*redis.Client) error) er
 		if err == nil {
 			err = send(client)
 		}
-		lost := connectionLost(err)
-		if c.cluster != nil && (lost || refused(err)) {
-			c.cluster.ReloadState(ctx) // in the background
+		if cluster, ok := c.client.(*redis.ClusterClient); ok && (connectionLost(err) || refused(err)) {
+			cluster.ReloadState(ctx) // in the background
 		}
 		if !refused(err) || time.Since(start) > refusedTimeout || c.pause(ctx, refusedPause) != nil {
 			return err

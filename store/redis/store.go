@@ -34,8 +34,8 @@ const (
 // Options configures the Redis store. The zero value selects the defaults.
 type Options struct {
 	store.Options
-	// Prefix is the prefix of each key and channel. Default: DefaultPrefix. In a cluster it is a hash tag:
-	// without braces, it gets them.
+	// Prefix is the prefix of each key and channel. Default: DefaultPrefix. In a cluster it gets braces, so that
+	// it is a hash tag.
 	Prefix string
 	// Indexed are the prefixes of keys that have an index. For other prefixes, Keys scans all keys of the
 	// database.
@@ -217,7 +217,7 @@ func (s *Store) Close() error {
 	s.once.Do(func() {
 		close(s.connection.closing)
 		s.changes.close()
-		err = s.connection.close()
+		err = s.connection.client.Close()
 	})
 	return err
 }

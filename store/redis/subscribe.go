@@ -52,7 +52,7 @@ func (f *changeFeed) run() {
 	defer f.ended.Done()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	subscription := f.connection.subscribe(ctx, f.channel)
+	subscription := f.connection.client.Subscribe(ctx, f.channel)
 	defer subscription.Close()
 	messages := subscription.ChannelWithSubscriptions()
 	ticker := time.NewTicker(idleTimeout)

@@ -34,7 +34,7 @@ type Store struct {
 	// {env.REDIS_URL} and {file.PATH} are replaced, here and in the other options. Required.
 	URL string `json:"url,omitempty"`
 
-	// The prefix of all keys. Default: `fairway:`, and `{fairway:}` in a cluster.
+	// The prefix of all keys. In a cluster it gets braces, as in `{fairway:}`. Default: `fairway:`.
 	Prefix string `json:"prefix,omitempty"`
 
 	// Whether the server is one of a Redis Cluster. Default: false.
