@@ -123,10 +123,11 @@ already, this fails, or renames the old files with --replace.
 		Example: "  caddy agents store restore fairway.db.gz --replace",
 		Args:    cobra.ExactArgs(1),
 	}
-	restore.Flags().String("store", filepath.Join(caddy.AppDataDir(), "fairway", "store.db"), "The file of store bolt")
+	restore.Flags().String("store", "", "The file of store bolt (default: fairway/store.db in Caddy's data directory)")
 	restore.Flags().Bool("replace", false, "Rename the files of an existing store")
 	restore.RunE = RunE(func(flags caddycmd.Flags) error {
-		return restoreStore(restore, flags.Arg(0), flags.String("store"), flags.Bool("replace"))
+		path := cmp.Or(flags.String("store"), filepath.Join(caddy.AppDataDir(), "fairway", "store.db"))
+		return restoreStore(restore, flags.Arg(0), path, flags.Bool("replace"))
 	})
 	AddressFlag(backup)
 	AddressFlag(check)
