@@ -136,7 +136,7 @@ func Check(path string) (r *Report, err error) {
 			err = fmt.Errorf("%w: %v", errDamaged, value)
 		}
 		if errors.Is(err, bbolterrors.ErrTimeout) {
-			err = inUse{explainOpen(path, err)}
+			err = inUseError{explainOpen(path, err)}
 		} else if err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
@@ -170,8 +170,8 @@ func Check(path string) (r *Report, err error) {
 	return r, err
 }
 
-// inUse is the error of Check that another process has the store open.
-type inUse struct{ error }
+// inUseError is the error of Check that another process has the store open.
+type inUseError struct{ error }
 
 // checker collects what a file has.
 type checker struct {
@@ -268,7 +268,7 @@ func Restore(backup io.Reader, path string, replace bool) (r *Report, old string
 		return nil, "", err
 	}
 	present, err := Check(path)
-	if used, ok := errors.AsType[inUse](err); ok {
+	if used, ok := errors.AsType[inUseError](err); ok {
 		return nil, "", used
 	}
 	missing := errors.Is(err, os.ErrNotExist)

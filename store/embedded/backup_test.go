@@ -184,13 +184,15 @@ func TestCheck(t *testing.T) {
 		return b.Delete(key)
 	}
 	for want, damage := range map[string]func() error{
-		"expiry index":    change(bucketExpiry, removeFirst),
-		"log entries":     change(bucketLog, removeFirst),
-		"bytes":           change(bucketValues, removeFirst),
-		"keys in values":  change(bucketValues, func(b *bbolt.Bucket) error { return b.Put(idKey(1<<40), []byte("x")) }),
-		"sums":            change(bucketOwners, removeFirst),
-		"format":          change(bucketStore, func(b *bbolt.Bucket) error { return b.Put(keyFormat, []byte{99}) }),
-		"damaged":         func() error { return os.WriteFile(path, append(bytes.Clone(intact[:pageSize*2]), make([]byte, len(intact)-2*pageSize)...), 0o600) },
+		"expiry index":   change(bucketExpiry, removeFirst),
+		"log entries":    change(bucketLog, removeFirst),
+		"bytes":          change(bucketValues, removeFirst),
+		"keys in values": change(bucketValues, func(b *bbolt.Bucket) error { return b.Put(idKey(1<<40), []byte("x")) }),
+		"sums":           change(bucketOwners, removeFirst),
+		"format":         change(bucketStore, func(b *bbolt.Bucket) error { return b.Put(keyFormat, []byte{99}) }),
+		"damaged": func() error {
+			return os.WriteFile(path, append(bytes.Clone(intact[:pageSize*2]), make([]byte, len(intact)-2*pageSize)...), 0o600)
+		},
 		"write-ahead log": func() error { return os.WriteFile(path+".wal.1", bytes.Repeat([]byte("x"), 1000), 0o600) },
 	} {
 		if err := damage(); err != nil {

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/redis"
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
@@ -52,5 +54,29 @@ func TestAgentsStore_backs_up_and_restores(t *testing.T) {
 	before := report[strings.Index(report, "all "):strings.Index(report, "limit ")]
 	if report, _, err = command("agents", "", "store", "stats", path); err != nil || !strings.Contains(report, before) {
 		t.Errorf("restored\n%s\nerror %v, want\n%s", report, err, before)
+	}
+}
+
+// TestAgentsStore_refuses_a_shared_store checks that only the embedded store is backed up.
+func TestAgentsStore_refuses_a_shared_store(t *testing.T) {
+	admin := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
+	config := fmt.Sprintf(`{"admin": {"listen": %q, "config": {"persist": false}}, "apps": {"agents": {"store": {"module": "redis", "url": "redis://127.0.0.1:1"}}}}`, admin)
+	if err := caddy.Load([]byte(config), true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	file := filepath.Join(t.TempDir(), "backup.gz")
+	for _, arguments := range [][]string{{"backup", file}, {"check"}} {
+		_, notes, err := command("agents", "", append(append([]string{"store"}, arguments...), "--address", admin)...)
+		if err == nil || !strings.HasPrefix(notes, "Error: this is for store bolt") {
+			t.Errorf("%q: %v, printed %q", arguments, err, notes)
+		}
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a file was written")
 	}
 }
