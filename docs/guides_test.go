@@ -57,6 +57,12 @@ func TestTutorial(t *testing.T) {
 	newWorkspace(t, "tutorial").runPage("docs/tutorial.md", nil)
 }
 
+// TestBackup does what the page about backups says.
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	newWorkspace(t, filepath.Join("examples", "approvals")).runPage("docs/backup.md", nil)
+}
+
 // TestExamples_use_the_API_of_the_first_example checks that the API of the examples is the one of
 // Caddyfile.example.
 func TestExamples_use_the_API_of_the_first_example(t *testing.T) {

@@ -20,6 +20,7 @@ type Store struct {
 	locks    *store.KeyLocks // held from reading a record until its change is in the buffer
 	waiters  store.Waiters
 	evicting chan struct{} // held while evicting records
+	copying  sync.Mutex    // held while a copy of the file exists
 
 	closing   chan struct{}
 	ended     sync.WaitGroup // the committer, the flusher and the sweeper

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/fairwayhq/fairway/store"
 )
@@ -18,54 +16,29 @@ import (
 const (
 	requestTimeout   = 2 * time.Second // to connect, and for each response
 	operationTimeout = 5 * time.Second // for all commands of one call of the store
+
+	refusedTimeout = time.Second           // how long a refused command is repeated
+	refusedPause   = 50 * time.Millisecond // between two attempts
+
+	stateInterval = 5 * time.Second // between two looks at which servers of a cluster have which slots
 )
 
-// connection sends commands to the server. It limits their duration, repeats commands that are safe to
-// repeat, and maps errors to those of package store.
+// connection sends commands to the server that has the records. It limits their duration, repeats commands that
+// are safe to repeat, and maps errors to those of package store.
 type connection struct {
-	client  *redis.Client
-	name    string        // address of the server in error messages, without password
-	closing chan struct{} // closed when the store closes
+	client  redis.UniversalClient // of one server, of the master that the sentinels name, or of a cluster
+	slot    string                // a key in the slot of all records of a cluster
+	name    string                // address of the server in error messages, without password
+	closing chan struct{}         // closed when the store closes
 }
 
-func newConnection(settings *redis.Options) *connection {
-	return &connection{
-		client:  redis.NewClient(settings),
-		name:    settings.Network + "://" + settings.Addr,
-		closing: make(chan struct{}),
+// server returns the client of the server that has the records. In a cluster it is the master of their slot.
+// ClusterClient itself is not used for commands: it repeats them without knowing which are safe to repeat.
+func (c *connection) server(ctx context.Context) (*redis.Client, error) {
+	if client, ok := c.client.(*redis.Client); ok {
+		return client, nil
 	}
-}
-
-// CheckAddress validates an address. Its errors do not contain secrets.
-func CheckAddress(address string) error {
-	_, err := parseAddress(address)
-	return err
-}
-
-// parseAddress parses the address. Errors of the libraries may contain the password, so
-// they are not wrapped.
-func parseAddress(address string) (*redis.Options, error) {
-	const shape = "use redis://host:6379/0, rediss://user:password@host:6379 or unix:///path/to/redis.sock, " +
-		"and percent-encode special characters in the password"
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil, errors.New("the address of Redis is not a URL: " + shape)
-	}
-	settings, err := redis.ParseURL(address)
-	if err != nil || settings.Addr == "" {
-		return nil, fmt.Errorf("the address of Redis, a URL with scheme %q, is not valid: %s", u.Scheme, shape)
-	}
-	settings.ContextTimeoutEnabled = true
-	settings.MaxRetries = -1 // only this package knows which commands are safe to repeat
-	settings.DialerRetries = 1
-	settings.DisableIdentity = true
-	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	for _, timeout := range []*time.Duration{&settings.DialTimeout, &settings.ReadTimeout, &settings.WriteTimeout, &settings.PoolTimeout} {
-		if *timeout <= 0 {
-			*timeout = requestTimeout
-		}
-	}
-	return settings, nil
+	return c.client.(*redis.ClusterClient).MasterForKey(ctx, c.slot)
 }
 
 // begin sets the timeout of a call.
@@ -73,14 +46,47 @@ func (c *connection) begin(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, operationTimeout)
 }
 
-// retryOnce runs a command that can safely be repeated. If the connection is lost, it runs the
-// command once more.
-func (c *connection) retryOnce(ctx context.Context, send func() error) error {
-	err := send()
+// run sends a command. If the server has refused it without running it, because another server has the records
+// now, run repeats it until refusedTimeout has passed.
+func (c *connection) run(ctx context.Context, send func(*redis.Client) error) error {
+	start := time.Now()
+	for {
+		client, err := c.server(ctx)
+		if err == nil {
+			err = send(client)
+		}
+		if cluster, ok := c.client.(*redis.ClusterClient); ok && (connectionLost(err) || refused(err)) {
+			cluster.ReloadState(ctx) // in the background
+		}
+		if !refused(err) || time.Since(start) > refusedTimeout || c.pause(ctx, refusedPause) != nil {
+			return err
+		}
+	}
+}
+
+// retryOnce is run for a command that can safely be repeated. If the connection is lost, it sends the command once
+// more.
+func (c *connection) retryOnce(ctx context.Context, send func(*redis.Client) error) error {
+	err := c.run(ctx, send)
 	if connectionLost(err) && ctx.Err() == nil {
-		err = send()
+		err = c.run(ctx, send)
 	}
 	return c.explain(ctx, err)
+}
+
+// refused reports whether the server has refused a command because it is not, or no longer, the one that has the
+// records. The command has not run.
+func refused(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	code, _, _ := strings.Cut(reply.Error(), " ")
+	switch code {
+	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY":
+		return true
+	}
+	return false
 }
 
 // connectionLost reports whether the connection ended before the response. A timeout does not count,
@@ -98,10 +104,10 @@ func connectionLost(err error) bool {
 }
 
 // timed makes a request with a timeout, and repeats it once if the connection was lost.
-func (c *connection) timed(ctx context.Context, request func(context.Context) error) error {
+func (c *connection) timed(ctx context.Context, request func(context.Context, *redis.Client) error) error {
 	within, done := c.begin(ctx)
 	defer done()
-	return c.retryOnce(within, func() error { return request(within) })
+	return c.retryOnce(within, func(client *redis.Client) error { return request(within, client) })
 }
 
 // pause waits before the next attempt.

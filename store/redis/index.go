@@ -62,8 +62,8 @@ func (s *Store) indexed(ctx context.Context, x index, prefix, after string, limi
 	for {
 		count := min(limit-len(keys), scanAtOnce)
 		var found []string
-		err := s.connection.timed(ctx, func(ctx context.Context) (err error) {
-			found, err = s.connection.client.Do(ctx, "ZRANGEBYLEX", x.names, first, string(end), "LIMIT", 0, count).StringSlice() // ZRANGE BYLEX needs Redis 6.2
+		err := s.connection.timed(ctx, func(ctx context.Context, client *redis.Client) (err error) {
+			found, err = client.Do(ctx, "ZRANGEBYLEX", x.names, first, string(end), "LIMIT", 0, count).StringSlice() // ZRANGE BYLEX needs Redis 6.2
 			return err
 		})
 		if err != nil {
@@ -90,9 +90,9 @@ func (s *Store) lifetimes(ctx context.Context, keys []string) (lifetimes []time.
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	err = s.connection.timed(ctx, func(ctx context.Context) error {
+	err = s.connection.timed(ctx, func(ctx context.Context, client *redis.Client) error {
 		lifetimes = lifetimes[:0]
-		replies, err := s.connection.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		replies, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, key := range keys {
 				p.PTTL(ctx, s.options.Prefix+key)
 			}
@@ -110,10 +110,10 @@ func (s *Store) lifetimes(ctx context.Context, keys []string) (lifetimes []time.
 // changes add.
 func (s *Store) completeIndex(ctx context.Context, x index, prefix string) error {
 	complete := true
-	err := s.connection.timed(ctx, func(ctx context.Context) error {
+	err := s.connection.timed(ctx, func(ctx context.Context, client *redis.Client) error {
 		complete = true
 		for _, set := range []string{x.names, x.expiry} {
-			err := s.connection.client.ZScore(ctx, set, indexComplete).Err()
+			err := client.ZScore(ctx, set, indexComplete).Err()
 			if errors.Is(err, redis.Nil) {
 				complete, err = false, nil
 			}
@@ -143,8 +143,8 @@ func (s *Store) completeIndex(ctx context.Context, x index, prefix string) error
 		}
 		break
 	}
-	return s.connection.timed(ctx, func(ctx context.Context) error {
-		_, err := s.connection.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	return s.connection.timed(ctx, func(ctx context.Context, client *redis.Client) error {
+		_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			p.ZAdd(ctx, x.names, redis.Z{Member: indexComplete})
 			p.ZAdd(ctx, x.expiry, redis.Z{Score: math.Inf(1), Member: indexComplete})
 			return nil
@@ -159,12 +159,12 @@ func (s *Store) addToIndex(ctx context.Context, x index, keys []string) error {
 	if err != nil {
 		return err
 	}
-	return s.connection.timed(ctx, func(ctx context.Context) error {
-		now, err := s.connection.client.Time(ctx).Result()
+	return s.connection.timed(ctx, func(ctx context.Context, client *redis.Client) error {
+		now, err := client.Time(ctx).Result()
 		if err != nil {
 			return err
 		}
-		_, err = s.connection.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, key := range keys {
 				if lifetimes[i] <= 0 {
 					continue

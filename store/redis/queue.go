@@ -65,13 +65,29 @@ func (q *Queue) Push(ctx context.Context, job store.Job, node string) error {
 	if node != "" {
 		key = q.own(node)
 	}
-	commands := q.connection.client.Pipeline()
-	commands.XAdd(ctx, &redis.XAddArgs{Stream: key, MaxLen: queueLength, Approx: true, Values: []string{queueField, job.ID, queueOwner, job.Owner}})
-	if node != "" {
-		commands.PExpire(ctx, key, queueOwnTime)
-	}
-	_, err := commands.Exec(ctx)
+	_, err := q.pipelined(ctx, func(commands redis.Pipeliner) {
+		commands.XAdd(ctx, &redis.XAddArgs{Stream: key, MaxLen: queueLength, Approx: true, Values: []string{queueField, job.ID, queueOwner, job.Owner}})
+		if node != "" {
+			commands.PExpire(ctx, key, queueOwnTime)
+		}
+	})
 	return q.connection.explain(ctx, err)
+}
+
+// pipelined sends commands together. If the server changes, commands may run twice.
+func (q *Queue) pipelined(ctx context.Context, add func(redis.Pipeliner)) (results []redis.Cmder, err error) {
+	err = q.connection.run(ctx, func(client *redis.Client) error {
+		commands := client.Pipeline()
+		add(commands)
+		results, err = commands.Exec(ctx)
+		return err
+	})
+	return results, err
+}
+
+// keep extends the lifetime of a node's own stream.
+func (q *Queue) keep(ctx context.Context, node string) error {
+	return q.connection.run(ctx, func(client *redis.Client) error { return client.PExpire(ctx, q.own(node), queueOwnTime).Err() })
 }
 
 // Take blocks until there is a job for the node, and returns it. ack acknowledges the job. Each
@@ -134,12 +150,16 @@ func (q *Queue) read(ctx context.Context, node string, skip func(lane int) bool)
 	for range streams {
 		streams = append(streams, ">")
 	}
-	read, err := q.connection.client.XReadGroup(ctx, &redis.XReadGroupArgs{
-		Group: queueGroup, Consumer: node, Streams: streams, Count: 1, Block: block,
-	}).Result()
+	var read []redis.XStream
+	err := q.connection.run(ctx, func(client *redis.Client) (err error) {
+		read, err = client.XReadGroup(ctx, &redis.XReadGroupArgs{
+			Group: queueGroup, Consumer: node, Streams: streams, Count: 1, Block: block,
+		}).Result()
+		return err
+	})
 	switch {
 	case errors.Is(err, redis.Nil):
-		return q.connection.client.PExpire(ctx, q.own(node), queueOwnTime).Err()
+		return q.keep(ctx, node)
 	case err != nil:
 		return q.create(ctx, node, err)
 	}
@@ -151,15 +171,18 @@ func (q *Queue) read(ctx context.Context, node string, skip func(lane int) bool)
 
 // claim adds jobs of dead nodes to q.ready, at most one of each lane.
 func (q *Queue) claim(ctx context.Context, node string) (found bool, err error) {
-	commands := q.connection.client.Pipeline()
 	results := make([]*redis.XAutoClaimCmd, len(q.lanes))
-	for lane, key := range q.lanes {
-		results[lane] = commands.XAutoClaim(ctx, &redis.XAutoClaimArgs{
-			Stream: key, Group: queueGroup, Consumer: node, MinIdle: q.idle, Start: "0", Count: 1,
-		})
-	}
-	_, err = commands.Exec(ctx)
+	_, err = q.pipelined(ctx, func(commands redis.Pipeliner) {
+		for lane, key := range q.lanes {
+			results[lane] = commands.XAutoClaim(ctx, &redis.XAutoClaimArgs{
+				Stream: key, Group: queueGroup, Consumer: node, MinIdle: q.idle, Start: "0", Count: 1,
+			})
+		}
+	})
 	for lane, result := range results {
+		if result == nil {
+			continue // no server
+		}
 		claimed, _ := result.Val()
 		found = found || len(claimed) > 0
 		q.add(q.lanes[lane], claimed)
@@ -184,27 +207,27 @@ func (q *Queue) create(ctx context.Context, node string, err error) error {
 	if !strings.HasPrefix(err.Error(), "NOGROUP") {
 		return err
 	}
-	commands := q.connection.client.Pipeline()
-	for _, key := range append(q.lanes[:], q.own(node)) {
-		commands.XGroupCreateMkStream(ctx, key, queueGroup, "0")
-	}
-	results, _ := commands.Exec(ctx)
+	results, _ := q.pipelined(ctx, func(commands redis.Pipeliner) {
+		for _, key := range append(q.lanes[:], q.own(node)) {
+			commands.XGroupCreateMkStream(ctx, key, queueGroup, "0")
+		}
+	})
 	for _, result := range results {
 		if err := result.Err(); err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
 			return err
 		}
 	}
-	return q.connection.client.PExpire(ctx, q.own(node), queueOwnTime).Err()
+	return q.keep(ctx, node)
 }
 
 // acknowledge removes a job. If that fails, the job is delivered again.
 func (q *Queue) acknowledge(d delivered) {
 	ctx, done := q.connection.begin(context.Background())
 	defer done()
-	commands := q.connection.client.Pipeline()
-	commands.XAck(ctx, d.stream, queueGroup, d.id)
-	commands.XDel(ctx, d.stream, d.id)
-	_, _ = commands.Exec(ctx)
+	_, _ = q.pipelined(ctx, func(commands redis.Pipeliner) {
+		commands.XAck(ctx, d.stream, queueGroup, d.id)
+		commands.XDel(ctx, d.stream, d.id)
+	})
 }
 
 // leave removes the stream and the consumer of a node. Jobs that it has not returned go to other nodes; its
@@ -212,14 +235,18 @@ func (q *Queue) acknowledge(d delivered) {
 func (q *Queue) leave(node string) {
 	ctx, done := q.connection.begin(context.Background())
 	defer done()
-	commands := q.connection.client.Pipeline()
-	for d, ok := q.next(); ok; d, ok = q.next() {
-		commands.XAdd(ctx, &redis.XAddArgs{Stream: q.lanes[d.job.Lane()], Values: []string{queueField, d.job.ID, queueOwner, d.job.Owner}})
-		commands.XDel(ctx, d.stream, d.id)
-	}
-	for _, key := range q.lanes {
-		commands.XGroupDelConsumer(ctx, key, queueGroup, node)
-	}
-	commands.Del(ctx, q.own(node))
-	_, _ = commands.Exec(ctx)
+	q.mu.Lock()
+	ready := q.ready
+	q.ready = nil
+	q.mu.Unlock()
+	_, _ = q.pipelined(ctx, func(commands redis.Pipeliner) {
+		for _, d := range ready {
+			commands.XAdd(ctx, &redis.XAddArgs{Stream: q.lanes[d.job.Lane()], Values: []string{queueField, d.job.ID, queueOwner, d.job.Owner}})
+			commands.XDel(ctx, d.stream, d.id)
+		}
+		for _, key := range q.lanes {
+			commands.XGroupDelConsumer(ctx, key, queueGroup, node)
+		}
+		commands.Del(ctx, q.own(node))
+	})
 }

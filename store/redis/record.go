@@ -91,12 +91,14 @@ func (s *Store) write(ctx context.Context, key, revision string, c *store.Change
 		}
 	}
 	tries, outcome := 0, int64(0)
-	err = s.connection.retryOnce(ctx, func() (err error) {
-		tries++
+	err = s.connection.retryOnce(ctx, func(client *redis.Client) (err error) {
 		var result []int64
-		if result, err = changeScript.Run(ctx, s.connection.client, s.keysOf(key), args...).Int64Slice(); err == nil && len(result) == 2 {
+		if result, err = changeScript.Run(ctx, client, s.keysOf(key), args...).Int64Slice(); err == nil && len(result) == 2 {
 			outcome = result[0]
 			s.memory.grow(result[1])
+		}
+		if !refused(err) {
+			tries++
 		}
 		return err
 	})
@@ -144,8 +146,8 @@ func (s *Store) Read(ctx context.Context, key string, from int64, limit int) ([]
 	ctx, done := s.connection.begin(ctx)
 	defer done()
 	var texts []string
-	err = s.connection.retryOnce(ctx, func() (err error) {
-		texts, err = readScript.Run(ctx, s.connection.client, []string{s.options.Prefix + key}, from, limit, store.MaxReadBytes).StringSlice()
+	err = s.connection.retryOnce(ctx, func(client *redis.Client) (err error) {
+		texts, err = readScript.Run(ctx, client, []string{s.options.Prefix + key}, from, limit, store.MaxReadBytes).StringSlice()
 		if errors.Is(err, redis.Nil) {
 			err = nil
 		}
@@ -179,8 +181,8 @@ func (s *Store) scan(ctx context.Context, prefix, after string, limit int) ([]st
 		within, done := s.connection.begin(ctx) // timeout for one step; the caller's context limits the whole scan
 		var found []string
 		var next uint64
-		err := s.connection.retryOnce(within, func() (err error) {
-			found, next, err = s.connection.client.Scan(within, cursor, pattern, scanAtOnce).Result()
+		err := s.connection.retryOnce(within, func(client *redis.Client) (err error) {
+			found, next, err = client.Scan(within, cursor, pattern, scanAtOnce).Result()
 			return err
 		})
 		done()

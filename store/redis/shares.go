@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/store"
 )
@@ -50,8 +52,8 @@ func (m *memory) counted(ctx context.Context, owner store.Owner) (counted store.
 	defer m.mu.Unlock()
 	if age := time.Since(m.polled); age > memoryInterval || age > memoryFullInterval && m.used*100 > m.limit*bindAbove && m.limit > 0 {
 		var info string
-		err := m.connection.retryOnce(ctx, func() (err error) {
-			info, err = m.connection.client.Info(ctx, "memory").Result()
+		err := m.connection.retryOnce(ctx, func(client *redis.Client) (err error) {
+			info, err = client.Info(ctx, "memory").Result()
 			return err
 		})
 		if err != nil {
@@ -98,7 +100,11 @@ func (s *Store) Usage() []store.Usage {
 		return nil
 	}
 	u := store.Usage{Name: "redis bytes", Used: used << 10, Limit: limit << 10}
-	owners, err := s.connection.client.ZRevRangeWithScores(ctx, s.options.Prefix+indexPrefix+"owners", 0, 0).Result()
+	var owners []redis.Z
+	err = s.connection.retryOnce(ctx, func(client *redis.Client) (err error) {
+		owners, err = client.ZRevRangeWithScores(ctx, s.options.Prefix+indexPrefix+"owners", 0, 0).Result()
+		return err
+	})
 	if err == nil && len(owners) > 0 {
 		name, _ := owners[0].Member.(string)
 		u.Largest, u.LargestUsed = share.Owner(name), int64(owners[0].Score)<<10

@@ -9,14 +9,16 @@ package redis
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fairwayhq/fairway/store"
 )
@@ -32,11 +34,24 @@ const (
 // Options configures the Redis store. The zero value selects the defaults.
 type Options struct {
 	store.Options
-	// Prefix is the prefix of each key and channel. Default: DefaultPrefix.
+	// Prefix is the prefix of each key and channel. Default: DefaultPrefix. In a cluster it gets braces, so that
+	// it is a hash tag.
 	Prefix string
 	// Indexed are the prefixes of keys that have an index. For other prefixes, Keys scans all keys of the
 	// database.
 	Indexed []string
+
+	// Cluster says that the address is that of a server of a Redis Cluster.
+	Cluster bool
+	// Sentinel is the name of the master if the address is that of a sentinel. Then the user, the password and the
+	// database of the address are those of the master.
+	Sentinel string
+	// Addresses are those of more servers of the cluster, or of more sentinels, as host:port.
+	Addresses []string
+	// SentinelUser and SentinelPassword authenticate this client to the sentinels. Default: none.
+	SentinelUser, SentinelPassword string
+	// RootCAs verify the certificates of servers and sentinels. Default: those of the system.
+	RootCAs *x509.CertPool
 }
 
 // Store implements store.Store.
@@ -62,13 +77,12 @@ type Store struct {
 //	rediss://…
 //	unix://[[user]:password@]/path/to/redis.sock[?db=number]
 func Open(address string, options Options) (*Store, error) {
-	settings, err := parseAddress(address)
+	connection, err := newConnection(address, &options)
 	if err != nil {
 		return nil, err
 	}
 	options.SetDefaults()
-	options.Prefix = cmp.Or(options.Prefix, DefaultPrefix)
-	s := &Store{options: options, connection: newConnection(settings), locks: store.NewKeyLocks()}
+	s := &Store{options: options, connection: connection, locks: store.NewKeyLocks()}
 	s.memory.connection, s.memory.warn = s.connection, s.warn
 	s.changes.connection, s.changes.channel = s.connection, options.Prefix+"changed"
 	return s, nil
@@ -91,8 +105,8 @@ func (s *Store) Get(ctx context.Context, key string) (store.Record, error) {
 // get returns the record and its revision. If there is no record, both are empty.
 func (s *Store) get(ctx context.Context, key string) (r store.Record, revision string, err error) {
 	var fields []any
-	err = s.connection.retryOnce(ctx, func() (err error) {
-		fields, err = s.connection.client.HMGet(ctx, s.options.Prefix+key, fieldValue, fieldRevision, fieldLength).Result()
+	err = s.connection.retryOnce(ctx, func(client *redis.Client) (err error) {
+		fields, err = client.HMGet(ctx, s.options.Prefix+key, fieldValue, fieldRevision, fieldLength).Result()
 		return err
 	})
 	if err != nil || len(fields) != 3 || fields[0] == nil {

@@ -27,7 +27,7 @@ func TestAddress(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"redis://host", "rediss://user:secret@host:6380/2", "unix:///run/redis.sock?db=1"} {
-		if err := redis.CheckAddress(address); err != nil {
+		if err := redis.Check(address, redis.Options{}); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

@@ -11,9 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	storetest.Child(func(address string) (store.Store, error) {
-		return redis.Open(address, redis.Options{})
-	})
+	storetest.Child(func(address string) (store.Store, error) { return openPlace(address) })
 	os.Exit(m.Run())
 }
 

@@ -39,7 +39,7 @@ const (
 //
 // The first two have the parameters that calllog.ParseQuery reads.
 type adminCalls struct {
-	app       *app.App // nil if the app could not be provisioned
+	admin
 	ended     <-chan struct{}
 	followers atomic.Int32
 }
@@ -52,13 +52,10 @@ func (*adminCalls) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision gets the agents app.
+// Provision implements caddy.Provisioner.
 func (a *adminCalls) Provision(ctx caddy.Context) error {
 	a.ended = ctx.Done()
-	if agents, err := ctx.App("agents"); err == nil {
-		a.app, _ = agents.(*app.App)
-	}
-	return nil
+	return a.admin.Provision(ctx)
 }
 
 // Routes returns the routes of the admin endpoint.
@@ -70,10 +67,23 @@ func (a *adminCalls) Routes() []caddy.AdminRoute {
 	}
 }
 
-// check refuses requests that are not GET, or that there is no app for.
-func (a *adminCalls) check(r *http.Request) error {
-	if r.Method != http.MethodGet {
-		return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s is not allowed: use GET", r.Method)}
+// admin is what all routes of the admin endpoint need.
+type admin struct {
+	app *app.App // nil if the app could not be provisioned
+}
+
+// Provision gets the agents app.
+func (a *admin) Provision(ctx caddy.Context) error {
+	if agents, err := ctx.App("agents"); err == nil {
+		a.app, _ = agents.(*app.App)
+	}
+	return nil
+}
+
+// check refuses requests with another method, or that there is no app for.
+func (a *admin) check(r *http.Request, method string) error {
+	if r.Method != method {
+		return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s is not allowed: use %s", r.Method, method)}
 	}
 	if a.app == nil {
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: errors.New("the app agents is not configured")}
@@ -83,7 +93,7 @@ func (a *adminCalls) check(r *http.Request) error {
 
 // find serves a page of calls.
 func (a *adminCalls) find(w http.ResponseWriter, r *http.Request) error {
-	if err := a.check(r); err != nil {
+	if err := a.check(r, http.MethodGet); err != nil {
 		return err
 	}
 	query, err := calllog.ParseQuery(r.URL.Query(), time.Now())
@@ -99,7 +109,7 @@ func (a *adminCalls) find(w http.ResponseWriter, r *http.Request) error {
 
 // stats serves statistics.
 func (a *adminCalls) stats(w http.ResponseWriter, r *http.Request) error {
-	if err := a.check(r); err != nil {
+	if err := a.check(r, http.MethodGet); err != nil {
 		return err
 	}
 	span, known := statsRanges[cmp.Or(r.URL.Query().Get("range"), "1h")]
@@ -125,7 +135,7 @@ func respond(w http.ResponseWriter, content any) error {
 
 // follow serves calls while they end.
 func (a *adminCalls) follow(w http.ResponseWriter, r *http.Request) error {
-	if err := a.check(r); err != nil {
+	if err := a.check(r, http.MethodGet); err != nil {
 		return err
 	}
 	query, err := calllog.ParseQuery(r.URL.Query(), time.Now())

@@ -14,8 +14,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
-
-	"github.com/fairwayhq/fairway/caddymodule/app"
 )
 
 func init() {
@@ -34,43 +32,29 @@ const (
 //	POST /agents/users/erase?user=<id>   deletes it, and returns the number of records
 //
 // The audit archive is not part of it.
-type adminUsers struct {
-	app *app.App // nil if the app could not be provisioned
-}
+type adminUsers struct{ admin }
 
 // CaddyModule returns the Caddy module information.
 func (*adminUsers) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "admin.api.agents_users", New: func() caddy.Module { return new(adminUsers) }}
 }
 
-// Provision gets the agents app.
-func (a *adminUsers) Provision(ctx caddy.Context) error {
-	if agents, err := ctx.App("agents"); err == nil {
-		a.app, _ = agents.(*app.App)
-	}
-	return nil
-}
-
 // Routes returns the routes of the admin endpoint.
 func (a *adminUsers) Routes() []caddy.AdminRoute {
-	route := func(path, method string, respond func(r *http.Request, user string) (any, error)) caddy.AdminRoute {
+	route := func(path, method string, find func(r *http.Request, user string) (any, error)) caddy.AdminRoute {
 		return caddy.AdminRoute{Pattern: path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			user := r.URL.Query().Get("user")
-			switch {
-			case r.Method != method:
-				return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s is not allowed: use %s", r.Method, method)}
-			case user == "":
-				return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("user is missing: add ?user=<id>")}
-			case a.app == nil:
-				return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: errors.New("the app agents is not configured")}
+			if err := a.check(r, method); err != nil {
+				return err
 			}
-			content, err := respond(r, user)
+			user := r.URL.Query().Get("user")
+			if user == "" {
+				return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("user is missing: add ?user=<id>")}
+			}
+			content, err := find(r, user)
 			if err != nil {
 				return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: err}
 			}
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Cache-Control", "no-store")
-			return json.NewEncoder(w).Encode(content)
+			return respond(w, content)
 		})}
 	}
 	return []caddy.AdminRoute{

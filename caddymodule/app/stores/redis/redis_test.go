@@ -1,6 +1,9 @@
 package redis
 
 import (
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +58,34 @@ func TestStore_opens_the_server_with_placeholders_replaced(t *testing.T) {
 	}
 }
 
+func TestProvision_passes_the_options_on(t *testing.T) {
+	t.Setenv("STORE_TEST_ADDRESS", "host:6380")
+	t.Setenv("STORE_TEST_PASSWORD", "hunter2")
+	s := &Store{URL: "redis://host", Sentinel: "m", Addresses: []string{"{env.STORE_TEST_ADDRESS}"}, SentinelPassword: "{env.STORE_TEST_PASSWORD}"}
+	if err := provision(t, s); err != nil {
+		t.Fatal(err)
+	}
+	if o := s.options; o.Sentinel != "m" || o.Addresses[0] != "host:6380" || o.SentinelPassword != "hunter2" {
+		t.Errorf("options %+v", o)
+	}
+	no := filepath.Join(t.TempDir(), "ca.pem")
+	for want, bad := range map[string]*Store{
+		"database 3":        {URL: "redis://host/3", Cluster: true},
+		"tls_ca":            {URL: "rediss://host", TLSCA: no},
+		"several addresses": {URL: "redis://host", Addresses: []string{"b:1"}},
+	} {
+		if err := provision(t, bad); err == nil || !testkit.ContainsAll(err.Error(), want) {
+			t.Errorf("%+v: error %v, want %q", bad, err, want)
+		}
+	}
+	if err := os.WriteFile(no, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := provision(t, &Store{URL: "rediss://host", TLSCA: no}); err == nil || !testkit.ContainsAll(err.Error(), "no certificate") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // No error contains a password.
 func TestProvision_rejects_a_bad_url(t *testing.T) {
 	for url, want := range map[string]string{
@@ -74,10 +105,15 @@ func TestUnmarshalCaddyfile_reads_all_options(t *testing.T) {
 	for text, want := range map[string]Store{
 		"redis redis://host":                      {URL: "redis://host"},
 		"redis rediss://host/1 {\n\tprefix a:\n}": {URL: "rediss://host/1", Prefix: "a:"},
+		"redis redis://a {\n\tcluster\n}":         {URL: "redis://a", Cluster: true},
+		"redis redis://a {\n\tcluster b:1 c:2\n}": {URL: "redis://a", Cluster: true, Addresses: []string{"b:1", "c:2"}},
+		"redis redis://a {\n\tsentinel m b:1\n\tsentinel_user u\n\tsentinel_password p\n\ttls_ca ca.pem\n}": {
+			URL: "redis://a", Sentinel: "m", Addresses: []string{"b:1"}, SentinelUser: "u", SentinelPassword: "p", TLSCA: "ca.pem",
+		},
 	} {
 		var got Store
 		err := got.UnmarshalCaddyfile(caddyfile.NewTestDispenser(text))
-		if err != nil || got != want {
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: got %+v, error %v, want %+v", text, got, err, want)
 		}
 	}
@@ -92,6 +128,8 @@ func TestUnmarshalCaddyfile_rejects_bad_options(t *testing.T) {
 		"redis redis://host {\n\tprefix\n}":  "prefix",
 		"redis r {\nprefix a\nprefix b\n\t}": "prefix twice",
 		"redis r {\n\tprefix \"\"\n}":        "value empty",
+		"redis r {\n\tsentinel\n}":           "name of the master",
+		"redis r {\ncluster\nsentinel m\n}":  "one cluster sentinel",
 	} {
 		if err := new(Store).UnmarshalCaddyfile(caddyfile.NewTestDispenser(text)); err == nil || !testkit.ContainsAll(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)

@@ -1,0 +1,287 @@
+package embedded
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/fairwayhq/fairway/internal/share"
+)
+
+const (
+	maxReportedKinds  = 64 // more kinds of keys are reported together
+	maxReportedOwners = 10
+)
+
+// storeSuffixes are the ends of the names of the files of a store.
+var storeSuffixes = [3]string{"", ".wal.1", ".wal.2"}
+
+// ErrNotEmpty reports that a backup was not restored because there is a store already.
+var ErrNotEmpty = errors.New("there is a store already")
+
+// Report says what a store has.
+type Report struct {
+	Records int64           `json:"records"` // with those that have expired and are not removed yet
+	Expired int64           `json:"expired"`
+	Entries int64           `json:"entries"` // of the logs of all records
+	Bytes   int64           `json:"bytes"`   // that count towards Options.MaxBytes
+	Kinds   map[string]Size `json:"kinds"`   // by the first part of the keys, up to a slash
+	Owners  []OwnerSize     `json:"owners"`  // those with the most bytes, at most 10
+	Oldest  time.Time       `json:"oldest"`  // expiry of the record that expires first; zero without records
+	File    int64           `json:"file"`    // bytes of the file
+	Log     int64           `json:"log"`     // bytes of the write-ahead log
+	Pending int             `json:"pending"` // frames of the write-ahead log that are not in the file yet
+
+	MaxRecords int64 `json:"max_records,omitempty"` // limits of the open store
+	MaxBytes   int64 `json:"max_bytes,omitempty"`
+}
+
+// Size is what some records take.
+type Size struct {
+	Records int64 `json:"records"`
+	Bytes   int64 `json:"bytes"`
+}
+
+// OwnerSize is what the records of an owner take. The owner of the gateway's records is "".
+type OwnerSize struct {
+	Owner share.Owner `json:"owner"`
+	Size
+}
+
+// Backup writes a copy of the store to w: the store file, compressed by gzip, which has a checksum. The copy has all changes
+// that were acknowledged before the call. Its structure is checked before the first byte is written.
+//
+// The file is copied to a temporary file beside it first, so that writers wait for the disk at most, and never for w.
+func (s *Store) Backup(ctx context.Context, w io.Writer) error {
+	return s.copied(ctx, func(path string, _ *Report) error {
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		packed := gzip.NewWriter(w)
+		_, err = io.Copy(packed, file)
+		return errors.Join(err, packed.Close())
+	})
+}
+
+// Report checks a copy of the store, and returns what it has.
+func (s *Store) Report(ctx context.Context) (found *Report, err error) {
+	err = s.copied(ctx, func(_ string, r *Report) error {
+		found, r.MaxRecords, r.MaxBytes = r, s.options.MaxRecords, s.options.MaxBytes
+		r.File, r.Log = fileSizes(s.file.path)
+		return nil
+	})
+	return found, err
+}
+
+// copied checks a temporary copy of the file that has all changes so far, and calls use with it.
+func (s *Store) copied(ctx context.Context, use func(path string, r *Report) error) error {
+	if !s.copying.TryLock() {
+		return errors.New("another backup or check of the store is in progress: repeat this when it has ended")
+	}
+	defer s.copying.Unlock()
+	if err := s.buffer.waitForFlush(ctx); err != nil {
+		return err
+	}
+	path := s.file.path + ".copy" // one left by a crash is overwritten
+	defer os.Remove(path)         //nolint:errcheck // the next copy overwrites it
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = s.file.view(func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(file)
+		return err
+	})
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("copying the store: %w", err)
+	}
+	r, err := Check(path)
+	if err != nil {
+		return err
+	}
+	return use(path, r)
+}
+
+// fileSizes returns the size of the store file and of its write-ahead log.
+func fileSizes(path string) (file, log int64) {
+	var sizes [3]int64
+	for i, suffix := range storeSuffixes {
+		if info, err := os.Stat(path + suffix); err == nil {
+			sizes[i] = info.Size()
+		}
+	}
+	return sizes[0], sizes[1] + sizes[2]
+}
+
+// Check checks the structure of the store file at path and the checksums of its write-ahead log, and returns what the file
+// has. No process may have the store open for writing.
+func Check(path string) (r *Report, err error) {
+	defer func() {
+		if value := recover(); value != nil { // a panic of bbolt, or because a bucket is missing
+			err = fmt.Errorf("%w: %v", errDamaged, value)
+		}
+		if errors.Is(err, bbolterrors.ErrTimeout) {
+			err = inUseError{explainOpen(path, err)}
+		} else if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}()
+	r = &Report{Kinds: make(map[string]Size)}
+	if r.File, r.Log = fileSizes(path); 0 < r.File && r.File < minFileSize {
+		return nil, fmt.Errorf("%w: it has only %d bytes", errDamaged, r.File)
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	c := checker{report: r, sums: make(ownerSums)}
+	if err = readPages(db); err == nil { // Tx.Check would panic in a goroutine of its own if a page is damaged
+		err = db.View(c.check)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var frames []frame
+	for _, name := range walPaths(path) {
+		some, err := readWALFile(name, c.position.salt)
+		if err != nil {
+			return nil, err
+		}
+		frames = append(frames, some...)
+	}
+	pending, err := unflushedFrames(frames, walPaths(path), c.position.flushed)
+	r.Pending = len(pending)
+	return r, err
+}
+
+// inUseError is the error of Check that another process has the store open.
+type inUseError struct{ error }
+
+// checker collects what a file has.
+type checker struct {
+	report   *Report
+	sums     ownerSums
+	position walPosition
+}
+
+func (c *checker) check(tx *bbolt.Tx) error {
+	own := tx.Bucket(bucketStore)
+	if stored := own.Get(keyFormat); !bytes.Equal(stored, []byte{format}) {
+		return fmt.Errorf("the file has format %d, but this version of Fairway reads format %d", stored, format)
+	}
+	if p := own.Get(keyPosition); len(p) == 16 {
+		c.position = walPosition{binary.BigEndian.Uint64(p), binary.BigEndian.Uint64(p[8:])}
+	}
+	log := tx.Bucket(bucketLog).Cursor()
+	err := tx.Bucket(bucketRecords).ForEach(func(key, _ []byte) error { return c.checkRecord(tx, log, string(key)) })
+	if err != nil {
+		return err
+	}
+	for _, name := range [][]byte{bucketValues, bucketExpiry} {
+		if n := int64(tx.Bucket(name).Stats().KeyN); n != c.report.Records {
+			return fmt.Errorf("%w: it has %d records, and %d keys in %s", errDamaged, c.report.Records, n, name)
+		}
+	}
+	for owner, s := range c.sums {
+		if stored := decodeSums(tx.Bucket(bucketOwners).Get(append([]byte{ownerKey}, owner...))); stored != s {
+			return fmt.Errorf("%w: the sums of the owner %q are %+v, and its records are %+v", errDamaged, owner, stored, s)
+		}
+		c.report.Owners = append(c.report.Owners, OwnerSize{owner, Size{s.records, s.bytes}})
+	}
+	slices.SortFunc(c.report.Owners, func(a, b OwnerSize) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Owner, b.Owner)) })
+	c.report.Owners = c.report.Owners[:min(len(c.report.Owners), maxReportedOwners)]
+	return nil
+}
+
+// checkRecord checks a record, its log and its place in the expiry index.
+func (c *checker) checkRecord(tx *bbolt.Tx, log *bbolt.Cursor, key string) error {
+	r, err := readRecord(tx, key)
+	if err != nil {
+		return err
+	}
+	if string(tx.Bucket(bucketExpiry).Get(r.expiryKey())) != key {
+		return fmt.Errorf("%w: the record %q is not in the expiry index", errDamaged, key)
+	}
+	entries, id := int64(0), idKey(r.id)
+	for at, _ := log.Seek(id); bytes.HasPrefix(at, id); at, _ = log.Next() {
+		entries++
+	}
+	if entries != r.length {
+		return fmt.Errorf("%w: the record %q has %d log entries instead of %d", errDamaged, key, entries, r.length)
+	}
+	c.sums.add(key, r, +1)
+	c.report.Records++
+	c.report.Entries += entries
+	c.report.Bytes += r.size(key)
+	if expires := time.UnixMilli(r.expires).UTC(); r.expired() {
+		c.report.Expired++
+	} else if c.report.Oldest.IsZero() || expires.Before(c.report.Oldest) {
+		c.report.Oldest = expires
+	}
+	kind, _, found := strings.Cut(key, "/")
+	if _, known := c.report.Kinds[kind]; !found || !known && len(c.report.Kinds) >= maxReportedKinds {
+		kind = "other"
+	}
+	size := c.report.Kinds[kind]
+	c.report.Kinds[kind] = Size{size.Records + 1, size.Bytes + r.size(key)}
+	return nil
+}
+
+// Restore makes the store at path from a backup, which it checks. The file has the mode 0600. If there is a store,
+// Restore renames its files first, and returns the new name of the store file. If it is not empty, that needs replace;
+// otherwise Restore returns ErrNotEmpty.
+func Restore(backup io.Reader, path string, replace bool) (r *Report, old string, err error) {
+	packed, err := gzip.NewReader(backup)
+	if err != nil {
+		return nil, "", fmt.Errorf("this is not a backup: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, "", err
+	}
+	unpacked := path + ".restored"
+	defer os.Remove(unpacked) //nolint:errcheck // it has been renamed, unless there was an error
+	file, err := os.OpenFile(unpacked, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, "", err
+	}
+	_, err = io.Copy(file, packed) //nolint:gosec // the operator's own file
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return nil, "", fmt.Errorf("unpacking the backup: %w", err)
+	}
+	if r, err = Check(unpacked); err != nil {
+		return nil, "", err
+	}
+	present, err := Check(path)
+	if used, ok := errors.AsType[inUseError](err); ok {
+		return nil, "", used
+	}
+	missing := errors.Is(err, os.ErrNotExist)
+	if empty := err == nil && present.Records == 0 && present.Pending == 0; !missing && !empty && !replace {
+		return nil, "", fmt.Errorf("%w: %s", ErrNotEmpty, path)
+	}
+	if !missing {
+		old = path + ".replaced-" + time.Now().UTC().Format("20060102T150405Z")
+		for _, suffix := range storeSuffixes {
+			if err := os.Rename(path+suffix, old+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, "", err
+			}
+		}
+	}
+	return r, old, errors.Join(os.Rename(unpacked, path), syncFolder(path))
+}
