@@ -67,8 +67,43 @@ func TestPackaging_the_image_is_built_with_the_Go_of_the_module(t *testing.T) {
 		t.Fatal(err)
 	}
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
-	if version == nil || !bytes.Contains(image, []byte("ARG GO="+string(version[1])+"\n")) {
+	if version == nil || !bytes.Contains(image, []byte("FROM golang:"+string(version[1])+".")) {
 		t.Errorf("the Dockerfile does not use Go %s of go.mod", version[1])
+	}
+}
+
+// TestPackaging_is_pinned checks that base images and actions are named by their digests, and that no tool is
+// installed in its latest version.
+func TestPackaging_is_pinned(t *testing.T) {
+	rules := map[string]*regexp.Regexp{
+		"../Dockerfile":                    regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(scratch|\S+:\S+@sha256:[0-9a-f]{64})( AS \w+)?$`),
+		"../packaging/release.Dockerfile":  regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(scratch|\S+:\S+@sha256:[0-9a-f]{64})( AS \w+)?$`),
+		"../.github/workflows/ci.yml":      regexp.MustCompile(`uses: (\./\S+$|\S+@[0-9a-f]{40} # v\d)`),
+		"../.github/workflows/codeql.yml":  regexp.MustCompile(`uses: \S+@[0-9a-f]{40} # v\d`),
+		"../.github/workflows/nightly.yml": regexp.MustCompile(`uses: \S+@[0-9a-f]{40} # v\d`),
+		"../.github/workflows/release.yml": regexp.MustCompile(`uses: (\./\S+$|\S+@[0-9a-f]{40} # v\d)`),
+	}
+	for path, pinned := range rules {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for line := range strings.Lines(string(data)) {
+			line = strings.TrimRight(line, "\n")
+			if strings.HasPrefix(line, "FROM ") || strings.Contains(line, "uses: ") {
+				found++
+				if !pinned.MatchString(line) {
+					t.Errorf("%s: not pinned: %s", path, line)
+				}
+			}
+			if strings.Contains(line, "@latest") {
+				t.Errorf("%s: not pinned: %s", path, line)
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s has nothing to pin", path)
+		}
 	}
 }
 
@@ -129,6 +164,47 @@ func TestPackaging_Caddyfiles_of_the_chart(t *testing.T) {
 				t.Errorf("%v\n%s", err, output)
 			}
 		})
+	}
+}
+
+// TestPackaging_first_Caddyfile runs the configuration of the packages for Debian and Fedora.
+func TestPackaging_first_Caddyfile(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../packaging/systemd/Caddyfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(caddyfile.Format(data)) != string(data) {
+		t.Error("the Caddyfile is not formatted")
+	}
+	document, err := filepath.Abs("../packaging/systemd/example.openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	config := strings.NewReplacer("/usr/share/fairway/example.openapi.yaml", document, "http://localhost:8080 {", "http://"+address+" {\n\totc /otc api",
+		"default_bind 127.0.0.1", "default_bind 127.0.0.1\n\tadmin off").Replace(string(data))
+	n := startBrittle(t, t.TempDir(), address, config)
+	if response, body := n.mcp(t, "/mcp", "tools/call", `"name":"getTime"`); response.StatusCode != http.StatusOK || !strings.Contains(body, "time") || strings.Contains(body, `"isError":true`) {
+		t.Errorf("the tool of the example: %s %s", response.Status, body)
+	}
+	command := exec.Command(caddy, "agents", "ready", n.url+"/health/ready")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Errorf("agents ready: %v\n%s", err, output)
+	}
+}
+
+// TestPackaging_release_notes checks that a version without a section in the changelog cannot be released.
+func TestPackaging_release_notes(t *testing.T) {
+	notes := func(version string) string {
+		output, _ := exec.Command("sh", "../packaging/release-notes.sh", version).Output()
+		return string(output)
+	}
+	if got := notes("v0.1.0-rc.1"); !strings.Contains(got, "### Added") || strings.Contains(got, "## Unreleased") {
+		t.Errorf("the notes of a pre-release are %.300q", got)
+	}
+	if got := notes("v99.0.0"); got != "" {
+		t.Errorf("the notes of an unknown version are %.300q", got)
 	}
 }
 
