@@ -139,6 +139,7 @@ func TestPackaging_Caddyfiles_of_the_chart(t *testing.T) {
 	}
 	for _, path := range append(paths, "../examples/kubernetes/fairway.yaml") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			config := filepath.Join(dir, "Caddyfile")
 			content := manifestCaddyfile(t, path, dir)
