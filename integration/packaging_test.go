@@ -201,8 +201,20 @@ func TestPackaging_release_notes(t *testing.T) {
 		output, _ := exec.Command("sh", "../packaging/release-notes.sh", version).Output()
 		return string(output)
 	}
-	if got := notes("v0.1.0-rc.1"); !strings.Contains(got, "### Added") || strings.Contains(got, "## Unreleased") {
-		t.Errorf("the notes of a pre-release are %.300q", got)
+	changelog, err := os.ReadFile("../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := regexp.MustCompile(`(?m)^## \[?([^\] \n]+)`).FindSubmatch(changelog)
+	if section == nil {
+		t.Fatal("CHANGELOG.md has no section")
+	}
+	version := "v" + string(section[1])
+	if version == "vUnreleased" {
+		version = "v99.0.0-rc.1"
+	}
+	if got := notes(version); !strings.Contains(got, "- ") || strings.Contains(got, "\n## ") {
+		t.Errorf("the notes of %s are %.300q", version, got)
 	}
 	if got := notes("v99.0.0"); got != "" {
 		t.Errorf("the notes of an unknown version are %.300q", got)
