@@ -1,15 +1,19 @@
 # An image with Caddy and Fairway only: no shell, no package manager, no root user.
 #
 #	docker build -t fairway .
-#	docker build -t fairway --build-arg MODULES="github.com/mholt/caddy-ratelimit" .
+#	docker build -t fairway --build-arg MODULES="github.com/mholt/caddy-ratelimit@v0.1.0" .
+#
+# The image has no health check of its own, because that depends on the Caddyfile. With agents_health at port 8080:
+#
+#	docker run --health-cmd "/usr/bin/caddy agents ready" …        (in Compose: see compose.yaml)
 #
 # The container needs no writable file system except /data, where the store and the
 # certificates are:
 #
 #	docker run --read-only -v fairway-data:/data -v ./Caddyfile:/etc/caddy/Caddyfile:ro -p 8080:8080 fairway
 
-ARG GO=1.26
-FROM golang:${GO}-bookworm AS build
+# Base images are pinned by digest. Dependabot updates them; see packaging/README.md.
+FROM golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
@@ -21,9 +25,13 @@ RUN set -- ; for module in $MODULES; do set -- "$@" --with "$module"; done ; \
 RUN mkdir -p /out/data /out/tmp
 
 FROM scratch
+ARG VERSION="" REVISION=""
 LABEL org.opencontainers.image.title="Fairway" \
+	org.opencontainers.image.version="$VERSION" \
+	org.opencontainers.image.revision="$REVISION" \
 	org.opencontainers.image.description="Caddy with Fairway: AI agents use your existing REST APIs as tools" \
 	org.opencontainers.image.source="https://github.com/fairwayhq/fairway" \
+	org.opencontainers.image.documentation="https://github.com/fairwayhq/fairway/tree/main/docs" \
 	org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /usr/share/zoneinfo /usr/share/zoneinfo

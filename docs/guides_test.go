@@ -25,7 +25,6 @@ var examples = map[string]func(w *workspace) []string{
 	"own-accounts":   loginProvider,
 	"several-nodes":  redis,
 	"caching":        func(w *workspace) []string { return without(w, "cache") },
-	"waf":            func(w *workspace) []string { return without(w, "coraza_waf") },
 }
 
 // TestExamples starts each example as its README says, runs the commands of the README and

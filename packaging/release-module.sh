@@ -2,20 +2,29 @@
 # Writes the Go module that release binaries are built from: Caddy with this checkout of
 # Fairway as a dependency. So "caddy list-modules --versions" shows the version of Fairway.
 #
+# The directory is one below the checkout, such as release-module. Its path to Fairway is relative, so that the
+# binary does not depend on where the checkout is.
+#
 #	packaging/release-module.sh VERSION DIRECTORY
 set -eu
 version=$1 directory=$2
-root=$(cd -- "$(dirname -- "$0")/.." && pwd)
-caddy=$(cd -- "$root" && go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
+cd -- "$(dirname -- "$0")/.."
+caddy=$(go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
+language=$(go list -m -f '{{.GoVersion}}')
 
+case $directory in
+*/* | .*)
+	echo 'release-module.sh: the directory must be a name in the checkout' >&2
+	exit 2
+	;;
+esac
 rm -rf -- "$directory"
 mkdir -p -- "$directory"
-cp -- "$root/cmd/caddy/main.go" "$directory/main.go"
-cp -- "$root/go.sum" "$directory/go.sum"
+cp -- cmd/caddy/main.go go.sum "$directory"
 cd -- "$directory"
 go mod init caddy
-go mod edit -go="$(cd -- "$root" && go list -m -f '{{.GoVersion}}')" \
+go mod edit -go="$language" \
 	-require="github.com/caddyserver/caddy/v2@$caddy" \
 	-require="github.com/fairwayhq/fairway@$version" \
-	-replace="github.com/fairwayhq/fairway=$root"
+	-replace=github.com/fairwayhq/fairway=..
 go mod tidy

@@ -1,5 +1,6 @@
 # The image of a release, from binaries that are built already. See also ../Dockerfile.
-FROM alpine:3 AS files
+# What it copies from Alpine is the same for all platforms. Base images are pinned by digest: see README.md.
+FROM --platform=$BUILDPLATFORM alpine:3.23.5@sha256:fd791d74b68913cbb027c6546007b3f0d3bc45125f797758156952bc2d6daf40 AS files
 RUN apk add --no-cache ca-certificates tzdata && mkdir -p /empty/data /empty/tmp
 
 FROM scratch

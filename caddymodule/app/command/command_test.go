@@ -97,3 +97,22 @@ func TestRefusal_is_the_message(t *testing.T) {
 		}
 	}
 }
+
+// TestReady checks which responses `caddy agents ready` accepts.
+func TestReady(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health/ready" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	for address, want := range map[string]string{server.URL + "/health/ready": "", server.URL + "/up/ready": "503", "http://127.0.0.1:1/": "refused", "::": "parse"} {
+		cmd := ReadyCommand()
+		cmd.SetArgs([]string{address})
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		if err := cmd.ExecuteContext(t.Context()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", address, err, want)
+		}
+	}
+}
