@@ -108,7 +108,7 @@ func (m taskMaker) callOrCreate(c *toolCall) *protocol.Fault {
 			default:
 				tools.RecordCall(c.caller, c.callable.Tool, tools.OutcomePending, "")
 			}
-			go a.supervise(c.site.taskOwner(), r)
+			server.supervising.Go(func() { a.supervise(c.site.taskOwner(), r) })
 			m.response.createdTask(r)
 			return nil
 		}
@@ -159,7 +159,7 @@ func (m taskMaker) create(c *toolCall, ttl time.Duration) *protocol.Fault {
 	}
 	tools.RecordCall(c.caller, c.callable.Tool, tools.OutcomePending, "")
 	a.start()
-	go a.supervise(c.site.taskOwner(), r)
+	c.server.supervising.Go(func() { a.supervise(c.site.taskOwner(), r) })
 	m.response.createdTask(r)
 	return nil
 }
@@ -215,7 +215,7 @@ type attempt struct {
 func newAttempt(c *toolCall, longRunning tools.LongRunning) *attempt {
 	a := &attempt{done: make(chan struct{}), borrowed: &borrowedChannel{out: c.events.channel}}
 	ctx, cancel := context.WithCancel(tools.ContextWithLongRunning(context.WithoutCancel(c.ctx), longRunning))
-	stop := context.AfterFunc(c.server.asking, cancel)
+	stop := context.AfterFunc(c.server.calling, cancel)
 	a.cancel = func() { stop(); cancel() }
 	params := c.params.Clone() // the buffer of the request is reused
 	a.call = toolCall{
@@ -354,7 +354,7 @@ func (a *attempt) finish(claim *lease.Claim[*task.Record]) {
 // applyTo updates the record of the task with the result of the attempt.
 func (a *attempt) applyTo(r *task.Record) {
 	r.Message = ""
-	stopped := a.call.server.asking.Err() != nil && a.call.ctx.Err() != nil
+	stopped := a.call.server.calling.Err() != nil && a.call.ctx.Err() != nil
 	switch {
 	case stopped && r.CanRepeat():
 		r.Lease.Until = time.Now() // another node can resume the task at once
