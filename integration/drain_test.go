@@ -25,11 +25,12 @@ import (
 
 // Times of the rolling restart.
 const (
-	drainDelay  = time.Second             // shutdown_delay
-	drainGrace  = 8 * time.Second         // grace_period
-	drainSlow   = 1500 * time.Millisecond // latency of slow orders: some are in progress when the listeners close
-	drainFast   = 30 * time.Millisecond   // latency of the other orders
-	drainProbes = 200 * time.Millisecond  // interval of the balancer
+	drainDelay    = time.Second             // shutdown_delay
+	drainGrace    = 8 * time.Second         // grace_period
+	drainSlow     = 1500 * time.Millisecond // latency of slow orders: some are in progress when the listeners close
+	drainFast     = 30 * time.Millisecond   // latency of the other orders
+	drainHandOver = 7 * time.Second         // below the shortest interval in which nodes look for lost work
+	drainProbes   = 200 * time.Millisecond  // interval of the balancer
 )
 
 // drainSite are two nodes with one Redis, behind a Caddy that balances.
@@ -523,6 +524,9 @@ func (s *drainSite) report(t *testing.T, took time.Duration) {
 		t.Logf("%-22s %6d %6d %6d %6d %7d ms", kind, c.done, c.failed, lost, twice, c.slowest.Milliseconds())
 		for _, text := range c.errors[:min(len(c.errors), 5)] {
 			t.Errorf("%s: %s", kind, text)
+		}
+		if c.slowest > drainHandOver {
+			t.Errorf("%s: the slowest one took %s, so its work was not handed over but found later", kind, c.slowest)
 		}
 		if c.done == 0 || lost > 0 || twice > 0 {
 			t.Errorf("%s: %d done, %d lost, %d made twice", kind, c.done, lost, twice)

@@ -207,11 +207,14 @@ func (q *Queue) acknowledge(d delivered) {
 	_, _ = commands.Exec(ctx)
 }
 
-// leave removes the stream and the consumer of a node. Jobs that it has not returned go to other nodes; its
-// other unacknowledged jobs are lost.
+// leave removes the stream and the consumer of a node. Jobs that Take has not returned go to other nodes, and so do all
+// jobs of the node's own stream; its other unacknowledged jobs are lost.
 func (q *Queue) leave(node string) {
 	ctx, done := q.connection.begin(context.Background())
 	defer done()
+	if own, err := q.connection.client.XRangeN(ctx, q.own(node), "-", "+", queueLength).Result(); err == nil {
+		q.add(q.own(node), own)
+	}
 	commands := q.connection.client.Pipeline()
 	for d, ok := q.next(); ok; d, ok = q.next() {
 		commands.XAdd(ctx, &redis.XAddArgs{Stream: q.lanes[d.job.Lane()], Values: []string{queueField, d.job.ID, queueOwner, d.job.Owner}})
