@@ -64,7 +64,7 @@ func startDrainSite(t *testing.T) *drainSite {
 		}
 		select {
 		case <-time.After(latency):
-		case <-r.Context().Done(): // the order is not made: whoever reports it as made is wrong
+		case <-r.Context().Done(): // no order is made
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

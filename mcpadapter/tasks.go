@@ -201,7 +201,7 @@ func (q taskRequest) cancelCall(r *task.Record) {
 		return // the tool no longer exists
 	}
 	a.start()
-	q.server.supervising.Go(func() {
+	q.server.attempts.supervising.Go(func() {
 		timer := time.AfterFunc(cancelTimeout, a.cancel)
 		defer timer.Stop()
 		<-a.done
@@ -250,7 +250,7 @@ func (q taskRequest) attemptOf(ctx context.Context, r *task.Record, cancel bool)
 // up to wait for the outcome, and returns the latest record of the task.
 func (q taskRequest) advance(ctx context.Context, r *task.Record, wait time.Duration) *task.Record {
 	due := r.Status == task.Working && q.server.tasks.Terms.IsFree(&r.Lease)
-	if !due || q.server.attempts.Load() > maxAttempts {
+	if !due || q.server.attempts.count.Load() > maxAttempts {
 		return r
 	}
 	a, failure := q.attemptOf(ctx, r, false)
@@ -285,7 +285,7 @@ func (q taskRequest) advance(ctx context.Context, r *task.Record, wait time.Dura
 	}
 	a.start()
 	stored := make(chan struct{})
-	q.server.supervising.Go(func() {
+	q.server.attempts.supervising.Go(func() {
 		defer close(stored)
 		a.supervise(q.site.taskOwner(), changed)
 	})

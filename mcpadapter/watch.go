@@ -41,8 +41,8 @@ func (s *Server) Close() {
 // Drain waits until the calls of tasks have ended and are recorded. It is called after Close, when no requests are in
 // progress. When ctx ends, it interrupts the calls. Another node repeats those that are idempotent.
 func (s *Server) Drain(ctx context.Context) {
-	defer context.AfterFunc(ctx, s.interrupt)()
-	s.supervising.Wait()
+	defer context.AfterFunc(ctx, s.attempts.interrupt)()
+	s.attempts.supervising.Wait()
 }
 
 // endStreams closes all streams. Before they close, clients are notified about the lists that differ in the Server that
@@ -65,7 +65,7 @@ func (s *Server) Replace(grace time.Duration) {
 	}
 	end := func() {
 		s.cancelAsking()
-		s.interrupt()
+		s.attempts.interrupt()
 	}
 	if grace == 0 {
 		end()
