@@ -55,8 +55,8 @@ type Server struct {
 
 	lastSigner atomic.Pointer[session.Signer] // see signer
 
-	tasks    *task.Tasks  // nil if calls do not become tasks
-	attempts atomic.Int64 // attempts that are running
+	tasks    *task.Tasks // nil if calls do not become tasks
+	attempts attempts    // that are running
 
 	memory        *Memory
 	streams       session.Streams
@@ -83,6 +83,7 @@ func New(options Options) *Server {
 	}
 	s.open, s.close = context.WithCancel(context.Background())
 	s.asking, s.cancelAsking = context.WithCancel(context.Background())
+	s.attempts.calling, s.attempts.interrupt = context.WithCancel(context.Background())
 	s.options.setDefaults()
 	s.host = session.Host{Open: s.open, KeepAlive: s.options.KeepAlive, PollInterval: s.options.WatchInterval, Successor: s.successor}
 	if s.memory = options.Memory; s.memory == nil {

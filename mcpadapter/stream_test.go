@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -163,11 +164,25 @@ func TestStream_of_changes(t *testing.T) {
 	})
 }
 
+// TestStream_ends_with_server checks that the server ends streams in good order, and says when to open the next one.
 func TestStream_ends_with_server(t *testing.T) {
 	e := serveEndpoint(t, Options{}, echo)
-	stream := e.open(t, "GET", "/mcp", "", map[string]string{versionHeader: "2025-06-18"})
-	e.server.Close()
-	stream.ends()
+	for _, stream := range []*feed{
+		e.open(t, "GET", "/mcp", "", map[string]string{versionHeader: "2025-06-18"}),
+		e.open(t, "GET", "/mcp", "", map[string]string{versionHeader: "2025-11-25"}),
+		e.open(t, "GET", "/mcp/sse", "", nil),
+	} {
+		e.server.Close()
+		rest, err := io.ReadAll(stream.lines)
+		if err != nil {
+			t.Errorf("the stream broke off: %v", err)
+		}
+		var delay int
+		_, last, _ := strings.Cut(string(rest), "retry: ")
+		if _, err := fmt.Sscanf(last, "%d\n\n", &delay); err != nil || delay < 500 || delay >= 1500 {
+			t.Errorf("the stream ended with %q, want a retry of 0.5 to 1.5 seconds", rest)
+		}
+	}
 }
 
 // expireSoon lets the credentials of the requests that follow expire in a moment.

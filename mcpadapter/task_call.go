@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,6 +27,14 @@ import (
 // maxAttempts is the maximum number of attempts of tasks that one server runs at once. At the limit,
 // new calls do not become tasks, and calls of existing tasks are resumed later.
 const maxAttempts = 4096
+
+// attempts are the running attempts of a server.
+type attempts struct {
+	count       atomic.Int64
+	supervising sync.WaitGroup  // those whose outcome is recorded when they end
+	calling     context.Context // ends when they are interrupted
+	interrupt   context.CancelFunc
+}
 
 // callAsTask serves a tools/call that may become a task. It returns served = false if the call cannot
 // become a task and must be served as an ordinary call:
@@ -108,7 +117,7 @@ func (m taskMaker) callOrCreate(c *toolCall) *protocol.Fault {
 			default:
 				tools.RecordCall(c.caller, c.callable.Tool, tools.OutcomePending, "")
 			}
-			go a.supervise(c.site.taskOwner(), r)
+			server.attempts.supervising.Go(func() { a.supervise(c.site.taskOwner(), r) })
 			m.response.createdTask(r)
 			return nil
 		}
@@ -159,7 +168,7 @@ func (m taskMaker) create(c *toolCall, ttl time.Duration) *protocol.Fault {
 	}
 	tools.RecordCall(c.caller, c.callable.Tool, tools.OutcomePending, "")
 	a.start()
-	go a.supervise(c.site.taskOwner(), r)
+	c.server.attempts.supervising.Go(func() { a.supervise(c.site.taskOwner(), r) })
 	m.response.createdTask(r)
 	return nil
 }
@@ -170,7 +179,7 @@ func (m taskMaker) record(a *attempt, runs bool, ttl time.Duration) (*task.Recor
 	if len(c.arguments) > task.MaxArguments {
 		return nil, task.ErrTooLarge
 	}
-	if c.server.attempts.Load() > maxAttempts {
+	if c.server.attempts.count.Load() > maxAttempts {
 		return nil, task.ErrFull
 	}
 	sealer, f := c.server.taskSealer(m.request.ctx)
@@ -215,7 +224,7 @@ type attempt struct {
 func newAttempt(c *toolCall, longRunning tools.LongRunning) *attempt {
 	a := &attempt{done: make(chan struct{}), borrowed: &borrowedChannel{out: c.events.channel}}
 	ctx, cancel := context.WithCancel(tools.ContextWithLongRunning(context.WithoutCancel(c.ctx), longRunning))
-	stop := context.AfterFunc(c.server.asking, cancel)
+	stop := context.AfterFunc(c.server.attempts.calling, cancel)
 	a.cancel = func() { stop(); cancel() }
 	params := c.params.Clone() // the buffer of the request is reused
 	a.call = toolCall{
@@ -250,9 +259,9 @@ func (a *attempt) startOwnSpan() {
 
 // start runs the attempt in the background.
 func (a *attempt) start() {
-	a.call.server.attempts.Add(1)
+	a.call.server.attempts.count.Add(1)
 	go func() {
-		defer a.call.server.attempts.Add(-1)
+		defer a.call.server.attempts.count.Add(-1)
 		defer close(a.done)
 		defer func() {
 			if value := recover(); value != nil {
@@ -354,7 +363,7 @@ func (a *attempt) finish(claim *lease.Claim[*task.Record]) {
 // applyTo updates the record of the task with the result of the attempt.
 func (a *attempt) applyTo(r *task.Record) {
 	r.Message = ""
-	stopped := a.call.server.asking.Err() != nil && a.call.ctx.Err() != nil
+	stopped := a.call.server.attempts.calling.Err() != nil && a.call.ctx.Err() != nil
 	switch {
 	case stopped && r.CanRepeat():
 		r.Lease.Until = time.Now() // another node can resume the task at once

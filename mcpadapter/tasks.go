@@ -201,12 +201,12 @@ func (q taskRequest) cancelCall(r *task.Record) {
 		return // the tool no longer exists
 	}
 	a.start()
-	go func() {
+	q.server.attempts.supervising.Go(func() {
 		timer := time.AfterFunc(cancelTimeout, a.cancel)
 		defer timer.Stop()
 		<-a.done
 		a.cancel()
-	}()
+	})
 }
 
 // cancelTimeout is the time limit of cancelCall.
@@ -250,7 +250,7 @@ func (q taskRequest) attemptOf(ctx context.Context, r *task.Record, cancel bool)
 // up to wait for the outcome, and returns the latest record of the task.
 func (q taskRequest) advance(ctx context.Context, r *task.Record, wait time.Duration) *task.Record {
 	due := r.Status == task.Working && q.server.tasks.Terms.IsFree(&r.Lease)
-	if !due || q.server.attempts.Load() > maxAttempts {
+	if !due || q.server.attempts.count.Load() > maxAttempts {
 		return r
 	}
 	a, failure := q.attemptOf(ctx, r, false)
@@ -285,10 +285,10 @@ func (q taskRequest) advance(ctx context.Context, r *task.Record, wait time.Dura
 	}
 	a.start()
 	stored := make(chan struct{})
-	go func() {
+	q.server.attempts.supervising.Go(func() {
 		defer close(stored)
 		a.supervise(q.site.taskOwner(), changed)
-	}()
+	})
 	if wait <= 0 {
 		return changed
 	}
@@ -330,10 +330,18 @@ func taskResult(q *request, w *response) *protocol.Fault {
 	if f != nil {
 		return f
 	}
+	ctx, cancel := context.WithCancel(q.ctx)
+	defer cancel()
+	closed := func() bool { return q.server.asking.Err() != nil && q.server.next.Load() == nil }
+	defer context.AfterFunc(q.server.asking, func() {
+		if closed() {
+			cancel()
+		}
+	})()
 	alive := time.Now()
 	for {
 		var err error
-		r, err = t.follow(q.ctx, r, func(r *task.Record) bool {
+		r, err = t.follow(ctx, r, func(r *task.Record) bool {
 			if time.Since(alive) >= q.server.options.KeepAlive {
 				alive = time.Now()
 				_ = q.keepAlive() // an error means that the client has disconnected, which ends the context
@@ -343,6 +351,8 @@ func taskResult(q *request, w *response) *protocol.Fault {
 		switch {
 		case err != nil && q.ctx.Err() != nil:
 			return nil
+		case err != nil && closed():
+			return protocol.Faultf(http.StatusServiceUnavailable, protocol.InternalError, "the server is shutting down, and the task goes on: repeat the request")
 		case err != nil:
 			return q.server.taskFault(err)
 		case r.Status == task.InputRequired:

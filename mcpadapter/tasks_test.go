@@ -44,7 +44,7 @@ func taskNodes(t *testing.T, count int, options TaskOptions) []*Server {
 		}
 		own.Failed = func(err error) { t.Logf("node %d: %v", i, err) }
 		nodes[i] = New(Options{Tasks: &own, Secrets: FixedSecrets([]byte("one secret of all nodes"))})
-		t.Cleanup(nodes[i].Close)
+		t.Cleanup(func() { stopNode(nodes[i], 0) })
 	}
 	return nodes
 }
@@ -159,6 +159,67 @@ func (h *heldCaller) Call(ctx context.Context, name string, _ []byte) tools.Outc
 		h.once.Do(func() { close(h.canceled) })
 		return tools.Outcome{Failure: &tools.Failure{Kind: tools.Canceled, Message: "canceled"}}
 	}
+}
+
+// stopNode stops a node. Its calls have the grace period.
+func stopNode(node *Server, grace time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	node.Close()
+	node.Drain(ctx)
+}
+
+// TestTasks_of_a_node_that_stops checks that the running calls of tasks end in the grace period, and that those that do not
+// are interrupted: an idempotent one is made by another node, another one fails.
+func TestTasks_of_a_node_that_stops(t *testing.T) {
+	t.Run("finish", func(t *testing.T) {
+		nodes := taskNodes(t, 2, TaskOptions{After: time.Millisecond})
+		held := newHeldCaller()
+		c := taskClient{t, protocol.V20260728, "ann", held}
+		id := c.begin(nodes[0], "book_trip")
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			stopNode(nodes[0], testkit.Patience)
+		}()
+		<-nodes[0].open.Done()
+		if got := c.about(nodes[1], "tasks/get", id); got.Result.Status != "working" {
+			t.Errorf("while the node stops: %+v", got)
+		}
+		close(held.release)
+		<-stopped
+		if got := c.about(nodes[1], "tasks/get", id); got.Result.Status != "completed" || held.calls.Load() != 1 {
+			t.Errorf("%d calls, %+v", held.calls.Load(), got)
+		}
+	})
+	for tool, want := range map[string]string{"list_trips": "completed", "book_trip": "failed"} {
+		t.Run(tool, func(t *testing.T) {
+			nodes := taskNodes(t, 2, TaskOptions{After: time.Millisecond})
+			held := newHeldCaller()
+			id := taskClient{t, protocol.V20260728, "ann", held}.begin(nodes[0], tool)
+			stopNode(nodes[0], 0)
+			<-held.canceled
+			other := newHeldCaller()
+			close(other.release)
+			taskClient{t, protocol.V20260728, "ann", other}.await(nodes[1], id, want)
+		})
+	}
+}
+
+// TestTasks_result_of_a_node_that_stops checks that a client that waits for a task learns that it must ask again.
+func TestTasks_result_of_a_node_that_stops(t *testing.T) {
+	nodes := taskNodes(t, 2, TaskOptions{After: time.Millisecond})
+	held := newHeldCaller()
+	c := taskClient{t, protocol.V20251125, "ann", held}
+	id := c.begin(nodes[0], "list_trips")
+	answer := make(chan taskAnswer, 1)
+	go func() { answer <- c.about(nodes[0], "tasks/result", id) }()
+	nodes[0].Close()
+	if got := <-answer; got.Error.Code != protocol.InternalError || !strings.Contains(got.Error.Message, "repeat") {
+		t.Errorf("got %+v", got)
+	}
+	close(held.release)
+	c.await(nodes[1], id, "completed")
 }
 
 // TestTasks_on_two_nodes asks another node for the state, the end and the result of a task.

@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"context"
 	"net"
 	"time"
 
@@ -31,10 +32,26 @@ func (s *Server) Notify(c Change) {
 }
 
 // Close closes all streams cleanly and gives up requests that wait for a client's response. Other
-// requests in progress are completed.
+// requests in progress are completed, and the calls of tasks go on until Drain.
 func (s *Server) Close() {
-	s.Replace(0)
+	s.endStreams()
 	s.cancelAsking()
+}
+
+// Drain waits until the calls of tasks have ended and are recorded. It is called after Close, when no requests are in
+// progress. When ctx ends, it interrupts the calls. Another node repeats those that are idempotent.
+func (s *Server) Drain(ctx context.Context) {
+	defer context.AfterFunc(ctx, s.attempts.interrupt)()
+	s.attempts.supervising.Wait()
+}
+
+// endStreams closes all streams. Before they close, clients are notified about the lists that differ in the Server that
+// replaces this one.
+func (s *Server) endStreams() {
+	if next := s.memory.detach(s); next != nil {
+		s.next.CompareAndSwap(nil, next)
+	}
+	s.close()
 }
 
 // Replace closes all streams cleanly because another Server replaces this one. Before they close,
@@ -42,15 +59,19 @@ func (s *Server) Close() {
 // response are given up after grace, because the new Server can still deliver the response; if there
 // is no new Server with the same Memory and Instance, they are given up at once.
 func (s *Server) Replace(grace time.Duration) {
-	if next := s.memory.detach(s); next != nil {
-		s.next.CompareAndSwap(nil, next)
-	}
-	s.close()
+	s.endStreams()
 	if s.next.Load() == nil {
+		grace = 0
+	}
+	end := func() {
 		s.cancelAsking()
+		s.attempts.interrupt()
+	}
+	if grace == 0 {
+		end()
 		return
 	}
-	time.AfterFunc(grace, s.cancelAsking)
+	time.AfterFunc(grace, end)
 }
 
 // ownerOf returns whose shares a client uses: those of the user, or else of the network of the address.

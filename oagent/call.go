@@ -79,6 +79,9 @@ type Call struct {
 	// NoWait refuses a call that needs a review at once, instead of waiting for the decision up
 	// to GuardOptions.ReviewWait. The caller repeats the call when the review is decided.
 	NoWait bool
+	// Serving ends the wait when the server stops. Then the call is refused as if GuardOptions.ReviewWait had passed.
+	// Nil never ends it.
+	Serving context.Context
 	// Uncertain is true if the caller does not know whether it has made the call before. Begin then
 	// only releases the held result of an identical call. If there is none, the refusal wraps
 	// ErrNoHeldResult and is not recorded. Exception: if there is a review of identical inputs, that

@@ -1,6 +1,7 @@
 package oagent_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -196,6 +197,23 @@ func TestReviewWait(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestReviewWait_ends_with_the_server checks that a call does not wait for its reviewer when the server stops.
+func TestReviewWait_ends_with_the_server(t *testing.T) {
+	for _, document := range []string{reviewed, held} {
+		stores(t, func(t *testing.T, nodes []store.Store) {
+			serving, stop := context.WithCancel(t.Context())
+			g := newGuard(t, oagent.GuardOptions{Store: nodes[0], ReviewWait: time.Hour, Notify: func(e oagent.Event) {
+				if e.Kind == oagent.EventReviewAsked {
+					stop()
+				}
+			}})
+			c := call(agent(t, document), "pay", `{"amount":1}`)
+			c.Serving = serving
+			want(t, "the call", outcomeOf(t, g, c, `{"ok":true}`), engagement.KindReviewPending)
+		})
 	}
 }
 

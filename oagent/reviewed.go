@@ -129,7 +129,12 @@ func (c *check) await(until time.Time) error {
 	case err != nil:
 		return err
 	}
-	decided, err := c.ticket.guard.Reviews.Await(c.ctx, waiting.ID, until)
+	wait, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	if serving := c.ticket.call.Serving; serving != nil {
+		defer context.AfterFunc(serving, cancel)()
+	}
+	decided, err := c.ticket.guard.Reviews.Await(wait, waiting.ID, until)
 	switch {
 	case err != nil:
 		return err

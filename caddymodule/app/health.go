@@ -21,20 +21,32 @@ const reportInterval = 5 * time.Second
 // healthKey is the key of a record that does not exist.
 const healthKey = "health"
 
-// Ready returns an error if requests cannot be served yet: a document is not loaded, or the store does not
-// respond. A document that a site serves itself does not count: requests load it.
-func (a *App) Ready(ctx context.Context) error {
+// What Ready returns if requests cannot be served. Probes without credentials get these texts.
+const (
+	reasonStarting  = "starting"
+	reasonEnding    = "shutting down"
+	reasonDocuments = "documents"
+	reasonStore     = "store"
+)
+
+// Ready returns the reason and an error if requests cannot be served: the configuration has not started, a
+// document is not loaded, or the store does not respond. A document that a site serves itself does not count:
+// requests load it.
+func (a *App) Ready(ctx context.Context) (reason string, err error) {
 	select {
 	case <-a.ready:
 	default:
-		return errors.New("the configuration has not started")
+		return reasonStarting, errors.New("the configuration has not started")
 	}
 	for _, d := range a.OpenDocuments {
 		if !d.FromSite && d.Loader.Toolset() == nil {
-			return fmt.Errorf("the document of toolset %q is not loaded", d.Key.ShownName())
+			return reasonDocuments, fmt.Errorf("the document of toolset %q is not loaded", d.Key.ShownName())
 		}
 	}
-	return a.store.check(ctx)
+	if err := a.store.check(ctx); err != nil {
+		return reasonStore, err
+	}
+	return "", nil
 }
 
 // check returns an error if the store does not respond. It does not open a store of this node only, since

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -38,19 +39,20 @@ func init() {
 //   - /ready: 200 if all documents are loaded and, if nodes share the store, the store responds. Otherwise,
 //     and while Caddy shuts down, 503.
 //
-// A response has only the state, as in `{"status":"ready"}`. Whether the process is ready is checked at
-// most once a second. In the default order, the handler runs before authentication, so that probes
-// need no credentials. Requests for other paths are passed on unchanged.
+// A response has the state, as in `{"status":"ready"}`, and with 503 the reason: `starting`, `documents`, `store`
+// or `shutting down`. Whether the process is ready is checked at most once a second. In the default order, the
+// handler runs before authentication, so that probes need no credentials. Requests for other paths are passed
+// on unchanged.
 type Health struct {
 	// The path that precedes /live and /ready. Default: /health.
 	Path string `json:"path,omitempty"`
 
-	ready  func(context.Context) error // App.Ready
+	ready  func(context.Context) (string, error) // App.Ready
 	logger *zap.Logger
 
 	checking sync.Mutex
-	expires  atomic.Int64 // when the last result expires, in nanoseconds since 1970
-	isReady  atomic.Bool  // the last result
+	expires  atomic.Int64           // when the last result expires, in nanoseconds since 1970
+	reason   atomic.Pointer[string] // the last result: why the process is not ready, or ""; nil before the first check
 }
 
 // CaddyModule returns the Caddy module information.
@@ -103,36 +105,50 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhtt
 		respond.WriteProblem(w, http.StatusMethodNotAllowed, "Method not allowed", "Use GET or HEAD.")
 		return nil
 	}
-	status, state := http.StatusOK, below[1:]
-	if state == "ready" && (shutsDown(r) || !h.isServing(r.Context())) {
-		status, state = http.StatusServiceUnavailable, "not ready"
+	status, body := http.StatusOK, fmt.Sprintf(`{"status":%q}`, below[1:])
+	if below == "/ready" {
+		reason := reasonEnding
+		if !isShuttingDown(r) {
+			reason = h.check(r.Context())
+		}
+		if reason != "" {
+			status, body = http.StatusServiceUnavailable, fmt.Sprintf(`{"status":"not ready","reason":%q}`, reason)
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, err := fmt.Fprintf(w, `{"status":%q}`, state)
+	_, err := io.WriteString(w, body)
 	return err
 }
 
-// isServing reports whether requests can be served. While another request checks it, it returns the last
-// result.
-func (h *Health) isServing(ctx context.Context) bool {
+// check returns why the process is not ready, or "". While another request checks it, it returns the last result.
+func (h *Health) check(ctx context.Context) string {
+	last := h.reason.Load()
 	if time.Now().UnixNano() < h.expires.Load() || !h.checking.TryLock() {
-		return h.isReady.Load()
+		if last == nil {
+			return reasonStarting // the first check is in progress
+		}
+		return *last
 	}
 	defer h.checking.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTime)
 	defer cancel()
-	err := h.ready(ctx)
-	if was := h.isReady.Swap(err == nil); err != nil && (was || h.expires.Load() == 0) {
-		h.logger.Warn("not ready", zap.Error(err))
+	reason, err := h.ready(ctx)
+	if err != nil && (last == nil || *last == "") {
+		h.logger.Warn("not ready", zap.String("reason", reason), zap.Error(err))
 	}
+	h.reason.Store(&reason)
 	h.expires.Store(time.Now().Add(cacheTime).UnixNano())
-	return err == nil
+	return reason
 }
 
-// shutsDown reports whether Caddy waits for the end of shutdown_delay.
-func shutsDown(r *http.Request) bool {
+// isShuttingDown reports whether the process ends, or Caddy closes the listeners of the site after shutdown_delay.
+// The process ends from the signal on, while Caddy may still stop other apps before the delay.
+func isShuttingDown(r *http.Request) bool {
+	if caddy.Exiting() {
+		return true
+	}
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return false

@@ -35,7 +35,12 @@ func probe(t *testing.T, h *Health, path string, shuttingDown bool) (int, string
 func TestHealth_states(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	var fault error
-	h := &Health{Path: "/health", logger: zap.New(core), ready: func(context.Context) error { return fault }}
+	h := &Health{Path: "/health", logger: zap.New(core), ready: func(context.Context) (string, error) {
+		if fault != nil {
+			return "store", fault
+		}
+		return "", nil
+	}}
 	for _, step := range []struct {
 		name, path   string
 		fault        error
@@ -45,10 +50,10 @@ func TestHealth_states(t *testing.T) {
 	}{
 		{"live", "/health/live", nil, false, 200, `{"status":"live"}`},
 		{"ready", "/health/ready", nil, false, 200, `{"status":"ready"}`},
-		{"not ready", "/health/ready", errors.New("redis at 10.0.0.1 is down"), false, 503, `{"status":"not ready"}`},
+		{"not ready", "/health/ready", errors.New("redis at 10.0.0.1 is down"), false, 503, `{"status":"not ready","reason":"store"}`},
 		{"still live", "/health/live", errors.New("redis at 10.0.0.1 is down"), false, 200, `{"status":"live"}`},
 		{"ready again", "/health/ready", nil, false, 200, `{"status":"ready"}`},
-		{"shutting down", "/health/ready", nil, true, 503, `{"status":"not ready"}`},
+		{"shutting down", "/health/ready", nil, true, 503, `{"status":"not ready","reason":"shutting down"}`},
 		{"live while shutting down", "/health/live", nil, true, 200, `{"status":"live"}`},
 		{"another path", "/health", nil, false, http.StatusTeapot, ""},
 		{"a path below", "/health/ready/x", nil, false, http.StatusTeapot, ""},
@@ -68,7 +73,7 @@ func TestHealth_states(t *testing.T) {
 func TestHealth_flood(t *testing.T) {
 	var checks atomic.Int64
 	entered, release := make(chan struct{}), make(chan struct{})
-	h := &Health{Path: "/health", logger: zap.NewNop(), ready: func(ctx context.Context) error {
+	h := &Health{Path: "/health", logger: zap.NewNop(), ready: func(ctx context.Context) (string, error) {
 		if _, limited := ctx.Deadline(); !limited {
 			t.Error("the check has no time limit")
 		}
@@ -76,7 +81,7 @@ func TestHealth_flood(t *testing.T) {
 			close(entered)
 		}
 		<-release
-		return nil
+		return "", nil
 	}}
 	var first sync.WaitGroup
 	first.Go(func() {

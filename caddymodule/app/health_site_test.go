@@ -89,7 +89,7 @@ func TestHealth_of_document(t *testing.T) {
 	if a := s.Get("/up/live"); a.Status != 200 {
 		t.Errorf("live: %d %s", a.Status, a.Body)
 	}
-	if a := s.Get("/up/ready"); a.Status != 503 || a.Body != `{"status":"not ready"}` {
+	if a := s.Get("/up/ready"); a.Status != 503 || a.Body != `{"status":"not ready","reason":"documents"}` {
 		t.Errorf("without the document: %d %s", a.Status, a.Body)
 	}
 	there.Store(true)

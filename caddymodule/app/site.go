@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -22,6 +23,15 @@ import (
 type Site struct {
 	server *caddyhttp.Server
 	site   *caddyhttp.Subroute
+}
+
+// GracePeriod returns how long requests may go on when the servers of a configuration stop, or 0 if there is no limit. It
+// is called after the configuration was provisioned.
+func GracePeriod(ctx caddy.Context) time.Duration {
+	if servers, err := ctx.AppIfConfigured("http"); err == nil {
+		return time.Duration(servers.(*caddyhttp.App).GracePeriod)
+	}
+	return 0
 }
 
 // SiteOf returns the site of the handler that is being provisioned.

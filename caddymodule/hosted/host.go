@@ -31,6 +31,7 @@ import (
 const (
 	openRetry = time.Second      // delay after the store could not be opened
 	closeTime = 10 * time.Second // for the steps in progress when the configuration ends
+	replyTime = time.Second      // of the grace period, for the responses to calls of agents that have not ended
 )
 
 // Options configure a Host.
@@ -71,6 +72,9 @@ type Options struct {
 	Workers int           // see run.Options; 0 means the default
 	TTL     time.Duration // of a run after its last change; 0 means the default
 
+	// Grace returns how long requests may go on when the server stops; 0 means that there is no limit.
+	Grace func() time.Duration
+
 	// Serve and Engagements are the paths of the endpoints, without a trailing slash.
 	Serve, Engagements string
 }
@@ -89,6 +93,8 @@ type Host struct {
 
 	serving    context.Context // ends when the server no longer serves requests
 	endServing context.CancelFunc
+	waiting    context.Context // ends when calls of agents no longer wait for runs
+	endWaiting context.CancelFunc
 	running    context.Context // ends with Close
 	stop       context.CancelFunc
 	background sync.WaitGroup
@@ -100,6 +106,7 @@ func New(options Options) *Host {
 	h := &Host{options: options, open: make(chan struct{})}
 	h.shared = sync.OnceValue(func() *shared { return acquireShared(options.Realm()) })
 	h.serving, h.endServing = context.WithCancel(context.Background())
+	h.waiting, h.endWaiting = context.WithCancel(context.Background())
 	h.running, h.stop = context.WithCancel(context.Background())
 	return h
 }
@@ -127,8 +134,16 @@ func (h *Host) Open() (err error) {
 	return nil
 }
 
-// EndServing ends the requests that wait for a run. Later calls have no effect.
-func (h *Host) EndServing() { h.endServing() }
+// EndServing ends the requests that wait for a run. Calls of agents whose clients cannot come back have most of the
+// grace period if the process ends: another node may go on with their runs. Later calls have no effect.
+func (h *Host) EndServing() {
+	h.endServing()
+	if caddy.Exiting() {
+		time.AfterFunc(h.options.Grace()-replyTime, h.endWaiting) // at once if there is no grace period
+		return
+	}
+	h.endWaiting()
+}
 
 // Serving returns a context that ends with ctx, and when the server stops.
 func (h *Host) Serving(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -163,6 +178,7 @@ func (h *Host) Close() {
 // Release frees what the Host shares with other configurations.
 func (h *Host) Release() {
 	h.endServing()
+	h.endWaiting()
 	h.shared() // the first call acquires it, and there may have been none
 	releaseShared(h.options.Realm())
 }
@@ -326,11 +342,12 @@ func (h *Host) Wake(id string) {
 	if runner == nil {
 		return // the Runner sweeps all runs when it is opened
 	}
-	if h.running.Err() != nil {
+	if h.running.Err() != nil && h.next() != nil {
 		h.wakeNext(id)
 		return
 	}
-	if err := runner.Wake(h.running, id); err != nil && !errors.Is(err, run.ErrNotFound) && h.running.Err() == nil {
+	// A Runner that has stopped gives the run to another node.
+	if err := runner.Wake(context.WithoutCancel(h.running), id); err != nil && !errors.Is(err, run.ErrNotFound) && h.running.Err() == nil {
 		h.report(id, err)
 	}
 }

@@ -172,8 +172,13 @@ func (t *toolCall) arrived(st *run.State) *tools.Failure {
 
 // wait waits until the run has ended, needs its user, or lasts too long.
 func (t *toolCall) wait(st *run.State) (*agentAnswer, *tools.Failure) {
-	ctx, done := t.host.Serving(t.r.Context())
-	defer done()
+	ended := t.host.waiting
+	if t.later || t.CallID != "" { // the client comes back
+		ended = t.host.serving
+	}
+	ctx, cancel := context.WithCancel(t.r.Context())
+	defer cancel()
+	defer context.AfterFunc(ended, cancel)()
 	end := time.Now().Add(t.Wait)
 	switch {
 	case t.later && t.lasting.Handle == "":
@@ -191,7 +196,7 @@ func (t *toolCall) wait(st *run.State) (*agentAnswer, *tools.Failure) {
 			return &agentAnswer{state: st, view: t.runner.View(ctx, st), asking: asking, wait: w, path: t.host.options.Engagements + "/" + asking.ID}, nil
 		}
 		left := time.Until(end)
-		if left <= 0 || t.host.serving.Err() != nil {
+		if left <= 0 || ended.Err() != nil {
 			return nil, t.pending(st)
 		}
 		if progress != nil {
@@ -207,11 +212,11 @@ func (t *toolCall) wait(st *run.State) (*agentAnswer, *tools.Failure) {
 		}
 		switch {
 		case t.r.Context().Err() != nil:
-			if t.host.serving.Err() == nil && t.lasting.Handle == "" && t.CallID == "" {
+			if ended.Err() == nil && t.lasting.Handle == "" && t.CallID == "" {
 				t.cancel(st.ID)
 			}
 			return nil, &tools.Failure{Kind: tools.Canceled, Message: "the call of the agent " + t.agent.Name + " was canceled"}
-		case err != nil && t.host.serving.Err() == nil:
+		case err != nil && ended.Err() == nil:
 			return nil, t.failed(err)
 		case w != nil:
 			if failure := t.arrived(st); failure != nil { // the request has the credentials

@@ -209,6 +209,7 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 		// Caddy waits for running requests when it stops or replaces a server. Streams would
 		// never end by themselves.
 		server.RegisterOnShutdown(m.endStreams)
+		server.RegisterOnStop(m.drain)
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
 package mcp
 
 import (
+	"context"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/mcpadapter"
@@ -71,12 +71,19 @@ func (m *Handler) closeStreams(ctx caddy.Context) {
 	m.server.Replace(m.gracePeriod(ctx))
 }
 
+// drain waits for the calls of tasks if the process ends. After a reload they simply go on.
+func (m *Handler) drain(ctx context.Context) error {
+	if caddy.Exiting() {
+		m.server.Drain(ctx)
+	}
+	return nil
+}
+
 // gracePeriod returns how long requests of an ended configuration may continue. Without a limit
 // in Caddy's configuration, it is as long as a client may take to respond.
 func (m *Handler) gracePeriod(ctx caddy.Context) time.Duration {
-	agents, err := ctx.AppIfConfigured("http")
-	if site, ok := agents.(*caddyhttp.App); err == nil && ok && site.GracePeriod > 0 {
-		return time.Duration(site.GracePeriod)
+	if grace := app.GracePeriod(ctx); grace > 0 {
+		return grace
 	}
 	if m.AskTimeout > 0 {
 		return time.Duration(m.AskTimeout)

@@ -224,6 +224,7 @@ func (a *admission) begin() *refusalError {
 	}
 	call := oagent.Call{
 		Binding: a.d.binding, Name: a.d.name, Names: a.d.agents.Names, Inputs: a.d.inputs, Checked: true, Conditional: isConditional(a.d.r.Header),
+		Serving: a.d.handler.serving,
 	}
 	if a.d.hosted != nil {
 		call.NoWait, call.Uncertain = true, a.d.hosted.Uncertain

@@ -2,6 +2,7 @@ package oagent
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -190,6 +191,7 @@ type Handler struct {
 	remote     *remote.Client        // nil if no agents of other servers may be called
 	host       *hosted.Host          // nil if no agent is hosted
 	server     *caddyhttp.Server     // nil outside of a server
+	serving    context.Context       // ends when the process ends and the server completes its last requests; nil outside of a server
 	background bool                  // the handler works without requests: runs of agents, or calls of reviewing agents' programs
 }
 
@@ -208,7 +210,15 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	o.app, o.logger, o.site = agents.(*app.App), ctx.Logger(), app.SiteOf(ctx)
-	o.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if o.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); o.server != nil {
+		var end context.CancelFunc
+		o.serving, end = context.WithCancel(context.Background())
+		o.server.RegisterOnShutdown(func() {
+			if caddy.Exiting() { // after a reload, the calls go on
+				end()
+			}
+		})
+	}
 	o.app.Auditor.AddDigest(o)
 	o.app.Users.Add("runs", run.UserData{})
 	o.metrics = processMetrics

@@ -143,7 +143,7 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 		Decide: func(ctx context.Context, st *run.State, decision, comment string) error {
 			return o.reviewers.DecideRun(ctx, st, decision, comment)
 		},
-		Spans: &processSpans, Limits: o.Limits.Run(), Workers: o.Workers, TTL: time.Duration(o.EngagementTTL), Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
+		Spans: &processSpans, Limits: o.Limits.Run(), Workers: o.Workers, TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) }, Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
 	o.server.RegisterOnShutdown(o.host.EndServing)
 	return nil

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -112,6 +114,21 @@ func (s *Writer) Comment() error {
 		return err
 	}
 	return s.flush([]byte(":\n\n"))
+}
+
+// Limits of the delay that Retry asks for, so that the clients of a node that stops do not all reconnect at the same time.
+const minRetry, maxRetry = 500 * time.Millisecond, 1500 * time.Millisecond
+
+// Retry tells the client of an open stream when to reconnect. It is called before the server ends a stream that goes on
+// elsewhere (WHATWG HTML, section 9.2.5; MCP 2025-11-25, Streamable HTTP, Sending Messages).
+func (s *Writer) Retry() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || !s.opened {
+		return nil
+	}
+	delay := minRetry + rand.N(maxRetry-minRetry) //nolint:gosec // only spreads the load
+	return s.flush(fmt.Appendf(s.event[:0], "retry: %d\n\n", delay.Milliseconds()))
 }
 
 // KeepAlive sends a comment at each interval, until ctx ends or the client has disconnected.

@@ -230,11 +230,19 @@ func (q *Queue) acknowledge(d delivered) {
 	})
 }
 
-// leave removes the stream and the consumer of a node. Jobs that it has not returned go to other nodes; its
-// other unacknowledged jobs are lost.
+// leave removes the stream and the consumer of a node. Jobs that Take has not returned go to other nodes, and so do all
+// jobs of the node's own stream; its other unacknowledged jobs are lost.
 func (q *Queue) leave(node string) {
 	ctx, done := q.connection.begin(context.Background())
 	defer done()
+	var own []redis.XMessage
+	err := q.connection.run(ctx, func(client *redis.Client) (err error) {
+		own, err = client.XRangeN(ctx, q.own(node), "-", "+", queueLength).Result()
+		return err
+	})
+	if err == nil {
+		q.add(q.own(node), own)
+	}
 	q.mu.Lock()
 	ready := q.ready
 	q.ready = nil

@@ -34,8 +34,7 @@ func (h *runRequest) stream(st *run.State) {
 	defer group.Wait()
 	defer cancel()
 	group.Go(func() { events.KeepAlive(ctx, keepAlive) })
-	// The error is that of a client that has gone, or of the store. Both end the stream.
-	_ = h.runner.Follow(ctx, st.ID, func(e run.Event) error {
+	err := h.runner.Follow(ctx, st.ID, func(e run.Event) error {
 		if e.State == nil {
 			data := strictjson.AppendString([]byte(`{"text":`), e.Text)
 			data = strconv.AppendInt(append(data, `,"turn":`...), int64(e.Turn), 10)
@@ -47,6 +46,11 @@ func (h *runRequest) stream(st *run.State) {
 		}
 		return events.Write("state", "", state)
 	})
+	// An error is that of a client that has gone, or of the store. Both end the stream. Without one, the run has ended, or
+	// the server stops: then the client follows the run on another node.
+	if err == nil && ctx.Err() != nil {
+		_ = events.Retry()
+	}
 }
 
 // writeTrace responds with what the hosted agent of an Engagement did. Only its user and auditors get it. The user does

@@ -81,11 +81,15 @@ type ListWatch struct {
 }
 
 // Run sends notifications until the stream ends. If another server replaces this one, the last
-// notifications report the lists that differ there.
+// notifications report the lists that differ there. If this server ends the stream, the client learns when to
+// open the next one.
 func (w *Watch) Run(ctx context.Context) End {
 	end := w.notify(ctx)
 	if end == ServerClosing && w.Lists != nil {
 		_ = w.sendSuccessorChanges() // an error means that the client has disconnected
+	}
+	if stream, ok := w.Out.(*sse.Writer); ok && end == ServerClosing {
+		_ = stream.Retry()
 	}
 	return end
 }

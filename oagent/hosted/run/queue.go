@@ -121,6 +121,16 @@ func (s *scheduler) done(j *job) {
 	s.changed.Broadcast()
 }
 
+// rest returns the jobs that no worker has taken.
+func (s *scheduler) rest() (jobs []*job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, queued := range s.jobs {
+		jobs = append(jobs, queued...)
+	}
+	return jobs
+}
+
 // isFree reports whether a job that is added now gets a worker at once.
 func (s *scheduler) isFree(owner share.Owner) bool {
 	s.mu.Lock()

@@ -30,6 +30,9 @@ type Runner struct {
 	shares  *admission
 	texts   textBroadcaster
 
+	leave context.CancelFunc // ends the announcements that this node is alive
+	left  sync.WaitGroup     // those announcements
+
 	running context.Context // ends with Close
 	stop    context.CancelFunc
 	working context.Context // ends when Close no longer waits
@@ -64,7 +67,9 @@ func NewRunner(options Options) (*Runner, error) {
 		r.ended.Go(func() { r.feed(r.queue.awaitFree, r.queue.holds) })
 		r.ended.Go(func() { r.feed(func(context.Context) {}, func(int) bool { return true }) }) // only jobs for this node
 	}
-	r.ended.Go(func() { r.nodes.announceRegularly(r.running, func(err error) { r.report("", err) }) })
+	var present context.Context
+	present, r.leave = context.WithCancel(context.Background())
+	r.left.Go(func() { r.nodes.announceRegularly(present, func(err error) { r.report("", err) }) })
 	r.ended.Go(r.sweepRegularly)
 	return r, nil
 }
@@ -72,6 +77,10 @@ func NewRunner(options Options) (*Runner, error) {
 // Close claims no more runs, and stops each run after its current step. When ctx ends, it
 // interrupts the steps. Another node, or the next Runner on this store, resumes the runs.
 func (r *Runner) Close(ctx context.Context) error {
+	// First other nodes give no more jobs to this one. Then its own streams and queue go to them.
+	r.leave()
+	r.left.Wait()
+	r.report("", r.nodes.end(context.WithoutCancel(ctx)))
 	r.stop()
 	ended := make(chan struct{})
 	go func() {
@@ -86,7 +95,12 @@ func (r *Runner) Close(ctx context.Context) error {
 	}
 	r.abort()
 	<-ended
-	r.report("", r.nodes.end(context.WithoutCancel(ctx)))
+	if r.options.Queue != nil {
+		for _, j := range r.queue.rest() {
+			r.report(j.id, r.options.Queue.Push(context.WithoutCancel(ctx), j.shared(), ""))
+			j.ack()
+		}
+	}
 	return err
 }
 
