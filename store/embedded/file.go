@@ -61,6 +61,7 @@ type walPosition struct {
 type file struct {
 	db   *bbolt.DB
 	path string
+	disk disk
 }
 
 func (f *file) close() error { return f.db.Close() }

@@ -38,7 +38,7 @@ const (
 // bbolt does not validate pages. On a damaged page it panics, partly in its own
 // goroutines, where the panic cannot be recovered. A page beyond the end of a truncated
 // file terminates the process. checkFile returns an error in both cases.
-func checkFile(path string) error {
+func checkFile(d disk, path string) error {
 	stat, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist), err == nil && stat.Size() == 0:
@@ -49,7 +49,7 @@ func checkFile(path string) error {
 		return fmt.Errorf("%w: it has only %d bytes", errDamaged, stat.Size())
 	}
 	// Opened read-only, bbolt does not search for free pages, and locks out writers.
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
+	db, err := d.openDB(path, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func readBucket(name []byte, b *bbolt.Bucket) error {
 }
 
 // openFile opens the file for writing. A panic of bbolt becomes an error.
-func openFile(path string) (f *file, err error) {
-	if err := checkFile(path); err != nil {
+func openFile(d disk, path string) (f *file, err error) {
+	if err := checkFile(d, path); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -98,7 +98,7 @@ func openFile(path string) (f *file, err error) {
 			err = fmt.Errorf("%w: %v", errDamaged, value)
 		}
 	}()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
+	db, err := d.openDB(path, &bbolt.Options{
 		Timeout:        lockTimeout,
 		NoFreelistSync: true, // smaller commits; bbolt rebuilds the list on opening
 		FreelistType:   bbolt.FreelistMapType,
@@ -110,7 +110,7 @@ func openFile(path string) (f *file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{db: db, path: path}, nil
+	return &file{db: db, path: path, disk: d}, nil
 }
 
 // explainOpen adds to the error how to fix it.

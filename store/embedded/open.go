@@ -31,7 +31,9 @@ type Options struct {
 	flushInterval      time.Duration
 	memtableChanges    int
 	maxBufferedChanges int
-	syncWAL            func(*os.File) error
+	walGrowth          int64
+	disk               disk
+	syncWAL            func(diskFile) error
 	beforeFlush        func() error // called before the transaction of a flush is committed
 }
 
@@ -62,8 +64,14 @@ func (o *Options) setDefaults() {
 	if o.beforeFlush == nil {
 		o.beforeFlush = func() error { return nil }
 	}
+	if o.walGrowth <= 0 {
+		o.walGrowth = walGrowth
+	}
+	if o.disk == nil {
+		o.disk = osDisk{}
+	}
 	if o.syncWAL == nil {
-		o.syncWAL = syncData
+		o.syncWAL = diskFile.syncData
 	}
 }
 
@@ -74,7 +82,7 @@ func Open(path string, options Options) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("creating the folder of the store: %w", err)
 	}
-	f, err := openFile(path)
+	f, err := openFile(options.disk, path)
 	if err != nil {
 		return nil, explainOpen(path, err)
 	}
@@ -83,7 +91,7 @@ func Open(path string, options Options) (*Store, error) {
 	var sums ownerSums
 	var lastID uint64
 	if err == nil {
-		wal, err = replayWAL(f, position, options.syncWAL)
+		wal, err = replayWAL(f, position, &options)
 	}
 	if err == nil {
 		sums, lastID, err = f.readSums()

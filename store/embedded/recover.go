@@ -33,11 +33,11 @@ type frame struct {
 // replayWAL recovers the store: it writes the frames of the write-ahead log that the store
 // file does not contain to the file, and creates a new log. p is the position in the store
 // file.
-func replayWAL(f *file, p walPosition, sync func(*os.File) error) (*writeAheadLog, error) {
+func replayWAL(f *file, p walPosition, options *Options) (*writeAheadLog, error) {
 	var frames []frame
 	paths := walPaths(f.path)
 	for i, path := range paths {
-		some, err := readWALFile(path, p.salt)
+		some, err := readWALFile(f.disk, path, p.salt)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func replayWAL(f *file, p walPosition, sync func(*os.File) error) (*writeAheadLo
 		}
 		todo = todo[n:]
 	}
-	return createWAL(f.path, p.salt, p.flushed+1, sync)
+	return createWAL(f.path, p.salt, p.flushed+1, options)
 }
 
 // unflushedFrames returns the frames to replay, sorted by number. It returns an error if a frame
@@ -129,8 +129,8 @@ func (f *file) replay(p walPosition, frames []frame) error {
 
 // readWALFile returns the frames of a log file in the order of the file. The file may be
 // missing or truncated.
-func readWALFile(path string, salt uint64) ([]frame, error) {
-	file, err := os.Open(path)
+func readWALFile(d disk, path string, salt uint64) ([]frame, error) {
+	file, err := d.open(path, os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -118,7 +118,7 @@ func (s *Store) Close() error {
 		s.ended.Wait()
 		s.closeErr = errors.Join(s.unflushed, s.wal.close())
 		if s.unflushed == nil {
-			s.closeErr = errors.Join(s.closeErr, removeWAL(s.file.path))
+			s.closeErr = errors.Join(s.closeErr, removeWAL(s.options.disk, s.file.path))
 		}
 		s.closeErr = errors.Join(s.closeErr, s.file.close())
 	})

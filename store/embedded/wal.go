@@ -184,14 +184,15 @@ type writeAheadLog struct {
 	current int    // index of the current file
 	next    uint64 // number of the next frame
 	salt    uint64
-	sync    func(*os.File) error
+	options *Options
 	frame   []byte // reused buffer
 }
 
 type walFile struct {
-	*os.File
-	end  int64 // offset after the last frame
-	size int64 // allocated size of the file
+	diskFile
+	end    int64 // offset after the last frame
+	size   int64 // allocated size of the file
+	growth int64 // bytes by which the file is extended in advance; a multiple of zerosAtOnce
 }
 
 func walPaths(path string) [2]string {
@@ -200,29 +201,29 @@ func walPaths(path string) [2]string {
 
 // createWAL creates both files, replacing existing ones. The caller must have
 // replayed all their frames. next is the number of the first frame.
-func createWAL(path string, salt, next uint64, sync func(*os.File) error) (l *writeAheadLog, err error) {
-	l = &writeAheadLog{next: next, salt: salt, sync: sync}
+func createWAL(path string, salt, next uint64, options *Options) (l *writeAheadLog, err error) {
+	l = &writeAheadLog{next: next, salt: salt, options: options}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("creating the write-ahead log: %w", err), l.close())
 		}
 	}()
 	for i, name := range walPaths(path) {
-		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		file, err := options.disk.open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 		if err != nil {
 			return l, err
 		}
-		l.files[i] = &walFile{File: file, end: walHeader}
+		l.files[i] = &walFile{diskFile: file, end: walHeader, growth: options.walGrowth}
 		if err := l.files[i].writeHeader(salt); err != nil {
 			return l, err
 		}
 	}
-	return l, syncFolder(path)
+	return l, options.disk.syncFolder(path)
 }
 
 // writeHeader writes the header to a new file.
 func (f *walFile) writeHeader(salt uint64) error {
-	if err := f.grow(walGrowth); err != nil {
+	if err := f.grow(f.growth); err != nil {
 		return err
 	}
 	if _, err := f.WriteAt(encodeHeader([]byte(walMagic), salt), 0); err != nil {
@@ -246,7 +247,7 @@ func (f *walFile) grow(size int64) error {
 		return nil
 	}
 	zeros := make([]byte, zerosAtOnce)
-	for target := (size + walGrowth - 1) / walGrowth * walGrowth; f.size < target; f.size += zerosAtOnce {
+	for target := (size + f.growth - 1) / f.growth * f.growth; f.size < target; f.size += zerosAtOnce {
 		if _, err := f.WriteAt(zeros, f.size); err != nil {
 			return err
 		}
@@ -267,7 +268,7 @@ func (l *writeAheadLog) append(writes []write) (number uint64, err error) {
 	if _, err := f.WriteAt(l.frame, f.end); err != nil {
 		return 0, err
 	}
-	if err := l.sync(f.File); err != nil {
+	if err := l.options.syncWAL(f.diskFile); err != nil {
 		return 0, err
 	}
 	if cap(l.frame) > maxFrameBuffer {
@@ -297,9 +298,9 @@ func (l *writeAheadLog) close() error {
 }
 
 // removeWAL removes both files.
-func removeWAL(path string) error {
+func removeWAL(d disk, path string) error {
 	paths := walPaths(path)
-	return errors.Join(os.Remove(paths[0]), os.Remove(paths[1]))
+	return errors.Join(d.remove(paths[0]), d.remove(paths[1]))
 }
 
 func appendFrame(b []byte, salt, number uint64, writes []write) []byte {
