@@ -110,7 +110,7 @@ func openFile(d disk, path string) (f *file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{db: db, path: path, disk: d}, nil
+	return &file{db: db, path: path, disk: d, meta: 2 * db.Info().PageSize, unsynced: true}, nil
 }
 
 // explainOpen adds to the error how to fix it.
@@ -133,7 +133,7 @@ func explainOpen(path string, err error) error {
 // prepare creates the buckets of a new file, or checks the format of an existing one. It
 // returns the position of the write-ahead log.
 func (f *file) prepare() (p walPosition, err error) {
-	err = f.db.Update(func(tx *bbolt.Tx) error {
+	err = f.update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{bucketRecords, bucketValues, bucketLog, bucketExpiry, bucketDeleted, bucketOwners, bucketStore} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
@@ -151,9 +151,7 @@ func (f *file) prepare() (p walPosition, err error) {
 			return fmt.Errorf("the file has format %d, but this version of Fairway reads format %d: "+
 				"use the version that created it, or move the file away", stored[0], format)
 		}
-		if n := b.Get(keyPosition); len(n) == 16 {
-			p.salt = binary.BigEndian.Uint64(n)
-			p.flushed = binary.BigEndian.Uint64(n[8:])
+		if p = readPosition(tx); p != (walPosition{}) {
 			return nil
 		}
 		var salt [8]byte

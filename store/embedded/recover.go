@@ -129,7 +129,7 @@ func (f *file) replay(p walPosition, frames []frame) error {
 
 // readWALFile returns the frames of a log file in the order of the file. The file may be
 // missing or truncated.
-func readWALFile(d disk, path string, salt uint64) ([]frame, error) {
+func readWALFile(d disk, path string, p walPosition) ([]frame, error) {
 	file, err := d.open(path, os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
