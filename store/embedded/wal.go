@@ -112,7 +112,10 @@ func (c *committer) commitBatch() {
 	}
 	switch {
 	case sealed:
-		c.wal.rotate()
+		if err := c.wal.rotate(); err != nil { // b is nil, because an append erases failed frames too
+			c.fail(newBatch(0), m, fmt.Errorf("the change was not made, because the write-ahead log has a damaged end: %w", err))
+			return
+		}
 		c.sealed <- m // does not block: no other memtable is being flushed
 		c.flushTimer.Stop()
 		c.flushArmed, c.flushDue = false, false
@@ -186,6 +189,7 @@ type writeAheadLog struct {
 	salt    uint64
 	options *Options
 	frame   []byte // reused buffer
+	failed  bool   // after the last frame there may be one whose append has failed
 }
 
 type walFile struct {
@@ -256,19 +260,17 @@ func (f *walFile) grow(size int64) error {
 }
 
 // append makes the changes durable with one write and one sync, and returns the number
-// of their frame. After an error it is unknown what is on disk; the next frame has the
-// same number and overwrites the same place.
+// of their frame. After an error it erases the frame. If that fails too, it is unknown what is on disk; the
+// next frame has the same number and overwrites the same place.
 func (l *writeAheadLog) append(writes []write) (number uint64, err error) {
 	f := l.files[l.current]
 	l.frame = appendFrame(l.frame[:0], l.salt, l.next, writes)
 	end := f.end + int64(len(l.frame))
-	if err := f.grow(end); err != nil {
-		return 0, err
+	if err = f.grow(end); err == nil {
+		err = l.write(l.frame)
 	}
-	if _, err := f.WriteAt(l.frame, f.end); err != nil {
-		return 0, err
-	}
-	if err := l.options.syncWAL(f.diskFile); err != nil {
+	if l.failed = err != nil; l.failed {
+		_ = l.eraseFailed() // else the next append overwrites it, or rotate erases it
 		return 0, err
 	}
 	if cap(l.frame) > maxFrameBuffer {
@@ -280,10 +282,34 @@ func (l *writeAheadLog) append(writes []write) (number uint64, err error) {
 	return number, nil
 }
 
-// rotate switches to the other file and overwrites its frames, which are all flushed.
-func (l *writeAheadLog) rotate() {
+// write writes to the place after the last frame, and makes that durable.
+func (l *writeAheadLog) write(b []byte) error {
+	f := l.files[l.current]
+	if _, err := f.WriteAt(b, f.end); err != nil {
+		return err
+	}
+	return l.options.syncWAL(f.diskFile)
+}
+
+// eraseFailed removes the remains of a frame whose append has failed.
+func (l *writeAheadLog) eraseFailed() error {
+	if !l.failed {
+		return nil
+	}
+	err := l.write(make([]byte, frameHeader))
+	l.failed = err != nil
+	return err
+}
+
+// rotate switches to the other file and overwrites its frames, which are all flushed. It fails if a failed
+// frame cannot be erased, because the other file will have a frame with the same number.
+func (l *writeAheadLog) rotate() error {
+	if err := l.eraseFailed(); err != nil {
+		return err
+	}
 	l.current = 1 - l.current
 	l.files[l.current].end = walHeader
+	return nil
 }
 
 // close closes the files.
