@@ -13,6 +13,7 @@ type disk interface {
 	open(path string, flag int) (diskFile, error)
 	// openDB opens the store file, as bbolt.Open does.
 	openDB(path string, options *bbolt.Options) (*bbolt.DB, error)
+	rename(from, to string) error
 	remove(path string) error
 	// syncFolder makes the directory entries of the file's folder durable.
 	syncFolder(path string) error
@@ -44,6 +45,7 @@ func (osDisk) openDB(path string, options *bbolt.Options) (*bbolt.DB, error) {
 	return bbolt.Open(path, 0o600, options)
 }
 
+func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
 func (osDisk) remove(path string) error     { return os.Remove(path) }
 func (osDisk) syncFolder(path string) error { return syncFolder(path) }
 

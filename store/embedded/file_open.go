@@ -42,7 +42,7 @@ func checkFile(d disk, path string) error {
 	stat, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist), err == nil && stat.Size() == 0:
-		return nil // bbolt creates it
+		return nil // bbolt initializes it
 	case err != nil:
 		return err
 	case stat.Size() < minFileSize:
@@ -86,6 +86,31 @@ func readBucket(name []byte, b *bbolt.Bucket) error {
 	})
 	_ = read // only the access matters
 	return err
+}
+
+// createFile creates the store file if there is none or an empty one. The file has another name until it is
+// complete, because the remains of a creation that a crash interrupts look like a damaged file.
+func createFile(d disk, path string) error {
+	stat, err := os.Stat(path)
+	if err == nil && stat.Size() > 0 {
+		return nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	incomplete := path + ".new"
+	if err := d.remove(incomplete); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	f, err := openFile(d, incomplete)
+	if err != nil {
+		return err
+	}
+	_, err = f.prepare()
+	if err := errors.Join(err, f.close()); err != nil {
+		return err
+	}
+	return errors.Join(d.rename(incomplete, path), d.syncFolder(path))
 }
 
 // openFile opens the file for writing. A panic of bbolt becomes an error.

@@ -79,8 +79,11 @@ func (o *Options) setDefaults() {
 // exist, and replays the write-ahead log.
 func Open(path string, options Options) (*Store, error) {
 	options.setDefaults()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := makeFolder(options.disk, filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("creating the folder of the store: %w", err)
+	}
+	if err := createFile(options.disk, path); err != nil {
+		return nil, fmt.Errorf("creating the store %s: %w", path, err)
 	}
 	f, err := openFile(options.disk, path)
 	if err != nil {
@@ -110,6 +113,20 @@ func Open(path string, options Options) (*Store, error) {
 	s.buffer = newWriteBuffer(&s.options, sums, lastID)
 	s.start()
 	return s, nil
+}
+
+// makeFolder creates the folder and its parents, and makes them durable.
+func makeFolder(d disk, path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := makeFolder(d, filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return d.syncFolder(path)
 }
 
 // start starts the goroutines of the store.
