@@ -215,8 +215,8 @@ func (d *simDisk) torn(f *simFile) []byte {
 	content := slices.Clone(f.durable)
 	writes := slices.Clone(f.pending)
 	truncated := d.random.IntN(2) == 0
-	for i := len(writes) - 1; i >= 0; i-- {
-		if writes[i].truncate {
+	for i, w := range slices.Backward(writes) {
+		if w.truncate {
 			if truncated {
 				content = nil
 			}

@@ -60,8 +60,8 @@ func (m *model) candidates(key string) []*version {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := m.versions[key]
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].acked {
+	for i, v := range slices.Backward(all) {
+		if v.acked {
 			return slices.Clone(all[i:])
 		}
 	}

@@ -232,6 +232,62 @@ func TestEachError(t *testing.T) {
 	}
 }
 
+// TestErrorThenCrash fails some operations on the disk and then loses the power, at each combination of places in
+// a short sequence of changes and flushes. Some faults need just that: what an error leaves must not matter later.
+func TestErrorThenCrash(t *testing.T) {
+	run := func(t *testing.T, seed uint64, failFrom, failTo, crashAt int) (operations int) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newCrashRun(t, seed)
+			r.disk.makeAfter = r.disk.powerLoss
+			options := crashOptions(r.disk)
+			options.flushInterval = time.Hour
+			s, err := Open(r.disk.path(), options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened := r.disk.operations
+			r.model.crashed = r.disk.crashed
+			r.disk.failFrom, r.disk.failTo, r.disk.failWith = opened+failFrom, opened+failTo, syscall.EIO
+			r.disk.crashAt = opened + crashAt
+			w := worker{random: rand.New(rand.NewPCG(1, 0)), store: s, model: r.model, keys: r.keys[:3], number: &r.number[0]}
+			for range 5 {
+				_ = w.change(t.Context()) // the model has what this means
+				_ = w.change(t.Context())
+				_ = s.buffer.waitForFlush(t.Context())
+				if failed := r.disk.operations >= r.disk.failFrom; failed {
+					time.Sleep(2 * flushRetry)
+				}
+			}
+			operations = r.disk.operations - opened
+			r.disk.mu.Lock()
+			if r.disk.after == nil {
+				r.disk.after = r.disk.powerLoss()
+			}
+			r.disk.mu.Unlock()
+			_ = s.Close()
+			r.disk = r.disk.crash()
+			r.disk.makeAfter = r.disk.powerLoss
+			r.process(t)
+			if len(r.model.faults) > 0 {
+				t.Fatalf("operations %d to %d fail, loss of power at %d, seed %d: %s\n%q", failFrom, failTo, crashAt, seed, r.model.faults[0], r.story)
+			}
+		})
+		return operations
+	}
+	const never = 10_000
+	operations := run(t, 1, never, never, never)
+	if operations < 20 {
+		t.Fatalf("the sequence has %d operations", operations)
+	}
+	for failFrom := 1; failFrom <= operations; failFrom++ {
+		for _, length := range []int{1, 4} {
+			for crashAt := failFrom + length; crashAt < failFrom+length+12; crashAt++ {
+				run(t, uint64(100*failFrom+crashAt), failFrom, failFrom+length, crashAt)
+			}
+		}
+	}
+}
+
 // killedVariable has the path of the store, in a process that TestKill starts.
 const killedVariable = "FAIRWAY_KILLED_STORE"
 
