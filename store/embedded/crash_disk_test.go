@@ -245,7 +245,11 @@ func (d *simDisk) torn(f *simFile) []byte {
 		tear(0, end, all)
 		if all < len(writes) {
 			w := writes[all]
-			content = w.apply(content, w.at, w.at+d.random.IntN(len(w.content)+1))
+			part := len(w.content)
+			if d.random.IntN(2) == 0 {
+				part = min(part, 128) // a header
+			}
+			content = w.apply(content, w.at, w.at+d.random.IntN(part+1))
 		}
 	default:
 		seen := make(map[int]bool)
