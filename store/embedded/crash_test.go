@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -284,6 +286,49 @@ func TestErrorThenCrash(t *testing.T) {
 			for crashAt := failFrom + length; crashAt < failFrom+length+12; crashAt++ {
 				run(t, uint64(100*failFrom+crashAt), failFrom, failFrom+length, crashAt)
 			}
+		}
+	}
+}
+
+// TestErrorOfTransaction fails a transaction of the store file at each operation, and loses the power at each
+// operation of the next one.
+func TestErrorOfTransaction(t *testing.T) {
+	const operations = 12
+	for failAt := 1; failAt <= operations; failAt++ {
+		for crashAt := 1; crashAt <= operations; crashAt++ {
+			synctest.Test(t, func(t *testing.T) {
+				r := newCrashRun(t, uint64(100*failAt+crashAt))
+				d := r.disk
+				d.makeAfter = d.powerLoss
+				s, err := Open(d.path(), crashOptions(d))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.model.crashed = d.crashed
+				w := worker{random: rand.New(rand.NewPCG(1, 0)), store: s, model: r.model, keys: r.keys, number: &r.number[0]}
+				for range 8 {
+					if err := errors.Join(w.change(t.Context()), s.buffer.waitForFlush(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+				}
+				put := func(n int) {
+					_ = s.file.update(func(tx *bbolt.Tx) error {
+						return tx.Bucket(bucketDeleted).Put(idKey(uint64(1000+n)), make([]byte, 3*pageSize))
+					})
+				}
+				d.failFrom, d.failTo, d.failWith = d.operations+failAt, d.operations+failAt+1, syscall.EIO
+				put(1)
+				d.failFrom, d.crashAt = 0, d.operations+crashAt
+				put(2)
+				put(3)
+				_ = s.Close()
+				r.disk = d.crash()
+				r.disk.makeAfter = r.disk.powerLoss
+				r.process(t)
+				if len(r.model.faults) > 0 {
+					t.Errorf("operation %d fails, loss of power at %d: %s", failAt, crashAt, r.model.faults[0])
+				}
+			})
 		}
 	}
 }
