@@ -290,14 +290,14 @@ func TestErrorThenCrash(t *testing.T) {
 	}
 }
 
-// TestErrorOfTransaction fails a transaction of the store file at each operation, and loses the power at each
+// TestErrorOfTransaction fails the last sync of a transaction of the store file, and loses the power at each
 // operation of the next one.
 func TestErrorOfTransaction(t *testing.T) {
-	const operations = 12
-	for failAt := 1; failAt <= operations; failAt++ {
-		for crashAt := 1; crashAt <= operations; crashAt++ {
+	const failAt = 5 // after two writes and a sync of data and a write of a meta page
+	for seed := range 100 {
+		for crashAt := 1; crashAt <= 6; crashAt++ {
 			synctest.Test(t, func(t *testing.T) {
-				r := newCrashRun(t, uint64(100*failAt+crashAt))
+				r := newCrashRun(t, uint64(100*seed+crashAt))
 				d := r.disk
 				d.makeAfter = d.powerLoss
 				s, err := Open(d.path(), crashOptions(d))
@@ -318,6 +318,9 @@ func TestErrorOfTransaction(t *testing.T) {
 				}
 				d.failFrom, d.failTo, d.failWith = d.operations+failAt, d.operations+failAt+1, syscall.EIO
 				put(1)
+				if last := d.kinds[len(d.kinds)-1]; d.operations != d.failFrom || last != "sync records.db" {
+					t.Fatalf("the last of the operations %q is not the sync of a meta page", d.kinds[d.operations-failAt:])
+				}
 				d.failFrom, d.crashAt = 0, d.operations+crashAt
 				put(2)
 				put(3)
@@ -326,7 +329,7 @@ func TestErrorOfTransaction(t *testing.T) {
 				r.disk.makeAfter = r.disk.powerLoss
 				r.process(t)
 				if len(r.model.faults) > 0 {
-					t.Errorf("operation %d fails, loss of power at %d: %s", failAt, crashAt, r.model.faults[0])
+					t.Errorf("seed %d, loss of power at %d: %s", seed, crashAt, r.model.faults[0])
 				}
 			})
 		}
