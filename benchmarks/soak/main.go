@@ -7,7 +7,7 @@
 // Two nodes share one Redis (site.go). 200 users call tools by three revisions of MCP, OTC, OCP and guarded REST,
 // start tasks, runs of hosted agents and reviews, and hold streams (users.go). The API is partly slow and partly
 // fails. Meanwhile the nodes reload, one of them is killed, and Redis stops (events). At the end the program
-// compares what clients were told with what the API has counted, and prints a table (measure.go). It needs
+// compares the responses to clients with what the API has counted, and prints a table (measure.go). It needs
 // redis-server.
 package main
 

@@ -103,7 +103,7 @@ func (r *report) tried(name string) {
 	r.things[name] = false
 }
 
-// confirmed notes that the client was told that the thing was created.
+// confirmed notes that a client has a response that says that the thing was created.
 func (r *report) confirmed(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,15 +272,15 @@ func (r *report) print() error {
 	return nil
 }
 
-// printCounts compares what clients were told with what the API has counted.
+// printCounts compares the responses to clients with what the API has counted.
 func (r *report) printCounts() bool {
 	confirmed, lost, twice := 0, []string{}, []string{}
-	for name, told := range r.things {
+	for name, confirmedTo := range r.things {
 		n := r.site.api.count(name)
-		if told {
+		if confirmedTo {
 			confirmed++
 		}
-		if told && n == 0 {
+		if confirmedTo && n == 0 {
 			lost = append(lost, name)
 		}
 		if n > 1 {
@@ -307,12 +307,13 @@ func percentile(all []time.Duration, p float64) time.Duration {
 func folderSize(dir string) (size int64) {
 	filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			return nil
+			return err
 		}
-		if info, err := entry.Info(); err == nil {
+		info, err := entry.Info()
+		if err == nil {
 			size += info.Size()
 		}
-		return nil
+		return err
 	})
 	return size
 }

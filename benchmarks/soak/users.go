@@ -182,7 +182,7 @@ type message struct {
 }
 
 // documentedCodes are the JSON-RPC codes of docs/errors.md.
-var documentedCodes = []int{-32700, -32600, -32601, -32602, -32020, -32021, -32022}
+var documentedCodes = []int{-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
 
 // mcp sends a message of MCP. A response that is an error of the protocol has an outcome.
 func (u *user) mcp(ctx context.Context, path, method, params string, header ...string) (m message, a answer, outcome string) {
