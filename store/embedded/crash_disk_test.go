@@ -95,6 +95,13 @@ func (d *simDisk) operation(kind string) error {
 	return nil
 }
 
+// count returns the number of operations so far.
+func (d *simDisk) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.operations
+}
+
 func (d *simDisk) crashed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -127,7 +127,7 @@ func (r *crashRun) process(t *testing.T) {
 	var s *Store
 	for {
 		var err error
-		before := d.operations
+		before := d.count()
 		s, err = Open(d.path(), options)
 		if err == nil {
 			break
@@ -136,19 +136,21 @@ func (r *crashRun) process(t *testing.T) {
 		switch {
 		case d.crashed():
 			return
-		case d.failFrom == 0 || d.operations < d.failFrom || d.operations == before:
+		case d.failFrom == 0 || d.count() < d.failFrom || d.count() == before:
 			r.model.fault("the store does not open: %v", err)
 			return
-		case d.operations >= d.failTo:
+		case d.count() >= d.failTo:
+			d.mu.Lock()
 			d.failFrom = 0 // the next attempt must not fail
-		case d.failTo > d.operations+1000:
+			d.mu.Unlock()
+		case d.failTo > d.count()+1000:
 			return // the disk stays broken until the crash
 		}
 	}
 	r.model.check(t.Context(), s, r.keys, !d.crashed())
 	r.model.checkFile(s)
 	r.work(t, s)
-	if !d.crashed() && d.failFrom > 0 && d.operations >= d.failTo { // the store recovers
+	if !d.crashed() && d.failFrom > 0 && d.count() >= d.failTo { // the store recovers
 		err := errors.New("not tried")
 		for range 10 {
 			time.Sleep(flushRetry)
@@ -164,9 +166,9 @@ func (r *crashRun) process(t *testing.T) {
 	if d.crashed() || r.random.IntN(3) > 0 { // else the crash comes while the store is open
 		err := s.Close()
 		switch {
-		case err == nil && !d.crashed() && (d.failFrom == 0 || d.operations < d.failFrom):
+		case err == nil && !d.crashed() && (d.failFrom == 0 || d.count() < d.failFrom):
 			r.model.ackAll()
-		case err != nil && !d.crashed() && d.operations < d.failFrom:
+		case err != nil && !d.crashed() && d.count() < d.failFrom:
 			r.model.fault("close: %v", err)
 		}
 		return
@@ -210,7 +212,7 @@ func TestEachError(t *testing.T) {
 			r.disk.makeAfter = r.disk.powerLoss
 			r.disk.failFrom, r.disk.failTo, r.disk.failWith = failAt, failAt+1, with
 			r.process(t)
-			operations = r.disk.operations
+			operations = r.disk.count()
 			r.tell("%v at operation %d", with, failAt)
 			if failAt > 0 && failAt <= operations {
 				r.tell("which is: %s", r.disk.kinds[failAt-1])
@@ -247,20 +249,22 @@ func TestErrorThenCrash(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opened := r.disk.operations
+			opened := r.disk.count()
 			r.model.crashed = r.disk.crashed
+			r.disk.mu.Lock()
 			r.disk.failFrom, r.disk.failTo, r.disk.failWith = opened+failFrom, opened+failTo, syscall.EIO
 			r.disk.crashAt = opened + crashAt
+			r.disk.mu.Unlock()
 			w := worker{random: rand.New(rand.NewPCG(1, 0)), store: s, model: r.model, keys: r.keys[:3], number: &r.number[0]}
 			for range 5 {
 				_ = w.change(t.Context()) // the model has what this means
 				_ = w.change(t.Context())
 				_ = s.buffer.waitForFlush(t.Context())
-				if failed := r.disk.operations >= r.disk.failFrom; failed {
+				if failed := r.disk.count() >= r.disk.failFrom; failed {
 					time.Sleep(2 * flushRetry)
 				}
 			}
-			operations = r.disk.operations - opened
+			operations = r.disk.count() - opened
 			r.disk.mu.Lock()
 			if r.disk.after == nil {
 				r.disk.after = r.disk.powerLoss()
@@ -294,7 +298,7 @@ func TestErrorThenCrash(t *testing.T) {
 // operation of the next one.
 func TestErrorOfTransaction(t *testing.T) {
 	const failAt = 5 // after two writes and a sync of data and a write of a meta page
-	for seed := range 100 {
+	for seed := range 40 {
 		for crashAt := 1; crashAt <= 6; crashAt++ {
 			synctest.Test(t, func(t *testing.T) {
 				r := newCrashRun(t, uint64(100*seed+crashAt))
@@ -316,12 +320,16 @@ func TestErrorOfTransaction(t *testing.T) {
 						return tx.Bucket(bucketDeleted).Put(idKey(uint64(1000+n)), make([]byte, 3*pageSize))
 					})
 				}
+				d.mu.Lock()
 				d.failFrom, d.failTo, d.failWith = d.operations+failAt, d.operations+failAt+1, syscall.EIO
+				d.mu.Unlock()
 				put(1)
+				d.mu.Lock()
 				if last := d.kinds[len(d.kinds)-1]; d.operations != d.failFrom || last != "sync records.db" {
-					t.Fatalf("the last of the operations %q is not the sync of a meta page", d.kinds[d.operations-failAt:])
+					t.Errorf("the last of the operations %q is not the sync of a meta page", d.kinds[d.operations-failAt:])
 				}
 				d.failFrom, d.crashAt = 0, d.operations+crashAt
+				d.mu.Unlock()
 				put(2)
 				put(3)
 				_ = s.Close()
