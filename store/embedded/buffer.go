@@ -51,6 +51,7 @@ type writeBuffer struct {
 	use            use           // of all changes
 	lastID         uint64        // last id given to a record
 	rollbacks      uint64        // number of failed batches
+	uncertain      bool          // the last batch has failed, and may be in the write-ahead log
 	closed         bool
 }
 
@@ -129,6 +130,14 @@ func (b *writeBuffer) get(key string) (r *record, found bool, at moment, err err
 		return nil, b.isAbsent(key), at, nil
 	}
 	return newer.new, true, at, nil
+}
+
+// isPending reports whether what is durable of a record may differ from what readers see.
+func (b *writeBuffer) isPending(key string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	newer, _ := b.lookup(key)
+	return newer != nil || b.uncertain
 }
 
 // isAbsent reports whether the file is known not to have the record. The caller must hold b.mu and have
@@ -303,6 +312,7 @@ func (b *writeBuffer) commit(done *batch, m *memtable, frame uint64) {
 	b.mu.Lock()
 	m.batches = append(m.batches, done)
 	m.lastFrame = frame
+	b.uncertain = false
 	// The callers of the batch may make their next changes soon. If the next commit includes
 	// them, fewer commits serve the same callers.
 	b.expected = max(1, done.waiting+b.next.waiting)
@@ -328,6 +338,7 @@ func (b *writeBuffer) rollBack(failed *batch, m *memtable, err error) (next *bat
 		}
 	}
 	b.rollbacks++
+	b.uncertain = true
 	b.flushRequested = false
 	b.releaseWriters()
 	b.releaseFlushWaiters(allMemtables, err)

@@ -6,8 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
@@ -61,9 +64,50 @@ type walPosition struct {
 type file struct {
 	db   *bbolt.DB
 	path string
+	disk disk
+	meta int // bytes of both meta pages
+
+	updating sync.Mutex // held during a write transaction
+	unsynced bool       // the last transaction may be visible but not durable
 }
 
 func (f *file) close() error { return f.db.Close() }
+
+// update makes a change in one transaction. A transaction is visible once its meta page is written, even if
+// the sync after that fails. It is not durable then, and the next transaction could overwrite pages of the
+// last durable one. Therefore update makes the meta pages durable first, after an error and after opening the
+// file, which another process may have left so.
+func (f *file) update(change func(*bbolt.Tx) error) error {
+	f.updating.Lock()
+	defer f.updating.Unlock()
+	if f.unsynced {
+		if err := f.rewriteMeta(); err != nil {
+			return fmt.Errorf("writing the meta pages again: %w", err)
+		}
+	}
+	f.unsynced = true
+	err := f.db.Update(change)
+	f.unsynced = err != nil
+	return err
+}
+
+// rewriteMeta writes both meta pages again and syncs them. After a sync has failed, another sync alone does
+// not write the same pages again.
+func (f *file) rewriteMeta() error {
+	file, err := f.disk.open(f.path, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	pages := make([]byte, f.meta)
+	if _, err := io.ReadFull(file, pages); err != nil {
+		return err
+	}
+	if _, err := file.WriteAt(pages, 0); err != nil {
+		return err
+	}
+	return file.syncData()
+}
 
 func (f *file) view(read func(*bbolt.Tx) error) error {
 	err := f.db.View(read)
@@ -97,12 +141,16 @@ func readRecord(tx *bbolt.Tx, key string) (*record, error) {
 }
 
 // writeMemtable writes the memtable to the file, together with the sums and the position
-// of the write-ahead log.
+// of the write-ahead log. If an earlier attempt has failed after its transaction became visible, it changes
+// nothing.
 func (f *file) writeMemtable(m *memtable, p walPosition, beforeCommit func() error) error {
 	if len(m.batches) == 0 {
 		return nil
 	}
-	return f.db.Update(func(tx *bbolt.Tx) error {
+	return f.update(func(tx *bbolt.Tx) error {
+		if stored := readPosition(tx); stored.flushed >= p.flushed {
+			return nil
+		}
 		t := newTransaction(tx)
 		if err := t.putMemtable(m); err != nil {
 			return err
@@ -160,7 +208,7 @@ func (f *file) removeDeletedLog() (more bool, err error) {
 	if err != nil || !more {
 		return false, err
 	}
-	err = f.db.Update(func(tx *bbolt.Tx) error {
+	err = f.update(func(tx *bbolt.Tx) error {
 		deleted, log := tx.Bucket(bucketDeleted), tx.Bucket(bucketLog)
 		id, _ := deleted.Cursor().First()
 		id = bytes.Clone(id)
@@ -354,6 +402,15 @@ func (t *transaction) putSums() error {
 		t.lastID = max(t.lastID, binary.BigEndian.Uint64(stored))
 	}
 	return t.store.Put(keyLastID, binary.BigEndian.AppendUint64(nil, t.lastID))
+}
+
+// readPosition returns the stored position, or the zero value if there is none.
+func readPosition(tx *bbolt.Tx) (p walPosition) {
+	if b := tx.Bucket(bucketStore).Get(keyPosition); len(b) == 16 {
+		p.salt = binary.BigEndian.Uint64(b)
+		p.flushed = binary.BigEndian.Uint64(b[8:])
+	}
+	return p
 }
 
 func (t *transaction) putPosition(p walPosition) error {

@@ -38,18 +38,18 @@ const (
 // bbolt does not validate pages. On a damaged page it panics, partly in its own
 // goroutines, where the panic cannot be recovered. A page beyond the end of a truncated
 // file terminates the process. checkFile returns an error in both cases.
-func checkFile(path string) error {
+func checkFile(d disk, path string) error {
 	stat, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist), err == nil && stat.Size() == 0:
-		return nil // bbolt creates it
+		return nil // bbolt initializes it
 	case err != nil:
 		return err
 	case stat.Size() < minFileSize:
 		return fmt.Errorf("%w: it has only %d bytes", errDamaged, stat.Size())
 	}
 	// Opened read-only, bbolt does not search for free pages, and locks out writers.
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
+	db, err := d.openDB(path, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
 	if err != nil {
 		return err
 	}
@@ -88,9 +88,34 @@ func readBucket(name []byte, b *bbolt.Bucket) error {
 	return err
 }
 
+// createFile creates the store file if there is none or an empty one. The file has another name until it is
+// complete, because the remains of a creation that a crash interrupts look like a damaged file.
+func createFile(d disk, path string) error {
+	stat, err := os.Stat(path)
+	if err == nil && stat.Size() > 0 {
+		return nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	incomplete := path + ".new"
+	if err := d.remove(incomplete); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	f, err := openFile(d, incomplete)
+	if err != nil {
+		return err
+	}
+	_, err = f.prepare()
+	if err := errors.Join(err, f.close()); err != nil {
+		return err
+	}
+	return errors.Join(d.rename(incomplete, path), d.syncFolder(path))
+}
+
 // openFile opens the file for writing. A panic of bbolt becomes an error.
-func openFile(path string) (f *file, err error) {
-	if err := checkFile(path); err != nil {
+func openFile(d disk, path string) (f *file, err error) {
+	if err := checkFile(d, path); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -98,7 +123,7 @@ func openFile(path string) (f *file, err error) {
 			err = fmt.Errorf("%w: %v", errDamaged, value)
 		}
 	}()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
+	db, err := d.openDB(path, &bbolt.Options{
 		Timeout:        lockTimeout,
 		NoFreelistSync: true, // smaller commits; bbolt rebuilds the list on opening
 		FreelistType:   bbolt.FreelistMapType,
@@ -110,7 +135,7 @@ func openFile(path string) (f *file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{db: db, path: path}, nil
+	return &file{db: db, path: path, disk: d, meta: 2 * db.Info().PageSize, unsynced: true}, nil
 }
 
 // explainOpen adds to the error how to fix it.
@@ -133,7 +158,7 @@ func explainOpen(path string, err error) error {
 // prepare creates the buckets of a new file, or checks the format of an existing one. It
 // returns the position of the write-ahead log.
 func (f *file) prepare() (p walPosition, err error) {
-	err = f.db.Update(func(tx *bbolt.Tx) error {
+	err = f.update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{bucketRecords, bucketValues, bucketLog, bucketExpiry, bucketDeleted, bucketOwners, bucketStore} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
@@ -151,9 +176,7 @@ func (f *file) prepare() (p walPosition, err error) {
 			return fmt.Errorf("the file has format %d, but this version of Fairway reads format %d: "+
 				"use the version that created it, or move the file away", stored[0], format)
 		}
-		if n := b.Get(keyPosition); len(n) == 16 {
-			p.salt = binary.BigEndian.Uint64(n)
-			p.flushed = binary.BigEndian.Uint64(n[8:])
+		if p = readPosition(tx); p != (walPosition{}) {
 			return nil
 		}
 		var salt [8]byte

@@ -31,7 +31,9 @@ type Options struct {
 	flushInterval      time.Duration
 	memtableChanges    int
 	maxBufferedChanges int
-	syncWAL            func(*os.File) error
+	walGrowth          int64
+	disk               disk
+	syncWAL            func(diskFile) error
 	beforeFlush        func() error // called before the transaction of a flush is committed
 }
 
@@ -62,8 +64,14 @@ func (o *Options) setDefaults() {
 	if o.beforeFlush == nil {
 		o.beforeFlush = func() error { return nil }
 	}
+	if o.walGrowth <= 0 {
+		o.walGrowth = walGrowth
+	}
+	if o.disk == nil {
+		o.disk = osDisk{}
+	}
 	if o.syncWAL == nil {
-		o.syncWAL = syncData
+		o.syncWAL = diskFile.syncData
 	}
 }
 
@@ -71,10 +79,13 @@ func (o *Options) setDefaults() {
 // exist, and replays the write-ahead log.
 func Open(path string, options Options) (*Store, error) {
 	options.setDefaults()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := makeFolder(options.disk, filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("creating the folder of the store: %w", err)
 	}
-	f, err := openFile(path)
+	if err := createFile(options.disk, path); err != nil {
+		return nil, fmt.Errorf("creating the store %s: %w", path, err)
+	}
+	f, err := openFile(options.disk, path)
 	if err != nil {
 		return nil, explainOpen(path, err)
 	}
@@ -83,7 +94,7 @@ func Open(path string, options Options) (*Store, error) {
 	var sums ownerSums
 	var lastID uint64
 	if err == nil {
-		wal, err = replayWAL(f, position, options.syncWAL)
+		wal, err = replayWAL(f, position, &options)
 	}
 	if err == nil {
 		sums, lastID, err = f.readSums()
@@ -102,6 +113,20 @@ func Open(path string, options Options) (*Store, error) {
 	s.buffer = newWriteBuffer(&s.options, sums, lastID)
 	s.start()
 	return s, nil
+}
+
+// makeFolder creates the folder and its parents, and makes them durable.
+func makeFolder(d disk, path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := makeFolder(d, filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return d.syncFolder(path)
 }
 
 // start starts the goroutines of the store.

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 // starts when all of them wait.
 func TestExpectedCallers(t *testing.T) {
 	started, finish := make(chan struct{}), make(chan struct{})
-	s := openTest(t, Options{commitInterval: time.Hour, syncWAL: func(*os.File) error {
+	s := openTest(t, Options{commitInterval: time.Hour, syncWAL: func(diskFile) error {
 		select {
 		case started <- struct{}{}:
 			<-finish

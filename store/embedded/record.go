@@ -317,9 +317,11 @@ func (u *use) take(w *write) error {
 			return nil
 		}
 	}
-	var s sums
-	s.add(w.key, w.old, -1)
-	u.add(w.old.owner, s)
+	if w.old != nil {
+		var s sums
+		s.add(w.key, w.old, -1)
+		u.add(w.old.owner, s)
+	}
 	return nil
 }
 

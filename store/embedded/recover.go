@@ -33,11 +33,11 @@ type frame struct {
 // replayWAL recovers the store: it writes the frames of the write-ahead log that the store
 // file does not contain to the file, and creates a new log. p is the position in the store
 // file.
-func replayWAL(f *file, p walPosition, sync func(*os.File) error) (*writeAheadLog, error) {
+func replayWAL(f *file, p walPosition, options *Options) (*writeAheadLog, error) {
 	var frames []frame
 	paths := walPaths(f.path)
 	for i, path := range paths {
-		some, err := readWALFile(path, p.salt)
+		some, err := readWALFile(f.disk, path, p)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func replayWAL(f *file, p walPosition, sync func(*os.File) error) (*writeAheadLo
 		}
 		todo = todo[n:]
 	}
-	return createWAL(f.path, p.salt, p.flushed+1, sync)
+	return createWAL(f.path, p.salt, p.flushed+1, options)
 }
 
 // unflushedFrames returns the frames to replay, sorted by number. It returns an error if a frame
@@ -103,7 +103,7 @@ func missingAt(frames []frame, next frame) (file int, at int64) {
 
 // replay writes the changes of the frames to the file, and the new sums and position.
 func (f *file) replay(p walPosition, frames []frame) error {
-	return f.db.Update(func(tx *bbolt.Tx) error {
+	return f.update(func(tx *bbolt.Tx) error {
 		into := newTransaction(tx)
 		for _, frame := range frames {
 			changes := changeReader{rest: frame.body}
@@ -129,8 +129,8 @@ func (f *file) replay(p walPosition, frames []frame) error {
 
 // readWALFile returns the frames of a log file in the order of the file. The file may be
 // missing or truncated.
-func readWALFile(path string, salt uint64) ([]frame, error) {
-	file, err := os.Open(path)
+func readWALFile(d disk, path string, p walPosition) ([]frame, error) {
+	file, err := d.open(path, os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -147,10 +147,13 @@ func readWALFile(path string, salt uint64) ([]frame, error) {
 	case len(b) < walHeader:
 		return nil, nil // a crash interrupted its creation: it has no frames
 	}
-	frames := scanFrames(b, salt)
+	frames := scanFrames(b, p.salt)
 	header := [walHeader]byte(b)
 	stored := binary.LittleEndian.Uint64(header[8:])
-	if header != [walHeader]byte{} && header != [walHeader]byte(encodeHeader(header[:8], stored)) || header == [walHeader]byte{} && len(frames) > 0 {
+	if header != [walHeader]byte(encodeHeader(header[:8], stored)) {
+		if !slices.ContainsFunc(frames, func(f frame) bool { return f.number > p.flushed }) {
+			return nil, nil // a crash interrupted the writing of the header
+		}
 		return nil, fmt.Errorf("%w: the header of %s, at byte 0, is damaged; move the two files of the log away to continue without their changes",
 			errWAL, path)
 	}
@@ -158,7 +161,7 @@ func readWALFile(path string, salt uint64) ([]frame, error) {
 	case len(frames) > 0 && string(header[:8]) != walMagic:
 		return nil, fmt.Errorf("%w: another version of Fairway created %s; use that version, or move the two files of the log away to continue without their changes",
 			errWAL, path)
-	case stored != salt && len(scanFrames(b, stored)) > 0:
+	case stored != p.salt && len(scanFrames(b, stored)) > 0:
 		return nil, fmt.Errorf("%w: %s belongs to another store file; restore that file, or move the two files of the log away", errWAL, path)
 	}
 	return frames, nil

@@ -119,7 +119,7 @@ func (s *Store) Close() error {
 		s.ended.Wait()
 		s.closeErr = errors.Join(s.unflushed, s.wal.close())
 		if s.unflushed == nil {
-			s.closeErr = errors.Join(s.closeErr, removeWAL(s.file.path))
+			s.closeErr = errors.Join(s.closeErr, removeWAL(s.options.disk, s.file.path))
 		}
 		s.closeErr = errors.Join(s.closeErr, s.file.close())
 	})
@@ -196,7 +196,7 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	}
 	var last *batch
 	for _, key := range keys {
-		b, err := s.replace(ctx, key, func(*record) (*record, bool) { return nil, true })
+		_, b, err := s.makeWrite(ctx, key, func(old *record) (write, error) { return write{key: key, old: old}, nil })
 		if err != nil {
 			return err
 		}
@@ -261,9 +261,10 @@ func (s *Store) tryWrite(ctx context.Context, key string, decide func(old *recor
 		return w, nil, err
 	}
 	w, err = decide(old)
-	if err != nil || w.old == nil && w.new == nil {
+	if err != nil || w.old == nil && w.new == nil && (w.async || w.key == "" || !s.buffer.isPending(key)) {
 		return w, nil, err
 	}
+	// The deletion of an absent record is written too if the record may still be there after a crash.
 	if b, err = s.buffer.add(&w, at); err == nil {
 		s.waiters.Wake(key)
 	}

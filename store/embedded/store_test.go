@@ -218,7 +218,7 @@ func TestBatchFails(t *testing.T) {
 		defer mu.Unlock()
 		failures = append(failures, err)
 	}}}
-	options.syncWAL = func(file *os.File) error {
+	options.syncWAL = func(file diskFile) error {
 		if !hold.Load() {
 			return file.Sync()
 		}
@@ -315,9 +315,9 @@ func TestFile(t *testing.T) {
 func TestGroups(t *testing.T) {
 	const writers, each = 64, 20
 	var syncs atomic.Int64
-	s := openTest(t, Options{syncWAL: func(file *os.File) error {
+	s := openTest(t, Options{syncWAL: func(file diskFile) error {
 		syncs.Add(1)
-		return syncData(file)
+		return file.syncData()
 	}})
 	var all sync.WaitGroup
 	for i := range writers {

@@ -112,7 +112,10 @@ func (c *committer) commitBatch() {
 	}
 	switch {
 	case sealed:
-		c.wal.rotate()
+		if err := c.wal.rotate(); err != nil { // b is nil, because an append erases failed frames too
+			c.fail(newBatch(0), m, fmt.Errorf("the change was not made, because the write-ahead log has a damaged end: %w", err))
+			return
+		}
 		c.sealed <- m // does not block: no other memtable is being flushed
 		c.flushTimer.Stop()
 		c.flushArmed, c.flushDue = false, false
@@ -184,14 +187,16 @@ type writeAheadLog struct {
 	current int    // index of the current file
 	next    uint64 // number of the next frame
 	salt    uint64
-	sync    func(*os.File) error
+	options *Options
 	frame   []byte // reused buffer
+	failed  bool   // after the last frame there may be one whose append has failed
 }
 
 type walFile struct {
-	*os.File
-	end  int64 // offset after the last frame
-	size int64 // allocated size of the file
+	diskFile
+	end    int64 // offset after the last frame
+	size   int64 // allocated size of the file
+	growth int64 // bytes by which the file is extended in advance; a multiple of zerosAtOnce
 }
 
 func walPaths(path string) [2]string {
@@ -200,29 +205,29 @@ func walPaths(path string) [2]string {
 
 // createWAL creates both files, replacing existing ones. The caller must have
 // replayed all their frames. next is the number of the first frame.
-func createWAL(path string, salt, next uint64, sync func(*os.File) error) (l *writeAheadLog, err error) {
-	l = &writeAheadLog{next: next, salt: salt, sync: sync}
+func createWAL(path string, salt, next uint64, options *Options) (l *writeAheadLog, err error) {
+	l = &writeAheadLog{next: next, salt: salt, options: options}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("creating the write-ahead log: %w", err), l.close())
 		}
 	}()
 	for i, name := range walPaths(path) {
-		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		file, err := options.disk.open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 		if err != nil {
 			return l, err
 		}
-		l.files[i] = &walFile{File: file, end: walHeader}
+		l.files[i] = &walFile{diskFile: file, end: walHeader, growth: options.walGrowth}
 		if err := l.files[i].writeHeader(salt); err != nil {
 			return l, err
 		}
 	}
-	return l, syncFolder(path)
+	return l, options.disk.syncFolder(path)
 }
 
 // writeHeader writes the header to a new file.
 func (f *walFile) writeHeader(salt uint64) error {
-	if err := f.grow(walGrowth); err != nil {
+	if err := f.grow(f.growth); err != nil {
 		return err
 	}
 	if _, err := f.WriteAt(encodeHeader([]byte(walMagic), salt), 0); err != nil {
@@ -246,7 +251,7 @@ func (f *walFile) grow(size int64) error {
 		return nil
 	}
 	zeros := make([]byte, zerosAtOnce)
-	for target := (size + walGrowth - 1) / walGrowth * walGrowth; f.size < target; f.size += zerosAtOnce {
+	for target := (size + f.growth - 1) / f.growth * f.growth; f.size < target; f.size += zerosAtOnce {
 		if _, err := f.WriteAt(zeros, f.size); err != nil {
 			return err
 		}
@@ -255,19 +260,17 @@ func (f *walFile) grow(size int64) error {
 }
 
 // append makes the changes durable with one write and one sync, and returns the number
-// of their frame. After an error it is unknown what is on disk; the next frame has the
-// same number and overwrites the same place.
+// of their frame. After an error it erases the frame. If that fails too, it is unknown what is on disk; the
+// next frame has the same number and overwrites the same place.
 func (l *writeAheadLog) append(writes []write) (number uint64, err error) {
 	f := l.files[l.current]
 	l.frame = appendFrame(l.frame[:0], l.salt, l.next, writes)
 	end := f.end + int64(len(l.frame))
-	if err := f.grow(end); err != nil {
-		return 0, err
+	if err = f.grow(end); err == nil {
+		err = l.write(l.frame)
 	}
-	if _, err := f.WriteAt(l.frame, f.end); err != nil {
-		return 0, err
-	}
-	if err := l.sync(f.File); err != nil {
+	if l.failed = err != nil; l.failed {
+		_ = l.eraseFailed() // else the next append overwrites it, or rotate erases it
 		return 0, err
 	}
 	if cap(l.frame) > maxFrameBuffer {
@@ -279,10 +282,34 @@ func (l *writeAheadLog) append(writes []write) (number uint64, err error) {
 	return number, nil
 }
 
-// rotate switches to the other file and overwrites its frames, which are all flushed.
-func (l *writeAheadLog) rotate() {
+// write writes to the place after the last frame, and makes that durable.
+func (l *writeAheadLog) write(b []byte) error {
+	f := l.files[l.current]
+	if _, err := f.WriteAt(b, f.end); err != nil {
+		return err
+	}
+	return l.options.syncWAL(f.diskFile)
+}
+
+// eraseFailed removes the remains of a frame whose append has failed.
+func (l *writeAheadLog) eraseFailed() error {
+	if !l.failed {
+		return nil
+	}
+	err := l.write(make([]byte, frameHeader))
+	l.failed = err != nil
+	return err
+}
+
+// rotate switches to the other file and overwrites its frames, which are all flushed. It fails if a failed
+// frame cannot be erased, because the other file will have a frame with the same number.
+func (l *writeAheadLog) rotate() error {
+	if err := l.eraseFailed(); err != nil {
+		return err
+	}
 	l.current = 1 - l.current
 	l.files[l.current].end = walHeader
+	return nil
 }
 
 // close closes the files.
@@ -297,9 +324,9 @@ func (l *writeAheadLog) close() error {
 }
 
 // removeWAL removes both files.
-func removeWAL(path string) error {
+func removeWAL(d disk, path string) error {
 	paths := walPaths(path)
-	return errors.Join(os.Remove(paths[0]), os.Remove(paths[1]))
+	return errors.Join(d.remove(paths[0]), d.remove(paths[1]))
 }
 
 func appendFrame(b []byte, salt, number uint64, writes []write) []byte {

@@ -546,7 +546,7 @@ func TestClose_failing(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	s := openTest(t, Options{
 		Options: store.Options{Failed: func(error) {}}, maxBufferedChanges: 4, memtableChanges: 2, flushInterval: time.Millisecond,
-		syncWAL:     func(*os.File) error { return broken },
+		syncWAL:     func(diskFile) error { return broken },
 		beforeFlush: func() error { return broken },
 	})
 	var all sync.WaitGroup
@@ -577,7 +577,7 @@ func TestClose_failing(t *testing.T) {
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var syncs atomic.Int64
-		slowDisk := func(*os.File) error {
+		slowDisk := func(diskFile) error {
 			syncs.Add(1)
 			time.Sleep(time.Millisecond)
 			return nil
