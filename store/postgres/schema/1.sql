@@ -1,0 +1,140 @@
+-- The first version of the schema. Names are found by the search path, which is the schema alone.
+-- Texts that callers choose are bytea: they may contain any byte, and sort by bytes.
+
+CREATE TABLE records (
+	key       bytea       PRIMARY KEY,
+	log       bigint      NOT NULL GENERATED ALWAYS AS IDENTITY, -- a record that is created again has a new log
+	length    bigint      NOT NULL, -- number of entries in the log
+	size      bigint      NOT NULL, -- bytes that count towards the limit of the store
+	owner     bytea       NOT NULL,
+	evictable boolean     NOT NULL,
+	tombstone bytea,
+	expires   timestamptz NOT NULL,
+	value     bytea       NOT NULL
+);
+CREATE INDEX records_expires ON records (expires);
+CREATE INDEX records_evictable ON records (owner, expires) WHERE evictable;
+
+CREATE TABLE entries (
+	log    bigint,
+	number bigint,
+	data   bytea NOT NULL,
+	PRIMARY KEY (log, number)
+);
+
+-- Logs of deleted records. sweep removes their entries, so that the deletion itself is quick.
+CREATE TABLE deleted_logs (log bigint PRIMARY KEY);
+
+-- What the records of each owner take is the sum of the owner's rows. A change adds a row, so that changes do not wait
+-- for each other. sweep merges the rows.
+CREATE TABLE owner_bytes (owner bytea NOT NULL, bytes bigint NOT NULL);
+
+CREATE TABLE jobs (
+	id     bigint      PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+	queue  bytea       NOT NULL,
+	node   bytea       NOT NULL, -- empty: for any node
+	lane   smallint    NOT NULL, -- -1: the job is for one node
+	job    bytea       NOT NULL,
+	owner  bytea       NOT NULL,
+	pushed timestamptz NOT NULL DEFAULT statement_timestamp(),
+	due    timestamptz NOT NULL DEFAULT statement_timestamp() -- when it is delivered, or delivered again
+);
+CREATE INDEX jobs_due ON jobs (queue, node, lane, due, id);
+CREATE INDEX jobs_of_nodes ON jobs (pushed) WHERE lane = -1;
+
+CREATE FUNCTION record_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF TG_OP = 'UPDATE' AND OLD.owner = NEW.owner THEN
+		IF OLD.size <> NEW.size THEN
+			INSERT INTO owner_bytes VALUES (NEW.owner, NEW.size - OLD.size);
+		END IF;
+		RETURN NULL;
+	END IF;
+	IF TG_OP <> 'INSERT' THEN
+		INSERT INTO owner_bytes VALUES (OLD.owner, -OLD.size);
+	END IF;
+	IF TG_OP <> 'DELETE' THEN
+		INSERT INTO owner_bytes VALUES (NEW.owner, NEW.size);
+	ELSIF OLD.length > 0 THEN
+		INSERT INTO deleted_logs VALUES (OLD.log);
+	END IF;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER record_changed AFTER INSERT OR UPDATE OR DELETE ON records FOR EACH ROW EXECUTE FUNCTION record_changed();
+
+-- lock_record locks a record until the end of the transaction, and returns it if it exists and has not expired. Locked is
+-- its row, or, if there is none, the name of the key. Each statement sees what was committed before it, so the second
+-- search finds a record that another transaction created while this one waited.
+CREATE FUNCTION lock_record(wanted bytea) RETURNS SETOF records LANGUAGE plpgsql AS $$
+DECLARE
+	locked records;
+BEGIN
+	FOR attempt IN 1..2 LOOP
+		SELECT * INTO locked FROM records WHERE key = wanted FOR UPDATE;
+		IF FOUND THEN
+			IF locked.expires > clock_timestamp() THEN
+				RETURN NEXT locked;
+			ELSE
+				DELETE FROM records WHERE key = wanted;
+			END IF;
+			RETURN;
+		END IF;
+		IF attempt = 1 THEN
+			PERFORM pg_advisory_xact_lock(hashtextextended(current_schema || ' ' || encode(wanted, 'hex'), 0));
+		END IF;
+	END LOOP;
+END $$;
+
+-- evict evicts records of an owner, in the order of their expiry, until needed bytes are free, and returns the number of
+-- freed bytes. It skips records that another transaction is changing.
+CREATE FUNCTION evict(of_owner bytea, needed bigint, except_key bytea) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	r     record;
+	freed bigint := 0;
+BEGIN
+	FOR r IN
+		SELECT key, size, expires, octet_length(value) - octet_length(tombstone) AS shrinks FROM records
+		WHERE owner = of_owner AND evictable AND key <> except_key ORDER BY expires LIMIT 64 FOR UPDATE SKIP LOCKED
+	LOOP
+		EXIT WHEN freed >= needed;
+		IF r.shrinks IS NULL OR r.expires <= clock_timestamp() THEN
+			DELETE FROM records WHERE key = r.key;
+			freed := freed + r.size;
+		ELSE
+			UPDATE records SET value = tombstone, tombstone = NULL, evictable = false, size = size - r.shrinks WHERE key = r.key;
+			freed := freed + r.shrinks;
+		END IF;
+	END LOOP;
+	RETURN freed;
+END $$;
+
+-- sweep removes expired records, entries of deleted logs and old jobs, and merges owner_bytes. One call removes at most a
+-- bounded number of rows, and reports whether there may be more. If another node is sweeping, it does nothing.
+CREATE FUNCTION sweep(most_records int, most_entries int, most_jobs int, job_lifetime interval) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	removed_records int;
+	removed_entries int;
+	logs            bigint[];
+BEGIN
+	IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep ' || current_schema, 0)) THEN
+		RETURN false;
+	END IF;
+	DELETE FROM records WHERE key = ANY (ARRAY(
+		SELECT key FROM records WHERE expires <= statement_timestamp() ORDER BY expires LIMIT most_records FOR UPDATE SKIP LOCKED));
+	GET DIAGNOSTICS removed_records = ROW_COUNT;
+
+	logs := ARRAY(SELECT log FROM deleted_logs ORDER BY log LIMIT most_records);
+	DELETE FROM entries WHERE ctid = ANY (ARRAY(
+		SELECT ctid FROM entries WHERE log = ANY (logs) LIMIT most_entries));
+	GET DIAGNOSTICS removed_entries = ROW_COUNT;
+	DELETE FROM deleted_logs d WHERE log = ANY (logs) AND NOT EXISTS (SELECT FROM entries e WHERE e.log = d.log);
+
+	WITH merged AS (
+		DELETE FROM owner_bytes WHERE owner IN (SELECT owner FROM owner_bytes GROUP BY owner HAVING count(*) > 1) RETURNING owner, bytes
+	)
+	INSERT INTO owner_bytes SELECT owner, sum(bytes) FROM merged GROUP BY owner HAVING sum(bytes) <> 0;
+
+	DELETE FROM jobs WHERE id <= (SELECT max(id) FROM jobs) - most_jobs;
+	DELETE FROM jobs WHERE lane = -1 AND pushed < statement_timestamp() - job_lifetime;
+	RETURN removed_records = most_records OR removed_entries = most_entries OR cardinality(logs) = most_records;
+END $$;
