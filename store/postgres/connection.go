@@ -113,7 +113,7 @@ func (c *connection) timed(ctx context.Context, request func(context.Context) er
 	return c.explain(ctx, err)
 }
 
-// exec runs a statement that can safely be repeated.
+// exec runs a statement that can safely be repeated: a job may be in a queue twice.
 func (c *connection) exec(ctx context.Context, statement string, arguments ...any) error {
 	return c.timed(ctx, func(ctx context.Context) error {
 		_, err := c.pool.Exec(ctx, statement, arguments...)

@@ -4,3 +4,5 @@ import "time"
 
 // SetIdle sets after which time a job is delivered again.
 func (q *Queue) SetIdle(d time.Duration) { q.idle = d }
+
+const NewestVersion = newestVersion

@@ -42,19 +42,16 @@ func (q *Queue) waiting() string { return "queue " + q.name }
 
 // Push adds a job for a node, or for any if node is "".
 func (q *Queue) Push(ctx context.Context, job store.Job, node string) error {
-	ctx, done := q.connection.begin(ctx)
-	defer done()
 	lane := job.Lane()
 	if node != "" {
 		lane = laneOfNode
 	}
 	const statement = "INSERT INTO jobs (queue, node, lane, job, owner) VALUES ($1, $2, $3, $4, $5)"
-	_, err := q.connection.pool.Exec(ctx, statement, []byte(q.name), []byte(node), lane, []byte(job.ID), []byte(job.Owner))
-	if err != nil {
-		return q.connection.explain(ctx, err)
+	err := q.connection.exec(ctx, statement, []byte(q.name), []byte(node), lane, []byte(job.ID), []byte(job.Owner))
+	if err == nil {
+		q.feed.changed(q.waiting())
 	}
-	q.feed.changed(q.waiting())
-	return nil
+	return err
 }
 
 // Take blocks until there is a job for the node, and returns it. ack removes the job. Each node needs its own name.
@@ -109,13 +106,13 @@ func (q *Queue) next(ctx context.Context, node string, lanes []int16) (id int64,
 				ORDER BY due, id LIMIT 1 FOR UPDATE SKIP LOCKED
 			) AS found LIMIT 1
 		) RETURNING id, lane, job, owner`
-	ctx, done := q.connection.begin(ctx)
-	defer done()
 	var lane int
 	var name, owner []byte
-	err = q.connection.pool.QueryRow(ctx, statement, []byte(q.name), []byte(node), lanes, q.idle).Scan(&id, &lane, &name, &owner)
+	err = q.connection.timed(ctx, func(ctx context.Context) error {
+		return q.connection.pool.QueryRow(ctx, statement, []byte(q.name), []byte(node), lanes, q.idle).Scan(&id, &lane, &name, &owner)
+	})
 	if err != nil {
-		return 0, job, q.connection.explain(ctx, err)
+		return 0, job, err
 	}
 	q.mu.Lock()
 	q.last = lane

@@ -214,12 +214,19 @@ func (t *transaction) sizeWith(value []byte, entries [][]byte) int64 {
 // makeRoom counts the growth of the record for the owner. If there is no room for it, it evicts records. The error
 // is store.ErrShare or store.ErrFull if there are none that it may evict.
 func (t *transaction) makeRoom(ctx context.Context, owner store.Owner, growth int64) error {
-	exhausted := make(map[store.Owner]bool) // owners without evictable records
+	u, exhausted, current := t.store.use, make(map[store.Owner]bool), false // exhausted: owners without evictable records
 	for {
-		full, from, found := t.store.use.take(owner, growth, exhausted)
+		full, from, found := u.take(owner, growth, exhausted)
 		switch {
 		case full == nil:
 			return nil
+		case !found && !current: // other nodes may have made room
+			if err := u.readIfOlder(ctx, t.conn, useNowInterval); err != nil {
+				return t.store.connection.explain(ctx, err)
+			}
+			current = true
+			clear(exhausted)
+			continue
 		case !found && full.Share:
 			return fmt.Errorf("%w: %w", store.ErrShare, full)
 		case !found:
@@ -227,11 +234,11 @@ func (t *transaction) makeRoom(ctx context.Context, owner store.Owner, growth in
 		}
 		var freed int64
 		const statement = "SELECT evict($1, $2, $3)"
-		if err := t.conn.QueryRow(ctx, statement, []byte(from), growth, []byte(t.key)).Scan(&freed); err != nil {
+		if err := t.conn.QueryRow(ctx, statement, []byte(from), max(growth, u.limit/evictParts), []byte(t.key)).Scan(&freed); err != nil {
 			return fmt.Errorf("evicting records: %w", t.store.connection.explain(ctx, err))
 		}
 		exhausted[from] = freed <= 0
-		t.store.use.add(from, -freed)
+		u.add(from, -freed)
 	}
 }
 

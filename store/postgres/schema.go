@@ -57,7 +57,7 @@ func migrate(ctx context.Context, settings *pgx.ConnConfig, schema string, newes
 // currentVersion locks the schema for other migrations and returns its version. If there is no schema, it creates one of
 // version 0. A user who may not create schemas can use one that exists.
 func currentVersion(ctx context.Context, tx pgx.Tx, schema string) (version int, err error) {
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('migrate ' || $1, 0))", schema); err != nil {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 3))", schema); err != nil {
 		return 0, err
 	}
 	var hasSchema, hasVersions bool

@@ -77,12 +77,17 @@ func Open(address string, options Options) (*Store, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	if err := migrate(ctx, settings.ConnConfig, options.Schema, newestVersion); err != nil {
+	u := newUse(c, &options)
+	if err = migrate(ctx, settings.ConnConfig, options.Schema, newestVersion); err == nil {
+		err = u.refresh(ctx)
+	}
+	if err != nil {
+		err = c.explain(ctx, err)
 		stop()
 		c.pool.Close()
-		return nil, c.explain(ctx, err)
+		return nil, err
 	}
-	s := &Store{options: options, connection: c, locks: store.NewKeyLocks(), use: newUse(c, &options), stop: stop}
+	s := &Store{options: options, connection: c, locks: store.NewKeyLocks(), use: u, stop: stop}
 	s.feed = newFeed(c, settings.ConnConfig, options.Schema)
 	s.background.Go(func() { s.feed.listen(ctx) })
 	s.background.Go(func() { s.feed.notify(ctx) })

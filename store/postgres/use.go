@@ -14,6 +14,8 @@ import (
 const (
 	useInterval     = time.Second            // between requests for what records take
 	useFullInterval = 100 * time.Millisecond // while shares bind
+	useNowInterval  = 10 * time.Millisecond  // before a change is rejected
+	evictParts      = 1024                   // part of the limit that is freed at once, so that not each change evicts
 
 	bindAbove, warnAbove = 75, 80 // percent, see package share
 )
@@ -25,9 +27,9 @@ type use struct {
 	warn       func(store.Usage)
 
 	mu     sync.Mutex
-	bound  *share.Bound // nil: unknown
-	read   time.Time
-	busy   bool // above bindAbove percent
+	bound  *share.Bound
+	read   time.Time // when the last read began
+	busy   bool      // above bindAbove percent
 	warned bool
 }
 
@@ -35,32 +37,57 @@ func newUse(c *connection, options *Options) *use {
 	return &use{connection: c, limit: options.MaxBytes, warn: options.Warn}
 }
 
+// A querier is a connection or the pool.
+type querier interface {
+	Query(ctx context.Context, statement string, arguments ...any) (pgx.Rows, error)
+}
+
 // refresh reads what records take, if that is due.
 func (u *use) refresh(ctx context.Context) error {
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	if age := time.Since(u.read); u.bound != nil && (age < useFullInterval || age < useInterval && !u.busy) {
+	interval := useInterval
+	if u.busy {
+		interval = useFullInterval
+	}
+	u.mu.Unlock()
+	return u.connection.timed(ctx, func(ctx context.Context) error { return u.readIfOlder(ctx, u.connection.pool, interval) })
+}
+
+// readIfOlder reads what records take, unless another call has begun to do so within the interval. It does not hold the lock
+// meanwhile: from may wait for a connection that a transaction has, and the transaction for the lock.
+func (u *use) readIfOlder(ctx context.Context, from querier, interval time.Duration) error {
+	u.mu.Lock()
+	due := time.Since(u.read) >= interval
+	if due {
+		u.read = time.Now()
+	}
+	u.mu.Unlock()
+	if !due {
 		return nil
 	}
-	var bound *share.Bound
-	err := u.connection.timed(ctx, func(ctx context.Context) error {
-		rows, err := u.connection.pool.Query(ctx, "SELECT owner, sum(bytes)::bigint FROM owner_bytes GROUP BY owner")
-		if err != nil {
-			return err
-		}
-		bound = share.NewBound(share.Options{Name: "postgres bytes", Limit: u.limit})
+	bound := share.NewBound(share.Options{Name: "postgres bytes", Limit: u.limit})
+	rows, err := from.Query(ctx, "SELECT owner, sum(bytes)::bigint FROM owner_bytes GROUP BY owner")
+	if err == nil {
 		var owner []byte
 		var size int64
 		_, err = pgx.ForEachRow(rows, []any{&owner, &size}, func() error {
 			bound.Give(share.Owner(owner), -size) // takes them
 			return nil
 		})
-		return err
-	})
+	}
 	if err != nil {
+		u.forget()
 		return err
 	}
-	u.bound, u.read = bound, time.Now()
+	u.set(bound)
+	return nil
+}
+
+// set replaces what is known, and warns if that is much.
+func (u *use) set(bound *share.Bound) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.bound = bound
 	usage := bound.Usage()
 	percent := usage.Used / max(usage.Limit/100, 1)
 	u.busy = percent >= bindAbove
@@ -71,7 +98,6 @@ func (u *use) refresh(ctx context.Context) error {
 		u.warned = true
 		go u.warn(usage)
 	}
-	return nil
 }
 
 // forget makes the next refresh read from the database.

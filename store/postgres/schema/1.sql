@@ -62,41 +62,36 @@ BEGIN
 END $$;
 CREATE TRIGGER record_changed AFTER INSERT OR UPDATE OR DELETE ON records FOR EACH ROW EXECUTE FUNCTION record_changed();
 
--- lock_record locks a record until the end of the transaction, and returns it if it exists and has not expired. Locked is
--- its row, or, if there is none, the name of the key. Each statement sees what was committed before it, so the second
--- search finds a record that another transaction created while this one waited.
+-- lock_record locks a record until the end of the transaction, and returns it if it exists and has not expired. The name of
+-- the key is locked, too, so that one transaction at a time can create the record.
 CREATE FUNCTION lock_record(wanted bytea) RETURNS SETOF records LANGUAGE plpgsql AS $$
 DECLARE
 	locked records;
 BEGIN
-	FOR attempt IN 1..2 LOOP
-		SELECT * INTO locked FROM records WHERE key = wanted FOR UPDATE;
-		IF FOUND THEN
-			IF locked.expires > clock_timestamp() THEN
-				RETURN NEXT locked;
-			ELSE
-				DELETE FROM records WHERE key = wanted;
-			END IF;
-			RETURN;
-		END IF;
-		IF attempt = 1 THEN
-			PERFORM pg_advisory_xact_lock(hashtextextended(current_schema || ' ' || encode(wanted, 'hex'), 0));
-		END IF;
-	END LOOP;
+	PERFORM pg_advisory_xact_lock(hashtextextended(current_schema || ' ' || encode(wanted, 'hex'), 0));
+	SELECT * INTO locked FROM records WHERE key = wanted FOR UPDATE; -- sees what was committed before the lock
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	IF locked.expires <= clock_timestamp() THEN
+		DELETE FROM records WHERE key = wanted;
+		RETURN;
+	END IF;
+	RETURN NEXT locked;
 END $$;
 
 -- evict evicts records of an owner, in the order of their expiry, until needed bytes are free, and returns the number of
--- freed bytes. It skips records that another transaction is changing.
+-- freed bytes. It waits for transactions that evict, and skips records that others are changing.
 CREATE FUNCTION evict(of_owner bytea, needed bigint, except_key bytea) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
 	r     record;
 	freed bigint := 0;
 BEGIN
-	FOR r IN
-		SELECT key, size, expires, octet_length(value) - octet_length(tombstone) AS shrinks FROM records
-		WHERE owner = of_owner AND evictable AND key <> except_key ORDER BY expires LIMIT 64 FOR UPDATE SKIP LOCKED
-	LOOP
-		EXIT WHEN freed >= needed;
+	PERFORM pg_advisory_xact_lock(hashtextextended(current_schema, 1));
+	FOR n IN 1..64 LOOP
+		SELECT key, size, expires, octet_length(value) - octet_length(tombstone) AS shrinks INTO r FROM records
+		WHERE owner = of_owner AND evictable AND key <> except_key ORDER BY expires LIMIT 1 FOR UPDATE SKIP LOCKED;
+		EXIT WHEN NOT FOUND;
 		IF r.shrinks IS NULL OR r.expires <= clock_timestamp() THEN
 			DELETE FROM records WHERE key = r.key;
 			freed := freed + r.size;
@@ -104,6 +99,7 @@ BEGIN
 			UPDATE records SET value = tombstone, tombstone = NULL, evictable = false, size = size - r.shrinks WHERE key = r.key;
 			freed := freed + r.shrinks;
 		END IF;
+		EXIT WHEN freed >= needed;
 	END LOOP;
 	RETURN freed;
 END $$;
@@ -116,7 +112,7 @@ DECLARE
 	removed_entries int;
 	logs            bigint[];
 BEGIN
-	IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep ' || current_schema, 0)) THEN
+	IF NOT pg_try_advisory_xact_lock(hashtextextended(current_schema, 2)) THEN
 		RETURN false;
 	END IF;
 	DELETE FROM records WHERE key = ANY (ARRAY(
