@@ -54,7 +54,7 @@ func Check(address, schema string) error {
 
 // parseAddress parses the address. Errors of the libraries may contain the password, so they are not wrapped.
 func parseAddress(address, schema string) (*pgxpool.Config, error) {
-	const shape = "use postgres://user:password@host:5432/database?sslmode=verify-full, and percent-encode special characters in the password"
+	const shape = "use postgres://user:password@host:5432/database?sslmode=verify-full, and percent-encode special characters in the password" //nolint:gosec // an example
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, errors.New("the address of Postgres is not a URL: " + shape)

@@ -17,7 +17,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -145,9 +144,11 @@ func (s *Store) Keys(ctx context.Context, prefix, after string, limit int) ([]st
 
 // prefixEnd returns the first key after those that begin with prefix.
 func prefixEnd(prefix string) []byte {
-	if end := []byte(strings.TrimRight(prefix, "\xff")); len(end) > 0 {
-		end[len(end)-1]++
-		return end
+	for end := []byte(prefix); len(end) > 0; end = end[:len(end)-1] {
+		if last := len(end) - 1; end[last] < 0xff {
+			end[last]++
+			return end
+		}
 	}
 	return bytes.Repeat([]byte{0xff}, store.MaxKey+1)
 }

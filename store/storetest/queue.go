@@ -28,9 +28,9 @@ func RunQueue(t *testing.T, place func(*testing.T) Place, hurry func(store.Queue
 		{"many nodes take many jobs", queueStorm},
 	} {
 		t.Run(check.name, func(t *testing.T) {
-			var queues []store.Queue
-			for _, s := range nodes(t, place(t)) {
-				queues = append(queues, s.(store.Queuer).Queue("runs")) //nolint:forcetypeassert // as documented
+			queues := make([]store.Queue, 2)
+			for i, s := range nodes(t, place(t)) {
+				queues[i] = s.(store.Queuer).Queue("runs") //nolint:forcetypeassert // as documented
 			}
 			check.run(t, queues)
 		})
