@@ -88,11 +88,8 @@ func newConnection(settings *pgxpool.Config) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connection{pool: pool, name: serverName(settings.ConnConfig), closing: make(chan struct{})}, nil
-}
-
-func serverName(c *pgx.ConnConfig) string {
-	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
+	name := net.JoinHostPort(settings.ConnConfig.Host, strconv.Itoa(int(settings.ConnConfig.Port)))
+	return &connection{pool: pool, name: name, closing: make(chan struct{})}, nil
 }
 
 // begin sets the timeout of a call.

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"encoding/hex"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,10 +14,9 @@ import (
 )
 
 const (
-	reconnectInterval = time.Second      // between attempts to listen
-	aliveInterval     = 30 * time.Second // between checks of an idle connection
-	maxPending        = 10_000           // names to send; if there are more, all waiters of other nodes wake
-	everything        = "*"              // wakes all waiters. Other payloads are names in hexadecimal.
+	reconnectInterval = time.Second // between attempts to listen
+	maxPending        = 10_000      // names to send; if there are more, all waiters of other nodes wake
+	everything        = "*"         // wakes all waiters. Other payloads are names in hexadecimal.
 )
 
 // feed wakes Wait and Take calls. The Store and its queues report changes by this process. Changes by other nodes
@@ -67,10 +68,7 @@ func (f *feed) notify(ctx context.Context) {
 			return
 		}
 		f.mu.Lock()
-		payloads := make([]string, 0, len(f.pending))
-		for payload := range f.pending {
-			payloads = append(payloads, payload)
-		}
+		payloads := slices.Collect(maps.Keys(f.pending))
 		clear(f.pending)
 		f.mu.Unlock()
 		// Nothing is written, so there is nothing to wait for.
@@ -103,26 +101,14 @@ func (f *feed) receive(ctx context.Context) error {
 	}
 	f.waiters.WakeAll()
 	for {
-		within, done := context.WithTimeout(ctx, aliveInterval)
-		notification, err := conn.WaitForNotification(within)
-		idle := within.Err() != nil && ctx.Err() == nil
-		done()
-		switch {
-		case err == nil && notification.Payload == everything:
-			f.waiters.WakeAll()
-		case err == nil:
-			if name, err := hex.DecodeString(notification.Payload); err == nil {
-				f.waiters.Wake(string(name))
-			}
-		case !idle:
+		notification, err := conn.WaitForNotification(ctx)
+		if err != nil {
 			return err
-		default:
-			within, done := f.connection.begin(ctx)
-			err := conn.Ping(within)
-			done()
-			if err != nil {
-				return err
-			}
+		}
+		if name, err := hex.DecodeString(notification.Payload); err == nil {
+			f.waiters.Wake(string(name))
+		} else { // everything
+			f.waiters.WakeAll()
 		}
 	}
 }

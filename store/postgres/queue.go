@@ -97,15 +97,9 @@ func (q *Queue) lanes(skip func(lane int) bool) []int16 {
 	return lanes
 }
 
-// next takes the first job of the first lane that has one that is due. It passes over jobs that other nodes are taking.
+// next takes the next job, or returns pgx.ErrNoRows.
 func (q *Queue) next(ctx context.Context, node string, lanes []int16) (id int64, job store.Job, err error) {
-	const statement = `UPDATE jobs SET due = statement_timestamp() + $4::interval WHERE id = (
-			SELECT found.id FROM unnest($3::smallint[]) AS visited(lane), LATERAL (
-				SELECT id FROM jobs
-				WHERE queue = $1 AND lane = visited.lane AND node = CASE visited.lane WHEN -1 THEN $2::bytea ELSE '' END AND due <= statement_timestamp()
-				ORDER BY due, id LIMIT 1 FOR UPDATE SKIP LOCKED
-			) AS found LIMIT 1
-		) RETURNING id, lane, job, owner`
+	const statement = "SELECT id, lane, job, owner FROM take_job($1, $2, $3, $4)"
 	var lane int
 	var name, owner []byte
 	err = q.connection.timed(ctx, func(ctx context.Context) error {

@@ -183,20 +183,9 @@ func (t *transaction) write(ctx context.Context, c *store.Change) (again bool, e
 	if owner != t.owner {
 		t.store.use.add(t.owner, -t.size)
 	}
-	const statement = `WITH changed AS (
-			INSERT INTO records AS r (key, length, size, owner, evictable, tombstone, expires, value)
-			VALUES ($1, $2::bigint + cardinality($9::bytea[]), $3, $4, $5, $6, clock_timestamp() + $7::interval, coalesce($8, ''::bytea))
-			ON CONFLICT (key) DO UPDATE SET length = excluded.length, size = excluded.size, owner = excluded.owner,
-				evictable = excluded.evictable, tombstone = excluded.tombstone, expires = excluded.expires, value = coalesce($8, r.value)
-			RETURNING log
-		)
-		INSERT INTO entries SELECT log, $2::bigint + n - 1, coalesce(data, '') FROM changed, unnest($9::bytea[]) WITH ORDINALITY AS e(data, n)`
-	entries := c.Entries
-	if entries == nil {
-		entries = [][]byte{} // an array, not NULL
-	}
 	changed := c.Value != nil || t.size == 0
-	return t.commit(ctx, c.Async, changed, statement, []byte(t.key), t.old.Length, size, []byte(owner), evictable, tombstone, c.TTL, value, entries)
+	return t.commit(ctx, c.Async, changed, "SELECT write_record($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+		[]byte(t.key), t.old.Length, size, []byte(owner), evictable, tombstone, c.TTL, value, c.Entries)
 }
 
 // sizeWith returns the bytes of the changed record that count towards the limit.

@@ -60,19 +60,16 @@ func currentVersion(ctx context.Context, tx pgx.Tx, schema string) (version int,
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 3))", schema); err != nil {
 		return 0, err
 	}
-	var hasSchema, hasVersions bool
-	err = tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($1 || '.versions') IS NOT NULL", schema).Scan(&hasSchema, &hasVersions)
-	if err != nil {
-		return 0, err
-	}
-	if !hasSchema {
-		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+schema); err != nil {
-			return 0, fmt.Errorf("creating the schema %s: %w", schema, err)
+	for _, part := range []struct{ missing, create string }{ // each statement needs a right, also if the part exists
+		{"to_regnamespace($1) IS NULL", "CREATE SCHEMA " + schema},
+		{"to_regclass($1 || '.versions') IS NULL", "CREATE TABLE versions (version int PRIMARY KEY, since timestamptz NOT NULL DEFAULT now())"},
+	} {
+		var missing bool
+		if err = tx.QueryRow(ctx, "SELECT "+part.missing, schema).Scan(&missing); err == nil && missing {
+			_, err = tx.Exec(ctx, part.create)
 		}
-	}
-	if !hasVersions {
-		if _, err := tx.Exec(ctx, "CREATE TABLE versions (version int PRIMARY KEY, since timestamptz NOT NULL DEFAULT now())"); err != nil {
-			return 0, fmt.Errorf("creating tables in the schema %s: %w", schema, err)
+		if err != nil {
+			return 0, fmt.Errorf("creating the schema %s: %w", schema, err)
 		}
 	}
 	err = tx.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM versions").Scan(&version)

@@ -118,12 +118,7 @@ func (s *Store) Read(ctx context.Context, key string, from int64, limit int) ([]
 	if err != nil {
 		return nil, err
 	}
-	const statement = `SELECT data FROM (
-			SELECT data, number, sum(octet_length(data)) OVER (ORDER BY number) AS total
-			FROM records JOIN entries USING (log)
-			WHERE key = $1 AND expires > statement_timestamp() AND number >= $2::bigint AND number < $2::bigint + $3::bigint
-		) e WHERE number = $2 OR total <= $4 ORDER BY number`
-	return s.rows(ctx, statement, []byte(key), from, limit, store.MaxReadBytes)
+	return s.rows(ctx, "SELECT read_log($1, $2, $3, $4)", []byte(key), from, limit, store.MaxReadBytes)
 }
 
 // Keys implements store.Store.

@@ -27,7 +27,8 @@ CREATE TABLE deleted_logs (log bigint PRIMARY KEY);
 
 -- What the records of each owner take is the sum of the owner's rows. A change adds a row, so that changes do not wait
 -- for each other. sweep merges the rows.
-CREATE TABLE owner_bytes (owner bytea NOT NULL, bytes bigint NOT NULL);
+CREATE TABLE owner_bytes (owner bytea NOT NULL, bytes bigint NOT NULL)
+	WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
 CREATE TABLE jobs (
 	id     bigint      PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
@@ -78,6 +79,44 @@ BEGIN
 		RETURN;
 	END IF;
 	RETURN NEXT locked;
+END $$;
+
+-- write_record writes a record that lock_record has locked, and appends to its log. Without a value, the value stays as it is.
+CREATE FUNCTION write_record(of_key bytea, old_length bigint, new_size bigint, new_owner bytea, may_evict boolean, new_tombstone bytea,
+	lifetime interval, new_value bytea, appended bytea[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	WITH changed AS (
+		INSERT INTO records AS r (key, length, size, owner, evictable, tombstone, expires, value)
+		VALUES (of_key, old_length + coalesce(cardinality(appended), 0), new_size, new_owner, may_evict, new_tombstone,
+			clock_timestamp() + lifetime, coalesce(new_value, ''))
+		ON CONFLICT (key) DO UPDATE SET length = excluded.length, size = excluded.size, owner = excluded.owner, evictable = excluded.evictable,
+			tombstone = excluded.tombstone, expires = excluded.expires, value = coalesce(new_value, r.value)
+		RETURNING log
+	)
+	INSERT INTO entries SELECT log, old_length + n - 1, coalesce(data, '') FROM changed, unnest(appended) WITH ORDINALITY AS e(data, n);
+END $$;
+
+-- read_log returns entries of a log, at most about most_bytes, but at least one.
+CREATE FUNCTION read_log(of_key bytea, first bigint, most bigint, most_bytes bigint) RETURNS SETOF bytea LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	RETURN QUERY SELECT data FROM (
+		SELECT data, number, sum(octet_length(data)) OVER (ORDER BY number) AS total FROM records JOIN entries USING (log)
+		WHERE key = of_key AND expires > statement_timestamp() AND number >= first AND number < first + most
+	) AS e WHERE number = first OR total <= most_bytes ORDER BY number;
+END $$;
+
+-- take_job takes the first job of the first lane that has one that is due. It skips jobs that other nodes are taking. The job
+-- is due again after idle.
+CREATE FUNCTION take_job(of_queue bytea, of_node bytea, lanes smallint[], idle interval) RETURNS SETOF jobs LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN QUERY UPDATE jobs SET due = statement_timestamp() + idle WHERE id = (
+		SELECT found.id FROM unnest(lanes) AS visited(lane), LATERAL (
+			SELECT id FROM jobs
+			WHERE queue = of_queue AND lane = visited.lane AND node = CASE visited.lane WHEN -1 THEN of_node ELSE '' END
+				AND due <= statement_timestamp()
+			ORDER BY due, id LIMIT 1 FOR UPDATE SKIP LOCKED
+		) AS found LIMIT 1
+	) RETURNING jobs.*;
 END $$;
 
 -- evict evicts records of an owner, in the order of their expiry, until needed bytes are free, and returns the number of
