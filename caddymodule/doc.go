@@ -36,6 +36,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/app"
 	_ "github.com/fairwayhq/fairway/caddymodule/app/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/app/embeddings"
+	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/postgres"
 	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/redis"
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
 	_ "github.com/fairwayhq/fairway/caddymodule/connections"

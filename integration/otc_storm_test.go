@@ -80,22 +80,34 @@ func TestOTC_storm_on_one_node(t *testing.T) {
 	checkStorm(t, api, storm(t, []*brittleNode{node}, func() {}))
 }
 
-// startPair runs two nodes on one Redis.
-func startPair(t *testing.T, api *orders, idempotency string) []*brittleNode {
+// sharedStores start a server for each store that nodes can share, and return the option that selects it.
+var sharedStores = map[string]func(*testing.T) string{
+	"redis": func(t *testing.T) string {
+		address, _ := storetest.Redis(t)
+		return "redis " + address
+	},
+	"postgres": func(t *testing.T) string { return "postgres " + storetest.Postgres(t) },
+}
+
+// startPair runs two nodes on one store.
+func startPair(t *testing.T, api *orders, store, idempotency string) []*brittleNode {
 	t.Helper()
-	redis, _ := storetest.Redis(t)
 	nodes := make([]*brittleNode, 2)
 	for i := range nodes {
 		address := freeAddress(t)
-		nodes[i] = startBrittle(t, t.TempDir(), address, ordersSite(address, "redis "+redis, idempotency, api))
+		nodes[i] = startBrittle(t, t.TempDir(), address, ordersSite(address, store, idempotency, api))
 	}
 	return nodes
 }
 
 func TestOTC_storm_on_two_nodes(t *testing.T) {
-	api := startOrders(t)
-	close(api.hold)
-	checkStorm(t, api, storm(t, startPair(t, api, "ttl 1h"), func() {}))
+	for name, start := range sharedStores {
+		t.Run(name, func(t *testing.T) {
+			api := startOrders(t)
+			close(api.hold)
+			checkStorm(t, api, storm(t, startPair(t, api, start(t), "ttl 1h"), func() {}))
+		})
+	}
 }
 
 // TestOTC_storm_with_a_node_killed kills one of two nodes while orders are under
@@ -103,7 +115,7 @@ func TestOTC_storm_on_two_nodes(t *testing.T) {
 func TestOTC_storm_with_a_node_killed(t *testing.T) {
 	t.Parallel() // it mostly waits
 	api := startOrders(t)
-	nodes := startPair(t, api, "lease 10s") // which a busy machine keeps up too
+	nodes := startPair(t, api, sharedStores["redis"](t), "lease 10s") // which a busy machine keeps up too
 	answers := storm(t, nodes, func() {
 		waitFor(t, waitTimeout, "orders that are under way", func() bool {
 			begun, _ := api.total()

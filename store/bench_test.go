@@ -11,12 +11,13 @@ import (
 
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/postgres"
 	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
-// bothStores runs a benchmark with each kind of store.
-func bothStores(b *testing.B, run func(*testing.B, store.Store)) {
+// allStores runs a benchmark with each kind of store. The servers of Redis and Postgres do not wait for the disk.
+func allStores(b *testing.B, run func(*testing.B, store.Store)) {
 	b.Run("embedded", func(b *testing.B) {
 		s, err := embedded.Open(filepath.Join(b.TempDir(), "records.db"), embedded.Options{})
 		if err != nil {
@@ -34,11 +35,19 @@ func bothStores(b *testing.B, run func(*testing.B, store.Store)) {
 		defer s.Close()
 		run(b, s)
 	})
+	b.Run("postgres", func(b *testing.B) {
+		s, err := postgres.Open(storetest.Postgres(b), postgres.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer s.Close()
+		run(b, s)
+	})
 }
 
 // BenchmarkUpdate makes durable changes of new records with several numbers of writers.
 func BenchmarkUpdate(b *testing.B) {
-	bothStores(b, func(b *testing.B, s store.Store) {
+	allStores(b, func(b *testing.B, s store.Store) {
 		for _, writers := range []int{1, 8, 64} {
 			b.Run(strconv.Itoa(writers), func(b *testing.B) {
 				var n atomic.Int64
@@ -64,7 +73,7 @@ func BenchmarkUpdate(b *testing.B) {
 // BenchmarkCall makes the two changes of a call with a call_id, with 64 callers: a durable
 // claim and a durable response.
 func BenchmarkCall(b *testing.B) {
-	bothStores(b, func(b *testing.B, s store.Store) {
+	allStores(b, func(b *testing.B, s store.Store) {
 		var n atomic.Int64
 		value := make([]byte, 500)
 		b.SetParallelism(32)
@@ -88,7 +97,7 @@ func BenchmarkCall(b *testing.B) {
 
 // BenchmarkAppend appends one entry to logs of several lengths.
 func BenchmarkAppend(b *testing.B) {
-	bothStores(b, func(b *testing.B, s store.Store) {
+	allStores(b, func(b *testing.B, s store.Store) {
 		for _, length := range []int{10, 1000, 100_000} {
 			key := "log" + strconv.Itoa(length)
 			entry := make([]byte, 300)

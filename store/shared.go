@@ -1,11 +1,17 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"hash/maphash"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
+
+// PollInterval is the longest time between two reads of Waiters.Await.
+const PollInterval = 2 * time.Second
 
 // stripes is the number of locks that the keys share. Two keys that hash to the same
 // stripe cannot be changed at the same time in this process.
@@ -111,6 +117,36 @@ func (w *Waiters) WakeAll() {
 	for _, k := range w.byKey {
 		close(k.changed)
 		k.changed = make(chan struct{})
+	}
+}
+
+// Await implements Store.Wait for records that other nodes change, too: it also reads the record every PollInterval, since
+// a notification can be lost, and since records expire. get is Store.Get. The caller must have called Join.
+func (w *Waiters) Await(ctx context.Context, key string, seen []byte, closing <-chan struct{}, get func() (Record, error)) (Record, error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		changed := w.Changed(key)
+		r, err := get()
+		switch {
+		case errors.Is(err, ErrNotFound):
+			if seen != nil {
+				return Record{}, err
+			}
+		case err != nil:
+			return Record{}, err
+		case seen == nil || !bytes.Equal(r.Value, seen):
+			return r, nil
+		}
+		timer.Reset(PollInterval/2 + rand.N(PollInterval/2)) //nolint:gosec // only spreads reads
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			return Record{}, ctx.Err()
+		case <-closing:
+			return Record{}, ErrClosed
+		}
 	}
 }
 

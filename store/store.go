@@ -8,7 +8,7 @@
 // is durable unless it was made with [Change.Async]:
 //
 //   - Package embedded has written it to disk. One process owns the store file.
-//   - Package redis has received the confirmation of the server. Many nodes can share it.
+//   - Packages redis and postgres have received the confirmation of the server. Many nodes can share it.
 //
 // Get, Read and Keys read. Wait blocks until a record's value changes.
 //
@@ -135,8 +135,8 @@ type Store interface {
 	//   - If there is no record or it has expired, Wait returns ErrNotFound.
 	//   - If seen is nil, Wait instead blocks until there is a record.
 	//
-	// Changes by this process are noticed at once; on Redis, changes by other nodes
-	// too. On Redis, the expiry of a record is noticed within seconds.
+	// Changes by this process are noticed at once; on Redis and Postgres, changes by other
+	// nodes too. There, the expiry of a record is noticed within seconds.
 	Wait(ctx context.Context, key string, seen []byte) (Record, error)
 
 	// Keys returns at most limit keys that begin with prefix and sort after the key

@@ -14,7 +14,7 @@ import (
 var public = []string{
 	".", "build", "extension", "loader", "lock", "match", "openapi", "overlay", "result", "search", "security", "source",
 	"../ocp", "../ocp/advertise", "../ocp/client", "../ocp/enhance", "../mcpadapter", "../otcadapter", "../oagent",
-	"../store", "../store/embedded", "../store/keyedhash", "../store/redis", "../store/storetest",
+	"../store", "../store/embedded", "../store/keyedhash", "../store/postgres", "../store/redis", "../store/storetest",
 }
 
 // forModule are the declarations that show a type of an internal package, but only to other packages of

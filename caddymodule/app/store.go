@@ -24,8 +24,9 @@ import (
 
 // The namespace of the guest modules for stores:
 //
-//	agents.stores.bolt   a file of this node
-//	agents.stores.redis  a Redis server that all nodes share: package stores/redis
+//	agents.stores.bolt      a file of this node
+//	agents.stores.redis     a Redis server that all nodes share: package stores/redis
+//	agents.stores.postgres  a Postgres database that all nodes share: package stores/postgres
 //
 // In JSON, the member storesInlineKey has the name of the module.
 const (
@@ -162,7 +163,9 @@ func (s *sharedStore) open(ctx context.Context) (store.Store, error) {
 	}
 	opened, err := s.module.Open(store.Options{Failed: s.logBackgroundError, Warn: WarnUse})
 	if err != nil {
-		s.logger.Load().Error("opening the store failed", zap.Error(err))
+		if s.lastErr == nil || s.lastErr.Error() != err.Error() { // once for an outage
+			s.logger.Load().Error("opening the store failed", zap.Error(err))
+		}
 		s.lastErr, s.retryAt = err, time.Now().Add(openRetry)
 		return nil, err
 	}

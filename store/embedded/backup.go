@@ -159,7 +159,7 @@ func Check(path string) (r *Report, err error) {
 	}
 	var frames []frame
 	for _, name := range walPaths(path) {
-		some, err := readWALFile(name, c.position.salt)
+		some, err := readWALFile(osDisk{}, name, c.position)
 		if err != nil {
 			return nil, err
 		}

@@ -8,10 +8,8 @@
 package redis
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -27,8 +25,7 @@ const (
 	// DefaultPrefix is the default prefix of all keys and channels in Redis.
 	DefaultPrefix = "fairway:"
 
-	pollInterval = 2 * time.Second       // interval at which Wait re-reads a record even without a notification
-	maxBackoff   = 16 * time.Millisecond // longest delay between two attempts to change a contended record
+	maxBackoff = 16 * time.Millisecond // longest delay between two attempts to change a contended record
 )
 
 // Options configures the Redis store. The zero value selects the defaults.
@@ -181,31 +178,7 @@ func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record
 	s.changes.waiters.Join(key)
 	defer s.changes.waiters.Leave(key)
 	s.changes.subscribe()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		changed := s.changes.waiters.Changed(key)
-		r, err := s.Get(ctx, key)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			if seen != nil {
-				return store.Record{}, err
-			}
-		case err != nil:
-			return store.Record{}, err
-		case seen == nil || !bytes.Equal(r.Value, seen):
-			return r, nil
-		}
-		timer.Reset(pollInterval/2 + rand.N(pollInterval/2)) //nolint:gosec // only spreads reads
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
-			return store.Record{}, ctx.Err()
-		case <-s.connection.closing:
-			return store.Record{}, store.ErrClosed
-		}
-	}
+	return s.changes.waiters.Await(ctx, key, seen, s.connection.closing, func() (store.Record, error) { return s.Get(ctx, key) })
 }
 
 // Exclusive implements store.Store.

@@ -174,7 +174,8 @@ func closing(t *testing.T, place Place) {
 	stacks := make([]byte, 1<<20)
 	until(t, "the store's goroutines end", func() bool {
 		all := string(stacks[:runtime.Stack(stacks, true)])
-		return !strings.Contains(all, "store/embedded.(*") && !strings.Contains(all, "store/redis.(*") && !strings.Contains(all, "go-redis")
+		return !strings.Contains(all, "store/embedded.(*") && !strings.Contains(all, "store/redis.(*") && !strings.Contains(all, "go-redis") &&
+			!strings.Contains(all, "store/postgres.(*") && !strings.Contains(all, "pgxpool")
 	})
 }
 
