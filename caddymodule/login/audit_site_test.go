@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/archive"
+	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 

@@ -80,7 +80,7 @@ func TestStore_acl(t *testing.T) {
 	if err := q.Push(t.Context(), store.Job{ID: "1", Owner: "user ada"}, ""); err != nil {
 		t.Fatal(err)
 	}
-	_, ack := take(t, q, "a")
+	_, ack := storetest.Take(t, q, "a")
 	ack()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

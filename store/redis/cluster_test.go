@@ -106,7 +106,7 @@ func TestCluster_slot(t *testing.T) {
 	if err := q.Push(t.Context(), store.Job{ID: "1", Owner: "user ada"}, ""); err != nil {
 		t.Fatal(err)
 	}
-	id, ack := take(t, q, "a")
+	id, ack := storetest.Take(t, q, "a")
 	if id != "1" {
 		t.Errorf("job %q", id)
 	}

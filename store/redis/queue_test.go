@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func TestQueue_node_leaves(t *testing.T) {
 	if err := second.Push(t.Context(), store.Job{ID: "any"}, ""); err != nil {
 		t.Fatal(err)
 	}
-	if job, ack := take(t, first, "a"); job != "any" {
+	if job, ack := storetest.Take(t, first, "a"); job != "any" {
 		t.Fatalf("job %q", job)
 	} else {
 		ack()
@@ -42,7 +43,7 @@ func TestQueue_node_leaves(t *testing.T) {
 		t.Errorf("job %q after the end", job.ID)
 	}
 	for _, want := range []string{"1", "2"} {
-		job, ack := take(t, second, "b")
+		job, ack := storetest.Take(t, second, "b")
 		if ack(); job != want {
 			t.Errorf("job %q, want %q", job, want)
 		}

@@ -37,8 +37,8 @@ func RunQueue(t *testing.T, place func(*testing.T) Place, hurry func(store.Queue
 	}
 }
 
-// take returns the next job of a node.
-func take(t *testing.T, q store.Queue, node string) (id string, ack func()) {
+// Take returns the id of the next job of a node.
+func Take(t *testing.T, q store.Queue, node string) (id string, ack func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -60,8 +60,8 @@ func queueNodes(t *testing.T, q []store.Queue) {
 	for _, job := range []string{"1", "2"} { // before any node has joined
 		push(t, q[0], store.Job{ID: job}, "")
 	}
-	one, ackOne := take(t, q[0], "a")
-	two, ackTwo := take(t, q[1], "b")
+	one, ackOne := Take(t, q[0], "a")
+	two, ackTwo := Take(t, q[1], "b")
 	if got := []string{one, two}; !slices.Equal(got, []string{"1", "2"}) {
 		t.Errorf("jobs %q", got)
 	}
@@ -69,10 +69,10 @@ func queueNodes(t *testing.T, q []store.Queue) {
 	ackTwo()
 	push(t, q[1], store.Job{ID: "for a"}, "a")
 	push(t, q[1], store.Job{ID: "for b"}, "b")
-	if job, _ := take(t, q[0], "a"); job != "for a" {
+	if job, _ := Take(t, q[0], "a"); job != "for a" {
 		t.Errorf("node a got %q", job)
 	}
-	if job, _ := take(t, q[1], "b"); job != "for b" {
+	if job, _ := Take(t, q[1], "b"); job != "for b" {
 		t.Errorf("node b got %q", job)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -87,10 +87,10 @@ func queueDeadNode(t *testing.T, q []store.Queue) {
 	for _, job := range []string{"done", "lost"} {
 		push(t, q[0], store.Job{ID: job}, "")
 	}
-	_, ack := take(t, q[1], "dead")
+	_, ack := Take(t, q[1], "dead")
 	ack()
-	take(t, q[1], "dead")
-	if job, _ := take(t, q[1], "alive"); job != "lost" {
+	Take(t, q[1], "dead")
+	if job, _ := Take(t, q[1], "alive"); job != "lost" {
 		t.Errorf("job %q", job)
 	}
 }
@@ -102,8 +102,8 @@ func queueLanes(t *testing.T, q []store.Queue) {
 		push(t, q[0], ofAda, "")
 	}
 	push(t, q[0], ofBob, "")
-	first, _ := take(t, q[0], "a")
-	second, _ := take(t, q[0], "a")
+	first, _ := Take(t, q[0], "a")
+	second, _ := Take(t, q[0], "a")
 	if got := []string{first, second}; !slices.Contains(got, "bob") {
 		t.Errorf("the first two jobs are %q", got)
 	}
