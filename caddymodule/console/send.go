@@ -72,8 +72,8 @@ func (p *toolPage) call(arguments []byte, tried *shape) *answerModel {
 }
 
 // shownText returns what a page shows of a text.
-func shownText(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxShown)], "\uFFFD")
+func shownText(answer string) string {
+	return strings.ToValidUTF8(answer[:min(len(answer), maxShown)], "\uFFFD")
 }
 
 // credentialsHint says how to make a call work that was rejected for lack of credentials.

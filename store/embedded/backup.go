@@ -15,10 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/store"
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
-
-	"github.com/fairwayhq/fairway/internal/share"
 )
 
 const (
@@ -57,7 +56,7 @@ type Size struct {
 
 // OwnerSize is what the records of an owner take. The owner of the gateway's records is "".
 type OwnerSize struct {
-	Owner share.Owner `json:"owner"`
+	Owner store.Owner `json:"owner"`
 	Size
 }
 
