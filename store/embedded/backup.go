@@ -15,9 +15,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/store"
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/fairwayhq/fairway/store"
 )
 
 const (
