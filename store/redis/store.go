@@ -1,4 +1,4 @@
-// Package redis keeps the records of package store on a Redis server (version 6 or later)
+// Package redis keeps the records of package store on a Redis server (version 6.2 or later)
 // or Valkey, which any number of nodes can share.
 //
 // A change is one Lua script, which runs atomically on the server. It writes only if the

@@ -27,7 +27,7 @@ func init() {
 	caddy.RegisterModule(new(Store))
 }
 
-// Store is a store on a server of Redis 6 or later, or Valkey, that all nodes share.
+// Store is a store on a server of Redis 6.2 or later, or Valkey, that all nodes share.
 type Store struct {
 	// The server's URL: redis://[[user]:password@]host[:6379][/database], the same with
 	// rediss:// for TLS, or unix://[[user]:password@]/path[?db=number]. Placeholders such as
