@@ -49,6 +49,5 @@ func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
 func (osDisk) remove(path string) error     { return os.Remove(path) }
 func (osDisk) syncFolder(path string) error { return syncFolder(path) }
 
+// osFile is a file of the operating system.
 type osFile struct{ *os.File }
-
-func (f osFile) syncData() error { return syncData(f.File) }

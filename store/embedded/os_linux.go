@@ -13,7 +13,7 @@ import (
 
 // syncData makes the content of the file durable, and only the metadata needed to read
 // it.
-func syncData(file *os.File) error {
+func (file osFile) syncData() error {
 	for {
 		if err := syscall.Fdatasync(int(file.Fd())); err != syscall.EINTR {
 			return err

@@ -2,10 +2,8 @@
 
 package embedded
 
-import "os"
-
 // syncData makes the content of the file durable.
-func syncData(file *os.File) error { return file.Sync() }
+func (file osFile) syncData() error { return file.Sync() }
 
 // syncFolder does nothing, since not every system can sync a folder.
 func syncFolder(string) error { return nil }
