@@ -193,7 +193,7 @@ func TestCheck(t *testing.T) {
 		"damaged": func() error {
 			return os.WriteFile(path, append(bytes.Clone(intact[:pageSize*2]), make([]byte, len(intact)-2*pageSize)...), 0o600)
 		},
-		"write-ahead log": func() error { return os.WriteFile(path+".wal.1", bytes.Repeat([]byte("x"), 1000), 0o600) },
+		"belongs to another store file": func() error { return os.WriteFile(path+".wal.1", logOfAnother(t), 0o600) },
 	} {
 		if err := damage(); err != nil {
 			t.Fatal(err)
@@ -209,4 +209,23 @@ func TestCheck(t *testing.T) {
 	if _, err := Check(path); err != nil {
 		t.Error(err)
 	}
+}
+
+// logOfAnother returns the write-ahead log of another store, with a change that is not in its file.
+func logOfAnother(t *testing.T) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "another.db")
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Put(t.Context(), "k", store.Change{Value: []byte("v"), TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(path + ".wal.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
 }
