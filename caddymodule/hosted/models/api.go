@@ -13,8 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
-	"github.com/fairwayhq/fairway/oagent/hosted/model/anthropic"
-	"github.com/fairwayhq/fairway/oagent/hosted/model/openai"
+	"github.com/fairwayhq/fairway/oagent/hosted/model/modelapi"
 )
 
 const (
@@ -150,7 +149,7 @@ func (OpenAI) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets up the module.
 func (m *OpenAI) Provision(ctx caddy.Context) error {
-	return m.provision(ctx, "openai", openai.DefaultBaseURL, func(o model.APIOptions) (model.Model, error) { return openai.New(o) })
+	return m.provision(ctx, "openai", modelapi.OpenAIBaseURL, func(o model.APIOptions) (model.Model, error) { return modelapi.NewOpenAI(o) })
 }
 
 // Anthropic is a model of Anthropic (Messages API).
@@ -163,7 +162,7 @@ func (Anthropic) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets up the module.
 func (m *Anthropic) Provision(ctx caddy.Context) error {
-	return m.provision(ctx, "anthropic", anthropic.DefaultBaseURL, func(o model.APIOptions) (model.Model, error) { return anthropic.New(o) })
+	return m.provision(ctx, "anthropic", modelapi.AnthropicBaseURL, func(o model.APIOptions) (model.Model, error) { return modelapi.NewAnthropic(o) })
 }
 
 func init() {

@@ -5,7 +5,7 @@
 // Data passes through it in this order:
 //
 //   - The caller builds a [Request]: system text, messages, tools.
-//   - [Model.Generate] sends it. Implementations are the packages openai and anthropic, and Scripted.
+//   - [Model.Generate] sends it. Implementations are in the package modelapi, and Scripted.
 //   - While the model writes, Generate reports each piece of text, if the caller wants them.
 //   - The [Response] has the text, the tool calls, the tokens used and the reason to stop. The
 //     caller appends [Response.Message] and the results of the calls to the conversation.

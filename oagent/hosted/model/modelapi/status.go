@@ -1,4 +1,4 @@
-package httpapi
+package modelapi
 
 import (
 	"net/http"

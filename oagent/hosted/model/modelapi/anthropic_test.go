@@ -1,4 +1,4 @@
-package anthropic
+package modelapi
 
 import (
 	"fmt"
@@ -11,12 +11,12 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
-// TestModel_thinking sends reasoning back unchanged until the user's next message.
-func TestModel_thinking(t *testing.T) {
+// TestAnthropic_thinking sends reasoning back unchanged until the user's next message.
+func TestAnthropic_thinking(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		think := modelserver.Step{Thinking: "Hm. <7>?", Calls: []modelserver.Call{{ID: "c1", Name: "now", Arguments: "{}"}}}
 		server := &modelserver.Server{Respond: modelserver.Sequence(think, modelserver.Step{Text: "Noon."}, modelserver.Step{Text: "Still."})}
-		m := start(t, server)
+		m := startAnthropic(t, server)
 		var onText func(string)
 		if stream {
 			onText = func(string) {}
@@ -43,13 +43,13 @@ func TestModel_thinking(t *testing.T) {
 	}
 }
 
-// TestModel_base_url accepts base URLs as other programs write them.
-func TestModel_base_url(t *testing.T) {
+// TestAnthropic_base_url accepts base URLs as other programs write them.
+func TestAnthropic_base_url(t *testing.T) {
 	server := &modelserver.Server{Respond: func(*modelserver.Request) modelserver.Step { return modelserver.Step{Text: "ok"} }}
 	listening := httptest.NewServer(server)
 	t.Cleanup(listening.Close)
 	for _, path := range []string{"", "/", "/v1", "/v1/", "/proxy/claude"} {
-		m, err := New(model.APIOptions{BaseURL: listening.URL + path, Model: "m"})
+		m, err := NewAnthropic(model.APIOptions{BaseURL: listening.URL + path, Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,13 +64,13 @@ func TestModel_base_url(t *testing.T) {
 	}
 }
 
-// TestModel_environment ignores what the clients of other programs read from the environment.
-func TestModel_environment(t *testing.T) {
+// TestAnthropic_environment ignores what the clients of other programs read from the environment.
+func TestAnthropic_environment(t *testing.T) {
 	t.Setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
 	t.Setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Custom: 1")
 	t.Setenv("ANTHROPIC_API_KEY", "sk-environment")
 	server := &modelserver.Server{Respond: modelserver.Sequence(modelserver.Step{Text: "ok"})}
-	m := start(t, server)
+	m := startAnthropic(t, server)
 	if _, err := m.Generate(t.Context(), &model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: "?"}}}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -82,18 +82,18 @@ func TestModel_environment(t *testing.T) {
 	}
 }
 
-// TestModel_large_limit asks for many tokens without streaming.
-func TestModel_large_limit(t *testing.T) {
+// TestAnthropic_large_limit asks for many tokens without streaming.
+func TestAnthropic_large_limit(t *testing.T) {
 	server := &modelserver.Server{Respond: modelserver.Sequence(modelserver.Step{Text: "ok"})}
-	m := start(t, server)
+	m := startAnthropic(t, server)
 	m.options.MaxTokens = 100_000
 	if _, err := m.Generate(t.Context(), &model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: "?"}}}, nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestModel_interleaved reads blocks whose pieces arrive in turns, and pieces of unknown blocks.
-func TestModel_interleaved(t *testing.T) {
+// TestAnthropic_interleaved reads blocks whose pieces arrive in turns, and pieces of unknown blocks.
+func TestAnthropic_interleaved(t *testing.T) {
 	const begin = `{"type":"message_start","message":{"usage":{"input_tokens":3}}}`
 	const end = `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}`
 	start0 := `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`
@@ -119,7 +119,7 @@ func TestModel_interleaved(t *testing.T) {
 			kind, _, _ := strings.Cut(strings.TrimPrefix(event, `{"type":"`), `"`)
 			fmt.Fprintf(&body, "event: %s\ndata: %s\n\n", kind, event)
 		}
-		m := start(t, &modelserver.Server{Respond: modelserver.Sequence(modelserver.Step{
+		m := startAnthropic(t, &modelserver.Server{Respond: modelserver.Sequence(modelserver.Step{
 			Body: body.String(), Header: http.Header{"Content-Type": {"text/event-stream"}},
 		})})
 		response, err := m.Generate(t.Context(), &model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: "?"}}}, func(string) {})
@@ -140,7 +140,7 @@ func FuzzReadMessage(f *testing.F) {
 	f.Add([]byte(`{"stop_reason":"tool_use","content":[{"type":"tool_use","id":"a","name":"b","input":{"c":1}},{"type":"thinking","thinking":"t"}]}`))
 	f.Add([]byte(`{"stop_reason":"end_turn","content":[{"type":"text","text":"t"},{"type":"redacted_thinking","data":"d"}],"usage":{}}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		var a reader
+		var a anthropicReader
 		if a.ReadDocument(content) != nil || a.stop == "" {
 			return
 		}
@@ -154,11 +154,11 @@ func FuzzReadMessage(f *testing.F) {
 	})
 }
 
-func start(t *testing.T, server *modelserver.Server) *Model {
+func startAnthropic(t *testing.T, server *modelserver.Server) *Anthropic {
 	t.Helper()
 	listening := httptest.NewServer(server)
 	t.Cleanup(listening.Close)
-	m, err := New(model.APIOptions{BaseURL: listening.URL, Model: "m"})
+	m, err := NewAnthropic(model.APIOptions{BaseURL: listening.URL, Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}

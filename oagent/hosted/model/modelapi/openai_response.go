@@ -1,4 +1,4 @@
-package openai
+package modelapi
 
 import (
 	"cmp"
@@ -10,30 +10,29 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
-	"github.com/fairwayhq/fairway/oagent/hosted/model/internal/httpapi"
 )
 
 // chatResponse is a response, or a chunk of a stream. A choice has a message in a response, and
 // a delta in a chunk.
 type chatResponse struct {
 	Choices []struct {
-		Index        int    `json:"index"`
-		Message      output `json:"message"`
-		Delta        output `json:"delta"`
-		FinishReason string `json:"finish_reason"`
+		Index        int        `json:"index"`
+		Message      chatOutput `json:"message"`
+		Delta        chatOutput `json:"delta"`
+		FinishReason string     `json:"finish_reason"`
 	} `json:"choices"`
-	Usage *usage         `json:"usage"`
+	Usage *chatUsage     `json:"usage"`
 	Error jsontext.Value `json:"error"`
 }
 
-type usage struct {
+type chatUsage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 }
 
-// output is what the model wrote. Content is a string; some compatible servers send an array of
+// chatOutput is what the model wrote. Content is a string; some compatible servers send an array of
 // parts. Arguments is a string; some send the object itself.
-type output struct {
+type chatOutput struct {
 	Content   jsontext.Value `json:"content"`
 	Refusal   string         `json:"refusal"`
 	ToolCalls []struct {
@@ -49,19 +48,19 @@ type output struct {
 // endMark is the data of the last event of a stream.
 const endMark = "[DONE]"
 
-// reader builds a response from what the model wrote, in one piece or in many. It implements httpapi.Reader.
-type reader struct {
+// chatReader builds a response from what the model wrote, in one piece or in many. It implements responseReader.
+type chatReader struct {
 	text    strings.Builder
 	calls   []*partialCall
 	at      map[int]*partialCall // by index in the stream
 	ended   bool
 	stop    string
 	refused bool
-	usage   *usage
+	usage   *chatUsage
 }
 
-// ReadDocument implements httpapi.Reader.
-func (a *reader) ReadDocument(content []byte) error {
+// ReadDocument implements responseReader.
+func (a *chatReader) ReadDocument(content []byte) error {
 	var read chatResponse
 	if err := json.Unmarshal(content, &read); err != nil {
 		return err
@@ -78,9 +77,9 @@ func (a *reader) ReadDocument(content []byte) error {
 	return err
 }
 
-// ReadEvent implements httpapi.Reader. A response is complete when a choice has a finish_reason. Usage arrives after
+// ReadEvent implements responseReader. A response is complete when a choice has a finish_reason. Usage arrives after
 // that, and some servers do not send it.
-func (a *reader) ReadEvent(data []byte) (added string, err error) {
+func (a *chatReader) ReadEvent(data []byte) (added string, err error) {
 	if string(data) == endMark {
 		return "", io.EOF
 	}
@@ -89,7 +88,7 @@ func (a *reader) ReadEvent(data []byte) (added string, err error) {
 		return "", err
 	}
 	if len(chunk.Error) > 0 && chunk.Error.Kind() != 'n' {
-		return "", httpapi.Fault(data)
+		return "", eventError(data)
 	}
 	if chunk.Usage != nil {
 		a.usage = chunk.Usage
@@ -116,7 +115,7 @@ type partialCall struct {
 }
 
 // add adds a piece and returns its text.
-func (a *reader) add(piece *output) (string, error) {
+func (a *chatReader) add(piece *chatOutput) (string, error) {
 	text, err := contentText(piece.Content)
 	if err != nil {
 		return "", err
@@ -144,13 +143,13 @@ func (a *reader) add(piece *output) (string, error) {
 
 // call returns the call to which a piece belongs: that with the same index. Some compatible
 // servers give all calls the same index; a new id begins a new call then.
-func (a *reader) call(index int, id string) (*partialCall, error) {
+func (a *chatReader) call(index int, id string) (*partialCall, error) {
 	known := a.at[index]
 	if known != nil && (id == "" || known.id == "" || known.id == id) {
 		known.id = cmp.Or(known.id, id)
 		return known, nil
 	}
-	if err := httpapi.CheckCalls(len(a.calls) + 1); err != nil {
+	if err := checkCalls(len(a.calls) + 1); err != nil {
 		return nil, err
 	}
 	if a.at == nil {
@@ -162,8 +161,8 @@ func (a *reader) call(index int, id string) (*partialCall, error) {
 	return call, nil
 }
 
-// Response implements httpapi.Reader.
-func (a *reader) Response() (*model.Response, error) {
+// Response implements responseReader.
+func (a *chatReader) Response() (*model.Response, error) {
 	if !a.ended {
 		return nil, nil
 	}

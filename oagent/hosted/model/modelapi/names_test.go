@@ -1,4 +1,4 @@
-package httpapi
+package modelapi
 
 import (
 	"strings"
@@ -11,12 +11,12 @@ import (
 func TestNames(t *testing.T) {
 	long := strings.Repeat("x", 70)
 	tools := []model.Tool{{Name: "a.b"}, {Name: "a_b"}, {Name: "a-b"}, {Name: "c.d"}, {Name: long + "1"}, {Name: long + "2"}, {Name: "ü"}}
-	names := NewNames(tools)
+	names := newNames(tools)
 	reversed := make([]model.Tool, len(tools))
 	for i, tool := range tools {
 		reversed[len(tools)-1-i] = tool
 	}
-	other := NewNames(reversed)
+	other := newNames(reversed)
 	seen := make(map[string]bool)
 	for _, tool := range tools {
 		mapped := names.ToAPI(tool.Name)

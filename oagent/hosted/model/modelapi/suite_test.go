@@ -1,4 +1,4 @@
-package httpapi_test
+package modelapi_test
 
 import (
 	"context"
@@ -13,8 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
-	"github.com/fairwayhq/fairway/oagent/hosted/model/anthropic"
-	"github.com/fairwayhq/fairway/oagent/hosted/model/openai"
+	"github.com/fairwayhq/fairway/oagent/hosted/model/modelapi"
 )
 
 // key is the API key. No error may contain it.
@@ -36,7 +35,7 @@ type subject struct {
 
 func TestOpenAI(t *testing.T) {
 	runSuite(t, subject{
-		create:       func(o model.APIOptions) (model.Model, error) { return openai.New(o) },
+		create:       func(o model.APIOptions) (model.Model, error) { return modelapi.NewOpenAI(o) },
 		rawArguments: true,
 		stops: map[string]model.Stop{
 			"stop": model.StopEnd, "length": model.StopLength, "content_filter": model.StopRefused,
@@ -48,7 +47,7 @@ func TestOpenAI(t *testing.T) {
 
 func TestAnthropic(t *testing.T) {
 	runSuite(t, subject{
-		create: func(o model.APIOptions) (model.Model, error) { return anthropic.New(o) },
+		create: func(o model.APIOptions) (model.Model, error) { return modelapi.NewAnthropic(o) },
 		stops: map[string]model.Stop{
 			"end_turn": model.StopEnd, "stop_sequence": model.StopEnd, "pause_turn": model.StopLength, "max_tokens": model.StopLength,
 			"model_context_window_exceeded": model.StopLength, "refusal": model.StopRefused,

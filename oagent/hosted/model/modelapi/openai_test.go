@@ -1,4 +1,4 @@
-package openai
+package modelapi
 
 import (
 	"encoding/json"
@@ -10,11 +10,10 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
-	"github.com/fairwayhq/fairway/oagent/hosted/model/internal/httpapi"
 )
 
-// TestModel_other_servers reads what compatible servers send that differs from OpenAI.
-func TestModel_other_servers(t *testing.T) {
+// TestOpenAI_other_servers reads what compatible servers send that differs from OpenAI.
+func TestOpenAI_other_servers(t *testing.T) {
 	events := func(lines ...string) modelserver.Step {
 		return modelserver.Step{
 			Body:   "data: " + strings.Join(lines, "\n\ndata: ") + "\n\n",
@@ -56,7 +55,7 @@ func TestModel_other_servers(t *testing.T) {
 		{"null-error", events(`{"error":null,"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}`), "x", model.StopEnd, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := start(t, test.step)
+			m := startOpenAI(t, test.step)
 			response, err := m.Generate(t.Context(), &model.Request{Messages: []model.Message{{Role: model.RoleUser, Text: "?"}}}, func(string) {})
 			if err != nil {
 				t.Fatal(err)
@@ -72,17 +71,17 @@ func TestModel_other_servers(t *testing.T) {
 	}
 }
 
-// TestModel_limit checks how the limit of tokens is sent.
-func TestModel_limit(t *testing.T) {
+// TestOpenAI_limit checks how the limit of tokens is sent.
+func TestOpenAI_limit(t *testing.T) {
 	for baseURL, want := range map[string]string{
 		"": "max_completion_tokens", "https://eu.api.openai.com/v1": "max_completion_tokens",
 		"http://127.0.0.1:8000/v1": "max_tokens", "https://openai.example.com": "max_tokens",
 	} {
-		m, err := New(model.APIOptions{BaseURL: baseURL, Model: "m"})
+		m, err := NewOpenAI(model.APIOptions{BaseURL: baseURL, Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := json.Marshal(m.body(&model.Request{}, httpapi.NewNames(nil), false, m.completionTokens.Load()))
+		body, err := json.Marshal(m.body(&model.Request{}, newNames(nil), false, m.completionTokens.Load()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,9 +91,9 @@ func TestModel_limit(t *testing.T) {
 	}
 }
 
-// TestModel_other_limit wants the other member for the limit of the response if the server rejects one, and wants
+// TestOpenAI_other_limit wants the other member for the limit of the response if the server rejects one, and wants
 // the Model to remember it.
-func TestModel_other_limit(t *testing.T) {
+func TestOpenAI_other_limit(t *testing.T) {
 	rejects := func(member string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
@@ -115,7 +114,7 @@ func TestModel_other_limit(t *testing.T) {
 			rejects(member).ServeHTTP(w, r)
 		}))
 		defer server.Close()
-		m, err := New(model.APIOptions{BaseURL: server.URL, Model: "m"})
+		m, err := NewOpenAI(model.APIOptions{BaseURL: server.URL, Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +131,7 @@ func TestModel_other_limit(t *testing.T) {
 	}
 	other := httptest.NewServer(rejects("model"))
 	defer other.Close()
-	m, err := New(model.APIOptions{BaseURL: other.URL, Model: "m"})
+	m, err := NewOpenAI(model.APIOptions{BaseURL: other.URL, Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +146,7 @@ func FuzzReadResponse(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"message":{"content":"a","tool_calls":[{"index":9,"function":{"arguments":"{"}}]}}],"usage":null}`))
 	f.Add([]byte(`{"choices":[{"message":{"content":[{"text":"a"}]}}],"error":1}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		var a reader
+		var a chatReader
 		if a.ReadDocument(content) != nil || !a.ended {
 			return
 		}
@@ -161,11 +160,11 @@ func FuzzReadResponse(f *testing.F) {
 	})
 }
 
-func start(t *testing.T, step modelserver.Step) *Model {
+func startOpenAI(t *testing.T, step modelserver.Step) *OpenAI {
 	t.Helper()
 	server := httptest.NewServer(&modelserver.Server{Respond: modelserver.Sequence(step)})
 	t.Cleanup(server.Close)
-	m, err := New(model.APIOptions{BaseURL: server.URL, Model: "m"})
+	m, err := NewOpenAI(model.APIOptions{BaseURL: server.URL, Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}

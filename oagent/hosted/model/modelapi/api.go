@@ -1,10 +1,11 @@
-// Package httpapi calls the HTTP API of a model. The packages openai and anthropic have the formats of their APIs:
-// they encode a request, and build the response from what the API sends ([Reader]). This package has the rest: the time limits,
-// the limits of responses, event streams, the names of tools, and the classification of errors.
+// Package modelapi calls models behind the HTTP APIs of their providers. Each API has two files: the format of its requests
+// (openai.go, anthropic.go), and that of its responses (openai_response.go, anthropic_response.go).
 //
-// [API.Generate] makes one request. It follows no redirects, since they would carry the conversation and the key to
-// another server. Every error passes through call.err or call.statusError, which remove the key from the message.
-package httpapi
+// All APIs have the rest in common: the time limits, the limits of responses and event streams (api.go), the names of
+// tools (names.go), and the classification of errors (status.go). Requests follow no redirects, since they would
+// carry the conversation and the key to another server. Every error passes through call.err or call.statusError, which
+// remove the key from the message.
+package modelapi
 
 import (
 	"bytes"
@@ -28,43 +29,43 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
-// API is the format of an API, with the options of one model.
-type API struct {
+// format is the format of an API, with the options of one model.
+type format struct {
 	Options *model.APIOptions // with defaults
 	URL     string            // to which requests are sent with POST
 
 	// SetKey adds the API key to the header of a request. It may add more headers. key is "" for none.
 	SetKey func(header http.Header, key string)
 	// Body returns the body of a request, which is encoded as JSON.
-	Body func(request *model.Request, names *Names, stream bool) any
+	Body func(request *model.Request, names *toolNames, stream bool) any
 	// NewReader returns a Reader for one response.
-	NewReader func() Reader
+	NewReader func() responseReader
 }
 
-// Reader builds a response from what an API sends.
-type Reader interface {
+// responseReader builds a response from what an API sends.
+type responseReader interface {
 	// ReadDocument reads a response that is one JSON document.
 	ReadDocument(content []byte) error
 
 	// ReadEvent reads the data of an event of a stream, which is valid until it returns. It returns the text that the
-	// event adds to the response. io.EOF ends the stream. An error of the API is a *Fault.
+	// event adds to the response. io.EOF ends the stream. An error of the API is an eventError.
 	ReadEvent(data []byte) (added string, err error)
 
 	// Response returns the response, or nil if it is incomplete.
 	Response() (*model.Response, error)
 }
 
-// Fault is an error that an API reports in a stream. Its text is the JSON of the event.
-type Fault string
+// eventError is an error that an API reports in a stream. Its text is the JSON of the event.
+type eventError string
 
-func (f Fault) Error() string { return string(f) }
+func (f eventError) Error() string { return string(f) }
 
 // Generate implements model.Model. If onText is not nil, the response is streamed.
-func (a *API) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
+func (a *format) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
 	if err := request.Check(); err != nil {
 		return nil, model.Errorf(model.KindRequest, "%v", err)
 	}
-	names := NewNames(request.Tools)
+	names := newNames(request.Tools)
 	body, err := json.Marshal(a.Body(request, names, onText != nil), jsontext.AllowInvalidUTF8(true)) // of the results of tools
 	if err != nil {
 		return nil, model.Errorf(model.KindRequest, "the request cannot be encoded: %v", err)
@@ -85,7 +86,7 @@ func (a *API) Generate(ctx context.Context, request *model.Request, onText func(
 }
 
 // send sends a request and reads the response.
-func (a *API) send(c *call, body []byte, onText func(string)) (*model.Response, error) {
+func (a *format) send(c *call, body []byte, onText func(string)) (*model.Response, error) {
 	r, err := http.NewRequestWithContext(c.ctx, http.MethodPost, a.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (a *API) send(c *call, body []byte, onText func(string)) (*model.Response, 
 }
 
 // readStream reads a response that is an event stream.
-func (c *call) readStream(body io.Reader, reader Reader, onText func(string)) (*model.Response, error) {
+func (c *call) readStream(body io.Reader, reader responseReader, onText func(string)) (*model.Response, error) {
 	var broken error
 	for event, err := range sse.Events(body, int(c.options.MaxResponse)) {
 		if broken = err; err != nil {
@@ -142,7 +143,7 @@ func (c *call) readStream(body io.Reader, reader Reader, onText func(string)) (*
 		if err == io.EOF {
 			break
 		}
-		if fault, ok := errors.AsType[Fault](err); ok {
+		if fault, ok := errors.AsType[eventError](err); ok {
 			return nil, c.streamError([]byte(fault))
 		}
 		if err != nil {
@@ -161,9 +162,9 @@ func (c *call) readStream(body io.Reader, reader Reader, onText func(string)) (*
 
 // finish completes a response that an API sent: it maps the names of tools back, gives calls
 // without a unique id one, makes Stop consistent with the calls, and estimates the usage if the
-// API did not report it. If there are too many calls, it returns an error.
-func finish(request *model.Request, response *model.Response, names *Names) error {
-	if err := CheckCalls(len(response.Calls)); err != nil {
+// format did not report it. If there are too many calls, it returns an error.
+func finish(request *model.Request, response *model.Response, names *toolNames) error {
+	if err := checkCalls(len(response.Calls)); err != nil {
 		return err
 	}
 	ids := make(map[string]bool, len(response.Calls))
@@ -190,8 +191,8 @@ func finish(request *model.Request, response *model.Response, names *Names) erro
 	return nil
 }
 
-// CheckCalls returns an error if a response has too many calls.
-func CheckCalls(calls int) error {
+// checkCalls returns an error if a response has too many calls.
+func checkCalls(calls int) error {
 	if calls > model.MaxCalls {
 		return model.Errorf(model.KindTooLarge, "the response has more than %d tool calls", model.MaxCalls)
 	}

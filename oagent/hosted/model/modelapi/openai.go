@@ -1,11 +1,4 @@
-// Package openai is a Model that calls an OpenAI-compatible API: POST {base}/chat/completions.
-// OpenAI, vLLM, Ollama, llama.cpp, LiteLLM and many others serve it.
-//
-// request.go has the format of requests and response.go that of responses. The package httpapi does the rest.
-//
-// The official SDK is not used: its client is one package with all of OpenAI's APIs. On linux/amd64 it adds 29 MB to a
-// program of 98 MB, and reads settings from the environment.
-package openai
+package modelapi
 
 import (
 	"context"
@@ -18,14 +11,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
-	"github.com/fairwayhq/fairway/oagent/hosted/model/internal/httpapi"
 )
 
-// DefaultBaseURL is the API of OpenAI.
-const DefaultBaseURL = "https://api.openai.com/v1"
+// OpenAIBaseURL is the API of OpenAI.
+const OpenAIBaseURL = "https://api.openai.com/v1"
 
-// Model is a model behind an OpenAI-compatible API.
-type Model struct {
+// OpenAI is a model behind an OpenAI-compatible API: POST {base}/chat/completions. OpenAI, vLLM, Ollama, llama.cpp,
+// LiteLLM and many others serve it.
+//
+// The official SDK is not used: its client is one package with all of OpenAI's APIs. On linux/amd64 it adds 29 MB to a
+// program of 98 MB, and reads settings from the environment.
+type OpenAI struct {
 	options model.APIOptions
 	url     string
 
@@ -33,13 +29,13 @@ type Model struct {
 	completionTokens atomic.Bool
 }
 
-// New returns a Model.
-func New(options model.APIOptions) (*Model, error) {
-	options, err := options.WithDefaults(DefaultBaseURL)
+// NewOpenAI returns a Model.
+func NewOpenAI(options model.APIOptions) (*OpenAI, error) {
+	options, err := options.WithDefaults(OpenAIBaseURL)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{options: options, url: strings.TrimRight(options.BaseURL, "/") + "/chat/completions"}
+	m := &OpenAI{options: options, url: strings.TrimRight(options.BaseURL, "/") + "/chat/completions"}
 	m.completionTokens.Store(isOpenAI(options.BaseURL))
 	return m, nil
 }
@@ -53,7 +49,7 @@ func isOpenAI(baseURL string) bool {
 
 // Generate implements model.Model. If onText is not nil, the response is streamed. If the server rejects the
 // member of the request that limits the response, the request is repeated with the other one.
-func (m *Model) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
+func (m *OpenAI) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
 	completion := m.completionTokens.Load()
 	response, err := m.generate(ctx, request, onText, completion)
 	if !rejectsLimit(err, completion) {
@@ -79,31 +75,31 @@ func limitMember(completion bool) string {
 	return "max_tokens"
 }
 
-func (m *Model) generate(ctx context.Context, request *model.Request, onText func(string), completion bool) (*model.Response, error) {
-	api := httpapi.API{
-		Options: &m.options, URL: m.url, SetKey: setKey,
-		Body: func(request *model.Request, names *httpapi.Names, stream bool) any {
+func (m *OpenAI) generate(ctx context.Context, request *model.Request, onText func(string), completion bool) (*model.Response, error) {
+	api := format{
+		Options: &m.options, URL: m.url, SetKey: setOpenAIKey,
+		Body: func(request *model.Request, names *toolNames, stream bool) any {
 			return m.body(request, names, stream, completion)
 		},
-		NewReader: func() httpapi.Reader { return new(reader) },
+		NewReader: func() responseReader { return new(chatReader) },
 	}
 	return api.Generate(ctx, request, onText)
 }
 
-func setKey(header http.Header, key string) {
+func setOpenAIKey(header http.Header, key string) {
 	if key != "" {
 		header.Set("Authorization", "Bearer "+key)
 	}
 }
 
 // Interface guard
-var _ model.Model = (*Model)(nil)
+var _ model.Model = (*OpenAI)(nil)
 
 // chatRequest is the body of a request.
 type chatRequest struct {
 	Model         string         `json:"model"`
-	Messages      []message      `json:"messages"`
-	Tools         []tool         `json:"tools,omitempty"`
+	Messages      []chatMessage  `json:"messages"`
+	Tools         []chatTool     `json:"tools,omitempty"`
 	Stream        bool           `json:"stream,omitzero"`
 	StreamOptions *streamOptions `json:"stream_options,omitzero"`
 
@@ -115,37 +111,37 @@ type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-type message struct {
-	Role       string     `json:"role"`
-	Content    *string    `json:"content,omitzero"`
-	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
-	ToolCallID string     `json:"tool_call_id,omitzero"`
+type chatMessage struct {
+	Role       string         `json:"role"`
+	Content    *string        `json:"content,omitzero"`
+	ToolCalls  []chatToolCall `json:"tool_calls,omitempty"`
+	ToolCallID string         `json:"tool_call_id,omitzero"`
 }
 
-type toolCall struct {
-	ID       string   `json:"id"`
-	Type     string   `json:"type"`
-	Function function `json:"function"`
+type chatToolCall struct {
+	ID       string       `json:"id"`
+	Type     string       `json:"type"`
+	Function chatFunction `json:"function"`
 }
 
-type function struct {
+type chatFunction struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }
 
-type tool struct {
-	Type     string      `json:"type"`
-	Function description `json:"function"`
+type chatTool struct {
+	Type     string              `json:"type"`
+	Function functionDescription `json:"function"`
 }
 
-type description struct {
+type functionDescription struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description,omitzero"`
 	Parameters  jsontext.Value `json:"parameters"`
 }
 
 // body returns the body of a request. With completion, the limit of the response is max_completion_tokens.
-func (m *Model) body(request *model.Request, names *httpapi.Names, stream, completion bool) *chatRequest {
+func (m *OpenAI) body(request *model.Request, names *toolNames, stream, completion bool) *chatRequest {
 	r := &chatRequest{Model: m.options.Model, Stream: stream}
 	if stream {
 		r.StreamOptions = &streamOptions{IncludeUsage: true}
@@ -157,34 +153,34 @@ func (m *Model) body(request *model.Request, names *httpapi.Names, stream, compl
 		r.MaxTokens = limit
 	}
 	if request.System != "" {
-		r.Messages = append(r.Messages, message{Role: "system", Content: &request.System})
+		r.Messages = append(r.Messages, chatMessage{Role: "system", Content: &request.System})
 	}
 	for i := range request.Messages {
 		r.Messages = appendMessages(r.Messages, &request.Messages[i], names)
 	}
 	for i := range request.Tools {
 		t := &request.Tools[i]
-		r.Tools = append(r.Tools, tool{"function", description{names.ToAPI(t.Name), t.Description, t.Parameters()}})
+		r.Tools = append(r.Tools, chatTool{"function", functionDescription{names.ToAPI(t.Name), t.Description, t.Parameters()}})
 	}
 	return r
 }
 
 // appendMessages appends a message. Each result of a tool is a message of its own in the API.
-func appendMessages(to []message, m *model.Message, names *httpapi.Names) []message {
+func appendMessages(to []chatMessage, m *model.Message, names *toolNames) []chatMessage {
 	if m.Role == model.RoleTool {
 		for _, result := range m.Results {
 			content := result.Content
 			if result.IsError {
 				content = "Error: " + content // the API has no mark for it
 			}
-			to = append(to, message{Role: "tool", ToolCallID: result.CallID, Content: &content})
+			to = append(to, chatMessage{Role: "tool", ToolCallID: result.CallID, Content: &content})
 		}
 		return to
 	}
-	out := message{Role: string(m.Role)}
+	out := chatMessage{Role: string(m.Role)}
 	for i := range m.Calls {
 		call := &m.Calls[i]
-		out.ToolCalls = append(out.ToolCalls, toolCall{call.ID, "function", function{names.ToAPI(call.Name), string(call.Object())}})
+		out.ToolCalls = append(out.ToolCalls, chatToolCall{call.ID, "function", chatFunction{names.ToAPI(call.Name), string(call.Object())}})
 	}
 	if m.Text != "" || len(m.Calls) == 0 {
 		out.Content = &m.Text

@@ -1,4 +1,4 @@
-package openai
+package modelapi
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ func FuzzReadStream(f *testing.F) {
 		`{"choices":[{"delta":{"refusal":"b"},"finish_reason":"stop"}]}`)
 	f.Add(`{"error":{"code":429}}`, "[DONE]")
 	f.Fuzz(func(t *testing.T, first, second string) {
-		var a reader
+		var a chatReader
 		reported := ""
 		for _, data := range []string{first, second} {
 			text, err := a.ReadEvent([]byte(data))

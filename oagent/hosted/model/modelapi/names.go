@@ -1,4 +1,4 @@
-package httpapi
+package modelapi
 
 import (
 	"crypto/sha256"
@@ -8,10 +8,10 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 )
 
-// Names maps the names of tools to names that an API allows, and back. Names of OpenAgentSpec
+// toolNames maps the names of tools to names that an API allows, and back. Names of OpenAgentSpec
 // are DNS subdomains of up to 253 characters. APIs of models allow [A-Za-z0-9_-] and fewer
 // characters.
-type Names struct {
+type toolNames struct {
 	toAPI   map[string]string
 	fromAPI map[string]string
 }
@@ -22,10 +22,10 @@ const maxName = 64
 // hashLength is the length of what distinguishes names that would be equal, in characters.
 const hashLength = 8
 
-// NewNames returns the mapping for the tools of a request. Names that the API allows stay as they are. The
+// newNames returns the mapping for the tools of a request. Names that the API allows stay as they are. The
 // mapping depends only on the names, not on their order.
-func NewNames(tools []model.Tool) *Names {
-	n := &Names{toAPI: make(map[string]string, len(tools)), fromAPI: make(map[string]string, len(tools))}
+func newNames(tools []model.Tool) *toolNames {
+	n := &toolNames{toAPI: make(map[string]string, len(tools)), fromAPI: make(map[string]string, len(tools))}
 	count := make(map[string]int, len(tools))
 	for i := range tools {
 		count[allowed(tools[i].Name)]++
@@ -43,7 +43,7 @@ func NewNames(tools []model.Tool) *Names {
 
 // ToAPI returns the name of a tool in the API. The name of a tool that is not in the request is
 // reduced to what the API allows.
-func (n *Names) ToAPI(name string) string {
+func (n *toolNames) ToAPI(name string) string {
 	if mapped, known := n.toAPI[name]; known {
 		return mapped
 	}
@@ -52,7 +52,7 @@ func (n *Names) ToAPI(name string) string {
 
 // FromAPI returns the name of the tool that the model called. An unknown name is returned as it
 // is.
-func (n *Names) FromAPI(name string) string {
+func (n *toolNames) FromAPI(name string) string {
 	if original, known := n.fromAPI[name]; known {
 		return original
 	}

@@ -1,4 +1,4 @@
-package anthropic
+package modelapi
 
 import (
 	"errors"
@@ -9,16 +9,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
-	"github.com/fairwayhq/fairway/oagent/hosted/model/internal/httpapi"
 )
 
 var errBlock = errors.New("a content block does not begin where it should")
 
-// response is a response that is one JSON document, or the beginning of a stream.
-type response struct {
+// messagesResponse is a response that is one JSON document, or the beginning of a stream.
+type messagesResponse struct {
 	Content    []responseBlock `json:"content"`
 	StopReason string          `json:"stop_reason"`
-	Usage      usage           `json:"usage"`
+	Usage      anthropicUsage  `json:"usage"`
 }
 
 // responseBlock is a content block of a response, or a piece of one.
@@ -34,36 +33,36 @@ type responseBlock struct {
 	PartialJSON string         `json:"partial_json"` // of a piece
 }
 
-// usage counts tokens. What was in the cache is counted separately.
-type usage struct {
+// anthropicUsage counts tokens. What was in the cache is counted separately.
+type anthropicUsage struct {
 	InputTokens              *int64 `json:"input_tokens"` // may be missing at the end of a stream
 	CacheReadInputTokens     int64  `json:"cache_read_input_tokens"`
 	CacheCreationInputTokens int64  `json:"cache_creation_input_tokens"`
 	OutputTokens             int64  `json:"output_tokens"`
 }
 
-// event is an event of a stream.
-type event struct {
-	Type         string        `json:"type"`
-	Message      response      `json:"message"` // message_start
-	Index        int           `json:"index"`
-	ContentBlock responseBlock `json:"content_block"` // content_block_start
-	Usage        usage         `json:"usage"`         // message_delta
+// anthropicEvent is an event of a stream.
+type anthropicEvent struct {
+	Type         string           `json:"type"`
+	Message      messagesResponse `json:"message"` // message_start
+	Index        int              `json:"index"`
+	ContentBlock responseBlock    `json:"content_block"` // content_block_start
+	Usage        anthropicUsage   `json:"usage"`         // message_delta
 	Delta        struct {
 		responseBlock        // content_block_delta
 		StopReason    string `json:"stop_reason"` // message_delta
 	} `json:"delta"`
 }
 
-// reader builds a response from the blocks of the API. It implements httpapi.Reader.
-type reader struct {
-	blocks []*block
+// anthropicReader builds a response from the blocks of the API. It implements responseReader.
+type anthropicReader struct {
+	blocks []*partialBlock
 	stop   string // "" until the response is complete
 	usage  model.Usage
 }
 
-// block is a content block. text is its text, the reasoning, or the JSON of a call's arguments.
-type block struct {
+// partialBlock is a content block. text is its text, the reasoning, or the JSON of a call's arguments.
+type partialBlock struct {
 	kind, id, name, data string
 
 	text, signature strings.Builder
@@ -72,9 +71,9 @@ type block struct {
 // maxBlocks limits the blocks of a response: each call may have a text and reasoning before it.
 const maxBlocks = 3*model.MaxCalls + 2
 
-// ReadDocument implements httpapi.Reader.
-func (a *reader) ReadDocument(content []byte) error {
-	var message response
+// ReadDocument implements responseReader.
+func (a *anthropicReader) ReadDocument(content []byte) error {
+	var message messagesResponse
 	if err := json.Unmarshal(content, &message); err != nil {
 		return err
 	}
@@ -93,9 +92,9 @@ func (a *reader) ReadDocument(content []byte) error {
 	return nil
 }
 
-// ReadEvent implements httpapi.Reader.
-func (a *reader) ReadEvent(data []byte) (text string, err error) {
-	var e event
+// ReadEvent implements responseReader.
+func (a *anthropicReader) ReadEvent(data []byte) (text string, err error) {
+	var e anthropicEvent
 	if err := json.Unmarshal(data, &e); err != nil {
 		return "", err
 	}
@@ -116,25 +115,25 @@ func (a *reader) ReadEvent(data []byte) (text string, err error) {
 	case "message_stop":
 		return "", io.EOF
 	case "error":
-		return "", httpapi.Fault(data)
+		return "", eventError(data)
 	}
 	return "", nil
 }
 
 // begin adds a block.
-func (a *reader) begin(index int, b *responseBlock) error {
+func (a *anthropicReader) begin(index int, b *responseBlock) error {
 	if index != len(a.blocks) {
 		return errBlock
 	}
 	if index >= maxBlocks {
 		return model.Errorf(model.KindTooLarge, "the response has more than %d content blocks", maxBlocks)
 	}
-	a.blocks = append(a.blocks, &block{kind: b.Type, id: b.ID, name: b.Name, data: b.Data})
+	a.blocks = append(a.blocks, &partialBlock{kind: b.Type, id: b.ID, name: b.Name, data: b.Data})
 	return nil
 }
 
 // add adds a piece to a block.
-func (b *block) add(piece *responseBlock) {
+func (b *partialBlock) add(piece *responseBlock) {
 	b.text.WriteString(piece.Text)
 	b.text.WriteString(piece.Thinking)
 	b.text.WriteString(piece.PartialJSON)
@@ -142,15 +141,15 @@ func (b *block) add(piece *responseBlock) {
 }
 
 // count sets the usage to the totals of u.
-func (a *reader) count(u *usage) {
+func (a *anthropicReader) count(u *anthropicUsage) {
 	a.usage.OutputTokens = u.OutputTokens
 	if u.InputTokens != nil {
 		a.usage.InputTokens = *u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens
 	}
 }
 
-// Response implements httpapi.Reader.
-func (a *reader) Response() (*model.Response, error) {
+// Response implements responseReader.
+func (a *anthropicReader) Response() (*model.Response, error) {
 	if a.stop == "" {
 		return nil, nil
 	}
@@ -165,9 +164,9 @@ func (a *reader) Response() (*model.Response, error) {
 		case "tool_use":
 			r.Calls = append(r.Calls, model.ToolCall{ID: b.id, Name: b.name, Arguments: content})
 		case "thinking":
-			parts = append(parts, thinking{"thinking", content, b.signature.String()})
+			parts = append(parts, thinkingBlock{"thinking", content, b.signature.String()})
 		case "redacted_thinking":
-			parts = append(parts, redacted{"redacted_thinking", b.data})
+			parts = append(parts, redactedBlock{"redacted_thinking", b.data})
 		}
 	}
 	r.Text = text.String()
@@ -181,15 +180,15 @@ func (a *reader) Response() (*model.Response, error) {
 	return r, nil
 }
 
-// thinking is a block of reasoning, as the API expects it back.
-type thinking struct {
+// thinkingBlock is a block of reasoning, as the API expects it back.
+type thinkingBlock struct {
 	Type      string `json:"type"`
 	Thinking  string `json:"thinking"`
 	Signature string `json:"signature"`
 }
 
-// redacted is a block of encrypted reasoning, as the API expects it back.
-type redacted struct {
+// redactedBlock is a block of encrypted reasoning, as the API expects it back.
+type redactedBlock struct {
 	Type string `json:"type"`
 	Data string `json:"data"`
 }

@@ -1,7 +1,4 @@
-// Package anthropic is a Model that calls Anthropic's Messages API: POST {base}/v1/messages.
-//
-// request.go has the format of requests and response.go that of responses. The package httpapi does the rest.
-package anthropic
+package modelapi
 
 import (
 	"context"
@@ -11,61 +8,60 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
-	"github.com/fairwayhq/fairway/oagent/hosted/model/internal/httpapi"
 )
 
-// DefaultBaseURL is the API of Anthropic.
-const DefaultBaseURL = "https://api.anthropic.com"
+// AnthropicBaseURL is the API of Anthropic.
+const AnthropicBaseURL = "https://api.anthropic.com"
 
-// version is the version of the API. Its format is that of this package.
-const version = "2023-06-01"
+// anthropicVersion is the version of the API. Its format is that of this file and anthropic_response.go.
+const anthropicVersion = "2023-06-01"
 
-// Model is a model of Anthropic.
-type Model struct {
+// Anthropic is a model behind Anthropic's Messages API: POST {base}/v1/messages.
+type Anthropic struct {
 	options model.APIOptions
-	api     httpapi.API
+	api     format
 }
 
-// New returns a Model. The base URL may end in /v1 or not.
-func New(options model.APIOptions) (*Model, error) {
-	options, err := options.WithDefaults(DefaultBaseURL)
+// NewAnthropic returns a Model. The base URL may end in /v1 or not.
+func NewAnthropic(options model.APIOptions) (*Anthropic, error) {
+	options, err := options.WithDefaults(AnthropicBaseURL)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{options: options}
-	m.api = httpapi.API{
+	m := &Anthropic{options: options}
+	m.api = format{
 		Options: &m.options, URL: strings.TrimSuffix(strings.TrimRight(options.BaseURL, "/"), "/v1") + "/v1/messages",
-		SetKey: setKey, Body: m.body, NewReader: func() httpapi.Reader { return new(reader) },
+		SetKey: setAnthropicKey, Body: m.body, NewReader: func() responseReader { return new(anthropicReader) },
 	}
 	return m, nil
 }
 
-func setKey(header http.Header, key string) {
-	header.Set("Anthropic-Version", version)
+func setAnthropicKey(header http.Header, key string) {
+	header.Set("Anthropic-Version", anthropicVersion)
 	if key != "" {
 		header.Set("X-Api-Key", key)
 	}
 }
 
 // Generate implements model.Model. If onText is not nil, the response is streamed.
-func (m *Model) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
+func (m *Anthropic) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
 	return m.api.Generate(ctx, request, onText)
 }
 
 // Interface guard
-var _ model.Model = (*Model)(nil)
+var _ model.Model = (*Anthropic)(nil)
 
 // messagesRequest is the body of a request.
 type messagesRequest struct {
-	Model     string         `json:"model"`
-	MaxTokens int            `json:"max_tokens"`
-	Stream    bool           `json:"stream,omitzero"`
-	System    []contentBlock `json:"system,omitempty"`
-	Messages  []message      `json:"messages"`
-	Tools     []tool         `json:"tools,omitempty"`
+	Model     string             `json:"model"`
+	MaxTokens int                `json:"max_tokens"`
+	Stream    bool               `json:"stream,omitzero"`
+	System    []contentBlock     `json:"system,omitempty"`
+	Messages  []anthropicMessage `json:"messages"`
+	Tools     []anthropicTool    `json:"tools,omitempty"`
 }
 
-type message struct {
+type anthropicMessage struct {
 	Role    string `json:"role"`    // user or assistant
 	Content []any  `json:"content"` // contentBlock, or one of the reasoning as the API sent it
 }
@@ -82,7 +78,7 @@ type contentBlock struct {
 	IsError   bool           `json:"is_error,omitzero"`
 }
 
-type tool struct {
+type anthropicTool struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description,omitzero"`
 	InputSchema jsontext.Value `json:"input_schema"`
@@ -91,7 +87,7 @@ type tool struct {
 func textBlock(text string) contentBlock { return contentBlock{Type: "text", Text: text} }
 
 // body returns the body of a request.
-func (m *Model) body(request *model.Request, names *httpapi.Names, stream bool) any {
+func (m *Anthropic) body(request *model.Request, names *toolNames, stream bool) any {
 	r := &messagesRequest{Model: m.options.Model, MaxTokens: model.Limit(request.MaxTokens, m.options.MaxTokens), Stream: stream}
 	if request.System != "" {
 		r.System = []contentBlock{textBlock(request.System)}
@@ -109,18 +105,18 @@ func (m *Model) body(request *model.Request, names *httpapi.Names, stream bool) 
 		}
 		// The API ignores the reasoning before the user's last message, and rejects empty messages.
 		if blocks := contentBlocks(&request.Messages[i], names, i > lastUser); len(blocks) > 0 {
-			r.Messages = append(r.Messages, message{role, blocks})
+			r.Messages = append(r.Messages, anthropicMessage{role, blocks})
 		}
 	}
 	for i := range request.Tools {
 		t := &request.Tools[i]
-		r.Tools = append(r.Tools, tool{names.ToAPI(t.Name), t.Description, t.Parameters()})
+		r.Tools = append(r.Tools, anthropicTool{names.ToAPI(t.Name), t.Description, t.Parameters()})
 	}
 	return r
 }
 
 // contentBlocks returns the blocks of a message.
-func contentBlocks(m *model.Message, names *httpapi.Names, withReasoning bool) (blocks []any) {
+func contentBlocks(m *model.Message, names *toolNames, withReasoning bool) (blocks []any) {
 	if withReasoning {
 		for _, part := range m.Reasoning {
 			blocks = append(blocks, part)
