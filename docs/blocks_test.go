@@ -24,7 +24,7 @@ import (
 // hide an example that does not work.
 var languages = map[string]bool{
 	"caddyfile": true, "json": true, "yaml": true, "sh": true, "console": true,
-	"go": true, "cel": true, "mermaid": true, "text": true, "ini": true,
+	"go": true, "js": true, "python": true, "cel": true, "mermaid": true, "text": true, "ini": true,
 }
 
 func TestBlocks_name_their_language(t *testing.T) {

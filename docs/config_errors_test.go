@@ -12,7 +12,7 @@ import (
 )
 
 // TestTroubleshooting_has_configuration_errors makes the mistakes that the page describes, and
-// compares the errors with the texts of the page, in which "…" stands for any text.
+// compares the errors with the texts of the page, in which "…" matches any text.
 func TestTroubleshooting_has_configuration_errors(t *testing.T) {
 	data, err := os.ReadFile("troubleshooting.md")
 	if err != nil {

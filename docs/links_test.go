@@ -101,6 +101,28 @@ func TestLinks_reach_every_page(t *testing.T) {
 	}
 }
 
+// TestLinks_of_both_indexes_have_every_page checks that the index, and the one for programs, list all pages of docs.
+func TestLinks_of_both_indexes_have_every_page(t *testing.T) {
+	all := pages(t)
+	for _, index := range []string{"docs/README.md", "llms.txt"} {
+		listed := map[string]bool{index: true, "docs/README.md": true}
+		for _, p := range all {
+			if p.path != index {
+				continue
+			}
+			for _, target := range p.links() {
+				file, _, _ := strings.Cut(target, "#")
+				listed[file] = true
+			}
+		}
+		for _, p := range all {
+			if path.Dir(p.path) == "docs" && !listed[p.path] {
+				t.Errorf("%s does not list %s", index, p.path)
+			}
+		}
+	}
+}
+
 // clicks returns the pages that are at most n links away from the index.
 func clicks(all map[string]page, n int) map[string]bool {
 	reached := map[string]bool{"docs/README.md": true}

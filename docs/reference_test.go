@@ -20,7 +20,7 @@ func TestReference_has_all_options(t *testing.T) {
 		name, caddyfile string
 		pages           []string
 	}{
-		{"mcp", site("mcp {\nunknown\n}"), []string{"mcp.md", "toolsets.md"}},
+		{"mcp", site("mcp {\nunknown\n}"), []string{"mcp.md", "mcp-endpoint.md", "mcp-resources.md", "toolsets.md"}},
 		{"otc", site("otc {\nunknown\n}"), []string{"otc.md", "toolsets.md"}},
 		{"ocp", site("ocp {\nunknown\n}"), []string{"ocp.md", "toolsets.md"}},
 		{"oagent", site("oagent a.yaml {\nunknown\n}"), []string{"oagent.md", "hosting.md"}},
@@ -31,7 +31,7 @@ func TestReference_has_all_options(t *testing.T) {
 		{"agents_console", site("agents_console {\nunknown\n}"), []string{"console.md"}},
 		{"agents", "{\nagents {\nunknown\n}\n}\n", []string{"toolsets.md", "store.md", "audit.md", "metrics.md", "calls.md"}},
 		{"toolset", "{\nagents {\ntoolset a {\nunknown\n}\n}\n}\n", []string{"toolsets.md"}},
-		{"tool of a toolset", "{\nagents {\ntoolset a {\ntool b {\nunknown\n}\n}\n}\n}\n", []string{"toolsets.md"}},
+		{"tool of a toolset", "{\nagents {\ntoolset a {\ntool b {\nunknown\n}\n}\n}\n}\n", []string{"shape-tools.md"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(c.caddyfile), map[string]any{"filename": "Caddyfile"})

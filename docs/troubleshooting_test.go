@@ -71,7 +71,7 @@ func logMessages(t *testing.T) map[string]string {
 }
 
 // logged returns the message of a call that logs a warning or an error: logger.Warn, logger.Error,
-// logger.Check with such a level.
+// logger.Check with such a level, App.StoreErrors.
 func logged(call *ast.CallExpr) (string, bool) {
 	method, isMethod := call.Fun.(*ast.SelectorExpr)
 	if !isMethod {
@@ -81,6 +81,8 @@ func logged(call *ast.CallExpr) (string, bool) {
 	switch {
 	case len(call.Args) > 0 && (name == "Warn" || name == "Error"):
 		return literal(call.Args[0])
+	case len(call.Args) > 1 && name == "StoreErrors":
+		return literal(call.Args[1])
 	case len(call.Args) > 1 && name == "Check":
 		level, isLevel := call.Args[0].(*ast.SelectorExpr)
 		if isLevel && (level.Sel.Name == "WarnLevel" || level.Sel.Name == "ErrorLevel") {

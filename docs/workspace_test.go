@@ -200,7 +200,7 @@ func (w *workspace) stop() {
 var startLine = regexp.MustCompile(`(?m)^((?:\w+=\S+ )*)(?:(?:\.\./\.\.|\.)/xcaddy\.sh (?:--with \S+ )*|caddy )(run.*)$`)
 
 // runPage does what the page says, in its order: it writes files, starts Caddy, and runs the
-// commands in console blocks. A block with the mode "restart" or "stop" stops what runs first. It compares their output with the page, in which "…" stands for
+// commands in console blocks. A block with the mode "restart" or "stop" stops what runs first. It compares their output with the page, in which "…" matches
 // any text. The variables env replace those of the page.
 func (w *workspace) runPage(path string, env []string) {
 	w.t.Helper()

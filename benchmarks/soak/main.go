@@ -2,7 +2,7 @@
 // that nothing is lost, done twice, or leaks:
 //
 //	go run ./benchmarks/soak              60 minutes, as each night
-//	go run ./benchmarks/soak -for 3m      the same events in less time
+//	go run ./benchmarks/soak -for 3m      the same events in less time, as in .ci/run
 //
 // Two nodes share one Redis (site.go). 200 users call tools by three revisions of MCP, OTC, OCP and guarded REST,
 // start tasks, runs of hosted agents and reviews, and hold streams (users.go). The API is partly slow and partly
@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -31,7 +32,7 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "soak:", err)
@@ -65,6 +66,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer s.stop()
 	r := newReport(s)
+	if err := r.before(ctx); err != nil {
+		return err
+	}
 	acting, end := context.WithTimeout(ctx, *length)
 	defer end()
 	var all sync.WaitGroup
@@ -78,6 +82,7 @@ func run(ctx context.Context, args []string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	r.after(ctx)
 	return r.print()
 }
 

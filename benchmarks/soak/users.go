@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -33,6 +34,7 @@ type user struct {
 	home    int       // the node that the user prefers
 	node    int       // the node that the user calls
 	away    time.Time // until when the user calls the other node
+	cause   error     // why the user has left the other node
 	number  int       // of the last thing
 	session string    // of revision 2025-11-25; "" if there is none
 	client  *http.Client
@@ -91,7 +93,7 @@ func (u *user) act(acting, ctx context.Context) {
 					u.node = u.home
 				}
 				outcome := a.act(u, ctx)
-				u.report.acted(a.name, outcome, began)
+				u.report.acted(a.name, outcome, began, u.cause)
 				break
 			}
 		}
@@ -111,38 +113,52 @@ type answer struct {
 	body   []byte
 }
 
-// errDown reports that the node does not respond.
-var errDown = errors.New("the node does not respond")
+// do sends a request. If the connection ends without a response, do repeats the request once on a new connection, as
+// clients of HTTP do (RFC 9112, section 9.3.1): a reload closes idle connections, and on Linux also those that the
+// old configuration has not accepted yet. The node has not read these requests, which the counts of the API prove.
+// Requests to a node that may be killed are not repeated.
+func (u *user) do(ctx context.Context, method, path, body string, header ...string) (*http.Response, error) {
+	for repeated := false; ; repeated = true {
+		r, err := http.NewRequestWithContext(ctx, method, u.site.nodes[u.node].url+path, strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		response, err := u.client.Do(r)
+		if err == nil {
+			return response, nil
+		}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) || repeated || u.report.troubled(time.Now()) {
+			u.leave(err)
+			return nil, err
+		}
+		u.report.event("repeated requests")
+	}
+}
 
 // send sends a request to the node of the user. If the node is down, the user prefers the other one from now on.
 func (u *user) send(ctx context.Context, as, method, path, body string, header ...string) (a answer, err error) {
-	r, err := http.NewRequestWithContext(ctx, method, u.site.nodes[u.node].url+path, strings.NewReader(body))
+	header = append([]string{"X-Api-Key", secretOf(as), "Accept", "application/json, text/event-stream"}, header...)
+	if body != "" {
+		header = append(header, "Content-Type", "application/json")
+	}
+	response, err := u.do(ctx, method, path, body, header...)
 	if err != nil {
 		return a, err
 	}
-	r.Header.Set("X-Api-Key", secretOf(as))
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
+	defer response.Body.Close()
+	a.status, a.header = response.StatusCode, response.Header
+	if a.body, err = io.ReadAll(io.LimitReader(response.Body, 32<<20)); err != nil {
+		u.leave(err)
 	}
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	response, err := u.client.Do(r)
-	if err == nil {
-		defer response.Body.Close()
-		a.status, a.header = response.StatusCode, response.Header
-		a.body, err = io.ReadAll(io.LimitReader(response.Body, 32<<20))
-	}
-	if err != nil {
-		u.leave()
-		return a, fmt.Errorf("%w: %w", errDown, err)
-	}
-	return a, nil
+	return a, err
 }
 
 // leave makes the user call the other node for some time.
-func (u *user) leave() {
+func (u *user) leave(err error) {
+	u.cause = err
 	u.node = 1 - u.node
 	u.away = time.Now().Add(10 * time.Second)
 }
@@ -278,18 +294,9 @@ func (u *user) stream(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(5+u.random.IntN(15))*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.site.nodes[u.node].url+"/mcp", http.NoBody)
+	response, err := u.do(ctx, http.MethodGet, "/mcp", "", "X-Api-Key", secretOf(u.name), "Accept", "text/event-stream",
+		"MCP-Protocol-Version", "2025-11-25", "Mcp-Session-Id", u.session)
 	if err != nil {
-		return err.Error()
-	}
-	for name, value := range map[string]string{
-		"X-Api-Key": secretOf(u.name), "Accept": "text/event-stream", "MCP-Protocol-Version": "2025-11-25", "Mcp-Session-Id": u.session,
-	} {
-		r.Header.Set(name, value)
-	}
-	response, err := u.client.Do(r)
-	if err != nil {
-		u.leave()
 		return refused
 	}
 	defer response.Body.Close()
