@@ -61,6 +61,12 @@ func TestAdaptErrors(t *testing.T) {
 		want      string
 		line      string
 	}{
+		"mcp_server/nothing":              {inAgents("toolset a {\n\t\t\tmcp_server\n\t\t}"), "mcp_server URL command", ":4"},
+		"mcp_server/no program":           {inAgents("toolset a {\n\t\t\tmcp_server command\n\t\t}"), "mcp_server program", ":4"},
+		"mcp_server/unknown option":       {inAgents("toolset a {\n\t\t\tmcp_server http://a.test/mcp {\n\t\t\t\theadr a b\n\t\t\t}\n\t\t}"), "unrecognized mcp_server headr header", ":5"},
+		"mcp_server/twice":                {inAgents("toolset a {\n\t\t\tmcp_server http://a.test/mcp\n\t\t\tmcp_server http://b.test/mcp\n\t\t}"), "mcp_server twice", ":5"},
+		"mcp_server/processes":            {inAgents("toolset a {\n\t\t\tmcp_server command a {\n\t\t\t\tuser_processes own\n\t\t\t}\n\t\t}"), "user_processes shared each", ":5"},
+		"mcp_servers/option":              {inSite("mcp_servers {\n\t\turl a\n\t}"), "mcp_servers url mcp_server", ":3"},
 		"mcp/unknown subdirective":        {inSite("mcp {\n\t\tfrobnicate\n\t}"), "unrecognized mcp frobnicate", ":3"},
 		"mcp/block not closed":            {inSite("mcp a.yaml {\n\t\tinclude tag a\n\treverse_proxy b:80"), "reverse_proxy directive close", ":4"},
 		"mcp/a directive of ours":         {inSite("mcp a.yaml {\n\t\ttools_only\n\t}"), "tools_only directive close", ":3"},

@@ -9,6 +9,7 @@
 //	connections the users' own accounts at third parties
 //	route       one tool call through the handler chain; tools_only closes the API to everything else
 //	mcp, otc    serve a toolset over a tool protocol
+//	mcpservers  answers the calls of toolsets that come from MCP servers
 //	stdio       `caddy mcp`: a toolset on standard input and output
 //	ocp         Open Context Protocol headers
 //	oagent      agents that are enforced, and the command `caddy oagent`
@@ -44,6 +45,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
 	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
+	_ "github.com/fairwayhq/fairway/caddymodule/mcpservers"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/ocp"
 	_ "github.com/fairwayhq/fairway/caddymodule/otc"

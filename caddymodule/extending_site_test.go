@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
 	_ "github.com/fairwayhq/fairway/examples/extending/chatroom"
 	_ "github.com/fairwayhq/fairway/examples/extending/echo"
 	_ "github.com/fairwayhq/fairway/examples/extending/memory"
@@ -35,22 +33,7 @@ func startChanged(s *sitetest.Site, global, block string, change func(config map
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	startJSON(s, changed)
-}
-
-// startJSON starts a site with a JSON configuration.
-func startJSON(s *sitetest.Site, config []byte) {
-	s.T.Helper()
-	http.DefaultClient.CloseIdleConnections()
-	if err := caddy.Load(config, true); err != nil {
-		s.T.Fatal(err)
-	}
-	s.T.Cleanup(func() {
-		http.DefaultClient.CloseIdleConnections()
-		if err := caddy.Stop(); err != nil {
-			s.T.Error(err)
-		}
-	})
+	sitetest.StartJSON(s.T, changed)
 }
 
 // member returns the object at a path of a JSON configuration.
@@ -147,7 +130,7 @@ func TestExtending_reviewer(t *testing.T) {
 			if changed == config {
 				s.T.Fatalf("the configuration has no module http: %s", config)
 			}
-			startJSON(s.Site, []byte(changed))
+			sitetest.StartJSON(s.T, []byte(changed))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,7 +75,7 @@ func startDrainSite(t *testing.T) *drainSite {
 	return s
 }
 
-// start starts a node with an empty disk. Probes need no login.
+// start starts a node with an empty disk.
 func (s *drainSite) start(t *testing.T, address string) *brittleNode {
 	t.Helper()
 	dir := t.TempDir()
@@ -93,37 +93,15 @@ func (s *drainSite) start(t *testing.T, address string) *brittleNode {
 	}
 }
 http://%s {
-	agents_health
-	agent_auth {
-		api_key {
-			key ann 0123456789abcdef-ann
-			key boss 0123456789abcdef-boss
-		}
-	}
-	mcp /mcp plain
+%s	mcp /mcp plain
 	mcp /tasks plain {
 		task_after 100ms
 		secret one-secret-of-all-nodes
 	}
 	otc /otc plain
-	@agents path /orders* /agents* /engagements* /reviews*
-	handle @agents {
-		oagent agents.yaml {
-			toolset orders
-			serve /agents
-			engagements /engagements
-			reviews /reviews
-			model openai {
-				base_url %s
-				model test
-				retries 0
-			}
-		}
-		reverse_proxy %s
-	}
 	reverse_proxy %s
 }
-`, drainDelay, drainGrace, s.redis, address, s.model.URL, api, api))
+`, drainDelay, drainGrace, s.redis, address, agentsRoute(s.model.URL, api), api))
 }
 
 // drainError is an error response.

@@ -297,6 +297,34 @@ func (s *killSite) start(dir, address, store string) *brittleNode {
 	return startBrittle(s.t, dir, address, s.site(address, store), s.environment...)
 }
 
+// agentsRoute returns the handlers of a node that serves hosted agents behind keys of ann and boss. Other requests pass.
+// Probes need no login.
+func agentsRoute(model, api string) string {
+	return fmt.Sprintf(`	agents_health
+	agent_auth {
+		api_key {
+			key ann 0123456789abcdef-ann
+			key boss 0123456789abcdef-boss
+		}
+	}
+	@agents path /orders* /agents* /engagements* /reviews*
+	handle @agents {
+		oagent agents.yaml {
+			toolset orders
+			serve /agents
+			engagements /engagements
+			reviews /reviews
+			model openai {
+				base_url %s
+				model test
+				retries 0
+			}
+		}
+		reverse_proxy %s
+	}
+`, model, strings.TrimPrefix(api, "http://"))
+}
+
 // freshTransport does not reuse connections, which may be of a node that is dead.
 var freshTransport = &http.Transport{DisableKeepAlives: true}
 

@@ -72,37 +72,15 @@ paths:
 	}
 }
 http://%s {
-	agents_health
-	agent_auth {
-		api_key {
-			key ann 0123456789abcdef-ann
-			key boss 0123456789abcdef-boss
-		}
-	}
-	mcp /mcp api
+%s	mcp /mcp api
 	mcp /tasks api {
 		task_after 100ms
 		secret one-secret-of-all-nodes
 	}
 	otc /otc orders
-	@orders path /orders* /agents* /engagements* /reviews*
-	handle @orders {
-		oagent agents.yaml {
-			toolset orders
-			serve /agents
-			engagements /engagements
-			reviews /reviews
-			model openai {
-				base_url %s
-				model test
-				retries 0
-			}
-		}
-		reverse_proxy %s
-	}
 	reverse_proxy %s
 }
-`, s.redis, address, s.model.URL, strings.TrimPrefix(s.killSite.api.URL, "http://"), strings.TrimPrefix(s.api.URL, "http://")))
+`, s.redis, address, agentsRoute(s.model.URL, s.killSite.api.URL), strings.TrimPrefix(s.api.URL, "http://")))
 }
 
 // mcp sends a message of ann to an endpoint of a node.

@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // complete serves completion/complete. The values for a prompt's argument or a template's variable
@@ -29,9 +31,12 @@ func complete(q *request, w *response) *protocol.Fault {
 	if name.Kind() != '"' || value.Kind() != '"' {
 		return protocol.BadParams("params.argument must have name and value, both strings")
 	}
-	all, f := proposals(q.catalog().Index(), ref, strictjson.Text(name))
+	all, of, f := proposals(q.catalog().Index(), ref, strictjson.Text(name))
 	if f != nil {
 		return f
+	}
+	if of != nil && of.Foreign != nil {
+		return completeForeign(q, w, of)
 	}
 	values := ranked(all, strictjson.Text(value))
 	b := w.result("complete", nil)
@@ -42,36 +47,83 @@ func complete(q *request, w *response) *protocol.Fault {
 	return nil
 }
 
-// proposals returns all known values of an argument.
-func proposals(s *library.Index, ref jsontext.Value, argument string) ([]string, *protocol.Fault) {
+// completeForeign lets the MCP server of a prompt or a template propose values. A server without this capability proposes
+// none.
+func completeForeign(q *request, w *response, of *tools.Tool) *protocol.Fault {
+	part, own := q.tools.Original(of)
+	for _, t := range q.tools.PartOf(of).Tools() {
+		if t.Foreign == nil || t.Foreign.Kind != tools.ForeignCompletion {
+			continue
+		}
+		params := strictjson.ObjectBuilder(nil)
+		params.Add("ref", foreignRef(own.Foreign))
+		for _, member := range []string{"argument", "context"} {
+			if value := strictjson.MemberOf(q.params.raw, member); value != nil {
+				params.Add(member, value.Clone())
+			}
+		}
+		name := t.Name
+		if part >= 0 {
+			name = q.tools.NameIn(part, t.Name)
+		}
+		r, f := q.newCall("completion/complete", own.Foreign.Name, q.wholeCatalog().Callable(name), params.Close()).run()
+		if f != nil {
+			return f
+		}
+		defer r.Release()
+		if completion := strictjson.MemberOf(r.Native, "completion"); r.Failure == nil && completion.Kind() == '{' {
+			w.end(append(append(w.result("complete", nil), `"completion":`...), completion...))
+			return nil
+		}
+		return protocol.Faultf(http.StatusOK, protocol.InternalError, "the MCP server proposes no values: %s", r.Failure.Reason())
+	}
+	w.end(append(w.result("complete", nil), `"completion":{"values":[]}`...))
+	return nil
+}
+
+// foreignRef returns the reference to a prompt or a template by the server's own name.
+func foreignRef(f *tools.Foreign) []byte {
+	kind, member := "ref/prompt", "name"
+	if f.Kind != tools.ForeignPrompt {
+		kind, member = "ref/resource", "uri"
+	}
+	var ref strictjson.ObjectBuilder
+	ref.Add("type", strictjson.AppendString(nil, kind))
+	ref.Add(member, strictjson.AppendString(nil, f.Name))
+	return ref.Close()
+}
+
+// proposals returns all known values of an argument, and the operation that the argument belongs to, or nil.
+func proposals(s *library.Index, ref jsontext.Value, argument string) ([]string, *tools.Tool, *protocol.Fault) {
 	switch kind := strictjson.Text(strictjson.MemberOf(ref, "type")); kind {
 	case "ref/prompt":
 		name := strictjson.Text(strictjson.MemberOf(ref, "name"))
 		p := s.ByName[name]
 		if p == nil || p.Denied {
-			return nil, protocol.BadParams("unknown prompt %q; prompts/list returns the available ones", text.Cut(name, text.MaxQuoted))
+			return nil, nil, protocol.BadParams("unknown prompt %q; prompts/list returns the available ones", text.Cut(name, text.MaxQuoted))
 		}
-		return values(p.Proposals(argument))
+		return values(p.Tool, argument, p.Proposals)
 	case "ref/resource":
 		uri := strictjson.Text(strictjson.MemberOf(ref, "uri"))
 		if r := s.ByTemplate[uri]; r != nil && !r.Denied {
-			return values(r.Proposals(argument))
+			return values(r.Tool, argument, r.Proposals)
 		}
 		if t, ok := s.Find(uri); ok && !t.Denied {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return nil, protocol.BadParams("unknown resource or template %q; resources/templates/list returns the available ones", text.Cut(uri, text.MaxQuoted))
+		return nil, nil, protocol.BadParams("unknown resource or template %q; resources/templates/list returns the available ones", text.Cut(uri, text.MaxQuoted))
 	default:
-		return nil, protocol.BadParams("params.ref.type must be ref/prompt or ref/resource, not %q", text.Cut(kind, text.MaxQuoted))
+		return nil, nil, protocol.BadParams("params.ref.type must be ref/prompt or ref/resource, not %q", text.Cut(kind, text.MaxQuoted))
 	}
 }
 
 // values turns an error about the argument into a fault.
-func values(list []string, err error) ([]string, *protocol.Fault) {
+func values(of *tools.Tool, argument string, known func(string) ([]string, error)) ([]string, *tools.Tool, *protocol.Fault) {
+	list, err := known(argument)
 	if err != nil {
-		return nil, protocol.BadParams("%v", err)
+		return nil, nil, protocol.BadParams("%v", err)
 	}
-	return list, nil
+	return list, of, nil
 }
 
 // ranked returns the values that start with the typed text, then those that contain it. It ignores

@@ -93,6 +93,9 @@ type BuildOptions struct {
 	// its operation may have been renamed.
 	Reloaded bool `json:"-"`
 
+	// Foreign means that the document was made from the tools of an MCP server: each operation has ExtensionForeign.
+	Foreign bool `json:"-"`
+
 	// ResponseSchemas enables Output.Schema. It is off by default because it costs memory
 	// and few protocols use it.
 	ResponseSchemas bool `json:"-"`
@@ -133,7 +136,7 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 			continue
 		}
 		changes := changesByVerb(operation.Operation)
-		if o.ReadOnly && (!isSafe(operation.Method) || changes && !byName.Matches(operation)) {
+		if o.ReadOnly && (!o.reads(operation.Operation) || changes && !byName.Matches(operation)) {
 			b.set.Report.Excluded++
 			unsafe++
 			if changes {
@@ -241,7 +244,7 @@ type builder struct {
 }
 
 func newBuilder(o BuildOptions, mode schema.Mode, document *openapi.Document) *builder {
-	set := &Toolset{Name: o.Name, ResponseSchemas: o.ResponseSchemas}
+	set := &Toolset{Name: o.Name, ResponseSchemas: o.ResponseSchemas, Foreign: o.Foreign}
 	input, output := schema.NewTranslator(mode, schema.Input), schema.NewTranslator(mode, schema.Output)
 	return &builder{
 		options: o,
@@ -299,7 +302,7 @@ func (b *builder) add(named build.Candidate) {
 	if err == nil {
 		err = t.build()
 	}
-	if err == nil {
+	if err == nil && (t.tool.Foreign == nil || t.tool.IsRequest()) {
 		err = b.inputs.add(t.tool, t.inputPlan())
 	}
 	if err != nil {

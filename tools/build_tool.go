@@ -54,6 +54,11 @@ type toolBuilder struct {
 var locations = []Location{InPath, InQuery, InHeader, InCookie}
 
 func (t *toolBuilder) build() error {
+	if t.options.Foreign {
+		if t.readForeign(); !t.tool.IsRequest() {
+			return t.buildForeign()
+		}
+	}
 	t.closed = jsontext.Value("false")
 	t.places = make(map[string][]string)
 	t.plan.Query, t.constants = request.ConstantQuery(t.operation.ConstantQuery)

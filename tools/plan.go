@@ -33,6 +33,7 @@ type Plan struct {
 	sendsBody bool              // an optional body is always sent, because one of its arguments has a fixed value or a configured default
 
 	changes bool    // the method is safe, but the operation's own verb changes something
+	reads   bool    // a trusted MCP server says that the tool only reads
 	guards  *guards // the arguments that a shape fixes or hides; nil if there are none
 }
 

@@ -28,6 +28,9 @@ type Tool struct {
 	// say.
 	OCP *extension.Operation
 
+	// Foreign is the tool of the MCP server that this tool calls, or nil if it calls an API.
+	Foreign *Foreign
+
 	// MCP is the operation's x-mcp extension as it is in the document, or nil if there is
 	// none. The MCP server interprets it.
 	MCP jsontext.Value
@@ -47,8 +50,9 @@ func (t *Tool) clone() *Tool {
 }
 
 // ReadOnly reports whether the HTTP method is safe (GET, HEAD or OPTIONS) and the operation's own verb does not
-// change anything: "revoke a token" does, "list revoked tokens" does not. See build.OperationActions.
-func (t *Tool) ReadOnly() bool { return isSafe(t.Plan.Method) && !t.Plan.changes }
+// change anything: "revoke a token" does, "list revoked tokens" does not. See build.OperationActions. A tool of an MCP
+// server is read-only if the server says so and the operator trusts it.
+func (t *Tool) ReadOnly() bool { return (isSafe(t.Plan.Method) || t.Plan.reads) && !t.Plan.changes }
 
 // isSafe reports whether a method is safe (RFC 9110, section 9.2.1).
 func isSafe(method string) bool {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,6 +27,7 @@ type Toolset struct {
 	Withheld map[string]bool // names of tools that are left out because no operator has approved them; nil if there are none
 
 	ResponseSchemas bool // built with BuildOptions.ResponseSchemas
+	Foreign         bool // built with BuildOptions.Foreign: Title and Description are those of the MCP server
 
 	Origin string // "https://api.example.com", of the document's first server; "" if it names no host
 
@@ -83,6 +85,9 @@ type Warning struct {
 	Operation string // "GET /trips/{id}", or "" for the whole document
 	Reason    string
 	Lost      bool // the operation did not become a tool
+
+	// Suspect is the name of the tool in whose texts something is suspicious, "" for other warnings.
+	Suspect string
 }
 
 // Only returns a Toolset with the document's tools for which keep returns true, in the same
@@ -142,6 +147,7 @@ func (s *Toolset) index() {
 	for _, t := range s.tools {
 		s.byName[t.Name] = t
 	}
+	s.indexForeign()
 	shown := s.tools
 	if s.Brief() {
 		shown = nil
@@ -151,9 +157,11 @@ func (s *Toolset) index() {
 			}
 		}
 	}
-	if s.listed = nil; len(s.builtins) == 0 && !s.Brief() {
+	withoutRequests := slices.DeleteFunc(slices.Clone(shown), (*Tool).IsRequest)
+	if s.listed = nil; len(s.builtins) == 0 && len(withoutRequests) == len(s.tools) {
 		return
 	}
+	shown = withoutRequests
 	var before, after []*Tool
 	for _, t := range s.builtins {
 		s.byName[t.Name] = t
@@ -164,6 +172,34 @@ func (s *Toolset) index() {
 		}
 	}
 	s.listed = append(append(append(make([]*Tool, 0, len(before)+len(shown)+len(after)), before...), shown...), after...)
+}
+
+// indexForeign lets clients call the tools of MCP servers by the server's own names, as its apps do. A name that two
+// tools have is left out.
+func (s *Toolset) indexForeign() {
+	named := make(map[string]*Tool)
+	if s.joined != nil { // the name of another document's tool never means the tool of a server, whatever its prefix is now
+		for _, home := range s.joined.originals {
+			if home.tool.Foreign == nil {
+				named[home.tool.Name] = nil
+			}
+		}
+	}
+	for _, t := range s.tools {
+		if t.Foreign == nil || t.IsRequest() || s.byName[t.Foreign.Name] != nil {
+			continue
+		}
+		if _, twice := named[t.Foreign.Name]; twice {
+			named[t.Foreign.Name] = nil
+			continue
+		}
+		named[t.Foreign.Name] = t
+	}
+	for name, t := range named {
+		if t != nil {
+			s.byName[name] = t
+		}
+	}
 }
 
 // rehash makes the Hash depend on a change and the names of its tools.

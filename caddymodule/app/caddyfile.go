@@ -34,6 +34,7 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //	agents {
 //		toolset <name> [<file, URL or path on the site>] {
 //			openapi      <file, URL or path on the site>
+//			mcp_server   <URL> | command <program> <arguments...> { … }
 //			overlay      <files...>
 //			lock         <file>
 //			refresh      <duration> | off
@@ -140,10 +141,11 @@ func (a *App) unmarshalToolset(outer *directive.Block) error {
 		return err
 	}
 	switch {
+	case config.MCPServer != nil:
 	case config.OpenAPI == "" && IsAddress(name):
 		return outer.Errf("toolset %[1]s has no name; give one before the document, as in: toolset trains %[1]s", name)
 	case config.OpenAPI == "":
-		return outer.Errf("toolset %s has no document: add openapi with a file, a URL or a path on the site", name)
+		return outer.Errf("toolset %s has no document: add openapi with a file, a URL or a path on the site, or mcp_server", name)
 	}
 	if a.Toolsets == nil {
 		a.Toolsets = make(map[string]*ToolsetConfig)

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/archive"
+	"github.com/fairwayhq/fairway/caddymodule/app/mcpserver"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/loader"
@@ -42,6 +43,8 @@ type DocumentKey struct {
 	Refresh  time.Duration `json:"refresh"`
 	Site     string        `json:"site"` // distinguishes sites whose documents have the same path
 
+	MCPServer *mcpserver.Config `json:"mcp_server,omitempty"` // its placeholders are not replaced
+
 	tools.BuildOptions // without Name, Location and Overlaid
 
 	TokenBudget int             `json:"token_budget"`
@@ -56,9 +59,10 @@ func (k DocumentKey) String() string {
 
 // Document keeps the tools of one document current, and logs and counts its loads.
 type Document struct {
-	Key      DocumentKey
-	Loader   *loader.Loader
-	FromSite bool // loaded by requests to the site (loader.Loader.Ensure)
+	Key       DocumentKey
+	Loader    *loader.Loader
+	FromSite  bool              // loaded by requests to the site (loader.Loader.Ensure)
+	MCPServer *mcpserver.Server // whose tools the document describes; nil for an OpenAPI document
 
 	embedder        search.Embedder // nil without the option embeddings
 	responseSchemas atomic.Bool     // the tools have response schemas
@@ -147,11 +151,12 @@ func closeDocument(key DocumentKey) {
 
 // newDocument creates a document and its loader. It does not read the document.
 func newDocument(key DocumentKey, embedder search.Embedder, logger *zap.Logger) (*Document, error) {
-	origin, err := key.Source()
+	origin, err := key.Source(logger)
 	if err != nil {
 		return nil, err
 	}
 	d := &Document{Key: key, FromSite: key.Kind == SourceSite, embedder: embedder, loggedWarnings: make(map[string]struct{})}
+	d.MCPServer, _ = origin.(*mcpserver.Server)
 	d.logger.Store(logger)
 	d.responseSchemas.Store(key.ResponseSchemas)
 	d.inputs = newInputFiles(key.inputs())
@@ -166,15 +171,24 @@ func newDocument(key DocumentKey, embedder search.Embedder, logger *zap.Logger) 
 	return d, nil
 }
 
-// Source returns the source that the document is read from.
-func (k DocumentKey) Source() (source.Source, error) {
+// Source returns the source that the document is read from. A *mcpserver.Server must be closed.
+func (k DocumentKey) Source(logger *zap.Logger) (source.Source, error) {
 	switch k.Kind {
+	case SourceMCP:
+		return mcpserver.New(k.MCPServer, k.Name, logger)
 	case SourceFile:
 		return &source.File{Path: k.Address, MaxSize: int64(k.MaxDocument)}, nil
 	case SourceSite:
 		return &source.Site{Path: k.Address, MaxSize: int64(k.MaxDocument)}, nil
 	}
 	return source.NewURL(k.Address, source.URLOptions{MaxSize: int64(k.MaxDocument)})
+}
+
+// CloseSource ends the connections of a source that Source has returned.
+func CloseSource(s source.Source) {
+	if server, ok := s.(*mcpserver.Server); ok {
+		server.Close()
+	}
 }
 
 // Build builds the tools from the document. It is a loader.BuildFunc.
@@ -189,6 +203,9 @@ func (k DocumentKey) Build(_ context.Context, data []byte, location string, prev
 		if err := toolset.CheckGuards(previous); err != nil {
 			return nil, nil, err
 		}
+	}
+	if k.Foreign {
+		warnOfSuspicious(toolset, data)
 	}
 	toolset.Finder = search.NewFinder(toolset.Tools())
 	return toolset, toolset.Report.Files, nil
@@ -243,12 +260,18 @@ func (d *Document) start(logger *zap.Logger) {
 	d.logger.Store(logger)
 	d.Loader.Start()
 	d.inputs.start(d.Loader.Rebuild)
+	if d.MCPServer != nil {
+		d.MCPServer.Watch(d.Loader.Rebuild)
+	}
 }
 
 // Destruct stops the loader. The pool calls it when no configuration uses the document.
 func (d *Document) Destruct() error {
 	d.inputs.stop()
 	d.Loader.Stop()
+	if d.MCPServer != nil {
+		d.MCPServer.Unwatch()
+	}
 	AllMetrics.release(d.Key.Name)
 	return nil
 }
@@ -279,7 +302,7 @@ func (d *Document) loaded(toolset *tools.Toolset, took time.Duration) {
 const MaxLoggedWarnings = 20
 
 // logWarnings logs the warnings that it has not logged for this document before. The level is
-// warning if an operation did not become a tool, else debug.
+// warning if an operation did not become a tool or has a suspicious text, else debug.
 func (d *Document) logWarnings(logger *zap.Logger, warnings []tools.Warning) {
 	logged, omitted := 0, 0
 	current := make(map[string]struct{}, len(warnings))
@@ -295,7 +318,7 @@ func (d *Document) logWarnings(logger *zap.Logger, warnings []tools.Warning) {
 		}
 		logged++
 		log := logger.Debug
-		if w.Lost || w.Operation == "" {
+		if w.Lost || w.Operation == "" || w.Suspect != "" {
 			log = logger.Warn
 		}
 		log("document warning", zap.String("operation", w.Operation), zap.String("reason", w.Reason), zap.Bool("lost", w.Lost))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,8 +16,11 @@ import (
 // storeWait limits the time in which a store must respond to count as reachable.
 const storeWait = 2 * time.Second
 
-// reportInterval is how often reportUnreachable tries again.
+// reportInterval is how often awaitResponse tries again.
 const reportInterval = 5 * time.Second
+
+// storeResponds is the log message at the end of an outage.
+const storeResponds = "the store responds now"
 
 // healthKey is the key of a record that does not exist.
 const healthKey = "health"
@@ -73,22 +77,46 @@ func (s *sharedStore) check(ctx context.Context) error {
 // reportUnreachable logs once if a shared store does not respond at the start of a configuration, and once
 // when it does.
 func (s *sharedStore) reportUnreachable(ended <-chan struct{}) {
-	for failed := false; ; failed = true {
-		err := s.check(context.Background())
-		switch {
-		case err == nil && failed:
-			s.logger.Load().Info("the store responds now")
-			return
-		case err == nil || errors.Is(err, store.ErrClosed):
-			return
-		case !failed:
-			s.logger.Load().Error("the store does not respond; until it does, requests that need it fail", zap.Error(err))
-		}
+	err := s.check(context.Background())
+	if err == nil || errors.Is(err, store.ErrClosed) {
+		return
+	}
+	s.logger.Load().Error("the store does not respond; until it does, requests that need it fail", zap.Error(err))
+	if s.awaitResponse(ended) {
+		s.logger.Load().Info(storeResponds)
+	}
+}
+
+// awaitResponse blocks until the store responds. It returns false if it closes or the configuration ends before.
+func (s *sharedStore) awaitResponse(ended <-chan struct{}) bool {
+	for {
 		select {
 		case <-time.After(reportInterval):
 		case <-ended:
+			return false
+		}
+		if err := s.check(context.Background()); err == nil || errors.Is(err, store.ErrClosed) {
+			return err == nil
+		}
+	}
+}
+
+// StoreErrors returns a function that logs errors of the store: the first one of an outage with the message, and
+// the number of all when the store responds again, or when the configuration ends.
+func (a *App) StoreErrors(logger *zap.Logger, message string) func(error) {
+	var count atomic.Int64
+	return func(err error) {
+		if count.Add(1) > 1 {
 			return
 		}
+		logger.Error(message, zap.Error(err))
+		go func() {
+			text := storeResponds
+			if !a.store.awaitResponse(a.ended) {
+				text = "the configuration has ended before the store responded"
+			}
+			logger.Info(text, zap.String("error", message), zap.Int64("errors", count.Swap(0)))
+		}()
 	}
 }
 

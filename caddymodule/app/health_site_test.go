@@ -121,3 +121,26 @@ func TestHealth_of_store(t *testing.T) {
 		t.Errorf("a session: %d", status)
 	}
 }
+
+// TestStore_errors_of_an_outage are logged once, and counted at the end. The messages of the client library go to the log
+// at the level debug.
+func TestStore_errors_of_an_outage(t *testing.T) {
+	port := testkit.FreePort(t)
+	s := sitetest.Run(t, fmt.Sprintf("agents {\nstore redis redis://127.0.0.1:%d/0\n}", port), "otc /otc TRIPS\nrespond API")
+	call := func() sitetest.Response {
+		return s.Request("POST", "/otc/call", `{"request":{"call_id":"1","tool_id":"Trips.deleteTrip","input":{"trip_id":"1"}}}`)
+	}
+	const failed = "recording a call failed"
+	for range 3 {
+		call()
+	}
+	s.Logged(`"level":"debug"`, "agents.stores.redis", "connection refused")
+	storetest.Redis(t, "--port", fmt.Sprint(port))
+	s.Logged("the store responds now", failed, `"errors":3`)
+	if n := strings.Count(s.Log(), `"msg":"`+failed+`"`); n != 1 {
+		t.Errorf("the error is logged %d times:\n%s", n, s.Log())
+	}
+	if a := call(); a.Status != 200 {
+		t.Errorf("after the outage: %d %s", a.Status, a.Body)
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/mcpserver"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/lock"
 	"github.com/fairwayhq/fairway/tools/search"
@@ -76,10 +77,10 @@ func (d *Document) Approve(user, seen string, names ...string) (approved int, er
 	return len(chosen), nil
 }
 
-// withhold returns the toolset without the tools that the lock does not approve. Without a lock it
+// withhold returns the toolset without the tools that the lock does not approve. If nothing is withheld, it
 // returns the toolset itself.
 func (d *Document) withhold(toolset *tools.Toolset) (*tools.Toolset, error) {
-	if d.Key.Lock == "" {
+	if !d.Key.Withholds() {
 		return toolset, nil
 	}
 	approved, changes, err := d.Key.Withhold(toolset)
@@ -93,15 +94,28 @@ func (d *Document) withhold(toolset *tools.Toolset) (*tools.Toolset, error) {
 	return approved, err
 }
 
+// Withholds reports whether tools can be withheld: by a lock, or because their texts are suspicious.
+func (k DocumentKey) Withholds() bool {
+	return k.Lock != "" || k.MCPServer != nil && k.MCPServer.SuspiciousTools == mcpserver.Withhold
+}
+
 // Withhold returns the toolset without the tools that the lock does not approve, and how the tools
-// differ from the lock.
+// differ from the lock. Without a lock, these are the tools of an MCP server that have suspicious texts. A lock
+// approves such tools too.
 func (k DocumentKey) Withhold(toolset *tools.Toolset) (*tools.Toolset, []lock.Change, error) {
-	pinned, err := lock.ReadFile(k.Lock)
-	if err != nil {
-		return nil, nil, ExplainLock(k, err)
-	}
-	if err := pinned.Check(toolset); err != nil {
-		return nil, nil, err
+	var pinned *lock.Lock
+	if k.Lock == "" {
+		if pinned = approvesUnsuspicious(toolset); pinned == nil {
+			return toolset, nil, nil
+		}
+	} else {
+		var err error
+		if pinned, err = lock.ReadFile(k.Lock); err != nil {
+			return nil, nil, ExplainLock(k, err)
+		}
+		if err := pinned.Check(toolset); err != nil {
+			return nil, nil, err
+		}
 	}
 	changes := pinned.Compare(toolset)
 	withheld := lock.Withheld(changes)
@@ -110,6 +124,9 @@ func (k DocumentKey) Withhold(toolset *tools.Toolset) (*tools.Toolset, []lock.Ch
 	}
 	approved := toolset.Only(func(t *tools.Tool) bool { return !withheld[t.Name] })
 	approved.Withheld = withheld
+	if toolset.Foreign {
+		approved.Title, approved.Description = pinned.Server()
+	}
 	approved.Finder = search.NewFinder(approved.Tools())
 	return approved, changes, nil
 }
@@ -124,6 +141,12 @@ func ExplainLock(k DocumentKey, err error) error {
 
 // LockCommand returns the command that approves the tools of a document.
 func LockCommand(k DocumentKey) string {
+	if k.Lock == "" {
+		return "caddy tools lock --config <Caddyfile>, after you have set the option lock of the toolset"
+	}
+	if k.MCPServer != nil {
+		return "caddy tools lock --config <Caddyfile> --toolset " + k.Name
+	}
 	return fmt.Sprintf("caddy tools lock --config <Caddyfile> (or: caddy tools lock %s --lock %s, with the options of the toolset)", RedactURL(k.Address), k.Lock)
 }
 
@@ -181,5 +204,9 @@ func (d *Document) logWithheld(logger *zap.Logger) {
 		zap.Int("withheld", len(lock.Withheld(changes))),
 		zap.String("to_approve", LockCommand(d.Key)),
 	}, changeFields(changes)...)
+	if d.Key.Lock == "" {
+		logger.Warn("tools of the MCP server with suspicious texts are withheld until a lock approves them", fields...)
+		return
+	}
 	logger.Warn("tools differ from the lock; changed and new tools are withheld until they are approved", fields...)
 }

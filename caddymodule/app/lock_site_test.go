@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
@@ -196,14 +194,7 @@ func TestLock_on_the_admin_endpoint(t *testing.T) {
 	s.Write("trips.yaml", changedTrips)
 	address := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
 	config := bytes.Replace(s.Config(lockedTrips, "mcp /mcp trips\nrespond ok"), []byte(`"disabled":true`), fmt.Appendf(nil, `"listen":%q`, address), 1)
-	if err := caddy.Load(config, true); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	sitetest.StartJSON(t, config)
 	admin, err := http.NewRequest(http.MethodGet, "http://"+address+"/agents/toolsets", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/textproto"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/caddymodule/app/mcpserver"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
@@ -57,6 +60,10 @@ type ToolsetConfig struct {
 	//
 	// Placeholders such as {env.SPEC} are replaced. Required.
 	OpenAPI string `json:"openapi,omitempty"`
+
+	// The MCP server whose tools the toolset has, instead of an OpenAPI document. The handler mcp_servers of the
+	// site answers the calls. Default: none.
+	MCPServer *mcpserver.Config `json:"mcp_server,omitempty"`
 
 	// Files with OpenAPI Overlays (1.0 or 1.1, JSON or YAML). They are applied to the document
 	// in this order, before anything else. Fairway watches them for changes. Placeholders are
@@ -163,6 +170,7 @@ const (
 	SourceFile sourceKind = "file"
 	sourceURL  sourceKind = "url"
 	SourceSite sourceKind = "site"
+	SourceMCP  sourceKind = "mcp" // the tools of an MCP server
 )
 
 // resolveAddress returns the kind of a document's address and the address itself. The path of a file is
@@ -201,12 +209,13 @@ func openapiHint(rest string) string {
 // address without secrets is used.
 func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	repl := caddy.NewReplacer()
-	kind, address, err := resolveAddress(repl.ReplaceAll(c.OpenAPI, ""))
+	kind, address, err := c.origin(name, repl)
 	if err != nil {
 		return DocumentKey{}, err
 	}
 	k := DocumentKey{
-		Name: name, Kind: kind, Address: address, Refresh: time.Duration(c.Refresh), BuildOptions: c.BuildOptions, Embeddings: c.Embeddings,
+		MCPServer: c.MCPServer,
+		Name:      name, Kind: kind, Address: address, Refresh: time.Duration(c.Refresh), BuildOptions: c.BuildOptions, Embeddings: c.Embeddings,
 	}
 	k.Shapes, k.BasePath, k.Refs = c.shapes(), repl.ReplaceAll(c.BasePath, ""), ""
 	if k.Name == "" {
@@ -220,6 +229,9 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	}
 	k.MaxDocument = cmp.Or(k.MaxDocument, source.DefaultMaxDocument)
 	k.MaxSchema = cmp.Or(k.MaxSchema, tools.DefaultMaxSchema)
+	if k.Foreign = kind == SourceMCP; k.Foreign {
+		k.DescriptionTokens = cmp.Or(k.DescriptionTokens, -1) // the server has written the descriptions for models
+	}
 	if k.Schemas, err = schema.ParseMode(string(c.Schemas)); err != nil {
 		return DocumentKey{}, fmt.Errorf("schemas: %w", err)
 	}
@@ -246,6 +258,33 @@ func (c *ToolsetConfig) Key(name string) (DocumentKey, error) {
 	}
 	return k, k.check()
 }
+
+// origin returns what the tools are made of: the kind and the address of the document, or of the MCP server.
+func (c *ToolsetConfig) origin(name string, repl *caddy.Replacer) (kind sourceKind, address string, err error) {
+	if c.MCPServer == nil {
+		return resolveAddress(repl.ReplaceAll(c.OpenAPI, ""))
+	}
+	switch {
+	case c.OpenAPI != "":
+		return "", "", errors.New("a toolset has either an OpenAPI document or an mcp_server")
+	case !isPathSegment.MatchString(name):
+		return "", "", errors.New("a toolset with mcp_server needs a name of letters, digits, - and _, because the paths of its calls begin with it")
+	case c.BasePath != "" || c.Refs != "":
+		return "", "", errors.New("base_path and refs are for OpenAPI documents")
+	}
+	for _, header := range c.ForwardHeaders {
+		if header = textproto.CanonicalMIMEHeaderKey(header); header == "Authorization" || header == "Cookie" || header == "Proxy-Authorization" {
+			return "", "", fmt.Errorf("forward_headers %s: an MCP server must not get the credentials that callers have for this site: use credential", header)
+		}
+	}
+	o, err := c.MCPServer.Options(name)
+	if err != nil {
+		return "", "", fmt.Errorf("mcp_server: %w", err)
+	}
+	return SourceMCP, o.Location(), nil
+}
+
+var isPathSegment = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // shapes returns the shapes of the tools. That of the option fields comes first, so that a tool can undo it.
 func (c *ToolsetConfig) shapes() []build.Shape {
@@ -306,6 +345,10 @@ type Toolset struct {
 	Allow          *rule.Rule      // what users may call; nil for everything
 }
 
+// HasMCPServer reports whether the tools are those of an MCP server. A toolset that combines those of an endpoint has no
+// document.
+func (t *Toolset) HasMCPServer() bool { return t.Document != nil && t.MCPServer != nil }
+
 // open opens the document (see openDocument) and validates the credentials. Site distinguishes
 // documents with the same path on different sites.
 func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.Logger) (*Toolset, error) {
@@ -350,6 +393,12 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 	d, err := openDocument(ctx, key, embedder, logger)
 	if err != nil {
 		return nil, err
+	}
+	if d.MCPServer != nil {
+		if err := d.MCPServer.Use(ctx, c.MCPServer, checked, logger); err != nil {
+			closeDocument(key)
+			return nil, err
+		}
 	}
 	if toolset := d.Loader.Toolset(); toolset != nil {
 		if err := CheckPins(c.Pins, toolset); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/caddymodule/app/mcpserver"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/tools/build"
@@ -17,6 +18,7 @@ import (
 // Options are the subdirectives of a toolset. Syntax:
 //
 //	openapi      <file, URL or path on the site>
+//	mcp_server   <URL> | command <program> <arguments...> { … }, see package mcpserver
 //	overlay      <files...>
 //	lock         <file>
 //	refresh      <duration> | off
@@ -50,6 +52,7 @@ import (
 func (c *ToolsetConfig) Options(b *directive.Block) directive.Options {
 	return directive.Options{
 		"openapi":            directive.To(b.Text, &c.OpenAPI),
+		"mcp_server":         func() error { return mcpserver.Read(b, &c.MCPServer) },
 		"overlay":            directive.To(b.List, &c.Overlays),
 		"lock":               directive.To(b.Text, &c.Lock),
 		"refresh":            directive.To(b.Duration, &c.Refresh),

@@ -184,7 +184,7 @@ func appendAny(object []byte, value string, types []string) []byte {
 	return strictjson.AppendString(object, value)
 }
 
-// fits reports whether JSON is a value of a type. A string in quotes stands for itself only among several types.
+// fits reports whether JSON is a value of a type. A string is written in quotes only if the value can have several types.
 func fits(value jsontext.Value, name string, types int) bool {
 	switch value.Kind() {
 	case '0':

@@ -294,7 +294,7 @@ func ago(at time.Time) template.HTML {
 	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `">` + since(time.Since(at)) + "</time>") //nolint:gosec // has no texts of others
 }
 
-// breakable returns a name that can be broken into lines after its separators, and not within its words.
+// breakable returns a name that browsers break into lines only after its separators.
 func breakable(name string) template.HTML {
 	escaped := template.HTMLEscapeString(name)
 	for _, separator := range []string{"_", "/", "-"} {

@@ -226,14 +226,14 @@ func TestConsole_lists_Engagements_newest_first(t *testing.T) {
 	}
 }
 
-// TestConsole_shows_what_a_reviewer_needs checks the user's words, earlier refusals, the request, the rule in words and
+// TestConsole_shows_what_a_reviewer_needs checks the user's message, earlier refusals, the request, the explained rule and
 // the list of decisions.
 func TestConsole_shows_what_a_reviewer_needs(t *testing.T) {
-	const words = "Please book <u>seven</u> seats."
+	const message = "Please book <u>seven</u> seats."
 	s := hostedConsole(t, `
   create-trip: {user_identity: false, input_restriction: {assertion: 'recent["create-trip"].inputs.to != "Rome"', require_review: boss}}
 `, sitetest.Play(sitetest.Calls("create-trip", `{"to":"Rome"}`), sitetest.Calls("create-trip", `{"to":"Bern"}`), modelserver.Step{Text: "Booked."}))
-	location := s.Begin("ada", "desk", words)
+	location := s.Begin("ada", "desk", message)
 	if v := s.State("ada", location); v.Status != "awaiting-verification" {
 		t.Fatalf("state %+v", v)
 	}

@@ -54,20 +54,22 @@ func (b *browser) picture(name string, width, height int64, options ...chromedp.
 	if os.Getenv(pictures) == "" {
 		return
 	}
-	var data []byte
-	b.run(
-		chromedp.EmulateViewport(width, height, options...),
-		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}),
-		chromedp.Reload(), chromedp.WaitVisible("main h1", chromedp.ByQuery),
-		chromedp.Poll(`[...document.querySelectorAll(".chart")].every(c => c.querySelector("canvas"))`, nil),
-		chromedp.Evaluate(`document.querySelectorAll('a[href*="node="]').forEach(a => a.textContent = "node-1"); scrollTo(0, 0)`, nil),
-		chromedp.CaptureScreenshot(&data),
-	)
-	if len(data) > 120<<10 {
-		b.t.Errorf("the picture %s has %d bytes, want at most 120 KiB", name, len(data))
-	}
-	if err := os.WriteFile(filepath.Join("../../docs/images", name+".png"), data, 0o600); err != nil {
-		b.t.Fatal(err)
+	for scheme, suffix := range map[string]string{"light": "", "dark": "-dark"} {
+		var data []byte
+		b.run(
+			chromedp.EmulateViewport(width, height, options...),
+			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+			chromedp.Reload(), chromedp.WaitVisible("main h1", chromedp.ByQuery),
+			chromedp.Poll(`[...document.querySelectorAll(".chart")].every(c => c.querySelector("canvas"))`, nil),
+			chromedp.Evaluate(`document.querySelectorAll('a[href*="node="]').forEach(a => a.textContent = "node-1"); scrollTo(0, 0)`, nil),
+			chromedp.CaptureScreenshot(&data),
+		)
+		if len(data) > 120<<10 {
+			b.t.Errorf("the picture %s%s has %d bytes, want at most 120 KiB", name, suffix, len(data))
+		}
+		if err := os.WriteFile(filepath.Join("../../docs/images", name+suffix+".png"), data, 0o600); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 }
 

@@ -164,7 +164,7 @@ func (p *toolPages) describeToolset(t *app.Toolset) *toolsetModel {
 	if changes := t.LockChanges(); len(changes) > 0 {
 		m.Withheld, m.Seen = changes[:min(len(changes), maxProblems)], t.LockDigest()
 		m.All = len(m.Withheld) == len(changes)
-		m.Approvable, m.Command = lock.CheckWritable(t.Key.Lock) == nil, app.LockCommand(t.Key)
+		m.Approvable, m.Command = t.Key.Lock != "" && lock.CheckWritable(t.Key.Lock) == nil, app.LockCommand(t.Key)
 	}
 	return m
 }

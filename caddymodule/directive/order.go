@@ -12,12 +12,13 @@ import "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 //     responses are compressed. They run before handlers that respond or change responses, so
 //     that those handlers also process the inner requests of tool calls.
 //   - agents_console and agent_connections run before the others, so that requests for their pages reach none of them.
-//   - tools_only runs last, because it must not apply to requests that the others respond to.
+//   - tools_only runs after these, because it must not apply to requests that they respond to.
+//   - mcp_servers runs last, as the upstream of the tools of MCP servers.
 func init() {
 	httpcaddyfile.RegisterDirectiveOrder("agents_health", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("agent_auth", httpcaddyfile.After, "basic_auth")
 	httpcaddyfile.RegisterDirectiveOrder("agent_login", httpcaddyfile.After, "basic_auth")
-	for _, directive := range []string{"agents_console", "agent_connections", "ocp", "mcp", "otc", "oagent", "tools_only"} {
+	for _, directive := range []string{"agents_console", "agent_connections", "ocp", "mcp", "otc", "oagent", "tools_only", "mcp_servers"} {
 		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "push")
 	}
 }

@@ -84,7 +84,8 @@ type Host struct {
 	options   Options
 	shared    func() *shared // with the Hosts of other configurations
 	endpoints endpoints
-	chain     caddyhttp.Handler // that tool calls pass; set by Open
+	calls     caddyhttp.Handler // that tool calls pass; set by Open
+	documents caddyhttp.Handler // that requests for documents of the site pass; set by Open
 	open      chan struct{}     // closed by Open
 
 	mu     sync.Mutex
@@ -114,7 +115,7 @@ func New(options Options) *Host {
 // Open begins to work on the runs of the Host, including those from before a restart. All handlers of
 // the site must be provisioned. If the store cannot be opened, Open tries again in the background.
 func (h *Host) Open() (err error) {
-	if h.chain, err = h.options.Chain.Compile(h.options.Serve); err != nil {
+	if h.calls, h.documents, err = h.options.Chain.Compile(h.options.Serve); err != nil {
 		return fmt.Errorf("finding the handlers that the calls of hosted agents pass: %w", err)
 	}
 	close(h.open)

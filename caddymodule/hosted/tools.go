@@ -43,7 +43,7 @@ type capability struct {
 // set returns the current agents of the site.
 func (h agentTools) set(ctx context.Context) *agentset.Set {
 	r := h.clientRequest(ctx, new(run.Invocation), new(origin), nil)
-	return h.options.Set(r, h.chain)
+	return h.options.Set(r, h.documents)
 }
 
 // capabilities returns the capabilities of an agent that can be called.
@@ -219,7 +219,7 @@ func (e *endpoints) of(h *Host, t *app.Toolset) *route.Endpoint {
 func (h agentTools) callTool(ctx context.Context, i *run.Invocation, c *capability, o *origin, s *session) run.Result {
 	call := &Call{Invocation: i, host: h.Host, origin: o}
 	r := h.clientRequest(ctx, i, o, s)
-	toolset := route.CurrentTools(c.operation.Toolset, r, h.chain)
+	toolset := route.CurrentTools(c.operation.Toolset, r, h.documents)
 	t := c.operation.Tool
 	if toolset == nil {
 		return run.Notice("the call was not made: the document of the API is not loaded; try again later")
@@ -227,7 +227,7 @@ func (h agentTools) callTool(ctx context.Context, i *run.Invocation, c *capabili
 	if missing := o.access().Missing(t, toolset); missing != nil {
 		return run.Notice("the call was not made: the access token of the user lacks a scope that this tool needs")
 	}
-	caller := h.endpoints.of(h.Host, c.operation.Toolset).Caller(r, h.chain, toolset)
+	caller := h.endpoints.of(h.Host, c.operation.Toolset).Caller(r, h.calls, toolset)
 	caller.Agent = i.Agent.Name
 	ctx = tools.ContextWithWholeResponse(context.WithValue(r.Context(), callKey{}, call))
 	outcome := caller.Call(ctx, t.Name, i.Inputs)

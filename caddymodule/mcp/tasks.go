@@ -34,9 +34,7 @@ func (m *Handler) taskOptions() *mcpadapter.TaskOptions {
 		TTL:      time.Duration(m.TaskTTL),
 		Open:     m.Endpoint.App.OpenStore,
 		Endpoint: m.Endpoint.Parts.ShownName() + "\n" + m.Endpoint.Path,
-		Failed: func(err error) {
-			m.Endpoint.Logger.Error("recording a task failed", zap.String("path", m.Endpoint.Path), zap.Error(err))
-		},
+		Failed:   m.Endpoint.App.StoreErrors(m.Endpoint.Logger.With(zap.String("path", m.Endpoint.Path)), "recording a task failed"),
 	}
 }
 

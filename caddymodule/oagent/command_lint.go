@@ -11,6 +11,7 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/command"
@@ -149,7 +150,7 @@ func readDocument(key app.DocumentKey) (*tools.Toolset, error) {
 	if key.Kind == app.SourceSite {
 		key.Kind = app.SourceFile // the command has no site
 	}
-	source, err := key.Source()
+	source, err := key.Source(zap.NewNop())
 	if err != nil {
 		return nil, err
 	}

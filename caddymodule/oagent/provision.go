@@ -102,7 +102,8 @@ func (o *Handler) provisionParts(ctx caddy.Context) (err error) {
 	o.endpoints = endpoints.New(endpoints.Options{
 		Documents: o.Serve, Engagements: o.Engagements, Reviews: o.Reviews, Auditors: o.Auditors,
 		Set: o.agents.Current, Guard: o.guard, Reviewers: o.reviewers, Host: o.host, Accept: o.accepted, Logger: o.logger,
-		User: func(r *http.Request) engagement.User { return bind(o, r, nil).User },
+		StoreFailed: o.app.StoreErrors(o.logger, "reading the store of Engagements failed"),
+		User:        func(r *http.Request) engagement.User { return bind(o, r, nil).User },
 		Govern: func(w http.ResponseWriter, r *http.Request) (oagent.Binding, bool) {
 			d := newDecision(o, w, r, nil)
 			refusal := d.identify()

@@ -62,16 +62,13 @@ func (i *Idempotency) provision(ctx caddy.Context, o *Handler) (*idempotency.Opt
 	if i.Secret != "" && len(secret) < directive.MinSecret {
 		return nil, fmt.Errorf("idempotency: secret has %d bytes and needs at least %d", len(secret), directive.MinSecret)
 	}
-	logger := o.endpoint.Logger
 	options := &idempotency.Options{
 		Open:        agents.(*app.App).OpenStore,
 		Endpoint:    o.identity(),
 		TTL:         time.Duration(i.TTL),
 		Lease:       time.Duration(i.Lease),
 		MaxResponse: int(i.MaxSize),
-		Failed: func(err error) {
-			logger.Error("recording a call failed", zap.String("path", o.Path), zap.Error(err))
-		},
+		Failed:      agents.(*app.App).StoreErrors(o.endpoint.Logger.With(zap.String("path", o.Path)), "recording a call failed"),
 	}
 	if secret != "" {
 		options.Key = []byte(secret)

@@ -368,6 +368,13 @@ func (c *Caller) invokeTool(ctx context.Context, call *tools.Call) (*tools.Resul
 	if err != nil || len(response.Body) == 0 || response.Status < http.StatusOK || response.Status >= http.StatusMultipleChoices {
 		return response, err
 	}
+	limit := c.part.maxBytes(call.Tool)
+	if call.Tool.Foreign != nil {
+		isShaped := call.Tool.Output.Select != nil || fields != nil || limit > 0 && len(response.Body) > limit
+		if err := unwrap(ctx, call.Tool, response, isShaped); err != nil || response.MediaType() == result.NativeType {
+			return response, err
+		}
+	}
 	if query := call.Tool.Output.Select; query != nil {
 		if err := c.selectParts(ctx, call.Tool, query, response); err != nil {
 			response.Release()
@@ -377,7 +384,7 @@ func (c *Caller) invokeTool(ctx context.Context, call *tools.Call) (*tools.Resul
 	if fields != nil {
 		keepFields(fields, response)
 	}
-	if limit := c.part.maxBytes(call.Tool); limit > 0 && len(response.Body) > limit {
+	if limit > 0 && len(response.Body) > limit {
 		c.pager().cut(ctx, call.Tool, response, limit)
 	}
 	return response, nil

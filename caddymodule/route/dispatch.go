@@ -41,6 +41,7 @@ type dispatch struct {
 	logger   *zap.Logger
 
 	credentials    credential.Set
+	asOperator     bool // calls carry credentials of the gateway, or go to another organization's server
 	forwardHeaders []string
 	endpoint       *Endpoint
 }
@@ -67,6 +68,7 @@ type clientState struct {
 // serve gives calls the limits, the credentials, the forwarded headers and the name of a toolset.
 func (d *dispatch) serve(t *app.Toolset) {
 	d.limits, d.credentials, d.forwardHeaders, d.toolset = t.Limits, t.Credentials, t.ForwardHeaders, t.Name
+	d.asOperator = len(t.Credentials) > 0 || t.HasMCPServer()
 }
 
 // Invoke sends the call through the chain and returns the response. Its errors are
@@ -111,6 +113,10 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 	rec.StreamOptions = streamOptions{Timer: timer, Timeout: d.limits.Timeout}
 	rec.ToolsetCredentials = credentials
 	r = d.prepare(r, rec, call, supplemented)
+	if err := d.endpoint.checkGuarded(r, call.Tool, d.toolset); err != nil {
+		rec.Release()
+		return nil, err
+	}
 	if d.traced {
 		return d.serveTraced(ctx, call, call.Tool.Plan.Path, rec, r)
 	}
@@ -244,8 +250,7 @@ func (d *dispatch) handlerChain() caddyhttp.Handler {
 // request, the values that the document fixes, the adapter's supplement, and the toolset's
 // credentials (rec.ToolsetCredentials). If supplemented is false, the context of the call adds nothing.
 func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tools.Call, supplemented bool) *http.Request {
-	asOperator := len(d.credentials) > 0
-	copyHeaders(r.Header, d.client.Header, asOperator, d.forwardHeaders)
+	copyHeaders(r.Header, d.client.Header, d.asOperator, d.forwardHeaders)
 	call.SetFilledHeaders(r.Header)
 	var callContext *ocp.Incoming
 	if supplemented {
@@ -255,7 +260,7 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tools.Call, sup
 		user, declared := r.Header[ocp.HeaderUser]
 		callContext.Set(r.Header)
 		switch {
-		case !asOperator || httpheader.MayAccompany(ocp.HeaderUser, d.forwardHeaders):
+		case !d.asOperator || httpheader.MayAccompany(ocp.HeaderUser, d.forwardHeaders):
 		case declared:
 			r.Header[ocp.HeaderUser] = user
 		default:

@@ -76,7 +76,9 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	if err := e.Routes.Check(ctx, e.App); err != nil {
 		return nil, err
 	}
-	e.addServed(ctx, t)
+	if err := e.addServed(ctx, t); err != nil {
+		return nil, err
+	}
 	e.recorder, e.SiteName = e.App.Calls().Active(), siteroutes.SiteName(ctx)
 	addToSite(e)
 	e.Routes.Warn(ctx, e.Logger)
@@ -84,11 +86,17 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 }
 
 // addServed registers a toolset that the endpoint serves.
-func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) {
+func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) error {
+	if t.HasMCPServer() {
+		if err := e.Routes.CheckMCPServers(t.Name); err != nil {
+			return err
+		}
+	}
 	e.App.AddServed(e.agent.site, t)
 	if len(t.Credentials) > 0 {
 		siteroutes.WarnIfDropped(ctx, e.Protocol, t.ForwardHeaders, e.Logger.With(zap.String("toolset", t.Name)))
 	}
+	return nil
 }
 
 // ResolveToolset determines the toolset that a handler serves:
@@ -163,7 +171,9 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 		if slices.ContainsFunc(parts, func(other *Part) bool { return other.Toolset.Document == t.Document }) {
 			return fmt.Errorf("toolset %s is given twice", t.Name)
 		}
-		e.addServed(ctx, t)
+		if err := e.addServed(ctx, t); err != nil {
+			return err
+		}
 		parts = append(parts, e.newPart(t))
 	}
 	e.serve(parts)

@@ -158,6 +158,18 @@ func noHandlerFailure(where, protocol string) *tools.Failure {
 			"or set base_path if the API has another path on this site", where, protocol)}
 }
 
+// checkGuarded returns a failure if a call at an endpoint with the option agent would not pass the agent's oagent handler.
+func (e *Endpoint) checkGuarded(call *http.Request, t *tools.Tool, toolset string) error {
+	if e.AgentLimit == nil || e.Routes.IsGuarded(call, e.AgentLimit.Agent) {
+		return nil
+	}
+	e.Logger.Error("tool call not sent: it would not pass the oagent handler of its agent; "+
+		"let the routes and matchers around oagent cover the tool's path, and put it before the handlers that respond",
+		zap.String("tool", t.Name), zap.String("toolset", toolset), zap.String("agent", e.AgentLimit.Agent))
+	return &tools.Failure{Kind: tools.Internal, Message: operationOf(t) +
+		" was not sent: the site has no check of the agent for it; the operator must change the routes (the reason is in the gateway's log)"}
+}
+
 // tooLargeFailure returns the failure of a response over the limit. It names the size, if known, and
 // arguments of the tool that may make the response smaller.
 func (d *dispatch) tooLargeFailure(t *tools.Tool, declared int64) *tools.Failure {

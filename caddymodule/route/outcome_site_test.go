@@ -171,7 +171,7 @@ func TestOutcome_replayed_call(t *testing.T) {
 	}
 }
 
-// TestOperatorError_rule_for_one_tool runs the recipe of docs/toolsets.md.
+// TestOperatorError_rule_for_one_tool runs the recipe of docs/choose-tools.md.
 func TestOperatorError_rule_for_one_tool(t *testing.T) {
 	s := sitetest.Run(t, "order test_user first", "test_user\nmcp TRIPS\nroute {\n"+
 		"@forbidden expression `{http.tool.name} == \"deleteTrip\" && {http.auth.user.id} != \"grace\"`\n"+

@@ -63,7 +63,7 @@ func (p *Parts) logMerged(previous, current *tools.Toolset) {
 		}
 		p.logger.Warn("the endpoint serves the tools of its other toolsets only, until these are loaded", zap.Strings("missing", names))
 	}
-	var prefixed, renamed []string
+	var prefixed, shadowing, renamed []string
 	for _, t := range current.Tools() {
 		part, own := current.Original(t)
 		before := ""
@@ -74,13 +74,19 @@ func (p *Parts) logMerged(previous, current *tools.Toolset) {
 		case before != "" && before != t.Name:
 			renamed = append(renamed, before+" is now "+t.Name)
 		case before == "" && own.Name != t.Name:
-			prefixed = append(prefixed, t.Name)
+			if prefixed = append(prefixed, t.Name); own.Foreign != nil {
+				shadowing = append(shadowing, t.Name)
+			}
 		}
 	}
 	p.warnIfSameRequests(current)
 	if len(prefixed) > 0 {
 		p.logger.Info("tools whose names another toolset has or had, too, are served with the name of their toolset as prefix",
 			zap.Int("count", len(prefixed)), zap.Strings("names", prefixed[:min(len(prefixed), maxLoggedNames)]))
+	}
+	if len(shadowing) > 0 {
+		p.logger.Warn("an MCP server has tools with the names of tools of another toolset; calls of the plain names fail, so none gets the calls of another",
+			zap.Int("count", len(shadowing)), zap.Strings("names", shadowing[:min(len(shadowing), maxLoggedNames)]))
 	}
 	if len(renamed) > 0 {
 		p.logger.Warn("names of tools have changed, because two toolsets now have tools with the same names; calls of the old names fail",

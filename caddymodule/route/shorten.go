@@ -23,6 +23,19 @@ import (
 // the model's argument fields choose parts of it, and max_tokens limits its size (pager.go). Handlers of
 // the site, such as oagent with its records, process the whole response.
 
+// unwrap replaces the result of an MCP server with its value, for callers that do not understand such results and for
+// steps that choose parts of the value. A caller that understands them gets errors and questions as they are.
+func unwrap(ctx context.Context, t *tools.Tool, response *tools.Result, isShaped bool) error {
+	native := tools.WantsNativeResult(ctx)
+	if native && !isShaped || response.MediaType() != result.NativeType {
+		return nil
+	}
+	if err := t.Unwrap(response); err != nil && !native {
+		return err
+	}
+	return nil
+}
+
 // requestedFields returns the fields that a call selects, or nil if it selects the whole response.
 func requestedFields(call *tools.Call) (*result.Fields, error) {
 	list := call.Fields()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 )
@@ -33,6 +35,8 @@ type Parser struct {
 	name    []byte         // of the current event
 	data    *buffer.Buffer // of the current event
 	hasData bool
+	lastID  []byte
+	retry   time.Duration
 	err     error
 }
 
@@ -142,9 +146,23 @@ func (p *Parser) field(line []byte) error {
 		}
 		p.data.B = append(p.data.B, value...)
 		p.hasData = true
+	case "id":
+		if !bytes.ContainsRune(value, 0) {
+			p.lastID = append(p.lastID[:0], value...)
+		}
+	case "retry":
+		if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
+			p.retry = time.Duration(ms) * time.Millisecond
+		}
 	}
 	return nil
 }
+
+// LastID returns the latest id of an event, "" if there was none. A client repeats it to continue the stream.
+func (p *Parser) LastID() string { return string(p.lastID) }
+
+// Retry returns how long a client should wait before it continues the stream, 0 if the stream does not say.
+func (p *Parser) Retry() time.Duration { return p.retry }
 
 // dispatch passes on the event that an empty line ends. An event without data is ignored.
 func (p *Parser) dispatch() (err error) {

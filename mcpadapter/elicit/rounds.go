@@ -91,7 +91,8 @@ func (c *call) callRound(ctx context.Context, arguments []byte) (Reply, *inputRe
 	if f != nil {
 		return Reply{}, nil, f
 	}
-	r := Reply{Outcome: c.caller.Call(security.ContextWithSupplement(ctx, supplement), c.tool.Name, arguments)}
+	ctx = tools.ContextWithNativeResult(security.ContextWithSupplement(ctx, supplement))
+	r := Reply{Outcome: c.caller.Call(ctx, c.tool.Name, arguments)}
 	if r.Result == nil || r.Result.MediaType() != content.NativeType {
 		return r, nil, nil
 	}

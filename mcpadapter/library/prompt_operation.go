@@ -19,6 +19,9 @@ func (s *Index) addOperationPrompt(t *tools.Tool, raw jsontext.Value, denied boo
 		Denied:    denied,
 		arguments: make(arguments),
 	}
+	if t.Foreign != nil {
+		p.Title, p.Description = "", "" // such a prompt has no texts of an operation
+	}
 	for walk := strictjson.Into(raw); walk.Next(); {
 		value := strictjson.Text(walk.Value)
 		switch {
@@ -45,7 +48,12 @@ func (s *Index) addOperationPrompt(t *tools.Tool, raw jsontext.Value, denied boo
 		s.warn(t, "x-mcp: the prompt %s lacks the argument %s, which the operation requires", p.Name, a.Name)
 		return
 	}
-	if !s.addPrompt(p) {
+	added := s.addPrompt(p)
+	if !added && t.Foreign != nil {
+		p.Name = schemeOf(s.tools.PartOf(t).Name) + "_" + p.Name
+		added = s.addPrompt(p)
+	}
+	if !added {
 		s.warn(t, "x-mcp: ignored the prompt %s: another prompt has the same name", p.Name)
 	}
 }

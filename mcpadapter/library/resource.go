@@ -24,6 +24,7 @@ type Entry struct {
 	Mime        string // "" if unknown
 	icons       []content.Icon
 	meta        jsontext.Value // _meta of the resource and of its contents; nil for none
+	annotations jsontext.Value // of a resource of an MCP server; nil for none
 	size        int64          // -1 if unknown
 	modified    time.Time      // zero if unknown
 
@@ -67,7 +68,10 @@ func (r *Entry) AppendTo(dst []byte, v protocol.Revision) []byte {
 	if r.size >= 0 && r.template == nil {
 		dst = strconv.AppendInt(append(dst, `,"size":`...), r.size, 10)
 	}
-	if !r.modified.IsZero() && v.SupportsTitles() {
+	switch {
+	case r.annotations != nil && v.SupportsAnnotations():
+		dst = append(append(dst, `,"annotations":`...), r.annotations...)
+	case !r.modified.IsZero() && v.SupportsTitles():
 		dst = append(dst, `,"annotations":{"lastModified":"`...)
 		dst = append(r.modified.UTC().AppendFormat(dst, time.RFC3339), `"}`...)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -51,6 +52,9 @@ func (s *Index) addOperation(l *Library, toolset *tools.Toolset, tool *tools.Too
 // operation.
 func readResource(raw jsontext.Value, tool *tools.Tool) Entry {
 	r := Entry{name: tool.Name, title: tool.Definition.Title, description: tool.Definition.Description, Mime: declaredType(tool), size: -1, Tool: tool}
+	if tool.Foreign != nil {
+		r.describeForeign(tool.Foreign)
+	}
 	for walk := strictjson.Into(raw); walk.Next(); {
 		value := strictjson.Text(walk.Value)
 		switch {
@@ -72,6 +76,17 @@ func readResource(raw jsontext.Value, tool *tools.Tool) Entry {
 		r.meta = meta
 	}
 	return r
+}
+
+// describeForeign sets what only resources of MCP servers have. They have no texts of an operation.
+func (r *Entry) describeForeign(f *tools.Foreign) {
+	r.title, r.description = "", ""
+	if annotations := f.Member("annotations"); annotations.Kind() == '{' {
+		r.annotations = annotations
+	}
+	if size, err := strconv.ParseInt(string(f.Member("size")), 10, 64); err == nil && size >= 0 {
+		r.size = size
+	}
 }
 
 // declaredType returns the media type of the operation's responses if the document declares exactly
@@ -194,7 +209,7 @@ func (s *Index) addUnder(template *uriTemplate, t *tools.Tool, described Entry) 
 	}
 	if template.isURI() {
 		r.uri = template.text
-		if !s.addResource(&r) {
+		if !s.addResource(&r) && !s.addPrefixed(&r) {
 			s.warn(t, "ignored the resource %s: another resource has the same URI", r.uri)
 			return
 		}
@@ -206,6 +221,16 @@ func (s *Index) addUnder(template *uriTemplate, t *tools.Tool, described Entry) 
 		}
 	}
 	s.byTool[t] = &r
+}
+
+// addPrefixed adds a resource of an MCP server whose URI another resource has, with the name of its toolset before the
+// URI. Pages of apps keep their scheme, ui, so they are not added.
+func (s *Index) addPrefixed(r *Entry) bool {
+	if r.Tool.Foreign == nil || strings.HasPrefix(r.uri, "ui:") {
+		return false
+	}
+	r.uri = schemeOf(s.tools.PartOf(r.Tool).Name) + "+" + r.uri
+	return s.addResource(r)
 }
 
 // argumentOf returns the argument with the given name, which is the name in the tool or in the API.

@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fairwayhq/fairway/store"
 )
 
 const (
-	reconnectInterval = time.Second // between attempts to listen
-	maxPending        = 10_000      // names to send; if there are more, all waiters of other nodes wake
-	everything        = "*"         // wakes all waiters. Other payloads are names in hexadecimal.
+	reconnectInterval = time.Second     // between attempts to listen
+	pingInterval      = 5 * time.Second // time without names after which the connection is checked
+	maxPending        = 10_000          // names to send; if there are more, all waiters of other nodes wake
+	everything        = "*"             // wakes all waiters. Other payloads are names in hexadecimal.
 )
 
 // feed wakes Wait and Take calls. The Store and its queues report changes by this process. Changes by other nodes
@@ -89,19 +91,27 @@ func (f *feed) listen(ctx context.Context) {
 	}
 }
 
-// receive listens until the connection is lost.
+// receive listens until the connection is lost, or the server does not respond on it.
 func (f *feed) receive(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, f.settings)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, "LISTEN "+f.channel); err != nil {
+	if err := f.exec(ctx, conn, "LISTEN "+f.channel); err != nil {
 		return err
 	}
 	f.waiters.WakeAll()
 	for {
-		notification, err := conn.WaitForNotification(ctx)
+		within, done := context.WithTimeout(ctx, pingInterval)
+		notification, err := conn.WaitForNotification(within)
+		done()
+		if pgconn.Timeout(err) && ctx.Err() == nil {
+			if err := f.exec(ctx, conn, "SELECT"); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -111,6 +121,14 @@ func (f *feed) receive(ctx context.Context) error {
 			f.waiters.WakeAll()
 		}
 	}
+}
+
+// exec runs a statement on the connection that listens, with a timeout.
+func (f *feed) exec(ctx context.Context, conn *pgx.Conn, statement string) error {
+	ctx, done := f.connection.begin(ctx)
+	defer done()
+	_, err := conn.Exec(ctx, statement)
+	return err
 }
 
 // pause waits, and returns false if the context has ended.

@@ -119,7 +119,7 @@ type transaction struct {
 	old   store.Record
 	owner store.Owner
 	size  int64 // bytes of the old record that count towards the limit; 0 if there is none
-	held  int64 // bytes of its value
+	held  int64 // bytes of the old value
 }
 
 // end releases the connection, and rolls back what was not committed.
@@ -241,8 +241,8 @@ func (t *transaction) remove(ctx context.Context, async bool) (again bool, err e
 	return t.commit(ctx, async, true, "DELETE FROM records WHERE key = $1", []byte(t.key))
 }
 
-// commit runs the statement of the change and commits. changed reports whether the value changes. If the connection is lost, it is unknown whether the
-// change was made.
+// commit runs the statement of the change and commits. changed says whether the value changes. If the connection is lost, it is
+// unknown whether the change was made.
 func (t *transaction) commit(ctx context.Context, async, changed bool, statement string, arguments ...any) (again bool, err error) {
 	b := &pgx.Batch{}
 	if async { // the server writes it to its disk within a second, in the order of the changes

@@ -15,6 +15,7 @@ const (
 	useInterval     = time.Second            // between requests for what records take
 	useFullInterval = 100 * time.Millisecond // while shares bind
 	useNowInterval  = 10 * time.Millisecond  // before a change is rejected
+	useParts        = 10                     // part of the time that a node reads what records take, at most
 	evictParts      = 1024                   // part of the limit that is freed at once, so that not each change evicts
 
 	bindAbove, warnAbove = 75, 80 // percent, see package share
@@ -28,8 +29,9 @@ type use struct {
 
 	mu     sync.Mutex
 	bound  *share.Bound
-	read   time.Time // when the last read began
-	busy   bool      // above bindAbove percent
+	read   time.Time     // when the last read began
+	took   time.Duration // the last read: many owners take long
+	busy   bool          // above bindAbove percent
 	warned bool
 }
 
@@ -49,6 +51,7 @@ func (u *use) refresh(ctx context.Context) error {
 	if u.busy {
 		interval = useFullInterval
 	}
+	interval = max(interval, useParts*u.took)
 	u.mu.Unlock()
 	return u.connection.timed(ctx, func(ctx context.Context) error { return u.readIfOlder(ctx, u.connection.pool, interval) })
 }
@@ -57,9 +60,10 @@ func (u *use) refresh(ctx context.Context) error {
 // meanwhile: from may wait for a connection that a transaction has, and the transaction for the lock.
 func (u *use) readIfOlder(ctx context.Context, from querier, interval time.Duration) error {
 	u.mu.Lock()
-	due := time.Since(u.read) >= interval
+	began := time.Now()
+	due := began.Sub(u.read) >= interval
 	if due {
-		u.read = time.Now()
+		u.read = began
 	}
 	u.mu.Unlock()
 	if !due {
@@ -79,15 +83,15 @@ func (u *use) readIfOlder(ctx context.Context, from querier, interval time.Durat
 		u.forget()
 		return err
 	}
-	u.set(bound)
+	u.set(bound, time.Since(began))
 	return nil
 }
 
 // set replaces what is known, and warns if that is much.
-func (u *use) set(bound *share.Bound) {
+func (u *use) set(bound *share.Bound, took time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.bound = bound
+	u.bound, u.took = bound, took
 	usage := bound.Usage()
 	percent := usage.Used / max(usage.Limit/100, 1)
 	u.busy = percent >= bindAbove

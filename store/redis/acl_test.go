@@ -63,17 +63,10 @@ func TestStore_acl(t *testing.T) {
 			t.Fatal(err)
 		}
 		return storetest.Place{Nodes: true, Open: func(t testing.TB) store.Store {
-			s, err := redis.Open(address, redis.Options{RootCAs: roots, Indexed: []string{"b/"}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
+			return openWith(t, address, redis.Options{RootCAs: roots, Indexed: []string{"b/"}})
 		}}
 	})
-	s, err := redis.Open(address, redis.Options{RootCAs: roots})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openWith(t, address, redis.Options{RootCAs: roots})
 	defer s.Close()
 	q := s.Queue("runs")
 	q.(*redis.Queue).SetIdle(time.Millisecond)
@@ -96,10 +89,7 @@ func TestStore_acl(t *testing.T) {
 	if err := admin.Set(t.Context(), "other", "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere, err := redis.Open(address, redis.Options{RootCAs: roots, Prefix: "other:"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	elsewhere := openWith(t, address, redis.Options{RootCAs: roots, Prefix: "other:"})
 	defer elsewhere.Close()
 	if _, err := elsewhere.Get(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("another prefix: %v", err)

@@ -74,11 +74,7 @@ func TestCluster_shares(t *testing.T) {
 			}
 		}
 		return storetest.Place{Open: func(t testing.TB) store.Store {
-			s, err := redis.Open(address, redis.Options{Cluster: true, Addresses: more})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
+			return openWith(t, address, redis.Options{Cluster: true, Addresses: more})
 		}}
 	})
 }
@@ -89,10 +85,7 @@ func TestCluster_slot(t *testing.T) {
 	servers, address, more := startCluster(t)
 	var stores []*redis.Store
 	for range 2 {
-		s, err := redis.Open(address, redis.Options{Cluster: true, Addresses: more, Indexed: []string{"x/"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := openWith(t, address, redis.Options{Cluster: true, Addresses: more, Indexed: []string{"x/"}})
 		t.Cleanup(func() { _ = s.Close() })
 		stores = append(stores, s)
 	}

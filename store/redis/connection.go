@@ -145,3 +145,15 @@ func (c *connection) explain(ctx context.Context, err error) error {
 	}
 	return fmt.Errorf("redis at %s: %w", c.name, err)
 }
+
+// LogTo sets the function that gets the log messages of the client library, for all stores of the process. Without
+// it, the library writes them to stderr.
+func LogTo(log func(message string)) { redis.SetLogger(clientLog(log)) }
+
+// clientLog implements the logger of the client library.
+type clientLog func(message string)
+
+// Printf implements the logger of the client library.
+func (l clientLog) Printf(_ context.Context, format string, values ...any) {
+	l(fmt.Sprintf(format, values...))
+}

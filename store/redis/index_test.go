@@ -27,10 +27,7 @@ func TestIndex(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	plain := openStore(t, address) // without the index, as an earlier version
 	t.Cleanup(func() { _ = plain.Close() })
-	s, err := redis.Open(address, redis.Options{Indexed: []string{"x/"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openWith(t, address, redis.Options{Indexed: []string{"x/"}})
 	t.Cleanup(func() { _ = s.Close() })
 	put := func(s *redis.Store, key string, ttl time.Duration) {
 		t.Helper()

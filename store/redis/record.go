@@ -48,11 +48,11 @@ const (
 //  11. tombstone
 //  12. and 13. memory in use, and its limit, in KiB
 //  14. prefix of all keys
+//  15. and following: entries to append to the log
 //
-// The result is changeDone or another of its constants, and by how many KiB the records have grown.
-// The entries to append follow. KEYS[2] and KEYS[3] are those of the index (index.go), if the record is in one.
-// An entry of the index is added in the same step as the record. Each new record removes up to 4
-// entries of records that have expired.
+// The result is changeDone or another constant above, and by how many KiB the records have grown. If the record is in
+// an index (index.go), KEYS[2] and KEYS[3] are its keys. The script adds the entries of the index together with the
+// record. For each new record it removes up to 4 entries of records that have expired.
 var changeScript = redis.NewScript(sharesLua + changeLua)
 
 //go:embed change.lua
@@ -143,10 +143,8 @@ func (s *Store) Read(ctx context.Context, key string, from int64, limit int) ([]
 	if err != nil {
 		return nil, err
 	}
-	ctx, done := s.connection.begin(ctx)
-	defer done()
 	var texts []string
-	err = s.connection.retryOnce(ctx, func(client *redis.Client) (err error) {
+	err = s.connection.timed(ctx, func(ctx context.Context, client *redis.Client) (err error) {
 		texts, err = readScript.Run(ctx, client, []string{s.options.Prefix + key}, from, limit, store.MaxReadBytes).StringSlice()
 		if errors.Is(err, redis.Nil) {
 			err = nil
@@ -178,14 +176,13 @@ func (s *Store) scan(ctx context.Context, prefix, after string, limit int) ([]st
 	var keys []string
 	pattern := quoteGlob(s.options.Prefix+prefix) + "*"
 	for cursor := uint64(0); ; {
-		within, done := s.connection.begin(ctx) // timeout for one step; the caller's context limits the whole scan
 		var found []string
 		var next uint64
-		err := s.connection.retryOnce(within, func(client *redis.Client) (err error) {
-			found, next, err = client.Scan(within, cursor, pattern, scanAtOnce).Result()
+		// The timeout is that of one step; the caller's context limits the whole scan.
+		err := s.connection.timed(ctx, func(ctx context.Context, client *redis.Client) (err error) {
+			found, next, err = client.Scan(ctx, cursor, pattern, scanAtOnce).Result()
 			return err
 		})
-		done()
 		if err != nil {
 			return nil, err
 		}

@@ -65,10 +65,7 @@ func TestStore_sentinel(t *testing.T) {
 	address, options, kill := startSentinel(t)
 	runPrefixed(t, address, options)
 	open := func(options redis.Options) *redis.Store {
-		s, err := redis.Open(address, options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := openWith(t, address, options)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}

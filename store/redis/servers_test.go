@@ -43,13 +43,7 @@ func runPrefixed(t *testing.T, address string, options redis.Options) {
 		return storetest.Place{
 			Address: string(encoded),
 			Nodes:   true,
-			Open: func(t testing.TB) store.Store {
-				s, err := redis.Open(address, options)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return s
-			},
+			Open:    func(t testing.TB) store.Store { return openWith(t, address, options) },
 		}
 	})
 }

@@ -130,10 +130,7 @@ func TestPrefix(t *testing.T) {
 	address, _ := storetest.Redis(t)
 	var stores []store.Store
 	for _, prefix := range []string{"a*:", "ab:"} {
-		s, err := redis.Open(address, redis.Options{Prefix: prefix})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := openWith(t, address, redis.Options{Prefix: prefix})
 		defer s.Close()
 		stores = append(stores, s)
 		if err := s.Put(t.Context(), "k"+prefix, store.Change{Value: []byte(prefix), TTL: time.Hour}); err != nil {

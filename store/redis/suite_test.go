@@ -17,7 +17,12 @@ func TestMain(m *testing.M) {
 
 func openStore(t testing.TB, address string) *redis.Store {
 	t.Helper()
-	s, err := redis.Open(address, redis.Options{})
+	return openWith(t, address, redis.Options{})
+}
+
+func openWith(t testing.TB, address string, options redis.Options) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(address, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,11 +37,7 @@ func TestStore_indexed(t *testing.T) {
 			Address: address,
 			Nodes:   true,
 			Open: func(t testing.TB) store.Store {
-				s, err := redis.Open(address, redis.Options{Indexed: []string{"b/", "k"}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return s
+				return openWith(t, address, redis.Options{Indexed: []string{"b/", "k"}})
 			},
 		}
 	})

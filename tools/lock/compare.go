@@ -74,9 +74,9 @@ func (l *Lock) Compare(set *tools.Toolset) []Change {
 		now := current.tools[t.Name]
 		switch was := l.tools[t.Name]; {
 		case was == nil:
-			added = append(added, Change{New, t.Name, now.Operation, now.lines("+ ")})
+			added = append(added, Change{New, t.Name, now.Operation, append(findingsOf(set, t.Name), now.lines("+ ")...)})
 		case !was.same(now):
-			changed = append(changed, Change{Changed, t.Name, now.Operation, compare(was, now, set)})
+			changed = append(changed, Change{Changed, t.Name, now.Operation, append(findingsOf(set, t.Name), compare(was, now, set)...)})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.tools)) {
@@ -84,7 +84,7 @@ func (l *Lock) Compare(set *tools.Toolset) []Change {
 			gone = append(gone, Change{Gone, name, l.tools[name].Operation, []string{"- " + l.tools[name].Operation}})
 		}
 	}
-	return slices.Concat(changed, added, gone)
+	return slices.Concat(l.compareServer(set), changed, added, gone)
 }
 
 // Withheld returns the names of the tools that are changed or new.
@@ -126,6 +126,9 @@ func (e *entry) lines(sign string) []string {
 	if len(e.Arguments) > 0 {
 		lines = append(lines, sign+"arguments: "+oneLine(strings.Join(slices.Sorted(maps.Keys(e.Arguments)), " ")))
 	}
+	for _, member := range slices.Sorted(maps.Keys(e.Definition)) {
+		lines = append(lines, sign+oneLine(member)+": "+oneLine(e.Definition[member]))
+	}
 	return bounded(lines)
 }
 
@@ -161,6 +164,9 @@ func compare(was, now *entry, set *tools.Toolset) []string {
 		case before != after:
 			lines = append(lines, "  the value that the gateway sends as "+oneLine(name)+" changed")
 		}
+	}
+	for _, member := range sortedKeys(was.Definition, now.Definition) {
+		lines = append(lines, differing(member+": ", was.Definition[member], now.Definition[member])...)
 	}
 	if was.Response != now.Response && was.Response != "" && now.Response != "" {
 		lines = append(lines, "  the schema of responses changed")

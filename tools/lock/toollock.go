@@ -8,6 +8,9 @@
 //
 // A tool is approved if its digest equals the digest in the lock. The other fields of the lock are for
 // describing changes. Of arguments, the lock has only digests, since schemas are long.
+//
+// Of the tools of an MCP server, the lock pins all that the server says of them, and the title and the instructions of
+// the server (foreign.go).
 package lock
 
 import (
@@ -48,8 +51,10 @@ const (
 
 // A Lock describes tools.
 type Lock struct {
-	document string // info.title of the document
-	tools    map[string]*entry
+	document     string // info.title of the document
+	foreign      bool   // describes the tools of an MCP server; a lock that was read from a file does not know it
+	instructions string // of the MCP server
+	tools        map[string]*entry
 }
 
 // An entry describes one tool.
@@ -60,22 +65,27 @@ type entry struct {
 	Description string            `yaml:"description"`
 	Select      string            `yaml:"select,omitempty"`
 	Hints       map[string]bool   `yaml:"hints,omitempty"`
-	Arguments   map[string]string `yaml:"arguments,omitempty"` // short digests by name
-	Filled      map[string]string `yaml:"filled,omitempty"`    // short digests of the arguments that the gateway fills, by location and name
-	Response    string            `yaml:"response,omitempty"`  // digest of the schema of responses; empty if it is not known
-	Digest      string            `yaml:"digest"`              // of the other fields except Response, the whole schema, and how arguments become a request
+	Arguments   map[string]string `yaml:"arguments,omitempty"`  // short digests by name
+	Filled      map[string]string `yaml:"filled,omitempty"`     // short digests of the arguments that the gateway fills, by location and name
+	Response    string            `yaml:"response,omitempty"`   // digest of the schema of responses; empty if it is not known
+	Definition  map[string]string `yaml:"definition,omitempty"` // what an MCP server says of the tool: JSON by member, shortened
+	Digest      string            `yaml:"digest"`               // of the other fields except Response, the whole schema, and how arguments become a request
 }
 
 // file is the form of a lock file.
 type file struct {
-	Version  int      `yaml:"version"`
-	Document string   `yaml:"document"`
-	Tools    []*entry `yaml:"tools"`
+	Version      int      `yaml:"version"`
+	Document     string   `yaml:"document"`
+	Instructions string   `yaml:"instructions,omitempty"`
+	Tools        []*entry `yaml:"tools"`
 }
 
 // Of describes the current tools of a toolset, without built-in tools.
 func Of(set *tools.Toolset) *Lock {
-	l := &Lock{document: set.Title, tools: make(map[string]*entry, len(set.Tools()))}
+	l := &Lock{document: set.Title, foreign: set.Foreign, tools: make(map[string]*entry, len(set.Tools()))}
+	if l.foreign {
+		l.instructions = set.Description
+	}
 	for _, t := range set.Tools() {
 		l.tools[t.Name] = describe(t, set.ResponseSchemas)
 	}
@@ -121,6 +131,10 @@ func describe(t *tools.Tool, responses bool) *entry {
 	for _, hint := range slices.Sorted(maps.Keys(e.Hints)) {
 		parts = append(parts, hint, strconv.FormatBool(e.Hints[hint]))
 	}
+	if t.Foreign != nil {
+		e.Definition = describeDefinition(t.Foreign, e)
+		parts = append(parts, "definition", string(canonical(t.Foreign.Definition)))
+	}
 	e.Digest = "sha256:" + digest(parts...)
 	return e
 }
@@ -152,6 +166,9 @@ func (l *Lock) Digest(changes []Change) string {
 	var parts []string
 	for i := range changes {
 		parts = append(parts, string(changes[i].Kind), changes[i].Tool)
+		if changes[i].Tool == Instructions {
+			parts = append(parts, l.document, l.instructions)
+		}
 		if now := l.tools[changes[i].Tool]; now != nil {
 			parts = append(parts, now.Digest, now.Response)
 		}
@@ -162,9 +179,14 @@ func (l *Lock) Digest(changes []Change) string {
 // Approve returns the lock with the current tools in place of those that the names select. A name that current does not
 // have is removed.
 func (l *Lock) Approve(current *Lock, names []string) *Lock {
-	approved := &Lock{document: current.document, tools: maps.Clone(l.tools)}
+	approved := &Lock{document: current.document, foreign: current.foreign, tools: maps.Clone(l.tools)}
+	if current.foreign {
+		approved.document, approved.instructions = l.document, l.instructions
+	}
 	for _, name := range names {
-		if now := current.tools[name]; now != nil {
+		if name == Instructions {
+			approved.document, approved.instructions = current.document, current.instructions
+		} else if now := current.tools[name]; now != nil {
 			approved.tools[name] = now
 		} else {
 			delete(approved.tools, name)
@@ -181,7 +203,7 @@ func digest(parts ...string) string {
 
 // AppendYAML appends the lock as a lock file.
 func (l *Lock) AppendYAML(dst []byte) ([]byte, error) {
-	f := file{Version: version, Document: l.document, Tools: slices.SortedFunc(maps.Values(l.tools), func(a, b *entry) int { return cmp.Compare(a.Name, b.Name) })}
+	f := file{Version: version, Document: l.document, Instructions: l.instructions, Tools: slices.SortedFunc(maps.Values(l.tools), func(a, b *entry) int { return cmp.Compare(a.Name, b.Name) })}
 	var text bytes.Buffer
 	encoder := yaml.NewEncoder(&text)
 	encoder.SetIndent(indent)
@@ -280,7 +302,7 @@ func Read(data []byte, name string) (*Lock, error) {
 		reason := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " ")
 		return nil, fmt.Errorf("lock file %s: %s: %s", name, reason, approve)
 	}
-	l := &Lock{document: f.Document, tools: make(map[string]*entry, len(f.Tools))}
+	l := &Lock{document: f.Document, instructions: f.Instructions, tools: make(map[string]*entry, len(f.Tools))}
 	for i, e := range f.Tools {
 		if e == nil || e.Name == "" || e.Digest == "" {
 			return nil, fmt.Errorf("lock file %s: tool %d has no name or no digest: %s", name, i+1, approve)

@@ -137,7 +137,7 @@ func (r *Reducer) resultData(as name, data []byte) error {
 	data = eventText(data)
 	switch {
 	case as == namedMCPResult:
-		return r.settle(data, mediaMCP)
+		return r.settle(data, NativeType)
 	case strictjson.Valid(data):
 		return r.settle(data, mediaJSON)
 	}

@@ -21,8 +21,10 @@ const (
 const (
 	mediaJSON = "application/json"
 	mediaText = "text/plain; charset=utf-8"
-	mediaMCP  = "application/vnd.mcp.result+json"
 )
+
+// NativeType is the media type of responses that are MCP results themselves (package mcpadapter).
+const NativeType = "application/vnd.mcp.result+json"
 
 // The errors that end a stream.
 var (

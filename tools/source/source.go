@@ -13,7 +13,7 @@ import (
 // decompression.
 const DefaultMaxDocument = 64 << 20
 
-// A Source fetches a document. It is a File, a URL or a Site. Its
+// A Source fetches a document. It is a File, a URL, a Site, or the tools of an MCP server. Its
 // fetches must not overlap.
 type Source interface {
 	// Location identifies the document in messages: a path, or a URL without its
@@ -76,4 +76,15 @@ func sizeLimit(configured int64) int64 {
 
 func tooLarge(limit int64) error {
 	return fmt.Errorf("%w: over the limit of %d bytes", ErrTooLarge, limit)
+}
+
+// NewSnapshot returns the snapshot of a document that was made of something else, and whether it differs from the
+// previous one. It is for implementations of Source outside this package.
+func NewSnapshot(data []byte, location string, previous *Snapshot) (snapshot *Snapshot, changed bool) {
+	snapshot = &Snapshot{Data: data, Location: location, hash: sha256.Sum256(data)}
+	if snapshot.sameContent(previous) {
+		snapshot.Data = nil
+		return snapshot, false
+	}
+	return snapshot, true
 }

@@ -6,9 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
-
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
@@ -22,12 +19,12 @@ type agentsSite struct {
 
 func newAgentsSite(t *testing.T) *agentsSite {
 	t.Helper()
-	s := &agentsSite{sitetest.NewSite(t), fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))}
+	s := &agentsSite{Site: sitetest.NewSite(t)}
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", `
   create-trip: {user_identity: false, input_restriction: {require_review: boss}}
   list-trips: {user_identity: false}
 `))
-	caddyfile := strings.NewReplacer("DIR", s.Dir, "PORT", fmt.Sprint(s.Port), "ADMIN", s.admin, "UPSTREAM", sitetest.Upstream(t, sitetest.Echo)).Replace(`{
+	s.admin = sitetest.StartAdmin(s.Site, strings.ReplaceAll(`{
 	admin ADMIN
 	persist_config off
 	auto_https off
@@ -55,19 +52,7 @@ http://127.0.0.1:PORT {
 	reverse_proxy UPSTREAM
 	}
 }
-`)
-	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := caddy.Load(config, true); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+`, "UPSTREAM", sitetest.Upstream(t, sitetest.Echo)))
 	return s
 }
 
@@ -144,14 +129,7 @@ func TestAgentsTop_counts_calls(t *testing.T) {
 // TestAgents_without_agents checks that lists are empty if the configuration has no agents.
 func TestAgents_without_agents(t *testing.T) {
 	admin := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
-	if err := caddy.Load([]byte(`{"admin":{"listen":"`+admin+`","config":{"persist":false}}}`), true); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	sitetest.StartJSON(t, []byte(`{"admin":{"listen":"`+admin+`","config":{"persist":false}}}`))
 	for command, note := range map[string]string{"runs": "No run fits.\n", "reviews": "No review waits.\n"} {
 		s := &agentsSite{&sitetest.Site{T: t}, admin}
 		if out, notes := s.agents(command); out != "" || notes != note {

@@ -8,6 +8,7 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/tools/source"
@@ -50,7 +51,7 @@ func selectedSource(config *app.ToolsetConfig, flags caddycmd.Flags, address str
 		// missing file.
 		key.Kind = app.SourceFile
 	}
-	src, err = key.Source()
+	src, err = key.Source(zap.NewNop())
 	return key, src, err
 }
 

@@ -84,6 +84,11 @@ func lockTools(out Terminal, flags caddycmd.Flags, stdin io.Reader) error {
 		}
 		writeDifferences(out, pinned.Compare(set))
 	}
+	for _, w := range set.Report.Warnings {
+		if w.Suspect != "" {
+			fmt.Fprintf(out, "%s\n", out.Paint(Red, printable(w.Reason)))
+		}
+	}
 	approved := lock.Of(set)
 	if err := approved.WriteFile(key.Lock); err != nil {
 		return fmt.Errorf("writing the lock file: %w", err)
@@ -132,6 +137,7 @@ func toolsToLock(flags caddycmd.Flags, stdin io.Reader) (app.DocumentKey, *tools
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), MaxWait)
 	defer cancel()
+	defer app.CloseSource(src)
 	documents := loader.New(loader.Options{Source: src, Prepare: key.Preparation(new([]overlay.Warning)), Build: key.Build})
 	if err := documents.Load(ctx); err != nil {
 		return key, nil, err

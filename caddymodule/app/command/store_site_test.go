@@ -11,6 +11,7 @@ import (
 
 	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/redis"
 	"github.com/fairwayhq/fairway/internal/testkit"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
 // TestAgentsStore_backs_up_and_restores backs up the store of a running Caddy, checks it, and restores it after the Caddy has
@@ -61,14 +62,7 @@ func TestAgentsStore_backs_up_and_restores(t *testing.T) {
 func TestAgentsStore_refuses_a_shared_store(t *testing.T) {
 	admin := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
 	config := fmt.Sprintf(`{"admin": {"listen": %q, "config": {"persist": false}}, "apps": {"agents": {"store": {"module": "redis", "url": "redis://127.0.0.1:1"}}}}`, admin)
-	if err := caddy.Load([]byte(config), true); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	sitetest.StartJSON(t, []byte(config))
 	file := filepath.Join(t.TempDir(), "backup.gz")
 	for _, arguments := range [][]string{{"backup", file}, {"check"}} {
 		_, notes, err := command("agents", "", append(append([]string{"store"}, arguments...), "--address", admin)...)

@@ -13,6 +13,7 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/mcpadapter"
@@ -68,7 +69,7 @@ schemas, with response schemas) or mcp (the tools as in a tools/list response).
 With ocp and mcp, everything else is printed to stderr. --json is short for
 --format ocp.
 
---search REQUEST prints only the tools that fit a request in a user's words, best
+--search REQUEST prints only the tools that fit a request as a user writes it, best
 first: --search "close the issue". At most 10 tools are printed.
 
 --lint also prints the findings of a strict validator, and the operations whose
@@ -177,18 +178,19 @@ func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (
 		}
 		return toolset, nil, err
 	}
+	defer app.CloseSource(src)
 	documents := loader.New(loader.Options{Source: src, Prepare: key.Preparation(&warnings), Build: buildSet})
 	if err := documents.Load(ctx); err != nil {
 		return nil, nil, nil, err
 	}
 	toolset = documents.Toolset()
-	if key.Lock != "" {
+	if key.Withholds() {
 		var changes []lock.Change
 		if toolset, changes, err = key.Withhold(toolset); err != nil {
 			return nil, nil, nil, err
 		}
 		toolset.Report.Warnings = append(toolset.Report.Warnings, lockWarnings(changes)...)
-		if format != formatOCP {
+		if format != formatOCP && key.Lock != "" {
 			toolset.DropResponseSchemas()
 		}
 	}
@@ -230,7 +232,7 @@ func selectedToolset(flags caddycmd.Flags, document string, stdin io.Reader) (co
 		if key.Kind == app.SourceSite {
 			return nil, key, nil, fmt.Errorf("the document of toolset %s is a path on the site, %s, which a command cannot fetch: save it to a file and give that", name, key.Address)
 		}
-		src, err = key.Source()
+		src, err = key.Source(zap.NewNop())
 		return config, key, src, err
 	}
 	config = &app.ToolsetConfig{Lock: pinned}

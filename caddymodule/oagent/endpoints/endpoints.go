@@ -66,6 +66,8 @@ type Options struct {
 	// Reviewers decide on behalf of agents.
 	Reviewers *reviewers.Service
 	Logger    *zap.Logger
+	// StoreFailed logs errors of the store.
+	StoreFailed func(error)
 }
 
 // Endpoints serve agent documents, Engagements and reviews.
@@ -175,7 +177,7 @@ func (q *request) notFound() {
 // fail responds with an error of the store.
 func (q *request) fail(err error) {
 	if q.r.Context().Err() == nil {
-		q.options.Logger.Error("reading the store of Engagements failed", zap.Error(err))
+		q.options.StoreFailed(err)
 	}
 	q.w.Header().Set("Retry-After", "2")
 	q.problem(http.StatusServiceUnavailable, "Records unavailable", "The records are temporarily unavailable. Try again later.")

@@ -44,45 +44,67 @@ func (c *CallChain) Site() app.Site { return c.site }
 // SiteName returns the name of the site of the handler, for the log of recent calls. See SiteName.
 func (c *CallChain) SiteName() string { return c.siteName }
 
-// Compile returns the handlers that a tool call passes. It begins after the last handler before the
-// handler of CallChainOf that authenticates POST requests for path, or is a tool endpoint. If there
-// is none, it begins with the innermost list of routes around the handler. All routes must be
-// provisioned.
-func (c *CallChain) Compile(path string) (caddyhttp.Handler, error) {
+// Compile returns the handlers that tool calls pass, and those that requests for documents of the site pass.
+// Both begin after the last handler before the handler of CallChainOf that authenticates POST requests for
+// path, or is a tool endpoint. If there is none, they begin with the innermost list of routes around the
+// handler. All routes must be provisioned.
+//
+// Requests for documents pass the routes that match them. Tool calls always reach the handler: the
+// matchers of the routes around it do not apply to them, and no handler before it sends them to an API.
+func (c *CallChain) Compile(path string) (calls, documents caddyhttp.Handler, err error) {
 	inside := make([]int, len(c.at))
 	for i, p := range c.at {
-		inside[i] = slices.IndexFunc(p.route().Handlers, func(h caddyhttp.MiddlewareHandler) bool { return any(p.inside) == any(h) })
-		if inside[i] < 0 {
-			return nil, errors.New("the handler is not in the routes of its server")
+		if inside[i] = p.insideIndex(); inside[i] < 0 {
+			return nil, nil, errors.New("the handler is not in the routes of its server")
 		}
 	}
-	level, start := c.start(inside, path)
-	next := caddyhttp.Handler(caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil }))
-	for i, p := range c.at[:level] {
-		next = p.after(inside[i]+1, next)
+	level, route, handler := c.start(inside, path)
+	calls = caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
+	for i, p := range c.at {
+		if i == level {
+			documents = p.routes[route:].Compile(calls)
+			if handler > 0 {
+				documents = p.after(handler, calls)
+			}
+		}
+		calls = p.after(inside[i]+1, calls)
 	}
-	return start(next), nil
+	innermost := len(c.at) - 1
+	calls = withNext(c.at[innermost].route().Handlers[inside[innermost]], calls)
+	for i := innermost; i >= level; i-- {
+		p := c.at[i]
+		first, from := 0, 0
+		if i == level {
+			first, from = route, handler
+		}
+		for _, h := range slices.Backward(p.route().Handlers[from:inside[i]]) {
+			calls = withNext(withoutAPI(h), calls)
+		}
+		for j := p.index - 1; j >= first; j-- {
+			calls = beforeGuard(p.routes[j], calls)
+		}
+	}
+	return calls, documents, nil
 }
 
-// start returns the index of the list of routes in which the chain begins, and a function that compiles
-// the chain from there to the end of that list.
-func (c *CallChain) start(inside []int, path string) (level int, compile func(next caddyhttp.Handler) caddyhttp.Handler) {
+// start returns where the chain begins: the level of the list of routes, the route in it, and the handler in that
+// route.
+func (c *CallChain) start(inside []int, path string) (level, route, handler int) {
 	for level = len(c.at) - 1; level >= 0; level-- {
 		p := c.at[level]
 		handlers := p.route().Handlers
 		for i := inside[level] - 1; i >= 0; i-- {
 			if handlerAuthenticates(handlers[i], path) || isEndpoint(handlers[i]) {
-				return level, func(next caddyhttp.Handler) caddyhttp.Handler { return p.after(i+1, next) }
+				return level, p.index, i + 1
 			}
 		}
 		for i := p.index - 1; i >= 0; i-- {
 			if p.isBefore(i) && (routeAuthenticates(&p.routes[i], path) || slices.ContainsFunc(p.routes[i].Handlers, isEndpoint)) {
-				return level, p.routes[i+1:].Compile
+				return level, i + 1, 0
 			}
 		}
 	}
-	level = len(c.at) - 1
-	return level, c.at[level].routes.Compile
+	return len(c.at) - 1, 0, 0
 }
 
 // isBefore reports whether requests that reach the position may have passed an earlier route.
@@ -102,10 +124,14 @@ func (p position) after(handler int, next caddyhttp.Handler) caddyhttp.Handler {
 		next = rest.Compile(next)
 	}
 	for _, h := range slices.Backward(route.Handlers[handler:]) {
-		following := next
-		next = caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, following) })
+		next = withNext(h, next)
 	}
 	return next
+}
+
+// withNext returns a handler that runs h before next.
+func withNext(h caddyhttp.MiddlewareHandler, next caddyhttp.Handler) caddyhttp.Handler {
+	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error { return h.ServeHTTP(w, r, next) })
 }
 
 // isEndpoint reports whether a handler is a tool endpoint.

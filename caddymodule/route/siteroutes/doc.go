@@ -9,6 +9,8 @@
 //     bypass (bypass.go), endpoints that anonymous callers can use (open.go), and headers of handlers that do not
 //     reach the API (dropped_headers.go).
 //
+// At run time, IsGuarded (guard.go) checks that a call of an agent passes the oagent handler of that agent.
+//
 // A CallChain (call_chain.go) finds the handlers that the tool calls of hosted agents pass.
 //
 // All of it begins with the positions of the handler in its lists of routes (position.go). Later routes still

@@ -1,9 +1,12 @@
 package siteroutes
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -28,6 +31,23 @@ func (e *Endpoint) Check(ctx caddy.Context, agents *app.App) error {
 		return err
 	}
 	return checkToolExpressions(e.positions)
+}
+
+// CheckMCPServers returns an error if no handler after the endpoint answers the calls of a toolset with mcp_server. If the
+// routes do not show whether this is so, there is no error.
+func (e *Endpoint) CheckMCPServers(toolset string) error {
+	answers := func(h rawHandler) bool { return h.Handler == "mcp_servers" || h.Handler == "invoke" }
+	reached := func(route *caddyhttp.Route, raw json.RawMessage) bool {
+		isAlternative := slices.ContainsFunc(e.positions, func(p position) bool {
+			return p.route() != route && route.Group != "" && p.route().Group == route.Group
+		})
+		return !isAlternative && anyRaw(raw, answers)
+	}
+	if e.positions == nil || e.anyAfter(reached) {
+		return nil
+	}
+	return fmt.Errorf("%s: toolset %s has the option mcp_server, and no mcp_servers after the endpoint answers its calls: add the directive mcp_servers to the same block",
+		e, toolset)
 }
 
 // Warn logs a warning if no handler after the endpoint responds to tool calls, and for each handler that

@@ -22,6 +22,11 @@ func (p position) route() *caddyhttp.Route {
 	return &p.routes[p.index]
 }
 
+// insideIndex returns the index of inside among the handlers of its route, which is provisioned, or -1.
+func (p position) insideIndex() int {
+	return slices.IndexFunc(p.route().Handlers, func(h caddyhttp.MiddlewareHandler) bool { return any(p.inside) == any(h) })
+}
+
 // sameList reports whether both positions are in one list of routes.
 func (p position) sameList(other position) bool {
 	return &p.routes[0] == &other.routes[0]

@@ -11,9 +11,12 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 )
 
-// registry are the endpoints of one configuration, in the order in which they are
+// registry has the endpoints and the oagent handlers of one configuration, in the order in which they are
 // provisioned.
-type registry struct{ all []*Endpoint }
+type registry struct {
+	all    []*Endpoint
+	guards []*guard
+}
 
 // registryKey is the key of registry in app.Share.
 type registryKey struct{}
@@ -46,10 +49,7 @@ func (r *registry) shadows(earlier, later *Endpoint) bool {
 	if !e[0].sameList(l[0]) {
 		return false // different servers
 	}
-	common := 0
-	for common < min(len(e), len(l)) && e[common].sameList(l[common]) && e[common].index == l[common].index {
-		common++
-	}
+	common := commonPositions(e, l)
 	e, l = e[common:], l[common:]
 	for i, at := range e {
 		inGroup := i == 0 && len(l) > 0 && at.sameList(l[0]) && at.route().Group == l[0].route().Group
@@ -62,6 +62,14 @@ func (r *registry) shadows(earlier, later *Endpoint) bool {
 		}
 	}
 	return !r.rewrittenBetween(earlier, later, common)
+}
+
+// commonPositions returns the number of outer positions that two handlers of one server have in common.
+func commonPositions(a, b []position) (common int) {
+	for common < min(len(a), len(b)) && a[common].sameList(b[common]) && a[common].index == b[common].index {
+		common++
+	}
+	return common
 }
 
 // isAlternative reports whether the route only runs if no earlier route of its group matches,
@@ -131,9 +139,7 @@ func (r *registry) rawIndex(e *Endpoint, raw []json.RawMessage) int {
 // handlersFrom returns the handlers of a provisioned route, beginning with the one at the
 // position.
 func handlersFrom(p position) []caddyhttp.MiddlewareHandler {
-	handlers := p.route().Handlers
-	at := slices.IndexFunc(handlers, func(h caddyhttp.MiddlewareHandler) bool { return any(p.inside) == any(h) })
-	return handlers[max(at, 0):]
+	return p.route().Handlers[max(p.insideIndex(), 0):]
 }
 
 // handlersRewrite reports whether one of the handlers may change the path.

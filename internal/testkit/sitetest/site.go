@@ -146,10 +146,14 @@ func (s *Site) Start(global, block string) {
 	if err := s.Load(global, block); err != nil {
 		s.T.Fatal(err)
 	}
-	s.T.Cleanup(func() {
+	stopAtEnd(s.T)
+}
+
+func stopAtEnd(t *testing.T) {
+	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		if err := caddy.Stop(); err != nil {
-			s.T.Error(err)
+			t.Error(err)
 		}
 	})
 }

@@ -60,8 +60,17 @@ func (c *Catalog) Pages(v protocol.Revision) [][]byte { return c.pages[v]() }
 // Index returns the resources and prompts.
 func (c *Catalog) Index() *library.Index { return c.index() }
 
-// Callable returns the tool with that name, or nil if it does not exist. Hidden tools exist too.
-func (c *Catalog) Callable(name string) *Callable { return c.callables()[name] }
+// Callable returns the tool with that name, or nil if it does not exist. Hidden tools exist too. A tool of an MCP server
+// also has the server's own name.
+func (c *Catalog) Callable(name string) *Callable {
+	if found := c.callables()[name]; found != nil {
+		return found
+	}
+	if t, ok := c.Tools.Tool(name); ok {
+		return c.callables()[t.Name]
+	}
+	return nil
+}
 
 // CallableNamed is Callable for a JSON string. It also returns the name. For a known tool that is the
 // tool's own string, which saves an allocation.
@@ -72,7 +81,11 @@ func (c *Catalog) CallableNamed(raw jsontext.Value) (*Callable, string) {
 		}
 	}
 	name := strictjson.Text(raw)
-	return c.Callable(name), name
+	t := c.Callable(name)
+	if t != nil {
+		name = t.Tool.Name
+	}
+	return t, name
 }
 
 // Digests returns the digests of the lists.

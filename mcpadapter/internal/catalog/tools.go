@@ -61,6 +61,9 @@ func (o *Options) appendTool(dst []byte, tool *tools.Tool, v protocol.Revision) 
 	}
 	dst = strictjson.AppendString(append(dst, `,"description":`...), tool.Definition.Description)
 	dst = elicit.AppendVisibleSchema(append(dst, `,"inputSchema":`...), tool)
+	if tool.Foreign != nil {
+		return append(appendForeign(dst, tool, v), '}')
+	}
 	dst = content.OutputOf(o.OutputSchema, tool, elicit.NeedsOf(tool).Native, v).AppendTo(dst, tool, v)
 	if !v.SupportsAnnotations() {
 		return append(dst, '}')
@@ -95,11 +98,17 @@ func (c *Catalog) decorate(dst []byte, tool *tools.Tool, v protocol.Revision) []
 		return dst
 	}
 	schemes := securitySchemes(tool, c.Tools, c.login)
-	dst = content.AppendIcons(dst[:len(dst)-1], library.ExtensionIcons(tool.MCP), v)
+	dst = dst[:len(dst)-1]
+	if tool.Foreign == nil {
+		dst = content.AppendIcons(dst, library.ExtensionIcons(tool.MCP), v)
+	}
 	if schemes != nil && v.SupportsIcons() {
 		dst = append(append(dst, `,"securitySchemes":`...), schemes...)
 	}
 	var meta strictjson.ObjectBuilder
+	if tool.Foreign != nil {
+		addForeignMeta(&meta, tool)
+	}
 	if schemes != nil {
 		meta.Add("securitySchemes", schemes)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools/result"
 )
 
 // A Blocks writes content blocks of the API in the client's revision.
@@ -320,4 +321,4 @@ func CheckLiteral(literal string) error {
 // GetPromptResult, ReadResourceResult, InputRequiredResult, or
 // {"error":{"code":…,"message":…,"data":…}} for a JSON-RPC error. APIs write them in the newest
 // revision; the adapter converts them to the client's revision.
-const NativeType = "application/vnd.mcp.result+json"
+const NativeType = result.NativeType

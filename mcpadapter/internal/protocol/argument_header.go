@@ -39,6 +39,9 @@ func ArgumentHeaders(t *tools.Tool) (headers []ArgumentHeader) {
 	return headers
 }
 
+// ArgumentHeaderName returns the name of the header, in canonical form, that repeats an argument with this x-mcp-header.
+func ArgumentHeaderName(name string) string { return http.CanonicalHeaderKey(paramHeader + name) }
+
 // CheckArgumentHeaders checks that headers which repeat arguments have the same values as the arguments. A
 // proxy in front of this server may have decided by the headers.
 func CheckArgumentHeaders(headers []ArgumentHeader, header http.Header, arguments jsontext.Value) *Fault {

@@ -3,56 +3,17 @@ package postgres
 import (
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/internal/testkit"
-	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
-// provision provisions a store of the configuration.
-func provision(t *testing.T, s *Store) error {
-	t.Helper()
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-	t.Cleanup(cancel)
-	return s.Provision(ctx)
-}
-
 func TestStore_opens_the_database_with_placeholders_replaced(t *testing.T) {
 	address := storetest.Postgres(t)
-	t.Setenv("STORE_TEST_POSTGRES", address)
-	s := &Store{URL: "{env.STORE_TEST_POSTGRES}", Schema: "test"}
-	if err := provision(t, s); err != nil {
-		t.Fatal(err)
-	}
-	if !s.Shared() || strings.Contains(s.Key(), "env.") || s.Key() == (&Store{address: s.address}).Key() {
-		t.Errorf("shared %t, key %q", s.Shared(), s.Key())
-	}
-	opened, err := s.Open(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
-	if err := opened.Put(t.Context(), "k", store.Change{Value: []byte("x"), TTL: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	for schema, want := range map[string]int{"test": 1, "": 0} {
-		other := &Store{URL: address, Schema: schema}
-		if err := provision(t, other); err != nil {
-			t.Fatal(err)
-		}
-		node, err := other.Open(store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer node.Close()
-		if keys, err := node.Keys(t.Context(), "", "", 10); err != nil || len(keys) != want {
-			t.Errorf("another node with the schema %q: keys %q, error %v, want %d", schema, keys, err, want)
-		}
-	}
+	sitetest.CheckSharedStore(t, address, func(url, part string) sitetest.StoreModule { return &Store{URL: url, Schema: part} })
 }
 
 // No error contains a password.
@@ -73,7 +34,7 @@ func TestProvision_rejects_bad_options(t *testing.T) {
 		{Store{URL: url, Schema: strings.Repeat("s", 64)}, "schema 63"},
 		{Store{URL: url, MaxSize: -1}, "max_size negative"},
 	} {
-		if err := provision(t, &test.store); err == nil || !testkit.ContainsAll(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
+		if err := sitetest.Provision(t, &test.store); err == nil || !testkit.ContainsAll(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: error %v, want %q", test.store, err, test.want)
 		}
 	}

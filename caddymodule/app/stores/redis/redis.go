@@ -11,12 +11,14 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
@@ -26,6 +28,9 @@ import (
 func init() {
 	caddy.RegisterModule(new(Store))
 }
+
+// maxClientLog limits a logged message of the client library, in bytes.
+const maxClientLog = 1000
 
 // Store is a store on a server of Redis 6.2 or later, or Valkey, that all nodes share.
 type Store struct {
@@ -68,6 +73,7 @@ func (*Store) CaddyModule() caddy.ModuleInfo {
 
 // Provision checks the options.
 func (s *Store) Provision(caddy.Context) error {
+	redis.LogTo(logClient)
 	replacer := caddy.NewReplacer()
 	replaced := func(source string) string { return replacer.ReplaceAll(source, "") }
 	if s.address = replaced(s.URL); s.address == "" {
@@ -97,6 +103,14 @@ func (s *Store) Provision(caddy.Context) error {
 		return fmt.Errorf("redis: %w", err)
 	}
 	return nil
+}
+
+// logClient logs a message of the client library at the level debug, since errors of the store say the same. It uses the
+// logger of the running configuration, because the library has one logger for the whole process.
+func logClient(message string) {
+	if entry := caddy.Log().Named("agents.stores.redis").Check(zap.DebugLevel, "the client of Redis reports"); entry != nil {
+		entry.Write(zap.String("message", text.Cut(message, maxClientLog)))
+	}
 }
 
 // Key implements app.StoreModule.

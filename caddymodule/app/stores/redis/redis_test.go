@@ -6,63 +6,24 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/internal/testkit"
-	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
-// provision provisions a store of the configuration.
-func provision(t *testing.T, s *Store) error {
-	t.Helper()
-	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-	t.Cleanup(cancel)
-	return s.Provision(ctx)
-}
-
 func TestStore_opens_the_server_with_placeholders_replaced(t *testing.T) {
 	address, _ := storetest.Redis(t)
-	t.Setenv("STORE_TEST_REDIS", address)
-	s := &Store{URL: "{env.STORE_TEST_REDIS}", Prefix: "test:"}
-	if err := provision(t, s); err != nil {
-		t.Fatal(err)
-	}
-	if !s.Shared() || strings.Contains(s.Key(), "env.") || s.Key() == (&Store{address: s.address}).Key() {
-		t.Errorf("shared %t, key %q", s.Shared(), s.Key())
-	}
-	opened, err := s.Open(store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
-	if err := opened.Put(t.Context(), "k", store.Change{Value: []byte("x"), TTL: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	for prefix, want := range map[string]int{"test:": 1, "other:": 0} {
-		other := &Store{URL: address, Prefix: prefix}
-		if err := provision(t, other); err != nil {
-			t.Fatal(err)
-		}
-		node, err := other.Open(store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer node.Close()
-		if keys, err := node.Keys(t.Context(), "", "", 10); err != nil || len(keys) != want {
-			t.Errorf("another node with the prefix %s: keys %q, error %v, want %d", prefix, keys, err, want)
-		}
-	}
+	sitetest.CheckSharedStore(t, address, func(url, part string) sitetest.StoreModule { return &Store{URL: url, Prefix: part} })
 }
 
 func TestProvision_passes_the_options_on(t *testing.T) {
 	t.Setenv("STORE_TEST_ADDRESS", "host:6380")
 	t.Setenv("STORE_TEST_PASSWORD", "hunter2")
 	s := &Store{URL: "redis://host", Sentinel: "m", Addresses: []string{"{env.STORE_TEST_ADDRESS}"}, SentinelPassword: "{env.STORE_TEST_PASSWORD}"}
-	if err := provision(t, s); err != nil {
+	if err := sitetest.Provision(t, s); err != nil {
 		t.Fatal(err)
 	}
 	if o := s.options; o.Sentinel != "m" || o.Addresses[0] != "host:6380" || o.SentinelPassword != "hunter2" {
@@ -74,14 +35,14 @@ func TestProvision_passes_the_options_on(t *testing.T) {
 		"tls_ca":            {URL: "rediss://host", TLSCA: no},
 		"several addresses": {URL: "redis://host", Addresses: []string{"b:1"}},
 	} {
-		if err := provision(t, bad); err == nil || !testkit.ContainsAll(err.Error(), want) {
+		if err := sitetest.Provision(t, bad); err == nil || !testkit.ContainsAll(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", bad, err, want)
 		}
 	}
 	if err := os.WriteFile(no, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := provision(t, &Store{URL: "rediss://host", TLSCA: no}); err == nil || !testkit.ContainsAll(err.Error(), "no certificate") {
+	if err := sitetest.Provision(t, &Store{URL: "rediss://host", TLSCA: no}); err == nil || !testkit.ContainsAll(err.Error(), "no certificate") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -95,7 +56,7 @@ func TestProvision_rejects_a_bad_url(t *testing.T) {
 		"http://:hunter2@host":         "redis://host:6379/0",
 		"redis://:hunter2@host/db/two": "redis://host:6379/0",
 	} {
-		if err := provision(t, &Store{URL: url}); err == nil || !testkit.ContainsAll(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+		if err := sitetest.Provision(t, &Store{URL: url}); err == nil || !testkit.ContainsAll(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: error %v, want %q", url, err, want)
 		}
 	}

@@ -1,0 +1,204 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"os"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/mcpadapter/client"
+)
+
+// Config is an MCP server whose tools a toolset has. URL or Command is required.
+type Config struct {
+	// The URL of a server over Streamable HTTP or HTTP+SSE, of any revision. Placeholders such as {env.URL} are
+	// replaced. It must not contain secrets. Default: none; a URL or a command is required.
+	URL string `json:"url,omitempty"`
+
+	// A program and its arguments, which speaks MCP on its standard input and output. Placeholders such as {env.DIR}
+	// are replaced. The process has only the environment variables of env. Default: none; a URL or a command is required.
+	Command []string `json:"command,omitempty"`
+
+	// Environment variables of the process: NAME takes the value of the gateway's own variable, NAME=value sets one.
+	// Placeholders are replaced. Default: none.
+	Env []string `json:"env,omitempty"`
+
+	// The working directory of the process. Default: that of the gateway.
+	Dir string `json:"dir,omitempty"`
+
+	// Which users a process serves. "shared": all users share one. "each": each user has one of his own; callers
+	// without authentication have one for each network address. Default: shared.
+	UserProcesses string `json:"user_processes,omitempty"`
+
+	// How many processes run at most, if each user has one. The one that has been unused for the longest time is
+	// ended to make room. Default: 16.
+	MaxProcesses int `json:"max_processes,omitempty"`
+
+	// The limit of the data of a process and of each process that it starts, in bytes. Only Linux has it.
+	// Default: none.
+	MaxMemory int64 `json:"max_memory,omitempty"`
+
+	// Headers of each request over HTTP, also of those that list tools. Placeholders are replaced. The credentials of
+	// the toolset take precedence. Default: none.
+	Header http.Header `json:"header,omitempty"`
+
+	// Whether the annotation readOnlyHint of the server is trusted: readonly and rules then treat such tools as ones that
+	// only read. Default: false; every tool of the server counts as one that changes something.
+	TrustAnnotations bool `json:"trust_annotations,omitempty"`
+
+	// What happens to tools, and to the server's instructions, that have suspicious texts: characters that people do not
+	// see, escape sequences, encoded data, or instructions about other tools, secrets or the user. "warn": they are
+	// reported. "withhold": they are also withheld, neither listed nor callable, until the lock of the toolset approves
+	// them. Default: warn.
+	SuspiciousTools string `json:"suspicious_tools,omitempty"`
+
+	// The transport of the requests over HTTP: a module of reverse_proxy, with its options for TLS, timeouts and
+	// proxies. Default: Go's default transport, which uses the proxy of the environment.
+	Transport json.RawMessage `json:"transport,omitempty" caddy:"namespace=http.reverse_proxy.transport inline_key=protocol"`
+}
+
+// Values of Config.SuspiciousTools.
+const (
+	Warn     = "warn"
+	Withhold = "withhold"
+)
+
+// Values of Config.UserProcesses.
+const (
+	shared = "shared"
+	each   = "each"
+)
+
+// Read reads the option mcp_server of a toolset. Syntax:
+//
+//	mcp_server <url> | command <program> [<arguments...>] {
+//		header            <name> <value>
+//		transport         <name> { … }
+//		env               <names or NAME=value...>
+//		dir               <directory>
+//		user_processes    shared | each
+//		max_processes     <number>
+//		max_memory        <size>
+//		trust_annotations
+//		suspicious_tools  warn | withhold
+//	}
+func Read(b *directive.Block, to **Config) error {
+	if err := b.Once(); err != nil {
+		return err
+	}
+	c := new(Config)
+	switch arguments := b.RemainingArgs(); {
+	case len(arguments) > 1 && arguments[0] == "command":
+		c.Command = arguments[1:]
+	case len(arguments) == 1 && arguments[0] != "command":
+		c.URL = arguments[0]
+	default:
+		return b.Err("mcp_server takes a URL, or command and a program, as in: mcp_server https://files.internal/mcp")
+	}
+	*to = c
+	inner := directive.NewBlock(b.Dispenser)
+	return inner.Read("mcp_server", c.options(inner))
+}
+
+func (c *Config) options(b *directive.Block) directive.Options {
+	return directive.Options{
+		"header":            func() error { return c.readHeader(b) },
+		"transport":         func() error { return c.readTransport(b) },
+		"env":               directive.To(b.List, &c.Env),
+		"dir":               directive.To(b.Text, &c.Dir),
+		"user_processes":    func() error { return b.OneOf(&c.UserProcesses, shared, each) },
+		"max_processes":     directive.To(b.Positive, &c.MaxProcesses),
+		"max_memory":        directive.To(b.Size, &c.MaxMemory),
+		"trust_annotations": directive.To(b.Flag, &c.TrustAnnotations),
+		"suspicious_tools":  func() error { return b.OneOf(&c.SuspiciousTools, Warn, Withhold) },
+	}
+}
+
+func (c *Config) readHeader(b *directive.Block) error {
+	arguments := b.RemainingArgs()
+	if len(arguments) != 2 || !httpguts.ValidHeaderFieldName(arguments[0]) {
+		return b.Err("header takes the name of a header and its value")
+	}
+	name := textproto.CanonicalMIMEHeaderKey(arguments[0])
+	if c.Header == nil {
+		c.Header = make(http.Header)
+	}
+	if c.Header[name] != nil {
+		return b.Errf("header %s is given twice", name)
+	}
+	c.Header[name] = arguments[1:]
+	return directive.CheckVariable(arguments[1])
+}
+
+func (c *Config) readTransport(b *directive.Block) error {
+	err := b.Once()
+	if err == nil {
+		c.Transport, err = b.Guest("http.reverse_proxy.transport", "protocol")
+	}
+	return err
+}
+
+// Options returns the options of the client of the server.
+func (c *Config) Options(name string) (client.Options, error) {
+	repl := caddy.NewReplacer()
+	o := client.Options{Name: name, OwnProcesses: c.UserProcesses == each, MaxProcesses: c.MaxProcesses, Version: version()}
+	if c.UserProcesses != "" && c.UserProcesses != shared && c.UserProcesses != each {
+		return o, fmt.Errorf("user_processes %q: use %s or %s", c.UserProcesses, shared, each)
+	}
+	if c.SuspiciousTools != "" && c.SuspiciousTools != Warn && c.SuspiciousTools != Withhold {
+		return o, fmt.Errorf("suspicious_tools %q: use %s or %s", c.SuspiciousTools, Warn, Withhold)
+	}
+	if o.MaxProcesses == 0 {
+		o.MaxProcesses = client.DefaultMaxProcesses
+	}
+	o.Endpoint = repl.ReplaceAll(c.URL, "")
+	if len(c.Header) > 0 {
+		o.Header = make(http.Header, len(c.Header))
+	}
+	for name, values := range c.Header {
+		for _, value := range values {
+			replaced, err := repl.ReplaceOrErr(value, true, true)
+			if err != nil || !httpguts.ValidHeaderFieldValue(replaced) {
+				return o, fmt.Errorf("header %s: the value is empty, or a placeholder in it is", name)
+			}
+			o.Header[textproto.CanonicalMIMEHeaderKey(name)] = append(o.Header[textproto.CanonicalMIMEHeaderKey(name)], replaced)
+		}
+	}
+	if len(c.Command) > 0 {
+		o.Command = &client.Command{Dir: repl.ReplaceAll(c.Dir, ""), MaxMemory: c.MaxMemory}
+		for _, argument := range c.Command {
+			o.Command.Arguments = append(o.Command.Arguments, repl.ReplaceAll(argument, ""))
+		}
+		o.Command.Path, o.Command.Arguments = o.Command.Arguments[0], o.Command.Arguments[1:]
+		for _, variable := range c.Env {
+			o.Command.Env = append(o.Command.Env, environment(repl.ReplaceAll(variable, ""))...)
+		}
+	} else if len(c.Env) > 0 || c.Dir != "" || c.UserProcesses != "" || c.MaxProcesses != 0 || c.MaxMemory != 0 {
+		return o, errors.New("env, dir, user_processes, max_processes and max_memory are for a server that is a command")
+	}
+	return o, o.Check()
+}
+
+// environment returns a variable of the process. A name without a value is that of a variable of the gateway.
+func environment(variable string) []string {
+	if strings.Contains(variable, "=") {
+		return []string{variable}
+	}
+	if value, set := os.LookupEnv(variable); set {
+		return []string{variable + "=" + value}
+	}
+	return nil
+}
+
+// version returns the version of the gateway.
+func version() string {
+	short, _ := caddy.Version()
+	return short
+}

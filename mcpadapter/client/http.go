@@ -1,0 +1,323 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/sse"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+)
+
+const (
+	headerSession = "Mcp-Session-Id"
+	headerLastID  = "Last-Event-Id"
+
+	maxErrorBody     = 64 << 10 // bytes of an error response that are read
+	maxResumptions   = 5        // attempts to continue one stream without a new event
+	minResumeDelay   = 10 * time.Millisecond
+	maxResumeDelay   = 30 * time.Second
+	closeTimeout     = 2 * time.Second // of the DELETE that ends a session
+	maxSessionHeader = 1 << 10         // bytes of a session id
+)
+
+// An httpLink is a session over Streamable HTTP, or the requests of a stateless server.
+type httpLink struct {
+	*dialer
+	version string // the revision that requests name; "" before initialize
+	modern  bool   // from 2026-07-28 on
+	session atomic.Pointer[string]
+}
+
+// A dialer sends HTTP requests to one server.
+type dialer struct {
+	endpoint  string
+	header    http.Header // of each request
+	transport func() http.RoundTripper
+}
+
+// do sends a request. The response may have any status.
+func (d *dialer) do(ctx context.Context, method, address string, body []byte, headers ...http.Header) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for _, header := range append([]http.Header{d.header}, headers...) {
+		maps.Copy(r.Header, header)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := d.transport().RoundTrip(r) // a redirect is not followed: it could lead the credentials elsewhere
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, unreachable(err)
+	}
+	return response, nil
+}
+
+// headers returns the headers of a request in the session.
+func (l *httpLink) headers() http.Header {
+	h := http.Header{"Accept": {"application/json, text/event-stream"}}
+	if l.version != "" {
+		h[protocol.VersionHeader] = []string{l.version}
+	}
+	if id := l.session.Load(); id != nil {
+		h[headerSession] = []string{*id}
+	}
+	return h
+}
+
+func (l *httpLink) isStateful() bool { return l.session.Load() != nil }
+
+// exchange implements link: one POST. The response is a message, or a stream that ends with it.
+func (l *httpLink) exchange(ctx context.Context, q *outgoing, receive func(message)) (message, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	header := l.headers()
+	if l.modern {
+		header[protocol.MethodHeader] = []string{q.method}
+		if q.name != "" {
+			header[protocol.NameHeader] = []string{protocol.EncodeHeader(q.name)}
+		}
+	}
+	r, err := l.do(ctx, http.MethodPost, l.endpoint, q.encode(), q.header, header)
+	if err != nil {
+		return message{}, err
+	}
+	defer r.Body.Close()
+	if id := r.Header.Get(headerSession); id != "" && len(id) <= maxSessionHeader && q.method == methodInitialize {
+		l.session.Store(&id)
+	}
+	switch media := httpheader.MediaType(r.Header.Get("Content-Type")); {
+	case r.StatusCode/100 != 2:
+		return l.refused(r, q)
+	case media == "text/event-stream":
+		return l.follow(ctx, r, q, receive)
+	case media == "application/json":
+		return readResponse(r.Body, q)
+	default:
+		return message{}, fmt.Errorf("%w: it responded to a request with the media type %.64q", errNoTransport, media)
+	}
+}
+
+// readResponse reads a response that is one message.
+func readResponse(body io.Reader, q *outgoing) (message, error) {
+	data, err := io.ReadAll(io.LimitReader(body, q.limit+1))
+	switch {
+	case err != nil:
+		return message{}, unreachable(err)
+	case int64(len(data)) > q.limit:
+		return message{}, sse.ErrTooLarge
+	}
+	m, err := readMessage(data)
+	if err == nil && !q.isResponse(&m) {
+		err = errors.New("the MCP server responded with a message that is not the response to the request")
+	}
+	return m, err
+}
+
+// refused returns the result of a request that got an error status. A JSON-RPC error is the response.
+func (l *httpLink) refused(r *http.Response, q *outgoing) (message, error) {
+	body, _ := io.ReadAll(io.LimitReader(r.Body, maxErrorBody))
+	m, err := readMessage(body)
+	isError := err == nil && m.fault != nil
+	switch {
+	case l.isStateful() && (r.StatusCode == http.StatusNotFound || isError && isSessionError(m.fault)):
+		return message{}, errSessionGone
+	case l.isReplaced(r.StatusCode, &m, q):
+		if isError {
+			return message{}, fmt.Errorf("%w: %w", errSessionGone, m.fault)
+		}
+		return message{}, fmt.Errorf("%w: %w", errSessionGone, &StatusError{Status: r.StatusCode})
+	case isError && q.isResponse(&m):
+		return m, nil
+	case r.StatusCode == http.StatusBadGateway, r.StatusCode == http.StatusServiceUnavailable, r.StatusCode == http.StatusGatewayTimeout:
+		return message{}, &UnavailableError{&StatusError{r.StatusCode}}
+	}
+	return message{}, &StatusError{r.StatusCode}
+}
+
+// isReplaced reports whether the server seems to be another one than the session was opened with, such as one of another
+// era. It has not read the request then: an error of the request itself has its id.
+func (l *httpLink) isReplaced(status int, m *message, q *outgoing) bool {
+	switch {
+	case q.method == methodInitialize || q.method == methodDiscover:
+		return false
+	case m.fault != nil && m.id != nil:
+		return m.fault.Code == codeUnsupportedRevision || m.fault.Code == codeHeaderMismatch && !l.modern
+	}
+	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
+}
+
+// isSessionError reports whether a server that does not use the status 404 says that it does not know the session.
+func isSessionError(e *Error) bool {
+	return e.Code == codeSessionNotFound || strings.Contains(strings.ToLower(e.Message), "session not found")
+}
+
+// follow reads a stream until the response. If the stream breaks off and its events have ids, it is continued (MCP
+// 2025-11-25, Resumability and Redelivery).
+func (l *httpLink) follow(ctx context.Context, r *http.Response, q *outgoing, receive func(message)) (message, error) {
+	s := &stream{q: q, receive: receive}
+	defer s.release()
+	s.start()
+	for attempt := 0; ; attempt++ {
+		before := s.parser.LastID()
+		err := s.read(r.Body)
+		_ = r.Body.Close()
+		if s.found || err != nil {
+			return s.response, err
+		}
+		last := s.parser.LastID()
+		if last != before {
+			attempt = 0
+		}
+		switch {
+		case ctx.Err() != nil:
+			return message{}, context.Cause(ctx)
+		case last == "" || l.modern || attempt >= maxResumptions:
+			return message{}, &UnavailableError{errors.New("its stream ended before the response")}
+		}
+		if err := pause(ctx, min(max(s.parser.Retry(), minResumeDelay<<attempt), maxResumeDelay)); err != nil {
+			return message{}, err
+		}
+		next, err := l.do(ctx, http.MethodGet, l.endpoint, nil, q.header, l.headers(),
+			http.Header{"Accept": {"text/event-stream"}, headerLastID: {last}})
+		if err != nil {
+			continue
+		}
+		if next.StatusCode != http.StatusOK {
+			defer next.Body.Close()
+			return l.refused(next, q)
+		}
+		r = next
+	}
+}
+
+// pause waits, or returns the error of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// A stream reads the messages of an event stream until the response to a request.
+type stream struct {
+	q        *outgoing
+	receive  func(message)
+	parser   *sse.Parser
+	response message
+	found    bool
+	err      error
+}
+
+// errFound ends the reading of a stream.
+var errFound = errors.New("the response has arrived")
+
+func (s *stream) start() { s.parser = sse.NewParser(int(s.q.limit), s.event) }
+
+func (s *stream) release() { s.parser.Release() }
+
+func (s *stream) event(e sse.Event) error {
+	if len(e.Name) > 0 && string(e.Name) != "message" || len(e.Data) == 0 { // an event without data only has an id
+		return nil
+	}
+	m, err := readMessage(e.Data)
+	switch {
+	case err != nil:
+		s.err = err
+		return err
+	case s.q.isResponse(&m):
+		s.response, s.found = m, true
+		return errFound
+	case m.method != "":
+		s.receive(m)
+	}
+	return nil
+}
+
+// read reads a body. It returns an error only if the stream must not be continued.
+func (s *stream) read(body io.Reader) error {
+	_, err := io.Copy(s.parser, body)
+	switch {
+	case s.found:
+		return nil
+	case s.err != nil:
+		return s.err
+	case errors.Is(err, sse.ErrTooLarge):
+		return err
+	}
+	return nil
+}
+
+// send implements link.
+func (l *httpLink) send(ctx context.Context, header http.Header, data []byte) error {
+	r, err := l.do(ctx, http.MethodPost, l.endpoint, data, header, l.headers())
+	if err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxErrorBody))
+	_ = r.Body.Close()
+	if r.StatusCode/100 != 2 {
+		return &StatusError{r.StatusCode}
+	}
+	return nil
+}
+
+// listen implements link. Up to 2025-11-25, the server reports changes on the stream of a GET, if it has one.
+func (l *httpLink) listen(ctx context.Context, changed func()) error {
+	header := l.headers()
+	header["Accept"] = []string{"text/event-stream"}
+	r, err := l.do(ctx, http.MethodGet, l.endpoint, nil, header)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK || httpheader.MediaType(r.Header.Get("Content-Type")) != "text/event-stream" {
+		return nil
+	}
+	for e, err := range sse.Events(r.Body, maxNotification) {
+		if err != nil {
+			return err
+		}
+		if m, err := readMessage(e.Data); err == nil && isListChange(m.method) {
+			changed()
+		}
+	}
+	return nil
+}
+
+// maxNotification is the largest message on a stream without a request, in bytes.
+const maxNotification = 1 << 20
+
+// isListChange reports whether a notification says that a list has changed.
+func isListChange(method string) bool {
+	return strings.HasPrefix(method, "notifications/") && strings.HasSuffix(method, "/list_changed")
+}
+
+// close implements link. It ends the session at the server.
+func (l *httpLink) close() {
+	if !l.isStateful() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if r, err := l.do(ctx, http.MethodDelete, l.endpoint, nil, l.headers()); err == nil {
+		_ = r.Body.Close()
+	}
+}

@@ -1,0 +1,173 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
+)
+
+// Methods of MCP that this package uses itself.
+const (
+	methodDiscover    = "server/discover"
+	methodInitialize  = "initialize"
+	methodInitialized = "notifications/initialized"
+	methodCancelled   = "notifications/cancelled"
+	methodProgress    = "notifications/progress"
+	methodListen      = "subscriptions/listen"
+	methodPing        = "ping"
+	methodListRoots   = "roots/list"
+	methodListTools   = "tools/list"
+	methodCallTool    = "tools/call"
+
+	methodListResources = "resources/list"
+	methodListTemplates = "resources/templates/list"
+	methodReadResource  = "resources/read"
+	methodListPrompts   = "prompts/list"
+	methodGetPrompt     = "prompts/get"
+	methodComplete      = "completion/complete"
+)
+
+// MethodLog is the method of notifications with a log message.
+const MethodLog = "notifications/message"
+
+// Codes of JSON-RPC errors.
+const (
+	codeMethodNotFound = -32601
+	codeInternal       = -32603
+
+	// Errors that only servers of 2026-07-28 or later return.
+	codeHeaderMismatch      = -32020
+	codeMissingCapability   = -32021
+	codeUnsupportedRevision = -32022
+
+	codeSessionNotFound = -32001 // of some servers, in place of the status 404
+)
+
+// Error is a JSON-RPC error that the server returned.
+type Error struct {
+	Code    int
+	Message string
+	Data    jsontext.Value // nil if absent
+}
+
+// maxErrorText is how many bytes of a server's error message are passed on.
+const maxErrorText = 4 << 10
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("the MCP server returned the error %d: %s", e.Code, e.Message)
+}
+
+// Append appends the error as a JSON object.
+func (e *Error) Append(dst []byte) []byte {
+	dst = strconv.AppendInt(append(dst, `{"code":`...), int64(e.Code), 10)
+	dst = strictjson.AppendString(append(dst, `,"message":`...), e.Message)
+	if e.Data != nil {
+		dst = append(append(dst, `,"data":`...), e.Data...)
+	}
+	return append(dst, '}')
+}
+
+// StatusError is an HTTP response that is no JSON-RPC message.
+type StatusError struct {
+	Status int
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("the MCP server responded with %d %s", e.Status, http.StatusText(e.Status))
+}
+
+// A message is a JSON-RPC message of the server.
+type message struct {
+	id     jsontext.Value // nil for a notification
+	method string         // "" for a response
+	params jsontext.Value // of a request or a notification; nil if absent
+	result jsontext.Value // of a response; nil if it has an error
+	fault  *Error         // of a response; nil if it has a result
+}
+
+// readMessage reads a message. It copies data, which may belong to a buffer that is reused.
+func readMessage(data []byte) (m message, err error) {
+	if err := strictjson.Check(data); err != nil {
+		return m, fmt.Errorf("the MCP server sent a message that is not strict JSON: %w", err)
+	}
+	object := jsontext.Value(data).Clone()
+	if object.Kind() != '{' {
+		return m, fmt.Errorf("the MCP server sent %s instead of a message", strictjson.KindName(object.Kind()))
+	}
+	for walk := strictjson.Into(object); walk.Next(); {
+		switch {
+		case walk.Is("id") && walk.Value.Kind() != 'n':
+			m.id = walk.Value
+		case walk.Is("method"):
+			m.method = strictjson.Text(walk.Value)
+		case walk.Is("params"):
+			m.params = walk.Value
+		case walk.Is("result"):
+			m.result = walk.Value
+		case walk.Is("error"):
+			m.fault = readError(walk.Value)
+		}
+	}
+	if m.method == "" && m.result == nil && m.fault == nil {
+		return m, errors.New("the MCP server sent a message without method, result and error")
+	}
+	return m, nil
+}
+
+func readError(raw jsontext.Value) *Error {
+	e := &Error{Code: codeInternal, Message: text.Cut(strictjson.Text(strictjson.MemberOf(raw, "message")), maxErrorText)}
+	if code, err := strconv.ParseInt(string(strictjson.MemberOf(raw, "code")), 10, 32); err == nil {
+		e.Code = int(code)
+	}
+	e.Data = strictjson.MemberOf(raw, "data")
+	return e
+}
+
+// An outgoing is a request of the gateway.
+type outgoing struct {
+	id     int64
+	method string
+	name   string      // what the header Mcp-Name repeats; "" for none
+	params []byte      // a JSON object
+	header http.Header // of the HTTP request: credentials, and headers that repeat arguments
+	limit  int64       // bytes of one message of the server
+}
+
+func (q *outgoing) encode() []byte {
+	b := make([]byte, 0, len(q.params)+96)
+	b = strconv.AppendInt(append(b, `{"jsonrpc":"2.0","id":`...), q.id, 10)
+	b = strictjson.AppendString(append(b, `,"method":`...), q.method)
+	return append(append(append(b, `,"params":`...), q.params...), '}')
+}
+
+// isResponse reports whether the message is the response to the request.
+func (q *outgoing) isResponse(m *message) bool {
+	return m.method == "" && (string(m.id) == strconv.FormatInt(q.id, 10) || m.id == nil && m.fault != nil)
+}
+
+// notification returns the message of a notification.
+func notification(method string, params []byte) []byte {
+	b := strictjson.AppendString([]byte(`{"jsonrpc":"2.0","method":`), method)
+	if params != nil {
+		b = append(append(b, `,"params":`...), params...)
+	}
+	return append(b, '}')
+}
+
+// response returns the response to a request of the server.
+func response(id, result jsontext.Value) []byte {
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	return append(append(append(b, `,"result":`...), result...), '}')
+}
+
+// refusal returns the error response to a request of the server.
+func refusal(id jsontext.Value, code int, reason string) []byte {
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	return append((&Error{Code: code, Message: reason}).Append(append(b, `,"error":`...)), '}')
+}

@@ -1,0 +1,229 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+)
+
+// An era is how a server negotiates.
+type era int32
+
+const (
+	unknownEra era = iota
+	modernEra      // server/discover, from 2026-07-28 on
+	legacyEra      // initialize
+	streamEra      // initialize over HTTP+SSE (2024-11-05)
+)
+
+// probeTimeout is how long a process may take to respond to server/discover. Older servers may ignore it.
+const probeTimeout = 10 * time.Second
+
+// legacyRevisions are the revisions with initialize. The first one is requested.
+var legacyRevisions = []string{
+	protocol.V20251125.String(), protocol.V20250618.String(), protocol.V20250326.String(), protocol.V20241105.String(),
+}
+
+// negotiate opens a session. It begins with what the server spoke last, and tries everything else if the server does not
+// speak that any more (MCP 2026-07-28, Versioning).
+func (s *Server) negotiate(ctx context.Context, header http.Header) (*session, error) {
+	known := era(s.era.Load())
+	opened, err := s.open(ctx, header, known)
+	if _, unavailable := errors.AsType[*UnavailableError](err); err == nil || unavailable || known == unknownEra || ctx.Err() != nil {
+		return opened, err
+	}
+	return s.open(ctx, header, unknownEra)
+}
+
+func (s *Server) open(ctx context.Context, header http.Header, known era) (*session, error) {
+	if known == unknownEra || known == modernEra {
+		opened, err := s.openModern(ctx, header)
+		if err == nil {
+			s.era.Store(int32(modernEra))
+			return opened, nil
+		}
+		if !errors.Is(err, errNoTransport) {
+			return nil, err
+		}
+	}
+	if known != streamEra {
+		opened, err := s.openLegacy(ctx, header)
+		if err == nil {
+			s.era.Store(int32(legacyEra))
+			return opened, nil
+		}
+		if s.options.Command != nil || !errors.Is(err, errNoTransport) {
+			return nil, err
+		}
+	}
+	l, err := dialSSE(ctx, s.dialer(), header, DefaultMaxMessage)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := s.initialize(ctx, header, l)
+	if err == nil {
+		s.era.Store(int32(streamEra))
+	}
+	return opened, err
+}
+
+// openModern opens a session with server/discover. The error wraps errNoTransport if the server is older.
+func (s *Server) openModern(ctx context.Context, header http.Header) (*session, error) {
+	opened := &session{modern: true, version: protocol.V20260728.String()}
+	if s.options.Command == nil {
+		opened.link = &httpLink{dialer: s.dialer(), version: opened.version, modern: true}
+	} else {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		l, err := s.options.Command.start(DefaultMaxMessage, s.logger.Load())
+		if err != nil {
+			return nil, err
+		}
+		opened.link = l
+	}
+	q := opened.request(methodDiscover, "", s.params(opened, nil, nil), header)
+	m, err := opened.link.exchange(ctx, q, ignore)
+	if err == nil && m.fault == nil && supports(m.result, opened.version) {
+		opened.info = strictjson.MemberOf(strictjson.MemberOf(m.result, "_meta"), "io.modelcontextprotocol/serverInfo")
+		opened.describe(m.result)
+		return opened, nil
+	}
+	opened.link.close()
+	return nil, s.notModern(err, m.fault)
+}
+
+// supports reports whether a DiscoverResult names the revision.
+func supports(result jsontext.Value, version string) bool {
+	for walk := strictjson.Into(strictjson.MemberOf(result, "supportedVersions")); walk.Next(); {
+		if strictjson.Text(walk.Value) == version {
+			return true
+		}
+	}
+	return false
+}
+
+// notModern returns the error of a server that did not respond to server/discover as 2026-07-28 demands. Only errors that
+// a server of this revision alone returns are final.
+func (s *Server) notModern(err error, fault *Error) error {
+	status, _ := errors.AsType[*StatusError](err)
+	switch {
+	case fault != nil && (fault.Code == codeHeaderMismatch || fault.Code == codeMissingCapability):
+		return fault
+	case status != nil && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden || status.Status >= http.StatusInternalServerError):
+		return err
+	case s.options.Command == nil && err != nil && status == nil && !errors.Is(err, errNoTransport):
+		return err
+	}
+	return fmt.Errorf("%w of %v", errNoTransport, protocol.V20260728)
+}
+
+// openLegacy opens a session with initialize.
+func (s *Server) openLegacy(ctx context.Context, header http.Header) (*session, error) {
+	if s.options.Command == nil {
+		return s.initialize(ctx, header, &httpLink{dialer: s.dialer()})
+	}
+	l, err := s.options.Command.start(DefaultMaxMessage, s.logger.Load())
+	if err != nil {
+		return nil, err
+	}
+	return s.initialize(ctx, header, l)
+}
+
+// clientCapabilities are declared for sessions, before it is known which client's calls come. A request that the client
+// of a call cannot handle is refused then.
+const clientCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
+
+// initialize opens a session on a link. It closes the link if that fails.
+func (s *Server) initialize(ctx context.Context, header http.Header, l link) (*session, error) {
+	opened := &session{link: l}
+	err := s.handshake(ctx, header, opened)
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return opened, nil
+}
+
+func (s *Server) handshake(ctx context.Context, header http.Header, opened *session) error {
+	params := strictjson.AppendString([]byte(`{"protocolVersion":`), legacyRevisions[0])
+	params = append(append(params, `,"capabilities":`+clientCapabilities+`,"clientInfo":`...), s.clientInfo()...)
+	m, err := opened.link.exchange(ctx, opened.request(methodInitialize, "", append(params, '}'), header), ignore)
+	status, _ := errors.AsType[*StatusError](err)
+	switch {
+	case status != nil && status.Status/100 == 4 && status.Status != http.StatusUnauthorized && status.Status != http.StatusForbidden:
+		return fmt.Errorf("%w: %w", errNoTransport, err)
+	case err != nil:
+		return err
+	case m.fault != nil:
+		return m.fault
+	}
+	opened.version = strictjson.Text(strictjson.MemberOf(m.result, "protocolVersion"))
+	if !slices.Contains(legacyRevisions, opened.version) {
+		return fmt.Errorf("the MCP server speaks the revision %q, which the gateway does not know", text.Cut(opened.version, text.MaxQuoted))
+	}
+	opened.info = strictjson.MemberOf(m.result, "serverInfo")
+	opened.describe(m.result)
+	if l, ok := opened.link.(*httpLink); ok {
+		l.version = opened.version
+	}
+	return opened.link.send(ctx, header, notification(methodInitialized, nil))
+}
+
+// describe keeps what a server says of itself.
+func (o *session) describe(result jsontext.Value) {
+	o.capabilities = strictjson.MemberOf(result, "capabilities")
+	o.instructions = strictjson.Text(strictjson.MemberOf(result, "instructions"))
+}
+
+// request returns a request of the session.
+func (o *session) request(method, name string, params []byte, header http.Header) *outgoing {
+	return &outgoing{id: o.ids.Add(1), method: method, name: name, params: params, header: header, limit: DefaultMaxMessage}
+}
+
+// ignore is for requests during which the server has nothing to say.
+func ignore(message) {}
+
+func (s *Server) clientInfo() []byte {
+	b := strictjson.AppendString([]byte(`{"name":"fairway","version":`), s.options.Version)
+	return append(b, '}')
+}
+
+// params returns the parameters of a request: members, and _meta with its own members. From 2026-07-28 on, _meta
+// describes the request. Capabilities are those of the client that the request is for, nil for none.
+func (s *Server) params(o *session, members, meta []byte, capabilities ...jsontext.Value) []byte {
+	all := strictjson.ObjectBuilder(nil)
+	if o.modern {
+		declared := jsontext.Value("{}")
+		if len(capabilities) > 0 && capabilities[0] != nil {
+			declared = capabilities[0]
+		}
+		all.Add(protocol.MetaVersion, strictjson.AppendString(nil, o.version))
+		all.Add(protocol.MetaCapabilities, declared)
+		all.Add("io.modelcontextprotocol/clientInfo", s.clientInfo())
+	}
+	described := all.Close()
+	if len(meta) > 0 {
+		if len(described) > 2 {
+			meta = append([]byte{','}, meta...)
+		}
+		described = append(append(described[:len(described)-1], meta...), '}')
+	}
+	params := append([]byte{'{'}, members...)
+	if len(described) > 2 {
+		if len(members) > 0 {
+			params = append(params, ',')
+		}
+		params = append(append(params, `"_meta":`...), described...)
+	}
+	return append(params, '}')
+}

@@ -1,0 +1,181 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+)
+
+// oldSSE is a server of 2024-11-05: messages go to /messages, responses come on the stream of a GET.
+type oldSSE struct {
+	endpoint string // "" for /messages
+	mu       sync.Mutex
+	stream   chan string
+}
+
+func (o *oldSSE) respond(w http.ResponseWriter, q *received) {
+	switch {
+	case q.Method == http.MethodGet:
+		endpoint := o.endpoint
+		if endpoint == "" {
+			endpoint = "/messages?session=1"
+		}
+		stream := make(chan string, 16)
+		o.mu.Lock()
+		o.stream = stream
+		o.mu.Unlock()
+		events(w, "event: endpoint\ndata: "+endpoint)
+		for {
+			select {
+			case m := <-stream:
+				events(w, "event: message\ndata: "+m)
+			case <-q.Context().Done():
+				return
+			}
+		}
+	case q.URL.Path != "/messages":
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	default:
+		w.WriteHeader(http.StatusAccepted)
+		result := map[string]string{methodInitialize: `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}}}`, methodListTools: oneTool, methodCallTool: done}[q.Called]
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if result != "" {
+			o.stream <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, result)
+		}
+	}
+}
+
+// TestServer_negotiates_the_era opens a session with servers of each era.
+func TestServer_negotiates_the_era(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		respond func(w http.ResponseWriter, q *received)
+		got     string
+	}{
+		{"modern", modern, "server/discover tools/call"},
+		{"legacy", new(legacy).respond, "server/discover initialize notifications/initialized tools/call"},
+		{"HTTP+SSE", new(oldSSE).respond, "server/discover initialize GET initialize notifications/initialized tools/call"},
+		{"HTTP+SSE 404", func(w http.ResponseWriter, q *received) {
+			if q.Method == http.MethodPost && q.URL.Path != "/messages" {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			sse404.respond(w, q)
+		}, "server/discover initialize GET initialize notifications/initialized tools/call"},
+		{"other revisions only", func(w http.ResponseWriter, q *received) {
+			if q.Called == methodDiscover {
+				q.fault(w, http.StatusBadRequest, codeUnsupportedRevision, "unsupported")
+				return
+			}
+			mixed.respond(w, q)
+		}, "server/discover initialize notifications/initialized tools/call"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFake(t, c.respond)
+			s := serve(t, f.URL)
+			wantDone(t, s, "u:a")
+			if got := f.got(); got != c.got {
+				t.Errorf("the server got %q, want %q", got, c.got)
+			}
+			wantDone(t, s, "u:a")
+			if got := f.got(); got != methodCallTool {
+				t.Errorf("the second call sent %q", got)
+			}
+		})
+	}
+}
+
+var (
+	sse404 = new(oldSSE)
+	mixed  = new(legacy)
+)
+
+// TestServer_reports_what_only_modern_servers_say tests errors after which an older revision is of no use.
+func TestServer_reports_what_only_modern_servers_say(t *testing.T) {
+	for _, code := range []int{codeHeaderMismatch, codeMissingCapability} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			f := newFake(t, func(w http.ResponseWriter, q *received) { q.fault(w, http.StatusBadRequest, code, "modern") })
+			_, err := callTool(t, serve(t, f.URL), "u:a")
+			if fault, ok := errors.AsType[*Error](err); !ok || fault.Code != code {
+				t.Errorf("got %v, want the error %d", err, code)
+			}
+			if got := f.got(); got != methodDiscover {
+				t.Errorf("the server got %q", got)
+			}
+		})
+	}
+}
+
+// TestServer_does_not_fall_back_without_credentials tests that a server that refuses credentials is not asked by other
+// ways.
+func TestServer_does_not_fall_back_without_credentials(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError} {
+		f := newFake(t, func(w http.ResponseWriter, _ *received) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.WriteHeader(status)
+		})
+		_, err := callTool(t, serve(t, f.URL), "u:a")
+		if refused, ok := errors.AsType[*StatusError](err); !ok || refused.Status != status {
+			t.Errorf("%d: got %v", status, err)
+		}
+		if got := f.got(); got != methodDiscover {
+			t.Errorf("%d: the server got %q", status, got)
+		}
+	}
+}
+
+// TestServer_follows_a_change_of_era restarts the server as one of another era.
+func TestServer_follows_a_change_of_era(t *testing.T) {
+	kinds := map[string]func() func(http.ResponseWriter, *received){
+		"modern":   func() func(http.ResponseWriter, *received) { return modern },
+		"legacy":   func() func(http.ResponseWriter, *received) { return new(legacy).respond },
+		"HTTP+SSE": func() func(http.ResponseWriter, *received) { return new(oldSSE).respond },
+	}
+	for before, from := range kinds {
+		for after, to := range kinds {
+			t.Run(before+" to "+after, func(t *testing.T) {
+				f := newFake(t, from())
+				s := serve(t, f.URL)
+				wantDone(t, s, "u:a")
+				f.becomes(to())
+				f.CloseClientConnections()
+				if _, err := callTool(t, s, "u:a"); err != nil && !errors.As(err, new(*UnavailableError)) { // it may have been processed
+					t.Error(err)
+				}
+				wantDone(t, s, "u:a")
+				wantDone(t, s, "u:b")
+			})
+		}
+	}
+}
+
+// TestServer_keeps_messages_at_the_origin refuses an address for messages elsewhere: credentials go there.
+func TestServer_keeps_messages_at_the_origin(t *testing.T) {
+	thief := newFake(t, func(w http.ResponseWriter, _ *received) { w.WriteHeader(http.StatusAccepted) })
+	f := newFake(t, (&oldSSE{endpoint: thief.URL + "/messages"}).respond)
+	if _, err := callTool(t, serve(t, f.URL), "u:a"); err == nil {
+		t.Error("the call succeeded")
+	}
+	if got := thief.got(); got != "" {
+		t.Errorf("the other origin got %q", got)
+	}
+}
+
+// TestServer_follows_no_redirect keeps credentials from where a redirect leads.
+func TestServer_follows_no_redirect(t *testing.T) {
+	thief := newFake(t, modern)
+	f := newFake(t, func(w http.ResponseWriter, q *received) {
+		http.Redirect(w, q.Request, thief.URL, http.StatusTemporaryRedirect)
+	})
+	s := serve(t, f.URL)
+	_, err := s.Call(t.Context(), &Call{Tool: "t", Arguments: []byte("{}"), Header: http.Header{"Authorization": {"Bearer secret"}}})
+	if err == nil {
+		t.Error("the call succeeded")
+	}
+	if got := thief.got(); got != "" {
+		t.Errorf("the other server got %q", got)
+	}
+}

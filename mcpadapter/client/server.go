@@ -1,0 +1,182 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/internal/share"
+)
+
+const (
+	// DefaultMaxMessage is the largest message of a server, in bytes.
+	DefaultMaxMessage = 8 << 20
+
+	// DefaultMaxProcesses is how many processes of one server run at most.
+	DefaultMaxProcesses = 16
+
+	maxSessions = 1000             // of one server, at the same time
+	sessionIdle = 10 * time.Minute // after which a session without a call is closed
+)
+
+// Options describe a server. Endpoint or Command is required.
+type Options struct {
+	Name     string // of the toolset; for messages
+	Endpoint string // URL of a server over HTTP
+
+	// Header is sent with each request over HTTP.
+	Header http.Header
+
+	// Command starts a server that runs as a process.
+	Command *Command
+
+	// OwnProcesses gives each owner of calls a process of its own. By default all share one.
+	OwnProcesses bool
+
+	// MaxProcesses limits OwnProcesses. Default: DefaultMaxProcesses.
+	MaxProcesses int
+
+	// Version is that of the gateway, which the server gets as the version of the client.
+	Version string
+}
+
+// Check returns an error for options that can never work.
+func (o *Options) Check() error {
+	switch {
+	case (o.Endpoint == "") == (o.Command == nil):
+		return errors.New("an MCP server has either a URL or a command")
+	case o.Command != nil && len(o.Header) > 0:
+		return errors.New("a process has no headers: give it what it needs with env")
+	case o.Command != nil:
+		return nil
+	case o.OwnProcesses:
+		return errors.New("a server at a URL has no processes")
+	}
+	u, err := url.Parse(o.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return errors.New("the address of an MCP server must be an http or https URL without user and fragment; give secrets with header or credential")
+	}
+	return nil
+}
+
+// Location returns the address of the server without its query, or its program.
+func (o *Options) Location() string {
+	if o.Command != nil {
+		return o.Command.Path
+	}
+	address, _, _ := strings.Cut(o.Endpoint, "?")
+	return address
+}
+
+// A Server calls one MCP server. It is safe for concurrent use.
+type Server struct {
+	options Options
+	logger  atomic.Pointer[zap.Logger]
+	tripper atomic.Pointer[http.RoundTripper]
+	era     atomic.Int32 // era of the server, as found out last
+
+	mu        sync.Mutex
+	sessions  map[share.Owner]*slot
+	stateless *slot // of a session that serves all owners; nil if there is none
+	backoff   backoff
+	closed    bool
+	sweeper   *time.Timer
+
+	parked parkedCalls
+
+	stopped context.Context // done when Close was called
+	stop    context.CancelFunc
+}
+
+// New returns a Server. It does not connect to it.
+func New(o Options, logger *zap.Logger) *Server {
+	if o.MaxProcesses == 0 {
+		o.MaxProcesses = DefaultMaxProcesses
+	}
+	s := &Server{options: o, sessions: make(map[share.Owner]*slot)}
+	s.stopped, s.stop = context.WithCancel(context.Background())
+	s.logger.Store(logger)
+	s.parked.calls = make(map[string]*exchange)
+	return s
+}
+
+// Use sets the logger and the transport of HTTP requests from now on. A nil transport is http.DefaultTransport.
+func (s *Server) Use(logger *zap.Logger, transport http.RoundTripper) {
+	s.logger.Store(logger)
+	if transport != nil {
+		s.tripper.Store(&transport)
+	}
+}
+
+func (s *Server) transport() http.RoundTripper {
+	if t := s.tripper.Load(); t != nil {
+		return *t
+	}
+	return http.DefaultTransport
+}
+
+func (s *Server) dialer() *dialer {
+	return &dialer{endpoint: s.options.Endpoint, header: s.options.Header, transport: s.transport}
+}
+
+// Close ends all sessions and processes. Calls in progress fail.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	if s.sweeper != nil {
+		s.sweeper.Stop()
+	}
+	sessions := s.sessions
+	s.sessions, s.stateless = make(map[share.Owner]*slot), nil
+	s.mu.Unlock()
+	s.stop()
+	s.parked.close()
+	var ended sync.WaitGroup
+	for _, slot := range sessions {
+		ended.Go(slot.close)
+	}
+	ended.Wait()
+}
+
+// A backoff lets calls fail at once for a while after several failures to connect.
+type backoff struct {
+	failures int
+	until    time.Time
+	err      error
+}
+
+const (
+	allowedFailures = 3 // failures to connect in a row before calls fail at once
+	minBackoff      = time.Second
+	maxBackoff      = 30 * time.Second
+)
+
+// check returns an error while calls fail at once.
+func (b *backoff) check() error {
+	if wait := time.Until(b.until); wait > 0 {
+		return &UnavailableError{fmt.Errorf("%w: the gateway connects again in %v: %w", errUnsent, wait.Round(time.Second)+time.Second, b.err)}
+	}
+	return nil
+}
+
+// record records the result of connecting.
+func (b *backoff) record(err error) {
+	switch unavailable := (*UnavailableError)(nil); {
+	case err == nil:
+		*b = backoff{}
+	case !errors.As(err, &unavailable):
+	default:
+		b.err = unavailable.Err
+		if b.failures++; b.failures >= allowedFailures {
+			b.until = time.Now().Add(min(minBackoff<<min(b.failures-allowedFailures, 10), maxBackoff))
+		}
+	}
+}

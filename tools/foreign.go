@@ -1,0 +1,153 @@
+package tools
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools/build"
+	"github.com/fairwayhq/fairway/tools/openapi"
+	"github.com/fairwayhq/fairway/tools/request"
+	"github.com/fairwayhq/fairway/tools/schema"
+)
+
+// Extensions of the documents that are made from the tools of an MCP server (BuildOptions.Foreign).
+const (
+	// ExtensionForeign is the tool, resource, template or prompt as the server lists it, or true for completions.
+	ExtensionForeign = "x-mcp-server"
+
+	// ExtensionForeignKind is the ForeignKind of the operation.
+	ExtensionForeignKind = "x-mcp-server-kind"
+
+	// ExtensionForeignReads is true for a tool that only reads, if the operator trusts the server's annotations.
+	ExtensionForeignReads = "x-mcp-server-reads"
+)
+
+// maxForeignSchema limits the schema of the arguments of a Foreign tool, in bytes.
+const maxForeignSchema = 256 << 10
+
+// ForeignKind is what a Foreign tool is at its server. All kinds but ForeignTool are requests that clients make without
+// a model: they are tools only for policies.
+type ForeignKind string
+
+// The kinds of Foreign tools.
+const (
+	ForeignTool       ForeignKind = "tool"
+	ForeignResource   ForeignKind = "resource"
+	ForeignTemplate   ForeignKind = "template"
+	ForeignPrompt     ForeignKind = "prompt"
+	ForeignCompletion ForeignKind = "completion"
+)
+
+// Foreign is what an MCP server says of its own tool, resource, template or prompt.
+type Foreign struct {
+	Kind       ForeignKind
+	Name       string         // the server's own name, which may have other characters than Tool.Name; the URI of a resource or template
+	Definition jsontext.Value // as in the list of the server (MCP, Data Types)
+}
+
+// IsRequest reports whether the tool is a request that clients make without a model, for a resource, a prompt or a
+// completion.
+func (t *Tool) IsRequest() bool { return t.Foreign != nil && t.Foreign.Kind != ForeignTool }
+
+// Member returns a member of the definition, or nil.
+func (f *Foreign) Member(name string) jsontext.Value { return strictjson.MemberOf(f.Definition, name) }
+
+// reads reports whether an operation with another method than GET only reads.
+func (o *BuildOptions) reads(operation *openapi.Operation) bool {
+	return isSafe(operation.Method) || o.Foreign && operation.Place.Get(ExtensionForeignReads).True()
+}
+
+// readForeign sets what the server says of the tool.
+func (t *toolBuilder) readForeign() {
+	f := &Foreign{
+		Kind:       ForeignKind(t.operation.Place.Get(ExtensionForeignKind).Text()),
+		Definition: t.operation.Place.At(ExtensionForeign).AppendJSON(nil),
+	}
+	t.tool.Foreign = f
+	switch f.Kind {
+	case ForeignResource:
+		f.Name = strictjson.Text(f.Member("uri"))
+	case ForeignTemplate:
+		f.Name = strictjson.Text(f.Member("uriTemplate"))
+	default:
+		f.Name = strictjson.Text(f.Member("name"))
+	}
+}
+
+// buildForeign makes a tool from an operation of an MCP server. The arguments are the properties of the schema that the
+// server gives, with their names. The schema itself is listed as it is: its references and its keywords beside the
+// properties apply to the whole.
+func (t *toolBuilder) buildForeign() error {
+	input := t.tool.Foreign.Member("inputSchema")
+	if len(input) > maxForeignSchema {
+		return fmt.Errorf("inputSchema has %d KiB; the limit is %d KiB", len(input)>>10, maxForeignSchema>>10)
+	}
+	root, err := schema.Parse(input)
+	if err != nil || input.Kind() != '{' || strictjson.Text(root.Value("type")) != "object" {
+		return errors.New(`inputSchema must be a JSON Schema with "type": "object"`)
+	}
+	required, separate := requiredNames(root), !slices.ContainsFunc(root.Keywords, constrainsWhole)
+	for _, p := range root.Parts("properties") {
+		t.addForeignArgument(&p, slices.Contains(required, p.Name), separate)
+	}
+	encoder, err := request.NewEncoder("application/json", nil)
+	if err != nil {
+		return err
+	}
+	t.plan.Body = &request.BodyPlan{Encoder: encoder, Required: true, Whole: -1}
+	if t.plan.OpenBody = root.Value("additionalProperties").Kind() != 'f'; t.plan.OpenBody {
+		t.plan.Taken = make(map[string]bool)
+	}
+	t.planPath()
+	t.describeResponse()
+	if t.options.ResponseSchemas {
+		t.tool.Output.Schema = t.tool.Foreign.Member("outputSchema")
+	}
+	t.plan.reads = t.options.reads(t.operation)
+	t.markNonInferrable()
+	t.plan.index = indexOf(t.plan.Arguments)
+	t.tool.Definition.InputSchema = input
+	t.tool.Definition.Description = cmp.Or(build.Describe("", t.operation.Description, t.options.DescriptionTokens), t.tool.Definition.Title, t.operation.ID)
+	t.tool.list()
+	return t.readShape()
+}
+
+func requiredNames(root *schema.Root) (names []string) {
+	for walk := strictjson.Into(root.Value("required")); walk.Next(); {
+		names = append(names, strictjson.Text(walk.Value))
+	}
+	return names
+}
+
+// constrainsWhole reports whether a keyword at the root of a schema constrains more than one property.
+func constrainsWhole(k schema.Keyword) bool {
+	switch k.Name {
+	case "$schema", "$id", "$comment", "$defs", "title", "description", "type", "properties", "required", "additionalProperties", "default", "examples":
+		return false
+	}
+	return true
+}
+
+// addForeignArgument adds a property of the server's schema as an argument. The server applies defaults itself. If no
+// keyword constrains several properties, a plain value is validated separately.
+func (t *toolBuilder) addForeignArgument(p *schema.Part, required, separate bool) {
+	a := Argument{
+		Name: p.Name, WireName: p.Name, In: InBody, Required: required,
+		Description: strictjson.Text(p.Value("description")), Schema: p.Text, types: p.Types(),
+	}
+	if header := strictjson.Text(p.Value(extensionMCPHeader)); len(header) <= maxMCPHeader && httpguts.ValidHeaderFieldName(header) {
+		a.MCPHeader = header
+	}
+	planned := request.Argument{NeededInBody: required, Needed: required}
+	if separate {
+		planned.Fast = t.plain.Read(a.Schema)
+	}
+	t.plan.Arguments = append(t.plan.Arguments, a)
+	t.plan.Encodings = append(t.plan.Encodings, planned)
+}

@@ -1,0 +1,19 @@
+package tools
+
+import "testing"
+
+// TestJoin_keeps_names_of_documents from meaning the tool of an MCP server that has the same name there.
+func TestJoin_keeps_names_of_documents(t *testing.T) {
+	document := NewToolset("trips", []*Tool{{Name: "list"}})
+	server := NewToolset("files", []*Tool{
+		{Name: "list", Foreign: &Foreign{Kind: ForeignTool, Name: "list"}},
+		{Name: "read_file", Foreign: &Foreign{Kind: ForeignTool, Name: "read-file"}},
+	})
+	s := Join([]*Toolset{document, server}, [][]string{{"trips_list"}, {"files_list", "read_file"}})
+	if found, ok := s.Tool("list"); ok {
+		t.Errorf("list is %s", found.Name)
+	}
+	if found, _ := s.Tool("read-file"); found == nil || found.Name != "read_file" {
+		t.Errorf("read-file is %v", found)
+	}
+}
