@@ -98,7 +98,7 @@ func (e *exchange) begin(ctx context.Context, c *Call) (jsontext.Value, error) {
 		return outcome{m, err}.result()
 	}
 	var lasting context.Context
-	lasting, e.cancel = context.WithCancel(context.Background()) // a parked call outlives the request
+	lasting, e.cancel = context.WithCancel(e.server.stopped) // a parked call outlives the request
 	e.id, e.messages, e.done = q.id, make(chan message), make(chan outcome, 1)
 	go func() {
 		m, err := e.session.link.exchange(lasting, q, func(m message) {

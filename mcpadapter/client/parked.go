@@ -49,6 +49,9 @@ func (e *exchange) park(request message) (state string, err error) {
 			own++
 		}
 	}
+	if e.server.stopped.Err() != nil { // close has run, or waits for the lock
+		return "", errStopping
+	}
 	if own >= maxParkedOfOwner || len(p.calls) >= maxParked {
 		return "", errors.New("too many calls wait for responses of clients")
 	}

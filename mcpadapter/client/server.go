@@ -93,8 +93,11 @@ type Server struct {
 	parked parkedCalls
 
 	stopped context.Context // done when Close was called
-	stop    context.CancelFunc
+	stop    context.CancelCauseFunc
 }
+
+// errStopping is the error of calls when the server is closed.
+var errStopping = &UnavailableError{errors.New("the gateway is stopping")}
 
 // New returns a Server. It does not connect to it.
 func New(o Options, logger *zap.Logger) *Server {
@@ -102,7 +105,7 @@ func New(o Options, logger *zap.Logger) *Server {
 		o.MaxProcesses = DefaultMaxProcesses
 	}
 	s := &Server{options: o, sessions: make(map[share.Owner]*slot)}
-	s.stopped, s.stop = context.WithCancel(context.Background())
+	s.stopped, s.stop = context.WithCancelCause(context.Background())
 	s.logger.Store(logger)
 	s.parked.calls = make(map[string]*exchange)
 	return s
@@ -137,7 +140,7 @@ func (s *Server) Close() {
 	sessions := s.sessions
 	s.sessions, s.stateless = make(map[share.Owner]*slot), nil
 	s.mu.Unlock()
-	s.stop()
+	s.stop(errStopping)
 	s.parked.close()
 	var ended sync.WaitGroup
 	for _, slot := range sessions {

@@ -27,7 +27,7 @@ type session struct {
 // A slot holds the session of one owner while it is opened and while it is in use.
 type slot struct {
 	opened  chan struct{} // closed when session and err are set
-	session *session
+	session *session      // is read with the lock of the server, or after opened is closed; as err
 	err     error
 	calls   int       // in progress
 	used    time.Time // by the latest call
@@ -56,7 +56,7 @@ func (s *Server) acquire(ctx context.Context, owner share.Owner, header http.Hea
 	if found == nil {
 		err := s.backoff.check()
 		if s.closed {
-			err = &UnavailableError{errors.New("the gateway is stopping")}
+			err = errStopping
 		}
 		if err == nil {
 			err = s.makeRoom(owner)
@@ -100,11 +100,12 @@ func (s *Server) openSlot(ctx context.Context, owner share.Owner, to *slot, head
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, errOpenTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.stopped, cancel)()
-	to.session, to.err = s.negotiate(ctx, header)
-	if errors.Is(to.err, errOpenTimeout) {
-		to.err = &UnavailableError{fmt.Errorf("%w: %w", errUnsent, to.err)}
+	opened, err := s.negotiate(ctx, header)
+	if errors.Is(err, errOpenTimeout) {
+		err = &UnavailableError{fmt.Errorf("%w: %w", errUnsent, err)}
 	}
 	s.mu.Lock()
+	to.session, to.err = opened, err
 	s.backoff.record(to.err)
 	current := s.sessions[owner] == to
 	switch {

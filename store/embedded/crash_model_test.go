@@ -152,23 +152,39 @@ func (m *model) describe(key string) string {
 	return all.String()
 }
 
-// check compares all records with the model. If settled is true, what it finds is durable.
-func (m *model) check(ctx context.Context, s *Store, keys []string, settled bool) {
-	var live []string
-	for _, key := range keys {
+// read returns the state of a record. If the record expires between the reads, it reads again.
+func read(ctx context.Context, s *Store, key string) (state, error) {
+	for {
 		r, err := s.Get(ctx, key)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			m.fault("get %s: %v", key, err)
-			continue
+		if errors.Is(err, store.ErrNotFound) {
+			return state{}, nil
 		}
-		got := state{exists: err == nil, value: string(r.Value), length: r.Length, entries: []string{}}
+		if err != nil {
+			return state{}, err
+		}
+		got := state{exists: true, value: string(r.Value), length: r.Length, entries: []string{}}
 		entries, err := s.Read(ctx, key, 0, store.MaxRead)
 		if err != nil {
-			m.fault("read %s: %v", key, err)
-			continue
+			return state{}, err
 		}
 		for _, e := range entries {
 			got.entries = append(got.entries, string(e))
+		}
+		if _, err := s.Get(ctx, key); err == nil {
+			return got, nil
+		}
+	}
+}
+
+// check compares all records with the model. If settled is true, what it finds is durable.
+func (m *model) check(ctx context.Context, s *Store, keys []string, settled bool) {
+	var live []string
+	expires := make(map[string]time.Time)
+	for _, key := range keys {
+		got, err := read(ctx, s, key)
+		if err != nil {
+			m.fault("read %s: %v", key, err)
+			continue
 		}
 		v := m.find(key, got)
 		if v == nil {
@@ -177,6 +193,7 @@ func (m *model) check(ctx context.Context, s *Store, keys []string, settled bool
 		}
 		if got.exists {
 			live = append(live, key)
+			expires[key] = v.Expires
 		}
 		if settled {
 			found := *v
@@ -189,6 +206,9 @@ func (m *model) check(ctx context.Context, s *Store, keys []string, settled bool
 	}
 	found, err := s.Keys(ctx, "k", "", store.MaxRead)
 	slices.Sort(live)
+	live = slices.DeleteFunc(live, func(key string) bool { // expired since Get
+		return !slices.Contains(found, key) && !time.Now().Before(expires[key])
+	})
 	if err != nil || !slices.Equal(found, live) {
 		m.fault("keys are %q, error %v, want %q", found, err, live)
 	}
