@@ -216,20 +216,28 @@ func TestCalls_execute_few_files(t *testing.T) {
 	// Each node gets one call of each kind. So what only the first call does is not counted.
 	baseline := map[bool]map[string]int{false: s.counts(t, -1, false), true: s.counts(t, -1, true)}
 	for kind, c := range executedCalls {
-		counts, first := s.counts(t, kind, c.keep), baseline[c.keep]
-		var files []string
-		for block, n := range counts {
-			file, _, _ := strings.Cut(block, ":")
-			if n-first[block] >= onTheWay && !slices.Contains(files, file) {
-				files = append(files, file)
-			}
+		files := executedFiles(s.counts(t, kind, c.keep), baseline[c.keep])
+		if len(files) > c.limit { // what timers execute differs between two runs; what a call executes does not
+			again := executedFiles(s.counts(t, kind, c.keep), baseline[c.keep])
+			files = slices.DeleteFunc(files, func(file string) bool { return !slices.Contains(again, file) })
 		}
-		slices.Sort(files)
 		t.Logf("%s executes %d files; the limit is %d, and the goal %d:\n%s", c.name, len(files), c.limit, c.goal, strings.Join(files, "\n"))
 		if len(files) > c.limit {
 			t.Errorf("%s executes %d files, more than %d", c.name, len(files), c.limit)
 		}
 	}
+}
+
+// executedFiles returns the files with a block that each call has executed.
+func executedFiles(counts, first map[string]int) (files []string) {
+	for block, n := range counts {
+		file, _, _ := strings.Cut(block, ":")
+		if n-first[block] >= onTheWay && !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	slices.Sort(files)
+	return files
 }
 
 // counts runs a node that gets a call of each kind, and more calls of one kind. It returns how often each block of

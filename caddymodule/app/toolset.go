@@ -343,11 +343,8 @@ type Toolset struct {
 	filledToolsets *filledToolsets // nil without credentials
 	MaxTokens      int             // less than 0: no limit
 	Allow          *rule.Rule      // what users may call; nil for everything
+	HasMCPServer   bool            // the tools are those of an MCP server
 }
-
-// HasMCPServer reports whether the tools are those of an MCP server. A toolset that combines those of an endpoint has no
-// document.
-func (t *Toolset) HasMCPServer() bool { return t.Document != nil && t.MCPServer != nil }
 
 // open opens the document (see openDocument) and validates the credentials. Site distinguishes
 // documents with the same path on different sites.
@@ -406,7 +403,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 			return nil, err
 		}
 	}
-	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded, Allow: allow}
+	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded, Allow: allow, HasMCPServer: d.MCPServer != nil}
 	if t.MaxTokens = c.MaxTokens; t.MaxTokens == 0 {
 		t.MaxTokens = DefaultMaxTokens
 	}

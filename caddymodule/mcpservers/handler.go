@@ -78,7 +78,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.app = agents.(*app.App)
 	for _, t := range h.app.ToolsetsByName {
-		if t.HasMCPServer() {
+		if t.HasMCPServer {
 			return nil
 		}
 	}
@@ -93,7 +93,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	repl := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	toolset, ok := h.app.Toolset(repl.ReplaceAll("{http.tool.toolset}", ""))
-	if !ok || !toolset.HasMCPServer() {
+	if !ok || !toolset.HasMCPServer {
 		return next.ServeHTTP(w, r)
 	}
 	if path, _ := called.Path(); r.Method != called.Tool.Plan.Method || r.URL.EscapedPath() != path {

@@ -68,7 +68,7 @@ type clientState struct {
 // serve gives calls the limits, the credentials, the forwarded headers and the name of a toolset.
 func (d *dispatch) serve(t *app.Toolset) {
 	d.limits, d.credentials, d.forwardHeaders, d.toolset = t.Limits, t.Credentials, t.ForwardHeaders, t.Name
-	d.asOperator = len(t.Credentials) > 0 || t.HasMCPServer()
+	d.asOperator = len(t.Credentials) > 0 || t.HasMCPServer
 }
 
 // Invoke sends the call through the chain and returns the response. Its errors are
@@ -113,9 +113,11 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 	rec.StreamOptions = streamOptions{Timer: timer, Timeout: d.limits.Timeout}
 	rec.ToolsetCredentials = credentials
 	r = d.prepare(r, rec, call, supplemented)
-	if err := d.endpoint.checkGuarded(r, call.Tool, d.toolset); err != nil {
-		rec.Release()
-		return nil, err
+	if d.endpoint.AgentLimit != nil {
+		if err := d.endpoint.checkGuarded(r, call.Tool, d.toolset); err != nil {
+			rec.Release()
+			return nil, err
+		}
 	}
 	if d.traced {
 		return d.serveTraced(ctx, call, call.Tool.Plan.Path, rec, r)

@@ -87,7 +87,7 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 
 // addServed registers a toolset that the endpoint serves.
 func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) error {
-	if t.HasMCPServer() {
+	if t.HasMCPServer {
 		if err := e.Routes.CheckMCPServers(t.Name); err != nil {
 			return err
 		}

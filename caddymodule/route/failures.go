@@ -158,9 +158,9 @@ func noHandlerFailure(where, protocol string) *tools.Failure {
 			"or set base_path if the API has another path on this site", where, protocol)}
 }
 
-// checkGuarded returns a failure if a call at an endpoint with the option agent would not pass the agent's oagent handler.
+// checkGuarded returns a failure if a call would not pass the oagent handler of the endpoint's agent.
 func (e *Endpoint) checkGuarded(call *http.Request, t *tools.Tool, toolset string) error {
-	if e.AgentLimit == nil || e.Routes.IsGuarded(call, e.AgentLimit.Agent) {
+	if e.Routes.IsGuarded(call, e.AgentLimit.Agent) {
 		return nil
 	}
 	e.Logger.Error("tool call not sent: it would not pass the oagent handler of its agent; "+
