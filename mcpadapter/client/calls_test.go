@@ -170,7 +170,7 @@ func TestCall_without_end(t *testing.T) {
 					t.Fatal("the server still works")
 				}
 				if era == "legacy" {
-					testkit.Eventually(t, "the server is told", func() bool { return f.count(methodCancelled) == 1 })
+					testkit.Eventually(t, "the server is notified", func() bool { return f.count(methodCancelled) == 1 })
 				}
 			})
 		}
