@@ -176,7 +176,12 @@ func (s *Server) handshake(ctx context.Context, header http.Header, opened *sess
 	if l, ok := opened.link.(*httpLink); ok {
 		l.version = opened.version
 	}
-	return opened.link.send(ctx, header, notification(methodInitialized, nil))
+	if err := opened.link.send(ctx, header, notification(methodInitialized, nil)); err != nil || !strictjson.HasMember(opened.capabilities, "logging") {
+		return err
+	}
+	// The server sends the log messages of calls only if a level is set. Each client gets those of its own level.
+	_, _ = opened.link.exchange(ctx, opened.request(methodSetLevel, "", []byte(`{"level":"debug"}`), header), nil) // works without, too
+	return nil
 }
 
 // describe keeps what a server says of itself.
