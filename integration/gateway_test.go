@@ -39,6 +39,12 @@ const (
 var caddy string
 
 func TestMain(m *testing.M) {
+	if mode := os.Getenv(envServer); mode != "" { // the program is a server of a test
+		if err := runCounted(mode, os.Args[len(os.Args)-1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return
+	}
 	os.Exit(run(m))
 }
 

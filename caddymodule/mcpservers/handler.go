@@ -107,7 +107,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	c.MaxMessage = toolset.Limits.MaxResponse
 	answer := responseWriter{ResponseWriter: w}
-	if c.ReadHeaders(r.Header) {
+	if c.ReadHeaders(r.Header); c.Progress || tools.ListenerFromContext(r.Context()) != nil {
 		c.Notify = answer.notify
 	}
 	result, err := toolset.MCPServer.Call(r.Context(), c)

@@ -29,6 +29,9 @@ type Call struct {
 
 	// Notify gets the params of a progress notification or a log message of the server, and the method. It may be nil.
 	Notify func(method string, params jsontext.Value)
+
+	// Progress asks the server for progress notifications, if Notify is set.
+	Progress bool
 }
 
 // Call sends the request. The result is that of the method, such as a CallToolResult or, if the server needs something from the client first, an
@@ -123,11 +126,14 @@ func (e *exchange) request(c *Call) *outgoing {
 	}
 	q := e.session.request(method, name, nil, c.Header)
 	var meta []byte
-	if c.Notify != nil {
+	if c.Notify != nil && c.Progress {
 		meta = strconv.AppendInt([]byte(`"progressToken":`), q.id, 10)
-		if e.session.modern {
-			meta = append(meta, `,"io.modelcontextprotocol/logLevel":"debug"`...)
+	}
+	if c.Notify != nil && e.session.modern {
+		if len(meta) > 0 {
+			meta = append(meta, ',')
 		}
+		meta = append(meta, `"io.modelcontextprotocol/logLevel":"debug"`...)
 	}
 	q.params = e.server.params(e.session, members, meta, c.Capabilities)
 	if c.MaxMessage > 0 {

@@ -90,7 +90,7 @@ func (s *Server) list(ctx context.Context, opened *session, header http.Header, 
 	var items []jsontext.Value
 	var cursor []byte
 	for size, page := 0, 0; ; page++ {
-		m, err := opened.link.exchange(ctx, opened.request(method, "", s.params(opened, cursor, nil), header), ignore)
+		m, err := opened.link.exchange(ctx, opened.request(method, "", s.params(opened, cursor, nil), header), nil)
 		switch {
 		case err != nil:
 			return nil, err
@@ -148,11 +148,16 @@ func (s *Server) listen(ctx context.Context, header http.Header, changed func())
 	}
 	if opened.modern {
 		q := opened.request(methodListen, "", s.params(opened, []byte(`"notifications":{"toolsListChanged":true,"resourcesListChanged":true,"promptsListChanged":true}`), nil), header)
-		_, err = opened.link.exchange(ctx, q, func(m message) {
+		receive := func(m message) {
 			if isListChange(m.method) {
 				changed()
 			}
-		})
+		}
+		if p, ok := opened.link.(*pipe); ok {
+			p.onChange(changed)
+			receive = nil
+		}
+		_, err = opened.link.exchange(ctx, q, receive)
 	} else {
 		err = opened.link.listen(ctx, changed)
 	}

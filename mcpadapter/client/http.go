@@ -245,7 +245,7 @@ func (s *stream) event(e sse.Event) error {
 	case s.q.isResponse(&m):
 		s.response, s.found = m, true
 		return errFound
-	case m.method != "":
+	case m.method != "" && s.receive != nil:
 		s.receive(m)
 	}
 	return nil

@@ -17,9 +17,8 @@ import (
 const ResultType = content.NativeType
 
 // ReadHeaders sets what the headers of an inner request say of the client that the call is for: its capabilities, its
-// responses and the state that they belong to (package elicit). It reports whether the client takes progress
-// notifications.
-func (c *Call) ReadHeaders(header http.Header) (progress bool) {
+// responses and the state that they belong to (package elicit), and whether it takes progress notifications.
+func (c *Call) ReadHeaders(header http.Header) {
 	if capabilities := []byte(header.Get(elicit.HeaderCapabilities)); strictjson.Check(capabilities) == nil {
 		c.Capabilities = capabilities
 	}
@@ -29,7 +28,7 @@ func (c *Call) ReadHeaders(header http.Header) (progress bool) {
 	if state, ok := protocol.DecodeHeader(header.Get(elicit.HeaderRequestState)); ok {
 		c.State = state
 	}
-	return header.Get(elicit.HeaderProgress) != ""
+	c.Progress = header.Get(elicit.HeaderProgress) != ""
 }
 
 // AddArgumentHeaders adds the headers that repeat arguments (x-mcp-header of MCP 2026-07-28).

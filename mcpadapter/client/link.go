@@ -11,7 +11,7 @@ import (
 // A link carries messages to a server and back. It is safe for concurrent use.
 type link interface {
 	// exchange sends a request and returns the response. It passes other messages of the server that belong to the
-	// request to receive, one at a time.
+	// request to receive, one at a time. If receive is nil, nothing but the response belongs to the request.
 	exchange(ctx context.Context, q *outgoing, receive func(message)) (message, error)
 
 	// send sends a notification, or a response to a request of the server.

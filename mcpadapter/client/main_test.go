@@ -66,6 +66,11 @@ func runProcess(mode string) {
 			fmt.Println("a line of a log")
 			result = legacyHello
 		case methodListTools:
+			if is("asks") { // for roots while the gateway lists its tools
+				fmt.Println(`{"jsonrpc":"2.0","id":"r","method":"roots/list"}`)
+				answer, _ := lines.ReadString('\n')
+				fmt.Fprint(os.Stderr, answer)
+			}
 			result = oneTool
 		case methodCallTool:
 			text, _ := json.Marshal(map[string]any{"pid": os.Getpid(), "child": child, "env": os.Environ(), "arguments": q.Params.Arguments, "tool": q.Params.Name})

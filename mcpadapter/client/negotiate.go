@@ -92,7 +92,7 @@ func (s *Server) openModern(ctx context.Context, header http.Header) (*session, 
 		opened.link = l
 	}
 	q := opened.request(methodDiscover, "", s.params(opened, nil, nil), header)
-	m, err := opened.link.exchange(ctx, q, ignore)
+	m, err := opened.link.exchange(ctx, q, nil)
 	if err == nil && m.fault == nil && supports(m.result, opened.version) {
 		opened.info = strictjson.MemberOf(strictjson.MemberOf(m.result, "_meta"), "io.modelcontextprotocol/serverInfo")
 		opened.describe(m.result)
@@ -157,7 +157,7 @@ func (s *Server) initialize(ctx context.Context, header http.Header, l link) (*s
 func (s *Server) handshake(ctx context.Context, header http.Header, opened *session) error {
 	params := strictjson.AppendString([]byte(`{"protocolVersion":`), legacyRevisions[0])
 	params = append(append(params, `,"capabilities":`+clientCapabilities+`,"clientInfo":`...), s.clientInfo()...)
-	m, err := opened.link.exchange(ctx, opened.request(methodInitialize, "", append(params, '}'), header), ignore)
+	m, err := opened.link.exchange(ctx, opened.request(methodInitialize, "", append(params, '}'), header), nil)
 	status, _ := errors.AsType[*StatusError](err)
 	switch {
 	case status != nil && status.Status/100 == 4 && status.Status != http.StatusUnauthorized && status.Status != http.StatusForbidden:
@@ -176,7 +176,12 @@ func (s *Server) handshake(ctx context.Context, header http.Header, opened *sess
 	if l, ok := opened.link.(*httpLink); ok {
 		l.version = opened.version
 	}
-	return opened.link.send(ctx, header, notification(methodInitialized, nil))
+	if err := opened.link.send(ctx, header, notification(methodInitialized, nil)); err != nil || !strictjson.HasMember(opened.capabilities, "logging") {
+		return err
+	}
+	// The server sends the log messages of calls only if a level is set. Each client gets those of its own level.
+	_, _ = opened.link.exchange(ctx, opened.request(methodSetLevel, "", []byte(`{"level":"debug"}`), header), nil) // works without, too
+	return nil
 }
 
 // describe keeps what a server says of itself.
@@ -189,9 +194,6 @@ func (o *session) describe(result jsontext.Value) {
 func (o *session) request(method, name string, params []byte, header http.Header) *outgoing {
 	return &outgoing{id: o.ids.Add(1), method: method, name: name, params: params, header: header, limit: DefaultMaxMessage}
 }
-
-// ignore is for requests during which the server has nothing to say.
-func ignore(message) {}
 
 func (s *Server) clientInfo() []byte {
 	b := strictjson.AppendString([]byte(`{"name":"fairway","version":`), s.options.Version)

@@ -115,6 +115,8 @@ func inputRequired(m *message, state string) jsontext.Value {
 	request.Add("method", strictjson.AppendString(nil, m.method))
 	if m.params != nil {
 		request.Add("params", m.params)
+	} else { // the official Go SDK requires them, although they are optional for roots/list
+		request.Add("params", []byte("{}"))
 	}
 	requests.Add(askedKey, request.Close())
 	result.Add("resultType", []byte(`"input_required"`))

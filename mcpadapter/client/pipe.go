@@ -21,12 +21,12 @@ const (
 const errManyCalls = "the gateway cannot tell which of the calls in progress this request belongs to"
 
 // A pipe is a link whose messages all come on one stream. Responses and progress name their request. Another message
-// belongs to the request in progress if there is only one; a request of the server is refused otherwise, because the
+// belongs to the call in progress if there is only one; a request of the server is refused otherwise, because the
 // user of another call could get it.
 type pipe struct {
 	write   func(ctx context.Context, header http.Header, data []byte) error
 	end     func() // ends the connection
-	changed func() // is called when a list has changed; set by listen
+	changed func() // is called when a list has changed; set by onChange
 
 	mu      sync.Mutex
 	waiting map[string]*waiter // by the id of the request
@@ -38,6 +38,7 @@ type pipe struct {
 
 type waiter struct {
 	q        *outgoing
+	isCall   bool // takes other messages than the response
 	messages chan message
 }
 
@@ -53,7 +54,7 @@ func (p *pipe) isStateful() bool { return true }
 // exchange implements link.
 func (p *pipe) exchange(ctx context.Context, q *outgoing, receive func(message)) (message, error) {
 	id := strconv.FormatInt(q.id, 10)
-	w := &waiter{q, make(chan message, maxQueued)}
+	w := &waiter{q, receive != nil, make(chan message, maxQueued)}
 	p.mu.Lock()
 	if err := p.err; err != nil {
 		p.mu.Unlock()
@@ -128,12 +129,26 @@ func (p *pipe) owner(m *message) *waiter {
 	case m.method == methodProgress:
 		id = string(strictjson.MemberOf(m.params, "progressToken"))
 	case m.method != "":
-		if id = ""; len(p.waiting) == 1 {
-			for id = range p.waiting {
-			}
+		return p.onlyCall()
+	}
+	if w := p.waiting[id]; w != nil && (w.isCall || m.method == "") {
+		return w
+	}
+	return nil
+}
+
+// onlyCall returns the call in progress, or nil if there are several or none. The caller holds the lock.
+func (p *pipe) onlyCall() (only *waiter) {
+	for _, w := range p.waiting {
+		switch {
+		case !w.isCall:
+		case only != nil:
+			return nil
+		default:
+			only = w
 		}
 	}
-	return p.waiting[id]
+	return only
 }
 
 // refuse responds to a request of the server that no call gets.
@@ -158,11 +173,16 @@ func (p *pipe) refuse(m *message) {
 	}()
 }
 
+// onChange sets what is called when a list has changed.
+func (p *pipe) onChange(changed func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changed = changed
+}
+
 // listen implements link.
 func (p *pipe) listen(ctx context.Context, changed func()) error {
-	p.mu.Lock()
-	p.changed = changed
-	p.mu.Unlock()
+	p.onChange(changed)
 	select {
 	case <-p.closed:
 		return p.err

@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -165,6 +167,23 @@ func TestProcess_standard_error(t *testing.T) {
 	if n := logs.FilterMessageSnippet("standard error").Len(); n > 2*(maxLoggedPerRun+1) || n < maxLoggedPerRun { // two processes: the first is asked for its era
 		t.Errorf("%d lines are logged", n)
 	}
+}
+
+// TestProcess_requests_of_no_call get a response of the gateway, also while it waits for a response itself.
+func TestProcess_requests_of_no_call(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	s := serveProcess(t, "asks", Options{})
+	s.Use(zap.New(core), nil)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	defer cancel()
+	if _, err := s.Discover(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the process gets a list without roots", func() bool {
+		return slices.ContainsFunc(logs.All(), func(e observer.LoggedEntry) bool {
+			return strings.Contains(fmt.Sprint(e.ContextMap()["line"]), `"id":"r","result":{"roots":[]}`)
+		})
+	})
 }
 
 // TestProcess_large_message ends the process, whose stream cannot be read on, and the next call works.

@@ -103,6 +103,9 @@ func (c *call) callRound(ctx context.Context, arguments []byte) (Reply, *inputRe
 		tools.AmendCall(c.caller, r.Name())
 	case err != nil:
 	case n.failure != nil:
+		if n.failure.Code == protocol.MissingClientCapability && c.Revision.Stateless() {
+			n.failure.Status = http.StatusBadRequest
+		}
 		r.Release()
 		return Reply{}, nil, n.failure
 	case r.Failure != nil:

@@ -1,0 +1,194 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// envServer makes the test program an MCP server: "stdio", or the address of a server over HTTP. See runCounted.
+const envServer = "FAIRWAY_TEST_MCP_SERVER"
+
+// countedInput is the input of the tool count.
+type countedInput struct {
+	ID string `json:"id"`
+}
+
+// runCounted is an MCP server that reports each execution of its tool count to the address of the first argument, with
+// its own process id, and waits for the response before it returns a result.
+func runCounted(mode, report string) error {
+	server := mcp.NewServer(&mcp.Implementation{Name: "counted", Version: "1.0.0"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "count"}, func(ctx context.Context, _ *mcp.CallToolRequest, in countedInput) (*mcp.CallToolResult, any, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/?id=%s&pid=%d", report, in.ID, os.Getpid()), nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return nil, nil, err
+		}
+		response.Body.Close()
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "counted " + in.ID}}}, nil, nil
+	})
+	mcp.AddTool(server, &mcp.Tool{Name: "grow"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		server.AddTool(&mcp.Tool{Name: "grown", InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return new(mcp.CallToolResult), nil
+		})
+		return new(mcp.CallToolResult), nil, nil
+	})
+	if mode == "stdio" {
+		return server.Run(context.Background(), &mcp.StdioTransport{})
+	}
+	address, stateless := strings.CutPrefix(mode, "stateless ")
+	options := &mcp.StreamableHTTPOptions{Stateless: stateless}
+	return http.ListenAndServe(address, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, options))
+}
+
+// executions counts the executions of calls by their id, and kills the server during calls whose id begins with "kill".
+type executions struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (e *executions) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	id := r.URL.Query().Get("id")
+	e.mu.Lock()
+	e.count[id]++
+	e.mu.Unlock()
+	if pid, err := strconv.Atoi(r.URL.Query().Get("pid")); err == nil && strings.HasPrefix(id, "kill") {
+		if process, err := os.FindProcess(pid); err == nil {
+			_ = process.Kill()
+		}
+		<-r.Context().Done() // the call never returns
+	}
+}
+
+// keepRunning starts the server again whenever it has ended, until the test ends.
+func keepRunning(t *testing.T, mode, report string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for ctx.Err() == nil {
+			cmd := exec.CommandContext(ctx, os.Args[0], report)
+			cmd.Env = append(os.Environ(), envServer+"="+mode)
+			_ = cmd.Run() // it is killed, which is an error
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		ended.Wait()
+	})
+}
+
+// TestMCPServers_killed kills a server during calls. Other calls are in progress then. No call is executed twice, each
+// client gets a result, and the next calls succeed without help.
+func TestMCPServers_killed(t *testing.T) {
+	rounds := 50
+	if testing.Short() {
+		rounds = 5
+	}
+	for _, name := range []string{"stdio", "stateful", "stateless"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			e := &executions{count: make(map[string]int)}
+			report := httptest.NewServer(e)
+			t.Cleanup(report.Close)
+			site, upstream := freeAddress(t), freeAddress(t)
+			server := "http://" + upstream
+			switch name {
+			case "stdio":
+				server = fmt.Sprintf("command %q %q {\nenv %s=stdio\n}", os.Args[0], report.URL, envServer)
+			case "stateful":
+				keepRunning(t, upstream, report.URL)
+			default:
+				keepRunning(t, "stateless "+upstream, report.URL)
+			}
+			g := startGateway(t, t.TempDir(), site, fmt.Sprintf("{\nadmin off\ndefault_bind 127.0.0.1\nagents {\ntoolset counted {\nmcp_server %s\nrefresh 1s\n}\n}\n}\nhttp://%s {\nmcp counted\nmcp_servers\n}\n", server, site))
+			g.waitForTools(t, "/mcp", "count")
+			var sessions []*mcp.ClientSession
+			for _, revision := range []string{"2025-11-25", "2026-07-28"} {
+				sessions = append(sessions, connect(context.Background(), t, &mcp.StreamableClientTransport{Endpoint: g.url + "/mcp"}, revision, nil))
+			}
+			succeeded := make(map[string]bool)
+			for round := range rounds {
+				var mu sync.Mutex
+				var calls sync.WaitGroup
+				for i, kind := range []string{"kill", "beside", "beside"} {
+					id := fmt.Sprint(kind, "-", round, "-", i)
+					session := sessions[(round+i)%len(sessions)]
+					calls.Go(func() {
+						ok := countCall(t, session, id)
+						mu.Lock()
+						defer mu.Unlock()
+						succeeded[id] = ok
+					})
+				}
+				calls.Wait()
+				attempt := 0
+				waitFor(t, waitTimeout, "a call to succeed after the server was killed", func() bool {
+					id := fmt.Sprint("after-", round, "-", attempt)
+					attempt++
+					succeeded[id] = countCall(t, sessions[round%len(sessions)], id)
+					return succeeded[id]
+				})
+			}
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			killed := 0
+			for id, n := range e.count {
+				if n > 1 {
+					t.Errorf("the call %s was executed %d times", id, n)
+				}
+				if strings.HasPrefix(id, "kill") {
+					killed++
+				}
+			}
+			for id, ok := range succeeded {
+				if ok && e.count[id] != 1 {
+					t.Errorf("the call %s succeeded, and was executed %d times", id, e.count[id])
+				}
+				if ok && strings.HasPrefix(id, "kill") {
+					t.Errorf("the call %s succeeded, although the server was killed", id)
+				}
+			}
+			if killed < rounds/2 {
+				t.Errorf("the server was killed %d times in %d rounds", killed, rounds)
+			}
+			t.Logf("killed %d times, %d calls, %d of them executed", killed, len(succeeded), len(e.count))
+		})
+	}
+}
+
+// countCall reports whether a call succeeded. A call without any result fails the test.
+func countCall(t *testing.T, session *mcp.ClientSession, id string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	defer cancel()
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "count", Arguments: countedInput{id}})
+	if err != nil {
+		t.Errorf("the call %s: %v", id, err)
+		return false
+	}
+	return !result.IsError
+}
+
+// TestMCPServers_change_of_a_process is noticed without waiting for the next refresh.
+func TestMCPServers_change_of_a_process(t *testing.T) {
+	t.Parallel()
+	site := freeAddress(t)
+	g := startGateway(t, t.TempDir(), site, fmt.Sprintf("{\nadmin off\ndefault_bind 127.0.0.1\nagents {\ntoolset counted {\nmcp_server command %q {\nenv %s=stdio\n}\n}\n}\n}\nhttp://%s {\nmcp counted\nmcp_servers\n}\n", os.Args[0], envServer, site))
+	g.waitForTools(t, "/mcp", "grow")
+	ctx := sessionContext(t)
+	session := connect(ctx, t, &mcp.StreamableClientTransport{Endpoint: g.url + "/mcp"}, "2025-11-25", nil)
+	checkTools(ctx, t, session, []toolCall{{"grow", nil, false, ""}})
+	g.waitForTools(t, "/mcp", "grown")
+}
