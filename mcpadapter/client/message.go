@@ -21,6 +21,7 @@ const (
 	methodProgress    = "notifications/progress"
 	methodListen      = "subscriptions/listen"
 	methodPing        = "ping"
+	methodSetLevel    = "logging/setLevel"
 	methodListRoots   = "roots/list"
 	methodListTools   = "tools/list"
 	methodCallTool    = "tools/call"

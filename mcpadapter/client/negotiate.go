@@ -176,7 +176,15 @@ func (s *Server) handshake(ctx context.Context, header http.Header, opened *sess
 	if l, ok := opened.link.(*httpLink); ok {
 		l.version = opened.version
 	}
-	return opened.link.send(ctx, header, notification(methodInitialized, nil))
+	if err := opened.link.send(ctx, header, notification(methodInitialized, nil)); err != nil || !strictjson.HasMember(opened.capabilities, "logging") {
+		return err
+	}
+	// Clients choose their level at the gateway. A server that refuses keeps its own.
+	_, err = opened.link.exchange(ctx, opened.request(methodSetLevel, "", []byte(`{"level":"debug"}`), header), ignore)
+	if _, refused := errors.AsType[*StatusError](err); refused {
+		return nil
+	}
+	return err
 }
 
 // describe keeps what a server says of itself.
