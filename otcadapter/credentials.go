@@ -131,6 +131,11 @@ func (g *grant) fromCaller() bool {
 // alternative is satisfied, the call runs without credentials from the caller, provided that
 // the gateway adds credentials or the tool does not require any.
 func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access *tools.Access) (grant, *fault) {
+	if k.injectsCredentials { // also if the call has credentials of its own: those of the gateway may replace them
+		if f := k.checkScopes(tool, access); f != nil {
+			return grant{}, f
+		}
+	}
 	alternatives := tool.requirements
 	provided := func(required requirement) bool {
 		_, ok := c.credential(required.id)
@@ -142,7 +147,7 @@ func (k *toolkit) authorize(tool *entry, c *callContext, r *http.Request, access
 		}
 	}
 	if k.injectsCredentials {
-		return grant{}, k.checkScopes(tool, access)
+		return grant{}, nil
 	}
 	available := func(required requirement) bool { return provided(required) || carriesCredential(r, required.scheme) }
 	for _, all := range alternatives {

@@ -283,7 +283,8 @@ func TestAccess_scopes_of_the_token_bound_what_the_gateway_lends(t *testing.T) {
 		{"enough", &tools.Access{Scopes: []string{"read", "write"}}, true, `{"tool_id":"Vault.secured"}`, 200},
 		{"too little", &tools.Access{Scopes: []string{"read"}, Metadata: "https://x/meta"}, true, `{"tool_id":"Vault.secured"}`, 403},
 		{"a tool without scopes", &tools.Access{}, true, `{"tool_id":"Vault.open"}`, 200},
-		{"the call's own token", &tools.Access{}, true, `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T"}]}}`, 200},
+		{"enough and the call's own token", &tools.Access{Scopes: []string{"read", "write"}}, true, `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T"}]}}`, 200},
+		{"the call's own token, which the gateway's replaces", &tools.Access{Scopes: []string{"read"}, Metadata: "https://x/meta"}, true, `{"tool_id":"Vault.secured","context":{"authorization":[{"id":"oauth","token":"T"}]}}`, 403},
 		{"nothing is lent", &tools.Access{}, false, `{"tool_id":"Vault.secured"}`, 400},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/client"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/build"
 )
 
 func init() {
@@ -125,7 +126,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // have read is what the server gets.
 func readCall(r *http.Request, called *tools.Call) (*client.Call, error) {
 	foreign := called.Tool.Foreign
-	c := &client.Call{Owner: route.OwnerOf(r), Header: forwardedHeaders(r.Header)}
+	c := &client.Call{Owner: route.OwnerOf(r), Header: forwardedHeaders(r.Header), Reads: called.Tool.IsRequest() || called.Tool.Hint(build.ReadOnlyHint)}
 	switch foreign.Kind {
 	case tools.ForeignResource:
 		c.Resource = foreign.Name

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -25,6 +26,7 @@ type Call struct {
 	Capabilities jsontext.Value // ClientCapabilities of the client that the call is for; nil for none
 	Responses    jsontext.Value // inputResponses of that client; nil for none
 	State        string         // requestState of the result that the responses belong to; "" for none
+	Reads        bool           // the call changes nothing, so that it may be repeated
 	MaxMessage   int64          // bytes of one message of the server; 0 for DefaultMaxMessage
 
 	// Notify gets the params of a progress notification or a log message of the server, and the method. It may be nil.
@@ -39,11 +41,31 @@ type Call struct {
 // *StatusError for another HTTP response, and an *UnavailableError if the server could not be reached.
 //
 // A request that has not been processed, because its session had ended or the connection failed, is sent once more. A
-// request that the server may have processed is not.
+// request that the server may have processed is not, unless it only reads (Options.Retries).
 func (s *Server) Call(ctx context.Context, c *Call) (jsontext.Value, error) {
 	if isParked(c.State) {
 		return s.resume(ctx, c)
 	}
+	for retries := 0; ; retries++ {
+		result, err := s.callOnce(ctx, c)
+		unavailable, _ := errors.AsType[*UnavailableError](err)
+		if unavailable == nil || retries >= s.options.Retries || !c.Reads && !unavailable.Unsent() || s.stopped.Err() != nil {
+			return result, err
+		}
+		if pause(ctx, min(minRetryDelay<<retries, maxRetryDelay)) != nil {
+			return nil, err
+		}
+	}
+}
+
+// Between the attempts of one call.
+const (
+	minRetryDelay = 200 * time.Millisecond
+	maxRetryDelay = 5 * time.Second
+)
+
+// callOnce sends the request of a call, and sends it once more in another session if it has not been processed.
+func (s *Server) callOnce(ctx context.Context, c *Call) (jsontext.Value, error) {
 	for repeated := false; ; repeated = true {
 		opened, release, err := s.acquire(ctx, c.Owner, c.Header)
 		if err != nil {
@@ -51,12 +73,23 @@ func (s *Server) Call(ctx context.Context, c *Call) (jsontext.Value, error) {
 		}
 		e := &exchange{server: s, session: opened, owner: c.Owner, header: c.Header, release: release}
 		result, err := e.begin(ctx, c)
+		s.recordCall(err)
 		unprocessed := errors.Is(err, errSessionGone) || errors.Is(err, errUnsent)
 		if err != nil && s.endedSession(err, opened) && unprocessed && !repeated {
 			continue
 		}
 		return result, err
 	}
+}
+
+// recordCall records whether a call could connect to the server.
+func (s *Server) recordCall(err error) {
+	if unavailable, _ := errors.AsType[*UnavailableError](err); err != nil && (unavailable == nil || !unavailable.Unsent()) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.backoff.record(err, &s.options)
 }
 
 // An exchange is one tools/call and what server and client say to each other until its result.

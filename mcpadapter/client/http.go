@@ -157,6 +157,12 @@ func (l *httpLink) isReplaced(status int, m *message, q *outgoing) bool {
 	case m.fault != nil && m.id != nil:
 		return m.fault.Code == codeUnsupportedRevision || m.fault.Code == codeHeaderMismatch && !l.modern
 	}
+	return isUnknownSession(status)
+}
+
+// isUnknownSession reports whether a server that does not read a message, because it does not know its session, may
+// respond with the status. Servers differ.
+func isUnknownSession(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }
 

@@ -101,11 +101,11 @@ func (d *dialer) post(ctx context.Context, address string, header http.Header, d
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxErrorBody))
 	_ = r.Body.Close()
-	switch {
-	case r.StatusCode == http.StatusNotFound:
-		return errSessionGone
+	switch refused := (&StatusError{r.StatusCode}); {
+	case isUnknownSession(r.StatusCode):
+		return fmt.Errorf("%w: %w", errSessionGone, refused)
 	case r.StatusCode/100 != 2:
-		return &StatusError{r.StatusCode}
+		return refused
 	}
 	return nil
 }

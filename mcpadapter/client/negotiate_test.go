@@ -38,10 +38,14 @@ func (o *oldSSE) respond(w http.ResponseWriter, q *received) {
 	case q.URL.Path != "/messages":
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	default:
-		w.WriteHeader(http.StatusAccepted)
-		result := map[string]string{methodInitialize: `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}}}`, methodListTools: oneTool, methodCallTool: done}[q.Called]
 		o.mu.Lock()
 		defer o.mu.Unlock()
+		if o.stream == nil { // a message of a session from before a restart
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		result := map[string]string{methodInitialize: `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}}}`, methodListTools: oneTool, methodCallTool: done}[q.Called]
 		if result != "" {
 			o.stream <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, result)
 		}
@@ -177,5 +181,30 @@ func TestServer_follows_no_redirect(t *testing.T) {
 	}
 	if got := thief.got(); got != "" {
 		t.Errorf("the other server got %q", got)
+	}
+}
+
+// TestCall_in_an_expired_session_of_HTTP_SSE opens another session and sends the call once more. Servers differ in what they
+// respond to a message of a session that they do not know.
+func TestCall_in_an_expired_session_of_HTTP_SSE(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			o, expired := new(oldSSE), false
+			f := newFake(t, func(w http.ResponseWriter, q *received) {
+				if q.Called == methodCallTool && expired {
+					expired = false
+					w.WriteHeader(status)
+					return
+				}
+				o.respond(w, q)
+			})
+			s := serve(t, f.URL)
+			wantDone(t, s, "u:a")
+			expired = true
+			wantDone(t, s, "u:a")
+			if expired {
+				t.Error("the second call was not sent in the first session")
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ const (
 	// DefaultMaxProcesses is how many processes of one server run at most.
 	DefaultMaxProcesses = 16
 
+	// DefaultMaxFails and DefaultFailDuration are the defaults of Options.
+	DefaultMaxFails     = 3
+	DefaultFailDuration = 30 * time.Second
+
 	maxSessions = 1000             // of one server, at the same time
 	sessionIdle = 10 * time.Minute // after which a session without a call is closed
 )
@@ -43,6 +48,15 @@ type Options struct {
 
 	// MaxProcesses limits OwnProcesses. Default: DefaultMaxProcesses.
 	MaxProcesses int
+
+	// Retries is how often a call is sent again while the server is not available: a call that has not reached the
+	// server, or one that only reads.
+	Retries int
+
+	// After MaxFails failures to connect in a row, calls fail at once for a while: a second at first, FailDuration at
+	// most. Defaults: DefaultMaxFails and DefaultFailDuration.
+	MaxFails     int
+	FailDuration time.Duration
 
 	// Version is that of the gateway, which the server gets as the version of the client.
 	Version string
@@ -101,9 +115,8 @@ var errStopping = &UnavailableError{errors.New("the gateway is stopping")}
 
 // New returns a Server. It does not connect to it.
 func New(o Options, logger *zap.Logger) *Server {
-	if o.MaxProcesses == 0 {
-		o.MaxProcesses = DefaultMaxProcesses
-	}
+	o.MaxProcesses = cmp.Or(o.MaxProcesses, DefaultMaxProcesses)
+	o.MaxFails, o.FailDuration = cmp.Or(o.MaxFails, DefaultMaxFails), cmp.Or(o.FailDuration, DefaultFailDuration)
 	s := &Server{options: o, sessions: make(map[share.Owner]*slot)}
 	s.stopped, s.stop = context.WithCancelCause(context.Background())
 	s.logger.Store(logger)
@@ -156,11 +169,7 @@ type backoff struct {
 	err      error
 }
 
-const (
-	allowedFailures = 3 // failures to connect in a row before calls fail at once
-	minBackoff      = time.Second
-	maxBackoff      = 30 * time.Second
-)
+const minBackoff = time.Second
 
 // check returns an error while calls fail at once.
 func (b *backoff) check() error {
@@ -171,15 +180,15 @@ func (b *backoff) check() error {
 }
 
 // record records the result of connecting.
-func (b *backoff) record(err error) {
+func (b *backoff) record(err error, o *Options) {
 	switch unavailable := (*UnavailableError)(nil); {
 	case err == nil:
 		*b = backoff{}
 	case !errors.As(err, &unavailable):
 	default:
 		b.err = unavailable.Err
-		if b.failures++; b.failures >= allowedFailures {
-			b.until = time.Now().Add(min(minBackoff<<min(b.failures-allowedFailures, 10), maxBackoff))
+		if b.failures++; b.failures >= o.MaxFails {
+			b.until = time.Now().Add(min(minBackoff<<min(b.failures-o.MaxFails, 10), o.FailDuration))
 		}
 	}
 }

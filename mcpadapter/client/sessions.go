@@ -53,18 +53,20 @@ func (s *Server) acquire(ctx context.Context, owner share.Owner, header http.Hea
 	if s.stateless != nil {
 		found = s.stateless
 	}
+	var err error
+	if s.closed {
+		err = errStopping
+	} else if found == nil || s.options.Command == nil { // a process that runs does not depend on those that do not start
+		err = s.backoff.check()
+	}
+	if err == nil && found == nil {
+		err = s.makeRoom(owner)
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return nil, nil, err
+	}
 	if found == nil {
-		err := s.backoff.check()
-		if s.closed {
-			err = errStopping
-		}
-		if err == nil {
-			err = s.makeRoom(owner)
-		}
-		if err != nil {
-			s.mu.Unlock()
-			return nil, nil, err
-		}
 		found = &slot{opened: make(chan struct{})}
 		s.sessions[owner] = found
 		go s.openSlot(context.WithoutCancel(ctx), owner, found, header) // others may wait for it too
@@ -106,7 +108,7 @@ func (s *Server) openSlot(ctx context.Context, owner share.Owner, to *slot, head
 	}
 	s.mu.Lock()
 	to.session, to.err = opened, err
-	s.backoff.record(to.err)
+	s.backoff.record(to.err, &s.options)
 	current := s.sessions[owner] == to
 	switch {
 	case to.err != nil && current:

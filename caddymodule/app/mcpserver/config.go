@@ -8,6 +8,7 @@ import (
 	"net/textproto"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"golang.org/x/net/http/httpguts"
@@ -49,6 +50,18 @@ type Config struct {
 	// the toolset take precedence. Default: none.
 	Header http.Header `json:"header,omitempty"`
 
+	// How often a call is sent again while the server is not available. This is for calls that have not reached the
+	// server, and for those that only read: resources, prompts, completion, and tools with readOnlyHint that the operator has
+	// set or trusts. Default: 0.
+	Retries int `json:"retries,omitempty"`
+
+	// After how many failures to connect in a row calls fail at once for a while, without another attempt. Default: 3.
+	MaxFails int `json:"max_fails,omitempty"`
+
+	// The longest time in which calls fail at once. It begins with a second, and doubles with each further failure.
+	// Default: 30s.
+	FailDuration caddy.Duration `json:"fail_duration,omitempty"`
+
 	// Whether the annotation readOnlyHint of the server is trusted: readonly and rules then treat such tools as ones that
 	// only read. Default: false; every tool of the server counts as one that changes something.
 	TrustAnnotations bool `json:"trust_annotations,omitempty"`
@@ -86,6 +99,9 @@ const (
 //		user_processes    shared | each
 //		max_processes     <number>
 //		max_memory        <size>
+//		retries           <number>
+//		max_fails         <number>
+//		fail_duration     <duration>
 //		trust_annotations
 //		suspicious_tools  warn | withhold
 //	}
@@ -116,6 +132,9 @@ func (c *Config) options(b *directive.Block) directive.Options {
 		"user_processes":    func() error { return b.OneOf(&c.UserProcesses, shared, each) },
 		"max_processes":     directive.To(b.Positive, &c.MaxProcesses),
 		"max_memory":        directive.To(b.Size, &c.MaxMemory),
+		"retries":           directive.To(b.Positive, &c.Retries),
+		"max_fails":         directive.To(b.Positive, &c.MaxFails),
+		"fail_duration":     directive.To(b.Duration, &c.FailDuration),
 		"trust_annotations": directive.To(b.Flag, &c.TrustAnnotations),
 		"suspicious_tools":  func() error { return b.OneOf(&c.SuspiciousTools, Warn, Withhold) },
 	}
@@ -148,7 +167,13 @@ func (c *Config) readTransport(b *directive.Block) error {
 // Options returns the options of the client of the server.
 func (c *Config) Options(name string) (client.Options, error) {
 	repl := caddy.NewReplacer()
-	o := client.Options{Name: name, OwnProcesses: c.UserProcesses == each, MaxProcesses: c.MaxProcesses, Version: version()}
+	o := client.Options{
+		Name: name, OwnProcesses: c.UserProcesses == each, MaxProcesses: c.MaxProcesses, Version: version(),
+		Retries: c.Retries, MaxFails: c.MaxFails, FailDuration: time.Duration(c.FailDuration),
+	}
+	if c.Retries < 0 || c.MaxFails < 0 || c.FailDuration < 0 {
+		return o, errors.New("retries, max_fails and fail_duration must not be negative")
+	}
 	if c.UserProcesses != "" && c.UserProcesses != shared && c.UserProcesses != each {
 		return o, fmt.Errorf("user_processes %q: use %s or %s", c.UserProcesses, shared, each)
 	}
