@@ -289,7 +289,11 @@ func (g *gateway) measureBoth(ctx context.Context, baseline, call probe, connect
 		return nil, err
 	}
 	defer b.load.close()
+	return measureSides(ctx, a, b, s)
+}
 
+// measureSides alternates between both sides.
+func measureSides(ctx context.Context, a, b *side, s settings) (*comparison, error) {
 	m := &comparison{baseline: a, call: b}
 	for range s.rounds {
 		before, err := a.run(ctx, s.segment)

@@ -37,6 +37,36 @@ func compareGuarded(ctx context.Context, t *table, g *gateway, s settings) error
 	return g.compare(ctx, t, name, callKinds(g)[0].baseline, call, connections, atLeast(0.75), s)
 }
 
+// withArchive is the option of agents for an audit archive in a file.
+const withArchive = "audit {\n\t\t\tsink file archived.jsonl\n\t\t}"
+
+// compareArchived measures what the archive of the audit costs guarded calls. Two processes have the same site, but only one has an
+// archive, with a file. The entries of a call are durable in the store before the API receives the call, and before its result is released.
+func compareArchived(ctx context.Context, t *table, g *gateway, s settings) error {
+	connections := connectionCounts[0].connections
+	var sides []*side
+	for i, options := range []string{"", withArchive} {
+		own, err := g.startNode(ctx, fmt.Sprint("archived", i), options)
+		if err != nil {
+			return err
+		}
+		defer own.stop()
+		measured, err := own.side(ctx, guardedCall(own), connections)
+		if err != nil {
+			return err
+		}
+		defer measured.load.close()
+		sides = append(sides, measured)
+	}
+	m, err := measureSides(ctx, sides[0], sides[1], s)
+	if err != nil {
+		return err
+	}
+	t.section("The same guarded call with an audit archive in a file, beside the call without an archive", callColumns...)
+	m.line(t, onConnections("oagent GET, archived", connections), bound{})
+	return nil
+}
+
 // compareHistories measures the same for calls of a single Engagement, which run one
 // after the other, when the Engagement already has a history of calls.
 func compareHistories(ctx context.Context, t *table, g *gateway, s settings) error {

@@ -62,6 +62,7 @@ var comparisons = []struct {
 	{"shortened", compareShortened},
 	{"recorded", compareRecorded},
 	{"guarded", compareGuarded},
+	{"archived", compareArchived},
 	{"histories", compareHistories},
 	{"nodes", compareNodes},
 	{"contexts", compareContexts},

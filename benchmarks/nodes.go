@@ -31,7 +31,7 @@ func compareNodes(ctx context.Context, t *table, g *gateway, s settings) error {
 	defer stop()
 	var nodes []*gateway
 	for i := range 2 {
-		node, err := g.startNode(ctx, fmt.Sprint("node", i+1), address)
+		node, err := g.startNode(ctx, fmt.Sprint("node", i+1), "store redis "+address)
 		if err != nil {
 			return err
 		}
@@ -162,8 +162,8 @@ func (c *cluster) perCall() float64 {
 	return c.cpu / float64(max(c.answers, 1))
 }
 
-// startNode runs a gateway that guards REST calls and keeps its records in Redis.
-func (g *gateway) startNode(ctx context.Context, name, redis string) (*gateway, error) {
+// startNode runs a gateway that guards REST calls, with options of the block agents.
+func (g *gateway) startNode(ctx context.Context, name, options string) (*gateway, error) {
 	node := &gateway{dir: g.dir}
 	if err := freeAddresses(&node.admin, &node.plain, &node.guarded); err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (g *gateway) startNode(ctx context.Context, name, redis string) (*gateway, 
 		level ERROR
 	}
 	agents {
-		store redis %s
+		%s
 	}
 }
 http://%s {
@@ -188,7 +188,7 @@ http://%[4]s {
 	}
 	reverse_proxy %[5]s
 }
-`, node.admin, redis, node.plain, node.guarded, g.upstream)
+`, node.admin, options, node.plain, node.guarded, g.upstream)
 	if err := node.prepare(ctx, g.cmd.Path, name, config); err != nil {
 		return nil, err
 	}

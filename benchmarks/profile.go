@@ -13,8 +13,8 @@ const profileTime = 5 * time.Second
 
 // profileCalls sends one kind of call after the other and writes profiles to dir:
 // tool-call.cpu.pprof and tool-call.allocs.pprof, and likewise for a guarded call, for a
-// call with a large response and for a call recorded by its call_id. Read them with
-// go tool pprof.
+// call with a large response, for a call recorded by its call_id, and for a guarded call
+// with an audit archive. Read them with go tool pprof.
 func profileCalls(ctx context.Context, g *gateway, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -32,7 +32,12 @@ func profileCalls(ctx context.Context, g *gateway, dir string) error {
 			return fmt.Errorf("%s: %w", kind.name, err)
 		}
 	}
-	return nil
+	archived, err := g.startNode(ctx, "archived", withArchive)
+	if err != nil {
+		return err
+	}
+	defer archived.stop()
+	return profileCall(ctx, archived, guardedCall(archived), filepath.Join(dir, "archived"))
 }
 
 // profileCall writes the profiles of one kind of call to files with the prefix path.

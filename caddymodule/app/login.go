@@ -69,7 +69,8 @@ type Browser struct {
 	Token          *oauth.Token
 	Text, Audience string
 
-	// Begin sends the browser to the login, from which it comes back to the requested page. End logs it out.
+	// Begin sends the browser to the login, from which it comes back to the requested page. End ends the session
+	// on all nodes; it is nil if no one is logged in.
 	Begin func(http.ResponseWriter, *http.Request)
 	End   func(w http.ResponseWriter, again string)
 }

@@ -21,6 +21,12 @@ type UserData interface {
 	Erase(ctx context.Context, st store.Store, user string) (int, error)
 }
 
+// LoginData is implemented by UserData that have the sessions of users.
+type LoginData interface {
+	// LogOut ends the sessions of a user, and returns their number.
+	LogOut(ctx context.Context, st store.Store, user string) (int, error)
+}
+
 // Users finds the data about users in the store.
 type Users struct {
 	open func(context.Context) (store.Store, error)
@@ -74,6 +80,23 @@ func (u *Users) Erase(ctx context.Context, user string) (map[string]int, error) 
 	counts, all := make(map[string]int), u.all()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if counts[name], err = all[name].Erase(ctx, st, user); err != nil {
+			return counts, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return counts, nil
+}
+
+// LogOut ends the sessions of a user, and returns the number of them by the name of the data.
+func (u *Users) LogOut(ctx context.Context, user string) (map[string]int, error) {
+	st, err := u.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[string]int)
+	for name, data := range u.all() {
+		if sessions, ok := data.(LoginData); !ok {
+			continue
+		} else if counts[name], err = sessions.LogOut(ctx, st, user); err != nil {
 			return counts, fmt.Errorf("%s: %w", name, err)
 		}
 	}

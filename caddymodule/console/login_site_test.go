@@ -11,6 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
@@ -147,11 +150,18 @@ func TestConsole_logs_in_by_the_front(t *testing.T) {
 			if response, text = v.send("POST", "/console/logout", "", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "cross-site"); response.StatusCode != http.StatusForbidden || v.session() == nil {
 				t.Errorf("logout by another site: %d %s", response.StatusCode, text)
 			}
+			ended := "fairway-session=" + v.session().Value
+			if a := s.Ask("GET", "/console/api/calls", "Cookie", ended); a.Status != http.StatusOK {
+				t.Errorf("the cookie before the logout: %d", a.Status)
+			}
 			if response, text = v.send("POST", "/console/logout", "", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin"); !strings.Contains(text, "logged out") || v.session() != nil {
 				t.Errorf("logout: %d %s", response.StatusCode, text)
 			}
 			if response, _ = v.send("GET", "/console/api/calls", "", "Accept", "application/json"); response.StatusCode != http.StatusUnauthorized {
 				t.Errorf("after the logout: %d", response.StatusCode)
+			}
+			if a := s.Ask("GET", "/console/api/calls", "Cookie", ended); a.Status != http.StatusUnauthorized {
+				t.Errorf("a copy of the cookie after the logout: %d", a.Status)
 			}
 			for _, secret := range []string{"secret-of-the-gateway", "access-of-the-provider", "0123456789abcdef", "eyJ"} {
 				if s.HasLogged(secret) {
@@ -248,5 +258,31 @@ func TestConsole_login_is_of_this_browser(t *testing.T) {
 	}
 	if response, text := attacker.send("GET", link.RequestURI(), ""); response.StatusCode != http.StatusOK || attacker.session() == nil {
 		t.Errorf("the browser that began: %d %s", response.StatusCode, text)
+	}
+}
+
+// TestConsole_session_is_revoked_by_the_operator ends the sessions of a user, and leaves those of others.
+func TestConsole_session_is_revoked_by_the_operator(t *testing.T) {
+	p := newIDP(t)
+	s := loginSite(t, p, "agent_auth", "respond ok")
+	cookies := make(map[string]string)
+	for _, user := range []string{"ada", "bob"} {
+		p.as(user)
+		v := newVisitor(s)
+		v.send("GET", "/console", "")
+		cookies[user] = "fairway-session=" + v.session().Value
+	}
+	loaded, err := caddy.ActiveContext().App("agents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts, err := loaded.(*app.App).Users.LogOut(t.Context(), "ada")
+	if err != nil || len(counts) != 1 || counts["logins at "+s.URL] != 1 {
+		t.Errorf("ended %v, %v, want one session", counts, err)
+	}
+	for user, want := range map[string]int{"ada": http.StatusUnauthorized, "bob": http.StatusOK} {
+		if a := s.Ask("GET", "/console/api/calls", "Cookie", cookies[user]); a.Status != want {
+			t.Errorf("%s: status %d, want %d", user, a.Status, want)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // gateway on this site get what the session says.
 func (h *Handler) fromBrowser(r *http.Request) *http.Request {
 	sessions := authserver.NewSessions(h.server)
-	text := sessions.Take(r.Header)
+	session := sessions.Take(r.Header)
 	path, ok := h.app.PagesAt(h.site, r)
 	if !ok {
 		return r
@@ -21,7 +21,7 @@ func (h *Handler) fromBrowser(r *http.Request) *http.Request {
 	if d, err := h.decide(r.Context()); err != nil || !d.isOurs {
 		return r
 	}
-	b := &app.Browser{Audience: sessions.Audience(path), End: sessions.End}
+	b := &app.Browser{Audience: sessions.Audience(path)}
 	b.Begin = func(w http.ResponseWriter, r *http.Request) {
 		back := r.URL.RequestURI()
 		if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && original.URL != nil {
@@ -29,9 +29,10 @@ func (h *Handler) fromBrowser(r *http.Request) *http.Request {
 		}
 		sessions.Begin(w, r, b.Audience, back)
 	}
-	if text != "" {
-		if token, err := h.tokens.Verify(r.Context(), text, b.Audience); err == nil {
-			b.Token, b.Text = token, text
+	if session != nil {
+		if token, err := h.tokens.Verify(r.Context(), session.Token, b.Audience); err == nil && sessions.IsOpen(r.Context(), session) {
+			b.Token, b.Text = token, session.Token
+			b.End = func(w http.ResponseWriter, again string) { sessions.End(w, r, session, again) }
 		}
 	}
 	return r.WithContext(app.ContextWithBrowser(r.Context(), b))

@@ -24,8 +24,13 @@ func (d userData) Export(ctx context.Context, st store.Store, user string) (any,
 	return all, err
 }
 
-// Erase implements app.UserData. The refresh tokens of the sessions end.
-func (d userData) Erase(ctx context.Context, st store.Store, user string) (count int, err error) {
+// Erase implements app.UserData. The refresh tokens of the sessions, and the sessions of browsers, end.
+func (d userData) Erase(ctx context.Context, st store.Store, user string) (int, error) {
+	return d.LogOut(ctx, st, user)
+}
+
+// LogOut implements app.LoginData.
+func (d userData) LogOut(ctx context.Context, st store.Store, user string) (count int, err error) {
 	err = d.visit(ctx, st, user, func(key string, _ *authserver.UserSession) error {
 		count++
 		return st.Delete(ctx, key)

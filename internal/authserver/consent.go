@@ -77,7 +77,7 @@ func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 		f = admit(r.Context(), s, user, asked.Client)
 	}
 	if asked.Back != "" {
-		NewSessions(s).finish(w, asked, user, f)
+		NewSessions(s).finish(w, r, asked, user, f)
 		return
 	}
 	var code string

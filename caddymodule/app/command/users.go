@@ -24,12 +24,14 @@ func init() {
 const (
 	exportPath = "/agents/users/export"
 	erasePath  = "/agents/users/erase"
+	logoutPath = "/agents/users/logout"
 )
 
 // adminUsers serves the data about users on Caddy's admin endpoint:
 //
 //	GET  /agents/users/export?user=<id>  everything about a user, as a JSON object
 //	POST /agents/users/erase?user=<id>   deletes it, and returns the number of records
+//	POST /agents/users/logout?user=<id>  ends the user's sessions, and returns their number
 //
 // The audit archive is not part of it.
 type adminUsers struct{ admin }
@@ -60,12 +62,13 @@ func (a *adminUsers) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		route(exportPath, http.MethodGet, func(r *http.Request, user string) (any, error) { return a.app.Users.Export(r.Context(), user) }),
 		route(erasePath, http.MethodPost, func(r *http.Request, user string) (any, error) { return a.app.Users.Erase(r.Context(), user) }),
+		route(logoutPath, http.MethodPost, func(r *http.Request, user string) (any, error) { return a.app.Users.LogOut(r.Context(), user) }),
 	}
 }
 
 // UserCommand returns the command `caddy agents user`.
 func UserCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "user", Short: "Exports or erases what is stored about a user"}
+	cmd := &cobra.Command{Use: "user", Short: "Exports or erases what is stored about a user, or logs the user out"}
 	export := &cobra.Command{
 		Use:   "export ID [--address <admin>]",
 		Short: "Prints everything that is stored about a user, as JSON",
@@ -99,26 +102,43 @@ metrics are not changed. This cannot be undone.
 		if !flags.Bool("yes") {
 			return fmt.Errorf("nothing was deleted: add --yes to delete everything about the user %q", flags.Arg(0))
 		}
-		body, err := requestUser(flags, http.MethodPost, erasePath)
-		if err != nil {
-			return err
-		}
-		var counts map[string]int
-		if err := json.Unmarshal(body, &counts); err != nil {
-			return fmt.Errorf("the response is not that of the admin endpoint: %w", err)
-		}
-		for _, name := range slices.Sorted(maps.Keys(counts)) {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d\n", name, counts[name])
-		}
-		return nil
+		return deleteOfUser(cmd.OutOrStdout(), flags, erasePath)
 	})
 	erase.Flags().Bool("yes", false, "Delete without asking")
-	for _, sub := range []*cobra.Command{export, erase} {
+	logout := &cobra.Command{
+		Use:   "logout ID [--address <admin>]",
+		Short: "Ends the sessions of a user",
+		Long: `
+Ends the sessions of a user of agent_login, on all nodes: browsers at the console, and
+refresh tokens of clients. Prints their number. Access tokens that clients have already
+work until they expire (token_lifetime).
+`,
+		Example: "  caddy agents user logout ada",
+		Args:    cobra.ExactArgs(1),
+	}
+	logout.RunE = RunE(func(flags caddycmd.Flags) error { return deleteOfUser(cmd.OutOrStdout(), flags, logoutPath) })
+	for _, sub := range []*cobra.Command{export, erase, logout} {
 		sub.Flags().String("address", "", "Address of the admin endpoint (default: Caddy's)")
 	}
-	cmd.AddCommand(export, erase)
+	cmd.AddCommand(export, erase, logout)
 	RequireSubcommand(cmd)
 	return cmd
+}
+
+// deleteOfUser deletes records of the user of the command line, and prints their number by kind.
+func deleteOfUser(out io.Writer, flags caddycmd.Flags, path string) error {
+	body, err := requestUser(flags, http.MethodPost, path)
+	if err != nil {
+		return err
+	}
+	var counts map[string]int
+	if err := json.Unmarshal(body, &counts); err != nil {
+		return fmt.Errorf("the response is not that of the admin endpoint: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(out, "%s: %d\n", name, counts[name])
+	}
+	return nil
 }
 
 // requestUser sends a request about the user of the command line to the admin endpoint.
