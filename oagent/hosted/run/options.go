@@ -40,10 +40,10 @@ const (
 
 // Limits bound one run. A zero value is replaced by its default.
 type Limits struct {
-	Turns  int   // messages requested from the model
+	Turns  int   // messages requested from the model for one input of the user
 	Tokens int64 // input and output tokens of all requests together
 
-	// Time is how long nodes may work on the run. Waiting for reviewers or for the user does not
+	// Time is how long nodes may work on one input of the user. Waiting for reviewers or for the user does not
 	// count.
 	Time time.Duration
 
@@ -115,8 +115,8 @@ type Options struct {
 	// repeated. The error may be an *engagement.Refusal. Default: none.
 	Decide func(ctx context.Context, st *State, decision, comment string) error
 
-	// Ended is called when this node has ended a run. It must return quickly. Default: none.
-	Ended func(id string)
+	// Ended is called when this node has ended a run, or a round of it (State.Round). It must return quickly. Default: none.
+	Ended func(id string, round int)
 	// Handover is called with each run that Close interrupts, and with those that have something to do
 	// afterwards. A later Runner of this process can resume them at once, without waiting for its next
 	// sweep. Default: none.
@@ -171,7 +171,7 @@ func (o *Options) setDefaults() error {
 		o.Decide = func(context.Context, *State, string, string) error { return nil }
 	}
 	if o.Ended == nil {
-		o.Ended = func(string) {}
+		o.Ended = func(string, int) {}
 	}
 	if o.Handover == nil {
 		o.Handover = func(string) {}

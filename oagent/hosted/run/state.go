@@ -60,6 +60,10 @@ type State struct {
 	Started time.Time `json:"started_at"`
 	Changed time.Time `json:"changed_at"`
 
+	Title  string `json:"title,omitzero"`
+	Round  int    `json:"round,omitzero"`  // how often the run went on after an answer
+	Before Spent  `json:"before,omitzero"` // the round
+
 	Origin jsontext.Value `json:"origin,omitzero"` // see New.Origin
 
 	Status Status  `json:"status"`
@@ -213,6 +217,7 @@ func (s *State) end(status Status, why *Ending) {
 type View struct {
 	ID         string         `json:"id"`
 	Agent      string         `json:"agent"`
+	Title      string         `json:"title,omitzero"`
 	Status     Status         `json:"status"`
 	Queued     bool           `json:"queued,omitzero"`     // the run waits for a worker
 	Text       string         `json:"text,omitzero"`       // the agent's last answer
@@ -246,7 +251,7 @@ type UsageView struct {
 // View returns the representation for clients, without exposed values.
 func (s *State) View() *View {
 	v := &View{
-		ID: s.ID, Agent: s.Agent, Status: s.Status, Queued: s.isQueued(), Text: s.Text, Incomplete: s.Cut, Error: s.Ending,
+		ID: s.ID, Agent: s.Agent, Title: s.Title, Status: s.Status, Queued: s.isQueued(), Text: s.Text, Incomplete: s.Cut, Error: s.Ending,
 		StartedAt: s.Started, UpdatedAt: s.Changed,
 		Usage: UsageView{
 			Turns: s.Turns, ToolCalls: s.CallsMade,

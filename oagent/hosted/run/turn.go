@@ -254,7 +254,7 @@ func (m memory) retain(ctx context.Context, st *State, messages []model.Message)
 		added.Input = text.Cut(messages[0].Text, MaxRetainedInput)
 	}
 	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(st.Agent, st.User), func(old store.Record) (store.Change, error) {
-		all := append(decodeRetained(old.Value), added)
+		all := append(withoutRun(decodeRetained(old.Value), st.ID), added)
 		value, err := json.Marshal(all[max(0, len(all)-MaxRetained):])
 		return store.Change{Value: value, TTL: m.storage.ttl, Owner: share.OwnerOf(st.User.ID, "")}, err
 	})
@@ -290,6 +290,22 @@ func (m memory) messages(ctx context.Context, agent string, user engagement.User
 
 func (m memory) forget(ctx context.Context, agent string, user engagement.User) error {
 	return m.storage.store.Delete(ctx, m.storage.realm+memoryOf(agent, user))
+}
+
+// remove removes what is retained of a run.
+func (m memory) remove(ctx context.Context, st *State) error {
+	all, err := m.get(ctx, st.Agent, st.User)
+	if err != nil || !slices.ContainsFunc(all, func(k Retained) bool { return k.Run == st.ID }) {
+		return err
+	}
+	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(st.Agent, st.User), func(old store.Record) (store.Change, error) {
+		value, err := json.Marshal(withoutRun(decodeRetained(old.Value), st.ID))
+		return store.Change{Value: value, TTL: m.storage.ttl}, err
+	})
+}
+
+func withoutRun(all []Retained, id string) []Retained {
+	return slices.DeleteFunc(all, func(k Retained) bool { return k.Run == id })
 }
 
 // decodeRetained returns nil for a value that cannot be decoded: memory is not essential.
