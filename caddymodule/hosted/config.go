@@ -30,14 +30,18 @@ type Model struct {
 
 // Limits are limits on the run of an agent.
 type Limits struct {
-	// The maximum number of messages that the model generates. Default: 50.
+	// The maximum number of messages that the model generates for one input of the user. Default: 50.
 	Turns int `json:"turns,omitempty"`
 
 	// The maximum number of tokens, of all requests to the model and its responses together.
 	// Default: 200000.
 	Tokens int `json:"tokens,omitempty"`
 
-	// The maximum time that the server works on a run. The time in which the run waits for a
+	// The approximate maximum number of tokens of one request to the model. If the conversation is longer, the model gets old
+	// results of tools shortened, and then no longer the oldest messages. Default: 100000.
+	Context int `json:"context,omitempty"`
+
+	// The maximum time that the server works on one input of the user. The time in which the run waits for a
 	// reviewer or for its user does not count. Default: 10m.
 	Time caddy.Duration `json:"time,omitempty"`
 }
@@ -47,7 +51,7 @@ func (l *Limits) Run() run.Limits {
 	if l == nil {
 		return run.Limits{}
 	}
-	return run.Limits{Turns: l.Turns, Tokens: int64(l.Tokens), Time: time.Duration(l.Time)}
+	return run.Limits{Turns: l.Turns, Tokens: int64(l.Tokens), Context: int64(l.Context), Time: time.Duration(l.Time)}
 }
 
 // Check returns an error for an invalid limit. A nil Limits is valid.
@@ -56,7 +60,7 @@ func (l *Limits) Check() error {
 		return nil
 	}
 	return errors.Join(directive.NotNegative("limits: turns", int64(l.Turns)), directive.NotNegative("limits: tokens", int64(l.Tokens)),
-		directive.NotNegative("limits: time", int64(l.Time)))
+		directive.NotNegative("limits: context", int64(l.Context)), directive.NotNegative("limits: time", int64(l.Time)))
 }
 
 // Models are the models of the agents of a handler.
@@ -157,9 +161,10 @@ func UnmarshalModel(b *directive.Block) (*Model, error) {
 // UnmarshalLimits parses the option limits at the current token of b. Syntax:
 //
 //	limits {
-//		turns  <number>
-//		tokens <number>
-//		time   <duration>
+//		turns   <number>
+//		tokens  <number>
+//		context <number>
+//		time    <duration>
 //	}
 func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
 	if outer.NextArg() {
@@ -168,8 +173,9 @@ func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
 	l := new(Limits)
 	b := directive.NewBlock(outer.Dispenser)
 	return l, b.Read("limits", directive.Options{
-		"turns":  directive.To(b.Positive, &l.Turns),
-		"tokens": directive.To(b.Positive, &l.Tokens),
-		"time":   directive.To(b.Period, &l.Time),
+		"turns":   directive.To(b.Positive, &l.Turns),
+		"tokens":  directive.To(b.Positive, &l.Tokens),
+		"context": directive.To(b.Positive, &l.Context),
+		"time":    directive.To(b.Period, &l.Time),
 	})
 }

@@ -16,6 +16,7 @@ import (
 const (
 	DefaultTurns        = 50
 	DefaultTokens       = 200_000
+	DefaultContext      = 100_000
 	DefaultTime         = 10 * time.Minute
 	DefaultResultTokens = 8000
 	DefaultAgentGrace   = 15 * time.Minute
@@ -43,6 +44,10 @@ type Limits struct {
 	Turns  int   // messages requested from the model for one input of the user
 	Tokens int64 // input and output tokens of all requests together
 
+	// Context is the approximate number of tokens of one request to the model. Of a longer conversation, the model does not get
+	// all, see history.go.
+	Context int64
+
 	// Time is how long nodes may work on one input of the user. Waiting for reviewers or for the user does not
 	// count.
 	Time time.Duration
@@ -58,6 +63,9 @@ func (l *Limits) setDefaults() {
 	}
 	if l.Tokens <= 0 {
 		l.Tokens = DefaultTokens
+	}
+	if l.Context <= 0 {
+		l.Context = DefaultContext
 	}
 	if l.Time <= 0 {
 		l.Time = DefaultTime

@@ -64,6 +64,8 @@ type State struct {
 	Round  int    `json:"round,omitzero"`  // how often the run went on after an answer
 	Before Spent  `json:"before,omitzero"` // the round
 
+	Omitted omitted `json:"omitted,omitzero"` // what the model does not get of a long conversation
+
 	Origin jsontext.Value `json:"origin,omitzero"` // see New.Origin
 
 	Status Status  `json:"status"`

@@ -70,7 +70,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 		}
 		e.model = m
 	}
-	request, err := e.request(ctx)
+	request, left, err := e.request(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,13 +78,15 @@ func (e *execution) requestModel(ctx context.Context) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
+	case model.KindOf(err) == model.KindContextTooLong:
+		return e.shorten(request, left, err)
 	case err != nil:
 		return e.failModel(err)
 	case isTooLarge(response):
 		return e.failModel(errTooLarge)
 	case response.Stop == model.StopRefused:
 		return e.record(func(st *State) []entry {
-			st.Usage = st.Usage.Add(response.Usage)
+			st.Usage, st.Omitted = st.Usage.Add(response.Usage), left
 			st.end(StatusError, &Ending{Kind: EndRefused, Message: "the model declined to continue"})
 			return nil
 		}, false)
@@ -93,7 +95,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 	e.recordUnknown(ctx, response)
 	message := response.Message()
 	return e.record(func(st *State) []entry {
-		st.Usage = st.Usage.Add(response.Usage)
+		st.Usage, st.Omitted = st.Usage.Add(response.Usage), left
 		if len(calls) > 0 {
 			st.Phase, st.Calls = phaseTools, append([]Call(nil), calls...)
 		} else {
@@ -104,21 +106,46 @@ func (e *execution) requestModel(ctx context.Context) error {
 }
 
 // request returns the request: the agent's intent (OpenAgentSpec v1, Agent), and the conversation so
-// far.
-func (e *execution) request(ctx context.Context) (*model.Request, error) {
-	messages := e.conversation.messages
+// far, and what is left out of a conversation that is too long.
+func (e *execution) request(ctx context.Context) (*model.Request, omitted, error) {
+	left := e.runner.options.Limits.Tokens - e.state.Usage.Total()
+	request := &model.Request{System: e.agent.Intent + dataRule, Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens))}
 	if e.remembers() {
 		retained, err := e.runner.memory.messages(ctx, e.agent.Name, e.state.User, e.id)
 		if err != nil {
-			return nil, err
+			return nil, omitted{}, err
 		}
-		messages = append(retained, messages...)
+		request.Messages = retained
 	}
-	left := e.runner.options.Limits.Tokens - e.state.Usage.Total()
-	return &model.Request{
-		System: e.agent.Intent + dataRule, Messages: messages, Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens)),
-	}, nil
+	o, limit := e.state.Omitted, e.runner.options.Limits.Context
+	if o.Tokens > 0 {
+		limit = min(limit, o.Tokens)
+	}
+	o.omit(e.conversation.messages, estimate(request), limit)
+	request.Messages = append(request.Messages, o.apply(e.conversation.messages)...)
+	return request, o, nil
 }
+
+// estimate estimates the tokens of a request.
+func estimate(r *model.Request) int64 { return model.EstimateUsage(r, new(model.Response)).InputTokens }
+
+// shorten leaves out more of the conversation, because the model has rejected the request as too long. The request is
+// then repeated. If no more can be left out, the run ends.
+func (e *execution) shorten(rejected *model.Request, o omitted, err error) error {
+	size := estimate(rejected)
+	o.Tokens = size * shortenTo / (shortenTo + 1)
+	messages := e.conversation.messages
+	if base := size - tokensOf(o.apply(messages)); !o.omit(messages, base, o.Tokens) {
+		return e.failModel(err)
+	}
+	return e.record(func(st *State) []entry {
+		st.Omitted = o
+		return nil
+	}, false)
+}
+
+// shortenTo parts in shortenTo+1 of a rejected request are the limit of the next one.
+const shortenTo = 3
 
 // maxResponseTokens is the limit of one response. The limit of the model is usually lower.
 const maxResponseTokens = MaxMessage / bytesPerToken
