@@ -69,6 +69,7 @@ type Options struct {
 	Spans *calltrace.Source
 
 	Limits  run.Limits
+	Budgets []Budget
 	Workers int           // see run.Options; 0 means the default
 	TTL     time.Duration // of a run after its last change; 0 means the default
 
@@ -226,7 +227,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	}
 	r, err := run.NewRunner(run.Options{
 		Store: st, Guard: guard, Realm: h.options.Realm(), Process: lease.ProcessOf(st), Agent: h.agent, Model: h.options.Model, Tools: agentTools{h},
-		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
+		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, Budgets: h.budgets, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
 		Ended: h.shared().sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace, Decide: h.options.Decide,
 	})
 	if err == nil {
@@ -254,6 +255,8 @@ func (h *Host) trace(ctx context.Context, st *run.State) (context.Context, func(
 		span.Finish(failed)
 	}
 }
+
+func (h *Host) budgets(st *run.State) []run.Budget { return budgetsOf(h.options.Budgets, st) }
 
 func (h *Host) report(id string, err error) {
 	h.options.Logger.Error("running an agent failed", zap.String("engagement_id", id), zap.Error(err))
@@ -340,12 +343,11 @@ func (o *origin) needsUser() bool { return o.Identified || o.Token }
 
 // Say adds an input of the user of a request to a run. If the run has ended with an answer, it goes on with the data and
 // the credentials of this request. The error may also be one of Start.
-func (h *Host) Say(r *http.Request, st *run.State, input, inReplyTo string) (*run.State, error) {
+func (h *Host) Say(r *http.Request, st *run.State, in run.NewInput) (*run.State, error) {
 	runner, err := h.Runner(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	in := run.NewInput{Text: input, InReplyTo: inReplyTo}
 	if agent := h.agent(st.Agent); agent != nil {
 		from, err := h.originOf(r, agent)
 		if err != nil {
@@ -354,7 +356,7 @@ func (h *Host) Say(r *http.Request, st *run.State, input, inReplyTo string) (*ru
 		in.Origin, in.Home = from.encode(), from.needsUser()
 	}
 	round := st.Round
-	if st.IsAnswered() {
+	if st.MayGoOn() {
 		round++
 		h.shared().sessions.put(st.ID, round, sessionOf(r))
 	}

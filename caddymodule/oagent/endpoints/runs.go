@@ -119,6 +119,7 @@ func (h *runRequest) location(id string) string { return h.q.options.Engagements
 type message struct {
 	input     string // "" if there is only a title
 	title     string // of the Engagement; "" if it is not given
+	retry     bool   // repeats the request to the model that failed; there is no input
 	inReplyTo string // id of the question that the input answers
 }
 
@@ -138,16 +139,19 @@ func (h *runRequest) read(later bool) (m message, ok bool) {
 			value = member.Value
 		case member.Name == "title":
 			valid = valid && text(member.Value, &m.title) && strings.TrimSpace(m.title) != ""
+		case member.Name == "retry" && later:
+			m.retry = member.Value.Kind() == 't'
+			valid = valid && m.retry
 		case member.Name == "in_reply_to" && later:
 			valid = valid && text(member.Value, &m.inReplyTo)
 		default:
 			valid = false
 		}
 	}
-	if valid && value == nil && later && m.title != "" && m.inReplyTo == "" {
+	if valid && value == nil && later && (m.title != "" || m.retry) && m.inReplyTo == "" {
 		return m, true
 	}
-	if !valid || value == nil {
+	if !valid || value == nil || m.retry {
 		h.q.problem(http.StatusBadRequest, "Invalid input", `The body must be a JSON object with the member "input", the message to the agent. `+
 			`It can also have the text "title". An answer to a question can also have the member "in_reply_to", the id of the question.`)
 		return m, false
@@ -247,8 +251,8 @@ func (h *runRequest) say(st *run.State) {
 	if said.title != "" {
 		changed, err = h.runner.Rename(h.q.r.Context(), st.ID, said.title)
 	}
-	if err == nil && said.input != "" {
-		changed, err = h.q.options.Host.Say(h.q.r, st, said.input, said.inReplyTo)
+	if err == nil && (said.input != "" || said.retry) {
+		changed, err = h.q.options.Host.Say(h.q.r, st, run.NewInput{Text: said.input, InReplyTo: said.inReplyTo, Retry: said.retry})
 	}
 	if !h.refusedStart(err) {
 		h.answerChanged(st, changed, err)
@@ -284,6 +288,8 @@ func (h *runRequest) answerChanged(before, changed *run.State, err error) {
 			before = latest
 		}
 		h.writeEnded(before)
+	case errors.Is(err, run.ErrNotFailed):
+		h.q.problem(http.StatusConflict, "Nothing to retry", text.Sentence(err.Error()))
 	case errors.Is(err, run.ErrFull):
 		h.q.problem(http.StatusConflict, "Too many inputs", fmt.Sprintf("The agent has not read the last %d inputs yet. Try again later.", run.MaxInputs))
 	case errors.Is(err, run.ErrNotFound):

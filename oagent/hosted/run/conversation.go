@@ -21,6 +21,9 @@ import (
 // The index has an entry for each round of a run, see index. It is added before the state of the round is stored. So if
 // the node dies in between, a sweep finds the entry; and the end of the round before does not remove it.
 
+// ErrNotFailed means that there is nothing to retry: the run did not end at a request to its model.
+var ErrNotFailed = errors.New("the Engagement has not failed at its model, so there is nothing to retry")
+
 // MaxTitle is the maximum length of a title in bytes.
 const MaxTitle = 100
 
@@ -35,15 +38,33 @@ type NewInput struct {
 	Text      string
 	InReplyTo string // id of the Question that it answers; "" for the only open one, if there is one
 
+	// Retry repeats the request to the model at which the run failed. There is no Text then.
+	Retry bool
+
 	// If the input begins a round: see StartOptions. A nil Origin leaves that of the run.
 	Origin jsontext.Value
 	Home   bool
 }
 
-// IsAnswered reports whether the run has ended with an answer, and goes on with the next input of its user. Runs that
-// agents start, and those that decide reviews, do not: their answer was used.
-func (s *State) IsAnswered() bool {
-	return s.Status == StatusComplete && s.Parent == "" && s.Review == ""
+// MayGoOn reports whether the run has ended with an answer, or at a request to its model that failed, and goes on with the
+// next input of its user. Runs that agents start, and those that decide reviews, do not: their end was used.
+func (s *State) MayGoOn() bool {
+	return (s.Status == StatusComplete || s.Failed) && s.Parent == "" && s.Review == ""
+}
+
+// hasFailed reports whether a run that is about to end with an error can go on: all calls have results, and the next
+// request to the model was not made, or failed.
+func (s *State) hasFailed(why *Ending) bool {
+	if s.Phase != phaseModel || why == nil {
+		return false
+	}
+	switch why.Kind {
+	case EndModel, EndBudget, EndInternal:
+		return true
+	case EndLimit:
+		return why.Rule != limitTokens // those of the whole run
+	}
+	return false
 }
 
 // errOtherRound means that a round has begun or ended in the meantime.
@@ -53,7 +74,7 @@ var errOtherRound = errors.New("the run is in another round")
 // with a new round. The error is ErrEnded, ErrFull, a *QuestionError, wraps a *share.FullError if the node has no room for
 // a further run of the user, or describes a problem with the text.
 func (r *Runner) Say(ctx context.Context, id string, in NewInput) (*State, error) {
-	if err := checkInput(in.Text); err != nil {
+	if err := checkInput(in.Text); err != nil && !in.Retry {
 		return nil, err
 	}
 	for {
@@ -79,18 +100,21 @@ func (r *Runner) sayOnce(ctx context.Context, id string, in NewInput) (*State, e
 	if err != nil {
 		return nil, err
 	}
-	begins := before.IsAnswered()
+	begins := before.MayGoOn()
 	if begins {
 		if err := r.prepareRound(ctx, before); err != nil {
 			return nil, err
 		}
 	}
 	st, err := r.storage.change(ctx, id, func(st *State) ([]entry, error) {
-		if st.Round != before.Round || st.IsAnswered() != begins {
+		if st.Round != before.Round || st.MayGoOn() != begins {
 			return nil, errOtherRound
 		}
 		if begins {
 			return nil, r.beginRound(st, in)
+		}
+		if in.Retry {
+			return nil, ErrNotFailed
 		}
 		return nil, st.addInput(in)
 	})
@@ -123,14 +147,22 @@ func (r *Runner) prepareRound(ctx context.Context, st *State) error {
 
 // beginRound makes a run go on after its answer.
 func (r *Runner) beginRound(st *State, in NewInput) error {
-	if in.InReplyTo != "" {
+	switch {
+	case in.InReplyTo != "":
 		return &QuestionError{}
+	case in.Retry && !st.Failed:
+		return ErrNotFailed
 	}
 	st.Round++
 	st.Before = Spent{Turns: st.Turns, Time: st.Spent}
-	st.Status, st.Phase = StatusAwaitingModel, phaseInput
+	st.Status, st.Ending, st.Failed = StatusAwaitingModel, nil, false
 	st.Text, st.Cut = "", false
-	st.Inputs = []Input{{ID: rand.Text(), Text: in.Text}}
+	if in.Retry {
+		st.Phase = phaseModel
+		st.Turns++
+	} else {
+		st.Phase, st.Inputs = phaseInput, []Input{{ID: rand.Text(), Text: in.Text}}
+	}
 	if in.Origin != nil && len(in.Origin) <= MaxOrigin {
 		st.Origin = in.Origin
 	}
@@ -204,7 +236,7 @@ func (r *Runner) Delete(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	if err := r.memory.remove(ctx, st); err != nil {
+	if err := errors.Join(r.memory.remove(ctx, st), r.options.Store.Delete(ctx, r.storage.realm+spentKey+id)); err != nil {
 		return err
 	}
 	return r.storage.delete(ctx, id, func(st *State) error { // a round may have begun

@@ -325,10 +325,11 @@ func (p planner) advanceTurn(st *State) {
 	}
 	switch {
 	case st.Turns-st.Before.Turns >= p.limits.Turns:
+		st.Phase = phaseModel // which was not reached
 		st.end(StatusError, &Ending{Kind: EndLimit, Rule: "turns", Message: fmt.Sprintf(
 			"the Engagement has reached its limit of %d turns of the model for one input", p.limits.Turns)})
 	case st.Usage.Total() >= p.limits.Tokens:
-		st.end(StatusError, &Ending{Kind: EndLimit, Rule: "tokens", Message: fmt.Sprintf(
+		st.end(StatusError, &Ending{Kind: EndLimit, Rule: limitTokens, Message: fmt.Sprintf(
 			"the Engagement has used %d tokens of the model; its limit is %d", st.Usage.Total(), p.limits.Tokens)})
 	default:
 		st.Phase = phaseModel
@@ -371,7 +372,7 @@ func (r *Runner) finalize(ctx context.Context, st *State) {
 // Engagement, which also has those that are missing in the state of the run because the run was
 // canceled, or its node died, before the state was stored.
 func (r *Runner) abandonReviews(ctx context.Context, st *State) error {
-	if st.IsAnswered() {
+	if st.MayGoOn() {
 		return nil // all its calls have results; the next round may have begun
 	}
 	b := st.binding(&oagent.Agent{Name: st.Agent}) // which may no longer exist

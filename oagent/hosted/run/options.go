@@ -33,6 +33,8 @@ const (
 	MaxDepth    = 8         // runs above a run
 	MaxOrigin   = 16 << 10  // bytes of New.Origin
 
+	limitTokens = "tokens" // Ending.Rule of the limit that is one of the whole run
+
 	maxTries       = 10 // attempts at the same step; nodes may die or fail during each
 	maxTurnResults = 4  // the results of one turn together are limited to this multiple of Limits.ResultTokens
 	bytesPerToken  = 4  // a common average for English text and JSON
@@ -95,6 +97,9 @@ type Options struct {
 	Queue store.Queue
 
 	Limits Limits
+
+	// Budgets returns the budgets that apply to a run. Default: none.
+	Budgets func(*State) []Budget
 
 	// Node is the name of this node. Each Runner on a store needs its own. Default: a random name.
 	Node string
@@ -174,6 +179,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Trace == nil {
 		o.Trace = func(ctx context.Context, _ *State) (context.Context, func(*State)) { return ctx, func(*State) {} }
+	}
+	if o.Budgets == nil {
+		o.Budgets = func(*State) []Budget { return nil }
 	}
 	if o.Decide == nil {
 		o.Decide = func(context.Context, *State, string, string) error { return nil }

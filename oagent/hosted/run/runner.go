@@ -154,6 +154,13 @@ func (r *Runner) Start(ctx context.Context, n StartOptions) (*State, error) {
 		if st.Parent, st.Depth = n.Parent.Engagement, n.Parent.Depth+1; st.Depth > MaxDepth {
 			return nil, ErrTooDeep
 		}
+		parent, err := r.storage.get(ctx, st.Parent)
+		if err != nil && !isNotFound(err) {
+			return nil, err
+		}
+		if err == nil {
+			st.Root = cmp.Or(parent.Root, parent.ID)
+		}
 	}
 	if n.Home {
 		st.Home = r.options.Node
@@ -193,6 +200,7 @@ func (r *Runner) Get(ctx context.Context, id string) (*State, error) {
 // computed are omitted. So are those that the output guardrail of the agent has not checked yet.
 func (r *Runner) View(ctx context.Context, st *State) *View {
 	v := st.View()
+	r.addCalled(ctx, st, &v.Usage)
 	if agent := r.options.Agent(st.Agent); agent != nil && st.IsChecked(agent) {
 		if exposed, err := r.options.Guard.Exposed(ctx, st.binding(agent)); err == nil && len(agent.Exposes) > 0 {
 			v.Exposes = exposed.Object

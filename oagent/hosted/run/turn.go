@@ -70,6 +70,12 @@ func (e *execution) requestModel(ctx context.Context) error {
 		}
 		e.model = m
 	}
+	if why, err := e.checkSpending(ctx); err != nil || why != nil {
+		if why != nil {
+			err = e.fail(why.Kind, why.Rule, why.Message)
+		}
+		return err
+	}
 	request, left, err := e.request(ctx)
 	if err != nil {
 		return err
@@ -82,9 +88,14 @@ func (e *execution) requestModel(ctx context.Context) error {
 		return e.shorten(request, left, err)
 	case err != nil:
 		return e.failModel(err)
-	case isTooLarge(response):
+	}
+	if err := e.charge(ctx, response.Usage); err != nil {
+		return err
+	}
+	if isTooLarge(response) {
 		return e.failModel(errTooLarge)
-	case response.Stop == model.StopRefused:
+	}
+	if response.Stop == model.StopRefused {
 		return e.record(func(st *State) []entry {
 			st.Usage, st.Omitted = st.Usage.Add(response.Usage), left
 			st.end(StatusError, &Ending{Kind: EndRefused, Message: "the model declined to continue"})
@@ -98,6 +109,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 		st.Usage, st.Omitted = st.Usage.Add(response.Usage), left
 		if len(calls) > 0 {
 			st.Phase, st.Calls = phaseTools, append([]Call(nil), calls...)
+			st.Called = st.Called || e.tools.callsAgents(calls)
 		} else {
 			st.Phase, st.Answer, st.Cut = phaseAnswer, response.Text, response.Stop == model.StopLength
 		}
