@@ -184,7 +184,7 @@ func newKillSite(t *testing.T) *killSite {
 		s.orders[order.Name]++
 		s.tokens[order.Name] = r.Header.Get("X-User-Token")
 		s.mu.Unlock()
-		if at == "during-call" {
+		if at == "during-call" || at == "talk-call" {
 			s.gates.hold(order.Name, r)
 		}
 		writeJSON(w, fmt.Sprintf(`{"name":%q}`, order.Name))
@@ -213,6 +213,9 @@ func stepOf(input string) string {
 	return name
 }
 
+// greeting is an input that the agent answers without an order.
+const greeting = "Hello"
+
 // modelInput finds the inputs in a request to the model: the last one is that of the Engagement. Those before it
 // are of earlier Engagements of the user (retain_memory).
 var modelInput = regexp.MustCompile(`before-model/[a-z]+`)
@@ -231,7 +234,7 @@ func (s *killSite) respond(r *modelserver.Request) modelserver.Step {
 	name := stepOf(input)
 	agent, _, _ := strings.Cut(r.System, "\n")
 	out := modelserver.Step{Text: "Ordered."}
-	if answers == 0 {
+	if answers == 0 && name != greeting {
 		tool, arguments := "order", fmt.Sprintf(`{"name":%q}`, input)
 		if strings.HasPrefix(name, "child-") && agent == "buyer" {
 			tool, arguments = "clerk", fmt.Sprintf(`{"input":%q}`, input)
@@ -240,7 +243,7 @@ func (s *killSite) respond(r *modelserver.Request) modelserver.Step {
 	}
 	gate := "" // that the request waits at
 	switch {
-	case name == "before-model" && answers == 0, name == "after-call" && answers == 1, name == "child-model" && agent == "clerk" && answers == 0:
+	case name == "before-model" && answers == 0, name == "talk-model" && answers == 0, name == "after-call" && answers == 1, name == "child-model" && agent == "clerk" && answers == 0:
 		gate = input
 	case name == "during-model" && answers == 1:
 		out.WaitMidStream = s.gates.enter(input)

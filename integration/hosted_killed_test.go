@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 type step struct {
 	name, agent string
 	input       string // the name, and what tells Engagements at the same step apart
+	talks       bool   // the Engagement has an answer to an earlier input
 	// held reports whether the Engagement waits there.
 	held func(*hostedRun) bool
 }
@@ -35,6 +37,8 @@ func (s *killSite) steps(mark string) []*step {
 		{name: "review-after", agent: "careful", held: review},
 		{name: "child-model", agent: "buyer", held: gate},
 		{name: "child-review", agent: "buyer", held: child},
+		{name: "talk-model", agent: "buyer", talks: true, held: gate},
+		{name: "talk-call", agent: "buyer", talks: true, held: gate},
 		{name: "ended", agent: "buyer", held: func(r *hostedRun) bool { return r.view.Status == "complete" }},
 	}
 	for _, at := range all {
@@ -114,7 +118,19 @@ func (s *killSite) begin(node *brittleNode, mark string) []*hostedRun {
 	t.Helper()
 	var runs []*hostedRun
 	for _, at := range s.steps(mark) {
-		runs = append(runs, &hostedRun{step: at, location: node.begin(t, at.agent, at.input)})
+		input := at.input
+		if at.talks {
+			input = greeting
+		}
+		runs = append(runs, &hostedRun{step: at, location: node.begin(t, at.agent, input)})
+	}
+	for _, r := range runs {
+		if r.step.talks {
+			waitFor(t, waitTimeout, "the answer before "+r.step.input, func() bool { return node.state(t, r.location).Status == "complete" })
+			if response, body := node.as(t, "ann", "POST", r.location, fmt.Sprintf(`{"input":%q}`, r.step.input)); response.StatusCode != http.StatusOK {
+				t.Fatalf("going on: %d %s", response.StatusCode, body)
+			}
+		}
 	}
 	for _, r := range runs {
 		waitFor(t, waitTimeout, "the step "+r.step.input, func() bool {
@@ -142,7 +158,7 @@ func (s *killSite) finish(node *brittleNode, runs []*hostedRun) {
 		made := s.orders[r.step.input]
 		s.mu.Unlock()
 		// Of a call that was begun when the node died, it is unknown whether it was made.
-		uncertain := r.decided || r.step.name == "before-call" || r.step.name == "during-call"
+		uncertain := r.decided || r.step.name == "before-call" || r.step.name == "during-call" || r.step.name == "talk-call"
 		if made > 1 || made == 0 && !uncertain {
 			t.Errorf("%s: ordered %d times", r.step.input, made)
 		}

@@ -189,6 +189,14 @@ func (g *Guard) Open(ctx context.Context, b Binding) error {
 	})
 }
 
+// Prolong restarts the lifetime of an Engagement. The error is engagement.ErrNotFound if it does not exist.
+func (g *Guard) Prolong(ctx context.Context, b Binding) error {
+	return g.Engagements.Change(ctx, b.Key(), nil, func(t *engagement.Tx) error {
+		t.Prolong = true
+		return nil
+	})
+}
+
 // maxRefusedBefore is the number of refusals after which Refuse records nothing. It ensures that a
 // client that keeps sending invalid calls does not load the store, and does not use up maxRefused,
 // which the guard's own decisions need.

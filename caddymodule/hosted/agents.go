@@ -89,13 +89,13 @@ func (a *agentCall) begin(ctx context.Context, c *capability, o *origin, s *sess
 	}
 	id := a.i.ChildID()
 	if s != nil {
-		a.tools.shared().sessions.put(id, s)
+		a.tools.shared().sessions.put(id, 0, s)
 	}
 	_, err = a.runner.Start(ctx, run.StartOptions{
 		ID: id, Agent: a.agent, User: a.i.User, Input: input, Parent: a.i, Origin: child.encode(), Home: s != nil,
 	})
 	if err != nil {
-		a.tools.shared().sessions.remove(id)
+		a.tools.shared().sessions.remove(id, 0)
 		ticket.Abort(ctx, "the agent was not started")
 		a.tools.decided(ctx, &Decision{Invocation: a.i, Ticket: ticket, Note: "the agent was not started", Took: time.Since(began)})
 		return run.Notice("the agent was not started: " + err.Error())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,16 +31,88 @@ type Model struct {
 
 // Limits are limits on the run of an agent.
 type Limits struct {
-	// The maximum number of messages that the model generates. Default: 50.
+	// The maximum number of messages that the model generates for one input of the user. Default: 50.
 	Turns int `json:"turns,omitempty"`
 
 	// The maximum number of tokens, of all requests to the model and its responses together.
 	// Default: 200000.
 	Tokens int `json:"tokens,omitempty"`
 
-	// The maximum time that the server works on a run. The time in which the run waits for a
+	// The approximate maximum number of tokens of one request to the model. If the conversation is longer, the model gets old
+	// results of tools shortened, and then no longer the oldest messages. Default: 100000.
+	Context int `json:"context,omitempty"`
+
+	// The maximum time that the server works on one input of the user. The time in which the run waits for a
 	// reviewer or for its user does not count. Default: 10m.
 	Time caddy.Duration `json:"time,omitempty"`
+}
+
+// Budget is how many tokens of models hosted agents can use on one day (UTC). An agent that reaches a budget ends. Nodes that
+// share a store share the budget.
+type Budget struct {
+	// Whose budget it is: user, group, agent or total.
+	Of string `json:"of,omitempty"`
+
+	// The id of the user, or the name of the group or of the agent. Default for user and agent: each of them that has no budget
+	// of its own. A group must be named. There is none with total.
+	Name string `json:"name,omitempty"`
+
+	// The number of tokens, of requests and responses together. Required.
+	Tokens int64 `json:"tokens,omitempty"`
+}
+
+const (
+	ofUser  = "user"
+	ofGroup = "group"
+	ofAgent = "agent"
+	ofTotal = "total"
+)
+
+// check returns an error for an invalid budget.
+func (b *Budget) check() error {
+	switch {
+	case b.Of != ofUser && b.Of != ofGroup && b.Of != ofAgent && b.Of != ofTotal:
+		return fmt.Errorf("budget %q: must be of user, group, agent or total", b.Of)
+	case b.Of == ofGroup && b.Name == "":
+		return errors.New("budget group: the name of the group is missing")
+	case b.Of == ofTotal && b.Name != "":
+		return errors.New("budget total: has no name")
+	case b.Tokens <= 0:
+		return fmt.Errorf("budget %s: the number of tokens must be more than 0", b.Of)
+	}
+	return nil
+}
+
+// CheckBudgets returns an error for invalid budgets, or for two of the same.
+func CheckBudgets(all []Budget) error {
+	seen := make(map[Budget]bool)
+	for _, b := range all {
+		if err := b.check(); err != nil {
+			return err
+		}
+		if b.Tokens = 0; seen[b] {
+			return fmt.Errorf("budget %s %s is given twice", b.Of, b.Name)
+		}
+		seen[b] = true
+	}
+	return nil
+}
+
+// budgetsOf returns the budgets that apply to a run.
+func budgetsOf(all []Budget, st *run.State) (apply []run.Budget) {
+	if len(all) == 0 {
+		return nil
+	}
+	names := map[string][]string{ofUser: {st.User.ID}, ofAgent: {st.Agent}, ofGroup: readOrigin(st.Origin).user(st.User.ID).Groups, ofTotal: {""}}
+	for _, b := range all {
+		for _, name := range names[b.Of] {
+			own := func(other Budget) bool { return other.Of == b.Of && other.Name == name }
+			if b.Name == name || b.Name == "" && !slices.ContainsFunc(all, own) {
+				apply = append(apply, run.Budget{Of: b.Of, Name: name, Tokens: b.Tokens})
+			}
+		}
+	}
+	return apply
 }
 
 // Run returns the limits for the Runner. A nil Limits returns the defaults.
@@ -47,7 +120,7 @@ func (l *Limits) Run() run.Limits {
 	if l == nil {
 		return run.Limits{}
 	}
-	return run.Limits{Turns: l.Turns, Tokens: int64(l.Tokens), Time: time.Duration(l.Time)}
+	return run.Limits{Turns: l.Turns, Tokens: int64(l.Tokens), Context: int64(l.Context), Time: time.Duration(l.Time)}
 }
 
 // Check returns an error for an invalid limit. A nil Limits is valid.
@@ -56,7 +129,7 @@ func (l *Limits) Check() error {
 		return nil
 	}
 	return errors.Join(directive.NotNegative("limits: turns", int64(l.Turns)), directive.NotNegative("limits: tokens", int64(l.Tokens)),
-		directive.NotNegative("limits: time", int64(l.Time)))
+		directive.NotNegative("limits: context", int64(l.Context)), directive.NotNegative("limits: time", int64(l.Time)))
 }
 
 // Models are the models of the agents of a handler.
@@ -157,9 +230,10 @@ func UnmarshalModel(b *directive.Block) (*Model, error) {
 // UnmarshalLimits parses the option limits at the current token of b. Syntax:
 //
 //	limits {
-//		turns  <number>
-//		tokens <number>
-//		time   <duration>
+//		turns   <number>
+//		tokens  <number>
+//		context <number>
+//		time    <duration>
 //	}
 func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
 	if outer.NextArg() {
@@ -168,8 +242,45 @@ func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
 	l := new(Limits)
 	b := directive.NewBlock(outer.Dispenser)
 	return l, b.Read("limits", directive.Options{
-		"turns":  directive.To(b.Positive, &l.Turns),
-		"tokens": directive.To(b.Positive, &l.Tokens),
-		"time":   directive.To(b.Period, &l.Time),
+		"turns":   directive.To(b.Positive, &l.Turns),
+		"tokens":  directive.To(b.Positive, &l.Tokens),
+		"context": directive.To(b.Positive, &l.Context),
+		"time":    directive.To(b.Period, &l.Time),
 	})
+}
+
+// UnmarshalBudgets parses the option budget at the current token of b. Syntax:
+//
+//	budget {
+//		user  [<id>]   <tokens>
+//		group <name>   <tokens>
+//		agent [<name>] <tokens>
+//		total <tokens>
+//	}
+func UnmarshalBudgets(outer *directive.Block) (all []Budget, err error) {
+	if outer.NextArg() {
+		return nil, outer.ArgErr()
+	}
+	b := directive.NewBlock(outer.Dispenser)
+	read := func() error {
+		budget := Budget{Of: b.Val()}
+		args := b.RemainingArgs()
+		if len(args) == 0 || len(args) > 2 {
+			return b.ArgErr()
+		}
+		if len(args) > 1 {
+			budget.Name = args[0]
+		}
+		var err error
+		if budget.Tokens, err = strconv.ParseInt(args[len(args)-1], 10, 64); err != nil {
+			return b.Errf("budget %s: %q is not a number of tokens", budget.Of, args[len(args)-1])
+		}
+		all = append(all, budget)
+		if err := budget.check(); err != nil {
+			return b.WrapErr(err)
+		}
+		return nil
+	}
+	err = b.Read("budget", directive.Options{ofUser: read, ofGroup: read, ofAgent: read, ofTotal: read})
+	return all, err
 }

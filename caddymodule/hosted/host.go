@@ -69,6 +69,7 @@ type Options struct {
 	Spans *calltrace.Source
 
 	Limits  run.Limits
+	Budgets []Budget
 	Workers int           // see run.Options; 0 means the default
 	TTL     time.Duration // of a run after its last change; 0 means the default
 
@@ -226,7 +227,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	}
 	r, err := run.NewRunner(run.Options{
 		Store: st, Guard: guard, Realm: h.options.Realm(), Process: lease.ProcessOf(st), Agent: h.agent, Model: h.options.Model, Tools: agentTools{h},
-		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
+		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, Budgets: h.budgets, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
 		Ended: h.shared().sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace, Decide: h.options.Decide,
 	})
 	if err == nil {
@@ -254,6 +255,8 @@ func (h *Host) trace(ctx context.Context, st *run.State) (context.Context, func(
 		span.Finish(failed)
 	}
 }
+
+func (h *Host) budgets(st *run.State) []run.Budget { return budgetsOf(h.options.Budgets, st) }
 
 func (h *Host) report(id string, err error) {
 	h.options.Logger.Error("running an agent failed", zap.String("engagement_id", id), zap.Error(err))
@@ -292,7 +295,7 @@ func (h *Host) Arrived(r *http.Request, st *run.State) error {
 	if err != nil {
 		return err
 	}
-	h.shared().sessions.put(st.ID, sessionOf(r))
+	h.shared().sessions.put(st.ID, st.Round, sessionOf(r))
 	for _, w := range st.Waits() {
 		switch w.Kind {
 		case run.WaitCredentials:
@@ -310,14 +313,14 @@ func (h *Host) Arrived(r *http.Request, st *run.State) error {
 	return nil
 }
 
-// Start begins a run of an agent for the user of a request. The error may be one of
+// Start begins a run of an agent for the user of a request. The title may be "". The error may be one of
 // remote.ReadChain or remote.Chain.Enter.
-func (h *Host) Start(r *http.Request, agent *oagent.Agent, user engagement.User, input string) (*run.State, error) {
-	return h.startRun(r, run.NewID(), agent, user, input)
+func (h *Host) Start(r *http.Request, agent *oagent.Agent, user engagement.User, input, title string) (*run.State, error) {
+	return h.startRun(r, agent, run.StartOptions{ID: run.NewID(), User: user, Input: input, Title: title})
 }
 
-// startRun is Start for a run with a given id.
-func (h *Host) startRun(r *http.Request, id string, agent *oagent.Agent, user engagement.User, input string) (*run.State, error) {
+// startRun is Start with a given id.
+func (h *Host) startRun(r *http.Request, agent *oagent.Agent, start run.StartOptions) (*run.State, error) {
 	runner, err := h.Runner(r.Context())
 	if err != nil {
 		return nil, err
@@ -326,14 +329,45 @@ func (h *Host) startRun(r *http.Request, id string, agent *oagent.Agent, user en
 	if err != nil {
 		return nil, err
 	}
-	h.shared().sessions.put(id, sessionOf(r))
-	st, err := runner.Start(r.Context(), run.StartOptions{
-		ID: id, Agent: agent, User: user, Input: input, Origin: from.encode(), Home: from.Identified || from.Token,
-	})
+	h.shared().sessions.put(start.ID, 0, sessionOf(r))
+	start.Agent, start.Origin, start.Home = agent, from.encode(), from.needsUser()
+	st, err := runner.Start(r.Context(), start)
 	if err != nil {
-		h.shared().sessions.remove(id)
+		h.shared().sessions.remove(start.ID, 0)
 	}
 	return st, err
+}
+
+// needsUser reports whether calls may need credentials of the request.
+func (o *origin) needsUser() bool { return o.Identified || o.Token }
+
+// Say adds an input of the user of a request to a run. If the run has ended with an answer, it goes on with the data and
+// the credentials of this request. The error may also be one of Start.
+func (h *Host) Say(r *http.Request, st *run.State, in run.NewInput) (*run.State, error) {
+	runner, err := h.Runner(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if agent := h.agent(st.Agent); agent != nil {
+		from, err := h.originOf(r, agent)
+		if err != nil {
+			return nil, err
+		}
+		in.Origin, in.Home = from.encode(), from.needsUser()
+	}
+	round := st.Round
+	if st.MayGoOn() {
+		round++
+		h.shared().sessions.put(st.ID, round, sessionOf(r))
+	}
+	changed, err := runner.Say(r.Context(), st.ID, in)
+	if err == nil && changed.Round > round { // the answer came in the meantime
+		h.shared().sessions.put(st.ID, changed.Round, sessionOf(r))
+		if err = runner.Rehome(r.Context(), st.ID); errors.Is(err, run.ErrEnded) { // calls may wait for the session
+			err = nil
+		}
+	}
+	return changed, err
 }
 
 // Wake makes the Runner resume a run whose review or task may have ended, see run.Runner.Wake. An unknown
@@ -399,9 +433,9 @@ func (h *Host) handOver() {
 	if err != nil {
 		return // the sweep of its Runner finds the runs
 	}
-	for _, id := range h.shared().sessions.runs() {
+	for id, round := range h.shared().sessions.runs() {
 		if err := runner.Rehome(context.WithoutCancel(next.running), id); errors.Is(err, run.ErrNotFound) || errors.Is(err, run.ErrEnded) {
-			h.shared().sessions.remove(id)
+			h.shared().sessions.remove(id, round)
 		} else if err != nil {
 			next.report(id, err)
 		}

@@ -46,7 +46,10 @@ func TestHosting_rejects_bad_requests(t *testing.T) {
 		"input to foreign Engagement": {"bob", "POST", ended, `{"input":"Hi"}`, 404, nil, "exist"},
 		"canceling foreign":           {"bob", "DELETE", ended, "", 404, nil, "exist"},
 		"input of an auditor":         {"eve", "POST", ended, `{"input":"Hi"}`, 403, nil, "user"},
-		"input after the end":         {"ann", "POST", ended, `{"input":"Hi"}`, 409, nil, "ended answered"},
+		"empty title":                 {"ann", "POST", ended, `{"title":" "}`, 400, nil, "title"},
+		"reply without a question":    {"ann", "POST", ended, `{"input":"Hi","in_reply_to":"x"}`, 409, nil, "question"},
+		"deleting foreign":            {"bob", "DELETE", ended + "?delete", "", 404, nil, "exist"},
+		"deleting as an auditor":      {"eve", "DELETE", ended + "?delete", "", 403, nil, "user"},
 		"canceling after the end":     {"ann", "DELETE", ended, "", 409, nil, "ended"},
 		"changing the Engagement":     {"ann", "PATCH", ended, `{"input":"Hi"}`, 405, nil, "POST"},
 	} {

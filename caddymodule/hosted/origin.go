@@ -274,19 +274,23 @@ type sessions struct {
 }
 
 type heldSession struct {
-	run string
+	run   string
+	round int // see run.State.Round
 	*session
 }
 
-// put keeps the session of a run. It replaces an earlier one.
-func (s *sessions) put(run string, of *session) {
+// put keeps the session of a round of a run. It replaces an earlier one.
+func (s *sessions) put(run string, round int, of *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if e := s.byRun[run]; e != nil {
+		round = max(round, e.Value.(heldSession).round)
+	}
 	s.drop(run)
 	if s.byRun == nil {
 		s.byRun = make(map[string]*list.Element)
 	}
-	s.byRun[run] = s.used.PushFront(heldSession{run, of})
+	s.byRun[run] = s.used.PushFront(heldSession{run, round, of})
 	s.bytes += of.size()
 	for s.used.Len() > maxSessions || s.bytes > maxSessionBytes {
 		s.drop(s.used.Back().Value.(heldSession).run)
@@ -305,11 +309,13 @@ func (s *sessions) get(run string) *session {
 	return e.Value.(heldSession).session
 }
 
-// remove drops the session of a run that has ended.
-func (s *sessions) remove(run string) {
+// remove drops the session of a run whose round has ended. It keeps that of a later round.
+func (s *sessions) remove(run string, round int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(run)
+	if e := s.byRun[run]; e != nil && e.Value.(heldSession).round <= round {
+		s.drop(run)
+	}
 }
 
 func (s *sessions) drop(run string) {
@@ -320,13 +326,13 @@ func (s *sessions) drop(run string) {
 	}
 }
 
-// runs returns the runs that have a session.
-func (s *sessions) runs() []string {
+// runs returns the runs that have a session, with the round of each.
+func (s *sessions) runs() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	runs := make([]string, 0, len(s.byRun))
-	for run := range s.byRun {
-		runs = append(runs, run)
+	runs := make(map[string]int, len(s.byRun))
+	for run, e := range s.byRun {
+		runs[run] = e.Value.(heldSession).round
 	}
 	return runs
 }

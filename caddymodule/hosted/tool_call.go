@@ -149,7 +149,7 @@ func (t *toolCall) start(id string) (*run.State, *tools.Failure) {
 	if len(t.Input) > run.MaxInput {
 		return nil, &tools.Failure{Kind: tools.InvalidArguments, Message: fmt.Sprintf("the agent was not started: input has %d bytes, and the limit is %d", len(t.Input), run.MaxInput)}
 	}
-	st, err := t.host.startRun(t.r, id, t.agent, t.user, t.Input)
+	st, err := t.host.startRun(t.r, t.agent, run.StartOptions{ID: id, User: t.user, Input: t.Input})
 	if errors.Is(err, remote.ErrCycle) || errors.Is(err, remote.ErrTooDeep) || errors.Is(err, remote.ErrMalformedChain) {
 		return nil, &tools.Failure{Kind: tools.Refused, Status: http.StatusLoopDetected, Message: "the agent was not started: " + err.Error()}
 	}

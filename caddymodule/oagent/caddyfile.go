@@ -95,7 +95,14 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		limits {
 //			turns       <number>
 //			tokens      <number>
+//			context     <number>
 //			time        <duration>
+//		}
+//		budget {
+//			user        [<id>] <tokens>
+//			group       <name> <tokens>
+//			agent       [<name>] <tokens>
+//			total       <tokens>
 //		}
 //		workers        <number>
 //		accept         [<path>] {
@@ -181,6 +188,12 @@ func (o *Handler) options(b *directive.Block) directive.Options {
 		"limits": func() error {
 			return onlyOne(b, func(b *directive.Block) (err error) {
 				o.Limits, err = hosted.UnmarshalLimits(b)
+				return err
+			})
+		},
+		"budget": func() error {
+			return onlyOne(b, func(b *directive.Block) (err error) {
+				o.Budgets, err = hosted.UnmarshalBudgets(b)
 				return err
 			})
 		},

@@ -116,8 +116,8 @@ func (o *Handler) provisionParts(ctx caddy.Context) (err error) {
 // provisionHosting sets up the Host of the agents that have a model.
 func provisionHosting(ctx caddy.Context, o *Handler) error {
 	if len(o.Models) == 0 {
-		if o.Limits != nil || o.Workers != 0 {
-			return errors.New("limits and workers have no effect without model: add the model of the agents")
+		if o.Limits != nil || o.Workers != 0 || o.Budgets != nil {
+			return errors.New("limits, budget and workers have no effect without model: add the model of the agents")
 		}
 		return nil
 	}
@@ -144,7 +144,7 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 		Decide: func(ctx context.Context, st *run.State, decision, comment string) error {
 			return o.reviewers.DecideRun(ctx, st, decision, comment)
 		},
-		Spans: &processSpans, Limits: o.Limits.Run(), Workers: o.Workers, TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) }, Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
+		Spans: &processSpans, Limits: o.Limits.Run(), Budgets: o.Budgets, Workers: o.Workers, TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) }, Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
 	o.server.RegisterOnShutdown(o.host.EndServing)
 	return nil

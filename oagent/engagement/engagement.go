@@ -26,6 +26,7 @@ type Summary struct {
 	Agent     string    `json:"oagent"`
 	User      User      `json:"user"`
 	Reviewed  string    `json:"reviewed,omitempty"` // see Ref.Reviewed; visible to those responsible for the agent, not to the user
+	Title     string    `json:"title,omitempty"`    // of its run, if this server runs the agent
 	Status    string    `json:"status"`             // StatusAwaitingModel, StatusAwaitingReview or StatusError
 	StartedAt time.Time `json:"started_at"`
 	LastAt    time.Time `json:"last_at"` // time of the last change

@@ -7,12 +7,14 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/oagent/review"
 )
 
@@ -55,7 +57,7 @@ func (q engagementRequest) serve() {
 		}
 	}
 	switch {
-	case len(q.rest) == 0 && (q.isAuditor() || q.options.ListOwn), len(q.rest) == 2 && (q.rest[1] == "audit" || q.rest[1] == "trace"):
+	case len(q.rest) == 0 && (q.isAuditor() || q.options.ListOwn || q.options.Host != nil), len(q.rest) == 2 && (q.rest[1] == "audit" || q.rest[1] == "trace"):
 	case len(q.rest) == 1:
 		methods = append(methods, http.MethodDelete)
 		if q.options.Host != nil {
@@ -119,7 +121,11 @@ func (q engagementRequest) findEngagement(id string) (*engagement.Summary, error
 		if reviewed, ok := review.ReviewedBy(id); ok && q.isAuditor() {
 			binding.Reviewed = reviewed
 		}
-		if e, err := q.guard.Engagements.Get(q.r.Context(), binding.Key()); !errors.Is(err, engagement.ErrNotFound) {
+		e, err := q.guard.Engagements.Get(q.r.Context(), binding.Key())
+		if err == nil && !q.isAuditor() && q.isDeleted(e) {
+			continue
+		}
+		if !errors.Is(err, engagement.ErrNotFound) {
 			return e, err
 		}
 	}
@@ -132,7 +138,21 @@ func (q engagementRequest) maySee(e *engagement.Summary) bool {
 	if e.Reviewed != "" {
 		return q.isAuditor() || q.options.Reviewers.MayDecideFor(q.user.ID, e.Agent)
 	}
-	return q.isAuditor() || e.User.ID == q.user.ID
+	return q.isAuditor() || e.User.ID == q.user.ID && !q.isDeleted(e)
+}
+
+// isDeleted reports whether the user has deleted the Engagement of a hosted agent. Auditors still see its record.
+func (q engagementRequest) isDeleted(e *engagement.Summary) bool {
+	a := q.options.Set().Agents[e.Agent]
+	if a == nil || !q.options.Host.Runs(a.Agent) {
+		return false
+	}
+	runner, err := q.options.Host.Runner(q.r.Context())
+	if err != nil {
+		return true
+	}
+	deleted, err := runner.IsDeleted(q.r.Context(), e.ID)
+	return deleted || err != nil
 }
 
 func (q engagementRequest) writeState(e *engagement.Summary) {
@@ -142,7 +162,7 @@ func (q engagementRequest) writeState(e *engagement.Summary) {
 		ended.Why = "" // may quote withheld data
 		e.Ended = &ended
 	}
-	q.setStatus(e)
+	q.setRun(e)
 	for _, a := range q.options.Set().Documents() {
 		if a.Name != e.Agent || !q.isAuditor() && q.isUnchecked(e) {
 			continue
@@ -257,14 +277,17 @@ func (q engagementRequest) listEngagements() {
 		return
 	}
 	agents := q.options.Set().Documents()
+	title := strings.ToLower(query.Get("title"))
 	isWanted := func(name, value string) bool { return query.Get(name) == "" || query.Get(name) == value }
 	shown := func(e *engagement.Summary) bool {
-		hosted := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })
-		if !hosted || !isWanted("agent", e.Agent) || !isWanted("user", e.User.ID) || !q.maySee(e) {
+		known := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })
+		if !known || !isWanted("agent", e.Agent) || !isWanted("user", e.User.ID) || !q.maySee(e) {
 			return false
 		}
-		q.setStatus(e)
-		return isWanted("status", e.Status)
+		if st := q.setRun(e); st != nil && st.Parent != "" && !q.isAuditor() { // the user sees that of the calling agent
+			return false
+		}
+		return isWanted("status", e.Status) && strings.Contains(strings.ToLower(e.Title), title)
 	}
 	all, next, err := q.readEngagements(query, int(limit), shown)
 	if isNothing(err) {
@@ -306,20 +329,22 @@ func (q engagementRequest) readEngagements(query url.Values, limit int, shown fu
 	return slices.DeleteFunc(found, func(e *engagement.Summary) bool { return !shown(e) }), next, err
 }
 
-// setStatus sets the status of an Engagement to that of its run, if this server runs the agent.
-func (q engagementRequest) setStatus(e *engagement.Summary) {
+// setRun sets the status and the title of an Engagement to those of its run, if this server runs the agent. It returns
+// the run; nil if there is none.
+func (q engagementRequest) setRun(e *engagement.Summary) *run.State {
 	a := q.options.Set().Agents[e.Agent]
 	if a == nil || !q.options.Host.Runs(a.Agent) {
-		return
+		return nil
 	}
 	h := &runRequest{q: q.request}
 	st, ok := h.lookUp(e.ID)
 	if !ok || st.Agent != e.Agent || st.User.ID != e.User.ID {
-		return
+		return nil
 	}
 	if runner, err := q.options.Host.Runner(q.r.Context()); err == nil {
-		e.Status = string(runner.StatusForUser(q.r.Context(), st))
+		e.Status, e.Title = string(runner.StatusForUser(q.r.Context(), st)), st.Title
 	}
+	return st
 }
 
 // renewEngagement ends an Engagement and begins a new one. The user may do this after the

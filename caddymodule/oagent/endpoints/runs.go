@@ -76,24 +76,15 @@ func (h *runRequest) open() bool {
 
 // start begins an Engagement with an agent (OpenAgentSpec v1, Server, rule 3.3).
 func (h *runRequest) start(agent *oagent.Agent) {
-	input, ok := h.input(nil)
+	said, ok := h.read(false)
 	if !ok || !h.open() {
 		return
 	}
-	st, err := h.q.options.Host.Start(h.q.r, agent, h.q.user, input)
-	full, _ := errors.AsType[*share.FullError](err)
-	switch {
-	case errors.Is(err, remote.ErrCycle), errors.Is(err, remote.ErrTooDeep):
-		h.q.problem(http.StatusLoopDetected, "Agents call each other in a circle", "The Engagement was not started: "+err.Error()+".")
+	st, err := h.q.options.Host.Start(h.q.r, agent, h.q.user, said.input, said.title)
+	if h.refusedStart(err) {
 		return
-	case full != nil: // too many runs are in progress
-		h.q.w.Header().Set("Retry-After", strconv.Itoa(retryFull))
-		h.q.problem(http.StatusTooManyRequests, "Too many runs in progress", "The Engagement was not started: "+err.Error()+". Try again when some of them have ended.")
-		return
-	case errors.Is(err, remote.ErrMalformedChain):
-		h.q.problem(http.StatusBadRequest, "Invalid header", "The Engagement was not started: "+err.Error()+".")
-		return
-	case err != nil:
+	}
+	if err != nil {
 		h.q.fail(err)
 		return
 	}
@@ -102,44 +93,79 @@ func (h *runRequest) start(agent *oagent.Agent) {
 	h.q.w.WriteHeader(http.StatusSeeOther)
 }
 
+// refusedStart responds to an error for which an Engagement does not begin, or does not go on. It reports whether it did.
+func (h *runRequest) refusedStart(err error) bool {
+	full, _ := errors.AsType[*share.FullError](err)
+	switch {
+	case errors.Is(err, remote.ErrCycle), errors.Is(err, remote.ErrTooDeep):
+		h.q.problem(http.StatusLoopDetected, "Agents call each other in a circle", "The agent was not started: "+err.Error()+".")
+	case full != nil: // too many runs are in progress
+		h.q.w.Header().Set("Retry-After", strconv.Itoa(retryFull))
+		h.q.problem(http.StatusTooManyRequests, "Too many runs in progress", "The agent was not started: "+err.Error()+". Try again when some of them have ended.")
+	case errors.Is(err, remote.ErrMalformedChain):
+		h.q.problem(http.StatusBadRequest, "Invalid header", "The agent was not started: "+err.Error()+".")
+	default:
+		return false
+	}
+	return true
+}
+
 // retryFull is the suggested delay, in seconds, before a user with too many runs in progress begins another.
 const retryFull = 10
 
 func (h *runRequest) location(id string) string { return h.q.options.Engagements + "/" + id }
 
-// input reads the input of the body, and the question that it answers if inReplyTo is not nil. If it is
-// invalid, it sends an error response and returns false. An input that is JSON but no string reaches
-// the model as JSON.
-func (h *runRequest) input(inReplyTo *string) (string, bool) {
+// message is the body of a POST: what the user says.
+type message struct {
+	input     string // "" if there is only a title
+	title     string // of the Engagement; "" if it is not given
+	retry     bool   // repeats the request to the model that failed; there is no input
+	inReplyTo string // id of the question that the input answers
+}
+
+// read reads the body of a POST. later is true if the Engagement exists. If the body is invalid, read sends an error
+// response and returns false. An input that is JSON but no string reaches the model as JSON.
+func (h *runRequest) read(later bool) (m message, ok bool) {
 	members, ok := h.q.readObject(maxInputBody)
 	if !ok {
-		return "", false
+		return m, false
 	}
 	var value jsontext.Value
 	valid := true
-	for _, m := range members {
+	text := func(of jsontext.Value, to *string) bool { return of.Kind() == '"' && json.Unmarshal(of, to) == nil }
+	for _, member := range members {
 		switch {
-		case m.Name == "input":
-			value = m.Value
-		case m.Name != "in_reply_to" || inReplyTo == nil || m.Value.Kind() != '"' || json.Unmarshal(m.Value, inReplyTo) != nil:
+		case member.Name == "input":
+			value = member.Value
+		case member.Name == "title":
+			valid = valid && text(member.Value, &m.title) && strings.TrimSpace(m.title) != ""
+		case member.Name == "retry" && later:
+			m.retry = member.Value.Kind() == 't'
+			valid = valid && m.retry
+		case member.Name == "in_reply_to" && later:
+			valid = valid && text(member.Value, &m.inReplyTo)
+		default:
 			valid = false
 		}
 	}
-	if !valid || value == nil {
+	if valid && value == nil && later && (m.title != "" || m.retry) && m.inReplyTo == "" {
+		return m, true
+	}
+	if !valid || value == nil || m.retry {
 		h.q.problem(http.StatusBadRequest, "Invalid input", `The body must be a JSON object with the member "input", the message to the agent. `+
-			`An answer to a question can also have the member "in_reply_to", the id of the question.`)
-		return "", false
+			`It can also have the text "title". An answer to a question can also have the member "in_reply_to", the id of the question.`)
+		return m, false
 	}
-	input := string(value)
-	if value.Kind() == '"' && json.Unmarshal(value, &input) != nil || strings.TrimSpace(input) == "" || input == "null" {
+	m.input = string(value)
+	if value.Kind() == '"' && json.Unmarshal(value, &m.input) != nil || strings.TrimSpace(m.input) == "" || m.input == "null" {
 		h.q.problem(http.StatusBadRequest, "Invalid input", "The input is empty.")
-		return "", false
+		return m, false
 	}
-	if len(input) > run.MaxInput {
-		h.q.problem(http.StatusRequestEntityTooLarge, "Input too large", fmt.Sprintf("The input has %d bytes. The limit is %d.", len(input), run.MaxInput))
-		return "", false
+	if len(m.input) > run.MaxInput {
+		h.q.problem(http.StatusRequestEntityTooLarge, "Input too large", fmt.Sprintf("The input has %d bytes. The limit is %d.", len(m.input), run.MaxInput))
+		return m, false
 	}
-	return input, true
+	return m, true
 }
 
 // find returns a run, nil if there is none or the user may not see it. If the store fails, it sends
@@ -199,21 +225,55 @@ func (h *runRequest) serve(st *run.State) {
 		}
 	}
 	switch {
+	case h.q.r.Method == http.MethodDelete && h.q.r.URL.Query().Has("delete"):
+		h.delete(st, own)
 	case h.q.r.Method == http.MethodDelete:
 		canceled, err := h.runner.Cancel(h.q.r.Context(), st.ID)
 		h.answerChanged(st, canceled, err)
 	case h.q.r.Method == http.MethodPost && !own:
 		h.q.problem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can add input to it.")
 	case h.q.r.Method == http.MethodPost:
-		var inReplyTo string
-		if input, ok := h.input(&inReplyTo); ok {
-			changed, err := h.runner.AddInput(h.q.r.Context(), st.ID, input, inReplyTo)
-			h.answerChanged(st, changed, err)
-		}
+		h.say(st)
 	case acceptsStream(h.q.r.Header):
 		h.stream(st)
 	default:
 		h.answer(st)
+	}
+}
+
+// say adds what the user says to the Engagement. If the agent has answered, it goes on.
+func (h *runRequest) say(st *run.State) {
+	said, ok := h.read(true)
+	if !ok {
+		return
+	}
+	changed, err := st, error(nil)
+	if said.title != "" {
+		changed, err = h.runner.Rename(h.q.r.Context(), st.ID, said.title)
+	}
+	if err == nil && (said.input != "" || said.retry) {
+		changed, err = h.q.options.Host.Say(h.q.r, st, run.NewInput{Text: said.input, InReplyTo: said.inReplyTo, Retry: said.retry})
+	}
+	if !h.refusedStart(err) {
+		h.answerChanged(st, changed, err)
+	}
+}
+
+// delete deletes an Engagement of the user that has ended.
+func (h *runRequest) delete(st *run.State, own bool) {
+	if !own {
+		h.q.problem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can delete it.")
+		return
+	}
+	switch err := h.runner.Delete(h.q.r.Context(), st.ID); {
+	case errors.Is(err, run.ErrBusy):
+		h.q.problem(http.StatusConflict, "The Engagement has not ended", text.Sentence(err.Error()))
+	case errors.Is(err, run.ErrNotFound):
+		h.q.notFound()
+	case err != nil:
+		h.q.fail(err)
+	default:
+		h.q.w.WriteHeader(http.StatusNoContent)
 	}
 }
 
@@ -228,6 +288,8 @@ func (h *runRequest) answerChanged(before, changed *run.State, err error) {
 			before = latest
 		}
 		h.writeEnded(before)
+	case errors.Is(err, run.ErrNotFailed):
+		h.q.problem(http.StatusConflict, "Nothing to retry", text.Sentence(err.Error()))
 	case errors.Is(err, run.ErrFull):
 		h.q.problem(http.StatusConflict, "Too many inputs", fmt.Sprintf("The agent has not read the last %d inputs yet. Try again later.", run.MaxInputs))
 	case errors.Is(err, run.ErrNotFound):
@@ -241,7 +303,7 @@ func (h *runRequest) answerChanged(before, changed *run.State, err error) {
 
 // writeEnded responds to a change of a run that has ended, with the reason.
 func (h *runRequest) writeEnded(st *run.State) {
-	kind, reason := string(st.Status), "the agent has answered; to go on, begin a new Engagement"
+	kind, reason := string(st.Status), "the agent has answered"
 	if st.Ending != nil {
 		kind, reason = string(st.Ending.Kind), st.Ending.Message
 	}

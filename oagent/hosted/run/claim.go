@@ -57,9 +57,13 @@ func (r *Runner) claim(ctx context.Context, id string, first bool) (*execution, 
 		}
 		return entries, nil
 	})
+	if errors.Is(err, ErrEnded) { // another node may have canceled it
+		r.active.interrupt(id, st.Round)
+	}
 	if err != nil || taken.Token == "" {
 		return nil, err
 	}
+	e.round = st.Round
 	e.claim = lease.Hold(&e.terms, e.transact, &taken)
 	e.since = r.options.Now()
 	ctx, e.endTrace = r.options.Trace(ctx, st)
@@ -132,17 +136,17 @@ func (r *Runner) sweepRegularly() {
 
 // sweep checks each run that has not ended.
 func (r *Runner) sweep(ctx context.Context) error {
-	ids, err := r.index.all(ctx)
+	all, err := r.index.all(ctx)
 	if err != nil {
 		return err
 	}
 	failures, waiting, queued := 0, int64(0), int64(0)
 	unlisted, agents := r.shares.ids(), make(map[string]bool)
-	for _, id := range ids {
-		delete(unlisted, id)
-		switch found, err := r.checkRun(ctx, id, agents); {
+	for _, run := range all {
+		delete(unlisted, run.id)
+		switch found, err := r.checkRun(ctx, run, agents); {
 		case err != nil:
-			r.report(id, err) // continue: the error may concern this run only
+			r.report(run.id, err) // continue: the error may concern this run only
 			if failures++; failures == maxFailures {
 				return errors.New("too many runs cannot be read; the sweep is repeated later")
 			}
@@ -175,22 +179,27 @@ const (
 
 // checkRun adds a job for a run that can continue, and counts the run as its user's if it does not wait. It
 // adds the agent to agents if this node hosts it.
-func (r *Runner) checkRun(ctx context.Context, id string, agents map[string]bool) (sweptRun, error) {
-	st, err := r.storage.get(ctx, id)
+func (r *Runner) checkRun(ctx context.Context, run indexed, agents map[string]bool) (sweptRun, error) {
+	st, err := r.storage.get(ctx, run.id)
+	if err == nil && run.round > st.Round {
+		st, err = r.skipRound(ctx, run)
+	}
 	switch {
 	case isNotFound(err):
-		r.shares.release(id)
-		return runEnded, r.index.remove(ctx, id)
+		r.shares.release(run.id)
+		return runEnded, r.index.remove(ctx, run)
 	case err != nil:
 		return runEnded, err
+	case run.round < st.Round: // its node died before it called finalize, and a later round has an entry of its own
+		return runEnded, r.index.remove(ctx, run)
 	case st.Status.IsFinal(): // its node died before it called finalize
-		r.shares.release(id)
+		r.shares.release(run.id)
 		r.finalize(ctx, st)
 		return runEnded, nil
 	}
 	waits := st.isWaiting()
 	if waits {
-		r.shares.release(id)
+		r.shares.release(run.id)
 	} else {
 		r.shares.hold(st)
 	}
@@ -219,6 +228,18 @@ func (r *Runner) checkRun(ctx context.Context, id string, agents map[string]bool
 	}
 	r.queue.push(st.job())
 	return found, nil
+}
+
+// skipRound makes sure that a round that is in the index, but not in the state, does not begin any more: the node that
+// prepared it may have died. If that node is alive, it prepares the next round (errOtherRound).
+func (r *Runner) skipRound(ctx context.Context, run indexed) (*State, error) {
+	return r.storage.change(ctx, run.id, func(st *State) ([]entry, error) {
+		if st.Round >= run.round {
+			return nil, errUnchanged
+		}
+		st.Round = run.round
+		return nil, nil
+	})
 }
 
 // mayResume reports whether a run that waits may be able to continue: it waits for a task, or one of

@@ -19,6 +19,7 @@ import (
 type execution struct {
 	runner       *Runner
 	id           string
+	round        int         // State.Round, which is the same until the run ends
 	terms        lease.Terms // of the Runner; they report to its operator
 	claim        *lease.Claim[*draft]
 	agent        *oagent.Agent
@@ -90,7 +91,7 @@ func (e *execution) checkParent() error {
 
 // step makes the next step. Its context ends when the run has used its Limits.Time.
 func (e *execution) step() error {
-	left := e.runner.options.Limits.Time - time.Duration(e.state.Spent)*time.Millisecond
+	left := e.runner.options.Limits.Time - time.Duration(e.state.Spent-e.state.Before.Time)*time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(e.ctx, left, errTime)
 	defer cancel()
 	var err error
@@ -323,11 +324,12 @@ func (p planner) advanceTurn(st *State) {
 		return
 	}
 	switch {
-	case st.Turns >= p.limits.Turns:
+	case st.Turns-st.Before.Turns >= p.limits.Turns:
+		st.Phase = phaseModel // which was not reached
 		st.end(StatusError, &Ending{Kind: EndLimit, Rule: "turns", Message: fmt.Sprintf(
-			"the Engagement has reached its limit of %d turns of the model", p.limits.Turns)})
+			"the Engagement has reached its limit of %d turns of the model for one input", p.limits.Turns)})
 	case st.Usage.Total() >= p.limits.Tokens:
-		st.end(StatusError, &Ending{Kind: EndLimit, Rule: "tokens", Message: fmt.Sprintf(
+		st.end(StatusError, &Ending{Kind: EndLimit, Rule: limitTokens, Message: fmt.Sprintf(
 			"the Engagement has used %d tokens of the model; its limit is %d", st.Usage.Total(), p.limits.Tokens)})
 	default:
 		st.Phase = phaseModel
@@ -351,7 +353,7 @@ func (p planner) finishAnswer(st *State) {
 func (r *Runner) finalize(ctx context.Context, st *State) {
 	ctx = context.WithoutCancel(ctx)
 	r.report(st.ID, r.abandonReviews(ctx, st))
-	r.options.Ended(st.ID)
+	r.options.Ended(st.ID, st.Round)
 	if st.Review != "" {
 		if err := r.options.Decide(ctx, st, "", ""); err != nil {
 			r.report(st.ID, err)
@@ -363,13 +365,16 @@ func (r *Runner) finalize(ctx context.Context, st *State) {
 			r.report(st.Parent, err)
 		}
 	}
-	r.report(st.ID, r.index.remove(ctx, st.ID))
+	r.report(st.ID, r.index.remove(ctx, st.indexed()))
 }
 
 // abandonReviews closes the reviews of a run that has ended. It reads them from the record of the
 // Engagement, which also has those that are missing in the state of the run because the run was
 // canceled, or its node died, before the state was stored.
 func (r *Runner) abandonReviews(ctx context.Context, st *State) error {
+	if st.MayGoOn() {
+		return nil // all its calls have results; the next round may have begun
+	}
 	b := st.binding(&oagent.Agent{Name: st.Agent}) // which may no longer exist
 	summary, err := r.options.Guard.Engagements.Get(ctx, b.Key())
 	if isEngagementGone(err) {

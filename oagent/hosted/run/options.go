@@ -16,6 +16,7 @@ import (
 const (
 	DefaultTurns        = 50
 	DefaultTokens       = 200_000
+	DefaultContext      = 100_000
 	DefaultTime         = 10 * time.Minute
 	DefaultResultTokens = 8000
 	DefaultAgentGrace   = 15 * time.Minute
@@ -32,6 +33,8 @@ const (
 	MaxDepth    = 8         // runs above a run
 	MaxOrigin   = 16 << 10  // bytes of New.Origin
 
+	limitTokens = "tokens" // Ending.Rule of the limit that is one of the whole run
+
 	maxTries       = 10 // attempts at the same step; nodes may die or fail during each
 	maxTurnResults = 4  // the results of one turn together are limited to this multiple of Limits.ResultTokens
 	bytesPerToken  = 4  // a common average for English text and JSON
@@ -40,10 +43,14 @@ const (
 
 // Limits bound one run. A zero value is replaced by its default.
 type Limits struct {
-	Turns  int   // messages requested from the model
+	Turns  int   // messages requested from the model for one input of the user
 	Tokens int64 // input and output tokens of all requests together
 
-	// Time is how long nodes may work on the run. Waiting for reviewers or for the user does not
+	// Context is the approximate number of tokens of one request to the model. Of a longer conversation, the model does not get
+	// all, see history.go.
+	Context int64
+
+	// Time is how long nodes may work on one input of the user. Waiting for reviewers or for the user does not
 	// count.
 	Time time.Duration
 
@@ -58,6 +65,9 @@ func (l *Limits) setDefaults() {
 	}
 	if l.Tokens <= 0 {
 		l.Tokens = DefaultTokens
+	}
+	if l.Context <= 0 {
+		l.Context = DefaultContext
 	}
 	if l.Time <= 0 {
 		l.Time = DefaultTime
@@ -88,6 +98,9 @@ type Options struct {
 
 	Limits Limits
 
+	// Budgets returns the budgets that apply to a run. Default: none.
+	Budgets func(*State) []Budget
+
 	// Node is the name of this node. Each Runner on a store needs its own. Default: a random name.
 	Node string
 	// Process is lease.ProcessOf of the store. If it is set, runs of an earlier process are resumed at once;
@@ -115,8 +128,8 @@ type Options struct {
 	// repeated. The error may be an *engagement.Refusal. Default: none.
 	Decide func(ctx context.Context, st *State, decision, comment string) error
 
-	// Ended is called when this node has ended a run. It must return quickly. Default: none.
-	Ended func(id string)
+	// Ended is called when this node has ended a run, or a round of it (State.Round). It must return quickly. Default: none.
+	Ended func(id string, round int)
 	// Handover is called with each run that Close interrupts, and with those that have something to do
 	// afterwards. A later Runner of this process can resume them at once, without waiting for its next
 	// sweep. Default: none.
@@ -167,11 +180,14 @@ func (o *Options) setDefaults() error {
 	if o.Trace == nil {
 		o.Trace = func(ctx context.Context, _ *State) (context.Context, func(*State)) { return ctx, func(*State) {} }
 	}
+	if o.Budgets == nil {
+		o.Budgets = func(*State) []Budget { return nil }
+	}
 	if o.Decide == nil {
 		o.Decide = func(context.Context, *State, string, string) error { return nil }
 	}
 	if o.Ended == nil {
-		o.Ended = func(string) {}
+		o.Ended = func(string, int) {}
 	}
 	if o.Handover == nil {
 		o.Handover = func(string) {}

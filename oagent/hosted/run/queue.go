@@ -246,11 +246,11 @@ func (a *activities) end(id string) (again bool) {
 	return again
 }
 
-// interrupt aborts the current step of a run, because the run has ended.
-func (a *activities) interrupt(id string) {
+// interrupt aborts the current step of a run, because the round of the run has ended.
+func (a *activities) interrupt(id string, round int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if current := a.runs[id]; current != nil && current.execution != nil {
+	if current := a.runs[id]; current != nil && current.execution != nil && current.execution.round <= round {
 		current.execution.cancel(lease.ErrLost)
 	}
 }

@@ -158,13 +158,14 @@ type node struct {
 	guard *oagent.Guard
 	model *fakeModel
 	tools *fakeTools
+	store store.Store
 	*run.Runner
 }
 
 // newNode starts a node on a store. Each tool of the agent returns {"ok":true}.
 func newNode(t testing.TB, s store.Store, agent *oagent.Agent, respond func(context.Context, *model.Request) (*model.Response, error), more ...func(*node, *run.Options)) *node {
 	t.Helper()
-	n := &node{t: t, agent: agent, model: &fakeModel{respond: respond}}
+	n := &node{t: t, agent: agent, store: s, model: &fakeModel{respond: respond}}
 	var err error
 	n.guard, err = oagent.NewGuard(oagent.GuardOptions{Store: s, Notify: func(e oagent.Event) {
 		if e.Kind == oagent.EventReviewDecided && n.Runner != nil {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -110,6 +111,7 @@ type StartOptions struct {
 	Agent *oagent.Agent
 	User  engagement.User
 	Input string // the user's first message
+	Title string // "" for the beginning of the input
 
 	Parent *Invocation // the tool call that starts the run, or that the run reviews, if it is one of a run
 
@@ -146,11 +148,18 @@ func (r *Runner) Start(ctx context.Context, n StartOptions) (*State, error) {
 	st := &State{
 		ID: n.ID, Agent: n.Agent.Name, User: n.User, Started: now, Changed: now,
 		Status: StatusAwaitingModel, Phase: phaseInput, Inputs: []Input{{ID: rand.Text(), Text: n.Input}},
-		Origin: n.Origin, Review: n.Review, Reviewed: n.Reviewed,
+		Origin: n.Origin, Review: n.Review, Reviewed: n.Reviewed, Title: titleOf(cmp.Or(n.Title, n.Input)),
 	}
 	if n.Parent != nil {
 		if st.Parent, st.Depth = n.Parent.Engagement, n.Parent.Depth+1; st.Depth > MaxDepth {
 			return nil, ErrTooDeep
+		}
+		parent, err := r.storage.get(ctx, st.Parent)
+		if err != nil && !isNotFound(err) {
+			return nil, err
+		}
+		if err == nil {
+			st.Root = cmp.Or(parent.Root, parent.ID)
 		}
 	}
 	if n.Home {
@@ -163,7 +172,7 @@ func (r *Runner) Start(ctx context.Context, n StartOptions) (*State, error) {
 		r.shares.release(st.ID)
 		return nil, err
 	}
-	if err := r.index.add(ctx, st.ID); err != nil {
+	if err := r.index.add(ctx, st.indexed()); err != nil {
 		r.shares.release(st.ID)
 		return nil, errors.Join(err, r.options.Store.Delete(context.WithoutCancel(ctx), r.storage.realm+stateKey+st.ID))
 	}
@@ -191,6 +200,7 @@ func (r *Runner) Get(ctx context.Context, id string) (*State, error) {
 // computed are omitted. So are those that the output guardrail of the agent has not checked yet.
 func (r *Runner) View(ctx context.Context, st *State) *View {
 	v := st.View()
+	r.addCalled(ctx, st, &v.Usage)
 	if agent := r.options.Agent(st.Agent); agent != nil && st.IsChecked(agent) {
 		if exposed, err := r.options.Guard.Exposed(ctx, st.binding(agent)); err == nil && len(agent.Exposes) > 0 {
 			v.Exposes = exposed.Object
@@ -207,37 +217,6 @@ func (s *State) IsChecked(agent *oagent.Agent) bool {
 
 func (s *State) binding(agent *oagent.Agent) oagent.Binding {
 	return oagent.Binding{Agent: agent, Engagement: s.ID, User: s.User, Reviewed: s.Reviewed}
-}
-
-// AddInput adds a message from the user. The agent reads it in its next step. inReplyTo is the id of
-// the Question that it answers. If it is "", the message answers the only open question, if there is
-// one. The error is ErrEnded, ErrFull, a *QuestionError, or describes a problem with the text.
-func (r *Runner) AddInput(ctx context.Context, id, text, inReplyTo string) (*State, error) {
-	if err := checkInput(text); err != nil {
-		return nil, err
-	}
-	in := Input{ID: rand.Text(), Text: text}
-	st, err := r.storage.change(ctx, id, func(st *State) (_ []entry, err error) {
-		switch {
-		case st.Status.IsFinal():
-			return nil, ErrEnded
-		case len(st.Inputs) >= MaxInputs:
-			return nil, ErrFull
-		}
-		if in.InReplyTo, err = st.answers(inReplyTo); err != nil {
-			return nil, err
-		}
-		st.Inputs = append(st.Inputs, in)
-		if in.InReplyTo != "" && st.Status == StatusAwaitingInput {
-			st.Status = StatusAwaitingModel // it no longer waits for the user
-		}
-		return nil, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	r.push(ctx, st)
-	return st, nil
 }
 
 // Cancel ends a run and interrupts its current step. A step on another node is interrupted by a
@@ -257,7 +236,7 @@ func (r *Runner) Cancel(ctx context.Context, id string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.active.interrupt(id)
+	r.active.interrupt(id, st.Round)
 	if held.Token != "" && held.Node != r.options.Node && r.options.Queue != nil {
 		r.report(id, r.options.Queue.Push(context.WithoutCancel(ctx), st.job().shared(), held.Node))
 	}
@@ -413,10 +392,7 @@ func (r *Runner) attempt(j *job, first bool) error {
 	e, err := r.claim(r.working, j.id, first)
 	j.ack()
 	switch {
-	case errors.Is(err, ErrEnded): // another node has canceled it
-		r.active.interrupt(j.id)
-		return nil
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, ErrEnded), errors.Is(err, ErrNotFound):
 		return nil
 	case e == nil:
 		return err

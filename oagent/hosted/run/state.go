@@ -49,6 +49,7 @@ type State struct {
 	Agent  string          `json:"agent"`
 	User   engagement.User `json:"user"`
 	Parent string          `json:"parent,omitzero"` // id of the run whose tool call started this one
+	Root   string          `json:"root,omitzero"`   // id of the run that its user started; "" for such a run
 	Depth  int             `json:"depth,omitzero"`  // number of runs above it
 	Home   string          `json:"home,omitzero"`   // see New.Home
 
@@ -60,11 +61,18 @@ type State struct {
 	Started time.Time `json:"started_at"`
 	Changed time.Time `json:"changed_at"`
 
+	Title  string `json:"title,omitzero"`
+	Round  int    `json:"round,omitzero"`  // how often the run went on after an answer
+	Before Spent  `json:"before,omitzero"` // the round
+
+	Omitted omitted `json:"omitted,omitzero"` // what the model does not get of a long conversation
+
 	Origin jsontext.Value `json:"origin,omitzero"` // see New.Origin
 
 	Status Status  `json:"status"`
 	Phase  phase   `json:"phase"`
 	Ending *Ending `json:"ending,omitzero"` // set with StatusError
+	Failed bool    `json:"failed,omitzero"` // the run may go on after this error, see hasFailed
 
 	Inputs []Input `json:"inputs,omitempty"` // from the user, not yet in the conversation
 	Calls  []Call  `json:"calls,omitempty"`  // in the model's last message
@@ -72,8 +80,9 @@ type State struct {
 	Text   string  `json:"text,omitzero"`    // the last answer that was checked
 	Cut    bool    `json:"cut,omitzero"`     // the last answer reached the model's limit of tokens
 
-	Turns     int         `json:"turns"` // messages requested from the model
-	CallsMade int         `json:"made"`  // tool calls begun
+	Called    bool        `json:"called,omitzero"` // the run has called agents
+	Turns     int         `json:"turns"`           // messages requested from the model
+	CallsMade int         `json:"made"`            // tool calls begun
 	Usage     model.Usage `json:"usage"`
 	Spent     int64       `json:"spent"` // milliseconds that nodes worked on the run
 
@@ -98,6 +107,7 @@ type EndKind string
 const (
 	EndCanceled EndKind = "canceled"         // by its user
 	EndLimit    EndKind = "limit"            // of turns, tokens or time
+	EndBudget   EndKind = "budget"           // of a day, see Options.Budgets
 	EndModel    EndKind = "model"            // the model returned no usable response
 	EndContext  EndKind = "context_too_long" // the conversation is longer than the model can read
 	EndRefused  EndKind = "model_refused"    // the model declined
@@ -204,6 +214,7 @@ func (s *State) isQueued() bool { return !s.Status.IsFinal() && s.Lease.Token ==
 
 // end ends the run.
 func (s *State) end(status Status, why *Ending) {
+	s.Failed = s.hasFailed(why)
 	s.Status, s.Phase, s.Ending = status, phaseEnd, why
 	s.Calls, s.Inputs, s.Answer, s.Woken = nil, nil, "", false
 	s.Lease.Clear()
@@ -213,6 +224,7 @@ func (s *State) end(status Status, why *Ending) {
 type View struct {
 	ID         string         `json:"id"`
 	Agent      string         `json:"agent"`
+	Title      string         `json:"title,omitzero"`
 	Status     Status         `json:"status"`
 	Queued     bool           `json:"queued,omitzero"`     // the run waits for a worker
 	Text       string         `json:"text,omitzero"`       // the agent's last answer
@@ -240,13 +252,14 @@ type UsageView struct {
 	ToolCalls    int   `json:"tool_calls"`
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
-	Estimated    bool  `json:"estimated,omitzero"` // the model's API did not report its tokens
+	CalledAgents int64 `json:"called_agents_tokens,omitzero"` // tokens of the agents that it called, which are included
+	Estimated    bool  `json:"estimated,omitzero"`            // the model's API did not report its tokens
 }
 
 // View returns the representation for clients, without exposed values.
 func (s *State) View() *View {
 	v := &View{
-		ID: s.ID, Agent: s.Agent, Status: s.Status, Queued: s.isQueued(), Text: s.Text, Incomplete: s.Cut, Error: s.Ending,
+		ID: s.ID, Agent: s.Agent, Title: s.Title, Status: s.Status, Queued: s.isQueued(), Text: s.Text, Incomplete: s.Cut, Error: s.Ending,
 		StartedAt: s.Started, UpdatedAt: s.Changed,
 		Usage: UsageView{
 			Turns: s.Turns, ToolCalls: s.CallsMade,

@@ -124,6 +124,20 @@ func (s *storage) change(ctx context.Context, id string, change func(*State) ([]
 	return st, err
 }
 
+// delete deletes a run in a transaction, if check returns nil.
+func (s *storage) delete(ctx context.Context, id string, check func(*State) error) error {
+	return s.store.Update(ctx, s.realm+stateKey+id, func(old store.Record) (store.Change, error) {
+		if old.Value == nil {
+			return store.Change{}, ErrNotFound
+		}
+		st, err := decodeState(id, old.Value)
+		if err == nil {
+			err = check(st)
+		}
+		return store.Change{Delete: true}, err
+	})
+}
+
 func (s *storage) encodeEntries(entries []entry, at time.Time) ([][]byte, error) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -264,7 +278,8 @@ func decodeEntry(data []byte) (*entry, error) {
 }
 
 // index lists the runs that have not ended, so that a node finds the runs of a dead node without
-// reading all keys of the store. A run is added after it is stored, and removed after its end.
+// reading all keys of the store. A new run is added after it is stored, a later round before it is stored. Both are removed
+// after their end.
 // The ids are distributed over indexShards records.
 type index struct{ storage *storage }
 
@@ -273,24 +288,46 @@ const (
 	indexShards = 16
 )
 
+// indexed is an entry of the index: a round of a run, see conversation.go.
+type indexed struct {
+	id    string
+	round int
+}
+
+func (s *State) indexed() indexed { return indexed{s.ID, s.Round} }
+
+// String returns the form of the entry in the store: the id, and "@" with the number of a round after the first.
+func (x indexed) String() string {
+	if x.round == 0 {
+		return x.id
+	}
+	return x.id + "@" + strconv.Itoa(x.round)
+}
+
+func parseIndexed(entry string) indexed {
+	id, round, _ := strings.Cut(entry, "@")
+	n, _ := strconv.Atoi(round) // 0 for the first round
+	return indexed{id, n}
+}
+
 func shardOf(id string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id))
 	return indexKey + strconv.Itoa(int(h.Sum32()%indexShards))
 }
 
-func (x index) add(ctx context.Context, id string) error {
-	return x.change(ctx, shardOf(id), func(ids []string) []string {
-		if slices.Contains(ids, id) {
+func (x index) add(ctx context.Context, run indexed) error {
+	return x.change(ctx, shardOf(run.id), func(ids []string) []string {
+		if slices.Contains(ids, run.String()) {
 			return ids
 		}
-		return append(ids, id)
+		return append(ids, run.String())
 	})
 }
 
-func (x index) remove(ctx context.Context, id string) error {
-	return x.change(ctx, shardOf(id), func(ids []string) []string {
-		return slices.DeleteFunc(ids, func(listed string) bool { return listed == id })
+func (x index) remove(ctx context.Context, run indexed) error {
+	return x.change(ctx, shardOf(run.id), func(ids []string) []string {
+		return slices.DeleteFunc(ids, func(listed string) bool { return listed == run.String() })
 	})
 }
 
@@ -306,9 +343,9 @@ func (x index) change(ctx context.Context, key string, change func([]string) []s
 	})
 }
 
-// all returns the ids of all shards.
-func (x index) all(ctx context.Context) ([]string, error) {
-	var ids []string
+// all returns the entries of all shards.
+func (x index) all(ctx context.Context) ([]indexed, error) {
+	var all []indexed
 	for shard := range indexShards {
 		r, err := x.storage.store.Get(ctx, x.storage.realm+indexKey+strconv.Itoa(shard))
 		if isNotFound(err) {
@@ -317,9 +354,11 @@ func (x index) all(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, splitIDs(r.Value)...)
+		for _, entry := range splitIDs(r.Value) {
+			all = append(all, parseIndexed(entry))
+		}
 	}
-	return ids, nil
+	return all, nil
 }
 
 func splitIDs(value []byte) []string {

@@ -99,6 +99,7 @@ func (t *tracer) trace(ctx context.Context, st *State) (*Trace, error) {
 	turns, last, skipped := 0, st.Started, false
 	err := t.runner.storage.entries(ctx, st.ID, func(e *entry) error {
 		if e.Kind == entryMessage && e.Message != nil {
+			trace.Ended = time.Time{} // the run went on
 			if e.Message.Role == model.RoleAssistant {
 				turns++
 			}

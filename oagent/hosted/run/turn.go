@@ -70,7 +70,13 @@ func (e *execution) requestModel(ctx context.Context) error {
 		}
 		e.model = m
 	}
-	request, err := e.request(ctx)
+	if why, err := e.checkSpending(ctx); err != nil || why != nil {
+		if why != nil {
+			err = e.fail(why.Kind, why.Rule, why.Message)
+		}
+		return err
+	}
+	request, left, err := e.request(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,13 +84,20 @@ func (e *execution) requestModel(ctx context.Context) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
+	case model.KindOf(err) == model.KindContextTooLong:
+		return e.shorten(request, left, err)
 	case err != nil:
 		return e.failModel(err)
-	case isTooLarge(response):
+	}
+	if err := e.charge(ctx, response.Usage); err != nil {
+		return err
+	}
+	if isTooLarge(response) {
 		return e.failModel(errTooLarge)
-	case response.Stop == model.StopRefused:
+	}
+	if response.Stop == model.StopRefused {
 		return e.record(func(st *State) []entry {
-			st.Usage = st.Usage.Add(response.Usage)
+			st.Usage, st.Omitted = st.Usage.Add(response.Usage), left
 			st.end(StatusError, &Ending{Kind: EndRefused, Message: "the model declined to continue"})
 			return nil
 		}, false)
@@ -93,9 +106,10 @@ func (e *execution) requestModel(ctx context.Context) error {
 	e.recordUnknown(ctx, response)
 	message := response.Message()
 	return e.record(func(st *State) []entry {
-		st.Usage = st.Usage.Add(response.Usage)
+		st.Usage, st.Omitted = st.Usage.Add(response.Usage), left
 		if len(calls) > 0 {
 			st.Phase, st.Calls = phaseTools, append([]Call(nil), calls...)
+			st.Called = st.Called || e.tools.callsAgents(calls)
 		} else {
 			st.Phase, st.Answer, st.Cut = phaseAnswer, response.Text, response.Stop == model.StopLength
 		}
@@ -104,21 +118,46 @@ func (e *execution) requestModel(ctx context.Context) error {
 }
 
 // request returns the request: the agent's intent (OpenAgentSpec v1, Agent), and the conversation so
-// far.
-func (e *execution) request(ctx context.Context) (*model.Request, error) {
-	messages := e.conversation.messages
+// far, and what is left out of a conversation that is too long.
+func (e *execution) request(ctx context.Context) (*model.Request, omitted, error) {
+	left := e.runner.options.Limits.Tokens - e.state.Usage.Total()
+	request := &model.Request{System: e.agent.Intent + dataRule, Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens))}
 	if e.remembers() {
 		retained, err := e.runner.memory.messages(ctx, e.agent.Name, e.state.User, e.id)
 		if err != nil {
-			return nil, err
+			return nil, omitted{}, err
 		}
-		messages = append(retained, messages...)
+		request.Messages = retained
 	}
-	left := e.runner.options.Limits.Tokens - e.state.Usage.Total()
-	return &model.Request{
-		System: e.agent.Intent + dataRule, Messages: messages, Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens)),
-	}, nil
+	o, limit := e.state.Omitted, e.runner.options.Limits.Context
+	if o.Tokens > 0 {
+		limit = min(limit, o.Tokens)
+	}
+	o.omit(e.conversation.messages, estimate(request), limit)
+	request.Messages = append(request.Messages, o.apply(e.conversation.messages)...)
+	return request, o, nil
 }
+
+// estimate estimates the tokens of a request.
+func estimate(r *model.Request) int64 { return model.EstimateUsage(r, new(model.Response)).InputTokens }
+
+// shorten leaves out more of the conversation, because the model has rejected the request as too long. The request is
+// then repeated. If no more can be left out, the run ends.
+func (e *execution) shorten(rejected *model.Request, o omitted, err error) error {
+	size := estimate(rejected)
+	o.Tokens = size * shortenTo / (shortenTo + 1)
+	messages := e.conversation.messages
+	if base := size - tokensOf(o.apply(messages)); !o.omit(messages, base, o.Tokens) {
+		return e.failModel(err)
+	}
+	return e.record(func(st *State) []entry {
+		st.Omitted = o
+		return nil
+	}, false)
+}
+
+// shortenTo parts in shortenTo+1 of a rejected request are the limit of the next one.
+const shortenTo = 3
 
 // maxResponseTokens is the limit of one response. The limit of the model is usually lower.
 const maxResponseTokens = MaxMessage / bytesPerToken
@@ -254,7 +293,7 @@ func (m memory) retain(ctx context.Context, st *State, messages []model.Message)
 		added.Input = text.Cut(messages[0].Text, MaxRetainedInput)
 	}
 	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(st.Agent, st.User), func(old store.Record) (store.Change, error) {
-		all := append(decodeRetained(old.Value), added)
+		all := append(withoutRun(decodeRetained(old.Value), st.ID), added)
 		value, err := json.Marshal(all[max(0, len(all)-MaxRetained):])
 		return store.Change{Value: value, TTL: m.storage.ttl, Owner: share.OwnerOf(st.User.ID, "")}, err
 	})
@@ -290,6 +329,22 @@ func (m memory) messages(ctx context.Context, agent string, user engagement.User
 
 func (m memory) forget(ctx context.Context, agent string, user engagement.User) error {
 	return m.storage.store.Delete(ctx, m.storage.realm+memoryOf(agent, user))
+}
+
+// remove removes what is retained of a run.
+func (m memory) remove(ctx context.Context, st *State) error {
+	all, err := m.get(ctx, st.Agent, st.User)
+	if err != nil || !slices.ContainsFunc(all, func(k Retained) bool { return k.Run == st.ID }) {
+		return err
+	}
+	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(st.Agent, st.User), func(old store.Record) (store.Change, error) {
+		value, err := json.Marshal(withoutRun(decodeRetained(old.Value), st.ID))
+		return store.Change{Value: value, TTL: m.storage.ttl}, err
+	})
+}
+
+func withoutRun(all []Retained, id string) []Retained {
+	return slices.DeleteFunc(all, func(k Retained) bool { return k.Run == id })
 }
 
 // decodeRetained returns nil for a value that cannot be decoded: memory is not essential.

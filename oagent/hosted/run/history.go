@@ -1,0 +1,123 @@
+package run
+
+import (
+	"slices"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent/hosted/model"
+)
+
+// The model gets the conversation within a limit of tokens (Limits.Context). If it is longer, old results of tools are
+// shortened first. If that is not enough, the oldest messages are left out. Calls stay together with their results.
+//
+// What is left out is part of the state, and grows in large steps. So the beginning of successive requests is the same,
+// and APIs can cache it. The log keeps the whole conversation.
+
+// omitted says what the model does not get of the conversation.
+type omitted struct {
+	Results  int `json:"results,omitzero"`  // results in messages before this number are shortened
+	Messages int `json:"messages,omitzero"` // messages before this number are left out
+
+	// Tokens is a limit below Limits.Context: the model has rejected a longer conversation. 0 for none.
+	Tokens int64 `json:"tokens,omitzero"`
+}
+
+const (
+	shortResult = 400 // bytes of a shortened result, about
+	omitTo      = 2   // if the conversation is too long, what is left out reduces it to one part in omitTo of the limit
+)
+
+// omittedNote begins the first message of a conversation whose beginning is left out.
+const omittedNote = "[The server has left out earlier messages of this conversation, because it is long.]\n\n"
+
+// omit leaves out so much of a conversation that it has at most limit tokens, or as little as possible. base is the
+// number of tokens of the rest of the request. It reports whether it changed o.
+func (o *omitted) omit(messages []model.Message, base, limit int64) (changed bool) {
+	if base+tokensOf(o.apply(messages)) <= limit {
+		return false
+	}
+	last := lastUnit(messages)
+	target := base + (limit-base)/omitTo
+	size := base + tokensOf(o.apply(messages))
+	for o.Results < last && size > target {
+		size -= tokensOf(messages[o.Results:][:1]) - tokensOf(shortened(messages[o.Results:][:1]))
+		o.Results++
+		changed = true
+	}
+	for o.Messages < last && base+tokensOf(o.apply(messages)) > target {
+		o.Messages = nextUnit(messages, o.Messages)
+		changed = true
+	}
+	return changed
+}
+
+// nextUnit returns the beginning of the unit after the one that begins at a message: a message of the user, or one of the
+// model with the results of its calls.
+func nextUnit(messages []model.Message, at int) int {
+	for at++; at < len(messages) && messages[at].Role == model.RoleTool; at++ {
+	}
+	return at
+}
+
+// lastUnit returns the beginning of the last unit, which the model always gets.
+func lastUnit(messages []model.Message) int {
+	last := len(messages) - 1
+	for last > 0 && messages[last].Role == model.RoleTool {
+		last--
+	}
+	return max(last, 0)
+}
+
+// apply returns what the model gets of the messages. They remain unchanged.
+func (o *omitted) apply(messages []model.Message) []model.Message {
+	if o.Results == 0 && o.Messages == 0 || len(messages) == 0 {
+		return messages
+	}
+	from := min(o.Messages, lastUnit(messages))
+	kept := slices.Clone(messages[from:])
+	if short := o.Results - from; short > 0 {
+		copy(kept, shortened(kept[:min(short, len(kept))]))
+	}
+	if from == 0 {
+		return kept
+	}
+	if kept[0].Role != model.RoleUser { // a conversation begins with the user: the input that the rest is about
+		at := from - 1
+		for at > 0 && messages[at].Role != model.RoleUser {
+			at--
+		}
+		kept = slices.Insert(kept, 0, messages[at])
+	}
+	kept[0].Text = omittedNote + kept[0].Text
+	return kept
+}
+
+// shortened returns messages with short results.
+func shortened(messages []model.Message) []model.Message {
+	all := slices.Clone(messages)
+	for i := range all {
+		all[i].Results = slices.Clone(all[i].Results)
+		for j := range all[i].Results {
+			if r := &all[i].Results[j]; len(r.Content) > 2*shortResult {
+				r.Content = shortContent(r)
+			}
+		}
+	}
+	return all
+}
+
+// shortContent returns the beginning of a long result.
+func shortContent(r *model.ToolResult) string {
+	if !isData(r) {
+		return text.Cut(r.Content, shortResult)
+	}
+	content := strictjson.AppendString([]byte(`{"note":`), dataNote)
+	content = strictjson.AppendString(append(content, `,"beginning":`...), text.Cut(r.Content[len(`{"note":""`)+len(dataNote):], shortResult))
+	return string(append(content, `,"cut":"the server has shortened this older result, because the conversation is long"}`...))
+}
+
+// tokensOf estimates the tokens of messages.
+func tokensOf(messages []model.Message) int64 {
+	return model.EstimateUsage(&model.Request{Messages: messages}, new(model.Response)).InputTokens
+}

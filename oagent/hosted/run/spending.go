@@ -1,0 +1,191 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/fairwayhq/fairway/oagent/engagement"
+	"github.com/fairwayhq/fairway/oagent/hosted/model"
+	"github.com/fairwayhq/fairway/store"
+)
+
+// Runs that agents start spend the limits of the root: the run that a user has started. What they spend is in a record of
+// the root, and what budgets have spent is in a record of each day. Both are read before each request to the model, and
+// changed after it, before the response is recorded. So requests that are in progress at the same time may exceed a limit. If a
+// node dies in between, the request is repeated and counts twice, as at the API of the model.
+
+// Budget is the number of tokens that all runs of a user, a group or an agent can use on one day (UTC).
+type Budget struct {
+	Of     string // "user", "group", "agent" or "total"
+	Name   string // "" with "total"
+	Tokens int64
+}
+
+// String returns whose budget it is.
+func (b *Budget) String() string {
+	if b.Name == "" {
+		return b.Of
+	}
+	return b.Of + " " + b.Name
+}
+
+// spent is the record of a root or of a budget.
+type spent struct {
+	Usage model.Usage `json:"usage"`
+	Turns int         `json:"turns"` // of all runs that agents have started, in the round
+	Round int         `json:"round,omitzero"`
+}
+
+const (
+	spentKey  = "run-spent/"   // followed by the id of the root
+	budgetKey = "run-budget/"  // followed by the day, and a digest of the owner
+	budgetTTL = 48 * time.Hour // longer than any day
+)
+
+// readSpent returns a record, or an empty one if there is none.
+func (s *storage) readSpent(ctx context.Context, key string) (all spent, err error) {
+	r, err := s.store.Get(ctx, s.realm+key)
+	if isNotFound(err) {
+		return all, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(r.Value, &all)
+	}
+	return all, err
+}
+
+// addSpent changes a record.
+func (s *storage) addSpent(ctx context.Context, key string, ttl time.Duration, add func(*spent)) error {
+	return s.store.Update(ctx, s.realm+key, func(old store.Record) (c store.Change, err error) {
+		var all spent
+		if old.Value != nil {
+			err = json.Unmarshal(old.Value, &all)
+		}
+		if err != nil {
+			return c, err
+		}
+		add(&all)
+		c.TTL = ttl
+		c.Value, err = json.Marshal(all)
+		return c, err
+	})
+}
+
+// keyOf returns the key of the record of a budget today.
+func (r *Runner) keyOf(b *Budget) string {
+	return budgetKey + r.options.Now().UTC().Format(time.DateOnly) + "/" + engagement.Digest(b.Of, b.Name)
+}
+
+// root returns the state of the root of a run, which may be the run itself. If it does not exist any more, it is the run.
+func (r *Runner) root(ctx context.Context, st *State) (*State, error) {
+	if st.Root == "" {
+		return st, nil
+	}
+	root, err := r.storage.get(ctx, st.Root)
+	if isNotFound(err) {
+		return st, nil
+	}
+	return root, err
+}
+
+// checkSpending returns why the run must not make a request to its model; nil if it may.
+func (e *execution) checkSpending(ctx context.Context) (*Ending, error) {
+	r, limits := e.runner, &e.runner.options.Limits
+	for _, b := range r.options.Budgets(e.state) {
+		used, err := r.storage.readSpent(ctx, r.keyOf(&b))
+		if err != nil {
+			return nil, err
+		}
+		if used.Usage.Total() >= b.Tokens {
+			return &Ending{Kind: EndBudget, Rule: b.String(), Message: fmt.Sprintf(
+				"the budget of %s is %d tokens of the model on one day (UTC), and they are used; go on tomorrow", ownerOf(&b), b.Tokens)}, nil
+		}
+	}
+	if e.state.Root == "" && !e.state.Called {
+		return nil, nil // the state has all that was spent, and the planner has checked it
+	}
+	root, err := r.root(ctx, e.state)
+	if err != nil {
+		return nil, err
+	}
+	called, err := r.storage.readSpent(ctx, spentKey+root.ID)
+	if err != nil {
+		return nil, err
+	}
+	if called.Round != root.Round {
+		called.Turns = 0
+	}
+	switch {
+	case root.Usage.Total()+called.Usage.Total() >= limits.Tokens:
+		return &Ending{Kind: EndLimit, Rule: limitTokens, Message: fmt.Sprintf(
+			"the Engagement and the agents that it called have used the limit of %d tokens of the model", limits.Tokens)}, nil
+	case root.Turns-root.Before.Turns+called.Turns > limits.Turns || e.state.Root != "" && root.Turns-root.Before.Turns+called.Turns >= limits.Turns:
+		return &Ending{Kind: EndLimit, Rule: "turns", Message: fmt.Sprintf(
+			"the Engagement and the agents that it called have reached the limit of %d turns of the model for one input", limits.Turns)}, nil
+	}
+	return nil, nil
+}
+
+// ownerOf returns whose budget it is, for the user.
+func ownerOf(b *Budget) string {
+	if b.Of == "total" {
+		return "all users together"
+	}
+	return "the " + b.Of + " " + b.Name
+}
+
+// charge adds a response of the model to what the root and the budgets have spent.
+func (e *execution) charge(ctx context.Context, usage model.Usage) error {
+	r := e.runner
+	add := func(key string, ttl time.Duration, change func(*spent)) error {
+		return e.terms.Repeat(ctx, func() error { return r.storage.addSpent(ctx, key, ttl, change) })
+	}
+	var errs []error
+	for _, b := range r.options.Budgets(e.state) {
+		errs = append(errs, add(r.keyOf(&b), budgetTTL, func(s *spent) { s.Usage = s.Usage.Add(usage) }))
+	}
+	if e.state.Root != "" {
+		root, err := r.root(ctx, e.state)
+		if err != nil {
+			return err
+		}
+		errs = append(errs, add(spentKey+root.ID, r.storage.ttl, func(s *spent) {
+			if s.Round != root.Round {
+				s.Round, s.Turns = root.Round, 0
+			}
+			s.Usage = s.Usage.Add(usage)
+			s.Turns++
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// callsAgents reports whether one of the calls is of an agent of this server or of another one.
+func (b *toolbox) callsAgents(calls []Call) bool {
+	for i := range calls {
+		if t := b.byName[calls[i].Name]; t != nil && t.Agent {
+			return true
+		}
+	}
+	return false
+}
+
+// addCalled adds what the agents that a root has called have spent.
+func (r *Runner) addCalled(ctx context.Context, st *State, u *UsageView) {
+	if !st.Called || st.Root != "" {
+		return
+	}
+	called, err := r.storage.readSpent(ctx, spentKey+st.ID)
+	if err != nil {
+		r.report(st.ID, err)
+		return
+	}
+	u.CalledAgents = called.Usage.Total()
+	u.InputTokens += called.Usage.InputTokens
+	u.OutputTokens += called.Usage.OutputTokens
+	u.Estimated = u.Estimated || called.Usage.Estimated
+}
