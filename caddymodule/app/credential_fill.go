@@ -23,7 +23,11 @@ type filledToolsets struct {
 	current atomic.Pointer[filledPair]
 }
 
-// Filled returns the tools without the arguments that the toolset's credentials fill. Toolsets
+// ChangesList reports whether the tools that clients see differ from those of the document. See Filled.
+func (t *Toolset) ChangesList() bool { return t.filledToolsets != nil }
+
+// Filled returns the tools without the arguments that the toolset's credentials fill, and with the texts that its
+// inspectors pass. Toolsets
 // that share a document each have their own view. Filled returns nil for nil.
 func (t *Toolset) Filled(declared *tools.Toolset) *tools.Toolset {
 	if declared == nil || t.filledToolsets == nil {
@@ -36,7 +40,7 @@ func (t *Toolset) Filled(declared *tools.Toolset) *tools.Toolset {
 	defer t.filledToolsets.mu.Unlock()
 	view := t.filledToolsets.current.Load()
 	if view == nil || view.declared != declared {
-		view = &filledPair{declared, t.Credentials.Filled(declared)}
+		view = &filledPair{declared, t.inspected(t.Credentials.Filled(declared), t.filledToolsets.logger)}
 		if doubtful := t.Credentials.Doubtful(view.filled); len(doubtful) > 0 {
 			t.filledToolsets.logger.Warn("required arguments have the name of a credential, and models would make them up; "+
 				"if the API takes the toolset's credential there, configure it under that name, as in: credential header token {env.API_TOKEN}",

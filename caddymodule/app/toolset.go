@@ -20,6 +20,8 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/app/mcpserver"
+	inspectors "github.com/fairwayhq/fairway/caddymodule/inspect"
+	"github.com/fairwayhq/fairway/inspect"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
@@ -135,6 +137,10 @@ type ToolsetConfig struct {
 	// before the endpoint set. Only headers that describe the message pass without being listed here (Accept,
 	// Content-Type, Traceparent, User-Agent, ...). Without credentials, all headers pass. Default: none.
 	ForwardHeaders []string `json:"forward_headers,omitempty"`
+
+	// Inspectors of the arguments and responses of tool calls, and of the texts of tools. They are applied in this
+	// order. Responses to plain requests are inspected too if an oagent handler guards them. Default: none.
+	Inspectors []json.RawMessage `json:"inspectors,omitempty" caddy:"namespace=agents.inspectors inline_key=inspector"`
 }
 
 // Empty reports whether no option is set.
@@ -340,7 +346,8 @@ type Toolset struct {
 	Pins           []string        // names of tools that are listed even if endpoints search
 	Credentials    credential.Set  // added by the gateway; none if callers authenticate themselves
 	ForwardHeaders []string        // canonical names of the callers' headers that calls carry beside Credentials
-	filledToolsets *filledToolsets // nil without credentials
+	filledToolsets *filledToolsets // nil without credentials and inspectors of lists
+	Inspect        inspect.Chain   // nil without inspectors
 	MaxTokens      int             // less than 0: no limit
 	Allow          *rule.Rule      // what users may call; nil for everything
 	HasMCPServer   bool            // the tools are those of an MCP server
@@ -383,6 +390,10 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 			return nil, fmt.Errorf("allow: %w", err)
 		}
 	}
+	chain, err := inspectors.Load(ctx, c.Inspectors)
+	if err != nil {
+		return nil, err
+	}
 	embedder, err := c.embedder(ctx)
 	if err != nil {
 		return nil, err
@@ -403,11 +414,11 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 			return nil, err
 		}
 	}
-	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded, Allow: allow, HasMCPServer: d.MCPServer != nil}
+	t := &Toolset{Name: key.Name, Document: d, Limits: c.Limits(), Search: c.Search, Pins: c.Pins, Credentials: checked, ForwardHeaders: forwarded, Allow: allow, Inspect: chain, HasMCPServer: d.MCPServer != nil}
 	if t.MaxTokens = c.MaxTokens; t.MaxTokens == 0 {
 		t.MaxTokens = DefaultMaxTokens
 	}
-	if len(checked) > 0 {
+	if len(checked) > 0 || chain.Has(inspect.List) {
 		t.filledToolsets = &filledToolsets{logger: logger}
 		t.Filled(d.Loader.Toolset())
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/app/mcpserver"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	inspectors "github.com/fairwayhq/fairway/caddymodule/inspect"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/rule"
@@ -44,11 +45,12 @@ import (
 //	credential   header <name> <value> | query <name> <value> | basic <user> <password>
 //	forward_headers <headers...>
 //	allow        <expression>
+//	inspect      secrets | pii | webhook ... { … }, see package caddymodule/inspect
 //	non_inferrable <arguments...>
 //
 // The value of an operation selector is the name of the operation's tool, its operationId, or
 // its method and path, as in DELETE /trips/{id}. overlay, include, exclude, tool, pin, credential,
-// forward_headers and non_inferrable may be repeated. The other options may be given once.
+// forward_headers, inspect and non_inferrable may be repeated. The other options may be given once.
 func (c *ToolsetConfig) Options(b *directive.Block) directive.Options {
 	return directive.Options{
 		"openapi":            directive.To(b.Text, &c.OpenAPI),
@@ -91,6 +93,7 @@ func (c *ToolsetConfig) Options(b *directive.Block) directive.Options {
 		"pin":             directive.To(b.List, &c.Pins),
 		"credential":      func() error { return credential.Read(b, &c.Credentials) },
 		"forward_headers": func() error { return b.Each(&c.ForwardHeaders, httpheader.CheckForwarded) },
+		"inspect":         func() error { return inspectors.Read(b, &c.Inspectors) },
 		"allow":           func() error { return readAllow(b, &c.Allow) },
 		"non_inferrable":  directive.To(b.List, &c.NonInferrable),
 	}

@@ -69,6 +69,11 @@ func (o *Handler) guardRequest(w http.ResponseWriter, r *http.Request, next cadd
 	if refusal := (operationReader{d}).read(); refusal != nil {
 		return d.answer(refusal)
 	}
+	if d.operation.Toolset.Inspect != nil {
+		if refusal := d.inspectArguments(); refusal != nil {
+			return d.answer(refusal)
+		}
+	}
 	a := admission{d: d}
 	if refusal := a.check(); refusal != nil {
 		return d.answer(refusal)

@@ -57,7 +57,11 @@ func (s *response) writeBrokenOff(detail string) {
 
 // holdResponse prepares the request and the writer for a response that is recorded or checked.
 func (s *response) holdResponse() *heldResponse {
-	a := &heldResponse{client: s.d.w, checked: s.isChecked(), recorded: s.isRecorded()}
+	if s.d.operation.Toolset.Inspect != nil {
+		s.inspection = s.d.inspection()
+	}
+	isInspected := s.inspection.InspectsResponse()
+	a := &heldResponse{client: s.d.w, checked: s.isChecked() || isInspected, recorded: s.isRecorded() || isInspected}
 	a.Headers, a.Limit, a.NoBody, a.Policy = s.d.w.Header(), s.d.handler.MaxOutput, s.d.r.Method == http.MethodHead, a
 	if !a.recorded && !s.d.exposesAny() {
 		a.SendTo(s.d.w, false)
@@ -99,6 +103,12 @@ func (s *response) releaseResponse(a *heldResponse) error {
 		return nil
 	}
 	a.conceal(s.injected)
+	if s.inspection.InspectsResponse() {
+		if err := s.inspectHeld(a); err != nil {
+			return s.withholdInspected(err)
+		}
+		a.recorded = s.isRecorded()
+	}
 	outputs := a.outputs(s.d.rec != nil)
 	if a.Sends() {
 		outputs = s.injected.ConcealBody(a.Status, outputs) // already sent, so only the record is changed

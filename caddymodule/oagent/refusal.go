@@ -27,6 +27,7 @@ const (
 	kindUndeclared       engagement.Kind = "undeclared"        // it has a parameter or property that the document does not declare
 	kindTooLarge         engagement.Kind = "too_large"         // its body is larger than max_input
 	kindIdentity                         = hosted.KindIdentity // there are no credentials for it
+	kindInspected        engagement.Kind = "inspected"         // an inspector of the toolset rejects its arguments or its response
 	kindUnavailable      engagement.Kind = "unavailable"       // the API's document is not loaded
 )
 

@@ -34,6 +34,8 @@ type response struct {
 	next     caddyhttp.Handler
 	injected route.InjectedCredentials // the credentials that the API gets instead of the caller's
 	encoding [1]string                 // storage for the header Accept-Encoding
+
+	inspection *route.Inspection // of the response of a plain request; nil without inspectors
 }
 
 // setInjected records the credentials that the API gets: those of the toolset, and those of with,
@@ -195,6 +197,9 @@ func (s *response) serveCall() error {
 		}
 		s.abortFor(err)
 		return err
+	}
+	if rec.Inspection != nil {
+		rec.InspectResponse(s.d.r.Context())
 	}
 	outputs, ok := s.callOutputs()
 	if !ok {

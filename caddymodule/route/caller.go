@@ -111,6 +111,10 @@ func (c *Caller) partOf(t *tools.Tool) (*Part, *tools.Tool) {
 
 // call runs a tool of a toolset and records the outcome.
 func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
+	if c.inspectors != nil {
+		c.agent = c.Agent
+		ctx, arguments = c.inspectArguments(ctx, set, name, arguments)
+	}
 	var outcome tools.Outcome
 	recorder := c.endpoint.recorder.Load()
 	if recorder == nil {
@@ -183,6 +187,11 @@ func (c *Caller) execute(ctx context.Context, set *tools.Toolset, t string, argu
 			outcome = tools.Outcome{Failure: c.panicFailure("the call", p)}
 		}
 	}()
+	if c.inspectors != nil {
+		if outcome, rejected := rejectedOutcome(ctx, set, t); rejected {
+			return outcome
+		}
+	}
 	return tools.Execute(ctx, set, t, arguments, c)
 }
 

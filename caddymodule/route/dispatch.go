@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/inspect"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/ocp"
@@ -44,6 +45,8 @@ type dispatch struct {
 	asOperator     bool // calls carry credentials of the gateway, or go to another organization's server
 	forwardHeaders []string
 	endpoint       *Endpoint
+	inspectors     inspect.Chain // nil if the toolset has none
+	agent          string        // name of the hosted agent that makes the calls; "" if a client does
 }
 
 // init sets the fields of the dispatch of the request outer. Next is the handler after the endpoint.
@@ -67,7 +70,7 @@ type clientState struct {
 
 // serve gives calls the limits, the credentials, the forwarded headers and the name of a toolset.
 func (d *dispatch) serve(t *app.Toolset) {
-	d.limits, d.credentials, d.forwardHeaders, d.toolset = t.Limits, t.Credentials, t.ForwardHeaders, t.Name
+	d.limits, d.credentials, d.forwardHeaders, d.toolset, d.inspectors = t.Limits, t.Credentials, t.ForwardHeaders, t.Name, t.Inspect
 	d.asOperator = len(t.Credentials) > 0 || t.HasMCPServer
 }
 
@@ -112,6 +115,9 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 	rec.ClientRequest = d.client.Request
 	rec.StreamOptions = streamOptions{Timer: timer, Timeout: d.limits.Timeout}
 	rec.ToolsetCredentials = credentials
+	if d.inspectors != nil {
+		rec.SetInspection(d.inspection(call.Tool))
+	}
 	r = d.prepare(r, rec, call, supplemented)
 	if d.endpoint.AgentLimit != nil {
 		if err := d.endpoint.checkGuarded(r, call.Tool, d.toolset); err != nil {
@@ -157,6 +163,9 @@ func operationOf(tool *tools.Tool) string {
 // conclude turns the recorded response into a Result, or an error into a Failure.
 func (d *dispatch) conclude(ctx context.Context, call *tools.Call, rec *Recorder, err error) (*tools.Result, error) {
 	defer rec.Release()
+	if rec.Inspection != nil && err == nil {
+		rec.InspectResponse(ctx)
+	}
 	if err != nil && rec.StreamComplete() && (ctx.Err() != nil || isAbortedResponse(err)) {
 		err = nil
 	}

@@ -30,6 +30,8 @@ type Recorder struct {
 	callContext        tools.CallContext       // of the inner request
 	result             tools.Result            // of the call
 
+	Inspection *Inspection // of the response; nil without inspectors
+
 	StreamOptions streamOptions   // how to handle a stream; the zero value holds it like any other response
 	Stream        *recordedStream // nil unless the response is a stream
 }

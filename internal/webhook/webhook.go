@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
@@ -19,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/buffer"
 )
 
 // Limits of webhooks.
@@ -89,6 +92,29 @@ func CheckURL(text string) error {
 // Post sends a body. The id is that of the message: it is the same if the message is sent again. Every status of 2xx is a success.
 // Errors contain no secrets.
 func (c *Client) Post(ctx context.Context, id, mediaType string, body []byte) error {
+	return c.send(ctx, id, mediaType, body, func(response io.Reader) error {
+		_, _ = io.CopyN(io.Discard, response, maxResponse) // so that the connection can be used again
+		return nil
+	})
+}
+
+// Ask is like Post for a message with a random id, and returns the body of the response, of at most limit bytes.
+func (c *Client) Ask(ctx context.Context, mediaType string, body []byte, limit int64) (response []byte, err error) {
+	err = c.send(ctx, rand.Text(), mediaType, body, func(from io.Reader) (err error) {
+		response, err = buffer.ReadLimited(from, limit)
+		switch {
+		case errors.Is(err, buffer.ErrTooLarge):
+			return fmt.Errorf("the response has more than %d bytes", limit)
+		case err != nil:
+			return safeError(ctx, err)
+		}
+		return nil
+	})
+	return response, err
+}
+
+// send sends a body, and calls read with the body of a successful response.
+func (c *Client) send(ctx context.Context, id, mediaType string, body []byte, read func(response io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
@@ -105,14 +131,16 @@ func (c *Client) Post(ctx context.Context, id, mediaType string, body []byte) er
 		return safeError(ctx, err)
 	}
 	defer response.Body.Close()
-	_, _ = io.CopyN(io.Discard, response.Body, maxResponse) // so that the connection can be used again
+	if response.StatusCode < 200 || response.StatusCode >= 300 {
+		_, _ = io.CopyN(io.Discard, response.Body, maxResponse) // so that the connection can be used again
+	}
 	switch {
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		return errors.New("the endpoint responds with a redirect, which is not followed: set the final URL")
 	case response.StatusCode < 200 || response.StatusCode >= 300:
 		return fmt.Errorf("the endpoint responds with status %d", response.StatusCode)
 	}
-	return nil
+	return read(response.Body)
 }
 
 // sign returns the signature of a message: HMAC-SHA256 over its id, its timestamp and its body.

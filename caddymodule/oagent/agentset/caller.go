@@ -80,7 +80,10 @@ func (c *GuardrailCaller) invoke(ctx context.Context, op *Operation, side engage
 		return nil, errors.New("its toolset is not loaded")
 	}
 	toolset := op.Toolset.Filled(op.Set)
-	t, _ := toolset.Tool(op.Tool.Name)
+	t, ok := toolset.Tool(op.Tool.Name)
+	if !ok {
+		return nil, errors.New("an inspector of its toolset withholds it")
+	}
 	arguments, err := argumentsOf(t, side)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,9 @@ func (c callsItself) Call(ctx context.Context, i *run.Invocation) run.Result {
 	return run.Result{Text: "done"}
 }
 
-func (c callsItself) CheckText(context.Context, oagent.Binding, engagement.Side, string) error { return nil }
+func (c callsItself) CheckText(context.Context, oagent.Binding, engagement.Side, string) error {
+	return nil
+}
 
 // tree plays an agent that calls itself four times, down to a depth.
 func tree(t *testing.T, limits run.Limits) (*node, *atomic.Int64) {

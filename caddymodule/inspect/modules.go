@@ -1,0 +1,229 @@
+// Package inspect provides the inspectors of toolsets as Caddy modules of the namespace agents.inspectors: secrets, pii and
+// webhook. Package github.com/fairwayhq/fairway/inspect implements them.
+package inspect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/inspect"
+	"github.com/fairwayhq/fairway/internal/webhook"
+)
+
+// Namespace is the namespace of inspectors, and InlineKey the member with the name of the module.
+const (
+	Namespace = "agents.inspectors"
+	InlineKey = "inspector"
+)
+
+func init() {
+	caddy.RegisterModule(Secrets{})
+	caddy.RegisterModule(PII{})
+	caddy.RegisterModule(Webhook{})
+}
+
+// Module is an inspector of a toolset: a guest module of agents.inspectors.
+type Module interface {
+	// Step returns the inspector with its phases.
+	Step() (inspect.Step, error)
+}
+
+// Load provisions the inspectors of a toolset.
+func Load(ctx caddy.Context, configs []json.RawMessage) (inspect.Chain, error) {
+	if len(configs) == 0 {
+		return nil, nil
+	}
+	holder := struct {
+		Inspectors []json.RawMessage `caddy:"namespace=agents.inspectors inline_key=inspector"`
+	}{configs}
+	loaded, err := ctx.LoadModule(&holder, "Inspectors")
+	if err != nil {
+		return nil, fmt.Errorf("inspect: %w", err)
+	}
+	var chain inspect.Chain
+	for _, value := range loaded.([]any) {
+		module, ok := value.(Module)
+		if !ok {
+			return nil, fmt.Errorf("inspect: the module %T is not an inspector", value)
+		}
+		step, err := module.Step()
+		if err != nil {
+			return nil, fmt.Errorf("inspect %s: %w", step.Name, err)
+		}
+		chain = append(chain, step)
+	}
+	return chain, nil
+}
+
+// Actions of the built-in inspectors.
+const (
+	actionMask   = "mask"
+	actionReject = "reject"
+)
+
+// Options are the options that the built-in inspectors share.
+type Options struct {
+	// What happens with what is found. "mask": it is replaced. "reject": the call fails, or the tool is not listed.
+	// Default: mask.
+	Action string `json:"action,omitempty"`
+
+	// What is inspected: "arguments" of tool calls, "result" and "error" bodies of responses, and the texts of tools in the "list".
+	// Default: all for secrets; result and error for pii; arguments, result and error for webhook.
+	Phases []inspect.Phase `json:"phases,omitempty"`
+}
+
+// phases returns the phases, or the default ones.
+func (o *Options) phases(standard ...inspect.Phase) ([]inspect.Phase, error) {
+	for _, phase := range o.Phases {
+		if !slices.Contains(inspect.Phases[:], phase) {
+			return nil, fmt.Errorf("unknown phase %q; known are arguments, result, error and list", phase)
+		}
+	}
+	if o.Action != "" && o.Action != actionMask && o.Action != actionReject {
+		return nil, fmt.Errorf("unknown action %q; known are mask and reject", o.Action)
+	}
+	if len(o.Phases) > 0 {
+		return o.Phases, nil
+	}
+	return standard, nil
+}
+
+// Secrets finds API keys, access tokens, private keys, and passwords in URLs and in members that are named so.
+type Secrets struct {
+	Options
+}
+
+// CaddyModule implements caddy.Module.
+func (Secrets) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + ".secrets", New: func() caddy.Module { return new(Secrets) }}
+}
+
+// Step implements Module.
+func (s *Secrets) Step() (inspect.Step, error) {
+	phases, err := s.phases(inspect.Phases[:]...)
+	return inspect.Step{Name: "secrets", Inspector: inspect.Detect(inspect.Secrets(), s.Action == actionReject), Phases: phases}, err
+}
+
+// PII finds personal data.
+type PII struct {
+	Options
+
+	// What is found: email, phone, iban, card, ssn. Default: all.
+	Entities []string `json:"entities,omitempty"`
+
+	// Further entities: regular expressions (RE2) by label. The label replaces what is masked.
+	// Default: none.
+	Patterns map[string]string `json:"patterns,omitempty"`
+}
+
+// CaddyModule implements caddy.Module.
+func (PII) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + ".pii", New: func() caddy.Module { return new(PII) }}
+}
+
+// Step implements Module.
+func (p *PII) Step() (inspect.Step, error) {
+	step := inspect.Step{Name: "pii"}
+	phases, err := p.phases(inspect.Result, inspect.Error)
+	if err != nil {
+		return step, err
+	}
+	var patterns []inspect.Pattern
+	for label, expression := range p.Patterns {
+		compiled, err := compile(label, expression)
+		if err != nil {
+			return step, err
+		}
+		patterns = append(patterns, inspect.Pattern{Label: label, Expression: compiled})
+	}
+	slices.SortFunc(patterns, func(a, b inspect.Pattern) int {
+		if a.Label < b.Label {
+			return -1
+		}
+		return 1
+	})
+	detector, err := inspect.PII(p.Entities, patterns)
+	step.Inspector, step.Phases = inspect.Detect(detector, p.Action == actionReject), phases
+	return step, err
+}
+
+var isLabel = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// compile checks and compiles a pattern.
+func compile(label, expression string) (*regexp.Regexp, error) {
+	if !isLabel.MatchString(label) {
+		return nil, fmt.Errorf("pattern %q: a label has lower-case letters, digits, - and _, as in: pattern customer-number `C-\\d{8}`", label)
+	}
+	compiled, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, fmt.Errorf("pattern %s: %w", label, err)
+	}
+	return compiled, nil
+}
+
+// Webhook leaves the decision to a server.
+type Webhook struct {
+	Options
+
+	// The URL of the server. Placeholders such as {env.CHECK_URL} are replaced. Required.
+	URL string `json:"url,omitempty"`
+
+	// The secret that signs the requests (Standard Webhooks): 16 bytes or more, or whsec_ and base64. Placeholders are replaced.
+	// Required.
+	Secret string `json:"secret,omitempty"`
+
+	// How long the server may take. Default: 2s.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	// What happens if the server does not decide. "deny": the message is rejected. "pass": it passes. Default: deny.
+	OnError string `json:"on_error,omitempty"`
+
+	client *webhook.Client
+}
+
+// CaddyModule implements caddy.Module.
+func (Webhook) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + ".webhook", New: func() caddy.Module { return new(Webhook) }}
+}
+
+// Step implements Module.
+func (w *Webhook) Step() (inspect.Step, error) {
+	step := inspect.Step{Name: "webhook", Inspector: &inspect.Webhook{Client: w.client, PassOnError: w.OnError == onErrorPass}}
+	var err error
+	step.Phases, err = w.phases(inspect.Arguments, inspect.Result, inspect.Error)
+	switch {
+	case err != nil:
+	case w.Action != "":
+		err = errors.New("the server decides whether to mask or to reject: remove the action")
+	case slices.Contains(step.Phases, inspect.List):
+		err = errors.New("the phase list is for secrets and pii")
+	case w.OnError != "" && w.OnError != onErrorPass && w.OnError != onErrorDeny:
+		err = fmt.Errorf("on_error %q: use deny or pass", w.OnError)
+	}
+	return step, err
+}
+
+const (
+	onErrorPass = "pass"
+	onErrorDeny = "deny"
+)
+
+// Cleanup implements caddy.CleanerUpper.
+func (w *Webhook) Cleanup() error {
+	w.client.Close()
+	return nil
+}
+
+// Interface guards
+var (
+	_ Module             = (*Secrets)(nil)
+	_ Module             = (*PII)(nil)
+	_ Module             = (*Webhook)(nil)
+	_ caddy.Provisioner  = (*Webhook)(nil)
+	_ caddy.CleanerUpper = (*Webhook)(nil)
+)

@@ -1,0 +1,240 @@
+package route
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/inspect"
+	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/result"
+)
+
+// Inspectors of a toolset get the arguments of a call before anything else does (Caller.call), and the response where it
+// arrives: in the Recorder, when the handlers after oagent have returned. Nothing of this file runs for toolsets without
+// inspectors.
+
+// An Inspection applies the inspectors of a toolset to one request to the API.
+type Inspection struct {
+	Chain    inspect.Chain
+	Tool     *tools.Tool
+	Toolset  string
+	Protocol string
+	Agent    string
+	User     string
+	Limit    int64 // bytes of a decoded response
+	Logger   *zap.Logger
+
+	done bool // the response was inspected
+}
+
+// message returns a message without a body.
+func (i *Inspection) message(phase inspect.Phase) inspect.Message {
+	m := inspect.Message{Phase: phase, Toolset: i.Toolset, Protocol: i.Protocol, Agent: i.Agent, User: i.User}
+	if i.Tool != nil {
+		m.Tool = i.Tool.Name
+	}
+	return m
+}
+
+// inspect applies the inspectors to a message, and logs what they found. The log never has the values.
+func (i *Inspection) inspect(ctx context.Context, m inspect.Message) (body []byte, labels []string, err error) {
+	body, labels, err = i.Chain.Inspect(ctx, m)
+	fields := []zap.Field{zap.String("toolset", m.Toolset), zap.String("tool", m.Tool), zap.String("phase", string(m.Phase))}
+	if rejection, ok := errors.AsType[*inspect.Rejection](err); ok {
+		i.Logger.Warn("an inspector rejected a tool call", append(fields, zap.String("inspector", rejection.Inspector),
+			zap.Strings("found", rejection.Labels), zap.String("reason", rejection.Reason))...)
+	} else if len(labels) > 0 {
+		i.Logger.Info("an inspector masked values of a tool call", append(fields, zap.Strings("found", labels))...)
+	}
+	return body, labels, err
+}
+
+// CheckArguments inspects arguments that cannot be changed any more: those of a plain request.
+func (i *Inspection) CheckArguments(ctx context.Context, arguments []byte) error {
+	m := i.message(inspect.Arguments)
+	m.Body, m.JSON = arguments, true
+	_, labels, err := i.inspect(ctx, m)
+	if err == nil && len(labels) > 0 {
+		err = &inspect.Rejection{Inspector: "of the toolset", Labels: labels}
+	}
+	return err
+}
+
+// rejectedKey is the context key of the Failure of a call whose arguments were rejected.
+type rejectedKey struct{}
+
+// inspectArguments returns the arguments that the inspectors pass. If they reject them, the context has the Failure.
+func (c *Caller) inspectArguments(ctx context.Context, set *tools.Toolset, name string, arguments []byte) (context.Context, []byte) {
+	if len(arguments) == 0 || !c.inspectors.Has(inspect.Arguments) {
+		return ctx, arguments
+	}
+	t, _ := set.Tool(name)
+	i := c.inspection(t)
+	m := i.message(inspect.Arguments)
+	m.Body, m.JSON = arguments, true
+	passed, _, err := i.inspect(ctx, m)
+	if err == nil {
+		return ctx, passed
+	}
+	failure := &tools.Failure{Kind: tools.Restricted, Message: "The API was not called, because of the arguments of " + text.Cut(name, maxNamed) +
+		": " + err.Error() + "."}
+	return context.WithValue(ctx, rejectedKey{}, failure), []byte("{}")
+}
+
+// maxNamed limits the name of a tool in a message, in bytes.
+const maxNamed = 128
+
+// rejectedOutcome returns the outcome of a call whose arguments were rejected.
+func rejectedOutcome(ctx context.Context, set *tools.Toolset, name string) (outcome tools.Outcome, rejected bool) {
+	failure, rejected := ctx.Value(rejectedKey{}).(*tools.Failure)
+	outcome.Failure = failure
+	outcome.Tool, _ = set.Tool(name)
+	return outcome, rejected
+}
+
+// inspection returns the inspection of one call.
+func (d *dispatch) inspection(t *tools.Tool) *Inspection {
+	return &Inspection{
+		Chain: d.inspectors, Tool: t, Toolset: d.toolset, Protocol: d.protocol, Agent: d.agent, User: UserOf(d.client.Request).ID,
+		Limit: d.limits.MaxResponse, Logger: d.logger,
+	}
+}
+
+// InspectsResponse reports whether an inspector gets the response.
+func (i *Inspection) InspectsResponse() bool {
+	return i != nil && (i.Chain.Has(inspect.Result) || i.Chain.Has(inspect.Error))
+}
+
+// SetInspection makes InspectResponse inspect the response. Events of a stream are not forwarded, since a value may be split over
+// several of them.
+func (r *Recorder) SetInspection(i *Inspection) {
+	if i.InspectsResponse() {
+		r.Inspection = i
+		r.SuppressEvents()
+	}
+}
+
+// InspectResponse replaces the recorded response with what the inspectors pass. A response that is rejected is discarded, and
+// r.Refusal says why. It does nothing after the first call, and for an incomplete response.
+func (r *Recorder) InspectResponse(ctx context.Context) {
+	if r.Inspection == nil || r.Inspection.done || r.Status == 0 || r.TooLarge || r.Err != nil {
+		return
+	}
+	r.Inspection.done = true
+	if r.Stream != nil {
+		if ctx.Err() != nil && !r.StreamComplete() {
+			return
+		}
+		if err := r.FinishStream(); err != nil {
+			r.Fail(err)
+			return
+		}
+	}
+	if r.Body == nil || len(r.Body.B) == 0 {
+		r.Inspection.Headers(r.Headers)
+		return
+	}
+	body, err := r.Inspection.Response(ctx, r.Status, r.Headers, r.Body)
+	r.Body = body
+	if err == nil {
+		return
+	}
+	r.Discard()
+	r.Hold()
+	r.Status = http.StatusBadGateway
+	r.Headers["Content-Type"] = []string{"text/plain; charset=utf-8"}
+	r.Refusal = &tools.Failure{Kind: tools.Restricted, Made: true, Message: r.Inspection.Withheld(err)}
+	r.Body.B = append(r.Body.B, r.Refusal.Message...)
+}
+
+// Withheld returns the message for a response that was rejected.
+func (i *Inspection) Withheld(err error) string {
+	return "The API was called, but its response is withheld: " + err.Error() + ". Do not repeat a call that changes something."
+}
+
+// errUnreadable is the reason to withhold a response that inspectors cannot read.
+var errUnreadable = errors.New("its encoding cannot be read, so it cannot be inspected")
+
+// Response inspects a response. It takes the body, and returns the one that passes. If the response is rejected, the body is
+// still the original.
+func (i *Inspection) Response(ctx context.Context, status int, header http.Header, body *buffer.Buffer) (*buffer.Buffer, error) {
+	i.done = true
+	i.Headers(header)
+	decoded, err := DecodeBody(header, body, i.Limit)
+	if err == nil {
+		decoded, err = DecodeText(header, decoded, i.Limit)
+	}
+	if err != nil {
+		return nil, errUnreadable
+	}
+	phase := inspect.Result
+	if status >= http.StatusBadRequest {
+		phase = inspect.Error
+	}
+	m := i.message(phase)
+	mediaType := httpheader.MediaType(header.Get("Content-Type"))
+	m.Body, m.JSON, m.Text = decoded.B, httpheader.IsJSON(mediaType), httpheader.IsText(mediaType)
+	passed, _, err := i.inspect(ctx, m)
+	if err != nil || bytes.Equal(passed, decoded.B) {
+		return decoded, err
+	}
+	if err := i.checkSchema(phase, header, decoded.B, passed); err != nil {
+		return decoded, err
+	}
+	decoded.B = append(decoded.B[:0], passed...)
+	for name := range header {
+		if describesBody(name) {
+			delete(header, name)
+		}
+	}
+	return decoded, nil
+}
+
+// checkSchema returns an error if a response that was valid for the output schema of the tool no longer is.
+func (i *Inspection) checkSchema(phase inspect.Phase, header http.Header, before, after []byte) error {
+	if phase != inspect.Result || i.Tool == nil || i.Tool.Output.Schema == nil {
+		return nil
+	}
+	value := func(body []byte) jsontext.Value { return body }
+	if strings.HasPrefix(header.Get("Content-Type"), result.NativeType) {
+		value = func(body []byte) jsontext.Value { return strictjson.MemberOf(body, "structuredContent") }
+	}
+	if value(before) == nil || i.Tool.CheckResponse(value(before)) != nil || i.Tool.CheckResponse(value(after)) == nil {
+		return nil
+	}
+	return errors.New("it has values that must be masked, and would then not be valid for the schema of the tool")
+}
+
+// describesBody reports whether a header describes the original body.
+func describesBody(name string) bool {
+	switch name {
+	case "Content-Length", "Etag", "Digest", "Content-Md5", "Content-Digest", "Repr-Digest", "Accept-Ranges":
+		return true
+	}
+	return false
+}
+
+// shown are the headers of a response whose values callers of tools see.
+var shown = [...]string{"Content-Disposition", "Location", "Link", "Warning", "Www-Authenticate"}
+
+// Headers removes the headers of a response in which a built-in inspector finds something.
+func (i *Inspection) Headers(header http.Header) {
+	for _, name := range shown {
+		for _, value := range header[name] {
+			if i.Chain.FindsIn(value) {
+				delete(header, name)
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,122 @@
+// Package inspect decides what may pass between the callers of tools and an API: the arguments of calls, the
+// responses, and the texts that describe tools. An Inspector lets a value pass, masks parts of it, or rejects it.
+//
+// The inspectors of this package work on bytes and know nothing of HTTP servers. Secrets and PII find values by their
+// form (Detector). A Webhook leaves the decision to a server.
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxBody limits what is inspected at once, in bytes. Larger values are rejected.
+const MaxBody = 1 << 20
+
+// Phase is what is inspected.
+type Phase string
+
+// The phases.
+const (
+	Arguments Phase = "arguments" // of a tool call: a JSON object
+	Result    Phase = "result"    // the body of a response, unless it is an Error
+	Error     Phase = "error"     // the body of a response with a status of 400 or more
+	List      Phase = "list"      // the texts of a tool in lists: a JSON object
+)
+
+// Phases are all phases.
+var Phases = [...]Phase{Arguments, Result, Error, List}
+
+// A Message is a value to inspect. The other fields say where it belongs to.
+type Message struct {
+	Phase    Phase
+	Body     []byte // decoded; inspectors do not change it
+	JSON     bool   // the media type of Body is a JSON type
+	Text     bool   // the media type of Body is a type of text
+	Tool     string // name of the tool in its toolset
+	Toolset  string
+	Protocol string
+	Agent    string // name of the hosted agent that makes the call; "" if a client does
+	User     string // id of the authenticated user, or ""
+}
+
+// isText reports whether Body is text. Inspectors let other bodies pass.
+func (m *Message) isText() bool { return m.JSON || m.Text || utf8.Valid(m.Body) }
+
+// A Verdict says what an inspector decides about a message.
+type Verdict struct {
+	Rejected bool
+	Body     []byte   // replaces the body of the message; nil if it passes unchanged
+	Labels   []string // what was found: "email", "github-token"
+	Message  string   // of a rejection, for the model and its user; "" for a general one
+	Reason   string   // for the log of the operator; never contains what was found
+}
+
+// An Inspector decides about messages. It is safe for concurrent use.
+type Inspector interface {
+	// Inspect returns the decision. After an error the message is rejected. Neither may contain what was found.
+	Inspect(ctx context.Context, m *Message) (Verdict, error)
+}
+
+// A Step is an inspector of a Chain with its phases.
+type Step struct {
+	Name      string // of the inspector, for logs
+	Inspector Inspector
+	Phases    []Phase
+}
+
+// A Chain applies inspectors in order. Each gets the body that the one before has passed.
+type Chain []Step
+
+// Has reports whether the chain inspects a phase.
+func (c Chain) Has(phase Phase) bool {
+	return slices.ContainsFunc(c, func(s Step) bool { return slices.Contains(s.Phases, phase) })
+}
+
+// A Rejection says why a chain has rejected a message. Its Error is for the model and its user.
+type Rejection struct {
+	Inspector string
+	Labels    []string
+	Message   string // "" if the inspector gives none
+	Reason    string // for the log
+}
+
+func (r *Rejection) Error() string {
+	if r.Message != "" {
+		return r.Message
+	}
+	if len(r.Labels) > 0 {
+		return "the inspector " + r.Inspector + " found " + strings.Join(r.Labels, ", ")
+	}
+	return "the inspector " + r.Inspector + " rejected it"
+}
+
+// Inspect applies the chain. It returns the body that passes, which is that of the message if nothing changes, and the labels
+// of what was masked. The error is a *Rejection.
+func (c Chain) Inspect(ctx context.Context, m Message) (body []byte, labels []string, err error) {
+	for _, step := range c {
+		if !slices.Contains(step.Phases, m.Phase) || len(m.Body) == 0 || !m.isText() {
+			continue
+		}
+		if len(m.Body) > MaxBody {
+			return nil, nil, &Rejection{Inspector: step.Name, Reason: "too large", Message: fmt.Sprintf(
+				"it has %d KiB, and inspectors read at most %d KiB: select less of it", len(m.Body)>>10, MaxBody>>10)}
+		}
+		verdict, err := step.Inspector.Inspect(ctx, &m)
+		if err != nil {
+			return nil, nil, &Rejection{Inspector: step.Name, Reason: err.Error(), Message: "the inspector " + step.Name + " is not available; try again later"}
+		}
+		if verdict.Rejected {
+			return nil, nil, &Rejection{Inspector: step.Name, Labels: verdict.Labels, Message: verdict.Message, Reason: cmp.Or(verdict.Reason, "rejected")}
+		}
+		if verdict.Body != nil {
+			m.Body = verdict.Body
+		}
+		labels = append(labels, verdict.Labels...)
+	}
+	return m.Body, labels, nil
+}

@@ -1,0 +1,112 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/webhook"
+)
+
+// Webhook is the inspector that sends each message to a server, which decides. The request is a POST with a signature (Standard
+// Webhooks) and this JSON:
+//
+//	{"version":1,"phase":"result","protocol":"mcp","tool":{"name":"get_customer","toolset":"crm"},
+//	 "user":{"id":"ada"},"agent":"","content":{"id":7,"email":"ada@example.com"}}
+//
+// The content is JSON, or a string with text. The server responds with a decision:
+//
+//	{"decision":"pass"}
+//	{"decision":"mask","content":{"id":7,"email":"***"},"labels":["email"]}
+//	{"decision":"reject","message":"for the model","reason":"for the log","labels":["…"]}
+type Webhook struct {
+	Client      *webhook.Client
+	PassOnError bool // lets messages pass if the server does not decide
+}
+
+const (
+	maxEnvelope = 8 << 10 // bytes of a decision without its content
+	maxMessage  = 500     // bytes of the message of a decision
+)
+
+type webhookRequest struct {
+	Version  int             `json:"version"`
+	Phase    Phase           `json:"phase"`
+	Protocol string          `json:"protocol"`
+	Tool     webhookTool     `json:"tool"`
+	User     webhookUser     `json:"user"`
+	Agent    string          `json:"agent"`
+	Content  json.RawMessage `json:"content"`
+}
+
+type webhookTool struct {
+	Name    string `json:"name"`
+	Toolset string `json:"toolset"`
+}
+
+type webhookUser struct {
+	ID string `json:"id"`
+}
+
+type webhookDecision struct {
+	Decision string          `json:"decision"`
+	Message  string          `json:"message"`
+	Reason   string          `json:"reason"`
+	Labels   []string        `json:"labels"`
+	Content  json.RawMessage `json:"content"`
+}
+
+// Inspect implements Inspector.
+func (w *Webhook) Inspect(ctx context.Context, m *Message) (Verdict, error) {
+	verdict, err := w.ask(ctx, m)
+	if err != nil && w.PassOnError && ctx.Err() == nil {
+		return Verdict{}, nil
+	}
+	return verdict, err
+}
+
+func (w *Webhook) ask(ctx context.Context, m *Message) (Verdict, error) {
+	isJSON := m.JSON && strictjson.Valid(m.Body)
+	content := m.Body
+	if !isJSON {
+		content = strictjson.AppendString(nil, m.Body)
+	}
+	body, err := json.Marshal(webhookRequest{1, m.Phase, m.Protocol, webhookTool{m.Tool, m.Toolset}, webhookUser{m.User}, m.Agent, content})
+	if err != nil {
+		return Verdict{}, err
+	}
+	response, err := w.Client.Ask(ctx, "application/json", body, MaxBody+maxEnvelope)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if err := strictjson.Check(response); err != nil {
+		return Verdict{}, errors.New("the response of the webhook is not JSON")
+	}
+	var d webhookDecision
+	if err := json.Unmarshal(response, &d); err != nil {
+		return Verdict{}, errors.New("the response of the webhook is not a decision")
+	}
+	d.Labels = d.Labels[:min(len(d.Labels), maxLabels)]
+	for i := range d.Labels {
+		d.Labels[i] = text.Cut(d.Labels[i], maxMessage/10)
+	}
+	switch d.Decision {
+	case "pass":
+		return Verdict{}, nil
+	case "reject":
+		return Verdict{Rejected: true, Labels: d.Labels, Message: text.Cut(d.Message, maxMessage), Reason: text.Cut(d.Reason, maxMessage)}, nil
+	case "mask":
+		if isJSON && len(d.Content) > 0 {
+			return Verdict{Body: d.Content, Labels: d.Labels}, nil
+		}
+		var masked *string
+		if err := json.Unmarshal(d.Content, &masked); err != nil || masked == nil {
+			return Verdict{}, errors.New(`the webhook masks, but its response has no "content" of the kind that it was sent`)
+		}
+		return Verdict{Body: []byte(*masked), Labels: d.Labels}, nil
+	}
+	return Verdict{}, fmt.Errorf("the webhook responds with the decision %.20q; use pass, mask or reject", d.Decision)
+}
