@@ -207,7 +207,7 @@ func TestMCPServers_caddy_tools(t *testing.T) {
 		text string
 	}{
 		"counted": {0, "count grow"},
-		"down":    {1, "down refused"},
+		"down":    {1, "connection refused"},
 	} {
 		cmd := exec.CommandContext(t.Context(), caddy, "tools", "--config", config, "--toolset", toolset)
 		cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
