@@ -37,7 +37,7 @@ func compareCalls(ctx context.Context, t *table, dir string, s settings) error {
 			return err
 		}
 	}
-	upstream, stop, err := startUpstream(ctx)
+	upstream, stop, err := startChild(ctx, "upstream")
 	if err != nil {
 		return err
 	}

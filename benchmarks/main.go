@@ -70,6 +70,7 @@ var comparisons = []struct {
 	{"rivals", compareRivals},
 	{"lists", compareLists},
 	{"tasks", compareTasks},
+	{"mcpservers", compareMCPServers},
 }
 
 // checkOnly returns an error if a name is not one of a comparison.
@@ -101,6 +102,8 @@ func run(ctx context.Context, args []string) error {
 		switch args[0] {
 		case "upstream":
 			return serveUpstream(ctx)
+		case "mcp-upstream":
+			return serveMCP(ctx)
 		case "read":
 			return read(args[1:])
 		}

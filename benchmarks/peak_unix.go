@@ -16,3 +16,13 @@ func peakMemory(state *os.ProcessState) float64 {
 	}
 	return peak
 }
+
+// ownCPU returns the CPU time that this process has used, in seconds.
+func ownCPU() (float64, error) {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0, err
+	}
+	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
+	return seconds(used.Utime) + seconds(used.Stime), nil
+}

@@ -55,7 +55,12 @@ func serveUpstream(ctx context.Context) error {
 		}
 		answer(w, http.StatusCreated, item)
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: startTimeout}
+	return serveUntilClosed(ctx, listener, mux)
+}
+
+// serveUntilClosed prints the address and serves until the standard input is closed.
+func serveUntilClosed(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: startTimeout}
 	fmt.Println(listener.Addr())
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -67,13 +72,13 @@ func serveUpstream(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// startUpstream runs serveUpstream in a child process.
-func startUpstream(ctx context.Context) (address string, stop func(), err error) {
+// startChild runs this program in a child process that prints its address: "upstream" or "mcp-upstream".
+func startChild(ctx context.Context, name string) (address string, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "upstream")
+	cmd := exec.CommandContext(ctx, self, name)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -93,7 +98,7 @@ func startUpstream(ctx context.Context) (address string, stop func(), err error)
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		stop()
-		return "", nil, fmt.Errorf("upstream: %w", err)
+		return "", nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return strings.TrimSpace(line), stop, nil
 }

@@ -7,12 +7,15 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // envServer makes the test program an MCP server: "stdio", or the address of a server over HTTP. See runCounted.
@@ -191,4 +194,26 @@ func TestMCPServers_change_of_a_process(t *testing.T) {
 	session := connect(ctx, t, &mcp.StreamableClientTransport{Endpoint: g.url + "/mcp"}, "2025-11-25", nil)
 	checkTools(ctx, t, session, []toolCall{{"grow", nil, false, ""}})
 	g.waitForTools(t, "/mcp", "grown")
+}
+
+// TestMCPServers_caddy_tools prints the tools of a server without a running gateway.
+func TestMCPServers_caddy_tools(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "Caddyfile")
+	writeFile(t, config, fmt.Sprintf("{\nagents {\ntoolset counted {\nmcp_server command %q {\nenv %s=stdio\n}\n}\ntoolset down {\nmcp_server http://127.0.0.1:1\n}\n}\n}\n:0 {\nmcp /mcp counted down\nmcp_servers\n}\n", os.Args[0], envServer))
+	for toolset, want := range map[string]struct {
+		exit int
+		text string
+	}{
+		"counted": {0, "count grow"},
+		"down":    {1, "connection refused"},
+	} {
+		cmd := exec.CommandContext(t.Context(), caddy, "tools", "--config", config, "--toolset", toolset)
+		cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+		out, _ := cmd.CombinedOutput() // the exit code is checked
+		if exit := cmd.ProcessState.ExitCode(); exit != want.exit || !testkit.ContainsAll(string(out), want.text) {
+			t.Errorf("caddy tools --toolset %s ended with %d, want %d with %q in its output:\n%s", toolset, exit, want.exit, want.text, out)
+		}
+	}
 }
