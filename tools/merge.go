@@ -35,6 +35,8 @@ type MergeOptions struct {
 	Prefixes []string                         // of the names of tools, one for each Toolset; see Prefix
 	Names    *MergedNames                     // may be shared by Mergers with the same prefixes; nil for new ones
 	Finder   func(*Toolset) Finder            // makes the Finder; nil for none
+	Yields   []bool                           // the Toolsets whose tools are left out if another one has a tool with the name; nil for none
+	Yielded  func(names []string)             // called with the names of tools that are left out; may be nil
 	Changed  func(previous, current *Toolset) // called for each new Toolset; previous is nil for the first; may be nil
 }
 
@@ -76,12 +78,44 @@ func (m *Merger) Merge(parts ...*Toolset) *Toolset {
 		return last.whole
 	}
 	current := &mergedResult{parts: slices.Clone(parts)}
-	current.whole = m.merge(current.parts)
+	current.whole = m.merge(m.yield(parts))
 	m.last.Store(current)
 	if m.options.Changed != nil {
 		m.options.Changed(last.whole, current.whole)
 	}
 	return current.whole
+}
+
+// yield returns the parts without the tools that are left out because of Yields.
+func (m *Merger) yield(parts []*Toolset) []*Toolset {
+	if !slices.Contains(m.options.Yields, true) {
+		return parts
+	}
+	count := make(map[string]int)
+	for _, part := range parts {
+		if part != nil {
+			for _, t := range part.Tools() {
+				count[t.Name]++
+			}
+		}
+	}
+	left, names := slices.Clone(parts), []string(nil)
+	for i, part := range parts {
+		if part == nil || !m.options.Yields[i] {
+			continue
+		}
+		unique := func(t *Tool) bool { return t.IsRequest() || count[t.Name] == 1 }
+		for _, t := range part.Tools() {
+			if !unique(t) {
+				names = append(names, m.options.Prefixes[i]+"."+t.Name)
+			}
+		}
+		left[i] = part.Only(unique)
+	}
+	if m.options.Yielded != nil && len(names) > 0 {
+		m.options.Yielded(names)
+	}
+	return left
 }
 
 // maxDescription limits the description of a merged Toolset, in bytes. The descriptions of

@@ -353,6 +353,12 @@ type Toolset struct {
 	HasMCPServer   bool            // the tools are those of an MCP server
 }
 
+// WithholdsShadowing reports whether tools with the names of tools of other toolsets are withheld: the tools are those of
+// an MCP server, suspicious ones are withheld, and there is no lock that could approve them.
+func (t *Toolset) WithholdsShadowing() bool {
+	return t.HasMCPServer && t.Key.MCPServer.SuspiciousTools == mcpserver.Withhold && t.Key.Lock == ""
+}
+
 // open opens the document (see openDocument) and validates the credentials. Site distinguishes
 // documents with the same path on different sites.
 func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.Logger) (*Toolset, error) {

@@ -86,6 +86,28 @@ func TestSuspicious_tools_are_reported_or_withheld(t *testing.T) {
 	}
 }
 
+// TestSuspicious_names_of_other_toolsets_are_withheld does not serve a tool that has the name of one of another toolset.
+func TestSuspicious_names_of_other_toolsets_are_withheld(t *testing.T) {
+	u := newUpstream(t, true)
+	mcp.AddTool(u.Server, &mcp.Tool{Name: "listTrips", Description: "Lists."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		u.calls.Add(1)
+		return nil, nil, nil
+	})
+	s := sitetest.NewSite(t)
+	s.Start("agents {\ntoolset trips TRIPS\ntoolset calc {\nmcp_server "+u.url+" {\nsuspicious_tools withhold\n}\n}\n}", "mcp /mcp trips calc\nmcp_servers\nrespond ok")
+	sitetest.Eventually(t, "the tools of both", func() bool { return slices.Contains(s.ToolNames(), "add_numbers") })
+	if names := s.ToolNames(); !slices.Contains(names, "listTrips") || slices.Contains(names, "calc_listTrips") {
+		t.Errorf("the tools are %q", names)
+	}
+	for _, name := range []string{"listTrips", "calc_listTrips"} {
+		s.Post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, name), nil)
+	}
+	if u.calls.Load() > 0 {
+		t.Error("a call reached the withheld tool")
+	}
+	s.Logged(`"level":"warn"`, "calc.listTrips", "withheld")
+}
+
 // TestNames_of_other_toolsets_are_not_taken calls a tool by a name that a server has, too.
 func TestNames_of_other_toolsets_are_not_taken(t *testing.T) {
 	u := newUpstream(t, true)

@@ -20,6 +20,9 @@ func (p *Parts) Merge(names *tools.MergedNames) (err error) {
 		return nil
 	}
 	options := tools.MergeOptions{Prefixes: p.names(prefixOf)}
+	for _, part := range p.All {
+		options.Yields = append(options.Yields, part.Toolset.WithholdsShadowing())
+	}
 	for i, prefix := range options.Prefixes {
 		name := p.All[i].Toolset.Name
 		if prefix == "" {
@@ -33,7 +36,7 @@ func (p *Parts) Merge(names *tools.MergedNames) (err error) {
 	if p.declared, err = tools.NewMerger(options); err != nil {
 		return err
 	}
-	options.Names, options.Changed = names, p.logMerged
+	options.Names, options.Changed, options.Yielded = names, p.logMerged, p.logShadowing
 	options.Finder = func(set *tools.Toolset) tools.Finder { return search.NewJoinedFinder(set) }
 	if p.merger, err = tools.NewMerger(options); err == nil && p.All[0].agent.name == "" && p.allLoaded() {
 		p.Loaded() // logs the names at start
@@ -48,6 +51,12 @@ func prefixOf(t *app.Toolset) string {
 		name = strings.TrimSuffix(name, path.Ext(name))
 	}
 	return tools.MergePrefix(name)
+}
+
+// logShadowing logs which tools of MCP servers are withheld because of their names.
+func (p *Parts) logShadowing(names []string) {
+	p.logger.Warn("tools of an MCP server are withheld, because another toolset of the endpoint has tools with their names; to serve them, approve them with the option lock, or rename them",
+		zap.Int("count", len(names)), zap.Strings("names", names[:min(len(names), maxLoggedNames)]))
 }
 
 // maxLoggedNames limits how many names of tools one log line has.
