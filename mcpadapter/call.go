@@ -231,6 +231,9 @@ func (c *toolCall) elicited(id string, needed *tools.Connection) {
 	}
 	e := session.Elicitation{ID: id, User: c.site.User, Account: needed.ID, Until: time.Now().Add(elicit.ElicitationLifetime)}
 	c.server.memory.lives.Elicited(e, c.client.session, c.client.state)
+	if c.server.options.Elicited != nil {
+		c.server.options.Elicited(e.User, e.Account)
+	}
 }
 
 // context returns the context for a tool call. It carries the client's hints and the OCP context of

@@ -87,6 +87,10 @@ type Options struct {
 	// Memory is the state that the Server shares with its predecessor. Default: a new Memory.
 	Memory *Memory `json:"-"`
 
+	// Elicited is called when a client has got a URL elicitation in an error (2025-11-25): the user has to connect an account
+	// (tools.Connection). When the user has done so, Memory.Connected notifies the client. May be nil.
+	Elicited func(user, account string) `json:"-"`
+
 	// Instance distinguishes Servers that share a Memory and are in use at the same time. A Server
 	// replaces the previous one with the same Instance.
 	Instance int `json:"-"`

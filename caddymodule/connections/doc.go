@@ -8,5 +8,6 @@
 //   - pages.go, flow.go: the pages behind the link, and "My connections". Only the user who was asked can use a link, in the
 //     browser that began: otherwise someone could send his own link to another user, and get that user's account
 //     (MCP 2026-07-28, Elicitation, Phishing).
+//   - await.go: a client of MCP 2025-11-25 is notified when its user has connected the account on another node.
 //   - admin.go: the list of all connections for the operator, without tokens.
 package connections

@@ -58,6 +58,7 @@ type Handler struct {
 	forms  *http.CrossOriginProtection
 
 	recently time.Duration // see renewedRecently
+	awaited  awaited
 }
 
 // CaddyModule returns the Caddy module information.
@@ -68,6 +69,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 // Provision sets up the handler.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.logger, h.forms, h.recently = ctx.Logger(), http.NewCrossOriginProtection(), renewedRecently
+	h.awaited = awaited{ctx: ctx, until: make(map[string]time.Time)}
 	if h.Path == "" {
 		h.Path = DefaultPath
 	}

@@ -45,6 +45,7 @@ func (m *Handler) shareMemory(options *mcpadapter.Options) {
 	options.Instance = countEndpoint(m.Endpoint.App, m.memory.key)
 	options.Current = m.Endpoint.Parts.Loaded
 	m.Endpoint.App.OnConnected(m.memory.Connected)
+	options.Elicited = m.Endpoint.AwaitAccount
 }
 
 // endpointCount counts the provisioned mcp handlers of one configuration by the key of their

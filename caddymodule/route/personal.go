@@ -43,3 +43,10 @@ func (p personalInvoker) Invoke(ctx context.Context, call *tools.Call) (*tools.R
 func isUnauthorized(r *tools.Result, err error) bool {
 	return err == nil && r != nil && r.Status == http.StatusUnauthorized
 }
+
+// AwaitAccount makes the app report when a user has connected an account at a provider (app.App.OnConnected), on any node.
+func (e *Endpoint) AwaitAccount(user, provider string) {
+	if accounts := e.App.AccountsAt(e.agent.site); accounts != nil {
+		accounts.Await(user, provider)
+	}
+}

@@ -27,6 +27,9 @@ type Accounts interface {
 
 	// Rejected marks the secret that the caller got as one that the API did not accept.
 	Rejected(ctx context.Context, of Personal, by *UserCall)
+
+	// Await reports when the user connects an account at a provider on another node, while the link of the failure can be used. It does not block.
+	Await(user, provider string)
 }
 
 // A UserCall is a tool call, and the user who makes it. Its methods and those of Accounts are called one at a time.
