@@ -50,11 +50,11 @@ type Limits struct {
 // Budget is how many tokens of models hosted agents can use on one day (UTC). An agent that reaches a budget ends. Nodes that
 // share a store share the budget.
 type Budget struct {
-	// Whose budget it is: user, group, agent or total.
+	// Whose budget it is: user, group, agent or total. Required.
 	Of string `json:"of,omitempty"`
 
-	// The id of the user, or the name of the group or of the agent. Default for user and agent: each of them that has no budget
-	// of its own. A group must be named. There is none with total.
+	// The id of the user, or the name of the group or of the agent. A group must be named, and total has no name. Default: each
+	// user or agent that has no budget of its own.
 	Name string `json:"name,omitempty"`
 
 	// The number of tokens, of requests and responses together. Required.

@@ -21,7 +21,7 @@ const keepAlive = 15 * time.Second
 
 // stream sends the progress of a run as an event stream: the event "state" has the same JSON as the
 // response without a stream, "text" has a piece of what the model writes, and the number of the
-// message that it belongs to. The stream ends with the run.
+// message that it belongs to. After "restart", the pieces of that message begin again. The stream ends with the run.
 func (h *runRequest) stream(st *run.State) {
 	h.q.w.Header().Set("X-Content-Type-Options", "nosniff")
 	ctx, cancel := h.q.options.Host.Serving(h.q.r.Context())
@@ -35,6 +35,9 @@ func (h *runRequest) stream(st *run.State) {
 	defer cancel()
 	group.Go(func() { events.KeepAlive(ctx, keepAlive) })
 	err := h.runner.Follow(ctx, st.ID, func(e run.Event) error {
+		if e.Restart {
+			return events.Write("restart", "", append(strconv.AppendInt([]byte(`{"turn":`), int64(e.Turn), 10), '}'))
+		}
 		if e.State == nil {
 			data := strictjson.AppendString([]byte(`{"text":`), e.Text)
 			data = strconv.AppendInt(append(data, `,"turn":`...), int64(e.Turn), 10)

@@ -16,6 +16,8 @@ type textBroadcaster struct {
 type textPiece struct {
 	text string
 	turn int // the number of the message, from 1
+
+	restart bool // the message begins again; text is ""
 }
 
 const textBuffer = 64 // pieces of text that a slow subscriber may lag behind
@@ -62,9 +64,11 @@ type Event struct {
 	Text string
 	// Turn is the number of the message of the model that Text belongs to, from 1; 0 with State.
 	Turn int
+	// Restart means that the response of the model broke off, and that the message begins again. Text is "".
+	Restart bool
 }
 
-func (p textPiece) event() Event { return Event{Text: p.text, Turn: p.turn} }
+func (p textPiece) event() Event { return Event{Text: p.text, Turn: p.turn, Restart: p.restart} }
 
 // Follow calls handle for each event of a run, until the run has ended, ctx ends or handle returns an
 // error. It returns the error of handle or of the store; nil if the run or ctx has ended.

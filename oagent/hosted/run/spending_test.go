@@ -114,12 +114,13 @@ func TestSpending_budget(t *testing.T) {
 }
 
 func TestRetry_goes_on_where_the_model_failed(t *testing.T) {
-	fails := true
+	var fails atomic.Bool
+	fails.Store(true)
 	n := newNode(t, openStore(t), readAgent(t, "capabilities: {book: {}}\n"), func(_ context.Context, r *model.Request) (*model.Response, error) {
 		switch {
 		case len(r.Messages) == 1:
 			return wants("book", "{}"), nil
-		case fails:
+		case fails.Load():
 			return nil, model.Errorf(model.KindUnavailable, "down")
 		}
 		return says("Booked."), nil
@@ -129,7 +130,7 @@ func TestRetry_goes_on_where_the_model_failed(t *testing.T) {
 		t.Fatalf("status %s, ending %+v", st.Status, st.Ending)
 	}
 	n.drained()
-	fails = false
+	fails.Store(false)
 	if _, err := n.Say(t.Context(), id, run.NewInput{Retry: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -141,5 +142,56 @@ func TestRetry_goes_on_where_the_model_failed(t *testing.T) {
 	}
 	if _, err := n.Say(t.Context(), id, run.NewInput{Retry: true}); !errors.Is(err, run.ErrNotFailed) {
 		t.Errorf("after the answer: error %v", err)
+	}
+}
+
+// breaking breaks off after its first piece of text, a number of times.
+type breaking struct{ left atomic.Int64 }
+
+func (b *breaking) Generate(_ context.Context, _ *model.Request, onText func(string)) (*model.Response, error) {
+	if onText != nil {
+		onText("Half")
+	}
+	if b.left.Add(-1) >= 0 {
+		return nil, model.Errorf(model.KindConnection, "broken")
+	}
+	if onText != nil {
+		onText(" done.")
+	}
+	return says("Half done."), nil
+}
+
+func TestRestart_of_a_broken_response(t *testing.T) {
+	for breaks, want := range map[int64]run.Status{2: run.StatusComplete, 3: run.StatusError} {
+		begin := make(chan struct{})
+		b := new(breaking)
+		b.left.Store(breaks)
+		n := newNode(t, openStore(t), readAgent(t, "capabilities: {}\n"), nil, func(_ *node, o *run.Options) {
+			o.Model = func(*oagent.Agent) (model.Model, error) {
+				<-begin
+				return b, nil
+			}
+		})
+		id := n.start("Go").ID
+		var text string
+		restarts, first := 0, true
+		err := n.Follow(t.Context(), id, func(e run.Event) error {
+			if first {
+				first = false
+				close(begin)
+			}
+			if text += e.Text; e.Restart {
+				restarts++
+				text = ""
+			}
+			return nil
+		})
+		st, getErr := n.Get(t.Context(), id)
+		if err != nil || getErr != nil || st.Status != want {
+			t.Errorf("%d breaks: status %s, errors %v %v", breaks, st.Status, err, getErr)
+		}
+		if want == run.StatusComplete && (restarts != 2 || text != "Half done.") {
+			t.Errorf("%d restarts, text %q", restarts, text)
+		}
 	}
 }

@@ -80,7 +80,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	response, err := e.model.Generate(ctx, request, e.onText())
+	response, err := e.generate(ctx, request)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
@@ -115,6 +115,29 @@ func (e *execution) requestModel(ctx context.Context) error {
 		}
 		return append([]entry{{Kind: entryMessage, Message: &message, Usage: &response.Usage}}, results...)
 	}, true)
+}
+
+// streamTries is how often a request is made if its response breaks off while it streams.
+const streamTries = 3
+
+// generate makes the request. If the response breaks off after text of it was passed on, it repeats the request, and those
+// who follow the run start the message again. Requests without any response are repeated by the model.
+func (e *execution) generate(ctx context.Context, request *model.Request) (response *model.Response, err error) {
+	for try := 1; ; try++ {
+		begun := false
+		onText := e.onText()
+		if pass := onText; pass != nil {
+			onText = func(piece string) {
+				begun = true
+				pass(piece)
+			}
+		}
+		response, err = e.model.Generate(ctx, request, onText)
+		if failed, ok := errors.AsType[*model.Error](err); !ok || !failed.Temporary() || !begun || try == streamTries || ctx.Err() != nil {
+			return response, err
+		}
+		e.runner.texts.publish(e.id, textPiece{turn: e.state.Turns, restart: true})
+	}
 }
 
 // request returns the request: the agent's intent (OpenAgentSpec v1, Agent), and the conversation so
@@ -179,7 +202,7 @@ func (e *execution) onText() func(string) {
 		return nil
 	}
 	turn := e.state.Turns
-	return func(piece string) { e.runner.texts.publish(e.id, textPiece{piece, turn}) }
+	return func(piece string) { e.runner.texts.publish(e.id, textPiece{text: piece, turn: turn}) }
 }
 
 // errTooLarge is the error for a response that exceeds the limits of a run, or of a Model.
