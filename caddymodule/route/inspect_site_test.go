@@ -64,7 +64,7 @@ func TestInspect_planted_values_are_found_nowhere(t *testing.T) {
 			phases := "{\nphases arguments result error list\n}"
 			s.Start("agents {\n\tstore bolt DIR/store.db\n\tcalls {\narguments id to\nresults\n}\n\ttoolset trips {\nopenapi TRIPS\ninspect secrets "+action+" "+
 				phases+"\ninspect pii "+action+" "+phases+"\n}\n}\norder test_user before oagent",
-				"test_user\nmcp trips\notc /otc trips\noagent DIR/agent.yaml {\nengagement e1\nengagements /engagements\n}\nreverse_proxy "+sitetest.Upstream(t, api.ServeHTTP))
+				"route {\ntest_user\nagents_console {\nauditors ada\n}\nmcp trips\notc /otc trips\noagent DIR/agent.yaml {\nengagement e1\nengagements /engagements\n}\nreverse_proxy "+sitetest.Upstream(t, api.ServeHTTP)+"\n}")
 			planted, _ := json.Marshal(strings.Join(plantedValues, ", "))
 			var responses strings.Builder
 			for _, c := range []struct{ tool, arguments string }{
@@ -94,6 +94,11 @@ func TestInspect_planted_values_are_found_nowhere(t *testing.T) {
 			if !strings.Contains(record.Body, "getTrip") && !strings.Contains(record.Body, "get-trip") {
 				t.Errorf("the record: %d %s", record.Status, record.Body)
 			}
+			calls := s.View("ada", "/console/api/calls").Body
+			if !strings.Contains(calls, "createTrip") {
+				t.Errorf("the calls: %s", calls)
+			}
+			found(t, "the calls", calls)
 			found(t, "responses", responses.String())
 			found(t, "the record", record.Body)
 			found(t, "the log", s.Log())
