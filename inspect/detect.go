@@ -22,6 +22,7 @@ const (
 	maxBase64 = 64 << 10 // characters
 	maxCursor = 2 << 10  // bytes of an opaque cursor
 	maxLabels = 16       // different labels of one message
+	maxKnown  = 256      // names of members that are looked up
 )
 
 // A Hit is a part of a text that a Detector has found.
@@ -58,7 +59,7 @@ func (d *detection) Inspect(_ context.Context, m *Message) (Verdict, error) {
 	if isJSON {
 		masked = s.json(body, 0)
 	}
-	if !isJSON || !s.stop() && !strictjson.Valid(body) { // values may be outside of strings
+	if !isJSON || !s.stop() && !m.valid() { // values may be outside of strings
 		if masked != nil {
 			body = masked
 		}
@@ -92,9 +93,11 @@ type search struct {
 	detector Detector
 	first    bool // stop at the first hit
 	labels   []string
-	inName   bool  // the text is the name of a member
-	names    int   // member names that were masked
-	hits     []Hit // reused
+	inName   bool              // the text is the name of a member
+	names    int               // member names that were masked
+	known    map[string]string // names without hits, in the form for detectors
+	hits     []Hit             // reused
+	plain    []byte            // reused by encoded
 }
 
 func (s *search) note(label string) {
@@ -122,13 +125,11 @@ func (s *search) json(source []byte, depth int) []byte {
 			end := stringEnd(source, i+1)
 			content := source[i+1 : end]
 			if after := skipSpace(source, end+1); after < len(source) && source[after] == ':' {
-				name, object = lowerName(unquote(content)), true
-				s.inName = true
-				masked := s.text("", unquote(content), maxNested)
-				if s.inName = false; masked != nil {
+				var masked []byte
+				if name, masked = s.member(content); masked != nil {
 					replace(i, min(end+1, len(source)), strictjson.AppendString(nil, s.uniqueName(masked)))
 				}
-				i = after + 1
+				object, i = true, after+1
 				continue
 			}
 			if masked := s.value(name, unquote(content), depth); masked != nil {
@@ -156,6 +157,24 @@ func (s *search) json(source []byte, depth int) []byte {
 		return nil
 	}
 	return append(out, source[copied:]...)
+}
+
+// member reads the name of a member. It returns the name in the form for detectors, and the masked name, nil if it has no hits.
+func (s *search) member(content []byte) (name string, masked []byte) {
+	if known, ok := s.known[string(content)]; ok {
+		return known, nil
+	}
+	decoded := unquote(content)
+	name = lowerName(decoded)
+	s.inName = true
+	masked = s.text("", decoded, maxNested)
+	if s.inName = false; masked == nil && len(s.known) < maxKnown {
+		if s.known == nil {
+			s.known = make(map[string]string)
+		}
+		s.known[string(content)] = name
+	}
+	return name, masked
 }
 
 // uniqueName returns a masked name that no other masked name equals, since the names of an object must be different.
@@ -262,11 +281,11 @@ func (s *search) encoded(run []byte, padded bool) []byte {
 	if bytes.ContainsAny(run, "-_") {
 		coding = base64.RawURLEncoding
 	}
-	plain := make([]byte, coding.DecodedLen(len(run)))
-	n, err := coding.Decode(plain, run)
-	if plain = plain[:n]; err != nil || !isPrintable(plain) {
+	decoded, err := coding.AppendDecode(s.plain[:0], run)
+	if s.plain = decoded; err != nil || !isPrintable(decoded) {
 		return nil
 	}
+	plain := bytes.Clone(decoded)
 	var masked []byte
 	if looksLikeJSON(plain) {
 		masked = s.json(plain, maxNested)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // MaxBody limits what is inspected at once, in bytes. Larger values are rejected.
@@ -42,6 +44,16 @@ type Message struct {
 	Protocol string
 	Agent    string // name of the hosted agent that makes the call; "" if a client does
 	User     string // id of the authenticated user, or ""
+
+	isValid, isChecked bool // see valid
+}
+
+// valid reports whether Body is strict JSON. It is checked once for all detectors, because masking keeps it.
+func (m *Message) valid() bool {
+	if !m.isChecked {
+		m.isValid, m.isChecked = strictjson.Valid(m.Body), true
+	}
+	return m.isValid
 }
 
 // isText reports whether Body is text. Inspectors let other bodies pass.
@@ -114,7 +126,8 @@ func (c Chain) Inspect(ctx context.Context, m Message) (body []byte, labels []st
 			return nil, nil, &Rejection{Inspector: step.Name, Labels: verdict.Labels, Message: verdict.Message, Reason: cmp.Or(verdict.Reason, "rejected")}
 		}
 		if verdict.Body != nil {
-			m.Body = verdict.Body
+			_, keepsJSON := step.Inspector.(*detection)
+			m.Body, m.isChecked = verdict.Body, m.isChecked && keepsJSON
 		}
 		labels = append(labels, verdict.Labels...)
 	}

@@ -135,7 +135,7 @@ func findEmail(text []byte, at, free int) (h Hit, ok bool) {
 	}
 	host := text[after:end]
 	dot := bytes.LastIndexByte(host, '.')
-	if start == at || dot < 1 || len(host)-dot < 3 || !isLetter[host[dot+1]] && host[dot+1] < 0x80 {
+	if start == at || dot < 1 || string(host[dot:]) == ".invalid" || len(host)-dot < 3 || !isLetter[host[dot+1]] && host[dot+1] < 0x80 {
 		return h, false
 	}
 	return Hit{Start: start, End: end, Label: Email, Whole: "masked@email.invalid"}, true
@@ -165,7 +165,7 @@ func (p *pii) number(name string, text []byte, at, free int) (h Hit, next int, o
 		return h, run, false // inside of an identifier or a number
 	}
 	r := digitRun{text: text, start: at, name: name, free: free}
-	if r.read(); len(r.digits) < minDigits {
+	if r.read(); r.count < minDigits {
 		return h, run - 1, false
 	}
 	switch {
@@ -185,20 +185,21 @@ func (p *pii) number(name string, text []byte, at, free int) (h Hit, next int, o
 // A digitRun is a number with separators: groups of digits.
 type digitRun struct {
 	text       []byte
-	start, end int // start may move to a sign before the number
-	digits     []byte
+	start, end int    // start may move to a sign before the number
 	name       string // of the member
 	free       int    // where the last hit ends
+	count      int    // of digits
 	memory     [maxNumber]byte
 }
 
 // read sets the digits from start on, over single separators, and their end.
 func (r *digitRun) read() {
-	r.digits = r.memory[:0]
+	r.end = r.start
 	for i := r.start; i < len(r.text) && i-r.start < maxNumber; i++ {
 		switch c := r.text[i]; {
 		case isDigit[c]:
-			r.digits, r.end = append(r.digits, c), i+1
+			r.memory[r.count] = c
+			r.count, r.end = r.count+1, i+1
 		case i-r.end >= 2 || !isSeparator[c]:
 			return
 		}
@@ -228,10 +229,10 @@ var networks = [...]struct {
 }
 
 func (r *digitRun) isCard() bool {
-	if len(r.digits) < 13 || r.isOpen() {
+	if r.count < 13 || r.isOpen() {
 		return r.shorterCard()
 	}
-	if bytes.ContainsAny(r.written(), "./()") || !isCardNumber(r.digits) {
+	if bytes.ContainsAny(r.written(), "./()") || !isCardNumber(r.memory[:r.count]) {
 		return r.shorterCard()
 	}
 	return true
@@ -239,7 +240,7 @@ func (r *digitRun) isCard() bool {
 
 // shorterCard looks for a card that other digits follow: "4111 1111 1111 1111 12/27".
 func (r *digitRun) shorterCard() bool {
-	if len(r.digits) < 14 {
+	if r.count < 14 {
 		return false
 	}
 	count := 0
@@ -251,7 +252,7 @@ func (r *digitRun) shorterCard() bool {
 		if !isDigit[c] {
 			continue
 		}
-		if count++; count >= 13 && count < len(r.digits) && !isDigit[r.text[i+1]] && isCardNumber(r.digits[:count]) {
+		if count++; count >= 13 && count < r.count && !isDigit[r.text[i+1]] && isCardNumber(r.memory[:count]) {
 			r.end = i + 1
 			return true
 		}
@@ -293,10 +294,10 @@ func (r *digitRun) isSSN() bool {
 	default:
 		return false
 	}
-	if len(r.digits) != 9 || r.isOpen() {
+	if r.count != 9 || r.isOpen() {
 		return false
 	}
-	area, group, serial := string(r.digits[:3]), string(r.digits[3:5]), string(r.digits[5:])
+	area, group, serial := string(r.memory[:3]), string(r.memory[3:5]), string(r.memory[5:9])
 	return area != "000" && area != "666" && area < "900" && group != "00" && serial != "0000"
 }
 
@@ -305,7 +306,7 @@ func isTelephoneName(name string) bool {
 }
 
 func (r *digitRun) isPhone() bool {
-	n := len(r.digits)
+	n := r.count
 	if n < 7 || n > 16 || r.isOpen() && !isTelephoneName(r.name) {
 		return false
 	}

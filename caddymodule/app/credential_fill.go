@@ -23,9 +23,6 @@ type filledToolsets struct {
 	current atomic.Pointer[filledPair]
 }
 
-// ChangesList reports whether the tools that clients see differ from those of the document. See Filled.
-func (t *Toolset) ChangesList() bool { return t.filledToolsets != nil }
-
 // Filled returns the tools without the arguments that the toolset's credentials fill, and with the texts that its
 // inspectors pass. Toolsets
 // that share a document each have their own view. Filled returns nil for nil.

@@ -347,6 +347,7 @@ type Toolset struct {
 	Credentials    credential.Set  // added by the gateway; none if callers authenticate themselves
 	ForwardHeaders []string        // canonical names of the callers' headers that calls carry beside Credentials
 	filledToolsets *filledToolsets // nil without credentials and inspectors of lists
+	ChangesList    bool            // the tools that clients see may differ from those of the document; see Filled
 	Inspect        inspect.Chain   // nil without inspectors
 	MaxTokens      int             // less than 0: no limit
 	Allow          *rule.Rule      // what users may call; nil for everything
@@ -425,6 +426,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 		t.MaxTokens = DefaultMaxTokens
 	}
 	if len(checked) > 0 || chain.Has(inspect.List) {
+		t.ChangesList = true
 		t.filledToolsets = &filledToolsets{logger: logger}
 		t.Filled(d.Loader.Toolset())
 	}

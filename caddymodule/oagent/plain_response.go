@@ -57,10 +57,11 @@ func (s *response) writeBrokenOff(detail string) {
 
 // holdResponse prepares the request and the writer for a response that is recorded or checked.
 func (s *response) holdResponse() *heldResponse {
+	isInspected := false
 	if s.d.operation.Toolset.Inspect != nil {
 		s.inspection = s.d.inspection()
+		isInspected = s.inspection.InspectsResponse()
 	}
-	isInspected := s.inspection.InspectsResponse()
 	a := &heldResponse{client: s.d.w, checked: s.isChecked() || isInspected, recorded: s.isRecorded() || isInspected}
 	a.Headers, a.Limit, a.NoBody, a.Policy = s.d.w.Header(), s.d.handler.MaxOutput, s.d.r.Method == http.MethodHead, a
 	if !a.recorded && !s.d.exposesAny() {
@@ -103,7 +104,7 @@ func (s *response) releaseResponse(a *heldResponse) error {
 		return nil
 	}
 	a.conceal(s.injected)
-	if s.inspection.InspectsResponse() {
+	if s.inspection != nil && s.inspection.InspectsResponse() {
 		if err := s.inspectHeld(a); err != nil {
 			return s.withholdInspected(err)
 		}

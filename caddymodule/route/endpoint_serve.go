@@ -125,7 +125,7 @@ func (e *Endpoint) Await(r *http.Request, next caddyhttp.Handler, limit time.Dur
 // fill. It returns nil if the document is not loaded. See DeclaredTools.
 func CurrentTools(t *app.Toolset, r *http.Request, next caddyhttp.Handler) *tools.Toolset {
 	toolset := DeclaredTools(t, r, next)
-	if !t.ChangesList() {
+	if !t.ChangesList {
 		return toolset
 	}
 	return t.Filled(toolset)

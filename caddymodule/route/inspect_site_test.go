@@ -1,0 +1,125 @@
+package route_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
+)
+
+// Values that inspectors find. No output of a site may have them.
+var plantedValues = []string{"ada.lovelace@example.com", "AKIA" + "QYLPMN5HHHFPZAM2", "4111 1111 1111 1111"}
+
+// plantedAPI returns the planted values: with 404 for GET /trips/lost, as a stream for /trips/stream. It records what it receives.
+type plantedAPI struct {
+	mu       sync.Mutex
+	received string
+}
+
+func (a *plantedAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	a.mu.Lock()
+	a.received += r.Method + " " + r.URL.String() + " " + string(body) + "\n"
+	a.mu.Unlock()
+	all, _ := json.Marshal(strings.Join(plantedValues, " "))
+	w.Header().Set("Content-Type", "application/json")
+	switch r.URL.Path {
+	case "/trips/stream":
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprintf(w, "event: progress\ndata: {\"message\":%s}\n\ndata: {\"id\":\"stream\",\"to\":%s}\n\n", all, all)
+		return
+	case "/trips/lost":
+		w.Header().Set("Location", "/x?mail="+plantedValues[0])
+		w.WriteHeader(http.StatusNotFound)
+	}
+	_, _ = fmt.Fprintf(w, `{"id":"1","to":%s,"more":{"ada.lovelace\u0040example.com":1}}`, all)
+}
+
+func (a *plantedAPI) Received() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.received
+}
+
+// TestInspect_planted_values_are_found_nowhere calls tools in each way, and then looks for the planted values in the responses,
+// the log, the record and every file of the site.
+func TestInspect_planted_values_are_found_nowhere(t *testing.T) {
+	for name, action := range map[string]string{"masked": "mask", "rejected": "reject"} {
+		t.Run(name, func(t *testing.T) {
+			api := new(plantedAPI)
+			s := sitetest.NewSite(t)
+			s.Write("agent.yaml", sitetest.AgentDocument("desk", `
+  list-trips: {user_identity: false, collect_results: true}
+  create-trip: {user_identity: false, collect_results: true}
+  get-trip: {user_identity: false, collect_results: true}
+`))
+			phases := "{\nphases arguments result error list\n}"
+			s.Start("agents {\n\tstore bolt DIR/store.db\n\tcalls {\narguments id to\nresults\n}\n\ttoolset trips {\nopenapi TRIPS\ninspect secrets "+action+" "+
+				phases+"\ninspect pii "+action+" "+phases+"\n}\n}\norder test_user before oagent",
+				"route {\ntest_user\nagents_console {\nauditors ada\n}\nmcp trips\notc /otc trips\noagent DIR/agent.yaml {\nengagement e1\nengagements /engagements\n}\nreverse_proxy "+sitetest.Upstream(t, api.ServeHTTP)+"\n}")
+			planted, _ := json.Marshal(strings.Join(plantedValues, ", "))
+			var responses strings.Builder
+			for _, c := range []struct{ tool, arguments string }{
+				{"getTrip", `{"id":"7"}`}, {"getTrip", `{"id":"lost"}`}, {"getTrip", `{"id":"stream"}`}, {"listTrips", `{}`},
+				{"createTrip", `{"to":` + string(planted) + `}`}, {"createTrip", `{"to":"ada.lovelace\u0040example.com"}`},
+			} {
+				r := s.CallRequest(c.tool, c.arguments)
+				r.Header.Set("X-Test-User", "ada")
+				a := s.Do(r)
+				otc := s.Request("POST", "/otc/call", fmt.Sprintf(`{"request":{"tool_id":"Trips.%s","input":%s}}`, c.tool, c.arguments), "X-Test-User", "ada")
+				responses.WriteString(a.Body + otc.Body)
+				if action == "mask" && c.tool != "getTrip" && !strings.Contains(a.Body, "[aws-access-key]") {
+					t.Errorf("%s %s: %s", c.tool, c.arguments, a.Body)
+				}
+				if action == "reject" && (!strings.Contains(a.Body, `"isError":true`) || !strings.Contains(a.Body, "inspector")) {
+					t.Errorf("%s %s was not rejected: %s", c.tool, c.arguments, a.Body)
+				}
+			}
+			for _, path := range []string{"/trips/7", "/trips/lost", "/trips/stream", "/trips?to=ada.lovelace%40example.com"} {
+				a := s.Request("GET", path, "", "X-Test-User", "ada")
+				responses.WriteString(a.Body + fmt.Sprint(a.Header))
+			}
+			if a := s.Request("POST", "/trips", `{"to":`+string(planted)+`}`, "X-Test-User", "ada"); a.Status != http.StatusForbidden {
+				t.Errorf("a plain request with planted arguments: %d %s", a.Status, a.Body)
+			}
+			record := s.Request("GET", "/engagements/e1/audit", "", "X-Test-User", "ada")
+			if !strings.Contains(record.Body, "getTrip") && !strings.Contains(record.Body, "get-trip") {
+				t.Errorf("the record: %d %s", record.Status, record.Body)
+			}
+			calls := s.View("ada", "/console/api/calls").Body
+			if !strings.Contains(calls, "createTrip") {
+				t.Errorf("the calls: %s", calls)
+			}
+			found(t, "the calls", calls)
+			found(t, "responses", responses.String())
+			found(t, "the record", record.Body)
+			found(t, "the log", s.Log())
+			found(t, "the API", api.Received())
+			_ = filepath.WalkDir(s.Dir, func(path string, entry fs.DirEntry, err error) error {
+				if err == nil && !entry.IsDir() {
+					content, _ := os.ReadFile(path)
+					found(t, path, string(content))
+				}
+				return err
+			})
+		})
+	}
+}
+
+// found reports each planted value that a text has.
+func found(t *testing.T, where, text string) {
+	t.Helper()
+	for _, value := range plantedValues {
+		if at := strings.Index(text, value); at >= 0 {
+			t.Errorf("%s: %.200s", where, text[max(0, at-150):])
+		}
+	}
+}
