@@ -40,11 +40,11 @@ func TestBudget_says_whose_it_is(t *testing.T) {
 
 func TestBudget_rejects_bad_configurations(t *testing.T) {
 	for block, word := range map[string]string{
-		"user many":                "number",
-		"user 0":                   "more than 0",
-		"group 5":                  "name",
-		"total all 5":              "name",
-		"team x 5":                 "team",
+		"user many":   "number",
+		"user 0":      "more than 0",
+		"group 5":     "name",
+		"total all 5": "name",
+		"team x 5":    "team",
 	} {
 		_, _, err := sitetest.Adapt(":80 {\n\toagent agents.yaml {\n\t\tbudget {\n\t\t\t" + block + "\n\t\t}\n\t}\n}\n")
 		if err == nil || !strings.Contains(err.Error(), word) {

@@ -224,7 +224,6 @@ func (s *State) end(status Status, why *Ending) {
 type View struct {
 	ID         string         `json:"id"`
 	Agent      string         `json:"agent"`
-	Title      string         `json:"title,omitzero"`
 	Status     Status         `json:"status"`
 	Queued     bool           `json:"queued,omitzero"`     // the run waits for a worker
 	Text       string         `json:"text,omitzero"`       // the agent's last answer
@@ -235,6 +234,7 @@ type View struct {
 	Reviews    []PendingCall  `json:"reviews,omitempty"`   // pending ones
 	Error      *Ending        `json:"error,omitzero"`
 	Usage      UsageView      `json:"usage"`
+	Title      string         `json:"title,omitzero"`
 	StartedAt  time.Time      `json:"started_at"`
 	UpdatedAt  time.Time      `json:"updated_at"`
 }
