@@ -117,6 +117,13 @@ func TestInspect_planted_values_are_found_nowhere(t *testing.T) {
 // found reports each planted value that a text has.
 func found(t *testing.T, where, text string) {
 	t.Helper()
+	var kept []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if !strings.Contains(line, `"logger":"http.handlers.reverse_proxy"`) { // Caddy's debug log of the headers that arrive, see docs/inspect.md
+			kept = append(kept, line)
+		}
+	}
+	text = strings.Join(kept, "\n")
 	for _, value := range plantedValues {
 		if at := strings.Index(text, value); at >= 0 {
 			t.Errorf("%s: %.200s", where, text[max(0, at-150):])
