@@ -95,6 +95,8 @@ func keepRunning(t *testing.T, mode, report string) {
 
 // TestMCPServers_killed kills a server during calls. Other calls are in progress then. No call is executed twice, each
 // client gets a result, and the next calls succeed without help.
+//
+//nolint:tparallel // other tests have the processors to themselves; the subtests mostly wait
 func TestMCPServers_killed(t *testing.T) {
 	rounds := 50
 	if testing.Short() {

@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/inspect"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/inspect"
 )
 
 // listedTexts are the texts of a tool in a list, as inspectors get them.
@@ -36,7 +36,7 @@ func (t *Toolset) inspected(declared *tools.Toolset, logger *zap.Logger) *tools.
 			return "", "", false
 		}
 		passed, labels, err := t.Inspect.Inspect(context.Background(), inspect.Message{Phase: inspect.List, Body: body, JSON: true, Tool: tool.Name, Toolset: t.Name})
-		if rejection, ok := errors.AsType[*inspect.Rejection](err); ok {
+		if rejection, ok := errors.AsType[*inspect.RejectedError](err); ok {
 			labels = rejection.Labels
 		}
 		if err == nil && len(labels) == 0 {

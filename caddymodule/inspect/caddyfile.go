@@ -8,8 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/inspect"
 	"github.com/fairwayhq/fairway/internal/webhook"
+	"github.com/fairwayhq/fairway/tools/inspect"
 )
 
 // defaultTimeout is how long a webhook may take.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/fairwayhq/fairway/inspect"
 	"github.com/fairwayhq/fairway/internal/webhook"
+	"github.com/fairwayhq/fairway/tools/inspect"
 )
 
 // Namespace is the namespace of inspectors, and InlineKey the member with the name of the module.

@@ -324,7 +324,7 @@ func lockFail(t *testing.T, s *sitetest.Site, origin string) {
 func writeScopes(s *sitetest.Site, source policySource) {
 	b := "overlay: 1.0.0\ninfo: {title: Scopes, version: \"1\"}\nactions:\n" +
 		"- {target: $, update: {components: {securitySchemes: {login: {type: oauth2, flows: {}}}}}}\n"
-	for _, path := range strings.Fields(source.overlay) {
+	for path := range strings.FieldsSeq(source.overlay) {
 		b += fmt.Sprintf("- {target: \"$.paths['%s'].*\", update: {security: [{login: [write]}]}}\n", path)
 	}
 	s.Write("scopes.yaml", b)

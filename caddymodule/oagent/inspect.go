@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
-	"github.com/fairwayhq/fairway/inspect"
+	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/result"
 )
 

@@ -5,17 +5,18 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/inspect"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/result"
 )
 
@@ -50,7 +51,7 @@ func (i *Inspection) message(phase inspect.Phase) inspect.Message {
 func (i *Inspection) inspect(ctx context.Context, m inspect.Message) (body []byte, labels []string, err error) {
 	body, labels, err = i.Chain.Inspect(ctx, m)
 	fields := []zap.Field{zap.String("toolset", m.Toolset), zap.String("tool", m.Tool), zap.String("phase", string(m.Phase))}
-	if rejection, ok := errors.AsType[*inspect.Rejection](err); ok {
+	if rejection, ok := errors.AsType[*inspect.RejectedError](err); ok {
 		i.Logger.Warn("an inspector rejected a tool call", append(fields, zap.String("inspector", rejection.Inspector),
 			zap.Strings("found", rejection.Labels), zap.String("reason", rejection.Reason))...)
 	} else if len(labels) > 0 {
@@ -65,7 +66,7 @@ func (i *Inspection) CheckArguments(ctx context.Context, arguments []byte) error
 	m.Body, m.JSON = arguments, true
 	_, labels, err := i.inspect(ctx, m)
 	if err == nil && len(labels) > 0 {
-		err = &inspect.Rejection{Inspector: "of the toolset", Labels: labels}
+		err = &inspect.RejectedError{Inspector: "of the toolset", Labels: labels}
 	}
 	return err
 }
@@ -209,7 +210,8 @@ func (i *Inspection) checkSchema(phase inspect.Phase, header http.Header, before
 	if strings.HasPrefix(header.Get("Content-Type"), result.NativeType) {
 		value = func(body []byte) jsontext.Value { return strictjson.MemberOf(body, "structuredContent") }
 	}
-	if value(before) == nil || i.Tool.CheckResponse(value(before)) != nil || i.Tool.CheckResponse(value(after)) == nil {
+	isValid := func(body []byte) bool { return i.Tool.CheckResponse(value(body)) == nil }
+	if value(before) == nil || !isValid(before) || isValid(after) {
 		return nil
 	}
 	return errors.New("it has values that must be masked, and would then not be valid for the schema of the tool")
@@ -230,11 +232,8 @@ var shown = [...]string{"Content-Disposition", "Location", "Link", "Warning", "W
 // Headers removes the headers of a response in which a built-in inspector finds something.
 func (i *Inspection) Headers(header http.Header) {
 	for _, name := range shown {
-		for _, value := range header[name] {
-			if i.Chain.FindsIn(value) {
-				delete(header, name)
-				break
-			}
+		if slices.ContainsFunc(header[name], i.Chain.FindsIn) {
+			delete(header, name)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func runProcess(mode string) {
 		if json.Unmarshal(line, &q) != nil || len(q.ID) == 0 {
 			continue
 		}
-		result := ""
+		var result string
 		switch q.Called {
 		case methodInitialize:
 			fmt.Println("a line of a log")

@@ -79,8 +79,10 @@ func TestParked_call_is_resumed(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", result, want)
 	}
 	resume := func(owner share.Owner) (string, error) {
-		r, err := s.Call(t.Context(), &Call{Owner: owner, Tool: "t", Arguments: jsontext.Value("{}"), State: state,
-			Responses: jsontext.Value(`{"request":{"action":"accept","content":{}}}`)})
+		r, err := s.Call(t.Context(), &Call{
+			Owner: owner, Tool: "t", Arguments: jsontext.Value("{}"), State: state,
+			Responses: jsontext.Value(`{"request":{"action":"accept","content":{}}}`),
+		})
 		return string(r), err
 	}
 	for _, other := range []share.Owner{"u:b", "n:127.0.0.1", ""} {

@@ -108,6 +108,8 @@ func TestProcess_starts_again(t *testing.T) {
 }
 
 // TestProcess_ends_with_its_children when the server is closed or its first process is killed.
+//
+//nolint:tparallel // the subtests mostly wait
 func TestProcess_ends_with_its_children(t *testing.T) {
 	for _, mode := range []string{"child", "child stubborn", "child leaves"} {
 		for _, killed := range []bool{false, true} {

@@ -182,6 +182,8 @@ func TestConversation_ends_with_its_record(t *testing.T) {
 }
 
 // TestConversation_crash kills a node at each write of a second round. The input is lost only if the user gets an error.
+//
+//nolint:tparallel // each case finds out how many follow
 func TestConversation_crash(t *testing.T) {
 	t.Parallel()
 	agent := readAgent(t, "capabilities: {get-trip: {}, book: {}}\n")

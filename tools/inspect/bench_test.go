@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/inspect"
+	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 

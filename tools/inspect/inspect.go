@@ -89,15 +89,15 @@ func (c Chain) Has(phase Phase) bool {
 	return slices.ContainsFunc(c, func(s Step) bool { return slices.Contains(s.Phases, phase) })
 }
 
-// A Rejection says why a chain has rejected a message. Its Error is for the model and its user.
-type Rejection struct {
+// RejectedError says why a chain has rejected a message. Its Error is for the model and its user.
+type RejectedError struct {
 	Inspector string
 	Labels    []string
 	Message   string // "" if the inspector gives none
 	Reason    string // for the log
 }
 
-func (r *Rejection) Error() string {
+func (r *RejectedError) Error() string {
 	if r.Message != "" {
 		return r.Message
 	}
@@ -108,22 +108,22 @@ func (r *Rejection) Error() string {
 }
 
 // Inspect applies the chain. It returns the body that passes, which is that of the message if nothing changes, and the labels
-// of what was masked. The error is a *Rejection.
+// of what was masked. The error is a *RejectedError.
 func (c Chain) Inspect(ctx context.Context, m Message) (body []byte, labels []string, err error) {
 	for _, step := range c {
 		if !slices.Contains(step.Phases, m.Phase) || len(m.Body) == 0 || !m.isText() {
 			continue
 		}
 		if len(m.Body) > MaxBody {
-			return nil, nil, &Rejection{Inspector: step.Name, Reason: "too large", Message: fmt.Sprintf(
+			return nil, nil, &RejectedError{Inspector: step.Name, Reason: "too large", Message: fmt.Sprintf(
 				"it has %d KiB, and inspectors read at most %d KiB: select less of it", len(m.Body)>>10, MaxBody>>10)}
 		}
 		verdict, err := step.Inspector.Inspect(ctx, &m)
 		if err != nil {
-			return nil, nil, &Rejection{Inspector: step.Name, Reason: err.Error(), Message: "the inspector " + step.Name + " is not available; try again later"}
+			return nil, nil, &RejectedError{Inspector: step.Name, Reason: err.Error(), Message: "the inspector " + step.Name + " is not available; try again later"}
 		}
 		if verdict.Rejected {
-			return nil, nil, &Rejection{Inspector: step.Name, Labels: verdict.Labels, Message: verdict.Message, Reason: cmp.Or(verdict.Reason, "rejected")}
+			return nil, nil, &RejectedError{Inspector: step.Name, Labels: verdict.Labels, Message: verdict.Message, Reason: cmp.Or(verdict.Reason, "rejected")}
 		}
 		if verdict.Body != nil {
 			_, keepsJSON := step.Inspector.(*detection)

@@ -264,8 +264,8 @@ func (s *search) base64(text []byte) []byte {
 
 // lastOther returns the position of the last byte that is not base64, -1 if all are.
 func lastOther(text []byte) int {
-	for i := len(text) - 1; i >= 0; i-- {
-		if !isBase64[text[i]] {
+	for i, c := range slices.Backward(text) {
+		if !isBase64[c] {
 			return i
 		}
 	}

@@ -355,7 +355,7 @@ func findIBAN(text []byte, at int) (h Hit, ok bool) {
 	if at < 0 || at+4 > len(text) || !isLetter[text[at]] || !isLetter[text[at+1]] || !isDigit[text[at+3]] || at > 0 && isWord[text[at-1]] {
 		return h, false
 	}
-	end, best, characters, rest := at, 0, 0, 0
+	end, best, characters := at, 0, 0
 	var moved [maxIBAN]byte
 	for ; end < len(text) && characters < maxIBAN; end++ {
 		c := text[end]
@@ -368,10 +368,8 @@ func findIBAN(text []byte, at int) (h Hit, ok bool) {
 		moved[characters] = c
 		characters++
 		isEnd := end+1 == len(text) || !isWord[text[end+1]]
-		if characters >= minIBAN && isEnd {
-			if rest = ibanRest(moved[:characters]); rest == 1 {
-				best = end + 1
-			}
+		if characters >= minIBAN && isEnd && ibanRest(moved[:characters]) == 1 {
+			best = end + 1
 		}
 	}
 	return Hit{Start: at, End: best, Label: IBAN}, best > 0

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/inspect"
+	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
@@ -144,7 +144,7 @@ func TestChain_rejects(t *testing.T) {
 		"too large": {`["` + strings.Repeat("x", inspect.MaxBody) + `"]`, ""},
 	} {
 		_, _, err := chainOf(t, true).Inspect(t.Context(), inspect.Message{Phase: inspect.Arguments, Body: []byte(c.body), JSON: true})
-		rejection, ok := errors.AsType[*inspect.Rejection](err)
+		rejection, ok := errors.AsType[*inspect.RejectedError](err)
 		if !ok || c.label != "" && !slices.Contains(rejection.Labels, c.label) || strings.Contains(err.Error(), "ada") {
 			t.Errorf("%s: %v", name, err)
 		}
