@@ -227,7 +227,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	}
 	r, err := run.NewRunner(run.Options{
 		Store: st, Guard: guard, Realm: h.options.Realm(), Process: lease.ProcessOf(st), Agent: h.agent, Model: h.options.Model, Tools: agentTools{h},
-		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, Budgets: h.budgets, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
+		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, Budgets: func(st *run.State) []run.Budget { return budgetsOf(h.options.Budgets, st) }, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
 		Ended: h.shared().sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace, Decide: h.options.Decide,
 	})
 	if err == nil {
@@ -255,8 +255,6 @@ func (h *Host) trace(ctx context.Context, st *run.State) (context.Context, func(
 		span.Finish(failed)
 	}
 }
-
-func (h *Host) budgets(st *run.State) []run.Budget { return budgetsOf(h.options.Budgets, st) }
 
 func (h *Host) report(id string, err error) {
 	h.options.Logger.Error("running an agent failed", zap.String("engagement_id", id), zap.Error(err))
@@ -360,7 +358,7 @@ func (h *Host) Say(r *http.Request, st *run.State, in run.NewInput) (*run.State,
 		round++
 		h.shared().sessions.put(st.ID, round, sessionOf(r))
 	}
-	changed, err := runner.Say(r.Context(), st.ID, in)
+	changed, err := runner.Conversation(st.ID).Say(r.Context(), in)
 	if err == nil && changed.Round > round { // the answer came in the meantime
 		h.shared().sessions.put(st.ID, changed.Round, sessionOf(r))
 		if err = runner.Rehome(r.Context(), st.ID); errors.Is(err, run.ErrEnded) { // calls may wait for the session

@@ -79,7 +79,7 @@ func (t *toolCall) answer(q *questionState) *tools.Failure {
 	if len(text) > run.MaxInput {
 		return &tools.Failure{Kind: tools.InvalidArguments, Message: "the answer to the question of the agent has more than " + strconv.Itoa(run.MaxInput) + " bytes"}
 	}
-	_, err = t.runner.AddInput(t.r.Context(), st.ID, text, q.question)
+	_, err = t.runner.Conversation(st.ID).AddInput(t.r.Context(), text, q.question)
 	if _, answered := errors.AsType[*run.QuestionError](err); err == nil || answered || errors.Is(err, run.ErrEnded) {
 		return nil
 	}

@@ -113,7 +113,8 @@ func (c *Caller) partOf(t *tools.Tool) (*Part, *tools.Tool) {
 func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
 	if c.inspectors != nil {
 		c.agent = c.Agent
-		ctx, arguments = c.inspectArguments(ctx, set, name, arguments)
+		t, _ := set.Tool(name)
+		ctx, arguments = newInspection(&c.dispatch, t).arguments(ctx, name, arguments)
 	}
 	var outcome tools.Outcome
 	recorder := c.endpoint.recorder.Load()

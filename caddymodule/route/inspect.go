@@ -74,13 +74,11 @@ func (i *Inspection) CheckArguments(ctx context.Context, arguments []byte) error
 // rejectedKey is the context key of the Failure of a call whose arguments were rejected.
 type rejectedKey struct{}
 
-// inspectArguments returns the arguments that the inspectors pass. If they reject them, the context has the Failure.
-func (c *Caller) inspectArguments(ctx context.Context, set *tools.Toolset, name string, arguments []byte) (context.Context, []byte) {
-	if len(arguments) == 0 || !c.inspectors.Has(inspect.Arguments) {
+// arguments returns the arguments that the inspectors pass. If they reject them, the context has the Failure.
+func (i *Inspection) arguments(ctx context.Context, name string, arguments []byte) (context.Context, []byte) {
+	if len(arguments) == 0 || !i.Chain.Has(inspect.Arguments) {
 		return ctx, arguments
 	}
-	t, _ := set.Tool(name)
-	i := c.inspection(t)
 	m := i.message(inspect.Arguments)
 	m.Body, m.JSON = arguments, true
 	passed, _, err := i.inspect(ctx, m)
@@ -103,8 +101,8 @@ func rejectedOutcome(ctx context.Context, set *tools.Toolset, name string) (outc
 	return outcome, rejected
 }
 
-// inspection returns the inspection of one call.
-func (d *dispatch) inspection(t *tools.Tool) *Inspection {
+// newInspection returns the inspection of one call.
+func newInspection(d *dispatch, t *tools.Tool) *Inspection {
 	return &Inspection{
 		Chain: d.inspectors, Tool: t, Toolset: d.toolset, Protocol: d.protocol, Agent: d.agent, User: UserOf(d.client.Request).ID,
 		Limit: d.limits.MaxResponse, Logger: d.logger,

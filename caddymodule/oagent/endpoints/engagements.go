@@ -151,7 +151,7 @@ func (q engagementRequest) isDeleted(e *engagement.Summary) bool {
 	if err != nil {
 		return true
 	}
-	deleted, err := runner.IsDeleted(q.r.Context(), e.ID)
+	deleted, err := runner.Conversation(e.ID).IsDeleted(q.r.Context())
 	return deleted || err != nil
 }
 

@@ -132,18 +132,18 @@ func (h *runRequest) read(later bool) (m message, ok bool) {
 	}
 	var value jsontext.Value
 	valid := true
-	text := func(of jsontext.Value, to *string) bool { return of.Kind() == '"' && json.Unmarshal(of, to) == nil }
+	readText := func(of jsontext.Value, to *string) bool { return of.Kind() == '"' && json.Unmarshal(of, to) == nil }
 	for _, member := range members {
 		switch {
 		case member.Name == "input":
 			value = member.Value
 		case member.Name == "title":
-			valid = valid && text(member.Value, &m.title) && strings.TrimSpace(m.title) != ""
+			valid = valid && readText(member.Value, &m.title) && strings.TrimSpace(m.title) != ""
 		case member.Name == "retry" && later:
 			m.retry = member.Value.Kind() == 't'
 			valid = valid && m.retry
 		case member.Name == "in_reply_to" && later:
-			valid = valid && text(member.Value, &m.inReplyTo)
+			valid = valid && readText(member.Value, &m.inReplyTo)
 		default:
 			valid = false
 		}
@@ -249,7 +249,7 @@ func (h *runRequest) say(st *run.State) {
 	}
 	changed, err := st, error(nil)
 	if said.title != "" {
-		changed, err = h.runner.Rename(h.q.r.Context(), st.ID, said.title)
+		changed, err = h.runner.Conversation(st.ID).Rename(h.q.r.Context(), said.title)
 	}
 	if err == nil && (said.input != "" || said.retry) {
 		changed, err = h.q.options.Host.Say(h.q.r, st, run.NewInput{Text: said.input, InReplyTo: said.inReplyTo, Retry: said.retry})
@@ -265,7 +265,7 @@ func (h *runRequest) delete(st *run.State, own bool) {
 		h.q.problem(http.StatusForbidden, "Not the user of the Engagement", "Only the user of an Engagement can delete it.")
 		return
 	}
-	switch err := h.runner.Delete(h.q.r.Context(), st.ID); {
+	switch err := h.runner.Conversation(st.ID).Delete(h.q.r.Context()); {
 	case errors.Is(err, run.ErrBusy):
 		h.q.problem(http.StatusConflict, "The Engagement has not ended", text.Sentence(err.Error()))
 	case errors.Is(err, run.ErrNotFound):

@@ -182,7 +182,7 @@ const (
 func (r *Runner) checkRun(ctx context.Context, run indexed, agents map[string]bool) (sweptRun, error) {
 	st, err := r.storage.get(ctx, run.id)
 	if err == nil && run.round > st.Round {
-		st, err = r.skipRound(ctx, run)
+		st, err = r.storage.skipRound(ctx, run)
 	}
 	switch {
 	case isNotFound(err):
@@ -232,8 +232,8 @@ func (r *Runner) checkRun(ctx context.Context, run indexed, agents map[string]bo
 
 // skipRound makes sure that a round that is in the index, but not in the state, does not begin any more: the node that
 // prepared it may have died. If that node is alive, it prepares the next round (errOtherRound).
-func (r *Runner) skipRound(ctx context.Context, run indexed) (*State, error) {
-	return r.storage.change(ctx, run.id, func(st *State) ([]entry, error) {
+func (s *storage) skipRound(ctx context.Context, run indexed) (*State, error) {
+	return s.change(ctx, run.id, func(st *State) ([]entry, error) {
 		if st.Round >= run.round {
 			return nil, errUnchanged
 		}

@@ -70,48 +70,57 @@ func (s *State) hasFailed(why *Ending) bool {
 // errOtherRound means that a round has begun or ended in the meantime.
 var errOtherRound = errors.New("the run is in another round")
 
+// A Conversation is a run as its user talks with it.
+type Conversation struct {
+	runner *Runner
+	id     string
+}
+
+// Conversation returns the conversation with the given id, which may not exist.
+func (r *Runner) Conversation(id string) Conversation { return Conversation{r, id} }
+
 // Say adds a message from the user. The agent reads it in its next step. If the run has ended with an answer, it goes on
 // with a new round. The error is ErrEnded, ErrFull, a *QuestionError, wraps a *share.FullError if the node has no room for
 // a further run of the user, or describes a problem with the text.
-func (r *Runner) Say(ctx context.Context, id string, in NewInput) (*State, error) {
+func (c Conversation) Say(ctx context.Context, in NewInput) (*State, error) {
 	if err := checkInput(in.Text); err != nil && !in.Retry {
 		return nil, err
 	}
 	for {
-		st, err := r.sayOnce(ctx, id, in)
+		st, err := c.sayOnce(ctx, in)
 		if errors.Is(err, errOtherRound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		r.push(ctx, st)
+		c.runner.push(ctx, st)
 		return st, nil
 	}
 }
 
 // AddInput is Say with a text and the id of a question.
-func (r *Runner) AddInput(ctx context.Context, id, text, inReplyTo string) (*State, error) {
-	return r.Say(ctx, id, NewInput{Text: text, InReplyTo: inReplyTo})
+func (c Conversation) AddInput(ctx context.Context, input, inReplyTo string) (*State, error) {
+	return c.Say(ctx, NewInput{Text: input, InReplyTo: inReplyTo})
 }
 
-func (r *Runner) sayOnce(ctx context.Context, id string, in NewInput) (*State, error) {
-	before, err := r.storage.get(ctx, id)
+func (c Conversation) sayOnce(ctx context.Context, in NewInput) (*State, error) {
+	before, err := c.runner.storage.get(ctx, c.id)
 	if err != nil {
 		return nil, err
 	}
 	begins := before.MayGoOn()
 	if begins {
-		if err := r.prepareRound(ctx, before); err != nil {
+		if err := c.prepareRound(ctx, before); err != nil {
 			return nil, err
 		}
 	}
-	st, err := r.storage.change(ctx, id, func(st *State) ([]entry, error) {
+	st, err := c.runner.storage.change(ctx, c.id, func(st *State) ([]entry, error) {
 		if st.Round != before.Round || st.MayGoOn() != begins {
 			return nil, errOtherRound
 		}
 		if begins {
-			return nil, r.beginRound(st, in)
+			return nil, c.beginRound(st, in)
 		}
 		if in.Retry {
 			return nil, ErrNotFailed
@@ -119,14 +128,15 @@ func (r *Runner) sayOnce(ctx context.Context, id string, in NewInput) (*State, e
 		return nil, st.addInput(in)
 	})
 	if err != nil && begins && !errors.Is(err, errOtherRound) {
-		r.shares.release(id)
+		c.runner.shares.release(c.id)
 	}
 	return st, err
 }
 
 // prepareRound makes room for the next round of a run, and adds it to the index. If the round does not begin after all,
 // a sweep removes it from the index.
-func (r *Runner) prepareRound(ctx context.Context, st *State) error {
+func (c Conversation) prepareRound(ctx context.Context, st *State) error {
+	r := c.runner
 	// Rules of the agent may depend on the record of earlier calls, so a run must not outlive it.
 	err := r.options.Guard.Prolong(ctx, st.binding(&oagent.Agent{Name: st.Agent}))
 	if err != nil && (!isEngagementGone(err) || st.CallsMade > 0) {
@@ -146,7 +156,7 @@ func (r *Runner) prepareRound(ctx context.Context, st *State) error {
 }
 
 // beginRound makes a run go on after its answer.
-func (r *Runner) beginRound(st *State, in NewInput) error {
+func (c Conversation) beginRound(st *State, in NewInput) error {
 	switch {
 	case in.InReplyTo != "":
 		return &QuestionError{}
@@ -167,7 +177,7 @@ func (r *Runner) beginRound(st *State, in NewInput) error {
 		st.Origin = in.Origin
 	}
 	if st.Home = ""; in.Home {
-		st.Home = r.options.Node
+		st.Home = c.runner.options.Node
 	}
 	return nil
 }
@@ -198,11 +208,11 @@ func titleOf(input string) string {
 }
 
 // Rename changes the title of a run.
-func (r *Runner) Rename(ctx context.Context, id, title string) (*State, error) {
+func (c Conversation) Rename(ctx context.Context, title string) (*State, error) {
 	if title = titleOf(title); title == "" {
 		return nil, errors.New("the title is empty")
 	}
-	return r.storage.change(ctx, id, func(st *State) ([]entry, error) {
+	return c.runner.storage.change(ctx, c.id, func(st *State) ([]entry, error) {
 		st.Title = title
 		return nil, nil
 	})
@@ -213,8 +223,9 @@ var ErrBusy = errors.New("the Engagement has not ended; cancel it first")
 
 // Delete deletes a run that has ended, with the runs that it started, and what the agent remembers of it. The
 // record of the calls remains with the Guard until it expires.
-func (r *Runner) Delete(ctx context.Context, id string) error {
-	st, err := r.storage.get(ctx, id)
+func (c Conversation) Delete(ctx context.Context) error {
+	r := c.runner
+	st, err := r.storage.get(ctx, c.id)
 	switch {
 	case err != nil:
 		return err
@@ -222,7 +233,7 @@ func (r *Runner) Delete(ctx context.Context, id string) error {
 		return ErrBusy
 	}
 	var started []string
-	err = r.storage.entries(ctx, id, func(e *entry) error {
+	err = r.storage.entries(ctx, c.id, func(e *entry) error {
 		if e.Wait != nil && e.Wait.Kind == WaitTask && validID(e.Wait.ID) && !slices.Contains(started, e.Wait.ID) {
 			started = append(started, e.Wait.ID)
 		}
@@ -232,14 +243,14 @@ func (r *Runner) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	for _, child := range started {
-		if err := r.Delete(ctx, child); err != nil && !isNotFound(err) {
+		if err := r.Conversation(child).Delete(ctx); err != nil && !isNotFound(err) {
 			return err
 		}
 	}
-	if err := errors.Join(r.memory.remove(ctx, st), r.options.Store.Delete(ctx, r.storage.realm+spentKey+id)); err != nil {
+	if err := errors.Join(r.memory.remove(ctx, st), r.options.Store.Delete(ctx, r.storage.realm+spentKey+c.id)); err != nil {
 		return err
 	}
-	return r.storage.delete(ctx, id, func(st *State) error { // a round may have begun
+	return r.storage.delete(ctx, c.id, func(st *State) error { // a round may have begun
 		if !st.Status.IsFinal() {
 			return ErrBusy
 		}
@@ -252,16 +263,16 @@ func hasForm(id string) bool { return len(id) == len(rand.Text()) && validID(id)
 
 // IsDeleted reports whether an Engagement is that of a run that was deleted or has expired. An Engagement that another
 // program began has an id of another form.
-func (r *Runner) IsDeleted(ctx context.Context, id string) (bool, error) {
-	if !hasForm(id) {
+func (c Conversation) IsDeleted(ctx context.Context) (bool, error) {
+	if !hasForm(c.id) {
 		return false, nil
 	}
-	_, err := r.storage.get(ctx, id)
+	_, err := c.runner.storage.get(ctx, c.id)
 	if errors.Is(err, ErrNotFound) {
 		return true, nil
 	}
 	if err != nil {
-		err = fmt.Errorf("reading the run %s: %w", id, err)
+		err = fmt.Errorf("reading the run %s: %w", c.id, err)
 	}
 	return false, err
 }

@@ -20,7 +20,7 @@ import (
 // say adds an input, and waits for the answer to it.
 func (n *node) say(id, input string) *run.State {
 	n.t.Helper()
-	st, err := n.AddInput(n.t.Context(), id, input, "")
+	st, err := n.Conversation(id).AddInput(n.t.Context(), input, "")
 	if err != nil {
 		n.t.Fatalf("%q: error %v", input, err)
 	}
@@ -84,7 +84,7 @@ func TestConversation_limits(t *testing.T) {
 	if st := n.say(id, "Go on"); st.Ending == nil || st.Ending.Rule != "turns" {
 		t.Errorf("three turns for an input: %s %+v", st.Status, st.Ending)
 	}
-	if _, err := n.AddInput(t.Context(), id, "Go on", ""); !errors.Is(err, run.ErrEnded) {
+	if _, err := n.Conversation(id).AddInput(t.Context(), "Go on", ""); !errors.Is(err, run.ErrEnded) {
 		t.Errorf("after an error: error %v", err)
 	}
 
@@ -105,7 +105,7 @@ func TestConversation_not_with_runs_of_agents(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.idle(st.ID)
-	if _, err := n.AddInput(t.Context(), st.ID, "More", ""); !errors.Is(err, run.ErrEnded) {
+	if _, err := n.Conversation(st.ID).AddInput(t.Context(), "More", ""); !errors.Is(err, run.ErrEnded) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -116,7 +116,7 @@ func TestConversation_inputs_at_once_are_all_read(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range run.MaxInputs {
 		group.Go(func() {
-			if _, err := n.AddInput(t.Context(), id, fmt.Sprint("input ", i), ""); err != nil {
+			if _, err := n.Conversation(id).AddInput(t.Context(), fmt.Sprint("input ", i), ""); err != nil {
 				t.Error(err)
 			}
 		})
@@ -147,13 +147,13 @@ func TestConversation_deleted(t *testing.T) {
 		return says("Yes."), nil
 	})
 	busy := n.start("Wait").ID
-	if err := n.Delete(t.Context(), busy); !errors.Is(err, run.ErrBusy) {
+	if err := n.Conversation(busy).Delete(t.Context()); !errors.Is(err, run.ErrBusy) {
 		t.Errorf("a run in progress: error %v", err)
 	}
 	close(waits)
 	id := n.idle(busy).ID
 	n.drained()
-	if err := n.Delete(t.Context(), id); err != nil {
+	if err := n.Conversation(id).Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.Get(t.Context(), id); !errors.Is(err, run.ErrNotFound) {
@@ -162,10 +162,10 @@ func TestConversation_deleted(t *testing.T) {
 	if kept, err := n.Remembered(t.Context(), "desk", ada); err != nil || len(kept) != 0 {
 		t.Errorf("the agent remembers %v, error %v", kept, err)
 	}
-	if deleted, err := n.IsDeleted(t.Context(), id); !deleted || err != nil {
+	if deleted, err := n.Conversation(id).IsDeleted(t.Context()); !deleted || err != nil {
 		t.Errorf("deleted %t, error %v", deleted, err)
 	}
-	if _, err := n.AddInput(t.Context(), id, "More", ""); !errors.Is(err, run.ErrNotFound) {
+	if _, err := n.Conversation(id).AddInput(t.Context(), "More", ""); !errors.Is(err, run.ErrNotFound) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -176,7 +176,7 @@ func TestConversation_ends_with_its_record(t *testing.T) {
 	st := n.idle(n.start("Go").ID)
 	b := oagent.Binding{Agent: n.agent, Engagement: st.ID, User: ada}
 	n.forgetRecord(b.Key())
-	if _, err := n.AddInput(t.Context(), st.ID, "More", ""); !errors.Is(err, run.ErrNotFound) {
+	if _, err := n.Conversation(st.ID).AddInput(t.Context(), "More", ""); !errors.Is(err, run.ErrNotFound) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -203,7 +203,7 @@ func TestConversation_crash(t *testing.T) {
 				m.at = m.writes + k
 				began := m.writes
 				m.mu.Unlock()
-				_, said := first.AddInput(t.Context(), id, "Book again", "")
+				_, said := first.Conversation(id).AddInput(t.Context(), "Book again", "")
 				if said != nil && !m.isDead() {
 					t.Fatal(said)
 				}
@@ -298,7 +298,7 @@ func TestConversation_memory(t *testing.T) {
 	before, began := heap(), time.Now()
 	for range 9 {
 		round(func(i int) error {
-			_, err := n.AddInput(t.Context(), ids[i], "Go on", "")
+			_, err := n.Conversation(ids[i]).AddInput(t.Context(), "Go on", "")
 			return err
 		})
 	}

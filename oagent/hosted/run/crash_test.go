@@ -150,7 +150,7 @@ func serve(n *node, m *mortal, id string) *run.State {
 					err = nil
 				}
 			case run.WaitQuestion:
-				_, err = n.AddInput(ctx, id, "Window", w.ID)
+				_, err = n.Conversation(id).AddInput(ctx, "Window", w.ID)
 			}
 			if err != nil && !m.isDead() && !errors.Is(err, run.ErrEnded) {
 				n.t.Fatalf("%s: error %v", w.Kind, err)

@@ -112,7 +112,7 @@ func TestClose_hands_on(t *testing.T) {
 	})
 	n.close()
 	id := n.start("Go").ID
-	if _, err := n.AddInput(t.Context(), id, "and go on", ""); err != nil {
+	if _, err := n.Conversation(id).AddInput(t.Context(), "and go on", ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Wake(t.Context(), id); err != nil {

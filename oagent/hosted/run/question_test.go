@@ -21,21 +21,21 @@ func TestQuestions_answer_by_id(t *testing.T) {
 	}
 	for _, wrong := range []string{"", "other"} {
 		var refused *run.QuestionError
-		if _, err := n.AddInput(t.Context(), id, "Smith", wrong); !errors.As(err, &refused) || len(refused.Open) != 2 {
+		if _, err := n.Conversation(id).AddInput(t.Context(), "Smith", wrong); !errors.As(err, &refused) || len(refused.Open) != 2 {
 			t.Errorf("in reply to %q: error %v, want one that lists both questions", wrong, err)
 		}
 	}
-	if _, err := n.AddInput(t.Context(), id, "Smith", open[1].ID); err != nil {
+	if _, err := n.Conversation(id).AddInput(t.Context(), "Smith", open[1].ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.AddInput(t.Context(), id, "Smith again", open[1].ID); err == nil {
+	if _, err := n.Conversation(id).AddInput(t.Context(), "Smith again", open[1].ID); err == nil {
 		t.Error("a second answer to the same question was accepted")
 	}
 	st := n.until(id, "waits for the other answer", func(st *run.State) bool { return st.Status == run.StatusAwaitingInput && len(st.Inputs) == 0 })
 	if open := st.Questions(); len(open) != 1 || open[0].Text != "Delete all?" {
 		t.Fatalf("questions after one answer %+v", open)
 	}
-	if _, err := n.AddInput(t.Context(), id, "No", ""); err != nil {
+	if _, err := n.Conversation(id).AddInput(t.Context(), "No", ""); err != nil {
 		t.Fatalf("without an id, the only question: %v", err)
 	}
 	n.until(id, "ends", func(st *run.State) bool { return st.Status.IsFinal() })
@@ -58,7 +58,7 @@ func TestQuestions_input_before(t *testing.T) {
 	})
 	id := n.start("Hello").ID
 	<-entered
-	if _, err := n.AddInput(t.Context(), id, "Yes", ""); err != nil {
+	if _, err := n.Conversation(id).AddInput(t.Context(), "Yes", ""); err != nil {
 		t.Fatal(err)
 	}
 	close(release)
@@ -66,7 +66,7 @@ func TestQuestions_input_before(t *testing.T) {
 	if len(open) != 1 {
 		t.Fatalf("questions %+v, want one without an answer", open)
 	}
-	if _, err := n.AddInput(t.Context(), id, "No", open[0].ID); err != nil {
+	if _, err := n.Conversation(id).AddInput(t.Context(), "No", open[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	n.until(id, "ends", func(st *run.State) bool { return st.Status.IsFinal() })

@@ -48,7 +48,7 @@ func TestRedis(t *testing.T) {
 	for _, id := range append(ids, home.ID) {
 		nodes[1].decide(pendingReview(t, nodes[1].idle(id)), true)
 		nodes[1].until(id, "asks", func(st *run.State) bool { return st.Status == run.StatusAwaitingInput })
-		if _, err := nodes[1].AddInput(t.Context(), id, "Here", ""); err != nil {
+		if _, err := nodes[1].Conversation(id).AddInput(t.Context(), "Here", ""); err != nil {
 			t.Fatal(err)
 		}
 		if st := nodes[1].ends(id); st.Text != "Done." {

@@ -215,7 +215,7 @@ func TestOAgentRun_15_each_time(t *testing.T) {
 	if v := st.View(); st.Status != run.StatusAwaitingInput || len(v.Questions) != 1 || v.Questions[0].Text != "Where?" {
 		t.Fatalf("status %s, view %+v", st.Status, v)
 	}
-	if _, err := n.AddInput(t.Context(), id, "Here", ""); err != nil {
+	if _, err := n.Conversation(id).AddInput(t.Context(), "Here", ""); err != nil {
 		t.Fatal(err)
 	}
 	n.until(id, "ends", func(st *run.State) bool { return st.Status.IsFinal() })
@@ -252,7 +252,7 @@ func TestOAgentRun_15_exposes(t *testing.T) {
 		if v := n.View(t.Context(), st); st.Status != run.StatusAwaitingInput || v.Exposes != nil {
 			t.Errorf("before the check: status %s, exposes %s", st.Status, v.Exposes)
 		}
-		if _, err := n.AddInput(t.Context(), st.ID, "Yes", ""); err != nil {
+		if _, err := n.Conversation(st.ID).AddInput(t.Context(), "Yes", ""); err != nil {
 			t.Fatal(err)
 		}
 		st = n.until(st.ID, "ends", func(st *run.State) bool { return st.Status.IsFinal() })

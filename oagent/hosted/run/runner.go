@@ -21,15 +21,15 @@ import (
 
 // Runner runs hosted agents on this node. It is safe for concurrent use.
 type Runner struct {
-	options Options
-	storage *storage
-	index   index
-	memory  memory
-	terms   lease.Terms // of the leases of this node
-	nodes   presence
-	queue   *scheduler // the jobs that this node works on next
-	shares  *admission
-	texts   textBroadcaster
+	options  Options
+	storage  *storage
+	index    index
+	memory   memory
+	terms    lease.Terms // of the leases of this node
+	nodes    presence
+	queue    *scheduler // the jobs that this node works on next
+	shares   *admission
+	texts    textBroadcaster
 
 	leave context.CancelFunc // ends the announcements that this node is alive
 	left  sync.WaitGroup     // those announcements
@@ -200,7 +200,9 @@ func (r *Runner) Get(ctx context.Context, id string) (*State, error) {
 // computed are omitted. So are those that the output guardrail of the agent has not checked yet.
 func (r *Runner) View(ctx context.Context, st *State) *View {
 	v := st.View()
-	r.addCalled(ctx, st, &v.Usage)
+	if err := (spending{r.storage}).addCalled(ctx, st, &v.Usage); err != nil {
+		r.report(st.ID, err)
+	}
 	if agent := r.options.Agent(st.Agent); agent != nil && st.IsChecked(agent) {
 		if exposed, err := r.options.Guard.Exposed(ctx, st.binding(agent)); err == nil && len(agent.Exposes) > 0 {
 			v.Exposes = exposed.Object

@@ -46,8 +46,11 @@ const (
 	budgetTTL = 48 * time.Hour // longer than any day
 )
 
-// readSpent returns a record, or an empty one if there is none.
-func (s *storage) readSpent(ctx context.Context, key string) (all spent, err error) {
+// spending has the records of what was spent.
+type spending struct{ *storage }
+
+// read returns a record, or an empty one if there is none.
+func (s spending) read(ctx context.Context, key string) (all spent, err error) {
 	r, err := s.store.Get(ctx, s.realm+key)
 	if isNotFound(err) {
 		return all, nil
@@ -58,8 +61,8 @@ func (s *storage) readSpent(ctx context.Context, key string) (all spent, err err
 	return all, err
 }
 
-// addSpent changes a record.
-func (s *storage) addSpent(ctx context.Context, key string, ttl time.Duration, add func(*spent)) error {
+// add changes a record.
+func (s spending) add(ctx context.Context, key string, ttl time.Duration, add func(*spent)) error {
 	return s.store.Update(ctx, s.realm+key, func(old store.Record) (c store.Change, err error) {
 		var all spent
 		if old.Value != nil {
@@ -76,16 +79,16 @@ func (s *storage) addSpent(ctx context.Context, key string, ttl time.Duration, a
 }
 
 // keyOf returns the key of the record of a budget today.
-func (r *Runner) keyOf(b *Budget) string {
-	return budgetKey + r.options.Now().UTC().Format(time.DateOnly) + "/" + engagement.Digest(b.Of, b.Name)
+func (s spending) keyOf(b *Budget) string {
+	return budgetKey + s.now().UTC().Format(time.DateOnly) + "/" + engagement.Digest(b.Of, b.Name)
 }
 
 // root returns the state of the root of a run, which may be the run itself. If it does not exist any more, it is the run.
-func (r *Runner) root(ctx context.Context, st *State) (*State, error) {
+func (s spending) root(ctx context.Context, st *State) (*State, error) {
 	if st.Root == "" {
 		return st, nil
 	}
-	root, err := r.storage.get(ctx, st.Root)
+	root, err := s.get(ctx, st.Root)
 	if isNotFound(err) {
 		return st, nil
 	}
@@ -96,7 +99,7 @@ func (r *Runner) root(ctx context.Context, st *State) (*State, error) {
 func (e *execution) checkSpending(ctx context.Context) (*Ending, error) {
 	r, limits := e.runner, &e.runner.options.Limits
 	for _, b := range r.options.Budgets(e.state) {
-		used, err := r.storage.readSpent(ctx, r.keyOf(&b))
+		used, err := spending{r.storage}.read(ctx, spending{r.storage}.keyOf(&b))
 		if err != nil {
 			return nil, err
 		}
@@ -108,11 +111,11 @@ func (e *execution) checkSpending(ctx context.Context) (*Ending, error) {
 	if e.state.Root == "" && !e.state.Called {
 		return nil, nil // the state has all that was spent, and the planner has checked it
 	}
-	root, err := r.root(ctx, e.state)
+	root, err := spending{r.storage}.root(ctx, e.state)
 	if err != nil {
 		return nil, err
 	}
-	called, err := r.storage.readSpent(ctx, spentKey+root.ID)
+	called, err := spending{r.storage}.read(ctx, spentKey+root.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -142,14 +145,14 @@ func ownerOf(b *Budget) string {
 func (e *execution) charge(ctx context.Context, usage model.Usage) error {
 	r := e.runner
 	add := func(key string, ttl time.Duration, change func(*spent)) error {
-		return e.terms.Repeat(ctx, func() error { return r.storage.addSpent(ctx, key, ttl, change) })
+		return e.terms.Repeat(ctx, func() error { return spending{r.storage}.add(ctx, key, ttl, change) })
 	}
 	var errs []error
 	for _, b := range r.options.Budgets(e.state) {
-		errs = append(errs, add(r.keyOf(&b), budgetTTL, func(s *spent) { s.Usage = s.Usage.Add(usage) }))
+		errs = append(errs, add(spending{r.storage}.keyOf(&b), budgetTTL, func(s *spent) { s.Usage = s.Usage.Add(usage) }))
 	}
 	if e.state.Root != "" {
-		root, err := r.root(ctx, e.state)
+		root, err := spending{r.storage}.root(ctx, e.state)
 		if err != nil {
 			return err
 		}
@@ -175,17 +178,17 @@ func (b *toolbox) callsAgents(calls []Call) bool {
 }
 
 // addCalled adds what the agents that a root has called have spent.
-func (r *Runner) addCalled(ctx context.Context, st *State, u *UsageView) {
+func (s spending) addCalled(ctx context.Context, st *State, u *UsageView) error {
 	if !st.Called || st.Root != "" {
-		return
+		return nil
 	}
-	called, err := r.storage.readSpent(ctx, spentKey+st.ID)
+	called, err := s.read(ctx, spentKey+st.ID)
 	if err != nil {
-		r.report(st.ID, err)
-		return
+		return err
 	}
 	u.CalledAgents = called.Usage.Total()
 	u.InputTokens += called.Usage.InputTokens
 	u.OutputTokens += called.Usage.OutputTokens
 	u.Estimated = u.Estimated || called.Usage.Estimated
+	return nil
 }

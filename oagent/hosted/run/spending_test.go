@@ -105,7 +105,7 @@ func TestSpending_budget(t *testing.T) {
 	// The next day it goes on where it was.
 	next := at.Add(2 * time.Hour)
 	now.Store(&next)
-	if _, err := n.Say(t.Context(), id, run.NewInput{Retry: true}); err != nil {
+	if _, err := n.Conversation(id).Say(t.Context(), run.NewInput{Retry: true}); err != nil {
 		t.Fatal(err)
 	}
 	if st := n.until(id, "goes on", run.NotBusy); st.Status != run.StatusComplete {
@@ -131,7 +131,7 @@ func TestRetry_goes_on_where_the_model_failed(t *testing.T) {
 	}
 	n.drained()
 	fails.Store(false)
-	if _, err := n.Say(t.Context(), id, run.NewInput{Retry: true}); err != nil {
+	if _, err := n.Conversation(id).Say(t.Context(), run.NewInput{Retry: true}); err != nil {
 		t.Fatal(err)
 	}
 	if st := n.until(id, "goes on", run.NotBusy); st.Text != "Booked." || st.Ending != nil {
@@ -140,7 +140,7 @@ func TestRetry_goes_on_where_the_model_failed(t *testing.T) {
 	if made := n.tools.count("book"); made != 1 {
 		t.Errorf("booked %d times", made)
 	}
-	if _, err := n.Say(t.Context(), id, run.NewInput{Retry: true}); !errors.Is(err, run.ErrNotFailed) {
+	if _, err := n.Conversation(id).Say(t.Context(), run.NewInput{Retry: true}); !errors.Is(err, run.ErrNotFailed) {
 		t.Errorf("after the answer: error %v", err)
 	}
 }

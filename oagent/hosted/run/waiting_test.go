@@ -205,7 +205,7 @@ func TestCancel(t *testing.T) {
 		if _, err := n.Cancel(t.Context(), id); !errors.Is(err, run.ErrEnded) {
 			t.Errorf("%s: error %v", st.Status, err)
 		}
-		if _, err := n.AddInput(t.Context(), id, "More", ""); st.Status == run.StatusError && !errors.Is(err, run.ErrEnded) {
+		if _, err := n.Conversation(id).AddInput(t.Context(), "More", ""); st.Status == run.StatusError && !errors.Is(err, run.ErrEnded) {
 			t.Errorf("%s: input: error %v", st.Status, err)
 		}
 	}
@@ -348,11 +348,11 @@ func TestInput_while_running(t *testing.T) {
 	id := n.start("Book").ID
 	<-b.began
 	for range run.MaxInputs {
-		if _, err := n.AddInput(t.Context(), id, "Hurry", ""); err != nil {
+		if _, err := n.Conversation(id).AddInput(t.Context(), "Hurry", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := n.AddInput(t.Context(), id, "Hurry", ""); !errors.Is(err, run.ErrFull) {
+	if _, err := n.Conversation(id).AddInput(t.Context(), "Hurry", ""); !errors.Is(err, run.ErrFull) {
 		t.Errorf("too many inputs: error %v", err)
 	}
 	close(b.release)
@@ -375,7 +375,7 @@ func TestInput_bad(t *testing.T) {
 		if _, err := n.Get(t.Context(), id); !errors.Is(err, run.ErrNotFound) {
 			t.Errorf("%q: error %v", id, err)
 		}
-		if _, err := n.AddInput(t.Context(), id, "Hello", ""); !errors.Is(err, run.ErrNotFound) {
+		if _, err := n.Conversation(id).AddInput(t.Context(), "Hello", ""); !errors.Is(err, run.ErrNotFound) {
 			t.Errorf("%q: input: error %v", id, err)
 		}
 		if _, err := n.Await(t.Context(), id, run.NotBusy); !errors.Is(err, run.ErrNotFound) {
