@@ -68,8 +68,12 @@ func TestInspect_planted_values_are_found_nowhere(t *testing.T) {
 			planted, _ := json.Marshal(strings.Join(plantedValues, ", "))
 			var responses strings.Builder
 			for _, c := range []struct{ tool, arguments string }{
-				{"getTrip", `{"id":"7"}`}, {"getTrip", `{"id":"lost"}`}, {"getTrip", `{"id":"stream"}`}, {"listTrips", `{}`},
-				{"createTrip", `{"to":` + string(planted) + `}`}, {"createTrip", `{"to":"ada.lovelace\u0040example.com"}`},
+				{"getTrip", `{"id":"7"}`},
+				{"getTrip", `{"id":"lost"}`},
+				{"getTrip", `{"id":"stream"}`},
+				{"listTrips", `{}`},
+				{"createTrip", `{"to":` + string(planted) + `}`},
+				{"createTrip", `{"to":"ada.lovelace\u0040example.com"}`},
 			} {
 				r := s.CallRequest(c.tool, c.arguments)
 				r.Header.Set("X-Test-User", "ada")

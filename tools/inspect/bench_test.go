@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools/inspect"
 )
 
 // largeResult returns a JSON result of about 141 KB: 600 records. One of hundred has an e-mail address, if hits is set.
@@ -43,8 +43,11 @@ func BenchmarkChain(b *testing.B) {
 		body  []byte
 		chain inspect.Chain
 	}{
-		{"none", largeResult(false), nil}, {"secrets", largeResult(false), chain[:1]}, {"pii", largeResult(false), chain[1:]},
-		{"both", largeResult(false), chain}, {"both_with_hits", largeResult(true), chain},
+		{"none", largeResult(false), nil},
+		{"secrets", largeResult(false), chain[:1]},
+		{"pii", largeResult(false), chain[1:]},
+		{"both", largeResult(false), chain},
+		{"both_with_hits", largeResult(true), chain},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(c.body)))

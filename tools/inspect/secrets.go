@@ -70,12 +70,16 @@ var secretRules = [...]secretRule{
 	{label: "age-secret-key", keywords: "AGE-SECRET-KEY-1", expression: `AGE-SECRET-KEY-1[A-Z0-9]{58}`},
 	{label: "telegram-token", keywords: ":AA", expression: `:(AA[A-Za-z0-9_-]{33})\b`, inner: true, entropy: 3.5},
 	{label: "jwt", keywords: "eyJ", expression: `eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`, window: 12 << 10},
-	{label: "private-key", keywords: "-----BEGIN", inner: true, window: 16 << 10,
-		expression: `(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:.*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|.*)`},
+	{
+		label: "private-key", keywords: "-----BEGIN", inner: true, window: 16 << 10,
+		expression: `(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:.*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|.*)`,
+	},
 	{label: "url-password", keywords: "://", expression: `://[^\s/:@?#"'<>]{0,}:([^\s/@?#"'<>]{3,})@`, inner: true},
 	{label: "bearer-token", keywords: "bearer", expression: `(?i:bearer)[ +]([A-Za-z0-9._~+/-]{20,}=*)`, fold: true, entropy: 3.5, window: 2100},
-	{label: "secret", keywords: "api_key apikey api-key secret token passw", fold: true, inner: true, entropy: 3.5,
-		expression: `(?i:api[_-]?key|secret|token|passwo?r?d)["']?\s{0,3}[:=]\s{0,3}["']?([^\s"',;&<>()\[\]{}]{10,})`},
+	{
+		label: "secret", keywords: "api_key apikey api-key secret token passw", fold: true, inner: true, entropy: 3.5,
+		expression: `(?i:api[_-]?key|secret|token|passwo?r?d)["']?\s{0,3}[:=]\s{0,3}["']?([^\s"',;&<>()\[\]{}]{10,})`,
+	},
 }
 
 type keyword struct {
@@ -169,8 +173,10 @@ func (k *keyword) match(text []byte, at int) (h Hit, ok bool) {
 }
 
 // secretNames end the names of members whose values are secrets, in lower case without - and _.
-var secretNames = [...]string{"password", "passwd", "secret", "apikey", "accesstoken", "refreshtoken", "authtoken", "sessiontoken", "privatekey", "secretkey",
-	"accesskey", "clientsecret"}
+var secretNames = [...]string{
+	"password", "passwd", "secret", "apikey", "accesstoken", "refreshtoken", "authtoken", "sessiontoken", "privatekey", "secretkey",
+	"accesskey", "clientsecret",
+}
 
 func isSecretName(name string) bool {
 	if len(name) < 6 {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/tools/inspect"
 )
 
 // Planted values. They are joined here so that no scanner takes this file for a leak.

@@ -21,15 +21,15 @@ import (
 
 // Runner runs hosted agents on this node. It is safe for concurrent use.
 type Runner struct {
-	options  Options
-	storage  *storage
-	index    index
-	memory   memory
-	terms    lease.Terms // of the leases of this node
-	nodes    presence
-	queue    *scheduler // the jobs that this node works on next
-	shares   *admission
-	texts    textBroadcaster
+	options Options
+	storage *storage
+	index   index
+	memory  memory
+	terms   lease.Terms // of the leases of this node
+	nodes   presence
+	queue   *scheduler // the jobs that this node works on next
+	shares  *admission
+	texts   textBroadcaster
 
 	leave context.CancelFunc // ends the announcements that this node is alive
 	left  sync.WaitGroup     // those announcements
