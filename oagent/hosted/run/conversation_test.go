@@ -84,9 +84,6 @@ func TestConversation_limits(t *testing.T) {
 	if st := n.say(id, "Go on"); st.Ending == nil || st.Ending.Rule != "turns" {
 		t.Errorf("three turns for an input: %s %+v", st.Status, st.Ending)
 	}
-	if _, err := n.Conversation(id).AddInput(t.Context(), "Go on", ""); !errors.Is(err, run.ErrEnded) {
-		t.Errorf("after an error: error %v", err)
-	}
 
 	n = newNode(t, openStore(t), readAgent(t, "capabilities: {}\n"), script(says("1"), says("2"), says("3")),
 		func(_ *node, o *run.Options) { o.Limits.Tokens = 20 })
@@ -94,6 +91,9 @@ func TestConversation_limits(t *testing.T) {
 	n.say(id, "Go on")
 	if st := n.say(id, "Go on"); st.Ending == nil || st.Ending.Rule != "tokens" {
 		t.Errorf("tokens count for the whole Engagement: %s %+v", st.Status, st.Ending)
+	}
+	if _, err := n.Conversation(id).AddInput(t.Context(), "Go on", ""); !errors.Is(err, run.ErrEnded) {
+		t.Errorf("after the last token: error %v", err)
 	}
 }
 
