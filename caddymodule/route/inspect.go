@@ -164,8 +164,8 @@ func (i *Inspection) Withheld(err error) string {
 // errUnreadable is the reason to withhold a response that inspectors cannot read.
 var errUnreadable = errors.New("its encoding cannot be read, so it cannot be inspected")
 
-// Response inspects a response. It takes the body, and returns the one that passes. If the response is rejected, the body is
-// still the original.
+// Response inspects a response. It takes the body, and returns the one that passes. After an error, the caller must not send
+// the body that it returns: it is the original, or nil if the original could not be decoded.
 func (i *Inspection) Response(ctx context.Context, status int, header http.Header, body *buffer.Buffer) (*buffer.Buffer, error) {
 	i.done = true
 	i.Headers(header)
