@@ -1,9 +1,7 @@
 package integration
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -17,28 +15,7 @@ const conformanceServer = "github.com/modelcontextprotocol/go-sdk/conformance/ev
 func startConformanceServer(t *testing.T, program string, stateless bool) string {
 	t.Helper()
 	address := freeAddress(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, program, "-http", address, fmt.Sprint("-stateless=", stateless))
-	log := &output{}
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		cmd.Wait() // it is killed, which is an error
-		if t.Failed() && log.String() != "" {
-			t.Logf("the server's log:\n%s", log)
-		}
-	})
-	waitFor(t, startTimeout, "the server to answer", func() bool {
-		response, err := http.Get("http://" + address)
-		if err == nil {
-			response.Body.Close()
-		}
-		return err == nil
-	})
-	return "http://" + address + "/mcp"
+	return runServer(t, address, exec.Command(program, "-http", address, fmt.Sprint("-stateless=", stateless))) + "/mcp"
 }
 
 // differs are the checks of the suite that pass against the server and need not pass through the gateway, with the

@@ -37,6 +37,12 @@ func startEverything(t *testing.T, transport string) string {
 	address := freeAddress(t)
 	cmd := exec.Command(nodeProgram(t), "--import", onLoopback, npmServer(t, "everything"), transport)
 	cmd.Env = append(os.Environ(), "PORT="+port(address))
+	return runServer(t, address, cmd)
+}
+
+// runServer runs a program until the test ends, and returns its URL when it answers at the address.
+func runServer(t *testing.T, address string, cmd *exec.Cmd) string {
+	t.Helper()
 	log := &output{}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -46,16 +52,15 @@ func startEverything(t *testing.T, transport string) string {
 		cmd.Process.Kill()
 		cmd.Wait() // it is killed, which is an error
 		if t.Failed() {
-			t.Logf("the log of server-everything over %s:\n%s", transport, log)
+			t.Logf("the log of %q:\n%s", cmd.Args, log)
 		}
 	})
-	waitFor(t, startTimeout, "server-everything to answer", func() bool {
+	waitFor(t, startTimeout, "the server to answer", func() bool {
 		response, err := http.Get("http://" + address + "/")
-		if err != nil {
-			return false
+		if err == nil {
+			response.Body.Close()
 		}
-		response.Body.Close()
-		return true
+		return err == nil
 	})
 	return "http://" + address
 }
