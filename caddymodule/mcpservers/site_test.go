@@ -151,6 +151,18 @@ func TestServer_is_served_as_a_toolset(t *testing.T) {
 	}
 }
 
+// TestServer_tools_can_be_tasks lists that calls of a server's tools can be tasks of the gateway.
+func TestServer_tools_can_be_tasks(t *testing.T) {
+	u := newUpstream(t, false)
+	for options, want := range map[string]bool{"": false, "{\ntask_after 10s\n}": true} {
+		site := sitetest.Run(t, "agents {\ntoolset calc {\nmcp_server "+u.url+"\n}\n}", "mcp "+options+"\nmcp_servers\nrespond 418")
+		list := site.Request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Content-Type", "application/json", "Mcp-Protocol-Version", "2025-11-25")
+		if got := strings.Contains(list.Body, `"execution":{"taskSupport":"optional"}`); got != want {
+			t.Errorf("options %q: %d %s", options, list.Status, list.Body)
+		}
+	}
+}
+
 // TestServer_reports_progress passes progress notifications through.
 func TestServer_reports_progress(t *testing.T) {
 	for era, stateless := range eras {

@@ -120,7 +120,7 @@ func (s *Server) Fetch(ctx context.Context, previous *source.Snapshot) (*source.
 	}
 	found, err := s.Discover(ctx, header)
 	if err != nil {
-		return nil, false, fmt.Errorf("listing the tools of the MCP server: %w", err)
+		return nil, false, fmt.Errorf("toolset %s: listing the tools of the MCP server: %w", s.name, err)
 	}
 	snapshot, changed := source.NewSnapshot(found.Document(s.name, s.trust), s.location, previous)
 	return snapshot, changed, nil

@@ -62,7 +62,7 @@ func (o *Options) appendTool(dst []byte, tool *tools.Tool, v protocol.Revision) 
 	dst = strictjson.AppendString(append(dst, `,"description":`...), tool.Definition.Description)
 	dst = elicit.AppendVisibleSchema(append(dst, `,"inputSchema":`...), tool)
 	if tool.Foreign != nil {
-		return append(appendForeign(dst, tool, v), '}')
+		return append(o.appendExecution(appendForeign(dst, tool, v), tool, v), '}')
 	}
 	dst = content.OutputOf(o.OutputSchema, tool, elicit.NeedsOf(tool).Native, v).AppendTo(dst, tool, v)
 	if !v.SupportsAnnotations() {
@@ -77,10 +77,16 @@ func (o *Options) appendTool(dst []byte, tool *tools.Tool, v protocol.Revision) 
 	dst = appendHint(dst, `,"idempotentHint":`, tool.Hint(build.IdempotentHint))
 	dst = appendHint(dst, `,"openWorldHint":`, tool.Hint(build.OpenWorldHint))
 	dst = append(dst, '}')
-	if support := library.TaskSupportOf(tool); o.Tasks && v.SupportsTaskParameter() && support != library.TaskForbidden {
-		dst = append(append(append(dst, `,"execution":{"taskSupport":"`...), support...), `"}`...)
+	return append(o.appendExecution(dst, tool, v), '}')
+}
+
+// appendExecution appends that calls of a tool can be tasks of the gateway, where tasks are a parameter of the call.
+func (o *Options) appendExecution(dst []byte, tool *tools.Tool, v protocol.Revision) []byte {
+	support := library.TaskSupportOf(tool)
+	if !o.Tasks || !v.SupportsTaskParameter() || support == library.TaskForbidden {
+		return dst
 	}
-	return append(dst, '}')
+	return append(append(append(dst, `,"execution":{"taskSupport":"`...), support...), `"}`...)
 }
 
 func appendHint(dst []byte, name string, hint bool) []byte {
