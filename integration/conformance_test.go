@@ -44,8 +44,8 @@ func startFixture(t *testing.T) *gateway {
 func startFixtureAPI(t *testing.T, dir, address string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "upstream")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, fixtureFiles+"/upstream").CombinedOutput(); err != nil {
-		t.Fatalf("building the fixture API: %v\n%s", err, out)
+	if err := buildProgram("", "-o", program, fixtureFiles+"/upstream"); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, program, "-listen", address,

@@ -206,12 +206,8 @@ func TestCalls_execute_few_files(t *testing.T) {
 	}
 	s := newExecutedSite(t)
 	s.binary = filepath.Join(t.TempDir(), "caddy")
-	build := exec.Command("go", "build", "-cover", "-covermode=count", "-coverpkg="+modulePath+"...", "-o", s.binary, "../cmd/caddy")
-	if race { // the settings of .ci/run, whose builds have compiled the dependencies without the race detector
-		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -tags=nobadger,nomysql,nopgx")
-	}
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := buildProgram("", "-cover", "-covermode=count", "-coverpkg="+modulePath+"...", "-o", s.binary, "../cmd/caddy"); err != nil {
+		t.Fatal(err)
 	}
 	// Each node gets one call of each kind. So what only the first call does is not counted.
 	baseline := map[bool]map[string]int{false: s.counts(t, -1, false), true: s.counts(t, -1, true)}

@@ -67,6 +67,20 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
+// buildProgram builds a program of a test, in the folder of its module. It uses the settings of .ci/run, whose builds have
+// compiled the same dependencies without the race detector.
+func buildProgram(folder string, arguments ...string) error {
+	build := exec.Command("go", append([]string{"build"}, arguments...)...)
+	build.Dir = folder
+	if race {
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -tags=nobadger,nomysql,nopgx")
+	}
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %q: %w\n%s", build.Args[1:], err, out)
+	}
+	return nil
+}
+
 // A gateway is a running Caddy.
 type gateway struct {
 	url string // of the site under test, without a trailing slash

@@ -55,10 +55,8 @@ func nodeProvider(t *testing.T, client string) provider {
 func zitadelProvider(t *testing.T) provider {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "zitadel")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	build.Dir = "../testdata/zitadel"
-	if out, err := build.CombinedOutput(); err != nil {
-		testkit.Missing(t, "testdata/zitadel cannot be built: %v\n%s", err, out)
+	if err := buildProgram("../testdata/zitadel", "-o", program, "."); err != nil {
+		testkit.Missing(t, "testdata/zitadel cannot be built: %v", err)
 	}
 	return provider{command: []string{program}, issuer: "http://localhost:%s/", client: clientSecret}
 }

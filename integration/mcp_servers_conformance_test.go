@@ -32,8 +32,8 @@ func TestMCPServers_conformance(t *testing.T) {
 	t.Parallel()
 	nodeProgram(t)
 	program := filepath.Join(t.TempDir(), "everything-server")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, conformanceServer).CombinedOutput(); err != nil {
-		t.Fatalf("building the server of the Go SDK: %v\n%s", err, out)
+	if err := buildProgram("", "-o", program, conformanceServer); err != nil {
+		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		revision string

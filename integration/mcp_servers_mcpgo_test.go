@@ -19,10 +19,8 @@ import (
 func TestMCPServers_of_mcp_go(t *testing.T) {
 	t.Parallel() // it mostly waits
 	programs, site, streamable, sse := t.TempDir(), freeAddress(t), freeAddress(t), freeAddress(t)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", programs, ".", "tool")
-	build.Dir = "../testdata/mcpgo"
-	if out, err := build.CombinedOutput(); err != nil {
-		testkit.Missing(t, "testdata/mcpgo cannot be built: %v\n%s", err, out)
+	if err := buildProgram("../testdata/mcpgo", "-o", programs, ".", "tool"); err != nil {
+		testkit.Missing(t, "testdata/mcpgo cannot be built: %v", err)
 	}
 	program := func(name string) string { return filepath.Join(programs, name) }
 	g := startGateway(t, t.TempDir(), site, fmt.Sprintf(`{
