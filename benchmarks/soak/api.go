@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -137,19 +138,25 @@ func respondJSON(w http.ResponseWriter, status int, body string) {
 	io.WriteString(w, body)
 }
 
-// respond is the model of all agents. It orders what the input names.
+// ordered is the model's last answer if the order was made.
+const ordered = "Ordered."
+
+// respond is the model of all agents. It orders what the input names, and then says what came of it.
 func respond(r *modelserver.Request) modelserver.Step {
-	input, answers := "", 0
+	input, result := "", ""
 	for _, m := range r.Messages {
 		switch m.Role {
 		case "user":
-			input, answers = m.Text, 0
-		case "assistant":
-			answers++
+			input, result = m.Text, ""
+		case "tool":
+			result = m.Text
 		}
 	}
-	if answers > 0 {
-		return modelserver.Step{Text: "Ordered."}
+	switch {
+	case result == "":
+		return modelserver.Step{Calls: []modelserver.Call{{ID: "c1", Name: "order", Arguments: fmt.Sprintf(`{"name":%q}`, input)}}}
+	case strings.Contains(result, fmt.Sprintf(`"name":%q`, input)):
+		return modelserver.Step{Text: ordered}
 	}
-	return modelserver.Step{Calls: []modelserver.Call{{ID: "c1", Name: "order", Arguments: fmt.Sprintf(`{"name":%q}`, input)}}}
+	return modelserver.Step{Text: result}
 }

@@ -23,13 +23,14 @@ const (
 	sampleEvery = 2 * time.Second
 	window      = 5 * time.Second // of which there is one percentile
 	maxFiles    = 64 << 20        // bytes of the data of a node
-	maxRedis    = 128 << 20       // bytes in use by Redis; half of its maxmemory
+	maxRedis    = 192 << 20       // bytes in use by Redis; three quarters of its maxmemory
 	maxFaults   = 20              // kinds that are printed
 
 	// The growth in the second half is noise up to this part of the mean, or up to these numbers. A short run still
 	// fills caches then. In the half hour of a whole run, 8 MB are 50 bytes for each call.
 	maxGrowth           = 0.15
 	maxGrowthHeap       = 8 << 20 // bytes
+	maxGrowthRedis      = 8 << 20 // bytes; what is stored has expired by the second half of a long run
 	maxGrowthGoroutines = 150     // streams and connections of users come and go, most of all at a reload
 
 	maxLeft = 30 // goroutines that a node has without users after the run, more than before it
@@ -43,7 +44,7 @@ type report struct {
 	mu       sync.Mutex
 	outcomes map[string]map[string]int // by action and outcome
 	took     map[int][]time.Duration   // of successful quick actions without troubles, by the number of the window
-	things   map[string]bool           // tried; true: confirmed to the client
+	things   map[string]thing          // by name
 	events   map[string]int
 	troubles []period          // when nodes or Redis are down
 	faults   map[string]*fault // by the beginning of the message
@@ -54,6 +55,12 @@ type report struct {
 }
 
 type period struct{ from, to time.Time }
+
+// thing is what an action creates at the API.
+type thing struct {
+	action    string
+	confirmed bool // to the client
+}
 
 // fault is the first of similar faults.
 type fault struct {
@@ -66,10 +73,11 @@ type fault struct {
 type sample struct {
 	at                      time.Duration
 	goroutines, heap, redis float64 // heap: what was left by the last garbage collection
+	redisTook               time.Duration
 }
 
 func newReport(s *site) *report {
-	return &report{site: s, began: time.Now(), outcomes: make(map[string]map[string]int), took: make(map[int][]time.Duration), things: make(map[string]bool), events: make(map[string]int), faults: make(map[string]*fault)}
+	return &report{site: s, began: time.Now(), outcomes: make(map[string]map[string]int), took: make(map[int][]time.Duration), things: make(map[string]thing), events: make(map[string]int), faults: make(map[string]*fault)}
 }
 
 func (r *report) fault(format string, arguments ...any) {
@@ -105,18 +113,18 @@ func (r *report) troubled(from time.Time) bool {
 	return slices.ContainsFunc(r.troubles, func(p period) bool { return p.to.After(from) && p.from.Before(time.Now()) })
 }
 
-// tried notes that the thing may be created from now on.
-func (r *report) tried(name string) {
+// tried notes that the action may create the thing from now on.
+func (r *report) tried(action, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.things[name] = false
+	r.things[name] = thing{action: action}
 }
 
 // confirmed notes that a client has a response that says that the thing was created.
 func (r *report) confirmed(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.things[name] = true
+	r.things[name] = thing{r.things[name].action, true}
 }
 
 // slowActions have no part in the percentiles.
@@ -154,7 +162,10 @@ func (r *report) sample(ctx context.Context) {
 			continue
 		}
 		s := sample{at: time.Since(r.began), goroutines: metrics["go_goroutines"], heap: metrics["go_memstats_next_gc_bytes"] / 2, redis: math.NaN()}
-		if info, err := r.site.redisInfo(); err == nil {
+		asked := time.Now()
+		info, err := r.site.redisInfo()
+		s.redisTook = time.Since(asked)
+		if err == nil {
 			if _, after, found := strings.Cut(info, "used_memory:"); found {
 				line, _, _ := strings.Cut(after, "\r")
 				s.redis, _ = strconv.ParseFloat(line, 64)
@@ -276,13 +287,7 @@ func (r *report) print() error {
 	ok = r.printTrend("goroutines of the first node", 1, maxGrowthGoroutines, func(s sample) float64 { return s.goroutines }) && ok
 	ok = verdict(r.idle[1] > 0 && r.idle[1] <= r.idle[0]+maxLeft, "the same without users, before and after", "%.0f %.0f", r.idle[0], r.idle[1]) && ok
 	ok = r.printTrend("live heap of the first node, MB", 1<<20, maxGrowthHeap, func(s sample) float64 { return s.heap }) && ok
-	redis := 0.0
-	for _, s := range r.samples {
-		if !math.IsNaN(s.redis) {
-			redis = max(redis, s.redis)
-		}
-	}
-	ok = verdict(redis > 0 && redis < maxRedis, "memory of Redis", "%.1f MB at most, limit %d", redis/(1<<20), maxRedis>>20) && ok
+	ok = r.printRedis() && ok
 	for i, n := range r.site.nodes {
 		size := folderSize(n.dir)
 		ok = verdict(size < maxFiles, fmt.Sprintf("files of node %d", i+1), "%.1f MB, limit %d", float64(size)/(1<<20), maxFiles>>20) && ok
@@ -303,22 +308,40 @@ func (r *report) print() error {
 	return nil
 }
 
+// printRedis prints the memory of Redis, and its slowest answer while it ran, which explains errors of the store.
+func (r *report) printRedis() bool {
+	most, slowest := 0.0, sample{}
+	for _, s := range r.samples {
+		if math.IsNaN(s.redis) {
+			continue
+		}
+		most = max(most, s.redis)
+		if s.redisTook > slowest.redisTook {
+			slowest = s
+		}
+	}
+	ok := verdict(most > 0 && most < maxRedis, "memory of Redis", "%.1f MB at most, limit %d", most/(1<<20), maxRedis>>20)
+	ok = r.printTrend("the same, MB", 1<<20, maxGrowthRedis, func(s sample) float64 { return s.redis }) && ok
+	verdict(true, "slowest answer of Redis", "%s after %.0fs", slowest.redisTook.Round(time.Millisecond), slowest.at.Seconds())
+	return ok
+}
+
 // printCounts compares the responses to clients with what the API has counted.
 func (r *report) printCounts() bool {
 	confirmed, lost, twice := 0, []string{}, []string{}
-	for name, confirmedTo := range r.things {
+	for name, t := range r.things {
 		n := r.site.api.count(name)
-		if confirmedTo {
+		if t.confirmed {
 			confirmed++
 		}
-		if confirmedTo && n == 0 {
-			lost = append(lost, name)
+		if t.confirmed && n == 0 {
+			lost = append(lost, t.action+" "+name)
 		}
 		if n > 1 {
-			twice = append(twice, name)
+			twice = append(twice, t.action+" "+name)
 		}
 	}
-	ok := verdict(len(lost) == 0, "confirmed and lost", "%d of %d %.5q", len(lost), confirmed, lost[:min(5, len(lost))])
+	ok := verdict(len(lost) == 0, "confirmed and lost", "%d of %d %q", len(lost), confirmed, lost[:min(5, len(lost))])
 	return verdict(len(twice) == 0, "done twice", "%d of %d %q", len(twice), len(r.things), twice[:min(5, len(twice))]) && ok
 }
 

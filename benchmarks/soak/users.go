@@ -101,9 +101,12 @@ func (u *user) act(acting, ctx context.Context) {
 	u.client.CloseIdleConnections()
 }
 
-func (u *user) thing() string {
+// thing returns the name of a thing that the action may create from now on.
+func (u *user) thing(action string) string {
 	u.number++
-	return fmt.Sprintf("%s-%d", u.name, u.number)
+	name := fmt.Sprintf("%s-%d", u.name, u.number)
+	u.report.tried(action, name)
+	return name
 }
 
 // answer is a response.
@@ -229,8 +232,7 @@ func (u *user) mcp(ctx context.Context, path, method, params string, header ...s
 
 // call calls the tool create by MCP.
 func (u *user) call(ctx context.Context, extra string, header ...string) string {
-	name := u.thing()
-	u.report.tried(name)
+	name := u.thing("MCP")
 	m, _, outcome := u.mcp(ctx, "/mcp", "tools/call", fmt.Sprintf(`"name":"create","arguments":{"name":%q}%s`, name, extra), header...)
 	switch {
 	case outcome != done:
@@ -314,8 +316,7 @@ func (u *user) task(ctx context.Context) string {
 	headers := func(method, name string) []string {
 		return []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name}
 	}
-	name := u.thing()
-	u.report.tried(name)
+	name := u.thing("MCP task")
 	m, _, outcome := u.mcp(ctx, "/tasks", "tools/call", fmt.Sprintf(`"name":"job","arguments":{"name":%q}%s`, name, meta), headers("tools/call", "job")...)
 	id := m.Result.TaskID
 	switch {
@@ -347,8 +348,7 @@ func (u *user) task(ctx context.Context) string {
 
 // otc calls the tool create with a call_id, and repeats the call until it has a response.
 func (u *user) otc(ctx context.Context) string {
-	name := u.thing()
-	u.report.tried(name)
+	name := u.thing("OTC")
 	body := fmt.Sprintf(`{"request":{"call_id":%q,"tool_id":"Things.create","input":{"name":%q}}}`, name, name)
 	outcome := ""
 	for until := time.Now().Add(20 * time.Second); time.Now().Before(until) && ctx.Err() == nil; wait(ctx, 500*time.Millisecond) {
@@ -390,8 +390,7 @@ func (u *user) ocp(ctx context.Context) string {
 }
 
 func (u *user) guarded(ctx context.Context) string {
-	name := u.thing()
-	u.report.tried(name)
+	name := u.thing("guarded REST")
 	a, err := u.send(ctx, u.name, http.MethodPost, "/guarded", fmt.Sprintf(`{"name":%q}`, name), "X-Engagement", fmt.Sprint(u.name, "-", u.number/20))
 	if err == nil && a.status == http.StatusInternalServerError && bytes.Contains(a.body, []byte("#store")) {
 		return "status 500, made" // documented in docs/oagent.md: the store failed after the call
@@ -408,9 +407,7 @@ func (u *user) reviewed(ctx context.Context) string { return u.agent(ctx, "clerk
 
 // agent runs a hosted agent, approves its reviews, and waits for its end.
 func (u *user) agent(ctx context.Context, agent string) string {
-	name := u.thing()
-	u.report.tried(name)
-	began := time.Now()
+	name, began := u.thing(agent), time.Now()
 	a, err := u.send(ctx, u.name, http.MethodPost, "/agents/"+agent, fmt.Sprintf(`{"input":%q}`, name))
 	if err != nil || a.status != http.StatusSeeOther {
 		return u.failure("hosted agent", a, err)
@@ -418,6 +415,7 @@ func (u *user) agent(ctx context.Context, agent string) string {
 	location := a.header.Get("Location")
 	var view struct {
 		Status  string
+		Text    string
 		Reviews []struct{ Location string }
 		Error   *struct{ Kind, Message string }
 	}
@@ -436,9 +434,13 @@ func (u *user) agent(ctx context.Context, agent string) string {
 		}
 		switch view.Status {
 		case "complete":
-			if !u.report.troubled(began) { // otherwise the call may have been begun on the node that was killed
-				u.report.confirmed(name)
+			if view.Text != ordered { // the outcome of the call is unknown, because the node was killed, or the store failed
+				if !u.report.troubled(began) {
+					u.report.fault("the order of a run failed: %.300s", view.Text)
+				}
+				return "order failed"
 			}
+			u.report.confirmed(name)
 			return done
 		case "error":
 			if !u.report.troubled(began) {
