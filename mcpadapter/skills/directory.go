@@ -31,6 +31,7 @@ type Directory struct {
 	seen    []found // at the last Read
 	faults  string  // problems of finding them
 	settled bool    // every file was last written well before that Read
+	failed  error   // of that Read
 	hash    [sha256.Size]byte
 }
 
@@ -45,7 +46,7 @@ func (f found) equal(other found) bool {
 }
 
 // Read returns the skills below the directory. If they have not changed since the last Read, changed is false and the Set is
-// nil. An error is of type Problems, unless the directory itself cannot be read. It is returned once for each change.
+// nil. An error is of type Problems, unless the directory itself cannot be read. It is returned again until a file changes.
 //
 // Files and folders whose names begin with a dot are left out. Symbolic links are followed inside the directory; one that
 // leads out of it is a problem.
@@ -60,13 +61,14 @@ func (d *Directory) Read() (set *Set, changed bool, err error) {
 	r.scan(".", 0)
 	faults := r.problems.Error()
 	if d.settled && faults == d.faults && slices.EqualFunc(r.found, d.seen, found.equal) {
-		return nil, false, nil
+		return nil, false, d.failed
 	}
-	d.seen, d.faults = r.found, faults
+	d.seen, d.faults, d.failed = r.found, faults, nil
 	d.settled = !slices.ContainsFunc(r.found, func(f found) bool { return f.info.ModTime().After(began.Add(-clockGrain)) })
 	set = r.read()
 	if len(r.problems) > 0 {
-		return nil, false, r.problems
+		d.failed = r.problems
+		return nil, false, d.failed
 	}
 	if set.Hash == d.hash {
 		return nil, false, nil
@@ -110,11 +112,15 @@ func (r *reader) scan(folder string, depth int) {
 			return
 		}
 		name := path.Join(folder, entry.Name())
-		info, err := r.root.Stat(name)
+		isLink := entry.Type()&fs.ModeSymlink != 0
+		info, err := entry.Info()
+		if isLink {
+			info, err = r.root.Stat(name)
+		}
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && entry.Type()&fs.ModeSymlink == 0: // it has just been deleted
-		case err != nil && entry.Type()&fs.ModeSymlink != 0:
+		case err != nil && isLink:
 			r.problem(name, errors.New("is a symbolic link that leads out of the directory or to nothing; put the file itself there"))
+		case errors.Is(err, fs.ErrNotExist): // it has just been deleted
 		case err != nil:
 			r.problem(name, err)
 		case info.IsDir() && depth == maxDepth:
