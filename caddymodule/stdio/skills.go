@@ -35,7 +35,7 @@ description between two lines ---. The name is that of the folder.
 		Args:                  cobra.ExactArgs(1),
 		DisableFlagsInUseLine: true,
 	}
-	lint.RunE = command.RunE(func(flags caddycmd.Flags) error { return lintSkills(command.NewTerminal(cmd), flags.Arg(0)) })
+	lint.RunE = command.RunE(func(flags caddycmd.Flags) error { return lintSkills(command.NewTerminal(lint), flags.Arg(0)) })
 	cmd.AddCommand(lint)
 	command.RequireSubcommand(cmd)
 	return cmd

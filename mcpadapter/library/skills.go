@@ -94,7 +94,7 @@ func (s *Index) Directory(uri string) (children []*Entry) {
 	seen := make(map[string]*Entry)
 	for _, r := range s.Resources {
 		below, isBelow := strings.CutPrefix(r.uri, uri+"/")
-		if r.skill == nil || !isBelow {
+		if r.skill == nil || !isBelow || !strings.Contains(uri, "://") {
 			continue
 		}
 		if name, _, isFolder := strings.Cut(below, "/"); isFolder {
