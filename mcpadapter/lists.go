@@ -74,15 +74,12 @@ func (l listRequest) write(items []listed) *protocol.Fault {
 	return nil
 }
 
-// maxListPage is the largest page of a list, in bytes, unless a single item is larger.
-const maxListPage = 4 << 20
-
-// startsOf returns the first item of each page. ends are the ends of the encoded items.
+// startsOf returns the first item of each page. A page has at most catalog.MaxPageBytes, unless a single item is larger. ends are the ends of the encoded items.
 func (l listRequest) startsOf(ends []int) []int {
 	starts := []int{0}
 	size := l.request.server.options.PageSize
 	for i, begin := 1, 0; i < len(ends); i++ {
-		if first := starts[len(starts)-1]; size > 0 && i-first == size || ends[i]-begin > maxListPage {
+		if first := starts[len(starts)-1]; size > 0 && i-first == size || ends[i]-begin > catalog.MaxPageBytes {
 			starts, begin = append(starts, i), ends[i-1]
 		}
 	}

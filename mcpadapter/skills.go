@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // listSkills serves skills/list of the extension io.modelcontextprotocol/skills. If nothing has skills, the method does not
@@ -36,13 +37,21 @@ func getSkill(q *request, w *response) *protocol.Fault {
 	if e == nil {
 		return protocol.BadParams("unknown skill %s; skills/list returns the available ones, by the URIs of their SKILL.md", text.Cut(uri, 4*text.MaxQuoted))
 	}
-	if f := protocol.CheckNeeded(q.site.Access, uri, e.Scopes); f != nil {
+	if f := checkSkill(q, uri, e.Scopes, e.Tool); f != nil {
 		return f
 	}
 	b := w.result("complete", nil)
 	b = append(append(b, q.catalog().Fresh...), `,"skill":`...)
 	w.end(e.AppendTo(b, q.version))
 	return nil
+}
+
+// checkSkill returns a fault if the access token lacks scopes for a skill, or for the tool that reads it at an MCP server.
+func checkSkill(q *request, uri string, scopes []string, tool *tools.Tool) *protocol.Fault {
+	if tool != nil {
+		return protocol.CheckScopes(q.site.Access, tool, q.tools)
+	}
+	return protocol.CheckNeeded(q.site.Access, uri, scopes)
 }
 
 // readDirectory serves resources/directory/read for the folders of skills.
@@ -66,7 +75,7 @@ func readDirectory(q *request, w *response) *protocol.Fault {
 		}
 	}
 	if len(items) == 0 {
-		return protocol.CheckNeeded(q.site.Access, uri, children[0].Scopes)
+		return checkSkill(q, uri, children[0].Scopes, children[0].Tool)
 	}
 	return listRequest{q, w, "resources", c}.write(items)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/mcpadapter/skills"
@@ -272,9 +273,9 @@ func TestLists_have_pages_of_limited_size(t *testing.T) {
 		"empty":          {0, nil, "[0]"},
 		"small":          {0, []int{1, 2, 3}, "[0]"},
 		"by count":       {2, []int{1, 2, 3, 4, 5}, "[0 2 4]"},
-		"exactly a page": {0, []int{maxListPage - 1, maxListPage}, "[0]"},
-		"large":          {0, []int{maxListPage - 1, maxListPage + 1, 2*maxListPage - 1, 3 * maxListPage}, "[0 1 3]"},
-		"one is larger":  {0, []int{1, 2 * maxListPage, 2*maxListPage + 1}, "[0 1 2]"},
+		"exactly a page": {0, []int{catalog.MaxPageBytes - 1, catalog.MaxPageBytes}, "[0]"},
+		"large":          {0, []int{catalog.MaxPageBytes - 1, catalog.MaxPageBytes + 1, 2*catalog.MaxPageBytes - 1, 3 * catalog.MaxPageBytes}, "[0 1 3]"},
+		"one is larger":  {0, []int{1, 2 * catalog.MaxPageBytes, 2*catalog.MaxPageBytes + 1}, "[0 1 2]"},
 	} {
 		l.request.server.options.PageSize = c.size
 		if got := fmt.Sprint(l.startsOf(c.ends)); got != c.want {

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/skills"
 	"github.com/fairwayhq/fairway/tools"
@@ -18,8 +21,9 @@ type Skills struct {
 // A SkillEntry is an entry of skills/list.
 type SkillEntry struct {
 	*skills.Skill
-	Scopes []string // that a token needs
-	Denied bool     // the token lacks scopes, so the skill is not listed
+	Scopes []string    // that a token needs
+	Denied bool        // the token lacks scopes, so the skill is not listed
+	Tool   *tools.Tool // that reads the SKILL.md at an MCP server; nil for other skills
 }
 
 // AppendTo appends the entry as skills/list returns it.
@@ -32,7 +36,7 @@ func (e *SkillEntry) forToken(access *tools.Access) *SkillEntry {
 	if access.Lacks(e.Scopes) == nil {
 		return e
 	}
-	return &SkillEntry{e.Skill, e.Scopes, true}
+	return &SkillEntry{Skill: e.Skill, Scopes: e.Scopes, Denied: true}
 }
 
 // addSkills adds the skills and their files. A skill of one directory must not lie in a skill of another one, because the
@@ -75,6 +79,29 @@ func skillResource(f *skills.File, scopes []string) *Entry {
 	return r
 }
 
+// addForeignSkill adds the skill of an MCP server whose SKILL.md is the resource, if it is one.
+func (s *Index) addForeignSkill(r *Entry) {
+	entry := r.foreignSkill()
+	switch entry.Kind() {
+	case '"':
+		s.warn(r.Tool, "ignored the skill %s: %s", r.uri, strictjson.Text(entry))
+	case '{':
+		if strictjson.Text(strictjson.MemberOf(entry, "uri")) != r.uri {
+			s.warn(r.Tool, "ignored the skill %s: another resource has its URI", strictjson.Text(strictjson.MemberOf(entry, "uri")))
+			return
+		}
+		s.Skills = append(s.Skills, &SkillEntry{Skill: &skills.Skill{URI: r.uri, Entry: entry}, Denied: r.Denied, Tool: r.Tool})
+	}
+}
+
+// foreignSkill returns how the resource belongs to a skill of an MCP server (package mcpadapter/client), or nil.
+func (r *Entry) foreignSkill() jsontext.Value {
+	if r.Tool == nil || r.Tool.Foreign == nil || r.Tool.Foreign.Kind != tools.ForeignResource {
+		return nil
+	}
+	return r.Tool.Foreign.Member(skills.Extension)
+}
+
 // Skill returns the skill with the URI of its SKILL.md, or nil.
 func (s *Index) Skill(uri string) *SkillEntry {
 	for _, e := range s.Skills {
@@ -94,12 +121,12 @@ func (s *Index) Directory(uri string) (children []*Entry) {
 	seen := make(map[string]*Entry)
 	for _, r := range s.Resources {
 		below, isBelow := strings.CutPrefix(r.uri, uri+"/")
-		if r.skill == nil || !isBelow || !strings.Contains(uri, "://") {
+		if !isBelow || !strings.Contains(uri, "://") || r.skill == nil && r.foreignSkill() == nil {
 			continue
 		}
 		if name, _, isFolder := strings.Cut(below, "/"); isFolder {
 			child := uri + "/" + name
-			r = &Entry{uri: child, name: LastPart(child), Mime: directoryType, size: -1, Scopes: r.Scopes, Denied: r.Denied}
+			r = &Entry{uri: child, name: LastPart(child), Mime: directoryType, size: -1, Scopes: r.Scopes, Tool: r.Tool, Denied: r.Denied}
 		}
 		if earlier := seen[r.uri]; earlier != nil {
 			earlier.Denied = earlier.Denied && r.Denied

@@ -24,6 +24,9 @@ const (
 // validName is the form of a name, besides its length (Agent Skills, name field).
 var validName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
+// IsName reports whether a text is a valid name of a skill.
+func IsName(s string) bool { return len(s) <= maxName && validName.MatchString(s) }
+
 // A frontmatter is the YAML at the start of a SKILL.md.
 type frontmatter struct {
 	name, description string
@@ -59,7 +62,7 @@ func readFrontmatter(data []byte, folder string) (*frontmatter, error) {
 		return nil, err
 	}
 	switch {
-	case len(f.name) > maxName || !validName.MatchString(f.name):
+	case !IsName(f.name):
 		err = fmt.Errorf("name %q must have 1 to %d lower-case letters, digits and single hyphens between them", text.Cut(f.name, text.MaxQuoted), maxName)
 	case f.name != folder:
 		err = fmt.Errorf("name is %s, but the folder is %s; give both the same name", f.name, text.Cut(folder, text.MaxQuoted))
