@@ -56,7 +56,7 @@ func (l *Library) subdirectives(b *directive.Block) directive.Options {
 		"resource":     func() error { return l.unmarshalResource(b) },
 		"resources":    func() error { return l.unmarshalResources(b) },
 		"prompts":      directive.To(b.Text, &l.Prompts),
-		"skills":       func() error { return l.unmarshalSkills(b) },
+		"skills":       func() error { return readSkills(b, &l.Skills) },
 		"app":          func() error { return l.unmarshalApp(b) },
 		"locales":      directive.To(b.List, &l.Locales),
 		"hint":         func() error { return readHint(b, &l.Hints) },

@@ -25,22 +25,22 @@ type SkillDirectory struct {
 	Scopes []string `json:"scopes,omitempty"`
 }
 
-// unmarshalSkills reads the arguments and the block of skills.
-func (l *Library) unmarshalSkills(b *directive.Block) error {
+// readSkills reads the arguments and the block of skills.
+func readSkills(b *directive.Block, all *[]SkillDirectory) error {
 	var s SkillDirectory
 	arguments := b.RemainingArgs()
 	if len(arguments) != 1 {
 		return b.Err("skills needs the directory that has the folders of the skills, as in: skills skills")
 	}
 	s.Path = arguments[0]
-	if slices.ContainsFunc(l.Skills, func(other SkillDirectory) bool { return other.Path == s.Path }) {
+	if slices.ContainsFunc(*all, func(other SkillDirectory) bool { return other.Path == s.Path }) {
 		return b.Errf("skills %s is given twice", s.Path)
 	}
 	inner := directive.NewBlock(b.Dispenser)
 	if err := inner.Read("skills", directive.Options{"scopes": directive.To(inner.List, &s.Scopes)}); err != nil {
 		return err
 	}
-	l.Skills = append(l.Skills, s)
+	*all = append(*all, s)
 	return nil
 }
 
