@@ -15,7 +15,7 @@ import (
 // examples are the folders whose README is run. Each value prepares what the example needs
 // besides Caddy, and returns environment variables that replace those of its README.
 var examples = map[string]func(w *workspace) []string{
-	"saas-token": nil, "read-only": nil, "mcp-servers": nil, "two-apis": nil, "tools-only": nil, "user-rights": nil,
+	"saas-token": nil, "read-only": nil, "mcp-servers": nil, "skills": nil, "two-apis": nil, "tools-only": nil, "user-rights": nil,
 	"rate-limit": nil, "desktop": nil, "audit-log": nil, "corporate-proxy": nil,
 	"circuit-breaker": nil, "approvals": nil, "model-proxy": nil,
 	"oauth":          identityProvider,

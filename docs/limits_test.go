@@ -36,6 +36,7 @@ var limits = map[string][]string{
 	"question to the user":          {"mcpadapter.DefaultAskTimeout"},
 	"resource file":                 {"mcpadapter/library.DefaultMaxFile"},
 	"files of a folder":             {"mcpadapter/library.maxListedFiles"},
+	"files of a skill":              {"mcpadapter/skills.MaxFiles", "mcpadapter/skills.MaxSize", "mcpadapter/skills.maxTotal"},
 	"stored OTC response":           {"otcadapter/idempotency.DefaultMaxResponse", "otcadapter/idempotency.MaxResponse"},
 	"stored OTC call":               {"otcadapter/idempotency.DefaultTTL"},
 	"OCP session":                   {"ocp.MaxSession", "ocp.maxInflated"},

@@ -20,7 +20,7 @@ func TestReference_has_all_options(t *testing.T) {
 		name, caddyfile string
 		pages           []string
 	}{
-		{"mcp", site("mcp {\nunknown\n}"), []string{"mcp.md", "mcp-endpoint.md", "mcp-resources.md", "toolsets.md"}},
+		{"mcp", site("mcp {\nunknown\n}"), []string{"mcp.md", "mcp-endpoint.md", "mcp-resources.md", "skills.md", "toolsets.md"}},
 		{"otc", site("otc {\nunknown\n}"), []string{"otc.md", "toolsets.md"}},
 		{"ocp", site("ocp {\nunknown\n}"), []string{"ocp.md", "toolsets.md"}},
 		{"oagent", site("oagent a.yaml {\nunknown\n}"), []string{"oagent.md", "hosting.md"}},

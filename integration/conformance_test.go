@@ -17,12 +17,15 @@ const fixtureFiles = "../testdata/conformance"
 
 // startFixture runs the API of testdata/conformance, and a gateway in front of it
 // with the Caddyfile there, as it stands but for its ports. Both have copies of the
-// document and the prompts, which the API changes on demand.
+// document and the prompts, which the API changes on demand, and the gateway those of the skills.
 func startFixture(t *testing.T) *gateway {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"openapi.yaml", "prompts.yaml"} {
 		writeFile(t, filepath.Join(dir, name), readFixture(t, name))
+	}
+	if err := os.CopyFS(filepath.Join(dir, "skills"), os.DirFS(filepath.Join(fixtureFiles, "skills"))); err != nil {
+		t.Fatal(err)
 	}
 	api, site := freeAddress(t), freeAddress(t)
 	startFixtureAPI(t, dir, api)
@@ -179,5 +182,26 @@ func TestConformance(t *testing.T) {
 				t.Errorf("expected.txt does not name %s, which was run:%s", scenario, problems(checks))
 			}
 		})
+	}
+}
+
+// TestConformance_skills runs the scenarios of the extension io.modelcontextprotocol/skills. Every check must succeed: one that
+// is skipped says that the fixture lacks something.
+func TestConformance_skills(t *testing.T) {
+	g := startFixture(t)
+	scenarios := []string{"sep-2640-skills-enumeration", "sep-2640-skills-manifest", "sep-2640-skills-directory"}
+	var out suiteOutput
+	decodeOutput(t, node(t, append([]string{"conformance.mjs", g.url + "/mcp", "2026-07-28"}, scenarios...)...), &out)
+	checked := 0
+	for _, scenario := range scenarios {
+		checks := out.Scenarios[scenario]
+		checked += len(checks)
+		if failed := problems(checks); failed != "" || len(checks) == 0 {
+			t.Errorf("%s: %d checks%s\n%s", scenario, len(checks), failed, out.Log)
+		}
+	}
+	t.Logf("%d checks of %d scenarios pass", checked, len(scenarios))
+	if checked < 40 || out.Exit != 0 {
+		t.Errorf("%d checks, exit %d", checked, out.Exit)
 	}
 }

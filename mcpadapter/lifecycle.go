@@ -6,6 +6,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
+	"github.com/fairwayhq/fairway/mcpadapter/skills"
 )
 
 // uiExtension identifies MCP Apps in the list of extensions that the server declares.
@@ -65,6 +66,9 @@ func appendCapabilities(dst []byte, q *request, v protocol.Revision) []byte {
 		var extensions strictjson.ObjectBuilder
 		if q.catalog().Index().Pages {
 			extensions.Add(uiExtension, []byte(`{"mimeTypes":["`+library.AppType+`"]}`))
+		}
+		if len(q.catalog().Index().Skills) > 0 {
+			extensions.Add(skills.Extension, []byte(`{"directoryRead":true}`))
 		}
 		if q.server.tasks != nil {
 			extensions.Add(protocol.TasksExtension, []byte("{}"))

@@ -45,18 +45,18 @@ func (l listRequest) write(items []listed) *protocol.Fault {
 	sum.Write([]byte(l.name))
 	sum.Write(encoded)
 	stamp := [8]byte(sum.Sum(nil)[:8])
-	size := l.request.server.options.PageSize
-	if size <= 0 {
-		size = max(len(items), 1)
-	}
 	page, f := l.page(stamp)
 	if f != nil {
 		return f
 	}
-	if page > 0 && page*size >= len(items) {
+	starts := l.startsOf(ends)
+	if page >= len(starts) {
 		return staleList(l.name)
 	}
-	from, to := page*size, min((page+1)*size, len(items))
+	from, to := starts[page], len(items)
+	if page+1 < len(starts) {
+		to = starts[page+1]
+	}
 	b := l.begin()
 	b = append(append(append(b, '"'), l.name...), `":[`...)
 	if from < to {
@@ -72,6 +72,18 @@ func (l listRequest) write(items []listed) *protocol.Fault {
 	}
 	l.response.end(b)
 	return nil
+}
+
+// startsOf returns the first item of each page. A page has at most catalog.MaxPageBytes, unless a single item is larger. ends are the ends of the encoded items.
+func (l listRequest) startsOf(ends []int) []int {
+	starts := []int{0}
+	size := l.request.server.options.PageSize
+	for i, begin := 1, 0; i < len(ends); i++ {
+		if first := starts[len(starts)-1]; size > 0 && i-first == size || ends[i]-begin > catalog.MaxPageBytes {
+			starts, begin = append(starts, i), ends[i-1]
+		}
+	}
+	return starts
 }
 
 // listed is an entry of a list.

@@ -469,6 +469,9 @@ var methods = byName([]method{
 	{"resources/subscribe", isStateful, "", subscribe},
 	{"resources/unsubscribe", isStateful, "", unsubscribe},
 	{"subscriptions/listen", isStateless, "", listen},
+	{"skills/list", hasSkills, "", listSkills},
+	{"skills/get", hasSkills, "", getSkill},
+	{"resources/directory/read", hasSkills, "", readDirectory},
 	{"prompts/list", always, "", listPrompts},
 	{"prompts/get", always, "name", getPrompt},
 	{"tasks/get", hasTasks, "taskId", getTask},
@@ -493,4 +496,5 @@ func isStateless(v protocol.Revision) bool { return v.Stateless() }
 func always(protocol.Revision) bool        { return true }
 
 func hasTasks(v protocol.Revision) bool         { return v.SupportsExtensions() || v.SupportsTaskParameter() }
+func hasSkills(v protocol.Revision) bool        { return v.SupportsExtensions() }
 func hasTaskParameter(v protocol.Revision) bool { return v.SupportsTaskParameter() }

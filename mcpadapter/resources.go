@@ -184,11 +184,12 @@ func (r *opened) appendNativeContents(dst []byte) ([]byte, *protocol.Fault) {
 	contents := strictjson.MemberOf(r.Native, "contents")
 	count := 0
 	for walk := strictjson.Into(contents); walk.Next(); count++ {
+		item := r.withURI(walk.Value)
 		if count > 0 {
 			dst = append(dst, ',')
 		}
 		var err error
-		if dst, err = r.request.blocks().AppendResourceContents(dst, walk.Value); err != nil {
+		if dst, err = r.request.blocks().AppendResourceContents(dst, item); err != nil {
 			return dst, unreadable(r.Target.URI, "the API returned invalid contents[%d]: %v", count, err)
 		}
 	}
@@ -196,6 +197,16 @@ func (r *opened) appendNativeContents(dst []byte) ([]byte, *protocol.Fault) {
 		return dst, unreadable(r.Target.URI, "the API returned a result without contents")
 	}
 	return dst, nil
+}
+
+// withURI returns an item of contents with the URI of the request, if an MCP server has another URI for its resource.
+func (r *opened) withURI(item jsontext.Value) jsontext.Value {
+	foreign := r.Target.Tool.Foreign
+	if foreign == nil || foreign.Kind != tools.ForeignResource || foreign.Name == r.Target.URI || strictjson.Text(strictjson.MemberOf(item, "uri")) != foreign.Name {
+		return item
+	}
+	renamed := append(strictjson.AppendString([]byte(`{"uri":`), r.Target.URI), ',')
+	return append(strictjson.AppendWithout(renamed, item, func(w *strictjson.Walk) bool { return w.Is("uri") }), '}')
 }
 
 // appendFreshness appends ttlMs and cacheScope. Files have the freshness of lists. API responses

@@ -83,6 +83,7 @@ type testRequest struct {
 	caller  tools.Caller
 	server  *Server
 	login   *Login
+	access  *Access // nil for no access token
 }
 
 // message builds a conformant request of the revision. Params are the members of
@@ -130,7 +131,7 @@ func (r testRequest) Send(t testing.TB) *httptest.ResponseRecorder {
 	}
 	w := httptest.NewRecorder()
 	site := siteOf(r.tools, r.caller)
-	site.Login = r.login
+	site.Login, site.Access = r.login, r.access
 	r.server.ServeHTTP(w, post, site)
 	checkAnswer(t, w)
 	return w

@@ -62,6 +62,9 @@ func init() {
 //		resources <folder> [<uri prefix>]
 //		resources get all | tag <values...> | operation <values...> | path <values...>
 //		prompts   <file>
+//		skills <directory> {
+//			scopes <scopes...>
+//		}
 //		app <ui://...> <file> {
 //			tools <names...>
 //			name | title | description | domain | invoking | invoked <text>

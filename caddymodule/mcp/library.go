@@ -33,6 +33,13 @@ type Library struct {
 	// watched for changes. If it becomes invalid later, the error is logged and the previous
 	// prompts stay. Default: none.
 	Prompts string `json:"prompts,omitempty"`
+
+	// Directories of Agent Skills, which clients list and load with the MCP extension
+	// io.modelcontextprotocol/skills. Each folder with a SKILL.md is a skill, and its files are also
+	// resources. The directories must be valid when the configuration is loaded, and are watched for
+	// changes. If one becomes invalid later, the error is logged and its previous skills stay.
+	// Default: none.
+	Skills []SkillDirectory `json:"skills,omitempty"`
 }
 
 // folderInterval is how often folders are checked for files that were added or removed.
@@ -60,15 +67,18 @@ func (l *Library) provisionLibrary(ctx caddy.Context, server *mcpadapter.Server)
 			return err
 		}
 	}
+	if err := k.openSkills(l.Skills); err != nil {
+		return err
+	}
 	if err := k.publish(); err != nil {
 		return err
 	}
-	// Both polls run until the configuration ends.
+	// The polls run until the configuration ends.
 	if len(l.Folders) > 0 {
 		go watch.Poll(ctx.Context, folderInterval, k.folderCheck())
 	}
-	if k.source != nil {
-		go watch.Poll(ctx.Context, watch.Interval(), k.reloadPrompts)
+	if k.source != nil || len(k.skills) > 0 {
+		go watch.Poll(ctx.Context, watch.Interval(), k.reload)
 	}
 	return nil
 }
@@ -113,7 +123,16 @@ type libraryWatcher struct {
 	source    source.Source // of the prompts; nil if there are none
 	snapshot  *source.Snapshot
 	lastError string // the error of the last check
+	skills    []*watchedSkills
 	library   *library.Library
+}
+
+// reload reads the prompts and the skills again if they have changed.
+func (k *libraryWatcher) reload(ctx context.Context) {
+	if k.source != nil {
+		k.reloadPrompts(ctx)
+	}
+	k.reloadSkills()
 }
 
 // publish builds the library from the options and sets it in the server.

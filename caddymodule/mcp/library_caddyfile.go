@@ -26,6 +26,9 @@ import (
 //	resources get all
 //	resources get tag | operation | path <values...>
 //	prompts   <file>
+//	skills <directory> {
+//		scopes <scopes...>
+//	}
 //	app <ui://...> <file> {
 //		tools       <names...>
 //		name        <text>
@@ -53,6 +56,7 @@ func (l *Library) subdirectives(b *directive.Block) directive.Options {
 		"resource":     func() error { return l.unmarshalResource(b) },
 		"resources":    func() error { return l.unmarshalResources(b) },
 		"prompts":      directive.To(b.Text, &l.Prompts),
+		"skills":       func() error { return readSkills(b, &l.Skills) },
 		"app":          func() error { return l.unmarshalApp(b) },
 		"locales":      directive.To(b.List, &l.Locales),
 		"hint":         func() error { return readHint(b, &l.Hints) },

@@ -31,6 +31,10 @@ func TestMCP_library_adapt_errors(t *testing.T) {
 		"resources get twice":    {"resources get tag x x", "resources get tag x twice", ":3"},
 		"prompts twice":          {"prompts a.yaml\n\t\tprompts b.yaml", "prompts twice", ":4"},
 		"prompts none":           {"prompts", "wrong argument count", ":3"},
+		"skills alone":           {"skills", "skills directory", ":3"},
+		"skills two":             {"skills a b", "skills directory", ":3"},
+		"skills twice":           {"skills a\n\t\tskills a", "skills a twice", ":4"},
+		"skills option":          {"skills a {\n\t\t\tscope b\n\t\t}", "unrecognized skills scope", ":4"},
 		"app alone":              {"app ui://a", "ui://trips/board.html", ":3"},
 		"app uri":                {"app https://a a.html", "ui://", ":3"},
 		"app twice":              {"app ui://a a.html\n\t\tapp ui://a b.html", "app ui://a twice", ":4"},
@@ -142,13 +146,24 @@ func TestMCP_library_is_served_and_reloaded(t *testing.T) {
 func TestMCP_library_must_be_good_at_first(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Write("wrong.yaml", greeting+"hi {{who}}\n")
+	for _, folder := range []string{"none", "bad/a", "good/a"} {
+		if err := os.MkdirAll(filepath.Join(s.Dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Write("bad/a/SKILL.md", "---\ndescription: b\n---\n")
+	s.Write("good/a/SKILL.md", "---\nname: a\ndescription: b\n---\n")
 	for option, want := range map[string]string{
-		"prompts DIR/nothing.yaml": "nothing.yaml",
-		"prompts DIR/wrong.yaml":   "wrong.yaml: line 2: message 1 {{who}}",
-		"resources DIR/nothing":    "nothing",
-		"resource a:b DIR/nothing": "resource a:b",
-		"app ui://a DIR/nothing":   "app ui://a",
-		"resources TRIPS":          "folder",
+		"prompts DIR/nothing.yaml":          "nothing.yaml",
+		"prompts DIR/wrong.yaml":            "wrong.yaml: line 2: message 1 {{who}}",
+		"resources DIR/nothing":             "nothing",
+		"resource a:b DIR/nothing":          "resource a:b",
+		"app ui://a DIR/nothing":            "app ui://a",
+		"resources TRIPS":                   "folder",
+		"skills DIR/nothing":                "skills nothing",
+		"skills DIR/none":                   "skills none no folder SKILL.md",
+		"skills DIR/bad":                    "skills bad/a/SKILL.md:2: name",
+		"skills DIR/good {\nscopes a\"b\n}": "is not a scope",
 	} {
 		t.Run(option, func(t *testing.T) {
 			err := s.With(t).Load("", "mcp TRIPS {\n"+option+"\n}\nrespond ok")

@@ -56,7 +56,7 @@ and the pending requests have their responses.
 			cmd.Flags().StringArray("header", nil, "A header of the client's request, as 'Name: value'")
 			cmd.Args = cobra.NoArgs
 			cmd.RunE = command.RunE(commandMCP)
-			cmd.AddCommand(serverJSONCommand())
+			cmd.AddCommand(serverJSONCommand(), skillsCommand())
 		},
 	})
 }

@@ -7,6 +7,7 @@
 // flags select. Each message on standard input then becomes an HTTP request that the site's
 // server handles inside the process, so a tool call passes the same handlers as over HTTP.
 //
-// The command `caddy mcp server-json` (registry.go) prints the entry for the MCP registry. `caddy agents whoami` (whoami.go)
+// The command `caddy mcp server-json` (registry.go) prints the entry for the MCP registry, and `caddy mcp
+// skills lint` (skills.go) checks skills. `caddy agents whoami` (whoami.go)
 // explains an access token.
 package stdio

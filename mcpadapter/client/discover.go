@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/mcpadapter/skills"
 )
 
 const (
@@ -27,7 +28,7 @@ type Discovery struct {
 	Completions  bool // whether the server proposes values of arguments
 
 	// As in the lists of the server.
-	Tools, Resources, Templates, Prompts []jsontext.Value
+	Tools, Resources, Templates, Prompts, Skills []jsontext.Value
 }
 
 // Discover lists the tools. Header has the credentials of the gateway.
@@ -51,16 +52,20 @@ func (s *Server) Discover(ctx context.Context, header http.Header) (*Discovery, 
 
 // listAll sets the lists of a Discovery.
 func (s *Server) listAll(ctx context.Context, opened *session, header http.Header, d *Discovery) error {
+	extensions := strictjson.MemberOf(opened.capabilities, "extensions")
 	for _, list := range []struct {
-		to                         *[]jsontext.Value
-		capability, method, member string
+		to             *[]jsontext.Value
+		capabilities   jsontext.Value
+		capability     string
+		method, member string
 	}{
-		{&d.Tools, "tools", methodListTools, "tools"},
-		{&d.Resources, "resources", methodListResources, "resources"},
-		{&d.Templates, "resources", methodListTemplates, "resourceTemplates"},
-		{&d.Prompts, "prompts", methodListPrompts, "prompts"},
+		{&d.Tools, opened.capabilities, "tools", methodListTools, "tools"},
+		{&d.Resources, opened.capabilities, "resources", methodListResources, "resources"},
+		{&d.Templates, opened.capabilities, "resources", methodListTemplates, "resourceTemplates"},
+		{&d.Prompts, opened.capabilities, "prompts", methodListPrompts, "prompts"},
+		{&d.Skills, extensions, skills.Extension, methodListSkills, "skills"},
 	} {
-		if !strictjson.HasMember(opened.capabilities, list.capability) {
+		if !strictjson.HasMember(list.capabilities, list.capability) {
 			continue
 		}
 		items, err := s.list(ctx, opened, header, list.method, list.member)

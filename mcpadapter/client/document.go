@@ -33,8 +33,8 @@ func (d *Discovery) Document(name string, trust bool) []byte {
 	for _, definition := range d.Tools {
 		b.addTool(definition, trust)
 	}
-	for _, definition := range d.Resources {
-		b.addResource(tools.ForeignResource, definition, strictjson.Text(strictjson.MemberOf(definition, "uri")))
+	for _, r := range d.resources(name) {
+		b.addResource(tools.ForeignResource, r.definition, r.uri)
 	}
 	for _, definition := range d.Templates {
 		b.addResource(tools.ForeignTemplate, definition, strictjson.Text(strictjson.MemberOf(definition, "uriTemplate")))

@@ -29,6 +29,7 @@ const (
 	methodListResources = "resources/list"
 	methodListTemplates = "resources/templates/list"
 	methodReadResource  = "resources/read"
+	methodListSkills    = "skills/list"
 	methodListPrompts   = "prompts/list"
 	methodGetPrompt     = "prompts/get"
 	methodComplete      = "completion/complete"

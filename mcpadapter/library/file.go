@@ -306,6 +306,9 @@ func readable(mediaType string, data []byte) bool {
 // Read returns the content of a file resource and its media type. If the file does not exist, or
 // clients must not read it, the error is fs.ErrNotExist.
 func (t Target) Read() (body []byte, mediaType string, err error) {
+	if t.skill != nil {
+		return t.skill.Content, t.Mime, nil
+	}
 	f, mediaType := t.file, t.Mime
 	if t.folder != nil {
 		var ok bool
@@ -326,9 +329,12 @@ func (t Target) Read() (body []byte, mediaType string, err error) {
 	return nil, "", err
 }
 
-// FileStamp returns the version of a file resource: its size and modification time. It is "gone" for
-// a file that clients must not read. ok is false if the version is unknown.
+// FileStamp returns the version of a file resource: its size and modification time, or the digest of a file of a skill. It
+// is "gone" for a file that clients must not read. ok is false if the version is unknown.
 func (t Target) FileStamp() (stamp string, ok bool) {
+	if t.skill != nil {
+		return t.skill.Digest, true
+	}
 	f := t.file
 	if t.folder != nil {
 		if f, ok = t.folder.file(t.bindings[0].value); !ok {

@@ -63,6 +63,7 @@ type LibraryOptions struct {
 	MaxFile int64 `json:"max_resource,omitempty"`
 
 	Prompts       []Prompt `json:"-"`
+	Skills        []Skills `json:"-"`
 	AllOperations bool     `json:"-"` // Operations are all GET operations
 }
 
@@ -112,6 +113,7 @@ type Library struct {
 	resources []*Entry // from files and apps
 	templates []*Entry // from folders
 	prompts   []*Prompt
+	skills    []*SkillEntry
 	apps      map[string]*App // by tool name
 	chosen    func(*tools.Tool) bool
 	hints     bool // whether any client hint is passed to the API
@@ -123,12 +125,12 @@ func NewLibrary(options LibraryOptions) (*Library, error) {
 	if options.MaxFile <= 0 {
 		options.MaxFile = DefaultMaxFile
 	}
-	encoded, err := json.Marshal(map[string]any{"options": options, "prompts": options.Prompts, "all": options.AllOperations})
+	encoded, err := json.Marshal(map[string]any{"options": options, "prompts": options.Prompts, "skills": options.Skills, "all": options.AllOperations})
 	if err != nil {
 		return nil, err
 	}
 	l := &Library{options: options, Hash: sha256.Sum256(encoded), apps: make(map[string]*App)}
-	for _, add := range []func() error{l.addFiles, l.addApps, l.addFolders, l.addPrompts, l.checkUnique, l.checkHints} {
+	for _, add := range []func() error{l.addFiles, l.addApps, l.addFolders, l.addPrompts, l.addSkills, l.checkUnique, l.checkHints} {
 		if err := add(); err != nil {
 			return nil, err
 		}
@@ -268,6 +270,7 @@ type Index struct {
 	Resources []*Entry
 	Templates []*Entry
 	Prompts   []*PromptEntry
+	Skills    []*SkillEntry
 	warnings  []tools.Warning
 	routes    map[*tools.Toolset]*match.Routes // by document; nil if no operation is a resource
 	Pages     bool                             // whether any resource is a page of an app
@@ -298,6 +301,9 @@ func NewIndex(l *Library, toolset *tools.Toolset, access *tools.Access) *Index {
 	}
 	for _, p := range l.prompts {
 		s.addPrompt(&PromptEntry{Prompt: p, Denied: access.Lacks(p.Scopes) != nil})
+	}
+	for _, skill := range l.skills {
+		s.Skills = append(s.Skills, skill.forToken(access))
 	}
 	for _, tool := range toolset.Tools() {
 		s.addOperation(l, toolset, tool, access.Missing(tool, toolset) != nil)
@@ -422,7 +428,8 @@ func (s *Index) Warnings() []tools.Warning {
 }
 
 // AppendPrompts and AppendResources append the lists in the encoding of the newest revision. Files
-// in folders are left out, because they change without a reload.
+// in folders are left out, because they change without a reload. The list of resources is followed by that of the skills,
+// for which clients get the same notification.
 func (s *Index) AppendPrompts(dst []byte) []byte {
 	for _, p := range s.Prompts {
 		dst = p.AppendTo(dst, protocol.V20260728)
@@ -433,6 +440,9 @@ func (s *Index) AppendPrompts(dst []byte) []byte {
 func (s *Index) AppendResources(dst []byte) []byte {
 	for _, r := range slices.Concat(s.Resources, s.Templates) {
 		dst = r.AppendTo(dst, protocol.V20260728)
+	}
+	for _, skill := range s.Skills {
+		dst = skill.AppendTo(dst, protocol.V20260728)
 	}
 	return dst
 }

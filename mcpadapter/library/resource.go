@@ -10,6 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/content"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/mcpadapter/skills"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -30,6 +31,7 @@ type Entry struct {
 
 	file   *file
 	folder *folder
+	skill  *skills.File
 	Tool   *tools.Tool
 	Scopes []string // that a token needs, besides those of the tool
 	Denied bool     // the token lacks scopes, so the resource is not listed

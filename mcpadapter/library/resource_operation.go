@@ -213,6 +213,7 @@ func (s *Index) addUnder(template *uriTemplate, t *tools.Tool, described Entry) 
 			s.warn(t, "ignored the resource %s: another resource has the same URI", r.uri)
 			return
 		}
+		s.addForeignSkill(&r)
 	} else {
 		r.uri, r.template = "", template
 		if !s.addTemplate(&r) {

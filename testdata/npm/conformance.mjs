@@ -1,9 +1,9 @@
 // Runs the official conformance suite against an MCP server:
 //
-//	node conformance.mjs URL REVISION
+//	node conformance.mjs URL REVISION [SCENARIO...]
 //
 // runs every scenario that REVISION requires, and those that the suite runs
-// beside them, and prints one JSON object: exit is the suite's exit code,
+// beside them, or only the given ones. It prints one JSON object: exit is the suite's exit code,
 // scenarios has the checks of each scenario by its name, and log is what the
 // suite says if it says nothing else.
 
@@ -12,15 +12,18 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const [url, revision] = process.argv.slice(2);
+const [url, revision, ...chosen] = process.argv.slice(2);
 const suite = 'node_modules/@modelcontextprotocol/conformance/dist/index.js';
 
 const results = mkdtempSync(join(tmpdir(), 'conformance-'));
-const run = spawnSync(
+const which = chosen.length > 0
+	? chosen.map((scenario) => ['--scenario', scenario, '--spec-version', revision, '--force'])
+	: [['--requirements', revision]];
+const runs = which.map((options) => spawnSync(
 	process.execPath,
-	[suite, 'server', '--url', url, '--requirements', revision, '-o', results],
+	[suite, 'server', '--url', url, ...options, '-o', results],
 	{ encoding: 'utf8', maxBuffer: 64 << 20 },
-);
+));
 
 // The results of a scenario are in a directory named server-SCENARIO-TIME.
 const scenarios = {};
@@ -32,7 +35,7 @@ for (const directory of readdirSync(results)) {
 rmSync(results, { recursive: true });
 
 console.log(JSON.stringify({
-	exit: run.status,
+	exit: Math.max(...runs.map((run) => run.status ?? 1)),
 	scenarios,
-	log: Object.keys(scenarios).length > 0 ? '' : run.stdout + run.stderr,
+	log: Object.keys(scenarios).length > 0 ? '' : runs.map((run) => run.stdout + run.stderr).join(''),
 }));

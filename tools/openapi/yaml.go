@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/yamltree"
 )
 
@@ -134,7 +130,7 @@ func (p *yamlParser) value(n *yaml.Node, depth int) (*expanded, error) {
 
 func (p *yamlParser) plain(n *yaml.Node, depth int) (*expanded, error) {
 	if n.Kind == yaml.ScalarNode {
-		raw := scalarJSON(n)
+		raw := yamltree.ScalarJSON(n)
 		return &expanded{node: &Node{raw: raw}, size: 1, bytes: len(raw)}, nil
 	}
 	if depth >= p.limits.Depth {
@@ -263,50 +259,4 @@ func keyText(key *yaml.Node) (string, error) {
 		return "", fmt.Errorf("line %d: the key of a mapping must be text", key.Line)
 	}
 	return key.Value, nil
-}
-
-// scalarJSON returns the JSON for a YAML scalar.
-func scalarJSON(n *yaml.Node) jsontext.Value {
-	switch n.ShortTag() {
-	case "!!null":
-		return jsontext.Value("null")
-	case "!!bool":
-		var value bool
-		if n.Decode(&value) != nil {
-			break
-		}
-		return strconv.AppendBool(nil, value)
-	case "!!int", "!!float":
-		if isJSONNumber(n.Value) {
-			return jsontext.Value(n.Value)
-		}
-		var value any
-		if n.Decode(&value) != nil {
-			break
-		}
-		return numberJSON(value, n.Value)
-	}
-	return strictjson.AppendString(nil, n.Value)
-}
-
-func isJSONNumber(s string) bool {
-	v := jsontext.Value(s)
-	return v.Kind() == '0' && v.IsValid() && s[len(s)-1] != ' '
-}
-
-func numberJSON(value any, source string) jsontext.Value {
-	switch v := value.(type) {
-	case int:
-		return strconv.AppendInt(nil, int64(v), 10)
-	case int64:
-		return strconv.AppendInt(nil, v, 10)
-	case uint64:
-		return strconv.AppendUint(nil, v, 10)
-	case float64:
-		if math.IsInf(v, 0) || math.IsNaN(v) {
-			return jsontext.Value("null")
-		}
-		return strconv.AppendFloat(nil, v, 'g', -1, 64)
-	}
-	return strictjson.AppendString(nil, source)
 }
