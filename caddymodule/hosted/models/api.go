@@ -47,8 +47,9 @@ type API struct {
 	// The maximum size of a response of the API, in bytes. Default: 8 MiB.
 	MaxResponse int64 `json:"max_response,omitempty"`
 
-	// How often a request is repeated if the API is overloaded, unreachable or asks to wait; at
-	// most 10, 0 for never. A response that has begun to stream is not repeated. Default: 2.
+	// How often a request is repeated at once if the API is overloaded, unreachable or asks to wait a little, or if its
+	// response breaks off; at most 10. After that, the run waits until the model is available. With 0, each request is
+	// made once, and a run whose request fails ends. Default: 2.
 	Retries *int `json:"retries,omitempty"`
 
 	generator model.Model

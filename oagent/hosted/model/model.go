@@ -45,6 +45,13 @@ type Request struct {
 	// MaxTokens limits the length of the response. 0 means the limit of the Model. If both have
 	// a limit, the smaller one applies.
 	MaxTokens int `json:"max_tokens,omitzero"`
+
+	// Once is set if an earlier request for the same message has failed. The request is then not repeated, see WithRetries.
+	Once bool `json:"once,omitzero"`
+
+	// OnRestart is called when the response broke off after onText has got a part of it, and the request is repeated: the
+	// message begins again. If it is nil, such a request is not repeated.
+	OnRestart func() `json:"-"`
 }
 
 // Message is a message of a conversation.

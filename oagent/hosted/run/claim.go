@@ -29,6 +29,8 @@ func (r *Runner) claim(ctx context.Context, id string, first bool) (*execution, 
 			return nil, ErrEnded
 		case agent == nil:
 			return nil, errUnchanged
+		case st.Lease.Token == "" && !r.terms.IsFree(&st.Lease): // it waits for its model
+			return nil, errUnchanged
 		case r.terms.IsHeld(&st.Lease) && (!first || st.Lease.Node != r.options.Node):
 			if st.Woken {
 				return nil, errUnchanged
@@ -197,7 +199,7 @@ func (r *Runner) checkRun(ctx context.Context, run indexed, agents map[string]bo
 		r.finalize(ctx, st)
 		return runEnded, nil
 	}
-	waits := st.isWaiting()
+	waits := st.isWaiting() || st.Lease.Token == "" && !r.terms.IsFree(&st.Lease)
 	if waits {
 		r.shares.release(run.id)
 	} else {

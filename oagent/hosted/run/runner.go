@@ -263,6 +263,19 @@ func (r *Runner) Wake(ctx context.Context, id string) error {
 	return nil
 }
 
+// wakeAt wakes a run when the time of its next request to the model has come. If the node dies before, a sweep of another one
+// finds the run.
+func (r *Runner) wakeAt(id string, at time.Time) {
+	time.AfterFunc(at.Sub(r.options.Now())+clockSlack, func() {
+		if err := r.Wake(context.Background(), id); !isNotFound(err) {
+			r.report(id, err)
+		}
+	})
+}
+
+// clockSlack is how much the clock may be set back while a run waits, without delay of its next request.
+const clockSlack = 20 * time.Millisecond
+
 // Rehome makes this node the home of a run, because the user's credentials have arrived here,
 // and wakes it.
 func (r *Runner) Rehome(ctx context.Context, id string) error {
