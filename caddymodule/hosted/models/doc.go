@@ -12,6 +12,6 @@
 //	ModelRaw json.RawMessage `json:"model,omitempty" caddy:"namespace=oagent.models inline_key=provider"`
 //
 // In a Caddyfile, the token before the block is the name of the module. A request passes the
-// retries first, then the metrics (metrics.go), then the package of the API: each request to the
-// API counts, also those that are repeated.
+// fallback first, then the retries, the circuit breaker, the metrics (metrics.go), and the package of the API: each
+// request to the API counts, also those that are repeated.
 package models

@@ -77,6 +77,7 @@ func (a *format) Generate(ctx context.Context, request *model.Request, onText fu
 	defer c.end()
 	response, err := a.send(c, body, onText)
 	if err == nil {
+		response.Model = a.Options.Model
 		err = finish(request, response, names)
 	}
 	if err != nil {
@@ -89,6 +90,9 @@ func (a *format) Generate(ctx context.Context, request *model.Request, onText fu
 func (a *format) send(c *call, body []byte, onText func(string)) (*model.Response, error) {
 	r, err := http.NewRequestWithContext(c.ctx, http.MethodPost, a.URL, bytes.NewReader(body))
 	if err != nil {
+		return nil, err
+	}
+	if err := c.authorize(r); err != nil {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
@@ -185,9 +189,11 @@ func finish(request *model.Request, response *model.Response, names *toolNames) 
 	case len(response.Calls) == 0 && response.Stop == model.StopTools:
 		response.Stop = model.StopEnd
 	}
-	if response.Usage.InputTokens <= 0 || response.Usage.OutputTokens < 0 {
-		response.Usage = model.EstimateUsage(request, response)
+	u := &response.Usage
+	if u.InputTokens <= 0 || u.OutputTokens < 0 {
+		*u = model.EstimateUsage(request, response)
 	}
+	u.CachedTokens = min(max(u.CachedTokens, 0), u.InputTokens)
 	return nil
 }
 
@@ -236,6 +242,27 @@ func begin(ctx context.Context, o *model.APIOptions) (*call, error) {
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.idle = time.AfterFunc(o.Timeout, c.cancel)
 	return c, nil
+}
+
+// authorize adds the headers and query parameters of the options. Their values are secrets.
+func (c *call) authorize(r *http.Request) error {
+	if c.options.Authorize == nil {
+		return nil
+	}
+	if err := c.options.Authorize(r); err != nil {
+		return model.Errorf(model.KindCredentials, "%v", err)
+	}
+	for _, values := range r.Header {
+		for _, value := range values {
+			c.secrets.AddHeader(value)
+		}
+	}
+	for _, values := range r.URL.Query() {
+		for _, value := range values {
+			c.secrets.Add(value)
+		}
+	}
+	return nil
 }
 
 // end releases the resources of the call.

@@ -79,6 +79,9 @@ func runSuite(t *testing.T, s subject) {
 		"no-connection": testNoConnection,
 		"requests":      testRequests,
 		"no-stream":     testNoStream,
+		"options":       testOptions,
+		"authorize":     testAuthorize,
+		"cache":         testCache,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
