@@ -254,6 +254,19 @@ func (m *OpenAI) Provision(ctx caddy.Context) error {
 	})
 }
 
+// Responses is a model behind OpenAI's Responses API. Nothing is stored there: each request has the whole conversation.
+type Responses struct{ API }
+
+// CaddyModule returns the Caddy module information.
+func (Responses) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "oagent.models.openai_responses", New: func() caddy.Module { return new(Responses) }}
+}
+
+// Provision sets up the module.
+func (m *Responses) Provision(ctx caddy.Context) error {
+	return m.provision(ctx, "openai", modelapi.OpenAIBaseURL, func(o model.APIOptions) (model.Model, error) { return modelapi.NewResponses(o) })
+}
+
 // Anthropic is a model of Anthropic (Messages API).
 type Anthropic struct{ API }
 
@@ -269,6 +282,7 @@ func (m *Anthropic) Provision(ctx caddy.Context) error {
 
 func init() {
 	caddy.RegisterModule(OpenAI{})
+	caddy.RegisterModule(Responses{})
 	caddy.RegisterModule(Anthropic{})
 	caddy.RegisterModule(Scripted{})
 }
@@ -278,6 +292,9 @@ var (
 	_ caddy.Provisioner  = (*OpenAI)(nil)
 	_ caddy.CleanerUpper = (*OpenAI)(nil)
 	_ model.Model        = (*OpenAI)(nil)
+	_ caddy.Provisioner  = (*Responses)(nil)
+	_ caddy.CleanerUpper = (*Responses)(nil)
+	_ model.Model        = (*Responses)(nil)
 	_ caddy.Provisioner  = (*Anthropic)(nil)
 	_ caddy.CleanerUpper = (*Anthropic)(nil)
 	_ model.Model        = (*Anthropic)(nil)

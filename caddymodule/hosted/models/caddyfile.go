@@ -38,6 +38,13 @@ func (m *OpenAI) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	})
 }
 
+// UnmarshalCaddyfile sets up the module from Caddyfile tokens. The syntax is that of anthropic:
+//
+//	openai_responses { ... }
+func (m *Responses) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	return m.unmarshal(d, func(*directive.Block) directive.Options { return nil })
+}
+
 // UnmarshalCaddyfile sets up the module from Caddyfile tokens. Syntax:
 //
 //	anthropic {
@@ -141,6 +148,7 @@ func (s *Scripted) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Interface guards
 var (
 	_ caddyfile.Unmarshaler = (*OpenAI)(nil)
+	_ caddyfile.Unmarshaler = (*Responses)(nil)
 	_ caddyfile.Unmarshaler = (*Anthropic)(nil)
 	_ caddyfile.Unmarshaler = (*Scripted)(nil)
 )

@@ -1,9 +1,10 @@
 // Package models has the guest modules of the namespace oagent.models: the models that agents
 // use.
 //
-//	oagent.models.openai     any OpenAI-compatible API
-//	oagent.models.anthropic  Anthropic's API
-//	oagent.models.scripted   plays a script, for examples
+//	oagent.models.openai            any OpenAI-compatible API
+//	oagent.models.openai_responses  OpenAI's Responses API
+//	oagent.models.anthropic         Anthropic's API
+//	oagent.models.scripted          plays a script, for examples
 //
 // Each module implements model.Model (package github.com/fairwayhq/fairway/oagent/hosted/model). A host
 // module has a field for the JSON of a model, loads it with caddy.Context.LoadModule, and calls

@@ -64,7 +64,7 @@ func serve(t *testing.T, steps ...modelserver.Step) (*modelserver.Server, string
 // TestLoad loads each module from JSON and asks it.
 func TestLoad(t *testing.T) {
 	t.Setenv("TEST_MODEL_KEY", key)
-	for _, provider := range []string{"openai", "anthropic"} {
+	for _, provider := range []string{"openai", "openai_responses", "anthropic"} {
 		server, baseURL := serve(t, modelserver.Step{Status: 529}, modelserver.Step{Text: "In Bern."})
 		_, m, err := load(t, fmt.Sprintf(`{"provider":%q,"base_url":%q,"api_key":"{env.TEST_MODEL_KEY}","model":"m-%[1]s","max_tokens":7}`, provider, baseURL))
 		if err != nil {

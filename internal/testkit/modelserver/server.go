@@ -1,5 +1,5 @@
 // Package modelserver is a model API for tests. It serves the wire formats of OpenAI (POST
-// …/chat/completions) and Anthropic (POST …/messages), each as one JSON document or as a stream
+// …/chat/completions and …/responses) and Anthropic (POST …/messages), each as one JSON document or as a stream
 // of events, and it fails in every way in which such an API can fail.
 //
 // A test decides the response to each request: [Server.Respond] gets the [Request] in a form
@@ -156,6 +156,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
 		format = completions{}
+	case strings.HasSuffix(r.URL.Path, "/responses"):
+		format = responses{}
 	case strings.HasSuffix(r.URL.Path, "/messages"):
 		format, request.Anthropic = messages{}, true
 	}

@@ -1,5 +1,6 @@
-// Package modelapi calls models behind the HTTP APIs of their providers. Each API has two files: the format of its requests
-// (openai.go, anthropic.go), and that of its responses (openai_response.go, anthropic_response.go).
+// Package modelapi calls models behind the HTTP APIs of their providers. An API has two files: the format of its requests
+// (openai.go, anthropic.go), and that of its responses (openai_response.go, anthropic_response.go). OpenAI's Responses API,
+// which is small, has one (responses.go).
 //
 // All APIs have the rest in common: the time limits, the limits of responses and event streams (api.go), the names of
 // tools (names.go), and the classification of errors (status.go). Requests follow no redirects, since they would
@@ -117,7 +118,7 @@ func (a *format) send(c *call, body []byte, onText func(string)) (*model.Respons
 		return nil, errors.New("expected JSON or an event stream; is base_url that of an API of this kind?")
 	}
 	if err := reader.ReadDocument(content); err != nil {
-		return nil, err
+		return nil, c.readError(err)
 	}
 	response, err := reader.Response()
 	switch {
@@ -147,11 +148,8 @@ func (c *call) readStream(body io.Reader, reader responseReader, onText func(str
 		if err == io.EOF {
 			break
 		}
-		if fault, ok := errors.AsType[eventError](err); ok {
-			return nil, c.streamError([]byte(fault))
-		}
 		if err != nil {
-			return nil, err
+			return nil, c.readError(err)
 		}
 	}
 	response, err := reader.Response()
@@ -162,6 +160,14 @@ func (c *call) readStream(body io.Reader, reader responseReader, onText func(str
 		}
 	}
 	return response, err
+}
+
+// readError returns the error for an error of a responseReader.
+func (c *call) readError(err error) error {
+	if fault, ok := errors.AsType[eventError](err); ok {
+		return c.streamError([]byte(fault))
+	}
+	return err
 }
 
 // finish completes a response that an API sent: it maps the names of tools back, gives calls

@@ -150,3 +150,30 @@ func TestOpenAI_completion_tokens(t *testing.T) {
 		}
 	}
 }
+
+// TestResponses_reasoning checks that the model gets its reasoning back if the options have an effort, and that another model
+// does not.
+func TestResponses_reasoning(t *testing.T) {
+	s := subject{create: func(o model.APIOptions) (model.Model, error) { return modelapi.NewResponses(o) }}
+	for name, back := range map[string]int{"model-1": 1, "model-2": 0} {
+		server, m := s.api(t, func(o *model.APIOptions) { o.Effort = "low" },
+			modelserver.Step{Thinking: "Hm.", Calls: []modelserver.Call{{ID: "c1", Name: "now", Arguments: "{}"}}}, modelserver.Step{Text: "ok"})
+		r := question()
+		response, err := m.Generate(t.Context(), r, func(string) {})
+		if err != nil || len(response.Reasoning) != 1 {
+			t.Fatalf("got %+v and %v", response, err)
+		}
+		message := response.Message()
+		message.Model = name
+		r.Messages = append(r.Messages, message, model.Message{Role: model.RoleTool, Results: []model.ToolResult{{CallID: "c1", Content: "9:00"}}})
+		if _, err := m.Generate(t.Context(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []int{0, back} {
+			body := string(server.Requests()[i].Body)
+			if strings.Count(body, `"type":"reasoning"`) != want || !strings.Contains(body, "reasoning.encrypted_content") {
+				t.Errorf("request %d: %s", i, body)
+			}
+		}
+	}
+}

@@ -45,6 +45,16 @@ func TestOpenAI(t *testing.T) {
 	})
 }
 
+func TestResponses(t *testing.T) {
+	runSuite(t, subject{
+		create:       func(o model.APIOptions) (model.Model, error) { return modelapi.NewResponses(o) },
+		rawArguments: true,
+		stops: map[string]model.Stop{
+			"": model.StopEnd, "max_output_tokens": model.StopLength, "content_filter": model.StopRefused, "refusal": model.StopRefused,
+		},
+	})
+}
+
 func TestAnthropic(t *testing.T) {
 	runSuite(t, subject{
 		create: func(o model.APIOptions) (model.Model, error) { return modelapi.NewAnthropic(o) },
