@@ -77,6 +77,7 @@ func runSuite(t *testing.T, s subject) {
 		"stop":          testStop,
 		"usage":         testUsage,
 		"status":        testStatus,
+		"retry-after":   testRetryAfter,
 		"error-event":   testErrorEvent,
 		"timeout":       testTimeout,
 		"slow":          testSlow,
