@@ -2,12 +2,14 @@ package run_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
@@ -47,7 +49,7 @@ func (n *node) endsLater(id string) *run.State {
 }
 
 // TestModelWait checks that a run whose model is unavailable is stored with the time of its next request, and takes no worker
-// and no place of its user meanwhile.
+// meanwhile.
 func TestModelWait(t *testing.T) {
 	for name, test := range map[string]struct {
 		errs     []error
@@ -123,11 +125,55 @@ func TestModelWait_at_another_node(t *testing.T) {
 		close(m.dead)
 		second := newNode(t, s, agent, failing())
 		st := second.endsLater(id)
-		if took := time.Since(began); st.Text != "Done." || took < 5*time.Minute || took > 330*time.Second+2*run.DefaultSweep {
+		if took := time.Since(began); st.Text != "Done." || took < 5*time.Minute || took > 331*time.Second {
 			t.Errorf("ended after %s: %+v", took, st)
 		}
 		if a, b := first.model.all(), second.model.all(); len(a) != 1 || a[0].Once || len(b) != 1 || !b[0].Once {
 			t.Errorf("%d and %d requests; the second one must be made once", len(a), len(b))
+		}
+	})
+}
+
+// TestModelWait_is_in_progress checks that runs that wait for their model count for the limit of runs in progress, so that
+// they do not become more and more, and not any longer after their end.
+func TestModelWait_is_in_progress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		down.Store(true)
+		n := newNode(t, openStore(t), readAgent(t, "capabilities: {}\n"), func(context.Context, *model.Request) (*model.Response, error) {
+			if down.Load() {
+				return nil, limited(60)
+			}
+			return says("Done."), nil
+		}, func(_ *node, o *run.Options) { o.Workers = 1 })
+		var ids []string
+		var full *share.FullError
+		for range 100 {
+			st, err := n.startFor(ada, "Go")
+			if errors.As(err, &full) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, st.ID)
+			n.paused(st.ID)
+			time.Sleep(time.Second)
+		}
+		if len(ids) < 8 || len(ids) > 16 || full == nil {
+			t.Fatalf("%d runs wait, error %v", len(ids), full)
+		}
+		down.Store(false)
+		for _, id := range ids {
+			if st := n.endsLater(id); st.Text != "Done." {
+				t.Errorf("ending %+v", st.Ending)
+			}
+		}
+		time.Sleep(time.Minute)
+		for range len(ids) {
+			if _, err := n.startFor(ada, "Go"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
 		}
 	})
 }
