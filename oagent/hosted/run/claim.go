@@ -29,7 +29,7 @@ func (r *Runner) claim(ctx context.Context, id string, first bool) (*execution, 
 			return nil, ErrEnded
 		case agent == nil:
 			return nil, errUnchanged
-		case r.isPaused(st):
+		case st.isPaused(&r.terms):
 			return nil, errUnchanged
 		case r.terms.IsHeld(&st.Lease) && (!first || st.Lease.Node != r.options.Node):
 			if st.Woken {
@@ -111,7 +111,7 @@ func (s *State) isWaiting() bool {
 }
 
 // isPaused reports whether the run waits for its model, and the time of the next request has not come.
-func (r *Runner) isPaused(st *State) bool { return st.Lease.Token == "" && !r.terms.IsFree(&st.Lease) }
+func (s *State) isPaused(t *lease.Terms) bool { return s.Lease.Token == "" && !t.IsFree(&s.Lease) }
 
 // load reads the conversation and the tools of a run.
 func (e *execution) load(st *State) error {
@@ -202,7 +202,7 @@ func (r *Runner) checkRun(ctx context.Context, run indexed, agents map[string]bo
 		r.finalize(ctx, st)
 		return runEnded, nil
 	}
-	waits, paused := st.isWaiting(), r.isPaused(st)
+	waits, paused := st.isWaiting(), st.isPaused(&r.terms)
 	if waits {
 		r.shares.release(run.id)
 	} else {
