@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -17,6 +18,7 @@ type runModel struct {
 	Text      string         `json:"text"`      // the agent's last answer
 	Questions []run.Question `json:"questions"` // to the user
 	Reason    string         `json:"reason"`    // why it waits for the user
+	RetryAt   time.Time      `json:"retry_at"`  // of the next request to a model that is unavailable
 	Error     *struct {
 		Kind    string `json:"kind"`
 		Rule    string `json:"rule"`
@@ -39,6 +41,9 @@ func (r *runModel) Over() bool {
 func (r *runModel) Doing() string {
 	switch run.Status(r.Status) {
 	case run.StatusAwaitingModel:
+		if !r.RetryAt.IsZero() {
+			return "The model is unavailable. The next request to it is made at " + r.RetryAt.UTC().Format(time.TimeOnly) + " UTC."
+		}
 		return "The model is at work."
 	case run.StatusAwaitingTool:
 		return "A tool call is in progress."

@@ -42,8 +42,8 @@ type Limits struct {
 	// results of tools shortened, and then no longer the oldest messages. Default: 100000.
 	Context int `json:"context,omitempty"`
 
-	// The maximum time that the server works on one input of the user. The time in which the run waits for a
-	// reviewer or for its user does not count. Default: 10m.
+	// The maximum time that the server works on one input of the user, or waits for a model that is unavailable. The time in
+	// which the run waits for a reviewer or for its user does not count. Default: 10m.
 	Time caddy.Duration `json:"time,omitempty"`
 }
 

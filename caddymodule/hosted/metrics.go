@@ -19,7 +19,7 @@ type runMetrics struct {
 // processMetrics is the only set of these collectors in the process.
 var processMetrics = &runMetrics{
 	description: prometheus.NewDesc("fairway_agent_runs",
-		"Runs of hosted agents. running: this node works on them. queued: they wait for a worker. waiting: they wait for a reviewer, for their user or for another agent, on all nodes that share the store.",
+		"Runs of hosted agents. running: this node works on them. queued: they wait for a worker. waiting: they wait for a reviewer, for their user, for another agent or for a model that is unavailable, on all nodes that share the store.",
 		[]string{"status"}, nil),
 	hosts: make(map[string]*Host),
 }

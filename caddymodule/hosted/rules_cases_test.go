@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
@@ -278,16 +279,16 @@ func hostedServerRules() []hostedRule {
 
 // hostedModelFaults returns what becomes of an Engagement when the API of the model fails.
 func hostedModelFaults() []hostedRule {
-	retried := func(first modelserver.Step) func(*modelserver.Request) modelserver.Step {
-		seen := make(map[string]bool) // the two wire formats are tested one after the other
+	failing := func(times int, first modelserver.Step) func(*modelserver.Request) modelserver.Step {
+		seen := make(map[string]int) // the two wire formats are tested one after the other
 		return func(r *modelserver.Request) modelserver.Step {
-			if !seen[agentOf(r)] {
-				seen[agentOf(r)] = true
+			if seen[agentOf(r)]++; seen[agentOf(r)] <= times {
 				return first
 			}
 			return saysDone
 		}
 	}
+	retried := func(first modelserver.Step) func(*modelserver.Request) modelserver.Step { return failing(1, first) }
 	const plain = "capabilities: {get-trip: {}}"
 	fails := func(rule, kind string, step modelserver.Step) hostedRule {
 		return hostedRule{rule: rule, body: plain, respond: sitetest.Play(step), status: "error", kind: kind, turns: 1}
@@ -297,6 +298,8 @@ func hostedModelFaults() []hostedRule {
 	}
 	never := make(chan struct{})
 	limited := modelserver.Step{Status: 429, Error: "slow down", Header: http.Header{"Retry-After": {"1"}}}
+	errorEvent := modelserver.Step{Text: "Half of a text", FailMidStream: true, Error: "overloaded", ErrorCode: "overloaded_error"}
+	brokenStream := modelserver.Step{Text: strings.Repeat("Half of a text. ", 40), CutAfter: 700}
 	return []hostedRule{
 		{rule: "fault 429, then not", body: plain, options: "retries 1", respond: retried(limited), act: func(k *hostedTalk) {
 			began := time.Now()
@@ -315,16 +318,27 @@ func hostedModelFaults() []hostedRule {
 		fails("fault page of a proxy", "model", modelserver.Step{Body: `<html>`, Header: http.Header{"Content-Type": {"text/html"}}}),
 		fails("fault malformed stream", "model", modelserver.Step{Body: "data: {\"choices\"\n\n", Header: http.Header{"Content-Type": {"text/event-stream"}}}),
 		fails("fault empty stream", "model", modelserver.Step{Body: "\n", Header: http.Header{"Content-Type": {"text/event-stream"}}}),
-		{ // a response that breaks off after text is requested three times
-			rule: "fault error event", body: plain, status: "error", kind: "model", turns: 3,
-			respond: sitetest.Play(modelserver.Step{Text: "Half of a text", FailMidStream: true, Error: "overloaded", ErrorCode: "overloaded_error"}),
-		},
-		{ // the format decides whether text comes before the cut
-			rule: "fault broken stream", body: plain, status: "error", kind: "model",
-			respond: sitetest.Play(modelserver.Step{Text: strings.Repeat("Half of a text. ", 40), CutAfter: 700}),
+		fails("fault error event", "model", errorEvent),
+		fails("fault broken stream", "model", brokenStream),
+		{rule: "fault error event, then not", body: plain, options: "retries 1", respond: retried(errorEvent), turns: 2},
+		{rule: "fault broken stream, then not", body: plain, options: "retries 1", respond: retried(brokenStream), turns: 2},
+		{rule: "fault 429 longer than the retries", body: plain, options: "retries 1", respond: failing(2, limited), act: func(k *hostedTalk) {
+			k.location = k.with(k.t).Begin("ann", k.agent, "hello", "Authorization", "Bearer ann")
+			testkit.Eventually(k.t, "the time of the next request", func() bool {
+				k.last = k.with(k.t).View(k.with(k.t).As("ann", "GET", k.location, ""))
+				return k.last.RetryAt != ""
+			})
+			if k.last.Status != "awaiting-llm" || k.last.Queued {
+				k.t.Errorf("state %+v", k.last)
+			}
+			k.wait()
+		}, turns: 3},
+		{
+			rule: "fault 503 for longer than the limit of time", body: plain, options: "retries 1", status: "error", kind: "model", turns: 1,
+			respond: sitetest.Play(modelserver.Step{Status: 503, Header: http.Header{"Retry-After": {"3600"}}}),
 		},
 		{rule: "fault slow", body: plain, options: "retries 0\n\ttimeout 1s", respond: sitetest.Play(modelserver.Step{Text: "Late", Wait: never}), status: "error", kind: "model", turns: 1},
-		{rule: "fault slow stream", body: plain, options: "retries 0\n\ttimeout 1s", respond: sitetest.Play(modelserver.Step{Text: "Late", WaitMidStream: never}), status: "error", kind: "model", turns: 3},
+		{rule: "fault slow stream", body: plain, options: "retries 0\n\ttimeout 1s", respond: sitetest.Play(modelserver.Step{Text: "Late", WaitMidStream: never}), status: "error", kind: "model", turns: 1},
 		fails("fault an endless text", "model", modelserver.Step{Padding: 8 << 20}),
 		badCall("call unknown tool", modelserver.Call{ID: "1", Name: "drop-table", Arguments: "{}"}, "no tool drop-table"),
 		badCall("call name in capitals", modelserver.Call{ID: "1", Name: "Get-Trip", Arguments: tripOne}, "no tool Get-Trip"),

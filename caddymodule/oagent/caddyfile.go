@@ -89,7 +89,7 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //			max_output  <size>
 //			keep_alive  <duration> | off
 //		}
-//		model          openai | anthropic | scripted [<agents...>] {
+//		model          openai | openai_responses | anthropic | scripted [<agents...>] {
 //			<options of the provider>
 //		}
 //		limits {

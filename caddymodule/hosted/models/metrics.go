@@ -3,6 +3,7 @@ package models
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 type modelMetrics struct {
 	tokens   *prometheus.HistogramVec // operation, provider, model, token type
 	duration *prometheus.HistogramVec // operation, provider, model, error type
+	paused   *prometheus.GaugeVec     // provider, model
 }
 
 // processMetrics is the only set of these collectors in the process.
@@ -41,7 +43,7 @@ func newModelMetrics() *modelMetrics {
 			Namespace: namespace,
 			Subsystem: subsystem,
 			Name:      "token_usage",
-			Help:      "Tokens of requests to models, as the API reports them, by token type: input or output.",
+			Help:      "Tokens of requests to models, as the API reports them, by token type: input, output, or cached, which is the part of input that the API read from its cache.",
 			Buckets:   prometheus.ExponentialBuckets(1, 4, 14),
 		}, []string{labelOperation, labelProvider, labelModel, labelTokenType}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -51,11 +53,12 @@ func newModelMetrics() *modelMetrics {
 			Help:      "Duration of requests to models until the response is complete. Each repeated request counts.",
 			Buckets:   prometheus.ExponentialBuckets(.01, 2, 14),
 		}, []string{labelOperation, labelProvider, labelModel, labelError}),
+		paused: directive.Gauge("agent_models_paused", "Models that get no requests for a while, because the latest ones have failed.", labelProvider, labelModel),
 	}
 }
 
 func (m *modelMetrics) register(registry prometheus.Registerer) error {
-	return directive.RegisterMetrics(registry, m.tokens, m.duration)
+	return directive.RegisterMetrics(registry, m.tokens, m.duration, m.paused)
 }
 
 // measure returns a Model whose requests are counted. provider and name are those of the
@@ -69,6 +72,7 @@ func (m *modelMetrics) measure(of model.Model, provider, name string) model.Mode
 		name:     name,
 		input:    tokens.WithLabelValues("input"),
 		output:   tokens.WithLabelValues("output"),
+		cached:   tokens.WithLabelValues("cached"),
 		duration: m.duration.MustCurryWith(labels),
 	}
 }
@@ -79,8 +83,8 @@ type measured struct {
 
 	provider, name string // of the configuration
 
-	input, output prometheus.Observer
-	duration      prometheus.ObserverVec // error type
+	input, output, cached prometheus.Observer
+	duration              prometheus.ObserverVec // error type
 }
 
 // Generate implements model.Model.
@@ -93,10 +97,39 @@ func (m *measured) Generate(ctx context.Context, request *model.Request, onText 
 	if err == nil && !response.Usage.Estimated {
 		m.input.Observe(float64(response.Usage.InputTokens))
 		m.output.Observe(float64(response.Usage.OutputTokens))
+		m.cached.Observe(float64(response.Usage.CachedTokens))
 		span.Used(response.Usage.InputTokens, response.Usage.OutputTokens)
 	}
 	span.Finish(failed)
 	return response, err
+}
+
+// pause counts whether a model gets no requests for a while.
+type pause struct {
+	gauge prometheus.Gauge
+
+	mu        sync.Mutex
+	on, ended bool // after the end, requests of the old configuration may still be in progress
+}
+
+func (p *pause) set(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || p.on == on {
+		return
+	}
+	if p.on = on; on {
+		p.gauge.Inc()
+	} else {
+		p.gauge.Dec()
+	}
+}
+
+func (p *pause) end() {
+	p.set(false)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
 }
 
 // errorType returns the label of an error.

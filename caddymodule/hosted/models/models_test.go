@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -63,7 +64,7 @@ func serve(t *testing.T, steps ...modelserver.Step) (*modelserver.Server, string
 // TestLoad loads each module from JSON and asks it.
 func TestLoad(t *testing.T) {
 	t.Setenv("TEST_MODEL_KEY", key)
-	for _, provider := range []string{"openai", "anthropic"} {
+	for _, provider := range []string{"openai", "openai_responses", "anthropic"} {
 		server, baseURL := serve(t, modelserver.Step{Status: 529}, modelserver.Step{Text: "In Bern."})
 		_, m, err := load(t, fmt.Sprintf(`{"provider":%q,"base_url":%q,"api_key":"{env.TEST_MODEL_KEY}","model":"m-%[1]s","max_tokens":7}`, provider, baseURL))
 		if err != nil {
@@ -129,20 +130,96 @@ func TestLoad_retries(t *testing.T) {
 	}
 }
 
+// TestLoad_fallback checks that the fallback responds while the model is unavailable, and that the log says once when that
+// begins and ends, without the secrets.
+func TestLoad_fallback(t *testing.T) {
+	t.Setenv("TEST_MODEL_KEY", key)
+	var down atomic.Bool
+	down.Store(true)
+	first, firstURL := serve(t)
+	first.Respond = func(*modelserver.Request) modelserver.Step {
+		if down.Load() {
+			return modelserver.Step{Status: 503, Error: "overloaded " + key}
+		}
+		return modelserver.Step{Text: "first"}
+	}
+	second, secondURL := serve(t)
+	second.Respond = func(*modelserver.Request) modelserver.Step { return modelserver.Step{Text: "second"} }
+	core, logs := observer.New(zap.InfoLevel)
+	name := fmt.Sprintf("first-%s", strings.TrimPrefix(firstURL, "http://")) // the metrics are those of the process
+	config := fmt.Sprintf(`{"provider":"openai","base_url":%q,"model":%q,"retries":0,"max_fails":2,"fail_duration":50000000,
+		"credentials":[{"in":"header","name":"X-Api-Key","value":"{env.TEST_MODEL_KEY}"}],
+		"fallback":{"name":"anthropic","base_url":%q,"api_key":%q,"model":"other"}}`, firstURL, name, secondURL, key)
+	ctx, m, err := load(t, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.(*OpenAI).logger = zap.New(core)
+	paused := func() float64 { return gauge(t, ctx.GetMetricsRegistry(), "fairway_agent_models_paused", name) }
+	for range 5 {
+		if response, err := m.Generate(t.Context(), question(), nil); err != nil || response.Text != "second" || response.Model != "other" {
+			t.Fatalf("got %+v and %v", response, err)
+		}
+	}
+	if n := len(second.Requests()); n != 5 || paused() != 1 {
+		t.Errorf("the fallback got %d requests, paused %v", n, paused())
+	}
+	down.Store(false)
+	testkit.Eventually(t, "the first model again", func() bool {
+		response, err := m.Generate(t.Context(), question(), nil)
+		return err == nil && response.Text == "first" && response.Model == name
+	})
+	if paused() != 0 {
+		t.Error("the model is still paused")
+	}
+	opened, closed := logs.FilterMessageSnippet("unavailable").Len(), logs.FilterMessageSnippet("available again").Len()
+	if opened < 1 || opened != closed || logs.Len() != opened+closed {
+		t.Errorf("logged %+v", logs.All())
+	}
+	if text := fmt.Sprint(logs.All()); strings.Contains(text, key) {
+		t.Errorf("the log has the key: %s", text)
+	}
+}
+
+// gauge returns the value of a gauge of a model.
+func gauge(t *testing.T, registry prometheus.Gatherer, family, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, metric := range f.GetMetric() {
+			for _, pair := range metric.GetLabel() {
+				if f.GetName() == family && pair.GetName() == labelModel && pair.GetValue() == name {
+					return metric.GetGauge().GetValue()
+				}
+			}
+		}
+	}
+	t.Fatalf("no metric %s of %s", family, name)
+	return 0
+}
+
 func TestLoad_invalid(t *testing.T) {
 	for config, words := range map[string]string{
-		`{"provider":"openai"}`:                                             "model",
-		`{"provider":"openai","model":"m","base_url":"ftp://x"}`:            "base_url",
-		`{"provider":"openai","model":"m","base_url":"https://u:secret@x"}`: "base_url",
-		`{"provider":"openai","model":"m","api_key":"{http.request.host}"}`: "api_key",
-		`{"provider":"openai","model":"{env.NOT_SET_ANYWHERE}"}`:            "model",
-		`{"provider":"openai","model":"m","retries":11}`:                    "retries",
-		`{"provider":"openai","model":"m","retries":-1}`:                    "retries",
-		`{"provider":"anthropic","model":"m","max_tokens":-1}`:              "max_tokens",
-		`{"provider":"anthropic","model":"m","timeout":-1}`:                 "timeout",
-		`{"provider":"anthropic","model":"m","unknown":1}`:                  "unknown",
-		`{"provider":"scripted"}`:                                           "file",
-		`{"provider":"scripted","file":"/does/not/exist"}`:                  "exist",
+		`{"provider":"openai"}`:                                                                       "model",
+		`{"provider":"openai","model":"m","base_url":"ftp://x"}`:                                      "base_url",
+		`{"provider":"openai","model":"m","base_url":"https://u:secret@x"}`:                           "base_url",
+		`{"provider":"openai","model":"m","api_key":"{http.request.host}"}`:                           "api_key",
+		`{"provider":"openai","model":"{env.NOT_SET_ANYWHERE}"}`:                                      "model",
+		`{"provider":"openai","model":"m","retries":11}`:                                              "retries",
+		`{"provider":"openai","model":"m","retries":-1}`:                                              "retries",
+		`{"provider":"openai","model":"m","max_fails":-1}`:                                            "max_fails",
+		`{"provider":"openai","model":"m","temperature":-1}`:                                          "temperature",
+		`{"provider":"openai","model":"m","max_tokens":1,"max_completion_tokens":1}`:                  "max_completion_tokens",
+		`{"provider":"openai","model":"m","fallback":{"name":"openai"}}`:                              "fallback model",
+		`{"provider":"openai","model":"m","credentials":[{"in":"header","name":"Host","value":"a"}]}`: "Host",
+		`{"provider":"anthropic","model":"m","max_tokens":-1}`:                                        "max_tokens",
+		`{"provider":"anthropic","model":"m","timeout":-1}`:                                           "timeout",
+		`{"provider":"anthropic","model":"m","unknown":1}`:                                            "unknown",
+		`{"provider":"scripted"}`:                                                                     "file",
+		`{"provider":"scripted","file":"/does/not/exist"}`:                                            "exist",
 	} {
 		_, _, err := load(t, config)
 		if err == nil || !testkit.ContainsAll(err.Error(), words) || strings.Contains(err.Error(), "secret") {
@@ -213,6 +290,7 @@ func TestMetrics(t *testing.T) {
 		"gen_ai_client_operation_duration_seconds chat openai canceled":     "1",
 		"gen_ai_client_token_usage chat openai input":                       "1 of 100",
 		"gen_ai_client_token_usage chat openai output":                      "1 of 20",
+		"gen_ai_client_token_usage chat openai cached":                      "1 of 50",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
@@ -263,6 +341,25 @@ func TestUnmarshalCaddyfile(t *testing.T) {
 			max_response 1MiB
 			retries      0
 		}`: `{"base_url":"{env.MODEL_URL}","model":"claude-x","timeout":300000000000,"max_tokens":1000,"max_response":1048576,"retries":0}`,
+		`openai {
+			model                 gpt-x
+			max_completion_tokens 900
+			temperature           0.2
+			effort                low
+			header_up             Api-Key {env.MODEL_KEY}
+			credential            query api-version 2024-10-21
+			max_fails             3
+			fail_duration         1m
+			fallback anthropic {
+				model claude-x
+				fallback openai {
+					model small
+				}
+			}
+		}`: `{"model":"gpt-x","max_fails":3,"fail_duration":60000000000,` +
+			`"fallback":{"fallback":{"model":"small","name":"openai"},"model":"claude-x","name":"anthropic"},` +
+			`"credentials":[{"in":"header","name":"Api-Key","value":"{env.MODEL_KEY}"},{"in":"query","name":"api-version","value":"2024-10-21"}],` +
+			`"temperature":0.2,"effort":"low","max_completion_tokens":900}`,
 		"scripted {\nfile script.yaml\n}": `{"file":"script.yaml"}`,
 	} {
 		got, err := unmarshal(t, block)
@@ -271,17 +368,24 @@ func TestUnmarshalCaddyfile(t *testing.T) {
 		}
 	}
 	for block, words := range map[string]string{
-		`openai`:                                   "model",
-		"openai gpt-x {\nmodel m\n}":               "argument",
-		"openai {\nmodel\n}":                       "argument",
-		"openai {\nmodel m\nmodel n\n}":            "model twice",
-		"openai {\nmodel m\nbase_uri http://x\n}":  "base_uri base_url",
-		"openai {\nmodel m\nbase_url ftp://x\n}":   "base_url",
-		"openai {\nmodel m\nretries 11\n}":         "retries",
-		"openai {\nmodel m\nretries x\n}":          "retries",
-		"openai {\nmodel m\ntimeout off\n}":        "timeout",
-		"anthropic {\nmodel m\nmax_tokens 0\n}":    "max_tokens",
-		"anthropic {\nmodel m\nmax_response -1\n}": "max_response",
+		`openai`:                                             "model",
+		"openai gpt-x {\nmodel m\n}":                         "argument",
+		"openai {\nmodel\n}":                                 "argument",
+		"openai {\nmodel m\nmodel n\n}":                      "model twice",
+		"openai {\nmodel m\nbase_uri http://x\n}":            "base_uri base_url",
+		"openai {\nmodel m\nbase_url ftp://x\n}":             "base_url",
+		"openai {\nmodel m\nretries 11\n}":                   "retries",
+		"openai {\nmodel m\nretries x\n}":                    "retries",
+		"openai {\nmodel m\ntimeout off\n}":                  "timeout",
+		"openai {\nmodel m\ntemperature 3\n}":                "temperature 2",
+		"openai {\nmodel m\ntemperature NaN\n}":              "temperature",
+		"openai {\nmodel m\nmax_fails 0\n}":                  "max_fails",
+		"openai {\nmodel m\nfallback x {\n}\n}":              "fallback x openai",
+		"openai {\nmodel m\nheader_up Host a\n}":             "Host",
+		"anthropic {\nmodel m\nmax_completion_tokens 9\n}":   "max_completion_tokens",
+		"openai {\nmodel m\nheader_up A b\nheader_up A c\n}": "twice",
+		"anthropic {\nmodel m\nmax_tokens 0\n}":              "max_tokens",
+		"anthropic {\nmodel m\nmax_response -1\n}":           "max_response",
 		"scripted":               "file",
 		"scripted a":             "argument",
 		"scripted {\nfiles b\n}": "file",

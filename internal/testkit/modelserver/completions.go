@@ -42,12 +42,15 @@ func (completions) read(r *Request) error {
 				Parameters  jsontext.Value `json:"parameters"`
 			} `json:"function"`
 		} `json:"tools"`
-		StreamOptions object `json:"stream_options"`
+		StreamOptions   object   `json:"stream_options"`
+		Temperature     *float64 `json:"temperature"`
+		ReasoningEffort string   `json:"reasoning_effort"`
 	}
 	if err := json.Unmarshal(r.Body, &body, json.RejectUnknownMembers(true)); err != nil {
 		return err
 	}
 	r.Model, r.Stream, r.MaxTokens = body.Model, body.Stream, max(body.MaxTokens, body.MaxCompletionTokens)
+	r.Temperature, r.Effort, r.Completion = body.Temperature, body.ReasoningEffort, body.MaxCompletionTokens != 0
 	for _, m := range body.Messages {
 		if m.Role == "system" {
 			r.System = m.Content
@@ -86,10 +89,11 @@ func (completions) stop(step *Step) string {
 	return step.stop("tool_calls", "stop")
 }
 
+// usage returns the usage. A part of the input was in the cache.
 func (completions) usage(step *Step) object {
 	return object{
 		"prompt_tokens": step.InputTokens, "completion_tokens": step.OutputTokens,
-		"total_tokens": step.InputTokens + step.OutputTokens,
+		"total_tokens": step.InputTokens + step.OutputTokens, "prompt_tokens_details": object{"cached_tokens": step.InputTokens / 2},
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 // messages is the format of Anthropic's messages.
 type messages struct{}
 
+// maxMarks is the maximum number of blocks with cache_control.
+const maxMarks = 4
+
 // signature is that of a thinking block.
 const signature = "c2lnbmF0dXJl"
 
@@ -26,6 +29,8 @@ type contentBlock struct {
 	IsError   bool           `json:"is_error"`
 	Thinking  string         `json:"thinking"`
 	Signature string         `json:"signature"`
+
+	CacheControl object `json:"cache_control"`
 }
 
 func (messages) read(r *Request) error {
@@ -43,17 +48,23 @@ func (messages) read(r *Request) error {
 			Description string         `json:"description"`
 			InputSchema jsontext.Value `json:"input_schema"`
 		} `json:"tools"`
+		Temperature  *float64 `json:"temperature"`
+		OutputConfig struct {
+			Effort string `json:"effort"`
+		} `json:"output_config"`
 	}
 	if err := json.Unmarshal(r.Body, &body, json.RejectUnknownMembers(true)); err != nil {
 		return err
 	}
-	r.Model, r.Stream, r.MaxTokens = body.Model, body.Stream, body.MaxTokens
+	r.Model, r.Stream, r.MaxTokens, r.Temperature, r.Effort = body.Model, body.Stream, body.MaxTokens, body.Temperature, body.OutputConfig.Effort
 	for _, block := range body.System {
 		r.System += block.Text
+		r.mark("system", &block)
 	}
 	for _, m := range body.Messages {
 		message := Message{Role: m.Role}
 		for _, block := range m.Content {
+			r.mark(m.Role, &block)
 			switch block.Type {
 			case "text":
 				if block.Text == "" {
@@ -83,6 +94,9 @@ func (messages) read(r *Request) error {
 	for _, t := range body.Tools {
 		r.Tools = append(r.Tools, Tool{Name: t.Name, Description: t.Description, Schema: t.InputSchema})
 	}
+	if len(r.Marks) > maxMarks {
+		return errors.New("a maximum of 4 blocks with cache_control may be provided")
+	}
 	if r.Model == "" || r.MaxTokens == 0 || len(r.Messages) == 0 {
 		return errors.New("model, max_tokens and messages are required")
 	}
@@ -90,6 +104,13 @@ func (messages) read(r *Request) error {
 		return errors.New("the header anthropic-version is required")
 	}
 	return nil
+}
+
+// mark notes that the API keeps the request up to a block in its cache.
+func (r *Request) mark(role string, block *contentBlock) {
+	if block.CacheControl != nil {
+		r.Marks = append(r.Marks, role+" "+block.Type)
+	}
 }
 
 // resultText returns the text of a tool's result: a string, or blocks of text.

@@ -1,5 +1,5 @@
 // Package modelserver is a model API for tests. It serves the wire formats of OpenAI (POST
-// …/chat/completions) and Anthropic (POST …/messages), each as one JSON document or as a stream
+// …/chat/completions and …/responses) and Anthropic (POST …/messages), each as one JSON document or as a stream
 // of events, and it fails in every way in which such an API can fail.
 //
 // A test decides the response to each request: [Server.Respond] gets the [Request] in a form
@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,6 +77,7 @@ type Call = model.ToolCall
 // Request is a request that the server received.
 type Request struct {
 	Path      string
+	Query     url.Values
 	Header    http.Header
 	Body      jsontext.Value
 	Anthropic bool // the format is that of Anthropic
@@ -84,8 +86,14 @@ type Request struct {
 	Stream    bool
 	MaxTokens int
 	System    string
-	Messages  []Message
-	Tools     []Tool
+
+	Temperature *float64
+	Effort      string
+	Completion  bool     // the limit is max_completion_tokens; OpenAI only
+	Marks       []string // blocks with cache_control, as role and type; Anthropic only
+
+	Messages []Message
+	Tools    []Tool
 }
 
 // Message is a message of the request: a text, calls, or the result of one call.
@@ -142,12 +150,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the request is incomplete or too large", http.StatusBadRequest)
 		return
 	}
-	request := &Request{Path: r.URL.Path, Header: r.Header.Clone(), Body: body}
+	request := &Request{Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header.Clone(), Body: body}
 	var format format
 	switch {
 	case r.Method != http.MethodPost:
 	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
 		format = completions{}
+	case strings.HasSuffix(r.URL.Path, "/responses"):
+		format = responses{}
 	case strings.HasSuffix(r.URL.Path, "/messages"):
 		format, request.Anthropic = messages{}, true
 	}

@@ -115,6 +115,7 @@ reverse_proxy %s
 type RunView struct {
 	ID, Agent, Status, Text, Reason, Audit string
 	Queued                                 bool
+	RetryAt                                string `json:"retry_at"`
 	AnswerAt                               string `json:"answer_at"`
 	Questions                              []struct {
 		ID, Text string

@@ -10,7 +10,7 @@
 //   - The [Response] has the text, the tool calls, the tokens used and the reason to stop. The
 //     caller appends [Response.Message] and the results of the calls to the conversation.
 //   - If the request fails, the error is an [Error]. Its kind tells whether to try again;
-//     [WithRetries] does so.
+//     [WithRetries] does so at once, and callers that can wait longer do later.
 //
 // What a model returns is input from outside: a tool call may name a tool that does not exist,
 // and its arguments may not be JSON. Both are passed on unchanged. All types can be encoded as

@@ -35,6 +35,9 @@ type Error struct {
 
 	// Message describes the error to an operator. It may quote the API, but has no credentials.
 	Message string `json:"message"`
+
+	// Final means that the request must not be repeated later, by the configuration of the model.
+	Final bool `json:"final,omitzero"`
 }
 
 func (e *Error) Error() string { return "model: " + e.Message }

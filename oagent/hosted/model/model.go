@@ -45,6 +45,13 @@ type Request struct {
 	// MaxTokens limits the length of the response. 0 means the limit of the Model. If both have
 	// a limit, the smaller one applies.
 	MaxTokens int `json:"max_tokens,omitzero"`
+
+	// Once is set if an earlier request for the same message has failed. The request is then not repeated, see WithRetries.
+	Once bool `json:"once,omitzero"`
+
+	// OnRestart is called when the response broke off after onText has got a part of it, and the request is repeated: the
+	// message begins again. If it is nil, such a request is not repeated.
+	OnRestart func() `json:"-"`
 }
 
 // Message is a message of a conversation.
@@ -56,8 +63,11 @@ type Message struct {
 
 	// Reasoning has parts of the model's response that have a meaning only for its API, which
 	// expects them back unchanged with the calls (Anthropic: thinking blocks and their
-	// signatures). They may be dropped, but not changed.
+	// signatures). They may be dropped, but not changed. Other models do not get them.
 	Reasoning []jsontext.Value `json:"reasoning,omitempty"`
+
+	// Model is the name of the model that generated the message; "" if it is unknown.
+	Model string `json:"model,omitzero"`
 }
 
 // Tool describes a tool to the model.
@@ -132,11 +142,12 @@ type Response struct {
 	Reasoning []jsontext.Value `json:"reasoning,omitempty"`
 	Usage     Usage            `json:"usage"`
 	Stop      Stop             `json:"stop"`
+	Model     string           `json:"model,omitzero"` // name of the model
 }
 
 // Message returns the response as a message of the conversation.
 func (r *Response) Message() Message {
-	return Message{Role: RoleAssistant, Text: r.Text, Calls: r.Calls, Reasoning: r.Reasoning}
+	return Message{Role: RoleAssistant, Text: r.Text, Calls: r.Calls, Reasoning: r.Reasoning, Model: r.Model}
 }
 
 // Check returns an error if the request is invalid for every model: a fault of the program, not
@@ -222,6 +233,9 @@ type Usage struct {
 	InputTokens  int64 `json:"input_tokens"` // including those that the API had cached
 	OutputTokens int64 `json:"output_tokens"`
 
+	// CachedTokens is the part of InputTokens that the API read from its cache of earlier requests.
+	CachedTokens int64 `json:"cached_tokens,omitzero"`
+
 	// Estimated reports that the API did not say how many tokens it took. The numbers are
 	// estimated from the texts then, so that limits of tokens apply nevertheless.
 	Estimated bool `json:"estimated,omitzero"`
@@ -235,6 +249,7 @@ func (u Usage) Add(other Usage) Usage {
 	return Usage{
 		InputTokens:  u.InputTokens + other.InputTokens,
 		OutputTokens: u.OutputTokens + other.OutputTokens,
+		CachedTokens: u.CachedTokens + other.CachedTokens,
 		Estimated:    u.Estimated || other.Estimated,
 	}
 }

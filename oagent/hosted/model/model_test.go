@@ -149,15 +149,19 @@ func TestWithRetries(t *testing.T) {
 		from, to  time.Duration // of all waits together
 		text      string
 		streaming bool
+		restarts  int
+		once      bool
 	}{
 		{name: "none", tries: 1},
 		{name: "temporary", errs: []error{failure, failure}, tries: 3, from: 750 * time.Millisecond, to: 1500 * time.Millisecond},
 		{name: "exhausted", errs: []error{failure, failure, failure, failure}, tries: 3, err: failure, from: 750 * time.Millisecond, to: 1500 * time.Millisecond},
-		{name: "retry-after", errs: []error{wait(7)}, tries: 2, from: 7 * time.Second, to: 7 * time.Second},
-		{name: "retry-after-too-long", errs: []error{wait(61)}, tries: 1, err: wait(61)},
+		{name: "retry-after", errs: []error{wait(4)}, tries: 2, from: 4 * time.Second, to: 4 * time.Second},
+		{name: "retry-after-too-long", errs: []error{wait(6)}, tries: 1, err: wait(6)},
 		{name: "fatal", errs: []error{fatal}, tries: 1, err: fatal},
 		{name: "other-error", errs: []error{context.Canceled}, tries: 1, err: context.Canceled},
 		{name: "begun", errs: []error{failure}, tries: 1, err: failure, text: "I am", streaming: true},
+		{name: "begun-again", errs: []error{failure}, tries: 2, text: "I am", streaming: true, restarts: 1, from: 250 * time.Millisecond, to: 500 * time.Millisecond},
+		{name: "once", errs: []error{failure}, tries: 1, err: failure, once: true},
 		{name: "not-begun", errs: []error{failure}, tries: 2, streaming: true, from: 250 * time.Millisecond, to: 500 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -167,7 +171,14 @@ func TestWithRetries(t *testing.T) {
 				if test.streaming {
 					onText = func(string) {}
 				}
-				_, err := model.WithRetries(a, 2).Generate(t.Context(), &model.Request{}, onText)
+				request, restarts := &model.Request{Once: test.once}, 0
+				if test.restarts > 0 {
+					request.OnRestart = func() { restarts++ }
+				}
+				_, err := model.WithRetries(a, 2).Generate(t.Context(), request, onText)
+				if restarts != test.restarts {
+					t.Errorf("%d restarts, want %d", restarts, test.restarts)
+				}
 				if !reflect.DeepEqual(err, test.err) {
 					t.Errorf("got %v, want %v", err, test.err)
 				}
@@ -179,6 +190,15 @@ func TestWithRetries(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestWithRetries_none checks that a request without retries is made once, and that it is not repeated later either.
+func TestWithRetries_none(t *testing.T) {
+	a := &attempts{errs: []error{model.Errorf(model.KindUnavailable, "500")}, text: "I am"}
+	_, err := model.WithRetries(a, 0).Generate(t.Context(), &model.Request{OnRestart: func() { t.Error("the message begins again") }}, func(string) {})
+	if e, ok := errors.AsType[*model.Error](err); !ok || !e.Final || !e.Temporary() || len(a.times) != 1 {
+		t.Errorf("got %#v after %d tries", err, len(a.times))
 	}
 }
 

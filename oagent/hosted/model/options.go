@@ -28,6 +28,19 @@ type APIOptions struct {
 	// MaxTokens limits the length of each response. 0 means DefaultMaxTokens.
 	MaxTokens int
 
+	// CompletionTokens says that an OpenAI-compatible API gets the limit as max_completion_tokens, not as max_tokens. It
+	// always does for the API of OpenAI. If the API rejects one, it gets the other.
+	CompletionTokens bool
+
+	// Temperature is how random the text is. nil means what the API does by default.
+	Temperature *float64
+
+	// Effort is how much the model reasons, as its API names it. "" means what the API does by default.
+	Effort string
+
+	// Authorize adds headers and query parameters to each request. Errors do not contain their values. Default: none.
+	Authorize func(*http.Request) error
+
 	// MaxResponse limits the bytes of a response of the API. 0 means DefaultMaxResponse.
 	MaxResponse int64
 

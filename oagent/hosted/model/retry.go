@@ -7,26 +7,17 @@ import (
 	"time"
 )
 
-// Limits of the time between two tries.
-const (
-	firstBackoff = 500 * time.Millisecond
-	maxBackoff   = 8 * time.Second
+// firstPause is the pause before the first repeated request. It doubles with each further one, up to MaxPause.
+const firstPause = 500 * time.Millisecond
 
-	// MaxRetryAfter is the longest time that a Model with retries waits because the API asks it
-	// to. If the API asks for more, the error is returned at once.
-	MaxRetryAfter = time.Minute
-)
+// MaxPause is the longest pause between two tries of a Model with retries. If the API asks for a longer one, the error is
+// returned at once: a caller that waits itself needs no goroutine for it.
+const MaxPause = 5 * time.Second
 
-// WithRetries returns a Model that repeats a request up to retries times if its error is
-// temporary. Between two tries it waits as long as the API asks for, otherwise an exponentially
-// growing time with jitter. A request whose response has begun to arrive at onText is not
-// repeated, since the caller has passed its text on already.
-func WithRetries(m Model, retries int) Model {
-	if retries <= 0 {
-		return m
-	}
-	return &retrying{Model: m, retries: retries}
-}
+// WithRetries returns a Model that repeats a request up to retries times if its error is temporary and the request is not
+// Once. Between two tries it waits as long as the API asks for, otherwise an exponentially growing time with jitter.
+// Without retries, temporary errors are Final.
+func WithRetries(m Model, retries int) Model { return &retrying{Model: m, retries: retries} }
 
 type retrying struct {
 	Model
@@ -35,38 +26,53 @@ type retrying struct {
 
 // Generate implements Model.
 func (r *retrying) Generate(ctx context.Context, request *Request, onText func(string)) (*Response, error) {
-	begun := false
-	var report func(string)
-	if onText != nil {
-		report = func(text string) {
-			begun = true
-			onText(text)
-		}
-	}
 	for try := 0; ; try++ {
+		report, begun := observe(onText)
 		response, err := r.Model.Generate(ctx, request, report)
 		e, ok := errors.AsType[*Error](err)
-		if !ok || !e.Temporary() || begun || try == r.retries {
+		if !ok || !e.Temporary() {
 			return response, err
 		}
-		wait := backoff(try)
-		if e.RetryAfter > 0 {
-			wait = time.Duration(e.RetryAfter) * time.Second
-			if wait > MaxRetryAfter {
-				return nil, err
-			}
+		if r.retries == 0 {
+			final := *e
+			final.Final = true
+			return nil, &final
+		}
+		pause := e.Pause(firstPause, MaxPause, try)
+		if request.Once || try == r.retries || pause > MaxPause || *begun && request.OnRestart == nil {
+			return nil, err
 		}
 		select {
-		case <-time.After(wait):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		}
+		if *begun {
+			request.OnRestart()
 		}
 	}
 }
 
-// backoff returns how long to wait after a failed try, the first of which is 0: between half of
-// the exponentially growing time and all of it.
-func backoff(try int) time.Duration {
-	longest := min(firstBackoff<<min(try, 10), maxBackoff)
-	return longest/2 + rand.N(longest/2) //nolint:gosec // jitter needs no secure source
+// observe returns a function that sets begun and calls onText. It is nil if onText is.
+func observe(onText func(string)) (report func(string), begun *bool) {
+	begun = new(bool)
+	if onText == nil {
+		return nil, begun
+	}
+	return func(text string) {
+		*begun = true
+		onText(text)
+	}, begun
 }
+
+// Pause returns how long to wait after an error: as long as the API asks for. If it does not say, it is between half of an
+// exponentially growing time and all of it. The time begins with first, and try is the number of tries before this one.
+func (e *Error) Pause(first, longest time.Duration, try int) time.Duration {
+	if e.RetryAfter > 0 {
+		return time.Duration(e.RetryAfter) * time.Second
+	}
+	pause := min(first<<min(try, maxDoublings), longest)
+	return pause/2 + rand.N(pause/2) //nolint:gosec // jitter needs no secure source
+}
+
+const maxDoublings = 10

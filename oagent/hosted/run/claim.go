@@ -29,6 +29,8 @@ func (r *Runner) claim(ctx context.Context, id string, first bool) (*execution, 
 			return nil, ErrEnded
 		case agent == nil:
 			return nil, errUnchanged
+		case st.isPaused(&r.terms):
+			return nil, errUnchanged
 		case r.terms.IsHeld(&st.Lease) && (!first || st.Lease.Node != r.options.Node):
 			if st.Woken {
 				return nil, errUnchanged
@@ -107,6 +109,9 @@ func (s *State) isWaiting() bool {
 	}
 	return !s.hasReply()
 }
+
+// isPaused reports whether the run waits for its model, and the time of the next request has not come.
+func (s *State) isPaused(t *lease.Terms) bool { return s.Lease.Token == "" && !t.IsFree(&s.Lease) }
 
 // load reads the conversation and the tools of a run.
 func (e *execution) load(st *State) error {
@@ -197,7 +202,7 @@ func (r *Runner) checkRun(ctx context.Context, run indexed, agents map[string]bo
 		r.finalize(ctx, st)
 		return runEnded, nil
 	}
-	waits := st.isWaiting()
+	waits, paused := st.isWaiting(), st.isPaused(&r.terms)
 	if waits {
 		r.shares.release(run.id)
 	} else {
@@ -206,11 +211,14 @@ func (r *Runner) checkRun(ctx context.Context, run indexed, agents map[string]bo
 	if r.options.Agent(st.Agent) != nil {
 		agents[st.Agent] = true
 	}
+	if at := st.retryAt(); paused && r.options.Queue == nil && at.Sub(r.options.Now()) < 2*r.options.Sweep {
+		r.wakeAt(st.ID, at) // this process may have been started since
+	}
 	found := runQueued
 	switch {
 	case r.terms.IsHeld(&st.Lease):
 		return runBusy, nil
-	case waits:
+	case waits, paused:
 		found = runWaits
 	}
 	switch {
@@ -218,7 +226,7 @@ func (r *Runner) checkRun(ctx context.Context, run indexed, agents map[string]bo
 		return found, r.endWithoutAgent(ctx, st)
 	case r.options.Queue != nil && r.options.Now().Sub(st.Changed) < r.options.Sweep:
 		return found, nil // its job is probably in the queue
-	case waits && !r.mayResume(ctx, st):
+	case paused, waits && !r.mayResume(ctx, st):
 		return found, nil
 	}
 	if st.Home != "" && st.Home != r.options.Node {

@@ -116,15 +116,21 @@ guardrails:
   output: {tool_name: scan, assertion: ok}
 `
 
-// crashScript uses all that a run can do.
+// crashScript uses all that a run can do. The model is unavailable at the first request for each message.
 func crashScript() func(context.Context, *model.Request) (*model.Response, error) {
-	return script(
+	respond := script(
 		wants("get-trip", `{"id":1}`, "get-seat", `{"id":1}`, "book", `{"id":1}`),
 		wants("pay", `{"sum":5}`),
 		wants("refund", `{"sum":5}`),
 		wants("ask-user", `{"question":"Window or aisle?"}`, "get-seat", `{"id":2}`, "ask-user", `{"question":"Front or rear?"}`),
 		says("Done."),
 	)
+	return func(ctx context.Context, r *model.Request) (*model.Response, error) {
+		if !r.Once {
+			return nil, model.Errorf(model.KindUnavailable, "overloaded")
+		}
+		return respond(ctx, r)
+	}
 }
 
 // serve plays the reviewer and the user until the run has ended. It returns nil if the node dies
@@ -190,7 +196,8 @@ func TestCrash(t *testing.T) { //nolint:tparallel // the cases run at the same t
 func crash(t *testing.T, k int, after bool) int {
 	s := openStore(t)
 	agent := readAgent(t, crashAgent)
-	passes := func(n *node, _ *run.Options) {
+	passes := func(n *node, o *run.Options) {
+		o.ModelPause = 5 * time.Millisecond
 		n.tools.check = func(engagement.Side, string) string { return `{"ok":true}` }
 	}
 	m := newMortal(s, k, after)

@@ -70,6 +70,8 @@ func (e *execution) drive() (err error) {
 		e.runner.finalize(e.ctx, e.state)
 	} else if slices.ContainsFunc(e.state.Waits(), func(w Wait) bool { return w.Kind == WaitHome }) {
 		e.runner.push(e.ctx, e.state)
+	} else if at := e.state.retryAt(); !at.IsZero() {
+		e.runner.wakeAt(e.id, at)
 	} else if e.state.Lease.Token == "" && !e.state.Status.IsBusy() {
 		e.runner.notifyCallers(context.WithoutCancel(e.ctx), e.state)
 	}
@@ -89,9 +91,14 @@ func (e *execution) checkParent() error {
 	return err
 }
 
+// timeLeft returns what remained of Limits.Time after the last recorded step.
+func (e *execution) timeLeft() time.Duration {
+	return e.runner.options.Limits.Time - time.Duration(e.state.Spent-e.state.Before.Time)*time.Millisecond
+}
+
 // step makes the next step. Its context ends when the run has used its Limits.Time.
 func (e *execution) step() error {
-	left := e.runner.options.Limits.Time - time.Duration(e.state.Spent-e.state.Before.Time)*time.Millisecond
+	left := e.timeLeft()
 	ctx, cancel := context.WithTimeoutCause(e.ctx, left, errTime)
 	defer cancel()
 	var err error

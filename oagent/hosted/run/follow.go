@@ -145,7 +145,7 @@ func (s *storage) next(ctx context.Context, id string, seen []byte) (*State, []b
 
 // isEqualForUser reports whether two states of a run are the same for its user.
 func isEqualForUser(a, b *State) bool {
-	return a.Status == b.Status && a.Phase == b.Phase && a.Turns == b.Turns && a.Text == b.Text && a.isQueued() == b.isQueued() && a.Notified == b.Notified &&
+	return a.Status == b.Status && a.Phase == b.Phase && a.Turns == b.Turns && a.Text == b.Text && a.isQueued() == b.isQueued() && a.retryAt().Equal(b.retryAt()) && a.Notified == b.Notified &&
 		a.CallsMade == b.CallsMade && a.count(CallDone) == b.count(CallDone) && a.count(CallWaiting) == b.count(CallWaiting)
 }
 

@@ -22,6 +22,7 @@ const (
 	DefaultAgentGrace   = 15 * time.Minute
 	DefaultLease        = 30 * time.Second
 	DefaultSweep        = 15 * time.Second
+	DefaultModelPause   = 5 * time.Second
 )
 
 // Limits that cannot be configured.
@@ -50,8 +51,8 @@ type Limits struct {
 	// all, see history.go.
 	Context int64
 
-	// Time is how long nodes may work on one input of the user. Waiting for reviewers or for the user does not
-	// count.
+	// Time is how long nodes may work on one input of the user, or wait for a model that is unavailable. Waiting for
+	// reviewers or for the user does not count.
 	Time time.Duration
 
 	// ResultTokens is the approximate length of a tool result that the model gets. Longer ones
@@ -116,6 +117,9 @@ type Options struct {
 	// Sweep is the time between two searches for runs that can continue and that no node works on.
 	// Default: DefaultSweep.
 	Sweep time.Duration
+	// ModelPause is the pause after the first failed request to a model that does not say how long to wait. It doubles with
+	// each further one, up to a minute. Default: DefaultModelPause.
+	ModelPause time.Duration
 	// AgentGrace is how long runs of an agent that no node hosts wait for it to return. Then they end.
 	// Default: DefaultAgentGrace.
 	AgentGrace time.Duration
@@ -166,6 +170,9 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Sweep <= 0 {
 		o.Sweep = DefaultSweep
+	}
+	if o.ModelPause <= 0 {
+		o.ModelPause = DefaultModelPause
 	}
 	if o.AgentGrace <= 0 {
 		o.AgentGrace = DefaultAgentGrace

@@ -153,7 +153,7 @@ func (s *scheduler) Len() int {
 }
 
 // admission counts the runs in progress by user: those that are queued, or that a node works on. Runs that
-// wait for someone do not count. Runs of other nodes are counted by the sweep.
+// wait for someone do not count, those that wait for their model do. Runs of other nodes are counted by the sweep.
 type admission struct {
 	bound *share.Bound
 

@@ -100,3 +100,29 @@ func BenchmarkNodes(b *testing.B) {
 		})
 	}
 }
+
+// TestRedis_model_wait checks that another node goes on with a run that waits for its model when the first one has died.
+func TestRedis_model_wait(t *testing.T) {
+	address, _ := storetest.Redis(t)
+	agent := readAgent(t, "capabilities: {}\n")
+	start := func(respond func(context.Context, *model.Request) (*model.Response, error)) (*node, *mortal) {
+		s, err := redis.Open(address, redis.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		m := newMortal(s, 0, false)
+		return newNode(t, m, agent, respond, func(_ *node, o *run.Options) {
+			o.Queue, o.Sweep, o.Lease, o.Report = s.Queue("waits"), 100*time.Millisecond, time.Second, func(string, error) {}
+		}), m
+	}
+	first, m := start(failing(limited(1)))
+	began := time.Now()
+	id := first.start("Go").ID
+	first.paused(id)
+	close(m.dead)
+	second, _ := start(failing())
+	if st := second.ends(id); st.Text != "Done." || time.Since(began) < time.Second {
+		t.Errorf("ended after %s: %+v", time.Since(began), st)
+	}
+}

@@ -56,7 +56,7 @@ func (m *fakeModel) Generate(ctx context.Context, r *model.Request, onText func(
 		return nil, err
 	}
 	m.mu.Lock()
-	m.requests = append(m.requests, &model.Request{System: r.System, Messages: slices.Clone(r.Messages), Tools: r.Tools, MaxTokens: r.MaxTokens})
+	m.requests = append(m.requests, &model.Request{System: r.System, Messages: slices.Clone(r.Messages), Tools: r.Tools, MaxTokens: r.MaxTokens, Once: r.Once})
 	m.mu.Unlock()
 	response, err := m.respond(ctx, r)
 	if err == nil && onText != nil && response.Text != "" {

@@ -263,6 +263,19 @@ func (r *Runner) Wake(ctx context.Context, id string) error {
 	return nil
 }
 
+// wakeAt wakes a run when the time of its next request to the model has come. If the node dies before, a sweep of another one
+// finds the run.
+func (r *Runner) wakeAt(id string, at time.Time) {
+	time.AfterFunc(at.Sub(r.options.Now())+clockSlack, func() {
+		if err := r.Wake(context.Background(), id); !isNotFound(err) {
+			r.report(id, err)
+		}
+	})
+}
+
+// clockSlack is how much the clock may be set back while a run waits, without delay of its next request.
+const clockSlack = 20 * time.Millisecond
+
 // Rehome makes this node the home of a run, because the user's credentials have arrived here,
 // and wakes it.
 func (r *Runner) Rehome(ctx context.Context, id string) error {
@@ -370,8 +383,10 @@ func pause(ctx context.Context, d time.Duration) {
 // wait for its end.
 func (r *Runner) work(j *job) {
 	first := r.active.begin(j.id)
+	paused := false // a run that waits for its model goes on by itself, so it is still in progress
 	for wait := retryPause; ; wait = min(2*wait, maxRetryPause) {
-		err := r.attempt(j, first)
+		var err error
+		paused, err = r.attempt(j, first)
 		if wait == retryPause {
 			r.report(j.id, err)
 		}
@@ -384,20 +399,23 @@ func (r *Runner) work(j *job) {
 		return
 	}
 	again := r.active.end(j.id)
-	if r.shares.release(j.id); again { // the end of the work may have missed the reason for the other job
+	if !paused {
+		r.shares.release(j.id)
+	}
+	if again { // the end of the work may have missed the reason for the other job
 		r.queue.push(&job{j.id, j.owner, func() {}})
 	}
 }
 
-// attempt makes one attempt of work. first is the result of begin.
-func (r *Runner) attempt(j *job, first bool) error {
+// attempt makes one attempt of work. first is the result of begin. It reports whether the run now waits for its model.
+func (r *Runner) attempt(j *job, first bool) (paused bool, err error) {
 	e, err := r.claim(r.working, j.id, first)
 	j.ack()
 	switch {
 	case errors.Is(err, ErrEnded), errors.Is(err, ErrNotFound):
-		return nil
+		return false, nil
 	case e == nil:
-		return err
+		return false, err
 	}
 	r.shares.hold(e.state)
 	r.active.set(j.id, e)
@@ -406,7 +424,8 @@ func (r *Runner) attempt(j *job, first bool) error {
 		e.cancel(nil)
 		e.endTrace(e.state)
 	}()
-	return e.drive()
+	err = e.drive()
+	return !e.state.retryAt().IsZero(), err
 }
 
 // Working returns the number of runs that this node is working on, without those that wait.

@@ -84,7 +84,10 @@ type State struct {
 	Turns     int         `json:"turns"`           // messages requested from the model
 	CallsMade int         `json:"made"`            // tool calls begun
 	Usage     model.Usage `json:"usage"`
-	Spent     int64       `json:"spent"` // milliseconds that nodes worked on the run
+	Spent     int64       `json:"spent"` // milliseconds that nodes worked on the run, or that it waited for its model
+
+	// ModelTries is how often the request for the next message has failed in a row, because the model was unavailable.
+	ModelTries int `json:"model_tries,omitzero"`
 
 	Lease lease.Lease `json:"lease,omitzero"` // its Tries are the claims since the last recorded step
 	Woken bool        `json:"woken,omitzero"` // Wake was called while a node worked on the run
@@ -210,13 +213,24 @@ func (s *State) count(status CallStatus) (n int) {
 }
 
 // isQueued reports whether the run could continue, but no node works on it.
-func (s *State) isQueued() bool { return !s.Status.IsFinal() && s.Lease.Token == "" && !s.isWaiting() }
+func (s *State) isQueued() bool {
+	return !s.Status.IsFinal() && s.Lease.Token == "" && !s.isWaiting() && s.retryAt().IsZero()
+}
+
+// retryAt returns when the request to the model is made again, if the run waits for its model: the earliest time of the
+// next claim. It is zero otherwise.
+func (s *State) retryAt() time.Time {
+	if s.Lease.Token != "" {
+		return time.Time{}
+	}
+	return s.Lease.Until
+}
 
 // end ends the run.
 func (s *State) end(status Status, why *Ending) {
 	s.Failed = s.hasFailed(why)
 	s.Status, s.Phase, s.Ending = status, phaseEnd, why
-	s.Calls, s.Inputs, s.Answer, s.Woken = nil, nil, "", false
+	s.Calls, s.Inputs, s.Answer, s.Woken, s.ModelTries = nil, nil, "", false, 0
 	s.Lease.Clear()
 }
 
@@ -226,6 +240,7 @@ type View struct {
 	Agent      string         `json:"agent"`
 	Status     Status         `json:"status"`
 	Queued     bool           `json:"queued,omitzero"`     // the run waits for a worker
+	RetryAt    time.Time      `json:"retry_at,omitzero"`   // the model is unavailable, and the request is made again then
 	Text       string         `json:"text,omitzero"`       // the agent's last answer
 	Incomplete bool           `json:"incomplete,omitzero"` // the answer reached the model's limit of tokens
 	Questions  []Question     `json:"questions,omitempty"` // from the model to the user, that have no answer yet
@@ -259,7 +274,7 @@ type UsageView struct {
 // View returns the representation for clients, without exposed values.
 func (s *State) View() *View {
 	v := &View{
-		ID: s.ID, Agent: s.Agent, Title: s.Title, Status: s.Status, Queued: s.isQueued(), Text: s.Text, Incomplete: s.Cut, Error: s.Ending,
+		ID: s.ID, Agent: s.Agent, Title: s.Title, Status: s.Status, Queued: s.isQueued(), RetryAt: s.retryAt(), Text: s.Text, Incomplete: s.Cut, Error: s.Ending,
 		StartedAt: s.Started, UpdatedAt: s.Changed,
 		Usage: UsageView{
 			Turns: s.Turns, ToolCalls: s.CallsMade,

@@ -29,6 +29,7 @@ type Turn struct {
 	Began  time.Time    `json:"began_at"`        // when the model could begin; for the user, when the agent read the message
 	Ended  time.Time    `json:"ended_at,omitzero"`
 	Text   string       `json:"text,omitzero"`
+	Model  string       `json:"model,omitzero"` // name of the model that generated the message
 	Usage  *model.Usage `json:"usage,omitzero"` // of this message; nil if it was not recorded
 	Calls  []TracedCall `json:"calls,omitempty"`
 }
@@ -129,7 +130,7 @@ func (t *tracer) trace(ctx context.Context, st *State) (*Trace, error) {
 // turn returns the turn of a message. Began is when the model could begin to write it.
 func (t *tracer) turn(e *entry, number int, began time.Time) Turn {
 	t.left -= 1 + len(e.Message.Calls)
-	turn := Turn{Number: number, Began: began, Ended: e.At, Text: t.cut(e.Message.Text), Usage: e.Usage}
+	turn := Turn{Number: number, Began: began, Ended: e.At, Text: t.cut(e.Message.Text), Model: e.Message.Model, Usage: e.Usage}
 	if e.Message.Role == model.RoleUser {
 		turn.Number, turn.Began = 0, e.At
 	}

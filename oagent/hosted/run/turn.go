@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -87,7 +88,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 	case model.KindOf(err) == model.KindContextTooLong:
 		return e.shorten(request, left, err)
 	case err != nil:
-		return e.failModel(err)
+		return e.awaitModel(err)
 	}
 	if err := e.charge(ctx, response.Usage); err != nil {
 		return err
@@ -106,7 +107,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 	e.recordUnknown(ctx, response)
 	message := response.Message()
 	return e.record(func(st *State) []entry {
-		st.Usage, st.Omitted = st.Usage.Add(response.Usage), left
+		st.Usage, st.Omitted, st.ModelTries = st.Usage.Add(response.Usage), left, 0
 		if len(calls) > 0 {
 			st.Phase, st.Calls = phaseTools, append([]Call(nil), calls...)
 			st.Called = st.Called || e.tools.callsAgents(calls)
@@ -117,27 +118,66 @@ func (e *execution) requestModel(ctx context.Context) error {
 	}, true)
 }
 
-// streamTries is how often a request is made if its response breaks off while it streams.
-const streamTries = 3
-
-// generate makes the request. If the response breaks off after text of it was passed on, it repeats the request, and those
-// who follow the run start the message again. Requests without any response are repeated by the model.
-func (e *execution) generate(ctx context.Context, request *model.Request) (response *model.Response, err error) {
-	for try := 1; ; try++ {
-		begun := false
-		onText := e.onText()
-		if pass := onText; pass != nil {
-			onText = func(piece string) {
-				begun = true
-				pass(piece)
-			}
+// generate makes the request. If the response breaks off after text of it was passed on, those who follow the run learn that
+// the message begins again.
+func (e *execution) generate(ctx context.Context, request *model.Request) (*model.Response, error) {
+	begun, onText := false, e.onText()
+	if pass := onText; pass != nil {
+		onText = func(piece string) {
+			begun = true
+			pass(piece)
 		}
-		response, err = e.model.Generate(ctx, request, onText)
-		if failed, ok := errors.AsType[*model.Error](err); !ok || !failed.Temporary() || !begun || try == streamTries || ctx.Err() != nil {
-			return response, err
-		}
+	}
+	request.Once = e.state.ModelTries > 0
+	request.OnRestart = func() {
+		begun = false
 		e.runner.texts.publish(e.id, textPiece{turn: e.state.Turns, restart: true})
 	}
+	response, err := e.model.Generate(ctx, request, onText)
+	if err != nil && begun {
+		request.OnRestart()
+	}
+	return response, err
+}
+
+const (
+	maxModelPause = time.Minute // see Options.ModelPause
+	modelSpread   = 10          // a time that the API asks for is extended by up to this part of it
+)
+
+// awaitModel handles the error of a request to the model. If the model is only unavailable, the run waits for it: this node
+// releases the run, and any node makes the request again after the pause. The wait is part of Limits.Time.
+func (e *execution) awaitModel(err error) error {
+	failed, ok := errors.AsType[*model.Error](err)
+	if !ok || !failed.Temporary() || failed.Final {
+		return e.failModel(err)
+	}
+	o := &e.runner.options
+	pause := failed.Pause(o.ModelPause, maxModelPause, e.state.ModelTries)
+	if failed.RetryAfter > 0 { // so that the runs that wait do not all go on at the same time
+		pause += rand.N(pause / modelSpread) //nolint:gosec // jitter needs no secure source
+	}
+	now := o.Now()
+	if left := e.timeLeft() - now.Sub(e.since); pause >= left {
+		e.reportModel(err)
+		return e.fail(EndModel, string(failed.Kind), fmt.Sprintf("the model is unavailable, and waiting %s for it would exceed the limit of time, %s; try again later",
+			pause.Round(time.Second), o.Limits.Time))
+	}
+	if e.state.ModelTries == 0 {
+		e.reportModel(fmt.Errorf("%w; the run waits until the model is available, at most for the limit of time", err))
+	}
+	return e.record(func(st *State) []entry {
+		st.ModelTries++
+		st.Spent += pause.Milliseconds()
+		st.Lease.Clear()
+		st.Lease.Until = now.Add(pause).UTC().Round(0)
+		return nil
+	}, false)
+}
+
+// reportModel reports an error of the model, which may quote its API, to the operator.
+func (e *execution) reportModel(err error) {
+	e.runner.report(e.id, fmt.Errorf("the model of the agent %s: %w", e.agent.Name, err))
 }
 
 // request returns the request: the agent's intent (OpenAgentSpec v1, Agent), and the conversation so
@@ -223,7 +263,7 @@ func isTooLarge(r *model.Response) bool {
 // failModel ends the run because the model returned no usable response. The cause is for the
 // operator only: it may quote the API.
 func (e *execution) failModel(err error) error {
-	e.runner.report(e.id, fmt.Errorf("the model of the agent %s: %w", e.agent.Name, err))
+	e.reportModel(err)
 	switch kind := model.KindOf(err); kind {
 	case model.KindContextTooLong:
 		return e.fail(EndContext, "", "the conversation is longer than the model can read")

@@ -59,6 +59,13 @@ type messagesRequest struct {
 	System    []contentBlock     `json:"system,omitempty"`
 	Messages  []anthropicMessage `json:"messages"`
 	Tools     []anthropicTool    `json:"tools,omitempty"`
+
+	Temperature  *float64      `json:"temperature,omitempty"`
+	OutputConfig *outputConfig `json:"output_config,omitempty"`
+}
+
+type outputConfig struct {
+	Effort string `json:"effort"`
 }
 
 type anthropicMessage struct {
@@ -76,7 +83,17 @@ type contentBlock struct {
 	ToolUseID string         `json:"tool_use_id,omitzero"`
 	Content   []contentBlock `json:"content,omitempty"`
 	IsError   bool           `json:"is_error,omitzero"`
+
+	CacheControl *cacheControl `json:"cache_control,omitempty"`
 }
+
+// cacheControl makes the API keep the request up to this block in its cache of prompts, for about five minutes. The next
+// request that begins in the same way is read from it.
+type cacheControl struct {
+	Type string `json:"type"`
+}
+
+func cached() *cacheControl { return &cacheControl{"ephemeral"} }
 
 type anthropicTool struct {
 	Name        string         `json:"name"`
@@ -89,8 +106,14 @@ func textBlock(text string) contentBlock { return contentBlock{Type: "text", Tex
 // body returns the body of a request.
 func (m *Anthropic) body(request *model.Request, names *toolNames, stream bool) any {
 	r := &messagesRequest{Model: m.options.Model, MaxTokens: model.Limit(request.MaxTokens, m.options.MaxTokens), Stream: stream}
+	r.Temperature = m.options.Temperature
+	if m.options.Effort != "" {
+		r.OutputConfig = &outputConfig{m.options.Effort}
+	}
 	if request.System != "" {
-		r.System = []contentBlock{textBlock(request.System)}
+		block := textBlock(request.System)
+		block.CacheControl = cached() // with the tools, which are before it
+		r.System = []contentBlock{block}
 	}
 	lastUser := 0
 	for i := range request.Messages {
@@ -104,7 +127,12 @@ func (m *Anthropic) body(request *model.Request, names *toolNames, stream bool) 
 			role = "assistant"
 		}
 		// The API ignores the reasoning before the user's last message, and rejects empty messages.
-		if blocks := contentBlocks(&request.Messages[i], names, i > lastUser); len(blocks) > 0 {
+		blocks := contentBlocks(&request.Messages[i], names, i > lastUser && m.isOwn(&request.Messages[i]))
+		if n := len(blocks); n > 0 {
+			if last, ok := blocks[n-1].(contentBlock); ok && i == len(request.Messages)-1 {
+				last.CacheControl = cached() // the next request repeats this one, and adds messages
+				blocks[n-1] = last
+			}
 			r.Messages = append(r.Messages, anthropicMessage{role, blocks})
 		}
 	}
@@ -113,6 +141,11 @@ func (m *Anthropic) body(request *model.Request, names *toolNames, stream bool) 
 		r.Tools = append(r.Tools, anthropicTool{names.ToAPI(t.Name), t.Description, t.Parameters()})
 	}
 	return r
+}
+
+// isOwn reports whether this model generated a message, whose reasoning other models cannot read.
+func (m *Anthropic) isOwn(message *model.Message) bool {
+	return message.Model == "" || message.Model == m.options.Model
 }
 
 // contentBlocks returns the blocks of a message.

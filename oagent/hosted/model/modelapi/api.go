@@ -1,5 +1,6 @@
-// Package modelapi calls models behind the HTTP APIs of their providers. Each API has two files: the format of its requests
-// (openai.go, anthropic.go), and that of its responses (openai_response.go, anthropic_response.go).
+// Package modelapi calls models behind the HTTP APIs of their providers. An API has two files: the format of its requests
+// (openai.go, anthropic.go), and that of its responses (openai_response.go, anthropic_response.go). OpenAI's Responses API,
+// which is small, has one (responses.go).
 //
 // All APIs have the rest in common: the time limits, the limits of responses and event streams (api.go), the names of
 // tools (names.go), and the classification of errors (status.go). Requests follow no redirects, since they would
@@ -77,6 +78,7 @@ func (a *format) Generate(ctx context.Context, request *model.Request, onText fu
 	defer c.end()
 	response, err := a.send(c, body, onText)
 	if err == nil {
+		response.Model = a.Options.Model
 		err = finish(request, response, names)
 	}
 	if err != nil {
@@ -89,6 +91,9 @@ func (a *format) Generate(ctx context.Context, request *model.Request, onText fu
 func (a *format) send(c *call, body []byte, onText func(string)) (*model.Response, error) {
 	r, err := http.NewRequestWithContext(c.ctx, http.MethodPost, a.URL, bytes.NewReader(body))
 	if err != nil {
+		return nil, err
+	}
+	if err := c.authorize(r); err != nil {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
@@ -113,7 +118,7 @@ func (a *format) send(c *call, body []byte, onText func(string)) (*model.Respons
 		return nil, errors.New("expected JSON or an event stream; is base_url that of an API of this kind?")
 	}
 	if err := reader.ReadDocument(content); err != nil {
-		return nil, err
+		return nil, c.readError(err)
 	}
 	response, err := reader.Response()
 	switch {
@@ -143,11 +148,8 @@ func (c *call) readStream(body io.Reader, reader responseReader, onText func(str
 		if err == io.EOF {
 			break
 		}
-		if fault, ok := errors.AsType[eventError](err); ok {
-			return nil, c.streamError([]byte(fault))
-		}
 		if err != nil {
-			return nil, err
+			return nil, c.readError(err)
 		}
 	}
 	response, err := reader.Response()
@@ -158,6 +160,14 @@ func (c *call) readStream(body io.Reader, reader responseReader, onText func(str
 		}
 	}
 	return response, err
+}
+
+// readError returns the error for an error of a responseReader.
+func (c *call) readError(err error) error {
+	if fault, ok := errors.AsType[eventError](err); ok {
+		return c.streamError([]byte(fault))
+	}
+	return err
 }
 
 // finish completes a response that an API sent: it maps the names of tools back, gives calls
@@ -185,9 +195,11 @@ func finish(request *model.Request, response *model.Response, names *toolNames) 
 	case len(response.Calls) == 0 && response.Stop == model.StopTools:
 		response.Stop = model.StopEnd
 	}
-	if response.Usage.InputTokens <= 0 || response.Usage.OutputTokens < 0 {
-		response.Usage = model.EstimateUsage(request, response)
+	u := &response.Usage
+	if u.InputTokens <= 0 || u.OutputTokens < 0 {
+		*u = model.EstimateUsage(request, response)
 	}
+	u.CachedTokens = min(max(u.CachedTokens, 0), u.InputTokens)
 	return nil
 }
 
@@ -236,6 +248,27 @@ func begin(ctx context.Context, o *model.APIOptions) (*call, error) {
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.idle = time.AfterFunc(o.Timeout, c.cancel)
 	return c, nil
+}
+
+// authorize adds the headers and query parameters of the options. Their values are secrets.
+func (c *call) authorize(r *http.Request) error {
+	if c.options.Authorize == nil {
+		return nil
+	}
+	if err := c.options.Authorize(r); err != nil {
+		return model.Errorf(model.KindCredentials, "%v", err)
+	}
+	for _, values := range r.Header {
+		for _, value := range values {
+			c.secrets.AddHeader(value)
+		}
+	}
+	for _, values := range r.URL.Query() {
+		for _, value := range values {
+			c.secrets.Add(value)
+		}
+	}
+	return nil
 }
 
 // end releases the resources of the call.

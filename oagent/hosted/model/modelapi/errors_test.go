@@ -53,6 +53,16 @@ func testStatus(t *testing.T, s subject) {
 	}
 }
 
+// testRetryAfter has an API say until when to wait, in place of how long.
+func testRetryAfter(t *testing.T, s subject) {
+	date := http.Header{"Retry-After": {time.Now().Add(90 * time.Minute).UTC().Format(http.TimeFormat)}}
+	_, m := s.api(t, nil, modelserver.Step{Status: 503, Header: date})
+	_, err := m.Generate(t.Context(), question(), nil)
+	if e, ok := errors.AsType[*model.Error](err); !ok || e.RetryAfter < 85*60 || e.RetryAfter > 90*60+1 {
+		t.Errorf("got %#v", err)
+	}
+}
+
 // testErrorEvent fails after the response has begun with status 200.
 func testErrorEvent(t *testing.T, s subject) {
 	for code, want := range map[string]model.Kind{

@@ -36,7 +36,7 @@ func NewOpenAI(options model.APIOptions) (*OpenAI, error) {
 		return nil, err
 	}
 	m := &OpenAI{options: options, url: strings.TrimRight(options.BaseURL, "/") + "/chat/completions"}
-	m.completionTokens.Store(isOpenAI(options.BaseURL))
+	m.completionTokens.Store(options.CompletionTokens || isOpenAI(options.BaseURL))
 	return m, nil
 }
 
@@ -105,6 +105,9 @@ type chatRequest struct {
 
 	MaxTokens           int `json:"max_tokens,omitzero"`
 	MaxCompletionTokens int `json:"max_completion_tokens,omitzero"`
+
+	Temperature     *float64 `json:"temperature,omitempty"`
+	ReasoningEffort string   `json:"reasoning_effort,omitzero"`
 }
 
 type streamOptions struct {
@@ -140,9 +143,10 @@ type functionDescription struct {
 	Parameters  jsontext.Value `json:"parameters"`
 }
 
-// body returns the body of a request. With completion, the limit of the response is max_completion_tokens.
+// body returns the body of a request. What does not change comes first and the messages follow in their order, so that the
+// API finds the beginning of a longer conversation in its cache of prompts. With completion, the limit of the response is max_completion_tokens.
 func (m *OpenAI) body(request *model.Request, names *toolNames, stream, completion bool) *chatRequest {
-	r := &chatRequest{Model: m.options.Model, Stream: stream}
+	r := &chatRequest{Model: m.options.Model, Stream: stream, Temperature: m.options.Temperature, ReasoningEffort: m.options.Effort}
 	if stream {
 		r.StreamOptions = &streamOptions{IncludeUsage: true}
 	}

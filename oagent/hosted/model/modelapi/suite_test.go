@@ -45,6 +45,16 @@ func TestOpenAI(t *testing.T) {
 	})
 }
 
+func TestResponses(t *testing.T) {
+	runSuite(t, subject{
+		create:       func(o model.APIOptions) (model.Model, error) { return modelapi.NewResponses(o) },
+		rawArguments: true,
+		stops: map[string]model.Stop{
+			"": model.StopEnd, "max_output_tokens": model.StopLength, "content_filter": model.StopRefused, "refusal": model.StopRefused,
+		},
+	})
+}
+
 func TestAnthropic(t *testing.T) {
 	runSuite(t, subject{
 		create: func(o model.APIOptions) (model.Model, error) { return modelapi.NewAnthropic(o) },
@@ -67,6 +77,7 @@ func runSuite(t *testing.T, s subject) {
 		"stop":          testStop,
 		"usage":         testUsage,
 		"status":        testStatus,
+		"retry-after":   testRetryAfter,
 		"error-event":   testErrorEvent,
 		"timeout":       testTimeout,
 		"slow":          testSlow,
@@ -79,6 +90,9 @@ func runSuite(t *testing.T, s subject) {
 		"no-connection": testNoConnection,
 		"requests":      testRequests,
 		"no-stream":     testNoStream,
+		"options":       testOptions,
+		"authorize":     testAuthorize,
+		"cache":         testCache,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
