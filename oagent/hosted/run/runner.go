@@ -383,7 +383,7 @@ func pause(ctx context.Context, d time.Duration) {
 // wait for its end.
 func (r *Runner) work(j *job) {
 	first := r.active.begin(j.id)
-	paused := false // a run that waits for its model goes on by itself, so it is still in progress
+	var paused bool // a run that waits for its model goes on by itself, so it is still in progress
 	for wait := retryPause; ; wait = min(2*wait, maxRetryPause) {
 		var err error
 		paused, err = r.attempt(j, first)
