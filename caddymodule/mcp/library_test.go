@@ -31,7 +31,7 @@ func TestMCP_library_adapt_errors(t *testing.T) {
 		"resources get twice":    {"resources get tag x x", "resources get tag x twice", ":3"},
 		"prompts twice":          {"prompts a.yaml\n\t\tprompts b.yaml", "prompts twice", ":4"},
 		"prompts none":           {"prompts", "wrong argument count", ":3"},
-		"skills alone":           {"skills", "skills directory", ":3"},
+		"skills alone":           {"skills", "skills directory ./skills", ":3"},
 		"skills two":             {"skills a b", "skills directory", ":3"},
 		"skills twice":           {"skills a\n\t\tskills a", "skills a twice", ":4"},
 		"skills option":          {"skills a {\n\t\t\tscope b\n\t\t}", "unrecognized skills scope", ":4"},

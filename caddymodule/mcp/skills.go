@@ -30,7 +30,7 @@ func readSkills(b *directive.Block, all *[]SkillDirectory) error {
 	var s SkillDirectory
 	arguments := b.RemainingArgs()
 	if len(arguments) != 1 {
-		return b.Err("skills needs the directory that has the folders of the skills, as in: skills skills")
+		return b.Err("skills needs the directory that has the folders of the skills, as in: skills ./skills")
 	}
 	s.Path = arguments[0]
 	if slices.ContainsFunc(*all, func(other SkillDirectory) bool { return other.Path == s.Path }) {

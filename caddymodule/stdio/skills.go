@@ -44,7 +44,7 @@ description between two lines ---. The name is that of the folder.
 func lintSkills(out io.Writer, path string) error {
 	directory := skills.Directory{Path: path}
 	set, _, err := directory.Read()
-	if problems, ok := errors.AsType[skills.Problems](err); ok {
+	if problems, ok := errors.AsType[skills.FileErrors](err); ok {
 		for _, problem := range problems {
 			fmt.Fprintln(out, problem)
 		}

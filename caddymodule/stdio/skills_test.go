@@ -32,7 +32,8 @@ func TestSkills_lint(t *testing.T) {
 		"valid": {map[string]string{"x/a/SKILL.md": "---\nname: a\ndescription: Does a.\n---\n"}, []string{"skill://x/a/SKILL.md: Does a."}, ""},
 		"invalid": {
 			map[string]string{"a/SKILL.md": "# A", "b/SKILL.md": "---\nname: c\ndescription: d\n---\n", "c/SKILL.md": "---\nname: c\ndescription: d\n---\n"},
-			[]string{"DIR/a/SKILL.md:1: the file must begin", "DIR/b/SKILL.md:2: name is c"}, "problems",
+			[]string{"DIR/a/SKILL.md:1: the file must begin", "DIR/b/SKILL.md:2: name is c"},
+			"problems",
 		},
 		"none": {map[string]string{"a/readme.md": ""}, nil, "no skills"},
 	} {

@@ -46,7 +46,7 @@ func (f found) equal(other found) bool {
 }
 
 // Read returns the skills below the directory. If they have not changed since the last Read, changed is false and the Set is
-// nil. An error is of type Problems, unless the directory itself cannot be read. It is returned again until a file changes.
+// nil. An error is of type FileErrors, unless the directory itself cannot be read. It is returned again until a file changes.
 //
 // Files and folders whose names begin with a dot are left out. Symbolic links are followed inside the directory; one that
 // leads out of it is a problem.
@@ -83,7 +83,7 @@ type reader struct {
 	root      *os.Root
 	found     []found
 	entries   int
-	problems  Problems
+	problems  FileErrors
 }
 
 func (r *reader) problem(name string, err error) {

@@ -1,7 +1,7 @@
 // Package skills reads Agent Skills from a directory, as the MCP extension io.modelcontextprotocol/skills serves them.
 //
 // A skill is a folder with the file SKILL.md, which begins with YAML frontmatter (frontmatter.go). [Directory.Read]
-// returns all skills below a directory with the content of their files (directory.go), or the [Problems] with their lines. A
+// returns all skills below a directory with the content of their files (directory.go), or [FileErrors] with the lines. A
 // server that keeps a [Set] always serves content that matches the digests in its entries, also while files are edited.
 //
 // Package library makes resources of the files, and package mcpadapter serves the methods of the extension.
@@ -108,29 +108,29 @@ func newSkill(f *frontmatter, own *File, files []*File) *Skill {
 	return s
 }
 
-// A Problem is a reason why skills cannot be served.
-type Problem struct {
+// A FileError is a reason why skills cannot be served.
+type FileError struct {
 	Path string // of the file or the folder
 	Line int    // 0 if the problem is not on one line
 	Err  error
 }
 
-func (p *Problem) Error() string {
+func (p *FileError) Error() string {
 	if p.Line > 0 {
 		return fmt.Sprintf("%s:%d: %v", p.Path, p.Line, p.Err)
 	}
 	return fmt.Sprintf("%s: %v", p.Path, p.Err)
 }
 
-func (p *Problem) Unwrap() error { return p.Err }
+func (p *FileError) Unwrap() error { return p.Err }
 
-// Problems are all problems of a directory, up to maxProblems.
-type Problems []*Problem
+// FileErrors are all problems of a directory, up to maxProblems.
+type FileErrors []*FileError
 
 // maxShown is the number of problems that an error message repeats.
 const maxShown = 5
 
-func (p Problems) Error() string {
+func (p FileErrors) Error() string {
 	shown := make([]string, 0, maxShown+1)
 	for _, problem := range p[:min(len(p), maxShown)] {
 		shown = append(shown, problem.Error())
@@ -145,8 +145,8 @@ func (p Problems) Error() string {
 const maxProblems = 100
 
 // add adds a problem. name is the path below the directory.
-func (p *Problems) add(directory, name string, line int, err error) {
+func (p *FileErrors) add(directory, name string, line int, err error) {
 	if len(*p) < maxProblems {
-		*p = append(*p, &Problem{filepath.Join(directory, filepath.FromSlash(name)), line, err})
+		*p = append(*p, &FileError{filepath.Join(directory, filepath.FromSlash(name)), line, err})
 	}
 }

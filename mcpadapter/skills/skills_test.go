@@ -142,7 +142,7 @@ func TestProblems_have_a_file_and_a_line(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			dir := write(t, t.TempDir(), c.files)
 			set, _, err := (&Directory{Path: dir}).Read()
-			if problems, ok := err.(Problems); !ok || set != nil || !strings.HasPrefix(problems[0].Error(), dir+"/"+c.want) { //nolint:errorlint // its type is documented
+			if problems, ok := err.(FileErrors); !ok || set != nil || !strings.HasPrefix(problems[0].Error(), dir+"/"+c.want) { //nolint:errorlint // its type is documented
 				t.Errorf("got %v; want %s", err, c.want)
 			}
 		})
@@ -155,7 +155,7 @@ func TestProblems_of_all_skills_are_returned(t *testing.T) {
 		files[fmt.Sprintf("a%d/SKILL.md", i)] = "# no frontmatter\n"
 	}
 	_, _, err := (&Directory{Path: write(t, t.TempDir(), files)}).Read()
-	if problems := err.(Problems); len(problems) != maxProblems || !strings.Contains(err.Error(), fmt.Sprintf("%d more problems", maxProblems-maxShown)) { //nolint:errorlint // its type is documented
+	if problems := err.(FileErrors); len(problems) != maxProblems || !strings.Contains(err.Error(), fmt.Sprintf("%d more problems", maxProblems-maxShown)) { //nolint:errorlint // its type is documented
 		t.Errorf("%d problems: %v", len(problems), err)
 	}
 }
