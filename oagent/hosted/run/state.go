@@ -80,6 +80,9 @@ type State struct {
 	Text   string  `json:"text,omitzero"`    // the last answer that was checked
 	Cut    bool    `json:"cut,omitzero"`     // the last answer reached the model's limit of tokens
 
+	IsValue  bool `json:"is_value,omitzero"` // the last answer is valid for the output schema of the agent
+	Repaired bool `json:"repaired,omitzero"` // the model has been asked to correct its answer to the last input
+
 	Called    bool        `json:"called,omitzero"` // the run has called agents
 	Turns     int         `json:"turns"`           // messages requested from the model
 	CallsMade int         `json:"made"`            // tool calls begun
@@ -111,6 +114,7 @@ const (
 	EndModel    EndKind = "model"            // the model returned no usable response
 	EndContext  EndKind = "context_too_long" // the conversation is longer than the model can read
 	EndRefused  EndKind = "model_refused"    // the model declined
+	EndOutput   EndKind = "output_schema"    // the answer is not valid for the output schema
 	EndInternal EndKind = "internal"         // the server failed repeatedly
 	EndAgent    EndKind = "agent_removed"    // no node hosts the agent, see Options.AgentGrace
 )
@@ -227,6 +231,7 @@ type View struct {
 	Status     Status         `json:"status"`
 	Queued     bool           `json:"queued,omitzero"`     // the run waits for a worker
 	Text       string         `json:"text,omitzero"`       // the agent's last answer
+	Value      jsontext.Value `json:"value,omitzero"`      // the same as JSON, if the agent has an output schema
 	Incomplete bool           `json:"incomplete,omitzero"` // the answer reached the model's limit of tokens
 	Questions  []Question     `json:"questions,omitempty"` // from the model to the user, that have no answer yet
 	Reason     string         `json:"reason,omitzero"`     // why the run waits for its user, apart from questions
@@ -259,7 +264,7 @@ type UsageView struct {
 // View returns the representation for clients, without exposed values.
 func (s *State) View() *View {
 	v := &View{
-		ID: s.ID, Agent: s.Agent, Title: s.Title, Status: s.Status, Queued: s.isQueued(), Text: s.Text, Incomplete: s.Cut, Error: s.Ending,
+		ID: s.ID, Agent: s.Agent, Title: s.Title, Status: s.Status, Queued: s.isQueued(), Text: s.Text, Value: s.value(), Incomplete: s.Cut, Error: s.Ending,
 		StartedAt: s.Started, UpdatedAt: s.Changed,
 		Usage: UsageView{
 			Turns: s.Turns, ToolCalls: s.CallsMade,
