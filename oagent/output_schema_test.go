@@ -25,7 +25,7 @@ func TestOutputSchema_reads_answers(t *testing.T) {
 		t.Errorf("as JSON: %s", s.JSON)
 	}
 	for answer, want := range map[string]string{
-		`{"day":"Mon"}`:                              `{"day":"Mon"}`,
+		`{"day":"Mon"}`: `{"day":"Mon"}`,
 		" {\"day\":\"Mon\",\"date\":\"2026-01-02\"}": `{"day":"Mon","date":"2026-01-02"}`,
 		"```json\n{\"day\":\"Tue\"}\n```":            `{"day":"Tue"}`,
 	} {
@@ -59,7 +59,7 @@ func TestOutputSchema_rejects_bad_schemas(t *testing.T) {
 		"{$ref: 'https://example.com/s'}": "never loaded",
 		"{$ref: '#/$defs/Missing'}":       "not valid",
 		"{minimum: low}":                  "not valid",
-		"{description: " + strings.Repeat("x", oagent.MaxOutputSchema) + "}": "limit",
+		"{description: " + strings.Repeat("x", oagent.MaxOutputSchema) + "}":           "limit",
 		"{not: " + strings.Repeat("{not: ", 80) + "{}" + strings.Repeat("}", 80) + "}": "64",
 	} {
 		_, err := oagent.ReadAgent([]byte(documentHead+"x-fairway:\n  output_schema: "+source+"\n"), "desk.yaml")

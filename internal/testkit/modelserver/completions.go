@@ -86,10 +86,11 @@ func (completions) stop(step *Step) string {
 	return step.stop("tool_calls", "stop")
 }
 
+// usage returns the usage. A part of the input was in the cache.
 func (completions) usage(step *Step) object {
 	return object{
 		"prompt_tokens": step.InputTokens, "completion_tokens": step.OutputTokens,
-		"total_tokens": step.InputTokens + step.OutputTokens,
+		"total_tokens": step.InputTokens + step.OutputTokens, "prompt_tokens_details": object{"cached_tokens": step.InputTokens / 2},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -56,8 +57,11 @@ type Message struct {
 
 	// Reasoning has parts of the model's response that have a meaning only for its API, which
 	// expects them back unchanged with the calls (Anthropic: thinking blocks and their
-	// signatures). They may be dropped, but not changed.
+	// signatures). They may be dropped, but not changed. Other models do not get them.
 	Reasoning []jsontext.Value `json:"reasoning,omitempty"`
+
+	// Model is the name of the model that generated the message; "" if it is unknown.
+	Model string `json:"model,omitzero"`
 }
 
 // Tool describes a tool to the model.
@@ -132,11 +136,12 @@ type Response struct {
 	Reasoning []jsontext.Value `json:"reasoning,omitempty"`
 	Usage     Usage            `json:"usage"`
 	Stop      Stop             `json:"stop"`
+	Model     string           `json:"model,omitzero"` // name of the model
 }
 
 // Message returns the response as a message of the conversation.
 func (r *Response) Message() Message {
-	return Message{Role: RoleAssistant, Text: r.Text, Calls: r.Calls, Reasoning: r.Reasoning}
+	return Message{Role: RoleAssistant, Text: r.Text, Calls: r.Calls, Reasoning: r.Reasoning, Model: r.Model}
 }
 
 // Check returns an error if the request is invalid for every model: a fault of the program, not
@@ -222,9 +227,15 @@ type Usage struct {
 	InputTokens  int64 `json:"input_tokens"` // including those that the API had cached
 	OutputTokens int64 `json:"output_tokens"`
 
+	// CachedTokens is the part of InputTokens that the API read from its cache of earlier requests.
+	CachedTokens int64 `json:"cached_tokens,omitzero"`
+
 	// Estimated reports that the API did not say how many tokens it took. The numbers are
 	// estimated from the texts then, so that limits of tokens apply nevertheless.
 	Estimated bool `json:"estimated,omitzero"`
+
+	// Cost is what the tokens cost, in billionths of the currency of the prices; 0 if the model has no price.
+	Cost int64 `json:"cost,omitzero"`
 }
 
 // Total returns the sum of input and output tokens.
@@ -235,8 +246,28 @@ func (u Usage) Add(other Usage) Usage {
 	return Usage{
 		InputTokens:  u.InputTokens + other.InputTokens,
 		OutputTokens: u.OutputTokens + other.OutputTokens,
+		CachedTokens: u.CachedTokens + other.CachedTokens,
 		Estimated:    u.Estimated || other.Estimated,
+		Cost:         u.Cost + other.Cost,
 	}
+}
+
+// Money returns a Usage.Cost in the unit of the currency.
+func Money(cost int64) float64 { return float64(cost) / 1e9 }
+
+// Price is the price of the tokens of a model, each for a million.
+type Price struct {
+	Input, Output float64
+	Cached        float64 // of input tokens that the API read from its cache
+}
+
+// MaxPrice is the maximum price of a million tokens.
+const MaxPrice = 1e6
+
+// Of returns what a response costs, see Usage.Cost.
+func (p Price) Of(u Usage) int64 {
+	million := float64(u.InputTokens-u.CachedTokens)*p.Input + float64(u.CachedTokens)*p.Cached + float64(u.OutputTokens)*p.Output
+	return int64(math.Round(million * 1e9 / 1e6))
 }
 
 // bytesPerToken is a common average for English text and JSON.

@@ -259,6 +259,8 @@ type UsageView struct {
 	OutputTokens int64 `json:"output_tokens"`
 	CalledAgents int64 `json:"called_agents_tokens,omitzero"` // tokens of the agents that it called, which are included
 	Estimated    bool  `json:"estimated,omitzero"`            // the model's API did not report its tokens
+
+	Cost float64 `json:"cost,omitzero"` // in the currency of the prices; 0 if there are none
 }
 
 // View returns the representation for clients, without exposed values.
@@ -269,6 +271,7 @@ func (s *State) View() *View {
 		Usage: UsageView{
 			Turns: s.Turns, ToolCalls: s.CallsMade,
 			InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, Estimated: s.Usage.Estimated,
+			Cost: model.Money(s.Usage.Cost),
 		},
 	}
 	v.Questions = s.Questions()

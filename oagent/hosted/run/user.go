@@ -10,7 +10,7 @@ import (
 	"github.com/fairwayhq/fairway/store"
 )
 
-// UserData are the runs of a user, of all realms, and what agents remember of them.
+// UserData are the runs of a user, of all realms, what agents remember of them, and what they used on each day.
 type UserData struct{}
 
 // Export returns the states and the logs of the runs, and what agents remember.
@@ -55,8 +55,11 @@ func (UserData) Erase(ctx context.Context, st store.Store, user string) (count i
 // visitUser calls visit with the records of the runs of a user, and with those of memories.
 func visitUser(ctx context.Context, st store.Store, user string, visit func(key string, r store.Record, isRun bool) error) error {
 	memories := make(map[string]bool) // keys
-	for _, prefix := range []string{stateKey, "realm/"} {
+	for _, prefix := range []string{stateKey, ledgerKey, "realm/"} {
 		err := store.Scan(ctx, st, prefix, func(key string, r store.Record) error {
+			if day, ok := isLedger(key, r.Value); ok && day.User == user {
+				return visit(key, r, false)
+			}
 			realm, id, ok := strings.Cut(key, stateKey)
 			if !ok || !validID(id) {
 				return nil

@@ -145,6 +145,7 @@ func (a *anthropicReader) count(u *anthropicUsage) {
 	a.usage.OutputTokens = u.OutputTokens
 	if u.InputTokens != nil {
 		a.usage.InputTokens = *u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens
+		a.usage.CachedTokens = u.CacheReadInputTokens
 	}
 }
 

@@ -77,6 +77,7 @@ func (a *format) Generate(ctx context.Context, request *model.Request, onText fu
 	defer c.end()
 	response, err := a.send(c, body, onText)
 	if err == nil {
+		response.Model = a.Options.Model
 		err = finish(request, response, names)
 	}
 	if err != nil {
@@ -185,9 +186,11 @@ func finish(request *model.Request, response *model.Response, names *toolNames) 
 	case len(response.Calls) == 0 && response.Stop == model.StopTools:
 		response.Stop = model.StopEnd
 	}
-	if response.Usage.InputTokens <= 0 || response.Usage.OutputTokens < 0 {
-		response.Usage = model.EstimateUsage(request, response)
+	u := &response.Usage
+	if u.InputTokens <= 0 || u.OutputTokens < 0 {
+		*u = model.EstimateUsage(request, response)
 	}
+	u.CachedTokens = min(max(u.CachedTokens, 0), u.InputTokens)
 	return nil
 }
 

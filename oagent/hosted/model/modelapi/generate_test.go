@@ -18,7 +18,7 @@ func testText(t *testing.T, s subject) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := model.Response{Text: "In Zürich – on time.", Usage: model.Usage{InputTokens: 21, OutputTokens: 9}, Stop: model.StopEnd}
+		want := model.Response{Text: "In Zürich – on time.", Usage: model.Usage{InputTokens: 21, OutputTokens: 9, CachedTokens: 10}, Stop: model.StopEnd, Model: "model-1"}
 		equal(t, "response", response, &want)
 		r := server.Requests()[0]
 		if r.Model != "model-1" || r.MaxTokens != 100 || r.System != "Be brief." || r.Stream != stream || len(r.Messages) != 1 ||

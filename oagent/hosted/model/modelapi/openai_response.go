@@ -28,6 +28,9 @@ type chatResponse struct {
 type chatUsage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
+	Details          struct {
+		CachedTokens int64 `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
 }
 
 // chatOutput is what the model wrote. Content is a string; some compatible servers send an array of
@@ -177,7 +180,7 @@ func (a *chatReader) Response() (*model.Response, error) {
 		r.Stop = model.StopLength
 	}
 	if a.usage != nil {
-		r.Usage = model.Usage{InputTokens: a.usage.PromptTokens, OutputTokens: a.usage.CompletionTokens}
+		r.Usage = model.Usage{InputTokens: a.usage.PromptTokens, OutputTokens: a.usage.CompletionTokens, CachedTokens: a.usage.Details.CachedTokens}
 	}
 	return r, nil
 }
