@@ -138,4 +138,15 @@ http://127.0.0.1:PORT {
 			t.Errorf("the metrics have no %s", line)
 		}
 	}
+	if got := get(t, "http://"+admin+"/agents/users/export?user=ann"); !strings.Contains(got, `"used":{"day":`) {
+		t.Errorf("the export of the user has no usage: %s", got)
+	}
+	res, err := http.Post("http://"+admin+"/agents/users/erase?user=ann", "", nil) //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if got := get(t, "http://"+admin+"/agents/usage?by=user"); strings.TrimSpace(got) != "[]" {
+		t.Errorf("usage after the user was erased: %s", got)
+	}
 }

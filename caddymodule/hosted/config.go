@@ -63,7 +63,7 @@ type Budget struct {
 	// The number of tokens, of requests and responses together. Required, unless there is a cost.
 	Tokens int64 `json:"tokens,omitempty"`
 
-	// What the tokens can cost, in the currency of the prices.
+	// What the tokens can cost, in the currency of the prices. Default: no limit.
 	Cost float64 `json:"cost,omitempty"`
 }
 
@@ -72,11 +72,11 @@ type Price struct {
 	// The name of the model, as in the configuration of the model. Required.
 	Model string `json:"model,omitempty"`
 
-	// The price of the tokens of requests.
-	Input float64 `json:"input"`
+	// The price of the tokens of requests. Default: 0.
+	Input float64 `json:"input,omitempty"`
 
-	// The price of the tokens of responses.
-	Output float64 `json:"output"`
+	// The price of the tokens of responses. Default: 0.
+	Output float64 `json:"output,omitempty"`
 
 	// The price of those tokens of requests that the API read from its cache. Default: that of input.
 	Cached *float64 `json:"cached,omitempty"`
