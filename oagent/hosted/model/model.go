@@ -264,10 +264,12 @@ type Price struct {
 // MaxPrice is the maximum price of a million tokens.
 const MaxPrice = 1e6
 
+const maxCost = 1e15 // of one response, so that sums do not overflow: the API says how many tokens there were
+
 // Of returns what a response costs, see Usage.Cost.
 func (p Price) Of(u Usage) int64 {
 	million := float64(u.InputTokens-u.CachedTokens)*p.Input + float64(u.CachedTokens)*p.Cached + float64(u.OutputTokens)*p.Output
-	return int64(math.Round(million * 1e9 / 1e6))
+	return int64(math.Round(min(million*1e9/1e6, maxCost)))
 }
 
 // bytesPerToken is a common average for English text and JSON.

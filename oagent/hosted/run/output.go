@@ -30,27 +30,37 @@ func (e *execution) system() string {
 	return system
 }
 
-// recordValue records an answer that must be valid for the output schema. If it is not, the model gets the problems and
-// can write it again, once for each input of the user. Then the run fails.
-func (e *execution) recordValue(response *model.Response, left omitted) error {
-	message := response.Message()
+// checkedAnswer is an answer that must be valid for the output schema of the agent.
+type checkedAnswer struct {
+	value    jsontext.Value
+	problems []string // nil if it is valid
+}
+
+// checkAnswer checks a response without calls against the output schema. It returns nil for other responses, and if there is
+// no schema.
+func (e *execution) checkAnswer(response *model.Response, calls []Call) *checkedAnswer {
+	if len(calls) > 0 || !e.hasSchema() {
+		return nil
+	}
 	value, problems := e.agent.OutputSchema.Read(response.Text)
-	return e.record(func(st *State) []entry {
-		st.Usage, st.Omitted = st.Usage.Add(response.Usage), left
-		answer := entry{Kind: entryMessage, Message: &message, Usage: &response.Usage}
-		if problems == nil {
-			st.Phase, st.Answer, st.Cut, st.IsValue, st.Repaired = phaseAnswer, string(value), false, true, false
-			return []entry{answer}
-		}
-		repair := entry{Kind: entryMessage, Message: &model.Message{Role: model.RoleUser, Text: repairNote + "\n" + strings.Join(problems, "\n")}}
-		if st.Repaired {
-			st.end(StatusError, e.invalidOutput(problems))
-		} else {
-			st.Repaired = true
-			e.planner.advanceTurn(st)
-		}
-		return []entry{answer, repair}
-	}, true)
+	return &checkedAnswer{value, problems}
+}
+
+// recordChecked changes the state after an answer. If the answer is not valid, the model gets the problems and can write it
+// again, once for each input of the user. Then the run fails. It returns the entries for the log, with that of the answer.
+func (e *execution) recordChecked(st *State, checked *checkedAnswer, answer entry) []entry {
+	if checked.problems == nil {
+		st.Phase, st.Answer, st.Cut, st.IsValue, st.Repaired = phaseAnswer, string(checked.value), false, true, false
+		return []entry{answer}
+	}
+	repair := entry{Kind: entryMessage, Message: &model.Message{Role: model.RoleUser, Text: repairNote + "\n" + strings.Join(checked.problems, "\n")}}
+	if st.Repaired {
+		st.end(StatusError, e.invalidOutput(checked.problems))
+	} else {
+		st.Repaired = true
+		e.planner.advanceTurn(st)
+	}
+	return []entry{answer, repair}
 }
 
 // invalidOutput returns why the run ends. The problems can quote the answer, which no output guardrail has checked.

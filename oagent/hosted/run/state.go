@@ -266,7 +266,7 @@ type UsageView struct {
 // View returns the representation for clients, without exposed values.
 func (s *State) View() *View {
 	v := &View{
-		ID: s.ID, Agent: s.Agent, Title: s.Title, Status: s.Status, Queued: s.isQueued(), Text: s.Text, Value: s.value(), Incomplete: s.Cut, Error: s.Ending,
+		ID: s.ID, Agent: s.Agent, Title: s.Title, Status: s.Status, Queued: s.isQueued(), Text: s.Text, Incomplete: s.Cut, Error: s.Ending,
 		StartedAt: s.Started, UpdatedAt: s.Changed,
 		Usage: UsageView{
 			Turns: s.Turns, ToolCalls: s.CallsMade,
@@ -274,6 +274,7 @@ func (s *State) View() *View {
 			Cost: model.Money(s.Usage.Cost),
 		},
 	}
+	v.Value = s.value()
 	v.Questions = s.Questions()
 	for i := range s.Calls {
 		c := &s.Calls[i]

@@ -104,15 +104,15 @@ func (e *execution) requestModel(ctx context.Context) error {
 	}
 	calls, results := e.tools.plan(response)
 	e.recordUnknown(ctx, response)
-	if len(calls) == 0 && e.hasSchema() {
-		return e.recordValue(response, left)
-	}
 	message := response.Message()
+	checked := e.checkAnswer(response, calls)
 	return e.record(func(st *State) []entry {
 		st.Usage, st.Omitted = st.Usage.Add(response.Usage), left
 		if len(calls) > 0 {
 			st.Phase, st.Calls = phaseTools, append([]Call(nil), calls...)
 			st.Called = st.Called || e.tools.callsAgents(calls)
+		} else if checked != nil {
+			return e.recordChecked(st, checked, entry{Kind: entryMessage, Message: &message, Usage: &response.Usage})
 		} else {
 			st.Phase, st.Answer, st.Cut, st.IsValue = phaseAnswer, response.Text, response.Stop == model.StopLength, false
 		}
