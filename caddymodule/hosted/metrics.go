@@ -40,12 +40,15 @@ func RegisterMetrics(registry prometheus.Registerer) error {
 	return directive.RegisterMetrics(registry, processMetrics, budgetRefusals, budgetSpent, budgetLimit)
 }
 
-// budgetChecked counts a check of a budget. Budgets that each user or agent has are not measured one by one.
-func (h *Host) budgetChecked(b *run.Budget, used model.Usage, isReached bool) {
+// budgetMetrics measures the budgets of a configuration.
+type budgetMetrics []Budget
+
+// checked counts a check of a budget. Budgets that each user or agent has are not measured one by one.
+func (m budgetMetrics) checked(b *run.Budget, used model.Usage, isReached bool) {
 	if isReached {
 		budgetRefusals.WithLabelValues(b.Of).Inc()
 	}
-	for _, configured := range h.options.Budgets {
+	for _, configured := range m {
 		if configured.Of != b.Of || configured.Name != b.Name {
 			continue
 		}
@@ -58,9 +61,9 @@ func (h *Host) budgetChecked(b *run.Budget, used model.Usage, isReached bool) {
 	}
 }
 
-// forgetBudgets removes the metrics of the budgets of a configuration that has ended. The next one sets its own.
-func (h *Host) forgetBudgets() {
-	for _, b := range h.options.Budgets {
+// forget removes the metrics, because the configuration has ended. The next one sets its own.
+func (m budgetMetrics) forget() {
+	for _, b := range m {
 		labels := prometheus.Labels{"of": b.Of, "name": b.Name}
 		budgetSpent.DeletePartialMatch(labels)
 		budgetLimit.DeletePartialMatch(labels)
