@@ -24,6 +24,8 @@ type Agent struct {
 	RetainMemory bool // whether context may be kept across Engagements; default true
 	ShortCircuit int  // the number of repetitions that is refused, at least 2; 0 if there is no limit
 
+	OutputSchema *OutputSchema // of the final answer of a hosted agent; nil if it is text
+
 	Source   []byte // the document's bytes; must not be changed
 	Location string // the document's location for messages
 	Hash     string // digest of Source

@@ -61,6 +61,11 @@ func (r *reader) agent(a *Agent, root *yaml.Node) {
 				{"short_circuit", "", func(n *yaml.Node, rule string) { a.ShortCircuit = r.shortCircuit(n, rule) }},
 			})
 		}},
+		{Extension, "", func(n *yaml.Node, rule string) {
+			r.mapping(n, rule, []field{
+				{"output_schema", "", func(n *yaml.Node, rule string) { a.OutputSchema = r.outputSchema(n, rule) }},
+			})
+		}},
 	})
 }
 

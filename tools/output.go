@@ -36,6 +36,10 @@ type Output struct {
 	MaxTokens int  // limits the response for a model, in tokens; 0 means the limit of the endpoint, less than 0 means none
 	Fields    bool // the tool takes the argument "fields", with which a model selects members of the response
 
+	// Assured means that all responses are valid for Schema, because this server writes them. So MCP lists it also
+	// if the operator does not trust the schemas of APIs.
+	Assured bool
+
 	validator *schema.Validator // of Schema
 }
 

@@ -9,11 +9,14 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/loader"
+	"github.com/fairwayhq/fairway/tools/openapi"
+	"github.com/fairwayhq/fairway/tools/schema"
 	"github.com/fairwayhq/fairway/tools/source"
 )
 
@@ -28,6 +31,8 @@ var AgentMedia = [...]string{"application/json", "application/vnd.mcp.result+jso
 type HostedAgent struct {
 	Name, Description string
 	Path              string // at which a POST starts it
+
+	OutputSchema jsontext.Value // JSON Schema of the answer; nil if it is text
 }
 
 // ExposedAgents are the hosted agents of a site that an endpoint serves as tools. Toolset has these
@@ -134,27 +139,39 @@ func (e *ExposedAgents) hosted() []HostedAgent {
 func (e *ExposedAgents) document() ([]byte, error) {
 	type object = map[string]any
 	textOf := func(description string) object { return object{"type": "string", "description": description} }
-	content := object{
-		AgentMedia[0]: object{"schema": object{
-			"type":     "object",
-			"required": []string{"status", "engagement"},
-			"properties": object{
-				"status":  textOf("complete, or awaiting-additional-input if the agent needs its user."),
-				"text":    textOf("The answer of the agent."),
-				"exposes": object{"description": "The values that the agent exposes."},
-				"questions": object{"type": "array", "description": "What the agent asks its user.", "items": object{
-					"type": "object", "required": []string{"id", "text"}, "properties": object{"id": textOf("The id of the question."), "text": textOf("The question.")},
-				}},
-				"reason":     textOf("Why the agent needs its user, apart from questions."),
-				"engagement": textOf("The path at which the user finds the Engagement, and answers questions."),
-			},
-		}},
-		AgentMedia[1]: object{},
+	content := func(value jsontext.Value) object {
+		properties := object{
+			"status":  textOf("complete, or awaiting-additional-input if the agent needs its user."),
+			"text":    textOf("The answer of the agent."),
+			"exposes": object{"description": "The values that the agent exposes."},
+			"questions": object{"type": "array", "description": "What the agent asks its user.", "items": object{
+				"type": "object", "required": []string{"id", "text"}, "properties": object{"id": textOf("The id of the question."), "text": textOf("The question.")},
+			}},
+			"reason":     textOf("Why the agent needs its user, apart from questions."),
+			"engagement": textOf("The path at which the user finds the Engagement, and answers questions."),
+		}
+		if value != nil {
+			properties["value"] = value
+		}
+		return object{
+			AgentMedia[0]: object{"schema": object{"type": "object", "required": []string{"status", "engagement"}, "properties": properties}},
+			AgentMedia[1]: object{},
+		}
 	}
-	paths := object{}
+	paths, schemas := object{}, object{}
 	for _, agent := range e.hosted() {
 		if len(e.names) > 0 && !slices.Contains(e.names, agent.Name) {
 			continue
+		}
+		var value jsontext.Value // the schema of the member value of the answer
+		if agent.OutputSchema != nil {
+			pointer := "#/components/schemas/" + agent.Name
+			root, err := openapi.Parse(agent.OutputSchema, openapi.Limits{})
+			if err != nil {
+				return nil, err
+			}
+			schemas[agent.Name] = jsontext.Value(moveReferences(root, pointer).AppendJSON(nil))
+			value = jsontext.Value(`{"$ref":"` + pointer + `"}`)
 		}
 		paths[agent.Path] = object{"post": object{
 			"operationId": agent.Name,
@@ -165,14 +182,38 @@ func (e *ExposedAgents) document() ([]byte, error) {
 				"required":             []string{"input"},
 				"additionalProperties": false,
 			}}}},
-			"responses": object{"200": object{"description": "The answer of the agent", "content": content}},
+			"responses": object{"200": object{"description": "The answer of the agent", "content": content(value)}},
 		}}
 	}
 	return json.Marshal(object{
 		"openapi": "3.1.0",
 		"info":    object{"title": "Agents", "version": "1.0.0", "description": "Agents that this server runs."},
-		"paths":   paths,
+		"paths":   paths, "components": object{"schemas": schemas},
 	}, json.Deterministic(true))
+}
+
+// moveReferences returns a JSON Schema that is part of a document, at the pointer. References to the schema itself
+// begin with the pointer.
+func moveReferences(n *openapi.Node, pointer string) *openapi.Node {
+	switch n.Kind() {
+	case '{':
+		return n.Map(func(name string, value *openapi.Node) *openapi.Node {
+			switch within, ok := strings.CutPrefix(value.Text(), "#"); {
+			case name == "$ref" && ok:
+				return openapi.Text(pointer + within)
+			case name == "const", name == "enum", name == "default", name == "examples":
+				return value
+			}
+			return moveReferences(value, pointer)
+		})
+	case '[':
+		items := slices.Clone(n.Items())
+		for i := range items {
+			items[i] = moveReferences(items[i], pointer)
+		}
+		return openapi.List(items...)
+	}
+	return n
 }
 
 // build builds the tools. A server that also has other tools is described by these, so the toolset has no name
@@ -181,6 +222,10 @@ func (e *ExposedAgents) build(ctx context.Context, data []byte, location string,
 	toolset, files, err := e.Document.build(ctx, data, location, previous)
 	if err == nil {
 		toolset.Name, toolset.Title, toolset.Version, toolset.Description = "", "", "", ""
+		for _, t := range toolset.Tools() {
+			response, err := schema.Parse(t.Output.Schema)
+			t.Output.Assured = err == nil && response.Property("value") != nil
+		}
 	}
 	return toolset, files, err
 }

@@ -126,9 +126,10 @@ func (a *agentCall) outputs(ctx context.Context, st *run.State) (outputs jsontex
 	view := a.runner.View(ctx, st)
 	answer := struct {
 		Text    string         `json:"text"`
+		Value   jsontext.Value `json:"value,omitzero"`
 		Exposes jsontext.Value `json:"exposes,omitzero"`
 		Error   *run.Ending    `json:"error,omitzero"`
-	}{view.Text, view.Exposes, view.Error}
+	}{view.Text, view.Value, view.Exposes, view.Error}
 	status = http.StatusOK
 	if st.Status == run.StatusError {
 		status = http.StatusBadGateway

@@ -1,10 +1,12 @@
 package hosted_test
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/command"
 	config "github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
@@ -41,6 +43,9 @@ func TestBudget_says_whose_it_is(t *testing.T) {
 func TestBudget_rejects_bad_configurations(t *testing.T) {
 	for block, word := range map[string]string{
 		"user many":   "number",
+		"user cost x": "money",
+		"user cost 0": "cost",
+		"user a b 5":  "argument",
 		"user 0":      "more than 0",
 		"group 5":     "name",
 		"total all 5": "name",
@@ -52,7 +57,96 @@ func TestBudget_rejects_bad_configurations(t *testing.T) {
 		}
 	}
 	twice := []config.Budget{{Of: "user", Name: "ada", Tokens: 5}, {Of: "user", Name: "ada", Tokens: 6}}
-	if err := config.CheckBudgets(twice); err == nil || !strings.Contains(err.Error(), "twice") {
+	if err := config.CheckBudgets(twice, nil); err == nil || !strings.Contains(err.Error(), "twice") {
 		t.Errorf("two budgets of a user: %v", err)
+	}
+	if err := config.CheckBudgets([]config.Budget{{Of: "total", Cost: 5}}, nil); err == nil || !strings.Contains(err.Error(), "prices") {
+		t.Errorf("a cost without prices: %v", err)
+	}
+	if err := config.CheckBudgets(nil, []config.Price{{Model: "m", Input: -1}}); err == nil || !strings.Contains(err.Error(), "price") {
+		t.Errorf("a negative price: %v", err)
+	}
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url) //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d %s, error %v", url, res.StatusCode, body, err)
+	}
+	return string(body)
+}
+
+// Prices give runs a cost, budgets of cost end them, and the metrics and the admin endpoint have both.
+func TestBudget_of_cost(t *testing.T) {
+	s := sitetest.NewHostedSite(t, sitetest.AgentDocument("desk", tripAgent), func(*modelserver.Request) modelserver.Step {
+		return modelserver.Step{Text: "Done.", InputTokens: 1_000_000, OutputTokens: 500_000}
+	})
+	admin := sitetest.StartAdmin(s.Site, strings.ReplaceAll(`{
+	admin ADMIN
+	metrics
+	persist_config off
+	auto_https off
+	storage file_system DIR/storage
+	agents {
+		store bolt DIR/store.db
+		toolset trips DIR/trips.yaml
+	}
+}
+http://127.0.0.1:PORT {
+	bind 127.0.0.1
+	BLOCK
+}
+`, "BLOCK", strings.ReplaceAll(s.Block("limits {\n\ttokens 100000000\n}\nprices {\n\ttest 2 10 0.5\n}\nbudget {\n\ttotal 100000000\n\ttotal cost 12.5\n}"), "TRIPS", "trips")))
+	first := s.Begin("ann", "desk", "Hello")
+	if v := s.State("ann", first); v.Status != "complete" || v.Usage.Cost != 6.25 {
+		t.Fatalf("the first: %+v", v)
+	}
+	if v := say(s, "ann", first, "Go on"); v.Usage.Cost != 12.5 {
+		t.Fatalf("the second: %+v", v)
+	}
+	v := say(s, "ann", first, "Go on")
+	if v.Error == nil || v.Error.Kind != "budget" || v.Error.Rule != "total" || !strings.Contains(v.Error.Message, "12.5 (cost") {
+		t.Fatalf("over the budget: %+v %+v", v, v.Error)
+	}
+	for by, want := range map[string]string{
+		"user": `[{"name":"ann","requests":2,"input_tokens":2000000,"cached_tokens":1000000,"output_tokens":1000000,"cost":12.5}]`, "group": "[]",
+		"agent": `[{"name":"desk","requests":2,"input_tokens":2000000,"cached_tokens":1000000,"output_tokens":1000000,"cost":12.5}]`,
+	} {
+		if got := strings.TrimSpace(get(t, "http://"+admin+"/agents/usage?by="+by)); got != want {
+			t.Errorf("by %s: %s, want %s", by, got, want)
+		}
+	}
+	var printed strings.Builder
+	cmd := command.UsageCommand()
+	cmd.SetArgs([]string{"--address", admin, "--by", "day", "--days", "2", "--json=false"})
+	cmd.SetOut(&printed)
+	if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(printed.String(), "12.5000") || !strings.Contains(printed.String(), "REQUESTS") {
+		t.Errorf("caddy agents usage: %v, %s", err, printed.String())
+	}
+	metrics := get(t, "http://"+admin+"/metrics")
+	for _, line := range []string{
+		`fairway_agent_budget_refusals_total{of="total"} `, `fairway_agent_budget_spent{name="",of="total",unit="cost"} 12.5`,
+		`fairway_agent_budget_limit{name="",of="total",unit="cost"} 12.5`, `fairway_agent_budget_spent{name="",of="total",unit="tokens"} 3e+06`,
+	} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("the metrics have no %s", line)
+		}
+	}
+	if got := get(t, "http://"+admin+"/agents/users/export?user=ann"); !strings.Contains(got, `"used":{"day":`) {
+		t.Errorf("the export of the user has no usage: %s", got)
+	}
+	res, err := http.Post("http://"+admin+"/agents/users/erase?user=ann", "", nil) //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if got := get(t, "http://"+admin+"/agents/usage?by=user"); strings.TrimSpace(got) != "[]" {
+		t.Errorf("usage after the user was erased: %s", got)
 	}
 }

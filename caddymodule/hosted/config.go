@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,10 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -47,7 +50,7 @@ type Limits struct {
 	Time caddy.Duration `json:"time,omitempty"`
 }
 
-// Budget is how many tokens of models hosted agents can use on one day (UTC). An agent that reaches a budget ends. Nodes that
+// Budget is how many tokens of models hosted agents can use on one day (UTC), or what they can cost. An agent that reaches a budget ends. Nodes that
 // share a store share the budget.
 type Budget struct {
 	// Whose budget it is: user, group, agent or total. Required.
@@ -57,8 +60,68 @@ type Budget struct {
 	// user or agent that has no budget of its own.
 	Name string `json:"name,omitempty"`
 
-	// The number of tokens, of requests and responses together. Required.
+	// The number of tokens, of requests and responses together. Required, unless there is a cost.
 	Tokens int64 `json:"tokens,omitempty"`
+
+	// What the tokens can cost, in the currency of the prices. Default: no limit.
+	Cost float64 `json:"cost,omitempty"`
+}
+
+// Price is the price of the tokens of a model, each for a million, in any currency.
+type Price struct {
+	// The name of the model, as in the configuration of the model. Required.
+	Model string `json:"model,omitempty"`
+
+	// The price of the tokens of requests. Default: 0.
+	Input float64 `json:"input,omitempty"`
+
+	// The price of the tokens of responses. Default: 0.
+	Output float64 `json:"output,omitempty"`
+
+	// The price of those tokens of requests that the API read from its cache. Default: that of input.
+	Cached *float64 `json:"cached,omitempty"`
+}
+
+// priceTable returns the prices by model.
+func priceTable(all []Price) (map[string]model.Price, error) {
+	table := make(map[string]model.Price, len(all))
+	for _, p := range all {
+		if p.Cached == nil {
+			p.Cached = &p.Input
+		}
+		if _, twice := table[p.Model]; twice || p.Model == "" {
+			return nil, fmt.Errorf("prices: the model %q is missing a name, or is given twice", p.Model)
+		}
+		for _, amount := range []float64{p.Input, p.Output, *p.Cached} {
+			if !(amount >= 0 && amount <= model.MaxPrice) {
+				return nil, fmt.Errorf("prices: the price %v of the model %s is not between 0 and %v", amount, p.Model, model.MaxPrice)
+			}
+		}
+		table[p.Model] = model.Price{Input: p.Input, Output: p.Output, Cached: *p.Cached}
+	}
+	return table, nil
+}
+
+// pricedModel is a model whose responses have a cost.
+type pricedModel struct {
+	model.Model
+	prices map[string]model.Price
+	warned *sync.Map // models without a price
+	logger *zap.Logger
+}
+
+// Generate implements model.Model.
+func (m *pricedModel) Generate(ctx context.Context, request *model.Request, onText func(string)) (*model.Response, error) {
+	response, err := m.Model.Generate(ctx, request, onText)
+	if err != nil {
+		return nil, err
+	}
+	price, known := m.prices[response.Model]
+	if _, warned := m.warned.LoadOrStore(response.Model, true); !known && !warned {
+		m.logger.Warn("a model has no price, so its tokens cost nothing: add it to prices", zap.String("model", response.Model))
+	}
+	response.Usage.Cost = price.Of(response.Usage)
+	return response, nil
 }
 
 const (
@@ -77,25 +140,30 @@ func (b *Budget) check() error {
 		return errors.New("budget group: the name of the group is missing")
 	case b.Of == ofTotal && b.Name != "":
 		return errors.New("budget total: has no name")
-	case b.Tokens <= 0:
-		return fmt.Errorf("budget %s: the number of tokens must be more than 0", b.Of)
+	case b.Tokens < 0 || !(b.Cost >= 0 && b.Cost <= model.MaxPrice) || (b.Tokens > 0) == (b.Cost > 0):
+		return fmt.Errorf("budget %s: the number of tokens must be more than 0, or there must be a cost of at most %v instead", b.Of, model.MaxPrice)
 	}
 	return nil
 }
 
-// CheckBudgets returns an error for invalid budgets, or for two of the same.
-func CheckBudgets(all []Budget) error {
+// CheckBudgets returns an error for invalid budgets or prices, or for two of the same.
+func CheckBudgets(all []Budget, prices []Price) error {
 	seen := make(map[Budget]bool)
 	for _, b := range all {
 		if err := b.check(); err != nil {
 			return err
 		}
-		if b.Tokens = 0; seen[b] {
+		if b.Cost > 0 && len(prices) == 0 {
+			return fmt.Errorf("budget %s: a cost needs the prices of the models: add prices", b.Of)
+		}
+		kind := Budget{Of: b.Of, Name: b.Name, Tokens: min(b.Tokens, 1)}
+		if seen[kind] {
 			return fmt.Errorf("budget %s %s is given twice", b.Of, b.Name)
 		}
-		seen[b] = true
+		seen[kind] = true
 	}
-	return nil
+	_, err := priceTable(prices)
+	return err
 }
 
 // budgetsOf returns the budgets that apply to a run.
@@ -103,17 +171,29 @@ func budgetsOf(all []Budget, st *run.State) (apply []run.Budget) {
 	if len(all) == 0 {
 		return nil
 	}
-	names := map[string][]string{ofUser: {st.User.ID}, ofAgent: {st.Agent}, ofGroup: readOrigin(st.Origin).user(st.User.ID).Groups, ofTotal: {""}}
+	names := map[string][]string{ofUser: {st.User.ID}, ofAgent: {st.Agent}, ofGroup: groupsOf(st), ofTotal: {""}}
 	for _, b := range all {
 		for _, name := range names[b.Of] {
-			own := func(other Budget) bool { return other.Of == b.Of && other.Name == name }
-			if b.Name == name || b.Name == "" && !slices.ContainsFunc(all, own) {
-				apply = append(apply, run.Budget{Of: b.Of, Name: name, Tokens: b.Tokens})
+			own := func(other Budget) bool {
+				return other.Of == b.Of && other.Name == name && (other.Cost > 0) == (b.Cost > 0)
 			}
+			if b.Name != name && (b.Name != "" || slices.ContainsFunc(all, own)) {
+				continue
+			}
+			at := slices.IndexFunc(apply, func(a run.Budget) bool { return a.Of == b.Of && a.Name == name })
+			if at < 0 { // those of tokens and of cost share a record of what was spent
+				at = len(apply)
+				apply = append(apply, run.Budget{Of: b.Of, Name: name})
+			}
+			apply[at].Tokens += b.Tokens
+			apply[at].Cost += int64(b.Cost * 1e9)
 		}
 	}
 	return apply
 }
+
+// groupsOf returns the groups of the user of a run.
+func groupsOf(st *run.State) []string { return readOrigin(st.Origin).user(st.User.ID).Groups }
 
 // Run returns the limits for the Runner. A nil Limits returns the defaults.
 func (l *Limits) Run() run.Limits {
@@ -139,7 +219,12 @@ type Models struct {
 }
 
 // LoadModels loads the models of a configuration.
-func LoadModels(ctx caddy.Context, config []*Model) (*Models, error) {
+func LoadModels(ctx caddy.Context, config []*Model, prices []Price) (*Models, error) {
+	table, err := priceTable(prices)
+	if err != nil {
+		return nil, err
+	}
+	warned := new(sync.Map)
 	m := &Models{byAgent: make(map[string]model.Model)}
 	for _, c := range config {
 		loaded, err := ctx.LoadModule(c, "ProviderRaw")
@@ -149,6 +234,9 @@ func LoadModels(ctx caddy.Context, config []*Model) (*Models, error) {
 		provider, ok := loaded.(model.Model)
 		if !ok {
 			return nil, fmt.Errorf("model: %T is not a model", loaded)
+		}
+		if len(table) > 0 {
+			provider = &pricedModel{Model: provider, prices: table, warned: warned, logger: ctx.Logger()}
 		}
 		if len(c.Agents) == 0 {
 			if m.others != nil {
@@ -252,10 +340,10 @@ func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
 // UnmarshalBudgets parses the option budget at the current token of b. Syntax:
 //
 //	budget {
-//		user  [<id>]   <tokens>
-//		group <name>   <tokens>
-//		agent [<name>] <tokens>
-//		total <tokens>
+//		user  [<id>]   <tokens> | cost <amount>
+//		group <name>   <tokens> | cost <amount>
+//		agent [<name>] <tokens> | cost <amount>
+//		total <tokens> | cost <amount>
 //	}
 func UnmarshalBudgets(outer *directive.Block) (all []Budget, err error) {
 	if outer.NextArg() {
@@ -265,16 +353,23 @@ func UnmarshalBudgets(outer *directive.Block) (all []Budget, err error) {
 	read := func() error {
 		budget := Budget{Of: b.Val()}
 		args := b.RemainingArgs()
-		if len(args) == 0 || len(args) > 2 {
+		if len(args) == 0 {
 			return b.ArgErr()
 		}
-		if len(args) > 1 {
-			budget.Name = args[0]
-		}
+		names, amount := args[:len(args)-1], args[len(args)-1]
 		var err error
-		if budget.Tokens, err = strconv.ParseInt(args[len(args)-1], 10, 64); err != nil {
-			return b.Errf("budget %s: %q is not a number of tokens", budget.Of, args[len(args)-1])
+		if last := len(names) - 1; last >= 0 && names[last] == "cost" {
+			names = names[:last]
+			if budget.Cost, err = strconv.ParseFloat(amount, 64); err != nil {
+				return b.Errf("budget %s: %q is not an amount of money", budget.Of, amount)
+			}
+		} else if budget.Tokens, err = strconv.ParseInt(amount, 10, 64); err != nil {
+			return b.Errf("budget %s: %q is not a number of tokens", budget.Of, amount)
 		}
+		if len(names) > 1 {
+			return b.ArgErr()
+		}
+		budget.Name = strings.Join(names, "")
 		all = append(all, budget)
 		if err := budget.check(); err != nil {
 			return b.WrapErr(err)
@@ -283,4 +378,33 @@ func UnmarshalBudgets(outer *directive.Block) (all []Budget, err error) {
 	}
 	err = b.Read("budget", directive.Options{ofUser: read, ofGroup: read, ofAgent: read, ofTotal: read})
 	return all, err
+}
+
+// UnmarshalPrices parses the option prices at the current token of b. Syntax:
+//
+//	prices {
+//		<model> <input> <output> [<cached>]
+//	}
+func UnmarshalPrices(outer *directive.Block) (all []Price, err error) {
+	if outer.NextArg() {
+		return nil, outer.ArgErr()
+	}
+	for nesting := outer.Nesting(); outer.NextBlock(nesting); {
+		p := Price{Model: outer.Val()}
+		args := outer.RemainingArgs()
+		if len(args) != 2 && len(args) != 3 {
+			return nil, outer.Errf("prices: the model %s needs the prices of input and output, and perhaps of cached input", p.Model)
+		}
+		amounts := make([]float64, len(args))
+		for i, arg := range args {
+			if amounts[i], err = strconv.ParseFloat(arg, 64); err != nil {
+				return nil, outer.Errf("prices: %q is not an amount of money", arg)
+			}
+		}
+		if p.Input, p.Output = amounts[0], amounts[1]; len(amounts) == 3 {
+			p.Cached = &amounts[2]
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }

@@ -160,6 +160,7 @@ func (h *Host) Serving(ctx context.Context) (context.Context, context.CancelFunc
 // Close stops working on runs. The Host of the next configuration, or of another node, resumes them.
 func (h *Host) Close() {
 	processMetrics.close(h)
+	defer budgetMetrics(h.options.Budgets).forget()
 	h.stop()
 	h.background.Wait()
 	h.mu.Lock()
@@ -227,7 +228,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	}
 	r, err := run.NewRunner(run.Options{
 		Store: st, Guard: guard, Realm: h.options.Realm(), Process: lease.ProcessOf(st), Agent: h.agent, Model: h.options.Model, Tools: agentTools{h},
-		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, Budgets: func(st *run.State) []run.Budget { return budgetsOf(h.options.Budgets, st) }, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
+		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, Budgets: func(st *run.State) []run.Budget { return budgetsOf(h.options.Budgets, st) }, Groups: groupsOf, BudgetChecked: budgetMetrics(h.options.Budgets).checked, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
 		Ended: h.shared().sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace, Decide: h.options.Decide,
 	})
 	if err == nil {

@@ -6,6 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/oagent/hosted/model"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 // runMetrics counts the runs of all Hosts in the process at each scrape. Its only label has fixed values.
@@ -24,9 +26,48 @@ var processMetrics = &runMetrics{
 	hosts: make(map[string]*Host),
 }
 
+// Metrics of budgets. The names are those of the configuration, so users cannot create label values.
+var (
+	budgetRefusals = directive.Counter("agent_budget_refusals_total",
+		"Requests to models that were not made, because a budget was used. of: user, group, agent or total.", "of")
+	budgetSpent = directive.Gauge("agent_budget_spent",
+		"What was used of a budget with a name, or of all runs, on the day (UTC) of the latest request. unit: tokens, or cost in the currency of the prices.", "of", "name", "unit")
+	budgetLimit = directive.Gauge("agent_budget_limit", "The limit of such a budget.", "of", "name", "unit")
+)
+
 // RegisterMetrics registers the collectors.
 func RegisterMetrics(registry prometheus.Registerer) error {
-	return directive.RegisterMetrics(registry, processMetrics)
+	return directive.RegisterMetrics(registry, processMetrics, budgetRefusals, budgetSpent, budgetLimit)
+}
+
+// budgetMetrics measures the budgets of a configuration.
+type budgetMetrics []Budget
+
+// checked counts a check of a budget. Budgets that each user or agent has are not measured one by one.
+func (m budgetMetrics) checked(b *run.Budget, used model.Usage, isReached bool) {
+	if isReached {
+		budgetRefusals.WithLabelValues(b.Of).Inc()
+	}
+	for _, configured := range m {
+		if configured.Of != b.Of || configured.Name != b.Name {
+			continue
+		}
+		unit, limit, spent := "tokens", float64(configured.Tokens), float64(used.Total())
+		if configured.Cost > 0 {
+			unit, limit, spent = "cost", configured.Cost, model.Money(used.Cost)
+		}
+		budgetSpent.WithLabelValues(b.Of, b.Name, unit).Set(spent)
+		budgetLimit.WithLabelValues(b.Of, b.Name, unit).Set(limit)
+	}
+}
+
+// forget removes the metrics, because the configuration has ended. The next one sets its own.
+func (m budgetMetrics) forget() {
+	for _, b := range m {
+		labels := prometheus.Labels{"of": b.Of, "name": b.Name}
+		budgetSpent.DeletePartialMatch(labels)
+		budgetLimit.DeletePartialMatch(labels)
+	}
 }
 
 // open begins to count the runs of a Host, in place of those of an earlier Host of the realm.

@@ -320,7 +320,7 @@ func (t *toolCall) ended(st *run.State) (*agentAnswer, *tools.Failure) {
 		switch e.Kind {
 		case run.EndCanceled:
 			kind = tools.Canceled
-		case run.EndLimit, run.EndModel, run.EndContext, run.EndRefused, run.EndInternal:
+		case run.EndLimit, run.EndModel, run.EndContext, run.EndRefused, run.EndOutput, run.EndInternal:
 		default:
 			kind = tools.Restricted
 		}
@@ -368,14 +368,15 @@ func (a *agentAnswer) structured() []byte {
 	result := struct {
 		Status     run.Status     `json:"status"`
 		Text       string         `json:"text,omitzero"`
+		Value      jsontext.Value `json:"value,omitzero"`
 		Exposes    jsontext.Value `json:"exposes,omitzero"`
 		Questions  []run.Question `json:"questions,omitempty"`
 		Reason     string         `json:"reason,omitzero"`
 		Engagement string         `json:"engagement"`
-	}{Status: a.view.Status, Text: a.view.Text, Exposes: a.view.Exposes, Engagement: a.path}
+	}{Status: a.view.Status, Text: a.view.Text, Value: a.view.Value, Exposes: a.view.Exposes, Engagement: a.path}
 	if a.wait != nil {
 		asking := a.asking.View()
-		result.Status, result.Text, result.Exposes = run.StatusAwaitingInput, "", nil
+		result.Status, result.Text, result.Value, result.Exposes = run.StatusAwaitingInput, "", nil, nil
 		result.Questions, result.Reason = asking.Questions, asking.Reason
 	}
 	body, err := json.Marshal(result, jsontext.AllowInvalidUTF8(true))

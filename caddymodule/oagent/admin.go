@@ -26,6 +26,7 @@ func init() {
 //	GET /agents/agents                                 the agents and their capabilities
 //	GET /agents/engagements[?after=<key>][&limit=<n>]  the Engagements, in pages
 //	GET /agents/engagements?order=newest               those with the latest change first, see newest
+//	GET /agents/usage                                  what hosted agents have used, see admin_usage.go
 //	GET /agents/reviews, POST /agents/reviews/<id>/…   see admin_reviews.go
 type adminAgents struct{}
 
@@ -68,6 +69,7 @@ func (a *adminAgents) Routes() []caddy.AdminRoute {
 		route("/agents/agents", a.agents),
 		route("/agents/engagements", a.engagements),
 		route("/agents/reviews", a.reviews),
+		route("/agents/usage", a.usage),
 		{Pattern: "/agents/reviews/", Handler: caddy.AdminHandlerFunc(a.decide)},
 	}
 }

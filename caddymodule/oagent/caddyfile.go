@@ -99,10 +99,13 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //			time        <duration>
 //		}
 //		budget {
-//			user        [<id>] <tokens>
-//			group       <name> <tokens>
-//			agent       [<name>] <tokens>
-//			total       <tokens>
+//			user        [<id>] <tokens> | cost <amount>
+//			group       <name> <tokens> | cost <amount>
+//			agent       [<name>] <tokens> | cost <amount>
+//			total       <tokens> | cost <amount>
+//		}
+//		prices {
+//			<model> <input> <output> [<cached>]
 //		}
 //		workers        <number>
 //		accept         [<path>] {
@@ -194,6 +197,12 @@ func (o *Handler) options(b *directive.Block) directive.Options {
 		"budget": func() error {
 			return onlyOne(b, func(b *directive.Block) (err error) {
 				o.Budgets, err = hosted.UnmarshalBudgets(b)
+				return err
+			})
+		},
+		"prices": func() error {
+			return onlyOne(b, func(b *directive.Block) (err error) {
+				o.Prices, err = hosted.UnmarshalPrices(b)
 				return err
 			})
 		},

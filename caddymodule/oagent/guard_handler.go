@@ -114,7 +114,11 @@ func (o guardHandler) HostedAgents() (hosted []app.HostedAgent) {
 	}
 	for _, agent := range o.agents.Last().Documents() {
 		if o.host.Runs(agent) {
-			hosted = append(hosted, app.HostedAgent{Name: agent.Name, Description: agent.Description, Path: strings.TrimRight(o.Serve, "/") + "/" + agent.Name})
+			exposed := app.HostedAgent{Name: agent.Name, Description: agent.Description, Path: strings.TrimRight(o.Serve, "/") + "/" + agent.Name}
+			if agent.OutputSchema != nil {
+				exposed.OutputSchema = agent.OutputSchema.JSON
+			}
+			hosted = append(hosted, exposed)
 		}
 	}
 	return hosted

@@ -160,6 +160,9 @@ type Handler struct {
 	// How many tokens of models users, groups and agents can use on one day. Default: no limit.
 	Budgets []hosted.Budget `json:"budgets,omitempty"`
 
+	// What the tokens of models cost, for budgets of cost and for usage reports. Default: unknown.
+	Prices []hosted.Price `json:"prices,omitempty"`
+
 	// How many runs of hosted agents this node works on at the same time. One user can have about three
 	// quarters of them. 16 times as many runs can be in progress, which includes those that are queued.
 	// Default: one for each 16 MiB of the memory limit of the process, at least 64 and at most 1024.
@@ -326,7 +329,7 @@ func (o *Handler) Validate() error {
 	if err := checkMaxRecorded(o.MaxRecorded); err != nil {
 		return fmt.Errorf("max_recorded %d: %w", o.MaxRecorded, err)
 	}
-	if err := errors.Join(o.Limits.Check(), hosted.CheckBudgets(o.Budgets), directive.NotNegative("workers", int64(o.Workers))); err != nil {
+	if err := errors.Join(o.Limits.Check(), hosted.CheckBudgets(o.Budgets, o.Prices), directive.NotNegative("workers", int64(o.Workers))); err != nil {
 		return err
 	}
 	if o.Exposes != exposesHeader && o.Exposes != exposesOff {

@@ -116,15 +116,15 @@ func (o *Handler) provisionParts(ctx caddy.Context) (err error) {
 // provisionHosting sets up the Host of the agents that have a model.
 func provisionHosting(ctx caddy.Context, o *Handler) error {
 	if len(o.Models) == 0 {
-		if o.Limits != nil || o.Workers != 0 || o.Budgets != nil {
-			return errors.New("limits, budget and workers have no effect without model: add the model of the agents")
+		if o.Limits != nil || o.Workers != 0 || o.Budgets != nil || o.Prices != nil {
+			return errors.New("limits, budget, prices and workers have no effect without model: add the model of the agents")
 		}
 		return nil
 	}
 	if o.Serve == "" || o.Engagements == "" {
 		return errors.New("model needs the endpoints through which the agents are used: add serve /agents and engagements /engagements")
 	}
-	models, err := hosted.LoadModels(ctx, o.Models)
+	models, err := hosted.LoadModels(ctx, o.Models, o.Prices)
 	if err != nil {
 		return err
 	}

@@ -37,14 +37,14 @@ func init() {
 		Short: "Shows what agents do, and what an access token may do",
 		Long: `
 Finds the tool calls of a running Caddy (calls), follows them (tail) and counts them
-(top). Checks whether it is ready (ready). Lists the runs of agents (runs). Lists and
-decides reviews (reviews). Checks the audit archive (audit). Backs up and checks the
+(top). Checks whether it is ready (ready). Lists the runs of agents (runs), and what
+they have used (usage). Lists and decides reviews (reviews). Checks the audit archive (audit). Backs up and checks the
 store (store). Exports and erases what is stored about a user (user). Explains an
 access token (whoami).
 `,
 		CobraFunc: func(cmd *cobra.Command) {
 			cmd.AddCommand(command.CallsCommand(), command.TailCommand(), command.TopCommand(), command.ReadyCommand(), command.RunsCommand(),
-				command.ReviewsCommand(), command.AuditCommand(), command.StoreCommand(), command.UserCommand(), whoamiCommand())
+				command.UsageCommand(), command.ReviewsCommand(), command.AuditCommand(), command.StoreCommand(), command.UserCommand(), whoamiCommand())
 			command.RequireSubcommand(cmd)
 		},
 	})

@@ -188,7 +188,15 @@ type Compiled struct {
 	effort *validationBudget // nil if the schema has no references and is therefore walked at most once
 }
 
+// Compile compiles a schema that this package has written.
 func Compile(source []byte) (*Compiled, error) {
+	return compile(source, bytes.Contains(source, []byte(RefPrefix)))
+}
+
+// CompileBounded compiles any schema. Its validation always takes limited effort.
+func CompileBounded(source []byte) (*Compiled, error) { return compile(source, true) }
+
+func compile(source []byte, bounded bool) (*Compiled, error) {
 	const here = "fairway:///tool"
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
 	if err != nil {
@@ -198,7 +206,7 @@ func Compile(source []byte) (*Compiled, error) {
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(noLoader{})
 	b := &Compiled{}
-	if bytes.Contains(source, []byte(RefPrefix)) {
+	if bounded {
 		b.effort = new(validationBudget)
 		compiler.RegisterVocabulary(b.effort.vocabulary())
 		compiler.AssertVocabs()

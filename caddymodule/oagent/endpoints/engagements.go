@@ -132,13 +132,18 @@ func (q engagementRequest) findEngagement(id string) (*engagement.Summary, error
 	return nil, engagement.ErrNotFound
 }
 
-// maySee reports whether the user may see an Engagement. The user of an Engagement in which an
-// agent reviews may not, because it can contain data that is withheld from that user.
+// maySee reports whether the user may see an Engagement.
 func (q engagementRequest) maySee(e *engagement.Summary) bool {
+	return q.mayRead(e) && (q.isAuditor() || e.Reviewed != "" || !q.isDeleted(e))
+}
+
+// mayRead reports whether the user may see an Engagement if the user has not deleted it. The user of an Engagement in
+// which an agent reviews may not, because it can contain data that is withheld from that user.
+func (q engagementRequest) mayRead(e *engagement.Summary) bool {
 	if e.Reviewed != "" {
 		return q.isAuditor() || q.options.Reviewers.MayDecideFor(q.user.ID, e.Agent)
 	}
-	return q.isAuditor() || e.User.ID == q.user.ID && !q.isDeleted(e)
+	return q.isAuditor() || e.User.ID == q.user.ID
 }
 
 // isDeleted reports whether the user has deleted the Engagement of a hosted agent. Auditors still see its record.
@@ -281,10 +286,15 @@ func (q engagementRequest) listEngagements() {
 	isWanted := func(name, value string) bool { return query.Get(name) == "" || query.Get(name) == value }
 	shown := func(e *engagement.Summary) bool {
 		known := slices.ContainsFunc(agents, func(a *oagent.Agent) bool { return a.Name == e.Agent })
-		if !known || !isWanted("agent", e.Agent) || !isWanted("user", e.User.ID) || !q.maySee(e) {
+		if !known || !isWanted("agent", e.Agent) || !isWanted("user", e.User.ID) || !q.mayRead(e) {
 			return false
 		}
-		if st := q.setRun(e); st != nil && st.Parent != "" && !q.isAuditor() { // the user sees that of the calling agent
+		st := q.setRun(e)
+		switch {
+		case q.isAuditor():
+		case st == nil && !q.maySee(e): // deleted
+			return false
+		case st != nil && st.Parent != "": // the user sees that of the calling agent
 			return false
 		}
 		return isWanted("status", e.Status) && strings.Contains(strings.ToLower(e.Title), title)

@@ -127,6 +127,7 @@ type RunView struct {
 	Usage   struct {
 		Turns     int
 		ToolCalls int `json:"tool_calls"`
+		Cost      float64
 	}
 	WaitingFor []struct {
 		Agent, Status, Reason, Location string

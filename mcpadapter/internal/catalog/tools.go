@@ -64,7 +64,11 @@ func (o *Options) appendTool(dst []byte, tool *tools.Tool, v protocol.Revision) 
 	if tool.Foreign != nil {
 		return append(o.appendExecution(appendForeign(dst, tool, v), tool, v), '}')
 	}
-	dst = content.OutputOf(o.OutputSchema, tool, elicit.NeedsOf(tool).Native, v).AppendTo(dst, tool, v)
+	output := content.OutputOf(o.OutputSchema, tool, elicit.NeedsOf(tool).Native, v)
+	if tool.Output.Assured && v.SupportsOutputSchema() {
+		output = &content.Output{Strict: true}
+	}
+	dst = output.AppendTo(dst, tool, v)
 	if !v.SupportsAnnotations() {
 		return append(dst, '}')
 	}

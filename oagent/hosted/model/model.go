@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -239,6 +240,9 @@ type Usage struct {
 	// Estimated reports that the API did not say how many tokens it took. The numbers are
 	// estimated from the texts then, so that limits of tokens apply nevertheless.
 	Estimated bool `json:"estimated,omitzero"`
+
+	// Cost is what the tokens cost, in billionths of the currency of the prices; 0 if the model has no price.
+	Cost int64 `json:"cost,omitzero"`
 }
 
 // Total returns the sum of input and output tokens.
@@ -251,7 +255,28 @@ func (u Usage) Add(other Usage) Usage {
 		OutputTokens: u.OutputTokens + other.OutputTokens,
 		CachedTokens: u.CachedTokens + other.CachedTokens,
 		Estimated:    u.Estimated || other.Estimated,
+		Cost:         u.Cost + other.Cost,
 	}
+}
+
+// Money returns a Usage.Cost in the unit of the currency.
+func Money(cost int64) float64 { return float64(cost) / 1e9 }
+
+// Price is the price of the tokens of a model, each for a million.
+type Price struct {
+	Input, Output float64
+	Cached        float64 // of input tokens that the API read from its cache
+}
+
+// MaxPrice is the maximum price of a million tokens.
+const MaxPrice = 1e6
+
+const maxCost = 1e15 // of one response, so that sums do not overflow: the API says how many tokens there were
+
+// Of returns what a response costs, see Usage.Cost.
+func (p Price) Of(u Usage) int64 {
+	million := float64(u.InputTokens-u.CachedTokens)*p.Input + float64(u.CachedTokens)*p.Cached + float64(u.OutputTokens)*p.Output
+	return int64(math.Round(min(million*1e9/1e6, maxCost)))
 }
 
 // bytesPerToken is a common average for English text and JSON.

@@ -4,16 +4,18 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
-// ScriptedNotice begins each answer.
+// ScriptedNotice begins each answer that is not JSON.
 const ScriptedNotice = "[This answer is scripted. No model was called.] "
 
 // noConversation is the answer if the script has none for the user's message.
 const noConversation = "The script has no answer to this message."
 
 // Scripted is a Model that plays a script, for examples and demonstrations that must run
-// without a key. It says in each answer that it is scripted.
+// without a key. It says in each answer that it is scripted, except in one that is JSON, which programs read.
 //
 // A script is a YAML file (script.go). The user's last message selects a conversation, and the
 // number of the model's messages since then selects the step (choose). Texts and arguments may
@@ -54,7 +56,7 @@ func (m *Scripted) Generate(ctx context.Context, request *Request, onText func(s
 		})
 		response.Stop = StopTools
 	}
-	if len(response.Calls) == 0 {
+	if len(response.Calls) == 0 && !strictjson.Valid([]byte(response.Text)) {
 		response.Text = ScriptedNotice + response.Text
 	}
 	response.Usage = EstimateUsage(request, response)

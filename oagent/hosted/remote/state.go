@@ -24,6 +24,7 @@ import (
 type state struct {
 	status   run.Status
 	text     string
+	value    jsontext.Value // the text as JSON, or nil
 	exposes  jsontext.Value // an object, or nil
 	question string         // all questions to the user
 	kind     string         // of the error
@@ -38,6 +39,7 @@ func readState(body []byte) (*state, error) {
 	s := &state{
 		status: run.Status(strictjson.Text(strictjson.MemberOf(body, "status"))),
 		text:   strictjson.Text(strictjson.MemberOf(body, "text")),
+		value:  strictjson.MemberOf(body, "value"),
 	}
 	var questions []run.Question
 	_ = json.Unmarshal(strictjson.MemberOf(body, "questions"), &questions) // other servers may have none
@@ -71,6 +73,9 @@ func (s *state) result() (jsontext.Value, int) {
 	switch s.status {
 	case run.StatusComplete:
 		outputs := strictjson.AppendString([]byte(`{"text":`), s.text)
+		if s.value != nil {
+			outputs = append(append(outputs, `,"value":`...), s.value...)
+		}
 		if s.exposes != nil {
 			outputs = append(append(outputs, `,"exposes":`...), s.exposes...)
 		}

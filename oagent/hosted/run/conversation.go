@@ -59,7 +59,7 @@ func (s *State) hasFailed(why *Ending) bool {
 		return false
 	}
 	switch why.Kind {
-	case EndModel, EndBudget, EndInternal:
+	case EndModel, EndBudget, EndOutput, EndInternal:
 		return true
 	case EndLimit:
 		return why.Rule != limitTokens // those of the whole run
@@ -166,7 +166,7 @@ func (c Conversation) beginRound(st *State, in NewInput) error {
 	st.Round++
 	st.Before = Spent{Turns: st.Turns, Time: st.Spent}
 	st.Status, st.Ending, st.Failed = StatusAwaitingModel, nil, false
-	st.Text, st.Cut = "", false
+	st.Text, st.Cut, st.IsValue, st.Repaired = "", false, false, false
 	if in.Retry {
 		st.Phase = phaseModel
 		st.Turns++

@@ -114,6 +114,7 @@ capabilities:
 guardrails:
   input: {tool_name: scan, assertion: ok}
   output: {tool_name: scan, assertion: ok}
+x-fairway: {output_schema: {type: string}}
 `
 
 // crashScript uses all that a run can do. The model is unavailable at the first request for each message.
@@ -123,7 +124,8 @@ func crashScript() func(context.Context, *model.Request) (*model.Response, error
 		wants("pay", `{"sum":5}`),
 		wants("refund", `{"sum":5}`),
 		wants("ask-user", `{"question":"Window or aisle?"}`, "get-seat", `{"id":2}`, "ask-user", `{"question":"Front or rear?"}`),
-		says("Done."),
+		says("Done."), // is no JSON
+		says(`"Done."`),
 	)
 	return func(ctx context.Context, r *model.Request) (*model.Response, error) {
 		if !r.Once {
@@ -228,7 +230,7 @@ func crash(t *testing.T, k int, after bool) int {
 		t.Fatal(err)
 	}
 	checkRecord(t, reader, agent, st.ID, made)
-	if end.Status != run.StatusComplete || end.Text != "Done." {
+	if end.Status != run.StatusComplete || end.Text != `"Done."` {
 		t.Errorf("write %d: status %s, text %q, ending %+v", k, end.Status, end.Text, end.Ending)
 	}
 	for _, name := range []string{"book", "pay", "refund"} {

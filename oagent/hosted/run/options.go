@@ -101,6 +101,10 @@ type Options struct {
 
 	// Budgets returns the budgets that apply to a run. Default: none.
 	Budgets func(*State) []Budget
+	// Groups returns the groups of the user of a run, for DayUsage. Default: none.
+	Groups func(*State) []string
+	// BudgetChecked is called with each budget of a run before a request to its model. It must return quickly. Default: none.
+	BudgetChecked func(b *Budget, used model.Usage, isReached bool)
 
 	// Node is the name of this node. Each Runner on a store needs its own. Default: a random name.
 	Node string
@@ -189,6 +193,12 @@ func (o *Options) setDefaults() error {
 	}
 	if o.Budgets == nil {
 		o.Budgets = func(*State) []Budget { return nil }
+	}
+	if o.Groups == nil {
+		o.Groups = func(*State) []string { return nil }
+	}
+	if o.BudgetChecked == nil {
+		o.BudgetChecked = func(*Budget, model.Usage, bool) {}
 	}
 	if o.Decide == nil {
 		o.Decide = func(context.Context, *State, string, string) error { return nil }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -18,11 +19,23 @@ import (
 // changed after it, before the response is recorded. So requests that are in progress at the same time may exceed a limit. If a
 // node dies in between, the request is repeated and counts twice, as at the API of the model.
 
-// Budget is the number of tokens that all runs of a user, a group or an agent can use on one day (UTC).
+// Budget limits what all runs of a user, a group or an agent can use on one day (UTC).
 type Budget struct {
 	Of     string // "user", "group", "agent" or "total"
 	Name   string // "" with "total"
-	Tokens int64
+	Tokens int64  // 0 for no limit
+	Cost   int64  // as model.Usage.Cost; 0 for no limit
+}
+
+// reached returns what the budget allows, if it is used; otherwise "".
+func (b *Budget) reached(used model.Usage) string {
+	switch {
+	case b.Tokens > 0 && used.Total() >= b.Tokens:
+		return fmt.Sprintf("%d tokens of the model", b.Tokens)
+	case b.Cost > 0 && used.Cost >= b.Cost:
+		return strconv.FormatFloat(model.Money(b.Cost), 'f', -1, 64) + " (cost of the model)"
+	}
+	return ""
 }
 
 // String returns whose budget it is.
@@ -103,9 +116,11 @@ func (e *execution) checkSpending(ctx context.Context) (*Ending, error) {
 		if err != nil {
 			return nil, err
 		}
-		if used.Usage.Total() >= b.Tokens {
+		limit := b.reached(used.Usage)
+		r.options.BudgetChecked(&b, used.Usage, limit != "")
+		if limit != "" {
 			return &Ending{Kind: EndBudget, Rule: b.String(), Message: fmt.Sprintf(
-				"the budget of %s is %d tokens of the model on one day (UTC), and they are used; go on tomorrow", ownerOf(&b), b.Tokens)}, nil
+				"the budget of %s is %s on one day (UTC), and it is used; go on tomorrow", ownerOf(&b), limit)}, nil
 		}
 	}
 	if e.state.Root == "" && !e.state.Called {
@@ -147,7 +162,7 @@ func (e *execution) charge(ctx context.Context, usage model.Usage) error {
 	add := func(key string, ttl time.Duration, change func(*spent)) error {
 		return e.terms.Repeat(ctx, func() error { return spending{r.storage}.add(ctx, key, ttl, change) })
 	}
-	var errs []error
+	errs := []error{e.terms.Repeat(ctx, func() error { return ledger{r.storage}.add(ctx, e.state, r.options.Groups(e.state), usage) })}
 	for _, b := range r.options.Budgets(e.state) {
 		errs = append(errs, add(spending{r.storage}.keyOf(&b), budgetTTL, func(s *spent) { s.Usage = s.Usage.Add(usage) }))
 	}
@@ -190,5 +205,6 @@ func (s spending) addCalled(ctx context.Context, st *State, u *UsageView) error 
 	u.InputTokens += called.Usage.InputTokens
 	u.OutputTokens += called.Usage.OutputTokens
 	u.Estimated = u.Estimated || called.Usage.Estimated
+	u.Cost += model.Money(called.Usage.Cost)
 	return nil
 }

@@ -80,6 +80,9 @@ type State struct {
 	Text   string  `json:"text,omitzero"`    // the last answer that was checked
 	Cut    bool    `json:"cut,omitzero"`     // the last answer reached the model's limit of tokens
 
+	IsValue  bool `json:"is_value,omitzero"` // the last answer is valid for the output schema of the agent
+	Repaired bool `json:"repaired,omitzero"` // the model has been asked to correct its answer to the last input
+
 	Called    bool        `json:"called,omitzero"` // the run has called agents
 	Turns     int         `json:"turns"`           // messages requested from the model
 	CallsMade int         `json:"made"`            // tool calls begun
@@ -114,6 +117,7 @@ const (
 	EndModel    EndKind = "model"            // the model returned no usable response
 	EndContext  EndKind = "context_too_long" // the conversation is longer than the model can read
 	EndRefused  EndKind = "model_refused"    // the model declined
+	EndOutput   EndKind = "output_schema"    // the answer is not valid for the output schema
 	EndInternal EndKind = "internal"         // the server failed repeatedly
 	EndAgent    EndKind = "agent_removed"    // no node hosts the agent, see Options.AgentGrace
 )
@@ -242,6 +246,7 @@ type View struct {
 	Queued     bool           `json:"queued,omitzero"`     // the run waits for a worker
 	RetryAt    time.Time      `json:"retry_at,omitzero"`   // the model is unavailable, and the request is made again then
 	Text       string         `json:"text,omitzero"`       // the agent's last answer
+	Value      jsontext.Value `json:"value,omitzero"`      // the same as JSON, if the agent has an output schema
 	Incomplete bool           `json:"incomplete,omitzero"` // the answer reached the model's limit of tokens
 	Questions  []Question     `json:"questions,omitempty"` // from the model to the user, that have no answer yet
 	Reason     string         `json:"reason,omitzero"`     // why the run waits for its user, apart from questions
@@ -269,6 +274,8 @@ type UsageView struct {
 	OutputTokens int64 `json:"output_tokens"`
 	CalledAgents int64 `json:"called_agents_tokens,omitzero"` // tokens of the agents that it called, which are included
 	Estimated    bool  `json:"estimated,omitzero"`            // the model's API did not report its tokens
+
+	Cost float64 `json:"cost,omitzero"` // in the currency of the prices; 0 if there are none
 }
 
 // View returns the representation for clients, without exposed values.
@@ -279,8 +286,10 @@ func (s *State) View() *View {
 		Usage: UsageView{
 			Turns: s.Turns, ToolCalls: s.CallsMade,
 			InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, Estimated: s.Usage.Estimated,
+			Cost: model.Money(s.Usage.Cost),
 		},
 	}
+	v.Value = s.value()
 	v.Questions = s.Questions()
 	for i := range s.Calls {
 		c := &s.Calls[i]

@@ -106,13 +106,16 @@ func (e *execution) requestModel(ctx context.Context) error {
 	calls, results := e.tools.plan(response)
 	e.recordUnknown(ctx, response)
 	message := response.Message()
+	checked := e.checkAnswer(response, calls)
 	return e.record(func(st *State) []entry {
 		st.Usage, st.Omitted, st.ModelTries = st.Usage.Add(response.Usage), left, 0
 		if len(calls) > 0 {
 			st.Phase, st.Calls = phaseTools, append([]Call(nil), calls...)
 			st.Called = st.Called || e.tools.callsAgents(calls)
+		} else if checked != nil {
+			return e.recordChecked(st, checked, entry{Kind: entryMessage, Message: &message, Usage: &response.Usage})
 		} else {
-			st.Phase, st.Answer, st.Cut = phaseAnswer, response.Text, response.Stop == model.StopLength
+			st.Phase, st.Answer, st.Cut, st.IsValue = phaseAnswer, response.Text, response.Stop == model.StopLength, false
 		}
 		return append([]entry{{Kind: entryMessage, Message: &message, Usage: &response.Usage}}, results...)
 	}, true)
@@ -184,7 +187,7 @@ func (e *execution) reportModel(err error) {
 // far, and what is left out of a conversation that is too long.
 func (e *execution) request(ctx context.Context) (*model.Request, omitted, error) {
 	left := e.runner.options.Limits.Tokens - e.state.Usage.Total()
-	request := &model.Request{System: e.agent.Intent + dataRule, Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens))}
+	request := &model.Request{System: e.system(), Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens))}
 	if e.remembers() {
 		retained, err := e.runner.memory.messages(ctx, e.agent.Name, e.state.User, e.id)
 		if err != nil {

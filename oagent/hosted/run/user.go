@@ -10,18 +10,23 @@ import (
 	"github.com/fairwayhq/fairway/store"
 )
 
-// UserData are the runs of a user, of all realms, and what agents remember of them.
+// UserData are the runs of a user, of all realms, what agents remember of them, and what they used on each day.
 type UserData struct{}
 
-// Export returns the states and the logs of the runs, and what agents remember.
+// Export returns the states and the logs of the runs, what agents remember, and what was used.
 func (UserData) Export(ctx context.Context, st store.Store, user string) (any, error) {
 	type exported struct {
 		State      jsontext.Value   `json:"state,omitzero"`
 		Log        []jsontext.Value `json:"log,omitzero"`
 		Remembered jsontext.Value   `json:"remembered,omitzero"`
+		Used       jsontext.Value   `json:"used,omitzero"` // a DayUsage
 	}
 	all := []exported{}
 	err := visitUser(ctx, st, user, func(key string, r store.Record, isRun bool) error {
+		if _, ok := isLedger(key, r.Value); ok {
+			all = append(all, exported{Used: r.Value})
+			return nil
+		}
 		if !isRun {
 			all = append(all, exported{Remembered: r.Value})
 			return nil
@@ -43,7 +48,7 @@ func (UserData) Export(ctx context.Context, st store.Store, user string) (any, e
 	return all, err
 }
 
-// Erase deletes the runs and what agents remember. A run in progress ends when it finds that its record is gone.
+// Erase deletes the runs, what agents remember, and what was used. A run in progress ends when it finds that its record is gone.
 func (UserData) Erase(ctx context.Context, st store.Store, user string) (count int, err error) {
 	err = visitUser(ctx, st, user, func(key string, _ store.Record, _ bool) error {
 		count++
@@ -52,11 +57,14 @@ func (UserData) Erase(ctx context.Context, st store.Store, user string) (count i
 	return count, err
 }
 
-// visitUser calls visit with the records of the runs of a user, and with those of memories.
+// visitUser calls visit with the records of the runs of a user, and with those of memories and of what was used.
 func visitUser(ctx context.Context, st store.Store, user string, visit func(key string, r store.Record, isRun bool) error) error {
 	memories := make(map[string]bool) // keys
-	for _, prefix := range []string{stateKey, "realm/"} {
+	for _, prefix := range []string{stateKey, ledgerKey, "realm/"} {
 		err := store.Scan(ctx, st, prefix, func(key string, r store.Record) error {
+			if day, ok := isLedger(key, r.Value); ok && day.User == user {
+				return visit(key, r, false)
+			}
 			realm, id, ok := strings.Cut(key, stateKey)
 			if !ok || !validID(id) {
 				return nil

@@ -1,0 +1,81 @@
+package run
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/hosted/model"
+)
+
+// outputRule precedes the output schema of the agent in the system text.
+const outputRule = "\n\nYour final answer is read by a program. Write only one JSON value, without any other text, that is valid for this JSON Schema:\n"
+
+// repairNote precedes the problems of an answer, in a message to the model.
+const repairNote = "[This server rejected your answer, because it is not valid for the JSON Schema of your instructions. " +
+	"Write the corrected JSON value, without any other text.]"
+
+// hasSchema reports whether the answer of the run must be valid for the output schema of its agent. That of a run that
+// decides a review is its decision.
+func (e *execution) hasSchema() bool { return e.agent.OutputSchema != nil && e.state.Review == "" }
+
+// system returns the system text of the run.
+func (e *execution) system() string {
+	system := e.agent.Intent + dataRule
+	if e.hasSchema() {
+		system += outputRule + string(e.agent.OutputSchema.JSON)
+	}
+	return system
+}
+
+// checkedAnswer is an answer that must be valid for the output schema of the agent.
+type checkedAnswer struct {
+	value    jsontext.Value
+	problems []string // nil if it is valid
+}
+
+// checkAnswer checks a response without calls against the output schema. It returns nil for other responses, and if there is
+// no schema.
+func (e *execution) checkAnswer(response *model.Response, calls []Call) *checkedAnswer {
+	if len(calls) > 0 || !e.hasSchema() {
+		return nil
+	}
+	value, problems := e.agent.OutputSchema.Read(response.Text)
+	return &checkedAnswer{value, problems}
+}
+
+// recordChecked changes the state after an answer. If the answer is not valid, the model gets the problems and can write it
+// again, once for each input of the user. Then the run fails. It returns the entries for the log, with that of the answer.
+func (e *execution) recordChecked(st *State, checked *checkedAnswer, answer entry) []entry {
+	if checked.problems == nil {
+		st.Phase, st.Answer, st.Cut, st.IsValue, st.Repaired = phaseAnswer, string(checked.value), false, true, false
+		return []entry{answer}
+	}
+	repair := entry{Kind: entryMessage, Message: &model.Message{Role: model.RoleUser, Text: repairNote + "\n" + strings.Join(checked.problems, "\n")}}
+	if st.Repaired {
+		st.end(StatusError, e.invalidOutput(checked.problems))
+	} else {
+		st.Repaired = true
+		e.planner.advanceTurn(st)
+	}
+	return []entry{answer, repair}
+}
+
+// invalidOutput returns why the run ends. The problems can quote the answer, which no output guardrail has checked.
+func (e *execution) invalidOutput(problems []string) *Ending {
+	why := &Ending{Kind: EndOutput, Rule: oagent.OutputSchemaRule, Message: "the answer of the model is not valid for the output schema of the agent"}
+	if e.agent.Output == nil {
+		why.Message += ": " + strings.Join(problems, "; ")
+	}
+	return why
+}
+
+// value returns the latest answer as JSON, or nil if it is text.
+func (s *State) value() jsontext.Value {
+	if !s.IsValue || s.Text == "" || !strictjson.Valid([]byte(s.Text)) {
+		return nil
+	}
+	return jsontext.Value(s.Text)
+}
