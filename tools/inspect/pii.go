@@ -43,21 +43,30 @@ func PII(entities []string, patterns []Pattern) (Detector, error) {
 			return nil, fmt.Errorf("pattern %s matches the empty text, and would match everywhere", own.Label)
 		}
 	}
-	p.begins['@'], p.begins['%'] = finds(Email), finds(Email)
-	for _, c := range []byte(digits) {
-		p.begins[c] = p.iban || p.card || p.ssn || p.phone
+	if finds(Email) {
+		p.traits, p.begins['@'], p.begins['%'] = hasAt, true, true
+	}
+	if p.iban || p.card || p.ssn || p.phone {
+		p.traits |= hasDigits
+		for _, c := range []byte(digits) {
+			p.begins[c] = true
+		}
 	}
 	return p, nil
 }
 
 type pii struct {
 	iban, card, ssn, phone bool
+	traits                 traits    // of texts in which something may be
 	begins                 [256]bool // bytes at which something may begin
 	patterns               []Pattern
 }
 
-// Find implements Detector.
-func (p *pii) Find(hits []Hit, name string, text []byte) []Hit {
+// wants implements Detector.
+func (p *pii) wants(t traits, _ nameKind) bool { return t&p.traits != 0 || len(p.patterns) > 0 }
+
+// find implements Detector.
+func (p *pii) find(hits []Hit, name nameKind, text []byte) []Hit {
 	for i := 0; i < len(text); i++ {
 		if !p.begins[text[i]] {
 			continue
@@ -70,6 +79,9 @@ func (p *pii) Find(hits []Hit, name string, text []byte) []Hit {
 		var ok bool
 		next := i
 		if isDigit[text[i]] {
+			if i > 0 && isWord[text[i-1]] && name == 0 && (i == 1 || !isLetter[text[i-1]] || !isLetter[text[i-2]]) {
+				continue // inside of a word, which is no IBAN
+			}
 			h, next, ok = p.number(name, text, i, free)
 		} else {
 			h, ok = findEmail(text, i, free)
@@ -141,25 +153,26 @@ func findEmail(text []byte, at, free int) (h Hit, ok bool) {
 	return Hit{Start: start, End: end, Label: Email, Whole: "masked@email.invalid"}, true
 }
 
-const (
-	maxNumber = 48 // characters of a number with its separators
-	minDigits = 7  // of the shortest entity, a telephone number
-)
+const maxNumber = 48 // characters of a number with its separators
 
 var isSeparator = tableOf(" -./()")
 
 // number looks for an entity that begins at a digit. Next is the last position that was read.
-func (p *pii) number(name string, text []byte, at, free int) (h Hit, next int, ok bool) {
-	if p.iban && at >= free+2 {
-		if h, ok = findIBAN(text, at-2); ok {
-			return h, at, true
+func (p *pii) number(name nameKind, text []byte, at, free int) (h Hit, next int, ok bool) {
+	if at >= free+2 {
+		end, valid := findIBAN(text, at-2)
+		if valid && p.iban {
+			return Hit{Start: at - 2, End: end, Label: IBAN}, at, true
+		}
+		if end > 0 {
+			return h, end - 1, false // its groups are no telephone number
 		}
 	}
 	run := at
 	for run < len(text) && isDigit[text[run]] {
 		run++
 	}
-	if isTelephoneName(name) || isSSNName(name) {
+	if name&(phoneName|ssnName) != 0 {
 		// whatever the form
 	} else if at > 0 && (isWord[text[at-1]] || text[at-1] == '.' || text[at-1] == '-' && at > 1 && isWord[text[at-2]]) {
 		return h, run, false // inside of an identifier or a number
@@ -185,10 +198,10 @@ func (p *pii) number(name string, text []byte, at, free int) (h Hit, next int, o
 // A digitRun is a number with separators: groups of digits.
 type digitRun struct {
 	text       []byte
-	start, end int    // start may move to a sign before the number
-	name       string // of the member
-	free       int    // where the last hit ends
-	count      int    // of digits
+	start, end int      // start may move to a sign before the number
+	name       nameKind // of the member
+	free       int      // where the last hit ends
+	count      int      // of digits
 	memory     [maxNumber]byte
 }
 
@@ -282,14 +295,10 @@ func isCardNumber(number []byte) bool {
 	return sum%10 == 0
 }
 
-func isSSNName(name string) bool {
-	return name == "ssn" || strings.HasSuffix(name, "socialsecuritynumber") || strings.HasSuffix(name, "taxid") || strings.HasSuffix(name, "ssn")
-}
-
 func (r *digitRun) isSSN() bool {
 	const length = len("123-45-6789")
 	switch w := r.written(); {
-	case len(w) == 9 && isSSNName(r.name):
+	case len(w) == 9 && r.name&ssnName != 0:
 	case len(w) == length && w[3] == w[6] && (w[3] == '-' || w[3] == ' '):
 	default:
 		return false
@@ -301,13 +310,9 @@ func (r *digitRun) isSSN() bool {
 	return area != "000" && area != "666" && area < "900" && group != "00" && serial != "0000"
 }
 
-func isTelephoneName(name string) bool {
-	return strings.Contains(name, "phone") || strings.Contains(name, "mobile") || strings.HasSuffix(name, "fax") || name == "tel" || strings.HasSuffix(name, "telnumber")
-}
-
 func (r *digitRun) isPhone() bool {
 	n := r.count
-	if n < 7 || n > 16 || r.isOpen() && !isTelephoneName(r.name) {
+	if n < 7 || n > 16 || r.isOpen() && r.name&phoneName == 0 {
 		return false
 	}
 	w := r.written()
@@ -319,7 +324,7 @@ func (r *digitRun) isPhone() bool {
 	switch {
 	case before == '+' && n >= 8:
 		r.start--
-	case isTelephoneName(r.name) && n <= 15:
+	case r.name&phoneName != 0 && n <= 15:
 		if before == '+' || before == '(' {
 			r.start--
 		}
@@ -350,16 +355,31 @@ const (
 	maxIBAN = 34
 )
 
-// findIBAN returns the IBAN that begins at a position, in one word or in groups of four.
-func findIBAN(text []byte, at int) (h Hit, ok bool) {
-	if at < 0 || at+4 > len(text) || !isLetter[text[at]] || !isLetter[text[at+1]] || !isDigit[text[at+3]] || at > 0 && isWord[text[at-1]] {
-		return h, false
+// ibanLengths has the countries of the IBAN registry (ISO 13616) with the lengths of their IBANs.
+const ibanLengths = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 " +
+	"ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 " +
+	"LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 SA24 " +
+	"SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30"
+
+// ibanLength returns the length of the IBANs of a country, 0 if it is not known.
+func ibanLength(country []byte) (length int) {
+	if at := strings.Index(ibanLengths, strings.ToUpper(string(country))); at >= 0 {
+		length = int(ibanLengths[at+2]-'0')*10 + int(ibanLengths[at+3]-'0')
 	}
-	end, best, characters := at, 0, 0
+	return length
+}
+
+// findIBAN returns the end of the IBAN that begins at a position, in one word or in groups of four. An IBAN of a known country that
+// has the right length, but wrong check digits, is not valid. The end is 0 if there is none.
+func findIBAN(text []byte, at int) (end int, valid bool) {
+	if at < 0 || at+4 > len(text) || !isLetter[text[at]] || !isLetter[text[at+1]] || !isDigit[text[at+3]] || at > 0 && isWord[text[at-1]] {
+		return 0, false
+	}
+	length, characters := ibanLength(text[at:at+2]), 0
 	var moved [maxIBAN]byte
-	for ; end < len(text) && characters < maxIBAN; end++ {
-		c := text[end]
-		if c == ' ' && characters%4 == 0 && end+1 < len(text) && text[end+1] != ' ' {
+	for i := at; i < len(text) && characters < maxIBAN; i++ {
+		c := text[i]
+		if c == ' ' && characters%4 == 0 && i+1 < len(text) && text[i+1] != ' ' {
 			continue
 		}
 		if !isWord[c] || c == '_' {
@@ -367,12 +387,16 @@ func findIBAN(text []byte, at int) (h Hit, ok bool) {
 		}
 		moved[characters] = c
 		characters++
-		isEnd := end+1 == len(text) || !isWord[text[end+1]]
-		if characters >= minIBAN && isEnd && ibanRest(moved[:characters]) == 1 {
-			best = end + 1
+		if characters < minIBAN || length != 0 && characters != length || i+1 < len(text) && isWord[text[i+1]] {
+			continue
+		}
+		if ibanRest(moved[:characters]) == 1 {
+			end, valid = i+1, true
+		} else if length != 0 {
+			end = i + 1
 		}
 	}
-	return Hit{Start: at, End: best, Label: IBAN}, best > 0
+	return end, valid
 }
 
 // ibanRest returns the number of an IBAN modulo 97; it is 1 if the check digits are right.
