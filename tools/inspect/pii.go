@@ -12,7 +12,7 @@ import (
 const (
 	Email = "email" // name@example.com, also with %40
 	Phone = "phone" // +49 30 1234567, (212) 555-0123, 030 1234567; any digits in members that are named phone, mobile, fax or tel
-	IBAN  = "iban"  // with valid check digits (ISO 13616)
+	IBAN  = "iban"  // of a country of the registry, with valid check digits (ISO 13616)
 	Card  = "card"  // payment cards with the prefix and length of a known network, and a valid check digit (Luhn)
 	SSN   = "ssn"   // United States: 123-45-6789; without hyphens in members that are named ssn
 )
@@ -147,7 +147,7 @@ func findEmail(text []byte, at, free int) (h Hit, ok bool) {
 	}
 	host := text[after:end]
 	dot := bytes.LastIndexByte(host, '.')
-	if start == at || dot < 1 || string(host[dot:]) == ".invalid" || len(host)-dot < 3 || !isLetter[host[dot+1]] && host[dot+1] < 0x80 {
+	if start == at || string(text[start:at]) == "git" || dot < 1 || string(host[dot:]) == ".invalid" || len(host)-dot < 3 || !isLetter[host[dot+1]] && host[dot+1] < 0x80 {
 		return h, false
 	}
 	return Hit{Start: start, End: end, Label: Email, Whole: "masked@email.invalid"}, true
@@ -188,6 +188,8 @@ func (p *pii) number(name nameKind, text []byte, at, free int) (h Hit, next int,
 		h.Label = SSN
 	case p.phone && r.isPhone():
 		h.Label = Phone
+	case r.isInFours():
+		return h, r.end - 1, false // its groups are no telephone number
 	default:
 		return h, run - 1, false
 	}
@@ -238,7 +240,7 @@ var networks = [...]struct {
 	{"6011", "6011", []int{16, 19}}, {"644", "659", []int{16, 19}}, // Discover
 	{"300", "305", []int{14}}, {"36", "36", []int{14, 16}}, {"38", "39", []int{14}}, // Diners
 	{"3528", "3589", []int{16, 19}}, {"62", "62", []int{16, 17, 18, 19}}, // JCB, UnionPay
-	{"50", "50", []int{16, 18, 19}}, {"56", "58", []int{16, 18, 19}}, {"63", "63", []int{16, 18, 19}}, // Maestro
+	{"50", "50", []int{16, 18, 19}}, {"56", "58", []int{16, 18, 19}}, {"63", "63", []int{16, 18, 19}}, {"67", "67", []int{16, 18, 19}}, // Maestro
 }
 
 func (r *digitRun) isCard() bool {
@@ -271,6 +273,17 @@ func (r *digitRun) shorterCard() bool {
 		}
 	}
 	return false
+}
+
+// isInFours reports whether the number is written like that of a card: in groups of four, but for the last.
+func (r *digitRun) isInFours() bool {
+	w := r.written()
+	for i := range w {
+		if isDigit[w[i]] != (i%5 != 4) {
+			return false
+		}
+	}
+	return r.count > 12
 }
 
 func isCardNumber(number []byte) bool {
@@ -335,6 +348,7 @@ func (r *digitRun) isPhone() bool {
 		if before == '(' {
 			r.start--
 		}
+	case n == 11 && w[0] == '1' && !isDigit[w[1]] && isNorthAmerican(w[2:], w[1]): // 1-800-555-0199
 	case w[0] == '0' && w[1] != '0' && n >= 9 && n <= 12 && groups >= 2 && groups <= 5 && !bytes.ContainsAny(w, "."): // national
 	default:
 		return false
@@ -349,11 +363,7 @@ func isNorthAmerican(written []byte, before byte) bool {
 		(before == '(' || bytes.ContainsAny(written, "-. "))
 }
 
-// Lengths of an IBAN.
-const (
-	minIBAN = 15
-	maxIBAN = 34
-)
+const maxIBAN = 34 // characters
 
 // ibanLengths has the countries of the IBAN registry (ISO 13616) with the lengths of their IBANs.
 const ibanLengths = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 " +
@@ -361,7 +371,7 @@ const ibanLengths = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28
 	"LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 SA24 " +
 	"SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30"
 
-// ibanLength returns the length of the IBANs of a country, 0 if it is not known.
+// ibanLength returns the length of the IBANs of a country, 0 if it has none.
 func ibanLength(country []byte) (length int) {
 	if at := strings.Index(ibanLengths, strings.ToUpper(string(country))); at >= 0 {
 		length = int(ibanLengths[at+2]-'0')*10 + int(ibanLengths[at+3]-'0')
@@ -369,15 +379,15 @@ func ibanLength(country []byte) (length int) {
 	return length
 }
 
-// findIBAN returns the end of the IBAN that begins at a position, in one word or in groups of four. An IBAN of a known country that
-// has the right length, but wrong check digits, is not valid. The end is 0 if there is none.
+// findIBAN returns the end of the IBAN that begins at a position, in one word or in groups of four. One with wrong check digits is
+// not valid. The end is 0 if there is none.
 func findIBAN(text []byte, at int) (end int, valid bool) {
 	if at < 0 || at+4 > len(text) || !isLetter[text[at]] || !isLetter[text[at+1]] || !isDigit[text[at+3]] || at > 0 && isWord[text[at-1]] {
 		return 0, false
 	}
 	length, characters := ibanLength(text[at:at+2]), 0
 	var moved [maxIBAN]byte
-	for i := at; i < len(text) && characters < maxIBAN; i++ {
+	for i := at; i < len(text) && characters < length; i++ {
 		c := text[i]
 		if c == ' ' && characters%4 == 0 && i+1 < len(text) && text[i+1] != ' ' {
 			continue
@@ -387,16 +397,11 @@ func findIBAN(text []byte, at int) (end int, valid bool) {
 		}
 		moved[characters] = c
 		characters++
-		if characters < minIBAN || length != 0 && characters != length || i+1 < len(text) && isWord[text[i+1]] {
-			continue
-		}
-		if ibanRest(moved[:characters]) == 1 {
-			end, valid = i+1, true
-		} else if length != 0 {
-			end = i + 1
+		if characters == length && (i+1 == len(text) || !isWord[text[i+1]]) {
+			return i + 1, ibanRest(moved[:length]) == 1
 		}
 	}
-	return end, valid
+	return 0, false
 }
 
 // ibanRest returns the number of an IBAN modulo 97; it is 1 if the check digits are right.

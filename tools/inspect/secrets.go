@@ -81,7 +81,7 @@ var secretRules = [...]secretRule{
 	{label: "bearer-token", keywords: "bearer", expression: `(?i:bearer)[ +]([A-Za-z0-9._~+/-]{20,}=*)`, fold: true, entropy: 3.5, window: 2100},
 	{
 		// api_key, secret, token, password. Their first letters are left out where the others are rarer in words.
-		label: "secret", keywords: "pi_key pikey pi-key ecret token sswo sswd", fold: true, inner: true, entropy: 3.5,
+		label: "secret", keywords: "pi_key pikey pi-key ecret token sswo sswd", fold: true, inner: true, entropy: 3.2,
 		expression: `(?i:pi[_-]?key|ecret|token|sswo?r?d)["']?\s{0,3}[:=]\s{0,3}["']?([^\s"',;&<>()\[\]{}]{10,})`,
 	},
 }
