@@ -81,6 +81,7 @@ type search struct {
 	detections []namedDetection
 	steps      int // of the chain that the search makes
 	filter     *keywordFilter
+	every      traits          // that are assumed of every text
 	rejecting  *namedDetection // has rejected the message; the rest need not be read
 	labels     []string        // of the rejecting detection, or of all
 	inName     bool            // the text is the name of a member
@@ -161,6 +162,7 @@ func (s *search) json(of nameKind, source []byte, depth int) []byte {
 		case c == '"':
 			number = false
 			end, t := s.filter.scan(source, i+1)
+			t |= s.every
 			content := source[i+1 : end]
 			if end < len(source) && source[end] == '\\' {
 				end = stringEnd(source, end)
@@ -178,7 +180,7 @@ func (s *search) json(of nameKind, source []byte, depth int) []byte {
 				decoded := content
 				if t&hasEscape != 0 {
 					decoded = unquote(content)
-					t = s.filter.traits(decoded)
+					t = s.filter.traits(decoded) | s.every
 				}
 				if masked := s.value(name, decoded, depth, t); masked != nil {
 					replace(i, min(end+1, len(source)), strictjson.AppendString(nil, masked))
