@@ -95,20 +95,20 @@ func (h agentTools) Describe(agent *oagent.Agent) []run.Tool {
 		}
 		described = append(described, run.Tool{
 			Tool:       model.Tool{Name: c.Reference.Name, Description: t.Definition.Description, Schema: t.Definition.InputSchema},
-			Idempotent: t.ReadOnly(), Inspect: h.inspector(agent, &c),
+			Idempotent: t.ReadOnly(), Inspect: inspectorOf(h.options.Logger, agent, &c),
 		})
 	}
 	return described
 }
 
-// inspector returns the function that inspects what a model sends to a tool, before the conversation has it. nil without
+// inspectorOf returns the function that inspects what a model sends to a tool, before the conversation has it. nil without
 // inspectors of arguments.
-func (h agentTools) inspector(agent *oagent.Agent, c *capability) func(context.Context, oagent.Binding, string) (string, error) {
+func inspectorOf(logger *zap.Logger, agent *oagent.Agent, c *capability) func(context.Context, oagent.Binding, string) (string, error) {
 	toolset := c.operation.Toolset
 	if !toolset.Inspect.Has(inspect.Arguments) {
 		return nil
 	}
-	i := route.Inspection{Chain: toolset.Inspect, Tool: c.operation.Tool, Toolset: toolset.Name, Protocol: Protocol, Agent: agent.Name, Logger: h.options.Logger}
+	i := route.Inspection{Chain: toolset.Inspect, Tool: c.operation.Tool, Toolset: toolset.Name, Protocol: Protocol, Agent: agent.Name, Logger: logger}
 	name := c.Reference.Name
 	return func(ctx context.Context, b oagent.Binding, arguments string) (string, error) {
 		own := i

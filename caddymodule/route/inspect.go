@@ -159,9 +159,7 @@ func (r *Recorder) InspectResponse(ctx context.Context) {
 	r.Discard()
 	r.Hold()
 	r.Status = http.StatusBadGateway
-	r.Headers["Content-Type"] = []string{"text/plain; charset=utf-8"}
 	r.Refusal = &tools.Failure{Kind: tools.Restricted, Made: true, Message: r.Inspection.Withheld(err)}
-	r.Body.B = append(r.Body.B, r.Refusal.Message...)
 }
 
 // Withheld returns the message for a response that was rejected.

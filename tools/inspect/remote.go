@@ -216,28 +216,28 @@ func (c *collector) search(reject bool) *search {
 func (*collector) wants(traits, nameKind) bool { return true }
 
 // find implements Detector.
-func (c *collector) find(hits []Hit, _ nameKind, text []byte) []Hit {
-	if c.hits == nil && !c.seen[string(text)] {
+func (c *collector) find(hits []Hit, _ nameKind, content []byte) []Hit {
+	if c.hits == nil && !c.seen[string(content)] {
 		if c.seen == nil {
 			c.seen = make(map[string]bool)
 		}
-		c.texts = append(c.texts, string(text))
+		c.texts = append(c.texts, string(content))
 		c.seen[c.texts[len(c.texts)-1]] = true
 	}
-	return append(hits, c.hits[string(text)]...)
+	return append(hits, c.hits[string(content)]...)
 }
 
 // assign sets the hits in the joined texts. One that goes over the end of a text is one hit in each.
 func (c *collector) assign(all []Hit) {
 	c.hits = make(map[string][]Hit)
 	start := 0
-	for _, text := range c.texts {
-		end := start + len(text)
+	for _, content := range c.texts {
+		end := start + len(content)
 		for len(all) > 0 && all[0].Start < end {
 			h := all[0]
 			from, to := max(h.Start, start)-start, min(h.End, end)-start
 			if from < to {
-				c.hits[text] = append(c.hits[text], Hit{Start: from, End: to, Label: h.Label})
+				c.hits[content] = append(c.hits[content], Hit{Start: from, End: to, Label: h.Label})
 			}
 			if h.End > end {
 				break
