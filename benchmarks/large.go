@@ -99,3 +99,19 @@ func compareShortened(ctx context.Context, t *table, g *gateway, s settings) err
 	}
 	return nil
 }
+
+// compareInspected measures the CPU time of the gateway for a tool call whose large response is inspected for secrets and
+// personal data, compared with passing the response on.
+func compareInspected(ctx context.Context, t *table, g *gateway, s settings) error {
+	const revision = "2025-11-25"
+	t.section(fmt.Sprintf("A tool call with a JSON response of %d KB that is inspected: CPU time of the gateway, beside passing it on",
+		(len(itemList)+500)/1000), cpuColumns...)
+	whole := largeCall(g, revision)
+	call := largeProbe(g, "secrets and pii", "/inspected", lastItem, revision)
+	m, err := g.measureBoth(ctx, whole, call, largeConnections, s)
+	if err != nil {
+		return err
+	}
+	m.cpuLine(t, onConnections(call.name, largeConnections), atMost(3))
+	return nil
+}

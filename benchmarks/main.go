@@ -60,6 +60,7 @@ var comparisons = []struct {
 	{"large", compareLarge},
 	{"search", compareSearch},
 	{"shortened", compareShortened},
+	{"inspected", compareInspected},
 	{"recorded", compareRecorded},
 	{"guarded", compareGuarded},
 	{"archived", compareArchived},

@@ -241,6 +241,12 @@ func (g *gateway) caddyfile(canned string) string {
 	log {
 		level ERROR
 	}
+	agents {
+		toolset inspected items.json {
+			inspect secrets
+			inspect pii
+		}
+	}
 }
 http://%s {
 	reverse_proxy %[6]s
@@ -251,6 +257,9 @@ http://%[3]s {
 		search on
 	}
 	mcp /whole items.json {
+		max_tokens off
+	}
+	mcp /inspected inspected {
 		max_tokens off
 	}
 	mcp /select select.json

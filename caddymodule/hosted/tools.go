@@ -26,6 +26,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/inspect"
 )
 
 // tools makes the calls of the agents of a Host: of tools and agents of the site, and of agents of other
@@ -94,10 +95,30 @@ func (h agentTools) Describe(agent *oagent.Agent) []run.Tool {
 		}
 		described = append(described, run.Tool{
 			Tool:       model.Tool{Name: c.Reference.Name, Description: t.Definition.Description, Schema: t.Definition.InputSchema},
-			Idempotent: t.ReadOnly(),
+			Idempotent: t.ReadOnly(), Inspect: inspectorOf(h.options.Logger, agent, &c),
 		})
 	}
 	return described
+}
+
+// inspectorOf returns the function that inspects what a model sends to a tool, before the conversation has it. nil without
+// inspectors of arguments.
+func inspectorOf(logger *zap.Logger, agent *oagent.Agent, c *capability) func(context.Context, oagent.Binding, string) (string, error) {
+	toolset := c.operation.Toolset
+	if !toolset.Inspect.Has(inspect.Arguments) {
+		return nil
+	}
+	i := route.Inspection{Chain: toolset.Inspect, Tool: c.operation.Tool, Toolset: toolset.Name, Protocol: Protocol, Agent: agent.Name, Logger: logger}
+	name := c.Reference.Name
+	return func(ctx context.Context, b oagent.Binding, arguments string) (string, error) {
+		own := i
+		own.User = b.User.ID
+		passed, failure := own.Arguments(ctx, name, []byte(arguments))
+		if failure != nil {
+			return "", failure
+		}
+		return string(passed), nil
+	}
 }
 
 // Call implements run.Tools.

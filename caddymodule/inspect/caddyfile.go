@@ -1,7 +1,10 @@
 package inspect
 
 import (
+	"cmp"
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -109,6 +112,21 @@ func (p *PII) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	})
 }
 
+// read reads the options of a remote inspector, and those of the inspector itself.
+func (r *Remote) read(d *caddyfile.Dispenser, name string, own func(*directive.Block) directive.Options) error {
+	b := directive.NewBlock(d)
+	options := own(b)
+	options["phases"] = r.readPhases(b)
+	options["timeout"] = directive.To(b.Period, &r.Timeout)
+	options["on_error"] = func() error { return b.OneOf(&r.OnError, onErrorDeny, onErrorPass) }
+	return b.Read("inspect "+name, options)
+}
+
+// connect returns the address and the timeout, with placeholders replaced.
+func (r *Remote) connect(repl *caddy.Replacer) (address string, timeout time.Duration) {
+	return repl.ReplaceAll(r.URL, ""), cmp.Or(time.Duration(r.Timeout), defaultTimeout)
+}
+
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
 //	inspect webhook <URL> {
@@ -122,21 +140,99 @@ func (w *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if !d.AllArgs(&w.URL) {
 		return d.Err("inspect webhook needs a URL, as in: inspect webhook https://checks.internal/check")
 	}
-	b := directive.NewBlock(d)
-	return b.Read("inspect webhook", directive.Options{
-		"secret":   directive.To(b.Text, &w.Secret),
-		"phases":   w.readPhases(b),
-		"timeout":  directive.To(b.Period, &w.Timeout),
-		"on_error": func() error { return b.OneOf(&w.OnError, onErrorDeny, onErrorPass) },
+	return w.read(d, "webhook", func(b *directive.Block) directive.Options {
+		return directive.Options{"secret": directive.To(b.Text, &w.Secret)}
 	})
 }
 
 // Provision implements caddy.Provisioner.
 func (w *Webhook) Provision(caddy.Context) (err error) {
-	repl, timeout := caddy.NewReplacer(), time.Duration(w.Timeout)
-	if timeout == 0 {
-		timeout = defaultTimeout
+	repl := caddy.NewReplacer()
+	address, timeout := w.connect(repl)
+	w.client, err = webhook.New(address, repl.ReplaceAll(w.Secret, ""), timeout)
+	return err
+}
+
+// UnmarshalCaddyfile reads the inspector. Syntax:
+//
+//	inspect presidio [mask|reject] <URL> {
+//	    phases    [arguments] [result] [error]
+//	    language  <language>
+//	    entities  <entity...>
+//	    threshold <score>
+//	    timeout   <duration>
+//	    on_error  deny|pass
+//	}
+func (p *Presidio) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	arguments := d.RemainingArgs()
+	if len(arguments) == 2 && (arguments[0] == actionMask || arguments[0] == actionReject) {
+		p.Action, arguments = arguments[0], arguments[1:]
 	}
-	w.client, err = webhook.New(repl.ReplaceAll(w.URL, ""), repl.ReplaceAll(w.Secret, ""), timeout)
+	if len(arguments) != 1 {
+		return d.Err("inspect presidio needs the URL of an analyzer, as in: inspect presidio mask http://presidio:5002")
+	}
+	p.URL = arguments[0]
+	return p.read(d, "presidio", func(b *directive.Block) directive.Options {
+		return directive.Options{
+			"language":  directive.To(b.Text, &p.Language),
+			"entities":  directive.To(b.List, &p.Entities),
+			"threshold": func() error { return p.readThreshold(b) },
+		}
+	})
+}
+
+func (p *Presidio) readThreshold(b *directive.Block) (err error) {
+	var score string
+	if err := b.Text(&score); err != nil {
+		return err
+	}
+	if p.Threshold, err = strconv.ParseFloat(score, 64); err != nil || !(p.Threshold >= 0 && p.Threshold <= 1) {
+		return b.Errf("threshold %s: must be a number from 0 to 1", score)
+	}
+	return nil
+}
+
+// Provision implements caddy.Provisioner.
+func (p *Presidio) Provision(caddy.Context) (err error) {
+	address, timeout := p.connect(caddy.NewReplacer())
+	p.client, err = webhook.NewUnsigned(strings.TrimSuffix(address, "/")+"/analyze", "", timeout)
+	return err
+}
+
+// UnmarshalCaddyfile reads the inspector. Syntax:
+//
+//	inspect moderation [reject] {
+//	    phases     [arguments] [result] [error]
+//	    key        <key>
+//	    url        <URL>
+//	    model      <name>
+//	    categories <category...>
+//	    timeout    <duration>
+//	    on_error   deny|pass
+//	}
+func (m *Moderation) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	if err := m.action(d); err != nil {
+		return err
+	}
+	return m.read(d, "moderation", func(b *directive.Block) directive.Options {
+		return directive.Options{
+			"key":        directive.To(b.Text, &m.Key),
+			"url":        directive.To(b.Text, &m.URL),
+			"model":      directive.To(b.Text, &m.Model),
+			"categories": directive.To(b.List, &m.Categories),
+		}
+	})
+}
+
+// Provision implements caddy.Provisioner.
+func (m *Moderation) Provision(caddy.Context) (err error) {
+	repl := caddy.NewReplacer()
+	address, timeout := m.connect(repl)
+	key := repl.ReplaceAll(m.Key, "")
+	if key != "" {
+		key = "Bearer " + key
+	}
+	m.client, err = webhook.NewUnsigned(cmp.Or(address, "https://api.openai.com/v1/moderations"), key, timeout)
 	return err
 }

@@ -1,8 +1,9 @@
-// Package inspect provides the inspectors of toolsets as Caddy modules of the namespace agents.inspectors: secrets, pii and
-// webhook. Package github.com/fairwayhq/fairway/inspect implements them.
+// Package inspect provides the inspectors of toolsets as Caddy modules of the namespace agents.inspectors: secrets, pii,
+// webhook, presidio and moderation. Package github.com/fairwayhq/fairway/inspect implements them.
 package inspect
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ func init() {
 	caddy.RegisterModule(Secrets{})
 	caddy.RegisterModule(PII{})
 	caddy.RegisterModule(Webhook{})
+	caddy.RegisterModule(Presidio{})
+	caddy.RegisterModule(Moderation{})
 }
 
 // Module is an inspector of a toolset: a guest module of agents.inspectors.
@@ -69,11 +72,12 @@ const (
 // Options are the options that the built-in inspectors share.
 type Options struct {
 	// What happens with what is found. "mask": it is replaced. "reject": the call fails, or the tool is not listed.
-	// Default: mask.
+	// Default: mask; reject for moderation.
 	Action string `json:"action,omitempty"`
 
 	// What is inspected: "arguments" of tool calls, "result" and "error" bodies of responses, and the texts of tools in the "list".
-	// Default: all for secrets; result and error for pii; arguments, result and error for webhook.
+	// Default: all for secrets; result and error for pii and presidio; arguments, result and error for webhook; arguments and result
+	// for moderation.
 	Phases []inspect.Phase `json:"phases,omitempty"`
 }
 
@@ -166,16 +170,12 @@ func compile(label, expression string) (*regexp.Regexp, error) {
 	return compiled, nil
 }
 
-// Webhook leaves the decision to a server.
-type Webhook struct {
+// Remote are the options of inspectors that send messages to a server.
+type Remote struct {
 	Options
 
-	// The URL of the server. Placeholders such as {env.CHECK_URL} are replaced. Required.
+	// The URL of the server. Placeholders such as {env.CHECK_URL} are replaced. Required, but for moderation.
 	URL string `json:"url,omitempty"`
-
-	// The secret that signs the requests (Standard Webhooks): 16 bytes or more, or whsec_ and base64. Placeholders are replaced.
-	// Required.
-	Secret string `json:"secret,omitempty"`
 
 	// How long the server may take. Default: 2s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
@@ -186,24 +186,107 @@ type Webhook struct {
 	client *webhook.Client
 }
 
+// phases returns the phases, or the default ones.
+func (r *Remote) phases(standard ...inspect.Phase) ([]inspect.Phase, error) {
+	phases, err := r.Options.phases(standard...)
+	switch {
+	case err != nil:
+	case slices.Contains(phases, inspect.List):
+		err = errors.New("the phase list is for secrets and pii")
+	case r.OnError != "" && r.OnError != onErrorPass && r.OnError != onErrorDeny:
+		err = fmt.Errorf("on_error %q: use deny or pass", r.OnError)
+	}
+	return phases, err
+}
+
+// Cleanup implements caddy.CleanerUpper.
+func (r *Remote) Cleanup() error {
+	r.client.Close()
+	return nil
+}
+
+// Webhook leaves the decision to a server.
+type Webhook struct {
+	Remote
+
+	// The secret that signs the requests (Standard Webhooks): 16 bytes or more, or whsec_ and base64. Placeholders are replaced.
+	// Required.
+	Secret string `json:"secret,omitempty"`
+}
+
 // CaddyModule implements caddy.Module.
 func (Webhook) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: Namespace + ".webhook", New: func() caddy.Module { return new(Webhook) }}
 }
 
 // Step implements Module.
-func (w *Webhook) Step() (inspect.Step, error) {
-	step := inspect.Step{Name: "webhook", Inspector: &inspect.Webhook{Client: w.client, PassOnError: w.OnError == onErrorPass}}
-	var err error
-	step.Phases, err = w.phases(inspect.Arguments, inspect.Result, inspect.Error)
-	switch {
-	case err != nil:
-	case w.Action != "":
+func (w *Webhook) Step() (step inspect.Step, err error) {
+	step.Name, step.Inspector = "webhook", &inspect.Webhook{Client: w.client, PassOnError: w.OnError == onErrorPass}
+	if step.Phases, err = w.phases(inspect.Arguments, inspect.Result, inspect.Error); err == nil && w.Action != "" {
 		err = errors.New("the server decides whether to mask or to reject: remove the action")
-	case slices.Contains(step.Phases, inspect.List):
-		err = errors.New("the phase list is for secrets and pii")
-	case w.OnError != "" && w.OnError != onErrorPass && w.OnError != onErrorDeny:
-		err = fmt.Errorf("on_error %q: use deny or pass", w.OnError)
+	}
+	return step, err
+}
+
+// Presidio finds personal data with an analyzer of Presidio.
+type Presidio struct {
+	Remote
+
+	// The language of the texts. Default: en.
+	Language string `json:"language,omitempty"`
+
+	// What is found, by Presidio's names, such as PERSON and LOCATION. Default: all that the analyzer knows.
+	Entities []string `json:"entities,omitempty"`
+
+	// The lowest score of what is found, from 0 to 1. Default: 0, the analyzer decides.
+	Threshold float64 `json:"threshold,omitempty"`
+}
+
+// CaddyModule implements caddy.Module.
+func (Presidio) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + ".presidio", New: func() caddy.Module { return new(Presidio) }}
+}
+
+// Step implements Module.
+func (p *Presidio) Step() (step inspect.Step, err error) {
+	step.Name = "presidio"
+	step.Inspector = &inspect.Presidio{
+		Client: p.client, Language: cmp.Or(p.Language, "en"), Entities: p.Entities, Threshold: p.Threshold,
+		Reject: p.Action == actionReject, PassOnError: p.OnError == onErrorPass,
+	}
+	if step.Phases, err = p.phases(inspect.Result, inspect.Error); err == nil && (p.Threshold < 0 || p.Threshold > 1) {
+		err = fmt.Errorf("threshold %g: must be from 0 to 1", p.Threshold)
+	}
+	return step, err
+}
+
+// Moderation rejects texts in which a moderation API finds something harmful. The API has the format of OpenAI.
+type Moderation struct {
+	Remote
+
+	// The API key. Placeholders such as {env.OPENAI_API_KEY} are replaced. Default: none.
+	Key string `json:"key,omitempty"`
+
+	// The model. Default: omni-moderation-latest.
+	Model string `json:"model,omitempty"`
+
+	// The categories that are rejected, such as violence and self-harm/intent. Default: all that the API flags.
+	Categories []string `json:"categories,omitempty"`
+}
+
+// CaddyModule implements caddy.Module.
+func (Moderation) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + ".moderation", New: func() caddy.Module { return new(Moderation) }}
+}
+
+// Step implements Module.
+func (m *Moderation) Step() (step inspect.Step, err error) {
+	step.Name = "moderation"
+	step.Inspector = &inspect.Moderation{
+		Client: m.client, Model: cmp.Or(m.Model, "omni-moderation-latest"), Categories: m.Categories, PassOnError: m.OnError == onErrorPass,
+	}
+	if step.Phases, err = m.phases(inspect.Arguments, inspect.Result); err == nil && m.Action == actionMask {
+		err = errors.New("a moderation API says only whether a text is harmful: use reject")
 	}
 	return step, err
 }
@@ -213,17 +296,15 @@ const (
 	onErrorDeny = "deny"
 )
 
-// Cleanup implements caddy.CleanerUpper.
-func (w *Webhook) Cleanup() error {
-	w.client.Close()
-	return nil
-}
-
 // Interface guards
 var (
 	_ Module             = (*Secrets)(nil)
 	_ Module             = (*PII)(nil)
 	_ Module             = (*Webhook)(nil)
+	_ Module             = (*Presidio)(nil)
+	_ Module             = (*Moderation)(nil)
 	_ caddy.Provisioner  = (*Webhook)(nil)
-	_ caddy.CleanerUpper = (*Webhook)(nil)
+	_ caddy.Provisioner  = (*Presidio)(nil)
+	_ caddy.Provisioner  = (*Moderation)(nil)
+	_ caddy.CleanerUpper = (*Remote)(nil)
 )

@@ -76,18 +76,26 @@ type rejectedKey struct{}
 
 // arguments returns the arguments that the inspectors pass. If they reject them, the context has the Failure.
 func (i *Inspection) arguments(ctx context.Context, name string, arguments []byte) (context.Context, []byte) {
+	passed, failure := i.Arguments(ctx, name, arguments)
+	if failure == nil {
+		return ctx, passed
+	}
+	return context.WithValue(ctx, rejectedKey{}, failure), []byte("{}")
+}
+
+// Arguments returns the arguments of a call of the named tool that the inspectors pass, or why they reject them.
+func (i *Inspection) Arguments(ctx context.Context, name string, arguments []byte) ([]byte, *tools.Failure) {
 	if len(arguments) == 0 || !i.Chain.Has(inspect.Arguments) {
-		return ctx, arguments
+		return arguments, nil
 	}
 	m := i.message(inspect.Arguments)
 	m.Body, m.JSON = arguments, true
 	passed, _, err := i.inspect(ctx, m)
 	if err == nil {
-		return ctx, passed
+		return passed, nil
 	}
-	failure := &tools.Failure{Kind: tools.Restricted, Message: "The API was not called, because of the arguments of " + text.Cut(name, maxNamed) +
+	return nil, &tools.Failure{Kind: tools.Restricted, Message: "The API was not called, because of the arguments of " + text.Cut(name, maxNamed) +
 		": " + err.Error() + "."}
-	return context.WithValue(ctx, rejectedKey{}, failure), []byte("{}")
 }
 
 // maxNamed limits the name of a tool in a message, in bytes.
@@ -151,9 +159,7 @@ func (r *Recorder) InspectResponse(ctx context.Context) {
 	r.Discard()
 	r.Hold()
 	r.Status = http.StatusBadGateway
-	r.Headers["Content-Type"] = []string{"text/plain; charset=utf-8"}
 	r.Refusal = &tools.Failure{Kind: tools.Restricted, Made: true, Message: r.Inspection.Withheld(err)}
-	r.Body.B = append(r.Body.B, r.Refusal.Message...)
 }
 
 // Withheld returns the message for a response that was rejected.

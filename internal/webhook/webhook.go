@@ -37,15 +37,36 @@ const (
 
 // Client sends POST requests to one URL. Redirects are not followed.
 type Client struct {
-	url       string
-	key       []byte
-	timeout   time.Duration
-	transport *http.Transport
+	url           string
+	key           []byte // signs requests; nil for none
+	authorization string // header; "" for none
+	timeout       time.Duration
+	transport     *http.Transport
 }
 
 // New returns the client for a URL. The secret has at least 16 bytes, or is `whsec_` and base64. A timeout of 0 is DefaultTimeout.
 // Errors contain neither the URL nor the secret.
 func New(address, secret string, timeout time.Duration) (*Client, error) {
+	key := []byte(secret)
+	if encoded, ok := strings.CutPrefix(secret, secretStart); ok {
+		decoded, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return nil, errors.New("the secret begins with whsec_, but the rest is not base64")
+		}
+		key = decoded
+	}
+	if len(key) < minSecret {
+		return nil, fmt.Errorf("the secret has %d bytes; it needs at least %d, as in: secret {env.WEBHOOK_SECRET}", len(key), minSecret)
+	}
+	c, err := NewUnsigned(address, "", timeout)
+	if err == nil {
+		c.key = key
+	}
+	return c, err
+}
+
+// NewUnsigned is like New for a server that checks no signature. The requests have the header Authorization, if it is not "".
+func NewUnsigned(address, authorization string, timeout time.Duration) (*Client, error) {
 	if err := CheckURL(address); err != nil {
 		return nil, err
 	}
@@ -53,17 +74,7 @@ func New(address, secret string, timeout time.Duration) (*Client, error) {
 	if timeout < 0 || timeout > MaxTimeout {
 		return nil, fmt.Errorf("timeout %s: must be more than 0 and at most %s", timeout, MaxTimeout)
 	}
-	c := &Client{url: address, key: []byte(secret), timeout: timeout}
-	if encoded, ok := strings.CutPrefix(secret, secretStart); ok {
-		key, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil {
-			return nil, errors.New("the secret begins with whsec_, but the rest is not base64")
-		}
-		c.key = key
-	}
-	if len(c.key) < minSecret {
-		return nil, fmt.Errorf("the secret has %d bytes; it needs at least %d, as in: secret {env.WEBHOOK_SECRET}", len(c.key), minSecret)
-	}
+	c := &Client{url: address, authorization: authorization, timeout: timeout}
 	c.transport = http.DefaultTransport.(*http.Transport).Clone()
 	c.transport.MaxIdleConnsPerHost = maxIdle
 	c.transport.MaxResponseHeaderBytes = maxResponse
@@ -121,11 +132,16 @@ func (c *Client) send(ctx context.Context, id, mediaType string, body []byte, re
 	if err != nil {
 		return errors.New("the URL is invalid")
 	}
-	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	r.Header.Set("Content-Type", mediaType)
-	r.Header["webhook-id"] = []string{id}
-	r.Header["webhook-timestamp"] = []string{stamp}
-	r.Header["webhook-signature"] = []string{"v1," + c.sign(id, stamp, body)}
+	if c.key != nil {
+		stamp := strconv.FormatInt(time.Now().Unix(), 10)
+		r.Header["webhook-id"] = []string{id}
+		r.Header["webhook-timestamp"] = []string{stamp}
+		r.Header["webhook-signature"] = []string{"v1," + c.sign(id, stamp, body)}
+	}
+	if c.authorization != "" {
+		r.Header.Set("Authorization", c.authorization)
+	}
 	response, err := c.transport.RoundTrip(r)
 	if err != nil {
 		return safeError(ctx, err)

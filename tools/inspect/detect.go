@@ -22,7 +22,6 @@ const (
 	maxBase64 = 64 << 10 // characters
 	maxCursor = 2 << 10  // bytes of an opaque cursor
 	maxLabels = 16       // different labels of one message
-	maxKnown  = 256      // names of members that are looked up
 )
 
 // A Hit is a part of a text that a Detector has found.
@@ -34,15 +33,20 @@ type Hit struct {
 
 // A Detector finds values in texts.
 type Detector interface {
-	// Find appends what it finds in a text, ordered, without overlaps. Name is the name of the JSON member that has the
-	// text, in lower case, or "".
-	Find(hits []Hit, name string, text []byte) []Hit
+	// wants reports whether there may be something to find in a text with these traits.
+	wants(t traits, name nameKind) bool
+	// find appends what it finds in a text, ordered, without overlaps. Name is the kind of name of the JSON member that has
+	// the text.
+	find(hits []Hit, name nameKind, text []byte) []Hit
 }
 
 // Detect returns the inspector that masks what a detector finds. With reject, it rejects messages with a hit.
 //
 // In JSON, it reads the decoded names and strings, and numbers. It also reads JSON in strings, and text in base64.
 // A masked string stays a string, and a masked number becomes 0. Everything else keeps its bytes.
+//
+// Detections that follow each other in a Chain share one walk over the bytes. The walk determines the traits of each string
+// (traits.go), and detectors read only the strings in which something may be.
 func Detect(d Detector, reject bool) Inspector { return &detection{d, reject} }
 
 type detection struct {
@@ -52,78 +56,118 @@ type detection struct {
 
 // Inspect implements Inspector.
 func (d *detection) Inspect(_ context.Context, m *Message) (Verdict, error) {
-	s := search{detector: d.detector, first: d.reject}
-	var masked []byte
-	body := m.Body
-	isJSON := m.JSON || looksLikeJSON(body)
-	if isJSON {
-		masked = s.json(body, 0)
-	}
-	if !isJSON || !s.stop() && !m.valid() { // values may be outside of strings
-		if masked != nil {
-			body = masked
-		}
-		if text := s.text("", body, 0); text != nil {
-			masked = text
-		}
-	}
-	if masked == nil {
-		return Verdict{}, nil
-	}
-	slices.Sort(s.labels)
-	return Verdict{Rejected: d.reject, Body: masked, Labels: s.labels}, nil
+	return Chain{{Inspector: d, Phases: []Phase{m.Phase}}}.search(m.Phase).verdict(m), nil
 }
 
 // FindsIn reports whether an inspector of the chain that inspects results finds something in a text. Webhooks are not called.
 func (c Chain) FindsIn(text string) bool {
 	return slices.ContainsFunc(c, func(step Step) bool {
 		d, ok := step.Inspector.(*detection)
-		return ok && slices.Contains(step.Phases, Result) && len(d.detector.Find(nil, "", []byte(text))) > 0
+		return ok && slices.Contains(step.Phases, Result) && len(d.detector.find(nil, 0, []byte(text))) > 0
 	})
 }
 
 // looksLikeJSON reports whether a text is an object or array, or several of them.
 func looksLikeJSON(body []byte) bool {
+	if len(body) < 2 || body[0] > ' ' && body[0] != '{' && body[0] != '[' && body[0] != 0xef {
+		return false
+	}
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff")))
 	return len(body) > 1 && (body[0] == '{' || body[0] == '[')
 }
 
-// A search is one pass of a detector over a message.
+// A search is one walk of detections over a message.
 type search struct {
-	detector Detector
-	first    bool // stop at the first hit
-	labels   []string
-	inName   bool              // the text is the name of a member
-	names    int               // member names that were masked
-	known    map[string]string // names without hits, in the form for detectors
-	hits     []Hit             // reused
-	plain    []byte            // reused by encoded
+	detections []namedDetection
+	steps      int // of the chain that the search makes
+	filter     *keywordFilter
+	every      traits          // that are assumed of every text
+	rejecting  *namedDetection // has rejected the message; the rest need not be read
+	labels     []string        // of the rejecting detection, or of all
+	inName     bool            // the text is the name of a member
+	names      int             // member names that were masked
+	known      [64]knownName
+	hits       []Hit  // reused
+	plain      []byte // reused by encoded
 }
 
-func (s *search) note(label string) {
+type namedDetection struct {
+	*detection
+	name string // of the inspector
+}
+
+// A knownName is the name of a member, without hits. APIs repeat the same names in each element of a list.
+type knownName struct {
+	content []byte // between the quotation marks
+	kind    nameKind
+}
+
+// search returns the search of the detections that the chain begins with.
+func (c Chain) search(phase Phase) *search {
+	s := &search{filter: &noKeywords}
+	for _, step := range c {
+		d, ok := step.Inspector.(*detection)
+		if !ok {
+			break
+		}
+		s.steps++
+		if !slices.Contains(step.Phases, phase) {
+			continue
+		}
+		s.detections = append(s.detections, namedDetection{d, step.Name})
+		if known, ok := d.detector.(*secrets); ok {
+			s.filter = &known.filter
+		}
+	}
+	return s
+}
+
+// verdict searches a message.
+func (s *search) verdict(m *Message) Verdict {
+	var masked []byte
+	if m.JSON || looksLikeJSON(m.Body) {
+		masked = s.json(0, m.Body, 0)
+	} else {
+		masked = s.text(0, m.Body, 0, anyTrait)
+	}
+	slices.Sort(s.labels)
+	return Verdict{Rejected: s.stop(), Body: masked, Labels: s.labels}
+}
+
+func (s *search) note(d *namedDetection, label string) {
+	if d.reject && s.rejecting == nil {
+		s.rejecting, s.labels = d, nil
+	}
 	if len(s.labels) < maxLabels && !slices.Contains(s.labels, label) {
 		s.labels = append(s.labels, label)
 	}
 }
 
 // stop reports whether the rest need not be read.
-func (s *search) stop() bool { return s.first && len(s.labels) > 0 }
+func (s *search) stop() bool { return s.rejecting != nil }
 
 // json returns JSON with the hits masked, nil if there are none. The text need not be valid: everything that a parser may
-// take for a string is read as one.
-func (s *search) json(source []byte, depth int) []byte {
+// take for a string is read as one. If there is something else outside of strings, the whole is also read as text.
+func (s *search) json(of nameKind, source []byte, depth int) []byte {
 	var out []byte
 	copied := 0
 	replace := func(from, to int, with []byte) {
 		out = append(append(out, source[copied:from]...), with...)
 		copied = to
 	}
-	name, object := "", false // the member of the current value
+	var name nameKind                              // of the member of the current value
+	object, number, strange := false, false, false // the last token but white space is a number
 	for i := 0; i < len(source) && !s.stop(); {
 		switch c := source[i]; {
 		case c == '"':
-			end := stringEnd(source, i+1)
+			number = false
+			end, t := s.filter.scan(source, i+1)
+			t |= s.every
 			content := source[i+1 : end]
+			if end < len(source) && source[end] == '\\' {
+				end = stringEnd(source, end)
+				content = source[i+1 : end]
+			}
 			if after := skipSpace(source, end+1); after < len(source) && source[after] == ':' {
 				var masked []byte
 				if name, masked = s.member(content); masked != nil {
@@ -132,49 +176,86 @@ func (s *search) json(source []byte, depth int) []byte {
 				object, i = true, after+1
 				continue
 			}
-			if masked := s.value(name, unquote(content), depth); masked != nil {
-				replace(i, min(end+1, len(source)), strictjson.AppendString(nil, masked))
+			if t != 0 || name != 0 || len(content) >= minBase64 || len(content) > 0 && looksLikeJSON(content) {
+				decoded := content
+				if t&hasEscape != 0 {
+					decoded = unquote(content)
+					t = s.filter.traits(decoded) | s.every
+				}
+				if masked := s.value(name, decoded, depth, t); masked != nil {
+					replace(i, min(end+1, len(source)), strictjson.AppendString(nil, masked))
+				}
 			}
 			i = end + 1
 		case c == '-' || c >= '0' && c <= '9':
-			end := i + 1
+			end, count := i+1, weights[c]
 			for end < len(source) && isNumber[source[end]] {
+				count += weights[source[end]]
 				end++
 			}
-			if s.isHit(name, source[i:end]) {
+			if count >= minDigits && s.isHit(name, source[i:end]) {
 				replace(i, end, []byte("0"))
 			}
-			i = end
-		case c == '{' || c == '}' || c == ',' && object:
-			name, object = "", c != ','
+			strange = strange || number
+			number, i = true, end
+		case c == ' ' || c == '\n' || c == '\r' || c == '\t':
+			i++
+		case c == '{' || c == '}' || c == ',':
+			number = false
+			if c != ',' || object {
+				name, object = 0, c != ','
+			}
+			i++
+		case c == '[' || c == ']' || c == ':':
+			number, object = false, object && c != '['
 			i++
 		default:
-			object = object && c != '['
-			i++
+			n := literal(source[i:])
+			strange = strange || n == 0
+			number, i = false, i+max(n, 1)
 		}
 	}
-	if out == nil {
-		return nil
+	if out != nil {
+		out = append(out, source[copied:]...)
 	}
-	return append(out, source[copied:]...)
+	if strange && !s.stop() {
+		if out != nil {
+			source = out
+		}
+		if text := s.text(of, source, depth, anyTrait); text != nil {
+			return text
+		}
+	}
+	return out
 }
 
-// member reads the name of a member. It returns the name in the form for detectors, and the masked name, nil if it has no hits.
-func (s *search) member(content []byte) (name string, masked []byte) {
-	if known, ok := s.known[string(content)]; ok {
-		return known, nil
+// literal returns the length of the true, false or null that a text begins with, 0 if there is none.
+func literal(text []byte) int {
+	for _, word := range [...]string{"null", "true", "false"} {
+		if len(text) >= len(word) && string(text[:len(word)]) == word {
+			return len(word)
+		}
+	}
+	return 0
+}
+
+// member reads the name of a member. It returns the kind of the name, and the masked name, nil if it has no hits.
+func (s *search) member(content []byte) (kind nameKind, masked []byte) {
+	known := &s.known[0]
+	if n := len(content); n > 0 {
+		known = &s.known[(n*7+int(content[0])*3+int(content[n-1]))%len(s.known)]
+	}
+	if known.content != nil && bytes.Equal(known.content, content) {
+		return known.kind, nil
 	}
 	decoded := unquote(content)
-	name = lowerName(decoded)
+	kind = kindOf(decoded)
 	s.inName = true
-	masked = s.text("", decoded, maxNested)
-	if s.inName = false; masked == nil && len(s.known) < maxKnown {
-		if s.known == nil {
-			s.known = make(map[string]string)
-		}
-		s.known[string(content)] = name
+	masked = s.text(0, decoded, maxNested, s.filter.traits(decoded))
+	if s.inName = false; masked == nil {
+		*known = knownName{content, kind}
 	}
-	return name, masked
+	return kind, masked
 }
 
 // uniqueName returns a masked name that no other masked name equals, since the names of an object must be different.
@@ -186,51 +267,71 @@ func (s *search) uniqueName(masked []byte) []byte {
 }
 
 // isHit reports whether there is a hit in a number.
-func (s *search) isHit(name string, number []byte) bool {
-	if s.hits = s.detector.Find(s.hits[:0], name, number); len(s.hits) == 0 {
-		return false
+func (s *search) isHit(name nameKind, number []byte) bool {
+	for i := range s.detections {
+		d := &s.detections[i]
+		if !d.detector.wants(hasDigits, name) {
+			continue
+		}
+		if s.hits = d.detector.find(s.hits[:0], name, number); len(s.hits) > 0 {
+			s.note(d, s.hits[0].Label)
+			return true
+		}
 	}
-	s.note(s.hits[0].Label)
-	return true
+	return false
 }
 
 // value is text for a string of JSON.
-func (s *search) value(name string, text []byte, depth int) []byte {
+func (s *search) value(name nameKind, text []byte, depth int, t traits) []byte {
 	switch {
-	case isCursor(name, text):
+	case name&cursorName != 0 && isCursor(text):
 		return nil
-	case depth < maxNested && looksLikeJSON(text) && strictjson.Valid(text):
-		return s.json(text, depth+1)
+	case depth < maxNested && looksLikeJSON(text):
+		return s.json(name, text, depth+1)
 	}
-	return s.text(name, text, depth)
+	return s.text(name, text, depth, t)
 }
 
 // text returns a text with the hits masked, nil if there are none.
-func (s *search) text(name string, text []byte, depth int) []byte {
+func (s *search) text(name nameKind, text []byte, depth int, t traits) []byte {
 	if len(text) < 2 {
 		return nil
 	}
 	var out []byte
-	if s.hits = s.detector.Find(s.hits[:0], name, text); len(s.hits) > 0 {
-		copied := 0
-		for _, h := range s.hits {
-			s.note(h.Label)
-			out = append(out, text[copied:h.Start]...)
-			if copied = h.End; h.Whole != "" && !s.inName && h.Start == 0 && h.End == len(text) {
-				out = append(out, h.Whole...)
-				continue
-			}
-			out = append(append(append(out, '['), h.Label...), ']')
+	for i := range s.detections {
+		d := &s.detections[i]
+		if !d.detector.wants(t, name) {
+			continue
 		}
-		out = append(out, text[copied:]...)
-		text = out
+		if s.hits = d.detector.find(s.hits[:0], name, text); len(s.hits) == 0 {
+			continue
+		}
+		out = s.mask(d, text)
+		if text = out; s.stop() {
+			return out
+		}
 	}
-	if len(text) >= minBase64 && depth < maxNested && !s.stop() {
+	if len(text) >= minBase64 && depth < maxNested {
 		if decoded := s.base64(text); decoded != nil {
 			return decoded
 		}
 	}
 	return out
+}
+
+// mask returns a text with the current hits of a detection masked.
+func (s *search) mask(d *namedDetection, text []byte) (out []byte) {
+	copied := 0
+	for _, h := range s.hits {
+		s.note(d, h.Label)
+		out = append(out, text[copied:h.Start]...)
+		if copied = h.End; h.Whole != "" && !s.inName && h.Start == 0 && h.End == len(text) {
+			out = append(out, h.Whole...)
+			continue
+		}
+		out = append(append(append(out, '['), h.Label...), ']')
+	}
+	return append(out, text[copied:]...)
 }
 
 // base64 returns a text in which the runs of base64 with a hit are masked and encoded again, nil if there are none.
@@ -278,8 +379,13 @@ func (s *search) encoded(run []byte, padded bool) []byte {
 		return nil
 	}
 	coding := base64.RawStdEncoding
-	if bytes.ContainsAny(run, "-_") {
+	if bytes.IndexByte(run, '-') >= 0 || bytes.IndexByte(run, '_') >= 0 {
 		coding = base64.RawURLEncoding
+	}
+	var first [minBase64]byte // most runs are identifiers or binary data
+	n, err := coding.Decode(first[:], run[:minBase64])
+	if err != nil || slices.ContainsFunc(first[:n], func(c byte) bool { return isControl(rune(c)) }) {
+		return nil
 	}
 	decoded, err := coding.AppendDecode(s.plain[:0], run)
 	if s.plain = decoded; err != nil || !isPrintable(decoded) {
@@ -288,9 +394,9 @@ func (s *search) encoded(run []byte, padded bool) []byte {
 	plain := bytes.Clone(decoded)
 	var masked []byte
 	if looksLikeJSON(plain) {
-		masked = s.json(plain, maxNested)
+		masked = s.json(0, plain, maxNested)
 	} else {
-		masked = s.text("", plain, maxNested)
+		masked = s.text(0, plain, maxNested, anyTrait)
 	}
 	if masked == nil {
 		return nil
@@ -303,32 +409,15 @@ func (s *search) encoded(run []byte, padded bool) []byte {
 
 // isPrintable reports whether bytes are text.
 func isPrintable(b []byte) bool {
-	return utf8.Valid(b) && !bytes.ContainsFunc(b, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' })
+	return utf8.Valid(b) && !bytes.ContainsFunc(b, func(r rune) bool { return isControl(r) || r >= 0x7f && unicode.IsControl(r) })
 }
 
-// cursors end the names of members whose values are opaque positions, in lower case without - and _.
-var cursors = [...]string{"cursor", "requeststate", "pagetoken", "continuationtoken", "synctoken", "deltatoken"}
+// isControl reports whether a character of ASCII does not occur in text.
+func isControl(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == 0x7f }
 
-// isCursor reports whether a string is an opaque position that the caller must send back unchanged.
-func isCursor(name string, text []byte) bool {
-	if len(name) < 6 || len(text) > maxCursor || !slices.ContainsFunc(cursors[:], func(end string) bool { return strings.HasSuffix(name, end) }) {
-		return false
-	}
-	return !bytes.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf || !isBase64[r] && !strings.ContainsRune("=.:~%", r) })
-}
-
-// lowerName returns the name of a member in the form in which detectors get it.
-func lowerName(name []byte) string {
-	lower := make([]byte, 0, len(name))
-	for _, c := range name {
-		switch {
-		case c >= 'A' && c <= 'Z':
-			lower = append(lower, c+'a'-'A')
-		case c != '_' && c != '-' && c != ' ':
-			lower = append(lower, c)
-		}
-	}
-	return string(lower)
+// isCursor reports whether a string looks like an opaque position that the caller must send back unchanged.
+func isCursor(text []byte) bool {
+	return len(text) <= maxCursor && !bytes.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf || !isBase64[r] && !strings.ContainsRune("=.:~%", r) })
 }
 
 // stringEnd returns the position of the quotation mark that ends a string whose content begins at i.

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
 // MaxBody limits what is inspected at once, in bytes. Larger values are rejected.
@@ -44,16 +42,6 @@ type Message struct {
 	Protocol string
 	Agent    string // name of the hosted agent that makes the call; "" if a client does
 	User     string // id of the authenticated user, or ""
-
-	isValid, isChecked bool // see valid
-}
-
-// valid reports whether Body is strict JSON. It is checked once for all detectors, because masking keeps it.
-func (m *Message) valid() bool {
-	if !m.isChecked {
-		m.isValid, m.isChecked = strictjson.Valid(m.Body), true
-	}
-	return m.isValid
 }
 
 // isText reports whether Body is text. Inspectors let other bodies pass.
@@ -110,7 +98,8 @@ func (r *RejectedError) Error() string {
 // Inspect applies the chain. It returns the body that passes, which is that of the message if nothing changes, and the labels
 // of what was masked. The error is a *RejectedError.
 func (c Chain) Inspect(ctx context.Context, m Message) (body []byte, labels []string, err error) {
-	for _, step := range c {
+	for i := 0; i < len(c); i++ {
+		step := c[i]
 		if !slices.Contains(step.Phases, m.Phase) || len(m.Body) == 0 || !m.isText() {
 			continue
 		}
@@ -118,16 +107,22 @@ func (c Chain) Inspect(ctx context.Context, m Message) (body []byte, labels []st
 			return nil, nil, &RejectedError{Inspector: step.Name, Reason: "too large", Message: fmt.Sprintf(
 				"it has %d KiB, and inspectors read at most %d KiB: select less of it", len(m.Body)>>10, MaxBody>>10)}
 		}
-		verdict, err := step.Inspector.Inspect(ctx, &m)
-		if err != nil {
+		var verdict Verdict
+		if _, ok := step.Inspector.(*detection); ok {
+			s := c[i:].search(m.Phase)
+			verdict = s.verdict(&m)
+			i += s.steps - 1
+			if s.rejecting != nil {
+				step.Name = s.rejecting.name
+			}
+		} else if verdict, err = step.Inspector.Inspect(ctx, &m); err != nil {
 			return nil, nil, &RejectedError{Inspector: step.Name, Reason: err.Error(), Message: "the inspector " + step.Name + " is not available; try again later"}
 		}
 		if verdict.Rejected {
 			return nil, nil, &RejectedError{Inspector: step.Name, Labels: verdict.Labels, Message: verdict.Message, Reason: cmp.Or(verdict.Reason, "rejected")}
 		}
 		if verdict.Body != nil {
-			_, keepsJSON := step.Inspector.(*detection)
-			m.Body, m.isChecked = verdict.Body, m.isChecked && keepsJSON
+			m.Body = verdict.Body
 		}
 		labels = append(labels, verdict.Labels...)
 	}

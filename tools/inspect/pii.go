@@ -12,7 +12,7 @@ import (
 const (
 	Email = "email" // name@example.com, also with %40
 	Phone = "phone" // +49 30 1234567, (212) 555-0123, 030 1234567; any digits in members that are named phone, mobile, fax or tel
-	IBAN  = "iban"  // with valid check digits (ISO 13616)
+	IBAN  = "iban"  // of a country of the registry, with valid check digits (ISO 13616)
 	Card  = "card"  // payment cards with the prefix and length of a known network, and a valid check digit (Luhn)
 	SSN   = "ssn"   // United States: 123-45-6789; without hyphens in members that are named ssn
 )
@@ -43,21 +43,30 @@ func PII(entities []string, patterns []Pattern) (Detector, error) {
 			return nil, fmt.Errorf("pattern %s matches the empty text, and would match everywhere", own.Label)
 		}
 	}
-	p.begins['@'], p.begins['%'] = finds(Email), finds(Email)
-	for _, c := range []byte(digits) {
-		p.begins[c] = p.iban || p.card || p.ssn || p.phone
+	if finds(Email) {
+		p.traits, p.begins['@'], p.begins['%'] = hasAt, true, true
+	}
+	if p.iban || p.card || p.ssn || p.phone {
+		p.traits |= hasDigits
+		for _, c := range []byte(digits) {
+			p.begins[c] = true
+		}
 	}
 	return p, nil
 }
 
 type pii struct {
 	iban, card, ssn, phone bool
+	traits                 traits    // of texts in which something may be
 	begins                 [256]bool // bytes at which something may begin
 	patterns               []Pattern
 }
 
-// Find implements Detector.
-func (p *pii) Find(hits []Hit, name string, text []byte) []Hit {
+// wants implements Detector.
+func (p *pii) wants(t traits, _ nameKind) bool { return t&p.traits != 0 || len(p.patterns) > 0 }
+
+// find implements Detector.
+func (p *pii) find(hits []Hit, name nameKind, text []byte) []Hit {
 	for i := 0; i < len(text); i++ {
 		if !p.begins[text[i]] {
 			continue
@@ -70,6 +79,9 @@ func (p *pii) Find(hits []Hit, name string, text []byte) []Hit {
 		var ok bool
 		next := i
 		if isDigit[text[i]] {
+			if i > 0 && isWord[text[i-1]] && name == 0 && (i == 1 || !isLetter[text[i-1]] || !isLetter[text[i-2]]) {
+				continue // inside of a word, which is no IBAN
+			}
 			h, next, ok = p.number(name, text, i, free)
 		} else {
 			h, ok = findEmail(text, i, free)
@@ -135,31 +147,32 @@ func findEmail(text []byte, at, free int) (h Hit, ok bool) {
 	}
 	host := text[after:end]
 	dot := bytes.LastIndexByte(host, '.')
-	if start == at || dot < 1 || string(host[dot:]) == ".invalid" || len(host)-dot < 3 || !isLetter[host[dot+1]] && host[dot+1] < 0x80 {
+	if start == at || string(text[start:at]) == "git" || dot < 1 || string(host[dot:]) == ".invalid" || len(host)-dot < 3 || !isLetter[host[dot+1]] && host[dot+1] < 0x80 {
 		return h, false
 	}
 	return Hit{Start: start, End: end, Label: Email, Whole: "masked@email.invalid"}, true
 }
 
-const (
-	maxNumber = 48 // characters of a number with its separators
-	minDigits = 7  // of the shortest entity, a telephone number
-)
+const maxNumber = 48 // characters of a number with its separators
 
 var isSeparator = tableOf(" -./()")
 
 // number looks for an entity that begins at a digit. Next is the last position that was read.
-func (p *pii) number(name string, text []byte, at, free int) (h Hit, next int, ok bool) {
-	if p.iban && at >= free+2 {
-		if h, ok = findIBAN(text, at-2); ok {
-			return h, at, true
+func (p *pii) number(name nameKind, text []byte, at, free int) (h Hit, next int, ok bool) {
+	if at >= free+2 {
+		end, valid := findIBAN(text, at-2)
+		if valid && p.iban {
+			return Hit{Start: at - 2, End: end, Label: IBAN}, at, true
+		}
+		if end > 0 {
+			return h, end - 1, false // its groups are no telephone number
 		}
 	}
 	run := at
 	for run < len(text) && isDigit[text[run]] {
 		run++
 	}
-	if isTelephoneName(name) || isSSNName(name) {
+	if name&(phoneName|ssnName) != 0 {
 		// whatever the form
 	} else if at > 0 && (isWord[text[at-1]] || text[at-1] == '.' || text[at-1] == '-' && at > 1 && isWord[text[at-2]]) {
 		return h, run, false // inside of an identifier or a number
@@ -175,6 +188,8 @@ func (p *pii) number(name string, text []byte, at, free int) (h Hit, next int, o
 		h.Label = SSN
 	case p.phone && r.isPhone():
 		h.Label = Phone
+	case r.isInFours():
+		return h, r.end - 1, false // its groups are no telephone number
 	default:
 		return h, run - 1, false
 	}
@@ -185,10 +200,10 @@ func (p *pii) number(name string, text []byte, at, free int) (h Hit, next int, o
 // A digitRun is a number with separators: groups of digits.
 type digitRun struct {
 	text       []byte
-	start, end int    // start may move to a sign before the number
-	name       string // of the member
-	free       int    // where the last hit ends
-	count      int    // of digits
+	start, end int      // start may move to a sign before the number
+	name       nameKind // of the member
+	free       int      // where the last hit ends
+	count      int      // of digits
 	memory     [maxNumber]byte
 }
 
@@ -225,7 +240,7 @@ var networks = [...]struct {
 	{"6011", "6011", []int{16, 19}}, {"644", "659", []int{16, 19}}, // Discover
 	{"300", "305", []int{14}}, {"36", "36", []int{14, 16}}, {"38", "39", []int{14}}, // Diners
 	{"3528", "3589", []int{16, 19}}, {"62", "62", []int{16, 17, 18, 19}}, // JCB, UnionPay
-	{"50", "50", []int{16, 18, 19}}, {"56", "58", []int{16, 18, 19}}, {"63", "63", []int{16, 18, 19}}, // Maestro
+	{"50", "50", []int{16, 18, 19}}, {"56", "58", []int{16, 18, 19}}, {"63", "63", []int{16, 18, 19}}, {"67", "67", []int{16, 18, 19}}, // Maestro
 }
 
 func (r *digitRun) isCard() bool {
@@ -260,6 +275,17 @@ func (r *digitRun) shorterCard() bool {
 	return false
 }
 
+// isInFours reports whether the number is written like that of a card: in groups of four, but for the last.
+func (r *digitRun) isInFours() bool {
+	w := r.written()
+	for i := range w {
+		if isDigit[w[i]] != (i%5 != 4) {
+			return false
+		}
+	}
+	return r.count > 12
+}
+
 func isCardNumber(number []byte) bool {
 	known := false
 	for _, n := range networks {
@@ -282,14 +308,10 @@ func isCardNumber(number []byte) bool {
 	return sum%10 == 0
 }
 
-func isSSNName(name string) bool {
-	return name == "ssn" || strings.HasSuffix(name, "socialsecuritynumber") || strings.HasSuffix(name, "taxid") || strings.HasSuffix(name, "ssn")
-}
-
 func (r *digitRun) isSSN() bool {
 	const length = len("123-45-6789")
 	switch w := r.written(); {
-	case len(w) == 9 && isSSNName(r.name):
+	case len(w) == 9 && r.name&ssnName != 0:
 	case len(w) == length && w[3] == w[6] && (w[3] == '-' || w[3] == ' '):
 	default:
 		return false
@@ -301,13 +323,9 @@ func (r *digitRun) isSSN() bool {
 	return area != "000" && area != "666" && area < "900" && group != "00" && serial != "0000"
 }
 
-func isTelephoneName(name string) bool {
-	return strings.Contains(name, "phone") || strings.Contains(name, "mobile") || strings.HasSuffix(name, "fax") || name == "tel" || strings.HasSuffix(name, "telnumber")
-}
-
 func (r *digitRun) isPhone() bool {
 	n := r.count
-	if n < 7 || n > 16 || r.isOpen() && !isTelephoneName(r.name) {
+	if n < 7 || n > 16 || r.isOpen() && r.name&phoneName == 0 {
 		return false
 	}
 	w := r.written()
@@ -319,7 +337,7 @@ func (r *digitRun) isPhone() bool {
 	switch {
 	case before == '+' && n >= 8:
 		r.start--
-	case isTelephoneName(r.name) && n <= 15:
+	case r.name&phoneName != 0 && n <= 15:
 		if before == '+' || before == '(' {
 			r.start--
 		}
@@ -330,6 +348,7 @@ func (r *digitRun) isPhone() bool {
 		if before == '(' {
 			r.start--
 		}
+	case n == 11 && w[0] == '1' && !isDigit[w[1]] && isNorthAmerican(w[2:], w[1]): // 1-800-555-0199
 	case w[0] == '0' && w[1] != '0' && n >= 9 && n <= 12 && groups >= 2 && groups <= 5 && !bytes.ContainsAny(w, "."): // national
 	default:
 		return false
@@ -344,22 +363,33 @@ func isNorthAmerican(written []byte, before byte) bool {
 		(before == '(' || bytes.ContainsAny(written, "-. "))
 }
 
-// Lengths of an IBAN.
-const (
-	minIBAN = 15
-	maxIBAN = 34
-)
+const maxIBAN = 34 // characters
 
-// findIBAN returns the IBAN that begins at a position, in one word or in groups of four.
-func findIBAN(text []byte, at int) (h Hit, ok bool) {
-	if at < 0 || at+4 > len(text) || !isLetter[text[at]] || !isLetter[text[at+1]] || !isDigit[text[at+3]] || at > 0 && isWord[text[at-1]] {
-		return h, false
+// ibanLengths has the countries of the IBAN registry (ISO 13616) with the lengths of their IBANs.
+const ibanLengths = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 " +
+	"ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 " +
+	"LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 SA24 " +
+	"SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30"
+
+// ibanLength returns the length of the IBANs of a country, 0 if it has none.
+func ibanLength(country []byte) (length int) {
+	if at := strings.Index(ibanLengths, strings.ToUpper(string(country))); at >= 0 {
+		length = int(ibanLengths[at+2]-'0')*10 + int(ibanLengths[at+3]-'0')
 	}
-	end, best, characters := at, 0, 0
+	return length
+}
+
+// findIBAN returns the end of the IBAN that begins at a position, in one word or in groups of four. One with wrong check digits is
+// not valid. The end is 0 if there is none.
+func findIBAN(text []byte, at int) (end int, valid bool) {
+	if at < 0 || at+4 > len(text) || !isLetter[text[at]] || !isLetter[text[at+1]] || !isDigit[text[at+3]] || at > 0 && isWord[text[at-1]] {
+		return 0, false
+	}
+	length, characters := ibanLength(text[at:at+2]), 0
 	var moved [maxIBAN]byte
-	for ; end < len(text) && characters < maxIBAN; end++ {
-		c := text[end]
-		if c == ' ' && characters%4 == 0 && end+1 < len(text) && text[end+1] != ' ' {
+	for i := at; i < len(text) && characters < length; i++ {
+		c := text[i]
+		if c == ' ' && characters%4 == 0 && i+1 < len(text) && text[i+1] != ' ' {
 			continue
 		}
 		if !isWord[c] || c == '_' {
@@ -367,12 +397,11 @@ func findIBAN(text []byte, at int) (h Hit, ok bool) {
 		}
 		moved[characters] = c
 		characters++
-		isEnd := end+1 == len(text) || !isWord[text[end+1]]
-		if characters >= minIBAN && isEnd && ibanRest(moved[:characters]) == 1 {
-			best = end + 1
+		if characters == length && (i+1 == len(text) || !isWord[text[i+1]]) {
+			return i + 1, ibanRest(moved[:length]) == 1
 		}
 	}
-	return Hit{Start: at, End: best, Label: IBAN}, best > 0
+	return 0, false
 }
 
 // ibanRest returns the number of an IBAN modulo 97; it is 1 if the check digits are right.

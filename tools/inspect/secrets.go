@@ -5,15 +5,18 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Secrets returns the detector of API keys, access tokens, private keys, and passwords in URLs and in members that are
 // named so.
 //
-// One pass over a text looks for the keywords of all rules by their first three bytes. The expression of a rule runs only on
-// the bytes after one of its keywords.
-func Secrets() Detector {
-	s := &secrets{byStart: make(map[uint32][]keyword)}
+// Keywords of all rules are found by their first three bytes. The expression of a rule runs only on the bytes after one of
+// its keywords.
+func Secrets() Detector { return allSecrets() }
+
+var allSecrets = sync.OnceValue(func() *secrets {
+	s := &secrets{byStart: make(map[string][]keyword)}
 	for i := range secretRules {
 		r := &secretRules[i]
 		compiled := regexp.MustCompile(`^(?:` + r.expression + `)`)
@@ -22,7 +25,7 @@ func Secrets() Detector {
 		}
 	}
 	return s
-}
+})
 
 // A secretRule describes one kind of secret.
 type secretRule struct {
@@ -66,7 +69,7 @@ var secretRules = [...]secretRule{
 	{label: "grafana-token", keywords: "glsa_ glc_", expression: `gl(?:sa|c)_[A-Za-z0-9+/=_]{32,}`, entropy: 3, window: 420},
 	{label: "new-relic-key", keywords: "NRAK-", expression: `NRAK-[A-Z0-9]{27}`},
 	{label: "postman-key", keywords: "PMAK-", expression: `PMAK-[a-f0-9]{24}-[a-f0-9]{34}`},
-	{label: "azure-storage-key", keywords: "AccountKey=", expression: `AccountKey=([A-Za-z0-9+/]{80,90}={0,2})`, fold: true},
+	{label: "azure-key", keywords: "key=", expression: `(?i:key)=([A-Za-z0-9+/]{86}==|[A-Za-z0-9+/]{43}=)`, fold: true, inner: true},
 	{label: "age-secret-key", keywords: "AGE-SECRET-KEY-1", expression: `AGE-SECRET-KEY-1[A-Z0-9]{58}`},
 	{label: "telegram-token", keywords: ":AA", expression: `:(AA[A-Za-z0-9_-]{33})\b`, inner: true, entropy: 3.5},
 	{label: "jwt", keywords: "eyJ", expression: `eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`, window: 12 << 10},
@@ -77,8 +80,9 @@ var secretRules = [...]secretRule{
 	{label: "url-password", keywords: "://", expression: `://[^\s/:@?#"'<>]{0,}:([^\s/@?#"'<>]{3,})@`, inner: true},
 	{label: "bearer-token", keywords: "bearer", expression: `(?i:bearer)[ +]([A-Za-z0-9._~+/-]{20,}=*)`, fold: true, entropy: 3.5, window: 2100},
 	{
-		label: "secret", keywords: "api_key apikey api-key secret token passw", fold: true, inner: true, entropy: 3.5,
-		expression: `(?i:api[_-]?key|secret|token|passwo?r?d)["']?\s{0,3}[:=]\s{0,3}["']?([^\s"',;&<>()\[\]{}]{10,})`,
+		// api_key, secret, token, password. Their first letters are left out where the others are rarer in words.
+		label: "secret", keywords: "pi_key pikey pi-key ecret token sswo sswd", fold: true, inner: true, entropy: 3.2,
+		expression: `(?i:pi[_-]?key|ecret|token|sswo?r?d)["']?\s{0,3}[:=]\s{0,3}["']?([^\s"',;&<>()\[\]{}]{10,})`,
 	},
 }
 
@@ -90,53 +94,50 @@ type keyword struct {
 
 // secrets finds keywords by their first three bytes, with a filter before the map.
 type secrets struct {
-	filter  [1 << 10]uint64
-	byStart map[uint32][]keyword
-}
-
-func slot(start uint32) (word, bit uint32) {
-	h := (start * 0x9E3779B1) >> 16
-	return h >> 6, h & 63
+	filter  keywordFilter
+	byStart map[string][]keyword
 }
 
 // add adds a keyword, with all cases of its beginning if case does not matter.
 func (s *secrets) add(k keyword) {
-	starts := []uint32{0}
+	starts := []string{""}
 	for _, c := range []byte(k.text[:3]) {
 		variants := []byte{c}
 		if k.rule.fold && isLetter[c] {
 			variants = []byte{c | 0x20, c &^ 0x20}
 		}
-		var longer []uint32
+		var longer []string
 		for _, start := range starts {
 			for _, v := range variants {
-				longer = append(longer, start<<8|uint32(v))
+				longer = append(longer, start+string(v))
 			}
 		}
 		starts = longer
 	}
 	for _, start := range starts {
-		word, bit := slot(start)
-		s.filter[word] |= 1 << bit
+		s.filter.add(start)
 		s.byStart[start] = append(s.byStart[start], k)
 	}
 }
 
-// Find implements Detector.
-func (s *secrets) Find(hits []Hit, name string, text []byte) []Hit {
-	if isSecretName(name) && looksSecret(text) {
+// wants implements Detector.
+func (*secrets) wants(t traits, name nameKind) bool { return t&hasKeyword != 0 || name&secretName != 0 }
+
+// find implements Detector.
+func (s *secrets) find(hits []Hit, name nameKind, text []byte) []Hit {
+	if name&secretName != 0 && looksSecret(text) {
 		return append(hits, Hit{Start: 0, End: len(text), Label: "secret"})
 	}
 	if len(text) < 3 {
 		return hits
 	}
-	start, last := uint32(text[0])<<8|uint32(text[1]), 0
+	hash, last := rolled(rolled(0, text[0]), text[1]), 0
 	for i, c := range text[2:] {
-		start = (start<<8 | uint32(c)) & 0xffffff
-		if word, bit := slot(start); s.filter[word]>>bit&1 == 0 || i < last {
+		hash = rolled(hash, c)
+		if s.filter[hash>>6]>>(hash&63)&1 == 0 || i < last {
 			continue
 		}
-		for _, k := range s.byStart[start] {
+		for _, k := range s.byStart[string(text[i:i+3])] {
 			if h, ok := k.match(text, i); ok && h.Start >= last {
 				hits, last = append(hits, h), h.End
 				break
@@ -170,24 +171,6 @@ func (k *keyword) match(text []byte, at int) (h Hit, ok bool) {
 		return h, false
 	}
 	return Hit{Start: from, End: to, Label: k.rule.label}, true
-}
-
-// secretNames end the names of members whose values are secrets, in lower case without - and _.
-var secretNames = [...]string{
-	"password", "passwd", "secret", "apikey", "accesstoken", "refreshtoken", "authtoken", "sessiontoken", "privatekey", "secretkey",
-	"accesskey", "clientsecret",
-}
-
-func isSecretName(name string) bool {
-	if len(name) < 6 {
-		return false
-	}
-	for _, end := range secretNames {
-		if strings.HasSuffix(name, end) {
-			return true
-		}
-	}
-	return false
 }
 
 // looksSecret reports whether the value of a member that is named like a secret may be one.

@@ -106,6 +106,7 @@ func TestDetect_leaves_unchanged(t *testing.T) {
 		"a cursor":           `{"nextCursor":"` + cursor + `","next_page_token":"` + cursor + `","requestState":"` + cursor + `"}`,
 		"placeholders":       `{"password":"********","api_key":"{env.KEY}"}`,
 		"a wrong IBAN":       `["DE89370400440532013001"]`,
+		"wrong, in groups":   `["DE89 3704 0044 0532 0130 01, NL91 ABNA 0417 1643 01"]`,
 		"not JSON, no value": `{"broken`,
 		"an ISBN":            `["978-3-16-148410-0"]`,
 	} {
@@ -181,7 +182,7 @@ func FuzzDetect(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, isJSON := range []bool{true, false} {
 			passed, _, err := chain.Inspect(context.Background(), inspect.Message{Phase: inspect.Result, Body: []byte(body), JSON: isJSON, Text: true})
-			if err == nil && strictjson.Valid([]byte(body)) && !strictjson.Valid(passed) {
+			if err == nil && isJSON && strictjson.Valid([]byte(body)) && !strictjson.Valid(passed) {
 				t.Errorf("%q became %q, which is not valid", body, passed)
 			}
 		}

@@ -61,8 +61,13 @@ type webhookDecision struct {
 
 // Inspect implements Inspector.
 func (w *Webhook) Inspect(ctx context.Context, m *Message) (Verdict, error) {
-	verdict, err := w.ask(ctx, m)
-	if err != nil && w.PassOnError && ctx.Err() == nil {
+	return unlessError(ctx, w.PassOnError, func() (Verdict, error) { return w.ask(ctx, m) })
+}
+
+// unlessError returns the decision of a server. If there is an error, the message passes if pass is set.
+func unlessError(ctx context.Context, pass bool, decide func() (Verdict, error)) (Verdict, error) {
+	verdict, err := decide()
+	if err != nil && pass && ctx.Err() == nil {
 		return Verdict{}, nil
 	}
 	return verdict, err

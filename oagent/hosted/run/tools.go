@@ -41,6 +41,10 @@ type Tool struct {
 
 	// Agent is true if the capability is an agent.
 	Agent bool
+
+	// Inspect returns the arguments of a call of the model as the conversation may have them, or an error for the model if the
+	// call must not be made. nil keeps all arguments.
+	Inspect func(ctx context.Context, b oagent.Binding, arguments string) (string, error)
 }
 
 // Invocation is one call of a tool by a run.
@@ -198,12 +202,16 @@ func (b *toolbox) isDecision(name string) bool {
 }
 
 // plan returns the calls of a response, and the results of the calls that cannot be made: of unknown
-// tools, with arguments that are not an object, or cut off.
-func (b *toolbox) plan(r *model.Response) (calls []Call, results []entry) {
+// tools, with arguments that are not an object or that an inspector rejects, or cut off.
+func (b *toolbox) plan(ctx context.Context, binding oagent.Binding, r *model.Response) (calls []Call, results []entry) {
 	for i := range r.Calls {
 		made := &r.Calls[i]
 		c := Call{ID: made.ID, Name: text.Cut(made.Name, text.MaxQuoted), Status: CallPlanned}
-		if problem := b.checkCall(made, r.Stop); problem != "" {
+		problem := b.inspect(ctx, binding, made)
+		if problem == "" {
+			problem = b.checkCall(made, r.Stop)
+		}
+		if problem != "" {
 			c.Status = CallDone
 			results = append(results, entry{Kind: entryResult, Call: i, Name: c.Name, Result: serverResult(made, problem)})
 		} else {
@@ -213,6 +221,21 @@ func (b *toolbox) plan(r *model.Response) (calls []Call, results []entry) {
 		calls = append(calls, c)
 	}
 	return calls, results
+}
+
+// inspect replaces the arguments of a call with what the inspectors of the tool pass. It returns why they reject the call, for the
+// model.
+func (b *toolbox) inspect(ctx context.Context, binding oagent.Binding, c *model.ToolCall) (problem string) {
+	t := b.byName[c.Name]
+	if t == nil || t.Inspect == nil {
+		return ""
+	}
+	passed, err := t.Inspect(ctx, binding, c.Arguments)
+	if err != nil {
+		passed, problem = "{}", err.Error()
+	}
+	c.Arguments = passed
+	return problem
 }
 
 // checkCall returns why a call cannot be made, for the model; "" if it can.

@@ -103,7 +103,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 			return nil
 		}, false)
 	}
-	calls, results := e.tools.plan(response)
+	calls, results := e.tools.plan(ctx, e.binding, response)
 	e.recordUnknown(ctx, response)
 	message := response.Message()
 	checked := e.checkAnswer(response, calls)
