@@ -95,9 +95,10 @@ func (m *runMetrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	for _, h := range m.hosts {
 		if runner := h.opened.Load(); runner != nil {
-			running += runner.Working()
-			queued += runner.Queued()
-			waiting += runner.Waiting()
+			counts := runner.Counts()
+			running += counts.Working
+			queued += counts.Queued
+			waiting += counts.Waiting
 		}
 	}
 	m.mu.Unlock()

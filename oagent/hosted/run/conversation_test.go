@@ -213,7 +213,7 @@ func TestConversation_crash(t *testing.T) {
 						t.Fatalf("state %+v, error %v", st, err)
 					}
 					if !m.isDead() {
-						testkit.Eventually(t, "the end of the work", func() bool { return first.Working() == 0 || m.isDead() })
+						testkit.Eventually(t, "the end of the work", func() bool { return first.Counts().Working == 0 || m.isDead() })
 					}
 				}
 				dead, cancel := context.WithCancel(context.Background())

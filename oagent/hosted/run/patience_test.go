@@ -70,7 +70,7 @@ func TestModelWait(t *testing.T) {
 				if v.Status != run.StatusAwaitingModel || v.Queued || !v.RetryAt.After(time.Now()) {
 					t.Errorf("state %+v", v)
 				}
-				if synctest.Wait(); n.Working() != 0 {
+				if synctest.Wait(); n.Counts().Working != 0 {
 					t.Error("the run has a worker")
 				}
 				if name == "retry-after" {
@@ -188,8 +188,8 @@ func TestModelWait_input_and_cancel(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)
-		if made := len(n.model.all()); made != 1 || n.Waiting() != 1 {
-			t.Errorf("%d requests, %d runs wait", made, n.Waiting())
+		if made := len(n.model.all()); made != 1 || n.Counts().Waiting != 1 {
+			t.Errorf("%d requests, %d runs wait", made, n.Counts().Waiting)
 		}
 		other := n.start("Go").ID
 		n.paused(other)

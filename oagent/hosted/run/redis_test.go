@@ -38,7 +38,7 @@ func TestRedis(t *testing.T) {
 		ids = append(ids, nodes[0].start("Pay").ID)
 	}
 	for _, n := range nodes {
-		testkit.Eventually(t, "a run of the node", func() bool { return n.Working() > 0 })
+		testkit.Eventually(t, "a run of the node", func() bool { return n.Counts().Working > 0 })
 	}
 	close(both.release)
 	home, err := nodes[0].Start(t.Context(), run.StartOptions{Agent: agent, User: ada, Input: "Pay", Home: true})

@@ -270,5 +270,5 @@ func TestLoop(t *testing.T) {
 // drained waits until the node works on no run.
 func (n *node) drained() {
 	n.t.Helper()
-	testkit.Eventually(n.t, "the end of the work", func() bool { return n.Working() == 0 })
+	testkit.Eventually(n.t, "the end of the work", func() bool { return n.Counts().Working == 0 })
 }

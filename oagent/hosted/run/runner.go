@@ -428,21 +428,21 @@ func (r *Runner) attempt(j *job, first bool) (paused bool, err error) {
 	return !e.state.retryAt().IsZero(), err
 }
 
-// Working returns the number of runs that this node is working on, without those that wait.
-func (r *Runner) Working() (n int) { return r.active.count() }
-
-// Queued returns the number of runs that wait for a worker: of this node, or of all nodes that share the
-// store, as of the last sweep of this node.
-func (r *Runner) Queued() int {
-	if r.options.Queue == nil {
-		return r.queue.Len()
-	}
-	return int(r.queued.Load())
+// Counts are numbers of runs.
+type Counts struct {
+	Working int // that this node is working on, without those that wait
+	Queued  int // that wait for a worker: of this node, or of all nodes that share the store, as of the last sweep of this node
+	Waiting int // of all nodes that share the store, as of the last sweep of this node
 }
 
-// Waiting returns the number of waiting runs of all nodes that share the store, as of the last
-// sweep of this node.
-func (r *Runner) Waiting() int { return int(r.waiting.Load()) }
+// Counts returns how many runs there are.
+func (r *Runner) Counts() Counts {
+	queued := int(r.queued.Load())
+	if r.options.Queue == nil {
+		queued = r.queue.Len()
+	}
+	return Counts{r.active.count(), queued, int(r.waiting.Load())}
+}
 
 // IsClosing reports whether Close was called.
 func (r *Runner) IsClosing() bool { return r.running.Err() != nil }

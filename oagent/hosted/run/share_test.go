@@ -120,10 +120,10 @@ func TestShare_workers(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.ends(st.ID)
-	if got := n.Working(); got < 6 || got > 7 {
+	if got := n.Counts().Working; got < 6 || got > 7 {
 		t.Errorf("ada's runs have %d of 8 workers", got)
 	}
-	testkit.Eventually(t, "20 runs", func() bool { return n.Queued()+n.Working() == 20 })
+	testkit.Eventually(t, "20 runs", func() bool { return n.Counts().Queued+n.Counts().Working == 20 })
 }
 
 // TestShare_is_used_up checks that a user can begin no more runs than his share, and that another one can.
@@ -224,7 +224,7 @@ func TestNodes_help(t *testing.T) {
 		}
 		ids = append(ids, st.ID)
 	}
-	testkit.Eventually(t, "a run of the other node", func() bool { return nodes[1].Working() > 0 })
+	testkit.Eventually(t, "a run of the other node", func() bool { return nodes[1].Counts().Working > 0 })
 	close(both.release)
 	for _, id := range ids {
 		nodes[1].until(id, "ends without the user", func(st *run.State) bool {

@@ -108,7 +108,7 @@ func TestWaiting(t *testing.T) {
 		func(_ *node, o *run.Options) { o.Sweep = 5 * time.Millisecond })
 	counts := func(want int) {
 		t.Helper()
-		testkit.Eventually(t, fmt.Sprint(want, " runs wait"), func() bool { return n.Waiting() == want })
+		testkit.Eventually(t, fmt.Sprint(want, " runs wait"), func() bool { return n.Counts().Waiting == want })
 	}
 	counts(0)
 	id := n.start("Pay").ID
