@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -32,7 +33,7 @@ type Model struct {
 	ProviderRaw json.RawMessage `json:"provider,omitempty" caddy:"namespace=oagent.models inline_key=name"`
 }
 
-// Limits are limits on the run of an agent.
+// Limits are limits on the run of an agent. Those of a single agent have the other ones as defaults.
 type Limits struct {
 	// The maximum number of messages that the model generates for one input of the user. Default: 50.
 	Turns int `json:"turns,omitempty"`
@@ -48,6 +49,9 @@ type Limits struct {
 	// The maximum time that the server works on one input of the user, or waits for a model that is unavailable. The time in
 	// which the run waits for a reviewer or for its user does not count. Default: 10m.
 	Time caddy.Duration `json:"time,omitempty"`
+
+	// Whether the model can ask the user questions, with the tool ask-user: on or off. Default: on.
+	AskUser run.Questions `json:"ask_user,omitempty"`
 }
 
 // Budget is how many tokens of models hosted agents can use on one day (UTC), or what they can cost. An agent that reaches a budget ends. Nodes that
@@ -200,13 +204,16 @@ func (l *Limits) Run() run.Limits {
 	if l == nil {
 		return run.Limits{}
 	}
-	return run.Limits{Turns: l.Turns, Tokens: int64(l.Tokens), Context: int64(l.Context), Time: time.Duration(l.Time)}
+	return run.Limits{Turns: l.Turns, Tokens: int64(l.Tokens), Context: int64(l.Context), Time: time.Duration(l.Time), Questions: l.AskUser}
 }
 
 // Check returns an error for an invalid limit. A nil Limits is valid.
 func (l *Limits) Check() error {
 	if l == nil {
 		return nil
+	}
+	if l.AskUser != "" && l.AskUser != run.QuestionsAllowed && l.AskUser != run.QuestionsNone {
+		return fmt.Errorf("limits: ask_user %q: use on or off", l.AskUser)
 	}
 	return errors.Join(directive.NotNegative("limits: turns", int64(l.Turns)), directive.NotNegative("limits: tokens", int64(l.Tokens)),
 		directive.NotNegative("limits: context", int64(l.Context)), directive.NotNegative("limits: time", int64(l.Time)))
@@ -259,16 +266,20 @@ func Hosted(config []*Model, agent string) bool {
 	return slices.ContainsFunc(config, func(m *Model) bool { return len(m.Agents) == 0 || slices.Contains(m.Agents, agent) })
 }
 
-// CheckNames returns an error if a model is for an agent that does not exist.
-func (m *Models) CheckNames(known []string) error {
-	for _, name := range slices.Sorted(maps.Keys(m.byAgent)) {
+// CheckNames returns an error if a model or limits are for an agent that does not exist.
+func (m *Models) CheckNames(limits map[string]*Limits, known []string) error {
+	return errors.Join(checkNames("model", maps.Keys(m.byAgent), known), checkNames("limits", maps.Keys(limits), known))
+}
+
+func checkNames(option string, names iter.Seq[string], known []string) error {
+	for _, name := range slices.Sorted(names) {
 		if slices.Contains(known, name) {
 			continue
 		}
 		if near := text.Nearest(name, slices.Values(known)); near != "" {
-			return fmt.Errorf("model: unknown agent %q; did you mean %s?", name, near)
+			return fmt.Errorf("%s: unknown agent %q; did you mean %s?", option, name, near)
 		}
-		return fmt.Errorf("model: unknown agent %q; the agents are %s", name, strings.Join(known, ", "))
+		return fmt.Errorf("%s: unknown agent %q; the agents are %s", option, name, strings.Join(known, ", "))
 	}
 	return nil
 }
@@ -315,18 +326,16 @@ func UnmarshalModel(b *directive.Block) (*Model, error) {
 	return m, err
 }
 
-// UnmarshalLimits parses the option limits at the current token of b. Syntax:
+// UnmarshalLimits parses the block of the option limits. Syntax:
 //
-//	limits {
-//		turns   <number>
-//		tokens  <number>
-//		context <number>
-//		time    <duration>
+//	limits [<agents...>] {
+//		turns    <number>
+//		tokens   <number>
+//		context  <number>
+//		time     <duration>
+//		ask_user on | off
 //	}
 func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
-	if outer.NextArg() {
-		return nil, outer.ArgErr()
-	}
 	l := new(Limits)
 	b := directive.NewBlock(outer.Dispenser)
 	return l, b.Read("limits", directive.Options{
@@ -334,7 +343,19 @@ func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
 		"tokens":  directive.To(b.Positive, &l.Tokens),
 		"context": directive.To(b.Positive, &l.Context),
 		"time":    directive.To(b.Period, &l.Time),
+		"ask_user": func() error {
+			return b.OneOf((*string)(&l.AskUser), string(run.QuestionsAllowed), string(run.QuestionsNone))
+		},
 	})
+}
+
+// AgentLimits returns the limits of single agents for the Runner.
+func AgentLimits(of map[string]*Limits) map[string]run.Limits {
+	all := make(map[string]run.Limits, len(of))
+	for agent, l := range of {
+		all[agent] = l.Run()
+	}
+	return all
 }
 
 // UnmarshalBudgets parses the option budget at the current token of b. Syntax:

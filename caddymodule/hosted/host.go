@@ -68,10 +68,11 @@ type Options struct {
 	// Spans makes the spans of runs.
 	Spans *calltrace.Source
 
-	Limits  run.Limits
-	Budgets []Budget
-	Workers int           // see run.Options; 0 means the default
-	TTL     time.Duration // of a run after its last change; 0 means the default
+	Limits      run.Limits
+	AgentLimits map[string]run.Limits // of single agents
+	Budgets     []Budget
+	Workers     int           // see run.Options; 0 means the default
+	TTL         time.Duration // of a run after its last change; 0 means the default
 
 	// Grace returns how long requests may go on when the server stops; 0 means that there is no limit.
 	Grace func() time.Duration
@@ -228,7 +229,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	}
 	r, err := run.NewRunner(run.Options{
 		Store: st, Guard: guard, Realm: h.options.Realm(), Process: lease.ProcessOf(st), Agent: h.agent, Model: h.options.Model, Tools: agentTools{h},
-		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, Budgets: func(st *run.State) []run.Budget { return budgetsOf(h.options.Budgets, st) }, Groups: groupsOf, BudgetChecked: budgetMetrics(h.options.Budgets).checked, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
+		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, AgentLimits: h.options.AgentLimits, Budgets: func(st *run.State) []run.Budget { return budgetsOf(h.options.Budgets, st) }, Groups: groupsOf, BudgetChecked: budgetMetrics(h.options.Budgets).checked, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
 		Ended: h.shared().sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace, Decide: h.options.Decide,
 	})
 	if err == nil {

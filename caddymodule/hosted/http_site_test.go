@@ -165,6 +165,7 @@ func TestHosting_rejects_bad_configurations(t *testing.T) {
 		"no endpoints":       {model, "serve engagements"},
 		"limits only":        {"limits {\nturns 3\n}", "model"},
 		"unknown agent":      {"serve /agents\nengagements /engagements\nmodel openai dask {\nmodel m\n}", "dask desk"},
+		"limits of none":     {"serve /agents\nengagements /engagements\n" + model + "\nlimits dask {\nturns 3\n}", "limits dask desk"},
 		"two for all":        {"serve /agents\nengagements /engagements\n" + model + "\n" + model, "twice"},
 		"two for one":        {"serve /agents\nengagements /engagements\nmodel openai desk {\nmodel m\n}\nmodel openai desk {\nmodel m\n}", "desk two"},
 		"missing model file": {"serve /agents\nengagements /engagements\nmodel scripted {\nfile DIR/none.yaml\n}", "none.yaml"},

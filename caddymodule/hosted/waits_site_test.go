@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -208,6 +209,26 @@ func TestHosting_limits(t *testing.T) {
 	v := s.State("ann", s.Begin("ann", "desk", "Go"))
 	if v.Status != "error" || v.Error == nil || v.Error.Kind != "limit" || v.Error.Rule != "turns" || v.Usage.Turns != 3 {
 		t.Errorf("state %+v", v)
+	}
+}
+
+// TestHosting_limits_of_an_agent gives one of two agents fewer turns, and no questions.
+func TestHosting_limits_of_an_agent(t *testing.T) {
+	documents := sitetest.AgentDocument("desk", tripAgent) + "---\n" + sitetest.AgentDocument("clerk", tripAgent)
+	s := hosted(t, documents, "limits {\nturns 3\n}\nlimits clerk {\nturns 2\nask_user off\n}", func(*modelserver.Request) modelserver.Step { return sitetest.Calls("get-trip", `{"id":"7"}`) })
+	for agent, want := range map[string]struct {
+		turns int
+		asks  bool
+	}{"desk": {3, true}, "clerk": {2, false}} {
+		v := s.State("ann", s.Begin("ann", agent, "Go"))
+		if v.Error == nil || v.Error.Rule != "turns" || v.Usage.Turns != want.turns {
+			t.Errorf("%s: state %+v, want %d turns", agent, v, want.turns)
+		}
+		requests := s.Models.Requests()
+		asks := slices.ContainsFunc(requests[len(requests)-1].Tools, func(tool modelserver.Tool) bool { return tool.Name == "ask-user" })
+		if asks != want.asks {
+			t.Errorf("%s: the model has ask-user: %t", agent, asks)
+		}
 	}
 }
 

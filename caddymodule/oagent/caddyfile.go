@@ -92,11 +92,12 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		model          openai | openai_responses | anthropic | scripted [<agents...>] {
 //			<options of the provider>
 //		}
-//		limits {
+//		limits [<agents...>] {
 //			turns       <number>
 //			tokens      <number>
 //			context     <number>
 //			time        <duration>
+//			ask_user    on | off
 //		}
 //		budget {
 //			user        [<id>] <tokens> | cost <amount>
@@ -188,12 +189,7 @@ func (o *Handler) options(b *directive.Block) directive.Options {
 			return err
 		},
 		"workers": directive.To(b.Positive, &o.Workers),
-		"limits": func() error {
-			return onlyOne(b, func(b *directive.Block) (err error) {
-				o.Limits, err = hosted.UnmarshalLimits(b)
-				return err
-			})
-		},
+		"limits":  func() error { return o.unmarshalLimits(b) },
 		"budget": func() error {
 			return onlyOne(b, func(b *directive.Block) (err error) {
 				o.Budgets, err = hosted.UnmarshalBudgets(b)
@@ -227,6 +223,31 @@ func onlyOne(b *directive.Block, read func(*directive.Block) error) error {
 		return b.Errf("%[1]s is given twice: put all options into one %[1]s", b.Val())
 	}
 	return read(b)
+}
+
+// unmarshalLimits parses limits of single agents, or those of all others.
+func (o *Handler) unmarshalLimits(b *directive.Block) error {
+	agents := b.RemainingArgs()
+	if len(agents) == 0 && o.Limits != nil {
+		return b.Err("limits is given twice: put all options into one limits")
+	}
+	for _, agent := range agents {
+		if o.AgentLimits[agent] != nil {
+			return b.Errf("limits of agent %s are given twice", agent)
+		}
+	}
+	l, err := hosted.UnmarshalLimits(b)
+	if len(agents) == 0 {
+		o.Limits = l
+		return err
+	}
+	if o.AgentLimits == nil {
+		o.AgentLimits = make(map[string]*hosted.Limits)
+	}
+	for _, agent := range agents {
+		o.AgentLimits[agent] = l
+	}
+	return err
 }
 
 // unmarshalReviewer parses the configuration of a reviewing agent, or of people who review.

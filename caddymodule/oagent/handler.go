@@ -157,6 +157,9 @@ type Handler struct {
 	// Limits on each run of a hosted agent. Default: see the limits.
 	Limits *hosted.Limits `json:"limits,omitempty"`
 
+	// Limits on the runs of single hosted agents, by the names of the agents. Default: those of limits.
+	AgentLimits map[string]*hosted.Limits `json:"agent_limits,omitempty"`
+
 	// How many tokens of models users, groups and agents can use on one day. Default: no limit.
 	Budgets []hosted.Budget `json:"budgets,omitempty"`
 
@@ -328,6 +331,11 @@ func (o *Handler) Validate() error {
 	}
 	if err := checkMaxRecorded(o.MaxRecorded); err != nil {
 		return fmt.Errorf("max_recorded %d: %w", o.MaxRecorded, err)
+	}
+	for agent, l := range o.AgentLimits {
+		if err := l.Check(); err != nil {
+			return fmt.Errorf("agent %s: %w", agent, err)
+		}
 	}
 	if err := errors.Join(o.Limits.Check(), hosted.CheckBudgets(o.Budgets, o.Prices), directive.NotNegative("workers", int64(o.Workers))); err != nil {
 		return err

@@ -116,7 +116,7 @@ func (o *Handler) provisionParts(ctx caddy.Context) (err error) {
 // provisionHosting sets up the Host of the agents that have a model.
 func provisionHosting(ctx caddy.Context, o *Handler) error {
 	if len(o.Models) == 0 {
-		if o.Limits != nil || o.Workers != 0 || o.Budgets != nil || o.Prices != nil {
+		if o.Limits != nil || o.AgentLimits != nil || o.Workers != 0 || o.Budgets != nil || o.Prices != nil {
 			return errors.New("limits, budget, prices and workers have no effect without model: add the model of the agents")
 		}
 		return nil
@@ -128,7 +128,7 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 	if err != nil {
 		return err
 	}
-	if err := models.CheckNames(o.agents.Last().AgentNames()); err != nil {
+	if err := models.CheckNames(o.AgentLimits, o.agents.Last().AgentNames()); err != nil {
 		return err
 	}
 	chain := siteroutes.CallChainOf(ctx)
@@ -144,7 +144,7 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 		Decide: func(ctx context.Context, st *run.State, decision, comment string) error {
 			return o.reviewers.DecideRun(ctx, st, decision, comment)
 		},
-		Spans: &processSpans, Limits: o.Limits.Run(), Budgets: o.Budgets, Workers: o.Workers, TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) }, Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
+		Spans: &processSpans, Limits: o.Limits.Run(), AgentLimits: hosted.AgentLimits(o.AgentLimits), Budgets: o.Budgets, Workers: o.Workers, TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) }, Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
 	o.server.RegisterOnShutdown(o.host.EndServing)
 	return nil

@@ -26,7 +26,7 @@ func (e *execution) makeCalls(ctx context.Context) error {
 	if st.count(CallBegun) == 0 {
 		return errors.New("the state has no calls to make")
 	}
-	limit := e.runner.options.Limits.resultBytes(len(made))
+	limit := e.planner.limits.resultBytes(len(made))
 	var group sync.WaitGroup
 	errs := make([]error, len(st.Calls))
 	for i := range st.Calls {

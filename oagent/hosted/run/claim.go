@@ -41,7 +41,7 @@ func (r *Runner) claim(ctx context.Context, id string, first bool) (*execution, 
 			return nil, errUnchanged
 		default:
 			e.agent = agent
-			e.planner = planner{limits: &r.options.Limits, node: r.options.Node, agent: agent}
+			e.planner = planner{limits: r.options.limitsOf(st.Agent), node: r.options.Node, agent: agent}
 		}
 		st.replanInterrupted()
 		if !st.replanWaiting() && st.isWaiting() {
@@ -119,7 +119,7 @@ func (e *execution) load(st *State) error {
 	if err := e.runner.storage.entries(e.ctx, e.id, e.conversation.add); err != nil {
 		return err
 	}
-	e.tools = newToolbox(e.agent, e.runner.options.Tools, st.Review != "", func(err error) { e.runner.report(e.id, err) })
+	e.tools = newToolbox(e.agent, e.runner.options.Tools, st.Review != "", e.planner.limits.Questions, func(err error) { e.runner.report(e.id, err) })
 	return nil
 }
 

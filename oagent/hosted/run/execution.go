@@ -93,7 +93,7 @@ func (e *execution) checkParent() error {
 
 // timeLeft returns what remained of Limits.Time after the last recorded step.
 func (e *execution) timeLeft() time.Duration {
-	return e.runner.options.Limits.Time - time.Duration(e.state.Spent-e.state.Before.Time)*time.Millisecond
+	return e.planner.limits.Time - time.Duration(e.state.Spent-e.state.Before.Time)*time.Millisecond
 }
 
 // step makes the next step. Its context ends when the run has used its Limits.Time.
@@ -117,7 +117,7 @@ func (e *execution) step() error {
 		err = fmt.Errorf("the state has the unknown phase %q", st.Phase)
 	}
 	if err != nil && e.ctx.Err() == nil && (errors.Is(err, errTime) || errors.Is(context.Cause(ctx), errTime)) {
-		return e.fail(EndLimit, "time", fmt.Sprintf("the Engagement has reached its limit of time, %s", e.runner.options.Limits.Time))
+		return e.fail(EndLimit, "time", fmt.Sprintf("the Engagement has reached its limit of time, %s", e.planner.limits.Time))
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -58,24 +59,34 @@ type Limits struct {
 	// ResultTokens is the approximate length of a tool result that the model gets. Longer ones
 	// are cut.
 	ResultTokens int
+
+	// Questions says whether the model gets the tool ask-user. Default: QuestionsAllowed.
+	Questions Questions
 }
 
-func (l *Limits) setDefaults() {
-	if l.Turns <= 0 {
-		l.Turns = DefaultTurns
+// Questions says whether an agent can ask its user.
+type Questions string
+
+// The values of Questions.
+const (
+	QuestionsAllowed Questions = "on"
+	QuestionsNone    Questions = "off"
+)
+
+var defaultLimits = Limits{DefaultTurns, DefaultTokens, DefaultContext, DefaultTime, DefaultResultTokens, QuestionsAllowed}
+
+// or returns the limits with those of another value in place of zero values.
+func (l Limits) or(other *Limits) Limits {
+	return Limits{
+		Turns: cmp.Or(l.Turns, other.Turns), Tokens: cmp.Or(l.Tokens, other.Tokens), Context: cmp.Or(l.Context, other.Context),
+		Time: cmp.Or(l.Time, other.Time), ResultTokens: cmp.Or(l.ResultTokens, other.ResultTokens), Questions: cmp.Or(l.Questions, other.Questions),
 	}
-	if l.Tokens <= 0 {
-		l.Tokens = DefaultTokens
-	}
-	if l.Context <= 0 {
-		l.Context = DefaultContext
-	}
-	if l.Time <= 0 {
-		l.Time = DefaultTime
-	}
-	if l.ResultTokens <= 0 {
-		l.ResultTokens = DefaultResultTokens
-	}
+}
+
+// limitsOf returns the limits of an agent.
+func (o *Options) limitsOf(agent string) *Limits {
+	l := o.AgentLimits[agent].or(&o.Limits)
+	return &l
 }
 
 // Options configures a Runner. The fields up to Tools are required.
@@ -97,7 +108,10 @@ type Options struct {
 	// jobs: the next sweep of a node finds their runs (Sweep). Default: all runs stay on this node.
 	Queue store.Queue
 
+	// Limits are those of all agents.
 	Limits Limits
+	// AgentLimits are limits of single agents, by their names. Their zero values are those of Limits.
+	AgentLimits map[string]Limits
 
 	// Budgets returns the budgets that apply to a run. Default: none.
 	Budgets func(*State) []Budget
@@ -161,7 +175,7 @@ func (o *Options) setDefaults() error {
 	if o.Store == nil || o.Guard == nil || o.Agent == nil || o.Model == nil || o.Tools == nil {
 		return errors.New("a Runner needs a store, a guard, agents, models and tools")
 	}
-	o.Limits.setDefaults()
+	o.Limits = o.Limits.or(&defaultLimits)
 	if o.Node == "" {
 		o.Node = rand.Text()
 	}

@@ -110,7 +110,7 @@ func (s spending) root(ctx context.Context, st *State) (*State, error) {
 
 // checkSpending returns why the run must not make a request to its model; nil if it may.
 func (e *execution) checkSpending(ctx context.Context) (*Ending, error) {
-	r, limits := e.runner, &e.runner.options.Limits
+	r := e.runner
 	for _, b := range r.options.Budgets(e.state) {
 		used, err := spending{r.storage}.read(ctx, spending{r.storage}.keyOf(&b))
 		if err != nil {
@@ -130,6 +130,7 @@ func (e *execution) checkSpending(ctx context.Context) (*Ending, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits := r.options.limitsOf(root.Agent)
 	called, err := spending{r.storage}.read(ctx, spentKey+root.ID)
 	if err != nil {
 		return nil, err

@@ -154,12 +154,13 @@ type toolbox struct {
 	described []model.Tool
 	byName    map[string]*Tool // without questionTool and decisionTools
 	reviews   bool             // the run decides a review
+	questions Questions
 }
 
 // newToolbox describes the tools of an agent in a run that decides a review, or in another one. A tool
 // that is not a capability is dropped and reported.
-func newToolbox(agent *oagent.Agent, tools Tools, reviews bool, report func(error)) *toolbox {
-	b := &toolbox{byName: make(map[string]*Tool), reviews: reviews}
+func newToolbox(agent *oagent.Agent, tools Tools, reviews bool, questions Questions, report func(error)) *toolbox {
+	b := &toolbox{byName: make(map[string]*Tool), reviews: reviews, questions: questions}
 	if reviews {
 		b.described = append(b.described, decisionTools...)
 	}
@@ -194,7 +195,7 @@ var questionTool = model.Tool{
 }
 
 func (b *toolbox) isQuestion(name string) bool {
-	return name == questionTool.Name && b.byName[name] == nil && !b.reviews
+	return name == questionTool.Name && b.byName[name] == nil && !b.reviews && b.questions != QuestionsNone
 }
 
 func (b *toolbox) isDecision(name string) bool {

@@ -164,7 +164,7 @@ func (e *execution) awaitModel(err error) error {
 	if left := e.timeLeft() - now.Sub(e.since); pause >= left {
 		e.reportModel(err)
 		return e.fail(EndModel, string(failed.Kind), fmt.Sprintf("the model is unavailable, and waiting %s for it would exceed the limit of time, %s; try again later",
-			pause.Round(time.Second), o.Limits.Time))
+			pause.Round(time.Second), e.planner.limits.Time))
 	}
 	if e.state.ModelTries == 0 {
 		e.reportModel(fmt.Errorf("%w; the run waits until the model is available, at most for the limit of time", err))
@@ -186,7 +186,7 @@ func (e *execution) reportModel(err error) {
 // request returns the request: the agent's intent (OpenAgentSpec v1, Agent), and the conversation so
 // far, and what is left out of a conversation that is too long.
 func (e *execution) request(ctx context.Context) (*model.Request, omitted, error) {
-	left := e.runner.options.Limits.Tokens - e.state.Usage.Total()
+	left := e.planner.limits.Tokens - e.state.Usage.Total()
 	request := &model.Request{System: e.system(), Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens))}
 	if e.remembers() {
 		retained, err := e.runner.memory.messages(ctx, e.agent.Name, e.state.User, e.id)
@@ -195,7 +195,7 @@ func (e *execution) request(ctx context.Context) (*model.Request, omitted, error
 		}
 		request.Messages = retained
 	}
-	o, limit := e.state.Omitted, e.runner.options.Limits.Context
+	o, limit := e.state.Omitted, e.planner.limits.Context
 	if o.Tokens > 0 {
 		limit = min(limit, o.Tokens)
 	}
