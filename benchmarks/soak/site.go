@@ -84,7 +84,7 @@ capabilities:
 type site struct {
 	dir    string
 	caddy  string
-	ttl    time.Duration // of stored responses
+	ttl    time.Duration // of what is stored
 	redis  *process
 	nodes  [2]*node
 	api    *api
@@ -319,11 +319,12 @@ http://%s {
 	}
 	mcp /tasks things {
 		task_after 200ms
+		task_ttl TTL
 		secret one-secret-of-all-nodes
 	}
 %s	otc /otc things {
 		idempotency {
-			ttl %s
+			ttl TTL
 		}
 	}
 	@guarded path /guarded*
@@ -331,6 +332,7 @@ http://%s {
 		oagent guard.yaml {
 			toolset guarded
 			engagement {http.request.header.X-Engagement}
+			engagement_ttl RECORDS
 		}
 		reverse_proxy %s
 	}
@@ -341,6 +343,7 @@ http://%s {
 			serve /agents
 			engagements /engagements
 			reviews /reviews
+			engagement_ttl RECORDS
 			model openai {
 				base_url http://%s
 				model test
@@ -355,7 +358,9 @@ http://%s {
 	}
 	reverse_proxy %s
 }
-`, n.admin, toolsets.String(), s.socket, addresses[0], keys.String(), secretOf("boss"), sites.String(), s.ttl.Round(time.Second), api, model, api, api, api)
+`, n.admin, toolsets.String(), s.socket, addresses[0], keys.String(), secretOf("boss"), sites.String(), api, model, api, api, api)
+	// Records expire in each run, but not while a run of an agent goes on.
+	config = strings.NewReplacer("TTL", s.ttl.Round(time.Second).String(), "RECORDS", max(s.ttl, 2*time.Minute).Round(time.Second).String()).Replace(config)
 	for name, content := range map[string]string{
 		"Caddyfile": config, "things.yaml": things, "agents.yaml": agents, "guard.yaml": guard,
 		"orders.yaml": strings.Replace(orders, "PATH", "/orders", 1), "guarded.yaml": strings.Replace(orders, "PATH", "/guarded", 1),
