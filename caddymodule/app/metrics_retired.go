@@ -15,7 +15,7 @@ const (
 
 	// maxRetiredSeries limits how many removed tools and toolsets keep their counters. Above
 	// the limit the oldest are removed early.
-	maxRetiredSeries = 4096
+	maxRetiredSeries = 2048
 )
 
 // retiredSeries identifies the counters of a removed tool, or of a removed toolset if tool is
