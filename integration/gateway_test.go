@@ -38,15 +38,7 @@ const (
 // caddy is the binary under test.
 var caddy string
 
-func TestMain(m *testing.M) {
-	if mode := os.Getenv(envServer); mode != "" { // the program is a server of a test
-		if err := runCounted(mode, os.Args[len(os.Args)-1]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-		return
-	}
-	os.Exit(run(m))
-}
+func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "fairway-integration-")

@@ -18,42 +18,19 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
-// envServer makes the test program an MCP server: "stdio", or the address of a server over HTTP. See runCounted.
-const envServer = "FAIRWAY_TEST_MCP_SERVER"
+// countedServer builds the program of testdata/counted, and returns its path.
+var countedServer = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(filepath.Dir(caddy), "counted")
+	return program, buildProgram("", "-o", program, "../testdata/counted")
+})
 
-// countedInput is the input of the tool count.
-type countedInput struct {
-	ID string `json:"id"`
-}
-
-// runCounted is an MCP server that reports each execution of its tool count to the address of the first argument, with
-// its own process id, and waits for the response before it returns a result.
-func runCounted(mode, report string) error {
-	server := mcp.NewServer(&mcp.Implementation{Name: "counted", Version: "1.0.0"}, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "count"}, func(ctx context.Context, _ *mcp.CallToolRequest, in countedInput) (*mcp.CallToolResult, any, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/?id=%s&pid=%d", report, in.ID, os.Getpid()), nil)
-		if err != nil {
-			return nil, nil, err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return nil, nil, err
-		}
-		response.Body.Close()
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "counted " + in.ID}}}, nil, nil
-	})
-	mcp.AddTool(server, &mcp.Tool{Name: "grow"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
-		server.AddTool(&mcp.Tool{Name: "grown", InputSchema: map[string]any{"type": "object"}}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return new(mcp.CallToolResult), nil
-		})
-		return new(mcp.CallToolResult), nil, nil
-	})
-	if mode == "stdio" {
-		return server.Run(context.Background(), &mcp.StdioTransport{})
+func counted(t *testing.T) string {
+	t.Helper()
+	program, err := countedServer()
+	if err != nil {
+		t.Fatal(err)
 	}
-	address, stateless := strings.CutPrefix(mode, "stateless ")
-	options := &mcp.StreamableHTTPOptions{Stateless: stateless}
-	return http.ListenAndServe(address, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, options))
+	return program
 }
 
 // executions counts the executions of calls by their id, and kills the server during calls whose id begins with "kill".
@@ -76,15 +53,14 @@ func (e *executions) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 }
 
 // keepRunning starts the server again whenever it has ended, until the test ends.
-func keepRunning(t *testing.T, mode, report string) {
+func keepRunning(t *testing.T, arguments ...string) {
 	t.Helper()
+	program := counted(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		for ctx.Err() == nil {
-			cmd := exec.CommandContext(ctx, os.Args[0], report)
-			cmd.Env = append(os.Environ(), envServer+"="+mode)
-			_ = cmd.Run() // it is killed, which is an error
+			_ = exec.CommandContext(ctx, program, arguments...).Run() // it is killed, which is an error
 		}
 	})
 	t.Cleanup(func() {
@@ -112,11 +88,11 @@ func TestMCPServers_killed(t *testing.T) {
 			server := "http://" + upstream
 			switch name {
 			case "stdio":
-				server = fmt.Sprintf("command %q %q {\nenv %s=stdio\n}", os.Args[0], report.URL, envServer)
+				server = fmt.Sprintf("command %q %q", counted(t), report.URL)
 			case "stateful":
-				keepRunning(t, upstream, report.URL)
+				keepRunning(t, report.URL, upstream)
 			default:
-				keepRunning(t, "stateless "+upstream, report.URL)
+				keepRunning(t, report.URL, upstream, "stateless")
 			}
 			g := startGateway(t, t.TempDir(), site, fmt.Sprintf("{\nadmin off\ndefault_bind 127.0.0.1\nagents {\ntoolset counted {\nmcp_server %s\nrefresh 1s\n}\n}\n}\nhttp://%s {\nmcp counted\nmcp_servers\n}\n", server, site))
 			g.waitForTools(t, "/mcp", "count")
@@ -178,7 +154,7 @@ func TestMCPServers_killed(t *testing.T) {
 func countCall(t *testing.T, session *mcp.ClientSession, id string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
-	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "count", Arguments: countedInput{id}})
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "count", Arguments: map[string]string{"id": id}})
 	if err != nil {
 		t.Errorf("the call %s: %v", id, err)
 		return false
@@ -190,7 +166,7 @@ func countCall(t *testing.T, session *mcp.ClientSession, id string) bool {
 func TestMCPServers_change_of_a_process(t *testing.T) {
 	t.Parallel()
 	site := freeAddress(t)
-	g := startGateway(t, t.TempDir(), site, fmt.Sprintf("{\nadmin off\ndefault_bind 127.0.0.1\nagents {\ntoolset counted {\nmcp_server command %q {\nenv %s=stdio\n}\n}\n}\n}\nhttp://%s {\nmcp counted\nmcp_servers\n}\n", os.Args[0], envServer, site))
+	g := startGateway(t, t.TempDir(), site, fmt.Sprintf("{\nadmin off\ndefault_bind 127.0.0.1\nagents {\ntoolset counted {\nmcp_server command %q\n}\n}\n}\nhttp://%s {\nmcp counted\nmcp_servers\n}\n", counted(t), site))
 	g.waitForTools(t, "/mcp", "grow")
 	ctx := sessionContext(t)
 	session := connect(ctx, t, &mcp.StreamableClientTransport{Endpoint: g.url + "/mcp"}, "2025-11-25", nil)
@@ -203,7 +179,7 @@ func TestMCPServers_caddy_tools(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "Caddyfile")
-	writeFile(t, config, fmt.Sprintf("{\nagents {\ntoolset counted {\nmcp_server command %q {\nenv %s=stdio\n}\n}\ntoolset down {\nmcp_server http://127.0.0.1:1\n}\n}\n}\n:0 {\nmcp /mcp counted down\nmcp_servers\n}\n", os.Args[0], envServer))
+	writeFile(t, config, fmt.Sprintf("{\nagents {\ntoolset counted {\nmcp_server command %q\n}\ntoolset down {\nmcp_server http://127.0.0.1:1\n}\n}\n}\n:0 {\nmcp /mcp counted down\nmcp_servers\n}\n", counted(t)))
 	for toolset, want := range map[string]struct {
 		exit int
 		text string
