@@ -105,7 +105,7 @@ func (h agentTools) Describe(agent *oagent.Agent) []run.Tool {
 // inspectors of arguments.
 func inspectorOf(logger *zap.Logger, agent *oagent.Agent, c *capability) func(context.Context, oagent.Binding, string) (string, error) {
 	toolset := c.operation.Toolset
-	if !toolset.Inspect.Has(inspect.Arguments) {
+	if len(toolset.Inspect) == 0 || !toolset.Inspect.Has(inspect.Arguments) {
 		return nil
 	}
 	i := route.Inspection{Chain: toolset.Inspect, Tool: c.operation.Tool, Toolset: toolset.Name, Protocol: Protocol, Agent: agent.Name, Logger: logger}

@@ -17,31 +17,14 @@ const outputRule = "\n\nYour final answer is read by a program. Write only one J
 const repairNote = "[This server rejected your answer, because it is not valid for the JSON Schema of your instructions. " +
 	"Write the corrected JSON value, without any other text.]"
 
-// hasSchema reports whether the answer of the run must be valid for the output schema of its agent. That of a run that
-// decides a review is its decision.
-func (e *execution) hasSchema() bool { return e.agent.OutputSchema != nil && e.state.Review == "" }
-
-// system returns the system text of the run.
-func (e *execution) system() string {
-	system := e.agent.Intent + dataRule
-	if e.hasSchema() {
-		system += outputRule + string(e.agent.OutputSchema.JSON)
-	}
-	return system
-}
-
 // checkedAnswer is an answer that must be valid for the output schema of the agent.
 type checkedAnswer struct {
 	value    jsontext.Value
 	problems []string // nil if it is valid
 }
 
-// checkAnswer checks a response without calls against the output schema. It returns nil for other responses, and if there is
-// no schema.
-func (e *execution) checkAnswer(response *model.Response, calls []Call) *checkedAnswer {
-	if len(calls) > 0 || !e.hasSchema() {
-		return nil
-	}
+// checkAnswer checks a response without calls against the output schema.
+func (e *execution) checkAnswer(response *model.Response) *checkedAnswer {
 	value, problems := e.agent.OutputSchema.Read(response.Text)
 	return &checkedAnswer{value, problems}
 }
@@ -72,9 +55,9 @@ func (e *execution) invalidOutput(problems []string) *Ending {
 	return why
 }
 
-// value returns the latest answer as JSON, or nil if it is text.
+// value returns the latest answer, which is JSON if IsValue is set.
 func (s *State) value() jsontext.Value {
-	if !s.IsValue || s.Text == "" || !strictjson.Valid([]byte(s.Text)) {
+	if s.Text == "" || !strictjson.Valid([]byte(s.Text)) {
 		return nil
 	}
 	return jsontext.Value(s.Text)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
@@ -70,9 +71,7 @@ func TestModelWait(t *testing.T) {
 				if v.Status != run.StatusAwaitingModel || v.Queued || !v.RetryAt.After(time.Now()) {
 					t.Errorf("state %+v", v)
 				}
-				if synctest.Wait(); n.Counts().Working != 0 {
-					t.Error("the run has a worker")
-				}
+				testkit.Eventually(t, "the worker to be free", func() bool { return n.Counts().Working == 0 })
 				if name == "retry-after" {
 					if other := n.endsLater(n.start("Now").ID); other.Text != "Done." || time.Since(began) > time.Second {
 						t.Errorf("another run ended after %s: %+v", time.Since(began), other.Ending)

@@ -289,7 +289,9 @@ func (s *State) View() *View {
 			Cost: model.Money(s.Usage.Cost),
 		},
 	}
-	v.Value = s.value()
+	if s.IsValue {
+		v.Value = s.value()
+	}
 	v.Questions = s.Questions()
 	for i := range s.Calls {
 		c := &s.Calls[i]

@@ -106,7 +106,10 @@ func (e *execution) requestModel(ctx context.Context) error {
 	calls, results := e.tools.plan(ctx, e.binding, response)
 	e.recordUnknown(ctx, response)
 	message := response.Message()
-	checked := e.checkAnswer(response, calls)
+	var checked *checkedAnswer // nil if there are calls, or no schema
+	if len(calls) == 0 && e.hasSchema() {
+		checked = e.checkAnswer(response)
+	}
 	return e.record(func(st *State) []entry {
 		st.Usage, st.Omitted, st.ModelTries = st.Usage.Add(response.Usage), left, 0
 		if len(calls) > 0 {
@@ -181,6 +184,19 @@ func (e *execution) awaitModel(err error) error {
 // reportModel reports an error of the model, which may quote its API, to the operator.
 func (e *execution) reportModel(err error) {
 	e.runner.report(e.id, fmt.Errorf("the model of the agent %s: %w", e.agent.Name, err))
+}
+
+// hasSchema reports whether the answer of the run must be valid for the output schema of its agent. That of a run that
+// decides a review is its decision.
+func (e *execution) hasSchema() bool { return e.agent.OutputSchema != nil && e.state.Review == "" }
+
+// system returns the system text of the run.
+func (e *execution) system() string {
+	system := e.agent.Intent + dataRule
+	if e.hasSchema() {
+		system += outputRule + string(e.agent.OutputSchema.JSON)
+	}
+	return system
 }
 
 // request returns the request: the agent's intent (OpenAgentSpec v1, Agent), and the conversation so
