@@ -81,7 +81,8 @@ func (t Terminal) dayUsageLine(encoded json.RawMessage) (string, error) {
 
 func (t Terminal) usageCells(name string, numbers ...string) string {
 	const width, nameWidth = 10, 24
-	cells := []Cell{{Text: name, Width: nameWidth}}
+	cells := make([]Cell, 0, 1+len(numbers))
+	cells = append(cells, Cell{Text: name, Width: nameWidth})
 	for _, n := range numbers {
 		cells = append(cells, Cell{Text: n, Width: width, Right: true})
 	}
