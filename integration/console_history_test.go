@@ -17,6 +17,9 @@ import (
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
+// historyCalls is the number of calls that TestConsole_of_many_calls makes.
+const historyCalls = 10_000
+
 // historyBound is the longest response time of a page on a slow machine. The test logs the times.
 const historyBound = 20 * time.Second
 

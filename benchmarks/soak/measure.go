@@ -23,7 +23,7 @@ const (
 	sampleEvery = 2 * time.Second
 	window      = 5 * time.Second // of which there is one percentile
 	maxFiles    = 64 << 20        // bytes of the data of a node
-	maxRedis    = 192 << 20       // bytes in use by Redis; three quarters of its maxmemory
+	maxRedis    = 128 << 20       // bytes in use by Redis; half of its maxmemory
 	maxFaults   = 20              // kinds that are printed
 
 	// The growth in the second half is noise up to this part of the mean, or up to these numbers. A short run still

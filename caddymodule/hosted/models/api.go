@@ -77,7 +77,7 @@ type API struct {
 	// How random the texts of the model are, from 0 to 2. Default: that of the API.
 	Temperature *float64 `json:"temperature,omitempty"`
 
-	// How much the model reasons before it responds, in the words of the API, such as low, medium or high. Default: that of the API.
+	// How much the model reasons before it responds: a value that the API accepts, such as low, medium or high. Default: that of the API.
 	Effort string `json:"effort,omitempty"`
 
 	generator model.Model
