@@ -72,6 +72,9 @@ func TestModelWait(t *testing.T) {
 					t.Errorf("state %+v", v)
 				}
 				testkit.Eventually(t, "the worker to be free", func() bool { return n.Counts().Working == 0 })
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("the run had a worker for %s", took)
+				}
 				if name == "retry-after" {
 					if other := n.endsLater(n.start("Now").ID); other.Text != "Done." || time.Since(began) > time.Second {
 						t.Errorf("another run ended after %s: %+v", time.Since(began), other.Ending)
