@@ -8,7 +8,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -80,16 +79,4 @@ func traceID(r *http.Request) string {
 		return ""
 	}
 	return id
-}
-
-// observeCaller counts a call by who made it.
-func observeCaller(metrics *app.CallerMetrics, c *Caller, outcome *tools.Outcome) {
-	call := app.CallBy{User: UserOf(c.client.Request), Agent: c.Agent, Toolset: c.toolset, Outcome: outcome.Name(), Duration: outcome.Duration}
-	if outcome.Tool != nil {
-		call.Tool = outcome.Tool.Name
-	}
-	if outcome.Result != nil {
-		call.Size = len(outcome.Result.Body)
-	}
-	metrics.Observe(&call)
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/result"
 )
@@ -137,6 +138,18 @@ func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, argu
 		entry.Write(outcomeFields(name, c.toolset, c.protocol, &outcome)...)
 	}
 	return outcome
+}
+
+// observeCaller counts a call by who made it.
+func observeCaller(metrics *app.CallerMetrics, c *Caller, outcome *tools.Outcome) {
+	call := app.CallBy{User: UserOf(c.client.Request), Agent: c.Agent, Toolset: c.toolset, Outcome: outcome.Name(), Duration: outcome.Duration}
+	if outcome.Tool != nil {
+		call.Tool = outcome.Tool.Name
+	}
+	if outcome.Result != nil {
+		call.Size = len(outcome.Result.Body)
+	}
+	metrics.Observe(&call)
 }
 
 // conceal removes the secrets that came with the call from the message of a failure.
