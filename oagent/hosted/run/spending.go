@@ -205,6 +205,7 @@ func (s spending) addCalled(ctx context.Context, st *State, u *UsageView) error 
 	u.CalledAgents = called.Usage.Total()
 	u.InputTokens += called.Usage.InputTokens
 	u.OutputTokens += called.Usage.OutputTokens
+	u.CachedTokens += called.Usage.CachedTokens
 	u.Estimated = u.Estimated || called.Usage.Estimated
 	u.Cost += model.Money(called.Usage.Cost)
 	return nil
