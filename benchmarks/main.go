@@ -1,8 +1,8 @@
 // Command benchmarks compares Fairway with baselines on this machine in one run, and
 // prints a table of ratios:
 //
-//	go run ./benchmarks            all comparisons, about five minutes
-//	go run ./benchmarks -short     shorter measurements, under half a minute
+//	go run ./benchmarks            all comparisons, about seven minutes
+//	go run ./benchmarks -short     shorter measurements, under a minute
 //	go run ./benchmarks -only calls,large
 //	                               some comparisons; an unknown name prints all names
 //
@@ -16,6 +16,9 @@
 // so they differ only in the handlers. CPU time and allocations of the gateway come from
 // Caddy's metrics. On a busy machine, the CPU time per call is steadier than the calls per
 // second.
+//
+// Hosted agents: conversations are measured, not compared (conversations.go). The model, the API and the users are other
+// processes, so the CPU time is that of the gateway alone.
 //
 // Both sides alternate (A B A B) in short rounds. A ratio is the median of the ratios of the
 // rounds, so other load on the machine affects both sides alike. The absolute times are
