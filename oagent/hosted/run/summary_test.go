@@ -108,10 +108,10 @@ func TestSummary_replaces_messages(t *testing.T) {
 			if changed := total - same; changed > len(summaries)+2 { // the first request, and one that was rejected
 				t.Errorf("the beginning of requests has changed %d times, with %d summaries", changed, len(summaries))
 			}
-			all, later := "", ""
+			all := ""
 			for i, r := range summaries {
-				all += r.Messages[0].Text
-				if later = r.Messages[0].Text; i > 0 && c.summary == "" && !strings.Contains(later, fmt.Sprint("Summary ", i, ".")) {
+				later := r.Messages[0].Text
+				if all += later; i > 0 && c.summary == "" && !strings.Contains(later, fmt.Sprint("Summary ", i, ".")) {
 					t.Errorf("the request for summary %d does not have the one before: %.300s", i+1, later)
 				}
 			}
@@ -219,7 +219,7 @@ func TestSummary_spends_budgets_and_limits(t *testing.T) {
 		o.Budgets = func(*run.State) []run.Budget { return []run.Budget{budget} }
 		o.BudgetChecked = func(_ *run.Budget, u model.Usage, _ bool) { used = u }
 	})
-	st := n.talk(40)
+	n.talk(40)
 	requests := int64(len(n.model.all()))
 	if got := used.Total(); got != 15*(requests-1) { // before the last request
 		t.Errorf("the budget has %d tokens after %d requests", got, requests)
@@ -236,7 +236,7 @@ func TestSummary_spends_budgets_and_limits(t *testing.T) {
 		return r, nil
 	}
 	n = newNode(t, openStore(t), agent, summarizing(greedy, talkative(1<<40)), pages, summarize(5000))
-	st = n.idle(n.start("Input 0.").ID)
+	st := n.idle(n.start("Input 0.").ID)
 	for i := 1; st.Status == run.StatusComplete && i < 40; i++ {
 		st = n.say(st.ID, "More.")
 	}
