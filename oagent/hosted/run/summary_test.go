@@ -245,6 +245,34 @@ func TestSummary_spends_budgets_and_limits(t *testing.T) {
 	}
 }
 
+// A summary is no turn: neither of its run, nor of the root that has called it.
+func TestSummary_is_no_turn(t *testing.T) {
+	play := func(turns int) (st *run.State, made int) {
+		other := func(_ context.Context, r *model.Request) (*model.Response, error) {
+			made++
+			switch {
+			case r.Messages[0].Text == "Input 0." && len(r.Messages) == 1:
+				return wants("desk", "{}"), nil
+			case r.Messages[0].Text == "Input 0.", strings.Contains(r.Messages[0].Text, "Summary 1."):
+				return says("Done."), nil
+			}
+			return wants("unknown", fmt.Sprintf(`{"id":%q}`, strings.Repeat("x", 2000))), nil
+		}
+		n := newNode(t, openStore(t), readAgent(t, "capabilities: {oagent://desk: {}}\n"), summarizing(numbered(), other), func(n *node, o *run.Options) {
+			o.Tools, o.Limits = callsItself{n}, run.Limits{Context: 1500, Turns: turns, Summarize: run.SummariesWritten}
+		})
+		st = n.until(n.start("Input 0.").ID, "ends", func(st *run.State) bool { return st.Status.IsFinal() })
+		if summaries := len(n.model.all()) - made; summaries != 1 {
+			t.Errorf("%d summaries", summaries)
+		}
+		return st, made
+	}
+	_, made := play(100)
+	if st, _ := play(made); st.Text != "Done." {
+		t.Errorf("with a limit of %d turns: %s %+v", made, st.Status, st.Ending)
+	}
+}
+
 // The summary is in the trace with its usage, is exported, and is deleted with the run.
 func TestSummary_is_part_of_the_run(t *testing.T) {
 	n := newNode(t, openStore(t), readAgent(t, "capabilities: {get-page: {}}\n"), summarizing(numbered(), talkative(1<<40)), pages, summarize(5000))
