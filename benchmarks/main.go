@@ -1,8 +1,8 @@
 // Command benchmarks compares Fairway with baselines on this machine in one run, and
 // prints a table of ratios:
 //
-//	go run ./benchmarks            all comparisons, about five minutes
-//	go run ./benchmarks -short     shorter measurements, under half a minute
+//	go run ./benchmarks            all comparisons, about seven minutes
+//	go run ./benchmarks -short     shorter measurements, under a minute
 //	go run ./benchmarks -only calls,large
 //	                               some comparisons; an unknown name prints all names
 //
@@ -16,6 +16,9 @@
 // so they differ only in the handlers. CPU time and allocations of the gateway come from
 // Caddy's metrics. On a busy machine, the CPU time per call is steadier than the calls per
 // second.
+//
+// Hosted agents: conversations are measured, not compared (conversations.go). The model, the API and the users are other
+// processes, so the CPU time is that of the gateway alone.
 //
 // Both sides alternate (A B A B) in short rounds. A ratio is the median of the ratios of the
 // rounds, so other load on the machine affects both sides alike. The absolute times are
@@ -41,6 +44,9 @@ type settings struct {
 	segment time.Duration // duration of one side of a round
 	reads   int           // of each document by each reader
 	history []int         // numbers of calls in an Engagement before more are measured
+	talks   int           // number of conversations with a hosted agent
+	crowd   int           // number of runs of one user, beside those of another one
+	slow    time.Duration // of a response of the model in that comparison
 	profile string        // a directory; "" takes no profile
 	only    []string      // names of the comparisons to make; empty for all
 }
@@ -72,6 +78,8 @@ var comparisons = []struct {
 	{"lists", compareLists},
 	{"tasks", compareTasks},
 	{"mcpservers", compareMCPServers},
+	{"conversations", measureConversations},
+	{"shares", compareShares},
 }
 
 // checkOnly returns an error if a name is not one of a comparison.
@@ -105,6 +113,8 @@ func run(ctx context.Context, args []string) error {
 			return serveUpstream(ctx)
 		case "mcp-upstream":
 			return serveMCP(ctx)
+		case "model":
+			return serveModel(ctx)
 		case "read":
 			return read(args[1:])
 		}
@@ -121,9 +131,10 @@ func run(ctx context.Context, args []string) error {
 		}
 		return err
 	}
-	s := settings{caddy: *caddy, profile: *profile, rounds: 11, segment: 400 * time.Millisecond, reads: 5, history: []int{10, 1000, 100_000}}
+	s := settings{caddy: *caddy, profile: *profile, rounds: 11, segment: 400 * time.Millisecond, reads: 5, history: []int{10, 1000, 100_000}, talks: 1000, crowd: 3000, slow: time.Second}
 	if *short {
 		s.rounds, s.segment, s.reads, s.history = 3, 150*time.Millisecond, 1, []int{10, 1000}
+		s.talks, s.crowd, s.slow = 50, 150, 150*time.Millisecond
 	}
 
 	if *only != "" {

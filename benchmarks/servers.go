@@ -72,7 +72,7 @@ func serveUntilClosed(ctx context.Context, listener net.Listener, handler http.H
 	return ctx.Err()
 }
 
-// startChild runs this program in a child process that prints its address: "upstream" or "mcp-upstream".
+// startChild runs this program in a child process that prints its address: "upstream", "mcp-upstream" or "model".
 func startChild(ctx context.Context, name string) (address string, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -339,24 +339,35 @@ func (c cost) plus(d cost) cost {
 
 // cost reads the metrics of the Caddy process.
 func (g *gateway) cost(ctx context.Context) (c cost, err error) {
-	metrics, err := get(ctx, "http://"+g.admin+"/metrics")
-	if err != nil {
-		return cost{}, err
-	}
-	wanted := map[string]*float64{
+	err = g.metrics(ctx, map[string]*float64{
 		"process_cpu_seconds_total":     &c.cpu,
 		"go_memstats_mallocs_total":     &c.allocs,
 		"go_memstats_alloc_bytes_total": &c.bytes,
+	})
+	return c, err
+}
+
+// metric reads one metric of the Caddy process. It is 0 if the process does not have it.
+func (g *gateway) metric(ctx context.Context, name string) (value float64, err error) {
+	err = g.metrics(ctx, map[string]*float64{name: &value})
+	return value, err
+}
+
+// metrics sets those metrics of the Caddy process that are wanted.
+func (g *gateway) metrics(ctx context.Context, wanted map[string]*float64) error {
+	metrics, err := get(ctx, "http://"+g.admin+"/metrics")
+	if err != nil {
+		return err
 	}
 	for line := range strings.Lines(string(metrics)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if into, ok := wanted[name]; ok {
 			if *into, err = strconv.ParseFloat(value, 64); err != nil {
-				return cost{}, fmt.Errorf("metric %s: %w", name, err)
+				return fmt.Errorf("metric %s: %w", name, err)
 			}
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // get returns the body of a response with status 200.

@@ -110,6 +110,9 @@ http://127.0.0.1:PORT {
 	if v := say(s, "ann", first, "Go on"); v.Usage.Cost != 12.5 {
 		t.Fatalf("the second: %+v", v)
 	}
+	if a := s.As("ann", "GET", first, ""); !strings.Contains(a.Body, `"cached_tokens":1000000`) {
+		t.Errorf("the usage has no cached tokens: %s", a.Body)
+	}
 	v := say(s, "ann", first, "Go on")
 	if v.Error == nil || v.Error.Kind != "budget" || v.Error.Rule != "total" || !strings.Contains(v.Error.Message, "12.5 (cost") {
 		t.Fatalf("over the budget: %+v %+v", v, v.Error)

@@ -52,6 +52,10 @@ type Limits struct {
 
 	// Whether the model can ask the user questions, with the tool ask-user: on or off. Default: on.
 	AskUser run.Questions `json:"ask_user,omitempty"`
+
+	// Whether the model summarizes the oldest messages before it no longer gets them: on or off. Each summary is a further request
+	// to the model. Default: off.
+	Summarize run.Summaries `json:"summarize,omitempty"`
 }
 
 // Budget is how many tokens of models hosted agents can use on one day (UTC), or what they can cost. An agent that reaches a budget ends. Nodes that
@@ -204,7 +208,7 @@ func (l *Limits) Run() run.Limits {
 	if l == nil {
 		return run.Limits{}
 	}
-	return run.Limits{Turns: l.Turns, Tokens: int64(l.Tokens), Context: int64(l.Context), Time: time.Duration(l.Time), Questions: l.AskUser}
+	return run.Limits{Turns: l.Turns, Tokens: int64(l.Tokens), Context: int64(l.Context), Time: time.Duration(l.Time), Questions: l.AskUser, Summarize: l.Summarize}
 }
 
 // Check returns an error for an invalid limit. A nil Limits is valid.
@@ -214,6 +218,9 @@ func (l *Limits) Check() error {
 	}
 	if l.AskUser != "" && l.AskUser != run.QuestionsAllowed && l.AskUser != run.QuestionsNone {
 		return fmt.Errorf("limits: ask_user %q: use on or off", l.AskUser)
+	}
+	if l.Summarize != "" && l.Summarize != run.SummariesWritten && l.Summarize != run.SummariesNone {
+		return fmt.Errorf("limits: summarize %q: use on or off", l.Summarize)
 	}
 	return errors.Join(directive.NotNegative("limits: turns", int64(l.Turns)), directive.NotNegative("limits: tokens", int64(l.Tokens)),
 		directive.NotNegative("limits: context", int64(l.Context)), directive.NotNegative("limits: time", int64(l.Time)))
@@ -329,11 +336,12 @@ func UnmarshalModel(b *directive.Block) (*Model, error) {
 // UnmarshalLimits parses the block of the option limits. Syntax:
 //
 //	limits [<agents...>] {
-//		turns    <number>
-//		tokens   <number>
-//		context  <number>
-//		time     <duration>
-//		ask_user on | off
+//		turns     <number>
+//		tokens    <number>
+//		context   <number>
+//		time      <duration>
+//		ask_user  on | off
+//		summarize on | off
 //	}
 func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
 	l := new(Limits)
@@ -345,6 +353,9 @@ func UnmarshalLimits(outer *directive.Block) (*Limits, error) {
 		"time":    directive.To(b.Period, &l.Time),
 		"ask_user": func() error {
 			return b.OneOf((*string)(&l.AskUser), string(run.QuestionsAllowed), string(run.QuestionsNone))
+		},
+		"summarize": func() error {
+			return b.OneOf((*string)(&l.Summarize), string(run.SummariesWritten), string(run.SummariesNone))
 		},
 	})
 }

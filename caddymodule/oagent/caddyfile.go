@@ -98,6 +98,7 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //			context     <number>
 //			time        <duration>
 //			ask_user    on | off
+//			summarize   on | off
 //		}
 //		budget {
 //			user        [<id>] <tokens> | cost <amount>

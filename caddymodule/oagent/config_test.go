@@ -52,6 +52,7 @@ func TestOAgent_adapt_errors(t *testing.T) {
 		"limits of an agent twice":       {inOAgent("limits desk {\n\t\t\tturns 3\n\t\t}\n\t\tlimits desk {\n\t\t\tturns 3\n\t\t}"), "limits desk twice", ":6"},
 		"limits of all twice":            {inOAgent("limits {\n\t\t\tturns 3\n\t\t}\n\t\tlimits {\n\t\t\tturns 3\n\t\t}"), "limits twice", ":"},
 		"ask_user":                       {inOAgent("limits {\n\t\t\task_user never\n\t\t}"), "ask_user on off", ":4"},
+		"summarize":                      {inOAgent("limits {\n\t\t\tsummarize 5\n\t\t}"), "summarize on off", ":4"},
 		"agent of ocp":                   {"http://a.test {\n\tocp {\n\t\tagent a\n\t}\n}", "agent", ":3"},
 		"agent of mcp twice":             {"http://a.test {\n\tmcp t {\n\t\tagent a\n\t\tagent b\n\t}\n}", "agent twice", ":4"},
 	} {

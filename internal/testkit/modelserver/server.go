@@ -116,6 +116,9 @@ type Server struct {
 	// Key is the API key that requests must have; "" accepts all.
 	Key string
 
+	// Forget makes Requests return nothing, for a server of many requests.
+	Forget bool
+
 	mu       sync.Mutex
 	requests []*Request
 }
@@ -173,9 +176,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		respond(r.Context(), w, format, request, Step{Status: http.StatusBadRequest, ErrorCode: "invalid_request_error", Error: err.Error()})
 		return
 	}
-	s.mu.Lock()
-	s.requests = append(s.requests, request)
-	s.mu.Unlock()
+	if !s.Forget {
+		s.mu.Lock()
+		s.requests = append(s.requests, request)
+		s.mu.Unlock()
+	}
 	respond(r.Context(), w, format, request, s.Respond(request))
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // The model gets the conversation within a limit of tokens (Limits.Context). If it is longer, old results of tools are
-// shortened first. If that is not enough, the oldest messages are left out. Calls stay together with their results.
+// shortened first. If that is not enough, the oldest messages are left out, perhaps with a summary in their place (summary.go).
+// Calls stay together with their results.
 //
 // What is left out is part of the state, and grows in large steps. So the beginning of successive requests is the same,
 // and APIs can cache it. The log keeps the whole conversation.
@@ -21,6 +22,10 @@ type omitted struct {
 
 	// Tokens is a limit below Limits.Context: the model has rejected a longer conversation. 0 for none.
 	Tokens int64 `json:"tokens,omitzero"`
+
+	// Summary is what the model wrote about messages that are left out; "" for nothing. See summary.go.
+	Summary    string `json:"summary,omitzero"`
+	Summarized int    `json:"summarized,omitzero"` // messages before this number are in the summary, or could not be summarized
 }
 
 const (
@@ -28,7 +33,7 @@ const (
 	omitTo      = 2   // if the conversation is too long, what is left out reduces it to one part in omitTo of the limit
 )
 
-// omittedNote begins the first message of a conversation whose beginning is left out.
+// omittedNote begins the first message of a conversation whose beginning is left out without a summary.
 const omittedNote = "[The server has left out earlier messages of this conversation, because it is long.]\n\n"
 
 // omit leaves out so much of a conversation that it has at most limit tokens, or as little as possible. base is the
@@ -89,7 +94,7 @@ func (o *omitted) apply(messages []model.Message) []model.Message {
 		}
 		kept = slices.Insert(kept, 0, messages[at])
 	}
-	kept[0].Text = omittedNote + kept[0].Text
+	kept[0].Text = o.note() + kept[0].Text
 	return kept
 }
 

@@ -57,8 +57,11 @@ func (l ledger) add(ctx context.Context, st *State, groups []string, usage model
 
 // Usage calls visit with what was used on each day since the given one, in the order of the days.
 func (r *Runner) Usage(ctx context.Context, since time.Time, visit func(*DayUsage)) error {
-	first := since.UTC().Format(time.DateOnly)
-	return store.Scan(ctx, r.options.Store, r.storage.realm+ledgerKey, func(key string, record store.Record) error {
+	first, common := since.UTC().Format(time.DateOnly), r.storage.now().UTC().Format(time.DateOnly)
+	for !strings.HasPrefix(first, common) { // the days have no index in Redis, so the prefix keeps the number of reads small
+		common = common[:len(common)-1]
+	}
+	return store.Scan(ctx, r.options.Store, r.storage.realm+ledgerKey+common, func(key string, record store.Record) error {
 		if day, ok := isLedger(key, record.Value); ok && day.Day >= first {
 			visit(day)
 		}

@@ -62,6 +62,10 @@ type Limits struct {
 
 	// Questions says whether the model gets the tool ask-user. Default: QuestionsAllowed.
 	Questions Questions
+
+	// Summarize says whether the model summarizes messages before they are left out. Default: SummariesNone, because each
+	// summary is a further request.
+	Summarize Summaries
 }
 
 // Questions says whether an agent can ask its user.
@@ -73,13 +77,14 @@ const (
 	QuestionsNone    Questions = "off"
 )
 
-var defaultLimits = Limits{DefaultTurns, DefaultTokens, DefaultContext, DefaultTime, DefaultResultTokens, QuestionsAllowed}
+var defaultLimits = Limits{DefaultTurns, DefaultTokens, DefaultContext, DefaultTime, DefaultResultTokens, QuestionsAllowed, SummariesNone}
 
 // or returns the limits with those of another value in place of zero values.
 func (l Limits) or(other *Limits) Limits {
 	return Limits{
 		Turns: cmp.Or(l.Turns, other.Turns), Tokens: cmp.Or(l.Tokens, other.Tokens), Context: cmp.Or(l.Context, other.Context),
 		Time: cmp.Or(l.Time, other.Time), ResultTokens: cmp.Or(l.ResultTokens, other.ResultTokens), Questions: cmp.Or(l.Questions, other.Questions),
+		Summarize: cmp.Or(l.Summarize, other.Summarize),
 	}
 }
 

@@ -101,6 +101,38 @@ func TestShare_turns(t *testing.T) {
 	}
 }
 
+// TestShare_delay checks that a run takes at most 20 % longer while another user has many. The time is that of the test, so it is the
+// time in which runs wait, not that of the CPU.
+func TestShare_delay(t *testing.T) {
+	const runs, workers = 300, 30
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, openStore(t), readAgent(t, "capabilities: {get-trip: {}}\n"), func(ctx context.Context, r *model.Request) (*model.Response, error) {
+			time.Sleep(time.Second)
+			return script(wants("get-trip", "{}"), says("Done."))(ctx, r)
+		}, func(_ *node, o *run.Options) { o.Workers = workers })
+		bobs := func() time.Duration {
+			began := time.Now()
+			st, err := n.startFor(bob, "bob")
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.ends(st.ID)
+			return time.Since(began)
+		}
+		alone := bobs()
+		for range runs {
+			if _, err := n.startFor(ada, "ada"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 3 {
+			if took := bobs(); took > alone*6/5 || n.Counts().Queued == 0 {
+				t.Errorf("run %d took %s with %d queued runs, and %s alone", i, took, n.Counts().Queued, alone)
+			}
+		}
+	})
+}
+
 // TestShare_workers checks that a user whose runs last long leaves workers for others.
 func TestShare_workers(t *testing.T) {
 	b := newBlocker()

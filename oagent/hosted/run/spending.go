@@ -157,8 +157,8 @@ func ownerOf(b *Budget) string {
 	return "the " + b.Of + " " + b.Name
 }
 
-// charge adds a response of the model to what the root and the budgets have spent.
-func (e *execution) charge(ctx context.Context, usage model.Usage) error {
+// charge adds a response of the model to what the root and the budgets have spent. turns is 0 for a summary, which is no turn.
+func (e *execution) charge(ctx context.Context, usage model.Usage, turns int) error {
 	r := e.runner
 	add := func(key string, ttl time.Duration, change func(*spent)) error {
 		return e.terms.Repeat(ctx, func() error { return spending{r.storage}.add(ctx, key, ttl, change) })
@@ -177,7 +177,7 @@ func (e *execution) charge(ctx context.Context, usage model.Usage) error {
 				s.Round, s.Turns = root.Round, 0
 			}
 			s.Usage = s.Usage.Add(usage)
-			s.Turns++
+			s.Turns += turns
 		}))
 	}
 	return errors.Join(errs...)
@@ -205,6 +205,7 @@ func (s spending) addCalled(ctx context.Context, st *State, u *UsageView) error 
 	u.CalledAgents = called.Usage.Total()
 	u.InputTokens += called.Usage.InputTokens
 	u.OutputTokens += called.Usage.OutputTokens
+	u.CachedTokens += called.Usage.CachedTokens
 	u.Estimated = u.Estimated || called.Usage.Estimated
 	u.Cost += model.Money(called.Usage.Cost)
 	return nil

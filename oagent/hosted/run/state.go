@@ -272,6 +272,7 @@ type UsageView struct {
 	ToolCalls    int   `json:"tool_calls"`
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
+	CachedTokens int64 `json:"cached_tokens,omitzero"`        // the part of InputTokens that the API read from its cache
 	CalledAgents int64 `json:"called_agents_tokens,omitzero"` // tokens of the agents that it called, which are included
 	Estimated    bool  `json:"estimated,omitzero"`            // the model's API did not report its tokens
 
@@ -285,7 +286,7 @@ func (s *State) View() *View {
 		StartedAt: s.Started, UpdatedAt: s.Changed,
 		Usage: UsageView{
 			Turns: s.Turns, ToolCalls: s.CallsMade,
-			InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, Estimated: s.Usage.Estimated,
+			InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, CachedTokens: s.Usage.CachedTokens, Estimated: s.Usage.Estimated,
 			Cost: model.Money(s.Usage.Cost),
 		},
 	}

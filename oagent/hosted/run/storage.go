@@ -199,6 +199,7 @@ const (
 	entryBegun   = "begun"   // a tool call is about to be made
 	entryWaiting = "waiting" // a tool call waits, see Wait
 	entryResult  = "result"  // the result of a tool call
+	entrySummary = "summary" // a summary of earlier messages; no part of the conversation
 	entryResumed = "resumed" // a node claimed the run
 	entryEnded   = "ended"
 )
@@ -209,7 +210,7 @@ type entry struct {
 	Kind    string            `json:"what"`
 	At      time.Time         `json:"at"`
 	Message *model.Message    `json:"message,omitzero"`
-	Usage   *model.Usage      `json:"usage,omitzero"` // of a message of the model
+	Usage   *model.Usage      `json:"usage,omitzero"` // of a message of the model, or of a summary
 	Call    int               `json:"call,omitzero"`  // index in the model's last message
 	Name    string            `json:"name,omitzero"`
 	Result  *model.ToolResult `json:"result,omitzero"`

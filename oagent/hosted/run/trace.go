@@ -23,15 +23,17 @@ type Trace struct {
 	Ended   time.Time `json:"ended_at,omitzero"`
 }
 
-// Turn is a message of the user or of the model.
+// Turn is a message of the user or of the model, or a summary.
 type Turn struct {
-	Number int          `json:"number,omitzero"` // of the message of the model, from 1; 0 for one of the user
+	Number int          `json:"number,omitzero"` // of the message of the model, from 1; 0 for others
 	Began  time.Time    `json:"began_at"`        // when the model could begin; for the user, when the agent read the message
 	Ended  time.Time    `json:"ended_at,omitzero"`
 	Text   string       `json:"text,omitzero"`
 	Model  string       `json:"model,omitzero"` // name of the model that generated the message
 	Usage  *model.Usage `json:"usage,omitzero"` // of this message; nil if it was not recorded
 	Calls  []TracedCall `json:"calls,omitempty"`
+
+	Summary bool `json:"summary,omitzero"` // the text is a summary of messages that the model no longer gets
 }
 
 // TracedCall is a tool call of the model.
@@ -64,7 +66,7 @@ func (t *Trace) Input() string {
 func (t *Trace) WithoutTexts() {
 	for i := range t.Turns {
 		turn := &t.Turns[i]
-		if turn.Number > 0 {
+		if turn.Number > 0 || turn.Summary {
 			turn.Text = ""
 		}
 		for j := range turn.Calls {
@@ -99,9 +101,9 @@ func (t *tracer) trace(ctx context.Context, st *State) (*Trace, error) {
 	trace := &Trace{Turns: []Turn{}}
 	turns, last, skipped := 0, st.Started, false
 	err := t.runner.storage.entries(ctx, st.ID, func(e *entry) error {
-		if e.Kind == entryMessage && e.Message != nil {
+		if (e.Kind == entryMessage || e.Kind == entrySummary) && e.Message != nil {
 			trace.Ended = time.Time{} // the run went on
-			if e.Message.Role == model.RoleAssistant {
+			if e.Kind == entryMessage && e.Message.Role == model.RoleAssistant {
 				turns++
 			}
 			if skipped = t.left < 1+len(e.Message.Calls); skipped {
@@ -133,6 +135,9 @@ func (t *tracer) turn(e *entry, number int, began time.Time) Turn {
 	turn := Turn{Number: number, Began: began, Ended: e.At, Text: t.cut(e.Message.Text), Model: e.Message.Model, Usage: e.Usage}
 	if e.Message.Role == model.RoleUser {
 		turn.Number, turn.Began = 0, e.At
+	}
+	if e.Kind == entrySummary {
+		turn.Number, turn.Summary = 0, true
 	}
 	for _, c := range e.Message.Calls {
 		turn.Calls = append(turn.Calls, TracedCall{Name: quoteName(c.Name), Arguments: t.cut(c.Arguments), Began: e.At, Status: CallPlanned})

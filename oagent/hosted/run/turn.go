@@ -81,6 +81,9 @@ func (e *execution) requestModel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if e.mustSummarize(&left) {
+		return e.summarize(ctx, request, left)
+	}
 	response, err := e.generate(ctx, request)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -90,7 +93,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 	case err != nil:
 		return e.awaitModel(err)
 	}
-	if err := e.charge(ctx, response.Usage); err != nil {
+	if err := e.charge(ctx, response.Usage, 1); err != nil {
 		return err
 	}
 	if isTooLarge(response) {
@@ -151,11 +154,17 @@ const (
 	modelSpread   = 10          // a time that the API asks for is extended by up to this part of it
 )
 
+// temporary returns an error of a model for which a run waits. ok is false for any other error.
+func temporary(err error) (failed *model.Error, ok bool) {
+	failed, ok = errors.AsType[*model.Error](err)
+	return failed, ok && failed.Temporary() && !failed.Final
+}
+
 // awaitModel handles the error of a request to the model. If the model is only unavailable, the run waits for it: this node
 // releases the run, and any node makes the request again after the pause. The wait is part of Limits.Time.
 func (e *execution) awaitModel(err error) error {
-	failed, ok := errors.AsType[*model.Error](err)
-	if !ok || !failed.Temporary() || failed.Final {
+	failed, ok := temporary(err)
+	if !ok {
 		return e.failModel(err)
 	}
 	o := &e.runner.options
@@ -211,11 +220,8 @@ func (e *execution) request(ctx context.Context) (*model.Request, omitted, error
 		}
 		request.Messages = retained
 	}
-	o, limit := e.state.Omitted, e.planner.limits.Context
-	if o.Tokens > 0 {
-		limit = min(limit, o.Tokens)
-	}
-	o.omit(e.conversation.messages, estimate(request), limit)
+	o := e.state.Omitted
+	o.omit(e.conversation.messages, estimate(request), o.limit(e.planner.limits))
 	request.Messages = append(request.Messages, o.apply(e.conversation.messages)...)
 	return request, o, nil
 }
