@@ -114,7 +114,7 @@ func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, argu
 	if c.inspectors != nil {
 		c.agent = c.Agent
 		t, _ := set.Tool(name)
-		ctx, arguments = newInspection(&c.dispatch, t).arguments(ctx, name, arguments)
+		ctx, arguments = newInspection(ctx, &c.dispatch, t).arguments(ctx, name, arguments)
 	}
 	var outcome tools.Outcome
 	recorder := c.endpoint.recorder.Load()

@@ -96,6 +96,9 @@ func (e *execution) requestModel(ctx context.Context) error {
 	if isTooLarge(response) {
 		return e.failModel(errTooLarge)
 	}
+	if response.Rejected != nil {
+		return e.failModel(response.Rejected)
+	}
 	if response.Stop == model.StopRefused {
 		return e.record(func(st *State) []entry {
 			st.Usage, st.Omitted = st.Usage.Add(response.Usage), left
@@ -134,7 +137,7 @@ func (e *execution) generate(ctx context.Context, request *model.Request) (*mode
 			pass(piece)
 		}
 	}
-	request.Once = e.state.ModelTries > 0
+	request.Once, request.Agent, request.User = e.state.ModelTries > 0, e.agent.Name, e.state.User.ID
 	request.OnRestart = func() {
 		begun = false
 		e.runner.texts.publish(e.id, textPiece{turn: e.state.Turns, restart: true})
@@ -288,6 +291,9 @@ func (e *execution) failModel(err error) error {
 		return e.fail(EndContext, "", "the conversation is longer than the model can read")
 	case model.KindTooLarge:
 		return e.fail(EndModel, string(kind), "the model's message is too large or has too many tool calls: "+errTooLarge.Message)
+	case model.KindInspected:
+		failed, _ := errors.AsType[*model.Error](err)
+		return e.fail(EndModel, string(kind), failed.Message)
 	case model.KindCredentials, model.KindRejected, model.KindRequest:
 		return e.fail(EndModel, string(kind), "the server of the model rejected the request; its reason is in the log of this server")
 	default:
