@@ -380,7 +380,7 @@ func (c *Caller) invokeTool(ctx context.Context, call *tools.Call) (*tools.Resul
 	}
 	limit := c.part.maxBytes(call.Tool)
 	if call.Tool.Foreign != nil {
-		isShaped := call.Tool.Output.Select != nil || fields != nil || limit > 0 && len(response.Body) > limit
+		isShaped := call.Tool.Output.Select != nil || fields != nil || limit > 0 && len(response.Body) > limit && !tools.WantsWholeResponse(ctx)
 		if err := unwrap(ctx, call.Tool, response, isShaped); err != nil || response.MediaType() == result.NativeType {
 			return response, err
 		}

@@ -401,7 +401,7 @@ func (s *search) encoded(run []byte, padded bool) []byte {
 	if masked == nil {
 		return nil
 	}
-	if padded {
+	if padded || coding == base64.RawStdEncoding && len(run)%4 == 0 { // it may need no padding
 		coding = coding.WithPadding(base64.StdPadding)
 	}
 	return coding.AppendEncode(nil, masked)
