@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -169,5 +170,33 @@ func TestInspect_contents_fail_closed(t *testing.T) {
 				t.Errorf("a result was inspected: %s", got)
 			}
 		})
+	}
+}
+
+// TestInspect_contents_keep_their_URIs wants contents to be withheld if a webhook returns others.
+func TestInspect_contents_keep_their_URIs(t *testing.T) {
+	replies := map[string]string{
+		"masked":  `{"contents":[{"uri":"","text":"masked"},{"uri":"","text":"too"}]}`,
+		"removed": `{"contents":[{"uri":"","text":"masked"}]}`,
+		"changed": `{"contents":[{"uri":"memo://other","text":"masked"},{"uri":"","text":"too"}]}`,
+		"added":   `{"contents":[{"uri":"","text":"masked"},{"uri":"","text":"too"},{"uri":"","text":"three"}]}`,
+	}
+	var reply, asked string
+	checker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = string(body)
+		_, _ = io.WriteString(w, `{"decision":"mask","content":`+reply+`}`)
+	}))
+	t.Cleanup(checker.Close)
+	s := contentsSite(t, "inspect webhook "+checker.URL+" {\nsecret 0123456789abcdef0123456789abcdef\nphases resources\n}")
+	for name := range replies {
+		reply = replies[name]
+		got := rpc(s, "2025-11-25", "resources/read", "", `"uri":"`+memo+`"`)
+		if passed := strings.Contains(got, `{"uri":"`+memo+`","text":"masked"}`) && strings.Count(got, memo) == 2; passed != (name == "masked") || passed == strings.Contains(got, `"error"`) {
+			t.Errorf("%s: %s", name, got)
+		}
+		if strings.Contains(asked, memo) || !strings.Contains(asked, `"phase":"resources"`) {
+			t.Errorf("the webhook got %.300s", asked)
+		}
 	}
 }
