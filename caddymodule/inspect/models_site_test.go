@@ -93,8 +93,11 @@ func TestInspect_models(t *testing.T) {
 // available.
 func TestInspect_models_fail_closed(t *testing.T) {
 	decisions := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var m struct{ Phase, Agent, Content any }
-		if json.NewDecoder(r.Body).Decode(&m) != nil || m.Agent != "desk" {
+		var m struct {
+			Agent, Protocol string
+			User            struct{ ID string }
+		}
+		if json.NewDecoder(r.Body).Decode(&m) != nil || m.Agent != "desk" || m.User.ID != "ann" || m.Protocol != "oagent" {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}

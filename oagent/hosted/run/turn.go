@@ -97,7 +97,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 		return e.failModel(errTooLarge)
 	}
 	if response.Rejected != nil {
-		return e.failModel(response.Rejected)
+		return e.failRejected(response)
 	}
 	if response.Stop == model.StopRefused {
 		return e.record(func(st *State) []entry {
@@ -280,6 +280,18 @@ func isTooLarge(r *model.Response) bool {
 		size += len(r.Reasoning[i])
 	}
 	return size > MaxMessage || len(r.Calls) > model.MaxCalls
+}
+
+// failRejected ends the run because an inspector rejected the response, whose tokens were used.
+func (e *execution) failRejected(r *model.Response) error {
+	err := e.record(func(st *State) []entry {
+		st.Usage = st.Usage.Add(r.Usage)
+		return nil
+	}, false)
+	if err != nil {
+		return err
+	}
+	return e.failModel(r.Rejected)
 }
 
 // failModel ends the run because the model returned no usable response. The cause is for the
