@@ -156,7 +156,7 @@ func (c *toolCall) run() (callResult, *protocol.Fault) {
 		}
 	}
 	if c.method != methodCallTool {
-		ctx = tools.ContextWithWholeResponse(ctx) // only results of tools say how to get the rest
+		ctx = tools.ContextWithWholeResponse(ctx, c.purpose()) // only results of tools say how to get the rest
 	}
 	if c.events.channel != nil {
 		c.listening = tools.ListenerContext{Context: ctx, Source: &c.events}
@@ -182,6 +182,21 @@ func (c *toolCall) run() (callResult, *protocol.Fault) {
 	}
 	r, f := c.elicitation().Call(ctx, c.caller, t.Tool, t.Needs)
 	return callResult{Reply: r, requestContext: own}, f
+}
+
+// purpose returns what the client does with the response.
+func (c *toolCall) purpose() tools.Purpose {
+	switch c.method {
+	case methodCallTool:
+		return tools.ForResult
+	case "prompts/get":
+		return tools.ForPrompt
+	case "completion/complete":
+		if strictjson.Text(strictjson.MemberOf(strictjson.MemberOf(c.params, "ref"), "type")) == "ref/prompt" {
+			return tools.ForPrompt
+		}
+	}
+	return tools.ForResource
 }
 
 // endEvents ends the sending of events. If the call was canceled, the client gets no last ones.

@@ -92,7 +92,7 @@ func (p *polling) stamp(ctx context.Context, uri string) (string, bool) {
 // operationStamp calls the operation of a resource and returns the version of its response. It
 // returns "gone" if the API responds with 404 or 410.
 func operationStamp(ctx context.Context, caller tools.Caller, t library.Target) (string, bool) {
-	outcome := caller.Call(tools.ContextWithWholeResponse(ctx), t.Tool.Name, t.Call())
+	outcome := caller.Call(tools.ContextWithWholeResponse(ctx, tools.ForResource), t.Tool.Name, t.Call())
 	defer outcome.Release()
 	if outcome.Failure != nil {
 		status := outcome.Failure.Status

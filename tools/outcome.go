@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -311,18 +312,34 @@ func LongRunningFromContext(ctx context.Context) (l LongRunning, ok bool) {
 	return l, ok
 }
 
+// Purpose is what a client does with the response of a call.
+type Purpose string
+
+// The purposes.
+const (
+	ForResult   Purpose = "result"    // it is the result of a tool
+	ForResource Purpose = "resources" // it is the contents of a resource, or values for a template
+	ForPrompt   Purpose = "prompts"   // it is the messages of a prompt, or values for its arguments
+)
+
 type wholeResponseKey struct{}
 
 // ContextWithWholeResponse returns a context for calls whose response must not be cut, because their
 // protocol has no field for a notice about the missing part.
-func ContextWithWholeResponse(ctx context.Context) context.Context {
-	return context.WithValue(ctx, wholeResponseKey{}, true)
+func ContextWithWholeResponse(ctx context.Context, p Purpose) context.Context {
+	return context.WithValue(ctx, wholeResponseKey{}, p)
 }
 
 // WantsWholeResponse reports whether the response of a call must not be cut.
 func WantsWholeResponse(ctx context.Context) bool {
-	whole, _ := ctx.Value(wholeResponseKey{}).(bool)
+	_, whole := ctx.Value(wholeResponseKey{}).(Purpose)
 	return whole
+}
+
+// PurposeOf returns the purpose of a call. Without another one it is ForResult.
+func PurposeOf(ctx context.Context) Purpose {
+	p, _ := ctx.Value(wholeResponseKey{}).(Purpose)
+	return cmp.Or(p, ForResult)
 }
 
 // Execute runs one call. It finds the tool, binds the arguments, invokes the call and

@@ -16,6 +16,7 @@ type listedTexts struct {
 	Title       string          `json:"title"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"input_schema,omitempty"`
+	Extension   json.RawMessage `json:"x-mcp,omitempty"`      // describes the resource or the prompt
 	Definition  json.RawMessage `json:"definition,omitempty"` // of an MCP server
 }
 
@@ -26,7 +27,7 @@ func (t *Toolset) inspected(declared *tools.Toolset, logger *zap.Logger) *tools.
 		return declared
 	}
 	return declared.WithTexts(func(tool *tools.Tool) (title, description string, ok bool) {
-		texts := listedTexts{Title: tool.Definition.Title, Description: tool.Definition.Description, InputSchema: json.RawMessage(tool.Definition.InputSchema)}
+		texts := listedTexts{Title: tool.Definition.Title, Description: tool.Definition.Description, InputSchema: json.RawMessage(tool.Definition.InputSchema), Extension: json.RawMessage(tool.MCP)}
 		if tool.Foreign != nil {
 			texts = listedTexts{Definition: json.RawMessage(tool.Foreign.Definition)}
 		}
@@ -43,15 +44,18 @@ func (t *Toolset) inspected(declared *tools.Toolset, logger *zap.Logger) *tools.
 			return title, description, true
 		}
 		var masked listedTexts
-		ok = err == nil && tool.Foreign == nil && json.Unmarshal(passed, &masked) == nil && string(masked.InputSchema) == string(compact(tool.Definition.InputSchema))
+		ok = err == nil && tool.Foreign == nil && json.Unmarshal(passed, &masked) == nil && isUnchanged(masked.InputSchema, tool.Definition.InputSchema) && isUnchanged(masked.Extension, tool.MCP)
 		logger.Warn("an inspector found something in the texts of a tool", zap.String("toolset", t.Name), zap.String("tool", tool.Name),
 			zap.Strings("found", labels), zap.Bool("withheld", !ok), zap.Error(err))
 		return masked.Title, masked.Description, ok
 	})
 }
 
-// compact returns JSON as json.Marshal writes it in another value.
-func compact(value []byte) []byte {
-	text, _ := json.Marshal(json.RawMessage(value)) // the schema of a tool is valid
-	return text
+// isUnchanged reports whether a value that passed inspectors is the original one, as json.Marshal writes it in another value.
+func isUnchanged(passed, original []byte) bool {
+	if len(original) == 0 {
+		return len(passed) == 0
+	}
+	text, err := json.Marshal(json.RawMessage(original))
+	return err == nil && string(passed) == string(text)
 }

@@ -397,7 +397,7 @@ func (c *ToolsetConfig) open(ctx caddy.Context, name, site string, logger *zap.L
 			return nil, fmt.Errorf("allow: %w", err)
 		}
 	}
-	chain, err := inspectors.Load(ctx, c.Inspectors)
+	chain, err := inspectors.Load(ctx, inspectors.OfToolset, c.Inspectors)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	inspectors "github.com/fairwayhq/fairway/caddymodule/inspect"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
@@ -31,6 +32,10 @@ type Model struct {
 
 	// The model. Required.
 	ProviderRaw json.RawMessage `json:"provider,omitempty" caddy:"namespace=oagent.models inline_key=name"`
+
+	// Inspectors of what the model gets, and of what it generates. They are applied in this order, also if a fallback of the model
+	// is used. Default: none.
+	Inspectors []json.RawMessage `json:"inspectors,omitempty" caddy:"namespace=agents.inspectors inline_key=inspector"`
 }
 
 // Limits are limits on the run of an agent. Those of a single agent have the other ones as defaults.
@@ -252,6 +257,13 @@ func LoadModels(ctx caddy.Context, config []*Model, prices []Price) (*Models, er
 		if len(table) > 0 {
 			provider = &pricedModel{Model: provider, prices: table, warned: warned, logger: ctx.Logger()}
 		}
+		chain, err := inspectors.Load(ctx, inspectors.OfModel, c.Inspectors)
+		if err != nil {
+			return nil, fmt.Errorf("model: %w", err)
+		}
+		if len(chain) > 0 {
+			provider = &inspectedModel{Model: provider, chain: chain, logger: ctx.Logger()}
+		}
 		if len(c.Agents) == 0 {
 			if m.others != nil {
 				return nil, errors.New("model is given twice for all agents: name the agents of one of them")
@@ -306,7 +318,10 @@ func (m *Models) Of(agent *oagent.Agent) (model.Model, error) {
 //
 //	model <provider> [<agents...>] {
 //		<options of the provider>
+//		inspect secrets | pii | webhook ... { … }, see package caddymodule/inspect
 //	}
+//
+// inspect may be repeated.
 func UnmarshalModel(b *directive.Block) (*Model, error) {
 	tokens := b.NextSegment()
 	block := len(tokens) // index of the opening brace
@@ -326,9 +341,12 @@ func UnmarshalModel(b *directive.Block) (*Model, error) {
 		}
 		m.Agents = append(m.Agents, token.Text)
 	}
-	d := caddyfile.NewDispenser(append([]caddyfile.Token{tokens[1]}, tokens[block:]...))
+	own, err := m.readInspectors(tokens[block:])
+	if err != nil {
+		return nil, err
+	}
+	d := caddyfile.NewDispenser(append([]caddyfile.Token{tokens[1]}, own...))
 	d.Next()
-	var err error
 	m.ProviderRaw, err = directive.GuestAt(d, "model", "oagent.models", "name")
 	return m, err
 }

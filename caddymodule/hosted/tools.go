@@ -250,7 +250,7 @@ func (h agentTools) callTool(ctx context.Context, i *run.Invocation, c *capabili
 	}
 	caller := h.endpoints.of(h.Host, c.operation.Toolset).Caller(r, h.calls, toolset)
 	caller.Agent = i.Agent.Name
-	ctx = tools.ContextWithWholeResponse(context.WithValue(r.Context(), callKey{}, call))
+	ctx = tools.ContextWithWholeResponse(context.WithValue(r.Context(), callKey{}, call), tools.ForResult)
 	outcome := caller.Call(ctx, t.Name, i.Inputs)
 	defer outcome.Release()
 	if !call.Reached && call.Refusal == nil && outcome.Failure == nil && !call.Uncertain {

@@ -22,7 +22,8 @@ const defaultTimeout = 2 * time.Second
 //
 //	inspect <module> ...
 //
-// where the rest depends on the module agents.inspectors.<module>.
+// where the rest depends on the module agents.inspectors.<module>. In a toolset, the phases of inspectors are arguments, result, error,
+// resources, prompts and list. In a model of hosted agents, they are request and response.
 func Read(b *directive.Block, to *[]json.RawMessage) error {
 	raw, err := b.Guest(Namespace, InlineKey)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package inspect provides the inspectors of toolsets as Caddy modules of the namespace agents.inspectors: secrets, pii,
+// Package inspect provides the inspectors of toolsets and of models as Caddy modules of the namespace agents.inspectors: secrets, pii,
 // webhook, presidio and moderation. Package github.com/fairwayhq/fairway/inspect implements them.
 package inspect
 
@@ -36,8 +36,8 @@ type Module interface {
 	Step() (inspect.Step, error)
 }
 
-// Load provisions the inspectors of a toolset.
-func Load(ctx caddy.Context, configs []json.RawMessage) (inspect.Chain, error) {
+// Load provisions the inspectors of a place.
+func Load(ctx caddy.Context, p Place, configs []json.RawMessage) (inspect.Chain, error) {
 	if len(configs) == 0 {
 		return nil, nil
 	}
@@ -49,13 +49,16 @@ func Load(ctx caddy.Context, configs []json.RawMessage) (inspect.Chain, error) {
 		return nil, fmt.Errorf("inspect: %w", err)
 	}
 	var chain inspect.Chain
-	for _, value := range loaded.([]any) {
+	for n, value := range loaded.([]any) {
 		module, ok := value.(Module)
 		if !ok {
 			return nil, fmt.Errorf("inspect: the module %T is not an inspector", value)
 		}
 		step, err := module.Step()
 		if err != nil {
+			return nil, fmt.Errorf("inspect %s: %w", step.Name, err)
+		}
+		if err := p.restrict(&step, configs[n]); err != nil {
 			return nil, fmt.Errorf("inspect %s: %w", step.Name, err)
 		}
 		chain = append(chain, step)
@@ -75,9 +78,9 @@ type Options struct {
 	// Default: mask; reject for moderation.
 	Action string `json:"action,omitempty"`
 
-	// What is inspected: "arguments" of tool calls, "result" and "error" bodies of responses, and the texts of tools in the "list".
-	// Default: all for secrets; result and error for pii and presidio; arguments, result and error for webhook; arguments and result
-	// for moderation.
+	// What is inspected: "arguments" of tool calls, "result" and "error" bodies of responses, responses for "resources" and "prompts", and
+	// the texts of tools in the "list". Of a model: the "request" and the "response". Default: all but list; pii and presidio inspect no
+	// arguments, and moderation no errors; secrets also inspects the list.
 	Phases []inspect.Phase `json:"phases,omitempty"`
 }
 
@@ -85,7 +88,7 @@ type Options struct {
 func (o *Options) phases(standard ...inspect.Phase) ([]inspect.Phase, error) {
 	for _, phase := range o.Phases {
 		if !slices.Contains(inspect.Phases[:], phase) {
-			return nil, fmt.Errorf("unknown phase %q; known are arguments, result, error and list", phase)
+			return nil, fmt.Errorf("unknown phase %q; known are arguments, result, error, resources, prompts and list, and request and response for models", phase)
 		}
 	}
 	if o.Action != "" && o.Action != actionMask && o.Action != actionReject {

@@ -115,7 +115,7 @@ func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, argu
 	if c.inspectors != nil {
 		c.agent = c.Agent
 		t, _ := set.Tool(name)
-		ctx, arguments = newInspection(&c.dispatch, t).arguments(ctx, name, arguments)
+		ctx, arguments = newInspection(ctx, &c.dispatch, t).arguments(ctx, name, arguments)
 	}
 	var outcome tools.Outcome
 	recorder := c.endpoint.recorder.Load()
@@ -393,7 +393,7 @@ func (c *Caller) invokeTool(ctx context.Context, call *tools.Call) (*tools.Resul
 	}
 	limit := c.part.maxBytes(call.Tool)
 	if call.Tool.Foreign != nil {
-		isShaped := call.Tool.Output.Select != nil || fields != nil || limit > 0 && len(response.Body) > limit
+		isShaped := call.Tool.Output.Select != nil || fields != nil || limit > 0 && len(response.Body) > limit && !tools.WantsWholeResponse(ctx)
 		if err := unwrap(ctx, call.Tool, response, isShaped); err != nil || response.MediaType() == result.NativeType {
 			return response, err
 		}

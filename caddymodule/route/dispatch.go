@@ -116,7 +116,7 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 	rec.StreamOptions = streamOptions{Timer: timer, Timeout: d.limits.Timeout}
 	rec.ToolsetCredentials = credentials
 	if d.inspectors != nil {
-		rec.SetInspection(newInspection(d, call.Tool))
+		rec.SetInspection(newInspection(ctx, d, call.Tool))
 	}
 	r = d.prepare(r, rec, call, supplemented)
 	if d.endpoint.AgentLimit != nil {

@@ -2,6 +2,7 @@ package route
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -34,6 +35,7 @@ type Inspection struct {
 	User     string
 	Limit    int64 // bytes of a decoded response
 	Logger   *zap.Logger
+	Purpose  tools.Purpose // "" for a result
 
 	done bool // the response was inspected
 }
@@ -110,16 +112,25 @@ func rejectedOutcome(ctx context.Context, set *tools.Toolset, name string) (outc
 }
 
 // newInspection returns the inspection of one call.
-func newInspection(d *dispatch, t *tools.Tool) *Inspection {
+func newInspection(ctx context.Context, d *dispatch, t *tools.Tool) *Inspection {
 	return &Inspection{
-		Chain: d.inspectors, Tool: t, Toolset: d.toolset, Protocol: d.protocol, Agent: d.agent, User: UserOf(d.client.Request).ID,
+		Purpose: tools.PurposeOf(ctx),
+		Chain:   d.inspectors, Tool: t, Toolset: d.toolset, Protocol: d.protocol, Agent: d.agent, User: UserOf(d.client.Request).ID,
 		Limit: d.limits.MaxResponse, Logger: d.logger,
 	}
 }
 
 // InspectsResponse reports whether an inspector gets the response.
 func (i *Inspection) InspectsResponse() bool {
-	return i != nil && (i.Chain.Has(inspect.Result) || i.Chain.Has(inspect.Error))
+	return i != nil && (i.Chain.Has(i.phase(http.StatusOK)) || i.Chain.Has(inspect.Error))
+}
+
+// phase returns the phase of a response.
+func (i *Inspection) phase(status int) inspect.Phase {
+	if status >= http.StatusBadRequest {
+		return inspect.Error
+	}
+	return inspect.Phase(cmp.Or(i.Purpose, tools.ForResult))
 }
 
 // SetInspection makes InspectResponse inspect the response. Events of a stream are not forwarded, since a value may be split over
@@ -182,16 +193,20 @@ func (i *Inspection) Response(ctx context.Context, status int, header http.Heade
 	if err != nil {
 		return nil, errUnreadable
 	}
-	phase := inspect.Result
-	if status >= http.StatusBadRequest {
-		phase = inspect.Error
-	}
+	phase := i.phase(status)
 	m := i.message(phase)
 	mediaType := httpheader.MediaType(header.Get("Content-Type"))
-	m.Body, m.JSON, m.Text = decoded.B, httpheader.IsJSON(mediaType), httpheader.IsText(mediaType)
+	m.JSON, m.Text = httpheader.IsJSON(mediaType), httpheader.IsText(mediaType)
+	var uris contentURIs
+	m.Body, uris = cutURIs(phase, mediaType, decoded.B)
 	passed, _, err := i.inspect(ctx, m)
-	if err != nil || bytes.Equal(passed, decoded.B) {
+	if err != nil || bytes.Equal(passed, m.Body) {
 		return decoded, err
+	}
+	if uris != nil {
+		if passed, err = uris.restore(passed); err != nil {
+			return decoded, err
+		}
 	}
 	if err := i.checkSchema(phase, header, decoded.B, passed); err != nil {
 		return decoded, err

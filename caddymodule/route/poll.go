@@ -286,7 +286,7 @@ func (p *poller) get(ctx context.Context, target string) (*tools.Result, error) 
 	rec.callContext = tools.CallContext{Context: ctx, Call: p.call}
 	rec.ClientRequest, rec.ToolsetCredentials = p.caller.client.Request, credentials
 	if p.caller.inspectors != nil {
-		rec.SetInspection(newInspection(&p.caller.dispatch, p.call.Tool))
+		rec.SetInspection(newInspection(ctx, &p.caller.dispatch, p.call.Tool))
 	}
 	probe.RequestURI = probe.URL.RequestURI()
 	probe = p.caller.prepare(probe.WithContext(&rec.callContext), rec, p.call, true)

@@ -17,11 +17,11 @@ import (
 
 // Bounds of what a detector reads inside of a string.
 const (
-	maxNested = 3        // levels of JSON, or base64, in strings
-	minBase64 = 24       // characters
-	maxBase64 = 64 << 10 // characters
-	maxCursor = 2 << 10  // bytes of an opaque cursor
-	maxLabels = 16       // different labels of one message
+	maxNested = 3       // levels of JSON, or base64, in strings
+	minBase64 = 24      // characters
+	maxBase64 = MaxBody // characters
+	maxCursor = 2 << 10 // bytes of an opaque cursor
+	maxLabels = 16      // different labels of one message
 )
 
 // A Hit is a part of a text that a Detector has found.
@@ -401,7 +401,7 @@ func (s *search) encoded(run []byte, padded bool) []byte {
 	if masked == nil {
 		return nil
 	}
-	if padded {
+	if padded || coding == base64.RawStdEncoding && len(run)%4 == 0 { // it may need no padding
 		coding = coding.WithPadding(base64.StdPadding)
 	}
 	return coding.AppendEncode(nil, masked)

@@ -23,13 +23,17 @@ type Phase string
 // The phases.
 const (
 	Arguments Phase = "arguments" // of a tool call: a JSON object
-	Result    Phase = "result"    // the body of a response, unless it is an Error
+	Result    Phase = "result"    // the body of a response, unless it is one of the next three
 	Error     Phase = "error"     // the body of a response with a status of 400 or more
+	Resources Phase = "resources" // the body of a response that a client gets as a resource
+	Prompts   Phase = "prompts"   // the body of a response that a client gets as a prompt
 	List      Phase = "list"      // the texts of a tool in lists: a JSON object
+	Request   Phase = "request"   // what a model gets: a JSON object
+	Response  Phase = "response"  // what a model generates: a JSON object
 )
 
 // Phases are all phases.
-var Phases = [...]Phase{Arguments, Result, Error, List}
+var Phases = [...]Phase{Arguments, Result, Error, Resources, Prompts, List, Request, Response}
 
 // A Message is a value to inspect. The other fields say where it belongs to.
 type Message struct {

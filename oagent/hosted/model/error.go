@@ -21,6 +21,7 @@ const (
 	KindMalformed      Kind = "malformed"        // the response does not follow the API's format
 	KindTooLarge       Kind = "too_large"        // the response exceeds a limit of this program
 	KindRequest        Kind = "request"          // the request is invalid and was not sent
+	KindInspected      Kind = "inspected"        // an inspector rejected the request, which was not sent, or the response
 )
 
 // Error is why a model returned no response.

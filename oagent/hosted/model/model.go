@@ -50,6 +50,10 @@ type Request struct {
 	// Once is set if an earlier request for the same message has failed. The request is then not repeated, see WithRetries.
 	Once bool `json:"once,omitzero"`
 
+	// Agent is the name of the agent, and User the id of its user, for inspectors. APIs do not get them.
+	Agent string `json:"-"`
+	User  string `json:"-"`
+
 	// OnRestart is called when the response broke off after onText has got a part of it, and the request is repeated: the
 	// message begins again. If it is nil, such a request is not repeated.
 	OnRestart func() `json:"-"`
@@ -144,6 +148,9 @@ type Response struct {
 	Usage     Usage            `json:"usage"`
 	Stop      Stop             `json:"stop"`
 	Model     string           `json:"model,omitzero"` // name of the model
+
+	// Rejected says why an inspector rejected the response, which then has no text and no calls. nil if it has passed.
+	Rejected *Error `json:"-"`
 }
 
 // Message returns the response as a message of the conversation.

@@ -99,6 +99,9 @@ func (e *execution) requestModel(ctx context.Context) error {
 	if isTooLarge(response) {
 		return e.failModel(errTooLarge)
 	}
+	if response.Rejected != nil {
+		return e.failRejected(response)
+	}
 	if response.Stop == model.StopRefused {
 		return e.record(func(st *State) []entry {
 			st.Usage, st.Omitted = st.Usage.Add(response.Usage), left
@@ -137,7 +140,7 @@ func (e *execution) generate(ctx context.Context, request *model.Request) (*mode
 			pass(piece)
 		}
 	}
-	request.Once = e.state.ModelTries > 0
+	request.Once, request.Agent, request.User = e.state.ModelTries > 0, e.agent.Name, e.state.User.ID
 	request.OnRestart = func() {
 		begun = false
 		e.runner.texts.publish(e.id, textPiece{turn: e.state.Turns, restart: true})
@@ -285,6 +288,18 @@ func isTooLarge(r *model.Response) bool {
 	return size > MaxMessage || len(r.Calls) > model.MaxCalls
 }
 
+// failRejected ends the run because an inspector rejected the response, whose tokens were used.
+func (e *execution) failRejected(r *model.Response) error {
+	err := e.record(func(st *State) []entry {
+		st.Usage = st.Usage.Add(r.Usage)
+		return nil
+	}, false)
+	if err != nil {
+		return err
+	}
+	return e.failModel(r.Rejected)
+}
+
 // failModel ends the run because the model returned no usable response. The cause is for the
 // operator only: it may quote the API.
 func (e *execution) failModel(err error) error {
@@ -294,6 +309,9 @@ func (e *execution) failModel(err error) error {
 		return e.fail(EndContext, "", "the conversation is longer than the model can read")
 	case model.KindTooLarge:
 		return e.fail(EndModel, string(kind), "the model's message is too large or has too many tool calls: "+errTooLarge.Message)
+	case model.KindInspected:
+		failed, _ := errors.AsType[*model.Error](err)
+		return e.fail(EndModel, string(kind), failed.Message)
 	case model.KindCredentials, model.KindRejected, model.KindRequest:
 		return e.fail(EndModel, string(kind), "the server of the model rejected the request; its reason is in the log of this server")
 	default:
