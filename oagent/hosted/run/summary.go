@@ -96,6 +96,10 @@ func (e *execution) summarize(ctx context.Context, next *model.Request, o omitte
 			return err
 		}
 		summary := text.Cut(strings.TrimSpace(response.Text), int(length)*bytesPerToken)
+		if response.Rejected != nil {
+			err = response.Rejected
+			break
+		}
 		if summary == "" || response.Stop == model.StopRefused {
 			err = errNoSummary
 			break
@@ -136,5 +140,7 @@ func (e *execution) summaryRequest(o *omitted, length int64) (*model.Request, er
 		Messages:  []model.Message{{Role: model.RoleUser, Text: string(content)}},
 		MaxTokens: int(min(e.planner.limits.Tokens-e.state.Usage.Total(), model.DefaultMaxTokens)),
 		Once:      e.state.ModelTries > 0,
+		Agent:     e.agent.Name,
+		User:      e.state.User.ID,
 	}, err
 }

@@ -153,6 +153,7 @@ func TestSummary_that_fails_leaves_the_note(t *testing.T) {
 		"too long":    {nil, model.Errorf(model.KindContextTooLong, "too long")},
 		"empty":       {says(" \n"), nil},
 		"refused":     {&model.Response{Stop: model.StopRefused, Text: "no"}, nil},
+		"withheld":    {&model.Response{Rejected: model.Errorf(model.KindInspected, "withheld")}, nil},
 		"only a call": {wants("get-page", `{"id":2}`), nil},
 		"not retried": {nil, &model.Error{Kind: model.KindUnavailable, Message: "down", Final: true}},
 	} {
