@@ -144,7 +144,8 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 		Decide: func(ctx context.Context, st *run.State, decision, comment string) error {
 			return o.reviewers.DecideRun(ctx, st, decision, comment)
 		},
-		Spans: &processSpans, Limits: o.Limits.Run(), AgentLimits: hosted.AgentLimits(o.AgentLimits), Budgets: o.Budgets, Workers: o.Workers, TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) }, Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
+		Notices: func() *run.NoticeOptions { return o.notices.RunNotices() },
+		Spans:   &processSpans, Limits: o.Limits.Run(), AgentLimits: hosted.AgentLimits(o.AgentLimits), Budgets: o.Budgets, Workers: o.Workers, TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) }, Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
 	o.server.RegisterOnShutdown(o.host.EndServing)
 	return nil
@@ -165,11 +166,20 @@ func provisionNotices(ctx caddy.Context, o *Handler) error {
 		if !ok {
 			return fmt.Errorf("notify: the module %T is not a notifier", module)
 		}
+		if o.host == nil {
+			if err := notify.CheckHosted(notifier); err != nil {
+				return fmt.Errorf("notify: %w", err)
+			}
+		}
 		notifiers = append(notifiers, notifier)
+	}
+	var outbox func(context.Context) (*run.Outbox, error)
+	if o.host != nil {
+		outbox = o.host.Outbox
 	}
 	o.notices = notify.New(notify.Options{
 		Notifiers: notifiers, Reviews: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.guard, Store: o.app.OpenStore,
-		Skip: o.reviewers.DecidesAlone, Due: o.reviewers.Due, Logger: o.logger,
+		Runs: strings.TrimRight(o.Engagements, "/"), Outbox: outbox, Skip: o.reviewers.DecidesAlone, Due: o.reviewers.Due, Logger: o.logger,
 	})
 	return nil
 }

@@ -192,7 +192,7 @@ func (o *NoticeOptions) move(ctx context.Context, s *storage, st *State) error {
 		}
 	}
 	outbox := Outbox{s.store, s.realm}
-	dropped, err := outbox.add(ctx, st.ID, moved)
+	dropped, err := outbox.Add(ctx, st.ID, moved)
 	if err != nil {
 		return err
 	}
@@ -254,8 +254,8 @@ func (b *Outbox) Remove(ctx context.Context, e *OperatorNotice) error {
 	})
 }
 
-// add adds the notices of a run, and returns those that had to be removed to make room.
-func (b *Outbox) add(ctx context.Context, run string, notices []OperatorNotice) (dropped []OperatorNotice, err error) {
+// Add adds the notices of a run, and returns those that had to be removed to make room.
+func (b *Outbox) Add(ctx context.Context, run string, notices []OperatorNotice) (dropped []OperatorNotice, err error) {
 	err = b.list().Change(ctx, b.realm+shardOf(noticesKey, run), "", func(all []OperatorNotice) ([]OperatorNotice, error) {
 		dropped = nil
 		for i := range notices {
