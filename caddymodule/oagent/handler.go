@@ -142,7 +142,7 @@ type Handler struct {
 	// Default: none; a name is the id of the user who decides.
 	Reviewers map[string]*reviewers.Agent `json:"reviewers,omitempty"`
 
-	// The modules that notify reviewers about pending reviews. Default: none; reviewers list their
+	// The modules that send notices about pending reviews and runs. Default: none; reviewers list their
 	// reviews themselves.
 	NotifiersRaw []json.RawMessage `json:"notifiers,omitempty" caddy:"namespace=oagent.notifiers inline_key=notifier"`
 

@@ -37,10 +37,8 @@ func NoticeKinds() []NoticeKind {
 const (
 	// NoticeTTL is how long after an OperatorNotice it may be sent.
 	NoticeTTL = 24 * time.Hour
-	// MaxNotices is the number of notices that the Outbox of a realm holds, for runs that are distributed evenly over its lists.
-	MaxNotices = indexShards * maxListed
 
-	maxListed  = 128                 // notices of one list of an Outbox
+	maxListed  = 128                 // notices of one list of an Outbox, which has indexShards lists
 	maxPending = 16                  // notices of a run that have not moved to the Outbox
 	maxText    = 512                 // bytes of each text in a notice
 	maxIDs     = 32                  // ids in a notice
