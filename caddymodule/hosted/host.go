@@ -240,15 +240,6 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	return r, err
 }
 
-// Outbox returns the outbox of the notices about the runs of the Host.
-func (h *Host) Outbox(ctx context.Context) (*run.Outbox, error) {
-	st, err := h.options.App.OpenStore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return run.NewOutbox(st, h.options.Realm()), nil
-}
-
 // queueOf returns the queue that distributes runs over the nodes, or nil if only one node uses the store.
 func queueOf(st store.Store, realm string) store.Queue {
 	if shared, ok := st.(store.Queuer); ok {

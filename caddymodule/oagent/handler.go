@@ -199,6 +199,7 @@ type Handler struct {
 	accepted   *hosted.AcceptService // nil if no documents are accepted
 	remote     *remote.Client        // nil if no agents of other servers may be called
 	host       *hosted.Host          // nil if no agent is hosted
+	realm      func() string         // of the runs of the host, see realmOf
 	server     *caddyhttp.Server     // nil outside of a server
 	serving    context.Context       // ends when the process ends and the server completes its last requests; nil outside of a server
 	background bool                  // the handler works without requests: runs of agents, or calls of reviewing agents' programs

@@ -136,8 +136,9 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 		return errors.New("agents cannot be hosted here, because the handlers for their tool calls cannot be determined: " +
 			"move oagent out of named routes and error routes into the site")
 	}
+	o.realm = realmOf(ctx, o, o.Serve, o.Engagements)
 	o.host = hosted.New(hosted.Options{
-		App: o.app, Site: o.site, Server: o.server, Chain: chain, Logger: o.logger, Realm: realmOf(ctx, o, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
+		App: o.app, Site: o.site, Server: o.server, Chain: chain, Logger: o.logger, Realm: o.realm, Set: o.agents.CurrentFor, Toolsets: o.toolsets,
 		Guard: o.guard, Guardrails: &agentset.GuardrailCaller{Logger: o.logger}, Model: models.Of,
 		Remote: o.remote, StaticIdentity: o.staticIdentity,
 		Decided: func(ctx context.Context, d *hosted.Decision) { logAgentCall(ctx, o, d) },
@@ -175,7 +176,13 @@ func provisionNotices(ctx caddy.Context, o *Handler) error {
 	}
 	var outbox func(context.Context) (*run.Outbox, error)
 	if o.host != nil {
-		outbox = o.host.Outbox
+		outbox = func(ctx context.Context) (*run.Outbox, error) {
+			st, err := o.app.OpenStore(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return run.NewOutbox(st, o.realm()), nil
+		}
 	}
 	o.notices = notify.New(notify.Options{
 		Notifiers: notifiers, Reviews: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.guard, Store: o.app.OpenStore,

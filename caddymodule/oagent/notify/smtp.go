@@ -241,9 +241,15 @@ func (s *SMTP) message(n *Notice, now time.Time) ([]byte, error) {
 	}
 	var m bytes.Buffer
 	for _, header := range [][2]string{
-		{"From", s.from.String()}, {"To", strings.Join(recipients, ",\r\n ")}, {"Subject", mime.QEncoding.Encode("utf-8", n.subject())},
-		{"Date", now.Format(time.RFC1123Z)}, {"Message-ID", "<" + n.Key() + "@" + domain + ">"}, {"Auto-Submitted", "auto-generated"},
-		{"MIME-Version", "1.0"}, {"Content-Type", "text/plain; charset=utf-8"}, {"Content-Transfer-Encoding", "quoted-printable"},
+		{"From", s.from.String()},
+		{"To", strings.Join(recipients, ",\r\n ")},
+		{"Subject", mime.QEncoding.Encode("utf-8", n.subject())},
+		{"Date", now.Format(time.RFC1123Z)},
+		{"Message-ID", "<" + n.Key() + "@" + domain + ">"},
+		{"Auto-Submitted", "auto-generated"},
+		{"MIME-Version", "1.0"},
+		{"Content-Type", "text/plain; charset=utf-8"},
+		{"Content-Transfer-Encoding", "quoted-printable"},
 	} {
 		m.WriteString(header[0] + ": " + header[1] + "\r\n")
 	}
