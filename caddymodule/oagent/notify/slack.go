@@ -21,7 +21,7 @@ func init() {
 // Slack sends notices as messages to an incoming webhook of Slack, or of a server with the same format, such as Mattermost and
 // Rocket.Chat.
 type Slack struct {
-	// The URL of the webhook. It is a secret: who has it can write messages. It is not logged. Placeholders such as {env.NAME} are
+	// The URL of the webhook. It is a secret: anyone with the URL can write messages. It is not logged. Placeholders such as {env.NAME} are
 	// replaced. Required.
 	URL string `json:"url,omitempty"`
 

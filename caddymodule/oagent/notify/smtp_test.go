@@ -337,6 +337,17 @@ func TestSMTP_config(t *testing.T) {
 	}
 }
 
+// TestSMTP_target checks that the target is the same for the same server and addresses, and another one otherwise.
+func TestSMTP_target(t *testing.T) {
+	server := newMailServer(t, func(*mailServer) {})
+	first, _ := server.notifier(t, func(*SMTP) {})
+	same, _ := server.notifier(t, func(n *SMTP) { n.User, n.Password = "fairway", mailPassword })
+	other, _ := server.notifier(t, func(n *SMTP) { n.To = n.To[:1] })
+	if first.Target() != same.Target() || first.Target() == other.Target() {
+		t.Errorf("targets %q, %q and %q", first.Target(), same.Target(), other.Target())
+	}
+}
+
 // TestLines_of_runs checks the text about a run.
 func TestLines_of_runs(t *testing.T) {
 	n := &Notice{ID: "R-1", Type: string(run.NoticeFailed), Agent: "desk", User: "ada", Run: &run.NoticeRun{ID: "R", Reason: run.EndBudget, Rule: "user ada"}}
