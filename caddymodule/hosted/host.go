@@ -65,6 +65,8 @@ type Options struct {
 	Decided func(context.Context, *Decision)
 	// Decide records the decision of the run of an agent that reviews, see run.Options.Decide.
 	Decide func(ctx context.Context, st *run.State, decision, comment string) error
+	// Notices returns the options for the notices about runs; nil for none.
+	Notices func() *run.NoticeOptions
 	// Spans makes the spans of runs.
 	Spans *calltrace.Source
 
@@ -230,7 +232,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	r, err := run.NewRunner(run.Options{
 		Store: st, Guard: guard, Realm: h.options.Realm(), Process: lease.ProcessOf(st), Agent: h.agent, Model: h.options.Model, Tools: agentTools{h},
 		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, AgentLimits: h.options.AgentLimits, Budgets: func(st *run.State) []run.Budget { return budgetsOf(h.options.Budgets, st) }, Groups: groupsOf, BudgetChecked: budgetMetrics(h.options.Budgets).checked, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
-		Ended: h.shared().sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace, Decide: h.options.Decide,
+		Notices: h.options.Notices(), Ended: h.shared().sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace, Decide: h.options.Decide,
 	})
 	if err == nil {
 		h.opened.Store(r)
@@ -259,6 +261,10 @@ func (h *Host) trace(ctx context.Context, st *run.State) (context.Context, func(
 }
 
 func (h *Host) report(id string, err error) {
+	if errors.Is(err, run.ErrModelWait) {
+		h.options.Logger.Warn("the run of an agent waits for its model", zap.String("engagement_id", id), zap.Error(err))
+		return
+	}
 	h.options.Logger.Error("running an agent failed", zap.String("engagement_id", id), zap.Error(err))
 }
 

@@ -336,3 +336,17 @@ func TestHosting_guardrail_without_server(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestHosting_logs_a_wait_for_the_model_as_a_warning checks the level of the log entry about a run that goes on by itself.
+func TestHosting_logs_a_wait_for_the_model_as_a_warning(t *testing.T) {
+	s := sitetest.NewHostedSite(t, sitetest.AgentDocument("desk", tripAgent), func(*modelserver.Request) modelserver.Step {
+		return modelserver.Step{Status: http.StatusTooManyRequests, Error: "slow down", Header: http.Header{"Retry-After": {"60"}}}
+	})
+	s.Start(storeInDir, strings.Replace(s.Block(""), "retries 0", "retries 1", 1))
+	location := s.Begin("ann", "desk", "Go")
+	sitetest.Eventually(t, "the wait", func() bool { return s.View(s.As("ann", "GET", location, "")).RetryAt != "" })
+	s.Logged("the run of an agent waits for its model", `"level":"warn"`)
+	if s.HasLogged(`"level":"error"`) {
+		t.Errorf("the log has an error: %s", s.Log())
+	}
+}

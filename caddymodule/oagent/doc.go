@@ -22,7 +22,7 @@
 //	chat        guardrails on traffic to a model API
 //	reviewers   agents that review: who may decide for them, calls of their programs
 //	endpoints   agent documents, Engagements and reviews over HTTP
-//	notify      guest modules: notices about pending reviews
+//	notify      guest modules: notices about pending reviews and runs
 //
 // Package caddymodule/hosted runs agents on this server.
 //

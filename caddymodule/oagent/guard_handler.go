@@ -48,13 +48,13 @@ func (o guardHandler) StartWork() error {
 		// other nodes.
 		route.VisitTracing(o.server, processSpans.Note)
 	}
+	o.notices.Start(o.app.ReviewPace) // before runs have notices
 	if o.host != nil {
 		if err := o.host.Open(); err != nil {
 			return err
 		}
 	}
 	o.reviewers.Start(o.app.ReviewPace)
-	o.notices.Start(o.app.ReviewPace)
 	return nil
 }
 

@@ -142,7 +142,7 @@ type Handler struct {
 	// Default: none; a name is the id of the user who decides.
 	Reviewers map[string]*reviewers.Agent `json:"reviewers,omitempty"`
 
-	// The modules that notify reviewers about pending reviews. Default: none; reviewers list their
+	// The modules that send notices about pending reviews and runs. Default: none; reviewers list their
 	// reviews themselves.
 	NotifiersRaw []json.RawMessage `json:"notifiers,omitempty" caddy:"namespace=oagent.notifiers inline_key=notifier"`
 
@@ -199,6 +199,7 @@ type Handler struct {
 	accepted   *hosted.AcceptService // nil if no documents are accepted
 	remote     *remote.Client        // nil if no agents of other servers may be called
 	host       *hosted.Host          // nil if no agent is hosted
+	realm      func() string         // of the runs of the host, see realmOf
 	server     *caddyhttp.Server     // nil outside of a server
 	serving    context.Context       // ends when the process ends and the server completes its last requests; nil outside of a server
 	background bool                  // the handler works without requests: runs of agents, or calls of reviewing agents' programs

@@ -136,15 +136,17 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 		return errors.New("agents cannot be hosted here, because the handlers for their tool calls cannot be determined: " +
 			"move oagent out of named routes and error routes into the site")
 	}
+	o.realm = realmOf(ctx, o, o.Serve, o.Engagements)
 	o.host = hosted.New(hosted.Options{
-		App: o.app, Site: o.site, Server: o.server, Chain: chain, Logger: o.logger, Realm: realmOf(ctx, o, o.Serve, o.Engagements), Set: o.agents.CurrentFor, Toolsets: o.toolsets,
+		App: o.app, Site: o.site, Server: o.server, Chain: chain, Logger: o.logger, Realm: o.realm, Set: o.agents.CurrentFor, Toolsets: o.toolsets,
 		Guard: o.guard, Guardrails: &agentset.GuardrailCaller{Logger: o.logger}, Model: models.Of,
 		Remote: o.remote, StaticIdentity: o.staticIdentity,
 		Decided: func(ctx context.Context, d *hosted.Decision) { logAgentCall(ctx, o, d) },
 		Decide: func(ctx context.Context, st *run.State, decision, comment string) error {
 			return o.reviewers.DecideRun(ctx, st, decision, comment)
 		},
-		Spans: &processSpans, Limits: o.Limits.Run(), AgentLimits: hosted.AgentLimits(o.AgentLimits), Budgets: o.Budgets, Workers: o.Workers, TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) }, Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
+		Notices: func() *run.NoticeOptions { return o.notices.RunNotices() },
+		Spans:   &processSpans, Limits: o.Limits.Run(), AgentLimits: hosted.AgentLimits(o.AgentLimits), Budgets: o.Budgets, Workers: o.Workers, TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) }, Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
 	o.server.RegisterOnShutdown(o.host.EndServing)
 	return nil
@@ -165,11 +167,26 @@ func provisionNotices(ctx caddy.Context, o *Handler) error {
 		if !ok {
 			return fmt.Errorf("notify: the module %T is not a notifier", module)
 		}
+		if o.host == nil {
+			if err := notify.CheckHosted(notifier); err != nil {
+				return fmt.Errorf("notify: %w", err)
+			}
+		}
 		notifiers = append(notifiers, notifier)
+	}
+	var outbox func(context.Context) (*run.Outbox, error)
+	if o.host != nil {
+		outbox = func(ctx context.Context) (*run.Outbox, error) {
+			st, err := o.app.OpenStore(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return run.NewOutbox(st, o.realm()), nil
+		}
 	}
 	o.notices = notify.New(notify.Options{
 		Notifiers: notifiers, Reviews: strings.TrimRight(o.Reviews, "/"), Set: o.agents.Current, Guard: o.guard, Store: o.app.OpenStore,
-		Skip: o.reviewers.DecidesAlone, Due: o.reviewers.Due, Logger: o.logger,
+		Runs: strings.TrimRight(o.Engagements, "/"), Outbox: outbox, Skip: o.reviewers.DecidesAlone, Due: o.reviewers.Due, Logger: o.logger,
 	})
 	return nil
 }

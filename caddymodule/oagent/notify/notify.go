@@ -1,9 +1,9 @@
-// Package notify tells reviewers about pending reviews. It has the namespace oagent.notifiers of guest
-// modules, and the module webhook.
+// Package notify sends notices about pending reviews, and about the runs of hosted agents. It has the namespace
+// oagent.notifiers of guest modules, and the modules webhook, slack and smtp.
 //
-// The reviews are in the store, in the lists of their reviewers. A Service scans these lists, and claims
-// each review in the store before it sends a notice. Therefore only one node sends the notice, and if the
-// process ends before, the notice is sent after the restart.
+// The reviews are in the store, in the lists of their reviewers, and the notices about runs are in a run.Outbox. A Service
+// scans these lists, and claims each notice in the store before it sends the notice. Therefore only one node sends it, and if
+// the process ends before, the notice is sent after the restart.
 package notify
 
 import (
@@ -13,10 +13,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -24,6 +26,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/lease"
@@ -40,6 +43,7 @@ const (
 	stopTime      = 5 * time.Second  // for the notices that are being sent when the Service stops
 	maxError      = 300              // bytes of an error in the log
 	keyPrefix     = "notice/"        // of the claims in the store
+	doneTTL       = time.Hour        // of a claim, after its notice has expired or was removed
 )
 
 // Notifier is a guest module of the namespace oagent.notifiers. It sends notices.
@@ -58,22 +62,42 @@ type Notifier interface {
 	Target() string
 }
 
-// Notice reports that a review is pending. It contains neither inputs nor outputs of the call.
+// A Selector is a Notifier that says which notices it sends. Other Notifiers get those about reviews.
+type Selector interface {
+	Wants(kind string) bool // kind is a Notice.Type
+}
+
+// Types of notices about reviews. Those about runs are the kinds of package run.
+const (
+	typePending   = "review.pending"
+	typeEscalated = "review.escalated" // more people may decide now
+)
+
+// Notice reports that a review is pending, or a change of a run. It contains neither inputs nor outputs of calls, and no texts
+// of conversations.
 type Notice struct {
-	ID        string    `json:"id"`   // of the review
-	Type      string    `json:"type"` // review.pending, or review.escalated if more people may decide now
-	Reviewer  string    `json:"reviewer"`
-	Agent     string    `json:"agent"`
-	User      string    `json:"user,omitempty"` // whose call needs the review
-	Name      string    `json:"name"`           // of the tool
-	Side      string    `json:"side"`           // input or output
-	Rule      string    `json:"rule"`
+	ID       string `json:"id"` // of the review; of the notice, if it is about a run
+	Type     string `json:"type"`
+	Agent    string `json:"agent"`
+	User     string `json:"user,omitempty"`     // whose call needs the review, or whose run it is
+	Location string `json:"location,omitempty"` // path of the review or of the run on the site
+	Link     string `json:"link,omitempty"`     // for a person; empty unless the Notifier has one
+
+	// Of a notice about a review:
+
+	Reviewer  string    `json:"reviewer,omitempty"`
+	Name      string    `json:"name,omitempty"` // of the tool
+	Side      string    `json:"side,omitempty"` // input or output
+	Rule      string    `json:"rule,omitempty"`
 	People    []string  `json:"people,omitempty"` // who may decide since this notice: ids of users and group:NAME
 	Step      int       `json:"step,omitempty"`   // number of earlier notices about the review, each to other people
-	AskedAt   time.Time `json:"asked_at"`
-	ExpiresAt time.Time `json:"expires_at"`
-	Location  string    `json:"location,omitempty"` // path of the review on the site
-	Link      string    `json:"link,omitempty"`     // for a person; empty unless the Notifier has one
+	AskedAt   time.Time `json:"asked_at,omitzero"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+
+	// Of a notice about a run:
+
+	At  time.Time      `json:"at,omitzero"`
+	Run *run.NoticeRun `json:"run,omitempty"`
 }
 
 // Key identifies the notice. It is the id of the review for the first notice about it.
@@ -84,10 +108,20 @@ func (n *Notice) Key() string {
 	return n.ID + "-" + strconv.Itoa(n.Step)
 }
 
+// expiry is when the notice is no longer sent.
+func (n *Notice) expiry() time.Time {
+	if n.Run != nil {
+		return n.At.Add(run.NoticeTTL)
+	}
+	return n.ExpiresAt
+}
+
 // Options configures a Service.
 type Options struct {
 	Notifiers []Notifier
-	Reviews   string // path of the endpoint for reviewers; "" for none
+	Reviews   string                                     // path of the endpoint for reviewers; "" for none
+	Runs      string                                     // path of the endpoint for Engagements
+	Outbox    func(context.Context) (*run.Outbox, error) // nil if no agents are hosted
 	Set       func() *agentset.Set
 	Guard     func(context.Context) (*oagent.Guard, error)
 	Store     func(context.Context) (store.Store, error)
@@ -96,7 +130,7 @@ type Options struct {
 	Logger    *zap.Logger
 }
 
-// Service sends a notice about each pending review of a site's agents to each Notifier.
+// Service sends the notices about the pending reviews and the runs of a site's agents to each Notifier that wants them.
 type Service struct {
 	options    Options
 	pace       app.ReviewPace
@@ -136,12 +170,42 @@ func (s *Service) Wake() {
 	}
 }
 
-// scan finds the pending reviews.
+// wants reports whether a Notifier sends notices of that type.
+func (s *Service) wants(n int, kind string) bool {
+	if selects, ok := s.options.Notifiers[n].(Selector); ok {
+		return selects.Wants(kind)
+	}
+	return kind == typePending || kind == typeEscalated
+}
+
+// wanted returns the numbers of the Notifiers that send notices of one of these types.
+func (s *Service) wanted(kinds ...string) (all []int) {
+	for n := range s.options.Notifiers {
+		if slices.ContainsFunc(kinds, func(kind string) bool { return s.wants(n, kind) }) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// scan finds the notices to send.
 func (s *Service) scan(ctx context.Context, visit func(lease.Job)) (all bool) {
+	all = s.scanReviews(ctx, visit)
+	if s.options.Outbox != nil {
+		all = s.scanRuns(ctx, visit) && all
+	}
+	return all
+}
+
+// scanReviews finds the pending reviews.
+func (s *Service) scanReviews(ctx context.Context, visit func(lease.Job)) (all bool) {
+	if s.wanted(typePending, typeEscalated) == nil {
+		return true
+	}
 	err := s.visitReviews(ctx, func(r *review.Summary) {
 		for step, people := range s.options.Due(r, time.Now()) {
 			notice := s.notice(r, step, people.Who)
-			for n := range s.options.Notifiers {
+			for _, n := range s.wanted(notice.Type) {
 				visit(lease.Job{Lane: strconv.Itoa(n), ID: notice.Key(), Do: func(ctx context.Context) time.Time { return s.send(ctx, n, notice) }})
 			}
 		}
@@ -199,7 +263,7 @@ func (s *Service) send(ctx context.Context, n int, r *Notice) (again time.Time) 
 	case ctx.Err() != nil && claim == nil:
 		return time.Now()
 	case err != nil:
-		s.options.Logger.Error("claiming a notice about a review failed", zap.String("review", r.ID), zap.Error(err))
+		s.options.Logger.Error("claiming a notice failed", append(s.fields(n, r), zap.Error(err))...)
 		return time.Now().Add(s.pace.OtherNodeDelay)
 	case claim == nil:
 		return again
@@ -218,7 +282,7 @@ func (s *Service) send(ctx context.Context, n int, r *Notice) (again time.Time) 
 		again, err = s.fail(ctx, claim, n, r, failure)
 	}
 	if err != nil && !errors.Is(err, lease.ErrLost) {
-		s.options.Logger.Error("recording a notice about a review failed; it may be sent again", zap.String("review", r.ID), zap.Error(err))
+		s.options.Logger.Error("recording a notice failed; it may be sent again", append(s.fields(n, r), zap.Error(err))...)
 	}
 	return again
 }
@@ -231,12 +295,21 @@ func (s *Service) fail(ctx context.Context, claim *lease.Claim[*sendState], n in
 		after = *state
 		return nil
 	})
-	s.options.Logger.Warn("sending a notice about a review failed", zap.String("review", r.ID), zap.Int("try", after.Lease.Tries),
-		zap.Bool("last", after.Done), zap.String("error", text.Cut(failure.Error(), maxError)))
+	s.options.Logger.Warn("sending a notice failed", append(s.fields(n, r), zap.Int("try", after.Lease.Tries),
+		zap.Bool("last", after.Done), zap.String("error", text.Cut(failure.Error(), maxError)))...)
 	if after.Done {
 		return time.Time{}, err
 	}
 	return after.Lease.Until, err
+}
+
+// fields returns what the log says of a notice.
+func (s *Service) fields(n int, notice *Notice) []zap.Field {
+	fields := []zap.Field{zap.String("notice", notice.Key()), zap.String("type", notice.Type), zap.String("agent", notice.Agent)}
+	if module, ok := s.options.Notifiers[n].(caddy.Module); ok {
+		fields = append(fields, zap.String("notifier", module.CaddyModule().ID.Name()))
+	}
+	return fields
 }
 
 // maxDuration returns how long a Notifier has for one notice.
@@ -247,11 +320,11 @@ func (s *Service) maxDuration(n int) time.Duration {
 // notice returns the notice about a review to the people of a step.
 func (s *Service) notice(r *review.Summary, step int, people []string) *Notice {
 	n := &Notice{
-		ID: r.ID, Type: "review.pending", Reviewer: r.Reviewer, Agent: r.Agent, User: r.User.ID, Name: r.Name, Side: string(r.Side), Rule: r.Rule,
+		ID: r.ID, Type: typePending, Reviewer: r.Reviewer, Agent: r.Agent, User: r.User.ID, Name: r.Name, Side: string(r.Side), Rule: r.Rule,
 		AskedAt: r.AskedAt, ExpiresAt: r.ExpiresAt, People: people, Step: step,
 	}
 	if step > 0 {
-		n.Type = "review.escalated"
+		n.Type = typeEscalated
 	}
 	if s.options.Reviews != "" {
 		n.Location = s.options.Reviews + "/" + r.ID
@@ -269,6 +342,23 @@ func (s *Service) terms(n int) *lease.Terms {
 	return &lease.Terms{Duration: s.maxDuration(n) + leaseMargin, Pause: s.pace.RetryPause, MaxPause: maxPause, MaxTries: maxTries}
 }
 
+// key returns the key of the sendState of a notice.
+func (s *Service) key(n int, r *Notice) string {
+	target := sha256.Sum256([]byte(s.options.Notifiers[n].Target()))
+	return keyPrefix + base64.RawURLEncoding.EncodeToString(target[:12]) + "/" + r.Key()
+}
+
+// decodeSendState decodes a record, which may be empty.
+func decodeSendState(key string, value []byte) (*sendState, error) {
+	state := new(sendState)
+	if len(value) > 0 {
+		if err := json.Unmarshal(value, state); err != nil {
+			return nil, fmt.Errorf("the record %s is unreadable: %w", key, err)
+		}
+	}
+	return state, nil
+}
+
 // claim claims a notice, so that no other node sends it. It returns nil if another node does, with the time
 // of the next check, or if the notice needs no sending.
 func (s *Service) claim(ctx context.Context, n int, r *Notice) (claim *lease.Claim[*sendState], again time.Time, err error) {
@@ -276,16 +366,13 @@ func (s *Service) claim(ctx context.Context, n int, r *Notice) (claim *lease.Cla
 	if err != nil {
 		return nil, again, err
 	}
-	target := sha256.Sum256([]byte(s.options.Notifiers[n].Target()))
-	key := keyPrefix + base64.RawURLEncoding.EncodeToString(target[:12]) + "/" + r.Key()
-	ttl := min(max(time.Until(r.ExpiresAt), 0)+time.Hour, store.MaxTTL)
+	key := s.key(n, r)
+	ttl := min(max(time.Until(r.expiry()), 0)+doneTTL, store.MaxTTL)
 	transact := func(ctx context.Context, change func(*sendState, *lease.Lease) error) error {
 		return st.Update(ctx, key, func(old store.Record) (store.Change, error) {
-			state := new(sendState)
-			if len(old.Value) > 0 {
-				if err := json.Unmarshal(old.Value, state); err != nil {
-					return store.Change{}, fmt.Errorf("the record %s is unreadable: %w", key, err)
-				}
+			state, err := decodeSendState(key, old.Value)
+			if err != nil {
+				return store.Change{}, err
 			}
 			if err := change(state, &state.Lease); err != nil {
 				return store.Change{}, err

@@ -28,12 +28,14 @@ type Webhook struct {
 	// {env.NAME} are replaced. Required.
 	Secret string `json:"secret,omitempty"`
 
-	// The URL to which the id of the review is appended as the link for the reviewer, such as that of
-	// the console's reviews: https://api.example.com/console/reviews/. Default: no link.
+	// The URL to which the id of the review is appended as the link for the reviewer, if the reviews are not in the
+	// console: https://desk.example.com/reviews/. Default: that of console.
 	Link string `json:"link,omitempty"`
 
 	// The timeout of one request, at most 1m. Default: 10s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	Selection
 
 	url    string // with placeholders replaced
 	client *webhook.Client
@@ -50,6 +52,9 @@ func (*Webhook) CaddyModule() caddy.ModuleInfo {
 // Provision checks the options.
 func (w *Webhook) Provision(caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
+	if err := w.provision(); err != nil {
+		return fmt.Errorf("webhook: %w", err)
+	}
 	if w.Link != "" {
 		if err := webhook.CheckURL(w.Link); err != nil {
 			return fmt.Errorf("webhook: link: %w", err)
@@ -77,7 +82,7 @@ func (w *Webhook) MaxDuration() time.Duration { return w.client.Timeout() }
 // Notify implements Notifier.
 func (w *Webhook) Notify(ctx context.Context, notice *Notice) error {
 	sent := *notice
-	if w.Link != "" {
+	if sent.Link = w.link(notice); w.Link != "" && notice.Run == nil {
 		sent.Link = w.Link + url.PathEscape(notice.ID)
 	}
 	body, err := json.Marshal(&sent)
@@ -91,6 +96,8 @@ func (w *Webhook) Notify(ctx context.Context, notice *Notice) error {
 //
 //	webhook <url> {
 //		secret  <secret>
+//		events  <types...>
+//		console <url>
 //		link    <url>
 //		timeout <duration>
 //	}
@@ -103,16 +110,17 @@ func (w *Webhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	b := directive.NewBlock(d)
-	return b.Read("notify webhook", directive.Options{
+	return b.Read("notify webhook", w.options(b, directive.Options{
 		"secret":  directive.To(b.Text, &w.Secret),
 		"link":    directive.To(b.Text, &w.Link),
 		"timeout": directive.To(b.Period, &w.Timeout),
-	})
+	}))
 }
 
 // Interface guards
 var (
 	_ Notifier              = (*Webhook)(nil)
+	_ Selector              = (*Webhook)(nil)
 	_ caddy.Provisioner     = (*Webhook)(nil)
 	_ caddy.CleanerUpper    = (*Webhook)(nil)
 	_ caddyfile.Unmarshaler = (*Webhook)(nil)

@@ -202,6 +202,7 @@ func (r *Runner) checkRun(ctx context.Context, run indexed, agents map[string]bo
 		r.finalize(ctx, st)
 		return runEnded, nil
 	}
+	r.report(st.ID, r.storage.moveNotices(ctx, st)) // its node died before it did
 	waits, paused := st.isWaiting(), st.isPaused(&r.terms)
 	if waits {
 		r.shares.release(run.id)

@@ -135,9 +135,9 @@ func crashScript() func(context.Context, *model.Request) (*model.Response, error
 	}
 }
 
-// serve plays the reviewer and the user until the run has ended. It returns nil if the node dies
-// before.
-func serve(n *node, m *mortal, id string) *run.State {
+// serve plays the reviewer and the user until the run has ended, and adds the ids of what the run waits for to seen. It returns nil
+// if the node dies before.
+func serve(n *node, m *mortal, id string, seen map[string]bool) *run.State {
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	for {
@@ -151,6 +151,7 @@ func serve(n *node, m *mortal, id string) *run.State {
 			return st
 		}
 		for _, w := range st.Waits() {
+			seen[w.ID] = true
 			switch w.Kind {
 			case run.WaitReview:
 				_, err = n.guard.Reviews.Decide(ctx, w.ID, "boss", true, "")
@@ -199,7 +200,7 @@ func crash(t *testing.T, k int, after bool) int {
 	s := openStore(t)
 	agent := readAgent(t, crashAgent)
 	passes := func(n *node, o *run.Options) {
-		o.ModelPause = 5 * time.Millisecond
+		o.ModelPause, o.Notices = 5*time.Millisecond, allNotices()
 		n.tools.check = func(engagement.Side, string) string { return `{"ok":true}` }
 	}
 	m := newMortal(s, k, after)
@@ -213,23 +214,30 @@ func crash(t *testing.T, k int, after bool) int {
 		return k // the user knows that it has not started
 	}
 	made := func(name string) int { return first.tools.count(name) }
-	end := serve(first, m, st.ID)
+	seen := make(map[string]bool)
+	end := serve(first, m, st.ID, seen)
+	dead, cancel := context.WithCancel(context.Background())
+	if cancel(); end != nil {
+		dead = context.Background() // the node may have died after the end of the run
+	}
+	_ = first.Close(dead)
+	second := newNode(t, s, agent, crashScript(), passes, func(_ *node, o *run.Options) {
+		o.Now = func() time.Time { return time.Now().Add(run.DefaultLease) }
+	})
+	defer second.close()
 	if end == nil {
-		dead, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = first.Close(dead)
-		second := newNode(t, s, agent, crashScript(), passes, func(_ *node, o *run.Options) {
-			o.Now = func() time.Time { return time.Now().Add(run.DefaultLease) }
-		})
-		defer second.close()
 		made = func(name string) int { return first.tools.count(name) + second.tools.count(name) }
-		end = serve(second, newMortal(s, 0, false), st.ID)
+		end = serve(second, newMortal(s, 0, false), st.ID, seen)
 	}
 	reader, err := oagent.NewGuard(oagent.GuardOptions{Store: s}) // the first node may die after the end of the run
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkRecord(t, reader, agent, st.ID, made)
+	checkNotices(t, s, seen)
+	if k == 0 && len(seen) != 4 {
+		t.Errorf("the run waited for %d reviews and answers, want 4", len(seen))
+	}
 	if end.Status != run.StatusComplete || end.Text != `"Done."` {
 		t.Errorf("write %d: status %s, text %q, ending %+v", k, end.Status, end.Text, end.Ending)
 	}
@@ -241,6 +249,33 @@ func crash(t *testing.T, k int, after bool) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.writes
+}
+
+// checkNotices checks that the outbox has one notice about the end of the run, and one about each review and answer that it waited
+// for.
+func checkNotices(t *testing.T, s store.Store, seen map[string]bool) {
+	t.Helper()
+	awaitNotice(t, s, run.NoticeComplete)
+	about := make(map[string]int)
+	for _, n := range noticesOf(t, s) {
+		about[n.ID]++
+		if n.Run.WaitsFor == nil {
+			about[string(n.Kind)]++
+		}
+		for _, id := range n.Run.WaitsFor {
+			about[id]++
+		}
+	}
+	for what, n := range about {
+		if n != 1 {
+			t.Errorf("%d notices about %s", n, what)
+		}
+	}
+	for id := range seen {
+		if about[id] == 0 {
+			t.Errorf("no notice about %s, which the run waited for", id)
+		}
+	}
 }
 
 // checkRecord checks that the record of the Engagement has the beginning of each call that was made.

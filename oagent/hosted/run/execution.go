@@ -63,6 +63,9 @@ func (e *execution) drive() (err error) {
 	if err != nil {
 		err = e.stopped(err)
 	}
+	if !e.state.Status.IsFinal() {
+		e.runner.report(e.id, e.runner.storage.moveNotices(context.WithoutCancel(e.ctx), e.state))
+	}
 	if e.state.Status.IsFinal() {
 		if e.state.Status == StatusComplete && e.remembers() {
 			e.runner.report(e.id, e.runner.memory.retain(context.WithoutCancel(e.ctx), e.state, e.conversation.messages))
@@ -363,10 +366,11 @@ func (p planner) finishAnswer(st *State) {
 	st.end(StatusComplete, nil)
 }
 
-// finalize abandons the reviews of a run that has ended, wakes its parent and removes it from the
+// finalize abandons the reviews of a run that has ended, moves its notices, wakes its parent and removes it from the
 // index. If the node dies before that is complete, a sweep repeats it.
 func (r *Runner) finalize(ctx context.Context, st *State) {
 	ctx = context.WithoutCancel(ctx)
+	unmoved := r.storage.moveNotices(ctx, st)
 	r.report(st.ID, r.abandonReviews(ctx, st))
 	r.options.Ended(st.ID, st.Round)
 	if st.Review != "" {
@@ -379,6 +383,10 @@ func (r *Runner) finalize(ctx context.Context, st *State) {
 		if err := r.Wake(ctx, st.Parent); !errors.Is(err, ErrNotFound) {
 			r.report(st.Parent, err)
 		}
+	}
+	if unmoved != nil {
+		r.report(st.ID, unmoved)
+		return // a sweep repeats it
 	}
 	r.report(st.ID, r.index.remove(ctx, st.indexed()))
 }

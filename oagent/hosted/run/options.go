@@ -155,6 +155,9 @@ type Options struct {
 	// repeated. The error may be an *engagement.Refusal. Default: none.
 	Decide func(ctx context.Context, st *State, decision, comment string) error
 
+	// Notices are the notices about runs that are recorded. Default: none.
+	Notices *NoticeOptions
+
 	// Ended is called when this node has ended a run, or a round of it (State.Round). It must return quickly. Default: none.
 	Ended func(id string, round int)
 	// Handover is called with each run that Close interrupts, and with those that have something to do

@@ -51,10 +51,7 @@ func NewRunner(options Options) (*Runner, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &storage{store: options.Store, ttl: options.TTL, now: options.Now}
-	if options.Realm != "" {
-		s.realm = "realm/" + options.Realm + "/"
-	}
+	s := &storage{store: options.Store, realm: realmPrefix(options.Realm), ttl: options.TTL, now: options.Now, notices: options.Notices}
 	r := &Runner{
 		options: options, storage: s, index: index{s}, memory: memory{s}, began: options.Now(),
 		terms: lease.Terms{Duration: options.Lease, Node: options.Node, Process: options.Process, Now: options.Now},

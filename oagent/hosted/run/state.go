@@ -96,6 +96,8 @@ type State struct {
 	Woken bool        `json:"woken,omitzero"` // Wake was called while a node worked on the run
 
 	Notified int64 `json:"notified,omitzero"` // see Runner.notifyCallers
+
+	Notices *noticeState `json:"notices,omitzero"` // nil if there were none, see notices.go
 }
 
 // Ending describes why a run ended without an answer.
@@ -279,16 +281,21 @@ type UsageView struct {
 	Cost float64 `json:"cost,omitzero"` // in the currency of the prices; 0 if there are none
 }
 
+// usage returns the usage so far, without that of called agents.
+func (s *State) usage() UsageView {
+	return UsageView{
+		Turns: s.Turns, ToolCalls: s.CallsMade,
+		InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, CachedTokens: s.Usage.CachedTokens, Estimated: s.Usage.Estimated,
+		Cost: model.Money(s.Usage.Cost),
+	}
+}
+
 // View returns the representation for clients, without exposed values.
 func (s *State) View() *View {
 	v := &View{
 		ID: s.ID, Agent: s.Agent, Title: s.Title, Status: s.Status, Queued: s.isQueued(), RetryAt: s.retryAt(), Text: s.Text, Incomplete: s.Cut, Error: s.Ending,
 		StartedAt: s.Started, UpdatedAt: s.Changed,
-		Usage: UsageView{
-			Turns: s.Turns, ToolCalls: s.CallsMade,
-			InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, CachedTokens: s.Usage.CachedTokens, Estimated: s.Usage.Estimated,
-			Cost: model.Money(s.Usage.Cost),
-		},
+		Usage: s.usage(),
 	}
 	if s.IsValue {
 		v.Value = s.value()

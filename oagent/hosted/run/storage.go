@@ -45,6 +45,24 @@ type storage struct {
 	realm string        // begins each key, see Options.Realm
 	ttl   time.Duration // after the last change
 	now   func() time.Time
+
+	notices *NoticeOptions // nil if there are none
+}
+
+// realmPrefix returns what begins the keys of a realm, see Options.Realm.
+func realmPrefix(realm string) string {
+	if realm == "" {
+		return ""
+	}
+	return "realm/" + realm + "/"
+}
+
+// moveNotices moves the pending notices of a run to the Outbox, if there is one.
+func (s *storage) moveNotices(ctx context.Context, st *State) error {
+	if s.notices == nil {
+		return nil
+	}
+	return s.notices.move(ctx, s, st)
 }
 
 // create stores a new run.
@@ -106,11 +124,15 @@ func (s *storage) change(ctx context.Context, id string, change func(*State) ([]
 		if st, err = decodeState(id, old.Value); err != nil {
 			return c, err
 		}
+		wasFinal := st.Status.IsFinal()
 		entries, err := change(st)
 		if err != nil {
 			return c, err
 		}
 		st.Changed = s.now().UTC()
+		if s.notices != nil {
+			s.notices.note(st, wasFinal, st.Changed)
+		}
 		c.TTL = s.ttl
 		if c.Entries, err = s.encodeEntries(entries, st.Changed); err != nil {
 			return c, err
@@ -311,14 +333,15 @@ func parseIndexed(entry string) indexed {
 	return indexed{id, n}
 }
 
-func shardOf(id string) string {
+// shardOf returns the key of the record that has a run, of those that begin with a prefix.
+func shardOf(prefix, id string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id))
-	return indexKey + strconv.Itoa(int(h.Sum32()%indexShards))
+	return prefix + strconv.Itoa(int(h.Sum32()%indexShards))
 }
 
 func (x index) add(ctx context.Context, run indexed) error {
-	return x.change(ctx, shardOf(run.id), func(ids []string) []string {
+	return x.change(ctx, shardOf(indexKey, run.id), func(ids []string) []string {
 		if slices.Contains(ids, run.String()) {
 			return ids
 		}
@@ -327,7 +350,7 @@ func (x index) add(ctx context.Context, run indexed) error {
 }
 
 func (x index) remove(ctx context.Context, run indexed) error {
-	return x.change(ctx, shardOf(run.id), func(ids []string) []string {
+	return x.change(ctx, shardOf(indexKey, run.id), func(ids []string) []string {
 		return slices.DeleteFunc(ids, func(listed string) bool { return listed == run.String() })
 	})
 }

@@ -361,7 +361,7 @@ func crashAtSummary(t *testing.T, k int, after bool) int {
 		}
 		return k
 	}
-	end := serve(first, m, st.ID)
+	end := serve(first, m, st.ID, make(map[string]bool))
 	if end == nil {
 		dead, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -370,7 +370,7 @@ func crashAtSummary(t *testing.T, k int, after bool) int {
 			o.Now = func() time.Time { return time.Now().Add(run.DefaultLease) }
 		})
 		defer second.close()
-		end = serve(second, newMortal(s, 0, false), st.ID)
+		end = serve(second, newMortal(s, 0, false), st.ID, make(map[string]bool))
 	}
 	if n := asked.Load(); end.Text != "Done." || n < 1 || n > 2 || k == 0 && n != 1 {
 		t.Errorf("write %d: text %q, ending %+v; the summary was requested %d times", k, end.Text, end.Ending, n)

@@ -163,6 +163,9 @@ func temporary(err error) (failed *model.Error, ok bool) {
 	return failed, ok && failed.Temporary() && !failed.Final
 }
 
+// ErrModelWait is wrapped by the error that Options.Report gets when a run begins to wait for its model. The run goes on by itself.
+var ErrModelWait = errors.New("the run waits until the model is available, at most for the limit of time")
+
 // awaitModel handles the error of a request to the model. If the model is only unavailable, the run waits for it: this node
 // releases the run, and any node makes the request again after the pause. The wait is part of Limits.Time.
 func (e *execution) awaitModel(err error) error {
@@ -182,7 +185,7 @@ func (e *execution) awaitModel(err error) error {
 			pause.Round(time.Second), e.planner.limits.Time))
 	}
 	if e.state.ModelTries == 0 {
-		e.reportModel(fmt.Errorf("%w; the run waits until the model is available, at most for the limit of time", err))
+		e.reportModel(fmt.Errorf("%w; %w", err, ErrModelWait))
 	}
 	return e.record(func(st *State) []entry {
 		st.ModelTries++

@@ -1,0 +1,156 @@
+package notify
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/internal/webhook"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
+)
+
+// Selection has the options that all notifiers of this package have.
+type Selection struct {
+	// The types of the notices to send, such as run.failed, run.* or review.*. A type that does not exist is an error, and so are
+	// those about runs if no agents are hosted. Default: review.*.
+	Events []string `json:"events,omitempty"`
+
+	// The URL of the console, as https://api.example.com/console, for links to reviews and runs. Default: no links.
+	Console string `json:"console,omitempty"`
+}
+
+// options are the subdirectives of the selection.
+func (s *Selection) options(b *directive.Block, more directive.Options) directive.Options {
+	more["events"] = func() error { return b.Each(&s.Events, checkEvents) }
+	more["console"] = directive.To(b.Text, &s.Console)
+	return more
+}
+
+// checkEvents returns an error if a pattern of Events matches no type.
+func checkEvents(pattern string) error {
+	types := append([]string{typePending, typeEscalated}, runTypes()...)
+	if !slices.ContainsFunc(types, func(kind string) bool { return matches(pattern, kind) }) {
+		return fmt.Errorf("%s matches no type of notices%s", pattern, directive.DidYouMean(pattern, types))
+	}
+	return nil
+}
+
+func matches(pattern, kind string) bool {
+	ok, err := path.Match(pattern, kind)
+	return ok && err == nil
+}
+
+// provision checks the selection.
+func (s *Selection) provision() error {
+	for _, pattern := range s.Events {
+		if err := checkEvents(pattern); err != nil {
+			return fmt.Errorf("events: %w", err)
+		}
+	}
+	if s.Console != "" {
+		if err := webhook.CheckURL(s.Console); err != nil {
+			return fmt.Errorf("console: %w", err)
+		}
+	}
+	return nil
+}
+
+// Wants implements Selector.
+func (s *Selection) Wants(kind string) bool {
+	if len(s.Events) == 0 {
+		return !isRunType(kind)
+	}
+	return slices.ContainsFunc(s.Events, func(pattern string) bool { return matches(pattern, kind) })
+}
+
+// CheckHosted returns an error if an entry of Events selects only notices about runs. It is called if no agents are hosted.
+func CheckHosted(n Notifier) error {
+	if selects, ok := n.(interface{ onlyRuns() string }); ok && selects.onlyRuns() != "" {
+		return fmt.Errorf("events %s has no effect without model: only hosted agents have runs", selects.onlyRuns())
+	}
+	return nil
+}
+
+// onlyRuns returns an entry that matches only notices about runs, or "".
+func (s *Selection) onlyRuns() string {
+	for _, pattern := range s.Events {
+		if !matches(pattern, typePending) && !matches(pattern, typeEscalated) {
+			return pattern
+		}
+	}
+	return ""
+}
+
+// link returns the URL of the review or the run in the console; "" if the console is not set.
+func (s *Selection) link(n *Notice) string {
+	base := strings.TrimRight(s.Console, "/")
+	switch {
+	case base == "":
+		return ""
+	case n.Run != nil:
+		return base + "/engagements/" + url.PathEscape(n.Run.ID)
+	}
+	return base + "/reviews/" + url.PathEscape(n.ID)
+}
+
+// maxLine is how many bytes of a value are in a text for people.
+const maxLine = 300
+
+// subject returns a line that says what a notice is about.
+func (n *Notice) subject() string {
+	what := map[string]string{
+		typePending:                   "A review is pending",
+		typeEscalated:                 "A review is still pending",
+		string(run.NoticeComplete):    "A run is complete",
+		string(run.NoticeFailed):      "A run has failed",
+		string(run.NoticeCanceled):    "A run was canceled",
+		string(run.NoticeQuestion):    "A run waits for an answer of its user",
+		string(run.NoticeCredentials): "A run waits for credentials of its user",
+		string(run.NoticeReview):      "A run waits for a review",
+	}[n.Type]
+	return plain(what + ": " + strings.TrimSpace(n.Agent+" "+n.Name))
+}
+
+// lines returns the text of a notice for people.
+func (n *Notice) lines(link string) []string {
+	all := []string{n.subject(), ""}
+	add := func(name, value string) {
+		if value != "" {
+			all = append(all, name+": "+plain(value))
+		}
+	}
+	add("Agent", n.Agent)
+	add("User", n.User)
+	if r := n.Run; r != nil {
+		add("Engagement", r.ID)
+		add("Reason", strings.TrimSpace(string(r.Reason)+" "+r.Rule))
+		add("Tokens", fmt.Sprintf("%d in, %d out", r.Usage.InputTokens, r.Usage.OutputTokens))
+		add("Time", n.At.UTC().Format(time.RFC3339))
+	} else {
+		add("Tool", n.Name+" ("+n.Side+")")
+		add("Rule", n.Rule)
+		add("Reviewer", n.Reviewer)
+		add("Who may decide", strings.Join(n.People, ", "))
+		add("Expires", n.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	if link != "" {
+		all = append(all, "", link)
+	}
+	return all
+}
+
+// plain returns a value as a part of one line.
+func plain(value string) string {
+	return text.Cut(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, value), maxLine)
+}
