@@ -44,6 +44,8 @@ type decision struct {
 	caller             // set by identify
 	requestedOperation // set by operationReader
 
+	inspected *oagent.Inspected // the reviews that inspectors require; nil without any
+
 	ticket *oagent.Ticket    // set by admission; nil until the Guard has allowed the call
 	status int               // of the response
 	failed tools.FailureKind // failure of a next handler; "" if none
@@ -214,10 +216,11 @@ func (d *decision) protocolName() string {
 
 // loggedInputs returns the arguments that may be logged, as JSON.
 func (d *decision) loggedInputs() (fields []zap.Field) {
-	if len(d.handler.LogInputs) == 0 || d.inputs.Kind() != '{' {
+	inputs := d.recordedInputs()
+	if len(d.handler.LogInputs) == 0 || inputs.Kind() != '{' {
 		return nil
 	}
-	_ = strictjson.Split(d.inputs, func(name, value jsontext.Value) {
+	_ = strictjson.Split(inputs, func(name, value jsontext.Value) {
 		plain, err := jsontext.AppendUnquote(nil, name)
 		if err == nil && slices.Contains(d.handler.LogInputs, string(plain)) {
 			fields = append(fields, zap.String(string(plain), text.Cut(string(value), maxLoggedInput)))

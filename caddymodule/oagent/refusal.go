@@ -202,7 +202,7 @@ func (d *decision) recordRefusal(r *refusalError) {
 	}
 	guard, err := d.handler.guard(d.r.Context())
 	if err == nil {
-		err = guard.Refuse(d.r.Context(), d.binding, r.Refusal, d.inputs, d.recordedReason(r))
+		err = guard.Refuse(d.r.Context(), d.binding, r.Refusal, d.recordedInputs(), d.recordedReason(r))
 	}
 	if err != nil {
 		d.handler.logger.Warn("recording a refusal failed", zap.String("agent", d.agent.Name),

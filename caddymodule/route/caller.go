@@ -193,7 +193,11 @@ func (c *Caller) execute(ctx context.Context, set *tools.Toolset, t string, argu
 			return outcome
 		}
 	}
-	return tools.Execute(ctx, set, t, arguments, c)
+	outcome = tools.Execute(ctx, set, t, arguments, c)
+	if c.inspectors != nil {
+		hideValues(ctx, t, &outcome)
+	}
+	return outcome
 }
 
 // Invoke runs a built-in tool. It sends the calls of all other tools through the handler chain.
