@@ -210,6 +210,7 @@ func TestReview_values_stay_out_of_failures(t *testing.T) {
 func TestReview_without_oagent(t *testing.T) {
 	received := 0
 	api := sitetest.Upstream(t, func(http.ResponseWriter, *http.Request) { received++ })
+	const warning = "no oagent handler after the endpoint has them"
 	for name, block := range map[string]string{
 		"no oagent":     "mcp trips\n",
 		"another path":  "mcp trips\nroute /other/* {\noagent DIR/agent.yaml {\n" + reviewOptions + "\n}\n}\n",
@@ -225,6 +226,9 @@ func TestReview_without_oagent(t *testing.T) {
 			}
 			without(t, "the response", got)
 			s.Logged("an inspector requires a review", "add oagent")
+			if warned := s.HasLogged(warning); warned != (name == "no oagent") {
+				t.Errorf("a warning at the start: %t", warned)
+			}
 			filesWithout(t, s)
 		})
 	}

@@ -1,6 +1,7 @@
 package siteroutes
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 )
@@ -45,6 +47,15 @@ func (e *Endpoint) Reaches(call *http.Request) bool {
 	}
 	passes, _ := e.passesGuard(call, func(*guard) bool { return true })
 	return passes
+}
+
+// WarnIfUnguarded logs a warning if no oagent handler is after the endpoint, so that its tool calls cannot have reviews.
+func (e *Endpoint) WarnIfUnguarded(logger *zap.Logger) {
+	guards := func(h rawHandler) bool { return h.Handler == "oagent" }
+	if e.positions == nil || !e.anyAfter(func(_ *caddyhttp.Route, raw json.RawMessage) bool { return anyRaw(raw, guards) }) {
+		logger.Warn("an inspector of the toolset requires reviews, and no oagent handler after the endpoint has them, so the calls are refused: add oagent",
+			zap.String("directive", e.Protocol), zap.String("path", e.Path))
+	}
 }
 
 // passesGuard reports whether a tool call passes one of the oagent handlers of the site for which matches returns true, and
