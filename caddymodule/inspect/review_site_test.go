@@ -1,10 +1,14 @@
 package inspect_test
 
 import (
+	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
@@ -69,7 +73,9 @@ func (s *reviewedSite) pending(reviewer string) (id string) {
 }
 
 // originalStatus returns the status of a request for an original.
-func (s *reviewedSite) originalStatus(id string) int { return s.as("dora", "GET", "/reviews/"+id+"/original", "").Status }
+func (s *reviewedSite) originalStatus(id string) int {
+	return s.as("dora", "GET", "/reviews/"+id+"/original", "").Status
+}
 
 const createTrip = "\n  create-trip: {user_identity: false}\n"
 
@@ -83,7 +89,9 @@ func TestReview_of_arguments(t *testing.T) {
 		"OTC": func(s *reviewedSite, to string) string {
 			return s.as("ada", "POST", "/otc/call", `{"request":{"tool_id":"Trips.createTrip","input":{"to":`+quoted(to)+`}}}`).Body
 		},
-		"plain": func(s *reviewedSite, to string) string { return s.as("ada", "POST", "/trips", `{"to":`+quoted(to)+`}`).Body },
+		"plain": func(s *reviewedSite, to string) string {
+			return s.as("ada", "POST", "/trips", `{"to":`+quoted(to)+`}`).Body
+		},
 	} {
 		t.Run(protocol, func(t *testing.T) {
 			s := newReviewedSite(t, reviewing, createTrip)
@@ -324,9 +332,44 @@ func TestReview_of_a_hosted_agent(t *testing.T) {
 	filesWithout(t, s.Site)
 }
 
+// TestReview_of_an_MCP_server approves a call of a tool of an MCP server.
+func TestReview_of_an_MCP_server(t *testing.T) {
+	type note struct {
+		Text string `json:"text"`
+	}
+	var received []string
+	server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "keep", Description: "Keeps a note."}, func(_ context.Context, _ *mcp.CallToolRequest, in note) (*mcp.CallToolResult, any, error) {
+		received = append(received, in.Text)
+		return nil, nil, nil
+	})
+	h := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
+	t.Cleanup(h.Close)
+	s := &reviewedSite{Site: sitetest.NewSite(t)}
+	s.Write("agent.yaml", sitetest.AgentDocument("desk", "\n  keep: {user_identity: false}\n"))
+	s.Start("agents {\n\tstore bolt DIR/store.db\ntoolset notes {\nmcp_server "+h.URL+"\n"+reviewing+"}\n}",
+		"route {\ntest_user\nmcp\noagent DIR/agent.yaml {\n"+reviewOptions+"\n}\nmcp_servers\nrespond 418\n}")
+	keep := func() string { return call(s.Site, "keep", `{"text":`+quoted(all)+`}`) }
+	sitetest.Eventually(t, "the tools are loaded", func() bool { return strings.Contains(keep(), "needs a review") })
+	id := s.pending("ann")
+	if a := s.as("dora", "GET", "/reviews/"+id+"/original", ""); a.Status != 200 || !strings.Contains(a.Body, quoted(passed)) {
+		t.Errorf("the original: %d %s", a.Status, a.Body)
+	}
+	if a := s.as("ann", "POST", "/reviews/"+id+"/approve", ""); a.Status != 200 || len(received) != 0 {
+		t.Fatalf("the decision: %d %s; before, the server received %q", a.Status, a.Body, received)
+	}
+	if got := keep(); len(received) != 1 || received[0] != passed {
+		t.Errorf("the server received %q: %s", received, got)
+	}
+	without(t, "the record", s.record())
+	filesWithout(t, s.Site)
+}
+
 // TestReview_configuration wants configurations to be rejected that could not review anything.
 func TestReview_configuration(t *testing.T) {
-	oagent := func(options string) string { return "route {\nmcp trips\noagent DIR/agent.yaml {\n" + options + "\n}\nrespond OK\n}" }
+	oagent := func(options string) string {
+		return "route {\nmcp trips\noagent DIR/agent.yaml {\n" + options + "\n}\nrespond OK\n}"
+	}
 	for name, test := range map[string]struct{ inspector, options, want string }{
 		"no reviewer":             {"inspect pii review", reviewOptions, "reviewer"},
 		"a reviewer who does not": {"inspect pii mask {\nreviewer ann\n}", reviewOptions, "review"},
