@@ -107,6 +107,14 @@ type RequiredReview struct {
 	Found     []string // what the inspector has found
 }
 
+// recordedInputs returns the inputs for the record and for reviews.
+func (t *Ticket) recordedInputs() jsontext.Value {
+	if t.call.Inspected != nil {
+		return t.call.Inspected.Inputs
+	}
+	return t.inputs
+}
+
 // ErrNoHeldResult means that a call with Uncertain has no held result and no review.
 var ErrNoHeldResult = errors.New("no result of an identical call is held")
 

@@ -179,8 +179,8 @@ func (d *decision) decide(t *engagement.Tx) error {
 			return err
 		}
 	}
-	if required := d.passing.requiredReviews(); len(required) > 0 {
-		return d.decideReviews(t, required)
+	if call.Inspected != nil || capability.Input != nil && capability.Input.RequireReview != "" {
+		return d.decideReviews(t, d.passing.requiredReviews())
 	}
 	d.pass(t, "")
 	return nil

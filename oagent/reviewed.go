@@ -57,14 +57,6 @@ func (t *Ticket) requiredReviews() (required []RequiredReview) {
 	return required
 }
 
-// recordedInputs returns the inputs for the record and for reviews.
-func (t *Ticket) recordedInputs() jsontext.Value {
-	if t.call.Inspected != nil {
-		return t.call.Inspected.Inputs
-	}
-	return t.inputs
-}
-
 func (c *check) requests(t *engagement.Tx) review.Requests { return c.ticket.guard.Reviews.Requests(t) }
 
 // newReview returns the review that the restriction requires. The reviewer is an agent if the reference can only
@@ -252,7 +244,7 @@ func (d *decision) decideReviews(t *engagement.Tx, required []RequiredReview) er
 func (d *decision) requestReview(t *engagement.Tx) error {
 	call, limit := &d.passing.call, d.passing.guard.options.MaxPayload
 	switch {
-	case len(d.passing.inputs) > limit:
+	case max(len(d.passing.inputs), len(d.passing.recordedInputs())) > limit:
 		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindInputRestriction, Rule: d.rule(), Message: fmt.Sprintf(
 			"the call of %s was not made: it needs a review, and its inputs of %d bytes are too large for a reviewer to see; the limit is %d bytes, and the operator can raise max_recorded",
 			call.Name, len(d.passing.inputs), limit)})

@@ -53,7 +53,7 @@ func (s *reviewedSite) start(inspectors, options string) {
 		_, _ = io.WriteString(w, `{"id":"7"}`)
 	})
 	s.Start("agents {\n\tstore bolt DIR/store.db\naudit {\nsink file DIR/audit.jsonl\n}\ncalls {\narguments to\nresults\n}\ntoolset trips {\nopenapi TRIPS\n"+inspectors+"}\n}",
-		"route {\ntest_user\nmcp trips\notc /otc trips\noagent DIR/agent.yaml {\n"+options+"\n}\nreverse_proxy "+api+"\n}")
+		"route {\ntest_user\nagents_console\nmcp trips\notc /otc trips\noagent DIR/agent.yaml {\n"+options+"\n}\nreverse_proxy "+api+"\n}")
 }
 
 // as sends a request as a user.
@@ -110,6 +110,11 @@ func TestReview_of_arguments(t *testing.T) {
 			without(t, "the review", review)
 			if !strings.Contains(review, `"found":["card","email"]`) || !strings.Contains(review, `"inspector":"pii"`) || !strings.Contains(review, "[email]") {
 				t.Errorf("the review is %s", review)
+			}
+			page := s.as("dora", "GET", "/console/reviews/"+id, "").Body
+			without(t, "the page of the console", page)
+			if !strings.Contains(page, `href="/reviews/`+id+`/original"`) {
+				t.Errorf("the page of the console does not lead to the original: %s", page)
 			}
 			for user, status := range map[string]int{"ann": 403, "eve": 404, "ada": 404, "dora": 200} {
 				if a := s.as(user, "GET", "/reviews/"+id+"/original", ""); a.Status != status {

@@ -127,7 +127,7 @@ func (d *decision) log(ctx context.Context, refusal *refusalError, note string) 
 		add("toolset", d.operation.Toolset.Name)
 	}
 	add("protocol", d.protocolName())
-	if d.operation == nil && d.r != nil {
+	if d.operation == nil && d.r != nil && (d.rec == nil || d.rec.Review == nil) {
 		add("method", text.Cut(d.r.Method, maxLoggedID))
 		add("path", text.Cut(d.r.URL.Path, maxLoggedInput))
 	}
@@ -212,6 +212,14 @@ func (d *decision) protocolName() string {
 		}
 	}
 	return "tool"
+}
+
+// recordedInputs returns the arguments for logs and for the record.
+func (d *decision) recordedInputs() jsontext.Value {
+	if d.inspected != nil {
+		return d.inspected.Inputs
+	}
+	return d.inputs
 }
 
 // loggedInputs returns the arguments that may be logged, as JSON.

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
@@ -117,14 +116,6 @@ func (d *decision) requireReview(required *inspect.ReviewError) *refusalError {
 	d.inputs = nil
 	return d.refuse(kindInspected, http.StatusForbidden, "", "the call of "+d.name+" was not made: "+required.Error(),
 		errors.Join(err, errors.New("oagent has no option originals")))
-}
-
-// recordedInputs returns the arguments for logs and for the record.
-func (d *decision) recordedInputs() jsontext.Value {
-	if d.inspected != nil {
-		return d.inspected.Inputs
-	}
-	return d.inputs
 }
 
 // inspectReviewed inspects the arguments of a tool call for which inspectors require a review once more, since those that the API

@@ -225,7 +225,10 @@ func isDecided(r *refusalError) bool {
 // recordedReason returns the reason for the record. If the request matches no operation, the
 // reason describes the request without its query, which may contain credentials.
 func (d *decision) recordedReason(r *refusalError) string {
-	if d.operation != nil {
+	switch {
+	case d.rec != nil && d.rec.Review != nil:
+		return r.loggedReason()
+	case d.operation != nil:
 		return r.Message
 	}
 	return text.Cut(d.r.Method, maxLoggedID) + " " + text.Cut(d.r.URL.Path, maxLoggedInput) + ": " + r.Message

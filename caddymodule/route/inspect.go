@@ -67,11 +67,12 @@ func (i *Inspection) inspect(ctx context.Context, m inspect.Message) (body []byt
 func (i *Inspection) CheckArguments(ctx context.Context, arguments []byte) error {
 	m := i.message(inspect.Arguments)
 	m.Body, m.JSON = arguments, true
-	_, labels, err := i.inspect(ctx, m)
-	if review, ok := errors.AsType[*inspect.ReviewError](err); ok {
-		labels = review.Masked
+	passed, labels, err := i.inspect(ctx, m)
+	review, ok := errors.AsType[*inspect.ReviewError](err)
+	if ok {
+		passed, labels = review.Body, review.Masked
 	}
-	if len(labels) > 0 {
+	if (ok || err == nil) && !bytes.Equal(passed, arguments) {
 		err = &inspect.RejectedError{Inspector: "of the toolset", Labels: labels}
 	}
 	return err
