@@ -74,11 +74,15 @@ func TestInspected_originals_on_two_nodes(t *testing.T) {
 	if inputs, err = two.Reviews.Original(t.Context(), request, by, review.NewOriginals([]string{strings.Repeat("n", 32)})); err == nil {
 		t.Errorf("with another secret: %s", inputs)
 	}
-	if text, n := stored(t, s); strings.Contains(text, "4111") || n != 1 {
+	text, n := stored(t, s)
+	if strings.Contains(text, "4111") || n != 1 {
 		t.Errorf("%d originals in the store %s", n, text)
 	}
+	if strings.Contains(text, engagement.Digest(string(pay.Inputs))) || !strings.Contains(text, newOriginals().Digest(pay.Inputs)) {
+		t.Error("the store has a digest with which the inputs can be guessed")
+	}
 	decide(t, two, request.ID, true)
-	if _, n := stored(t, s); n != 0 {
+	if _, n = stored(t, s); n != 0 {
 		t.Errorf("after the decision there are %d originals", n)
 	}
 	if _, err := one.Reviews.Original(t.Context(), request, by, newOriginals()); !errors.Is(err, review.ErrNotFound) {
