@@ -76,6 +76,9 @@ type Call struct {
 	// them. They are not checked again.
 	Checked bool
 
+	// Inspected is set if inspectors require reviews of the inputs. The record and the reviews have its inputs instead.
+	Inspected *Inspected
+
 	// NoWait refuses a call that needs a review at once, instead of waiting for the decision up
 	// to GuardOptions.ReviewWait. The caller repeats the call when the review is decided.
 	NoWait bool
@@ -87,6 +90,29 @@ type Call struct {
 	// ErrNoHeldResult and is not recorded. Exception: if there is a review of identical inputs, that
 	// review decides as usual, since the call was not made: making a call removes its review.
 	Uncertain bool
+}
+
+// Inspected has what inspectors require of a call: reviewers must approve it, and its record must not have some values of its inputs.
+type Inspected struct {
+	Inputs    jsontext.Value // the inputs with these values masked: a strict JSON object
+	Required  []RequiredReview
+	Originals *review.Originals // encrypts the inputs of the call until the reviews are decided
+}
+
+// RequiredReview is a review that must approve a call before it is made.
+type RequiredReview struct {
+	Reviewer  string // as in the document of an agent
+	Rule      string
+	Inspector string   // that requires it; "" if the agent's document does
+	Found     []string // what the inspector has found
+}
+
+// recordedInputs returns the inputs for the record and for reviews.
+func (t *Ticket) recordedInputs() jsontext.Value {
+	if t.call.Inspected != nil {
+		return t.call.Inspected.Inputs
+	}
+	return t.inputs
 }
 
 // ErrNoHeldResult means that a call with Uncertain has no held result and no review.
@@ -143,7 +169,7 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	}
 	inputs, err := c.Inputs, error(nil)
 	if !c.Checked || inputs == nil {
-		inputs, err = checkInputs(inputs)
+		inputs, err = CheckInputs(inputs)
 	}
 	if err := errors.Join(err, c.check()); err != nil {
 		return nil, &engagement.Refusal{
@@ -166,7 +192,8 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	return &d.passing, nil
 }
 
-func checkInputs(inputs jsontext.Value) (jsontext.Value, error) {
+// CheckInputs returns inputs without white space around them. The error says why they are not a strict JSON object.
+func CheckInputs(inputs jsontext.Value) (jsontext.Value, error) {
 	if inputs == nil {
 		return jsontext.Value("{}"), nil
 	}
@@ -287,7 +314,7 @@ func (g *Guard) Resume(c Call, token string) (*Ticket, error) {
 	if !ok {
 		return nil, errors.New("the agent no longer has the capability " + c.Name)
 	}
-	inputs, err := checkInputs(c.Inputs)
+	inputs, err := CheckInputs(c.Inputs)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ type check struct {
 	approved string         // id of a review that was decided while the call waited
 	lost     string         // id of a review whose result is no longer stored
 	hashed   string         // see hash
+	required RequiredReview // that is decided or requested now
 
 	view    assertion.View // of the assertion that is evaluated
 	pending assertion.Pending
@@ -165,7 +166,7 @@ func (d *decision) decide(t *engagement.Tx) error {
 			return d.decideHeld(t, i)
 		}
 	}
-	if call.Uncertain && d.findReview(t) < 0 {
+	if call.Uncertain && !d.hasReview(t) {
 		d.refusal = d.complete(&engagement.Refusal{Kind: engagement.KindInvalid, Cause: ErrNoHeldResult, Message: fmt.Sprintf(
 			"the call of %s was not made: no result of an identical call is held", call.Name)})
 		return engagement.ErrUnchanged
@@ -177,9 +178,9 @@ func (d *decision) decide(t *engagement.Tx) error {
 		if err := d.checkAssertion(t, capability.Input.Assertion); err != nil || d.refusal != nil {
 			return err
 		}
-		if capability.Input.RequireReview != "" {
-			return d.decideReview(t)
-		}
+	}
+	if call.Inspected != nil || capability.Input != nil && capability.Input.RequireReview != "" {
+		return d.decideReviews(t, d.passing.requiredReviews())
 	}
 	d.pass(t, "")
 	return nil
@@ -223,11 +224,11 @@ func (d *decision) refuse(t *engagement.Tx, r *engagement.Refusal) error {
 		return nil // only counted, not recorded
 	}
 	why := r.Message
-	if r.Cause != nil {
+	if r.Cause != nil && d.passing.call.Inspected == nil { // the cause may quote inputs
 		why = r.Cause.Error()
 	}
 	t.Log(engagement.Entry{
-		Event: engagement.EntryRefused, Name: text.Cut(r.Name, MaxName), Inputs: t.Keep(d.passing.inputs),
+		Event: engagement.EntryRefused, Name: text.Cut(r.Name, MaxName), Inputs: t.Keep(d.passing.recordedInputs()),
 		Kind: r.Kind, Rule: r.Rule, Why: text.Cut(why, engagement.MaxReason), Review: r.Review,
 	})
 	return nil
@@ -236,7 +237,7 @@ func (d *decision) refuse(t *engagement.Tx, r *engagement.Refusal) error {
 // pass records that the call is about to be made. asked is the id of the review that approved it.
 func (d *decision) pass(t *engagement.Tx, asked string) {
 	call := &d.passing.call
-	d.passing.Number, d.passing.Nth = t.Begin(call.Name, d.passing.inputs, asked, call.Agent.ShortCircuit > 0)
+	d.passing.Number, d.passing.Nth = t.Begin(call.Name, d.passing.recordedInputs(), asked, call.Agent.ShortCircuit > 0)
 	d.passing.Review, d.passing.born = asked, t.State.Born
 }
 
@@ -344,7 +345,7 @@ func (f *finish) refuse(t *engagement.Tx, r *engagement.Refusal) error {
 	f.refusal = f.complete(r)
 	e := f.entry()
 	e.Event, e.Kind, e.Rule, e.Why = engagement.EntryFinished, r.Kind, r.Rule, text.Cut(r.Message, engagement.MaxReason)
-	if r.Cause != nil {
+	if r.Cause != nil && f.ticket.call.Inspected == nil {
 		e.Why = text.Cut(r.Cause.Error(), engagement.MaxReason)
 	}
 	t.Log(e)

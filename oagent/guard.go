@@ -220,7 +220,7 @@ func (g *Guard) Refuse(ctx context.Context, b Binding, r *engagement.Refusal, in
 	kept := jsontext.Value(nil)
 	if inputs != nil {
 		var err error
-		if kept, err = checkInputs(inputs); err != nil {
+		if kept, err = CheckInputs(inputs); err != nil {
 			return err
 		}
 	}

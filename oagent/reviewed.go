@@ -1,9 +1,12 @@
 package oagent
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,9 +25,36 @@ func (c *Call) waitUntil(g *Guard) time.Time {
 	return time.Now().Add(max(g.options.ReviewWait, 0))
 }
 
-// rule returns the path of the reviewer in the document.
+// rule returns the path of the reviewer in the document, or the inspector that requires the review.
 func (c *check) rule() string {
-	return c.ticket.Capability.Rule() + "." + string(c.side) + "_restriction.require_review"
+	if c.required.Rule != "" {
+		return c.required.Rule
+	}
+	return c.ticket.Capability.reviewRule(c.side)
+}
+
+func (c *Capability) reviewRule(side engagement.Side) string {
+	return c.Rule() + "." + string(side) + "_restriction.require_review"
+}
+
+// requiredReviews returns the reviews that must approve the call before it is made. There is one for each reviewer.
+func (t *Ticket) requiredReviews() (required []RequiredReview) {
+	if input := t.Capability.Input; input != nil && input.RequireReview != "" {
+		required = append(required, RequiredReview{Reviewer: input.RequireReview, Rule: t.Capability.reviewRule(engagement.SideInput)})
+	}
+	if t.call.Inspected == nil {
+		return required
+	}
+	for _, r := range t.call.Inspected.Required {
+		i := slices.IndexFunc(required, func(other RequiredReview) bool { return other.Reviewer == r.Reviewer })
+		if i < 0 {
+			required = append(required, r)
+			continue
+		}
+		required[i].Inspector = cmp.Or(required[i].Inspector, r.Inspector)
+		required[i].Found = append(slices.Clone(required[i].Found), r.Found...)
+	}
+	return required
 }
 
 func (c *check) requests(t *engagement.Tx) review.Requests { return c.ticket.guard.Reviews.Requests(t) }
@@ -32,9 +62,9 @@ func (c *check) requests(t *engagement.Tx) review.Requests { return c.ticket.gua
 // newReview returns the review that the restriction requires. The reviewer is an agent if the reference can only
 // mean an agent, or if the server has an agent with that name.
 func (c *check) newReview() *review.Review {
-	call, restriction := &c.ticket.call, c.ticket.Capability.Input
+	call, required := &c.ticket.call, c.required
 	if c.side == engagement.SideOutput {
-		restriction = c.ticket.Capability.Output
+		required.Reviewer = c.ticket.Capability.Output.RequireReview
 	}
 	r := review.Review{
 		Side:       c.side,
@@ -43,14 +73,19 @@ func (c *check) newReview() *review.Review {
 		Key:        c.ticket.Key,
 		User:       call.User,
 		Name:       call.Name,
-		Inputs:     c.ticket.inputs,
+		Inputs:     c.ticket.recordedInputs(),
 		Outputs:    c.outputs,
 		Result:     c.status,
 		InputsHash: c.hash(),
 		Document:   call.Agent.Hash,
-		Reviewer:   restriction.RequireReview,
+		Reviewer:   required.Reviewer,
 		Rule:       c.rule(),
+		Inspector:  required.Inspector,
+		Found:      required.Found,
 		Trace:      calltrace.Parent(c.ctx),
+	}
+	if i := call.Inspected; required.Inspector != "" && i.Originals.Keep && !bytes.Equal(i.Inputs, c.ticket.inputs) {
+		r.Original, r.Originals, r.HasOriginal = c.ticket.inputs, i.Originals, true
 	}
 	name, isAgent := strings.CutPrefix(r.Reviewer, Scheme)
 	if isAgent && CheckName(name) == nil || call.Names != nil && call.Names.Agent(r.Reviewer) {
@@ -67,7 +102,11 @@ func (c *check) hash() string {
 		if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
 			canonical = c.ticket.inputs // not canonical: at least equal bytes have equal hashes
 		}
-		c.hashed = engagement.Digest(string(canonical))
+		if i := c.ticket.call.Inspected; i != nil {
+			c.hashed = i.Originals.Digest(canonical) // a reader of the store could guess masked values with a plain digest
+		} else {
+			c.hashed = engagement.Digest(string(canonical))
+		}
 	}
 	return c.hashed
 }
@@ -75,6 +114,9 @@ func (c *check) hash() string {
 // prepareReview stores the review. If its reviewer has too many open reviews, it refuses the
 // call.
 func (c *check) prepareReview(ctx context.Context) (err error) {
+	if c.prepared != nil {
+		c.ticket.guard.Reviews.Drop(ctx, c.prepared.ID) // another reviewer has approved meanwhile
+	}
 	r := c.newReview()
 	c.prepared, err = c.ticket.guard.Reviews.Prepare(ctx, r)
 	if errors.Is(err, review.ErrBusy) {
@@ -87,7 +129,7 @@ func (c *check) prepareReview(ctx context.Context) (err error) {
 
 // addReview adds the prepared review to the Engagement. number and nth are those of the call under review, or 0.
 func (c *check) addReview(t *engagement.Tx, number, nth int64) error {
-	if c.prepared == nil {
+	if c.prepared == nil || c.side == engagement.SideInput && c.prepared.Reviewer != c.required.Reviewer {
 		c.prepare = true
 		return engagement.ErrUnchanged
 	}
@@ -157,42 +199,52 @@ func (c *check) fetchHeld() error {
 	return err
 }
 
-// findReview returns the index of the review of the call's inputs, or -1. A call that passes removes
+// findReview returns the index of the review of the call's inputs by a reviewer, or -1. A call that passes removes
 // its review, so there is none if the call may have been made.
-func (d *decision) findReview(t *engagement.Tx) int {
-	if d.passing.Capability.Input == nil || d.passing.Capability.Input.RequireReview == "" {
-		return -1
-	}
+func (d *decision) findReview(t *engagement.Tx, reviewer string) int {
 	return d.requests(t).Find(func(a *engagement.RequestedReview) bool {
 		return a.Side == engagement.SideInput && a.Name == d.passing.call.Name && a.Inputs == d.hash() &&
-			a.Reviewer == d.passing.Capability.Input.RequireReview && a.Document == d.passing.call.Agent.Hash
+			a.Reviewer == reviewer && a.Document == d.passing.call.Agent.Hash
 	})
 }
 
-// decideReview lets the call pass if its reviewer has approved it (OpenAgentSpec v1,
-// restriction, require_review).
-func (d *decision) decideReview(t *engagement.Tx) error {
-	i := d.findReview(t)
-	if i < 0 {
-		return d.requestReview(t)
+// hasReview reports whether there is a review of the call's inputs.
+func (d *decision) hasReview(t *engagement.Tx) bool {
+	return slices.ContainsFunc(d.passing.requiredReviews(), func(r RequiredReview) bool { return d.findReview(t, r.Reviewer) >= 0 })
+}
+
+// decideReviews lets the call pass if its reviewers have approved it (OpenAgentSpec v1,
+// restriction, require_review). They decide one after the other.
+func (d *decision) decideReviews(t *engagement.Tx, required []RequiredReview) error {
+	for i := range required {
+		d.required = required[i]
+		at := d.findReview(t, d.required.Reviewer)
+		if at < 0 {
+			return d.requestReview(t)
+		}
+		switch a := t.State.Reviews[at]; a.Status {
+		case engagement.ReviewApproved:
+		case engagement.ReviewDenied:
+			return d.refuse(t, denied(&a, d.rule()))
+		default:
+			d.wait = &a
+			return engagement.ErrUnchanged
+		}
 	}
-	switch a := t.State.Reviews[i]; a.Status {
-	case engagement.ReviewApproved:
-		d.requests(t).Drop(i)
-		d.pass(t, a.ID)
-		return nil
-	case engagement.ReviewDenied:
-		return d.refuse(t, denied(&a, d.rule()))
-	default:
-		d.wait = &a
-		return engagement.ErrUnchanged
+	approved := ""
+	for _, r := range required {
+		at := d.findReview(t, r.Reviewer)
+		approved = t.State.Reviews[at].ID
+		d.requests(t).Drop(at)
 	}
+	d.pass(t, approved)
+	return nil
 }
 
 func (d *decision) requestReview(t *engagement.Tx) error {
 	call, limit := &d.passing.call, d.passing.guard.options.MaxPayload
 	switch {
-	case len(d.passing.inputs) > limit:
+	case max(len(d.passing.inputs), len(d.passing.recordedInputs())) > limit:
 		return d.refuse(t, &engagement.Refusal{Kind: engagement.KindInputRestriction, Rule: d.rule(), Message: fmt.Sprintf(
 			"the call of %s was not made: it needs a review, and its inputs of %d bytes are too large for a reviewer to see; the limit is %d bytes, and the operator can raise max_recorded",
 			call.Name, len(d.passing.inputs), limit)})

@@ -98,7 +98,7 @@ func (g guardArchive) Record(ctx context.Context, of *engagement.Ref, key string
 			Side: string(e.Side), Review: e.Review, Reviewer: e.By, Verdict: e.Verdict, Comment: e.Comment,
 			DecidedBy: e.DecidedBy.User, DecidedAs: e.DecidedBy.Entry,
 		}
-		if e.Event == engagement.EntryReview || e.Event == engagement.EntryDecided || e.Event == engagement.EntryQuestion || e.Event == engagement.EntryDecision {
+		if e.Event == engagement.EntryReview || e.Event == engagement.EntryDecided || e.Event == engagement.EntryOriginal || e.Event == engagement.EntryQuestion || e.Event == engagement.EntryDecision {
 			all[i].Type = archive.TypeReview
 		}
 	}

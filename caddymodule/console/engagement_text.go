@@ -85,7 +85,7 @@ func decodeRun(state raw) *runModel {
 var entryWords = map[string]string{
 	engagement.EntryBegun: "Call allowed", engagement.EntryFinished: "Result arrived", engagement.EntryHeld: "Result held for a review",
 	engagement.EntryReleased: "Held result released", engagement.EntryAborted: "Call aborted", engagement.EntryRefused: "Refused",
-	engagement.EntryReview: "Review requested", engagement.EntryDecided: "Review decided", engagement.EntryGuardrail: "Guardrail ran",
+	engagement.EntryReview: "Review requested", engagement.EntryDecided: "Review decided", engagement.EntryOriginal: "Original of a review read", engagement.EntryGuardrail: "Guardrail ran",
 	engagement.EntryQuestion: "Asked for a decision", engagement.EntryDecision: "Decided about another Engagement", engagement.EntryRenewed: "Renewed",
 	engagement.EntryLate: "Late result withheld", engagement.EntryRepeated: "Released result repeated",
 }

@@ -34,6 +34,11 @@ type reviewModel struct {
 	Comment    string          `json:"comment,omitzero"`
 	Engagement raw             `json:"engagement,omitzero"`
 
+	Inspector   string   `json:"inspector,omitzero"`
+	Found       []string `json:"found,omitzero"`
+	HasOriginal bool     `json:"original,omitzero"`
+	Location    string   `json:"location,omitzero"` // of the review at the endpoint of the site
+
 	DecidedBy engagement.Decider `json:"decided_by,omitzero"`
 
 	Request string             `json:"request,omitzero"` // of the user

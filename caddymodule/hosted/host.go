@@ -24,6 +24,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/remote"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
+	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/lease"
 )
@@ -61,6 +62,8 @@ type Options struct {
 	StaticIdentity func(name string) func(*http.Request) error
 	// Model returns the model of an agent.
 	Model func(agent *oagent.Agent) (model.Model, error)
+	// Originals encrypts arguments that need a review; nil if none can be reviewed.
+	Originals *review.Originals
 	// Decided is called with each decision of the Guard about a call of another agent. It may be nil.
 	Decided func(context.Context, *Decision)
 	// Decide records the decision of the run of an agent that reviews, see run.Options.Decide.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -95,30 +96,50 @@ func (h agentTools) Describe(agent *oagent.Agent) []run.Tool {
 		}
 		described = append(described, run.Tool{
 			Tool:       model.Tool{Name: c.Reference.Name, Description: t.Definition.Description, Schema: t.Definition.InputSchema},
-			Idempotent: t.ReadOnly(), Inspect: inspectorOf(h.options.Logger, agent, &c),
+			Idempotent: t.ReadOnly(), Inspect: h.inspectorOf(agent, &c),
 		})
 	}
 	return described
 }
 
 // inspectorOf returns the function that inspects what a model sends to a tool, before the conversation has it. nil without
-// inspectors of arguments.
-func inspectorOf(logger *zap.Logger, agent *oagent.Agent, c *capability) func(context.Context, oagent.Binding, string) (string, error) {
+// inspectors of arguments. If they require a review, the conversation has what the reviewer sees, and the run has the arguments
+// encrypted until the call has a result.
+func (h *Host) inspectorOf(agent *oagent.Agent, c *capability) func(context.Context, oagent.Binding, string) (passed, sealed string, err error) {
 	toolset := c.operation.Toolset
 	if len(toolset.Inspect) == 0 || !toolset.Inspect.Has(inspect.Arguments) {
 		return nil
 	}
-	i := route.Inspection{Chain: toolset.Inspect, Tool: c.operation.Tool, Toolset: toolset.Name, Protocol: Protocol, Agent: agent.Name, Logger: logger}
+	i := route.Inspection{Chain: toolset.Inspect, Tool: c.operation.Tool, Toolset: toolset.Name, Protocol: Protocol, Agent: agent.Name, Logger: h.options.Logger}
 	name := c.Reference.Name
-	return func(ctx context.Context, b oagent.Binding, arguments string) (string, error) {
+	return func(ctx context.Context, b oagent.Binding, arguments string) (string, string, error) {
 		own := i
 		own.User = b.User.ID
-		passed, failure := own.Arguments(ctx, name, []byte(arguments))
-		if failure != nil {
-			return "", failure
+		passed, required, failure := own.Arguments(ctx, name, []byte(arguments))
+		switch {
+		case failure != nil:
+			return "", "", failure
+		case required == nil:
+			return string(passed), "", nil
+		case h.options.Originals == nil || len(passed) > oagent.LargestMaxPayload:
+			return "", "", errors.New("this call was not made: " + required.Error() + ", and it cannot be reviewed")
 		}
-		return string(passed), nil
+		return string(required.Shown), h.options.Originals.Seal(passed, placeOf(b.Engagement, name)), nil
 	}
+}
+
+// placeOf is the place of encrypted arguments: a run, and a tool.
+func placeOf(run, name string) string { return "run/" + run + "/" + name }
+
+// inputs returns the arguments for the API.
+func (h *Host) inputs(i *run.Invocation) (jsontext.Value, error) {
+	if i.Sealed == "" {
+		return i.Inputs, nil
+	}
+	if h.options.Originals == nil {
+		return nil, errors.New("oagent has no option originals")
+	}
+	return h.options.Originals.Unseal(i.Sealed, placeOf(i.Engagement, i.Name))
 }
 
 // Call implements run.Tools.
@@ -248,10 +269,15 @@ func (h agentTools) callTool(ctx context.Context, i *run.Invocation, c *capabili
 	if missing := o.access().Missing(t, toolset); missing != nil {
 		return run.Notice("the call was not made: the access token of the user lacks a scope that this tool needs")
 	}
+	inputs, err := h.inputs(i)
+	if err != nil {
+		h.report(i.Engagement, fmt.Errorf("the arguments of a call of %s that needs a review cannot be decrypted: %w", i.Name, err))
+		return run.Notice("the call was not made: its arguments cannot be read any more, because the key of the gateway has changed; call it again")
+	}
 	caller := h.endpoints.of(h.Host, c.operation.Toolset).Caller(r, h.calls, toolset)
 	caller.Agent = i.Agent.Name
 	ctx = tools.ContextWithWholeResponse(context.WithValue(r.Context(), callKey{}, call), tools.ForResult)
-	outcome := caller.Call(ctx, t.Name, i.Inputs)
+	outcome := caller.Call(ctx, t.Name, inputs)
 	defer outcome.Release()
 	if !call.Reached && call.Refusal == nil && outcome.Failure == nil && !call.Uncertain {
 		return h.withhold(ctx, i)

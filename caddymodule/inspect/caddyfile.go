@@ -39,8 +39,8 @@ func (o *Options) action(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return nil
 	}
-	if o.Action = d.Val(); o.Action != actionMask && o.Action != actionReject {
-		return d.Errf("inspect: unknown action %q; known are mask and reject", o.Action)
+	if o.Action = d.Val(); !isAction(o.Action) {
+		return d.Errf("inspect: unknown action %q; known are mask, reject and review", o.Action)
 	}
 	if d.NextArg() {
 		return d.ArgErr()
@@ -67,21 +67,23 @@ func (o *Options) readPhases(b *directive.Block) func() error {
 
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
-//	inspect secrets [mask|reject] {
-//	    phases [arguments] [result] [error] [list]
+//	inspect secrets [mask|reject|review] {
+//	    phases   [arguments] [result] [error] [list]
+//	    reviewer <name>
 //	}
 func (s *Secrets) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := s.action(d); err != nil {
 		return err
 	}
 	b := directive.NewBlock(d)
-	return b.Read("inspect secrets", directive.Options{"phases": s.readPhases(b)})
+	return b.Read("inspect secrets", directive.Options{"phases": s.readPhases(b), "reviewer": directive.To(b.Text, &s.Reviewer)})
 }
 
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
-//	inspect pii [mask|reject] {
+//	inspect pii [mask|reject|review] {
 //	    phases   [arguments] [result] [error] [list]
+//	    reviewer <name>
 //	    entities [email] [phone] [iban] [card] [ssn]
 //	    pattern  <label> <expression>
 //	}
@@ -92,6 +94,7 @@ func (p *PII) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	b := directive.NewBlock(d)
 	return b.Read("inspect pii", directive.Options{
 		"phases":   p.readPhases(b),
+		"reviewer": directive.To(b.Text, &p.Reviewer),
 		"entities": directive.To(b.List, &p.Entities),
 		"pattern": func() error {
 			var label, expression string
@@ -118,6 +121,7 @@ func (r *Remote) read(d *caddyfile.Dispenser, name string, own func(*directive.B
 	b := directive.NewBlock(d)
 	options := own(b)
 	options["phases"] = r.readPhases(b)
+	options["reviewer"] = directive.To(b.Text, &r.Reviewer)
 	options["timeout"] = directive.To(b.Period, &r.Timeout)
 	options["on_error"] = func() error { return b.OneOf(&r.OnError, onErrorDeny, onErrorPass) }
 	return b.Read("inspect "+name, options)
@@ -133,6 +137,7 @@ func (r *Remote) connect(repl *caddy.Replacer) (address string, timeout time.Dur
 //	inspect webhook <URL> {
 //	    secret   <secret>
 //	    phases   [arguments] [result] [error]
+//	    reviewer <name>
 //	    timeout  <duration>
 //	    on_error deny|pass
 //	}
@@ -156,8 +161,9 @@ func (w *Webhook) Provision(caddy.Context) (err error) {
 
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
-//	inspect presidio [mask|reject] <URL> {
+//	inspect presidio [mask|reject|review] <URL> {
 //	    phases    [arguments] [result] [error]
+//	    reviewer  <name>
 //	    language  <language>
 //	    entities  <entity...>
 //	    threshold <score>
@@ -167,7 +173,7 @@ func (w *Webhook) Provision(caddy.Context) (err error) {
 func (p *Presidio) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	arguments := d.RemainingArgs()
-	if len(arguments) == 2 && (arguments[0] == actionMask || arguments[0] == actionReject) {
+	if len(arguments) == 2 && isAction(arguments[0]) {
 		p.Action, arguments = arguments[0], arguments[1:]
 	}
 	if len(arguments) != 1 {
@@ -203,8 +209,9 @@ func (p *Presidio) Provision(caddy.Context) (err error) {
 
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
-//	inspect moderation [reject] {
+//	inspect moderation [reject|review] {
 //	    phases     [arguments] [result] [error]
+//	    reviewer   <name>
 //	    key        <key>
 //	    url        <URL>
 //	    model      <name>

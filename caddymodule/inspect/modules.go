@@ -55,6 +55,9 @@ func Load(ctx caddy.Context, p Place, configs []json.RawMessage) (inspect.Chain,
 			return nil, fmt.Errorf("inspect: the module %T is not an inspector", value)
 		}
 		step, err := module.Step()
+		if err == nil {
+			err = checkReview(&step)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("inspect %s: %w", step.Name, err)
 		}
@@ -66,22 +69,59 @@ func Load(ctx caddy.Context, p Place, configs []json.RawMessage) (inspect.Chain,
 	return chain, nil
 }
 
+// checkReview rejects an inspector whose reviews are not possible.
+func checkReview(step *inspect.Step) error {
+	switch {
+	case step.Reviews && step.Reviewer == "":
+		return errors.New("the action review needs the option reviewer, as in: reviewer privacy-team")
+	case step.Reviews && (len(step.Phases) != 1 || step.Phases[0] != inspect.Arguments):
+		return errors.New("the action review is only possible for arguments: remove phases, and add another inspector for the other phases")
+	case step.Reviewer != "" && !slices.Contains(step.Phases, inspect.Arguments):
+		return errors.New("the option reviewer is only for arguments: add them to phases")
+	}
+	return nil
+}
+
 // Actions of the built-in inspectors.
 const (
 	actionMask   = "mask"
 	actionReject = "reject"
+	actionReview = "review"
 )
 
 // Options are the options that the built-in inspectors share.
 type Options struct {
-	// What happens with what is found. "mask": it is replaced. "reject": the call fails, or the tool is not listed.
+	// What happens with what is found. "mask": it is replaced. "reject": the call fails, or the tool is not listed. "review": the
+	// reviewer must approve the call, and what is found is masked for the reviewer and in records. It needs oagent with the option originals.
 	// Default: mask; reject for moderation.
 	Action string `json:"action,omitempty"`
 
+	// Who approves the calls that need a review: the id of a user, or the name of a reviewer of oagent. Required for the action
+	// review. Default: none; a webhook that decides for a review rejects the call.
+	Reviewer string `json:"reviewer,omitempty"`
+
 	// What is inspected: "arguments" of tool calls, "result" and "error" bodies of responses, responses for "resources" and "prompts", and
 	// the texts of tools in the "list". Of a model: the "request" and the "response". Default: all but list; pii and presidio inspect no
-	// arguments, and moderation no errors; secrets also inspects the list.
+	// arguments, and moderation no errors; secrets also inspects the list. For the action review it is arguments.
 	Phases []inspect.Phase `json:"phases,omitempty"`
+}
+
+// isAction reports whether there is an action of that name.
+func isAction(name string) bool {
+	return name == actionMask || name == actionReject || name == actionReview
+}
+
+// step returns the step of an inspector with these options.
+func (o *Options) step(name string) inspect.Step {
+	return inspect.Step{Name: name, Reviewer: o.Reviewer, Reviews: o.Action == actionReview}
+}
+
+// checkReviewer rejects a reviewer without the action review. A webhook has one, because it may decide for a review.
+func (o *Options) checkReviewer() error {
+	if o.Reviewer != "" && o.Action != actionReview {
+		return errors.New("the option reviewer is for the action review, as in: inspect pii review { reviewer privacy-team }")
+	}
+	return nil
 }
 
 // phases returns the phases, or the default ones.
@@ -91,11 +131,13 @@ func (o *Options) phases(standard ...inspect.Phase) ([]inspect.Phase, error) {
 			return nil, fmt.Errorf("unknown phase %q; known are arguments, result, error, resources, prompts and list, and request and response for models", phase)
 		}
 	}
-	if o.Action != "" && o.Action != actionMask && o.Action != actionReject {
-		return nil, fmt.Errorf("unknown action %q; known are mask and reject", o.Action)
-	}
-	if len(o.Phases) > 0 {
+	switch {
+	case o.Action != "" && !isAction(o.Action):
+		return nil, fmt.Errorf("unknown action %q; known are mask, reject and review", o.Action)
+	case len(o.Phases) > 0:
 		return o.Phases, nil
+	case o.Action == actionReview:
+		return []inspect.Phase{inspect.Arguments}, nil
 	}
 	return standard, nil
 }
@@ -111,9 +153,11 @@ func (Secrets) CaddyModule() caddy.ModuleInfo {
 }
 
 // Step implements Module.
-func (s *Secrets) Step() (inspect.Step, error) {
-	phases, err := s.phases(inspect.Phases[:]...)
-	return inspect.Step{Name: "secrets", Inspector: inspect.Detect(inspect.Secrets(), s.Action == actionReject), Phases: phases}, err
+func (s *Secrets) Step() (step inspect.Step, err error) {
+	step = s.step("secrets")
+	step.Inspector = inspect.Detect(inspect.Secrets(), s.Action == actionReject)
+	step.Phases, err = s.phases(inspect.Phases[:]...)
+	return step, errors.Join(err, s.checkReviewer())
 }
 
 // PII finds personal data.
@@ -135,9 +179,9 @@ func (PII) CaddyModule() caddy.ModuleInfo {
 
 // Step implements Module.
 func (p *PII) Step() (inspect.Step, error) {
-	step := inspect.Step{Name: "pii"}
+	step := p.step("pii")
 	phases, err := p.phases(inspect.Result, inspect.Error)
-	if err != nil {
+	if err = errors.Join(err, p.checkReviewer()); err != nil {
 		return step, err
 	}
 	var patterns []inspect.Pattern
@@ -224,9 +268,10 @@ func (Webhook) CaddyModule() caddy.ModuleInfo {
 
 // Step implements Module.
 func (w *Webhook) Step() (step inspect.Step, err error) {
-	step.Name, step.Inspector = "webhook", &inspect.Webhook{Client: w.client, PassOnError: w.OnError == onErrorPass}
+	step = w.step("webhook")
+	step.Inspector = &inspect.Webhook{Client: w.client, PassOnError: w.OnError == onErrorPass}
 	if step.Phases, err = w.phases(inspect.Arguments, inspect.Result, inspect.Error); err == nil && w.Action != "" {
-		err = errors.New("the server decides whether to mask or to reject: remove the action")
+		err = errors.New("the server decides what happens: remove the action")
 	}
 	return step, err
 }
@@ -252,7 +297,7 @@ func (Presidio) CaddyModule() caddy.ModuleInfo {
 
 // Step implements Module.
 func (p *Presidio) Step() (step inspect.Step, err error) {
-	step.Name = "presidio"
+	step = p.step("presidio")
 	step.Inspector = &inspect.Presidio{
 		Client: p.client, Language: cmp.Or(p.Language, "en"), Entities: p.Entities, Threshold: p.Threshold,
 		Reject: p.Action == actionReject, PassOnError: p.OnError == onErrorPass,
@@ -260,7 +305,7 @@ func (p *Presidio) Step() (step inspect.Step, err error) {
 	if step.Phases, err = p.phases(inspect.Result, inspect.Error); err == nil && (p.Threshold < 0 || p.Threshold > 1) {
 		err = fmt.Errorf("threshold %g: must be from 0 to 1", p.Threshold)
 	}
-	return step, err
+	return step, errors.Join(err, p.checkReviewer())
 }
 
 // Moderation rejects texts in which a moderation API finds something harmful. The API has the format of OpenAI.
@@ -284,14 +329,14 @@ func (Moderation) CaddyModule() caddy.ModuleInfo {
 
 // Step implements Module.
 func (m *Moderation) Step() (step inspect.Step, err error) {
-	step.Name = "moderation"
+	step = m.step("moderation")
 	step.Inspector = &inspect.Moderation{
 		Client: m.client, Model: cmp.Or(m.Model, "omni-moderation-latest"), Categories: m.Categories, PassOnError: m.OnError == onErrorPass,
 	}
 	if step.Phases, err = m.phases(inspect.Arguments, inspect.Result); err == nil && m.Action == actionMask {
-		err = errors.New("a moderation API says only whether a text is harmful: use reject")
+		err = errors.New("a moderation API says only whether a text is harmful: use reject or review")
 	}
-	return step, err
+	return step, errors.Join(err, m.checkReviewer())
 }
 
 const (

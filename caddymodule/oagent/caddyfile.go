@@ -70,6 +70,9 @@ func parseOAgent(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		engagements    <path>
 //		reviews        <path>
 //		auditors       <users...>
+//		originals      [<users...>] {
+//			secret     <secret> [<secret before>]
+//		}
 //		reviewer       <name> {
 //			people     <users...> [after <duration>]
 //		}
@@ -175,6 +178,7 @@ func (o *Handler) options(b *directive.Block) directive.Options {
 		"reviews":     func() error { return unmarshalPath(o, b, &o.Reviews) },
 		"auditors":    func() error { return b.Each(&o.Auditors, identity.CheckEntry) },
 		"reviewer":    func() error { return o.unmarshalReviewer(b) },
+		"originals":   func() error { return o.unmarshalOriginals(b) },
 		"notify": func() error {
 			notifier, err := b.Guest("oagent.notifiers", "notifier")
 			o.NotifiersRaw = append(o.NotifiersRaw, notifier)

@@ -91,10 +91,11 @@ func checkLinked(o *Handler, login bool) error {
 		}
 		for i := range a.Capabilities {
 			for rule, reviewer := range a.Capabilities[i].Reviewers() {
-				warnUndecidable(o, set, a, rule, reviewer, login)
+				warnUndecidable(o, set, o.logger.With(zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer)), reviewer, login)
 			}
 		}
 	}
+	warnInspectorReviews(o, set, login)
 	return nil
 }
 
@@ -126,10 +127,9 @@ func checkGuardrails(o *Handler, set *agentset.Set, a *oagent.Agent) error {
 }
 
 // warnUndecidable logs a warning if no reviewer can decide these reviews.
-func warnUndecidable(o *Handler, set *agentset.Set, a *oagent.Agent, rule, reviewer string, login bool) {
+func warnUndecidable(o *Handler, set *agentset.Set, logger *zap.Logger, reviewer string, login bool) {
 	name := strings.TrimPrefix(reviewer, oagent.Scheme)
 	isAgent := name != reviewer || set.Agents[name] != nil
-	logger := o.logger.With(zap.String("agent", a.Name), zap.String("rule", rule), zap.String("reviewer", reviewer))
 	switch {
 	case isAgent && set.Agents[name] == nil:
 		logger.Warn("the reviewer is an agent that is not configured on this site; only another site with the same store can call it",

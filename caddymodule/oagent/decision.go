@@ -44,6 +44,8 @@ type decision struct {
 	caller             // set by identify
 	requestedOperation // set by operationReader
 
+	inspected *oagent.Inspected // the reviews that inspectors require; nil without any
+
 	ticket *oagent.Ticket    // set by admission; nil until the Guard has allowed the call
 	status int               // of the response
 	failed tools.FailureKind // failure of a next handler; "" if none
@@ -125,7 +127,7 @@ func (d *decision) log(ctx context.Context, refusal *refusalError, note string) 
 		add("toolset", d.operation.Toolset.Name)
 	}
 	add("protocol", d.protocolName())
-	if d.operation == nil && d.r != nil {
+	if d.operation == nil && d.r != nil && (d.rec == nil || d.rec.Review == nil) {
 		add("method", text.Cut(d.r.Method, maxLoggedID))
 		add("path", text.Cut(d.r.URL.Path, maxLoggedInput))
 	}
@@ -212,12 +214,21 @@ func (d *decision) protocolName() string {
 	return "tool"
 }
 
+// recordedInputs returns the arguments for logs and for the record.
+func (d *decision) recordedInputs() jsontext.Value {
+	if d.inspected != nil {
+		return d.inspected.Inputs
+	}
+	return d.inputs
+}
+
 // loggedInputs returns the arguments that may be logged, as JSON.
 func (d *decision) loggedInputs() (fields []zap.Field) {
-	if len(d.handler.LogInputs) == 0 || d.inputs.Kind() != '{' {
+	inputs := d.recordedInputs()
+	if len(d.handler.LogInputs) == 0 || inputs.Kind() != '{' {
 		return nil
 	}
-	_ = strictjson.Split(d.inputs, func(name, value jsontext.Value) {
+	_ = strictjson.Split(inputs, func(name, value jsontext.Value) {
 		plain, err := jsontext.AppendUnquote(nil, name)
 		if err == nil && slices.Contains(d.handler.LogInputs, string(plain)) {
 			fields = append(fields, zap.String(string(plain), text.Cut(string(value), maxLoggedInput)))

@@ -69,7 +69,7 @@ func (o *Handler) guardRequest(w http.ResponseWriter, r *http.Request, next cadd
 	if refusal := (operationReader{d}).read(); refusal != nil {
 		return d.answer(refusal)
 	}
-	if d.operation.Toolset.Inspect != nil {
+	if d.operation.Toolset.Inspect != nil || d.rec != nil && d.rec.Review != nil {
 		if refusal := d.inspectArguments(); refusal != nil {
 			return d.answer(refusal)
 		}
@@ -226,10 +226,12 @@ func (a *admission) begin() *refusalError {
 	}
 	if a.d.capability != nil && a.d.capability.Input != nil && a.d.capability.Input.RequireReview != "" {
 		defer pauseTimeout(a.d.rec)()
+	} else if a.d.inspected != nil {
+		defer pauseTimeout(a.d.rec)()
 	}
 	call := oagent.Call{
 		Binding: a.d.binding, Name: a.d.name, Names: a.d.agents.Names, Inputs: a.d.inputs, Checked: true, Conditional: isConditional(a.d.r.Header),
-		Serving: a.d.handler.serving,
+		Serving: a.d.handler.serving, Inspected: a.d.inspected,
 	}
 	if a.d.hosted != nil {
 		call.NoWait, call.Uncertain = true, a.d.hosted.Uncertain

@@ -142,6 +142,9 @@ type Handler struct {
 	// Default: none; a name is the id of the user who decides.
 	Reviewers map[string]*reviewers.Agent `json:"reviewers,omitempty"`
 
+	// Reviews that inspectors of the toolsets require. Required for such inspectors. Default: none.
+	Originals *Originals `json:"originals,omitempty"`
+
 	// The modules that send notices about pending reviews and runs. Default: none; reviewers list their
 	// reviews themselves.
 	NotifiersRaw []json.RawMessage `json:"notifiers,omitempty" caddy:"namespace=oagent.notifiers inline_key=notifier"`
@@ -237,6 +240,9 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	}
 	o.setDefaults()
 	if err := o.provisionToolsets(ctx); err != nil {
+		return err
+	}
+	if err := o.provisionOriginals(); err != nil {
 		return err
 	}
 	if err := o.provisionIdentities(ctx); err != nil {

@@ -17,8 +17,12 @@ func (d *decision) inspection() *route.Inspection {
 	if d.rec != nil {
 		return d.rec.Inspection
 	}
+	return d.newInspection()
+}
+
+func (d *decision) newInspection() *route.Inspection {
 	i := &route.Inspection{
-		Chain: d.operation.Toolset.Inspect, Tool: d.operation.Tool, Toolset: d.operation.Toolset.Name, Protocol: "http",
+		Chain: d.operation.Toolset.Inspect, Tool: d.operation.Tool, Toolset: d.operation.Toolset.Name, Protocol: d.protocolName(),
 		User: d.binding.User.ID, Limit: d.handler.MaxOutput, Logger: d.handler.logger,
 	}
 	if d.agent != nil {
@@ -28,12 +32,18 @@ func (d *decision) inspection() *route.Inspection {
 }
 
 // inspectArguments refuses a plain request with arguments that an inspector rejects, or would mask. Those of tool calls have
-// passed the inspectors.
+// passed the inspectors, which may have required a review.
 func (d *decision) inspectArguments() *refusalError {
-	if d.call != nil || !d.operation.Toolset.Inspect.Has(inspect.Arguments) {
+	switch {
+	case d.call != nil && route.ReviewOf(d.r.Context()) != nil:
+		return d.inspectReviewed()
+	case d.call != nil, !d.operation.Toolset.Inspect.Has(inspect.Arguments):
 		return nil
 	}
-	err := d.inspection().CheckArguments(d.r.Context(), d.inputs)
+	err := d.newInspection().CheckArguments(d.r.Context(), d.inputs)
+	if required, ok := errors.AsType[*inspect.ReviewError](err); ok {
+		return d.requireReview(required)
+	}
 	if err == nil {
 		return nil
 	}

@@ -101,7 +101,7 @@ func (o *Handler) provisionParts(ctx caddy.Context) (err error) {
 	}
 	o.endpoints = endpoints.New(endpoints.Options{
 		Documents: o.Serve, Engagements: o.Engagements, Reviews: o.Reviews, Auditors: o.Auditors,
-		Set: o.agents.Current, Guard: o.guard, Reviewers: o.reviewers, Host: o.host, Accept: o.accepted, Logger: o.logger,
+		Set: o.agents.Current, Guard: o.guard, Reviewers: o.reviewers, Originals: o.Originals.mayRead, Host: o.host, Accept: o.accepted, Logger: o.logger,
 		StoreFailed: o.app.StoreErrors(o.logger, "reading the store of Engagements failed"),
 		User:        func(r *http.Request) engagement.User { return bind(o, r, nil).User },
 		Govern: func(w http.ResponseWriter, r *http.Request) (oagent.Binding, bool) {
@@ -140,7 +140,7 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 	o.host = hosted.New(hosted.Options{
 		App: o.app, Site: o.site, Server: o.server, Chain: chain, Logger: o.logger, Realm: o.realm, Set: o.agents.CurrentFor, Toolsets: o.toolsets,
 		Guard: o.guard, Guardrails: &agentset.GuardrailCaller{Logger: o.logger}, Model: models.Of,
-		Remote: o.remote, StaticIdentity: o.staticIdentity,
+		Remote: o.remote, StaticIdentity: o.staticIdentity, Originals: o.Originals.sealer(),
 		Decided: func(ctx context.Context, d *hosted.Decision) { logAgentCall(ctx, o, d) },
 		Decide: func(ctx context.Context, st *run.State, decision, comment string) error {
 			return o.reviewers.DecideRun(ctx, st, decision, comment)

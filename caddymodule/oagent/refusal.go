@@ -202,7 +202,7 @@ func (d *decision) recordRefusal(r *refusalError) {
 	}
 	guard, err := d.handler.guard(d.r.Context())
 	if err == nil {
-		err = guard.Refuse(d.r.Context(), d.binding, r.Refusal, d.inputs, d.recordedReason(r))
+		err = guard.Refuse(d.r.Context(), d.binding, r.Refusal, d.recordedInputs(), d.recordedReason(r))
 	}
 	if err != nil {
 		d.handler.logger.Warn("recording a refusal failed", zap.String("agent", d.agent.Name),
@@ -225,7 +225,10 @@ func isDecided(r *refusalError) bool {
 // recordedReason returns the reason for the record. If the request matches no operation, the
 // reason describes the request without its query, which may contain credentials.
 func (d *decision) recordedReason(r *refusalError) string {
-	if d.operation != nil {
+	switch {
+	case d.rec != nil && d.rec.Review != nil:
+		return r.loggedReason()
+	case d.operation != nil:
 		return r.Message
 	}
 	return text.Cut(d.r.Method, maxLoggedID) + " " + text.Cut(d.r.URL.Path, maxLoggedInput) + ": " + r.Message

@@ -26,7 +26,11 @@ func CallEntry(ctx context.Context) *calllog.Call {
 func (c *Caller) runLogged(ctx context.Context, recorder *calllog.Recorder, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
 	t, _ := set.Tool(name)
 	call := c.loggedCall(c.toolset, t, "")
-	recorder.Begin(call, arguments)
+	logged := arguments
+	if c.inspectors != nil {
+		logged = shownArguments(ctx, arguments)
+	}
+	recorder.Begin(call, logged)
 	outcome := c.run(context.WithValue(ctx, callEntryKey{}, call), set, name, arguments)
 	if c.conceal(&outcome); outcome.AwaitsAccount(ctx) {
 		recorder.Forget(call)

@@ -206,7 +206,11 @@ func (c *Caller) execute(ctx context.Context, set *tools.Toolset, t string, argu
 			return outcome
 		}
 	}
-	return tools.Execute(ctx, set, t, arguments, c)
+	outcome = tools.Execute(ctx, set, t, arguments, c)
+	if c.inspectors != nil {
+		hideValues(ctx, t, &outcome)
+	}
+	return outcome
 }
 
 // Invoke runs a built-in tool. It sends the calls of all other tools through the handler chain.
@@ -214,7 +218,11 @@ func (c *Caller) Invoke(ctx context.Context, call *tools.Call) (*tools.Result, e
 	switch call.Tool.Builtin {
 	case "":
 		if toolset := c.part.Toolset; toolset.Allow != nil {
-			if err := checkRule(toolset, c.client.Request, call, c.logger); err != nil {
+			logger := c.logger
+			if c.inspectors != nil && ReviewOf(ctx) != nil {
+				logger = zap.NewNop() // the reason can quote arguments
+			}
+			if err := checkRule(toolset, c.client.Request, call, logger); err != nil {
 				return nil, err
 			}
 		}

@@ -125,6 +125,12 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 			return nil, err
 		}
 	}
+	if d.inspectors != nil {
+		if err := d.checkReviewed(ctx, r, rec, call.Tool); err != nil {
+			rec.Release()
+			return nil, err
+		}
+	}
 	if d.traced {
 		return d.serveTraced(ctx, call, call.Tool.Plan.Path, rec, r)
 	}

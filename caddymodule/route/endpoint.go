@@ -92,6 +92,9 @@ func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) error {
 			return err
 		}
 	}
+	if t.Inspect.Reviewers() != nil {
+		e.Routes.WarnIfUnguarded(e.Logger.With(zap.String("toolset", t.Name)))
+	}
 	e.App.AddServed(e.agent.site, t)
 	if len(t.Credentials) > 0 {
 		siteroutes.WarnIfDropped(ctx, e.Protocol, t.ForwardHeaders, e.Logger.With(zap.String("toolset", t.Name)))

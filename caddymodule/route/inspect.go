@@ -52,6 +52,9 @@ func (i *Inspection) message(phase inspect.Phase) inspect.Message {
 // inspect applies the inspectors to a message, and logs what they found. The log never has the values.
 func (i *Inspection) inspect(ctx context.Context, m inspect.Message) (body []byte, labels []string, err error) {
 	body, labels, err = i.Chain.Inspect(ctx, m)
+	if review, ok := errors.AsType[*inspect.ReviewError](err); ok {
+		labels = review.Masked
+	}
 	fields := []zap.Field{zap.String("toolset", m.Toolset), zap.String("tool", m.Tool), zap.String("phase", string(m.Phase))}
 	if rejection, ok := errors.AsType[*inspect.RejectedError](err); ok {
 		i.Logger.Warn("an inspector rejected a tool call", append(fields, zap.String("inspector", rejection.Inspector),
@@ -66,8 +69,12 @@ func (i *Inspection) inspect(ctx context.Context, m inspect.Message) (body []byt
 func (i *Inspection) CheckArguments(ctx context.Context, arguments []byte) error {
 	m := i.message(inspect.Arguments)
 	m.Body, m.JSON = arguments, true
-	_, labels, err := i.inspect(ctx, m)
-	if err == nil && len(labels) > 0 {
+	passed, labels, err := i.inspect(ctx, m)
+	review, ok := errors.AsType[*inspect.ReviewError](err)
+	if ok {
+		passed, labels = review.Body, review.Masked
+	}
+	if (ok || err == nil) && !bytes.Equal(passed, arguments) {
 		err = &inspect.RejectedError{Inspector: "of the toolset", Labels: labels}
 	}
 	return err
@@ -76,27 +83,78 @@ func (i *Inspection) CheckArguments(ctx context.Context, arguments []byte) error
 // rejectedKey is the context key of the Failure of a call whose arguments were rejected.
 type rejectedKey struct{}
 
-// arguments returns the arguments that the inspectors pass. If they reject them, the context has the Failure.
+// arguments returns the arguments that the inspectors pass. If they reject them, the context has the Failure. If they require
+// a review, it has the ReviewError, for oagent.
 func (i *Inspection) arguments(ctx context.Context, name string, arguments []byte) (context.Context, []byte) {
-	passed, failure := i.Arguments(ctx, name, arguments)
-	if failure == nil {
+	passed, review, failure := i.Arguments(ctx, name, arguments)
+	switch {
+	case review != nil:
+		return context.WithValue(ctx, reviewKey{}, review), passed
+	case failure == nil:
 		return ctx, passed
 	}
 	return context.WithValue(ctx, rejectedKey{}, failure), []byte("{}")
 }
 
-// Arguments returns the arguments of a call of the named tool that the inspectors pass, or why they reject them.
-func (i *Inspection) Arguments(ctx context.Context, name string, arguments []byte) ([]byte, *tools.Failure) {
+// reviewKey is the context key of the ReviewError of a call.
+type reviewKey struct{}
+
+// ReviewOf returns what the inspectors of the arguments of a call require, or nil. A handler that gets the call must enforce it.
+func ReviewOf(ctx context.Context) *inspect.ReviewError {
+	review, _ := ctx.Value(reviewKey{}).(*inspect.ReviewError)
+	return review
+}
+
+// withoutReview returns the context of the further requests of a call that was reviewed.
+func withoutReview(ctx context.Context) context.Context {
+	return context.WithValue(ctx, reviewKey{}, nil)
+}
+
+// shownArguments returns the arguments of a call for logs.
+func shownArguments(ctx context.Context, arguments []byte) []byte {
+	if review := ReviewOf(ctx); review != nil {
+		return review.Shown
+	}
+	return arguments
+}
+
+// hideValues removes the values of arguments that need a review from the outcome, because logs have the message.
+func hideValues(ctx context.Context, name string, outcome *tools.Outcome) {
+	if f := outcome.Failure; f != nil && f.Kind == tools.InvalidArguments && ReviewOf(ctx) != nil {
+		outcome.Failure = &tools.Failure{Kind: f.Kind, Message: "The arguments of " + text.Cut(name, maxNamed) +
+			" are not valid for its schema. The reason is not shown, because an inspector requires a review of them."}
+	}
+}
+
+// checkReviewed returns a failure if a call needs a review, and would not pass an oagent handler.
+func (d *dispatch) checkReviewed(ctx context.Context, r *http.Request, rec *Recorder, t *tools.Tool) error {
+	review := ReviewOf(ctx)
+	rec.Review = review
+	if review == nil || d.endpoint.Routes == nil || d.endpoint.Routes.Reaches(r) {
+		return nil
+	}
+	d.logger.Error("tool call not sent: an inspector requires a review of its arguments, and it would not pass an oagent handler, which has the reviews; "+
+		"add oagent after the endpoint, or let the inspector mask or reject",
+		zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.String("inspector", review.Required[0].Inspector))
+	return &tools.Failure{Kind: tools.Restricted, Message: "The API was not called: " + review.Error() + ", and this one is not. The operator must change the configuration."}
+}
+
+// Arguments returns the arguments of a call of the named tool that the inspectors pass. They may require a review of these, or
+// reject them.
+func (i *Inspection) Arguments(ctx context.Context, name string, arguments []byte) ([]byte, *inspect.ReviewError, *tools.Failure) {
 	if len(arguments) == 0 || !i.Chain.Has(inspect.Arguments) {
-		return arguments, nil
+		return arguments, nil, nil
 	}
 	m := i.message(inspect.Arguments)
 	m.Body, m.JSON = arguments, true
 	passed, _, err := i.inspect(ctx, m)
 	if err == nil {
-		return passed, nil
+		return passed, nil, nil
 	}
-	return nil, &tools.Failure{Kind: tools.Restricted, Message: "The API was not called, because of the arguments of " + text.Cut(name, maxNamed) +
+	if review, ok := errors.AsType[*inspect.ReviewError](err); ok {
+		return review.Body, review, nil
+	}
+	return nil, nil, &tools.Failure{Kind: tools.Restricted, Message: "The API was not called, because of the arguments of " + text.Cut(name, maxNamed) +
 		": " + err.Error() + "."}
 }
 

@@ -257,6 +257,9 @@ func pollDelay(header http.Header) time.Duration {
 
 // get sends one poll through the handler chain.
 func (p *poller) get(ctx context.Context, target string) (*tools.Result, error) {
+	if p.caller.inspectors != nil {
+		ctx = withoutReview(ctx)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	probe, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)

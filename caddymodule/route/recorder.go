@@ -9,6 +9,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
@@ -30,7 +31,8 @@ type Recorder struct {
 	callContext        tools.CallContext       // of the inner request
 	result             tools.Result            // of the call
 
-	Inspection *Inspection // of the response; nil without inspectors
+	Inspection *Inspection          // of the response; nil without inspectors
+	Review     *inspect.ReviewError // that inspectors of the arguments require; nil without one
 
 	StreamOptions streamOptions   // how to handle a stream; the zero value holds it like any other response
 	Stream        *recordedStream // nil unless the response is a stream

@@ -175,6 +175,7 @@ const (
 	EntryRefused   = "refused"   // a call was refused and not made
 	EntryReview    = "review"    // a review was requested
 	EntryDecided   = "decided"   // a reviewer decided
+	EntryOriginal  = "original"  // a reviewer read the original inputs of a review
 	EntryGuardrail = "guardrail" // a guardrail was invoked; if Kind is set, its assertion does not hold
 	EntryQuestion  = "question"  // the agent was assigned a review of another Engagement
 	EntryDecision  = "decision"  // the agent decided such a review

@@ -209,6 +209,11 @@ func (q *Queue) settle(ctx context.Context, r *Review, verdict, comment string) 
 		}
 		return err
 	}
+	if r.HasOriginal {
+		if err := q.reviews.dropOriginal(ctx, r.ID); err != nil {
+			return err
+		}
+	}
 	var isNew bool
 	at := q.options.Now().UTC().Truncate(time.Millisecond)
 	err := q.reviews.change(ctx, r.ID, func(stored *Review) error {
@@ -219,7 +224,7 @@ func (q *Queue) settle(ctx context.Context, r *Review, verdict, comment string) 
 			*r = *stored
 			return engagement.ErrUnchanged // a concurrent decision was the same
 		}
-		stored.Status, stored.Comment, stored.DecidedAt, stored.DecidedBy = verdict, comment, at, r.DecidedBy
+		stored.Status, stored.Comment, stored.DecidedAt, stored.DecidedBy, stored.HasOriginal = verdict, comment, at, r.DecidedBy, false
 		if verdict == engagement.ReviewDenied {
 			stored.Outputs = nil // they will not be released
 		}
@@ -286,12 +291,14 @@ func (q *Queue) Held(ctx context.Context, id string) (*Review, error) {
 // Engagement was renewed or the run of a hosted agent has ended. The reason becomes the comment.
 func (q *Queue) Abandon(ctx context.Context, id, reason string) error {
 	var abandoned *Review
+	hadOriginal := false
 	err := q.reviews.change(ctx, id, func(r *Review) error {
 		if abandoned = r; r == nil || r.Status != engagement.ReviewPending && r.Outputs == nil {
 			return engagement.ErrUnchanged
 		}
 		r.Outputs = nil
 		if r.Status == engagement.ReviewPending {
+			hadOriginal, r.HasOriginal = r.HasOriginal, false
 			r.Status, r.Comment, r.Abandoned = engagement.ReviewDenied, reason, true
 			r.DecidedAt = engagement.Milliseconds(q.options.Now().UnixMilli())
 		}
@@ -300,5 +307,8 @@ func (q *Queue) Abandon(ctx context.Context, id, reason string) error {
 	if err != nil || abandoned == nil {
 		return err
 	}
-	return q.lists.remove(ctx, abandoned.decider(), id)
+	if hadOriginal {
+		err = q.reviews.dropOriginal(ctx, id)
+	}
+	return errors.Join(err, q.lists.remove(ctx, abandoned.decider(), id))
 }

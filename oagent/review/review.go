@@ -76,8 +76,14 @@ type Review struct {
 	Abandoned bool               `json:"abandoned,omitzero"`  // see Queue.Abandon; Comment is the reason
 	Trace     string             `json:"trace,omitzero"`      // trace context of the call, see calltrace.Parent; "" if it has none
 
-	InputsHash string `json:"-"` // digest of the inputs, for a review that is not stored yet
-	Document   string `json:"-"` // hash of the agent's document, for a review that is not stored yet
+	Inspector   string   `json:"inspector,omitzero"` // that requires the review; "" if the agent's document does
+	Found       []string `json:"found,omitempty"`    // what it has found and masked in Inputs
+	HasOriginal bool     `json:"original,omitzero"`  // until the decision, there are original inputs, see Queue.Original
+
+	Original   jsontext.Value `json:"-"` // original inputs of a review that is not stored yet; nil if there are none
+	Originals  *Originals     `json:"-"` // encrypts them
+	InputsHash string         `json:"-"` // digest of the inputs, for a review that is not stored yet
+	Document   string         `json:"-"` // hash of the agent's document, for a review that is not stored yet
 }
 
 // decider returns the name that identifies the reviewer. The name of an agent begins with

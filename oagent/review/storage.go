@@ -25,6 +25,9 @@ func (s storage) put(ctx context.Context, r *Review) error {
 	if err != nil {
 		return fmt.Errorf("writing a review: %w", err)
 	}
+	if err := s.putOriginal(ctx, r); err != nil {
+		return err
+	}
 	return s.store.Put(ctx, reviewPath+r.ID, store.Change{Value: value, TTL: s.ttl + reviewSlack, Owner: share.OwnerOf(r.User.ID, "")})
 }
 
@@ -67,7 +70,7 @@ func isReviewID(id string) bool {
 
 // drop deletes an unused review. If that fails, the review expires.
 func (s storage) drop(ctx context.Context, id string) {
-	_ = s.store.Delete(ctx, reviewPath+id)
+	_ = s.store.Delete(ctx, reviewPath+id, originalPath+id)
 }
 
 // share moves the outputs of a released review to a short-lived key, where concurrent identical calls

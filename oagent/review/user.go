@@ -37,7 +37,7 @@ func (UserData) Erase(ctx context.Context, st store.Store, user string) (count i
 				return err
 			}
 			count++
-			return st.Delete(ctx, key)
+			return st.Delete(ctx, key, originalPath+r.ID)
 		})
 		if err != nil {
 			return count, err

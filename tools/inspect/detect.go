@@ -107,7 +107,7 @@ func (c Chain) search(phase Phase) *search {
 	s := &search{filter: &noKeywords}
 	for _, step := range c {
 		d, ok := step.Inspector.(*detection)
-		if !ok {
+		if !ok || step.Reviews != c[0].Reviews || step.Reviews && s.steps > 0 {
 			break
 		}
 		s.steps++

@@ -54,6 +54,7 @@ func (m *Message) isText() bool { return m.JSON || m.Text || utf8.Valid(m.Body) 
 // A Verdict says what an inspector decides about a message.
 type Verdict struct {
 	Rejected bool
+	Review   bool     // people must approve the message; Body is what they see
 	Body     []byte   // replaces the body of the message; nil if it passes unchanged
 	Labels   []string // what was found: "email", "github-token"
 	Message  string   // of a rejection, for the model and its user; "" for a general one
@@ -71,6 +72,11 @@ type Step struct {
 	Name      string // of the inspector, for logs
 	Inspector Inspector
 	Phases    []Phase
+
+	// Reviewer approves the arguments for which the inspector requires a review. "" makes it reject them instead.
+	Reviewer string
+	// Reviews makes the inspector require a review of what it would mask or reject.
+	Reviews bool
 }
 
 // A Chain applies inspectors in order. Each gets the body that the one before has passed.
@@ -79,6 +85,16 @@ type Chain []Step
 // Has reports whether the chain inspects a phase.
 func (c Chain) Has(phase Phase) bool {
 	return slices.ContainsFunc(c, func(s Step) bool { return slices.Contains(s.Phases, phase) })
+}
+
+// Reviewers returns who approves what the inspectors of the chain require reviews of.
+func (c Chain) Reviewers() (reviewers []string) {
+	for _, s := range c {
+		if s.Reviewer != "" && !slices.Contains(reviewers, s.Reviewer) {
+			reviewers = append(reviewers, s.Reviewer)
+		}
+	}
+	return reviewers
 }
 
 // RejectedError says why a chain has rejected a message. Its Error is for the model and its user.
@@ -100,8 +116,9 @@ func (r *RejectedError) Error() string {
 }
 
 // Inspect applies the chain. It returns the body that passes, which is that of the message if nothing changes, and the labels
-// of what was masked. The error is a *RejectedError.
+// of what was masked. The error is a *RejectedError, or a *ReviewError.
 func (c Chain) Inspect(ctx context.Context, m Message) (body []byte, labels []string, err error) {
+	var review *ReviewError
 	for i := 0; i < len(c); i++ {
 		step := c[i]
 		if !slices.Contains(step.Phases, m.Phase) || len(m.Body) == 0 || !m.isText() {
@@ -111,24 +128,84 @@ func (c Chain) Inspect(ctx context.Context, m Message) (body []byte, labels []st
 			return nil, nil, &RejectedError{Inspector: step.Name, Reason: "too large", Message: fmt.Sprintf(
 				"it has %d KiB, and inspectors read at most %d KiB: select less of it", len(m.Body)>>10, MaxBody>>10)}
 		}
-		var verdict Verdict
-		if _, ok := step.Inspector.(*detection); ok {
-			s := c[i:].search(m.Phase)
-			verdict = s.verdict(&m)
-			i += s.steps - 1
-			if s.rejecting != nil {
-				step.Name = s.rejecting.name
+		verdict, steps, err := c.decide(ctx, i, &m)
+		if err != nil {
+			return nil, nil, err
+		}
+		if review != nil { // the reviewer must not see what this step masks either
+			shown := m
+			shown.Body = review.Shown
+			of, _, err := c.decide(ctx, i, &shown)
+			if err != nil {
+				return nil, nil, err
 			}
-		} else if verdict, err = step.Inspector.Inspect(ctx, &m); err != nil {
-			return nil, nil, &RejectedError{Inspector: step.Name, Reason: err.Error(), Message: "the inspector " + step.Name + " is not available; try again later"}
+			if of.Body != nil {
+				review.Shown = of.Body
+			}
 		}
-		if verdict.Rejected {
-			return nil, nil, &RejectedError{Inspector: step.Name, Labels: verdict.Labels, Message: verdict.Message, Reason: cmp.Or(verdict.Reason, "rejected")}
-		}
-		if verdict.Body != nil {
+		switch {
+		case verdict.Review:
+			if review == nil {
+				review = &ReviewError{Shown: m.Body}
+				if verdict.Body != nil {
+					review.Shown = verdict.Body
+				}
+			}
+			review.Required = append(review.Required, Required{step.Name, step.Reviewer, verdict.Labels})
+		case verdict.Body != nil:
 			m.Body = verdict.Body
+			labels = append(labels, verdict.Labels...)
 		}
-		labels = append(labels, verdict.Labels...)
+		i += steps - 1
+	}
+	if review != nil {
+		review.Body, review.Masked = m.Body, labels
+		return nil, nil, review
 	}
 	return m.Body, labels, nil
+}
+
+// decide returns the verdict of a step, and how many steps of the chain it is about. The error is a *RejectedError.
+func (c Chain) decide(ctx context.Context, i int, m *Message) (verdict Verdict, steps int, err error) {
+	step := c[i]
+	steps = 1
+	if _, ok := step.Inspector.(*detection); ok {
+		s := c[i:].search(m.Phase)
+		verdict = s.verdict(m)
+		steps = s.steps
+		if s.rejecting != nil {
+			step.Name = s.rejecting.name
+		}
+	} else if verdict, err = step.Inspector.Inspect(ctx, m); err != nil {
+		return verdict, steps, &RejectedError{Inspector: step.Name, Reason: err.Error(), Message: "the inspector " + step.Name + " is not available; try again later"}
+	}
+	if step.Reviews && (verdict.Rejected || verdict.Body != nil) {
+		verdict.Review, verdict.Rejected = true, false
+	}
+	switch {
+	case verdict.Review && (m.Phase != Arguments || step.Reviewer == ""):
+		err = &RejectedError{Inspector: step.Name, Labels: verdict.Labels, Reason: "a review is required, and is only possible for arguments, with the option reviewer"}
+	case verdict.Rejected:
+		err = &RejectedError{Inspector: step.Name, Labels: verdict.Labels, Message: verdict.Message, Reason: cmp.Or(verdict.Reason, "rejected")}
+	}
+	return verdict, steps, err
+}
+
+// ReviewError reports that people must approve a message before it passes. Callers that have no reviews treat it as a rejection.
+type ReviewError struct {
+	Required []Required
+	Body     []byte   // passes after the approval
+	Shown    []byte   // Body without what inspectors found, for reviewers and records
+	Masked   []string // labels of what was masked in Body
+}
+
+// Required is a review that an inspector requires.
+type Required struct {
+	Inspector string
+	Reviewer  string
+	Labels    []string // what was found
+}
+
+func (r *ReviewError) Error() string {
+	return "the inspector " + r.Required[0].Inspector + " requires a review of it, which is only possible for calls that oagent guards"
 }

@@ -22,6 +22,9 @@ import (
 //	{"decision":"pass"}
 //	{"decision":"mask","content":{"id":7,"email":"***"},"labels":["email"]}
 //	{"decision":"reject","message":"for the model","reason":"for the log","labels":["…"]}
+//	{"decision":"review","content":{"id":7,"email":"***"},"labels":["email"]}
+//
+// The content of a review is what the reviewer sees. Without it, the reviewer sees the original.
 type Webhook struct {
 	Client      *webhook.Client
 	PassOnError bool // lets messages pass if the server does not decide
@@ -98,20 +101,21 @@ func (w *Webhook) ask(ctx context.Context, m *Message) (Verdict, error) {
 	for i := range d.Labels {
 		d.Labels[i] = text.Cut(d.Labels[i], maxMessage/10)
 	}
+	review := d.Decision == "review"
 	switch d.Decision {
 	case "pass":
 		return Verdict{}, nil
 	case "reject":
 		return Verdict{Rejected: true, Labels: d.Labels, Message: text.Cut(d.Message, maxMessage), Reason: text.Cut(d.Reason, maxMessage)}, nil
-	case "mask":
-		if isJSON && len(d.Content) > 0 {
-			return Verdict{Body: d.Content, Labels: d.Labels}, nil
+	case "mask", "review":
+		if isJSON && len(d.Content) > 0 || review && len(d.Content) == 0 {
+			return Verdict{Review: review, Body: d.Content, Labels: d.Labels}, nil
 		}
 		var masked *string
 		if err := json.Unmarshal(d.Content, &masked); err != nil || masked == nil {
 			return Verdict{}, errors.New(`the webhook masks, but its response has no "content" of the kind that it was sent`)
 		}
-		return Verdict{Body: []byte(*masked), Labels: d.Labels}, nil
+		return Verdict{Review: review, Body: []byte(*masked), Labels: d.Labels}, nil
 	}
-	return Verdict{}, fmt.Errorf("the webhook responds with the decision %.20q; use pass, mask or reject", d.Decision)
+	return Verdict{}, fmt.Errorf("the webhook responds with the decision %.20q; use pass, mask, reject or review", d.Decision)
 }

@@ -65,6 +65,8 @@ type Options struct {
 	Accept *hosted.AcceptService
 	// Reviewers decide on behalf of agents.
 	Reviewers *reviewers.Service
+	// Originals returns the keys of original inputs if a user may read them, or nil.
+	Originals func(user *identity.User) *review.Originals
 	Logger    *zap.Logger
 	// StoreFailed logs errors of the store.
 	StoreFailed func(error)

@@ -84,6 +84,10 @@ func (v reviewRequest) serve() {
 		if v.q.allow(http.MethodGet, http.MethodPost) {
 			v.showReview(deciders)
 		}
+	case len(v.q.rest) == 2 && v.q.rest[1] == "original":
+		if v.q.allow(http.MethodGet) {
+			v.showOriginal(deciders)
+		}
 	case len(v.q.rest) == 2 && (v.q.rest[1] == reviewers.Approve || v.q.rest[1] == reviewers.Deny):
 		if v.q.allow(http.MethodPost) {
 			v.decide(deciders, v.q.rest[1])
@@ -308,6 +312,34 @@ func (v reviewRequest) showReview(deciders []decider) {
 		}
 	}
 	v.q.write(shown)
+}
+
+// showOriginal responds with the original inputs of a review, if its reviewer may read them.
+func (v reviewRequest) showOriginal(deciders []decider) {
+	found, by := v.findReview(deciders)
+	if found == nil {
+		return
+	}
+	originals := v.q.options.Originals(route.UserOf(v.q.r))
+	if by.agent != nil || originals == nil {
+		v.q.problem(http.StatusForbidden, "Not allowed", "The option originals of oagent does not have this user, so only the masked inputs are available.")
+		return
+	}
+	inputs, err := v.q.guard.Reviews.Original(v.q.r.Context(), found, by.by, originals)
+	switch {
+	case errors.Is(err, review.ErrDecided):
+		v.q.problem(http.StatusGone, "Review is over", "The original inputs are deleted when a review is decided or expires.")
+		return
+	case isNothing(err):
+		v.q.problem(http.StatusNotFound, "No original", "This review has no other inputs than those that it shows.")
+		return
+	case err != nil:
+		v.q.fail(err)
+		return
+	}
+	v.q.options.Logger.Info("a reviewer has read the original inputs of a review", zap.String("review", found.ID), zap.String("user", by.by.User),
+		zap.String("entry", by.by.Entry), zap.String("agent", found.Agent), zap.String("tool", found.Name))
+	v.q.write(map[string]any{"id": found.ID, "inputs": inputs})
 }
 
 // maxReviewEntries is the number of entries of the Engagement, the latest, that a reviewer sees.

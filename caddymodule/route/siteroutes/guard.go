@@ -1,6 +1,7 @@
 package siteroutes
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 )
@@ -34,19 +36,43 @@ func (e *Endpoint) IsGuarded(call *http.Request, agent string) bool {
 	if e.positions == nil {
 		return true
 	}
-	unguarded := false
+	passes, found := e.passesGuard(call, func(g *guard) bool { return g.hasAgent(agent) })
+	return passes || !found
+}
+
+// Reaches reports whether a tool call of the endpoint passes an oagent handler for certain. All routes must be provisioned.
+func (e *Endpoint) Reaches(call *http.Request) bool {
+	if e.positions == nil {
+		return false
+	}
+	passes, _ := e.passesGuard(call, func(*guard) bool { return true })
+	return passes
+}
+
+// WarnIfUnguarded logs a warning if no oagent handler is after the endpoint, so that its tool calls cannot have reviews.
+func (e *Endpoint) WarnIfUnguarded(logger *zap.Logger) {
+	guards := func(h rawHandler) bool { return h.Handler == "oagent" }
+	if e.positions == nil || !e.anyAfter(func(_ *caddyhttp.Route, raw json.RawMessage) bool { return anyRaw(raw, guards) }) {
+		logger.Warn("an inspector of the toolset requires reviews, and no oagent handler after the endpoint has them, so the calls are refused: add oagent",
+			zap.String("directive", e.Protocol), zap.String("path", e.Path))
+	}
+}
+
+// passesGuard reports whether a tool call passes one of the oagent handlers of the site for which matches returns true, and
+// whether there is one.
+func (e *Endpoint) passesGuard(call *http.Request, matches func(*guard) bool) (passes, found bool) {
 	for _, g := range e.registry.guards {
 		from, to := e.positions[0], g.at[0]
 		sameSite := from.sameList(to) && (from.index == to.index || sameHosts(to.route(), from.route()))
-		if !sameSite || !g.hasAgent(agent) {
+		if !sameSite || !matches(g) {
 			continue
 		}
 		if (&way{call: call}).leads(e.positions, g.at) {
-			return true
+			return true, true
 		}
-		unguarded = true
+		found = true
 	}
-	return !unguarded
+	return false, found
 }
 
 // way follows a request through the routes from an endpoint to an oagent handler.

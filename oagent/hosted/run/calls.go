@@ -59,7 +59,7 @@ func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.
 		r = e.call(ctx, &Invocation{
 			Binding: e.binding, Depth: st.Depth, Number: st.Turns, Index: i, Name: c.Name, IsAgent: t.Agent,
 			Inputs: arguments, Uncertain: c.Uncertain, Waited: c.Wait, Origin: st.Origin,
-			Away: away, Noted: c.Note, Note: func(content string) error { return e.note(i, content) },
+			Away: away, Noted: c.Note, Sealed: c.Sealed, Note: func(content string) error { return e.note(i, content) },
 		})
 	}
 	switch {
@@ -127,7 +127,7 @@ func (e *execution) recordResult(i int, made *model.ToolCall, r *Result, limit i
 			st.CallsMade-- // it is repeated, or answered by the user
 			return []entry{{Kind: entryWaiting, Call: i, Name: c.Name, Wait: wait}}
 		}
-		c.Status, c.Wait = CallDone, nil
+		c.Status, c.Wait, c.Sealed = CallDone, nil, ""
 		return []entry{{Kind: entryResult, Call: i, Name: c.Name, Result: result}}
 	}, true)
 	if wait != nil && errors.Is(err, lease.ErrLost) {

@@ -142,6 +142,8 @@ type Call struct {
 	Idempotent bool `json:"idempotent,omitzero"`
 	// Note is Invocation.Noted of the next attempt.
 	Note string `json:"note,omitzero"`
+	// Sealed is Invocation.Sealed, until the call has a result.
+	Sealed string `json:"sealed,omitzero"`
 	// Uncertain is true if the call may have been made before. It must not be made again.
 	Uncertain bool `json:"uncertain,omitzero"`
 }

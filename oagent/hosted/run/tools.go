@@ -43,8 +43,8 @@ type Tool struct {
 	Agent bool
 
 	// Inspect returns the arguments of a call of the model as the conversation may have them, or an error for the model if the
-	// call must not be made. nil keeps all arguments.
-	Inspect func(ctx context.Context, b oagent.Binding, arguments string) (string, error)
+	// call must not be made. If the call needs others, sealed has them, encrypted: see Invocation.Sealed. nil keeps all arguments.
+	Inspect func(ctx context.Context, b oagent.Binding, arguments string) (passed, sealed string, err error)
 }
 
 // Invocation is one call of a tool by a run.
@@ -57,6 +57,9 @@ type Invocation struct {
 	Name    string
 	IsAgent bool
 	Inputs  jsontext.Value // a JSON object
+
+	// Sealed has the inputs for the API if Inputs are without some values, encrypted by Tool.Inspect. "" if there are no others.
+	Sealed string
 
 	// Uncertain is true if the call may have been made before, see oagent.Call.Uncertain. Call then
 	// returns the held result, or Unknown if there is none.
@@ -208,12 +211,12 @@ func (b *toolbox) plan(ctx context.Context, binding oagent.Binding, r *model.Res
 	for i := range r.Calls {
 		made := &r.Calls[i]
 		c := Call{ID: made.ID, Name: text.Cut(made.Name, text.MaxQuoted), Status: CallPlanned}
-		problem := b.inspect(ctx, binding, made)
-		if problem == "" {
+		sealed, problem := b.inspect(ctx, binding, made)
+		if c.Sealed = sealed; problem == "" {
 			problem = b.checkCall(made, r.Stop)
 		}
 		if problem != "" {
-			c.Status = CallDone
+			c.Status, c.Sealed = CallDone, ""
 			results = append(results, entry{Kind: entryResult, Call: i, Name: c.Name, Result: serverResult(made, problem)})
 		} else {
 			c.Name = made.Name
@@ -226,17 +229,17 @@ func (b *toolbox) plan(ctx context.Context, binding oagent.Binding, r *model.Res
 
 // inspect replaces the arguments of a call with what the inspectors of the tool pass. It returns why they reject the call, for the
 // model.
-func (b *toolbox) inspect(ctx context.Context, binding oagent.Binding, c *model.ToolCall) (problem string) {
+func (b *toolbox) inspect(ctx context.Context, binding oagent.Binding, c *model.ToolCall) (sealed, problem string) {
 	t := b.byName[c.Name]
 	if t == nil || t.Inspect == nil {
-		return ""
+		return "", ""
 	}
-	passed, err := t.Inspect(ctx, binding, c.Arguments)
+	passed, sealed, err := t.Inspect(ctx, binding, c.Arguments)
 	if err != nil {
 		passed, problem = "{}", err.Error()
 	}
 	c.Arguments = passed
-	return problem
+	return sealed, problem
 }
 
 // checkCall returns why a call cannot be made, for the model; "" if it can.

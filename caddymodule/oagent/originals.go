@@ -1,0 +1,133 @@
+package oagent
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/identity"
+	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/review"
+	"github.com/fairwayhq/fairway/tools/inspect"
+)
+
+// Inspectors of a toolset with the action review require that reviewers approve a call. The reviewers and the record see its
+// arguments without what the inspectors have found. This file is for such calls.
+
+// Originals configures reviews that inspectors require. They have the original arguments encrypted until the decision.
+type Originals struct {
+	// The users who may read the original arguments of the reviews that they decide. An entry group:NAME is for the members of
+	// a group. Default: none; reviews do not keep the originals.
+	Users []string `json:"users,omitempty"`
+
+	// The secret from which the keys are derived, with at least 16 bytes; the same on all nodes. Placeholders such as
+	// {env.REVIEW_SECRET} are replaced. Required.
+	Secret string `json:"secret,omitempty"`
+
+	// The secret before the current one. What it encrypted can be read. Default: none.
+	PreviousSecret string `json:"previous_secret,omitempty"`
+
+	opened *review.Originals
+}
+
+// unmarshalOriginals reads the subdirective originals.
+func (o *Handler) unmarshalOriginals(b *directive.Block) error {
+	o.Originals = new(Originals)
+	return onlyOne(b, func(b *directive.Block) error {
+		if b.CountRemainingArgs() > 0 {
+			if err := b.Each(&o.Originals.Users, identity.CheckEntry); err != nil {
+				return err
+			}
+		}
+		inner := directive.NewBlock(b.Dispenser)
+		return inner.Read("originals", directive.Options{
+			"secret": func() error { return inner.ReadSecrets(&o.Originals.Secret, &o.Originals.PreviousSecret) },
+		})
+	})
+}
+
+// provisionOriginals derives the keys, and rejects a toolset whose inspectors require reviews without them.
+func (o *Handler) provisionOriginals() error {
+	if o.Originals != nil {
+		secrets, err := directive.Secrets("originals", "REVIEW_SECRET", o.Originals.Secret, o.Originals.PreviousSecret)
+		if err != nil {
+			return err
+		}
+		for _, entry := range o.Originals.Users {
+			if err := identity.CheckEntry(entry); err != nil {
+				return fmt.Errorf("originals %s: %w", entry, err)
+			}
+		}
+		o.Originals.opened = review.NewOriginals(secrets)
+		o.Originals.opened.Keep = len(o.Originals.Users) > 0
+		return nil
+	}
+	for _, t := range o.toolsets {
+		if t.Inspect.Reviewers() != nil {
+			return fmt.Errorf("an inspector of toolset %s requires reviews, for which oagent needs a secret, as in: originals group:privacy { secret {env.REVIEW_SECRET} }", t.Name)
+		}
+	}
+	return nil
+}
+
+// sealer returns the keys for original arguments, or nil.
+func (o *Originals) sealer() *review.Originals {
+	if o == nil {
+		return nil
+	}
+	return o.opened
+}
+
+// mayRead returns the keys if the user may read originals, or nil.
+func (o *Originals) mayRead(user *identity.User) *review.Originals {
+	if o == nil || !user.IsIn(o.Users) {
+		return nil
+	}
+	return o.opened
+}
+
+// warnInspectorReviews logs a warning for each reviewer of an inspector who cannot decide.
+func warnInspectorReviews(o *Handler, set *agentset.Set, login bool) {
+	for _, t := range o.toolsets {
+		for _, reviewer := range t.Inspect.Reviewers() {
+			warnUndecidable(o, set, o.logger.With(zap.String("toolset", t.Name), zap.String("reviewer", reviewer)), reviewer, login)
+		}
+	}
+}
+
+// requireReview makes the Guard require what the inspectors require. Shown are the arguments for reviewers and records.
+func (d *decision) requireReview(required *inspect.ReviewError) *refusalError {
+	shown, err := oagent.CheckInputs(required.Shown)
+	if originals := d.handler.Originals.sealer(); originals != nil && err == nil {
+		d.inspected = &oagent.Inspected{Inputs: shown, Originals: originals}
+		for _, r := range required.Required {
+			d.inspected.Required = append(d.inspected.Required, oagent.RequiredReview{
+				Reviewer: r.Reviewer, Rule: "inspect." + r.Inspector, Inspector: r.Inspector, Found: slices.Clone(r.Labels),
+			})
+		}
+		return nil
+	}
+	d.inputs = nil
+	return d.refuse(kindInspected, http.StatusForbidden, "", "the call of "+d.name+" was not made: "+required.Error(),
+		errors.Join(err, errors.New("oagent has no option originals")))
+}
+
+// inspectReviewed inspects the arguments of a tool call for which inspectors require a review once more, since those that the API
+// gets can have defaults, and headers of the caller.
+func (d *decision) inspectReviewed() *refusalError {
+	err := d.newInspection().CheckArguments(d.r.Context(), d.inputs)
+	if required, ok := errors.AsType[*inspect.ReviewError](err); ok {
+		return d.requireReview(required)
+	}
+	if err == nil {
+		err = route.ReviewOf(d.r.Context()) // the inspectors have decided differently
+	}
+	d.inputs = nil
+	return d.refuse(kindInspected, http.StatusForbidden, "", "the call of "+d.name+" was not made, because of its arguments: "+err.Error(), nil)
+}
