@@ -139,6 +139,13 @@ func TestReview_of_arguments(t *testing.T) {
 			if send(s, value); len(s.received) != 1 {
 				t.Errorf("one approval let two calls pass: %q", s.received)
 			}
+			if protocol != "plain" {
+				calls := s.as("eve", "GET", "/console/api/calls", "").Body
+				without(t, "the log of calls", calls)
+				if !strings.Contains(calls, "create-trip") && !strings.Contains(calls, "createTrip") {
+					t.Errorf("the log of calls is %s", calls)
+				}
+			}
 			record := s.record()
 			if !strings.Contains(record, "[email]") || !strings.Contains(record, `"what":"original"`) || !strings.Contains(record, `"dora"`) {
 				t.Errorf("the record is %s", record)
@@ -207,7 +214,7 @@ func TestReview_by_two_reviewers(t *testing.T) {
 
 // TestReview_values_stay_out_of_failures plants values in arguments that are not valid, and in an expression that cannot be evaluated.
 func TestReview_values_stay_out_of_failures(t *testing.T) {
-	s := newReviewedSite(t, reviewing, "\n  create-trip: {user_identity: false, input_restriction: {assertion: 'int(recent[\"create-trip\"].inputs.to) > 1'}}\n")
+	s := newReviewedSite(t, reviewing, "\n  create-trip: {user_identity: false, input_restriction: {assertion: '{\"Bern\": 1}[recent[\"create-trip\"].inputs.to] == 1'}}\n")
 	for _, arguments := range []string{`{"to":` + quoted(all) + `}`, `{"to":[` + quoted(all) + `]}`, `{"to":` + quoted("x") + `,` + quoted(planted[0]) + `:1}`} {
 		got := call(s.Site, "createTrip", arguments)
 		if !strings.Contains(got, `"isError":true`) || len(s.received) != 0 {
