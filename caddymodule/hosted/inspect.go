@@ -59,15 +59,10 @@ func (i *inspectedModel) Generate(ctx context.Context, request *model.Request, o
 	if err != nil {
 		return nil, err
 	}
-	message := response.Message()
-	rejected := i.response(ctx, request, &message)
+	response = i.response(ctx, request, response)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if rejected != nil {
-		return &model.Response{Usage: response.Usage, Model: response.Model, Rejected: rejected}, nil
-	}
-	response.Text, response.Calls, response.Reasoning = message.Text, message.Calls, message.Reasoning
 	if onText != nil && response.Text != "" {
 		onText(response.Text)
 	}
@@ -111,18 +106,20 @@ func (i *inspectedModel) request(ctx context.Context, r *model.Request) (*model.
 	return &passed, nil
 }
 
-// response inspects the response to a request. Its error is for the model and its user.
-func (i *inspectedModel) response(ctx context.Context, r *model.Request, m *model.Message) *model.Error {
-	view := viewOf(m)
+// response returns the response as it passes, or one that says why it was rejected.
+func (i *inspectedModel) response(ctx context.Context, request *model.Request, r *model.Response) *model.Response {
+	message := r.Message()
+	view := viewOf(&message)
 	var masked inspectedMessage
-	_, changed, err := i.inspect(ctx, inspect.Response, r, &view, &masked)
+	_, changed, err := i.inspect(ctx, inspect.Response, request, &view, &masked)
 	if err == nil && changed {
-		err = masked.applyTo(m)
+		err = masked.applyTo(&message)
 	}
 	if err != nil {
-		return model.Errorf(model.KindInspected, "the response of the model was withheld: %v", err)
+		return &model.Response{Usage: r.Usage, Model: r.Model, Rejected: model.Errorf(model.KindInspected, "the response of the model was withheld: %v", err)}
 	}
-	return nil
+	r.Text, r.Calls, r.Reasoning = message.Text, message.Calls, message.Reasoning
+	return r
 }
 
 // inspect applies the inspectors to a value. If they change it, it reads the value that passes into masked.
