@@ -142,13 +142,13 @@ func (s *SMTP) Notify(ctx context.Context, notice *Notice) error {
 
 // send sends a message to the recipients that the server accepts.
 func (s *SMTP) send(ctx context.Context, message []byte) error {
-	connection, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(s.host, s.port))
+	dialed, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(s.host, s.port))
 	if err != nil {
 		return err
 	}
-	defer connection.Close()
-	defer context.AfterFunc(ctx, func() { _ = connection.Close() })()
-	connection = &limitedConnection{connection, maxSMTPRead}
+	defer dialed.Close()
+	defer context.AfterFunc(ctx, func() { _ = dialed.Close() })()
+	var connection net.Conn = &limitedConnection{dialed, maxSMTPRead}
 	config := &tls.Config{ServerName: s.host, RootCAs: s.roots, MinVersion: tls.VersionTLS12}
 	if s.isTLS {
 		connection = tls.Client(connection, config)
