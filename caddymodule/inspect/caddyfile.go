@@ -68,7 +68,7 @@ func (o *Options) readPhases(b *directive.Block) func() error {
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
 //	inspect secrets [mask|reject|review] {
-//	    phases   [arguments] [result] [error] [list]
+//	    phases   <phases...>
 //	    reviewer <name>
 //	}
 func (s *Secrets) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
@@ -82,7 +82,7 @@ func (s *Secrets) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
 //	inspect pii [mask|reject|review] {
-//	    phases   [arguments] [result] [error] [list]
+//	    phases   <phases...>
 //	    reviewer <name>
 //	    entities [email] [phone] [iban] [card] [ssn]
 //	    pattern  <label> <expression>
@@ -136,7 +136,7 @@ func (r *Remote) connect(repl *caddy.Replacer) (address string, timeout time.Dur
 //
 //	inspect webhook <URL> {
 //	    secret   <secret>
-//	    phases   [arguments] [result] [error]
+//	    phases   <phases...>
 //	    reviewer <name>
 //	    timeout  <duration>
 //	    on_error deny|pass
@@ -162,7 +162,7 @@ func (w *Webhook) Provision(caddy.Context) (err error) {
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
 //	inspect presidio [mask|reject|review] <URL> {
-//	    phases    [arguments] [result] [error]
+//	    phases    <phases...>
 //	    reviewer  <name>
 //	    language  <language>
 //	    entities  <entity...>
@@ -210,7 +210,7 @@ func (p *Presidio) Provision(caddy.Context) (err error) {
 // UnmarshalCaddyfile reads the inspector. Syntax:
 //
 //	inspect moderation [reject|review] {
-//	    phases     [arguments] [result] [error]
+//	    phases     <phases...>
 //	    reviewer   <name>
 //	    key        <key>
 //	    url        <URL>

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/text"
@@ -38,12 +39,12 @@ const (
 	// NoticeTTL is how long after an OperatorNotice it may be sent.
 	NoticeTTL = 24 * time.Hour
 
-	maxListed  = 128                 // notices of one list of an Outbox, which has indexShards lists
-	maxPending = 16                  // notices of a run that have not moved to the Outbox
-	maxText    = 512                 // bytes of each text in a notice
-	maxIDs     = 32                  // ids in a notice
-	outboxTTL  = 30 * 24 * time.Hour // of a list, after its last change
-	noticesKey = "run-notices/"      // followed by the number of the list
+	maxListed  = 128            // notices of one list of an Outbox, which has indexShards lists
+	maxPending = 16             // notices of a run that have not moved to the Outbox
+	maxText    = 512            // bytes of each text in a notice
+	maxIDs     = 32             // ids in a notice
+	outboxTTL  = 2 * NoticeTTL  // of a list, after its last change: nodes find what has expired, and log it
+	noticesKey = "run-notices/" // followed by the number of the list
 )
 
 // OperatorNotice reports a change of a run. It contains no inputs, no answers, no texts of the conversation and no messages: it
@@ -286,4 +287,22 @@ func oldestOfMost(all []OperatorNotice) (oldest int) {
 		}
 	}
 	return oldest
+}
+
+// eraseNotices removes the notices about runs of a user that are not yet sent, from the Outboxes of all realms.
+func eraseNotices(ctx context.Context, st store.Store, user string) error {
+	for _, prefix := range []string{noticesKey, realmKey} {
+		err := store.Scan(ctx, st, prefix, func(key string, _ store.Record) error {
+			if !strings.Contains(key, noticesKey) {
+				return nil
+			}
+			return (&Outbox{store: st}).list().Change(ctx, key, "", func(all []OperatorNotice) ([]OperatorNotice, error) {
+				return slices.DeleteFunc(all, func(n OperatorNotice) bool { return n.User == text.Cut(user, maxText) }), nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -232,3 +232,24 @@ func TestOutbox_is_bounded(t *testing.T) {
 		t.Errorf("after Remove, %d notices, error %v", len(all), err)
 	}
 }
+
+func TestErase_removes_notices(t *testing.T) {
+	s := openStore(t)
+	for _, realm := range []string{"", "realm"} {
+		for _, user := range []string{"ada", "bob"} {
+			n := run.OperatorNotice{ID: user, User: user, At: time.Now(), Run: run.NoticeRun{ID: user}}
+			if _, err := run.NewOutbox(s, realm).Add(t.Context(), user, []run.OperatorNotice{n}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := (run.UserData{}).Erase(t.Context(), s, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	for _, realm := range []string{"", "realm"} {
+		left, err := run.NewOutbox(s, realm).List(t.Context())
+		if err != nil || len(left) != 1 || left[0].User != "bob" {
+			t.Errorf("realm %q: %+v, error %v", realm, left, err)
+		}
+	}
+}

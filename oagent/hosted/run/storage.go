@@ -49,12 +49,14 @@ type storage struct {
 	notices *NoticeOptions // nil if there are none
 }
 
+const realmKey = "realm/" // followed by the realm
+
 // realmPrefix returns what begins the keys of a realm, see Options.Realm.
 func realmPrefix(realm string) string {
 	if realm == "" {
 		return ""
 	}
-	return "realm/" + realm + "/"
+	return realmKey + realm + "/"
 }
 
 // moveNotices moves the pending notices of a run to the Outbox, if there is one.

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,19 +49,20 @@ func (UserData) Export(ctx context.Context, st store.Store, user string) (any, e
 	return all, err
 }
 
-// Erase deletes the runs, what agents remember, and what was used. A run in progress ends when it finds that its record is gone.
+// Erase deletes the runs, what agents remember, what was used, and notices that are not yet sent. A run in progress ends when
+// it finds that its record is gone.
 func (UserData) Erase(ctx context.Context, st store.Store, user string) (count int, err error) {
 	err = visitUser(ctx, st, user, func(key string, _ store.Record, _ bool) error {
 		count++
 		return st.Delete(ctx, key)
 	})
-	return count, err
+	return count, errors.Join(err, eraseNotices(ctx, st, user))
 }
 
 // visitUser calls visit with the records of the runs of a user, and with those of memories and of what was used.
 func visitUser(ctx context.Context, st store.Store, user string, visit func(key string, r store.Record, isRun bool) error) error {
 	memories := make(map[string]bool) // keys
-	for _, prefix := range []string{stateKey, ledgerKey, "realm/"} {
+	for _, prefix := range []string{stateKey, ledgerKey, realmKey} {
 		err := store.Scan(ctx, st, prefix, func(key string, r store.Record) error {
 			if day, ok := isLedger(key, r.Value); ok && day.User == user {
 				return visit(key, r, false)
