@@ -26,6 +26,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
+	"github.com/fairwayhq/fairway/oagent/review"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/inspect"
 )
@@ -96,7 +97,7 @@ func (h agentTools) Describe(agent *oagent.Agent) []run.Tool {
 		}
 		described = append(described, run.Tool{
 			Tool:       model.Tool{Name: c.Reference.Name, Description: t.Definition.Description, Schema: t.Definition.InputSchema},
-			Idempotent: t.ReadOnly(), Inspect: h.inspectorOf(agent, &c),
+			Idempotent: t.ReadOnly(), Inspect: inspectorOf(&h.options, agent, &c),
 		})
 	}
 	return described
@@ -105,12 +106,12 @@ func (h agentTools) Describe(agent *oagent.Agent) []run.Tool {
 // inspectorOf returns the function that inspects what a model sends to a tool, before the conversation has it. nil without
 // inspectors of arguments. If they require a review, the conversation has what the reviewer sees, and the run has the arguments
 // encrypted until the call has a result.
-func (h *Host) inspectorOf(agent *oagent.Agent, c *capability) func(context.Context, oagent.Binding, string) (passed, sealed string, err error) {
+func inspectorOf(o *Options, agent *oagent.Agent, c *capability) func(context.Context, oagent.Binding, string) (passed, sealed string, err error) {
 	toolset := c.operation.Toolset
 	if len(toolset.Inspect) == 0 || !toolset.Inspect.Has(inspect.Arguments) {
 		return nil
 	}
-	i := route.Inspection{Chain: toolset.Inspect, Tool: c.operation.Tool, Toolset: toolset.Name, Protocol: Protocol, Agent: agent.Name, Logger: h.options.Logger}
+	i := route.Inspection{Chain: toolset.Inspect, Tool: c.operation.Tool, Toolset: toolset.Name, Protocol: Protocol, Agent: agent.Name, Logger: o.Logger}
 	name := c.Reference.Name
 	return func(ctx context.Context, b oagent.Binding, arguments string) (string, string, error) {
 		own := i
@@ -121,25 +122,25 @@ func (h *Host) inspectorOf(agent *oagent.Agent, c *capability) func(context.Cont
 			return "", "", failure
 		case required == nil:
 			return string(passed), "", nil
-		case h.options.Originals == nil || len(passed) > oagent.LargestMaxPayload:
+		case o.Originals == nil || len(passed) > oagent.LargestMaxPayload:
 			return "", "", errors.New("this call was not made: " + required.Error() + ", and it cannot be reviewed")
 		}
-		return string(required.Shown), h.options.Originals.Seal(passed, placeOf(b.Engagement, name)), nil
+		return string(required.Shown), o.Originals.Seal(passed, placeOf(b.Engagement, name)), nil
 	}
 }
 
-// placeOf is the place of encrypted arguments: a run, and a tool.
-func placeOf(run, name string) string { return "run/" + run + "/" + name }
+// placeOf is the place of encrypted arguments: a run, by its id, and a tool.
+func placeOf(id, name string) string { return "run/" + id + "/" + name }
 
-// inputs returns the arguments for the API.
-func (h *Host) inputs(i *run.Invocation) (jsontext.Value, error) {
+// argumentsOf returns the arguments of a call for the API. They may be encrypted.
+func argumentsOf(i *run.Invocation, originals *review.Originals) (jsontext.Value, error) {
 	if i.Sealed == "" {
 		return i.Inputs, nil
 	}
-	if h.options.Originals == nil {
+	if originals == nil {
 		return nil, errors.New("oagent has no option originals")
 	}
-	return h.options.Originals.Unseal(i.Sealed, placeOf(i.Engagement, i.Name))
+	return originals.Unseal(i.Sealed, placeOf(i.Engagement, i.Name))
 }
 
 // Call implements run.Tools.
@@ -269,7 +270,7 @@ func (h agentTools) callTool(ctx context.Context, i *run.Invocation, c *capabili
 	if missing := o.access().Missing(t, toolset); missing != nil {
 		return run.Notice("the call was not made: the access token of the user lacks a scope that this tool needs")
 	}
-	inputs, err := h.inputs(i)
+	inputs, err := argumentsOf(i, h.options.Originals)
 	if err != nil {
 		h.report(i.Engagement, fmt.Errorf("the arguments of a call of %s that needs a review cannot be decrypted: %w", i.Name, err))
 		return run.Notice("the call was not made: its arguments cannot be read any more, because the key of the gateway has changed; call it again")

@@ -126,7 +126,8 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 		}
 	}
 	if d.inspectors != nil {
-		if err := d.checkReviewed(ctx, r, rec, call.Tool); err != nil {
+		rec.Review = ReviewOf(ctx)
+		if err := newInspection(ctx, d, call.Tool).checkReviewed(ctx, d.endpoint.Routes, r); err != nil {
 			rec.Release()
 			return nil, err
 		}

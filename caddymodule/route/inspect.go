@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
@@ -126,16 +127,15 @@ func hideValues(ctx context.Context, name string, outcome *tools.Outcome) {
 	}
 }
 
-// checkReviewed returns a failure if a call needs a review, and would not pass an oagent handler.
-func (d *dispatch) checkReviewed(ctx context.Context, r *http.Request, rec *Recorder, t *tools.Tool) error {
+// checkReviewed returns a failure if the call needs a review, and its request would not pass an oagent handler.
+func (i *Inspection) checkReviewed(ctx context.Context, routes *siteroutes.Endpoint, r *http.Request) error {
 	review := ReviewOf(ctx)
-	rec.Review = review
-	if review == nil || d.endpoint.Routes == nil || d.endpoint.Routes.Reaches(r) {
+	if review == nil || routes == nil || routes.Reaches(r) {
 		return nil
 	}
-	d.logger.Error("tool call not sent: an inspector requires a review of its arguments, and it would not pass an oagent handler, which has the reviews; "+
+	i.Logger.Error("tool call not sent: an inspector requires a review of its arguments, and it would not pass an oagent handler, which has the reviews; "+
 		"add oagent after the endpoint, or let the inspector mask or reject",
-		zap.String("tool", t.Name), zap.String("toolset", d.toolset), zap.String("inspector", review.Required[0].Inspector))
+		zap.String("tool", i.Tool.Name), zap.String("toolset", i.Toolset), zap.String("inspector", review.Required[0].Inspector))
 	return &tools.Failure{Kind: tools.Restricted, Message: "The API was not called: " + review.Error() + ", and this one is not. The operator must change the configuration."}
 }
 

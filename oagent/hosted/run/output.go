@@ -23,9 +23,9 @@ type checkedAnswer struct {
 	problems []string // nil if it is valid
 }
 
-// checkAnswer checks a response without calls against the output schema.
-func (e *execution) checkAnswer(response *model.Response) *checkedAnswer {
-	value, problems := e.agent.OutputSchema.Read(response.Text)
+// checkAnswer checks a response without calls against an output schema.
+func checkAnswer(schema *oagent.OutputSchema, response *model.Response) *checkedAnswer {
+	value, problems := schema.Read(response.Text)
 	return &checkedAnswer{value, problems}
 }
 
@@ -38,7 +38,7 @@ func (e *execution) recordChecked(st *State, checked *checkedAnswer, answer entr
 	}
 	repair := entry{Kind: entryMessage, Message: &model.Message{Role: model.RoleUser, Text: repairNote + "\n" + strings.Join(checked.problems, "\n")}}
 	if st.Repaired {
-		st.end(StatusError, e.invalidOutput(checked.problems))
+		st.end(StatusError, invalidOutput(e.agent, checked.problems))
 	} else {
 		st.Repaired = true
 		e.planner.advanceTurn(st)
@@ -47,9 +47,9 @@ func (e *execution) recordChecked(st *State, checked *checkedAnswer, answer entr
 }
 
 // invalidOutput returns why the run ends. The problems can quote the answer, which no output guardrail has checked.
-func (e *execution) invalidOutput(problems []string) *Ending {
+func invalidOutput(agent *oagent.Agent, problems []string) *Ending {
 	why := &Ending{Kind: EndOutput, Rule: oagent.OutputSchemaRule, Message: "the answer of the model is not valid for the output schema of the agent"}
-	if e.agent.Output == nil {
+	if agent.Output == nil {
 		why.Message += ": " + strings.Join(problems, "; ")
 	}
 	return why

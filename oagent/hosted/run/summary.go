@@ -66,9 +66,9 @@ func (o *omitted) limit(l *Limits) int64 {
 	return l.Context
 }
 
-// mustSummarize reports whether o leaves out messages that the model has to summarize first.
-func (e *execution) mustSummarize(o *omitted) bool {
-	return e.planner.limits.Summarize == SummariesWritten && o.Messages > o.Summarized
+// lacksSummary reports whether o leaves out messages that the model has to summarize first.
+func (o *omitted) lacksSummary(l *Limits) bool {
+	return l.Summarize == SummariesWritten && o.Messages > o.Summarized
 }
 
 // errNoSummary means that the response has no summary.

@@ -81,7 +81,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e.mustSummarize(&left) {
+	if left.lacksSummary(e.planner.limits) {
 		return e.summarize(ctx, request, left)
 	}
 	response, err := e.generate(ctx, request)
@@ -114,7 +114,7 @@ func (e *execution) requestModel(ctx context.Context) error {
 	message := response.Message()
 	var checked *checkedAnswer // nil if there are calls, or no schema
 	if len(calls) == 0 && e.hasSchema() {
-		checked = e.checkAnswer(response)
+		checked = checkAnswer(e.agent.OutputSchema, response)
 	}
 	return e.record(func(st *State) []entry {
 		st.Usage, st.Omitted, st.ModelTries = st.Usage.Add(response.Usage), left, 0
