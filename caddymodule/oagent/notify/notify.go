@@ -191,7 +191,7 @@ func (s *Service) wanted(kinds ...string) (all []int) {
 // scan finds the notices to send.
 func (s *Service) scan(ctx context.Context, visit func(lease.Job)) (all bool) {
 	all = s.scanReviews(ctx, visit)
-	if s.options.Outbox != nil {
+	if s.options.Outbox != nil && s.wanted(runTypes()...) != nil {
 		all = s.scanRuns(ctx, visit) && all
 	}
 	return all
@@ -272,19 +272,31 @@ func (s *Service) send(ctx context.Context, n int, r *Notice) (again time.Time) 
 	defer cancel()
 	switch failure := s.options.Notifiers[n].Notify(within, r); {
 	case failure == nil:
-		err = claim.End(ctx, func(state *sendState, _ *lease.Lease) error {
-			state.Done = true
-			return nil
-		})
+		err = s.succeed(ctx, claim, n)
 	case ctx.Err() != nil:
 		again, err = time.Now(), claim.Release(ctx) // the next configuration can send it at once
 	default:
 		again, err = s.fail(ctx, claim, n, r, failure)
 	}
-	if err != nil && !errors.Is(err, lease.ErrLost) {
+	if err == nil {
+		return again
+	}
+	if !errors.Is(err, lease.ErrLost) {
 		s.options.Logger.Error("recording a notice failed; it may be sent again", append(s.fields(n, r), zap.Error(err))...)
 	}
-	return again
+	return time.Now().Add(s.pace.OtherNodeDelay)
+}
+
+// succeed records that a notice was sent. If the store fails, it repeats that while it has the lease.
+func (s *Service) succeed(ctx context.Context, claim *lease.Claim[*sendState], n int) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseMargin)
+	defer cancel()
+	return s.terms(n).Repeat(ctx, func() error {
+		return claim.End(ctx, func(state *sendState, _ *lease.Lease) error {
+			state.Done = true
+			return nil
+		})
+	})
 }
 
 // fail records that a notice was not sent. It returns the time of the next try; zero for none.

@@ -49,13 +49,13 @@ func (s *Service) scanRuns(ctx context.Context, visit func(lease.Job)) (all bool
 	for i := range notices {
 		n := &notices[i]
 		notice, wanted := s.runNotice(n), s.wanted(string(n.Kind))
-		if wanted == nil || time.Now().After(notice.expiry()) {
-			if err = errors.Join(err, outbox.Remove(ctx, n)); wanted != nil && err == nil {
+		if time.Now().After(notice.expiry()) {
+			if err = errors.Join(err, outbox.Remove(ctx, n)); err == nil {
 				s.dropped(n, "it was not sent in time")
 			}
 			continue
 		}
-		for _, number := range wanted {
+		for _, number := range wanted { // none if only nodes with another configuration want it
 			visit(lease.Job{Lane: strconv.Itoa(number), ID: notice.Key(), Do: func(ctx context.Context) time.Time {
 				if again := s.send(ctx, number, notice); !again.IsZero() {
 					return again
@@ -75,7 +75,7 @@ func (s *Service) runNotice(n *run.OperatorNotice) *Notice {
 	return &Notice{ID: n.ID, Type: string(n.Kind), Agent: n.Agent, User: n.User, Location: s.options.Runs + "/" + n.Run.ID, At: n.At, Run: &n.Run}
 }
 
-// settle removes a notice that all Notifiers have sent, or have given up. It returns the time of the next check; zero for none. The
+// settle removes a notice that all Notifiers of this configuration have sent, or have given up. It returns the time of the next check; zero for none. The
 // claims remain for doneTTL: if a node died after it had added the notice to the Outbox, another one may add the notice again.
 func (s *Service) settle(ctx context.Context, outbox *run.Outbox, n *run.OperatorNotice, notice *Notice, wanted []int) (again time.Time) {
 	isOpen, err := s.settleOnce(ctx, outbox, n, notice, wanted)

@@ -185,12 +185,12 @@ func TestSlack(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Setenv("SLACK_URL", server.URL+"/services/url-secret")
 	s, _ := runSite(t, "notify slack {env.SLACK_URL} {\nevents run.question\nconsole https://gw.example.com/console\n}\n")
-	location := s.Begin("<!channel>&", "desk", runText)
+	location := s.Begin("<!channel>&@all", "desk", runText)
 	id := strings.TrimPrefix(location, "/engagements/")
 	sitetest.Eventually(t, "the message", func() bool { mu.Lock(); defer mu.Unlock(); return len(texts) > 0 })
 	mu.Lock()
 	defer mu.Unlock()
-	for _, want := range []string{"desk", "User: &lt;!channel&gt;&amp;", "https://gw.example.com/console/engagements/" + id} {
+	for _, want := range []string{"desk", "User: &lt;!channel&gt;&amp;@\u200ball", "https://gw.example.com/console/engagements/" + id} {
 		if !strings.Contains(texts[0], want) {
 			t.Errorf("the message does not have %q: %s", want, texts[0])
 		}

@@ -2,15 +2,18 @@ package notify
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -150,6 +153,93 @@ func TestRuns_each_target_once(t *testing.T) {
 	}
 }
 
+// claimOutage is a store in which the next writes that end a claim of a notice fail.
+type claimOutage struct {
+	store.Store
+	failures atomic.Int64 // that are left
+}
+
+func (o *claimOutage) Update(ctx context.Context, key string, change func(store.Record) (store.Change, error)) error {
+	return o.Store.Update(ctx, key, func(old store.Record) (store.Change, error) {
+		c, err := change(old)
+		if state, isClaim := new(sendState), strings.HasPrefix(key, keyPrefix); err == nil && isClaim {
+			if err = json.Unmarshal(c.Value, state); err == nil && state.Lease.Token == "" && o.failures.Add(-1) >= 0 {
+				err = errors.New("the store is down")
+			}
+		}
+		return c, err
+	})
+}
+
+// TestRuns_store_outage checks that a notice is sent, and removed, although the store fails when the result of a try is recorded. It is
+// sent twice only if the store fails for longer than the lease of the notice.
+func TestRuns_store_outage(t *testing.T) {
+	for name, c := range map[string]struct {
+		failures int64
+		failure  error // of the first try
+		most     int
+	}{
+		"a short outage after the notice was sent": {2, nil, 1},
+		"a long outage after the notice was sent":  {9, nil, 2},
+		"an outage after a failed try":             {1, errors.New("down"), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, target := &claimOutage{Store: openStore(t)}, newRecorder("a", "run.*")
+				st.failures.Store(c.failures)
+				target.fail(c.failure)
+				put(t, st, "R", time.Now())
+				startService(t, st, zap.NewNop(), target)
+				time.Sleep(30 * time.Second)
+				target.fail(nil)
+				for end := time.Now().Add(time.Hour); waiting(t, st) > 0 && time.Now().Before(end); {
+					time.Sleep(time.Second)
+				}
+				if sent, most, _ := target.counts(); sent != 1 || most > c.most || waiting(t, st) > 0 {
+					t.Errorf("%d notices were sent, one %d times, %d wait; want one, at most %d times", sent, most, waiting(t, st), c.most)
+				}
+			})
+		})
+	}
+}
+
+// TestRuns_unwanted_notices_remain checks that a node leaves notices to nodes with another configuration, which want them, and that a
+// notice that no node has sent in time is removed with a log line.
+func TestRuns_unwanted_notices_remain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zapcore.WarnLevel)
+		st, other := openStore(t), newRecorder("b", "run.failed")
+		put(t, st, "R", time.Now().Add(time.Minute-run.NoticeTTL))
+		startService(t, st, zap.New(core), other)
+		time.Sleep(50 * time.Second)
+		if waiting(t, st) != 1 {
+			t.Error("a node has removed a notice that another node wants")
+		}
+		put(t, st, "NEW", time.Now())
+		time.Sleep(20 * time.Second)
+		if old := logs.FilterMessage("a notice about a run was dropped").All(); len(old) != 1 || old[0].ContextMap()["notice"] != "R-1" {
+			t.Errorf("log of the old notice: %v", old)
+		}
+		target := newRecorder("a", "run.complete")
+		startService(t, st, zap.NewNop(), target)
+		time.Sleep(time.Second)
+		if sent, _, _ := target.counts(); sent != 1 || waiting(t, st) != 0 {
+			t.Errorf("%d notices were sent, %d wait", sent, waiting(t, st))
+		}
+	})
+}
+
+// TestRuns_no_scan_without_events checks that a Service whose Notifiers want only notices about reviews does not read the outbox.
+func TestRuns_no_scan_without_events(t *testing.T) {
+	s := New(Options{Notifiers: []Notifier{newRecorder("a", "review.none")}, Outbox: func(context.Context) (*run.Outbox, error) {
+		t.Error("the outbox was read")
+		return nil, errors.New("unexpected")
+	}})
+	if !s.scan(t.Context(), nil) {
+		t.Error("the scan failed")
+	}
+}
+
 // TestRuns_dropped checks that a notice is dropped after its last try, and one that is too old at once, each with a log line.
 func TestRuns_dropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +280,7 @@ func TestSelection_events(t *testing.T) {
 	} {
 		s := Selection{Events: strings.Fields(entries)}
 		got := "error"
-		if s.provision() == nil {
+		if s.provision(caddy.NewReplacer()) == nil {
 			var wanted []string
 			for _, kind := range append([]string{typePending, typeEscalated}, runTypes()...) {
 				if s.Wants(kind) {

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/internal/webhook"
@@ -21,8 +23,11 @@ type Selection struct {
 	// those about runs if no agents are hosted. Default: review.*.
 	Events []string `json:"events,omitempty"`
 
-	// The URL of the console, as https://api.example.com/console, for links to reviews and runs. Default: no links.
+	// The URL of the console, as https://api.example.com/console, for links to reviews and runs. Placeholders such as {env.NAME} are
+	// replaced. Default: no links.
 	Console string `json:"console,omitempty"`
+
+	base string // Console with placeholders replaced, without slashes at its end
 }
 
 // options are the subdirectives of the selection.
@@ -46,17 +51,19 @@ func matches(pattern, kind string) bool {
 	return ok && err == nil
 }
 
-// provision checks the selection.
-func (s *Selection) provision() error {
+// provision checks the selection, and replaces placeholders.
+func (s *Selection) provision(repl *caddy.Replacer) error {
 	for _, pattern := range s.Events {
 		if err := checkEvents(pattern); err != nil {
 			return fmt.Errorf("events: %w", err)
 		}
 	}
 	if s.Console != "" {
-		if err := webhook.CheckURL(s.Console); err != nil {
+		console := repl.ReplaceAll(s.Console, "")
+		if err := webhook.CheckURL(console); err != nil {
 			return fmt.Errorf("console: %w", err)
 		}
+		s.base = strings.TrimRight(console, "/")
 	}
 	return nil
 }
@@ -89,14 +96,13 @@ func (s *Selection) onlyRuns() string {
 
 // link returns the URL of the review or the run in the console; "" if the console is not set.
 func (s *Selection) link(n *Notice) string {
-	base := strings.TrimRight(s.Console, "/")
 	switch {
-	case base == "":
+	case s.base == "":
 		return ""
 	case n.Run != nil:
-		return base + "/engagements/" + url.PathEscape(n.Run.ID)
+		return s.base + "/engagements/" + url.PathEscape(n.Run.ID)
 	}
-	return base + "/reviews/" + url.PathEscape(n.ID)
+	return s.base + "/reviews/" + url.PathEscape(n.ID)
 }
 
 // maxLine is how many bytes of a value are in a text for people.

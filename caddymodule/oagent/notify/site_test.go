@@ -88,11 +88,12 @@ func notifyingSite(t *testing.T, url string) (s *sitetest.Site, restart func()) 
 func notifyingSiteWith(t *testing.T, url, options string) (s *sitetest.Site, restart func()) {
 	t.Helper()
 	t.Setenv("HOOK_SECRET", hookSecret)
+	t.Setenv("DESK_PATH", "console/reviews")
 	s = sitetest.NewSite(t)
 	s.Write("agent.yaml", sitetest.AgentDocument("desk", `
   create-trip: {user_identity: false, input_restriction: {require_review: boss}}
 `))
-	oagent := "oagent DIR/agent.yaml {\nreview_wait off\nreviews /REVIEWS\nnotify webhook \"" + url + "\" {\nsecret {env.HOOK_SECRET}\nlink https://gw.example.com/console/reviews/\ntimeout 1s\n}\n" + options + "}\n"
+	oagent := "oagent DIR/agent.yaml {\nreview_wait off\nreviews /REVIEWS\nnotify webhook \"" + url + "\" {\nsecret {env.HOOK_SECRET}\nlink https://gw.example.com/{env.DESK_PATH}/\ntimeout 1s\n}\n" + options + "}\n"
 	global := "agents {\n\ttoolset trips TRIPS\n\tstore bolt DIR/store.db\n}"
 	block := "route {\ntest_pace\ntest_user\nroute /other/* {\n" + strings.Replace(oagent, "REVIEWS", "other/reviews", 1) + "respond OK\n}\n" +
 		strings.Replace(oagent, "REVIEWS", "reviews", 1) + "reverse_proxy " + sitetest.Upstream(t, sitetest.Echo) + "\n}"

@@ -21,7 +21,7 @@ func init() {
 // Slack sends notices as messages to an incoming webhook of Slack, or of a server with the same format, such as Mattermost and
 // Rocket.Chat.
 type Slack struct {
-	// The URL of the webhook. It is a secret: anyone with the URL can write messages. It is not logged. Placeholders such as {env.NAME} are
+	// The URL of the webhook. It is a secret: anyone with the URL can write messages. Its path is not logged. Placeholders such as {env.NAME} are
 	// replaced. Required.
 	URL string `json:"url,omitempty"`
 
@@ -41,10 +41,11 @@ func (*Slack) CaddyModule() caddy.ModuleInfo {
 
 // Provision checks the options.
 func (s *Slack) Provision(caddy.Context) (err error) {
-	if err := s.provision(); err != nil {
+	repl := caddy.NewReplacer()
+	if err := s.provision(repl); err != nil {
 		return fmt.Errorf("slack: %w", err)
 	}
-	s.url = caddy.NewReplacer().ReplaceAll(s.URL, "")
+	s.url = repl.ReplaceAll(s.URL, "")
 	if s.client, err = webhook.NewUnsigned(s.url, "", time.Duration(s.Timeout)); err != nil {
 		return fmt.Errorf("slack: %w", err)
 	}
@@ -63,12 +64,13 @@ func (s *Slack) Target() string { return "slack " + s.url }
 // MaxDuration implements Notifier.
 func (s *Slack) MaxDuration() time.Duration { return s.client.Timeout() }
 
-// escapeSlack escapes what has a meaning in messages, such as links and mentions.
-var escapeSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+// escapeSlack escapes what has a meaning in messages, such as links and mentions. Mattermost and Rocket.Chat also expand a plain @all.
+var escapeSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b")
 
 // Notify implements Notifier.
 func (s *Slack) Notify(ctx context.Context, notice *Notice) error {
-	body, err := json.Marshal(map[string]string{"text": escapeSlack.Replace(strings.Join(notice.lines(s.link(notice)), "\n"))})
+	link := strings.ReplaceAll(s.link(notice), "@", "%40") // escapeSlack would change it
+	body, err := json.Marshal(map[string]string{"text": escapeSlack.Replace(strings.Join(notice.lines(link), "\n"))})
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (s *SMTP) prepare(repl *caddy.Replacer) (err error) {
 	if s.Timeout = cmp.Or(s.Timeout, caddy.Duration(smtpTimeout)); s.Timeout < 0 || time.Duration(s.Timeout) > Timeout {
 		return fmt.Errorf("timeout %s: must be more than 0 and at most %s", time.Duration(s.Timeout), Timeout)
 	}
-	return s.provision()
+	return s.provision(repl)
 }
 
 // Target implements Notifier.
@@ -186,26 +186,21 @@ func (s *SMTP) startTLS(c *smtp.Client, config *tls.Config) error {
 	return stepError("STARTTLS", c.StartTLS(config))
 }
 
-// deliver sends the message. Recipients that the server refuses for good are logged, unless it refuses all of them. If it refuses one
-// for the time being, no mail is sent, and the notice is sent again later.
+// deliver sends the message to the recipients that the server accepts, and logs the others. If it accepts none, that is an error, and
+// the notice is sent again later.
 func (s *SMTP) deliver(c *smtp.Client, message []byte) error {
 	if err := c.Mail(s.from.Address); err != nil {
 		return stepError("MAIL", err)
 	}
-	accepted := 0
-	var refused error
+	refusals, refused := make([]error, len(s.to)), 0
 	for i, to := range s.to {
-		err := c.Rcpt(to.Address)
-		if answer, ok := errors.AsType[*textproto.Error](err); err == nil {
-			accepted++
-			continue
-		} else if refused = stepError(fmt.Sprintf("recipient %d", i+1), err); !ok || answer.Code < 500 {
-			return refused
+		if err := c.Rcpt(to.Address); err != nil {
+			refusals[i] = stepError(fmt.Sprintf("recipient %d", i+1), err)
+			refused++
+			if _, ok := errors.AsType[*textproto.Error](err); !ok || refused == len(s.to) {
+				return refusals[i]
+			}
 		}
-		s.logger.Warn("the mail server refuses a recipient of notices", zap.String("recipient", to.Address), zap.Error(refused))
-	}
-	if accepted == 0 {
-		return refused
 	}
 	w, err := c.Data()
 	if err != nil {
@@ -217,17 +212,25 @@ func (s *SMTP) deliver(c *smtp.Client, message []byte) error {
 	if err := w.Close(); err != nil {
 		return stepError("DATA", err)
 	}
+	for i, refusal := range refusals {
+		if refusal != nil {
+			s.logger.Warn("the mail server refuses a recipient of notices", zap.String("recipient", s.to[i].Address), zap.Error(refusal))
+		}
+	}
 	_ = c.Quit() // the server has the mail
 	return nil
 }
 
-// stepError returns an error for the log: of a response of the server only the status, since its text may contain anything.
+// stepError returns an error for the log: of a response of the server at most the status, since its text may contain anything.
 func stepError(step string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if answer, ok := errors.AsType[*textproto.Error](err); ok {
 		return fmt.Errorf("%s: the mail server responds with %d", step, answer.Code)
+	}
+	if _, ok := errors.AsType[textproto.ProtocolError](err); ok { // it quotes the line
+		return fmt.Errorf("%s: the mail server sends an invalid response", step)
 	}
 	return fmt.Errorf("%s: %w", step, err)
 }

@@ -173,24 +173,33 @@ func TestSMTP_sends(t *testing.T) {
 		"no STARTTLS, allowed": {func(s *mailServer) { s.plain = true }, func(n *SMTP) { n.AllowPlaintext = true }, ""},
 		"unknown certificate":  {func(*mailServer) {}, func(n *SMTP) { n.roots, n.AllowPlaintext = x509.NewCertPool(), true }, "certificate"},
 		"rejected password":    {func(s *mailServer) { s.responses[authLine()] = "535 no " + mailPassword }, func(n *SMTP) { n.User, n.Password = "fairway", mailPassword }, "AUTH: the mail server responds with 535"},
-		"temporary failure":    {func(s *mailServer) { s.responses["RCPT TO:<bob@example.com>"] = "451 later" }, func(*SMTP) {}, "451"},
-		"all recipients refuse": {func(s *mailServer) {
-			for _, to := range []string{"ann", "bob"} {
-				s.responses["RCPT TO:<"+to+"@example.com>"] = "550 no"
-			}
-		}, func(*SMTP) {}, "550"},
+		"password without TLS": {func(s *mailServer) { s.plain = true }, func(n *SMTP) {
+			n.User, n.Password, n.AllowPlaintext = "fairway", mailPassword, true
+			_, port, _ := net.SplitHostPort(n.Server)
+			n.Server = net.JoinHostPort("::ffff:127.0.0.1", port) // the same server; only 127.0.0.1, ::1 and localhost count as this machine
+		}, "unencrypted"},
+		"invalid response": {func(s *mailServer) { s.responses["RCPT TO:<ann@example.com>"] = "bad " + mailPassword }, func(*SMTP) {}, "sends an invalid response"},
+		"all recipients refused": {func(s *mailServer) {
+			s.responses["RCPT TO:<ann@example.com>"], s.responses["RCPT TO:<bob@example.com>"] = "550 no", "451 later"
+		}, func(*SMTP) {}, "451"},
 		"endless response": {func(s *mailServer) {
 			s.responses["EHLO example.com"] = strings.Repeat("250-x\r\n", maxSMTPRead/7+10) + "250 x"
 		}, func(*SMTP) {}, "more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newMailServer(t, c.server)
-			n, _ := server.notifier(t, c.set)
+			n, logs := server.notifier(t, c.set)
 			err := n.Notify(t.Context(), reviewNotice())
 			mails, lines := server.received()
 			if c.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fails) || strings.Contains(err.Error(), mailPassword) || len(mails) > 0 {
 					t.Errorf("error %v, want %q; %d mails", err, c.fails, len(mails))
+				}
+				if logs.Len() > 0 { // each try would repeat it
+					t.Errorf("log: %+v", logs.All())
+				}
+				if server.plain && slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "AUTH") }) {
+					t.Errorf("without TLS, the server got %q", lines)
 				}
 				return
 			}
@@ -239,25 +248,27 @@ func checkMail(t *testing.T, raw string) {
 
 // TestSMTP_refused_recipient checks that the other recipients get the mail, and that the log has the one that the server refuses.
 func TestSMTP_refused_recipient(t *testing.T) {
-	server := newMailServer(t, func(s *mailServer) { s.responses["RCPT TO:<bob@example.com>"] = "550 secret text" })
-	n, logs := server.notifier(t, func(*SMTP) {})
-	if err := n.Notify(t.Context(), reviewNotice()); err != nil {
-		t.Fatal(err)
-	}
-	if mails, _ := server.received(); len(mails) != 1 {
-		t.Errorf("%d mails", len(mails))
-	}
-	all := logs.All()
-	if len(all) != 1 || all[0].ContextMap()["recipient"] != "bob@example.com" || strings.Contains(all[0].ContextMap()["error"].(string), "secret") {
-		t.Errorf("log: %+v", all)
+	for _, status := range []string{"550", "451"} {
+		server := newMailServer(t, func(s *mailServer) { s.responses["RCPT TO:<bob@example.com>"] = status + " secret text" })
+		n, logs := server.notifier(t, func(*SMTP) {})
+		if err := n.Notify(t.Context(), reviewNotice()); err != nil {
+			t.Fatal(err)
+		}
+		if mails, _ := server.received(); len(mails) != 1 {
+			t.Errorf("%s: %d mails", status, len(mails))
+		}
+		all := logs.All()
+		if len(all) != 1 || all[0].ContextMap()["recipient"] != "bob@example.com" || strings.Contains(all[0].ContextMap()["error"].(string), "secret") {
+			t.Errorf("%s: log: %+v", status, all)
+		}
 	}
 }
 
-// TestSMTP_temporary_failure checks that a notice that the server refuses for the time being is sent later, once.
+// TestSMTP_temporary_failure checks that a notice whose only recipient the server rejects temporarily is sent later, once.
 func TestSMTP_temporary_failure(t *testing.T) {
 	const recipient = "RCPT TO:<bob@example.com>"
 	server := newMailServer(t, func(s *mailServer) { s.responses[recipient] = "451 later" })
-	n, _ := server.notifier(t, func(n *SMTP) { n.Events = []string{"run.*"} })
+	n, _ := server.notifier(t, func(n *SMTP) { n.To, n.Events = n.To[1:], []string{"run.*"} })
 	st := openStore(t)
 	core, logs := observer.New(zapcore.WarnLevel)
 	startService(t, st, zap.New(core), n)
@@ -326,6 +337,7 @@ func TestSMTP_config(t *testing.T) {
 		"password": func(n *SMTP) { n.User = "fairway" },
 		"variable": func(n *SMTP) { n.User, n.Password = "fairway", "{env.FAIRWAY_NO_SUCH_VARIABLE}" },
 		"timeout":  func(n *SMTP) { n.Timeout = caddy.Duration(time.Hour) },
+		"no value": func(n *SMTP) { n.Console = "{env.FAIRWAY_NO_SUCH_VARIABLE}" },
 		"console":  func(n *SMTP) { n.Console = "/console" },
 		"events":   func(n *SMTP) { n.Events = []string{"run.done"} },
 	} {
@@ -348,10 +360,15 @@ func TestSMTP_target(t *testing.T) {
 	}
 }
 
-// TestLines_of_runs checks the text about a run.
+// TestLines_of_runs checks the text about a run, and that placeholders in console are replaced.
 func TestLines_of_runs(t *testing.T) {
+	t.Setenv("FAIRWAY_TEST_HOST", "gw.example.com")
 	n := &Notice{ID: "R-1", Type: string(run.NoticeFailed), Agent: "desk", User: "ada", Run: &run.NoticeRun{ID: "R", Reason: run.EndBudget, Rule: "user ada"}}
-	got := strings.Join(n.lines((&Selection{Console: "https://gw.example.com/console"}).link(n)), "\n")
+	s := Selection{Console: "https://{env.FAIRWAY_TEST_HOST}/console"}
+	if err := s.provision(caddy.NewReplacer()); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(n.lines(s.link(n)), "\n")
 	for _, want := range []string{"A run has failed: desk", "Reason: budget user ada", "https://gw.example.com/console/engagements/R"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the text does not have %q: %s", want, got)

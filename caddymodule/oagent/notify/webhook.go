@@ -29,7 +29,7 @@ type Webhook struct {
 	Secret string `json:"secret,omitempty"`
 
 	// The URL to which the id of the review is appended as the link for the reviewer, if the reviews are not in the
-	// console: https://desk.example.com/reviews/. Default: that of console.
+	// console: https://desk.example.com/reviews/. Placeholders such as {env.NAME} are replaced. Default: that of console.
 	Link string `json:"link,omitempty"`
 
 	// The timeout of one request, at most 1m. Default: 10s.
@@ -37,8 +37,8 @@ type Webhook struct {
 
 	Selection
 
-	url    string // with placeholders replaced
-	client *webhook.Client
+	url, reviews string // URL and Link with placeholders replaced
+	client       *webhook.Client
 }
 
 // CaddyModule returns the Caddy module information.
@@ -52,11 +52,12 @@ func (*Webhook) CaddyModule() caddy.ModuleInfo {
 // Provision checks the options.
 func (w *Webhook) Provision(caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
-	if err := w.provision(); err != nil {
+	if err := w.provision(repl); err != nil {
 		return fmt.Errorf("webhook: %w", err)
 	}
 	if w.Link != "" {
-		if err := webhook.CheckURL(w.Link); err != nil {
+		w.reviews = repl.ReplaceAll(w.Link, "")
+		if err := webhook.CheckURL(w.reviews); err != nil {
 			return fmt.Errorf("webhook: link: %w", err)
 		}
 	}
@@ -82,8 +83,8 @@ func (w *Webhook) MaxDuration() time.Duration { return w.client.Timeout() }
 // Notify implements Notifier.
 func (w *Webhook) Notify(ctx context.Context, notice *Notice) error {
 	sent := *notice
-	if sent.Link = w.link(notice); w.Link != "" && notice.Run == nil {
-		sent.Link = w.Link + url.PathEscape(notice.ID)
+	if sent.Link = w.link(notice); w.reviews != "" && notice.Run == nil {
+		sent.Link = w.reviews + url.PathEscape(notice.ID)
 	}
 	body, err := json.Marshal(&sent)
 	if err != nil {
