@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -209,10 +210,14 @@ func (o *NoticeOptions) move(ctx context.Context, s *storage, st *State) error {
 		now.Notices.Pending = slices.DeleteFunc(now.Notices.Pending, func(e OperatorNotice) bool { return hasNotice(moved, e.ID) })
 		return nil, nil
 	})
-	o.Added()
-	if isNotFound(err) { // its user has deleted it
-		return nil
+	if isNotFound(err) { // its user has deleted it, or was erased, perhaps before the Outbox had the notices
+		err = nil
+		for i := range moved {
+			err = errors.Join(err, outbox.Remove(ctx, &moved[i]))
+		}
+		return err
 	}
+	o.Added()
 	return err
 }
 

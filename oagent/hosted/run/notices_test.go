@@ -195,6 +195,28 @@ func TestNotices_after_an_outage(t *testing.T) {
 	}
 }
 
+// vanishing is a store in which the record of a run is deleted when the outbox gets the first notice about it.
+type vanishing struct {
+	store.Store
+	deleted atomic.Bool
+}
+
+func (v *vanishing) Update(ctx context.Context, key string, change func(store.Record) (store.Change, error)) error {
+	err := v.Store.Update(ctx, key, change)
+	if strings.HasPrefix(key, "run-notices/") && v.deleted.CompareAndSwap(false, true) {
+		err = errors.Join(err, store.Scan(ctx, v.Store, "run/", func(key string, _ store.Record) error { return v.Store.Delete(ctx, key) }))
+	}
+	return err
+}
+
+// TestNotices_of_a_deleted_run checks that no notice remains if the run is deleted, or its user is erased, while the notice moves.
+func TestNotices_of_a_deleted_run(t *testing.T) {
+	s := &vanishing{Store: openStore(t)}
+	n := newNode(t, s, readAgent(t, "capabilities: {}\n"), script(says("Done.")), func(_ *node, o *run.Options) { o.Notices = allNotices() })
+	n.start("Go")
+	testkit.Eventually(t, "the outbox to be empty after the deletion", func() bool { return s.deleted.Load() && len(noticesOf(t, s)) == 0 })
+}
+
 // TestOutbox_is_bounded checks that a list drops the oldest notices of the user and agent that have most, and that Remove makes room.
 func TestOutbox_is_bounded(t *testing.T) {
 	box := run.NewOutbox(openStore(t), "realm")

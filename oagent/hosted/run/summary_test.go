@@ -133,6 +133,22 @@ func TestSummary_replaces_messages(t *testing.T) {
 	}
 }
 
+// A summary is left out if the request is still too long without all other messages that can be left out.
+func TestSummary_that_is_too_long_is_left_out(t *testing.T) {
+	other, rejected := talkative(1<<40), 0
+	n := newNode(t, openStore(t), readAgent(t, "capabilities: {get-page: {}}\n"), summarizing(numbered(), func(ctx context.Context, r *model.Request) (*model.Response, error) {
+		if strings.Contains(r.Messages[0].Text, "Summary ") {
+			rejected++
+			return nil, model.Errorf(model.KindContextTooLong, "too long")
+		}
+		return other(ctx, r)
+	}), pages, summarize(5000))
+	n.talk(40) // each input has an answer
+	if rejected == 0 {
+		t.Error("no request had a summary")
+	}
+}
+
 func TestSummary_only_if_configured(t *testing.T) {
 	n := newNode(t, openStore(t), readAgent(t, "capabilities: {get-page: {}}\n"), talkative(1<<40), pages,
 		func(_ *node, o *run.Options) { o.Limits = run.Limits{Context: 5000, Tokens: 1 << 40} })
