@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -153,7 +152,7 @@ func TestRuns_each_target_once(t *testing.T) {
 	}
 }
 
-// claimOutage is a store in which the next writes that end a claim of a notice fail.
+// claimOutage is a store in which the next writes of notices that are claimed fail.
 type claimOutage struct {
 	store.Store
 	failures atomic.Int64 // that are left
@@ -161,13 +160,16 @@ type claimOutage struct {
 
 func (o *claimOutage) Update(ctx context.Context, key string, change func(store.Record) (store.Change, error)) error {
 	return o.Store.Update(ctx, key, func(old store.Record) (store.Change, error) {
-		c, err := change(old)
-		if state, isClaim := new(sendState), strings.HasPrefix(key, keyPrefix); err == nil && isClaim {
-			if err = json.Unmarshal(c.Value, state); err == nil && state.Lease.Token == "" && o.failures.Add(-1) >= 0 {
+		if strings.HasPrefix(key, keyPrefix) {
+			state, err := decodeSendState(key, old.Value)
+			if err == nil && state.Lease.Token != "" && o.failures.Add(-1) >= 0 {
 				err = errors.New("the store is down")
 			}
+			if err != nil {
+				return store.Change{}, err
+			}
 		}
-		return c, err
+		return change(old)
 	})
 }
 
