@@ -137,7 +137,7 @@ func found(t *testing.T, where, text string) {
 
 // TestInspect_headers_of_the_caller do not replace the arguments that inspectors have passed, also under another spelling.
 func TestInspect_headers_of_the_caller(t *testing.T) {
-	for name, action := range map[string]string{"without oagent": "reject", "oagent": "reject", "reviews": "review {\nreviewer ann\n}"} {
+	for name, action := range map[string]string{"without oagent": "reject {\nphases arguments\n}", "oagent": "reject {\nphases arguments\n}", "reviews": "review {\nreviewer ann\n}"} {
 		t.Run(name, func(t *testing.T) {
 			var received http.Header
 			api := sitetest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -165,7 +165,7 @@ paths:
 			}
 			s.Start("agents {\n\tstore bolt DIR/store.db\ntoolset notes {\nopenapi DIR/notes.yaml\ninspect pii "+action+"\n}\n}",
 				"route {\ntest_user\nmcp notes\n"+oagent+"reverse_proxy "+api+"\n}")
-			for _, arguments := range []string{`{}`, `{"X-Person":"Bern","person":"Bern"}`} {
+			for _, arguments := range []string{`{}`, `{"X_Person":"Bern","person":"Bern"}`} {
 				r := s.CallRequest("listNotes", arguments)
 				r.Header.Set("X-Test-User", "ada")
 				r.Header.Set("X-Person", plantedValues[0])
@@ -197,18 +197,17 @@ paths:
       operationId: listNotes
       parameters:
         - {name: kind, in: query, schema: {type: string, enum: [short, long]}}
-        - {name: pin, in: query, required: true, x-non-inferrable: true, schema: {type: string}}
+        - {name: pin, in: query, required: true, x-otc-non-inferrable: true, schema: {type: string}}
       responses: {"200": {description: OK}}
 `)
 	s.Start("agents {\n\tcalls {\n}\ntoolset notes {\nopenapi DIR/notes.yaml\ninspect pii mask {\nphases arguments\n}\n}\n}",
 		"route {\ntest_user\nagents_console {\nauditors ada\n}\nmcp notes\nrespond 418\n}")
-	r := s.CallRequest("listNotes", `{"kind":`+fmt.Sprintf("%q", plantedValues[0])+`,"`+plantedValues[0]+`":1}`)
-	r.Header.Set("X-Test-User", "ada")
-	if a := s.Do(r); !strings.Contains(a.Body, `"isError":true`) {
+	arguments := `"arguments":{"kind":` + fmt.Sprintf("%q", plantedValues[0]) + `,"` + plantedValues[0] + `":1}`
+	if a := stateless(s, "listNotes", arguments, "X-Test-User", "ada"); !strings.Contains(a.Body, `"isError":true`) {
 		t.Errorf("the response is %s", a.Body)
 	}
 	calls := s.Request("GET", "/console/api/calls", "", "X-Test-User", "ada").Body
-	if !strings.Contains(calls, "invalid_arguments") || strings.Contains(calls, plantedValues[0]) {
+	if !strings.Contains(calls, `"outcome":"invalid"`) || strings.Contains(calls, plantedValues[0]) {
 		t.Errorf("the log of calls is %s", calls)
 	}
 }
