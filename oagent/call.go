@@ -78,6 +78,9 @@ type Call struct {
 
 	// Inspected is set if inspectors require reviews of the inputs. The record and the reviews have its inputs instead.
 	Inspected *Inspected
+	// Originals encrypts the inputs of calls with Inspected until their reviews are decided. Inspected requires it. Other calls need it
+	// to find held results of calls with Inspected; nil if there are no inspectors that require reviews.
+	Originals *review.Originals
 
 	// NoWait refuses a call that needs a review at once, instead of waiting for the decision up
 	// to GuardOptions.ReviewWait. The caller repeats the call when the review is decided.
@@ -94,9 +97,8 @@ type Call struct {
 
 // Inspected has what inspectors require of a call: reviewers must approve it, and its record must not have some values of its inputs.
 type Inspected struct {
-	Inputs    jsontext.Value // the inputs with these values masked: a strict JSON object
-	Required  []RequiredReview
-	Originals *review.Originals // encrypts the inputs of the call until the reviews are decided
+	Inputs   jsontext.Value // the inputs with these values masked: a strict JSON object
+	Required []RequiredReview
 }
 
 // RequiredReview is a review that must approve a call before it is made.

@@ -1,7 +1,9 @@
 package oagent_test
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +22,9 @@ const inspectedSecret = "0123456789abcdef0123456789abcdef"
 // inspected returns a call whose inputs have a value for which an inspector requires a review of boss.
 func inspected(a *oagent.Agent, originals *review.Originals, value string) oagent.Call {
 	c := call(a, "pay", `{"amount":5,"card":"`+value+`"}`)
+	c.Originals = originals
 	c.Inspected = &oagent.Inspected{
-		Inputs: jsontext.Value(`{"amount":5,"card":"[card]"}`), Originals: originals,
+		Inputs:   jsontext.Value(`{"amount":5,"card":"[card]"}`),
 		Required: []oagent.RequiredReview{{Reviewer: "boss", Rule: "inspect.pii", Inspector: "pii", Found: []string{"card"}}},
 	}
 	return c
@@ -124,6 +127,9 @@ func TestInspected_originals_do_not_stay(t *testing.T) {
 		g := newGuard(t, oagent.GuardOptions{Store: s, ReviewTTL: reviewTTL[name]})
 		pay := inspected(a, newOriginals(), "4111 1111 1111 1111")
 		want(t, name, outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
+		if _, n := stored(t, s); n != 1 && name != "expiry" { // it may have expired
+			t.Errorf("%s: before, there are %d originals", name, n)
+		}
 		end(g, s, &pay)
 		if _, n := stored(t, s); n != 0 {
 			t.Errorf("%s: there are %d originals", name, n)
@@ -142,4 +148,84 @@ func TestInspected_without_readers(t *testing.T) {
 	}
 	decide(t, g, pending(t, g).ID, true)
 	want(t, "after", outcomeOf(t, g, pay, `{}`), "")
+}
+
+// TestInspected_held_results_are_found although an inspector requires a review since the call, no longer requires one, or the secret
+// is another one: the call is not made again.
+func TestInspected_held_results_are_found(t *testing.T) {
+	a := agent(t, "\ncapabilities:\n  pay: {output_restriction: {require_review: boss}}\n")
+	const card = "4111 1111 1111 1111"
+	with := inspected(a, newOriginals(), card)
+	without, rotated := with, with
+	without.Inspected = nil
+	rotated.Originals = review.NewOriginals([]string{strings.Repeat("n", 32), inspectedSecret})
+	for name, calls := range map[string][2]oagent.Call{
+		"required since":     {without, with},
+		"no longer required": {with, without},
+		"another secret":     {with, rotated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGuard(t, oagent.GuardOptions{Store: openBolt(t)})
+			want(t, "the call", outcomeOf(t, g, calls[0], `{"paid":true}`), engagement.KindReviewPending)
+			if calls[0].Inspected != nil {
+				decide(t, g, pending(t, g).ID, true)
+				want(t, "the call after the review of its inputs", outcomeOf(t, g, calls[0], `{"paid":true}`), engagement.KindReviewPending)
+			}
+			held := pending(t, g)
+			if held.Side != engagement.SideOutput {
+				t.Fatalf("the review is %+v", held)
+			}
+			decide(t, g, held.ID, true)
+			ticket, err := g.Begin(t.Context(), calls[1])
+			if err != nil || ticket.Replayed == nil || string(ticket.Replayed.Outputs) != `{"paid":true}` {
+				t.Errorf("the repeated call: %+v, %v", ticket, err)
+			}
+		})
+	}
+}
+
+// undeletable is a store that does not delete originals while fails is set.
+type undeletable struct {
+	store.Store
+	fails bool
+}
+
+func (u *undeletable) Delete(ctx context.Context, keys ...string) error {
+	if u.fails && slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, "original/") }) {
+		return errors.New("unreachable")
+	}
+	return u.Store.Delete(ctx, keys...)
+}
+
+// TestInspected_originals_are_deleted_later if the store fails at the decision or the renewal.
+func TestInspected_originals_are_deleted_later(t *testing.T) {
+	a := agent(t, "\ncapabilities:\n  pay: {}\n")
+	for name, end := range map[string]func(g *oagent.Guard, id string, pay oagent.Call) error{
+		"a decision of a call that was made": func(g *oagent.Guard, id string, pay oagent.Call) error {
+			_, err := g.Reviews.Decide(t.Context(), id, "boss", true, "")
+			if err != nil && !errors.Is(err, review.ErrNotFound) {
+				want(t, "the approved call", outcomeOf(t, g, pay, `{}`), "")
+			}
+			return err
+		},
+		"the end of a run": func(g *oagent.Guard, id string, _ oagent.Call) error {
+			return g.Reviews.Abandon(t.Context(), id, "ended")
+		},
+	} {
+		s := &undeletable{Store: openBolt(t), fails: true}
+		g := newGuard(t, oagent.GuardOptions{Store: s})
+		pay := inspected(a, newOriginals(), "4111 1111 1111 1111")
+		want(t, name, outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
+		id := pending(t, g).ID
+		if err := end(g, id, pay); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		s.fails = false
+		if err := end(g, id, pay); err != nil && !errors.Is(err, review.ErrNotFound) {
+			t.Errorf("%s, repeated: %v", name, err)
+		}
+		if _, n := stored(t, s); n != 0 {
+			t.Errorf("%s: there are %d originals", name, n)
+		}
+	}
 }

@@ -84,8 +84,8 @@ func (c *check) newReview() *review.Review {
 		Found:      required.Found,
 		Trace:      calltrace.Parent(c.ctx),
 	}
-	if i := call.Inspected; required.Inspector != "" && i.Originals.Keep && !bytes.Equal(i.Inputs, c.ticket.inputs) {
-		r.Original, r.Originals, r.HasOriginal = c.ticket.inputs, i.Originals, true
+	if i := call.Inspected; required.Inspector != "" && call.Originals.Keep && !bytes.Equal(i.Inputs, c.ticket.inputs) {
+		r.Original, r.Originals, r.HasOriginal = c.ticket.inputs, call.Originals, true
 	}
 	name, isAgent := strings.CutPrefix(r.Reviewer, Scheme)
 	if isAgent && CheckName(name) == nil || call.Names != nil && call.Names.Agent(r.Reviewer) {
@@ -98,17 +98,35 @@ func (c *check) newReview() *review.Review {
 // escapes have the same hash. Inputs that differ in how a number is written do not.
 func (c *check) hash() string {
 	if c.hashed == "" {
-		canonical := c.ticket.inputs.Clone()
-		if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
-			canonical = c.ticket.inputs // not canonical: at least equal bytes have equal hashes
-		}
-		if i := c.ticket.call.Inspected; i != nil {
-			c.hashed = i.Originals.Digest(canonical) // a reader of the store could guess masked values with a plain digest
+		if c.ticket.call.Inspected != nil {
+			c.hashed = c.ticket.call.Originals.Digest(c.canonical()) // a reader of the store could guess masked values with a plain digest
 		} else {
-			c.hashed = engagement.Digest(string(canonical))
+			c.hashed = engagement.Digest(string(c.canonical()))
 		}
 	}
 	return c.hashed
+}
+
+// canonical returns the inputs in the form of which hash is a digest.
+func (c *check) canonical() jsontext.Value {
+	canonical := c.ticket.inputs.Clone()
+	if err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
+		return c.ticket.inputs // not canonical: at least equal bytes have equal hashes
+	}
+	return canonical
+}
+
+// isHash reports whether a stored hash is of the same inputs. It may be older than the requirement of an inspector, or than the secret.
+func (c *check) isHash(stored string) bool {
+	if stored == c.hash() {
+		return true
+	}
+	originals := c.ticket.call.Originals
+	if originals == nil {
+		return false
+	}
+	canonical := c.canonical()
+	return stored == engagement.Digest(string(canonical)) || originals.HasDigest(stored, canonical)
 }
 
 // prepareReview stores the review. If its reviewer has too many open reviews, it refuses the
@@ -260,7 +278,7 @@ func (d *decision) requestReview(t *engagement.Tx) error {
 // one, the call is not made again.
 func (d *decision) findHeld(t *engagement.Tx) int {
 	return d.requests(t).Find(func(a *engagement.RequestedReview) bool {
-		return a.Side == engagement.SideOutput && a.Name == d.passing.call.Name && a.Inputs == d.hash()
+		return a.Side == engagement.SideOutput && a.Name == d.passing.call.Name && d.isHash(a.Inputs)
 	})
 }
 

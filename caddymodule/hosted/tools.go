@@ -122,11 +122,26 @@ func inspectorOf(o *Options, agent *oagent.Agent, c *capability) func(context.Co
 			return "", "", failure
 		case required == nil:
 			return string(passed), "", nil
-		case o.Originals == nil || len(passed) > oagent.LargestMaxPayload:
-			return "", "", errors.New("this call was not made: " + required.Error() + ", and it cannot be reviewed")
+		case o.Originals == nil:
+			return "", "", unreviewable(o.Logger, toolset.Name, name, "oagent has no option originals")
+		case len(passed) > oagent.LargestMaxPayload:
+			return "", "", unreviewable(o.Logger, toolset.Name, name, fmt.Sprintf("its arguments have %d KiB, and reviews at most %d KiB",
+				len(passed)>>10, oagent.LargestMaxPayload>>10))
 		}
 		return string(required.Shown), o.Originals.Seal(passed, placeOf(b.Engagement, name)), nil
 	}
+}
+
+// unreviewable returns the error of a call for which inspectors require a review that is not possible, and logs it.
+func unreviewable(logger *zap.Logger, toolset, tool, cause string) error {
+	WarnUnreviewable(logger, toolset, tool, cause)
+	return errors.New("this call was not made: an inspector requires a review of its arguments, which is not possible: " + cause)
+}
+
+// WarnUnreviewable logs that a call was refused, because inspectors require a review that is not possible.
+func WarnUnreviewable(logger *zap.Logger, toolset, tool, cause string) {
+	logger.Warn("a tool call was refused: an inspector requires a review that is not possible",
+		zap.String("toolset", toolset), zap.String("tool", tool), zap.String("cause", cause))
 }
 
 // placeOf is the place of encrypted arguments: a run, by its id, and a tool.
@@ -273,7 +288,13 @@ func (h agentTools) callTool(ctx context.Context, i *run.Invocation, c *capabili
 	inputs, err := argumentsOf(i, h.options.Originals)
 	if err != nil {
 		h.report(i.Engagement, fmt.Errorf("the arguments of a call of %s that needs a review cannot be decrypted: %w", i.Name, err))
-		return run.Notice("the call was not made: its arguments cannot be read any more, because the key of the gateway has changed; call it again")
+		return run.Notice("the call was not made: its arguments cannot be read any more, because the key of the gateway has changed; ask the user for the values again")
+	}
+	if i.Sealed != "" {
+		if !c.operation.Toolset.Inspect.Has(inspect.Arguments) {
+			return run.Notice("the call was not made: an inspector required a review of its arguments, and the operator has removed it since; ask the user for the values again")
+		}
+		r = r.WithContext(route.WithReview(r.Context(), i.Inputs))
 	}
 	caller := h.endpoints.of(h.Host, c.operation.Toolset).Caller(r, h.calls, toolset)
 	caller.Agent = i.Agent.Name

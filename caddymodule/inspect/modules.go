@@ -92,7 +92,8 @@ const (
 // Options are the options that the built-in inspectors share.
 type Options struct {
 	// What happens with what is found. "mask": it is replaced. "reject": the call fails, or the tool is not listed. "review": the
-	// reviewer must approve the call, and what is found is masked for the reviewer and in records. It needs oagent with the option originals.
+	// reviewer must approve the call, and what is found is masked for the reviewer and in records, except by moderation, which masks
+	// nothing. It needs oagent with the option originals.
 	// Default: mask; reject for moderation.
 	Action string `json:"action,omitempty"`
 

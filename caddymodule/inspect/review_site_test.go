@@ -215,7 +215,8 @@ func TestReview_by_two_reviewers(t *testing.T) {
 // TestReview_values_stay_out_of_failures plants values in arguments that are not valid, and in an expression that cannot be evaluated.
 func TestReview_values_stay_out_of_failures(t *testing.T) {
 	s := newReviewedSite(t, reviewing, "\n  create-trip: {user_identity: false, input_restriction: {assertion: '{\"Bern\": 1}[recent[\"create-trip\"].inputs.to] == 1'}}\n")
-	for _, arguments := range []string{`{"to":` + quoted(all) + `}`, `{"to":[` + quoted(all) + `]}`, `{"to":` + quoted("x") + `,` + quoted(planted[0]) + `:1}`} {
+	for _, arguments := range []string{`{"to":` + quoted(all) + `}`, `{"to":[` + quoted(all) + `]}`, `{"to":` + quoted("x") + `,` + quoted(planted[0]) + `:1}`,
+		`{"to":"x",` + quoted(planted[0]) + `:1,` + quoted(strings.ToUpper(planted[0][:1])+planted[0][1:]) + `:1}`} {
 		got := call(s.Site, "createTrip", arguments)
 		if !strings.Contains(got, `"isError":true`) || len(s.received) != 0 {
 			t.Errorf("%s: the API received %q: %s", arguments, s.received, got)
@@ -342,6 +343,47 @@ func TestReview_of_a_hosted_agent(t *testing.T) {
 	}
 	without(t, "the run", s.As("ada", "GET", location, "").Body)
 	filesWithout(t, s.Site)
+}
+
+// TestReview_of_a_hosted_agent_stays_required refuses the call if the inspectors no longer require the review: because they pass the
+// same arguments later, or because a reload removes them.
+func TestReview_of_a_hosted_agent_stays_required(t *testing.T) {
+	for _, name := range []string{"passes later", "removed"} {
+		t.Run(name, func(t *testing.T) {
+			decided := 0
+			c := &checker{respond: func(w http.ResponseWriter, _ *http.Request, _, _ string) {
+				if decided++; decided > 1 && name == "passes later" {
+					_, _ = io.WriteString(w, `{"decision":"pass"}`)
+					return
+				}
+				_, _ = io.WriteString(w, `{"decision":"review","content":{"to":"***"}}`)
+			}}
+			webhook := "inspect webhook http://" + sitetest.Upstream(t, c.ServeHTTP) + "/check {\nsecret 0123456789abcdef0123456789abcdef\nphases arguments\nreviewer privacy\n}\n"
+			s := sitetest.NewHostedSite(t, sitetest.AgentDocument("desk", createTrip),
+				sitetest.Play(sitetest.Calls("create-trip", `{"to":`+quoted(planted[0])+`}`), modelserver.Step{Text: "Not created."}))
+			block := strings.ReplaceAll(s.Block("reviews /reviews\nreviewer privacy {\npeople ann dora\n}\noriginals dora {\nsecret 0123456789abcdef0123456789abcdef\n}"),
+				"toolset TRIPS", "toolset trips")
+			start := func(inspectors string) {
+				s.Start("agents {\n\tstore bolt DIR/store.db\ncalls {\narguments to\n}\ntoolset trips {\nopenapi TRIPS\n"+inspectors+"}\n}", block)
+			}
+			start(webhook)
+			location := s.Begin("ada", "desk", "Create it")
+			if name == "removed" {
+				sitetest.Eventually(t, "the run waits for a review", func() bool { return s.State("ada", location).Status == "awaiting-verification" })
+				start("")
+				id := sitetest.Decode[struct{ Reviews []struct{ ID string } }](t, s.As("ann", "GET", "/reviews", "")).Reviews[0].ID
+				if a := s.As("ann", "POST", "/reviews/"+id+"/deny", ""); a.Status != 200 {
+					t.Fatalf("the decision: %d %s", a.Status, a.Body)
+				}
+			}
+			sitetest.Eventually(t, "the run ends", func() bool { return s.State("ada", location).Status == "complete" })
+			for _, r := range s.API.Received() {
+				t.Errorf("the API received %s %s", r.Method, r.URL)
+			}
+			without(t, "the run", s.As("ada", "GET", location, "").Body)
+			filesWithout(t, s.Site)
+		})
+	}
 }
 
 // TestReview_of_an_MCP_server approves a call of a tool of an MCP server.

@@ -233,6 +233,9 @@ func (a *admission) begin() *refusalError {
 		Binding: a.d.binding, Name: a.d.name, Names: a.d.agents.Names, Inputs: a.d.inputs, Checked: true, Conditional: isConditional(a.d.r.Header),
 		Serving: a.d.handler.serving, Inspected: a.d.inspected,
 	}
+	if originals := a.d.handler.Originals; originals != nil {
+		call.Originals = originals.opened
+	}
 	if a.d.hosted != nil {
 		call.NoWait, call.Uncertain = true, a.d.hosted.Uncertain
 	}

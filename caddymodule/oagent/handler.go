@@ -142,7 +142,8 @@ type Handler struct {
 	// Default: none; a name is the id of the user who decides.
 	Reviewers map[string]*reviewers.Agent `json:"reviewers,omitempty"`
 
-	// Reviews that inspectors of the toolsets require. Required for such inspectors. Default: none.
+	// How the original arguments of reviews that inspectors require are encrypted, and who may read them. Required if an inspector of a
+	// toolset has the action review. Default: none.
 	Originals *Originals `json:"originals,omitempty"`
 
 	// The modules that send notices about pending reviews and runs. Default: none; reviewers list their

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/hosted"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
-	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -20,7 +20,7 @@ import (
 // Inspectors of a toolset with the action review require that reviewers approve a call. The reviewers and the record see its
 // arguments without what the inspectors have found. This file is for such calls.
 
-// Originals configures reviews that inspectors require. They have the original arguments encrypted until the decision.
+// Originals configures the encryption of original arguments, and who may read them.
 type Originals struct {
 	// The users who may read the original arguments of the reviews that they decide. An entry group:NAME is for the members of
 	// a group. Default: none; reviews do not keep the originals.
@@ -104,8 +104,8 @@ func warnInspectorReviews(o *Handler, set *agentset.Set, login bool) {
 // requireReview makes the Guard require what the inspectors require. Shown are the arguments for reviewers and records.
 func (d *decision) requireReview(required *inspect.ReviewError) *refusalError {
 	shown, err := oagent.CheckInputs(required.Shown)
-	if originals := d.handler.Originals.sealer(); originals != nil && err == nil {
-		d.inspected = &oagent.Inspected{Inputs: shown, Originals: originals}
+	if d.handler.Originals != nil && err == nil {
+		d.inspected = &oagent.Inspected{Inputs: shown}
 		for _, r := range required.Required {
 			d.inspected.Required = append(d.inspected.Required, oagent.RequiredReview{
 				Reviewer: r.Reviewer, Rule: "inspect." + r.Inspector, Inspector: r.Inspector, Found: slices.Clone(r.Labels),
@@ -113,9 +113,10 @@ func (d *decision) requireReview(required *inspect.ReviewError) *refusalError {
 		}
 		return nil
 	}
-	d.inputs = nil
-	return d.refuse(kindInspected, http.StatusForbidden, "", "the call of "+d.name+" was not made: "+required.Error(),
-		errors.Join(err, errors.New("oagent has no option originals")))
+	if err != nil {
+		return d.refuseUnreviewable("the inspector shows the reviewer no JSON object: " + err.Error())
+	}
+	return d.refuseUnreviewable("oagent has no option originals")
 }
 
 // inspectReviewed inspects the arguments of a tool call for which inspectors require a review once more, since those that the API
@@ -125,9 +126,16 @@ func (d *decision) inspectReviewed() *refusalError {
 	if required, ok := errors.AsType[*inspect.ReviewError](err); ok {
 		return d.requireReview(required)
 	}
-	if err == nil {
-		err = route.ReviewOf(d.r.Context()) // the inspectors have decided differently
+	if err != nil {
+		return d.refuseUnreviewable("the second inspection of the arguments does not pass: " + err.Error())
 	}
-	d.inputs = nil
-	return d.refuse(kindInspected, http.StatusForbidden, "", "the call of "+d.name+" was not made, because of its arguments: "+err.Error(), nil)
+	return d.refuseUnreviewable("the second inspection of the same arguments requires none")
+}
+
+// refuseUnreviewable refuses a call for which inspectors require a review that is not possible.
+func (d *decision) refuseUnreviewable(cause string) *refusalError {
+	hosted.WarnUnreviewable(d.handler.logger, d.operation.Toolset.Name, d.name, cause)
+	d.inputs = nil // the record must not have them
+	return d.refuse(kindInspected, http.StatusForbidden, "", "the call of "+d.name+
+		" was not made: an inspector requires a review of its arguments, which is not possible: "+cause, nil)
 }

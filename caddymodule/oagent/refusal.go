@@ -113,6 +113,9 @@ func (d *decision) answer(r *refusalError) error {
 	d.log(d.r.Context(), r, "")
 	if d.rec != nil {
 		d.rec.Refusal = toolFailure(r)
+		if d.rec.Review != nil {
+			d.rec.Refusal.Message = r.loggedReason() // the log of calls has it, and others quote arguments
+		}
 	}
 	d.writeRefusal(d.w, r)
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/result"
 )
 
@@ -174,6 +175,9 @@ func (c *Caller) RecordCall(tool *tools.Tool, outcome, reason string) {
 	if tool != nil && c.isMerged {
 		part, tool = c.partOf(tool)
 		toolset = part.Toolset.Name
+	}
+	if part.Toolset.Inspect != nil && outcome == string(tools.InvalidArguments) && part.Toolset.Inspect.Has(inspect.Arguments) {
+		reason = "" // the inspectors have not seen the arguments, which it can quote
 	}
 	part.metrics.Count(tool, outcome)
 	c.calls.record(toolset, tool, outcome)

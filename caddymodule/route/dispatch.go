@@ -268,7 +268,11 @@ func (d *dispatch) handlerChain() caddyhttp.Handler {
 // request, the values that the document fixes, the adapter's supplement, and the toolset's
 // credentials (rec.ToolsetCredentials). If supplemented is false, the context of the call adds nothing.
 func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tools.Call, supplemented bool) *http.Request {
-	copyHeaders(r.Header, d.client.Header, d.asOperator, d.forwardHeaders)
+	from := d.client.Header
+	if d.inspectors != nil && d.inspectors.Has(inspect.Arguments) {
+		from = withoutArguments(from, call.Tool)
+	}
+	copyHeaders(r.Header, from, d.asOperator, d.forwardHeaders)
 	call.SetFilledHeaders(r.Header)
 	var callContext *ocp.Incoming
 	if supplemented {
@@ -335,7 +339,7 @@ func (c *clientState) copyVars(r *http.Request) {
 }
 
 // copyHeaders copies headers of the client's request to the inner request. Copied headers take
-// precedence over arguments. Headers of the client's message, its body, its connection and the
+// precedence over arguments; see withoutArguments for the exception. Headers of the client's message, its body, its connection and the
 // tool protocol are not copied. Values are cloned, because handlers may change theirs in place.
 //
 // asOperator says that the gateway adds its own credentials to the call. Only safe headers and those in forwarded

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -106,6 +107,12 @@ func ReviewOf(ctx context.Context) *inspect.ReviewError {
 	return review
 }
 
+// WithReview returns the context of a call that needs a review because of an earlier inspection, even if the inspectors now pass
+// its arguments. shown are the arguments for logs.
+func WithReview(ctx context.Context, shown []byte) context.Context {
+	return context.WithValue(ctx, reviewKey{}, &inspect.ReviewError{Shown: shown, Required: []inspect.Required{{Inspector: "of the toolset"}}})
+}
+
 // withoutReview returns the context of the further requests of a call that was reviewed.
 func withoutReview(ctx context.Context) context.Context {
 	return context.WithValue(ctx, reviewKey{}, nil)
@@ -136,7 +143,33 @@ func (i *Inspection) checkReviewed(ctx context.Context, routes *siteroutes.Endpo
 	i.Logger.Error("tool call not sent: an inspector requires a review of its arguments, and it would not pass an oagent handler, which has the reviews; "+
 		"add oagent after the endpoint, or let the inspector mask or reject",
 		zap.String("tool", i.Tool.Name), zap.String("toolset", i.Toolset), zap.String("inspector", review.Required[0].Inspector))
-	return &tools.Failure{Kind: tools.Restricted, Message: "The API was not called: " + review.Error() + ", and this one is not. The operator must change the configuration."}
+	return &tools.Failure{Kind: tools.Restricted, Message: "The API was not called: " + review.Error() + ", which is only possible for calls that oagent guards, and this one is not. The operator must change the configuration."}
+}
+
+// withoutArguments returns the headers of a client without the headers and cookies that are arguments of the tool: the API must only get
+// the arguments that the inspectors have passed.
+func withoutArguments(header http.Header, t *tools.Tool) http.Header {
+	arguments := t.RuleArguments()
+	kept := maps.Clone(header)
+	for i := range arguments {
+		wireName := arguments[i].WireName
+		switch arguments[i].In {
+		case tools.InHeader:
+			maps.DeleteFunc(kept, func(name string, _ []string) bool {
+				return httpheader.Canonical(name) == httpheader.Canonical(wireName)
+			})
+		case tools.InCookie:
+			cookies := strings.Split(strings.Join(kept["Cookie"], ";"), ";")
+			cookies = slices.DeleteFunc(cookies, func(cookie string) bool {
+				name, _, _ := strings.Cut(strings.TrimSpace(cookie), "=")
+				return name == "" || strings.EqualFold(strings.TrimSpace(name), wireName)
+			})
+			if delete(kept, "Cookie"); len(cookies) > 0 {
+				kept["Cookie"] = []string{strings.Join(cookies, ";")}
+			}
+		}
+	}
+	return kept
 }
 
 // Arguments returns the arguments of a call of the named tool that the inspectors pass. They may require a review of these, or

@@ -134,3 +134,80 @@ func found(t *testing.T, where, text string) {
 		}
 	}
 }
+
+// TestInspect_headers_of_the_caller do not replace the arguments that inspectors have passed, also under another spelling.
+func TestInspect_headers_of_the_caller(t *testing.T) {
+	for name, action := range map[string]string{"without oagent": "reject {\nphases arguments\n}", "oagent": "reject {\nphases arguments\n}", "reviews": "review {\nreviewer ann\n}"} {
+		t.Run(name, func(t *testing.T) {
+			var received http.Header
+			api := sitetest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {
+				received = r.Header
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, `{}`)
+			})
+			s := sitetest.NewSite(t)
+			s.Write("notes.yaml", `
+openapi: 3.1.0
+info: {title: Notes, version: "1"}
+paths:
+  /notes:
+    get:
+      operationId: listNotes
+      parameters:
+        - {name: X-Person, in: header, schema: {type: string}}
+        - {name: person, in: cookie, schema: {type: string}}
+      responses: {"200": {description: OK}}
+`)
+			s.Write("agent.yaml", sitetest.AgentDocument("desk", "\n  list-notes: {}\n"))
+			oagent := "oagent DIR/agent.yaml {\nreviews /reviews\noriginals ann {\nsecret 0123456789abcdef\n}\n}\n"
+			if name == "without oagent" {
+				oagent = ""
+			}
+			s.Start("agents {\n\tstore bolt DIR/store.db\ntoolset notes {\nopenapi DIR/notes.yaml\ninspect pii "+action+"\n}\n}",
+				"route {\ntest_user\nmcp notes\n"+oagent+"reverse_proxy "+api+"\n}")
+			for _, arguments := range []string{`{}`, `{"X_Person":"Bern","person":"Bern"}`} {
+				r := s.CallRequest("listNotes", arguments)
+				r.Header.Set("X-Test-User", "ada")
+				r.Header.Set("X-Person", plantedValues[0])
+				r.Header.Set("X_Person", plantedValues[0])
+				r.Header.Set("Cookie", "session=1; person="+plantedValues[0])
+				r.Header.Set("X-Other", "kept")
+				a := s.Do(r)
+				if received == nil || received.Get("X-Other") != "kept" || !strings.Contains(received.Get("Cookie"), "session=1") {
+					t.Fatalf("%s: the API received %v: %s", arguments, received, a.Body)
+				}
+				if got := fmt.Sprint(received); strings.Contains(got, plantedValues[0]) || strings.Contains(got, "Bern") != strings.Contains(arguments, "Bern") {
+					t.Errorf("%s: the API received %s", arguments, got)
+				}
+				received = nil
+			}
+		})
+	}
+}
+
+// TestInspect_invalid_arguments_of_a_tool_that_asks_the_user plants a value in arguments that are refused before the inspectors get them.
+func TestInspect_invalid_arguments_of_a_tool_that_asks_the_user(t *testing.T) {
+	s := sitetest.NewSite(t)
+	s.Write("notes.yaml", `
+openapi: 3.1.0
+info: {title: Notes, version: "1"}
+paths:
+  /notes:
+    get:
+      operationId: listNotes
+      parameters:
+        - {name: kind, in: query, schema: {type: string, enum: [short, long]}}
+        - {name: pin, in: query, required: true, x-otc-non-inferrable: true, schema: {type: string}}
+      responses: {"200": {description: OK}}
+`)
+	s.Start("agents {\n\tcalls {\n}\ntoolset notes {\nopenapi DIR/notes.yaml\ninspect pii mask {\nphases arguments\n}\n}\n}",
+		"route {\ntest_user\nagents_console {\nauditors ada\n}\nmcp notes\nrespond 418\n}")
+	arguments := `"arguments":{"kind":` + fmt.Sprintf("%q", plantedValues[0]) + `,"` + plantedValues[0] + `":1}`
+	if a := stateless(s, "listNotes", arguments, "X-Test-User", "ada"); !strings.Contains(a.Body, `"isError":true`) {
+		t.Errorf("the response is %s", a.Body)
+	}
+	calls := s.Request("GET", "/console/api/calls", "", "X-Test-User", "ada").Body
+	if !strings.Contains(calls, `"outcome":"invalid"`) || strings.Contains(calls, plantedValues[0]) {
+		t.Errorf("the log of calls is %s", calls)
+	}
+}

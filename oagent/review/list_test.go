@@ -172,3 +172,34 @@ func TestQueue_lists_decisions(t *testing.T) {
 		t.Errorf("%d expired decisions, error %v", len(own), err)
 	}
 }
+
+// lifetimes is a store that keeps the lifetime of each record.
+type lifetimes struct {
+	store.Store
+	of map[string]time.Duration
+}
+
+func (l *lifetimes) Put(ctx context.Context, key string, c store.Change) error {
+	l.of[key] = c.TTL
+	return l.Store.Put(ctx, key, c)
+}
+
+// TestReview_original_of_a_recreated_review expires with the review, which was requested earlier.
+func TestReview_original_of_a_recreated_review(t *testing.T) {
+	s, err := embedded.Open(filepath.Join(t.TempDir(), "records.db"), embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	now, l := time.Now().UTC(), &lifetimes{s, make(map[string]time.Duration)}
+	r := &Review{
+		ID: "R1", AskedAt: now.Add(-50 * time.Minute), ExpiresAt: now.Add(10 * time.Minute),
+		Original: []byte(`{}`), Originals: NewOriginals([]string{"0123456789abcdef"}),
+	}
+	if err := (storage{store: l, ttl: time.Hour, now: func() time.Time { return now }}).put(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.of["original/R1"]; got != 10*time.Minute {
+		t.Errorf("the original expires after %s", got)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,22 +29,35 @@ const originalPath = "original/"
 type Originals struct {
 	Keep bool // someone may read them, so that reviews store them
 
-	sealer *seal.Sealer
-	digest []byte // the key of Digest
+	sealer  *seal.Sealer
+	digests [][]byte // the keys of digests; Digest uses the first one
 }
 
 // NewOriginals returns the Originals of a secret. Further secrets are those before it: what they encrypted can be read.
 func NewOriginals(secrets []string) *Originals {
-	key, err := hkdf.Key(sha256.New, []byte(secrets[0]), nil, "fairway review digest", sha256.Size)
-	if err != nil {
-		panic(err) // cannot happen: the length is valid
+	o := &Originals{sealer: seal.Derive(secrets, "fairway review original")}
+	for _, secret := range secrets {
+		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "fairway review digest", sha256.Size)
+		if err != nil {
+			panic(err) // cannot happen: the length is valid
+		}
+		o.digests = append(o.digests, key)
 	}
-	return &Originals{sealer: seal.Derive(secrets, "fairway review original"), digest: key}
+	return o
 }
 
 // Digest returns a digest of inputs. Without the secret, it is of no use to guess them.
 func (o *Originals) Digest(inputs jsontext.Value) string {
-	mac := hmac.New(sha256.New, o.digest)
+	return digest(o.digests[0], inputs)
+}
+
+// HasDigest reports whether a digest is of these inputs, also with a previous secret.
+func (o *Originals) HasDigest(of string, inputs jsontext.Value) bool {
+	return slices.ContainsFunc(o.digests, func(key []byte) bool { return digest(key, inputs) == of })
+}
+
+func digest(key []byte, inputs jsontext.Value) string {
+	mac := hmac.New(sha256.New, key)
 	mac.Write(inputs)
 	return hex.EncodeToString(mac.Sum(nil))
 }
@@ -101,7 +115,7 @@ func (s storage) putOriginal(ctx context.Context, r *Review) error {
 	}
 	key := originalPath + r.ID
 	value := []byte(r.Originals.Seal(r.Original, key))
-	return s.store.Put(ctx, key, store.Change{Value: value, TTL: max(r.ExpiresAt.Sub(r.AskedAt), time.Second), Owner: share.OwnerOf(r.User.ID, "")})
+	return s.store.Put(ctx, key, store.Change{Value: value, TTL: max(r.ExpiresAt.Sub(s.now()), time.Second), Owner: share.OwnerOf(r.User.ID, "")})
 }
 
 // dropOriginal deletes the original inputs of a review.

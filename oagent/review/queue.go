@@ -52,7 +52,7 @@ type Queue struct {
 func NewQueue(options Options) *Queue {
 	return &Queue{
 		options: options,
-		reviews: storage{store: options.Store, ttl: options.TTL},
+		reviews: storage{store: options.Store, ttl: options.TTL, now: options.Now},
 		lists:   newLists(&options),
 
 		decisions: newDecisions(&options),
@@ -206,6 +206,9 @@ func (q *Queue) settle(ctx context.Context, r *Review, verdict, comment string) 
 	if err := q.decideInEngagement(ctx, r, verdict, comment); err != nil {
 		if errors.Is(err, ErrNotFound) {
 			_ = q.lists.remove(ctx, r.decider(), r.ID) // the review has expired or was used
+			if r.HasOriginal {
+				err = errors.Join(err, q.reviews.dropOriginal(ctx, r.ID)) // the decision was interrupted before
+			}
 		}
 		return err
 	}
@@ -290,25 +293,30 @@ func (q *Queue) Held(ctx context.Context, id string) (*Review, error) {
 // Abandon denies an undecided review and deletes the result held for it, because its
 // Engagement was renewed or the run of a hosted agent has ended. The reason becomes the comment.
 func (q *Queue) Abandon(ctx context.Context, id, reason string) error {
-	var abandoned *Review
-	hadOriginal := false
-	err := q.reviews.change(ctx, id, func(r *Review) error {
-		if abandoned = r; r == nil || r.Status != engagement.ReviewPending && r.Outputs == nil {
+	abandoned, err := q.reviews.read(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var undeleted error
+	if abandoned.HasOriginal {
+		undeleted = q.reviews.dropOriginal(ctx, id)
+	}
+	err = q.reviews.change(ctx, id, func(r *Review) error {
+		if r == nil || r.Status != engagement.ReviewPending && r.Outputs == nil && (!r.HasOriginal || undeleted != nil) {
 			return engagement.ErrUnchanged
 		}
-		r.Outputs = nil
+		r.Outputs, r.HasOriginal = nil, r.HasOriginal && undeleted != nil
 		if r.Status == engagement.ReviewPending {
-			hadOriginal, r.HasOriginal = r.HasOriginal, false
 			r.Status, r.Comment, r.Abandoned = engagement.ReviewDenied, reason, true
 			r.DecidedAt = engagement.Milliseconds(q.options.Now().UnixMilli())
 		}
 		return nil
 	})
-	if err != nil || abandoned == nil {
+	if err = errors.Join(undeleted, err); err != nil {
 		return err
 	}
-	if hadOriginal {
-		err = q.reviews.dropOriginal(ctx, id)
-	}
-	return errors.Join(err, q.lists.remove(ctx, abandoned.decider(), id))
+	return q.lists.remove(ctx, abandoned.decider(), id)
 }

@@ -17,6 +17,7 @@ import (
 type storage struct {
 	store store.Store
 	ttl   time.Duration // see Options.TTL
+	now   func() time.Time
 }
 
 // put stores a review.

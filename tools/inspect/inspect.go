@@ -207,5 +207,5 @@ type Required struct {
 }
 
 func (r *ReviewError) Error() string {
-	return "the inspector " + r.Required[0].Inspector + " requires a review of it, which is only possible for calls that oagent guards"
+	return "the inspector " + r.Required[0].Inspector + " requires a review of the arguments"
 }
