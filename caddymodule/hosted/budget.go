@@ -71,11 +71,16 @@ func CheckBudgets(all []Budget, prices []Price) error {
 	return err
 }
 
-// budgetsOf returns the budgets that apply to a run.
-func budgetsOf(all []Budget, st *run.State) (apply []run.Budget) {
+// budgetsFor returns run.Options.Budgets: nil if there are none.
+func budgetsFor(all []Budget) func(*run.State) []run.Budget {
 	if len(all) == 0 {
 		return nil
 	}
+	return func(st *run.State) []run.Budget { return budgetsOf(all, st) }
+}
+
+// budgetsOf returns the budgets that apply to a run.
+func budgetsOf(all []Budget, st *run.State) (apply []run.Budget) {
 	names := map[string][]string{ofUser: {st.User.ID}, ofAgent: {st.Agent}, ofGroup: groupsOf(st), ofTotal: {""}}
 	for _, b := range all {
 		for _, name := range names[b.Of] {
@@ -96,9 +101,6 @@ func budgetsOf(all []Budget, st *run.State) (apply []run.Budget) {
 	}
 	return apply
 }
-
-// groupsOf returns the groups of the user of a run.
-func groupsOf(st *run.State) []string { return readOrigin(st.Origin).user(st.User.ID).Groups }
 
 // UnmarshalBudgets parses the option budget at the current token of b. Syntax:
 //

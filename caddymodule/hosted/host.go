@@ -234,7 +234,7 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 	}
 	r, err := run.NewRunner(run.Options{
 		Store: st, Guard: guard, Realm: h.options.Realm(), Process: lease.ProcessOf(st), Agent: h.agent, Model: h.options.Model, Tools: agentTools{h},
-		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, AgentLimits: h.options.AgentLimits, Budgets: func(st *run.State) []run.Budget { return budgetsOf(h.options.Budgets, st) }, Groups: groupsOf, BudgetChecked: budgetMetrics(h.options.Budgets).checked, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
+		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, AgentLimits: h.options.AgentLimits, Budgets: budgetsFor(h.options.Budgets), Groups: groupsOf, BudgetChecked: budgetMetrics(h.options.Budgets).checked, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
 		Notices: h.options.Notices(), Ended: h.shared().sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace, Decide: h.options.Decide,
 	})
 	if err == nil {
@@ -450,3 +450,6 @@ func (h *Host) handOver() {
 		}
 	}
 }
+
+// groupsOf returns the groups of the user of a run.
+func groupsOf(st *run.State) []string { return readOrigin(st.Origin).user(st.User.ID).Groups }

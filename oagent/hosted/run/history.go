@@ -36,6 +36,19 @@ const (
 // omittedNote begins the first message of a conversation whose beginning is left out without a summary.
 const omittedNote = "[The server has left out earlier messages of this conversation, because it is long.]\n\n"
 
+// limit returns the limit of tokens of a request.
+func (o *omitted) limit(l *Limits) int64 {
+	if o.Tokens > 0 {
+		return min(l.Context, o.Tokens)
+	}
+	return l.Context
+}
+
+// lacksSummary reports whether o leaves out messages that the model has to summarize first.
+func (o *omitted) lacksSummary(l *Limits) bool {
+	return l.Summarize == SummariesWritten && o.Messages > o.Summarized
+}
+
 // omit leaves out so much of a conversation that it has at most limit tokens, or as little as possible. base is the
 // number of tokens of the rest of the request. It reports whether it changed o.
 func (o *omitted) omit(messages []model.Message, base, limit int64) (changed bool) {

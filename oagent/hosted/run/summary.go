@@ -58,19 +58,6 @@ func (o *omitted) note() string {
 	return string(strictjson.AppendString([]byte(summaryNote), o.Summary)) + "\n\n"
 }
 
-// limit returns the limit of tokens of a request.
-func (o *omitted) limit(l *Limits) int64 {
-	if o.Tokens > 0 {
-		return min(l.Context, o.Tokens)
-	}
-	return l.Context
-}
-
-// lacksSummary reports whether o leaves out messages that the model has to summarize first.
-func (o *omitted) lacksSummary(l *Limits) bool {
-	return l.Summarize == SummariesWritten && o.Messages > o.Summarized
-}
-
 // errNoSummary means that the response has no summary.
 var errNoSummary = errors.New("the response has no text")
 
