@@ -215,8 +215,10 @@ func TestReview_by_two_reviewers(t *testing.T) {
 // TestReview_values_stay_out_of_failures plants values in arguments that are not valid, and in an expression that cannot be evaluated.
 func TestReview_values_stay_out_of_failures(t *testing.T) {
 	s := newReviewedSite(t, reviewing, "\n  create-trip: {user_identity: false, input_restriction: {assertion: '{\"Bern\": 1}[recent[\"create-trip\"].inputs.to] == 1'}}\n")
-	for _, arguments := range []string{`{"to":` + quoted(all) + `}`, `{"to":[` + quoted(all) + `]}`, `{"to":` + quoted("x") + `,` + quoted(planted[0]) + `:1}`,
-		`{"to":"x",` + quoted(planted[0]) + `:1,` + quoted(strings.ToUpper(planted[0][:1])+planted[0][1:]) + `:1}`} {
+	for _, arguments := range []string{
+		`{"to":` + quoted(all) + `}`, `{"to":[` + quoted(all) + `]}`, `{"to":` + quoted("x") + `,` + quoted(planted[0]) + `:1}`,
+		`{"to":"x",` + quoted(planted[0]) + `:1,` + quoted(strings.ToUpper(planted[0][:1])+planted[0][1:]) + `:1}`,
+	} {
 		got := call(s.Site, "createTrip", arguments)
 		if !strings.Contains(got, `"isError":true`) || len(s.received) != 0 {
 			t.Errorf("%s: the API received %q: %s", arguments, s.received, got)
