@@ -1,5 +1,5 @@
 // Package inspect provides the inspectors of toolsets and of models as Caddy modules of the namespace agents.inspectors: secrets, pii,
-// webhook, presidio and moderation. Package github.com/fairwayhq/fairway/inspect implements them.
+// webhook, presidio and moderation. Package tools/inspect implements them.
 package inspect
 
 import (

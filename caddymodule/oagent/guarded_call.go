@@ -224,9 +224,8 @@ func (a *admission) begin() *refusalError {
 	if err != nil {
 		return a.d.refuse(engagement.KindStore, 0, "", "the call was not made: the record of the Engagement is unavailable; try again later", err)
 	}
-	if a.d.capability != nil && a.d.capability.Input != nil && a.d.capability.Input.RequireReview != "" {
-		defer pauseTimeout(a.d.rec)()
-	} else if a.d.inspected != nil {
+	capability := a.d.capability
+	if a.d.inspected != nil || capability != nil && capability.Input != nil && capability.Input.RequireReview != "" {
 		defer pauseTimeout(a.d.rec)()
 	}
 	call := oagent.Call{

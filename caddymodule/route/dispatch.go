@@ -117,6 +117,7 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 	rec.ToolsetCredentials = credentials
 	if d.inspectors != nil {
 		rec.SetInspection(newInspection(ctx, d, call.Tool))
+		rec.Review = ReviewOf(ctx)
 	}
 	r = d.prepare(r, rec, call, supplemented)
 	if d.endpoint.AgentLimit != nil {
@@ -125,9 +126,8 @@ func (d *dispatch) invoke(ctx context.Context, call *tools.Call) (*tools.Result,
 			return nil, err
 		}
 	}
-	if d.inspectors != nil {
-		rec.Review = ReviewOf(ctx)
-		if err := newInspection(ctx, d, call.Tool).checkReviewed(ctx, d.endpoint.Routes, r); err != nil {
+	if rec.Review != nil {
+		if err := newInspection(ctx, d, call.Tool).checkReviewed(rec.Review, d.endpoint.Routes, r); err != nil {
 			rec.Release()
 			return nil, err
 		}

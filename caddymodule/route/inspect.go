@@ -134,10 +134,9 @@ func hideValues(ctx context.Context, name string, outcome *tools.Outcome) {
 	}
 }
 
-// checkReviewed returns a failure if the call needs a review, and its request would not pass an oagent handler.
-func (i *Inspection) checkReviewed(ctx context.Context, routes *siteroutes.Endpoint, r *http.Request) error {
-	review := ReviewOf(ctx)
-	if review == nil || routes == nil || routes.Reaches(r) {
+// checkReviewed returns a failure if the request of a call that needs a review would not pass an oagent handler.
+func (i *Inspection) checkReviewed(review *inspect.ReviewError, routes *siteroutes.Endpoint, r *http.Request) error {
+	if routes == nil || routes.Reaches(r) {
 		return nil
 	}
 	i.Logger.Error("tool call not sent: an inspector requires a review of its arguments, and it would not pass an oagent handler, which has the reviews; "+
@@ -150,6 +149,9 @@ func (i *Inspection) checkReviewed(ctx context.Context, routes *siteroutes.Endpo
 // the arguments that the inspectors have passed.
 func withoutArguments(header http.Header, t *tools.Tool) http.Header {
 	arguments := t.RuleArguments()
+	if !slices.ContainsFunc(arguments, func(a tools.Argument) bool { return a.In == tools.InHeader || a.In == tools.InCookie }) {
+		return header
+	}
 	kept := maps.Clone(header)
 	for i := range arguments {
 		wireName := arguments[i].WireName

@@ -80,7 +80,8 @@ var secretRules = [...]secretRule{
 	{label: "url-password", keywords: "://", expression: `://[^\s/:@?#"'<>]{0,}:([^\s/@?#"'<>]{3,})@`, inner: true},
 	{label: "bearer-token", keywords: "bearer", expression: `(?i:bearer)[ +]([A-Za-z0-9._~+/-]{20,}=*)`, fold: true, entropy: 3.5, window: 2100},
 	{
-		// Parts of api_key, secret, token and password. A part without the first letters is found in fewer ordinary words.
+		// The keywords are parts of api_key, secret, token and password. They lack the first letters, because a keyword is found
+		// by its first three bytes, and these three are in fewer ordinary words.
 		label: "secret", keywords: "pi_key pikey pi-key ecret token sswo sswd", fold: true, inner: true, entropy: 3.2,
 		expression: `(?i:pi[_-]?key|ecret|token|sswo?r?d)["']?\s{0,3}[:=]\s{0,3}["']?([^\s"',;&<>()\[\]{}]{10,})`,
 	},

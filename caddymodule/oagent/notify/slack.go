@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -30,8 +29,7 @@ type Slack struct {
 
 	Selection
 
-	url    string // with placeholders replaced
-	client *webhook.Client
+	hook
 }
 
 // CaddyModule returns the Caddy module information.
@@ -52,17 +50,8 @@ func (s *Slack) Provision(caddy.Context) (err error) {
 	return nil
 }
 
-// Cleanup closes the connections.
-func (s *Slack) Cleanup() error {
-	s.client.Close()
-	return nil
-}
-
 // Target implements Notifier.
 func (s *Slack) Target() string { return "slack " + s.url }
-
-// MaxDuration implements Notifier.
-func (s *Slack) MaxDuration() time.Duration { return s.client.Timeout() }
 
 // escapeSlack escapes what has a meaning in messages, such as links and mentions. Mattermost and Rocket.Chat also expand a plain @all.
 var escapeSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b")
@@ -70,11 +59,7 @@ var escapeSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@
 // Notify implements Notifier.
 func (s *Slack) Notify(ctx context.Context, notice *Notice) error {
 	link := strings.ReplaceAll(s.link(notice), "@", "%40") // escapeSlack would change it
-	body, err := json.Marshal(map[string]string{"text": escapeSlack.Replace(strings.Join(notice.lines(link), "\n"))})
-	if err != nil {
-		return err
-	}
-	return s.client.Post(ctx, notice.Key(), "application/json", body)
+	return s.post(ctx, notice, map[string]string{"text": escapeSlack.Replace(strings.Join(notice.lines(link), "\n"))})
 }
 
 // UnmarshalCaddyfile parses the options of slack. Syntax:

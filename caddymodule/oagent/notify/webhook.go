@@ -37,8 +37,32 @@ type Webhook struct {
 
 	Selection
 
-	url, reviews string // URL and Link with placeholders replaced
-	client       *webhook.Client
+	hook
+	reviews string // Link with placeholders replaced
+}
+
+// hook is a URL that notices are posted to.
+type hook struct {
+	url    string // with placeholders replaced
+	client *webhook.Client
+}
+
+// MaxDuration implements Notifier.
+func (h *hook) MaxDuration() time.Duration { return h.client.Timeout() }
+
+// Cleanup closes the connections.
+func (h *hook) Cleanup() error {
+	h.client.Close()
+	return nil
+}
+
+// post sends JSON about a notice.
+func (h *hook) post(ctx context.Context, notice *Notice, value any) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return h.client.Post(ctx, notice.Key(), "application/json", body)
 }
 
 // CaddyModule returns the Caddy module information.
@@ -68,17 +92,8 @@ func (w *Webhook) Provision(caddy.Context) (err error) {
 	return nil
 }
 
-// Cleanup closes the connections.
-func (w *Webhook) Cleanup() error {
-	w.client.Close()
-	return nil
-}
-
 // Target implements Notifier.
 func (w *Webhook) Target() string { return "webhook " + w.url }
-
-// MaxDuration implements Notifier.
-func (w *Webhook) MaxDuration() time.Duration { return w.client.Timeout() }
 
 // Notify implements Notifier.
 func (w *Webhook) Notify(ctx context.Context, notice *Notice) error {
@@ -86,11 +101,7 @@ func (w *Webhook) Notify(ctx context.Context, notice *Notice) error {
 	if sent.Link = w.link(notice); w.reviews != "" && notice.Run == nil {
 		sent.Link = w.reviews + url.PathEscape(notice.ID)
 	}
-	body, err := json.Marshal(&sent)
-	if err != nil {
-		return err
-	}
-	return w.client.Post(ctx, notice.Key(), "application/json", body)
+	return w.post(ctx, notice, &sent)
 }
 
 // UnmarshalCaddyfile parses the options of a webhook. Syntax:
