@@ -1,4 +1,4 @@
-package inspect
+package inspect_test
 
 import (
 	"encoding/json"
@@ -6,34 +6,36 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairwayhq/fairway/tools/inspect"
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/fairwayhq/fairway/caddymodule/inspect"
 )
 
 // TestPlace_has_its_phases wants a place to have only its own phases, and inspectors of results to have the new ones by default.
 func TestPlace_has_its_phases(t *testing.T) {
 	for _, c := range []struct {
-		place    Place
+		place    inspect.Place
 		config   string
-		step     []inspect.Phase
-		want     string // phases, or a word of the error
+		want     string // phases, or a part of the error
 		rejected bool
 	}{
-		{OfToolset, `{}`, []inspect.Phase{inspect.Result, inspect.Error}, "[result error resources prompts]", false},
-		{OfModel, `{}`, []inspect.Phase{inspect.Result, inspect.Error}, "[request response]", false},
-		{OfModel, `{}`, inspect.Phases[:], "request response", false},
-		{OfToolset, `{"phases":["result"]}`, []inspect.Phase{inspect.Result}, "[result]", false},
-		{OfToolset, `{"phases":["request"]}`, []inspect.Phase{inspect.Request}, "no phase request", true},
-		{OfModel, `{"phases":["result"]}`, []inspect.Phase{inspect.Result}, "no phase result", true},
-		{OfModel, `{}`, []inspect.Phase{inspect.Arguments}, "add phases", true},
+		{inspect.OfToolset, `{"inspector":"pii"}`, "[result error resources prompts]", false},
+		{inspect.OfModel, `{"inspector":"pii"}`, "[request response]", false},
+		{inspect.OfModel, `{"inspector":"secrets"}`, "request response", false},
+		{inspect.OfToolset, `{"inspector":"pii","phases":["result"]}`, "[result]", false},
+		{inspect.OfToolset, `{"inspector":"pii","phases":["request"]}`, "no phase request", true},
+		{inspect.OfModel, `{"inspector":"pii","phases":["result"]}`, "no phase result", true},
+		{inspect.OfModel, `{"inspector":"secrets","action":"review","reviewer":"team"}`, "add phases", true},
 	} {
-		s := inspect.Step{Phases: c.step}
-		err := c.place.restrict(&s, json.RawMessage(c.config))
-		got := fmt.Sprint(s.Phases)
-		if err != nil {
-			got = err.Error()
+		ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+		defer cancel()
+		chain, err := inspect.Load(ctx, c.place, []json.RawMessage{json.RawMessage(c.config)})
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(chain[0].Phases)
 		}
 		if (err != nil) != c.rejected || !strings.Contains(got, c.want) {
-			t.Errorf("%s %s of %v: got %s, want %s", c.place, c.config, c.step, got, c.want)
+			t.Errorf("%s %s: got %s, want %s", c.place, c.config, got, c.want)
 		}
 	}
 }

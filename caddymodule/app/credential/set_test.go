@@ -1,4 +1,4 @@
-package credential
+package credential_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
@@ -26,12 +27,12 @@ func credentialOf(in, name, value string) json.RawMessage {
 }
 
 // load loads credentials, as a host module does.
-func load(t *testing.T, configured []json.RawMessage, logger *zap.Logger) (Set, error) {
+func load(t *testing.T, configured []json.RawMessage, logger *zap.Logger) (credential.Set, error) {
 	t.Helper()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
 	t.Cleanup(cancel)
 	before := len(configured)
-	set, err := Load(ctx, configured, logger)
+	set, err := credential.Load(ctx, configured, logger)
 	if err == nil && (len(set) != before || before > 0 && configured[0] == nil) {
 		t.Errorf("%d credentials of %d; the configuration is %s", len(set), before, configured)
 	}
