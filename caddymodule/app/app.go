@@ -18,6 +18,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/store/keyedhash"
 )
 
@@ -48,7 +49,7 @@ type App struct {
 	EvictRefusedEngagements bool `json:"evict_refused_engagements,omitempty"`
 
 	// Metrics that say who calls tools: fairway_caller_*. Default: none.
-	CallerMetrics *CallerMetrics `json:"caller_metrics,omitempty"`
+	CallerMetrics *metrics.Callers `json:"caller_metrics,omitempty"`
 
 	logger         *zap.Logger
 	ToolsetsByName map[string]*Toolset `json:"-"`
@@ -98,7 +99,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.logger, a.ready, a.ended = ctx.Logger(), make(chan struct{}), ctx.Done()
 	a.ReviewPace = defaultReviewPace()
 	a.ToolsetsByName, a.Providers = make(map[string]*Toolset, len(a.Toolsets)), make(map[string]credential.Personal)
-	if err := AllMetrics.register(ctx.GetMetricsRegistry()); err != nil {
+	if err := metrics.All.Register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	if err := a.KeptCalls.Validate(); err != nil {

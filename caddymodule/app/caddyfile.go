@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 )
 
@@ -104,9 +105,9 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				err = b.ArgErr()
 			}
 			if err == nil {
-				a.CallerMetrics = new(CallerMetrics)
+				a.CallerMetrics = new(metrics.Callers)
 				inner := directive.NewBlock(b.Dispenser)
-				err = inner.Read("caller_metrics", a.CallerMetrics.options(inner))
+				err = inner.Read("caller_metrics", a.CallerMetrics.Options(inner))
 			}
 			return err
 		},

@@ -10,7 +10,7 @@
 // The data flow: the configuration names toolsets; Provision opens their documents; Start loads
 // and watches them; each load publishes an immutable tools.Toolset; the endpoints (packages mcp
 // and otc) read it for each request. The app also holds the store (store.go), which a module of
-// package stores opens, the metrics of tool calls (metrics.go), the events of agents (events.go), and the mapping of agents to sites
+// package stores opens, the metrics of tool calls (package metrics), the events of agents (events.go), and the mapping of agents to sites
 // (site.go). Handlers share further state of one configuration with Share.
 //
 // The package also has the Caddyfile option `agents`. Package command has the command `caddy tools`.

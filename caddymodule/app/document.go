@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/app/mcpserver"
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/loader"
@@ -167,7 +168,7 @@ func newDocument(key DocumentKey, embedder search.Embedder, logger *zap.Logger) 
 		Refresh:  key.Refresh,
 		Observer: loader.Observer{Loaded: d.loaded, Failed: d.failed},
 	})
-	AllMetrics.acquire(key.Name)
+	metrics.All.Acquire(key.Name)
 	return d, nil
 }
 
@@ -272,14 +273,14 @@ func (d *Document) Destruct() error {
 	if d.MCPServer != nil {
 		d.MCPServer.Unwatch()
 	}
-	AllMetrics.release(d.Key.Name)
+	metrics.All.Release(d.Key.Name)
 	return nil
 }
 
 // loaded logs and counts a newly loaded toolset. The loader never calls its observer
 // concurrently.
 func (d *Document) loaded(toolset *tools.Toolset, took time.Duration) {
-	AllMetrics.loaded(d.Key.Name, toolset)
+	metrics.All.Loaded(d.Key.Name, toolset)
 	logger := d.logger.Load().With(zap.String("toolset", d.Key.Name), zap.String("document", d.Loader.Location()))
 	tokens := EstimateTokens(toolset)
 	logger.Info("loaded toolset",
@@ -331,7 +332,7 @@ func (d *Document) logWarnings(logger *zap.Logger, warnings []tools.Warning) {
 
 // failed logs and counts a failed load.
 func (d *Document) failed(err error) {
-	AllMetrics.failed(d.Key.Name)
+	metrics.All.Failed(d.Key.Name)
 	message := "loading the document failed; the previous tools stay in use"
 	if d.Loader.Toolset() == nil {
 		if d.Key.Kind == SourceFile {

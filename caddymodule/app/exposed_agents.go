@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/loader"
@@ -59,7 +60,7 @@ func (a *App) ExposeAgents(at Site, names []string, protocol, path string, logge
 	d.Loader = loader.New(loader.Options{
 		Source: exposedSource{e}, Build: e.build, Refresh: -1, Observer: loader.Observer{Loaded: d.loaded, Failed: d.failed},
 	})
-	AllMetrics.acquire(exposedToolset)
+	metrics.All.Acquire(exposedToolset)
 	e.Toolset = &Toolset{Name: exposedToolset, Document: d, MaxTokens: -1, Limits: Limits{MaxResponse: DefaultMaxResponse}}
 	a.exposed = append(a.exposed, e)
 	return e, nil
@@ -110,7 +111,7 @@ func reloadExposed(a *App) {
 // documents change may read it until its own cleanup.
 func closeExposed(a *App) {
 	for range a.exposed {
-		AllMetrics.release(exposedToolset)
+		metrics.All.Release(exposedToolset)
 	}
 }
 

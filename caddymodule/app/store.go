@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/store"
@@ -110,7 +111,7 @@ func acquireStore(module StoreModule, id caddy.ModuleID, logger *zap.Logger) (*s
 			s.keys = keyedhash.NewSigningKeys(s.open)
 		}
 		s.logger.Store(logger)
-		s.remove = AllMetrics.ExportUse(s.usage)
+		s.remove = metrics.All.ExportUse(s.usage)
 		return s, nil
 	})
 	if err != nil {
@@ -126,7 +127,7 @@ func (s *sharedStore) started(a *App) {
 		Failed: func(err error) {
 			s.logger.Load().Warn("writing calls to the store failed; they are written later, or dropped if there are too many", zap.Error(err))
 		},
-		Dropped: func(calls int64) { AllMetrics.callsDropped.WithLabelValues().Add(float64(calls)) },
+		Dropped: metrics.All.CallsDropped,
 	}
 	if options.Version, _ = caddy.Version(); a.KeptCalls != nil {
 		options.Config = *a.KeptCalls

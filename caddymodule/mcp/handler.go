@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
 	"github.com/fairwayhq/fairway/mcpadapter"
@@ -196,7 +197,7 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	m.shareMemory(&options)
 	m.server = mcpadapter.New(options)
-	m.removeUse = app.AllMetrics.ExportUse(m.server.Usage)
+	m.removeUse = metrics.All.ExportUse(m.server.Usage)
 	m.endStreams = sync.OnceFunc(func() { m.closeStreams(ctx) })
 	if err := m.provisionLibrary(ctx, m.server); err != nil {
 		return err

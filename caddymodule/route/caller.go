@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/result"
@@ -142,15 +142,15 @@ func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, argu
 }
 
 // observeCaller counts a call by who made it.
-func observeCaller(metrics *app.CallerMetrics, c *Caller, outcome *tools.Outcome) {
-	call := app.CallBy{User: UserOf(c.client.Request), Agent: c.Agent, Toolset: c.toolset, Outcome: outcome.Name(), Duration: outcome.Duration}
+func observeCaller(of *metrics.Callers, c *Caller, outcome *tools.Outcome) {
+	call := metrics.CallBy{User: UserOf(c.client.Request), Agent: c.Agent, Toolset: c.toolset, Outcome: outcome.Name(), Duration: outcome.Duration}
 	if outcome.Tool != nil {
 		call.Tool = outcome.Tool.Name
 	}
 	if outcome.Result != nil {
 		call.Size = len(outcome.Result.Body)
 	}
-	metrics.Observe(&call)
+	of.Observe(&call)
 }
 
 // conceal removes the secrets that came with the call from the message of a failure.

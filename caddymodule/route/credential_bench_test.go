@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/internal/tokenclient"
 	"github.com/fairwayhq/fairway/tools"
@@ -52,7 +53,7 @@ func BenchmarkCredential(b *testing.B) {
 			b.Fatal(err)
 		}
 		of := &app.Toolset{Name: "trips", Credentials: set, Limits: app.Limits{Timeout: app.DefaultTimeout, MaxResponse: app.DefaultMaxResponse}}
-		part := &Part{Toolset: of, metrics: app.AllMetrics.Of("trips", "mcp")}
+		part := &Part{Toolset: of, metrics: metrics.All.Of("trips", "mcp")}
 		endpoint := &Endpoint{Protocol: "mcp", Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, recorder: (*calllog.Log)(nil).Active()}
 		c := new(Caller)
 		c.init(endpoint, part, next, outer, toolset, new(RequestCalls))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/store"
@@ -51,7 +52,7 @@ func BenchmarkDispatch(b *testing.B) {
 	outer := sitetest.EndpointRequest()
 	of := &app.Toolset{Name: "trips", Limits: app.Limits{Timeout: app.DefaultTimeout, MaxResponse: app.DefaultMaxResponse}}
 	var d dispatch
-	part := &Part{Toolset: of, metrics: app.AllMetrics.Of("trips", "mcp")}
+	part := &Part{Toolset: of, metrics: metrics.All.Of("trips", "mcp")}
 	endpoint := &Endpoint{Protocol: "mcp", Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, recorder: (*calllog.Log)(nil).Active()}
 	d.init(next, outer, endpoint, of)
 

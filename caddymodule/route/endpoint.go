@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -152,7 +153,7 @@ func namedToolset(ctx caddy.Context, t *app.Toolset, config *app.ToolsetConfig) 
 
 // newPart returns a part with a toolset. Its listing does not depend on the other parts.
 func (e *Endpoint) newPart(t *app.Toolset) *Part {
-	p := &Part{Toolset: t, metrics: app.AllMetrics.Of(t.Name, e.Protocol), callers: e.App.CallerMetrics, agent: e.agent}
+	p := &Part{Toolset: t, metrics: metrics.All.Of(t.Name, e.Protocol), callers: e.App.CallerMetrics, agent: e.agent}
 	p.listings = newListings(&Parts{All: []*Part{p}, whole: p, app: e.App}, e.Logger)
 	return p
 }
@@ -187,7 +188,7 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 func (e *Endpoint) serve(parts []*Part) {
 	e.Parts = &Parts{All: parts, app: e.App, routed: e.Routes.DistinguishesToolsets()}
 	whole := &app.Toolset{Name: strings.Join(e.Parts.names(func(t *app.Toolset) string { return t.Name }), ","), Search: e.Parts.commonSearch()}
-	e.Parts.whole = &Part{Toolset: whole, metrics: app.AllMetrics.Of(whole.Name, e.Protocol), agent: e.agent}
+	e.Parts.whole = &Part{Toolset: whole, metrics: metrics.All.Of(whole.Name, e.Protocol), agent: e.agent}
 	e.Parts.logger = e.Logger.With(zap.String("path", e.Path), zap.String("toolsets", whole.Name))
 	e.Listings = newListings(e.Parts, e.Logger)
 }

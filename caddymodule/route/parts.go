@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -22,9 +23,9 @@ const MaxToolsets = 32
 // counted and logged under its name.
 type Part struct {
 	Toolset   *app.Toolset
-	metrics   app.CallMetrics
-	callers   *app.CallerMetrics // nil unless metrics say who calls
-	maxTokens int                // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
+	metrics   metrics.Calls
+	callers   *metrics.Callers // nil unless metrics say who calls
+	maxTokens int              // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
 	agent     *agentTools
 	listings  *Listings // of this toolset alone
 	polled    pollTools

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 	"github.com/fairwayhq/fairway/mcpadapter"
@@ -60,7 +61,7 @@ func (s *tracedSite) call(t *testing.T, protocol, message string, traced bool) t
 		t.Fatal(err)
 	}
 	of := &app.Toolset{Name: "trips", Limits: app.Limits{Timeout: app.DefaultTimeout, MaxResponse: app.DefaultMaxResponse}}
-	part := &Part{Toolset: of, metrics: app.AllMetrics.Of("trips", protocol)}
+	part := &Part{Toolset: of, metrics: metrics.All.Of("trips", protocol)}
 	endpoint := &Endpoint{Protocol: protocol, Logger: zap.NewNop(), Parts: &Parts{All: []*Part{part}, whole: part}, recorder: (*calllog.Log)(nil).Active()}
 	r := sitetest.EndpointRequest()
 	var client trace.SpanContext

@@ -1,4 +1,10 @@
-package app
+// Package metrics has the Prometheus collectors of the gateway, which all configurations of the process share.
+//
+//   - Collectors count the tools of documents, the calls of tools and the requests of MCP clients (metrics.go).
+//   - Callers says who calls tools (callers.go).
+//   - ExportUse shows how much of a limit is in use (limits.go).
+//   - The series of a tool or toolset that is gone are removed some time later (retired.go).
+package metrics
 
 import (
 	"sync"
@@ -11,12 +17,12 @@ import (
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// metrics holds Fairway's Prometheus collectors. Caddy creates a new registry for every
+// Collectors are Fairway's Prometheus collectors. Caddy creates a new registry for every
 // configuration. The collectors are kept, so that counters survive a reload.
 //
 // Label values come from the configuration and its documents, never from a client. A call of an
 // unknown tool has the tool label "".
-type metrics struct {
+type Collectors struct {
 	calls    *prometheus.CounterVec   // toolset, protocol, tool, outcome
 	duration *prometheus.HistogramVec // toolset, protocol
 	loads    *prometheus.CounterVec   // toolset, result
@@ -39,12 +45,12 @@ type labelUse struct {
 	toolset   *tools.Toolset // nil until a toolset is loaded
 }
 
-// AllMetrics holds the collectors of the process.
-var AllMetrics = newMetrics()
+// All holds the collectors of the process.
+var All = newCollectors()
 
-// newMetrics creates the collectors without registering them.
-func newMetrics() *metrics {
-	return &metrics{
+// newCollectors creates the collectors without registering them.
+func newCollectors() *Collectors {
+	return &Collectors{
 		calls:        directive.Counter("tool_calls_total", "Tool calls by outcome: ok, or the kind of failure.", "toolset", "protocol", "tool", "outcome"),
 		duration:     directive.CallDuration("tool_call_duration_seconds", "Duration of tool calls, from the arguments to the complete API response.", "toolset", "protocol"),
 		loads:        directive.Counter("document_loads_total", "Loads of OpenAPI documents by result: ok or failed.", "toolset", "result"),
@@ -58,13 +64,13 @@ func newMetrics() *metrics {
 	}
 }
 
-// register adds the collectors to the registry of a configuration.
-func (m *metrics) register(registry prometheus.Registerer) error {
+// Register adds the collectors to the registry of a configuration.
+func (m *Collectors) Register(registry prometheus.Registerer) error {
 	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares, m.callsDropped, callerCalls, callerDuration, callerTokens)
 }
 
-// acquire counts a document that uses the toolset label.
-func (m *metrics) acquire(toolset string) {
+// Acquire counts a document that uses the toolset label.
+func (m *Collectors) Acquire(toolset string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	use := m.labels[toolset]
@@ -75,9 +81,9 @@ func (m *metrics) acquire(toolset string) {
 	use.documents++
 }
 
-// release stops counting a document that uses the toolset label. After the last document it
+// Release stops counting a document that uses the toolset label. After the last document it
 // removes the toolset's gauges. The counters are removed later (see retire).
-func (m *metrics) release(toolset string) {
+func (m *Collectors) Release(toolset string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if use := m.labels[toolset]; use != nil && use.documents > 1 {
@@ -91,8 +97,8 @@ func (m *metrics) release(toolset string) {
 	m.retire(retiredSeries{toolset: toolset})
 }
 
-// loaded records a new toolset and retires the series of tools that it no longer has.
-func (m *metrics) loaded(label string, toolset *tools.Toolset) {
+// Loaded records a new toolset and retires the series of tools that it no longer has.
+func (m *Collectors) Loaded(label string, toolset *tools.Toolset) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.loads.WithLabelValues(label, "ok").Inc()
@@ -117,33 +123,33 @@ func (m *metrics) loaded(label string, toolset *tools.Toolset) {
 	m.retire(removed...)
 }
 
-// failed counts a failed load.
-func (m *metrics) failed(label string) {
+// Failed counts a failed load.
+func (m *Collectors) Failed(label string) {
 	m.loads.WithLabelValues(label, "failed").Inc()
 }
 
-// CallMetrics are the collectors of one toolset over one protocol.
-type CallMetrics struct {
+// Calls are the collectors of one toolset over one protocol.
+type Calls struct {
 	calls    *prometheus.CounterVec // tool, outcome
 	duration prometheus.Observer
 }
 
 // Of returns the collectors of one toolset over one protocol.
-func (m *metrics) Of(toolset, protocol string) CallMetrics {
-	return CallMetrics{
+func (m *Collectors) Of(toolset, protocol string) Calls {
+	return Calls{
 		calls:    m.calls.MustCurryWith(prometheus.Labels{"toolset": toolset, "protocol": protocol}),
 		duration: m.duration.WithLabelValues(toolset, protocol),
 	}
 }
 
 // Observe counts one call and records its duration.
-func (m *CallMetrics) Observe(outcome *tools.Outcome) {
+func (m *Calls) Observe(outcome *tools.Outcome) {
 	m.Count(outcome.Tool, outcome.Name())
 	m.duration.Observe(outcome.Duration.Seconds())
 }
 
 // Count counts one call. Tool is nil if the called tool does not exist.
-func (m *CallMetrics) Count(tool *tools.Tool, outcome string) {
+func (m *Calls) Count(tool *tools.Tool, outcome string) {
 	name := ""
 	if tool != nil {
 		name = tool.Name
@@ -164,7 +170,10 @@ func newOperationDuration() *prometheus.HistogramVec {
 	}, []string{"mcp_method_name", labelToolName, "error_type", "mcp_protocol_version"})
 }
 
+// CallsDropped counts calls that were not kept.
+func (m *Collectors) CallsDropped(n int64) { m.callsDropped.WithLabelValues().Add(float64(n)) }
+
 // ObserveOperation records the duration of a request of an MCP client.
-func (m *metrics) ObserveOperation(o mcpadapter.Operation) {
+func (m *Collectors) ObserveOperation(o mcpadapter.Operation) {
 	m.requests.WithLabelValues(o.Method, o.Tool, o.Error, o.Revision).Observe(o.Duration.Seconds())
 }

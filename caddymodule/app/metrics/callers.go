@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"slices"
@@ -12,8 +12,8 @@ import (
 	"github.com/fairwayhq/fairway/tools/result"
 )
 
-// CallerMetrics configures the labels of the metrics fairway_caller_*, which say who calls tools.
-type CallerMetrics struct {
+// Callers configures the labels of the metrics fairway_caller_*, which say who calls tools.
+type Callers struct {
 	// The groups that the label `group` can have, in the order of their preference: the label is the first one
 	// that the user is in. Default: none, the label is empty.
 	Groups []string `json:"groups,omitempty"`
@@ -52,14 +52,14 @@ type CallBy struct {
 }
 
 // Observe counts a call by who made it.
-func (c *CallerMetrics) Observe(call *CallBy) {
+func (c *Callers) Observe(call *CallBy) {
 	group, user := c.groupOf(call.User), c.userLabel(call.User.ID)
 	callerCalls.WithLabelValues(group, user, call.Agent, call.Toolset, call.Tool, call.Outcome).Inc()
 	callerDuration.WithLabelValues(group, call.Agent, call.Toolset, call.Tool).Observe(call.Duration.Seconds())
 	callerTokens.WithLabelValues(group, user, call.Agent, call.Toolset, call.Tool).Add(float64(call.Size / result.BytesPerToken))
 }
 
-func (c *CallerMetrics) groupOf(user *identity.User) string {
+func (c *Callers) groupOf(user *identity.User) string {
 	for _, group := range c.Groups {
 		if slices.Contains(user.Groups, group) {
 			return group
@@ -68,7 +68,7 @@ func (c *CallerMetrics) groupOf(user *identity.User) string {
 	return ""
 }
 
-func (c *CallerMetrics) userLabel(id string) string {
+func (c *Callers) userLabel(id string) string {
 	if c.HighCardinalityUsers == 0 || id == "" {
 		return ""
 	}
@@ -94,8 +94,8 @@ func removeCallers(label prometheus.Labels) {
 	callerTokens.DeletePartialMatch(label)
 }
 
-// options returns the options of the block caller_metrics.
-func (c *CallerMetrics) options(b *directive.Block) directive.Options {
+// Options returns the options of the block caller_metrics.
+func (c *Callers) Options(b *directive.Block) directive.Options {
 	return directive.Options{
 		"groups":                 directive.To(b.List, &c.Groups),
 		"high_cardinality_users": directive.To(b.Positive, &c.HighCardinalityUsers),

@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"maps"
@@ -24,7 +24,7 @@ type retiredSeries struct{ toolset, tool string }
 
 // retire schedules the removal of the series after retiredSeriesTime. A series stays if its
 // tool or toolset returns before. The caller holds mu.
-func (m *metrics) retire(removed ...retiredSeries) {
+func (m *Collectors) retire(removed ...retiredSeries) {
 	if len(removed) == 0 {
 		return
 	}
@@ -42,7 +42,7 @@ func (m *metrics) retire(removed ...retiredSeries) {
 }
 
 // removeRetired removes the series whose time is over.
-func (m *metrics) removeRetired() {
+func (m *Collectors) removeRetired() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -54,7 +54,7 @@ func (m *metrics) removeRetired() {
 }
 
 // remove removes the series unless its tool or toolset has returned. The caller holds mu.
-func (m *metrics) remove(series retiredSeries) {
+func (m *Collectors) remove(series retiredSeries) {
 	delete(m.retired, series)
 	label := prometheus.Labels{"toolset": series.toolset}
 	use := m.labels[series.toolset]

@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func toolsetOf(t *testing.T, names ...string) *tools.Toolset {
 }
 
 // countOne counts a successful call of each tool.
-func countOne(m *metrics, toolset string, set *tools.Toolset) {
+func countOne(m *Collectors, toolset string, set *tools.Toolset) {
 	of := m.Of(toolset, "mcp")
 	for _, t := range set.Tools() {
 		of.Observe(&tools.Outcome{Tool: t})
@@ -41,7 +41,7 @@ func countSeries(c prometheus.Collector) int {
 	return len(series)
 }
 
-func wantSeries(t *testing.T, m *metrics, want int, when string) {
+func wantSeries(t *testing.T, m *Collectors, want int, when string) {
 	t.Helper()
 	if got := countSeries(m.calls); got != want {
 		t.Errorf("%s: %d series, want %d", when, got, want)
@@ -50,12 +50,12 @@ func wantSeries(t *testing.T, m *metrics, want int, when string) {
 
 func TestMetrics_series_of_a_tool_outlive_it(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMetrics()
+		m := newCollectors()
 		both, one := toolsetOf(t, "a", "b"), toolsetOf(t, "a")
-		m.acquire("t")
-		m.loaded("t", both)
+		m.Acquire("t")
+		m.Loaded("t", both)
 		countOne(m, "t", both)
-		m.loaded("t", one)
+		m.Loaded("t", one)
 		wantSeries(t, m, 2, "after the reload")
 		time.Sleep(retiredSeriesTime - time.Second)
 		wantSeries(t, m, 2, "before its time")
@@ -67,18 +67,18 @@ func TestMetrics_series_of_a_tool_outlive_it(t *testing.T) {
 
 func TestMetrics_series_of_a_tool_that_comes_back_stay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMetrics()
+		m := newCollectors()
 		both, one := toolsetOf(t, "a", "b"), toolsetOf(t, "a")
-		m.acquire("t")
-		m.loaded("t", both)
+		m.Acquire("t")
+		m.Loaded("t", both)
 		countOne(m, "t", both)
-		m.loaded("t", one)
+		m.Loaded("t", one)
 		time.Sleep(retiredSeriesTime / 2)
-		m.loaded("t", both)
+		m.Loaded("t", both)
 		time.Sleep(retiredSeriesTime)
 		synctest.Wait()
 		wantSeries(t, m, 2, "after the tool came back")
-		m.loaded("t", one)
+		m.Loaded("t", one)
 		time.Sleep(2 * retiredSeriesTime)
 		synctest.Wait()
 		wantSeries(t, m, 1, "after it went for good")
@@ -87,12 +87,12 @@ func TestMetrics_series_of_a_tool_that_comes_back_stay(t *testing.T) {
 
 func TestMetrics_series_of_a_toolset_outlive_it(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMetrics()
+		m := newCollectors()
 		set := toolsetOf(t, "a", "b")
-		m.acquire("t")
-		m.loaded("t", set)
+		m.Acquire("t")
+		m.Loaded("t", set)
 		countOne(m, "t", set)
-		m.release("t")
+		m.Release("t")
 		wantSeries(t, m, 2, "after the configuration went")
 		if got := countSeries(m.tools); got != 0 {
 			t.Errorf("%d gauges of a toolset that has gone", got)
@@ -108,13 +108,13 @@ func TestMetrics_series_of_a_toolset_outlive_it(t *testing.T) {
 
 func TestMetrics_retired_series_are_bounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMetrics()
+		m := newCollectors()
 		for i := range maxRetiredSeries + 10 {
 			label := fmt.Sprint(i)
-			m.acquire(label)
+			m.Acquire(label)
 			of := m.Of(label, "mcp")
 			of.Count(nil, tools.OutcomeOK)
-			m.release(label)
+			m.Release(label)
 		}
 		wantSeries(t, m, maxRetiredSeries, "above the limit")
 		time.Sleep(2 * retiredSeriesTime)
