@@ -306,7 +306,7 @@ func TestPages_refuse_forms_of_other_sites_and_unknown_users(t *testing.T) {
 	if got := newBrowser(t, "").get(s.URL + "/connections"); got.status != http.StatusUnauthorized {
 		t.Errorf("without a login: %d", got.status)
 	}
-	if got := b.do(http.MethodPost, s.URL+"/connections/connect", url.Values{"provider": {strings.Repeat("a", 1<<20)}}); got.status != http.StatusBadRequest {
+	if got := b.do(http.MethodPost, s.URL+"/connections/connect", url.Values{"provider": {strings.Repeat("a", 64<<10)}}); got.status != http.StatusBadRequest {
 		t.Errorf("a large form: %d", got.status)
 	}
 }
