@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"debug/buildinfo"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +11,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
-// buildFlags are the flags with which xcaddy.sh builds, so that nothing is compiled twice.
+// buildFlags are the flags with which xcaddy.sh builds. With them, and with the version that ./caddy has if it was built,
+// nothing is compiled twice.
 const buildFlags = "-trimpath -tags=nobadger,nomysql,nopgx"
 
 // TestExtending_modules_build builds each example as a Go module of its own, outside of this one, as a third party has
@@ -32,13 +34,21 @@ func TestExtending_modules_build(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	version := "v0.0.0"
+	if info, err := buildinfo.ReadFile(filepath.Join(root, "caddy")); err == nil {
+		for _, dep := range info.Deps {
+			if dep.Path == "github.com/fairwayhq/fairway" {
+				version = dep.Version
+			}
+		}
+	}
 	for _, name := range []string{"memory", "tokenserver", "officehours", "chatroom", "echo"} {
 		dir := t.TempDir()
 		if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "examples", "extending", name))); err != nil {
 			t.Fatal(err)
 		}
 		module := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllLiteralString(string(own), "module example.com/fairway-"+name)
-		module += "\nrequire github.com/fairwayhq/fairway v0.0.0\n\nreplace github.com/fairwayhq/fairway => " + filepath.ToSlash(checkout) + "\n"
+		module += "\nrequire github.com/fairwayhq/fairway " + version + "\n\nreplace github.com/fairwayhq/fairway => " + filepath.ToSlash(checkout) + "\n"
 		for file, content := range map[string][]byte{"go.mod": []byte(module), "go.sum": sums} {
 			if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
 				t.Fatal(err)
