@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,7 +35,10 @@ func TestDamagedFile(t *testing.T) {
 	page := os.Getpagesize()
 	open := func(name string, content []byte) (refused bool) {
 		damaged := filepath.Join(dir, name)
-		if err := os.WriteFile(damaged, content, 0o600); err != nil {
+		if err := os.WriteFile(damaged, bytes.TrimRight(content, "\x00"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(damaged, int64(len(content))); err != nil { // the file is sparse, as the whole one
 			t.Fatal(err)
 		}
 		s, err := embedded.Open(damaged, embedded.Options{})
