@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -206,6 +207,9 @@ func (n *node) metrics(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
+	if errors.Is(err, syscall.ECONNRESET) { // a reload ends the admin endpoint of the old configuration, as in user.do
+		response, err = http.DefaultClient.Do(request)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -305,6 +305,9 @@ func (s *site) newNode(i int, api, model string, documents []string) (*node, err
 		toolset orders orders.yaml
 		toolset guarded guarded.yaml
 		store redis unix://%s
+		calls {
+			keep RECORDS
+		}
 	}
 }
 http://%s {

@@ -28,8 +28,8 @@ func TestPlace_has_its_phases(t *testing.T) {
 		{inspect.OfModel, `{"inspector":"secrets","action":"review","reviewer":"team"}`, "add phases", true},
 	} {
 		ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
-		defer cancel()
 		chain, err := inspect.Load(ctx, c.place, []json.RawMessage{json.RawMessage(c.config)})
+		cancel()
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = fmt.Sprint(chain[0].Phases)

@@ -34,7 +34,7 @@ type userLabels struct {
 // otherUsers is the label of users beyond HighCardinalityUsers.
 const otherUsers = "other"
 
-// Labels of the metrics of callers.
+// The collectors of calls by who made them.
 var (
 	callerCalls    = directive.Counter("caller_calls_total", "Tool calls by who made them.", "group", "user", "agent", "toolset", "tool", "outcome")
 	callerDuration = directive.CallDuration("caller_call_duration_seconds", "Duration of tool calls by who made them.", "group", "agent", "toolset", "tool")
