@@ -98,9 +98,6 @@ func compareToolCalls(ctx context.Context, t *table, g *gateway, s settings) err
 			}
 		}
 	}
-	if err := compareBare(ctx, t, g, s); err != nil {
-		return err
-	}
 	t.section("What a tool call adds to its REST call in the gateway's process", "call", "CPU us", "allocations", "target", "KB")
 	for _, r := range rows {
 		cpu, allocs, bytes := r.own()

@@ -63,6 +63,7 @@ var comparisons = []struct {
 }{
 	{"documents", nil},
 	{"calls", compareToolCalls},
+	{"bare", compareBare},
 	{"large", compareLarge},
 	{"search", compareSearch},
 	{"shortened", compareShortened},

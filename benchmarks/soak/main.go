@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -50,6 +51,13 @@ func run(ctx context.Context, args []string) error {
 	}
 	if *length < time.Minute {
 		return fmt.Errorf("-for %s is less than 1m", *length)
+	}
+	if *caddy != "" {
+		absolute, err := filepath.Abs(*caddy) // nodes run in folders of their own
+		if err != nil {
+			return err
+		}
+		*caddy = absolute
 	}
 	dir, err := os.MkdirTemp("", "fairway-soak-")
 	if err != nil {

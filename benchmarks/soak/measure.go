@@ -31,7 +31,7 @@ const (
 	// fills caches then. In the half hour of a whole run, 8 MB are 50 bytes for each call.
 	maxGrowth           = 0.15
 	maxGrowthHeap       = 8 << 20 // bytes
-	maxGrowthRedis      = 8 << 20 // bytes; what is stored has expired by the second half of a long run
+	maxGrowthRedis      = 8 << 20 // bytes, of keys that live less than half of the run
 	maxGrowthGoroutines = 150     // streams and connections of users come and go, most of all at a reload
 
 	maxLeft = 30 // goroutines that a node has without users after the run, more than before it
@@ -51,6 +51,7 @@ type report struct {
 	faults   map[string]*fault // by the beginning of the message
 	count    int               // of faults
 	samples  []sample
+	stored   []stored
 	length   time.Duration
 	idle     [2]float64 // goroutines of the first node without users, before and after the run
 }
@@ -164,7 +165,7 @@ func (r *report) sample(ctx context.Context) {
 		}
 		s := sample{at: time.Since(r.began), goroutines: metrics["go_goroutines"], heap: metrics["go_memstats_next_gc_bytes"] / 2, redis: math.NaN()}
 		asked := time.Now()
-		info, err := r.site.redisInfo()
+		info, err := r.site.client.Info(ctx).Result()
 		s.redisTook = time.Since(asked)
 		if err == nil {
 			if _, after, found := strings.Cut(info, "used_memory:"); found {
@@ -175,6 +176,12 @@ func (r *report) sample(ctx context.Context) {
 		r.mu.Lock()
 		r.samples = append(r.samples, s)
 		r.mu.Unlock()
+		if s.at < r.length*time.Duration(len(r.stored)+1)/storedTimes {
+			continue
+		}
+		if kinds, err := r.site.stored(ctx); err == nil { // Redis is down from time to time
+			r.stored = append(r.stored, stored{s.at, kinds})
+		}
 	}
 }
 
@@ -230,9 +237,9 @@ func (n *node) metrics(ctx context.Context) (map[string]float64, error) {
 
 // trend fits a line to the values of the second half, and returns their mean, the growth in that time, and twice
 // its standard error.
-func (r *report) trend(value func(sample) float64) (mean, growth, noise float64) {
+func trend(samples []sample, value func(sample) float64) (mean, growth, noise float64) {
 	var at, v []float64
-	for _, s := range r.samples[len(r.samples)/2:] {
+	for _, s := range samples[len(samples)/2:] {
 		if x := value(s); !math.IsNaN(x) {
 			at, v = append(at, s.at.Seconds()), append(v, x)
 		}
@@ -288,9 +295,9 @@ func (r *report) print() error {
 	fmt.Printf("\n%.0f s, %.0f actions a second, %v\n\n", r.length.Seconds(), float64(calls)/r.length.Seconds(), r.events)
 
 	ok := r.printCounts()
-	ok = r.printTrend("goroutines of the first node", 1, maxGrowthGoroutines, func(s sample) float64 { return s.goroutines }) && ok
+	ok = printTrend(r.samples, "goroutines of the first node", 1, maxGrowthGoroutines, func(s sample) float64 { return s.goroutines }) && ok
 	ok = verdict(r.idle[1] > 0 && r.idle[1] <= r.idle[0]+maxLeft, "the same without users, before and after", "%.0f %.0f", r.idle[0], r.idle[1]) && ok
-	ok = r.printTrend("live heap of the first node, MB", 1<<20, maxGrowthHeap, func(s sample) float64 { return s.heap }) && ok
+	ok = printTrend(r.samples, "live heap of the first node, MB", 1<<20, maxGrowthHeap, func(s sample) float64 { return s.heap }) && ok
 	ok = r.printRedis() && ok
 	for i, n := range r.site.nodes {
 		size := folderSize(n.dir)
@@ -325,7 +332,7 @@ func (r *report) printRedis() bool {
 		}
 	}
 	ok := verdict(most > 0 && most < maxRedis, "memory of Redis", "%.1f MB at most, limit %d", most/(1<<20), maxRedis>>20)
-	ok = r.printTrend("the same, MB", 1<<20, maxGrowthRedis, func(s sample) float64 { return s.redis }) && ok
+	ok = r.printStored() && ok
 	verdict(true, "slowest answer of Redis", "%s after %.0fs", slowest.redisTook.Round(time.Millisecond), slowest.at.Seconds())
 	return ok
 }
@@ -349,8 +356,8 @@ func (r *report) printCounts() bool {
 	return verdict(len(twice) == 0, "done twice", "%d of %d %q", len(twice), len(r.things), twice[:min(5, len(twice))]) && ok
 }
 
-func (r *report) printTrend(name string, unit, most float64, value func(sample) float64) bool {
-	mean, growth, noise := r.trend(value)
+func printTrend(samples []sample, name string, unit, most float64, value func(sample) float64) bool {
+	mean, growth, noise := trend(samples, value)
 	return verdict(growth <= max(maxGrowth*mean, noise, most), name, "%.1f on average, %+.1f in the second half, ± %.1f", mean/unit, growth/unit, noise/unit)
 }
 

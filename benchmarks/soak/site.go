@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 )
 
@@ -91,6 +94,7 @@ type site struct {
 	served []*http.Server // the API and the model
 	closes []func()
 	socket string // of Redis
+	client *redis.Client
 }
 
 // node is a Caddy process.
@@ -152,6 +156,9 @@ func startSite(ctx context.Context, dir, caddy string, length time.Duration) (s 
 	}
 	s.closes = append(s.closes, func() { os.RemoveAll(short) })
 	s.socket = filepath.Join(short, "s")
+	logging.Disable() // an outage is no news
+	s.client = redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, MaxRetries: -1})
+	s.closes = append(s.closes, func() { s.client.Close() })
 	s.redis = &process{make: func() *exec.Cmd {
 		return exec.Command(program, "--port", "0", "--unixsocket", s.socket, "--save", "", "--appendonly", "yes", "--appendfsync", "always",
 			"--maxmemory", "256mb", "--maxmemory-policy", "noeviction", "--dir", short)
@@ -214,22 +221,9 @@ func (s *site) startRedis(ctx context.Context) error {
 		return err
 	}
 	return until(ctx, "Redis responds", func() bool {
-		info, err := s.redisInfo()
+		info, err := s.client.Info(ctx).Result()
 		return err == nil && strings.Contains(info, "used_memory:") && strings.Contains(info, "loading:0")
 	})
-}
-
-// redisInfo returns the state of Redis.
-func (s *site) redisInfo() (string, error) {
-	c, err := net.DialTimeout("unix", s.socket, time.Second)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Second))
-	fmt.Fprint(c, "INFO\r\nQUIT\r\n")
-	b, err := io.ReadAll(io.LimitReader(c, 1<<20))
-	return string(b), err
 }
 
 func (s *site) restartRedis(ctx context.Context) error {
