@@ -85,7 +85,9 @@ func (s *response) isRecorded() bool { return s.isChecked() || s.d.ticket.Capabi
 // finish passes the result of the call to the Guard.
 func (s *response) finish(outputs jsontext.Value, status int) *refusalError {
 	s.d.status = status
-	s.injected.Rejected(status)
+	if status == http.StatusUnauthorized {
+		s.injected.Rejected()
+	}
 	if output := s.d.ticket.Capability.Output; output != nil {
 		if output.RequireReview != "" {
 			defer pauseTimeout(s.d.rec)()

@@ -45,11 +45,9 @@ func (p InjectedCredentials) AddTo(secrets *text.Secrets) {
 	}
 }
 
-// Rejected has credentials replaced if the API has responded with 401, and reports whether a further call has others.
-func (p InjectedCredentials) Rejected(status int) (replaced bool) {
-	if status != http.StatusUnauthorized {
-		return false
-	}
+// Rejected has credentials replaced that the API has not accepted: it has responded with 401. It reports whether a further
+// call has others.
+func (p InjectedCredentials) Rejected() (replaced bool) {
 	for _, supplement := range p {
 		for _, rejected := range supplement.Rejected {
 			rejected()
@@ -68,7 +66,9 @@ func ConcealCredentials(ctx context.Context, failure *tools.Failure, cs credenti
 	}
 	injected := InjectedCredentials{supplement}
 	failure.Message = injected.Secrets(http.StatusInternalServerError).Conceal(failure.Message)
-	injected.Rejected(failure.Status)
+	if failure.Status == http.StatusUnauthorized {
+		injected.Rejected()
+	}
 }
 
 // ConcealBody returns the body of a response without the credentials.

@@ -190,7 +190,7 @@ func (d *dispatch) conclude(ctx context.Context, call *tools.Call, rec *Recorder
 	case rec.Status == 0:
 		return nil, noHandlerFailure(operationOf(call.Tool), d.protocol)
 	}
-	renewed := rec.Injected.Rejected(rec.Status)
+	renewed := rec.Status == http.StatusUnauthorized && rec.Injected.Rejected()
 	result, err := d.decodeResult(call.Tool, rec)
 	if err == nil {
 		result.Renewed = renewed

@@ -22,17 +22,17 @@ const TimeIndexPrefix = "engagement-at/"
 // maxIndexScan is the number of records after which Newest returns a page, even if it has fewer Engagements.
 const maxIndexScan = 5000
 
+// hourLength is an hour in milliseconds.
+const hourLength = int64(time.Hour / time.Millisecond)
+
 // hourOf returns the part of a key of the index for a time in milliseconds.
 func hourOf(last int64) string {
-	return fmt.Sprintf("%08x", math.MaxUint32-uint32(last/time.Hour.Milliseconds())) //nolint:gosec // hours since 1970
+	return fmt.Sprintf("%08x", math.MaxUint32-uint32(last/hourLength)) //nolint:gosec // hours since 1970
 }
 
-// indexTime adds a change of an Engagement to the index, if it is the first in its hour. before is the time of the
-// change before it. The index is only for lists, so an error is ignored.
-func (s *Records) indexTime(ctx context.Context, key string, before int64, t *Tx, ttl time.Duration) {
-	if hourOf(before) == hourOf(t.State.Last) {
-		return
-	}
+// indexTime adds a change of an Engagement, the first in its hour, to the index. The index is only for lists, so an
+// error is ignored.
+func (s *Records) indexTime(ctx context.Context, key string, t *Tx, ttl time.Duration) {
 	_ = s.store.Put(context.WithoutCancel(ctx), TimeIndexPrefix+hourOf(t.State.Last)+"/"+key, store.Change{
 		TTL: min(ttl+time.Hour, store.MaxTTL), Async: true, Evictable: true,
 		Owner: cmp.Or(t.State.Owner, share.OwnerOf(t.State.User.ID, "")),

@@ -117,7 +117,9 @@ func (s *Records) Change(ctx context.Context, key string, begin func(now time.Ti
 		})
 		switch {
 		case err == nil:
-			s.indexTime(ctx, key, before, t, written.TTL)
+			if before/hourLength != t.State.Last/hourLength {
+				s.indexTime(ctx, key, t, written.TTL)
+			}
 			return s.archive(ctx, key, t, position)
 		case errors.Is(err, ErrUnchanged):
 			return nil
