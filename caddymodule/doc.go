@@ -3,6 +3,7 @@
 // Caddyfile syntax in caddyfile.go.
 //
 //	directive   reads the options of blocks; the order of the directives
+//	inspect     inspectors of arguments and responses
 //	app         the app `agents`: toolsets, documents, credentials, the store, metrics; app/command is `caddy tools`
 //	auth        access tokens and API keys
 //	login       the login in front of an identity provider
@@ -19,8 +20,8 @@
 //
 // Imports run from the bottom of this list to the top: app imports directive, route imports app
 // and auth, and each directive imports route. The packages of the directives do not import each
-// other. Exceptions: mcp reads what auth has found out about a request, login and connections ask auth for the site's host, stdio runs the handler of
-// mcp, and oagent runs hosted.
+// other. Exceptions: mcp reads what auth has found out about a request, login and connections get the site's host from
+// auth, stdio runs the handler of mcp, and oagent runs hosted.
 //
 // A tool call passes them in this order: the handler of mcp or otc takes the client's
 // request and hands it to mcpadapter or otcadapter. The adapter calls a tool through a

@@ -165,25 +165,23 @@ func exchange(t *testing.T, r *http.Request, status int, want string) http.Heade
 
 const executedMCPCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"order","arguments":{"name":"chair"}}}`
 
-// executedCalls are the kinds of calls. A limit is one or two above the number of files that a call executes now,
-// because timers and reloads that run at the same time add a file or two on a slow machine. Limits may only fall: if a change makes a call execute
-// fewer files, lower its limit. The goals are those of the design.
+// executedCalls are the kinds of calls. Limits may only fall: if a change makes a call execute fewer files, lower its limit.
 var executedCalls = []struct {
-	name        string
-	limit, goal int
-	keep        bool // calls are kept; otherwise they are not, so that only one kind has the files for that
-	call        func(t *testing.T, s *executedSite, n int)
+	name  string
+	limit int
+	keep  bool // calls are kept; otherwise they are not, so that only one kind has the files for that
+	call  func(t *testing.T, s *executedSite, n int)
 }{
-	{"a plain MCP call", 28, 27, false, func(t *testing.T, s *executedSite, _ int) {
+	{"a plain MCP call", 27, false, func(t *testing.T, s *executedSite, _ int) {
 		post(t, "http://"+s.plain+"/mcp", executedMCPCall, http.StatusOK, `"structuredContent":{"name":"chair"}`)
 	}},
-	{"an OTC call with a call_id", 41, 40, false, func(t *testing.T, s *executedSite, n int) {
+	{"an OTC call with a call_id", 40, false, func(t *testing.T, s *executedSite, n int) {
 		post(t, "http://"+s.recorded+"/otc/call", fmt.Sprintf(`{"request":{"call_id":"call-%d","tool_id":"Orders.order","input":{"name":"chair"}}}`, n), http.StatusOK, `"success":true`)
 	}},
-	{"an MCP call through oagent", 61, 60, false, func(t *testing.T, s *executedSite, _ int) {
+	{"an MCP call through oagent", 60, false, func(t *testing.T, s *executedSite, _ int) {
 		post(t, "http://"+s.guarded+"/mcp", executedMCPCall, http.StatusOK, `"structuredContent":{"name":"chair"}`)
 	}},
-	{"a hosted run that asks an agent", 110, 110, false, func(t *testing.T, s *executedSite, _ int) {
+	{"a hosted run that asks an agent", 110, false, func(t *testing.T, s *executedSite, _ int) {
 		header := post(t, "http://"+s.hosted+"/agents/asker", `{"input":"chair"}`, http.StatusSeeOther, "")
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.hosted+header.Get("Location"), nil)
 		if err != nil {
@@ -193,7 +191,7 @@ var executedCalls = []struct {
 		r.Header.Set("Prefer", "wait=60")
 		exchange(t, r, http.StatusOK, `"status":"complete"`)
 	}},
-	{"a plain MCP call that is kept", 38, 36, true, func(t *testing.T, s *executedSite, _ int) {
+	{"a plain MCP call that is kept", 37, true, func(t *testing.T, s *executedSite, _ int) {
 		post(t, "http://"+s.plain+"/mcp", executedMCPCall, http.StatusOK, `"structuredContent":{"name":"chair"}`)
 	}},
 }
@@ -213,11 +211,11 @@ func TestCalls_execute_few_files(t *testing.T) {
 	baseline := map[bool]map[string]int{false: s.counts(t, -1, false), true: s.counts(t, -1, true)}
 	for kind, c := range executedCalls {
 		files := executedFiles(s.counts(t, kind, c.keep), baseline[c.keep])
-		if len(files) > c.limit { // what timers execute differs between two runs; what a call executes does not
+		for tries := 0; len(files) > c.limit && tries < 3; tries++ { // what timers execute differs between runs; what a call executes does not
 			again := executedFiles(s.counts(t, kind, c.keep), baseline[c.keep])
 			files = slices.DeleteFunc(files, func(file string) bool { return !slices.Contains(again, file) })
 		}
-		t.Logf("%s executes %d files; the limit is %d, and the goal %d:\n%s", c.name, len(files), c.limit, c.goal, strings.Join(files, "\n"))
+		t.Logf("%s executes %d files; the limit is %d:\n%s", c.name, len(files), c.limit, strings.Join(files, "\n"))
 		if len(files) > c.limit {
 			t.Errorf("%s executes %d files, more than %d", c.name, len(files), c.limit)
 		}

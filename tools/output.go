@@ -169,14 +169,14 @@ func (s *toolShaper) addFields() {
 	if s.Fields == nil || !*s.Fields || slices.Contains(s.names, FieldsArgument) {
 		return
 	}
-	schema := append(strictjson.AppendString([]byte(fieldsSchema), fieldsDescription), '}')
+	text := append(strictjson.AppendString([]byte(fieldsSchema), fieldsDescription), '}')
 	t := s.to
 	t.Plan.Arguments = append(t.Plan.Arguments, Argument{
-		Name: FieldsArgument, In: InGateway, Description: fieldsDescription, Schema: jsontext.Value(schema), types: []string{"string"},
+		Name: FieldsArgument, In: InGateway, Description: fieldsDescription, Schema: jsontext.Value(text), types: []string{"string"},
 	})
 	t.Plan.Encodings = append(t.Plan.Encodings, request.Argument{})
 	s.names = append(s.names, FieldsArgument)
-	s.edit.Add = append(s.edit.Add, strictjson.Member{Name: FieldsArgument, Value: schema})
+	s.edit.Add = append(s.edit.Add, strictjson.Member{Name: FieldsArgument, Value: text})
 	t.Output.Fields = true
 }
 

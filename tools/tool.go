@@ -81,7 +81,7 @@ func (t *Tool) Takes(argument string) bool {
 }
 
 // errToolRead is the error of calling a Tool that was read from JSON.
-var errToolRead = errors.New("ocp: this tool was read from the JSON of the OCP tool schema, which does not say how arguments are named and encoded " +
+var errToolRead = errors.New("this tool was read from the JSON of the OCP tool schema, which does not say how arguments are named and encoded " +
 	"in the request, so it cannot be called: build it from its document (Build, Discovery)")
 
 // MarshalJSON implements json.Marshaler: it returns the tool in the shape of the OCP tool
@@ -117,13 +117,13 @@ func (t *Tool) UnmarshalJSON(text []byte) error {
 	}
 	read := jsontext.Value(text).Clone()
 	if err := strictjson.Check(read); err != nil {
-		return fmt.Errorf("ocp: this is not the JSON of a tool: %w", err)
+		return fmt.Errorf("this is not the JSON of a tool: %w", err)
 	}
 	if err := json.Unmarshal(read, &known); err != nil {
-		return fmt.Errorf("ocp: this is not the JSON of a tool: %w", err)
+		return fmt.Errorf("this is not the JSON of a tool: %w", err)
 	}
 	if known.Name == "" || known.Method == "" || known.Path == "" {
-		return errors.New("ocp: this is not the JSON of a tool: it needs a name, a method and a path")
+		return errors.New("this is not the JSON of a tool: it needs a name, a method and a path")
 	}
 	*t = Tool{
 		Name: known.Name,

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/tools"
@@ -32,7 +31,7 @@ func (m *Handler) options(ctx caddy.Context) (mcpadapter.Options, error) {
 	options.ListTTL, options.SessionTTL = time.Duration(m.ListTTL), time.Duration(m.SessionTTL)
 	options.KeepAlive, options.AskTimeout = time.Duration(m.KeepAlive), time.Duration(m.AskTimeout)
 	options.WatchInterval = time.Duration(m.WatchInterval)
-	options.Observe, options.OnLargeStructure, options.Warn = metrics.All.ObserveOperation, m.warnLargeStructure, app.WarnUse
+	options.Observe, options.OnLargeStructure, options.Warn = observe, m.warnLargeStructure, app.WarnUse
 	options.Tasks = m.taskOptions()
 	if options.Name == "" {
 		options.Name = m.Endpoint.Parts.ServerName()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/auth"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/respond"
@@ -130,4 +131,9 @@ func originalPath(r *http.Request) string {
 		return original.URL.Path
 	}
 	return r.URL.Path
+}
+
+// observe records a request of a client in the metrics.
+func observe(o mcpadapter.Operation) {
+	metrics.All.ObserveOperation(o.Method, o.Tool, o.Error, o.Revision, o.Duration)
 }

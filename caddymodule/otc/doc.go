@@ -2,7 +2,7 @@
 // Calling with package otcadapter.
 //
 // The Handler (handler.go) recognizes requests below the endpoint's path and passes others on.
-// For each of its requests it builds an otcadapter.Site (site.go): the current tools of each
+// For each of its requests it builds an otcadapter.Site (serve.go): the current tools of each
 // toolset, a caller that runs tool calls through the next handlers (package route), the
 // authenticated user, and the health of the API. The adapter then handles the request and
 // writes the response.

@@ -1,7 +1,7 @@
 // Package route runs tool calls through Caddy's handler chain.
 //
 // An Endpoint (endpoint.go) is the common part of mcp and otc: a path of the site and the
-// toolsets that it serves, its Parts (parts.go). If there are several, parts_merge.go makes one toolset
+// toolsets that it serves, its Parts (parts.go). If there are several, Parts.Merge makes one toolset
 // of them. Listings (listing.go) decides which of their tools clients see. For each client request the
 // Endpoint makes a Caller (caller.go), the tools.Caller through which the adapters call tools. The
 // Caller binds the arguments and passes the call to a dispatch (dispatch.go), which does three things:

@@ -38,6 +38,23 @@ var layers = []struct {
 	{"caddymodule", []string{"caddymodule", "mcpadapter", "otcadapter", "oagent", "ocp", "tools", "store", "internal"}},
 }
 
+// directives are the folders of caddymodule, each with the other folders of caddymodule that it may import. Directives
+// that are not in it may import those of "". So a directive can be built alone, and a reader of one needs to know no other.
+var directives = map[string][]string{
+	"":            {"app", "directive", "route"},
+	"directive":   {},
+	"app":         {"directive", "inspect"},
+	"auth":        {"app", "directive"},
+	"inspect":     {"directive"},
+	"route":       {"app", "auth", "directive"},
+	"login":       {"app", "auth", "directive"},
+	"connections": {"app", "auth", "directive", "route"},
+	"mcp":         {"app", "auth", "directive", "route"},
+	"stdio":       {"app", "auth", "mcp", "otc", "route"},
+	"hosted":      {"app", "directive", "inspect", "oagent/agentset", "route"},
+	"oagent":      {"app", "directive", "hosted", "route"},
+}
+
 // caddyFolders may import Caddy: the libraries stay usable without it.
 var caddyFolders = []string{"caddymodule", "cmd", "internal/testkit/sitetest"}
 
@@ -158,6 +175,34 @@ func TestImports_follow_the_layers(t *testing.T) {
 	for _, layer := range layers {
 		if !used[layer.folder] {
 			t.Errorf("no package is in the layer %s", layer.folder)
+		}
+	}
+}
+
+func TestDirectives_import_few_others(t *testing.T) {
+	const folder = "caddymodule/"
+	used := make(map[string]bool)
+	for _, s := range sources(t) {
+		own, isPart := strings.CutPrefix(s.folder, folder)
+		if !isPart {
+			continue
+		}
+		own, _, _ = strings.Cut(own, "/")
+		allowed, isNamed := directives[own]
+		if !isNamed {
+			allowed = directives[""]
+		}
+		used[own] = true
+		for _, imported := range imports(s.file) {
+			part, isPart := strings.CutPrefix(imported, module+folder)
+			if isPart && !isBelow(part, own) && !isBelow(part, allowed...) {
+				t.Errorf("%s imports %s; %s may import only %v of %s", s.name, part, own, allowed, folder)
+			}
+		}
+	}
+	for name := range directives {
+		if name != "" && !used[name] {
+			t.Errorf("%s%s does not exist", folder, name)
 		}
 	}
 }

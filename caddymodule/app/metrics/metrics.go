@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -173,7 +172,7 @@ func newOperationDuration() *prometheus.HistogramVec {
 // CallsDropped counts calls that were not kept.
 func (m *Collectors) CallsDropped(n int64) { m.callsDropped.WithLabelValues().Add(float64(n)) }
 
-// ObserveOperation records the duration of a request of an MCP client.
-func (m *Collectors) ObserveOperation(o mcpadapter.Operation) {
-	m.requests.WithLabelValues(o.Method, o.Tool, o.Error, o.Revision).Observe(o.Duration.Seconds())
+// ObserveOperation records how long a request of an MCP client took. The tool and the error are "" if there is none.
+func (m *Collectors) ObserveOperation(method, tool, failure, revision string, took time.Duration) {
+	m.requests.WithLabelValues(method, tool, failure, revision).Observe(took.Seconds())
 }
