@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
 	"github.com/fairwayhq/fairway/internal/testkit"
@@ -37,22 +40,54 @@ type browser struct {
 	faults []string // exceptions, violated policies and dialogs
 }
 
-// newBrowser starts Chromium. Requests are those of the user.
-func newBrowser(t *testing.T, s *sitetest.Site, user string) *browser {
-	t.Helper()
+// chromium starts Chromium once for all tests: a start takes more CPU than most tests.
+var chromium = sync.OnceValues(func() (context.Context, error) {
 	program, err := exec.LookPath("chromium")
 	if err != nil {
-		testkit.Missing(t, "chromium is not installed")
+		return nil, err
 	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.Flag("hide-scrollbars", true))
+	allocator, cancelAllocator := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	endChromium = func() { cancel(); cancelAllocator() }
+	return ctx, chromedp.Run(ctx)
+})
+
+// endChromium ends the browser, if a test has started it.
+var endChromium = func() {}
+
+// newBrowser opens a page with cookies, storage and a cache of its own. Requests are those of the user.
+func newBrowser(t *testing.T, s *sitetest.Site, user string) *browser {
+	t.Helper()
 	axe, err := os.ReadFile("../../testdata/npm/node_modules/axe-core/axe.min.js")
 	if err != nil {
 		testkit.Missing(t, "axe-core is not installed: run npm ci --ignore-scripts in testdata/npm")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.Flag("hide-scrollbars", true))
-	allocator, cancelAllocator := chromedp.NewExecAllocator(t.Context(), options...)
-	ctx, cancel := chromedp.NewContext(allocator)
+	program, err := chromium()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		testkit.Missing(t, "chromium is not installed")
+	case err != nil:
+		t.Fatal(err)
+	}
+	browserWide := cdp.WithExecutor(program, chromedp.FromContext(program).Browser)
+	own, err := target.CreateBrowserContext().Do(browserWide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := target.CreateTarget("about:blank").WithBrowserContextID(own).WithNewWindow(true).Do(browserWide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(program, chromedp.WithTargetID(tab))
 	ctx, cancelTime := context.WithTimeout(ctx, 3*time.Minute)
-	t.Cleanup(func() { cancelTime(); cancel(); cancelAllocator() })
+	t.Cleanup(func() {
+		cancelTime()
+		cancel()
+		if err := target.DisposeBrowserContext(own).Do(browserWide); err != nil {
+			t.Error(err)
+		}
+	})
 	b := &browser{t: t, ctx: ctx, site: s, axe: string(axe)}
 	chromedp.ListenTarget(ctx, func(event any) {
 		switch e := event.(type) {

@@ -14,4 +14,4 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
 
-func TestMain(m *testing.M) { sitetest.Main(m) }
+func TestMain(m *testing.M) { sitetest.Main(m, func() { endChromium() }) }

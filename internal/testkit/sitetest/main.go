@@ -9,8 +9,8 @@ import (
 )
 
 // Main runs the tests of a package that starts sites, and exits. A TestMain calls it. Caddy keeps its files in
-// a temporary directory, and changed files are noticed within 20 ms.
-func Main(m *testing.M) {
+// a temporary directory, and changed files are noticed within 20 ms. The functions run after the tests.
+func Main(m *testing.M, after ...func()) {
 	dir, err := os.MkdirTemp("", "sitetest")
 	if err != nil {
 		panic(err)
@@ -19,6 +19,9 @@ func Main(m *testing.M) {
 	os.Setenv("XDG_CONFIG_HOME", dir)
 	watch.SetInterval(20 * time.Millisecond)
 	code := m.Run()
+	for _, end := range after {
+		end()
+	}
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
