@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -15,6 +16,9 @@ import (
 const busy = "busy:"
 
 func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" { // the crash tests open thousands of stores with small heaps, and would mostly collect garbage
+		debug.SetGCPercent(400)
+	}
 	storetest.Child(func(address string) (store.Store, error) {
 		if path, is := strings.CutPrefix(address, busy); is {
 			return embedded.Open(path, embedded.Busy(embedded.Options{}))
