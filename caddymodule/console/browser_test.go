@@ -139,7 +139,7 @@ type axeResult struct {
 }
 
 // check checks the page with axe-core in each size and color scheme: no findings, no faults, and
-// no horizontal scrolling on a phone. It writes screenshots of both sizes.
+// no horizontal scrolling on a phone. It writes screenshots of both sizes, if a directory for them is given.
 func (b *browser) check(name string) {
 	b.t.Helper()
 	b.run(chromedp.Evaluate(b.axe+"; 0", nil))
@@ -163,7 +163,7 @@ func (b *browser) check(name string) {
 		if overflow > 0 {
 			b.t.Errorf("%s (%s, %s): the page or its navigation is %d pixels wider than the window", name, view.size, view.scheme, overflow)
 		}
-		if view.pictured {
+		if view.pictured && os.Getenv(screenshots) != "" {
 			var picture []byte
 			b.run(chromedp.FullScreenshot(&picture, 100))
 			b.write(fmt.Sprintf("%s-%s-%s.png", name, view.size, view.scheme), picture)
