@@ -213,6 +213,9 @@ func (s *Toolset) Parts() []*Toolset {
 	return slices.DeleteFunc(slices.Clone(s.joined.parts), func(part *Toolset) bool { return part == nil })
 }
 
+// LacksPart reports whether Join had to leave out a document that is not loaded.
+func (s *Toolset) LacksPart() bool { return s.joined != nil && slices.Contains(s.joined.parts, nil) }
+
 // Original returns the position of the part that a tool belongs to, and the tool of that part, which
 // may have another name. If Join has not made the Toolset, or if the tool is built in, it returns -1
 // and the same tool.

@@ -110,7 +110,7 @@ func New(o *Options, toolset *tools.Toolset, l *library.Library, access *tools.A
 	c.Complete = append(c.Complete, `"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":`...)
 	c.Complete = append(c.AppendIdentity(c.Complete, protocol.V20260728), '}')
 	_, narrowed := toolset.Whole()
-	c.Fresh = o.appendFreshness(nil, o.PublicLists && access == nil && !narrowed) // with a token or a rule, the list depends on the caller
+	c.Fresh = c.appendFreshness(nil, o.PublicLists && access == nil && !narrowed) // with a token or a rule, the list depends on the caller
 
 	sum := sha256.New()
 	sum.Write([]byte(toolset.Hash + AccessKey(access)))

@@ -184,3 +184,18 @@ func TestCallable_finds_tools_by_their_encoded_name(t *testing.T) {
 		}
 	}
 }
+
+func TestCatalog_lists_without_a_document_are_not_cached(t *testing.T) {
+	trains := toolset(t, document)
+	var names []string
+	for _, tool := range trains.Tools() {
+		names = append(names, tool.Name)
+	}
+	for want, parts := range map[string][]*tools.Toolset{`"ttlMs":60000,`: {trains}, `"ttlMs":0,`: {trains, nil}} {
+		joined := tools.Join(parts, [][]string{names, nil}[:len(parts)])
+		c := New(&Options{ListTTL: time.Minute}, joined, newLibrary(t), nil, nil)
+		if !strings.HasPrefix(string(c.Fresh), want) {
+			t.Errorf("lists of %d documents have %s; want %s", len(parts), c.Fresh, want)
+		}
+	}
+}

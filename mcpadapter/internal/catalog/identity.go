@@ -58,9 +58,13 @@ func (c *Catalog) AppendInstructions(dst []byte) []byte {
 }
 
 // appendFreshness appends ttlMs and cacheScope: how long clients and proxies may cache a result, and
-// whether users may share it.
-func (o *Options) appendFreshness(dst []byte, public bool) []byte {
-	dst = strconv.AppendInt(append(dst, `"ttlMs":`...), o.ListTTL.Milliseconds(), 10)
+// whether users may share it. While a document is not loaded, lists are not cached.
+func (c *Catalog) appendFreshness(dst []byte, public bool) []byte {
+	ttl := c.options.ListTTL
+	if c.Tools.LacksPart() {
+		ttl = 0
+	}
+	dst = strconv.AppendInt(append(dst, `"ttlMs":`...), ttl.Milliseconds(), 10)
 	if public {
 		return append(dst, `,"cacheScope":"public"`...)
 	}
