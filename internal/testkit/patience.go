@@ -9,13 +9,19 @@ import (
 // slow: tests run with the race detector, beside other work.
 const Patience = 2 * time.Minute
 
-// Eventually waits until the condition holds.
+// maxPause is the longest time between two checks of a condition.
+const maxPause = 10 * time.Millisecond
+
+// Eventually waits until the condition holds. It checks often at first, and then every maxPause: a condition that reads a
+// file or makes a request costs more CPU than what it waits for.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
+	pause := time.Millisecond
+	for deadline := time.Now().Add(Patience); !holds(); pause = min(pause*3/2, maxPause) {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out after %s waiting for: %s", Patience, what)
 		}
+		time.Sleep(pause)
 	}
 }
 
