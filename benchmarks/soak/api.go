@@ -17,24 +17,26 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit/modelserver"
 )
 
-// writeDocuments returns the paths of five documents: real ones, if they are in a folder beside the checkout,
-// otherwise generated ones.
-func writeDocuments(dir string) (paths []string, err error) {
+// writeDocuments returns the paths of five documents, and how many of them are real: those in a folder beside the
+// checkout. The others are generated.
+func writeDocuments(dir string) (paths []string, realOnes int, err error) {
 	for _, name := range []string{"museum-3.1.yaml", "train-travel-3.1.yaml", "xero-files.json", "twilio-messaging-v1.json", "slack-web-v2.json"} {
 		content, err := unpack(filepath.Join("..", "shared", "openapi", name+".gz"))
 		if errors.Is(err, os.ErrNotExist) {
 			content, name, err = generate(len(paths)), name+".json", nil
+		} else {
+			realOnes++
 		}
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, content, 0o600); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		paths = append(paths, path)
 	}
-	return paths, nil
+	return paths, realOnes, nil
 }
 
 func unpack(path string) ([]byte, error) {

@@ -174,10 +174,11 @@ func startSite(ctx context.Context, dir, caddy string, length time.Duration) (s 
 	if err != nil {
 		return s, err
 	}
-	documents, err := writeDocuments(dir)
+	documents, realOnes, err := writeDocuments(dir)
 	if err != nil {
 		return s, err
 	}
+	fmt.Printf("%d documents, of which %d are real\n", len(documents), realOnes)
 	for i := range s.nodes {
 		if s.nodes[i], err = s.newNode(i, apiAddress, modelAddress, documents); err != nil {
 			return s, err

@@ -218,6 +218,7 @@ func TestChart_refuses(t *testing.T) {
 		"two pods with a volume":    {object{"caddyfile": ":8080 {\n}", "replicas": 2, "persistence": object{"enabled": true}}, "persistence"},
 		"a digest that is none":     {object{"upstream": "api", "image": object{"digest": "latest"}}, "digest"},
 		"an Ingress without hosts":  {object{"upstream": "api", "ingress": object{"enabled": true}}, "hosts"},
+		"metrics behind a policy":   {object{"upstream": "api", "metrics": object{"serviceMonitor": object{"enabled": true}}}, "metricsFrom"},
 		"a route without Gateway":   {object{"upstream": "api", "httpRoute": object{"enabled": true}}, "parentRefs"},
 	} {
 		if _, err := render(c.values); err == nil || !strings.Contains(err.Error(), c.want) {

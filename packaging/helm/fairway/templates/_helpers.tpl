@@ -57,6 +57,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.store.url .Values.store.existingSecret -}}{{- fail "set store.existingSecret or store.url, not both" -}}{{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}{{- fail "the Ingress needs ingress.hosts" -}}{{- end -}}
 {{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}{{- fail "the route needs httpRoute.parentRefs" -}}{{- end -}}
+{{- if and .Values.metrics.serviceMonitor.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.metricsFrom) -}}{{- fail "the ServiceMonitor needs networkPolicy.metricsFrom: the namespace of Prometheus, which the network policy keeps out otherwise" -}}{{- end -}}
 {{- if and $several .Values.persistence.enabled -}}{{- fail "persistence is for one pod: the volume and the embedded store have one user" -}}{{- end -}}
 {{- end -}}
 
