@@ -76,8 +76,8 @@ func TestPackaging_the_image_is_built_with_the_Go_of_the_module(t *testing.T) {
 // installed in its latest version.
 func TestPackaging_is_pinned(t *testing.T) {
 	rules := map[string]*regexp.Regexp{
-		"../Dockerfile":                    regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(scratch|\S+:\S+@sha256:[0-9a-f]{64})( AS \w+)?$`),
-		"../packaging/release.Dockerfile":  regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(scratch|\S+:\S+@sha256:[0-9a-f]{64})( AS \w+)?$`),
+		"../Dockerfile":                   regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(scratch|\S+:\S+@sha256:[0-9a-f]{64})( AS \w+)?$`),
+		"../packaging/release.Dockerfile": regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(scratch|\S+:\S+@sha256:[0-9a-f]{64})( AS \w+)?$`),
 	}
 	workflows, err := filepath.Glob("../.github/workflows/*.yml")
 	if err != nil || len(workflows) == 0 {
