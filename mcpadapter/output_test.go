@@ -232,32 +232,37 @@ func TestStrictOutput_mismatch_has_a_path(t *testing.T) {
 	}
 }
 
-// callAllTools lists the tools and calls them all with the client of a package.
+// callAllTools lists the tools of each endpoint and calls them all with the client of a package. It
+// prints the results of each endpoint.
 const callAllTools = `
-const [sdk, url] = process.argv.slice(1);
-let client, transport;
-if (sdk === 'sdk') {
-	const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
-	const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
-	client = new Client({ name: 'test', version: '1' });
-	transport = new StreamableHTTPClientTransport(new URL(url));
-} else {
-	const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
-	client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
-	transport = new StreamableHTTPClientTransport(new URL(url));
-}
-await client.connect(transport);
-const out = {};
-for (const { name } of (await client.listTools()).tools) {
-	try {
-		const { isError, structuredContent } = await client.callTool({ name, arguments: {} });
-		out[name] = isError ? 'error' : JSON.stringify(structuredContent) ?? 'none';
-	} catch (e) {
-		out[name] = 'BROKE: ' + e.message;
+const [sdk, ...urls] = process.argv.slice(1);
+const all = [];
+for (const url of urls) {
+	let client, transport;
+	if (sdk === 'sdk') {
+		const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
+		const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
+		client = new Client({ name: 'test', version: '1' });
+		transport = new StreamableHTTPClientTransport(new URL(url));
+	} else {
+		const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
+		client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
+		transport = new StreamableHTTPClientTransport(new URL(url));
 	}
+	await client.connect(transport);
+	const out = {};
+	for (const { name } of (await client.listTools()).tools) {
+		try {
+			const { isError, structuredContent } = await client.callTool({ name, arguments: {} });
+			out[name] = isError ? 'error' : JSON.stringify(structuredContent) ?? 'none';
+		} catch (e) {
+			out[name] = 'BROKE: ' + e.message;
+		}
+	}
+	all.push(out);
+	await client.close();
 }
-console.log(JSON.stringify(out));
-await client.close();
+console.log(JSON.stringify(all));
 `
 
 // The official clients check answers against the outputSchema and throw away those
@@ -276,29 +281,42 @@ func TestTypeScript_clients_take_every_answer(t *testing.T) {
 			testkit.Missing(t, "Node is not installed")
 		}
 	}
+	type endpoint struct {
+		mode   OutputSchema
+		answer int
+	}
+	var endpoints []endpoint
+	var urls []string
 	for _, mode := range []OutputSchema{OutputLoose, OutputStrict} {
 		for number, a := range outputAnswers {
 			toolset := buildTools(t, describedAnswers, tools.BuildOptions{Name: "stations", ResponseSchemas: true})
 			a["native"] = [2]string{content.NativeType, `{"content":[]}`}
 			e := serveEndpoint(t, Options{OutputSchema: mode}, api{toolset, a.ServeHTTP})
 			e.tools.Store(toolset)
-			for _, sdk := range []string{"sdk", "client"} {
-				cmd := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", callAllTools, sdk, e.URL+"/mcp")
-				cmd.Dir, cmd.WaitDelay = modules, time.Second
-				var stderr bytes.Buffer
-				cmd.Stderr = &stderr
-				out, err := cmd.Output()
-				if err != nil {
-					t.Fatalf("%s: %v: %s", sdk, err, stderr.String())
-				}
-				var results map[string]string
-				if err := json.Unmarshal(out, &results); err != nil || len(results) != 7 {
-					t.Fatalf("%s: %v: %s", sdk, err, out)
-				}
-				for name, result := range results {
-					if strings.HasPrefix(result, "BROKE") || number == 0 && result == "error" {
-						t.Errorf("%s with answer %d of %s in %s: %s", mode, number, name, sdk, result)
-					}
+			endpoints, urls = append(endpoints, endpoint{mode, number}), append(urls, e.URL+"/mcp")
+		}
+	}
+	for _, sdk := range []string{"sdk", "client"} {
+		// One process calls all endpoints, because starting Node takes most of the time.
+		cmd := exec.CommandContext(t.Context(), node, append([]string{"--input-type=module", "-e", callAllTools, sdk}, urls...)...)
+		cmd.Dir, cmd.WaitDelay = modules, time.Second
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", sdk, err, stderr.String())
+		}
+		var all []map[string]string
+		if err := json.Unmarshal(out, &all); err != nil || len(all) != len(endpoints) {
+			t.Fatalf("%s: %v: %s", sdk, err, out)
+		}
+		for i, results := range all {
+			if len(results) != 7 {
+				t.Fatalf("%s with answer %d in %s: %v", endpoints[i].mode, endpoints[i].answer, sdk, results)
+			}
+			for name, result := range results {
+				if strings.HasPrefix(result, "BROKE") || endpoints[i].answer == 0 && result == "error" {
+					t.Errorf("%s with answer %d of %s in %s: %s", endpoints[i].mode, endpoints[i].answer, name, sdk, result)
 				}
 			}
 		}
