@@ -61,6 +61,20 @@ func compile(t testing.TB, text []byte) *jsonschema.Schema {
 	return s
 }
 
+// compiler compiles equal texts once: compiling takes most of the time of the tests, and the modes
+// often give the same text.
+type compiler map[string]*jsonschema.Schema
+
+func (c compiler) compile(t testing.TB, text []byte) *jsonschema.Schema {
+	t.Helper()
+	s, has := c[string(text)]
+	if !has {
+		s = compile(t, text)
+		c[string(text)] = s
+	}
+	return s
+}
+
 // TestSharedDocuments translates every component of real documents, in both
 // directions, and compiles the result.
 func TestSharedDocuments(t *testing.T) {
@@ -72,9 +86,10 @@ func TestSharedDocuments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			c := make(compiler)
 			for _, direction := range []schema.Direction{schema.Input, schema.Output} {
 				for _, mode := range []schema.Mode{schema.Auto, schema.Inline, schema.Defs} {
-					testComponents(t, d, mode, direction)
+					testComponents(t, c, d, mode, direction)
 				}
 			}
 		})
@@ -85,27 +100,28 @@ func TestSharedDocuments(t *testing.T) {
 // in the schema.
 const compileEvery = 40
 
-func testComponents(t *testing.T, d *openapi.Document, mode schema.Mode, direction schema.Direction) {
+func testComponents(t *testing.T, c compiler, d *openapi.Document, mode schema.Mode, direction schema.Direction) {
 	schemas := d.Root().At("components").At("schemas")
 	if schemas.Node == nil {
 		schemas = d.Root().At("definitions")
 	}
 	translator := schema.NewTranslator(mode, direction)
 	total, largest := 0, 0
+	var text, bounded []byte
 	for i, m := range schemas.Members() {
 		place := schemas.Item(m.Value)
-		text := translator.AppendWhole(nil, translator.Translate(place))
+		text = translator.AppendWhole(text[:0], translator.Translate(place))
 		total, largest = total+len(text), max(largest, len(text))
 		if len(text) < 20_000 && i%10 == 0 || i%compileEvery == 0 && len(text) < 200_000 {
-			compile(t, text)
+			c.compile(t, text)
 		}
 		const limit = 10_000
-		bounded := translator.AppendBounded(nil, place, limit)
+		bounded = translator.AppendBounded(bounded[:0], place, limit)
 		if len(bounded) > limit {
 			t.Errorf("%s: %d bytes for a bound of %d", m.Name, len(bounded), limit)
 		}
 		if i%10 == 0 {
-			compile(t, bounded)
+			c.compile(t, bounded)
 		}
 	}
 	t.Logf("%s %d: %d components, %d bytes, the largest %d; warnings %.300q", mode, direction, len(schemas.Members()), total, largest, translator.Warnings())

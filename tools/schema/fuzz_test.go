@@ -32,15 +32,16 @@ func FuzzTranslate(f *testing.F) {
 				return
 			}
 			schemas := d.Root().At("components").At("schemas")
+			c := make(compiler)
 			for _, mode := range modes {
-				fuzzOne(t, schemas, schema.NewTranslator(mode, schema.Input))
-				fuzzOne(t, schemas, schema.NewTranslator(mode, schema.Output))
+				fuzzOne(t, c, schemas, schema.NewTranslator(mode, schema.Input))
+				fuzzOne(t, c, schemas, schema.NewTranslator(mode, schema.Output))
 			}
 		}
 	})
 }
 
-func fuzzOne(t *testing.T, schemas openapi.Place, translator *schema.Translator) {
+func fuzzOne(t *testing.T, c compiler, schemas openapi.Place, translator *schema.Translator) {
 	const bound = 300
 	for _, m := range schemas.Members() {
 		place := schemas.Item(m.Value)
@@ -54,7 +55,7 @@ func fuzzOne(t *testing.T, schemas openapi.Place, translator *schema.Translator)
 			if !jsontext.Value(text).IsValid() {
 				t.Fatalf("not JSON: %s", text)
 			}
-			compile(t, text)
+			c.compile(t, text)
 		}
 		schema.Types(place)
 		schema.ObjectOf(place)

@@ -26,10 +26,11 @@ func TestRandomSchemas(t *testing.T) {
 		}
 		schemas := d.Root().At("components").At("schemas")
 		direction := schema.Direction(seed / 2 % 2)
+		c := make(compiler)
 		for _, mode := range modes {
-			fuzzOne(t, schemas, schema.NewTranslator(mode, direction))
+			fuzzOne(t, c, schemas, schema.NewTranslator(mode, direction))
 		}
-		sameInAllModes(t, schemas, direction)
+		sameInAllModes(t, c, schemas, direction)
 		if t.Failed() {
 			t.Fatalf("seed %d: %s", seed, components)
 		}
@@ -38,7 +39,7 @@ func TestRandomSchemas(t *testing.T) {
 
 // sameInAllModes checks that where targets are written does not change what the
 // schemas accept.
-func sameInAllModes(t *testing.T, schemas openapi.Place, direction schema.Direction) {
+func sameInAllModes(t *testing.T, c compiler, schemas openapi.Place, direction schema.Direction) {
 	values := []string{`null`, `"a"`, `""`, `"1"`, `1`, `-2.5`, `3`, `true`, `[]`, `["a",1]`, `[{"a":1}]`, `{}`, `{"a":1}`, `{"a":{"a":"a"}}`, `{"(?!b":"a","b":2}`}
 	for _, m := range schemas.Members() {
 		var verdicts [3]string
@@ -46,7 +47,7 @@ func sameInAllModes(t *testing.T, schemas openapi.Place, direction schema.Direct
 		for i, mode := range modes {
 			translator := schema.NewTranslator(mode, direction)
 			text := translator.AppendWhole(nil, translator.Translate(schemas.Item(m.Value)))
-			s := compile(t, text)
+			s := c.compile(t, text)
 			texts[i] = string(text)
 			for _, value := range values {
 				verdicts[i] += fmt.Sprintln(value, s.Validate(parsed(t, value)) == nil)
