@@ -3,7 +3,6 @@ package tools
 import (
 	"bytes"
 	"crypto/sha256"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,9 +17,8 @@ import (
 // TestRealDocuments holds every real document to what a client will meet: each
 // operation is a tool or a warning that names it, and each tool is well formed.
 func TestRealDocuments(t *testing.T) {
-	definition := definitionSchema(t)
+	c := newToolChecker(t)
 	for name, operations := range testkit.Documents() {
-		checked := make(map[[sha256.Size]byte]bool) // tools that are equal in several modes are checked once
 		for _, mode := range []schema.Mode{schema.Auto, schema.Inline, schema.Defs} {
 			t.Run(name+"/"+string(mode), func(t *testing.T) {
 				tools := buildTools(t, string(testkit.ReadDocument(t, "openapi/"+name+".gz")), BuildOptions{
@@ -40,22 +38,74 @@ func TestRealDocuments(t *testing.T) {
 					t.Errorf("%d tools and %d lost of %d operations, want %d", len(tools.Tools()), lost, tools.Report.Operations, operations)
 				}
 				for _, tool := range tools.Tools() {
-					key := sha256.Sum256(slices.Concat(tool.AppendOCP(nil), tool.Definition.InputSchema))
-					if !checked[key] {
-						checked[key] = true
-						checkTool(t, tool, definition)
-					}
+					c.check(t, tool)
 				}
 			})
 		}
 	}
 }
 
-func checkTool(t *testing.T, tool *Tool, definition *jsonschema.Schema) {
+// toolChecker checks tools. It checks input schemas and OCP definitions that are equal in several modes or
+// tools once.
+type toolChecker struct {
+	definition *jsonschema.Schema
+	checked    map[[sha256.Size]byte]bool
+}
+
+// newToolChecker compiles the protocol's own schema of a tool.
+func newToolChecker(t *testing.T) toolChecker {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(testkit.ReadDocument(t, "schemas/ocp/ocp-tool.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("ocp-tool.json", document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("ocp-tool.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return toolChecker{compiled, make(map[[sha256.Size]byte]bool)}
+}
+
+// first reports whether the checker gets the value for the first time.
+func (c toolChecker) first(value []byte) bool {
+	key := sha256.Sum256(value)
+	first := !c.checked[key]
+	c.checked[key] = true
+	return first
+}
+
+func (c toolChecker) check(t *testing.T, tool *Tool) {
 	t.Helper()
 	if !build.IsName(tool.Name) || len(tool.Name) > build.MaxName || tool.Definition.Description == "" {
 		t.Errorf("%s %s: name %q, description %q", tool.Plan.Method, tool.Plan.Path, tool.Name, tool.Definition.Description)
 	}
+	for _, a := range tool.Definition.Arguments {
+		if !build.IsName(a.Name) || len(a.Name) > build.MaxName {
+			t.Errorf("%s: argument %q", tool.Name, a.Name)
+		}
+	}
+	if c.first(tool.Definition.InputSchema) {
+		checkInputSchema(t, tool)
+	}
+	ocp := tool.AppendOCP(nil)
+	if !c.first(ocp) {
+		return
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(ocp))
+	if err != nil {
+		t.Fatalf("%s: OCP definition: %v", tool.Name, err)
+	}
+	if err := c.definition.Validate(document); err != nil {
+		t.Errorf("%s: OCP definition: %v", tool.Name, err)
+	}
+}
+
+func checkInputSchema(t *testing.T, tool *Tool) {
+	t.Helper()
 	root, err := strictjson.Members(nil, tool.Definition.InputSchema)
 	if err != nil {
 		t.Fatalf("%s: input schema: %v", tool.Name, err)
@@ -71,42 +121,12 @@ func checkTool(t *testing.T, tool *Tool, definition *jsonschema.Schema) {
 	if _, err := schema.Compile(tool.Definition.InputSchema); err != nil {
 		t.Errorf("%s: input schema: %v", tool.Name, err)
 	}
-	for _, a := range tool.Definition.Arguments {
-		if !build.IsName(a.Name) || len(a.Name) > build.MaxName {
-			t.Errorf("%s: argument %q", tool.Name, a.Name)
-		}
-	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(tool.AppendOCP(nil)))
-	if err != nil {
-		t.Fatalf("%s: OCP definition: %v", tool.Name, err)
-	}
-	if err := definition.Validate(document); err != nil {
-		t.Errorf("%s: OCP definition: %v", tool.Name, err)
-	}
-}
-
-// definitionSchema compiles the protocol's own schema of a tool.
-func definitionSchema(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(testkit.ReadDocument(t, "schemas/ocp/ocp-tool.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("ocp-tool.json", document); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("ocp-tool.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compiled
 }
 
 // TestSameDocument holds Build to giving the same bytes each time.
 func TestSameDocument(t *testing.T) {
-	data := string(testkit.ReadDocument(t, "openapi/stripe.json.gz"))
-	first, second := buildTools(t, data, BuildOptions{}), buildTools(t, data, BuildOptions{})
+	first := realTools(t, "stripe.json")
+	second := buildTools(t, string(testkit.ReadDocument(t, "openapi/stripe.json.gz")), BuildOptions{})
 	if first.Hash != second.Hash {
 		t.Error("the hash differs")
 	}

@@ -125,7 +125,7 @@ func TestHeader_arguments_keep_their_spelling(t *testing.T) {
 func TestRealDocuments_keep_every_operation(t *testing.T) {
 	for name, operations := range testkit.Documents() {
 		t.Run(name, func(t *testing.T) {
-			tools := buildTools(t, string(testkit.ReadDocument(t, "openapi/"+name+".gz")), BuildOptions{Name: name})
+			tools := realTools(t, name)
 			if len(tools.Tools()) != operations {
 				t.Errorf("%d tools of %d operations", len(tools.Tools()), operations)
 				for _, w := range tools.Report.Warnings {

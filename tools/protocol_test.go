@@ -69,10 +69,10 @@ func testSchemaDiscovery(t *testing.T) {
 		}
 	})
 	t.Run("Tool_Schema_Definition", func(t *testing.T) {
-		definition := definitionSchema(t)
+		c := newToolChecker(t)
 		for _, document := range []string{testkit.Shop, testkit.Trains, testkit.Extended} {
 			for _, tool := range buildTools(t, document, BuildOptions{ResponseSchemas: true}).Tools() {
-				checkTool(t, tool, definition)
+				c.check(t, tool)
 			}
 		}
 	})
