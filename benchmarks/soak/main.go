@@ -105,7 +105,7 @@ func events(ctx context.Context, s *site, r *report, length time.Duration) {
 	defer reload.Stop()
 	kill := time.NewTicker(interval(length, 5*time.Minute, 2))
 	defer kill.Stop()
-	stopRedis := time.NewTicker(length * 4 / 10) // twice
+	stopRedis := time.NewTicker(length * 4 / 10) // after 40 % and 80 % of the run
 	defer stopRedis.Stop()
 	for {
 		var err error

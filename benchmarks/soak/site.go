@@ -156,7 +156,7 @@ func startSite(ctx context.Context, dir, caddy string, length time.Duration) (s 
 	}
 	s.closes = append(s.closes, func() { os.RemoveAll(short) })
 	s.socket = filepath.Join(short, "s")
-	logging.Disable() // an outage is no news
+	logging.Disable() // the client logs each failed connection, and outages are part of the run
 	s.client = redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, MaxRetries: -1})
 	s.closes = append(s.closes, func() { s.client.Close() })
 	s.redis = &process{make: func() *exec.Cmd {

@@ -18,7 +18,7 @@ const (
 	scanned     = 1000    // keys that are measured with one request
 	printed     = 12      // kinds of keys that are printed
 	maxLasting  = 2.25    // growth of what lives longer than half of the run, from the middle of the run to its end
-	maxFirst    = 1 << 20 // bytes that it may have more, so that the middle of a short run does not count
+	maxExtra    = 1 << 20 // bytes that it may grow more: the middle of a short run has few keys
 )
 
 // kind is what Redis has of one kind of records.
@@ -120,6 +120,6 @@ func (r *report) printStored() bool {
 	}
 	ok := printTrend(brief, "keys that live less than half of the run, MB", 1<<20, maxGrowthRedis, func(s sample) float64 { return s.redis })
 	before, after := size(middle, true), size(end, true)
-	return verdict(after <= maxLasting*before+maxFirst, "keys that live longer, MB", "%.1f after %.0fs, %.1f after %.0fs",
+	return verdict(after <= maxLasting*before+maxExtra, "keys that live longer, MB", "%.1f after %.0fs, %.1f after %.0fs",
 		before/(1<<20), middle.at.Seconds(), after/(1<<20), end.at.Seconds()) && ok
 }
