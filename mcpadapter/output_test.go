@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -290,6 +291,7 @@ func TestTypeScript_clients_take_every_answer(t *testing.T) {
 	for _, mode := range []OutputSchema{OutputLoose, OutputStrict} {
 		for number, a := range outputAnswers {
 			toolset := buildTools(t, describedAnswers, tools.BuildOptions{Name: "stations", ResponseSchemas: true})
+			a = maps.Clone(a)
 			a["native"] = [2]string{content.NativeType, `{"content":[]}`}
 			e := serveEndpoint(t, Options{OutputSchema: mode}, api{toolset, a.ServeHTTP})
 			e.tools.Store(toolset)
