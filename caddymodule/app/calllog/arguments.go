@@ -15,7 +15,7 @@ const allArguments = "*"
 // omitted replaces a value that is too large to be kept.
 const omitted = `"…"`
 
-// choose returns the members of a JSON object whose names are allowed, with at most MaxArguments bytes.
+// choose returns the members of a JSON object whose names are allowed, with at most MaxArguments bytes and without white space.
 // It returns nil if there are none, or if the text is not an object.
 func choose(object []byte, allowed []string) jsontext.Value {
 	chosen, all := []byte{'{'}, slices.Contains(allowed, allArguments)
@@ -38,5 +38,9 @@ func choose(object []byte, allowed []string) jsontext.Value {
 	if err != nil || len(chosen) == 1 {
 		return nil
 	}
-	return append(chosen, '}')
+	compact := jsontext.Value(append(chosen, '}'))
+	if compact.Compact(jsontext.AllowDuplicateNames(true)) != nil {
+		return nil
+	}
+	return compact
 }

@@ -49,10 +49,84 @@ type Call struct {
 	Trace      string         `json:"trace,omitzero"`      // trace id
 	Engagement string         `json:"engagement,omitzero"` // key of the Engagement
 	Review     string         `json:"review,omitzero"`     // id of the review that the call waited for
-	Arguments  jsontext.Value `json:"arguments,omitzero"`  // those that Config.Arguments allows
+	Arguments  jsontext.Value `json:"arguments,omitzero"`  // those that Config.Arguments allows, without white space
 	Result     string         `json:"result,omitzero"`     // the beginning of the response, if Config.Results allows it
 
 	slot int // in Recorder.running, from 1; 0 if it has none
+}
+
+// appendJSON appends the call to b as json.Marshal encodes it, in one line. Every call is encoded once, and
+// json.Marshal would take several times as long.
+func (c *Call) appendJSON(b []byte) []byte {
+	b = append(b, '{')
+	number := func(name string, n int64) {
+		if n != 0 {
+			b = strconv.AppendInt(appendName(b, name), n, 10)
+		}
+	}
+	quoted := func(name, s string) {
+		if s != "" {
+			b = appendQuoted(appendName(b, name), s)
+		}
+	}
+	number("number", c.Number)
+	b = appendQuoted(appendName(b, "node"), c.Node)
+	b = appendQuoted(appendName(b, "site"), c.Site)
+	b = appendQuoted(appendName(b, "endpoint"), c.Endpoint)
+	b = appendTime(appendName(b, "began"), c.Began)
+	if !c.Ended.IsZero() {
+		b = appendTime(appendName(b, "ended"), c.Ended)
+	}
+	quoted("user", c.User)
+	if c.Groups != nil {
+		b = append(appendName(b, "groups"), '[')
+		for i, group := range c.Groups {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendQuoted(b, group)
+		}
+		b = append(b, ']')
+	}
+	quoted("agent", c.Agent)
+	b = appendQuoted(appendName(b, "protocol"), c.Protocol)
+	b = appendQuoted(appendName(b, "toolset"), c.Toolset)
+	quoted("tool", c.Tool)
+	quoted("outcome", c.Outcome)
+	quoted("reason", c.Reason)
+	quoted("rule", c.Rule)
+	quoted("request", c.Request)
+	number("status", int64(c.Status))
+	number("sent", int64(c.Sent))
+	number("size", int64(c.Size))
+	b = strconv.AppendFloat(appendName(b, "duration_ms"), c.Took, 'f', -1, 64)
+	quoted("trace", c.Trace)
+	quoted("engagement", c.Engagement)
+	quoted("review", c.Review)
+	if c.Arguments != nil {
+		b = append(appendName(b, "arguments"), c.Arguments...)
+	}
+	quoted("result", c.Result)
+	return append(b, '}')
+}
+
+// appendName appends the name of a member, after a comma if it is not the first one.
+func appendName(b []byte, name string) []byte {
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	return append(append(append(b, '"'), name...), '"', ':')
+}
+
+// appendQuoted appends a JSON string. U+FFFD replaces bytes that are not UTF-8.
+func appendQuoted(b []byte, s string) []byte {
+	b, _ = jsontext.AppendQuote(b, s)
+	return b
+}
+
+// appendTime appends a time as a JSON string.
+func appendTime(b []byte, t time.Time) []byte {
+	return append(t.AppendFormat(append(b, '"'), time.RFC3339Nano), '"')
 }
 
 // ID identifies an ended call on all nodes.

@@ -165,6 +165,8 @@ type Recorder struct {
 	pending []Call    // ended calls that wait for the keeper
 	bytes   int       // of the texts of pending
 	writing []Call    // those that the keeper is writing
+	taken   []Call    // writing, with the calls that the keeper has written
+	spare   []Call    // memory for the next pending
 	running []Call    // in progress; unused places have no slot
 	free    []int     // unused places of running
 	changes int64     // counts calls that begin and end
@@ -280,7 +282,7 @@ func (r *Recorder) take() []Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.writing) == 0 {
-		r.writing, r.pending, r.bytes = r.pending, make([]Call, 0, min(len(r.pending), 2*segmentCalls)), 0
+		r.taken, r.writing, r.pending, r.bytes, r.spare = r.pending, r.pending, r.spare, 0, nil
 	}
 	return r.writing
 }
@@ -289,9 +291,14 @@ func (r *Recorder) take() []Call {
 func (r *Recorder) written(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.writing = r.writing[n:]; len(r.writing) == 0 {
-		r.writing = nil
+	if r.writing = r.writing[n:]; len(r.writing) > 0 {
+		return
 	}
+	clear(r.taken) // so that the texts of the calls can be collected
+	if cap(r.taken) <= 2*segmentCalls {
+		r.spare = r.taken[:0]
+	}
+	r.taken, r.writing = nil, nil
 }
 
 // changed returns how many calls have begun and ended.

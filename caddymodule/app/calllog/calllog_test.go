@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
@@ -564,6 +567,35 @@ func FuzzSegment(f *testing.F) {
 		}
 		decoded.batchOf(len(decoded.rows) + 1)
 	})
+}
+
+func TestCall_JSON_is_that_of_its_fields(t *testing.T) {
+	full := Call{
+		Number: 7, Node: "a", Site: "example.com", Endpoint: "/mcp", Began: time.Now(), Ended: time.Now().UTC().Truncate(time.Microsecond),
+		User: "ada", Groups: []string{"a", "b\""}, Agent: "bot", Protocol: "mcp", Toolset: "trips", Tool: "get_trip", Outcome: "refused",
+		Reason: "<\u2028\n\xff>", Rule: "r", Request: "GET /trips", Status: 403, Sent: 1, Size: 1 << 40, Took: 12.000345,
+		Trace: "0af7", Engagement: "e", Review: "r1", Arguments: jsontext.Value(`{"a":[1,"x"]}`), Result: "{\"a\":\t1}",
+	}
+	for value, i := reflect.ValueOf(full), 0; i < value.NumField(); i++ {
+		if field := value.Type().Field(i); field.IsExported() && value.Field(i).IsZero() {
+			t.Errorf("the test does not set %s", field.Name)
+		}
+	}
+	for name, call := range map[string]Call{"full": full, "zero": {}, "no group": {Groups: []string{}}, "short": {Took: 0.000001}} {
+		want, err := json.Marshal(&call, jsontext.AllowInvalidUTF8(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := call.appendJSON(nil); string(got) != string(want) {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
+		}
+	}
+}
+
+func TestArguments_are_kept_in_one_line(t *testing.T) {
+	if got := choose([]byte("{\n \"a\" : {\n\t\"b\": [1,\n 2]} }"), []string{"a"}); string(got) != `{"a":{"b":[1,2]}}` {
+		t.Errorf("got %s", got)
+	}
 }
 
 // BenchmarkRecorder measures what a call pays for the log in its own goroutine.

@@ -35,6 +35,7 @@ type keeper struct {
 	value   []byte           // of the segment in the store; nil if there is none
 	begun   uint16           // number of segments that were begun
 	began   time.Time        // of the segment
+	lines   []byte           // memory for the lines of a batch
 	failing bool             // the last write has failed
 	known   map[string]*kept // by key, segments that no longer grow
 	trimmed time.Time
@@ -127,17 +128,16 @@ func (k *keeper) write(ctx context.Context, records store.Store, calls []Call, o
 		k.value = nil
 		k.key, k.segment, k.began = segmentKey(&calls[0], k.begun), columns{}, time.Now()
 	}
-	entry, n, err := encodeBatch(calls[:min(len(calls), segmentCalls-len(k.segment.rows))])
-	if err != nil {
-		return 0, err
-	}
+	lines, n := appendBatch(k.lines[:0], calls[:min(len(calls), segmentCalls-len(k.segment.rows))])
+	k.lines = lines
+	entry := encodeLines(lines)
 	next := k.segment
 	for i := range n {
 		next.add(&calls[i])
 	}
 	next.batches, next.size = append(slices.Clip(next.batches), n), next.size+int64(len(entry))
 	value := next.encode()
-	err = records.Update(ctx, k.key, func(old store.Record) (store.Change, error) {
+	err := records.Update(ctx, k.key, func(old store.Record) (store.Change, error) {
 		if old.Length != int64(len(k.segment.batches)) || !bytes.Equal(old.Value, k.value) {
 			return store.Change{}, errReplaced
 		}

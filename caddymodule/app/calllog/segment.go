@@ -299,27 +299,18 @@ func (c *columns) batchOf(row int) (batch, position int) {
 	return len(c.batches), 0
 }
 
-// encodeBatch returns the entry of the log with the first of the calls, and how many these are.
-func encodeBatch(calls []Call) (entry []byte, n int, err error) {
-	var lines bytes.Buffer
-	for n < len(calls) && n < segmentCalls && lines.Len() < maxBatch {
-		if err := json.MarshalWrite(&lines, &calls[n], jsontext.AllowInvalidUTF8(true)); err != nil {
-			return nil, 0, fmt.Errorf("encoding a call: %w", err)
-		}
-		lines.WriteByte('\n')
+// appendBatch appends the JSON lines of the first of the calls to b, and returns how many calls these are.
+func appendBatch(b []byte, calls []Call) (lines []byte, n int) {
+	lines = b
+	for n < len(calls) && n < segmentCalls && len(lines)-len(b) < maxBatch {
+		lines = append(calls[n].appendJSON(lines), '\n')
 		n++
 	}
-	return coders().EncodeAll(lines.Bytes(), nil), n, nil
+	return lines, n
 }
 
-// encodeCall returns the JSON of a call, without a line break.
-func encodeCall(call *Call) ([]byte, error) {
-	line, err := json.Marshal(call, jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		return nil, fmt.Errorf("encoding a call: %w", err)
-	}
-	return line, nil
-}
+// encodeLines returns the entry of the log with the lines of a batch.
+func encodeLines(lines []byte) []byte { return coders().EncodeAll(lines, nil) }
 
 // decodeBatch returns the JSON of each call of an entry.
 func decodeBatch(entry []byte) ([][]byte, error) {

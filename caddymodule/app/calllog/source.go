@@ -52,11 +52,7 @@ func (s *source) read(ctx context.Context) error {
 func (s *source) details(ctx context.Context, rows []int) (lines [][]byte, err error) {
 	if s.records == nil {
 		for _, i := range rows {
-			line, err := encodeCall(&s.pending[i])
-			if err != nil {
-				return nil, err
-			}
-			lines = append(lines, line)
+			lines = append(lines, s.pending[i].appendJSON(nil))
 		}
 		return lines, nil
 	}

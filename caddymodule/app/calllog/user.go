@@ -77,10 +77,8 @@ func writeSegment(ctx context.Context, st store.Store, of *source, calls []Call,
 	var c columns
 	ttl := max(keep-time.Since(time.UnixMicro(of.start)), time.Minute)
 	for len(calls) > 0 {
-		entry, n, err := encodeBatch(calls)
-		if err != nil {
-			return 0, err
-		}
+		lines, n := appendBatch(nil, calls)
+		entry := encodeLines(lines)
 		for i := range n {
 			c.add(&calls[i])
 		}
