@@ -118,8 +118,10 @@ func compareBare(ctx context.Context, t *table, g *gateway, s settings) error {
 		return nil
 	}
 	t.section("A tool call, beside a bare handler that reads the same POST, makes the same inner request and writes the API's response", callColumns...)
-	call := callKinds(g)[0].calls[0]
-	bare := toolCalls(g.bare, "GET", "read_item", `{"item_id":"42","currency":"CHF"}`, "sku-42")[0]
+	// Both are in one site, so that both requests pass the same routes.
+	call := toolCalls(g.bare, "GET", "read_item", `{"item_id":"42","currency":"CHF"}`, "sku-42")[0]
+	bare := call
+	bare.request = bytes.Replace(call.request, []byte("POST /mcp "), []byte("POST /bare "), 1)
 	for _, load := range connectionCounts {
 		name := onConnections(call.name, load.connections)
 		if err := g.compare(ctx, t, name, bare, call, load.connections, bareTarget, s); err != nil {

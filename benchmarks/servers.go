@@ -115,7 +115,7 @@ type gateway struct {
 	guarded string // oagent and reverse_proxy
 	many    string // mcp with a toolset of 1,000 tools
 	respond string // sends the tools/list response of that site with respond
-	bare    string // a bare handler and reverse_proxy; "" if the binary has no such handler
+	bare    string // mcp, a bare handler and reverse_proxy; "" if the binary has no bare handler
 
 	upstream string
 	dir      string // of the documents
@@ -233,7 +233,7 @@ func (g *gateway) stop() {
 func (g *gateway) caddyfile(canned string) string {
 	bare := ""
 	if g.bare != "" {
-		bare = fmt.Sprintf("http://%s {\n\tbare /mcp /items/42?currency=CHF\n\treverse_proxy %s\n}\n", g.bare, g.upstream)
+		bare = fmt.Sprintf("http://%s {\n\tmcp /mcp items.json\n\tbare /bare /items/42?currency=CHF\n\treverse_proxy %s\n}\n", g.bare, g.upstream)
 	}
 	return fmt.Sprintf(`{
 	admin %s
