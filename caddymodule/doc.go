@@ -4,7 +4,7 @@
 //
 //	directive   reads the options of blocks; the order of the directives
 //	inspect     inspectors of arguments and responses
-//	app         the app `agents`: toolsets, documents, credentials, the store, metrics; app/command is `caddy tools`
+//	app         the app `agents`: toolsets, documents, credentials, the store, metrics
 //	auth        access tokens and API keys
 //	login       the login in front of an identity provider
 //	connections the users' own accounts at third parties
@@ -15,6 +15,7 @@
 //	ocp         Open Context Protocol headers
 //	oagent      agents that are enforced, and the command `caddy oagent`
 //	hosted      runs the agents of oagent on this server
+//	internal    what several of these use: the kept calls, metrics, commands, agent documents, routes of the site
 //	sigv4       a transport of reverse_proxy that signs requests to AWS
 //	console     pages about tools, calls, agents and reviews
 //
@@ -36,7 +37,6 @@ package caddymodule
 import (
 	// registers the modules
 	_ "github.com/fairwayhq/fairway/caddymodule/app"
-	_ "github.com/fairwayhq/fairway/caddymodule/app/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/app/embeddings"
 	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/postgres"
 	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/redis"
@@ -44,6 +44,7 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/connections"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
+	_ "github.com/fairwayhq/fairway/caddymodule/internal/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/login"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcpservers"

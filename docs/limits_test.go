@@ -42,13 +42,13 @@ var limits = map[string][]string{
 	"OCP session":                   {"ocp.MaxSession", "ocp.maxInflated"},
 	"enhanced response":             {"caddymodule/ocp.DefaultMaxEnhanced"},
 	"`oagent`: body":                {"caddymodule/oagent.DefaultMaxInput caddymodule/oagent.DefaultMaxOutput"},
-	"`oagent`: values":              {"tools/request.MaxTextPairs"},
+	"`oagent`: values":              {"tools/internal/request.MaxTextPairs"},
 	"`oagent`: recorded":            {"oagent.DefaultMaxPayload", "oagent.LargestMaxPayload"},
 	"an Engagement":                 {"oagent.DefaultMaxRecord", "oagent/engagement.MaxEntries", "oagent.DefaultTTL"},
 	"pending reviews":               {"oagent/review.MaxOpen", "oagent/review.MaxPending"},
 	"hosted runs that a node":       {"oagent/hosted/run.workerMemory", "oagent/hosted/run.minWorkers", "oagent/hosted/run.maxWorkers"},
 	"hosted runs in progress":       {"oagent/hosted/run.runsPerWorker"},
-	"model request, model response": {"caddymodule/oagent/chat.DefaultMaxInput", "caddymodule/oagent/chat.DefaultMaxOutput"},
+	"model request, model response": {"caddymodule/oagent/internal/chat.DefaultMaxInput", "caddymodule/oagent/internal/chat.DefaultMaxOutput"},
 	"embedded store":                {"store/embedded.DefaultMaxRecords", "store/embedded.DefaultMaxBytes"},
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
-	"github.com/fairwayhq/fairway/mcpadapter/task"
 	"github.com/fairwayhq/fairway/store/lease"
 	"github.com/fairwayhq/fairway/tools"
 )

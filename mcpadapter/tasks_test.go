@@ -17,7 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/mcpadapter/elicit"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
-	"github.com/fairwayhq/fairway/mcpadapter/task"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/archive"
-	"github.com/fairwayhq/fairway/caddymodule/app/mcpserver"
-	"github.com/fairwayhq/fairway/caddymodule/app/metrics"
+	"github.com/fairwayhq/fairway/caddymodule/app/internal/mcpserver"
+	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/loader"

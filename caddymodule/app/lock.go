@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/mcpserver"
+	"github.com/fairwayhq/fairway/caddymodule/app/internal/mcpserver"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/lock"
 	"github.com/fairwayhq/fairway/tools/search"

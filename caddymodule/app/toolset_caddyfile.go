@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
-	"github.com/fairwayhq/fairway/caddymodule/app/mcpserver"
+	"github.com/fairwayhq/fairway/caddymodule/app/internal/mcpserver"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	inspectors "github.com/fairwayhq/fairway/caddymodule/inspect"
 	"github.com/fairwayhq/fairway/internal/httpheader"

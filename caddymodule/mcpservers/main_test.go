@@ -3,9 +3,9 @@ package mcpservers_test
 import (
 	"testing"
 
-	_ "github.com/fairwayhq/fairway/caddymodule/app/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
+	_ "github.com/fairwayhq/fairway/caddymodule/internal/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcpservers"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"

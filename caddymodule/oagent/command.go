@@ -4,7 +4,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/command"
+	"github.com/fairwayhq/fairway/caddymodule/internal/command"
 )
 
 // The command caddy oagent is for the authors of agent documents. It does not need a running Caddy.

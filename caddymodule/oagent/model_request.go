@@ -8,8 +8,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/fairwayhq/fairway/caddymodule/oagent/agentset"
-	modelchat "github.com/fairwayhq/fairway/caddymodule/oagent/chat"
+	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
+	modelchat "github.com/fairwayhq/fairway/caddymodule/oagent/internal/chat"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"

@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/route/siteroutes"
+	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 )
 
 // ocpPlaceholder matches the placeholders that only have a value after the ocp handler.

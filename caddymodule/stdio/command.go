@@ -13,7 +13,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/command"
+	"github.com/fairwayhq/fairway/caddymodule/internal/command"
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 )
 

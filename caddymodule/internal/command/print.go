@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
 	"github.com/fairwayhq/fairway/tools"
 )
 

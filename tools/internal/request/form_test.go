@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/tools/request"
+	"github.com/fairwayhq/fairway/tools/internal/request"
 )
 
 const urlencoded = "application/x-www-form-urlencoded"
