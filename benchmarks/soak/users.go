@@ -191,13 +191,14 @@ type message struct {
 		Tools      []json.RawMessage
 		Content    []struct{ Text string }
 		Meta       struct {
-			HTTP struct{ Status int } `json:"io.github.fairwayhq/http"`
+			HTTP struct{ Retryable *bool } `json:"io.github.fairwayhq/http"`
 		} `json:"_meta"`
 	}
 	Error *struct {
 		Code    int
 		Message string
 	}
+	body []byte
 }
 
 // documentedCodes are the JSON-RPC codes of docs/errors.md.
@@ -221,6 +222,7 @@ func (u *user) mcp(ctx context.Context, path, method, params string, header ...s
 		u.report.fault("MCP %s: %v: %.300s", method, err, a.body)
 		return m, a, "unreadable"
 	}
+	m.body = body
 	if m.Error != nil {
 		if !slices.Contains(documentedCodes, m.Error.Code) {
 			u.report.fault("MCP %s: undocumented code %d %s", method, m.Error.Code, m.Error.Message)
@@ -238,7 +240,7 @@ func (u *user) call(ctx context.Context, extra string, header ...string) string 
 	case outcome != done:
 		return outcome
 	case m.Result.IsError:
-		return fmt.Sprintf("isError %d", m.Result.Meta.HTTP.Status)
+		return u.isError(m)
 	}
 	u.report.confirmed(name)
 	return done
@@ -323,7 +325,7 @@ func (u *user) task(ctx context.Context) string {
 	case outcome != done:
 		return outcome
 	case id == "" && m.Result.IsError:
-		return fmt.Sprintf("isError %d", m.Result.Meta.HTTP.Status)
+		return u.isError(m)
 	case id == "":
 		u.report.confirmed(name)
 		return done // within task_after
@@ -361,6 +363,7 @@ func (u *user) otc(ctx context.Context) string {
 			Success bool
 			Output  struct {
 				Error struct {
+					Message  string
 					CanRetry bool `json:"can_retry"`
 				}
 			}
@@ -373,8 +376,8 @@ func (u *user) otc(ctx context.Context) string {
 			u.report.confirmed(name)
 			return done
 		}
-		outcome = "success: false"
-		if !bytes.Contains(a.body, []byte(`"can_retry":true`)) {
+		outcome = u.failed("OTC", result.Output.Error.Message)
+		if !result.Output.Error.CanRetry {
 			return outcome
 		}
 	}
@@ -467,7 +470,7 @@ func (u *user) failing(ctx context.Context) string { return u.readTool(ctx, "fai
 func (u *user) readTool(ctx context.Context, tool string) string {
 	m, _, outcome := u.mcp(ctx, "/mcp", "tools/call", fmt.Sprintf(`"name":%q,"arguments":{}`, tool), "MCP-Protocol-Version", "2025-06-18")
 	if outcome == done && m.Result.IsError {
-		return fmt.Sprintf("isError %d", m.Result.Meta.HTTP.Status)
+		return u.isError(m)
 	}
 	return outcome
 }
