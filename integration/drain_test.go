@@ -19,8 +19,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // Times of the rolling restart.
@@ -33,11 +31,11 @@ const (
 	drainProbes   = 200 * time.Millisecond  // interval of the balancer
 )
 
-// drainSite are two nodes with one Redis, behind a Caddy that balances.
+// drainSite are two nodes with one store, behind a Caddy that balances.
 type drainSite struct {
 	*killSite
 	slow     *httptest.Server // the API, with a latency
-	redis    string
+	store    string
 	balancer *brittleNode
 
 	mu     sync.Mutex
@@ -52,9 +50,9 @@ type drainCount struct {
 	errors       []string
 }
 
-func startDrainSite(t *testing.T) *drainSite {
+func startDrainSite(t *testing.T, store string) *drainSite {
 	t.Helper()
-	s := &drainSite{killSite: newKillSite(t), counts: make(map[string]*drainCount)}
+	s := &drainSite{killSite: newKillSite(t), store: store, counts: make(map[string]*drainCount)}
 	s.gates.releaseAll()
 	s.slow = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -71,7 +69,6 @@ func startDrainSite(t *testing.T) *drainSite {
 		s.killSite.api.Config.Handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.slow.Close)
-	s.redis, _ = storetest.Redis(t)
 	return s
 }
 
@@ -89,7 +86,7 @@ func (s *drainSite) start(t *testing.T, address string) *brittleNode {
 	agents {
 		toolset orders orders.yaml
 		toolset plain plain.yaml
-		store redis %s
+		store %s
 	}
 }
 http://%s {
@@ -101,7 +98,7 @@ http://%s {
 	otc /otc plain
 	reverse_proxy %s
 }
-`, drainDelay, drainGrace, s.redis, address, agentsRoute(s.model.URL, api), api))
+`, drainDelay, drainGrace, s.store, address, agentsRoute(s.model.URL, api), api))
 }
 
 // drainError is an error response.
@@ -384,11 +381,13 @@ func (s *drainSite) listen(ctx context.Context, kind, session string) {
 // TestDrain_rolling_restart restarts both nodes in turn, twice, under load. No client sees an error, and each order is
 // made once.
 func TestDrain_rolling_restart(t *testing.T) {
-	s := startDrainSite(t)
-	addresses := [2]string{freeAddress(t), freeAddress(t)}
-	nodes := [2]*brittleNode{s.start(t, addresses[0]), s.start(t, addresses[1])}
-	front := freeAddress(t)
-	s.balancer = startBrittle(t, t.TempDir(), front, fmt.Sprintf(`{
+	for name, start := range sharedStores {
+		t.Run(name, func(t *testing.T) {
+			s := startDrainSite(t, start(t))
+			addresses := [2]string{freeAddress(t), freeAddress(t)}
+			nodes := [2]*brittleNode{s.start(t, addresses[0]), s.start(t, addresses[1])}
+			front := freeAddress(t)
+			s.balancer = startBrittle(t, t.TempDir(), front, fmt.Sprintf(`{
 	admin off
 }
 http://%s {
@@ -403,52 +402,54 @@ http://%s {
 }
 `, front, addresses[0], addresses[1], drainProbes))
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*waitTimeout)
-	defer cancel()
-	header, err := s.rpc(ctx, nil, "/mcp", "initialize", initializeParams)
-	if err != nil {
-		t.Fatal(err)
-	}
-	session := header.Get("Mcp-Session-Id")
-	var stop atomic.Bool
-	var clients, streams sync.WaitGroup
-	listening, hangUp := context.WithCancel(ctx)
-	defer hangUp()
-	for kind, order := range drainKinds {
-		s.counts[kind] = &drainCount{}
-		workers := 1
-		if strings.Contains(kind, "slow") {
-			workers = 3
-		}
-		for worker := range workers {
-			clients.Go(func() {
-				for i := 0; !stop.Load() && ctx.Err() == nil; i++ {
-					name := fmt.Sprintf("%s/%d-%d", kind, worker, i)
-					begun := time.Now()
-					err := order(s, ctx, session, name)
-					s.record(kind, name, time.Since(begun), err)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*waitTimeout)
+			defer cancel()
+			header, err := s.rpc(ctx, nil, "/mcp", "initialize", initializeParams)
+			if err != nil {
+				t.Fatal(err)
+			}
+			session := header.Get("Mcp-Session-Id")
+			var stop atomic.Bool
+			var clients, streams sync.WaitGroup
+			listening, hangUp := context.WithCancel(ctx)
+			defer hangUp()
+			for kind, order := range drainKinds {
+				s.counts[kind] = &drainCount{}
+				workers := 1
+				if strings.Contains(kind, "slow") {
+					workers = 3
 				}
-			})
-		}
-	}
-	const streamKind = "stream"
-	s.counts[streamKind] = &drainCount{}
-	for range 8 {
-		streams.Go(func() { s.listen(listening, streamKind, session) })
-	}
+				for worker := range workers {
+					clients.Go(func() {
+						for i := 0; !stop.Load() && ctx.Err() == nil; i++ {
+							name := fmt.Sprintf("%s/%d-%d", kind, worker, i)
+							begun := time.Now()
+							err := order(s, ctx, session, name)
+							s.record(kind, name, time.Since(begun), err)
+						}
+					})
+				}
+			}
+			const streamKind = "stream"
+			s.counts[streamKind] = &drainCount{}
+			for range 8 {
+				streams.Go(func() { s.listen(listening, streamKind, session) })
+			}
 
-	began := time.Now()
-	for round := range 2 {
-		for i := range nodes {
-			s.restart(t, &nodes[i], addresses[i], fmt.Sprintf("restart %d of node %d", round+1, i+1))
-		}
+			began := time.Now()
+			for round := range 2 {
+				for i := range nodes {
+					s.restart(t, &nodes[i], addresses[i], fmt.Sprintf("restart %d of node %d", round+1, i+1))
+				}
+			}
+			restarted := time.Since(began)
+			stop.Store(true)
+			clients.Wait()
+			hangUp()
+			streams.Wait()
+			s.report(t, restarted)
+		})
 	}
-	restarted := time.Since(began)
-	stop.Store(true)
-	clients.Wait()
-	hangUp()
-	streams.Wait()
-	s.report(t, restarted)
 }
 
 // restart stops a node as an orchestrator does, and starts it again.

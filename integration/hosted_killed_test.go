@@ -8,7 +8,6 @@ import (
 	"time"
 
 	agentrun "github.com/fairwayhq/fairway/oagent/hosted/run"
-	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // step is a step of the loop at which an Engagement stands still, so that a node can be killed there.
@@ -85,31 +84,31 @@ func TestHosted_killed(t *testing.T) {
 		}
 		s.finish(again, runs)
 	})
-	t.Run("two nodes", func(t *testing.T) {
-		t.Parallel()
-		s := newKillSite(t)
-		redis, _ := storetest.Redis(t)
-		first := s.start(t.TempDir(), freeAddress(t), "redis "+redis)
-		runs := s.begin(first, "")
-		first.decide(t, runs[5])
-		first.kill()
-		s.gates.releaseAll()
-		s.finish(s.start(t.TempDir(), freeAddress(t), "redis "+redis), runs)
-	})
-	// The other node lives all the time, and works on Engagements of its own.
-	t.Run("two live nodes", func(t *testing.T) {
-		t.Parallel()
-		s := newKillSite(t)
-		redis, _ := storetest.Redis(t)
-		first := s.start(t.TempDir(), freeAddress(t), "redis "+redis)
-		runs := s.begin(first, "/1") // while there is no other, so that the first works on them all
-		second := s.start(t.TempDir(), freeAddress(t), "redis "+redis)
-		runs = append(runs, s.begin(second, "/2")...)
-		first.decide(t, runs[5])
-		first.kill()
-		s.gates.releaseAll()
-		s.finish(second, runs)
-	})
+	for name, start := range sharedStores {
+		t.Run("two nodes on "+name, func(t *testing.T) {
+			t.Parallel()
+			s, store := newKillSite(t), start(t)
+			first := s.start(t.TempDir(), freeAddress(t), store)
+			runs := s.begin(first, "")
+			first.decide(t, runs[5])
+			first.kill()
+			s.gates.releaseAll()
+			s.finish(s.start(t.TempDir(), freeAddress(t), store), runs)
+		})
+		// The other node lives all the time, and works on Engagements of its own.
+		t.Run("two live nodes on "+name, func(t *testing.T) {
+			t.Parallel()
+			s, store := newKillSite(t), start(t)
+			first := s.start(t.TempDir(), freeAddress(t), store)
+			runs := s.begin(first, "/1") // while there is no other, so that the first works on them all
+			second := s.start(t.TempDir(), freeAddress(t), store)
+			runs = append(runs, s.begin(second, "/2")...)
+			first.decide(t, runs[5])
+			first.kill()
+			s.gates.releaseAll()
+			s.finish(second, runs)
+		})
+	}
 }
 
 // begin begins an Engagement for each step on a node, and waits until it stands there.

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // orderTask is what a node says about a task.
@@ -45,49 +43,54 @@ func taskOf(t *testing.T, n *brittleNode, key, method, name, params string) (got
 	return got
 }
 
-// TestTasks_with_a_node_killed runs two nodes on one Redis. The tasks of one are asked for at the
+// TestTasks_with_a_node_killed runs two nodes on one store. The tasks of one are asked for at the
 // other, even after it was killed.
 func TestTasks_with_a_node_killed(t *testing.T) {
 	t.Parallel() // it mostly waits
-	api := startOrders(t)
-	address, _ := storetest.Redis(t)
-	nodes := make([]*brittleNode, 2)
-	for i := range nodes {
-		site := freeAddress(t)
-		config := strings.Replace(ordersSite(site, "redis "+address, "ttl 1h", api), "\treverse_proxy",
-			"\tmcp /mcp orders {\n\t\ttask_after 100ms\n\t\tsecret one-secret-of-all-nodes\n\t}\n\treverse_proxy", 1)
-		nodes[i] = startBrittle(t, t.TempDir(), site, config)
-	}
-	begin := func(n *brittleNode, name string) string {
-		t.Helper()
-		got := taskOf(t, n, "ann", "tools/call", "order", fmt.Sprintf(`"name":"order","arguments":{"name":%q}`, name))
-		if got.Result.TaskID == "" || got.Result.Status != "working" {
-			t.Fatalf("no task: %+v", got)
-		}
-		return got.Result.TaskID
-	}
-	about := func(n *brittleNode, key, id string) orderTask {
-		t.Helper()
-		return taskOf(t, n, key, "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
-	}
-	lost, kept := begin(nodes[0], "lost"), begin(nodes[1], "kept")
-	if got := about(nodes[1], "ann", lost); got.Result.Status != "working" {
-		t.Errorf("at the other node: %+v", got)
-	}
-	if got := about(nodes[1], "bob", lost); got.Error.Code != -32602 {
-		t.Errorf("with other credentials: %+v", got)
-	}
-	nodes[0].kill()
-	close(api.hold)
-	waitFor(t, waitTimeout, "the end of the task of the other node", func() bool {
-		got := about(nodes[1], "ann", kept)
-		return got.Result.Status == "completed" && strings.Contains(string(got.Result.Result), "kept")
-	})
-	waitFor(t, waitTimeout, "the failure of the task whose node died", func() bool {
-		got := about(nodes[1], "ann", lost)
-		return got.Result.Status == "failed" && got.Result.Error.Code != 0
-	})
-	if twice := api.twice(); len(twice) > 0 {
-		t.Errorf("ordered twice: %q", twice)
+	for name, start := range sharedStores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := start(t)
+			api := startOrders(t)
+			nodes := make([]*brittleNode, 2)
+			for i := range nodes {
+				site := freeAddress(t)
+				config := strings.Replace(ordersSite(site, store, "ttl 1h", api), "\treverse_proxy",
+					"\tmcp /mcp orders {\n\t\ttask_after 100ms\n\t\tsecret one-secret-of-all-nodes\n\t}\n\treverse_proxy", 1)
+				nodes[i] = startBrittle(t, t.TempDir(), site, config)
+			}
+			begin := func(n *brittleNode, name string) string {
+				t.Helper()
+				got := taskOf(t, n, "ann", "tools/call", "order", fmt.Sprintf(`"name":"order","arguments":{"name":%q}`, name))
+				if got.Result.TaskID == "" || got.Result.Status != "working" {
+					t.Fatalf("no task: %+v", got)
+				}
+				return got.Result.TaskID
+			}
+			about := func(n *brittleNode, key, id string) orderTask {
+				t.Helper()
+				return taskOf(t, n, key, "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
+			}
+			lost, kept := begin(nodes[0], "lost"), begin(nodes[1], "kept")
+			if got := about(nodes[1], "ann", lost); got.Result.Status != "working" {
+				t.Errorf("at the other node: %+v", got)
+			}
+			if got := about(nodes[1], "bob", lost); got.Error.Code != -32602 {
+				t.Errorf("with other credentials: %+v", got)
+			}
+			nodes[0].kill()
+			close(api.hold)
+			waitFor(t, waitTimeout, "the end of the task of the other node", func() bool {
+				got := about(nodes[1], "ann", kept)
+				return got.Result.Status == "completed" && strings.Contains(string(got.Result.Result), "kept")
+			})
+			waitFor(t, waitTimeout, "the failure of the task whose node died", func() bool {
+				got := about(nodes[1], "ann", lost)
+				return got.Result.Status == "failed" && got.Result.Error.Code != 0
+			})
+			if twice := api.twice(); len(twice) > 0 {
+				t.Errorf("ordered twice: %q", twice)
+			}
+		})
 	}
 }

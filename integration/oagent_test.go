@@ -15,7 +15,6 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store/embedded"
-	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 const (
@@ -115,20 +114,20 @@ func startBuyers(t *testing.T, api *orders, limit int, stores ...string) []*brit
 // TestOAgent_limit has many clients of all protocols ask for more than an agent may
 // do in its Engagement, on one node and on two.
 func TestOAgent_limit(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		stores func(t *testing.T) []string
-	}{
-		{"bolt", func(t *testing.T) []string { return []string{"bolt " + filepath.Join(t.TempDir(), "store.db")} }},
-		{"two nodes on Redis", func(t *testing.T) []string {
-			redis, _ := storetest.Redis(t)
-			return []string{"redis " + redis, "redis " + redis}
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	stores := map[string]func(t *testing.T) []string{
+		"bolt": func(t *testing.T) []string { return []string{"bolt " + filepath.Join(t.TempDir(), "store.db")} },
+	}
+	for name, start := range sharedStores {
+		stores["two nodes on "+name] = func(t *testing.T) []string {
+			store := start(t)
+			return []string{store, store}
+		}
+	}
+	for name, start := range stores {
+		t.Run(name, func(t *testing.T) {
 			api := startOrders(t)
 			close(api.hold)
-			nodes := startBuyers(t, api, agentLimit, c.stores(t)...)
+			nodes := startBuyers(t, api, agentLimit, start(t)...)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*waitTimeout)
 			defer cancel()
 			var made atomic.Int64

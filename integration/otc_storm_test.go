@@ -114,31 +114,36 @@ func TestOTC_storm_on_two_nodes(t *testing.T) {
 // way. Those that it had begun are reported to clients of the other node.
 func TestOTC_storm_with_a_node_killed(t *testing.T) {
 	t.Parallel() // it mostly waits
-	api := startOrders(t)
-	nodes := startPair(t, api, sharedStores["redis"](t), "lease 10s") // which a busy machine keeps up too
-	answers := storm(t, nodes, func() {
-		waitFor(t, waitTimeout, "orders that are under way", func() bool {
-			begun, _ := api.total()
-			return begun >= stormIDs
-		})
-		time.AfterFunc(100*time.Millisecond, func() { // while the others arrive
-			nodes[0].kill()
-			close(api.hold)
-		})
-	})
+	for name, start := range sharedStores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := startOrders(t)
+			nodes := startPair(t, api, start(t), "lease 10s") // which a busy machine keeps up too
+			answers := storm(t, nodes, func() {
+				waitFor(t, waitTimeout, "orders that are under way", func() bool {
+					begun, _ := api.total()
+					return begun >= stormIDs
+				})
+				time.AfterFunc(100*time.Millisecond, func() { // while the others arrive
+					nodes[0].kill()
+					close(api.hold)
+				})
+			})
 
-	checkOnce(t, api, answers)
-	lost := 0
-	for _, all := range answers {
-		for _, got := range all {
-			if !got.success {
-				lost++
-				break
+			checkOnce(t, api, answers)
+			lost := 0
+			for _, all := range answers {
+				for _, got := range all {
+					if !got.success {
+						lost++
+						break
+					}
+				}
 			}
-		}
-	}
-	if lost == 0 || lost == stormIDs {
-		t.Errorf("%d of %d calls were reported as unfinished: the node did not die in the middle", lost, stormIDs)
+			if lost == 0 || lost == stormIDs {
+				t.Errorf("%d of %d calls were reported as unfinished: the node did not die in the middle", lost, stormIDs)
+			}
+		})
 	}
 }
 
