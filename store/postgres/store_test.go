@@ -84,6 +84,31 @@ func all(ctx context.Context, s *postgres.Store) map[string]error {
 	}
 }
 
+// TestTLS checks sslmode=verify-full: the store sends nothing to a server without a certificate of the CA for its name.
+func TestTLS(t *testing.T) {
+	server, plain := storetest.NewPostgres(t)
+	_, certificate, key := storetest.Certificate(t)
+	server.StartTLS(t, certificate, key)
+	untrusting := strings.Replace(plain, "sslmode=disable", "sslmode=verify-full", 1)
+	address := untrusting + "&sslrootcert=" + certificate
+	s := openStore(t, address)
+	put(t, s, "k", change("x"))
+	if r, err := s.Get(t.Context(), "k"); err != nil || string(r.Value) != "x" {
+		t.Errorf("%q, error %v", r.Value, err)
+	}
+	const count = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'fairway' AND ssl = $1"
+	if secure, open := query[int](t, plain, count, true), query[int](t, plain, count, false); secure == 0 || open > 0 {
+		t.Errorf("%d connections with TLS, %d without", secure, open)
+	}
+	for name, address := range map[string]string{
+		"without the CA": untrusting, "another name": strings.Replace(address, "127.0.0.1", "localhost", 1),
+	} {
+		if _, err := postgres.Open(address, postgres.Options{}); err == nil || !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestDown checks that each method fails quickly with a clear error, and that Wait, Take and all methods work again after
 // the server has crashed and recovered.
 func TestDown(t *testing.T) {

@@ -2,18 +2,9 @@ package redis_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +35,7 @@ func rights(t *testing.T) []string {
 
 // TestStore_acl runs the suite as the user of docs/store.md, over TLS with a certificate of a test CA.
 func TestStore_acl(t *testing.T) {
-	roots, certificate, key := testCA(t)
+	roots, certificate, key := storetest.Certificate(t)
 	port := testkit.FreePort(t)
 	plain, _ := storetest.Redis(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-auth-clients", "no",
 		"--maxmemory", "1gb", "--maxmemory-policy", "noeviction")
@@ -99,35 +90,4 @@ func TestStore_acl(t *testing.T) {
 	if _, err := untrusting.Get(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without the CA: %v", err)
 	}
-}
-
-// testCA returns the certificate of a CA, and the files of a certificate for 127.0.0.1 and its key.
-func testCA(t *testing.T) (roots *x509.CertPool, certificate, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	certificate, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	certificatePEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-	if err := errors.Join(os.WriteFile(certificate, certificatePEM, 0o600), os.WriteFile(key, keyPEM, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	roots = x509.NewCertPool()
-	roots.AppendCertsFromPEM(certificatePEM)
-	return roots, certificate, key
 }

@@ -198,6 +198,34 @@ func (s *PostgresServer) Admin(ctx context.Context, statement string) error {
 	return postgresExec(ctx, s.address("postgres"), statement)
 }
 
+// StartTLS makes the server accept connections with TLS too, with the files of a certificate and its key.
+func (s *PostgresServer) StartTLS(t testing.TB, certificate, key string) {
+	t.Helper()
+	for name, from := range map[string]string{"server.crt": certificate, "server.key": key} { // the names that it looks for
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(s.data(), name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s.credential != nil {
+			if err := os.Chown(path, int(s.credential.Uid), int(s.credential.Gid)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, statement := range []string{"ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()"} {
+		if err := s.Admin(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Eventually(t, "connections with TLS", func() bool {
+		return postgresExec(t.Context(), strings.Replace(s.address("postgres"), "sslmode=disable", "sslmode=require", 1), "SELECT") == nil
+	})
+}
+
 func (s *PostgresServer) address(database string) string {
 	return fmt.Sprintf("postgres://fairway:%s@127.0.0.1:%d/%s?sslmode=disable", PostgresPassword, s.port, database)
 }
