@@ -2,7 +2,7 @@
 # Builds the site of all versions into a directory: the newest patch release of each of the five newest minor versions,
 # from its tag, and the checkout as "main". The newest release is at the top; without a release, that is main.
 #
-#	docs/site/build.sh dist/site [/fairway/]
+#	[SITE_ORIGIN=https://HOST] docs/site/build.sh dist/site [/fairway/]
 set -euo pipefail
 out=$(realpath -m -- "$1")
 base=${2:-/}

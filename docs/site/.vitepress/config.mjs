@@ -18,6 +18,7 @@ const version = process.env.SITE_VERSION ?? 'main'
 const versions = (process.env.SITE_VERSIONS ?? '').split(' ').filter(Boolean).map((v) => v.split('='))
 
 const base = process.env.SITE_BASE ?? '/'
+const origin = process.env.SITE_ORIGIN ?? '' // https://HOST, for llms.txt
 
 // fromBase returns the address of another version. VitePress puts the base before each address that begins with a slash.
 function fromBase(to) {
@@ -64,7 +65,7 @@ export default defineConfig({
 	buildEnd({ outDir, site: { base } }) {
 		checkAnchors(outDir, base)
 		const index = readFileSync(path.join(root, 'llms.txt'), 'utf8')
-		writeFileSync(path.join(outDir, 'llms.txt'), index.replace(/\]\(([^)#\s]+\.md)/g, (_, file) => `](${base}${address(file).slice(1)}`))
+		writeFileSync(path.join(outDir, 'llms.txt'), index.replace(/\]\(([^)#\s]+\.md)/g, (_, file) => `](${origin}${base}${address(file).slice(1)}`))
 	},
 	vite: {
 		build: { chunkSizeWarningLimit: 2000 },
