@@ -207,7 +207,7 @@ func (s *PostgresServer) StartTLS(t testing.TB, certificate, key string) {
 			t.Fatal(err)
 		}
 		path := filepath.Join(s.data(), name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
+		if err := os.WriteFile(path, content, 0o600); err != nil { //nolint:gosec // a folder of the test
 			t.Fatal(err)
 		}
 		if s.credential != nil {
