@@ -2,8 +2,27 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"strings"
 	"testing"
 )
+
+func TestFailures_are_in_the_pages(t *testing.T) {
+	t.Parallel()
+	pages := ""
+	for _, name := range []string{"errors", "otc"} {
+		text, err := os.ReadFile("../../docs/" + name + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages += string(text)
+	}
+	for _, f := range documentedFailures {
+		if !strings.Contains(pages, f.kind) {
+			t.Errorf("docs/errors.md and docs/otc.md do not have %s", f.kind)
+		}
+	}
+}
 
 // TestFailures_of_undocumented_kinds_are_faults checks failures of clients as the soak reads them.
 func TestFailures_of_undocumented_kinds_are_faults(t *testing.T) {
