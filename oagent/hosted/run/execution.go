@@ -348,7 +348,7 @@ func (p planner) advanceTurn(st *State) {
 
 // tokensUsed returns why the run ends, if it has used its limit of tokens.
 func (p planner) tokensUsed(st *State) *Ending {
-	if st.Usage.Total() < p.limits.Tokens {
+	if st.Usage.Total() < int64(p.limits.Tokens) {
 		return nil
 	}
 	return &Ending{Kind: EndLimit, Rule: limitTokens, Message: fmt.Sprintf(

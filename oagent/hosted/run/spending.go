@@ -139,7 +139,7 @@ func (e *execution) checkSpending(ctx context.Context) (*Ending, error) {
 		called.Turns = 0
 	}
 	switch {
-	case root.Usage.Total()+called.Usage.Total() >= limits.Tokens:
+	case root.Usage.Total()+called.Usage.Total() >= int64(limits.Tokens):
 		return &Ending{Kind: EndLimit, Rule: limitTokens, Message: fmt.Sprintf(
 			"the Engagement and the agents that it called have used the limit of %d tokens of the model", limits.Tokens)}, nil
 	case root.Turns-root.Before.Turns+called.Turns > limits.Turns || e.state.Root != "" && root.Turns-root.Before.Turns+called.Turns >= limits.Turns:

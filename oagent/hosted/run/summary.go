@@ -125,7 +125,7 @@ func (e *execution) summaryRequest(o *omitted, length int64) (*model.Request, er
 	return &model.Request{
 		System:    fmt.Sprintf(summaryTask, length/tokensOfWord),
 		Messages:  []model.Message{{Role: model.RoleUser, Text: string(content)}},
-		MaxTokens: int(min(e.planner.limits.Tokens-e.state.Usage.Total(), model.DefaultMaxTokens)),
+		MaxTokens: int(min(int64(e.planner.limits.Tokens)-e.state.Usage.Total(), model.DefaultMaxTokens)),
 		Once:      e.state.ModelTries > 0,
 		Agent:     e.agent.Name,
 		User:      e.state.User.ID,

@@ -217,7 +217,7 @@ func (e *execution) system() string {
 // request returns the request: the agent's intent (OpenAgentSpec v1, Agent), and the conversation so
 // far, and what is left out of a conversation that is too long.
 func (e *execution) request(ctx context.Context) (*model.Request, omitted, error) {
-	left := e.planner.limits.Tokens - e.state.Usage.Total()
+	left := int64(e.planner.limits.Tokens) - e.state.Usage.Total()
 	request := &model.Request{System: e.system(), Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens))}
 	if e.remembers() {
 		retained, err := e.runner.memory.messages(ctx, e.agent.Name, e.state.User, e.id)
