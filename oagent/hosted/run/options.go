@@ -123,9 +123,9 @@ type Options struct {
 	AgentLimits map[string]Limits
 
 	// Budgets returns the budgets that apply to a run. Default: none.
-	Budgets func(*State) []Budget
+	Budgets func(*Assignment) []Budget
 	// Groups returns the groups of the user of a run, for DayUsage. Default: none.
-	Groups func(*State) []string
+	Groups func(*Assignment) []string
 	// BudgetChecked is called with each budget of a run before a request to its model. It must return quickly. Default: none.
 	BudgetChecked func(b *Budget, used model.Usage, isReached bool)
 
@@ -218,10 +218,10 @@ func (o *Options) setDefaults() error {
 		o.Trace = func(ctx context.Context, _ *State) (context.Context, func(*State)) { return ctx, func(*State) {} }
 	}
 	if o.Budgets == nil {
-		o.Budgets = func(*State) []Budget { return nil }
+		o.Budgets = func(*Assignment) []Budget { return nil }
 	}
 	if o.Groups == nil {
-		o.Groups = func(*State) []string { return nil }
+		o.Groups = func(*Assignment) []string { return nil }
 	}
 	if o.BudgetChecked == nil {
 		o.BudgetChecked = func(*Budget, model.Usage, bool) {}

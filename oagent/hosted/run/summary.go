@@ -100,7 +100,7 @@ func (e *execution) summarize(ctx context.Context, next *model.Request, o omitte
 	o.Summarized = o.Messages
 	return e.record(func(st *State) []entry {
 		st.Usage, st.Omitted, st.ModelTries = st.Usage.Add(response.Usage), o, 0
-		if why := e.planner.tokensUsed(st); why != nil {
+		if why := e.planner.tokensUsed(&st.Used); why != nil {
 			st.end(StatusError, why)
 		}
 		return entries

@@ -234,7 +234,7 @@ func TestSummary_spends_budgets_and_limits(t *testing.T) {
 	used := model.Usage{}
 	agent := readAgent(t, "capabilities: {get-page: {}}\n")
 	n := newNode(t, openStore(t), agent, summarizing(numbered(), talkative(1<<40)), pages, summarize(5000), func(_ *node, o *run.Options) {
-		o.Budgets = func(*run.State) []run.Budget { return []run.Budget{budget} }
+		o.Budgets = func(*run.Assignment) []run.Budget { return []run.Budget{budget} }
 		o.BudgetChecked = func(_ *run.Budget, u model.Usage, _ bool) { used = u }
 	})
 	n.talk(40)
