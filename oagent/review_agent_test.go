@@ -432,7 +432,7 @@ func TestReviewedEngagement(t *testing.T) {
 	if n := len(s.History.Look); size > 300<<10 || n < 3 || string(s.History.Look[n-1].Outputs) != large || !strings.HasPrefix(string(s.History.Look[n-3].Outputs), `{"_shed":`) {
 		t.Errorf("%d bytes, %d calls", size, n)
 	}
-	if _, err := g.Reviews.Engagement(t.Context(), &review.Review{ID: "x", Key: strings.Repeat("a", 40)}); !errors.Is(err, engagement.ErrNotFound) {
+	if _, err := g.Reviews.Engagement(t.Context(), &review.Review{Summary: review.Summary{ID: "x", Key: strings.Repeat("a", 40)}}); !errors.Is(err, engagement.ErrNotFound) {
 		t.Error(err)
 	}
 }
