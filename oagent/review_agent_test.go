@@ -129,9 +129,9 @@ func TestAgentReviews(t *testing.T) {
 				t.Errorf("decision %+v", e)
 			}
 			want(t, "approved", outcomeOf(t, g, c, test.outputs), "")
-			engagement, err := g.Engagements.Get(t.Context(), own.Key())
-			if err != nil || engagement.Reviewed != c.Key() || engagement.User != alice || engagement.Agent != "supervisor" || engagement.ID != "review-"+c.Key() {
-				t.Errorf("%+v, %v", engagement, err)
+			reviewing, err := g.Engagements.Get(t.Context(), own.Key())
+			if err != nil || reviewing.Reviewed != c.Key() || reviewing.User != alice || reviewing.Agent != "supervisor" || reviewing.ID != "review-"+c.Key() {
+				t.Errorf("%+v, %v", reviewing, err)
 			}
 		})
 	}

@@ -342,8 +342,8 @@ func TestRun_started(t *testing.T) {
 	}
 }
 
-// TestRun_slowDefinition checks that a definition that never ends does not hold a call.
-func TestRun_slowDefinition(t *testing.T) {
+// TestRun_of_slow_definition checks that a definition that never ends does not hold a call.
+func TestRun_of_slow_definition(t *testing.T) {
 	s := newServer(t)
 	s.definition = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	c := s.client(t, func(h *Host) { h.Timeout = 100 * time.Millisecond })
