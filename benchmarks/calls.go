@@ -100,9 +100,9 @@ func compareToolCalls(ctx context.Context, t *table, g *gateway, s settings) err
 	}
 	t.section("What a tool call adds to its REST call in the gateway's process", "call", "CPU us", "allocations", "target", "KB")
 	for _, r := range rows {
-		cpu, allocs, bytes := r.own()
+		cpu, allocs, size := r.own()
 		t.line(r.name, fmt.Sprintf("%.0f", cpu*1e6), fmt.Sprintf("%.0f", allocs), atMost(maxOwnAllocations).verdict(math.Round(allocs)),
-			fmt.Sprintf("%.1f", bytes/1024))
+			fmt.Sprintf("%.1f", size/1024))
 	}
 	return nil
 }
@@ -327,7 +327,7 @@ func (m *comparison) cpuLine(t *table, name string, target bound) {
 }
 
 // own returns what the call uses beyond the baseline: CPU seconds, allocations and bytes.
-func (m *comparison) own() (cpu, allocs, bytes float64) {
+func (m *comparison) own() (cpu, allocs, size float64) {
 	a, b := m.baseline, m.call
 	return b.perCall(b.used.cpu) - a.perCall(a.used.cpu), b.perCall(b.used.allocs) - a.perCall(a.used.allocs),
 		b.perCall(b.used.bytes) - a.perCall(a.used.bytes)

@@ -279,10 +279,10 @@ func checkServersOverOTC(t *testing.T, g *gateway, dir string) {
 	}
 }
 
-// TestMCPServers_Fairway_behind_Fairway gives clients of the outer gateway what those of the inner one get.
+// TestMCPServers_with_Fairway_behind_Fairway gives clients of the outer gateway what those of the inner one get.
 //
 //nolint:tparallel // the subtests share one gateway
-func TestMCPServers_Fairway_behind_Fairway(t *testing.T) {
+func TestMCPServers_with_Fairway_behind_Fairway(t *testing.T) {
 	t.Parallel()
 	inner, site := startExample(t), freeAddress(t)
 	outer := startGateway(t, t.TempDir(), site, fmt.Sprintf(`{

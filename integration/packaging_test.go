@@ -129,8 +129,8 @@ func manifestCaddyfile(t *testing.T, manifests, dir string) (content string) {
 	return content
 }
 
-// TestPackaging_Caddyfiles_of_the_chart validates the Caddyfile of each set of values with Caddy.
-func TestPackaging_Caddyfiles_of_the_chart(t *testing.T) {
+// TestPackaging_chart_has_valid_Caddyfiles validates the Caddyfile of each set of values with Caddy.
+func TestPackaging_chart_has_valid_Caddyfiles(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("../testdata/helm/golden/*.yaml")
 	if err != nil || len(paths) < 5 {
@@ -263,9 +263,9 @@ func TestPackaging_the_Kubernetes_manifests(t *testing.T) {
 	}
 }
 
-// TestPackaging_Kubernetes_pods runs the Caddyfile of the manifests as two processes with one Redis and no
+// TestPackaging_pods_of_Kubernetes runs the Caddyfile of the manifests as two processes with one Redis and no
 // common disk, behind a login.
-func TestPackaging_Kubernetes_pods(t *testing.T) {
+func TestPackaging_pods_of_Kubernetes(t *testing.T) {
 	t.Parallel() // it mostly waits
 	redis, _ := storetest.Redis(t)
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, "[]") }))

@@ -375,12 +375,12 @@ func TestCancel_by_notification(t *testing.T) {
 	done := make(chan string, 2)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	for _, session := range []string{id, other} {
+	for _, sessionID := range []string{id, other} {
 		go func() {
 			r, _ := http.NewRequestWithContext(ctx, "POST", e.URL+"/mcp", strings.NewReader(callBlocked))
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set(versionHeader, "2025-11-25")
-			r.Header.Set(sessionHeader, session)
+			r.Header.Set(sessionHeader, sessionID)
 			if response, err := e.Client().Do(r); err == nil {
 				body, _ := io.ReadAll(response.Body)
 				response.Body.Close()

@@ -188,7 +188,7 @@ func (m taskMaker) record(a *attempt, runs bool, ttl time.Duration) (*task.Recor
 	}
 	r := &task.Record{
 		Revision: c.version.String(), Status: task.Working, Tool: c.callable.Tool.Name, Meta: c.meta, Client: uint16(c.capabilities),
-		Responses: strictjson.MemberOf(c.params, "inputResponses").Clone(), State: strictjson.Text(strictjson.MemberOf(c.params, "requestState")),
+		Inputs:     task.Inputs{Responses: strictjson.MemberOf(c.params, "inputResponses").Clone(), State: strictjson.Text(strictjson.MemberOf(c.params, "requestState"))},
 		Repeatable: c.callable.Tool.Idempotent(), Trace: calltrace.Parent(m.request.ctx), Arguments: sealer.Seal(c.arguments, sealedArguments),
 	}
 	if runs {

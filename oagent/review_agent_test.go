@@ -129,9 +129,9 @@ func TestAgentReviews(t *testing.T) {
 				t.Errorf("decision %+v", e)
 			}
 			want(t, "approved", outcomeOf(t, g, c, test.outputs), "")
-			engagement, err := g.Engagements.Get(t.Context(), own.Key())
-			if err != nil || engagement.Reviewed != c.Key() || engagement.User != alice || engagement.Agent != "supervisor" || engagement.ID != "review-"+c.Key() {
-				t.Errorf("%+v, %v", engagement, err)
+			reviewing, err := g.Engagements.Get(t.Context(), own.Key())
+			if err != nil || reviewing.Reviewed != c.Key() || reviewing.User != alice || reviewing.Agent != "supervisor" || reviewing.ID != "review-"+c.Key() {
+				t.Errorf("%+v, %v", reviewing, err)
 			}
 		})
 	}
@@ -432,7 +432,7 @@ func TestReviewedEngagement(t *testing.T) {
 	if n := len(s.History.Look); size > 300<<10 || n < 3 || string(s.History.Look[n-1].Outputs) != large || !strings.HasPrefix(string(s.History.Look[n-3].Outputs), `{"_shed":`) {
 		t.Errorf("%d bytes, %d calls", size, n)
 	}
-	if _, err := g.Reviews.Engagement(t.Context(), &review.Review{ID: "x", Key: strings.Repeat("a", 40)}); !errors.Is(err, engagement.ErrNotFound) {
+	if _, err := g.Reviews.Engagement(t.Context(), &review.Review{Summary: review.Summary{ID: "x", Key: strings.Repeat("a", 40)}}); !errors.Is(err, engagement.ErrNotFound) {
 		t.Error(err)
 	}
 }

@@ -67,19 +67,21 @@ func (c *check) newReview() *review.Review {
 		required.Reviewer = c.ticket.Capability.Output.RequireReview
 	}
 	r := review.Review{
-		Side:       c.side,
-		Agent:      call.Agent.Name,
+		Summary: review.Summary{
+			Side:     c.side,
+			Agent:    call.Agent.Name,
+			Key:      c.ticket.Key,
+			User:     call.User,
+			Name:     call.Name,
+			Reviewer: required.Reviewer,
+			Rule:     c.rule(),
+		},
 		Engagement: call.Engagement,
-		Key:        c.ticket.Key,
-		User:       call.User,
-		Name:       call.Name,
 		Inputs:     c.ticket.recordedInputs(),
 		Outputs:    c.outputs,
 		Result:     c.status,
 		InputsHash: c.hash(),
 		Document:   call.Agent.Hash,
-		Reviewer:   required.Reviewer,
-		Rule:       c.rule(),
 		Inspector:  required.Inspector,
 		Found:      required.Found,
 		Trace:      calltrace.Parent(c.ctx),

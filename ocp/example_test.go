@@ -49,12 +49,12 @@ func Example_client() {
 		fmt.Println(err)
 		return
 	}
-	client, err := client.NewClient(toolset, client.ClientOptions{Context: shared})
+	caller, err := client.NewClient(toolset, client.ClientOptions{Context: shared})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	result, err := client.Call(ctx, "getLoaf", map[string]any{"id": 7})
+	result, err := caller.Call(ctx, "getLoaf", map[string]any{"id": 7})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -83,12 +83,12 @@ func ExampleClient_Call_invalid() {
 		fmt.Println(err)
 		return
 	}
-	client, err := client.NewClient(toolset, client.ClientOptions{})
+	caller, err := client.NewClient(toolset, client.ClientOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	_, err = client.Call(context.Background(), "getLoaf", map[string]any{"id": "seven"})
+	_, err = caller.Call(context.Background(), "getLoaf", map[string]any{"id": "seven"})
 	if failure, ok := errors.AsType[*tools.Failure](err); ok {
 		fmt.Println(failure.Kind)
 	}
@@ -103,8 +103,8 @@ func ExampleTransport() {
 	server := bakery()
 	defer server.Close()
 	shared := ocp.NewSharedContext(ocp.NewContext("shopping_assistant"))
-	client := &http.Client{Transport: &ocp.Transport{Context: shared, Merge: true}}
-	response, err := client.Get(server.URL + "/loaves/7")
+	httpClient := &http.Client{Transport: &ocp.Transport{Context: shared, Merge: true}}
+	response, err := httpClient.Get(server.URL + "/loaves/7")
 	if err != nil {
 		fmt.Println(err)
 		return

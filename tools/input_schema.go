@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -256,14 +255,12 @@ func (w *inputWriter) simplify(p *pendingTool, room int) {
 
 // shareArguments sets the schema of each argument to its part of the tool's schema.
 func (p *pendingTool) shareArguments() {
-	properties := make(map[string]jsontext.Value)
-	for walk := strictjson.Into(strictjson.MemberOf(p.tool.Definition.InputSchema, "properties")); walk.Next(); {
-		properties[string(walk.Key())] = walk.Value
-	}
+	input, _ := schema.Parse(p.tool.Definition.InputSchema)
 	for i := range p.plan.Arguments {
 		a := p.argument(&p.plan.Arguments[i])
-		if a.Schema = properties[a.Name]; a.Schema == nil {
-			a.Schema = jsontext.Value("{}")
+		a.Schema = jsontext.Value("{}")
+		if property := input.Property(a.Name); property != nil {
+			a.Schema = property.Text
 		}
 	}
 	p.tool.list()

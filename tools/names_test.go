@@ -8,8 +8,8 @@ import (
 	"github.com/fairwayhq/fairway/tools/build"
 )
 
-// TestName_of_shared_operationIds warns about operations that have the same operationId.
-func TestName_of_shared_operationIds(t *testing.T) {
+// TestName_of_shared_operation_ids warns about operations that have the same operationId.
+func TestName_of_shared_operation_ids(t *testing.T) {
 	tools := buildTools(t, `{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{"/a":{"get":{"operationId":"x"}},"/b":{"get":{"operationId":"x"}},"/c":{"get":{}}}}`, BuildOptions{})
 	if names := []string{tools.Tools()[0].Name, tools.Tools()[1].Name}; !slices.Equal(names, []string{"x", "x_2"}) {
 		t.Errorf("names %v", names)

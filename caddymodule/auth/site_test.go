@@ -16,8 +16,8 @@ import (
 // who answers with what the handlers behind agent_auth know of a request.
 const who = `respond "{http.auth.user.id}|{http.auth.user.scope}|{http.auth.user.client_id}|{http.vars.agents.resource_metadata}|{http.vars.agents.scopes}|{header.Authorization}"`
 
-// TestAgentAuth_ has the answers to good and bad credentials.
-func TestAgentAuth_(t *testing.T) {
+// TestAgentAuth_answers_credentials has the answers to good and bad credentials.
+func TestAgentAuth_answers_credentials(t *testing.T) {
 	i := sitetest.NewIssuer(t)
 	s := sitetest.Run(t, "", `
 	agent_auth /mcp* {

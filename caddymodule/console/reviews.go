@@ -16,23 +16,15 @@ import (
 
 // reviewModel is a review as the endpoint for reviews describes it.
 type reviewModel struct {
-	ID         string          `json:"id"`
-	Reviewer   string          `json:"reviewer"`
-	Status     string          `json:"status"`
-	Side       engagement.Side `json:"side"`
-	Rule       string          `json:"rule"`
-	Agent      string          `json:"agent"`
-	Key        string          `json:"key"`
-	User       engagement.User `json:"user"`
-	Name       string          `json:"name"`
-	Inputs     raw             `json:"inputs,omitzero"`
-	Outputs    raw             `json:"outputs,omitzero"`
-	Result     int             `json:"result,omitzero"`
-	AskedAt    time.Time       `json:"asked_at"`
-	ExpiresAt  time.Time       `json:"expires_at"`
-	DecidedAt  time.Time       `json:"decided_at,omitzero"`
-	Comment    string          `json:"comment,omitzero"`
-	Engagement raw             `json:"engagement,omitzero"`
+	review.Summary
+
+	Status     string    `json:"status"`
+	Inputs     raw       `json:"inputs,omitzero"`
+	Outputs    raw       `json:"outputs,omitzero"`
+	Result     int       `json:"result,omitzero"`
+	DecidedAt  time.Time `json:"decided_at,omitzero"`
+	Comment    string    `json:"comment,omitzero"`
+	Engagement raw       `json:"engagement,omitzero"`
 
 	Inspector   string   `json:"inspector,omitzero"`
 	Found       []string `json:"found,omitzero"`

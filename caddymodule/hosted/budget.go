@@ -72,16 +72,16 @@ func CheckBudgets(all []Budget, prices []Price) error {
 }
 
 // budgetsFor returns run.Options.Budgets: nil if there are none.
-func budgetsFor(all []Budget) func(*run.State) []run.Budget {
+func budgetsFor(all []Budget) func(*run.Assignment) []run.Budget {
 	if len(all) == 0 {
 		return nil
 	}
-	return func(st *run.State) []run.Budget { return budgetsOf(all, st) }
+	return func(of *run.Assignment) []run.Budget { return budgetsOf(all, of) }
 }
 
 // budgetsOf returns the budgets that apply to a run.
-func budgetsOf(all []Budget, st *run.State) (apply []run.Budget) {
-	names := map[string][]string{ofUser: {st.User.ID}, ofAgent: {st.Agent}, ofGroup: groupsOf(st), ofTotal: {""}}
+func budgetsOf(all []Budget, of *run.Assignment) (apply []run.Budget) {
+	names := map[string][]string{ofUser: {of.User.ID}, ofAgent: {of.Agent}, ofGroup: groupsOf(of), ofTotal: {""}}
 	for _, b := range all {
 		for _, name := range names[b.Of] {
 			own := func(other Budget) bool {

@@ -452,4 +452,4 @@ func (h *Host) handOver() {
 }
 
 // groupsOf returns the groups of the user of a run.
-func groupsOf(st *run.State) []string { return readOrigin(st.Origin).user(st.User.ID).Groups }
+func groupsOf(a *run.Assignment) []string { return readOrigin(a.Origin).user(a.User.ID).Groups }

@@ -148,8 +148,8 @@ func TestRemoteAgents_cycle(t *testing.T) {
 	}
 }
 
-// TestRemoteAgents_notAllowed checks a document with an agent of a server that is not in the list.
-func TestRemoteAgents_notAllowed(t *testing.T) {
+// TestRemoteAgents_of_other_hosts_are_refused checks a document with an agent of a server that is not in the list.
+func TestRemoteAgents_of_other_hosts_are_refused(t *testing.T) {
 	s := newTwoSites(t, sitetest.Play(), sitetest.Play())
 	err := s.start(sitetest.AgentDocument("desk", "\n  oagent://other.example/agents/helper: {}\n"), sitetest.AgentDocument("helper", tripAgent), "")
 	if err == nil || !testkit.ContainsAll(err.Error(), "other.example remote_agents") {

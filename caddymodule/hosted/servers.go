@@ -42,13 +42,8 @@ type RemoteServers struct {
 	// act with them. Default: none.
 	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
 
-	// Whether to send the caller's header Authorization to the servers, in place of the
-	// operator's, for capabilities with the caller's identity. Default: false.
-	ForwardCaller bool `json:"forward_caller,omitempty"`
-
-	// Whether to connect to addresses that are not public: loopback, private networks, and those
-	// that are reserved. Use it for servers of an intranet and for tests only. Default: false.
-	AllowPrivateAddresses bool `json:"allow_private_addresses,omitempty"`
+	// How the servers are called.
+	remote.HostOptions
 
 	// Files with the certificates, in PEM form, of the authorities that the servers' certificates
 	// may be from. Placeholders such as {env.NAME} are replaced. Default: the authorities of the
@@ -85,20 +80,19 @@ func (s *RemoteServers) hosts(ctx caddy.Context, logger *zap.Logger) ([]remote.H
 	if err := directive.NotNegative("timeout", int64(s.Timeout)); err != nil {
 		return nil, err
 	}
+	options := s.HostOptions
+	options.Timeout = time.Duration(s.Timeout)
 	credentials, err := credential.Load(ctx, s.Credentials, logger)
 	if err != nil {
 		return nil, err
 	}
-	roots, err := readCertificates(s.TrustedCA)
-	if err != nil {
+	options.Authorize = credentials.Apply
+	if options.Roots, err = readCertificates(s.TrustedCA); err != nil {
 		return nil, err
 	}
 	hosts := make([]remote.Host, len(s.Hosts))
 	for i, name := range s.Hosts {
-		hosts[i] = remote.Host{
-			Name: name, ForwardCaller: s.ForwardCaller, AllowPrivateAddresses: s.AllowPrivateAddresses,
-			Roots: roots, Timeout: time.Duration(s.Timeout), Authorize: credentials.Apply,
-		}
+		hosts[i] = remote.Host{Name: name, HostOptions: options}
 	}
 	return hosts, nil
 }

@@ -179,7 +179,7 @@ func TestAdmin_while_a_configuration_is_loaded(t *testing.T) {
 	admin := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
 	config := func(agent, more string) []byte {
 		s.Write(agent+".yaml", sitetest.AgentDocument(agent, "  get-trip: {}\n"))
-		caddyfile := strings.NewReplacer("DIR", s.Dir, "PORT", fmt.Sprint(s.Port), "ADMIN", admin, "AGENT", agent, "MORE", more).Replace(`{
+		text := strings.NewReplacer("DIR", s.Dir, "PORT", fmt.Sprint(s.Port), "ADMIN", admin, "AGENT", agent, "MORE", more).Replace(`{
 	admin ADMIN
 	persist_config off
 	auto_https off
@@ -194,7 +194,7 @@ http://127.0.0.1:PORT {
 	}
 }
 `)
-		config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+		config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
 		if err != nil {
 			t.Fatal(err)
 		}

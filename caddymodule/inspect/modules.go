@@ -3,7 +3,6 @@
 package inspect
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -280,15 +279,7 @@ func (w *Webhook) Step() (step inspect.Step, err error) {
 // Presidio finds personal data with an analyzer of Presidio.
 type Presidio struct {
 	Remote
-
-	// The language of the texts. Default: en.
-	Language string `json:"language,omitempty"`
-
-	// What is found, by Presidio's names, such as PERSON and LOCATION. Default: all that the analyzer knows.
-	Entities []string `json:"entities,omitempty"`
-
-	// The lowest score of what is found, from 0 to 1. Default: 0, the analyzer decides.
-	Threshold float64 `json:"threshold,omitempty"`
+	inspect.PresidioOptions
 }
 
 // CaddyModule implements caddy.Module.
@@ -300,8 +291,7 @@ func (Presidio) CaddyModule() caddy.ModuleInfo {
 func (p *Presidio) Step() (step inspect.Step, err error) {
 	step = p.step("presidio")
 	step.Inspector = &inspect.Presidio{
-		Client: p.client, Language: cmp.Or(p.Language, "en"), Entities: p.Entities, Threshold: p.Threshold,
-		Reject: p.Action == actionReject, PassOnError: p.OnError == onErrorPass,
+		PresidioOptions: p.PresidioOptions, Client: p.client, Reject: p.Action == actionReject, PassOnError: p.OnError == onErrorPass,
 	}
 	if step.Phases, err = p.phases(inspect.Result, inspect.Error); err == nil && (p.Threshold < 0 || p.Threshold > 1) {
 		err = fmt.Errorf("threshold %g: must be from 0 to 1", p.Threshold)
@@ -316,11 +306,7 @@ type Moderation struct {
 	// The API key. Placeholders such as {env.OPENAI_API_KEY} are replaced. Default: none.
 	Key string `json:"key,omitempty"`
 
-	// The model. Default: omni-moderation-latest.
-	Model string `json:"model,omitempty"`
-
-	// The categories that are rejected, such as violence and self-harm/intent. Default: all that the API flags.
-	Categories []string `json:"categories,omitempty"`
+	inspect.ModerationOptions
 }
 
 // CaddyModule implements caddy.Module.
@@ -331,9 +317,7 @@ func (Moderation) CaddyModule() caddy.ModuleInfo {
 // Step implements Module.
 func (m *Moderation) Step() (step inspect.Step, err error) {
 	step = m.step("moderation")
-	step.Inspector = &inspect.Moderation{
-		Client: m.client, Model: cmp.Or(m.Model, "omni-moderation-latest"), Categories: m.Categories, PassOnError: m.OnError == onErrorPass,
-	}
+	step.Inspector = &inspect.Moderation{ModerationOptions: m.ModerationOptions, Client: m.client, PassOnError: m.OnError == onErrorPass}
 	if step.Phases, err = m.phases(inspect.Arguments, inspect.Result); err == nil && m.Action == actionMask {
 		err = errors.New("a moderation API says only whether a text is harmful: use reject or review")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/authserver"
 )
 
 func init() {
@@ -169,11 +170,11 @@ func (h *Handler) unmarshalScope(b *directive.Block) error {
 	if len(arguments) != 1 && (len(arguments) < 3 || arguments[1] != "group") {
 		return b.Err("scope takes a name and, if only some users get it, their groups, as in: scope orders.write group sales")
 	}
-	scope := Scope{Name: arguments[0]}
+	scope := authserver.Scope{Name: arguments[0]}
 	if len(arguments) > 1 {
 		scope.Groups = arguments[2:]
 	}
-	if slices.ContainsFunc(h.Scopes, func(known Scope) bool { return known.Name == scope.Name }) {
+	if slices.ContainsFunc(h.Scopes, func(known authserver.Scope) bool { return known.Name == scope.Name }) {
 		return b.Errf("scope %s is given twice", scope.Name)
 	}
 	h.Scopes = append(h.Scopes, scope)
@@ -192,7 +193,7 @@ func (h *Handler) unmarshalClient(outer *directive.Block) error {
 		case "name":
 			return b.Text(&c.Name)
 		case "redirect":
-			return b.List(&c.Redirects)
+			return b.List(&c.RedirectURIs)
 		case "secret":
 			return unmarshalSecret(b, &c.Secret)
 		case "jwks":

@@ -66,7 +66,7 @@ type Handler struct {
 	Allow Allow `json:"allow,omitzero"`
 
 	// The scopes that tokens may have. Others that a client asks for are not granted. Default: none.
-	Scopes []Scope `json:"scopes,omitempty"`
+	Scopes []authserver.Scope `json:"scopes,omitempty"`
 
 	// Clients with a fixed ID. Other clients register themselves or have a metadata document. Default: none.
 	Clients []Client `json:"clients,omitempty"`
@@ -100,42 +100,18 @@ type decision struct {
 
 // Allow selects who may log in. A user needs to match one of the lists.
 type Allow struct {
-	// Groups of users. Default: none.
-	Groups []string `json:"groups,omitempty"`
-	// Verified email addresses of users. Default: none.
-	Emails []string `json:"emails,omitempty"`
-	// Domains of verified email addresses. Default: none.
-	Domains []string `json:"domains,omitempty"`
-	// Subjects: the identifiers of users at the provider. Default: none.
-	Users []string `json:"users,omitempty"`
+	authserver.Allow
 	// Whether everyone with an account at the provider may log in. Default: false.
 	Anyone bool `json:"anyone,omitempty"`
 }
 
-// Scope is a scope that tokens may have.
-type Scope struct {
-	// The name of the scope. Required.
-	Name string `json:"name,omitempty"`
-	// The groups whose members get the scope. Default: every user gets it.
-	Groups []string `json:"groups,omitempty"`
-}
-
 // Client is a client with a fixed ID.
 type Client struct {
-	// The ID that the client sends. Required.
-	ID string `json:"id,omitempty"`
-	// The name that users see. Default: the ID.
-	Name string `json:"name,omitempty"`
-	// The addresses that codes may be sent to. Required unless the client is a machine.
-	Redirects []string `json:"redirects,omitempty"`
+	authserver.Client
 	// The secret of the client. Use a placeholder such as {env.CRON_SECRET}. Default: none; the client is public.
 	Secret string `json:"secret,omitempty"`
 	// The file with the JWK set of a client that authenticates itself with a private key. Default: none.
 	JWKS string `json:"jwks,omitempty"`
-	// Whether the client may get tokens for itself (client_credentials). Default: false.
-	Machine bool `json:"machine,omitempty"`
-	// The scopes of the tokens that a machine gets for itself. Default: none.
-	Scopes []string `json:"scopes,omitempty"`
 }
 
 // CaddyModule returns the Caddy module information.
@@ -151,8 +127,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	h.logger = ctx.Logger()
 	options := authserver.Options{
 		Path: h.Path, TokenLifetime: time.Duration(h.TokenLifetime), SessionLifetime: time.Duration(h.SessionLifetime),
-		Allow:  authserver.Allow{Groups: h.Allow.Groups, Emails: h.Allow.Emails, Domains: h.Allow.Domains, Users: h.Allow.Users},
-		Report: h.report,
+		Allow: h.Allow.Allow, Scopes: h.Scopes, Report: h.report, Audit: h.audit,
 	}
 	if options.Issuer, err = h.publicAddress(ctx); err != nil {
 		return err
@@ -164,11 +139,8 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	options.Provider = h.provider
-	if err := h.checkAllow(options.Allow); err != nil {
+	if err := h.checkAllow(); err != nil {
 		return err
-	}
-	for _, s := range h.Scopes {
-		options.Scopes = append(options.Scopes, authserver.Scope{Name: s.Name, Groups: s.Groups})
 	}
 	for i := range h.Clients {
 		c, err := h.Clients[i].open()
@@ -184,7 +156,6 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	h.app, h.site = agents.(*app.App), app.SiteOf(ctx)
 	options.Ledger = &ledger{open: h.app.OpenStore, prefix: "login/" + options.Issuer + "/"}
 	h.app.Auditor.AddDigest(h)
-	options.Audit = h.audit
 	if h.server, err = authserver.New(options); err != nil {
 		return err
 	}
@@ -225,11 +196,11 @@ func (h *Handler) publicAddress(ctx caddy.Context) (string, error) {
 }
 
 // checkAllow returns an error if it is not clear who may log in.
-func (h *Handler) checkAllow(allow authserver.Allow) error {
+func (h *Handler) checkAllow() error {
 	switch {
-	case h.Allow.Anyone && !allow.IsEmpty():
+	case h.Allow.Anyone && !h.Allow.IsEmpty():
 		return errors.New("allow anyone contradicts the other lines of allow; remove one of them")
-	case allow.IsEmpty() && !h.Allow.Anyone && h.Provider.isPublic():
+	case h.Allow.IsEmpty() && !h.Allow.Anyone && h.Provider.isPublic():
 		return fmt.Errorf("everyone can have an account at %s: say who may log in, as in: allow domain example.com (or, for everyone: allow anyone)", h.Provider.Kind)
 	}
 	return nil
@@ -237,7 +208,7 @@ func (h *Handler) checkAllow(allow authserver.Allow) error {
 
 // open reads the secret and the keys of a client.
 func (c *Client) open() (*authserver.Client, error) {
-	opened := &authserver.Client{ID: c.ID, Name: c.Name, RedirectURIs: c.Redirects, Machine: c.Machine, Scopes: c.Scopes}
+	opened := c.Client
 	if c.Secret != "" {
 		var err error
 		if opened.Secret, err = caddy.NewReplacer().ReplaceOrErr(c.Secret, true, true); err != nil {
@@ -248,7 +219,7 @@ func (c *Client) open() (*authserver.Client, error) {
 		}
 	}
 	if c.JWKS == "" {
-		return opened, nil
+		return &opened, nil
 	}
 	file, err := os.Open(c.JWKS)
 	if err != nil {
@@ -264,7 +235,7 @@ func (c *Client) open() (*authserver.Client, error) {
 			return nil, fmt.Errorf("%s contains a private key; give the gateway the public keys only", c.JWKS)
 		}
 	}
-	return opened, nil
+	return &opened, nil
 }
 
 // verifier returns what verifies the server's tokens. It gets the keys from the server, without a connection.

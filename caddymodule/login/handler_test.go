@@ -54,7 +54,7 @@ func TestCaddyfile_becomes_a_configuration(t *testing.T) {
 	}
 	want := `{"provider":{"kind":"entra","address":"contoso.com","client_id":"fairway","client_secret":"{env.SECRET}","params":{"domain_hint":"contoso.com"},"group_claim":"roles"},` +
 		`"issuer":"https://tools.example.com","secret":"{env.NEW}","previous_secret":"{env.OLD}","allow":{"groups":["a","b"],"domains":["example.com"]},` +
-		`"scopes":[{"name":"read"},{"name":"write","groups":["a"]}],"clients":[{"id":"cron","secret":"{env.CRON}","machine":true,"scopes":["read"]}],"token_lifetime":300000000000,"own_tokens":true}`
+		`"scopes":[{"name":"read"},{"name":"write","groups":["a"]}],"clients":[{"id":"cron","machine":true,"scopes":["read"],"secret":"{env.CRON}"}],"token_lifetime":300000000000,"own_tokens":true}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -56,21 +56,21 @@ func signatureNames() (names []string) {
 
 // A Client is a program that gets tokens.
 type Client struct {
-	// ID identifies the client. Required.
+	// The ID that the client sends. Required.
 	ID string `json:"id,omitempty"`
-	// Name is shown on the consent page. Default: the ID.
+	// The name that users see. Default: the ID.
 	Name string `json:"name,omitempty"`
-	// RedirectURIs are the addresses that codes may be sent to: https URLs, loopback addresses with any port, or private
-	// schemes of native applications.
+	// The addresses that codes may be sent to: https URLs, loopback addresses with any port, or private schemes of native
+	// applications. Required unless the client is a machine.
 	RedirectURIs []string `json:"redirects,omitempty"`
 	// Secret authenticates the client. Default: none; the client is public.
 	Secret string `json:"-"`
 	// Keys verify the assertions of a client that authenticates itself with a private key. Default: none.
 	Keys *jose.JSONWebKeySet `json:"-"`
-	// Machine is whether the client may get tokens for itself (client_credentials). It needs a secret or keys.
-	Machine bool `json:"-"`
-	// Scopes are the scopes of tokens that the client gets for itself.
-	Scopes []string `json:"-"`
+	// Whether the client may get tokens for itself (client_credentials). It needs a secret or keys. Default: false.
+	Machine bool `json:"machine,omitempty"`
+	// The scopes of the tokens that a machine gets for itself. Default: none.
+	Scopes []string `json:"scopes,omitempty"`
 
 	domain  string    // verified by the metadata document; "" for other clients
 	derived []byte    // SHA-256 of the secret of a registered client; nil if it is public

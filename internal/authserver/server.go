@@ -61,18 +61,24 @@ type Options struct {
 	Report func(message string, err error)
 }
 
-// A Scope can be granted to users.
+// Scope is a scope that tokens may have.
 type Scope struct {
-	Name   string
-	Groups []string // whose members get it; all users if empty
+	// The name of the scope. Required.
+	Name string `json:"name,omitempty"`
+	// The groups whose members get the scope. Default: every user gets it.
+	Groups []string `json:"groups,omitempty"`
 }
 
 // Allow selects the users who may log in. A user needs to match one of the lists. If all lists are empty, each user may.
 type Allow struct {
-	Groups  []string
-	Emails  []string // verified addresses
-	Domains []string // of verified addresses
-	Users   []string // subjects at the provider
+	// Groups of users. Default: none.
+	Groups []string `json:"groups,omitempty"`
+	// Verified email addresses of users. Default: none.
+	Emails []string `json:"emails,omitempty"`
+	// Domains of verified email addresses. Default: none.
+	Domains []string `json:"domains,omitempty"`
+	// Subjects: the identifiers of users at the provider. Default: none.
+	Users []string `json:"users,omitempty"`
 }
 
 // IsEmpty reports whether every user may log in.

@@ -152,7 +152,7 @@ func TestBound_Give_makes_room(t *testing.T) {
 	}
 }
 
-func TestBound_Warn(t *testing.T) {
+func TestBound_warns_when_it_fills(t *testing.T) {
 	var warnings []share.Usage
 	b := share.NewBound(share.Options{Name: "streams", Limit: 100, Warn: func(u share.Usage) { warnings = append(warnings, u) }})
 	_ = b.Take("user a", 60)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,8 +78,9 @@ const (
 	maxMethods = 40
 
 	// maxFields limits the fields of a struct. A struct with more has several subjects, and its
-	// users cannot tell which fields are set when. Configurations and options are exempt: their fields
-	// are independent of each other.
+	// users cannot tell which fields are set when. An embedded struct counts as one: functions that need
+	// only that part can take it. Modules of Caddy and types named Options or Config are exempt: their users
+	// set each field for itself. So are logLines.
 	maxFields = 20
 
 	// minPackage is the minimum number of code lines of a package with one importer. A smaller one
@@ -86,7 +88,7 @@ const (
 	minPackage = 150
 )
 
-// A source is a parsed file that is not a test.
+// A source is a parsed file.
 type source struct {
 	folder string // of the package, relative to the repository: "tools/match"
 	name   string // path of the file
@@ -97,7 +99,16 @@ type source struct {
 var fset = token.NewFileSet()
 
 // sources parses the files of the product and of its test support.
-func sources(t *testing.T) (found []source) {
+func sources(t *testing.T) []source {
+	t.Helper()
+	return slices.DeleteFunc(allSources(t), func(s source) bool {
+		first, _, _ := strings.Cut(s.name, "/")
+		return strings.HasSuffix(s.name, "_test.go") || slices.Contains([]string{"examples", "benchmarks", "integration", "docs"}, first)
+	})
+}
+
+// allSources parses all files, also those of tests, benchmarks and examples.
+func allSources(t *testing.T) (found []source) {
 	t.Helper()
 	root := os.DirFS("../..")
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -105,11 +116,11 @@ func sources(t *testing.T) (found []source) {
 		case err != nil:
 			return err
 		case entry.IsDir():
-			if name != "." && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"testdata", "examples", "benchmarks", "integration", "docs", "node_modules", "dist"}, entry.Name())) {
+			if name != "." && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"testdata", "node_modules", "dist"}, entry.Name())) {
 				return fs.SkipDir
 			}
 			return nil
-		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+		case !strings.HasSuffix(name, ".go"):
 			return nil
 		}
 		data, err := fs.ReadFile(root, name)
@@ -267,10 +278,14 @@ func TestPackages_with_one_importer_are_not_small(t *testing.T) {
 	}
 }
 
+// logLines are lines of logs. Each of their fields is a column, set if the event has it, that a search can name. No function
+// takes a part of them, so there is nothing to cut.
+var logLines = []string{"caddymodule/app/archive.Entry", "caddymodule/internal/calllog.Call"}
+
 // A structType is a struct with what counts for its size.
 type structType struct {
 	fields   int
-	isConfig bool
+	isConfig bool // it is a Caddy module, or its name says that it has options
 	embeds   []string
 	methods  int
 }
@@ -302,7 +317,9 @@ func structs(all []source) map[string]*structType {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
 				if d.Recv != nil {
-					at(s.folder+"."+receiver(d.Recv.List[0].Type)).methods++
+					of := at(s.folder + "." + receiver(d.Recv.List[0].Type))
+					of.methods++
+					of.isConfig = of.isConfig || d.Name.Name == "CaddyModule"
 				}
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
@@ -319,12 +336,9 @@ func structs(all []source) map[string]*structType {
 }
 
 func readStruct(to *structType, name string, body *ast.StructType, folder string, names map[string]string) {
-	to.isConfig = strings.HasSuffix(name, "Options") || strings.HasSuffix(name, "Config")
+	to.isConfig = to.isConfig || strings.HasSuffix(name, "Options") || strings.HasSuffix(name, "Config")
 	for _, field := range body.Fields.List {
 		to.fields += max(1, len(field.Names))
-		if field.Tag != nil && strings.Contains(field.Tag.Value, "json:") {
-			to.isConfig = true
-		}
 		if len(field.Names) > 0 {
 			continue
 		}
@@ -384,7 +398,7 @@ func TestTypes_have_one_subject(t *testing.T) {
 		if limit := max(maxMethods, largeTypes[key]); family[key] > limit {
 			t.Errorf("%s and the types that embed it have %d methods, more than %d", key, family[key], limit)
 		}
-		if limit := max(maxFields, largeTypes[key+" fields"]); s.fields > limit && !s.isConfig {
+		if limit := max(maxFields, largeTypes[key+" fields"]); s.fields > limit && !s.isConfig && !slices.Contains(logLines, key) {
 			t.Errorf("%s has %d fields, more than %d", key, s.fields, limit)
 		}
 	}
@@ -395,12 +409,17 @@ func TestTypes_have_one_subject(t *testing.T) {
 			t.Errorf("%s is within the limit: remove it from largeTypes", key)
 		}
 	}
+	for _, key := range logLines {
+		if s := all[key]; s == nil || s.fields <= maxFields {
+			t.Errorf("%s is within the limit: remove it from logLines", key)
+		}
+	}
 }
 
 // TestLocals_do_not_hide_imports keeps one meaning for each name in a file: a reader must not have to check
 // whether "tools" is the package or a variable.
 func TestLocals_do_not_hide_imports(t *testing.T) {
-	for _, s := range sources(t) {
+	for _, s := range allSources(t) {
 		names := make(map[string]string)
 		for _, spec := range s.file.Imports {
 			p, _ := strconv.Unquote(spec.Path.Value)
@@ -451,6 +470,50 @@ func TestLocals_do_not_hide_imports(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+// testWord is a word of the name of a test after an underscore: in lower case, or a name as code or its owner writes it.
+var testWord = regexp.MustCompile(`^([a-z0-9]+|[A-Z][A-Za-z0-9]*)$`)
+
+// initialism is a name in capitals, such as JSON or IDs.
+var initialism = regexp.MustCompile(`^[A-Z0-9]{2,}s?$`)
+
+// TestTests_have_names_of_one_style makes the list of tests readable as a list of rules: TestThing, or TestThing_rule_in_words.
+// If a rule is about a method, its name precedes the words, as in TestThing_Method_rule_in_words.
+func TestTests_have_names_of_one_style(t *testing.T) {
+	all := allSources(t)
+	isMethod := make(map[string]bool) // by "folder.Type.Method"
+	for _, s := range all {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+				isMethod[s.folder+"."+receiver(f.Recv.List[0].Type)+"."+f.Name.Name] = true
+			}
+		}
+	}
+	for _, s := range all {
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || !strings.HasSuffix(s.name, "_test.go") {
+				continue
+			}
+			for _, kind := range []string{"Test", "Fuzz", "Benchmark"} {
+				name, isTest := strings.CutPrefix(f.Name.Name, kind)
+				thing, rule, hasRule := strings.Cut(name, "_")
+				if !isTest || !hasRule {
+					continue
+				}
+				words := strings.Split(rule, "_")
+				if isName := words[0] != "" && words[0][0] >= 'A' && words[0][0] <= 'Z'; isName && !initialism.MatchString(words[0]) && !isMethod[s.folder+"."+thing+"."+words[0]] {
+					t.Errorf("%s: %s: %s is no method of %s; a name has the form TestThing_rule_in_words", fset.Position(f.Pos()), f.Name.Name, words[0], thing)
+				}
+				for _, word := range words {
+					if !testWord.MatchString(word) {
+						t.Errorf("%s: %s: write %q as words_in_lower_case", fset.Position(f.Pos()), f.Name.Name, word)
+					}
+				}
+			}
+		}
 	}
 }
 

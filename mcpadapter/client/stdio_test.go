@@ -249,8 +249,8 @@ func TestProcess_for_each_user(t *testing.T) {
 	mustCall(t, s, "u:d")
 }
 
-// TestProcess_Close leaves no goroutine.
-func TestProcess_Close(t *testing.T) {
+// TestProcess_ends_without_goroutines leaves no goroutine.
+func TestProcess_ends_without_goroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	s := serveProcess(t, "", Options{OwnProcesses: true})
 	began := time.Now()

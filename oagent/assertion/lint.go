@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
+	"github.com/fairwayhq/fairway/tools/schema"
 )
 
 // Linter finds faults in expressions that compile but are certainly wrong:
@@ -155,24 +156,16 @@ func argumentType(t *tools.Tool, name string) *cel.Type {
 	if i < 0 {
 		return nil
 	}
-	members, err := strictjson.Members(nil, arguments[i].Schema)
-	if err != nil {
-		return nil
-	}
-	for _, m := range members {
-		if m.Name != "type" {
-			continue
-		}
-		switch string(m.Value) {
-		case `"string"`:
-			return cel.StringType
-		case `"boolean"`:
-			return cel.BoolType
-		case `"array"`:
-			return cel.ListType(cel.DynType)
-		case `"object"`:
-			return celenv.Fields()
-		}
+	root, _ := schema.Parse(arguments[i].Schema)
+	switch strictjson.Text(root.Value("type")) {
+	case "string":
+		return cel.StringType
+	case "boolean":
+		return cel.BoolType
+	case "array":
+		return cel.ListType(cel.DynType)
+	case "object":
+		return celenv.Fields()
 	}
 	return nil
 }

@@ -17,24 +17,19 @@ import (
 // MaxOpen reviews with names of the usual length, or for fewer with long names.
 const maxOpenList = 768 << 10
 
-// Summary is an entry in a reviewer's list of open reviews. Inputs and outputs are only
-// in the Review.
+// Summary is which call a review is about, and who decides it. It is also the entry in a reviewer's list of open reviews,
+// which has no inputs and outputs.
 type Summary struct {
 	ID        string          `json:"id"`
-	Reviewer  string          `json:"reviewer"` // as in Review
-	Side      engagement.Side `json:"side"`
-	Rule      string          `json:"rule"`
+	Reviewer  string          `json:"reviewer"` // a user's id or a reference to an agent, as written in the document
+	Side      engagement.Side `json:"side"`     // engagement.SideOutput if the call was made and its result is held
+	Rule      string          `json:"rule"`     // path in the document
 	Agent     string          `json:"agent"`
-	Key       string          `json:"key,omitzero"` // of the Engagement; "" if written by a version without this field
+	Key       string          `json:"key,omitzero"` // see engagement.Ref.Key; "" in a list that was written by a version without this field
 	User      engagement.User `json:"user"`
-	Name      string          `json:"name"`
+	Name      string          `json:"name"` // the tool or agent called
 	AskedAt   time.Time       `json:"asked_at"`
-	ExpiresAt time.Time       `json:"expires_at"`
-}
-
-// Summary returns the review as an entry of a list.
-func (r *Review) Summary() Summary {
-	return Summary{r.ID, r.Reviewer, r.Side, r.Rule, r.Agent, r.Key, r.User, r.Name, r.AskedAt, r.ExpiresAt}
+	ExpiresAt time.Time       `json:"expires_at"` // end of its validity
 }
 
 // Compare orders summaries by age, oldest first.
@@ -67,12 +62,12 @@ func (q *Queue) List(ctx context.Context, reviewer string) ([]Summary, error) {
 // add adds a review to the list of its reviewer, and reports whether it was not in the
 // list before. The error is ErrBusy if the list is full.
 func (l lists) add(ctx context.Context, r *Review) (added bool, err error) {
-	return changed(l.Change(ctx, openKey(r.decider()), "", withReview(r)))
+	return changed(l.Change(ctx, openKey(r.decider()), "", withReview(&r.Summary)))
 }
 
 // checkSpace returns ErrBusy if the list of the reviewer of a new review is full.
 func (l lists) checkSpace(ctx context.Context, r *Review) error {
-	_, err := changed(l.Check(ctx, openKey(r.decider()), withReview(r)))
+	_, err := changed(l.Check(ctx, openKey(r.decider()), withReview(&r.Summary)))
 	return err
 }
 
@@ -103,19 +98,19 @@ func changed(err error) (bool, error) {
 
 // withReview adds a review to a list. The error is engagement.ErrUnchanged if the review
 // is already in the list.
-func withReview(r *Review) func(open []Summary) ([]Summary, error) {
+func withReview(added *Summary) func(open []Summary) ([]Summary, error) {
 	return func(open []Summary) ([]Summary, error) {
-		if slices.ContainsFunc(open, func(s Summary) bool { return s.ID == r.ID }) {
+		if slices.ContainsFunc(open, func(s Summary) bool { return s.ID == added.ID }) {
 			return nil, engagement.ErrUnchanged
 		}
 		bound := share.NewBound(share.Options{Name: "open reviews", Limit: MaxOpen})
 		for _, s := range open {
 			bound.Give(share.OwnerOf(s.User.ID, ""), -1)
 		}
-		if bound.Take(share.OwnerOf(r.User.ID, ""), 1) != nil {
+		if bound.Take(share.OwnerOf(added.User.ID, ""), 1) != nil {
 			return nil, ErrBusy
 		}
-		return append(open, r.Summary()), nil
+		return append(open, *added), nil
 	}
 }
 
@@ -145,7 +140,7 @@ func newDecisions(o *Options) decisions {
 }
 
 func (d decisions) add(ctx context.Context, r *Review) {
-	added := Decided{r.Summary(), r.Status, r.DecidedAt, r.DecidedBy, r.Comment}
+	added := Decided{r.Summary, r.Status, r.DecidedAt, r.DecidedBy, r.Comment}
 	for keep := maxDecided; keep > 0; keep /= 2 { // long comments leave room for fewer
 		err := d.Change(ctx, decidedKey(cmp.Or(r.DecidedBy.User, r.decider())), "", func(all []Decided) ([]Decided, error) {
 			return append(all[max(0, len(all)+1-keep):], added), nil

@@ -33,7 +33,7 @@ func fillList(t *testing.T, s store.Store, n int, review func(int) *Review) {
 	t.Helper()
 	var open []Summary
 	for i := range n {
-		open = append(open, review(i).Summary())
+		open = append(open, review(i).Summary)
 	}
 	value, err := json.Marshal(open)
 	if err == nil {
@@ -56,10 +56,10 @@ func TestReviewList(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	q := NewQueue(Options{Store: l, TTL: time.Hour, Now: func() time.Time { return now }})
 	review := func(i int) *Review {
-		return &Review{
+		return &Review{Summary: Summary{
 			ID: fmt.Sprint("R", i), Reviewer: "boss", User: engagement.User{ID: fmt.Sprint("u", i)},
 			AskedAt: now.Add(time.Duration(-i) * time.Minute), ExpiresAt: now.Add(time.Hour),
-		}
+		}}
 	}
 	fill := func(n int) {
 		t.Helper()
@@ -145,7 +145,7 @@ func TestQueue_lists_decisions(t *testing.T) {
 	q := NewQueue(Options{Store: s, TTL: time.Hour, Now: func() time.Time { return now }})
 	decide := func(reviewer string, i, size int) {
 		q.decisions.add(t.Context(), &Review{
-			ID: fmt.Sprint(reviewer, i), Reviewer: reviewer, Status: engagement.ReviewDenied, Comment: strings.Repeat("c", size),
+			Summary: Summary{ID: fmt.Sprint(reviewer, i), Reviewer: reviewer}, Status: engagement.ReviewDenied, Comment: strings.Repeat("c", size),
 			DecidedAt: now.Add(time.Duration(i) * time.Second), DecidedBy: engagement.Decider{User: reviewer},
 		})
 	}
@@ -193,7 +193,7 @@ func TestReview_original_of_a_recreated_review(t *testing.T) {
 	defer s.Close()
 	now, l := time.Now().UTC(), &lifetimes{s, make(map[string]time.Duration)}
 	r := &Review{
-		ID: "R1", AskedAt: now.Add(-50 * time.Minute), ExpiresAt: now.Add(10 * time.Minute),
+		Summary:  Summary{ID: "R1", AskedAt: now.Add(-50 * time.Minute), ExpiresAt: now.Add(10 * time.Minute)},
 		Original: []byte(`{}`), Originals: NewOriginals([]string{"0123456789abcdef"}),
 	}
 	if err := (storage{store: l, ttl: time.Hour, now: func() time.Time { return now }}).put(t.Context(), r); err != nil {

@@ -53,24 +53,16 @@ const (
 //     released or the review expires.
 //   - After a denial, identical calls are refused as long as the Engagement keeps the review.
 type Review struct {
-	ID         string          `json:"id"`
-	Reviewer   string          `json:"reviewer"`                // a user's id or a reference to an agent, as written in the document
-	ByAgent    string          `json:"reviewer_agent,omitzero"` // name of the agent that decides; "" if a user decides
-	Status     string          `json:"status"`                  // engagement.ReviewPending, engagement.ReviewApproved or engagement.ReviewDenied
-	Side       engagement.Side `json:"side"`                    // engagement.SideOutput if the call was made and its result is held
-	Rule       string          `json:"rule"`                    // path in the document
-	Agent      string          `json:"agent"`
-	Engagement string          `json:"engagement_id"` // as sent by the client
-	Key        string          `json:"key"`           // see engagement.Ref.Key
-	User       engagement.User `json:"user"`
-	Name       string          `json:"name"` // the tool or agent called
-	Inputs     jsontext.Value  `json:"inputs"`
-	Outputs    jsontext.Value  `json:"outputs,omitzero"` // engagement.SideOutput only, until released
-	Result     int             `json:"result,omitzero"`  // engagement.SideOutput only: HTTP status
-	AskedAt    time.Time       `json:"asked_at"`
-	ExpiresAt  time.Time       `json:"expires_at"` // end of its validity
-	DecidedAt  time.Time       `json:"decided_at,omitzero"`
-	Comment    string          `json:"comment,omitzero"` // of the reviewer
+	Summary
+
+	ByAgent    string         `json:"reviewer_agent,omitzero"` // name of the agent that decides; "" if a user decides
+	Status     string         `json:"status"`                  // engagement.ReviewPending, engagement.ReviewApproved or engagement.ReviewDenied
+	Engagement string         `json:"engagement_id"`           // as sent by the client
+	Inputs     jsontext.Value `json:"inputs"`
+	Outputs    jsontext.Value `json:"outputs,omitzero"` // engagement.SideOutput only, until released
+	Result     int            `json:"result,omitzero"`  // engagement.SideOutput only: HTTP status
+	DecidedAt  time.Time      `json:"decided_at,omitzero"`
+	Comment    string         `json:"comment,omitzero"` // of the reviewer
 
 	DecidedBy engagement.Decider `json:"decided_by,omitzero"` // the user who decided; empty if an agent did
 	Abandoned bool               `json:"abandoned,omitzero"`  // see Queue.Abandon; Comment is the reason

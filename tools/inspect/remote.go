@@ -17,18 +17,34 @@ import (
 // Presidio is the inspector that masks or rejects what an analyzer of Presidio finds. All texts of a message are one request to
 // its endpoint /analyze.
 type Presidio struct {
+	PresidioOptions
 	Client      *webhook.Client
-	Language    string
-	Entities    []string // none for all
-	Threshold   float64  // the lowest score
 	Reject      bool
 	PassOnError bool // lets messages pass if the server does not respond
+}
+
+// PresidioOptions say what Presidio finds.
+type PresidioOptions struct {
+	// The language of the texts. Default: en.
+	Language string `json:"language,omitempty"`
+
+	// What is found, by Presidio's names, such as PERSON and LOCATION. Default: all that the analyzer knows.
+	Entities []string `json:"entities,omitempty"`
+
+	// The lowest score of what is found, from 0 to 1. Default: 0, the analyzer decides.
+	Threshold float64 `json:"threshold,omitempty"`
 }
 
 // Limits of servers that analyze texts.
 const (
 	maxAnalysis = 4 << 20 // bytes of a response
 	maxLabel    = 32      // bytes
+)
+
+// Defaults of the options.
+const (
+	defaultLanguage   = "en"
+	defaultModeration = "omni-moderation-latest"
 )
 
 type presidioRequest struct {
@@ -56,7 +72,7 @@ func (p *Presidio) Inspect(ctx context.Context, m *Message) (Verdict, error) {
 		}
 		joined := strings.Join(c.texts, separator)
 		var results []presidioResult
-		if err := ask(ctx, p.Client, presidioRequest{joined, p.Language, p.Entities, p.Threshold}, &results); err != nil {
+		if err := ask(ctx, p.Client, presidioRequest{joined, cmp.Or(p.Language, defaultLanguage), p.Entities, p.Threshold}, &results); err != nil {
 			return Verdict{}, err
 		}
 		hits, err := p.hits(joined, results)
@@ -111,10 +127,18 @@ func labelOf(entity string) string {
 
 // Moderation is the inspector that rejects messages in which a moderation API finds something. The API has the format of OpenAI.
 type Moderation struct {
+	ModerationOptions
 	Client      *webhook.Client
-	Model       string
-	Categories  []string // that are rejected; none for all
 	PassOnError bool
+}
+
+// ModerationOptions say what a moderation API rejects.
+type ModerationOptions struct {
+	// The model. Default: omni-moderation-latest.
+	Model string `json:"model,omitempty"`
+
+	// The categories that are rejected, such as violence and self-harm/intent. Default: all that the API flags.
+	Categories []string `json:"categories,omitempty"`
 }
 
 // maxInput limits one input of a moderation request, in bytes. Longer texts are several inputs.
@@ -137,7 +161,7 @@ func (o *Moderation) Inspect(ctx context.Context, m *Message) (Verdict, error) {
 	return unlessError(ctx, o.PassOnError, func() (Verdict, error) {
 		var c collector
 		c.search(false).verdict(m)
-		request := moderationRequest{Model: o.Model}
+		request := moderationRequest{Model: cmp.Or(o.Model, defaultModeration)}
 		for rest := strings.Join(c.texts, separator); rest != ""; {
 			end := min(len(rest), maxInput)
 			for end < len(rest) && end > maxInput-utf8.UTFMax && !utf8.RuneStart(rest[end]) {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestLoader_Subscribe wants a subscriber to be notified of each new Toolset,
+// TestLoader_notifies_subscribers wants a subscriber to be notified of each new Toolset,
 // which is in place by then, and of nothing else.
-func TestLoader_Subscribe(t *testing.T) {
+func TestLoader_notifies_subscribers(t *testing.T) {
 	source := &memorySource{}
 	l := New(Options{Source: source, Build: buildTitled})
 	var seen, other []string

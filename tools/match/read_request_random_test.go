@@ -79,9 +79,9 @@ func everyStyle() string {
 	} {
 		for _, form := range place.styles {
 			for _, explode := range []bool{false, true} {
-				for name, schema := range schemas {
+				for name, of := range schemas {
 					if form == "deepObject" && name == "object" {
-						schema = deep
+						of = deep
 					}
 					if form == "label" && explode && name != "integer" && name != "numbers" && name != "flags" {
 						continue // a dot in a text cannot be distinguished from one between texts
@@ -91,7 +91,7 @@ func everyStyle() string {
 						path += "/{p}"
 					}
 					paths = append(paths, fmt.Sprintf(`%q:{"get":{"parameters":[{"name":"p","in":%q,"required":%v,"style":%q,"explode":%v,"schema":%s}]}}`,
-						path, place.in, place.in == "path", form, explode, schema))
+						path, place.in, place.in == "path", form, explode, of))
 				}
 			}
 		}
@@ -289,8 +289,8 @@ var randomTexts = []string{
 }
 
 // value returns a value of the schema, nil if none is found.
-func (g *argumentGenerator) value(schema jsontext.Value, depth int) []byte {
-	members, err := strictjson.Members(nil, schema)
+func (g *argumentGenerator) value(of jsontext.Value, depth int) []byte {
+	members, err := strictjson.Members(nil, of)
 	if err != nil || depth > 6 {
 		return nil
 	}

@@ -38,7 +38,7 @@ func TestCut_white_space(t *testing.T) {
 
 // TestCut_list covers responses in the shapes of common APIs: the items of all pages are those of the
 // response, in order, and the first page has everything else.
-func TestCut_listOf(t *testing.T) {
+func TestCut_list(t *testing.T) {
 	const n, limit = 512, 4000
 	items := listOf(n)
 	for name, c := range map[string]struct {

@@ -20,9 +20,9 @@ import (
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
-// TestFlat_stubsAcceptMore wants a value that a schema accepts to be accepted once
+// TestFlat_stubs_accept_more wants a value that a schema accepts to be accepted once
 // the schema is flat, wherever the stubs stand.
-func TestFlat_stubsAcceptMore(t *testing.T) {
+func TestFlat_stubs_accept_more(t *testing.T) {
 	for rule, c := range map[string]struct{ schema, value string }{
 		"unevaluated beside a recursive reference": {
 			`{"properties":{"n":{"$ref":"#/$defs/N"}},"$defs":{"N":{"type":"object","properties":{"v":{"type":"string"},"child":{"$ref":"#/$defs/N","unevaluatedProperties":false}}}}}`,
@@ -51,7 +51,7 @@ func TestFlat_stubsAcceptMore(t *testing.T) {
 	}
 }
 
-func TestFlat_randomSchemasAcceptMore(t *testing.T) {
+func TestFlat_random_schemas_accept_more(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {
 		seeds = 100
@@ -75,7 +75,7 @@ func TestFlat_randomSchemasAcceptMore(t *testing.T) {
 	}
 }
 
-func TestFlat_documentsAcceptMore(t *testing.T) {
+func TestFlat_documents_accept_more(t *testing.T) {
 	const sample = 40 // tools of each document
 	for name := range testkit.Documents() {
 		t.Run(name, func(t *testing.T) {
@@ -345,8 +345,8 @@ func TestFlat_work(t *testing.T) {
 	}
 }
 
-// TestFlat_briefDefinitions wants no stub that is longer than what it stands for.
-func TestFlat_briefDefinitions(t *testing.T) {
+// TestFlat_brief_definitions wants no stub that is longer than what it stands for.
+func TestFlat_brief_definitions(t *testing.T) {
 	rawSchema := `{"type":"object","properties":{"id":{"$ref":"#/$defs/Id"},"key":{"description":"Mine.","$ref":"#/$defs/Id"},"large":{"$ref":"#/$defs/Large"}},` +
 		`"$defs":{"Id":{"type":"string","format":"uuid"},"Large":{"type":"string","description":"` + strings.Repeat("x", 100) + `"}}}`
 	want := `{"type":"object","properties":{"id":{"type":"string","format":"uuid"},"key":{"description":"Mine.","type":"string","format":"uuid"},` +

@@ -56,7 +56,7 @@ func TestSupplement(t *testing.T) {
 	}
 }
 
-func TestSecurityScheme_Supply(t *testing.T) {
+func TestSecurityScheme_supplies_credentials(t *testing.T) {
 	for _, c := range []struct {
 		rule       string
 		scheme     Scheme

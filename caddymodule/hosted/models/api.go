@@ -34,25 +34,15 @@ const (
 // {env.*}, {file.*} and {system.*}. That of the key is resolved for each request, so a changed
 // file takes effect with the next one.
 type API struct {
-	// The URL of the API without the path of the method, such as http://127.0.0.1:8000/v1.
-	// Default: the API of the provider.
-	BaseURL string `json:"base_url,omitempty"`
+	// The address of the API, the model, and how it generates text.
+	model.APIOptions
 
 	// The API key. Use a placeholder to keep it out of the configuration, as in
 	// "{env.MODEL_KEY}" or "{file./run/secrets/key}". Default: none, for APIs without keys.
 	APIKey string `json:"api_key,omitempty"`
 
-	// The name of the model. Required.
-	Model string `json:"model,omitempty"`
-
 	// How long the API may send nothing: before its response, or between two pieces of a stream. Default: 2m.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
-
-	// The maximum number of tokens that the model generates for one response. Default: 4096.
-	MaxTokens int `json:"max_tokens,omitempty"`
-
-	// The maximum size of a response of the API, in bytes. Default: 8 MiB.
-	MaxResponse int64 `json:"max_response,omitempty"`
 
 	// How often a request is repeated at once if the API is overloaded, unreachable or asks to wait a little, or if its
 	// response breaks off; at most 10. After that, the run waits until the model is available. With 0, each request is
@@ -73,12 +63,6 @@ type API struct {
 	// Headers and query parameters of each request, such as other credentials than api_key, or the api-version of Azure.
 	// Default: none.
 	Credentials []json.RawMessage `json:"credentials,omitempty" caddy:"namespace=agents.credentials inline_key=in"`
-
-	// How random the texts of the model are, from 0 to 2. Default: that of the API.
-	Temperature *float64 `json:"temperature,omitempty"`
-
-	// How much the model reasons before it responds: a value that the API accepts, such as low, medium or high. Default: that of the API.
-	Effort string `json:"effort,omitempty"`
 
 	generator model.Model
 	transport *http.Transport
@@ -157,9 +141,8 @@ func (a *API) Generate(ctx context.Context, request *model.Request, onText func(
 
 // options returns the options with their placeholders replaced.
 func (a *API) options() (model.APIOptions, error) {
-	o := model.APIOptions{
-		Timeout: time.Duration(a.Timeout), MaxTokens: a.MaxTokens, MaxResponse: a.MaxResponse, Temperature: a.Temperature, Effort: a.Effort,
-	}
+	o := a.APIOptions
+	o.Timeout = time.Duration(a.Timeout)
 	if err := errors.Join(directive.NotNegative("max_fails", int64(a.MaxFails)), directive.NotNegative("fail_duration", int64(a.FailDuration))); err != nil {
 		return o, err
 	}

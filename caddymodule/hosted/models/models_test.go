@@ -235,13 +235,13 @@ func TestWarn(t *testing.T) {
 		api   API
 		words string // of the only warning; "" for none
 	}{
-		{API{Model: "m", APIKey: key}, ""},
-		{API{Model: "m", APIKey: "{env.TEST_MODEL_KEY}", BaseURL: "http://127.0.0.1:8000/v1"}, ""},
-		{API{Model: "m", APIKey: key, BaseURL: "http://[::1]:8000"}, ""},
-		{API{Model: "m", BaseURL: "http://models.example.com"}, ""},
-		{API{Model: "m", APIKey: key, BaseURL: "http://models.example.com"}, "unencrypted"},
-		{API{Model: "m", APIKey: "{env.NOT_SET_ANYWHERE}"}, "value"},
-		{API{Model: "m", APIKey: "short"}, "short"},
+		{API{APIOptions: model.APIOptions{Model: "m"}, APIKey: key}, ""},
+		{API{APIOptions: model.APIOptions{Model: "m", BaseURL: "http://127.0.0.1:8000/v1"}, APIKey: "{env.TEST_MODEL_KEY}"}, ""},
+		{API{APIOptions: model.APIOptions{Model: "m", BaseURL: "http://[::1]:8000"}, APIKey: key}, ""},
+		{API{APIOptions: model.APIOptions{Model: "m", BaseURL: "http://models.example.com"}}, ""},
+		{API{APIOptions: model.APIOptions{Model: "m", BaseURL: "http://models.example.com"}, APIKey: key}, "unencrypted"},
+		{API{APIOptions: model.APIOptions{Model: "m"}, APIKey: "{env.NOT_SET_ANYWHERE}"}, "value"},
+		{API{APIOptions: model.APIOptions{Model: "m"}, APIKey: "short"}, "short"},
 	} {
 		core, logs := observer.New(zap.DebugLevel)
 		o, err := test.api.options()
@@ -332,7 +332,7 @@ func TestUnmarshalCaddyfile(t *testing.T) {
 			base_url http://127.0.0.1:8000/v1
 			api_key  {env.MODEL_KEY}
 			model    gpt-x
-		}`: `{"base_url":"http://127.0.0.1:8000/v1","api_key":"{env.MODEL_KEY}","model":"gpt-x"}`,
+		}`: `{"base_url":"http://127.0.0.1:8000/v1","model":"gpt-x","api_key":"{env.MODEL_KEY}"}`,
 		`anthropic {
 			base_url     {env.MODEL_URL}
 			model        claude-x
@@ -340,7 +340,7 @@ func TestUnmarshalCaddyfile(t *testing.T) {
 			max_tokens   1000
 			max_response 1MiB
 			retries      0
-		}`: `{"base_url":"{env.MODEL_URL}","model":"claude-x","timeout":300000000000,"max_tokens":1000,"max_response":1048576,"retries":0}`,
+		}`: `{"base_url":"{env.MODEL_URL}","model":"claude-x","max_tokens":1000,"max_response":1048576,"timeout":300000000000,"retries":0}`,
 		`openai {
 			model                 gpt-x
 			max_completion_tokens 900
@@ -356,10 +356,10 @@ func TestUnmarshalCaddyfile(t *testing.T) {
 					model small
 				}
 			}
-		}`: `{"model":"gpt-x","max_fails":3,"fail_duration":60000000000,` +
+		}`: `{"model":"gpt-x","temperature":0.2,"effort":"low","max_fails":3,"fail_duration":60000000000,` +
 			`"fallback":{"fallback":{"model":"small","name":"openai"},"model":"claude-x","name":"anthropic"},` +
 			`"credentials":[{"in":"header","name":"Api-Key","value":"{env.MODEL_KEY}"},{"in":"query","name":"api-version","value":"2024-10-21"}],` +
-			`"temperature":0.2,"effort":"low","max_completion_tokens":900}`,
+			`"max_completion_tokens":900}`,
 		"scripted {\nfile script.yaml\n}": `{"file":"script.yaml"}`,
 	} {
 		got, err := unmarshal(t, block)

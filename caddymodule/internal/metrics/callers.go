@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/tools/result"
@@ -85,13 +83,6 @@ func (c *Callers) userLabel(id string) string {
 		c.users.ids[id] = true
 	}
 	return id
-}
-
-// removeCallers removes the series of a toolset, or of its tool.
-func removeCallers(label prometheus.Labels) {
-	callerCalls.DeletePartialMatch(label)
-	callerDuration.DeletePartialMatch(label)
-	callerTokens.DeletePartialMatch(label)
 }
 
 // Options returns the options of the block caller_metrics.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 const (
@@ -34,9 +35,7 @@ func (m *Collectors) retire(removed ...retiredSeries) {
 	}
 	if excess := len(m.retired) - maxRetiredSeries; excess > 0 {
 		oldest := slices.SortedFunc(maps.Keys(m.retired), func(a, b retiredSeries) int { return m.retired[a].Compare(m.retired[b]) })
-		for _, series := range oldest[:excess] {
-			m.remove(series)
-		}
+		m.remove(oldest[:excess])
 	}
 	time.AfterFunc(retiredSeriesTime, m.removeRetired)
 }
@@ -46,33 +45,76 @@ func (m *Collectors) removeRetired() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	for series, due := range m.retired {
-		if !now.Before(due) {
-			m.remove(series)
+	var due []retiredSeries
+	for series, at := range m.retired {
+		if !now.Before(at) {
+			due = append(due, series)
 		}
 	}
+	m.remove(due)
 }
 
-// remove removes the series unless its tool or toolset has returned. The caller holds mu.
-func (m *Collectors) remove(series retiredSeries) {
-	delete(m.retired, series)
-	label := prometheus.Labels{"toolset": series.toolset}
-	use := m.labels[series.toolset]
-	switch {
-	case series.tool != "":
-		if use != nil && use.toolset != nil {
-			if _, back := use.toolset.Tool(series.tool); back {
-				return
-			}
+// remove removes the series of tools and toolsets, except those that have returned. It scans each collector once, where
+// DeletePartialMatch would scan them for each tool. The caller holds mu.
+func (m *Collectors) remove(due []retiredSeries) {
+	gone, names := make(map[retiredSeries]bool), make(map[string]bool)
+	for _, series := range due {
+		delete(m.retired, series)
+		if m.hasReturned(series) {
+			continue
 		}
-		label["tool"] = series.tool
-		m.calls.DeletePartialMatch(label)
-		removeCallers(label)
-		m.requests.DeletePartialMatch(prometheus.Labels{labelToolName: series.tool})
-	case use == nil:
-		m.calls.DeletePartialMatch(label)
-		m.duration.DeletePartialMatch(label)
-		removeCallers(label)
-		m.loads.DeletePartialMatch(label)
+		if gone[series] = true; series.tool != "" {
+			names[series.tool] = true
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	for _, collector := range []*prometheus.MetricVec{
+		m.calls.MetricVec, m.duration.MetricVec, m.loads.MetricVec, callerCalls.MetricVec, callerDuration.MetricVec, callerTokens.MetricVec,
+	} {
+		deleteSeries(collector, func(labels prometheus.Labels) bool {
+			return gone[retiredSeries{toolset: labels["toolset"]}] || gone[retiredSeries{labels["toolset"], labels["tool"]}]
+		})
+	}
+	deleteSeries(m.requests.MetricVec, func(labels prometheus.Labels) bool { return names[labels[labelToolName]] })
+}
+
+// hasReturned reports whether the tool or the toolset exists again. The caller holds mu.
+func (m *Collectors) hasReturned(series retiredSeries) bool {
+	use := m.labels[series.toolset]
+	if use == nil || series.tool == "" {
+		return use != nil
+	}
+	if use.toolset == nil {
+		return false
+	}
+	_, back := use.toolset.Tool(series.tool)
+	return back
+}
+
+// deleteSeries deletes the series with such labels.
+func deleteSeries(from *prometheus.MetricVec, isGone func(prometheus.Labels) bool) {
+	series := make(chan prometheus.Metric, 64)
+	go func() {
+		from.Collect(series)
+		close(series)
+	}()
+	var found []prometheus.Labels // deleted after the scan, which locks the collector
+	for metric := range series {
+		var written dto.Metric
+		if metric.Write(&written) != nil {
+			continue // cannot happen: the collectors make valid metrics
+		}
+		labels := make(prometheus.Labels, len(written.Label))
+		for _, pair := range written.Label {
+			labels[pair.GetName()] = pair.GetValue()
+		}
+		if isGone(labels) {
+			found = append(found, labels)
+		}
+	}
+	for _, labels := range found {
+		from.Delete(labels)
 	}
 }

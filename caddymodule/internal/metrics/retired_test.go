@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -121,4 +122,59 @@ func TestMetrics_retired_series_are_bounded(t *testing.T) {
 		synctest.Wait()
 		wantSeries(t, m, 0, "after their time")
 	})
+}
+
+func TestMetrics_series_of_callers_and_requests_end_with_the_tool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newCollectors()
+		both, one := toolsetOf(t, "kept", "gone"), toolsetOf(t, "kept")
+		m.Acquire("t")
+		m.Loaded("t", both)
+		before := countSeries(callerCalls)
+		for _, tool := range []string{"kept", "gone"} {
+			new(Callers).Observe(&CallBy{User: &identity.User{}, Toolset: "t", Tool: tool, Outcome: "ok"})
+			m.ObserveOperation("tools/call", tool, "", "2025-11-25", time.Millisecond)
+		}
+		m.ObserveOperation("tools/list", "", "", "2025-11-25", time.Millisecond)
+		m.Loaded("t", one)
+		time.Sleep(2 * retiredSeriesTime)
+		synctest.Wait()
+		if got := countSeries(callerCalls) - before; got != 1 {
+			t.Errorf("%d series of callers, want that of the kept tool", got)
+		}
+		if got := countSeries(m.requests); got != 2 {
+			t.Errorf("%d series of requests, want those of the list and of the kept tool", got)
+		}
+		m.Release("t")
+		time.Sleep(2 * retiredSeriesTime)
+		synctest.Wait()
+		if got := countSeries(callerCalls) - before; got != 0 {
+			t.Errorf("%d series of callers of a toolset that has gone", got)
+		}
+	})
+}
+
+// BenchmarkMetrics_remove removes half of the tools, each with four series of calls.
+func BenchmarkMetrics_remove(b *testing.B) {
+	for _, n := range []int{256, 2048} {
+		b.Run(fmt.Sprint(n, " tools"), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				m, due := newCollectors(), make([]retiredSeries, 0, n)
+				for i := range 2 * n {
+					name := fmt.Sprint("tool-", i)
+					for _, protocol := range []string{"mcp", "otc"} {
+						for _, outcome := range []string{"ok", "timeout"} {
+							m.calls.WithLabelValues("t", protocol, name, outcome).Inc()
+						}
+					}
+					if i%2 == 0 {
+						due = append(due, retiredSeries{"t", name})
+					}
+				}
+				b.StartTimer()
+				m.remove(due)
+			}
+		})
+	}
 }

@@ -98,37 +98,47 @@ func (r *Record) RelatedResult() []byte {
 
 // Ask sets the requests that the client must respond to.
 func (r *Record) Ask(requests jsontext.Value, state string) {
-	r.Round++
 	r.Status, r.Message = InputRequired, "input is needed to go on"
-	r.State, r.Responses = state, nil
+	r.Inputs.ask(requests, state)
+}
+
+func (in *Inputs) ask(requests jsontext.Value, state string) {
+	in.Round++
+	in.State, in.Responses = state, nil
 	b := []byte{'{'}
 	for walk := strictjson.Into(requests); walk.Next(); {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = strictjson.AppendString(b, r.keyPrefix()+strictjson.Text(walk.Name))
+		b = strictjson.AppendString(b, in.keyPrefix()+strictjson.Text(walk.Name))
 		b = append(append(b, ':'), walk.Value...)
 	}
-	r.Requests = append(b, '}')
+	in.Requests = append(b, '}')
 }
 
-func (r *Record) keyPrefix() string { return strconv.Itoa(r.Round) + "." }
+func (in *Inputs) keyPrefix() string { return strconv.Itoa(in.Round) + "." }
 
 // Respond takes the client's responses to requests that are outstanding, and ignores others. It returns
 // false if it took none. If all requests have a response, the call goes on.
 func (r *Record) Respond(responses jsontext.Value) bool {
-	if r.Status != InputRequired {
+	if r.Status != InputRequired || !r.Inputs.respond(responses) {
 		return false
 	}
-	taken := false
-	added := bytes.TrimSuffix(r.Responses, []byte("}"))
+	if len(r.Requests) == len("{}") {
+		r.Status, r.Message, r.Requests, r.Lease.Until = Working, "", nil, time.Now()
+	}
+	return true
+}
+
+func (in *Inputs) respond(responses jsontext.Value) (taken bool) {
+	added := bytes.TrimSuffix(in.Responses, []byte("}"))
 	if len(added) == 0 {
 		added = []byte{'{'}
 	}
 	for walk := strictjson.Into(responses); walk.Next(); {
 		name := strictjson.Text(walk.Name)
-		key, ours := strings.CutPrefix(name, r.keyPrefix())
-		if !ours || strictjson.MemberOf(r.Requests, name) == nil {
+		key, ours := strings.CutPrefix(name, in.keyPrefix())
+		if !ours || strictjson.MemberOf(in.Requests, name) == nil {
 			continue
 		}
 		taken = true
@@ -136,15 +146,11 @@ func (r *Record) Respond(responses jsontext.Value) bool {
 			added = append(added, ',')
 		}
 		added = append(append(strictjson.AppendString(added, key), ':'), walk.Value...)
-		rest := strictjson.AppendWithout([]byte{'{'}, r.Requests, func(w *strictjson.Walk) bool { return strictjson.Text(w.Name) == name })
-		r.Requests = append(rest, '}')
+		rest := strictjson.AppendWithout([]byte{'{'}, in.Requests, func(w *strictjson.Walk) bool { return strictjson.Text(w.Name) == name })
+		in.Requests = append(rest, '}')
 	}
-	if !taken {
-		return false
+	if taken {
+		in.Responses = append(added, '}')
 	}
-	r.Responses = append(added, '}')
-	if len(r.Requests) == len("{}") {
-		r.Status, r.Message, r.Requests, r.Lease.Until = Working, "", nil, time.Now()
-	}
-	return true
+	return taken
 }

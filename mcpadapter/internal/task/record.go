@@ -58,16 +58,20 @@ type Record struct {
 	Handle string      `json:"handle,omitempty"` // of tools.Pending
 	Lease  lease.Lease `json:"lease,omitzero"`   // of the attempt that runs; without one, says when to ask again
 
-	// What the client must supply, and has supplied (InputRequired).
-	Round     int            `json:"round,omitempty"`
-	Requests  jsontext.Value `json:"requests,omitempty"`  // not yet responded to
-	Responses jsontext.Value `json:"responses,omitempty"` // by the keys of the API
-	State     string         `json:"state,omitempty"`     // sealed requestState
+	Inputs
 
 	// The outcome.
 	Result  jsontext.Value `json:"result,omitempty"`   // members of the result, an object
 	Error   jsontext.Value `json:"error,omitempty"`    // JSON-RPC error
 	IsError bool           `json:"is_error,omitempty"` // Result has isError
+}
+
+// Inputs are what the client must supply, and has supplied (InputRequired).
+type Inputs struct {
+	Round     int            `json:"round,omitempty"`
+	Requests  jsontext.Value `json:"requests,omitempty"`  // not yet responded to
+	Responses jsontext.Value `json:"responses,omitempty"` // by the keys of the API
+	State     string         `json:"state,omitempty"`     // sealed requestState
 }
 
 // Limits of a record, in bytes. Together they are less than store.DefaultMaxValue.

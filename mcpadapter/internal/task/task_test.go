@@ -119,7 +119,7 @@ func TestCreate_limits_the_size_of_a_task(t *testing.T) {
 	for name, r := range map[string]*Record{
 		"arguments": {Arguments: strings.Repeat("a", 2*MaxArguments+1)},
 		"meta":      {Meta: jsontext.Value(`"` + strings.Repeat("a", maxMeta) + `"`)},
-		"state":     {State: strings.Repeat("a", maxState+1)},
+		"state":     {Inputs: Inputs{State: strings.Repeat("a", maxState+1)}},
 	} {
 		if err := tasks.Create(t.Context(), ann, "", r, 0); !errors.Is(err, ErrTooLarge) || !errors.Is(err, store.ErrTooLarge) {
 			t.Errorf("%s: error %v, want ErrTooLarge", name, err)
@@ -247,7 +247,7 @@ func TestRecord_has_the_form_of_each_revision(t *testing.T) {
 }
 
 func TestRecord_End_keeps_no_inputs(t *testing.T) {
-	r := &Record{Status: Working, Arguments: "sealed", Meta: jsontext.Value(`{}`), Requests: jsontext.Value(`{}`), Responses: jsontext.Value(`{}`), State: "sealed"}
+	r := &Record{Status: Working, Arguments: "sealed", Meta: jsontext.Value(`{}`), Inputs: Inputs{Requests: jsontext.Value(`{}`), Responses: jsontext.Value(`{}`), State: "sealed"}}
 	r.Lease.Token = "x"
 	r.End(Cancelled, "by the client")
 	if got := fmt.Sprint(r.Arguments, string(r.Meta), string(r.Requests), string(r.Responses), r.State, r.Lease.Token); got != "" || !r.Status.Final() {

@@ -11,41 +11,41 @@ import (
 
 // APIOptions configure a Model that calls an HTTP API.
 type APIOptions struct {
-	// BaseURL is the URL of the API without the path of the method, such as
-	// https://api.openai.com/v1. "" means that of the provider.
-	BaseURL string
+	// The URL of the API without the path of the method, such as http://127.0.0.1:8000/v1.
+	// Default: the API of the provider.
+	BaseURL string `json:"base_url,omitempty"`
 
 	// Key returns the API key. It is called for each request. nil means that the API needs none.
-	Key func() (string, error)
+	Key func() (string, error) `json:"-"`
 
-	// Model is the name of the model. Required.
-	Model string
+	// The name of the model. Required.
+	Model string `json:"model,omitempty"`
 
 	// Timeout limits the time until the response begins, and between two pieces of it. 0 means
 	// DefaultTimeout.
-	Timeout time.Duration
+	Timeout time.Duration `json:"-"`
 
-	// MaxTokens limits the length of each response. 0 means DefaultMaxTokens.
-	MaxTokens int
+	// The maximum number of tokens that the model generates for one response. Default: 4096.
+	MaxTokens int `json:"max_tokens,omitempty"`
 
 	// CompletionTokens says that an OpenAI-compatible API gets the limit as max_completion_tokens, not as max_tokens. It
 	// always does for the API of OpenAI. If the API rejects one, it gets the other.
-	CompletionTokens bool
+	CompletionTokens bool `json:"-"`
 
-	// Temperature is how random the text is. nil means what the API does by default.
-	Temperature *float64
+	// How random the texts of the model are, from 0 to 2. Default: that of the API.
+	Temperature *float64 `json:"temperature,omitempty"`
 
-	// Effort is how much the model reasons, as its API names it. "" means what the API does by default.
-	Effort string
+	// How much the model reasons before it responds: a value that the API accepts, such as low, medium or high. Default: that of the API.
+	Effort string `json:"effort,omitempty"`
 
 	// Authorize adds headers and query parameters to each request. Errors do not contain their values. Default: none.
-	Authorize func(*http.Request) error
+	Authorize func(*http.Request) error `json:"-"`
 
-	// MaxResponse limits the bytes of a response of the API. 0 means DefaultMaxResponse.
-	MaxResponse int64
+	// The maximum size of a response of the API, in bytes. Default: 8 MiB.
+	MaxResponse int64 `json:"max_response,omitempty"`
 
 	// Transport sends the requests. nil means one that keeps connections.
-	Transport http.RoundTripper
+	Transport http.RoundTripper `json:"-"`
 }
 
 // Defaults of APIOptions.

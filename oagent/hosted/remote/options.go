@@ -30,25 +30,29 @@ const (
 // Host is a server whose agents may be called.
 type Host struct {
 	Name string // host name, with a port unless it is 443
+	HostOptions
+}
 
+// HostOptions say how agents of a server are called.
+type HostOptions struct {
 	// Authorize adds the operator's credentials for this host to a request. Default: none.
-	Authorize func(*http.Request) error
+	Authorize func(*http.Request) error `json:"-"`
 
-	// ForwardCaller sends the caller's header Authorization to this host. It replaces the
-	// operator's. Default: nothing of the caller is sent.
-	ForwardCaller bool
+	// Whether to send the caller's header Authorization to the servers, in place of the
+	// operator's, for capabilities with the caller's identity. Default: false.
+	ForwardCaller bool `json:"forward_caller,omitempty"`
 
-	// AllowPrivateAddresses permits connections to loopback, private and other addresses that are
-	// not public. Default: only public addresses.
-	AllowPrivateAddresses bool
+	// Whether to connect to addresses that are not public: loopback, private networks, and those
+	// that are reserved. Use it for servers of an intranet and for tests only. Default: false.
+	AllowPrivateAddresses bool `json:"allow_private_addresses,omitempty"`
 
 	// Timeout is how long a call may take, from the definition to the result. Default:
 	// DefaultTimeout.
-	Timeout time.Duration
+	Timeout time.Duration `json:"-"`
 
 	// Roots are the certificate authorities that the host's certificate may be from. Default:
 	// those of the system.
-	Roots *x509.CertPool
+	Roots *x509.CertPool `json:"-"`
 }
 
 // Options configures a Client.

@@ -87,7 +87,7 @@ func (s *server) count() int {
 // client returns a client that may call the server.
 func (s *server) client(t *testing.T, change func(*Host)) *Client {
 	t.Helper()
-	h := Host{Name: s.host(), AllowPrivateAddresses: true, Roots: x509.NewCertPool()}
+	h := Host{Name: s.host(), HostOptions: HostOptions{AllowPrivateAddresses: true, Roots: x509.NewCertPool()}}
 	h.Roots.AddCert(s.Certificate())
 	h.Timeout = testkit.Patience
 	if change != nil {
@@ -342,8 +342,8 @@ func TestRun_started(t *testing.T) {
 	}
 }
 
-// TestRun_slowDefinition checks that a definition that never ends does not hold a call.
-func TestRun_slowDefinition(t *testing.T) {
+// TestRun_of_slow_definition checks that a definition that never ends does not hold a call.
+func TestRun_of_slow_definition(t *testing.T) {
 	s := newServer(t)
 	s.definition = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	c := s.client(t, func(h *Host) { h.Timeout = 100 * time.Millisecond })
@@ -386,15 +386,15 @@ func TestCredentials(t *testing.T) {
 	}
 	static := func(r *http.Request) error { r.Header.Set("Authorization", "Bearer static"); return nil }
 	for name, test := range map[string]struct {
-		host Host
+		host HostOptions
 		call Call
 		want string // Authorization of the requests of the call
 	}{
-		"none":                      {Host{}, Call{Caller: caller}, ""},
-		"operator":                  {Host{Authorize: operator}, Call{Caller: caller}, "Bearer operator"},
-		"caller":                    {Host{Authorize: operator, ForwardCaller: true}, Call{Caller: caller}, "Bearer caller"},
-		"no identity of the caller": {Host{ForwardCaller: true}, Call{}, ""},
-		"static":                    {Host{Authorize: operator, ForwardCaller: true}, Call{Caller: caller, Static: static}, "Bearer static"},
+		"none":                      {HostOptions{}, Call{Caller: caller}, ""},
+		"operator":                  {HostOptions{Authorize: operator}, Call{Caller: caller}, "Bearer operator"},
+		"caller":                    {HostOptions{Authorize: operator, ForwardCaller: true}, Call{Caller: caller}, "Bearer caller"},
+		"no identity of the caller": {HostOptions{ForwardCaller: true}, Call{}, ""},
+		"static":                    {HostOptions{Authorize: operator, ForwardCaller: true}, Call{Caller: caller, Static: static}, "Bearer static"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)

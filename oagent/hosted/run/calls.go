@@ -234,7 +234,7 @@ var decisionTools = []model.Tool{
 func ReviewRunID(review string) string { return childID(review, 0, 0) }
 
 // IsOf reports whether a run belongs to the user, who may follow it, add input to it and cancel it.
-func (s *State) IsOf(user string) bool { return s.Review == "" && s.User.ID == user }
+func (a *Assignment) IsOf(user string) bool { return a.Review == "" && a.User.ID == user }
 
 // decide records the decision of the run and ends the run. The error is then lease.ErrLost, as the run has
 // ended.

@@ -207,7 +207,7 @@ func (r *Runner) checkRun(ctx context.Context, run indexed, agents map[string]bo
 	if waits {
 		r.shares.release(run.id)
 	} else {
-		r.shares.hold(st)
+		r.shares.hold(&st.Assignment)
 	}
 	if r.options.Agent(st.Agent) != nil {
 		agents[st.Agent] = true

@@ -145,7 +145,7 @@ func (c Conversation) prepareRound(ctx context.Context, st *State) error {
 		}
 		return err
 	}
-	if err := r.shares.admit(st); err != nil {
+	if err := r.shares.admit(&st.Assignment); err != nil {
 		return err
 	}
 	if err := r.index.add(ctx, indexed{st.ID, st.Round + 1}); err != nil {
@@ -166,7 +166,7 @@ func (c Conversation) beginRound(st *State, in NewInput) error {
 	st.Round++
 	st.Before = Spent{Turns: st.Turns, Time: st.Spent}
 	st.Status, st.Ending, st.Failed = StatusAwaitingModel, nil, false
-	st.Text, st.Cut, st.IsValue, st.Repaired = "", false, false, false
+	st.Output = Output{}
 	if in.Retry {
 		st.Phase = phaseModel
 		st.Turns++
@@ -247,7 +247,7 @@ func (c Conversation) Delete(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := errors.Join(r.memory.remove(ctx, st), r.options.Store.Delete(ctx, r.storage.realm+spentKey+c.id)); err != nil {
+	if err := errors.Join(r.memory.remove(ctx, &st.Assignment), r.options.Store.Delete(ctx, r.storage.realm+spentKey+c.id)); err != nil {
 		return err
 	}
 	return r.storage.delete(ctx, c.id, func(st *State) error { // a round may have begun

@@ -338,8 +338,8 @@ func (p planner) advanceTurn(st *State) {
 		st.Phase = phaseModel // which was not reached
 		st.end(StatusError, &Ending{Kind: EndLimit, Rule: "turns", Message: fmt.Sprintf(
 			"the Engagement has reached its limit of %d turns of the model for one input", p.limits.Turns)})
-	case p.tokensUsed(st) != nil:
-		st.end(StatusError, p.tokensUsed(st))
+	case p.tokensUsed(&st.Used) != nil:
+		st.end(StatusError, p.tokensUsed(&st.Used))
 	default:
 		st.Phase = phaseModel
 		st.Turns++
@@ -347,12 +347,12 @@ func (p planner) advanceTurn(st *State) {
 }
 
 // tokensUsed returns why the run ends, if it has used its limit of tokens.
-func (p planner) tokensUsed(st *State) *Ending {
-	if st.Usage.Total() < p.limits.Tokens {
+func (p planner) tokensUsed(used *Used) *Ending {
+	if used.Usage.Total() < int64(p.limits.Tokens) {
 		return nil
 	}
 	return &Ending{Kind: EndLimit, Rule: limitTokens, Message: fmt.Sprintf(
-		"the Engagement has used %d tokens of the model; its limit is %d", st.Usage.Total(), p.limits.Tokens)}
+		"the Engagement has used %d tokens of the model; its limit is %d", used.Usage.Total(), p.limits.Tokens)}
 }
 
 // finishAnswer returns the answer to the user. If the user has sent more input in the meantime, the

@@ -39,9 +39,9 @@ const omittedNote = "[The server has left out earlier messages of this conversat
 // limit returns the limit of tokens of a request.
 func (o *omitted) limit(l *Limits) int64 {
 	if o.Tokens > 0 {
-		return min(l.Context, o.Tokens)
+		return min(int64(l.Context), o.Tokens)
 	}
-	return l.Context
+	return int64(l.Context)
 }
 
 // lacksSummary reports whether o leaves out messages that the model has to summarize first.

@@ -38,7 +38,8 @@ func pages(n *node, _ *run.Options) {
 func TestHistory_is_shortened(t *testing.T) {
 	const limit = 5000
 	for name, c := range map[string]struct {
-		context, most int64
+		context int
+		most    int64
 	}{
 		"to the limit of the configuration": {limit, 1 << 40},
 		"to what the model can read":        {0, limit},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/store"
@@ -35,11 +34,11 @@ type DayUsage struct {
 type ledger struct{ *storage }
 
 // add adds a response of the model.
-func (l ledger) add(ctx context.Context, st *State, groups []string, usage model.Usage) error {
+func (l ledger) add(ctx context.Context, of *Assignment, groups []string, usage model.Usage) error {
 	day := l.now().UTC().Format(time.DateOnly)
-	key := l.realm + ledgerKey + day + "/" + engagement.Digest(st.User.ID, st.Agent)
+	key := l.realm + ledgerKey + day + "/" + engagement.Digest(of.User.ID, of.Agent)
 	return l.store.Update(ctx, key, func(old store.Record) (c store.Change, err error) {
-		all := DayUsage{Day: day, User: st.User.ID, Agent: st.Agent}
+		all := DayUsage{Day: day, User: of.User.ID, Agent: of.Agent}
 		if old.Value != nil {
 			err = json.Unmarshal(old.Value, &all)
 		}
@@ -49,7 +48,7 @@ func (l ledger) add(ctx context.Context, st *State, groups []string, usage model
 		all.Groups = groups[:min(len(groups), maxLedgerGroups)]
 		all.Requests++
 		all.Usage = all.Usage.Add(usage)
-		c.TTL, c.Owner = UsageDays*24*time.Hour, share.OwnerOf(st.User.ID, "")
+		c.TTL, c.Owner = UsageDays*24*time.Hour, of.owner()
 		c.Value, err = json.Marshal(all)
 		return c, err
 	})

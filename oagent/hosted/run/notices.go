@@ -168,7 +168,7 @@ func (o *NoticeOptions) add(st *State, kind NoticeKind, waitsFor []string, now t
 	e := OperatorNotice{
 		ID: st.ID + "-" + strconv.Itoa(st.Notices.Count), Kind: kind, Agent: st.Agent, User: text.Cut(st.User.ID, maxText), At: now,
 		Run: NoticeRun{
-			ID: st.ID, Root: st.Root, Status: st.Status, WaitsFor: waitsFor[:min(len(waitsFor), maxIDs)], StartedAt: st.Started, Usage: st.usage(),
+			ID: st.ID, Root: st.Root, Status: st.Status, WaitsFor: waitsFor[:min(len(waitsFor), maxIDs)], StartedAt: st.Started, Usage: st.Used.view(),
 		},
 	}
 	if st.Ending != nil {

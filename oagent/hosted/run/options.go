@@ -45,27 +45,31 @@ const (
 
 // Limits bound one run. A zero value is replaced by its default.
 type Limits struct {
-	Turns  int   // messages requested from the model for one input of the user
-	Tokens int64 // input and output tokens of all requests together
+	// The maximum number of messages that the model generates for one input of the user. Default: 50.
+	Turns int `json:"turns,omitempty"`
 
-	// Context is the approximate number of tokens of one request to the model. Of a longer conversation, the model does not get
-	// all, see history.go.
-	Context int64
+	// The maximum number of tokens, of all requests to the model and its responses together.
+	// Default: 200000.
+	Tokens int `json:"tokens,omitempty"`
+
+	// The approximate maximum number of tokens of one request to the model. If the conversation is longer, the model gets old
+	// results of tools shortened, and then no longer the oldest messages. Default: 100000.
+	Context int `json:"context,omitempty"`
 
 	// Time is how long nodes may work on one input of the user, or wait for a model that is unavailable. Waiting for
 	// reviewers or for the user does not count.
-	Time time.Duration
+	Time time.Duration `json:"-"`
 
 	// ResultTokens is the approximate length of a tool result that the model gets. Longer ones
 	// are cut.
-	ResultTokens int
+	ResultTokens int `json:"-"`
 
-	// Questions says whether the model gets the tool ask-user. Default: QuestionsAllowed.
-	Questions Questions
+	// Whether the model can ask the user questions, with the tool ask-user: on or off. Default: on.
+	Questions Questions `json:"ask_user,omitempty"`
 
-	// Summarize says whether the model summarizes messages before they are left out. Default: SummariesNone, because each
-	// summary is a further request.
-	Summarize Summaries
+	// Whether the model summarizes the oldest messages before it no longer gets them: on or off. Each summary is a further request
+	// to the model. Default: off.
+	Summarize Summaries `json:"summarize,omitempty"`
 }
 
 // Questions says whether an agent can ask its user.
@@ -119,9 +123,9 @@ type Options struct {
 	AgentLimits map[string]Limits
 
 	// Budgets returns the budgets that apply to a run. Default: none.
-	Budgets func(*State) []Budget
+	Budgets func(*Assignment) []Budget
 	// Groups returns the groups of the user of a run, for DayUsage. Default: none.
-	Groups func(*State) []string
+	Groups func(*Assignment) []string
 	// BudgetChecked is called with each budget of a run before a request to its model. It must return quickly. Default: none.
 	BudgetChecked func(b *Budget, used model.Usage, isReached bool)
 
@@ -214,10 +218,10 @@ func (o *Options) setDefaults() error {
 		o.Trace = func(ctx context.Context, _ *State) (context.Context, func(*State)) { return ctx, func(*State) {} }
 	}
 	if o.Budgets == nil {
-		o.Budgets = func(*State) []Budget { return nil }
+		o.Budgets = func(*Assignment) []Budget { return nil }
 	}
 	if o.Groups == nil {
-		o.Groups = func(*State) []string { return nil }
+		o.Groups = func(*Assignment) []string { return nil }
 	}
 	if o.BudgetChecked == nil {
 		o.BudgetChecked = func(*Budget, model.Usage, bool) {}

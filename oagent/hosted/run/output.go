@@ -55,10 +55,10 @@ func invalidOutput(agent *oagent.Agent, problems []string) *Ending {
 	return why
 }
 
-// value returns the latest answer, which is JSON if IsValue is set.
-func (s *State) value() jsontext.Value {
-	if s.Text == "" || !strictjson.Valid([]byte(s.Text)) {
+// value returns the latest answer as JSON; nil if the agent has no output schema.
+func (o *Output) value() jsontext.Value {
+	if !o.IsValue || o.Text == "" || !strictjson.Valid([]byte(o.Text)) {
 		return nil
 	}
-	return jsontext.Value(s.Text)
+	return jsontext.Value(o.Text)
 }

@@ -170,24 +170,24 @@ func newAdmission(o *Options) *admission {
 
 // admit counts a new run, or returns a *share.FullError. A run that another run starts is not refused,
 // because that one is in progress already.
-func (a *admission) admit(st *State) error {
+func (a *admission) admit(of *Assignment) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, ok := a.held[st.ID]; ok {
+	if _, ok := a.held[of.ID]; ok {
 		return nil
 	}
-	err := a.bound.Take(st.owner(), 1)
+	err := a.bound.Take(of.owner(), 1)
 	if err == nil {
-		a.held[st.ID] = st.owner()
+		a.held[of.ID] = of.owner()
 	}
-	if st.Parent != "" {
+	if of.Parent != "" {
 		return nil
 	}
 	return err
 }
 
 // hold counts a run that was admitted before, if there is room.
-func (a *admission) hold(st *State) { _ = a.admit(st) }
+func (a *admission) hold(of *Assignment) { _ = a.admit(of) }
 
 // release stops counting a run, because it waits or has ended.
 func (a *admission) release(id string) {

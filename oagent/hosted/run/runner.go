@@ -143,9 +143,9 @@ func (r *Runner) Start(ctx context.Context, n StartOptions) (*State, error) {
 	}
 	now := r.options.Now().UTC()
 	st := &State{
-		ID: n.ID, Agent: n.Agent.Name, User: n.User, Started: now, Changed: now,
+		Assignment: Assignment{ID: n.ID, Agent: n.Agent.Name, User: n.User, Review: n.Review, Reviewed: n.Reviewed, Started: now, Origin: n.Origin},
+		Changed:    now, Title: titleOf(cmp.Or(n.Title, n.Input)),
 		Status: StatusAwaitingModel, Phase: phaseInput, Inputs: []Input{{ID: rand.Text(), Text: n.Input}},
-		Origin: n.Origin, Review: n.Review, Reviewed: n.Reviewed, Title: titleOf(cmp.Or(n.Title, n.Input)),
 	}
 	if n.Parent != nil {
 		if st.Parent, st.Depth = n.Parent.Engagement, n.Parent.Depth+1; st.Depth > MaxDepth {
@@ -162,7 +162,7 @@ func (r *Runner) Start(ctx context.Context, n StartOptions) (*State, error) {
 	if n.Home {
 		st.Home = r.options.Node
 	}
-	if err := r.shares.admit(st); err != nil {
+	if err := r.shares.admit(&st.Assignment); err != nil {
 		return nil, err
 	}
 	if err := r.storage.create(ctx, st); err != nil {
@@ -214,8 +214,8 @@ func (s *State) IsChecked(agent *oagent.Agent) bool {
 	return agent.Output == nil || s.Status == StatusComplete
 }
 
-func (s *State) binding(agent *oagent.Agent) oagent.Binding {
-	return oagent.Binding{Agent: agent, Engagement: s.ID, User: s.User, Reviewed: s.Reviewed}
+func (a *Assignment) binding(agent *oagent.Agent) oagent.Binding {
+	return oagent.Binding{Agent: agent, Engagement: a.ID, User: a.User, Reviewed: a.Reviewed}
 }
 
 // Cancel ends a run and interrupts its current step. A step on another node is interrupted by a
@@ -324,9 +324,9 @@ func (r *Runner) push(ctx context.Context, st *State) {
 }
 
 // job returns a job for the run.
-func (s *State) job() *job { return &job{id: s.ID, owner: s.owner(), ack: func() {}} }
+func (a *Assignment) job() *job { return &job{id: a.ID, owner: a.owner(), ack: func() {}} }
 
-func (s *State) owner() share.Owner { return share.OwnerOf(s.User.ID, "") }
+func (a *Assignment) owner() share.Owner { return share.OwnerOf(a.User.ID, "") }
 
 func (r *Runner) report(id string, err error) {
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrClosed) {
@@ -414,7 +414,7 @@ func (r *Runner) attempt(j *job, first bool) (paused bool, err error) {
 	case e == nil:
 		return false, err
 	}
-	r.shares.hold(e.state)
+	r.shares.hold(&e.state.Assignment)
 	r.active.set(j.id, e)
 	defer func() {
 		r.active.set(j.id, nil)

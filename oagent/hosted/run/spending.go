@@ -111,7 +111,7 @@ func (s spending) root(ctx context.Context, st *State) (*State, error) {
 // checkSpending returns why the run must not make a request to its model; nil if it may.
 func (e *execution) checkSpending(ctx context.Context) (*Ending, error) {
 	r := e.runner
-	for _, b := range r.options.Budgets(e.state) {
+	for _, b := range r.options.Budgets(&e.state.Assignment) {
 		used, err := spending{r.storage}.read(ctx, spending{r.storage}.keyOf(&b))
 		if err != nil {
 			return nil, err
@@ -139,7 +139,7 @@ func (e *execution) checkSpending(ctx context.Context) (*Ending, error) {
 		called.Turns = 0
 	}
 	switch {
-	case root.Usage.Total()+called.Usage.Total() >= limits.Tokens:
+	case root.Usage.Total()+called.Usage.Total() >= int64(limits.Tokens):
 		return &Ending{Kind: EndLimit, Rule: limitTokens, Message: fmt.Sprintf(
 			"the Engagement and the agents that it called have used the limit of %d tokens of the model", limits.Tokens)}, nil
 	case root.Turns-root.Before.Turns+called.Turns > limits.Turns || e.state.Root != "" && root.Turns-root.Before.Turns+called.Turns >= limits.Turns:
@@ -163,8 +163,10 @@ func (e *execution) charge(ctx context.Context, usage model.Usage, turns int) er
 	add := func(key string, ttl time.Duration, change func(*spent)) error {
 		return e.terms.Repeat(ctx, func() error { return spending{r.storage}.add(ctx, key, ttl, change) })
 	}
-	errs := []error{e.terms.Repeat(ctx, func() error { return ledger{r.storage}.add(ctx, e.state, r.options.Groups(e.state), usage) })}
-	for _, b := range r.options.Budgets(e.state) {
+	errs := []error{e.terms.Repeat(ctx, func() error {
+		return ledger{r.storage}.add(ctx, &e.state.Assignment, r.options.Groups(&e.state.Assignment), usage)
+	})}
+	for _, b := range r.options.Budgets(&e.state.Assignment) {
 		errs = append(errs, add(spending{r.storage}.keyOf(&b), budgetTTL, func(s *spent) { s.Usage = s.Usage.Add(usage) }))
 	}
 	if e.state.Root != "" {

@@ -84,8 +84,8 @@ func TestSpending_budget(t *testing.T) {
 	now.Store(&at)
 	budgets := func(_ *node, o *run.Options) {
 		o.Now = func() time.Time { return *now.Load() }
-		o.Budgets = func(st *run.State) []run.Budget {
-			return []run.Budget{{Of: "user", Name: st.User.ID, Tokens: 40}, {Of: "total", Tokens: 1000}}
+		o.Budgets = func(of *run.Assignment) []run.Budget {
+			return []run.Budget{{Of: "user", Name: of.User.ID, Tokens: 40}, {Of: "total", Tokens: 1000}}
 		}
 	}
 	s := openStore(t)

@@ -45,29 +45,17 @@ const (
 // State is the state of a run: the data that the next step needs, and that clients see (View).
 // The conversation is in the log of the same record, see entry.
 type State struct {
-	ID     string          `json:"id"` // also the id of its Engagement
-	Agent  string          `json:"agent"`
-	User   engagement.User `json:"user"`
-	Parent string          `json:"parent,omitzero"` // id of the run whose tool call started this one
-	Root   string          `json:"root,omitzero"`   // id of the run that its user started; "" for such a run
-	Depth  int             `json:"depth,omitzero"`  // number of runs above it
-	Home   string          `json:"home,omitzero"`   // see New.Home
+	Assignment
+	Used
+	Output
 
-	// Review is the id of the review that the run decides, and Reviewed the key of the Engagement under
-	// review. They are "" for other runs.
-	Review   string `json:"review,omitzero"`
-	Reviewed string `json:"reviewed,omitzero"`
-
-	Started time.Time `json:"started_at"`
 	Changed time.Time `json:"changed_at"`
 
-	Title  string `json:"title,omitzero"`
-	Round  int    `json:"round,omitzero"`  // how often the run went on after an answer
-	Before Spent  `json:"before,omitzero"` // the round
+	Home  string `json:"home,omitzero"` // see StartOptions.Home
+	Title string `json:"title,omitzero"`
+	Round int    `json:"round,omitzero"` // how often the run went on after an answer
 
 	Omitted omitted `json:"omitted,omitzero"` // what the model does not get of a long conversation
-
-	Origin jsontext.Value `json:"origin,omitzero"` // see New.Origin
 
 	Status Status  `json:"status"`
 	Phase  phase   `json:"phase"`
@@ -76,18 +64,6 @@ type State struct {
 
 	Inputs []Input `json:"inputs,omitempty"` // from the user, not yet in the conversation
 	Calls  []Call  `json:"calls,omitempty"`  // in the model's last message
-	Answer string  `json:"answer,omitzero"`  // not yet checked by the output guardrail
-	Text   string  `json:"text,omitzero"`    // the last answer that was checked
-	Cut    bool    `json:"cut,omitzero"`     // the last answer reached the model's limit of tokens
-
-	IsValue  bool `json:"is_value,omitzero"` // the last answer is valid for the output schema of the agent
-	Repaired bool `json:"repaired,omitzero"` // the model has been asked to correct its answer to the last input
-
-	Called    bool        `json:"called,omitzero"` // the run has called agents
-	Turns     int         `json:"turns"`           // messages requested from the model
-	CallsMade int         `json:"made"`            // tool calls begun
-	Usage     model.Usage `json:"usage"`
-	Spent     int64       `json:"spent"` // milliseconds that nodes worked on the run, or that it waited for its model
 
 	// ModelTries is how often the request for the next message has failed in a row, because the model was unavailable.
 	ModelTries int `json:"model_tries,omitzero"`
@@ -98,6 +74,44 @@ type State struct {
 	Notified int64 `json:"notified,omitzero"` // see Runner.notifyCallers
 
 	Notices *noticeState `json:"notices,omitzero"` // nil if there were none, see notices.go
+}
+
+// Assignment is which agent a run is of, for which user, and what has started it.
+type Assignment struct {
+	ID     string          `json:"id"` // of the run, and of its Engagement
+	Agent  string          `json:"agent"`
+	User   engagement.User `json:"user"`
+	Parent string          `json:"parent,omitzero"` // id of the run whose tool call started this one
+	Root   string          `json:"root,omitzero"`   // id of the run that its user started; "" for such a run
+	Depth  int             `json:"depth,omitzero"`  // number of runs above it
+
+	// Review is the id of the review that the run decides, and Reviewed the key of the Engagement under
+	// review. They are "" for other runs.
+	Review   string `json:"review,omitzero"`
+	Reviewed string `json:"reviewed,omitzero"`
+
+	Started time.Time      `json:"started_at"`
+	Origin  jsontext.Value `json:"origin,omitzero"` // see StartOptions.Origin; a round may have its own
+}
+
+// Used is what a run has used so far, without the agents that it called.
+type Used struct {
+	Turns     int         `json:"turns"` // messages requested from the model
+	CallsMade int         `json:"made"`  // tool calls begun
+	Usage     model.Usage `json:"usage"`
+	Spent     int64       `json:"spent"`           // milliseconds that nodes worked on the run, or that it waited for its model
+	Before    Spent       `json:"before,omitzero"` // the round
+	Called    bool        `json:"called,omitzero"` // the run has called agents
+}
+
+// Output is the answer to the last input of the user.
+type Output struct {
+	Answer string `json:"answer,omitzero"` // not yet checked by the output guardrail
+	Text   string `json:"text,omitzero"`   // the last answer that was checked
+	Cut    bool   `json:"cut,omitzero"`    // the last answer reached the model's limit of tokens
+
+	IsValue  bool `json:"is_value,omitzero"` // the last answer is valid for the output schema of the agent
+	Repaired bool `json:"repaired,omitzero"` // the model has been asked to correct its answer to the last input
 }
 
 // Ending describes why a run ended without an answer.
@@ -283,12 +297,11 @@ type UsageView struct {
 	Cost float64 `json:"cost,omitzero"` // in the currency of the prices; 0 if there are none
 }
 
-// usage returns the usage so far, without that of called agents.
-func (s *State) usage() UsageView {
+func (u *Used) view() UsageView {
 	return UsageView{
-		Turns: s.Turns, ToolCalls: s.CallsMade,
-		InputTokens: s.Usage.InputTokens, OutputTokens: s.Usage.OutputTokens, CachedTokens: s.Usage.CachedTokens, Estimated: s.Usage.Estimated,
-		Cost: model.Money(s.Usage.Cost),
+		Turns: u.Turns, ToolCalls: u.CallsMade,
+		InputTokens: u.Usage.InputTokens, OutputTokens: u.Usage.OutputTokens, CachedTokens: u.Usage.CachedTokens, Estimated: u.Usage.Estimated,
+		Cost: model.Money(u.Usage.Cost),
 	}
 }
 
@@ -297,11 +310,9 @@ func (s *State) View() *View {
 	v := &View{
 		ID: s.ID, Agent: s.Agent, Title: s.Title, Status: s.Status, Queued: s.isQueued(), RetryAt: s.retryAt(), Text: s.Text, Incomplete: s.Cut, Error: s.Ending,
 		StartedAt: s.Started, UpdatedAt: s.Changed,
-		Usage: s.usage(),
+		Usage: s.Used.view(),
 	}
-	if s.IsValue {
-		v.Value = s.value()
-	}
+	v.Value = s.value()
 	v.Questions = s.Questions()
 	for i := range s.Calls {
 		c := &s.Calls[i]

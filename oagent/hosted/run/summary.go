@@ -100,7 +100,7 @@ func (e *execution) summarize(ctx context.Context, next *model.Request, o omitte
 	o.Summarized = o.Messages
 	return e.record(func(st *State) []entry {
 		st.Usage, st.Omitted, st.ModelTries = st.Usage.Add(response.Usage), o, 0
-		if why := e.planner.tokensUsed(st); why != nil {
+		if why := e.planner.tokensUsed(&st.Used); why != nil {
 			st.end(StatusError, why)
 		}
 		return entries
@@ -125,7 +125,7 @@ func (e *execution) summaryRequest(o *omitted, length int64) (*model.Request, er
 	return &model.Request{
 		System:    fmt.Sprintf(summaryTask, length/tokensOfWord),
 		Messages:  []model.Message{{Role: model.RoleUser, Text: string(content)}},
-		MaxTokens: int(min(e.planner.limits.Tokens-e.state.Usage.Total(), model.DefaultMaxTokens)),
+		MaxTokens: int(min(int64(e.planner.limits.Tokens)-e.state.Usage.Total(), model.DefaultMaxTokens)),
 		Once:      e.state.ModelTries > 0,
 		Agent:     e.agent.Name,
 		User:      e.state.User.ID,

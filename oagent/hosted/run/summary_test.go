@@ -40,7 +40,7 @@ func numbered() func(context.Context, *model.Request) (*model.Response, error) {
 	}
 }
 
-func summarize(tokens int64) func(*node, *run.Options) {
+func summarize(tokens int) func(*node, *run.Options) {
 	return func(_ *node, o *run.Options) {
 		o.Limits = run.Limits{Context: tokens, Tokens: 1 << 40, Turns: 1000, Summarize: run.SummariesWritten}
 	}
@@ -61,8 +61,9 @@ func (n *node) talk(inputs int) *run.State {
 func TestSummary_replaces_messages(t *testing.T) {
 	const limit = 5000
 	for name, c := range map[string]struct {
-		context, most int64
-		summary       string
+		context int
+		most    int64
+		summary string
 	}{
 		"in the limit of the configuration": {limit, 1 << 40, ""},
 		"in what the model can read":        {0, limit, ""},
@@ -233,7 +234,7 @@ func TestSummary_spends_budgets_and_limits(t *testing.T) {
 	used := model.Usage{}
 	agent := readAgent(t, "capabilities: {get-page: {}}\n")
 	n := newNode(t, openStore(t), agent, summarizing(numbered(), talkative(1<<40)), pages, summarize(5000), func(_ *node, o *run.Options) {
-		o.Budgets = func(*run.State) []run.Budget { return []run.Budget{budget} }
+		o.Budgets = func(*run.Assignment) []run.Budget { return []run.Budget{budget} }
 		o.BudgetChecked = func(_ *run.Budget, u model.Usage, _ bool) { used = u }
 	})
 	n.talk(40)

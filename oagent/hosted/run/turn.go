@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
@@ -217,7 +216,7 @@ func (e *execution) system() string {
 // request returns the request: the agent's intent (OpenAgentSpec v1, Agent), and the conversation so
 // far, and what is left out of a conversation that is too long.
 func (e *execution) request(ctx context.Context) (*model.Request, omitted, error) {
-	left := e.planner.limits.Tokens - e.state.Usage.Total()
+	left := int64(e.planner.limits.Tokens) - e.state.Usage.Total()
 	request := &model.Request{System: e.system(), Tools: e.tools.described, MaxTokens: int(min(left, maxResponseTokens))}
 	if e.remembers() {
 		retained, err := e.runner.memory.messages(ctx, e.agent.Name, e.state.User, e.id)
@@ -407,7 +406,7 @@ func (m memory) retain(ctx context.Context, st *State, messages []model.Message)
 	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(st.Agent, st.User), func(old store.Record) (store.Change, error) {
 		all := append(withoutRun(decodeRetained(old.Value), st.ID), added)
 		value, err := json.Marshal(all[max(0, len(all)-MaxRetained):])
-		return store.Change{Value: value, TTL: m.storage.ttl, Owner: share.OwnerOf(st.User.ID, "")}, err
+		return store.Change{Value: value, TTL: m.storage.ttl, Owner: st.owner()}, err
 	})
 }
 
@@ -444,13 +443,13 @@ func (m memory) forget(ctx context.Context, agent string, user engagement.User) 
 }
 
 // remove removes what is retained of a run.
-func (m memory) remove(ctx context.Context, st *State) error {
-	all, err := m.get(ctx, st.Agent, st.User)
-	if err != nil || !slices.ContainsFunc(all, func(k Retained) bool { return k.Run == st.ID }) {
+func (m memory) remove(ctx context.Context, of *Assignment) error {
+	all, err := m.get(ctx, of.Agent, of.User)
+	if err != nil || !slices.ContainsFunc(all, func(k Retained) bool { return k.Run == of.ID }) {
 		return err
 	}
-	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(st.Agent, st.User), func(old store.Record) (store.Change, error) {
-		value, err := json.Marshal(withoutRun(decodeRetained(old.Value), st.ID))
+	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(of.Agent, of.User), func(old store.Record) (store.Change, error) {
+		value, err := json.Marshal(withoutRun(decodeRetained(old.Value), of.ID))
 		return store.Change{Value: value, TTL: m.storage.ttl}, err
 	})
 }

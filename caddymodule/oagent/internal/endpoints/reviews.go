@@ -269,7 +269,7 @@ func (v reviewRequest) findReview(deciders []decider) (*review.Review, decider) 
 		found, err := v.q.guard.Reviews.Get(v.q.r.Context(), v.q.rest[0], d.name)
 		switch {
 		case err == nil:
-			summary, now := found.Summary(), time.Now()
+			summary, now := found.Summary, time.Now()
 			if !found.DecidedAt.IsZero() {
 				now = found.DecidedAt // those whose time comes after the decision do not see it
 			}

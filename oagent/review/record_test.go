@@ -1,0 +1,30 @@
+package review
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// TestReview_is_stored_as_one_object reads a record of a version in which a Review was not cut into parts, and writes it again.
+func TestReview_is_stored_as_one_object(t *testing.T) {
+	stored := jsontext.Value(`{"id":"R1","reviewer":"boss","status":"pending","side":"input","rule":"/capabilities/pay","agent":"desk","engagement_id":"e1",` +
+		`"key":"k1","user":{"id":"ann"},"name":"pay","inputs":{"sum":7},"asked_at":"2026-01-02T03:04:05Z","expires_at":"2026-01-09T03:04:05Z",` +
+		`"inspector":"pii","found":["email"],"original":true}`)
+	r, err := decodeReview(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.ID != "R1" || r.Key != "k1" || r.User.ID != "ann" || r.Name != "pay" || !r.HasOriginal {
+		t.Errorf("read %+v", r)
+	}
+	written, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := jsontext.Value(written); got.Canonicalize() != nil || stored.Canonicalize() != nil || !bytes.Equal(got, stored) {
+		t.Errorf("wrote %s\nwant  %s", got, stored)
+	}
+}
