@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -24,60 +22,53 @@ import (
 	"github.com/fairwayhq/fairway/internal/calltrace"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// decision is what is known about a request that agents govern, and what was decided about it. Each phase of the
-// request adds what it finds out, and may refuse the request. The decision is recorded, counted, logged and
-// answered here, for requests to the API, for those to a model, and for calls of agents by hosted agents.
+// decision is what was decided about a request that agents govern, or about a call of an agent by a hosted agent: what the
+// phases have returned. It is recorded, counted, logged and answered here. What a phase has not returned is zero.
 type decision struct {
-	handler  *Handler
-	w        http.ResponseWriter // nil, like r, for a call of an agent
-	r        *http.Request
-	repl     *caddy.Replacer // nil if the request has none
-	call     *tools.Call     // nil if the request is not a tool call
-	rec      *route.Recorder // of the tool call; nil if there is none
-	protocol string          // "" for that of the request
-	began    time.Time
-
-	caller             // set by identify
-	requestedOperation // set by operationReader
-
-	inspected *oagent.Inspected // the reviews that inspectors require; nil without any
-
-	ticket *oagent.Ticket    // set by admission; nil until the Guard has allowed the call
-	status int               // of the response
-	failed tools.FailureKind // failure of a next handler; "" if none
+	request   request // zero for a call of an agent, which makes none
+	caller    caller
+	op        requestedOperation
+	admission admission
+	key       string // see engagementKey
 }
 
-// newDecision returns a decision about which nothing is known but the request. next may be nil.
-func newDecision(o *Handler, w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) *decision {
-	d := &decision{handler: o, w: w, r: r, began: time.Now(), call: tools.CallFromContext(r.Context()), rec: recorderOf(w)}
-	d.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	if o.host != nil {
-		d.hosted = o.host.CallOf(r.Context())
-	}
-	if next == nil {
-		d.agents = o.agents.Current()
-	} else {
-		d.agents = o.agents.CurrentFor(r, next)
-	}
-	return d
+// outcome is what came of a decision: the refusal, or the response.
+type outcome struct {
+	refusal *refusalError     // nil if the request passed
+	status  int               // of the response; 0 if there is none
+	failed  tools.FailureKind // failure of a next handler; "" if none
+	note    string            // why a call that was made has no result
 }
 
-// recorderOf returns the recorder of a tool call, or nil if there is none.
-func recorderOf(w http.ResponseWriter) *route.Recorder {
-	for {
-		if rec, ok := w.(*route.Recorder); ok {
-			return rec
-		}
-		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return nil
-		}
-		w = wrapper.Unwrap()
+// decision returns allowed, or the kind of the refusal.
+func (e outcome) decision() string {
+	if e.refusal != nil {
+		return string(e.refusal.Kind)
 	}
+	return allowed
+}
+
+// agentName returns the name of the agent, or "" if no agent governs the request.
+func (d *decision) agentName() string {
+	if d.caller.agent == nil {
+		return ""
+	}
+	return d.caller.agent.Name
+}
+
+// engagementKey returns the key of the Engagement, or "" if no agent governs the request.
+func (d *decision) engagementKey() string {
+	switch {
+	case d.key != "" || d.caller.agent == nil:
+	case d.admission.ticket != nil:
+		d.key = d.admission.ticket.Key
+	default:
+		d.key = d.caller.binding.Key()
+	}
+	return d.key
 }
 
 // Limits on values in the audit log, in bytes.
@@ -87,27 +78,37 @@ const (
 	maxLoggedCause = 500
 )
 
-// log counts a decision and writes it to the audit log. note describes the result of a call
-// that was made. refusal is nil if the request passed.
-func (d *decision) log(ctx context.Context, refusal *refusalError, note string) {
-	took, outcome, rule := time.Since(d.began), allowed, ""
-	if refusal != nil {
-		outcome, rule = string(refusal.Kind), refusal.Rule
+// log logs the decision about a request.
+func (d *decision) log(e outcome) {
+	if d.request.call == nil {
+		d.setAccessLog(e)
 	}
-	name := ""
-	if d.agent != nil {
-		name = d.agent.Name
-	}
-	counters := d.handler.metrics.of(name)
-	counters.count(outcome)
-	counters.duration.Observe(took.Seconds())
-	if d.r != nil && d.call == nil {
-		d.setAccessLog(refusal)
-	}
-	calltrace.Decision(ctx, calltrace.EventDecision, name, outcome, rule)
-	d.describe(route.CallEntry(ctx), name, refusal)
+	d.audit(d.request.r.Context(), d.request.handler, d.request.protocol(), time.Since(d.request.began), e)
+}
 
-	entry := d.handler.logger.Check(zapcore.InfoLevel, "decision")
+// logAgentCall logs the decision about a call of an agent by a hosted agent.
+func logAgentCall(ctx context.Context, o *Handler, made *hosted.Decision) {
+	d := decision{
+		caller:    caller{agent: o.agents.Current().Agents[made.Agent.Name], binding: made.Binding},
+		op:        requestedOperation{name: made.Name},
+		admission: admission{inputs: made.Inputs, ticket: made.Ticket},
+	}
+	d.audit(ctx, o, hosted.Protocol, made.Took, outcome{refusal: asRefusalError(made.Err), status: made.Status, note: made.Note})
+}
+
+// audit counts a decision and writes it to the audit log.
+func (d *decision) audit(ctx context.Context, o *Handler, protocol string, took time.Duration, e outcome) {
+	name, rule, refusal := d.agentName(), "", e.refusal
+	if refusal != nil {
+		rule = refusal.Rule
+	}
+	counters := o.metrics.of(name)
+	counters.count(e.decision())
+	counters.duration.Observe(took.Seconds())
+	calltrace.Decision(ctx, calltrace.EventDecision, name, e.decision(), rule)
+	d.describe(route.CallEntry(ctx), refusal)
+
+	entry := o.logger.Check(zapcore.InfoLevel, "decision")
 	if entry == nil {
 		return
 	}
@@ -117,26 +118,26 @@ func (d *decision) log(ctx context.Context, refusal *refusalError, note string) 
 			fields = append(fields, zap.String(key, value))
 		}
 	}
-	add("decision", outcome)
+	add("decision", e.decision())
 	add("agent", name)
 	add("engagement", d.engagementKey())
-	add("engagement_id", text.Cut(d.binding.Engagement, maxLoggedID))
-	add("user", d.binding.User.ID)
-	add("tool", d.name)
-	if d.operation != nil {
-		add("toolset", d.operation.Toolset.Name)
+	add("engagement_id", text.Cut(d.caller.binding.Engagement, maxLoggedID))
+	add("user", d.caller.binding.User.ID)
+	add("tool", d.op.name)
+	if d.op.operation != nil {
+		add("toolset", d.op.operation.Toolset.Name)
 	}
-	add("protocol", d.protocolName())
-	if d.operation == nil && d.r != nil && (d.rec == nil || d.rec.Review == nil) {
-		add("method", text.Cut(d.r.Method, maxLoggedID))
-		add("path", text.Cut(d.r.URL.Path, maxLoggedInput))
+	add("protocol", protocol)
+	if r := d.request.r; r != nil && d.op.operation == nil && (d.request.rec == nil || d.request.rec.Review == nil) {
+		add("method", text.Cut(r.Method, maxLoggedID))
+		add("path", text.Cut(r.URL.Path, maxLoggedInput))
 	}
-	if d.ticket != nil {
-		fields = append(fields, zap.Int64("call", d.ticket.Number))
-		add("review", d.ticket.Review)
+	if ticket := d.admission.ticket; ticket != nil {
+		fields = append(fields, zap.Int64("call", ticket.Number))
+		add("review", ticket.Review)
 	}
-	if d.status != 0 {
-		fields = append(fields, zap.Int("status", d.status))
+	if e.status != 0 {
+		fields = append(fields, zap.Int("status", e.status))
 	}
 	if refusal != nil {
 		add("rule", refusal.Rule)
@@ -144,23 +145,15 @@ func (d *decision) log(ctx context.Context, refusal *refusalError, note string) 
 		add("review", refusal.Review)
 		fields = append(fields, zap.Bool("made", refusal.Made))
 	}
-	add("note", note)
+	add("note", e.note)
 	fields = append(fields, zap.Duration("duration", took))
-	if inputs := d.loggedInputs(); len(inputs) > 0 {
+	if inputs := loggedInputs(d.admission.inputs, o.LogInputs); len(inputs) > 0 {
 		fields = append(fields, zap.Dict("inputs", inputs...))
 	}
 	entry.Write(fields...)
-	d.logCause(refusal)
-}
-
-// logAgentCall is decision.log for a call of an agent by a hosted agent. It makes no request.
-func logAgentCall(ctx context.Context, o *Handler, made *hosted.Decision) {
-	d := decision{
-		handler: o, protocol: hosted.Protocol, began: time.Now().Add(-made.Took), ticket: made.Ticket, status: made.Status,
-		caller:             caller{agent: o.agents.Current().Agents[made.Agent.Name], binding: made.Binding},
-		requestedOperation: requestedOperation{name: made.Name, inputs: made.Inputs},
+	if refusal != nil {
+		refusal.logCause(o.logger, d.op.name)
 	}
-	d.log(ctx, asRefusalError(made.Err), made.Note)
 }
 
 // loggedReason returns the reason of a refusal for the log. It leaves out messages that quote
@@ -173,13 +166,13 @@ func (r *refusalError) loggedReason() string {
 }
 
 // describe adds to the entry of a tool call in the log of calls what governs the call. Entry may be nil.
-func (d *decision) describe(entry *calllog.Call, agent string, refusal *refusalError) {
+func (d *decision) describe(entry *calllog.Call, refusal *refusalError) {
 	if entry == nil {
 		return
 	}
-	entry.Agent, entry.Engagement = cmp.Or(agent, entry.Agent), d.engagementKey()
-	if d.ticket != nil {
-		entry.Review = d.ticket.Review
+	entry.Agent, entry.Engagement = cmp.Or(d.agentName(), entry.Agent), d.engagementKey()
+	if d.admission.ticket != nil {
+		entry.Review = d.admission.ticket.Review
 	}
 	if refusal != nil {
 		entry.Rule, entry.Review = refusal.Rule, cmp.Or(refusal.Review, entry.Review)
@@ -188,49 +181,24 @@ func (d *decision) describe(entry *calllog.Call, agent string, refusal *refusalE
 
 // logCause logs the cause of a refusal that an operator must look into. It does not log inputs
 // and outputs that an assertion quotes.
-func (d *decision) logCause(refusal *refusalError) {
-	if refusal == nil || refusal.status < 500 {
+func (r *refusalError) logCause(logger *zap.Logger, name string) {
+	if r.status < 500 {
 		return
 	}
-	if cause := refusal.loggedCause(); cause != nil {
-		d.handler.logger.Error("a request of an agent was refused because of an error of the gateway", zap.String("tool", d.name),
-			zap.String("kind", string(refusal.Kind)), zap.String("error", text.Cut(cause.Error(), maxLoggedCause)))
+	if cause := r.loggedCause(); cause != nil {
+		logger.Error("a request of an agent was refused because of an error of the gateway", zap.String("tool", name),
+			zap.String("kind", string(r.Kind)), zap.String("error", text.Cut(cause.Error(), maxLoggedCause)))
 	}
-}
-
-// protocolName returns the protocol of the request: mcp, otc, oagent, or http for a plain request.
-func (d *decision) protocolName() string {
-	switch {
-	case d.protocol != "":
-		return d.protocol
-	case d.call == nil:
-		return "http"
-	}
-	if d.repl != nil {
-		if protocol, _ := d.repl.GetString("http.tool.protocol"); protocol != "" {
-			return protocol
-		}
-	}
-	return "tool"
-}
-
-// recordedInputs returns the arguments for logs and for the record.
-func (d *decision) recordedInputs() jsontext.Value {
-	if d.inspected != nil {
-		return d.inspected.Inputs
-	}
-	return d.inputs
 }
 
 // loggedInputs returns the arguments that may be logged, as JSON.
-func (d *decision) loggedInputs() (fields []zap.Field) {
-	inputs := d.recordedInputs()
-	if len(d.handler.LogInputs) == 0 || inputs.Kind() != '{' {
+func loggedInputs(inputs jsontext.Value, names []string) (fields []zap.Field) {
+	if len(names) == 0 || inputs.Kind() != '{' {
 		return nil
 	}
 	_ = strictjson.Split(inputs, func(name, value jsontext.Value) {
 		plain, err := jsontext.AppendUnquote(nil, name)
-		if err == nil && slices.Contains(d.handler.LogInputs, string(plain)) {
+		if err == nil && slices.Contains(names, string(plain)) {
 			fields = append(fields, zap.String(string(plain), text.Cut(string(value), maxLoggedInput)))
 		}
 	})
@@ -238,36 +206,35 @@ func (d *decision) loggedInputs() (fields []zap.Field) {
 }
 
 // setAccessLog sets the placeholder {http.tool.outcome} and the access log fields of a
-// plain request. refusal is nil if the request was allowed.
-func (d *decision) setAccessLog(refusal *refusalError) {
-	outcome := d.plainOutcome(refusal)
-	if d.repl != nil {
-		d.repl.Set(route.PlaceholderOutcome, outcome)
+// plain request.
+func (d *decision) setAccessLog(e outcome) {
+	if d.request.repl != nil {
+		d.request.repl.Set(route.PlaceholderOutcome, e.ofPlain())
 	}
-	fields := route.AccessLogFields(d.r)
+	fields := route.AccessLogFields(d.request.r)
 	if fields == nil {
 		return
 	}
-	if d.operation != nil {
-		fields.Set(zap.String("tool", d.operation.Tool.Name))
-		fields.Set(zap.String("toolset", d.operation.Toolset.Name))
+	if op := d.op.operation; op != nil {
+		fields.Set(zap.String("tool", op.Tool.Name))
+		fields.Set(zap.String("toolset", op.Toolset.Name))
 	}
-	fields.Set(zap.String("protocol", d.protocolName()))
-	fields.Set(zap.String("outcome", outcome))
+	fields.Set(zap.String("protocol", d.request.protocol()))
+	fields.Set(zap.String("outcome", e.ofPlain()))
 }
 
-// plainOutcome returns the outcome of the request. It uses the same names as the outcomes of
+// ofPlain returns the outcome of a plain request. It uses the same names as the outcomes of
 // tool calls.
-func (d *decision) plainOutcome(refusal *refusalError) string {
+func (e outcome) ofPlain() string {
 	switch {
-	case refusal != nil:
+	case e.refusal != nil:
 		return string(tools.Restricted)
-	case d.failed != "":
-		return string(d.failed)
-	case d.status == 0:
+	case e.failed != "":
+		return string(e.failed)
+	case e.status == 0:
 		return string(tools.Unanswered)
 	}
-	return tools.OutcomeOfStatus(d.status)
+	return tools.OutcomeOfStatus(e.status)
 }
 
 // allowed is the decision for a request that passes. The other decisions are the kinds of
@@ -278,19 +245,19 @@ const allowed = "allowed"
 // once, so they are looked up when they are needed. Any later decision replaces them, also one of
 // another oagent handler in the chain: static values take precedence over looked-up ones.
 func (d *decision) setPlaceholders(outcome string) {
-	if d.repl == nil {
+	repl, agent, key := d.request.repl, d.agentName(), d.engagementKey() // a lookup may be in another goroutine
+	if repl == nil {
 		return
 	}
-	if _, decided := d.repl.Get(placeholderDecision); !decided && outcome == allowed {
-		d.key = d.engagementKey() // not at the first lookup, which may be in another goroutine
-		d.repl.Map(d.allowedPlaceholder)
+	if _, decided := repl.Get(placeholderDecision); !decided && outcome == allowed {
+		repl.Map(func(name string) (any, bool) { return allowedPlaceholder(name, agent, key) })
 		return
 	}
-	if d.agent != nil {
-		d.repl.Set(placeholderAgent, d.agent.Name)
+	if agent != "" {
+		repl.Set(placeholderAgent, agent)
 	}
-	d.repl.Set(placeholderEngagement, d.engagementKey())
-	d.repl.Set(placeholderDecision, outcome)
+	repl.Set(placeholderEngagement, key)
+	repl.Set(placeholderDecision, outcome)
 }
 
 // The {http.oagent.*} placeholders.
@@ -301,15 +268,12 @@ const (
 )
 
 // allowedPlaceholder returns the {http.oagent.*} placeholders of a request that passes.
-func (d *decision) allowedPlaceholder(key string) (any, bool) {
-	switch key {
+func allowedPlaceholder(name, agent, key string) (any, bool) {
+	switch name {
 	case placeholderAgent:
-		if d.agent == nil {
-			return nil, false
-		}
-		return d.agent.Name, true
+		return agent, true
 	case placeholderEngagement:
-		return d.key, true
+		return key, true
 	case placeholderDecision:
 		return allowed, true
 	}
@@ -326,7 +290,7 @@ const maxExposes = 16 << 10
 
 // exposesAny reports whether responses carry exposed values.
 func (d *decision) exposesAny() bool {
-	return d.handler.Exposes == exposesHeader && len(d.agent.Agent.Exposes) > 0
+	return d.request.handler.Exposes == exposesHeader && len(d.caller.agent.Agent.Exposes) > 0
 }
 
 // expose sets the header with the exposed values (OpenAgentSpec v1, exposes).
@@ -334,26 +298,26 @@ func (d *decision) expose(header http.Header) {
 	if !d.exposesAny() {
 		return
 	}
-	guard, err := d.handler.guard(d.r.Context())
+	guard, err := d.request.handler.guard(d.request.r.Context())
 	if err != nil {
 		return
 	}
-	exposed, err := guard.Exposed(d.r.Context(), d.binding)
+	exposed, err := guard.Exposed(d.request.r.Context(), d.caller.binding)
 	if err != nil {
-		d.handler.logger.Error("reading the exposed values of an agent failed", zap.String("agent", d.agent.Name), zap.Error(err))
+		d.request.handler.logger.Error("reading the exposed values of an agent failed", zap.String("agent", d.caller.agent.Name), zap.Error(err))
 		return
 	}
-	if c := d.handler.logger.Check(zapcore.DebugLevel, "some exposed values of an agent are not set yet"); c != nil && len(exposed.Missing) > 0 {
-		c.Write(zap.String("agent", d.agent.Name), zap.Int("missing", len(exposed.Missing)))
+	if c := d.request.handler.logger.Check(zapcore.DebugLevel, "some exposed values of an agent are not set yet"); c != nil && len(exposed.Missing) > 0 {
+		c.Write(zap.String("agent", d.caller.agent.Name), zap.Int("missing", len(exposed.Missing)))
 	}
 	value := asciiJSON(exposed.Object)
 	if len(value) > maxExposes {
-		d.handler.logger.Warn("the exposed values of an agent are too long for a header and were omitted", zap.String("agent", d.agent.Name), zap.Int("size", len(value)))
+		d.request.handler.logger.Warn("the exposed values of an agent are too long for a header and were omitted", zap.String("agent", d.caller.agent.Name), zap.Int("size", len(value)))
 		return
 	}
 	header[headerExposes] = []string{string(value)}
-	if d.rec != nil {
-		d.rec.Exposed = string(value)
+	if d.request.rec != nil {
+		d.request.rec.Exposed = string(value)
 	}
 }
 

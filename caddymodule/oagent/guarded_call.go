@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
@@ -53,43 +54,79 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return o.guardRequest(w, r, next)
 }
 
-// guardRequest passes a request to the API through these phases. If one refuses it, the later ones do not run.
+// guardRequest passes a request to the API through these phases. Each gets the values that the phases before it have
+// returned, and returns its own. If one refuses the request, the later ones do not run.
 //
-//  1. identify finds the agent and the Engagement.
-//  2. operationReader finds the operation and its arguments (operation.go).
-//  3. admission selects the credentials for the API, checks the input restriction, and records the call.
-//  4. response runs the next handlers, and checks the output restriction (response.go, plain_response.go).
+//  1. newRequest takes what the request says about itself: the tool call, the recorder, the run of a hosted agent.
+//  2. identify finds the caller: the agent and the Engagement.
+//  3. readOperation finds the operation and its arguments (operation.go).
+//  4. admit selects the credentials for the API, checks the input restriction, and records the call.
+//  5. passOn runs the next handlers, checks the output restriction, and releases the response (response.go,
+//     plain_response.go).
 //
-// A decision collects what they find out. It is recorded, logged and answered in decision.go and refusal.go.
+// What the phases have returned is the decision. It is logged and counted (decision.go), and answered if it is a refusal
+// (refusal.go).
 func (o *Handler) guardRequest(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	d := newDecision(o, w, r, next)
-	if refusal := d.identify(); refusal != nil {
+	d := decision{request: newRequest(o, w, r)}
+	var refusal *refusalError
+	if d.caller, refusal = identify(d.request, o.agents.CurrentFor(r, next)); refusal != nil {
 		return d.answer(refusal)
 	}
-	if refusal := (operationReader{d}).read(); refusal != nil {
+	if d.op, refusal = readOperation(d.request, d.caller); refusal != nil {
 		return d.answer(refusal)
 	}
-	if d.operation.Toolset.Inspect != nil || d.rec != nil && d.rec.Review != nil {
-		if refusal := d.inspectArguments(); refusal != nil {
-			return d.answer(refusal)
+	if d.admission, refusal = admit(d.request, d.caller, d.op); refusal != nil {
+		return d.answer(refusal)
+	}
+	return passOn(d, next)
+}
+
+// request is a request that reached the handler: the first phase.
+type request struct {
+	handler *Handler
+	w       http.ResponseWriter
+	r       *http.Request
+	repl    *caddy.Replacer // nil if the request has none
+	call    *tools.Call     // nil if the request is not a tool call
+	rec     *route.Recorder // of the tool call; nil if there is none
+	hosted  *hosted.Call    // the tool call if an agent of this handler makes it on this server; nil otherwise
+	began   time.Time
+}
+
+func newRequest(o *Handler, w http.ResponseWriter, r *http.Request) request {
+	q := request{handler: o, w: w, r: r, call: tools.CallFromContext(r.Context()), rec: recorderOf(w), began: time.Now()}
+	q.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if o.host != nil {
+		q.hosted = o.host.CallOf(r.Context())
+	}
+	return q
+}
+
+// recorderOf returns the recorder of a tool call, or nil if there is none.
+func recorderOf(w http.ResponseWriter) *route.Recorder {
+	for {
+		if rec, ok := w.(*route.Recorder); ok {
+			return rec
+		}
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return nil
+		}
+		w = wrapper.Unwrap()
+	}
+}
+
+// protocol returns the protocol of the request: mcp, otc, oagent, or http for a plain request.
+func (q request) protocol() string {
+	if q.call == nil {
+		return "http"
+	}
+	if q.repl != nil {
+		if protocol, _ := q.repl.GetString("http.tool.protocol"); protocol != "" {
+			return protocol
 		}
 	}
-	a := admission{d: d}
-	if refusal := a.check(); refusal != nil {
-		return d.answer(refusal)
-	}
-	d.setPlaceholders(allowed)
-	s := response{d: d, next: next}
-	if d.ticket.Replayed != nil {
-		return s.sendReviewed()
-	}
-	removeForwardedTargets(r.Header)
-	a.identity.apply(r, d.operation, o.forwardHeaders)
-	s.setInjected(a.identity.with)
-	if d.rec != nil && w == http.ResponseWriter(d.rec) {
-		return s.serveCall()
-	}
-	return s.servePlain()
+	return "tool"
 }
 
 // caller is who makes a request: the agent that governs it, and the Engagement.
@@ -97,59 +134,52 @@ type caller struct {
 	agents  *agentset.Set
 	agent   *agentset.Agent // nil if no agent governs the request
 	binding oagent.Binding
-	hosted  *hosted.Call // the tool call if an agent of this handler makes it on this server; nil otherwise
-	key     string       // see engagementKey
 }
 
-// engagementKey returns the key of the Engagement, or "" if no agent governs the request.
-func (c *caller) engagementKey() string {
-	if c.key == "" && c.agent != nil {
-		c.key = c.binding.Key()
+// identify is the second phase: it finds the agent that governs the request, and the Engagement.
+func identify(q request, agents *agentset.Set) (c caller, refusal *refusalError) {
+	c.agents = agents
+	if q.hosted != nil {
+		refusal = c.bindHosted(q.hosted)
+		return c, refusal
 	}
-	return c.key
-}
-
-// identify is the first phase: it finds the agent that governs the request, and the Engagement.
-func (d *decision) identify() *refusalError {
-	if d.hosted != nil {
-		return d.bindHosted()
-	}
-	name := d.handler.Guard
-	if name != "" && d.repl != nil {
-		name = d.repl.ReplaceAll(name, "")
+	name := q.handler.Guard
+	if name != "" && q.repl != nil {
+		name = q.repl.ReplaceAll(name, "")
 	}
 	switch {
 	case name != "":
-		d.agent = d.agents.Agents[name]
-	case d.agents.Only != nil:
-		d.agent = d.agents.Only
+		c.agent = agents.Agents[name]
+	case agents.Only != nil:
+		c.agent = agents.Only
 	default:
-		return d.refuse(engagement.KindUnknownAgent, 0, "", "the request was refused: it does not name its agent; the agents are "+
-			d.agents.ListAgents(), nil)
+		return c, refuse(engagement.KindUnknownAgent, 0, "", "the request was refused: it does not name its agent; the agents are "+
+			agents.ListAgents(), nil)
 	}
-	if d.agent == nil {
-		return d.refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("the request was refused: unknown agent %.128q", name), nil)
+	if c.agent == nil {
+		return c, refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("the request was refused: unknown agent %.128q", name), nil)
 	}
-	d.binding = bind(d.handler, d.r, d.agent.Agent)
-	return d.bindCaller()
+	c.binding = bind(q.handler, q.r, c.agent.Agent)
+	refusal = c.bindCredentials(q)
+	return c, refusal
 }
 
 // bindHosted sets the agent and the Engagement of a tool call of a hosted agent. They come from the
 // run, never from the request.
-func (d *decision) bindHosted() *refusalError {
-	d.hosted.Reached = true
-	d.binding = d.hosted.Binding
-	if d.agent = d.agents.Agents[d.binding.Agent.Name]; d.agent == nil {
-		return d.refuse(engagement.KindUnknownAgent, 0, "", "the call was not made: the agent is no longer configured", nil)
+func (c *caller) bindHosted(call *hosted.Call) *refusalError {
+	call.Reached = true
+	c.binding = call.Binding
+	if c.agent = c.agents.Agents[c.binding.Agent.Name]; c.agent == nil {
+		return refuse(engagement.KindUnknownAgent, 0, "", "the call was not made: the agent is no longer configured", nil)
 	}
-	d.binding.Agent = d.agent.Agent
+	c.binding.Agent = c.agent.Agent
 	return nil
 }
 
 // bind returns the Engagement of a request with an agent. It is identified by the authenticated
 // user and by the id in the request. If the caller is not authenticated, the id is extended by
 // its IP address as Caddy determines it (client_ip, which respects trusted proxies). So a
-// caller who knows the id of another caller's Engagement cannot use or exhaust it. See also bindCaller.
+// caller who knows the id of another caller's Engagement cannot use or exhaust it. See also bindCredentials.
 func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 	b := oagent.Binding{Agent: agent, Owner: route.OwnerOf(r), Identity: route.UserOf(r)}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -171,79 +201,89 @@ func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 	return b
 }
 
-// bindCaller separates unauthenticated callers that share an IP address but send different
+// bindCredentials separates unauthenticated callers that share an IP address but send different
 // credentials for the API: each gets Engagements of its own. The id of the Engagement gets a
 // keyed hash of the credentials, as in the call records of otc.
 //
 // Credentials that never reach the API are ignored, because they are never checked. Otherwise a
 // caller could escape the agent's limits with new invented credentials for each call.
-func (d *decision) bindCaller() *refusalError {
-	if d.binding.User.ID != "" || !d.agent.AsCaller && d.handler.Chat == nil {
+func (c *caller) bindCredentials(q request) *refusalError {
+	if c.binding.User.ID != "" || !c.agent.AsCaller && q.handler.Chat == nil {
 		return nil
 	}
-	r := d.r
-	if d.rec != nil && d.rec.ToolsetCredentials != nil {
-		r = d.rec.ClientRequest // the inner request of the tool call already has the gateway's credentials instead
+	r := q.r
+	if q.rec != nil && q.rec.ToolsetCredentials != nil {
+		r = q.rec.ClientRequest // the inner request of the tool call already has the gateway's credentials instead
 	}
-	further, found := d.agents.Credentials.In(r)
+	further, found := c.agents.Credentials.In(r)
 	if !found {
 		return nil
 	}
 	hash := ""
-	st, err := d.handler.app.OpenStore(r.Context())
+	st, err := q.handler.app.OpenStore(r.Context())
 	if err == nil {
-		hash, err = d.handler.app.CallerHashes.Hash(r.Context(), st, r.Header, d.agents.Credentials.Headers, further)
+		hash, err = q.handler.app.CallerHashes.Hash(r.Context(), st, r.Header, c.agents.Credentials.Headers, further)
 	}
 	if err != nil {
-		return d.refuse(engagement.KindStore, 0, "", "the request was refused: the record of the Engagement is unavailable; try again later", err)
+		return refuse(engagement.KindStore, 0, "", "the request was refused: the record of the Engagement is unavailable; try again later", err)
 	}
-	d.binding.Engagement += "#" + hash
+	c.binding.Engagement += "#" + hash
 	return nil
 }
 
-// admission is the third phase: it selects the credentials for the API, and asks the Guard whether the call may be made.
+// admission is why a request may go to the API, and with which credentials.
 type admission struct {
-	d        *decision
+	inputs   jsontext.Value // the arguments as the record and the log have them; nil if an inspector rejected them
 	identity upstreamIdentity
+	ticket   *oagent.Ticket // nil if the request was refused
 }
 
-// check refuses the call, or records that it is about to be made.
-func (a *admission) check() (refusal *refusalError) {
-	if a.d.capability != nil {
-		if a.identity, refusal = a.chooseIdentity(); refusal != nil {
-			return refusal
+// admit is the fourth phase: it inspects the arguments of a plain request, selects the credentials for the API, and asks
+// the Guard, which records that the call is about to be made.
+func admit(q request, c caller, op requestedOperation) (a admission, refusal *refusalError) {
+	var inspected *oagent.Inspected
+	if op.operation.Toolset.Inspect != nil || q.rec != nil && q.rec.Review != nil {
+		if inspected, refusal = inspectArguments(q, c, op); refusal != nil {
+			return a, refusal
 		}
 	}
-	return a.begin()
+	if a.inputs = op.inputs; inspected != nil {
+		a.inputs = inspected.Inputs
+	}
+	if op.capability != nil {
+		if a.identity, refusal = chooseIdentity(q, c, op); refusal != nil {
+			return a, refusal
+		}
+	}
+	a.ticket, refusal = begin(q, c, op, inspected)
+	return a, refusal
 }
 
 // begin asks the Guard for a decision. While it waits for a reviewer, the timeout of the tool
 // call is paused.
-func (a *admission) begin() *refusalError {
-	guard, err := a.d.handler.guard(a.d.r.Context())
+func begin(q request, c caller, op requestedOperation, inspected *oagent.Inspected) (*oagent.Ticket, *refusalError) {
+	guard, err := q.handler.guard(q.r.Context())
 	if err != nil {
-		return a.d.refuse(engagement.KindStore, 0, "", "the call was not made: the record of the Engagement is unavailable; try again later", err)
+		return nil, refuse(engagement.KindStore, 0, "", "the call was not made: the record of the Engagement is unavailable; try again later", err)
 	}
-	capability := a.d.capability
-	if a.d.inspected != nil || capability != nil && capability.Input != nil && capability.Input.RequireReview != "" {
-		defer pauseTimeout(a.d.rec)()
+	if inspected != nil || op.capability != nil && op.capability.Input != nil && op.capability.Input.RequireReview != "" {
+		defer pauseTimeout(q.rec)()
 	}
 	call := oagent.Call{
-		Binding: a.d.binding, Name: a.d.name, Names: a.d.agents.Names, Inputs: a.d.inputs, Checked: true, Conditional: isConditional(a.d.r.Header),
-		Serving: a.d.handler.serving, Inspected: a.d.inspected,
+		Binding: c.binding, Name: op.name, Names: c.agents.Names, Inputs: op.inputs, Checked: true, Conditional: isConditional(q.r.Header),
+		Serving: q.handler.serving, Inspected: inspected,
 	}
-	if originals := a.d.handler.Originals; originals != nil {
+	if originals := q.handler.Originals; originals != nil {
 		call.Originals = originals.opened
 	}
-	if a.d.hosted != nil {
-		call.NoWait, call.Uncertain = true, a.d.hosted.Uncertain
+	if q.hosted != nil {
+		call.NoWait, call.Uncertain = true, q.hosted.Uncertain
 	}
-	ticket, err := guard.Begin(a.d.r.Context(), call)
+	ticket, err := guard.Begin(q.r.Context(), call)
 	if err != nil {
-		return asRefusalError(err)
+		return nil, asRefusalError(err)
 	}
-	a.d.ticket, a.d.key = ticket, ticket.Key
-	return nil
+	return ticket, nil
 }
 
 // guard returns the Guard. It is created at its first use, because that opens the store.
@@ -263,53 +303,44 @@ func (o *Handler) guard(ctx context.Context) (*oagent.Guard, error) {
 
 // chooseIdentity selects the credentials for the capability (oagent.Capability.Identity). The caller
 // is known if the site has authenticated it, or if the request has credentials for the API.
-func (a *admission) chooseIdentity() (upstreamIdentity, *refusalError) {
-	c, op := a.d.capability, a.d.operation
-	known := a.d.binding.User.ID != ""
-	if !known && c.UserIdentity && !a.hasGatewayCredentials() {
-		known = hasCredentials(a.d.r, op.Set.SecuritySchemes)
+func chooseIdentity(q request, c caller, op requestedOperation) (upstreamIdentity, *refusalError) {
+	capability, known := op.capability, c.binding.User.ID != ""
+	injects := q.call != nil && len(op.operation.Toolset.Credentials) > 0 // the gateway has added credentials to the tool call
+	if !known && capability.UserIdentity && !injects {
+		known = hasCredentials(q.r, op.operation.Set.SecuritySchemes)
 	}
-	identity := c.Identity(known)
-	if a.d.hosted != nil {
-		identity = a.d.hosted.Identity(c, known)
+	identity := capability.Identity(known)
+	if q.hosted != nil {
+		identity = q.hosted.Identity(capability, known)
 	}
 	switch {
 	case identity.User:
 		return upstreamIdentity{}, nil
 	case identity.Static != "":
-		with, err := a.d.handler.currentIdentity(a.d.r.Context(), identity.Static)
+		with, err := q.handler.currentIdentity(q.r.Context(), identity.Static)
 		if err != nil {
-			return upstreamIdentity{}, a.d.refuse(kindIdentity, http.StatusServiceUnavailable, c.Rule()+".static_identity", fmt.Sprintf(
-				"the call of %s was not made: the gateway has no credentials for identity %s; %s", a.d.name, identity.Static, missingReason(err)), err)
+			return upstreamIdentity{}, refuse(kindIdentity, http.StatusServiceUnavailable, capability.Rule()+".static_identity", fmt.Sprintf(
+				"the call of %s was not made: the gateway has no credentials for identity %s; %s", op.name, identity.Static, missingReason(err)), err)
 		}
 		return upstreamIdentity{strip: true, with: with}, nil
-	case c.UserIdentity:
-		return upstreamIdentity{}, a.d.refuse(kindIdentity, 0, c.Rule()+".user_identity", fmt.Sprintf(
-			"the call of %s was not made: it needs the identity of a user, and %s", a.d.name, a.withoutUser()), nil)
+	case capability.UserIdentity:
+		reason := "the request is not authenticated; log in first"
+		if q.hosted != nil {
+			reason = "the agent was called without one; continue without this call"
+		}
+		return upstreamIdentity{}, refuse(kindIdentity, 0, capability.Rule()+".user_identity", fmt.Sprintf(
+			"the call of %s was not made: it needs the identity of a user, and %s", op.name, reason), nil)
+	case !injects:
+		return upstreamIdentity{strip: true}, nil
 	}
 	// The tool needs no identity. The toolset's credentials, which the gateway injects into
 	// each call, are not the caller's.
-	if a.hasGatewayCredentials() {
-		with, err := op.Toolset.Credentials.Current(a.d.r.Context())
-		return upstreamIdentity{strip: true, with: with}, a.refuseMissingCredentials(err)
+	with, err := op.operation.Toolset.Credentials.Current(q.r.Context())
+	if err != nil {
+		return upstreamIdentity{}, refuse(kindIdentity, http.StatusServiceUnavailable, capability.Rule(),
+			"the call of "+op.name+" was not made: the gateway has no credentials for it; "+missingReason(err), err)
 	}
-	return upstreamIdentity{strip: true}, nil
-}
-
-// withoutUser says why the identity of the user is not known.
-func (a *admission) withoutUser() string {
-	if a.d.hosted != nil {
-		return "the agent was called without one; continue without this call"
-	}
-	return "the request is not authenticated; log in first"
-}
-
-func (a *admission) refuseMissingCredentials(err error) *refusalError {
-	if err == nil {
-		return nil
-	}
-	return a.d.refuse(kindIdentity, http.StatusServiceUnavailable, a.d.capability.Rule(),
-		"the call of "+a.d.name+" was not made: the gateway has no credentials for it; "+missingReason(err), err)
+	return upstreamIdentity{strip: true, with: with}, nil
 }
 
 // missingReason says why there is no credential.
@@ -318,12 +349,6 @@ func missingReason(err error) string {
 		return failed.Message
 	}
 	return "the operator must set them and finds the reason in the log"
-}
-
-// hasGatewayCredentials reports whether the request is a tool call with the toolset's
-// credentials.
-func (a *admission) hasGatewayCredentials() bool {
-	return a.d.call != nil && len(a.d.operation.Toolset.Credentials) > 0
 }
 
 // pauseTimeout pauses the timeout of a tool call while it waits for a reviewer. The returned function resumes it.

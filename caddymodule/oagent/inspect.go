@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/tools/inspect"
 	"github.com/fairwayhq/fairway/tools/result"
 )
@@ -12,43 +13,39 @@ import (
 // The inspectors of a toolset get the requests to its API that pass oagent. For tool calls, package route does most of it.
 // This file is for plain requests, and for tool calls whose response another handler processes.
 
-// inspection returns the inspection of the request, nil if it is a tool call without one.
-func (d *decision) inspection() *route.Inspection {
-	if d.rec != nil {
-		return d.rec.Inspection
+// inspectionOf returns the inspection of the request, nil if it is a tool call without one.
+func inspectionOf(q request, c caller, op requestedOperation) *route.Inspection {
+	if q.rec != nil {
+		return q.rec.Inspection
 	}
-	return d.newInspection()
+	return newInspection(q, c, op)
 }
 
-func (d *decision) newInspection() *route.Inspection {
-	i := &route.Inspection{
-		Chain: d.operation.Toolset.Inspect, Tool: d.operation.Tool, Toolset: d.operation.Toolset.Name, Protocol: d.protocolName(),
-		User: d.binding.User.ID, Limit: d.handler.MaxOutput, Logger: d.handler.logger,
+func newInspection(q request, c caller, op requestedOperation) *route.Inspection {
+	return &route.Inspection{
+		Chain: op.operation.Toolset.Inspect, Tool: op.operation.Tool, Toolset: op.operation.Toolset.Name, Protocol: q.protocol(),
+		User: c.binding.User.ID, Limit: q.handler.MaxOutput, Logger: q.handler.logger, Agent: c.agent.Name,
 	}
-	if d.agent != nil {
-		i.Agent = d.agent.Name
-	}
-	return i
 }
 
 // inspectArguments refuses a plain request with arguments that an inspector rejects, or would mask. Those of tool calls have
-// passed the inspectors, which may have required a review.
-func (d *decision) inspectArguments() *refusalError {
-	switch {
-	case d.call != nil && route.ReviewOf(d.r.Context()) != nil:
-		return d.inspectReviewed()
-	case d.call != nil, !d.operation.Toolset.Inspect.Has(inspect.Arguments):
-		return nil
+// passed the inspectors, which may have required a review. The result has what the Guard must require; nil for nothing.
+func inspectArguments(q request, c caller, op requestedOperation) (*oagent.Inspected, *refusalError) {
+	isReviewed := q.call != nil && route.ReviewOf(q.r.Context()) != nil
+	if !isReviewed && (q.call != nil || !op.operation.Toolset.Inspect.Has(inspect.Arguments)) {
+		return nil, nil
 	}
-	err := d.newInspection().CheckArguments(d.r.Context(), d.inputs)
+	err := newInspection(q, c, op).CheckArguments(q.r.Context(), op.inputs)
 	if required, ok := errors.AsType[*inspect.ReviewError](err); ok {
-		return d.requireReview(required)
+		return requireReview(q, op, required)
 	}
-	if err == nil {
-		return nil
+	switch {
+	case isReviewed:
+		return nil, refuseReviewed(q, op, err)
+	case err == nil:
+		return nil, nil
 	}
-	d.inputs = nil // the record must not have them
-	return d.refuse(kindInspected, http.StatusForbidden, "", "the request of "+d.name+" was refused because of its arguments: "+err.Error(), nil)
+	return nil, refuse(kindInspected, http.StatusForbidden, "", "the request of "+op.name+" was refused because of its arguments: "+err.Error(), nil)
 }
 
 // inspectHeld replaces the held response with what the inspectors pass. It returns why a response is withheld.
@@ -63,7 +60,7 @@ func (s *response) inspectHeld(a *heldResponse) error {
 	case result.FormatOf(a.Headers.Get("Content-Type")) != 0:
 		return errors.New("it is a stream, which cannot be inspected")
 	}
-	body, err := i.Response(s.d.r.Context(), a.Status, a.Headers, a.Body)
+	body, err := i.Response(s.d.request.r.Context(), a.Status, a.Headers, a.Body)
 	if a.Body = body; body != nil {
 		a.Size = int64(len(body.B))
 	}
@@ -72,8 +69,8 @@ func (s *response) inspectHeld(a *heldResponse) error {
 
 // withholdInspected responds instead of a response that an inspector rejected.
 func (s *response) withholdInspected(err error) error {
-	s.d.ticket.Abort(s.d.r.Context(), "an inspector rejected the response")
-	r := s.d.refuse(kindInspected, http.StatusBadGateway, "", s.inspection.Withheld(err), nil)
+	s.ticket.Abort(s.d.request.r.Context(), "an inspector rejected the response")
+	r := refuse(kindInspected, http.StatusBadGateway, "", s.inspection.Withheld(err), nil)
 	r.Made = true
 	return s.d.answer(r)
 }

@@ -1,7 +1,6 @@
 package oagent
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -101,41 +100,36 @@ func warnInspectorReviews(o *Handler, set *agentset.Set, login bool) {
 	}
 }
 
-// requireReview makes the Guard require what the inspectors require. Shown are the arguments for reviewers and records.
-func (d *decision) requireReview(required *inspect.ReviewError) *refusalError {
+// requireReview returns what the inspectors require, for the Guard. Shown are the arguments for reviewers and records.
+func requireReview(q request, op requestedOperation, required *inspect.ReviewError) (*oagent.Inspected, *refusalError) {
 	shown, err := oagent.CheckInputs(required.Shown)
-	if d.handler.Originals != nil && err == nil {
-		d.inspected = &oagent.Inspected{Inputs: shown}
-		for _, r := range required.Required {
-			d.inspected.Required = append(d.inspected.Required, oagent.RequiredReview{
-				Reviewer: r.Reviewer, Rule: "inspect." + r.Inspector, Inspector: r.Inspector, Found: slices.Clone(r.Labels),
-			})
-		}
-		return nil
+	switch {
+	case err != nil:
+		return nil, refuseUnreviewable(q, op, "the inspector shows the reviewer no JSON object: "+err.Error())
+	case q.handler.Originals == nil:
+		return nil, refuseUnreviewable(q, op, "oagent has no option originals")
 	}
-	if err != nil {
-		return d.refuseUnreviewable("the inspector shows the reviewer no JSON object: " + err.Error())
+	inspected := &oagent.Inspected{Inputs: shown}
+	for _, r := range required.Required {
+		inspected.Required = append(inspected.Required, oagent.RequiredReview{
+			Reviewer: r.Reviewer, Rule: "inspect." + r.Inspector, Inspector: r.Inspector, Found: slices.Clone(r.Labels),
+		})
 	}
-	return d.refuseUnreviewable("oagent has no option originals")
+	return inspected, nil
 }
 
-// inspectReviewed inspects the arguments of a tool call for which inspectors require a review once more, since those that the API
-// gets can have defaults, and headers of the caller.
-func (d *decision) inspectReviewed() *refusalError {
-	err := d.newInspection().CheckArguments(d.r.Context(), d.inputs)
-	if required, ok := errors.AsType[*inspect.ReviewError](err); ok {
-		return d.requireReview(required)
-	}
+// refuseReviewed refuses a tool call for which inspectors require a review, if a second inspection of its arguments does not
+// require it. The second one is needed because the arguments that the API gets can have defaults, and headers of the caller.
+func refuseReviewed(q request, op requestedOperation, err error) *refusalError {
 	if err != nil {
-		return d.refuseUnreviewable("the second inspection of the arguments does not pass: " + err.Error())
+		return refuseUnreviewable(q, op, "the second inspection of the arguments does not pass: "+err.Error())
 	}
-	return d.refuseUnreviewable("the second inspection of the same arguments requires none")
+	return refuseUnreviewable(q, op, "the second inspection of the same arguments requires none")
 }
 
 // refuseUnreviewable refuses a call for which inspectors require a review that is not possible.
-func (d *decision) refuseUnreviewable(cause string) *refusalError {
-	hosted.WarnUnreviewable(d.handler.logger, d.operation.Toolset.Name, d.name, cause)
-	d.inputs = nil // the record must not have them
-	return d.refuse(kindInspected, http.StatusForbidden, "", "the call of "+d.name+
+func refuseUnreviewable(q request, op requestedOperation, cause string) *refusalError {
+	hosted.WarnUnreviewable(q.handler.logger, op.operation.Toolset.Name, op.name, cause)
+	return refuse(kindInspected, http.StatusForbidden, "", "the call of "+op.name+
 		" was not made: an inspector requires a review of its arguments, which is not possible: "+cause, nil)
 }

@@ -29,7 +29,7 @@ func (s *response) servePlain() (err error) {
 			}
 		}
 	}()
-	if err = s.next.ServeHTTP(a, s.d.r); err != nil {
+	if err = s.next.ServeHTTP(a, s.d.request.r); err != nil {
 		s.abortFor(err)
 		return err
 	}
@@ -42,7 +42,7 @@ func (s *response) recovered(a *heldResponse, value any) error {
 	if value == http.ErrAbortHandler && a.TooLarge {
 		return s.releaseResponse(a)
 	}
-	s.abort("the response was aborted")
+	s.abort(outcome{status: s.status, note: "the response was aborted"})
 	if value == http.ErrAbortHandler && !a.Sends() {
 		s.writeBrokenOff("The API aborted its response, so the response was discarded. The call was made: check its effect before you repeat it.")
 		return nil
@@ -52,20 +52,20 @@ func (s *response) recovered(a *heldResponse, value any) error {
 
 // writeBrokenOff responds with 502 instead of an incomplete held response.
 func (s *response) writeBrokenOff(detail string) {
-	respond.WriteProblem(s.d.w, http.StatusBadGateway, "The API aborted its response", detail)
+	respond.WriteProblem(s.d.request.w, http.StatusBadGateway, "The API aborted its response", detail)
 }
 
 // holdResponse prepares the request and the writer for a response that is recorded or checked.
 func (s *response) holdResponse() *heldResponse {
 	isInspected := false
-	if s.d.operation.Toolset.Inspect != nil {
-		s.inspection = s.d.inspection()
+	if s.d.op.operation.Toolset.Inspect != nil {
+		s.inspection = inspectionOf(s.d.request, s.d.caller, s.d.op)
 		isInspected = s.inspection.InspectsResponse()
 	}
-	a := &heldResponse{client: s.d.w, checked: s.isChecked() || isInspected, recorded: s.isRecorded() || isInspected}
-	a.Headers, a.Limit, a.NoBody, a.Policy = s.d.w.Header(), s.d.handler.MaxOutput, s.d.r.Method == http.MethodHead, a
+	a := &heldResponse{client: s.d.request.w, checked: s.isChecked() || isInspected, recorded: s.isRecorded() || isInspected}
+	a.Headers, a.Limit, a.NoBody, a.Policy = s.d.request.w.Header(), s.d.request.handler.MaxOutput, s.d.request.r.Method == http.MethodHead, a
 	if !a.recorded && !s.d.exposesAny() {
-		a.SendTo(s.d.w, false)
+		a.SendTo(s.d.request.w, false)
 		return a
 	}
 	if a.recorded {
@@ -79,10 +79,10 @@ func (s *response) holdResponse() *heldResponse {
 // requestWhole removes headers from the request so that the API returns a complete and
 // readable response. Otherwise partial content would be recorded as the response of the call.
 func (s *response) requestWhole(checked bool) {
-	header := s.d.r.Header
+	header := s.d.request.r.Header
 	delete(header, "Range")
 	delete(header, "If-Range")
-	if checked && isSafe(s.d.r.Method) {
+	if checked && isSafe(s.d.request.r.Method) {
 		deleteConditions(header)
 	}
 	s.encoding = [1]string{"identity"}
@@ -93,14 +93,14 @@ func (s *response) requestWhole(checked bool) {
 func (s *response) releaseResponse(a *heldResponse) error {
 	switch {
 	case a.TooLarge:
-		s.d.ticket.Abort(s.d.r.Context(), "the response was larger than max_output; it was withheld because it could not be checked")
+		s.ticket.Abort(s.d.request.r.Context(), "the response was larger than max_output; it was withheld because it could not be checked")
 		return s.d.answer(s.refuseTooLarge())
 	case a.Status == 0 && a.switched:
-		s.abort("the API switched to another protocol")
+		s.abort(outcome{note: "the API switched to another protocol"})
 		s.writeBrokenOff("The API switched to another protocol, which the request did not request.")
 		return nil
 	case a.Status == 0:
-		s.abort("no handler after oagent wrote a response")
+		s.abort(outcome{note: "no handler after oagent wrote a response"})
 		return nil
 	}
 	a.conceal(s.injected)
@@ -110,18 +110,18 @@ func (s *response) releaseResponse(a *heldResponse) error {
 		}
 		a.recorded = s.isRecorded()
 	}
-	outputs := a.outputs(s.d.rec != nil)
+	outputs := a.outputs(s.d.request.rec != nil)
 	if a.Sends() {
 		outputs = s.injected.ConcealBody(a.Status, outputs) // already sent, so only the record is changed
 	}
 	if refusal := s.finish(outputs, a.Status); refusal != nil {
 		if a.Sends() {
-			s.d.log(s.d.r.Context(), refusal, "the response was already sent")
+			s.d.log(outcome{refusal: refusal, status: a.Status, note: "the response was already sent"})
 			return nil
 		}
 		return s.d.answer(refusal)
 	}
-	s.d.log(s.d.r.Context(), nil, "")
+	s.d.log(outcome{status: a.Status})
 	if !a.Sends() {
 		s.d.expose(a.Headers)
 		a.send(false)
@@ -131,19 +131,18 @@ func (s *response) releaseResponse(a *heldResponse) error {
 
 // sendReviewed sends the result that was held for its review.
 func (s *response) sendReviewed() error {
-	held := s.d.ticket.Replayed
-	header := s.d.w.Header()
-	contentType, body := responseBody(s.d.operation, held.Outputs)
+	held := s.ticket.Replayed
+	header := s.d.request.w.Header()
+	contentType, body := responseBody(s.d.op.operation, held.Outputs)
 	if contentType != "" {
 		header.Set("Content-Type", contentType)
 		header.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	header.Set("Cache-Control", "no-store")
-	s.d.status = held.Status
-	s.d.log(s.d.r.Context(), nil, "")
+	s.d.log(outcome{status: held.Status})
 	s.d.expose(header)
-	s.d.w.WriteHeader(held.Status)
-	_, _ = s.d.w.Write(body)
+	s.d.request.w.WriteHeader(held.Status)
+	_, _ = s.d.request.w.Write(body)
 	return nil
 }
 

@@ -105,9 +105,8 @@ func (o *Handler) provisionParts(ctx caddy.Context) (err error) {
 		StoreFailed: o.app.StoreErrors(o.logger, "reading the store of Engagements failed"),
 		User:        func(r *http.Request) engagement.User { return bind(o, r, nil).User },
 		Govern: func(w http.ResponseWriter, r *http.Request) (oagent.Binding, bool) {
-			d := newDecision(o, w, r, nil)
-			refusal := d.identify()
-			return d.binding, refusal == nil
+			c, refusal := identify(newRequest(o, w, r), o.agents.Current())
+			return c.binding, refusal == nil
 		},
 	})
 	return checkLinked(o, siteroutes.IsAuthenticatedBefore(ctx, "oagent", o.Reviews))

@@ -67,6 +67,7 @@ type refusalError struct {
 	*engagement.Refusal
 	status int
 	cause  error // for the log; nil if the Refusal has it
+	own    bool  // the handler decided it, not the Guard
 }
 
 // asRefusalError converts an error of the Guard; nil if there is none.
@@ -85,39 +86,44 @@ func asRefusalError(err error) *refusalError {
 const retryUnavailable = 2 * time.Second
 
 // refuse returns a refusal that the handler itself decides. A status of 0 selects the default
-// status of the kind.
-func (d *decision) refuse(kind engagement.Kind, status int, rule, message string, cause error) *refusalError {
-	r := &engagement.Refusal{Kind: kind, Rule: rule, Message: message, Name: d.name, Engagement: d.binding.Engagement}
-	if d.agent != nil {
-		r.Agent = d.agent.Name
-	}
+// status of the kind. decision.complete adds whose call it refuses.
+func refuse(kind engagement.Kind, status int, rule, message string, cause error) *refusalError {
+	r := &engagement.Refusal{Kind: kind, Rule: rule, Message: message}
 	if status == 0 {
 		status = r.Status()
 	}
 	if status == http.StatusServiceUnavailable {
 		r.RetryAfter = retryUnavailable
 	}
-	return &refusalError{Refusal: r, status: status, cause: cause}
+	return &refusalError{Refusal: r, status: status, cause: cause, own: true}
+}
+
+// complete adds the agent, the Engagement and the operation to a refusal that the handler decided. Those of the Guard have them.
+func (d *decision) complete(r *refusalError) {
+	if r.own {
+		r.Agent, r.Engagement, r.Name = d.agentName(), d.caller.binding.Engagement, d.op.name
+	}
 }
 
 // answer responds with a refusal. The response must not have begun.
 func (d *decision) answer(r *refusalError) error {
-	d.status = r.status
-	if d.hosted != nil {
-		d.hosted.Refusal = r.Refusal
+	d.complete(r)
+	q := d.request
+	if q.hosted != nil {
+		q.hosted.Refusal = r.Refusal
 	} else {
 		d.adviseRenewal(r)
 	}
 	d.recordRefusal(r)
 	d.setPlaceholders(string(r.Kind))
-	d.log(d.r.Context(), r, "")
-	if d.rec != nil {
-		d.rec.Refusal = toolFailure(r)
-		if d.rec.Review != nil {
-			d.rec.Refusal.Message = r.loggedReason() // the log of calls has it, and others quote arguments
+	d.log(outcome{refusal: r, status: r.status})
+	if q.rec != nil {
+		q.rec.Refusal = toolFailure(r)
+		if q.rec.Review != nil {
+			q.rec.Refusal.Message = r.loggedReason() // the log of calls has it, and others quote arguments
 		}
 	}
-	d.writeRefusal(d.w, r)
+	d.writeRefusal(q.w, r)
 	return nil
 }
 
@@ -128,10 +134,10 @@ func (d *decision) adviseRenewal(r *refusalError) {
 		return
 	}
 	advice := "to begin a new one, ask an auditor of this gateway, or wait until this one expires"
-	if d.handler.Engagements != "" && d.binding.User.ID != "" && d.binding.Reviewed == "" {
-		advice = "to begin a new one, its user sends DELETE " + strings.TrimRight(d.handler.Engagements, "/") + "/" + d.engagementKey()
+	if d.request.handler.Engagements != "" && d.caller.binding.User.ID != "" && d.caller.binding.Reviewed == "" {
+		advice = "to begin a new one, its user sends DELETE " + strings.TrimRight(d.request.handler.Engagements, "/") + "/" + d.engagementKey()
 	}
-	if d.handler.Engagement != "" {
+	if d.request.handler.Engagement != "" {
 		advice += ", or use another id for the Engagement"
 	}
 	r.Message += "; " + advice
@@ -145,11 +151,11 @@ func (d *decision) writeRefusal(w http.ResponseWriter, r *refusalError) {
 	p := respond.NewProblem(docsURL+string(r.Kind), title(r.Kind), r.status, r.Message)
 	if r.Review != "" {
 		p.AddString("review", r.Review)
-		if d.handler.Reviews != "" {
-			p.AddString("instance", strings.TrimRight(d.handler.Reviews, "/")+"/"+r.Review)
+		if d.request.handler.Reviews != "" {
+			p.AddString("instance", strings.TrimRight(d.request.handler.Reviews, "/")+"/"+r.Review)
 		}
-		if d.handler.Engagements != "" && d.binding.User.ID != "" { // the review itself is visible only to its reviewer
-			p.AddString("location", strings.TrimRight(d.handler.Engagements, "/")+"/"+d.engagementKey())
+		if d.request.handler.Engagements != "" && d.caller.binding.User.ID != "" { // the review itself is visible only to its reviewer
+			p.AddString("location", strings.TrimRight(d.request.handler.Engagements, "/")+"/"+d.engagementKey())
 		}
 	}
 	p.AddString("kind", string(r.Kind))
@@ -200,15 +206,15 @@ func (r *refusalError) loggedCause() error {
 // already in the record. Refusals without a decision, such as errors of the gateway, are not
 // recorded.
 func (d *decision) recordRefusal(r *refusalError) {
-	if d.agent == nil || !isDecided(r) {
+	if d.caller.agent == nil || !isDecided(r) {
 		return
 	}
-	guard, err := d.handler.guard(d.r.Context())
+	guard, err := d.request.handler.guard(d.request.r.Context())
 	if err == nil {
-		err = guard.Refuse(d.r.Context(), d.binding, r.Refusal, d.recordedInputs(), d.recordedReason(r))
+		err = guard.Refuse(d.request.r.Context(), d.caller.binding, r.Refusal, d.admission.inputs, d.recordedReason(r))
 	}
 	if err != nil {
-		d.handler.logger.Warn("recording a refusal failed", zap.String("agent", d.agent.Name),
+		d.request.handler.logger.Warn("recording a refusal failed", zap.String("agent", d.caller.agent.Name),
 			zap.String("engagement", d.engagementKey()), zap.String("kind", string(r.Kind)), zap.Error(err))
 	}
 }
@@ -229,10 +235,10 @@ func isDecided(r *refusalError) bool {
 // reason describes the request without its query, which may contain credentials.
 func (d *decision) recordedReason(r *refusalError) string {
 	switch {
-	case d.rec != nil && d.rec.Review != nil:
+	case d.request.rec != nil && d.request.rec.Review != nil:
 		return r.loggedReason()
-	case d.operation != nil:
+	case d.op.operation != nil:
 		return r.Message
 	}
-	return text.Cut(d.r.Method, maxLoggedID) + " " + text.Cut(d.r.URL.Path, maxLoggedInput) + ": " + r.Message
+	return text.Cut(d.request.r.Method, maxLoggedID) + " " + text.Cut(d.request.r.URL.Path, maxLoggedInput) + ": " + r.Message
 }

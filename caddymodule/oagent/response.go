@@ -22,51 +22,70 @@ import (
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
+	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/security"
 )
 
-// response is the last phase of a guarded request: it runs the next handlers, checks their response,
-// and releases or withholds it.
+// passOn is the last phase: it runs the next handlers, checks their response, and releases or withholds it.
+func passOn(d decision, next caddyhttp.Handler) error {
+	d.setPlaceholders(allowed)
+	s := &response{d: d, ticket: d.admission.ticket, next: next}
+	if s.ticket.Replayed != nil {
+		return s.sendReviewed()
+	}
+	q := d.request
+	removeForwardedTargets(q.r.Header)
+	d.admission.identity.apply(q.r, d.op.operation, q.handler.forwardHeaders)
+	s.setInjected(d.admission.identity.with)
+	if q.rec != nil && q.w == http.ResponseWriter(q.rec) {
+		return s.serveCall()
+	}
+	return s.servePlain()
+}
+
+// response is the response to a request that was admitted.
 type response struct {
-	d        *decision
+	d        decision // which admitted the request
+	ticket   *oagent.Ticket
 	next     caddyhttp.Handler
 	injected route.InjectedCredentials // the credentials that the API gets instead of the caller's
 	encoding [1]string                 // storage for the header Accept-Encoding
 
+	status     int               // of a call that is finished; 0 before
 	inspection *route.Inspection // of the response of a plain request; nil without inspectors
 }
 
 // setInjected records the credentials that the API gets: those of the toolset, and those of with,
 // which may be nil.
 func (s *response) setInjected(with *security.Supplement) {
-	if s.d.rec != nil {
-		s.injected = s.d.rec.Injected
+	if s.d.request.rec != nil {
+		s.injected = s.d.request.rec.Injected
 	}
 	if with == nil {
 		return
 	}
 	s.injected = append(s.injected, with)
-	if s.d.rec != nil {
-		s.d.rec.Injected = s.injected
+	if s.d.request.rec != nil {
+		s.d.request.rec.Injected = s.injected
 	}
 }
 
 // repeatsCredentials reports whether outputs contain a credential that was sent to the API:
 // one that the gateway injected, or one of the caller. The record must not store such outputs.
 func (s *response) repeatsCredentials(outputs jsontext.Value) bool {
-	further, found := s.d.agents.Credentials.In(s.d.r)
+	further, found := s.d.caller.agents.Credentials.In(s.d.request.r)
 	if len(outputs) == 0 || !found && len(s.injected) == 0 {
 		return false
 	}
 	var secrets text.Secrets
 	s.injected.AddTo(&secrets)
-	for _, value := range s.d.r.Header["Authorization"] {
+	for _, value := range s.d.request.r.Header["Authorization"] {
 		secrets.AddHeader(value)
 	}
-	for _, name := range s.d.agents.Credentials.Headers {
-		for _, value := range s.d.r.Header[name] {
+	for _, name := range s.d.caller.agents.Credentials.Headers {
+		for _, value := range s.d.request.r.Header[name] {
 			secrets.Add(value)
 		}
 	}
@@ -77,58 +96,56 @@ func (s *response) repeatsCredentials(outputs jsontext.Value) bool {
 }
 
 // isChecked reports whether the response must be checked before it is sent.
-func (s *response) isChecked() bool { return s.d.ticket.Capability.Output != nil }
+func (s *response) isChecked() bool { return s.ticket.Capability.Output != nil }
 
 // isRecorded reports whether the response is read for the record or for a check.
-func (s *response) isRecorded() bool { return s.isChecked() || s.d.ticket.Capability.CollectResults }
+func (s *response) isRecorded() bool { return s.isChecked() || s.ticket.Capability.CollectResults }
 
 // finish passes the result of the call to the Guard.
 func (s *response) finish(outputs jsontext.Value, status int) *refusalError {
-	s.d.status = status
+	s.status = status
 	if status == http.StatusUnauthorized {
 		s.injected.Rejected()
 	}
-	if output := s.d.ticket.Capability.Output; output != nil {
+	if output := s.ticket.Capability.Output; output != nil {
 		if output.RequireReview != "" {
-			defer pauseTimeout(s.d.rec)()
+			defer pauseTimeout(s.d.request.rec)()
 		}
 		if output.Assertion != nil && isDescription(outputs) && !readsDescription(output.Assertion.Expression) {
 			outputs = omitDescription(outputs)
 		}
 	}
 	if s.repeatsCredentials(outputs) {
-		s.d.ticket.Unrecorded = engagement.OmittedCredentials
+		s.ticket.Unrecorded = engagement.OmittedCredentials
 	}
-	if err := s.d.ticket.Finish(s.d.r.Context(), outputs, status); err != nil {
+	if err := s.ticket.Finish(s.d.request.r.Context(), outputs, status); err != nil {
 		return asRefusalError(err)
 	}
 	return nil
 }
 
-// abort records that the call has no result.
-func (s *response) abort(reason string) {
-	s.d.ticket.Abort(s.d.r.Context(), reason)
-	s.d.log(s.d.r.Context(), nil, reason)
+// abort records that the call has no result. The note says why.
+func (s *response) abort(e outcome) {
+	s.ticket.Abort(s.d.request.r.Context(), e.note)
+	s.d.log(e)
 }
 
 // abortFor is abort for an error of a handler. The record gets the kind of the error, not its
 // message.
 func (s *response) abortFor(err error) {
-	if errors.Is(s.d.r.Context().Err(), context.Canceled) {
-		s.d.failed = tools.Canceled
-		s.abort("the call was canceled; its effect is unknown")
+	if errors.Is(s.d.request.r.Context().Err(), context.Canceled) {
+		s.abort(outcome{failed: tools.Canceled, note: "the call was canceled; its effect is unknown"})
 		return
 	}
-	if handlerError, ok := errors.AsType[caddyhttp.HandlerError](err); ok && handlerError.StatusCode > 0 {
-		s.d.status = handlerError.StatusCode
-		if failure := route.UpstreamFailure("", s.d.status); failure != nil {
-			s.d.failed = failure.Kind
+	if e, ok := errors.AsType[caddyhttp.HandlerError](err); ok && e.StatusCode > 0 {
+		aborted := outcome{status: e.StatusCode, note: "calling the API failed: status " + strconv.Itoa(e.StatusCode)}
+		if failure := route.UpstreamFailure("", e.StatusCode); failure != nil {
+			aborted.failed = failure.Kind
 		}
-		s.abort("calling the API failed: status " + strconv.Itoa(handlerError.StatusCode))
+		s.abort(aborted)
 		return
 	}
-	s.d.failed = tools.Internal
-	s.abort("a handler of the gateway failed")
+	s.abort(outcome{failed: tools.Internal, note: "a handler of the gateway failed"})
 }
 
 // isSafe reports whether requests with this method change nothing. Conditions can be removed
@@ -162,9 +179,9 @@ func isConditional(header http.Header) bool {
 
 // refuseTooLarge refuses a response that is too large to check.
 func (s *response) refuseTooLarge() *refusalError {
-	r := s.d.refuse(engagement.KindOutputRestriction, 0, s.d.ticket.Capability.Rule()+".output_restriction", fmt.Sprintf(
+	r := refuse(engagement.KindOutputRestriction, 0, s.ticket.Capability.Rule()+".output_restriction", fmt.Sprintf(
 		"the call of %s was made, but its result is withheld: it is larger than %s, the limit for checks; request less",
-		s.d.name, humanize.IBytes(uint64(s.d.handler.MaxOutput))), nil)
+		s.d.op.name, humanize.IBytes(uint64(s.d.request.handler.MaxOutput))), nil)
 	r.Made = true
 	return r
 }
@@ -173,11 +190,11 @@ func (s *response) refuseTooLarge() *refusalError {
 // the recorder before the call has ended, so the response can be checked there and need not be
 // held a second time.
 func (s *response) serveCall() error {
-	rec, checked := s.d.rec, s.isChecked()
+	rec, checked := s.d.request.rec, s.isChecked()
 	if checked {
 		rec.SuppressEvents()
-		if isSafe(s.d.r.Method) {
-			deleteConditions(s.d.r.Header)
+		if isSafe(s.d.request.r.Method) {
+			deleteConditions(s.d.request.r.Header)
 		}
 	}
 	ended := false
@@ -189,9 +206,9 @@ func (s *response) serveCall() error {
 		if checked {
 			rec.Discard()
 		}
-		s.abort("the response was aborted")
+		s.abort(outcome{note: "the response was aborted"})
 	}()
-	err := s.next.ServeHTTP(rec, s.d.r)
+	err := s.next.ServeHTTP(rec, s.d.request.r)
 	ended = true
 	if err != nil {
 		if checked {
@@ -201,17 +218,17 @@ func (s *response) serveCall() error {
 		return err
 	}
 	if rec.Inspection != nil {
-		rec.InspectResponse(s.d.r.Context())
+		rec.InspectResponse(s.d.request.r.Context())
 	}
 	outputs, ok := s.callOutputs()
 	if !ok {
 		return nil
 	}
 	if refusal := s.finish(outputs, rec.Status); refusal != nil {
-		rec.Reset(s.d.r.Method)
+		rec.Reset(s.d.request.r.Method)
 		return s.d.answer(refusal)
 	}
-	s.d.log(s.d.r.Context(), nil, "")
+	s.d.log(outcome{status: rec.Status})
 	s.d.expose(rec.Headers)
 	return nil
 }
@@ -219,20 +236,20 @@ func (s *response) serveCall() error {
 // callOutputs returns the outputs of a call. If there are no outputs to check, it aborts the call
 // and ok is false.
 func (s *response) callOutputs() (outputs jsontext.Value, ok bool) {
-	rec := s.d.rec
+	rec := s.d.request.rec
 	delete(rec.Headers, headerExposes)
 	switch {
 	case rec.TooLarge:
-		s.abort("the response was larger than the limit for tool calls")
+		s.abort(outcome{note: "the response was larger than the limit for tool calls"})
 		return nil, false
 	case rec.Err != nil:
-		s.abort("the streamed response exceeded the limit")
+		s.abort(outcome{note: "the streamed response exceeded the limit"})
 		return nil, false
 	case rec.Status == 0 || rec.Body == nil:
-		s.abort("no handler after oagent wrote a response")
+		s.abort(outcome{note: "no handler after oagent wrote a response"})
 		return nil, false
-	case rec.Stream != nil && s.d.r.Context().Err() != nil && !rec.StreamComplete():
-		s.abort("the response did not end before the timeout")
+	case rec.Stream != nil && s.d.request.r.Context().Err() != nil && !rec.StreamComplete():
+		s.abort(outcome{note: "the response did not end before the timeout"})
 		if s.isChecked() {
 			rec.Discard()
 		}
@@ -248,20 +265,20 @@ func (s *response) callOutputs() (outputs jsontext.Value, ok bool) {
 		if err := rec.FinishStream(); err != nil {
 			rec.Err = err
 			rec.Release()
-			s.abort("the streamed response cannot be parsed")
+			s.abort(outcome{note: "the streamed response cannot be parsed"})
 			return nil, false
 		}
 	}
-	if int64(len(rec.Body.B)) > s.d.handler.MaxOutput {
+	if int64(len(rec.Body.B)) > s.d.request.handler.MaxOutput {
 		if !s.isChecked() {
-			return engagement.Omitted{Bytes: int64(len(rec.Body.B)), Why: engagement.OmittedAnswer, Limit: s.d.handler.MaxOutput}.JSON(), true
+			return engagement.Omitted{Bytes: int64(len(rec.Body.B)), Why: engagement.OmittedAnswer, Limit: s.d.request.handler.MaxOutput}.JSON(), true
 		}
-		rec.Reset(s.d.r.Method)
-		s.d.ticket.Abort(s.d.r.Context(), "the response was larger than max_output; it was withheld because it could not be checked")
+		rec.Reset(s.d.request.r.Method)
+		s.ticket.Abort(s.d.request.r.Context(), "the response was larger than max_output; it was withheld because it could not be checked")
 		_ = s.d.answer(s.refuseTooLarge())
 		return nil, false
 	}
-	outputs = outputsOf(rec.Headers, rec.Status, rec.Body.B, s.d.handler.MaxOutput)
+	outputs = outputsOf(rec.Headers, rec.Status, rec.Body.B, s.d.request.handler.MaxOutput)
 	if len(s.injected) > 0 {
 		outputs = s.injected.ConcealBody(rec.Status, outputs)
 	}
