@@ -48,13 +48,14 @@ func marksArgument(name string, t *Tool, a *Argument) bool {
 // because the author of such a name relies on its protection.
 // Built are the tools before shapes changed them, whose names are allowed, too.
 func (b *builder) warnOfUnprotected(built []*Tool) {
+	warnings := b.source.unprotected
 	for _, name := range b.options.NonInferrable {
 		matches := func(t *Tool) bool { return marks(name, t) }
 		if !slices.ContainsFunc(b.set.tools, matches) && !slices.ContainsFunc(built, matches) {
-			b.source.unprotected = append(b.source.unprotected, unprotected("non_inferrable", name, b.set.tools))
+			warnings = append(warnings, unprotected("non_inferrable", name, b.set.tools))
 		}
 	}
-	b.set.Report.Warnings = append(b.source.unprotected, b.set.Report.Warnings...)
+	b.set.Report.Warnings = append(warnings, b.set.Report.Warnings...)
 }
 
 // unprotected returns the warning that a name in a list of non-inferrable arguments

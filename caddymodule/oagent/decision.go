@@ -25,8 +25,8 @@ import (
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// decision is what was decided about a request that agents govern, or about a call of an agent by a hosted agent: what the
-// phases have returned. It is recorded, counted, logged and answered here. What a phase has not returned is zero.
+// decision is what the phases of a request have returned; zero for a phase that was not reached. No phase before passOn
+// gets it. It is also made for requests to a model, and for calls of agents by hosted agents.
 type decision struct {
 	request   request // zero for a call of an agent, which makes none
 	caller    caller
@@ -43,12 +43,12 @@ type outcome struct {
 	note    string            // why a call that was made has no result
 }
 
-// decision returns allowed, or the kind of the refusal.
-func (e outcome) decision() string {
+// decision returns allowed, or the kind and the rule of the refusal.
+func (e outcome) decision() (kind, rule string) {
 	if e.refusal != nil {
-		return string(e.refusal.Kind)
+		return string(e.refusal.Kind), e.refusal.Rule
 	}
-	return allowed
+	return allowed, ""
 }
 
 // agentName returns the name of the agent, or "" if no agent governs the request.
@@ -78,7 +78,7 @@ const (
 	maxLoggedCause = 500
 )
 
-// log logs the decision about a request.
+// log counts the decision about a request and writes it to the logs.
 func (d *decision) log(e outcome) {
 	if d.request.call == nil {
 		d.setAccessLog(e)
@@ -86,7 +86,7 @@ func (d *decision) log(e outcome) {
 	d.audit(d.request.r.Context(), d.request.handler, d.request.protocol(), time.Since(d.request.began), e)
 }
 
-// logAgentCall logs the decision about a call of an agent by a hosted agent.
+// logAgentCall is decision.log for a call of an agent by a hosted agent.
 func logAgentCall(ctx context.Context, o *Handler, made *hosted.Decision) {
 	d := decision{
 		caller:    caller{agent: o.agents.Current().Agents[made.Agent.Name], binding: made.Binding},
@@ -98,14 +98,12 @@ func logAgentCall(ctx context.Context, o *Handler, made *hosted.Decision) {
 
 // audit counts a decision and writes it to the audit log.
 func (d *decision) audit(ctx context.Context, o *Handler, protocol string, took time.Duration, e outcome) {
-	name, rule, refusal := d.agentName(), "", e.refusal
-	if refusal != nil {
-		rule = refusal.Rule
-	}
+	name, refusal := d.agentName(), e.refusal
+	kind, rule := e.decision()
 	counters := o.metrics.of(name)
-	counters.count(e.decision())
+	counters.count(kind)
 	counters.duration.Observe(took.Seconds())
-	calltrace.Decision(ctx, calltrace.EventDecision, name, e.decision(), rule)
+	calltrace.Decision(ctx, calltrace.EventDecision, name, kind, rule)
 	d.describe(route.CallEntry(ctx), refusal)
 
 	entry := o.logger.Check(zapcore.InfoLevel, "decision")
@@ -118,7 +116,7 @@ func (d *decision) audit(ctx context.Context, o *Handler, protocol string, took 
 			fields = append(fields, zap.String(key, value))
 		}
 	}
-	add("decision", e.decision())
+	add("decision", kind)
 	add("agent", name)
 	add("engagement", d.engagementKey())
 	add("engagement_id", text.Cut(d.caller.binding.Engagement, maxLoggedID))
@@ -140,7 +138,7 @@ func (d *decision) audit(ctx context.Context, o *Handler, protocol string, took 
 		fields = append(fields, zap.Int("status", e.status))
 	}
 	if refusal != nil {
-		add("rule", refusal.Rule)
+		add("rule", rule)
 		add("reason", refusal.loggedReason())
 		add("review", refusal.Review)
 		fields = append(fields, zap.Bool("made", refusal.Made))
@@ -250,7 +248,17 @@ func (d *decision) setPlaceholders(outcome string) {
 		return
 	}
 	if _, decided := repl.Get(placeholderDecision); !decided && outcome == allowed {
-		repl.Map(func(name string) (any, bool) { return allowedPlaceholder(name, agent, key) })
+		repl.Map(func(name string) (any, bool) {
+			switch name {
+			case placeholderAgent:
+				return agent, true
+			case placeholderEngagement:
+				return key, true
+			case placeholderDecision:
+				return allowed, true
+			}
+			return nil, false
+		})
 		return
 	}
 	if agent != "" {
@@ -266,19 +274,6 @@ const (
 	placeholderEngagement = "http.oagent.engagement"
 	placeholderDecision   = "http.oagent.decision"
 )
-
-// allowedPlaceholder returns the {http.oagent.*} placeholders of a request that passes.
-func allowedPlaceholder(name, agent, key string) (any, bool) {
-	switch name {
-	case placeholderAgent:
-		return agent, true
-	case placeholderEngagement:
-		return key, true
-	case placeholderDecision:
-		return allowed, true
-	}
-	return nil, false
-}
 
 // headerExposes is the response header with the exposed values, as a JSON object in ASCII.
 // This is its canonical form as a key of http.Header.

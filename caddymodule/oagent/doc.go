@@ -4,18 +4,18 @@
 //
 // When the configuration is loaded, Handler loads the agent documents (provision.go) and
 // rejects documents that the configuration does not support (check_agents.go). A request to the
-// API then passes these phases (Handler.guardRequest):
+// API then passes five phases (Handler.guardRequest in guarded_call.go). Each is a function that gets the
+// values that the phases before it have returned, and returns its own or a refusal:
 //
-//   - identify finds the agent and the Engagement (guarded_call.go).
-//   - operationReader finds the operation and its arguments (operation.go).
-//   - admission selects the credentials for the API. Guard.Begin checks the input restriction and
-//     records the call (guarded_call.go).
-//   - response runs the next handlers, calls Ticket.Finish, and releases the response. The
-//     response of a tool call is checked in its recorder (response.go); the response of a
-//     plain request is held in memory (plain_response.go).
+//	newRequest     request             what the request says about itself
+//	identify       caller              the agent and the Engagement
+//	readOperation  requestedOperation  the operation and its arguments (operation.go)
+//	admit          admission           the Ticket of Guard.Begin, and the credentials for the API
+//	passOn         response            runs the next handlers, and calls Ticket.Finish
 //
-// Each phase adds what it finds out to a decision, which is logged and counted (decision.go). A
-// refusal is a problem document (refusal.go). The command `caddy oagent` checks agent documents
+// The response of a tool call is checked in its recorder (response.go); that of a plain request is held in
+// memory (plain_response.go). What the phases have returned is the decision, which is logged and counted
+// (decision.go). A refusal is a problem document (refusal.go). The command `caddy oagent` checks agent documents
 // (command.go). The packages below this one have subjects of their own:
 //
 //	agentset    the agent documents, linked to the tools of the site; calls the tools of guardrails

@@ -54,18 +54,8 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	return o.guardRequest(w, r, next)
 }
 
-// guardRequest passes a request to the API through these phases. Each gets the values that the phases before it have
-// returned, and returns its own. If one refuses the request, the later ones do not run.
-//
-//  1. newRequest takes what the request says about itself: the tool call, the recorder, the run of a hosted agent.
-//  2. identify finds the caller: the agent and the Engagement.
-//  3. readOperation finds the operation and its arguments (operation.go).
-//  4. admit selects the credentials for the API, checks the input restriction, and records the call.
-//  5. passOn runs the next handlers, checks the output restriction, and releases the response (response.go,
-//     plain_response.go).
-//
-// What the phases have returned is the decision. It is logged and counted (decision.go), and answered if it is a refusal
-// (refusal.go).
+// guardRequest passes a request to the API through the phases, see the package comment. If one refuses the request, the
+// later ones do not run.
 func (o *Handler) guardRequest(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	d := decision{request: newRequest(o, w, r)}
 	var refusal *refusalError
@@ -81,7 +71,7 @@ func (o *Handler) guardRequest(w http.ResponseWriter, r *http.Request, next cadd
 	return passOn(d, next)
 }
 
-// request is a request that reached the handler: the first phase.
+// request is what a request says about itself: the first phase.
 type request struct {
 	handler *Handler
 	w       http.ResponseWriter
@@ -137,12 +127,11 @@ type caller struct {
 }
 
 // identify is the second phase: it finds the agent that governs the request, and the Engagement.
-func identify(q request, agents *agentset.Set) (c caller, refusal *refusalError) {
-	c.agents = agents
+func identify(q request, agents *agentset.Set) (caller, *refusalError) {
 	if q.hosted != nil {
-		refusal = c.bindHosted(q.hosted)
-		return c, refusal
+		return hostedCaller(q.hosted, agents)
 	}
+	c := caller{agents: agents}
 	name := q.handler.Guard
 	if name != "" && q.repl != nil {
 		name = q.repl.ReplaceAll(name, "")
@@ -160,26 +149,25 @@ func identify(q request, agents *agentset.Set) (c caller, refusal *refusalError)
 		return c, refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("the request was refused: unknown agent %.128q", name), nil)
 	}
 	c.binding = bind(q.handler, q.r, c.agent.Agent)
-	refusal = c.bindCredentials(q)
-	return c, refusal
+	return separateCaller(q, c)
 }
 
-// bindHosted sets the agent and the Engagement of a tool call of a hosted agent. They come from the
+// hostedCaller returns the agent and the Engagement of a tool call of a hosted agent. They come from the
 // run, never from the request.
-func (c *caller) bindHosted(call *hosted.Call) *refusalError {
+func hostedCaller(call *hosted.Call, agents *agentset.Set) (caller, *refusalError) {
 	call.Reached = true
-	c.binding = call.Binding
-	if c.agent = c.agents.Agents[c.binding.Agent.Name]; c.agent == nil {
-		return refuse(engagement.KindUnknownAgent, 0, "", "the call was not made: the agent is no longer configured", nil)
+	c := caller{agents: agents, agent: agents.Agents[call.Binding.Agent.Name], binding: call.Binding}
+	if c.agent == nil {
+		return c, refuse(engagement.KindUnknownAgent, 0, "", "the call was not made: the agent is no longer configured", nil)
 	}
 	c.binding.Agent = c.agent.Agent
-	return nil
+	return c, nil
 }
 
 // bind returns the Engagement of a request with an agent. It is identified by the authenticated
 // user and by the id in the request. If the caller is not authenticated, the id is extended by
 // its IP address as Caddy determines it (client_ip, which respects trusted proxies). So a
-// caller who knows the id of another caller's Engagement cannot use or exhaust it. See also bindCredentials.
+// caller who knows the id of another caller's Engagement cannot use or exhaust it. See also separateCaller.
 func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 	b := oagent.Binding{Agent: agent, Owner: route.OwnerOf(r), Identity: route.UserOf(r)}
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
@@ -201,15 +189,15 @@ func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 	return b
 }
 
-// bindCredentials separates unauthenticated callers that share an IP address but send different
+// separateCaller separates unauthenticated callers that share an IP address but send different
 // credentials for the API: each gets Engagements of its own. The id of the Engagement gets a
 // keyed hash of the credentials, as in the call records of otc.
 //
 // Credentials that never reach the API are ignored, because they are never checked. Otherwise a
 // caller could escape the agent's limits with new invented credentials for each call.
-func (c *caller) bindCredentials(q request) *refusalError {
+func separateCaller(q request, c caller) (caller, *refusalError) {
 	if c.binding.User.ID != "" || !c.agent.AsCaller && q.handler.Chat == nil {
-		return nil
+		return c, nil
 	}
 	r := q.r
 	if q.rec != nil && q.rec.ToolsetCredentials != nil {
@@ -217,7 +205,7 @@ func (c *caller) bindCredentials(q request) *refusalError {
 	}
 	further, found := c.agents.Credentials.In(r)
 	if !found {
-		return nil
+		return c, nil
 	}
 	hash := ""
 	st, err := q.handler.app.OpenStore(r.Context())
@@ -225,10 +213,10 @@ func (c *caller) bindCredentials(q request) *refusalError {
 		hash, err = q.handler.app.CallerHashes.Hash(r.Context(), st, r.Header, c.agents.Credentials.Headers, further)
 	}
 	if err != nil {
-		return refuse(engagement.KindStore, 0, "", "the request was refused: the record of the Engagement is unavailable; try again later", err)
+		return c, refuse(engagement.KindStore, 0, "", "the request was refused: the record of the Engagement is unavailable; try again later", err)
 	}
 	c.binding.Engagement += "#" + hash
-	return nil
+	return c, nil
 }
 
 // admission is why a request may go to the API, and with which credentials.

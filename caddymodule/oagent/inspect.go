@@ -29,7 +29,8 @@ func newInspection(q request, c caller, op requestedOperation) *route.Inspection
 }
 
 // inspectArguments refuses a plain request with arguments that an inspector rejects, or would mask. Those of tool calls have
-// passed the inspectors, which may have required a review. The result has what the Guard must require; nil for nothing.
+// passed the inspectors. If these required a review, they inspect the arguments once more, since those that the API gets can
+// have defaults, and headers of the caller. The result is what the Guard must require; nil for nothing.
 func inspectArguments(q request, c caller, op requestedOperation) (*oagent.Inspected, *refusalError) {
 	isReviewed := q.call != nil && route.ReviewOf(q.r.Context()) != nil
 	if !isReviewed && (q.call != nil || !op.operation.Toolset.Inspect.Has(inspect.Arguments)) {
@@ -40,8 +41,10 @@ func inspectArguments(q request, c caller, op requestedOperation) (*oagent.Inspe
 		return requireReview(q, op, required)
 	}
 	switch {
+	case isReviewed && err == nil:
+		return nil, refuseUnreviewable(q, op, "the second inspection of the same arguments requires none")
 	case isReviewed:
-		return nil, refuseReviewed(q, op, err)
+		return nil, refuseUnreviewable(q, op, "the second inspection of the arguments does not pass: "+err.Error())
 	case err == nil:
 		return nil, nil
 	}

@@ -118,15 +118,6 @@ func requireReview(q request, op requestedOperation, required *inspect.ReviewErr
 	return inspected, nil
 }
 
-// refuseReviewed refuses a tool call for which inspectors require a review, if a second inspection of its arguments does not
-// require it. The second one is needed because the arguments that the API gets can have defaults, and headers of the caller.
-func refuseReviewed(q request, op requestedOperation, err error) *refusalError {
-	if err != nil {
-		return refuseUnreviewable(q, op, "the second inspection of the arguments does not pass: "+err.Error())
-	}
-	return refuseUnreviewable(q, op, "the second inspection of the same arguments requires none")
-}
-
 // refuseUnreviewable refuses a call for which inspectors require a review that is not possible.
 func refuseUnreviewable(q request, op requestedOperation, cause string) *refusalError {
 	hosted.WarnUnreviewable(q.handler.logger, op.operation.Toolset.Name, op.name, cause)

@@ -73,8 +73,9 @@ var caddyFolders = []string{"caddymodule", "cmd", "internal/testkit/sitetest"}
 const testSupport = "internal/testkit"
 
 const (
-	// maxMethods limits the methods of a type together with those of all types that embed it. Types
-	// that embed one struct share its fields, so they are one type to a reader.
+	// maxMethods limits the methods of a type together with those of all types that embed it or share its state. Types
+	// that embed one struct share its fields, so they are one type to a reader. A type shares the state of an unexported
+	// struct of its package if it has a field with a pointer to it, and a method that sets a field through this pointer.
 	maxMethods = 40
 
 	// maxFields limits the fields of a struct. A struct with more has several subjects, and its
@@ -285,8 +286,10 @@ var logLines = []string{"caddymodule/app/archive.Entry", "caddymodule/internal/c
 // A structType is a struct with what counts for its size.
 type structType struct {
 	fields   int
-	isConfig bool // it is a Caddy module, or its name says that it has options
-	embeds   []string
+	isConfig bool              // it is a Caddy module, or its name says that it has options
+	embeds   []string          // also the structs whose state it shares
+	pointers map[string]string // the unexported structs of the package that fields point to, by the names of the fields
+	sets     []string          // the names of the fields through which its methods set fields of other structs
 	methods  int
 }
 
@@ -320,6 +323,7 @@ func structs(all []source) map[string]*structType {
 					of := at(s.folder + "." + receiver(d.Recv.List[0].Type))
 					of.methods++
 					of.isConfig = of.isConfig || d.Name.Name == "CaddyModule"
+					of.sets = append(of.sets, fieldsSetThrough(d)...)
 				}
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
@@ -332,12 +336,70 @@ func structs(all []source) map[string]*structType {
 			}
 		}
 	}
+	for _, of := range found {
+		for _, name := range of.sets {
+			if pointed := of.pointers[name]; pointed != "" && !slices.Contains(of.embeds, pointed) {
+				of.embeds = append(of.embeds, pointed)
+			}
+		}
+	}
 	return found
+}
+
+// fieldsSetThrough returns the names of fields of the receiver through which a method sets fields of other structs: "state" for
+// the assignment r.state.count = 1, also if it is made in two steps: state := r.state and state.count = 1.
+func fieldsSetThrough(method *ast.FuncDecl) (names []string) {
+	if method.Body == nil || len(method.Recv.List[0].Names) == 0 {
+		return nil
+	}
+	held := make(map[string]string) // fields of the receiver by the local variables that have their values
+	fieldOf := func(e ast.Expr) string {
+		if s, ok := e.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == method.Recv.List[0].Names[0].Name {
+				return s.Sel.Name
+			}
+		}
+		if x, ok := e.(*ast.Ident); ok {
+			return held[x.Name]
+		}
+		return ""
+	}
+	ast.Inspect(method.Body, func(n ast.Node) bool {
+		var assigned []ast.Expr
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			assigned = n.Lhs
+			for i, e := range n.Lhs {
+				if x, ok := e.(*ast.Ident); ok && n.Tok == token.DEFINE && len(n.Rhs) == len(n.Lhs) {
+					held[x.Name] = fieldOf(n.Rhs[i])
+				}
+			}
+		case *ast.IncDecStmt:
+			assigned = []ast.Expr{n.X}
+		}
+		for _, e := range assigned {
+			for s, ok := e.(*ast.SelectorExpr); ok; s, ok = s.X.(*ast.SelectorExpr) {
+				if name := fieldOf(s.X); name != "" {
+					names = append(names, name)
+				}
+			}
+		}
+		return true
+	})
+	return names
 }
 
 func readStruct(to *structType, name string, body *ast.StructType, folder string, names map[string]string) {
 	to.isConfig = to.isConfig || strings.HasSuffix(name, "Options") || strings.HasSuffix(name, "Config")
+	to.pointers = make(map[string]string)
 	for _, field := range body.Fields.List {
+		if pointer, ok := field.Type.(*ast.StarExpr); ok {
+			if of, ok := deref(pointer.X).(*ast.Ident); ok && !of.IsExported() {
+				for _, id := range field.Names {
+					to.pointers[id.Name] = folder + "." + of.Name
+				}
+			}
+		}
 		to.fields += max(1, len(field.Names))
 		if len(field.Names) > 0 {
 			continue
@@ -396,7 +458,7 @@ func TestTypes_have_one_subject(t *testing.T) {
 	}
 	for key, s := range all {
 		if limit := max(maxMethods, largeTypes[key]); family[key] > limit {
-			t.Errorf("%s and the types that embed it have %d methods, more than %d", key, family[key], limit)
+			t.Errorf("%s and the types that embed it or set its fields have %d methods, more than %d", key, family[key], limit)
 		}
 		if limit := max(maxFields, largeTypes[key+" fields"]); s.fields > limit && !s.isConfig && !slices.Contains(logLines, key) {
 			t.Errorf("%s has %d fields, more than %d", key, s.fields, limit)
