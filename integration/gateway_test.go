@@ -48,12 +48,13 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	caddy = filepath.Join(dir, "caddy")
-	args := []string{"build", "-o", caddy}
 	if race {
-		args = append(args, "-race")
+		err = goBuild(nil, "", "../cmd/caddy", caddy, "-race")
+	} else {
+		err = goBuild(nil, "", "../cmd/caddy", caddy)
 	}
-	if out, err := exec.Command("go", append(args, "../cmd/caddy")...).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building ../cmd/caddy: %v\n%s", err, out)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
@@ -61,12 +62,18 @@ func run(m *testing.M) int {
 
 // buildProgram builds a program of a test, in the folder of its module. It uses the settings of .ci/run, whose builds have
 // compiled the same dependencies without the race detector.
-func buildProgram(folder string, arguments ...string) error {
-	build := exec.Command("go", append([]string{"build"}, arguments...)...)
-	build.Dir = folder
+func buildProgram(folder, source, program string, flags ...string) error {
+	var environment []string
 	if race {
-		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -tags=nobadger,nomysql,nopgx")
+		environment = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -tags=nobadger,nomysql,nopgx")
 	}
+	return goBuild(environment, folder, source, program, flags...)
+}
+
+// goBuild builds a program. "go run" keeps the programs that it links in the build cache, and "go build" links each time.
+func goBuild(environment []string, folder, source, program string, flags ...string) error {
+	build := exec.Command("go", append(append([]string{"run", "-exec", "cp"}, flags...), source, program)...)
+	build.Dir, build.Env = folder, environment
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("go %q: %w\n%s", build.Args[1:], err, out)
 	}
