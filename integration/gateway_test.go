@@ -35,6 +35,12 @@ const (
 	waitTimeout  = time.Minute // until a condition holds
 )
 
+// The shortest and the longest time between two checks of a condition.
+const (
+	minPause = 10 * time.Millisecond
+	maxPause = 100 * time.Millisecond
+)
+
 // caddy is the binary under test.
 var caddy string
 
@@ -48,6 +54,10 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	caddy = filepath.Join(dir, "caddy")
+	if err := os.Setenv("NODE_COMPILE_CACHE", filepath.Join(dir, "node")); err != nil { // each script is compiled once, and not in each process
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if race {
 		err = goBuild(nil, "", "../cmd/caddy", caddy, "-race")
 	} else {
@@ -185,16 +195,17 @@ func waitForOneListener(t *testing.T, address string) {
 	waitFor(t, waitTimeout, "one listener alone on "+address, func() bool { return testkit.Listeners(number) <= 1 })
 }
 
-// waitFor asks again and again until the condition holds.
+// waitFor checks again and again whether the condition holds: often at first, and then every maxPause, because most
+// conditions make a request.
 func waitFor(t *testing.T, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	for !holds() {
+	for pause := minPause; !holds(); pause = min(pause*3/2, maxPause) {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("timed out after %s waiting for %s", limit, what)
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }
