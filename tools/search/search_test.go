@@ -13,6 +13,11 @@ import (
 	"github.com/fairwayhq/fairway/tools/search"
 )
 
+func TestMain(m *testing.M) {
+	testkit.CollectRarely()
+	os.Exit(m.Run())
+}
+
 var library = []search.Entry{
 	{Name: "list_books", Title: "List books", Method: "GET", Path: "/books", Arguments: []search.Argument{{Name: "genre", Values: []string{"crime", "poetry"}}}},
 	{Name: "get_book", Title: "Get a book", Method: "GET", Path: "/books/{id}"},
