@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -43,11 +44,17 @@ func startFixture(t *testing.T) *gateway {
 	return startGateway(t, dir, site, config)
 }
 
-// startFixtureAPI builds the API and runs it until the test ends.
+// fixtureAPI builds the API, and returns its path.
+var fixtureAPI = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(filepath.Dir(caddy), "upstream")
+	return program, buildProgram("", fixtureFiles+"/upstream", program)
+})
+
+// startFixtureAPI runs the API until the test ends.
 func startFixtureAPI(t *testing.T, dir, address string) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "upstream")
-	if err := buildProgram("", "-o", program, fixtureFiles+"/upstream"); err != nil {
+	program, err := fixtureAPI()
+	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -204,7 +204,7 @@ func TestCalls_execute_few_files(t *testing.T) {
 	}
 	s := newExecutedSite(t)
 	s.binary = filepath.Join(t.TempDir(), "caddy")
-	if err := buildProgram("", "-cover", "-covermode=count", "-coverpkg="+modulePath+"...", "-o", s.binary, "../cmd/caddy"); err != nil {
+	if err := buildProgram("", "../cmd/caddy", s.binary, "-cover", "-covermode=count", "-coverpkg="+modulePath+"..."); err != nil {
 		t.Fatal(err)
 	}
 	// Each node gets one call of each kind. So what only the first call does is not counted.

@@ -35,6 +35,12 @@ const (
 	waitTimeout  = time.Minute // until a condition holds
 )
 
+// The shortest and the longest time between two checks of a condition.
+const (
+	minPause = 10 * time.Millisecond
+	maxPause = 100 * time.Millisecond
+)
+
 // caddy is the binary under test.
 var caddy string
 
@@ -48,12 +54,17 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	caddy = filepath.Join(dir, "caddy")
-	args := []string{"build", "-o", caddy}
-	if race {
-		args = append(args, "-race")
+	if err := os.Setenv("NODE_COMPILE_CACHE", filepath.Join(dir, "node")); err != nil { // each script is compiled once, and not in each process
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	if out, err := exec.Command("go", append(args, "../cmd/caddy")...).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building ../cmd/caddy: %v\n%s", err, out)
+	if race {
+		err = goBuild(nil, "", "../cmd/caddy", caddy, "-race")
+	} else {
+		err = goBuild(nil, "", "../cmd/caddy", caddy)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
@@ -61,12 +72,18 @@ func run(m *testing.M) int {
 
 // buildProgram builds a program of a test, in the folder of its module. It uses the settings of .ci/run, whose builds have
 // compiled the same dependencies without the race detector.
-func buildProgram(folder string, arguments ...string) error {
-	build := exec.Command("go", append([]string{"build"}, arguments...)...)
-	build.Dir = folder
+func buildProgram(folder, source, program string, flags ...string) error {
+	var environment []string
 	if race {
-		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -tags=nobadger,nomysql,nopgx")
+		environment = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -tags=nobadger,nomysql,nopgx")
 	}
+	return goBuild(environment, folder, source, program, flags...)
+}
+
+// goBuild builds a program. "go run" keeps the programs that it links in the build cache, and "go build" links each time.
+func goBuild(environment []string, folder, source, program string, flags ...string) error {
+	build := exec.Command("go", append(append([]string{"run", "-exec", "cp"}, flags...), source, program)...)
+	build.Dir, build.Env = folder, environment
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("go %q: %w\n%s", build.Args[1:], err, out)
 	}
@@ -178,16 +195,17 @@ func waitForOneListener(t *testing.T, address string) {
 	waitFor(t, waitTimeout, "one listener alone on "+address, func() bool { return testkit.Listeners(number) <= 1 })
 }
 
-// waitFor asks again and again until the condition holds.
+// waitFor checks again and again whether the condition holds: often at first, and then every maxPause, because most
+// conditions make a request.
 func waitFor(t *testing.T, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	for !holds() {
+	for pause := minPause; !holds(); pause = min(pause*3/2, maxPause) {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("timed out after %s waiting for %s", limit, what)
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -55,7 +55,7 @@ func nodeProvider(t *testing.T, client string) provider {
 func zitadelProvider(t *testing.T) provider {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "zitadel")
-	if err := buildProgram("../testdata/zitadel", "-o", program, "."); err != nil {
+	if err := buildProgram("../testdata/zitadel", ".", program); err != nil {
 		testkit.Missing(t, "testdata/zitadel cannot be built: %v", err)
 	}
 	return provider{command: []string{program}, issuer: "http://localhost:%s/", client: clientSecret}

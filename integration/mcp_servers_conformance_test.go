@@ -32,7 +32,7 @@ func TestMCPServers_conformance(t *testing.T) {
 	t.Parallel()
 	nodeProgram(t)
 	program := filepath.Join(t.TempDir(), "everything-server")
-	if err := buildProgram("", "-o", program, conformanceServer); err != nil {
+	if err := buildProgram("", conformanceServer, program); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

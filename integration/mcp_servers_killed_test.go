@@ -21,7 +21,7 @@ import (
 // countedServer builds the program of testdata/counted, and returns its path.
 var countedServer = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(filepath.Dir(caddy), "counted")
-	return program, buildProgram("", "-o", program, "../testdata/counted")
+	return program, buildProgram("", "../testdata/counted", program)
 })
 
 func counted(t *testing.T) string {

@@ -12,6 +12,9 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
+// mcpgoExamples are programs of mcp-go, each in a folder.
+const mcpgoExamples = "github.com/mark3labs/mcp-go/examples/"
+
 // TestMCPServers_of_mcp_go calls servers made with github.com/mark3labs/mcp-go: its examples as processes, and one over
 // Streamable HTTP and HTTP+SSE.
 //
@@ -19,10 +22,17 @@ import (
 func TestMCPServers_of_mcp_go(t *testing.T) {
 	t.Parallel() // it mostly waits
 	programs, site, streamable, sse := t.TempDir(), freeAddress(t), freeAddress(t), freeAddress(t)
-	if err := buildProgram("../testdata/mcpgo", "-o", programs, ".", "tool"); err != nil {
-		testkit.Missing(t, "testdata/mcpgo cannot be built: %v", err)
-	}
 	program := func(name string) string { return filepath.Join(programs, name) }
+	for name, source := range map[string]string{
+		"mcpgo":                       ".",
+		"everything":                  mcpgoExamples + "everything",
+		"elicitation":                 mcpgoExamples + "elicitation",
+		"structured_input_and_output": mcpgoExamples + "structured_input_and_output",
+	} {
+		if err := buildProgram("../testdata/mcpgo", source, program(name)); err != nil {
+			testkit.Missing(t, "testdata/mcpgo cannot be built: %v", err)
+		}
+	}
 	g := startGateway(t, t.TempDir(), site, fmt.Sprintf(`{
 	admin off
 	default_bind 127.0.0.1

@@ -66,7 +66,7 @@ func runNode(t *testing.T, args ...string) (stdout, stderr []byte, err error) {
 	return out.Bytes(), errors.Bytes(), err
 }
 
-// decodeOutput reads the JSON object that a client has printed.
+// decodeOutput reads the JSON that a client has printed.
 func decodeOutput(t *testing.T, out []byte, into any) {
 	t.Helper()
 	if err := json.Unmarshal(out, into); err != nil {
@@ -85,43 +85,50 @@ type callOutput struct {
 	IsError bool `json:"isError"`
 }
 
-// scriptOutput is what sdk.mjs and client.mjs print.
+// scriptOutput is what sdk.mjs and client.mjs print for each call.
 type scriptOutput struct {
 	Protocol string     `json:"protocol"`
 	Tools    []string   `json:"tools"`
 	Result   callOutput `json:"result"`
 }
 
-// TestTypeScriptSDK speaks with the official TypeScript clients.
+// TestTypeScriptSDK speaks with the official TypeScript clients. Starting Node takes most of the time, so that one process
+// of each client makes all calls, each with a connection of its own.
 func TestTypeScriptSDK(t *testing.T) {
 	g := startExample(t)
+	calls := []string{g.url + "/mcp", "get_trip", `{"trip_id":"ir-1512"}`, `{}`}
 	for _, c := range []struct {
-		name, script, mode, protocol string
-		structured                   bool
+		command []string
+		modes   []string
+		want    []string // the revision in each mode
 	}{
-		{"sdk", "sdk.mjs", "", "2025-11-25", true},
-		{"client legacy", "client.mjs", "legacy", "2025-11-25", true},
-		{"client auto", "client.mjs", "auto", "2026-07-28", true},
-		{"client pinned", "client.mjs", "2026-07-28", "2026-07-28", true},
+		{[]string{"sdk.mjs"}, []string{"sdk"}, []string{"2025-11-25"}},
+		{[]string{"client.mjs", "legacy,auto,2026-07-28"}, []string{"client legacy", "client auto", "client pinned"}, []string{"2025-11-25", "2026-07-28", "2026-07-28"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			var out scriptOutput
-			decodeOutput(t, node(t, c.script, g.url+"/mcp", "get_trip", `{"trip_id":"ir-1512"}`, c.mode), &out)
-			if out.Protocol != c.protocol {
-				t.Errorf("revision %q, want %q", out.Protocol, c.protocol)
-			}
-			if !slices.Equal(out.Tools, exampleTools) {
-				t.Errorf("tools %q, want %q", out.Tools, exampleTools)
-			}
-			if out.Result.IsError || out.Result.StructuredContent.To != "Geneva" {
-				t.Errorf("get_trip: %+v", out.Result)
-			}
-
-			decodeOutput(t, node(t, c.script, g.url+"/mcp", "get_trip", `{}`, c.mode), &out)
-			if !out.Result.IsError || len(out.Result.Content) == 0 || !strings.Contains(out.Result.Content[0].Text, "trip_id") {
-				t.Errorf("get_trip without arguments: %+v, want an error that names trip_id", out.Result)
-			}
-		})
+		var all []scriptOutput
+		decodeOutput(t, node(t, append(c.command, calls...)...), &all)
+		if len(all) != 2*len(c.modes) {
+			t.Fatalf("%q: %d results: %+v", c.command, len(all), all)
+		}
+		for i, mode := range c.modes {
+			t.Run(mode, func(t *testing.T) {
+				found, missing := all[2*i], all[2*i+1]
+				for _, out := range []scriptOutput{found, missing} {
+					if out.Protocol != c.want[i] {
+						t.Errorf("revision %q, want %q", out.Protocol, c.want[i])
+					}
+					if !slices.Equal(out.Tools, exampleTools) {
+						t.Errorf("tools %q, want %q", out.Tools, exampleTools)
+					}
+				}
+				if found.Result.IsError || found.Result.StructuredContent.To != "Geneva" {
+					t.Errorf("get_trip: %+v", found.Result)
+				}
+				if !missing.Result.IsError || len(missing.Result.Content) == 0 || !strings.Contains(missing.Result.Content[0].Text, "trip_id") {
+					t.Errorf("get_trip without arguments: %+v, want an error that names trip_id", missing.Result)
+				}
+			})
+		}
 	}
 }
 

@@ -35,6 +35,16 @@ var largeDocuments = map[string]testkit.WideOptions{
 	"16MB/texts":      {Operations: 1500, Schemas: 20, Properties: 10, Description: 8000},
 }
 
+// largeListChild is the environment variable that makes a process measure a list.
+const largeListChild = "FAIRWAY_TEST_LARGE_LIST"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(largeListChild) == "" {
+		testkit.CollectRarely()
+	}
+	os.Exit(m.Run())
+}
+
 // lists returns the pages of the list of a Toolset.
 func lists(toolset *tools.Toolset, o Options) [][]byte {
 	return New(o).newCatalog(toolset).Pages(protocol.V20251125)
@@ -43,8 +53,7 @@ func lists(toolset *tools.Toolset, o Options) [][]byte {
 // TestList_of_a_large_document_is_bounded in size and memory, which a process of
 // its own measures.
 func TestList_of_a_large_document_is_bounded(t *testing.T) {
-	const child = "FAIRWAY_TEST_LARGE_LIST"
-	if asked := os.Getenv(child); asked != "" {
+	if asked := os.Getenv(largeListChild); asked != "" {
 		mode, file, _ := strings.Cut(asked, " ")
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -85,7 +94,7 @@ func TestList_of_a_large_document_is_bounded(t *testing.T) {
 					t.Fatal(err)
 				}
 				command := exec.CommandContext(t.Context(), self, "-test.run=^TestList_of_a_large_document_is_bounded$", "-test.v")
-				command.Env = append(os.Environ(), child+"="+string(mode)+" "+file)
+				command.Env = append(os.Environ(), largeListChild+"="+string(mode)+" "+file)
 				out, err := command.CombinedOutput()
 				if err != nil {
 					t.Fatalf("%v\n%s", err, out)

@@ -1,11 +1,17 @@
 package tools
 
 import (
+	"os"
 	"sync"
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
+
+func TestMain(m *testing.M) {
+	testkit.CollectRarely()
+	os.Exit(m.Run())
+}
 
 func buildTools(t testing.TB, document string, options BuildOptions) *Toolset {
 	t.Helper()

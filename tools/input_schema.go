@@ -326,8 +326,9 @@ func (p *pendingTool) equals(other *pendingTool) bool {
 	if len(p.tool.Plan.Arguments) != len(other.tool.Plan.Arguments) || !p.plan.Equal(other.plan) || !reflect.DeepEqual(p.tool.Plan.Encodings, other.tool.Plan.Encodings) {
 		return false
 	}
+	var a, b Argument // on the heap once, not for each argument
 	for i := range p.tool.Plan.Arguments {
-		a, b := p.tool.Plan.Arguments[i], other.tool.Plan.Arguments[i]
+		a, b = p.tool.Plan.Arguments[i], other.tool.Plan.Arguments[i]
 		if p.dropped {
 			a.Schema, b.Schema = nil, nil
 		}

@@ -10,7 +10,7 @@ import (
 const Patience = 2 * time.Minute
 
 // maxPause is the longest time between two checks of a condition.
-const maxPause = 10 * time.Millisecond
+const maxPause = 50 * time.Millisecond
 
 // Eventually waits until the condition holds. It checks often at first, and then every maxPause: a condition that reads a
 // file or makes a request costs more CPU than what it waits for.

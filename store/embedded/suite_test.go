@@ -3,10 +3,10 @@ package embedded_test
 import (
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/storetest"
@@ -16,9 +16,7 @@ import (
 const busy = "busy:"
 
 func TestMain(m *testing.M) {
-	if os.Getenv("GOGC") == "" { // the crash tests open thousands of stores with small heaps, and would mostly collect garbage
-		debug.SetGCPercent(400)
-	}
+	testkit.CollectRarely() // the crash tests open thousands of stores with small heaps, and would mostly collect garbage
 	storetest.Child(func(address string) (store.Store, error) {
 		if path, is := strings.CutPrefix(address, busy); is {
 			return embedded.Open(path, embedded.Busy(embedded.Options{}))

@@ -3,10 +3,17 @@ package match
 import (
 	"context"
 	"net/http"
+	"os"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/tools"
 )
+
+func TestMain(m *testing.M) {
+	testkit.CollectRarely()
+	os.Exit(m.Run())
+}
 
 func buildTools(t testing.TB, document string, options tools.BuildOptions) *tools.Toolset {
 	t.Helper()

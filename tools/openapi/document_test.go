@@ -10,6 +10,11 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
+func TestMain(m *testing.M) {
+	testkit.CollectRarely()
+	os.Exit(m.Run())
+}
+
 // testdata is where the documents written for this project are.
 const testdata = "../../testdata/openapi"
 

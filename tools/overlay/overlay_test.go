@@ -11,6 +11,11 @@ import (
 	"github.com/fairwayhq/fairway/tools/overlay"
 )
 
+func TestMain(m *testing.M) {
+	testkit.CollectRarely()
+	os.Exit(m.Run())
+}
+
 const document = `{
   "openapi": "3.1.0",
   "info": {"title": "Trips", "version": "1"},

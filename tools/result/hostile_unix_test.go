@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 // hostile are expressions that take a long time or much memory without limits. The body is the text of
@@ -67,6 +69,7 @@ func TestMain(m *testing.M) {
 	if parallel, err := strconv.Atoi(os.Getenv(hostileChild)); err == nil {
 		os.Exit(runHostile(parallel))
 	}
+	testkit.CollectRarely()
 	os.Exit(m.Run())
 }
 

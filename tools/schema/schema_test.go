@@ -1,12 +1,19 @@
 package schema_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/tools/openapi"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
+
+func TestMain(m *testing.M) {
+	testkit.CollectRarely()
+	os.Exit(m.Run())
+}
 
 func TestKeywords(t *testing.T) {
 	const v30, v31 = "3.0.3", "3.1.0"

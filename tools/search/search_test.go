@@ -13,6 +13,11 @@ import (
 	"github.com/fairwayhq/fairway/tools/search"
 )
 
+func TestMain(m *testing.M) {
+	testkit.CollectRarely()
+	os.Exit(m.Run())
+}
+
 var library = []search.Entry{
 	{Name: "list_books", Title: "List books", Method: "GET", Path: "/books", Arguments: []search.Argument{{Name: "genre", Values: []string{"crime", "poetry"}}}},
 	{Name: "get_book", Title: "Get a book", Method: "GET", Path: "/books/{id}"},
@@ -141,12 +146,19 @@ func TestSearch_recall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkRecall(t, "shared/search", testkit.ReadDocument(t, "search/queries.json"), 0.52, 0.72)
-	checkRecall(t, "testdata", held, 0.66, 0.85)
+	documents := make(map[string]indexed)
+	checkRecall(t, documents, "shared/search", testkit.ReadDocument(t, "search/queries.json"), 0.52, 0.72)
+	checkRecall(t, documents, "testdata", held, 0.66, 0.85)
 }
 
-// checkRecall searches the requests in the documents that they name.
-func checkRecall(t *testing.T, list string, content []byte, least1, least5 float64) {
+// indexed is a document with its index.
+type indexed struct {
+	entries []search.Entry
+	index   *search.Index
+}
+
+// checkRecall searches the requests in the documents that they name. It adds these to the documents.
+func checkRecall(t *testing.T, documents map[string]indexed, list string, content []byte, least1, least5 float64) {
 	t.Helper()
 	var requests []struct {
 		Document, Request string
@@ -155,22 +167,22 @@ func checkRecall(t *testing.T, list string, content []byte, least1, least5 float
 	if err := json.Unmarshal(content, &requests); err != nil {
 		t.Fatal(err)
 	}
-	indexes := map[string]*search.Index{}
-	entries := map[string][]search.Entry{}
 	first, five := 0, 0
 	for _, r := range requests {
-		if indexes[r.Document] == nil {
-			entries[r.Document] = document(t, r.Document)
-			indexes[r.Document] = search.New(entries[r.Document])
+		d, isKnown := documents[r.Document]
+		if !isKnown {
+			entries := document(t, r.Document)
+			d = indexed{entries, search.New(entries)}
+			documents[r.Document] = d
 		}
 		for _, name := range r.Tools {
-			if !slices.ContainsFunc(entries[r.Document], func(e search.Entry) bool { return e.Name == name }) {
+			if !slices.ContainsFunc(d.entries, func(e search.Entry) bool { return e.Name == name }) {
 				t.Errorf("%s: %q names %s, which %s does not have", list, r.Request, name, r.Document)
 			}
 		}
-		hits := indexes[r.Document].Search(r.Request, 5, nil)
+		hits := d.index.Search(r.Request, 5, nil)
 		rank := slices.IndexFunc(hits, func(h search.Hit) bool {
-			return slices.Contains(r.Tools, entries[r.Document][h.Entry].Name)
+			return slices.Contains(r.Tools, d.entries[h.Entry].Name)
 		})
 		if rank == 0 {
 			first++

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/watch"
 )
 
@@ -18,6 +19,7 @@ func Main(m *testing.M, after ...func()) {
 	os.Setenv("XDG_DATA_HOME", dir)
 	os.Setenv("XDG_CONFIG_HOME", dir)
 	watch.SetInterval(20 * time.Millisecond)
+	testkit.CollectRarely()
 	code := m.Run()
 	for _, end := range after {
 		end()
