@@ -149,7 +149,7 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 	if unsafe > 0 && b.set.Report.Excluded == len(operations) {
 		return nil, errors.New("readonly leaves no tool: no operation has a safe method (GET, HEAD or OPTIONS); remove readonly, or select other operations")
 	}
-	clear(b.source.descriptions)
+	b.source.release()
 	b.inputs.finish(b.set.tools, b.collect)
 	b.outputs.finish(b.set.tools, b.collect)
 	built := slices.Clone(b.set.tools)

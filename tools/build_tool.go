@@ -28,6 +28,9 @@ type toolSource struct {
 	unprotected  []Warning                // about configured non-inferrable names that match no argument
 }
 
+// release drops what only the translation of operations needs. The lists are made after it, and need the memory.
+func (s *toolSource) release() { s.descriptions = nil }
+
 // A toolBuilder makes a tool from one operation. It chooses the names of the arguments, translates their schemas,
 // and makes the plan of the request.
 type toolBuilder struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -255,12 +256,14 @@ func (w *inputWriter) simplify(p *pendingTool, room int) {
 
 // shareArguments sets the schema of each argument to its part of the tool's schema.
 func (p *pendingTool) shareArguments() {
-	input, _ := schema.Parse(p.tool.Definition.InputSchema)
+	properties := make(map[string]jsontext.Value)
+	for walk := strictjson.Into(strictjson.MemberOf(p.tool.Definition.InputSchema, "properties")); walk.Next(); {
+		properties[string(walk.Key())] = walk.Value
+	}
 	for i := range p.plan.Arguments {
 		a := p.argument(&p.plan.Arguments[i])
-		a.Schema = jsontext.Value("{}")
-		if property := input.Property(a.Name); property != nil {
-			a.Schema = property.Text
+		if a.Schema = properties[a.Name]; a.Schema == nil {
+			a.Schema = jsontext.Value("{}")
 		}
 	}
 	p.tool.list()
