@@ -42,7 +42,7 @@ var limits = map[string][]string{
 	"OCP session":                   {"ocp.MaxSession", "ocp.maxInflated"},
 	"enhanced response":             {"caddymodule/ocp.DefaultMaxEnhanced"},
 	"`oagent`: body":                {"caddymodule/oagent.DefaultMaxInput caddymodule/oagent.DefaultMaxOutput"},
-	"`oagent`: values":              {"tools/internal/request.MaxTextPairs"},
+	"`oagent`: values":              {"tools/request.MaxTextPairs"},
 	"`oagent`: recorded":            {"oagent.DefaultMaxPayload", "oagent.LargestMaxPayload"},
 	"an Engagement":                 {"oagent.DefaultMaxRecord", "oagent/engagement.MaxEntries", "oagent.DefaultTTL"},
 	"pending reviews":               {"oagent/review.MaxOpen", "oagent/review.MaxPending"},

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/fairwayhq/fairway/tools/internal/request"
+	"github.com/fairwayhq/fairway/tools/request"
 )
 
 // RequestParts describes the requests of a tool, in addition to its method and path, so that an

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
-	"github.com/fairwayhq/fairway/tools/internal/request"
+	"github.com/fairwayhq/fairway/tools/request"
 )
 
 // UserArguments are the arguments of a call that only the user can supply, because a model

@@ -3,7 +3,7 @@ package tools
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/tools/internal/request"
+	"github.com/fairwayhq/fairway/tools/request"
 )
 
 // A Plan says how the request of a call is made. Package match uses it to read requests.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/httpheader"
-	"github.com/fairwayhq/fairway/tools/internal/request"
 	"github.com/fairwayhq/fairway/tools/openapi"
+	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 

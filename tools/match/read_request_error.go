@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/internal/request"
+	"github.com/fairwayhq/fairway/tools/request"
 )
 
 // RequestErrorKind says why the arguments cannot be read from a plain request.

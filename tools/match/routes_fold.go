@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/fairwayhq/fairway/tools/internal/request"
+	"github.com/fairwayhq/fairway/tools/request"
 )
 
 // appendReading appends a path, folded and without dot segments, unless the list contains

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/internal/request"
+	"github.com/fairwayhq/fairway/tools/request"
 )
 
 // knows reports whether a request of the tool can have the identifier.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/internal/request"
+	"github.com/fairwayhq/fairway/tools/request"
 )
 
 // matched is a document whose operations can be taken for each other.

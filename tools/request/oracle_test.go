@@ -7,7 +7,7 @@ import (
 
 	"github.com/yosida95/uritemplate/v3"
 
-	"github.com/fairwayhq/fairway/tools/internal/request"
+	"github.com/fairwayhq/fairway/tools/request"
 )
 
 // oracleTexts are values and names that every place takes.

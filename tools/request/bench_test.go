@@ -3,7 +3,7 @@ package request_test
 import (
 	"testing"
 
-	"github.com/fairwayhq/fairway/tools/internal/request"
+	"github.com/fairwayhq/fairway/tools/request"
 )
 
 func BenchmarkAppendObject(b *testing.B) {

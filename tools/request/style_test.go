@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/fairwayhq/fairway/tools/internal/request"
+	"github.com/fairwayhq/fairway/tools/request"
 )
 
 // must returns the Serializer of p.

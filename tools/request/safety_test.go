@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/testkit"
-	"github.com/fairwayhq/fairway/tools/internal/request"
+	"github.com/fairwayhq/fairway/tools/request"
 )
 
 // TestReserved: a property of an exploded object does not pass for another
