@@ -106,7 +106,8 @@ func recorderOf(w http.ResponseWriter) *route.Recorder {
 	}
 }
 
-// protocol returns the protocol of the request: mcp, otc, oagent, or http for a plain request.
+// protocol returns the protocol of the request: mcp, otc or oagent for a tool call, or tool if its protocol is unknown;
+// http for a plain request.
 func (q request) protocol() string {
 	if q.call == nil {
 		return "http"

@@ -198,26 +198,27 @@ func (p *operationReader) readPlain() *refusalError {
 
 // readBody reads the whole body.
 func (p *operationReader) readBody() ([]byte, *refusalError) {
-	if p.request.r.Body == nil || p.request.r.Body == http.NoBody {
+	r, limit := p.request.r, p.request.handler.MaxInput
+	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
 	tooLarge := func() *refusalError {
 		return refuse(kindTooLarge, http.StatusRequestEntityTooLarge, "", fmt.Sprintf(
 			"the request was refused: its body is larger than %s; the operator can raise max_input",
-			humanize.IBytes(uint64(p.request.handler.MaxInput))), nil)
+			humanize.IBytes(uint64(limit))), nil)
 	}
-	if p.request.r.ContentLength > p.request.handler.MaxInput {
+	if r.ContentLength > limit {
 		return nil, tooLarge()
 	}
 	var content buffer.Buffer
-	if p.request.r.ContentLength > 0 {
-		content.B = make([]byte, 0, p.request.r.ContentLength+1)
+	if r.ContentLength > 0 {
+		content.B = make([]byte, 0, r.ContentLength+1)
 	}
 	var err error
-	if p.request.r.ContentLength != 0 { // otherwise the next handlers get http.NoBody
-		err = content.ReadAll(p.request.r.Body, p.request.handler.MaxInput)
+	if r.ContentLength != 0 { // an empty body is not read: setBody replaces it
+		err = content.ReadAll(r.Body, limit)
 	}
-	_ = p.request.r.Body.Close()
+	_ = r.Body.Close()
 	switch {
 	case errors.Is(err, buffer.ErrTooLarge):
 		return nil, tooLarge()
@@ -229,11 +230,12 @@ func (p *operationReader) readBody() ([]byte, *refusalError) {
 
 // setBody sets the body to forward.
 func (p *operationReader) setBody(content []byte) {
-	p.request.r.ContentLength, p.request.r.TransferEncoding, p.request.r.Trailer = int64(len(content)), nil, nil
-	delete(p.request.r.Header, "Trailer")
-	if p.request.r.Body = http.NoBody; len(content) > 0 {
-		p.request.r.Body = io.NopCloser(bytes.NewReader(content))
-		p.request.r.Header["Content-Length"] = []string{strconv.Itoa(len(content))}
+	r := p.request.r
+	r.ContentLength, r.TransferEncoding, r.Trailer = int64(len(content)), nil, nil
+	delete(r.Header, "Trailer")
+	if r.Body = http.NoBody; len(content) > 0 {
+		r.Body = io.NopCloser(bytes.NewReader(content))
+		r.Header["Content-Length"] = []string{strconv.Itoa(len(content))}
 	}
 }
 

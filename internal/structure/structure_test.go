@@ -542,7 +542,7 @@ var testWord = regexp.MustCompile(`^([a-z0-9]+|[A-Z][A-Za-z0-9]*)$`)
 var initialism = regexp.MustCompile(`^[A-Z0-9]{2,}s?$`)
 
 // TestTests_have_names_of_one_style makes the list of tests readable as a list of rules: TestThing, or TestThing_rule_in_words.
-// If a rule is about a method, its name precedes the words, as in TestThing_Method_rule_in_words.
+// The name of a method of Thing can be the first word of the rule: TestThing_Method_rule_in_words.
 func TestTests_have_names_of_one_style(t *testing.T) {
 	all := allSources(t)
 	isMethod := make(map[string]bool) // by "folder.Type.Method"
@@ -566,8 +566,8 @@ func TestTests_have_names_of_one_style(t *testing.T) {
 					continue
 				}
 				words := strings.Split(rule, "_")
-				if isName := words[0] != "" && words[0][0] >= 'A' && words[0][0] <= 'Z'; isName && !initialism.MatchString(words[0]) && !isMethod[s.folder+"."+thing+"."+words[0]] {
-					t.Errorf("%s: %s: %s is no method of %s; a name has the form TestThing_rule_in_words", fset.Position(f.Pos()), f.Name.Name, words[0], thing)
+				if first := words[0]; ast.IsExported(first) && !initialism.MatchString(first) && !isMethod[s.folder+"."+thing+"."+first] {
+					t.Errorf("%s: %s: %s has no method %s; write the rule in lower case, as in TestThing_rule_in_words", fset.Position(f.Pos()), f.Name.Name, thing, first)
 				}
 				for _, word := range words {
 					if !testWord.MatchString(word) {

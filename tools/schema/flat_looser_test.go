@@ -20,8 +20,8 @@ import (
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
-// TestFlat_stubs_accept_more wants a value that a schema accepts to be accepted once
-// the schema is flat, wherever the stubs stand.
+// TestFlat_stubs_accept_more checks that a flat schema accepts each value that its source accepts, wherever a stub
+// replaces a definition.
 func TestFlat_stubs_accept_more(t *testing.T) {
 	for rule, c := range map[string]struct{ schema, value string }{
 		"unevaluated beside a recursive reference": {
@@ -345,7 +345,7 @@ func TestFlat_work(t *testing.T) {
 	}
 }
 
-// TestFlat_brief_definitions wants no stub that is longer than what it stands for.
+// TestFlat_brief_definitions checks that no stub is longer than the definition that it replaces.
 func TestFlat_brief_definitions(t *testing.T) {
 	rawSchema := `{"type":"object","properties":{"id":{"$ref":"#/$defs/Id"},"key":{"description":"Mine.","$ref":"#/$defs/Id"},"large":{"$ref":"#/$defs/Large"}},` +
 		`"$defs":{"Id":{"type":"string","format":"uuid"},"Large":{"type":"string","description":"` + strings.Repeat("x", 100) + `"}}}`

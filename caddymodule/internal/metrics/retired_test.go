@@ -27,6 +27,14 @@ func toolsetOf(t *testing.T, names ...string) *tools.Toolset {
 	return set
 }
 
+// loadedWith returns collectors of a toolset t, which is loaded.
+func loadedWith(set *tools.Toolset) *Collectors {
+	m := newCollectors()
+	m.Acquire("t")
+	m.Loaded("t", set)
+	return m
+}
+
 // countOne counts a successful call of each tool.
 func countOne(m *Collectors, toolset string, set *tools.Toolset) {
 	of := m.Of(toolset, "mcp")
@@ -51,10 +59,8 @@ func wantSeries(t *testing.T, m *Collectors, want int, when string) {
 
 func TestMetrics_series_of_a_tool_outlive_it(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newCollectors()
 		both, one := toolsetOf(t, "a", "b"), toolsetOf(t, "a")
-		m.Acquire("t")
-		m.Loaded("t", both)
+		m := loadedWith(both)
 		countOne(m, "t", both)
 		m.Loaded("t", one)
 		wantSeries(t, m, 2, "after the reload")
@@ -68,10 +74,8 @@ func TestMetrics_series_of_a_tool_outlive_it(t *testing.T) {
 
 func TestMetrics_series_of_a_tool_that_comes_back_stay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newCollectors()
 		both, one := toolsetOf(t, "a", "b"), toolsetOf(t, "a")
-		m.Acquire("t")
-		m.Loaded("t", both)
+		m := loadedWith(both)
 		countOne(m, "t", both)
 		m.Loaded("t", one)
 		time.Sleep(retiredSeriesTime / 2)
@@ -126,10 +130,8 @@ func TestMetrics_retired_series_are_bounded(t *testing.T) {
 
 func TestMetrics_series_of_callers_and_requests_end_with_the_tool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newCollectors()
 		both, one := toolsetOf(t, "kept", "gone"), toolsetOf(t, "kept")
-		m.Acquire("t")
-		m.Loaded("t", both)
+		m := loadedWith(both)
 		before := countSeries(callerCalls)
 		for _, tool := range []string{"kept", "gone"} {
 			new(Callers).Observe(&CallBy{User: &identity.User{}, Toolset: "t", Tool: tool, Outcome: "ok"})
