@@ -156,7 +156,11 @@ func TestServer_tools_can_be_tasks(t *testing.T) {
 	u := newUpstream(t, false)
 	for options, want := range map[string]bool{"": false, "{\ntask_after 10s\n}": true} {
 		site := sitetest.Run(t, "agents {\ntoolset calc {\nmcp_server "+u.url+"\n}\n}", "mcp "+options+"\nmcp_servers\nrespond 418")
-		list := site.Request("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Content-Type", "application/json", "Mcp-Protocol-Version", "2025-11-25")
+		var list sitetest.Response
+		sitetest.Eventually(t, "the tools are loaded", func() bool {
+			list = site.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, map[string]string{"MCP-Protocol-Version": "2025-11-25"})
+			return list.Status == http.StatusOK
+		})
 		if got := strings.Contains(list.Body, `"execution":{"taskSupport":"optional"}`); got != want {
 			t.Errorf("options %q: %d %s", options, list.Status, list.Body)
 		}
