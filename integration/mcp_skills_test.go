@@ -14,6 +14,7 @@ func TestSkills_are_verified_by_a_client(t *testing.T) {
 	site := freeAddress(t)
 	second := startGateway(t, t.TempDir(), site, "{\n\tadmin off\n\tagents {\n\t\ttoolset up {\n\t\t\tmcp_server "+first.url+"/mcp\n\t\t}\n\t}\n}\n"+
 		"http://"+site+" {\n\tmcp /mcp up\n\tmcp_servers\n}\n")
+	second.waitForTools(t, "/mcp")
 	for prefix, url := range map[string]string{"": first.url, "up/": second.url} {
 		var got struct {
 			DirectoryRead bool
