@@ -3,9 +3,8 @@
 #	docker build -t fairway .
 #	docker build -t fairway --build-arg MODULES="github.com/mholt/caddy-ratelimit@v0.1.0" .
 #
-# The image has no health check of its own, because that depends on the Caddyfile. With agents_health at port 8080:
-#
-#	docker run --health-cmd "/usr/bin/caddy agents ready" …        (in Compose: see compose.yaml)
+# The image has no health check of its own, because that depends on the Caddyfile. docs/install.md has one, and so does
+# compose.yaml. An option of docker run cannot add it: that needs a shell.
 #
 # The container needs no writable file system except /data, where the store and the
 # certificates are:

@@ -2,6 +2,8 @@ module github.com/fairwayhq/fairway
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	cel.dev/cel-go v0.32.0
 	github.com/aws/smithy-go v1.28.9

@@ -66,8 +66,11 @@ func TestPackaging_the_image_is_built_with_the_Go_of_the_module(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
-	if version == nil || !bytes.Contains(image, []byte("FROM golang:"+string(version[1])+".")) {
+	version := regexp.MustCompile(`(?m)^toolchain go(\d+\.\d+\.\d+)$`).FindSubmatch(module)
+	if version == nil {
+		t.Fatal("go.mod names no toolchain, so workflows would use the first release of its Go version")
+	}
+	if !bytes.Contains(image, []byte("FROM golang:"+string(version[1])+"-")) {
 		t.Errorf("the Dockerfile does not use Go %s of go.mod", version[1])
 	}
 }

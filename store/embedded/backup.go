@@ -243,7 +243,8 @@ func (c *checker) checkRecord(tx *bbolt.Tx, log *bbolt.Cursor, key string) error
 	return nil
 }
 
-// Restore makes the store at path from a backup, which it checks. The file has the mode 0600. If there is a store,
+// Restore makes the store at path from a backup, which it checks. The file has the mode 0600, and the owner of its
+// folder, so that a service can open what root has restored. If there is a store,
 // Restore renames its files first, and returns the new name of the store file. If it is not empty, that needs replace;
 // otherwise Restore returns ErrNotEmpty.
 func Restore(backup io.Reader, path string, replace bool) (r *Report, old string, err error) {
@@ -255,13 +256,17 @@ func Restore(backup io.Reader, path string, replace bool) (r *Report, old string
 		return nil, "", err
 	}
 	unpacked := path + ".restored"
+	if err := os.Remove(unpacked); err != nil && !errors.Is(err, os.ErrNotExist) { // of a restore that was killed
+		return nil, "", err
+	}
 	defer os.Remove(unpacked) //nolint:errcheck // it has been renamed, unless there was an error
-	file, err := os.OpenFile(unpacked, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	// O_EXCL: if another user may write to the folder, root must not follow a link of that user.
+	file, err := os.OpenFile(unpacked, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, "", err
 	}
 	_, err = io.Copy(file, packed) //nolint:gosec // the operator's own file
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err = errors.Join(err, takeOwner(file), file.Sync(), file.Close()); err != nil {
 		return nil, "", fmt.Errorf("unpacking the backup: %w", err)
 	}
 	if r, err = Check(unpacked); err != nil {

@@ -30,6 +30,22 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
+// takeOwner gives the file the owner and the group of its folder. Only root may do so; for others it does nothing.
+func takeOwner(file *os.File) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	folder, err := os.Stat(filepath.Dir(file.Name()))
+	if err != nil {
+		return err
+	}
+	owner, ok := folder.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return file.Chown(int(owner.Uid), int(owner.Gid))
+}
+
 // lockHolder returns the id of the process that holds the lock on the file, or 0 if it
 // cannot be determined.
 func lockHolder(path string) int {
