@@ -87,7 +87,7 @@ type BuildOptions struct {
 	Overlaid bool `json:"-"`
 
 	// Reloaded is true if this document replaces a version that all selectors matched.
-	// Some selectors that no longer match are then listed in Toolset.Unmatched instead of
+	// Some selectors that no longer match are then listed in Report.Unmatched instead of
 	// failing the build: each Include, and each Exclude of a method, because neither can
 	// turn further operations into tools. Every other Exclude remains an error, because
 	// its operation may have been renamed.

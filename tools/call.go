@@ -22,7 +22,7 @@ import (
 type Call struct {
 	Tool *Tool
 
-	values []jsontext.Value    // of Tool.all, by position; nil if absent
+	values []jsontext.Value    // of Tool.Plan.Arguments, by position; nil if absent
 	extra  []strictjson.Member // additional properties, if the body allows them
 
 	few [fewValues]jsontext.Value // memory of values, if they fit

@@ -53,7 +53,7 @@ func (p Site) SameSite(other Site) bool {
 	return p.server == other.server && (p.site == other.site || p.site == nil || other.site == nil)
 }
 
-// An offer is a toolset that a handler of a site serves to clients.
+// A servedToolset is a toolset that a handler of a site serves to clients.
 type servedToolset struct {
 	site    Site
 	toolset *Toolset

@@ -117,7 +117,7 @@ func (h *Handler) findOrigin(ctx caddy.Context) (err error) {
 		return fmt.Errorf("agent_connections: origin: %w", err)
 	}
 	to, err := url.Parse(h.origin)
-	if err != nil || !isSafe(h.origin) || strings.Trim(to.Path, "/") != "" || to.RawQuery != "" {
+	if err != nil || !maySendSecrets(h.origin) || strings.Trim(to.Path, "/") != "" || to.RawQuery != "" {
 		return fmt.Errorf("agent_connections: origin %s is not an https address without a path, such as https://tools.example.com", h.origin)
 	}
 	h.origin = strings.TrimRight(h.origin, "/")

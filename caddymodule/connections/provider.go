@@ -136,7 +136,7 @@ func (u *User) Provision(caddy.Context) error {
 		if *option.to == "" && option.source != "" {
 			return u.errorf("%s is empty", option.name)
 		}
-		if isAddress := strings.HasSuffix(option.name, "_url"); isAddress && *option.to != "" && !isSafe(*option.to) {
+		if isAddress := strings.HasSuffix(option.name, "_url"); isAddress && *option.to != "" && !maySendSecrets(*option.to) {
 			return u.errorf("%s %s is not an https address", option.name, *option.to)
 		}
 	}
@@ -165,8 +165,8 @@ func (u *User) errorf(format string, arguments ...any) error {
 	return fmt.Errorf("credential user, provider "+u.Name+": "+format, arguments...)
 }
 
-// isSafe reports whether secrets may be sent to an address: https, or http on this machine.
-func isSafe(address string) bool {
+// maySendSecrets reports whether secrets may be sent to an address: https, or http on this machine.
+func maySendSecrets(address string) bool {
 	to, err := url.Parse(address)
 	if err != nil || to.Host == "" || to.User != nil || to.Fragment != "" {
 		return false

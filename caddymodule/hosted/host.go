@@ -233,9 +233,14 @@ func (h *Host) Runner(ctx context.Context) (*run.Runner, error) {
 		return nil, err
 	}
 	r, err := run.NewRunner(run.Options{
-		Store: st, Guard: guard, Realm: h.options.Realm(), Process: lease.ProcessOf(st), Agent: h.agent, Model: h.options.Model, Tools: agentTools{h},
-		Queue: queueOf(st, h.options.Realm()), Limits: h.options.Limits, AgentLimits: h.options.AgentLimits, Budgets: budgetsFor(h.options.Budgets), Groups: groupsOf, BudgetChecked: budgetMetrics(h.options.Budgets).checked, Workers: h.options.Workers, TTL: h.options.TTL, Warn: h.warn,
-		Notices: h.options.Notices(), Ended: h.shared().sessions.remove, Handover: h.wakeNext, Report: h.report, Trace: h.trace, Decide: h.options.Decide,
+		Store: st, Process: lease.ProcessOf(st), Realm: h.options.Realm(), Queue: queueOf(st, h.options.Realm()),
+		Guard: guard, Agent: h.agent, Model: h.options.Model, Tools: agentTools{h}, Groups: groupsOf,
+
+		Limits: h.options.Limits, AgentLimits: h.options.AgentLimits, Workers: h.options.Workers, TTL: h.options.TTL,
+		Budgets: budgetsFor(h.options.Budgets), BudgetChecked: budgetMetrics(h.options.Budgets).checked,
+
+		Warn: h.warn, Report: h.report, Trace: h.trace, Notices: h.options.Notices(), Decide: h.options.Decide,
+		Ended: h.shared().sessions.remove, Handover: h.wakeNext,
 	})
 	if err == nil {
 		h.opened.Store(r)

@@ -20,7 +20,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/httpheader"
-	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
@@ -183,7 +182,6 @@ func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
 	if b.User.ID == "" {
 		b.Engagement += "@" + address
 	}
-	b.Owner = share.OwnerOf(b.User.ID, address)
 	if len(o.Reviewers) > 0 {
 		o.reviewers.Bind(&b)
 	}

@@ -252,22 +252,22 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	if err := o.app.ProvisionEvents(ctx); err != nil {
 		return err
 	}
-	if err := provisionRemote(ctx, o); err != nil {
+	if err := o.provisionRemote(ctx); err != nil {
 		return err
 	}
 	if err := o.provisionAgents(); err != nil {
 		return err
 	}
-	if err := provisionHosting(ctx, o); err != nil {
+	if err := o.provisionHosting(ctx); err != nil {
 		return err
 	}
-	if err := provisionAccept(ctx, o); err != nil {
+	if err := o.provisionAccept(ctx); err != nil {
 		return err
 	}
 	if err := o.provisionParts(ctx); err != nil {
 		return err
 	}
-	if err := provisionNotices(ctx, o); err != nil {
+	if err := o.provisionNotices(ctx); err != nil {
 		return err
 	}
 	o.app.GuardHandlers = append(o.app.GuardHandlers, guardHandler{o})

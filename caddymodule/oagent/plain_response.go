@@ -82,7 +82,7 @@ func (s *response) requestWhole(checked bool) {
 	header := s.d.request.r.Header
 	delete(header, "Range")
 	delete(header, "If-Range")
-	if checked && isSafe(s.d.request.r.Method) {
+	if checked && onlyReads(s.d.request.r.Method) {
 		deleteConditions(header)
 	}
 	s.encoding = [1]string{"identity"}
@@ -97,7 +97,7 @@ func (s *response) releaseResponse(a *heldResponse) error {
 		return s.d.answer(s.refuseTooLarge())
 	case a.Status == 0 && a.switched:
 		s.abort(outcome{note: "the API switched to another protocol"})
-		s.writeBrokenOff("The API switched to another protocol, which the request did not request.")
+		s.writeBrokenOff("The API switched to another protocol, although the client did not ask for an upgrade.")
 		return nil
 	case a.Status == 0:
 		s.abort(outcome{note: "no handler after oagent wrote a response"})

@@ -113,7 +113,7 @@ func (o *Handler) provisionParts(ctx caddy.Context) (err error) {
 }
 
 // provisionHosting sets up the Host of the agents that have a model.
-func provisionHosting(ctx caddy.Context, o *Handler) error {
+func (o *Handler) provisionHosting(ctx caddy.Context) error {
 	if len(o.Models) == 0 {
 		if o.Limits != nil || o.AgentLimits != nil || o.Workers != 0 || o.Budgets != nil || o.Prices != nil {
 			return errors.New("limits, budget, prices and workers have no effect without model: add the model of the agents")
@@ -145,14 +145,17 @@ func provisionHosting(ctx caddy.Context, o *Handler) error {
 			return o.reviewers.DecideRun(ctx, st, decision, comment)
 		},
 		Notices: func() *run.NoticeOptions { return o.notices.RunNotices() },
-		Spans:   &processSpans, Limits: o.Limits.Run(), AgentLimits: hosted.AgentLimits(o.AgentLimits), Budgets: o.Budgets, Workers: o.Workers, TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) }, Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
+		Spans:   &processSpans,
+		Limits:  o.Limits.Run(), AgentLimits: hosted.AgentLimits(o.AgentLimits), Budgets: o.Budgets, Workers: o.Workers,
+		TTL: time.Duration(o.EngagementTTL), Grace: func() time.Duration { return app.GracePeriod(ctx) },
+		Serve: strings.TrimRight(o.Serve, "/"), Engagements: strings.TrimRight(o.Engagements, "/"),
 	})
 	o.server.RegisterOnShutdown(o.host.EndServing)
 	return nil
 }
 
 // provisionNotices loads the notifiers of the handler.
-func provisionNotices(ctx caddy.Context, o *Handler) error {
+func (o *Handler) provisionNotices(ctx caddy.Context) error {
 	if len(o.NotifiersRaw) == 0 {
 		return nil
 	}
@@ -191,7 +194,7 @@ func provisionNotices(ctx caddy.Context, o *Handler) error {
 }
 
 // provisionRemote sets up the calls of agents of other servers.
-func provisionRemote(ctx caddy.Context, o *Handler) (err error) {
+func (o *Handler) provisionRemote(ctx caddy.Context) (err error) {
 	if len(o.RemoteAgents) == 0 {
 		return nil
 	}
@@ -212,7 +215,7 @@ func checkRemote(o *Handler) func(oagent.Reference) error {
 }
 
 // provisionAccept sets up the acceptance of agent documents.
-func provisionAccept(ctx caddy.Context, o *Handler) error {
+func (o *Handler) provisionAccept(ctx caddy.Context) error {
 	if o.Accept == nil {
 		return nil
 	}

@@ -148,9 +148,9 @@ func (s *response) abortFor(err error) {
 	s.abort(outcome{failed: tools.Internal, note: "a handler of the gateway failed"})
 }
 
-// isSafe reports whether requests with this method change nothing. Conditions can be removed
+// onlyReads reports whether requests with this method change nothing. Conditions can be removed
 // from such requests.
-func isSafe(method string) bool {
+func onlyReads(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead
 }
 
@@ -193,7 +193,7 @@ func (s *response) serveCall() error {
 	rec, checked := s.d.request.rec, s.isChecked()
 	if checked {
 		rec.SuppressEvents()
-		if isSafe(s.d.request.r.Method) {
+		if onlyReads(s.d.request.r.Method) {
 			deleteConditions(s.d.request.r.Header)
 		}
 	}

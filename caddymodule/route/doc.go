@@ -16,8 +16,8 @@
 //     that tells a model how to proceed (failures.go).
 //
 // The Caller then shortens large responses (shorten.go, pager.go). It runs the tools that the gateway itself
-// provides (builtin.go, made from builtin.yaml like the tools of any document). It records the outcome in the metrics, in the access log, and, while the
-// console is in use, in the log of recent calls (call_log.go).
+// provides (builtin.go, made from builtin.yaml like the tools of any document). It records the outcome in the metrics, in the
+// access log, and, unless the configuration has "calls off", among the kept calls (call_log.go).
 //
 // ToolsOnly is the directive `tools_only`, which rejects requests that are not tool calls (handler.go).
 //

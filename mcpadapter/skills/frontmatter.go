@@ -33,7 +33,7 @@ type frontmatter struct {
 	json              jsontext.Value // all of it
 }
 
-// readFrontmatter reads the frontmatter of a SKILL.md in the folder. Its errors are yamltree.Errors with lines of the file.
+// readFrontmatter reads the frontmatter of a SKILL.md in the folder. Its errors name lines of the file.
 func readFrontmatter(data []byte, folder string) (*frontmatter, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("is not valid UTF-8")

@@ -63,7 +63,7 @@ type choice struct {
 	first, last int // its holes
 }
 
-// form is what a hole is replaced by.
+// A translatedForm is what a hole is replaced by.
 type translatedForm uint8
 
 const (

@@ -9,7 +9,7 @@ type visit struct {
 	open   bool
 }
 
-// step is a component whose holes are being visited. An explicit stack replaces recursion,
+// A translationStep is a component whose holes are being visited. An explicit stack replaces recursion,
 // since references may lead through the whole document.
 type translationStep struct {
 	c    *component

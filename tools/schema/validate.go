@@ -283,7 +283,7 @@ func isWritable(number string) bool {
 	return err == nil && -maxExponent <= exponent && exponent <= maxExponent
 }
 
-// An effort is the remaining effort of one validation. It takes part in the validation as
+// A validationBudget is the remaining effort of one validation. It takes part in the validation as
 // a keyword that is added to every schema.
 type validationBudget struct {
 	left int

@@ -63,20 +63,23 @@ func (e *execution) drive() (err error) {
 	if err != nil {
 		err = e.stopped(err)
 	}
-	if !e.state.Status.IsFinal() {
-		e.runner.report(e.id, e.runner.storage.moveNotices(context.WithoutCancel(e.ctx), e.state))
-	}
+	after := context.WithoutCancel(e.ctx)
 	if e.state.Status.IsFinal() {
 		if e.state.Status == StatusComplete && e.remembers() {
-			e.runner.report(e.id, e.runner.memory.retain(context.WithoutCancel(e.ctx), e.state, e.conversation.messages))
+			e.runner.report(e.id, e.runner.memory.retain(after, e.state, e.conversation.messages))
 		}
 		e.runner.finalize(e.ctx, e.state)
-	} else if slices.ContainsFunc(e.state.Waits(), func(w Wait) bool { return w.Kind == WaitHome }) {
+		return err
+	}
+	e.runner.report(e.id, e.runner.storage.moveNotices(after, e.state))
+	at := e.state.retryAt()
+	switch {
+	case slices.ContainsFunc(e.state.Waits(), func(w Wait) bool { return w.Kind == WaitHome }):
 		e.runner.push(e.ctx, e.state)
-	} else if at := e.state.retryAt(); !at.IsZero() {
+	case !at.IsZero():
 		e.runner.wakeAt(e.id, at)
-	} else if e.state.Lease.Token == "" && !e.state.Status.IsBusy() {
-		e.runner.notifyCallers(context.WithoutCancel(e.ctx), e.state)
+	case e.state.Lease.Token == "" && !e.state.Status.IsBusy():
+		e.runner.notifyCallers(after, e.state)
 	}
 	return err
 }
