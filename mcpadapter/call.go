@@ -427,7 +427,8 @@ func (c *observedCaller) AmendCall(outcome string) {
 }
 
 func (c *observedCaller) note(t *tools.Tool, outcome string) {
-	if c.tool, c.outcome = "", outcome; t != nil {
+	c.tool, c.outcome = "", outcome
+	if t != nil {
 		c.tool = t.Name
 	}
 	if c.span != nil {

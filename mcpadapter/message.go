@@ -373,7 +373,8 @@ type response struct {
 // prepare sets what results of a request contain.
 func (w *response) prepare(s *scope, meta jsontext.Value) {
 	w.version, w.complete = s.version, s.wholeCatalog().Complete
-	if w.locale = ""; meta != nil {
+	w.locale = ""
+	if meta != nil {
 		w.locale = localeOf(s.server.library.Load(), meta)
 	}
 }

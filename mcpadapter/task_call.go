@@ -231,7 +231,8 @@ func newAttempt(c *toolCall, longRunning tools.LongRunning) *attempt {
 		scope: c.scope, ctx: ctx, caller: c.caller, params: params, meta: strictjson.MemberOf(params, "_meta"),
 		method: c.method, target: c.target, callable: c.callable, arguments: c.arguments, isTask: true,
 	}
-	if a.call.events.call = &a.call; c.events.channel != nil {
+	a.call.events.call = &a.call
+	if c.events.channel != nil {
 		a.call.events.channel = a.borrowed
 	}
 	request, observed := c.caller.(*observedCaller)

@@ -148,7 +148,8 @@ func (k *toolkit) define(id string, t *entry, input, value jsontext.Value) (*def
 	if hasValue {
 		otc.Output.Modes, otc.Output.Value, oxp.Output = []string{"value"}, &definedValue{value}, value
 	}
-	if otc.Output.Modes = append(otc.Output.Modes, "error"); hasNull {
+	otc.Output.Modes = append(otc.Output.Modes, "error")
+	if hasNull {
 		otc.Output.Modes = append(otc.Output.Modes, "null")
 	}
 	if listed := listedRequirements(t.requirements); !k.injectsCredentials && len(listed) > 0 {

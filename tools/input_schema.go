@@ -97,7 +97,8 @@ func (w *inputWriter) add(t *Tool, plan *schema.InputPlan) error {
 	for i := range plan.Arguments {
 		size += len(plan.Arguments[i].Text)
 	}
-	if w.written += size; size > maxInputSchema {
+	w.written += size
+	if size > maxInputSchema {
 		return fmt.Errorf("the schema of its arguments takes %d KiB; the limit is %d KiB: let it refer to fewer schemas",
 			size>>10, maxInputSchema>>10)
 	}

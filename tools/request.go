@@ -156,7 +156,8 @@ func (b *requestBuilder) setTarget(r *http.Request, path int) error {
 	if err := b.setPath(r.URL, target[:path]); err != nil {
 		return err
 	}
-	if r.RequestURI = target; r.URL.RawPath != "" {
+	r.RequestURI = target
+	if r.URL.RawPath != "" {
 		r.RequestURI = r.URL.RequestURI()
 	}
 	return nil

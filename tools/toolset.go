@@ -158,7 +158,8 @@ func (s *Toolset) index() {
 		}
 	}
 	withoutRequests := slices.DeleteFunc(slices.Clone(shown), (*Tool).IsRequest)
-	if s.listed = nil; len(s.builtins) == 0 && len(withoutRequests) == len(s.tools) {
+	s.listed = nil
+	if len(s.builtins) == 0 && len(withoutRequests) == len(s.tools) {
 		return
 	}
 	shown = withoutRequests

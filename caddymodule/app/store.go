@@ -106,7 +106,8 @@ func acquireStore(module StoreModule, id caddy.ModuleID, logger *zap.Logger) (*s
 		s := &sharedStore{key: key, module: module}
 		s.calls = calllog.New(nodeName(), s.open, module.Shared())
 		s.archive = archive.NewQueue(hostName(), s.open)
-		if s.pages = result.NewPageKeeper(WarnUse); module.Shared() {
+		s.pages = result.NewPageKeeper(WarnUse)
+		if module.Shared() {
 			s.pages = result.NewSharedPageKeeper(s.open)
 			s.keys = keyedhash.NewSigningKeys(s.open)
 		}
@@ -129,7 +130,8 @@ func (s *sharedStore) started(a *App) {
 		},
 		Dropped: metrics.All.CallsDropped,
 	}
-	if options.Version, _ = caddy.Version(); a.KeptCalls != nil {
+	options.Version, _ = caddy.Version()
+	if a.KeptCalls != nil {
 		options.Config = *a.KeptCalls
 	}
 	s.calls.Start(options)

@@ -65,7 +65,8 @@ func readApproval(q *request) (*approval, error) {
 	if q.ParseForm() != nil {
 		return nil, &failure{http.StatusBadRequest, "Invalid form", "The form could not be read."}
 	}
-	if wanted.Seen = q.PostForm.Get("seen"); q.PostForm.Get("all") == "" {
+	wanted.Seen = q.PostForm.Get("seen")
+	if q.PostForm.Get("all") == "" {
 		if wanted.Tools = q.PostForm["tool"]; len(wanted.Tools) == 0 {
 			return nil, &failure{http.StatusBadRequest, "Nothing is selected", "Select the tools to approve."}
 		}

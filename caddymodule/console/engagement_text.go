@@ -66,7 +66,8 @@ func decodeState(m *engagementModel) error {
 	if err := json.Unmarshal(m.State, &state); err != nil {
 		return fmt.Errorf("the state of an Engagement: %w", err)
 	}
-	if m.Summary = state.Summary; string(state.Results) != "{}" {
+	m.Summary = state.Summary
+	if string(state.Results) != "{}" {
 		m.Results = state.Results
 	}
 	return nil

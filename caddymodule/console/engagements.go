@@ -83,7 +83,8 @@ func (p *recordPages) serveEngagements() (*page, error) {
 // addTrace adds what the hosted agent of an Engagement did, and the status and the links that depend on it.
 func (p *recordPages) addTrace(m *engagementModel, path string) error {
 	agent := m.Summary.Agent
-	if m.Status = m.Summary.Status; m.Run != nil {
+	m.Status = m.Summary.Status
+	if m.Run != nil {
 		agent, m.Status = m.Run.Agent, m.Run.Status
 		if !m.Run.Over() {
 			m.Stream = p.path(m.Directive) + "/engagements/" + m.Run.ID

@@ -199,7 +199,8 @@ func (p *recordPages) decideReview(id string) (*page, error) {
 	body := append([]byte(`{"decision":`), strictjson.AppendString(nil, decision)...)
 	body = append(strictjson.AppendString(append(body, `,"comment":`...), m.Comment), '}')
 	if status, err := p.do(n, http.MethodPost, "/reviews/"+url.PathEscape(id), body, nil); err != nil {
-		if m.Problem = err.Error(); status == http.StatusNotFound || status == http.StatusServiceUnavailable {
+		m.Problem = err.Error()
+		if status == http.StatusNotFound || status == http.StatusServiceUnavailable {
 			return nil, err
 		}
 		if f := new(failure); errors.As(err, &f) && f.detail != "" {

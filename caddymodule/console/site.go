@@ -29,7 +29,8 @@ type site struct {
 // newSite returns the site of the console that is being provisioned.
 func newSite(ctx caddy.Context, agents *app.App, path string) *site {
 	s := &site{app: agents, id: app.SiteOf(ctx), name: siteroutes.SiteName(ctx), logger: ctx.Logger(), base: strings.TrimRight(path, "/")}
-	if s.home = s.base; s.base == "" {
+	s.home = s.base
+	if s.base == "" {
 		s.home, s.base = "/", DefaultPath
 	}
 	s.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)

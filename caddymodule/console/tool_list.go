@@ -220,7 +220,8 @@ func (p *toolPages) listTools(m *toolsModel, e siteEndpoint) error {
 	}
 	m.setFacets(all)
 	list := slices.DeleteFunc(all, func(t toolModel) bool { return !m.keeps(&t, "") })
-	if m.Found = len(list); m.Search != "" {
+	m.Found = len(list)
+	if m.Search != "" {
 		list = bestOf(list, toolset, m.Search)
 	}
 	m.sort(list)

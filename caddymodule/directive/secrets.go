@@ -36,7 +36,8 @@ func (b *Block) ReadSecrets(current, previous *string) error {
 	if len(arguments) == 0 || len(arguments) > 2 {
 		return b.Err("secret takes the secret and, while it is being replaced, the one before")
 	}
-	if *current = arguments[0]; len(arguments) == 2 {
+	*current = arguments[0]
+	if len(arguments) == 2 {
 		*previous = arguments[1]
 	}
 	return nil

@@ -90,7 +90,8 @@ func UnmarshalPrices(outer *directive.Block) (all []Price, err error) {
 				return nil, outer.Errf("prices: %q is not an amount of money", arg)
 			}
 		}
-		if p.Input, p.Output = amounts[0], amounts[1]; len(amounts) == 3 {
+		p.Input, p.Output = amounts[0], amounts[1]
+		if len(amounts) == 3 {
 			p.Cached = &amounts[2]
 		}
 		all = append(all, p)

@@ -213,7 +213,8 @@ func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.In
 	if r.Unknown && i.Noted != "" { // the process ended while it waited for the Engagement
 		h.options.Remote.Cancel(ctx, call, i.Noted)
 	}
-	if d.Took = time.Since(began); r.Refusal != nil {
+	d.Took = time.Since(began)
+	if r.Refusal != nil {
 		d.Err = r.Refusal
 	}
 	if d.Err != nil || d.Note != "" || r.Outputs != nil {

@@ -113,7 +113,8 @@ func (h *Handler) unmarshalProvider(b *directive.Block) error {
 	if len(arguments) == 0 || len(arguments) > 2 {
 		return b.Err("provider takes a kind and an address, as in: provider oidc https://login.example.com")
 	}
-	if h.Provider.Kind = arguments[0]; len(arguments) == 2 {
+	h.Provider.Kind = arguments[0]
+	if len(arguments) == 2 {
 		h.Provider.Address = arguments[1]
 	}
 	if err := h.Provider.check(); err != nil {

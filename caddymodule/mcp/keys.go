@@ -67,7 +67,8 @@ func (m *Handler) sharedSecrets(signing *keyedhash.SigningKeys, local func() [][
 		d := last.Load()
 		if d == nil || d.from != set {
 			d = &derived{set, mcpadapter.Secrets{Sign: m.deriveKeys(set.Keys)}}
-			if d.Seal = d.Sign; m.TaskAfter > 0 {
+			d.Seal = d.Sign
+			if m.TaskAfter > 0 {
 				d.Seal = local()
 			}
 			last.Store(d)

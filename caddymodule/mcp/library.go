@@ -243,7 +243,8 @@ func (m *Handler) documentObserver(logger *zap.Logger) func() {
 		if before != nil && after != nil {
 			changes = m.server.Changes(before, after)
 		}
-		if before = after; after != nil {
+		before = after
+		if after != nil {
 			m.logLibraryWarnings(after, logger)
 		}
 		m.server.Notify(changes)

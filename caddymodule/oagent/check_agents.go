@@ -57,7 +57,8 @@ func checkGuard(o *Handler, read []*oagent.Agent) error {
 	guard := o.Guard
 	names := make([]string, len(read))
 	for i, a := range read {
-		if names[i] = a.Name; a.Name == guard {
+		names[i] = a.Name
+		if a.Name == guard {
 			return nil
 		}
 	}

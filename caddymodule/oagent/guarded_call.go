@@ -234,7 +234,8 @@ func admit(q request, c caller, op requestedOperation) (a admission, refusal *re
 			return a, refusal
 		}
 	}
-	if a.inputs = op.inputs; inspected != nil {
+	a.inputs = op.inputs
+	if inspected != nil {
 		a.inputs = inspected.Inputs
 	}
 	if op.capability != nil {

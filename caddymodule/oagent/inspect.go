@@ -64,7 +64,8 @@ func (s *response) inspectHeld(a *heldResponse) error {
 		return errors.New("it is a stream, which cannot be inspected")
 	}
 	body, err := i.Response(s.d.request.r.Context(), a.Status, a.Headers, a.Body)
-	if a.Body = body; body != nil {
+	a.Body = body
+	if body != nil {
 		a.Size = int64(len(body.B))
 	}
 	return err

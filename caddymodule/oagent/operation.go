@@ -233,7 +233,8 @@ func (p *operationReader) setBody(content []byte) {
 	r := p.request.r
 	r.ContentLength, r.TransferEncoding, r.Trailer = int64(len(content)), nil, nil
 	delete(r.Header, "Trailer")
-	if r.Body = http.NoBody; len(content) > 0 {
+	r.Body = http.NoBody
+	if len(content) > 0 {
 		r.Body = io.NopCloser(bytes.NewReader(content))
 		r.Header["Content-Length"] = []string{strconv.Itoa(len(content))}
 	}

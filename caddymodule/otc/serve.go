@@ -69,7 +69,8 @@ func (h *host) Caller(toolkit int, info otcadapter.CallInfo) tools.Caller {
 	}
 	endpoint, c := h.handler.endpoint, &h.caller
 	endpoint.BeginPartCaller(c, endpoint.Parts.All[toolkit], h.request, h.next, h.toolkits[toolkit].Tools)
-	if c.Conceal = info.Conceal; info.HasID {
+	c.Conceal = info.Conceal
+	if info.HasID {
 		c.CallID = info.CallID
 	}
 	return c

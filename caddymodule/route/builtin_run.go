@@ -116,7 +116,8 @@ func summary(t *tools.Tool) string {
 		line, _, _ = strings.Cut(strings.TrimSpace(t.Definition.Description), "\n\n")
 		line, _, _ = strings.Cut(line, ". ")
 	}
-	if line = text.Cut(strings.Join(strings.Fields(line), " "), maxSummary); t.Definition.Deprecated {
+	line = text.Cut(strings.Join(strings.Fields(line), " "), maxSummary)
+	if t.Definition.Deprecated {
 		line += " (deprecated)"
 	}
 	return line
@@ -215,10 +216,12 @@ func appendShort(b []byte, name string, rawSchema jsontext.Value) []byte {
 
 // appendSchema appends a member with a schema, and one that says whether it is shortened.
 func appendSchema(b []byte, name string, rawSchema jsontext.Value, shortened bool) []byte {
-	if b = append(b, name...); rawSchema == nil {
+	b = append(b, name...)
+	if rawSchema == nil {
 		rawSchema = jsontext.Value(`{}`)
 	}
-	if b = append(b, rawSchema...); shortened {
+	b = append(b, rawSchema...)
+	if shortened {
 		b = append(b, `,"shortened":true`...)
 	}
 	return b

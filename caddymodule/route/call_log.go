@@ -60,7 +60,8 @@ func (c *Caller) loggedCall(toolset string, t *tools.Tool, outcome string) *call
 		User: user.ID, Groups: user.Groups, Agent: c.Agent, Trace: traceID(c.client.Request),
 	}
 	if t != nil {
-		if call.Tool = t.Name; t.Builtin == "" {
+		call.Tool = t.Name
+		if t.Builtin == "" {
 			call.Request = t.Operation()
 		}
 	}

@@ -183,7 +183,8 @@ func (c *Caller) RecordCall(tool *tools.Tool, outcome, reason string) {
 	c.calls.record(toolset, tool, outcome)
 	if recorder := c.endpoint.recorder.Load(); recorder != nil {
 		call := c.loggedCall(toolset, tool, outcome)
-		if call.Reason = reason; c.Conceal != nil {
+		call.Reason = reason
+		if c.Conceal != nil {
 			call.Reason = c.Conceal(reason)
 		}
 		recorder.Record(call, nil, nil)
@@ -318,7 +319,8 @@ type RequestCalls struct {
 // writes no access log.
 func (c *RequestCalls) Begin(fields *caddyhttp.ExtraLogFields, toolset, protocol string) {
 	c.toolset = toolset
-	if c.fields = fields; fields != nil {
+	c.fields = fields
+	if fields != nil {
 		fields.Set(zap.String("toolset", toolset))
 		fields.Set(zap.String("protocol", protocol))
 	}
@@ -330,7 +332,8 @@ func (c *RequestCalls) record(toolset string, tool *tools.Tool, outcome string) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if toolset != c.toolset {
-		if c.toolset = toolset; c.fields != nil {
+		c.toolset = toolset
+		if c.fields != nil {
 			c.fields.Set(zap.String("toolset", toolset))
 		}
 	}
@@ -338,7 +341,8 @@ func (c *RequestCalls) record(toolset string, tool *tools.Tool, outcome string) 
 		c.logged = append(c.logged, c.tool+" "+c.outcome)
 	}
 	c.count++
-	if c.tool, c.outcome = "", outcome; tool != nil {
+	c.tool, c.outcome = "", outcome
+	if tool != nil {
 		c.tool = tool.Name
 	}
 	if c.fields == nil {

@@ -109,7 +109,8 @@ func (p *Parts) commonSearch() app.SearchMode {
 // SetMaxTokens sets the option max_tokens of the endpoint. If it is 0, that of each toolset applies.
 func (p *Parts) SetMaxTokens(tokens int) error {
 	for _, part := range p.All {
-		if part.maxTokens = tokens; tokens == 0 {
+		part.maxTokens = tokens
+		if tokens == 0 {
 			part.maxTokens = part.Toolset.MaxTokens
 		}
 	}
@@ -265,7 +266,8 @@ func (p *Parts) logMerged(previous, current *tools.Toolset) {
 		case before != "" && before != t.Name:
 			renamed = append(renamed, before+" is now "+t.Name)
 		case before == "" && own.Name != t.Name:
-			if prefixed = append(prefixed, t.Name); own.Foreign != nil {
+			prefixed = append(prefixed, t.Name)
+			if own.Foreign != nil {
 				shadowing = append(shadowing, t.Name)
 			}
 		}

@@ -160,7 +160,8 @@ func (r renewal) run(ctx context.Context, check func(*session) *failure, change 
 		}
 		old.Lease, old.Renewing = "", time.Time{}
 		if refreshErr == nil {
-			if old.Tokens = *tokens; user != nil {
+			old.Tokens = *tokens
+			if user != nil {
 				old.User = *user
 			}
 			change(old)

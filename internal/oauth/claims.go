@@ -128,7 +128,8 @@ func Include(scopes []string, includes map[string][]string) []string {
 	queue := slices.Clone(scopes)
 	for len(queue) > 0 {
 		scope := queue[0]
-		if queue = queue[1:]; !slices.Contains(all, scope) {
+		queue = queue[1:]
+		if !slices.Contains(all, scope) {
 			all = append(all, scope)
 			queue = append(queue, includes[scope]...)
 		}

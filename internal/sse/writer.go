@@ -149,7 +149,8 @@ func (s *Writer) KeepAlive(ctx context.Context, interval time.Duration) {
 
 func (s *Writer) flush(b []byte) error {
 	const kept = 64 << 10 // bytes of the buffer that are kept
-	if s.event = b[:0]; cap(b) > kept {
+	s.event = b[:0]
+	if cap(b) > kept {
 		s.event = nil
 	}
 	return s.put(b)

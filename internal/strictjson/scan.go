@@ -67,7 +67,8 @@ func newScanner(data []byte, limit int, unique bool) *scanner {
 func (s *scanner) free() {
 	names := s.names[:cap(s.names)]
 	clear(names)
-	if *s = (scanner{}); len(names) <= maxKeptNames {
+	*s = (scanner{})
+	if len(names) <= maxKeptNames {
 		s.names = names[:0]
 	}
 	scanners.Put(s)

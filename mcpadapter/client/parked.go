@@ -136,7 +136,8 @@ func refusalOf(m *message, capabilities jsontext.Value) string {
 			needed = protocol.CanElicitURL
 		}
 	case "sampling/createMessage":
-		if needed = protocol.CanSample; strictjson.HasMember(m.params, "tools") {
+		needed = protocol.CanSample
+		if strictjson.HasMember(m.params, "tools") {
 			needed |= protocol.CanSampleTools
 		}
 	case methodListRoots:

@@ -179,7 +179,8 @@ func (s *Server) sweep() {
 			delete(s.sessions, owner)
 		}
 	}
-	if s.sweeper = nil; len(s.sessions) > 1 && !s.closed {
+	s.sweeper = nil
+	if len(s.sessions) > 1 && !s.closed {
 		s.startSweeper()
 	}
 }

@@ -224,7 +224,8 @@ func (t *turns) give(interval time.Duration) {
 	t.order = t.order[1:]
 	first := t.waiting[client]
 	close(first[0])
-	if t.waiting[client] = first[1:]; len(first) > 1 {
+	t.waiting[client] = first[1:]
+	if len(first) > 1 {
 		t.order = append(t.order, client)
 	} else {
 		delete(t.waiting, client)

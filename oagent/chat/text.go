@@ -116,7 +116,8 @@ func (t *texts) walkObject(value jsontext.Value, name string, depth int) error {
 				continue
 			}
 		}
-		if t.place = append(append(t.place[:inner], '/'), nameOf(member)...); !isName(member) {
+		t.place = append(append(t.place[:inner], '/'), nameOf(member)...)
+		if !isName(member) {
 			if err := t.take(member, true); err != nil {
 				return err
 			}

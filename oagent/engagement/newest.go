@@ -83,7 +83,8 @@ func (s *Records) Newest(ctx context.Context, user, after string, limit int, sho
 				found = append(found, e)
 			}
 		}
-		if start = TimeIndexPrefix + hour + afterHour; scanned+len(keys) >= maxIndexScan {
+		start = TimeIndexPrefix + hour + afterHour
+		if scanned+len(keys) >= maxIndexScan {
 			return found, hour + endOfHour, nil
 		}
 		scanned += len(keys)

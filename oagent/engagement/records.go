@@ -105,7 +105,8 @@ func (s *Records) Change(ctx context.Context, key string, begin func(now time.Ti
 			if t, err = s.transaction(r, old, begin); err != nil {
 				return store.Change{}, err
 			}
-			if before = t.State.Last; old.Value == nil {
+			before = t.State.Last
+			if old.Value == nil {
 				before = 0
 			}
 			if err = decide(t); err != nil {

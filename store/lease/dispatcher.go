@@ -127,7 +127,8 @@ func (d *Dispatcher) visit(job Job) time.Time {
 		s.isOpen = true
 		return s.due
 	}
-	if s.isOpen = true; d.lanes[job.Lane] >= d.PerLane {
+	s.isOpen = true
+	if d.lanes[job.Lane] >= d.PerLane {
 		return time.Time{}
 	}
 	d.lanes[job.Lane]++

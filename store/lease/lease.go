@@ -240,7 +240,8 @@ func (c *Claim[R]) write(ctx context.Context, end bool, change func(r R, l *Leas
 			return ErrLost
 		}
 		l.Seq++
-		if l.Until = c.terms.end(); end {
+		l.Until = c.terms.end()
+		if end {
 			l.Clear()
 		}
 		return change(r, l)
@@ -287,7 +288,8 @@ func (c *Claim[R]) extend() {
 		k.timer.Reset(interval)
 		return
 	}
-	if k.ended = true; k.lost != nil {
+	k.ended = true
+	if k.lost != nil {
 		k.lost()
 	}
 }

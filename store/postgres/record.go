@@ -145,7 +145,8 @@ func (t *transaction) lock(ctx context.Context, read bool) error {
 		QueryRow(func(row pgx.Row) error {
 			var owner []byte
 			err := row.Scan(&t.old.Value, &t.old.Length, &owner, &t.size, &t.held)
-			if t.owner = store.Owner(owner); errors.Is(err, pgx.ErrNoRows) {
+			t.owner = store.Owner(owner)
+			if errors.Is(err, pgx.ErrNoRows) {
 				return nil
 			}
 			return err
@@ -252,7 +253,8 @@ func (t *transaction) commit(ctx context.Context, async, changed bool, statement
 	b.Queue("COMMIT")
 	err = t.conn.SendBatch(ctx, b).Close()
 	if err == nil {
-		if t.committed = true; changed {
+		t.committed = true
+		if changed {
 			t.store.feed.changed(recordName(t.key))
 		}
 		return false, nil

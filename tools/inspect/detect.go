@@ -252,7 +252,8 @@ func (s *search) member(content []byte) (kind nameKind, masked []byte) {
 	kind = kindOf(decoded)
 	s.inName = true
 	masked = s.text(0, decoded, maxNested, s.filter.traits(decoded))
-	if s.inName = false; masked == nil {
+	s.inName = false
+	if masked == nil {
 		*known = knownName{content, kind}
 	}
 	return kind, masked
@@ -307,7 +308,8 @@ func (s *search) text(name nameKind, text []byte, depth int, t traits) []byte {
 			continue
 		}
 		out = s.mask(d, text)
-		if text = out; s.stop() {
+		text = out
+		if s.stop() {
 			return out
 		}
 	}
@@ -325,7 +327,8 @@ func (s *search) mask(d *namedDetection, text []byte) (out []byte) {
 	for _, h := range s.hits {
 		s.note(d, h.Label)
 		out = append(out, text[copied:h.Start]...)
-		if copied = h.End; h.Whole != "" && !s.inName && h.Start == 0 && h.End == len(text) {
+		copied = h.End
+		if h.Whole != "" && !s.inName && h.Start == 0 && h.End == len(text) {
 			out = append(out, h.Whole...)
 			continue
 		}
@@ -388,7 +391,8 @@ func (s *search) encoded(run []byte, padded bool) []byte {
 		return nil
 	}
 	decoded, err := coding.AppendDecode(s.plain[:0], run)
-	if s.plain = decoded; err != nil || !isPrintable(decoded) {
+	s.plain = decoded
+	if err != nil || !isPrintable(decoded) {
 		return nil
 	}
 	plain := bytes.Clone(decoded)

@@ -73,7 +73,8 @@ func (f *keywordFilter) scan(source []byte, i int) (end int, t traits) {
 func (f *keywordFilter) traits(text []byte) (all traits) {
 	for i := 0; ; i++ {
 		end, t := f.scan(text, i)
-		if all |= t; end >= len(text) {
+		all |= t
+		if end >= len(text) {
 			return all
 		}
 		i = end

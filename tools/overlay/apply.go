@@ -97,7 +97,8 @@ func (o *Options) restrict(n *jsonpath.Node, name string) {
 		})
 	}
 	for _, m := range n.Members {
-		if name = m.Name; free {
+		name = m.Name
+		if free {
 			name = ""
 		}
 		o.restrict(m.Value, name)

@@ -100,7 +100,8 @@ func (f *fields) addPart(lines *bufio.Reader, content []byte) error {
 		case strings.HasPrefix(base, "multipart/"):
 			return unread(Ambiguous, text.Cut(name, maxShown), "is of the type "+text.Cut(base, maxShown)+", whose parts some servers read as fields")
 		}
-		switch made.kind = kindOf(base); {
+		made.kind = kindOf(base)
+		switch {
 		case made.file:
 			made.full = oneLine(full, base, typed)
 		case made.kind == JSON || made.kind == XML: // servers ignore the types of other texts, or take these for files

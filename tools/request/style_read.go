@@ -161,7 +161,8 @@ func (r *reading) appendObject(dst []byte, texts []string) ([]byte, error) {
 		name, value, ok := strings.Cut(texts[0], "=")
 		if !r.param.explode {
 			name, ok = texts[0], len(texts) > 1
-			if texts = texts[1:]; ok {
+			texts = texts[1:]
+			if ok {
 				value = texts[0]
 			}
 		}

@@ -89,7 +89,8 @@ func (w *writer) piece(value jsontext.Value, e escape) error {
 	if err != nil {
 		return err
 	}
-	if w.dst = dst; len(dst)-w.start > w.param.maxLength {
+	w.dst = dst
+	if len(dst)-w.start > w.param.maxLength {
 		return w.param.tooLong()
 	}
 	return nil

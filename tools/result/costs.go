@@ -37,7 +37,8 @@ func (r *run) allow(c cost) error {
 	case c.work > maxCallWork:
 		r.err = errQueryStep
 	default:
-		if _ = r.check(); r.err == nil {
+		_ = r.check()
+		if r.err == nil {
 			r.err = r.ensure(int64(c.memory))
 		}
 	}

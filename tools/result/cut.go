@@ -133,7 +133,8 @@ func (c *cutter) add(page []byte, rests []rest, place func(string) string) {
 	places := make([]string, 0, maxPlaces)
 	for i := range rests {
 		r := &rests[i]
-		if r.path = place(r.path); i < maxPlaces {
+		r.path = place(r.path)
+		if i < maxPlaces {
 			places = append(places, r.describe())
 		}
 	}

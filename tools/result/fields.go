@@ -78,7 +78,8 @@ func (n *fieldNode) add(names []string) {
 		} else if next.members == nil {
 			return // the whole value is already selected
 		}
-		if n = next; i == len(names)-1 {
+		n = next
+		if i == len(names)-1 {
 			n.members, n.order = nil, nil
 		}
 	}

@@ -142,7 +142,8 @@ func (r *Reducer) Finish() (contentType string, err error) {
 	defer r.Release()
 	if r.err == nil {
 		incomplete, err := r.stream.Finish()
-		if r.err = readError(err); err == nil && incomplete && !r.Settled() {
+		r.err = readError(err)
+		if err == nil && incomplete && !r.Settled() {
 			r.err = ErrCutOff
 		}
 	}

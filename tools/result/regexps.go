@@ -183,7 +183,8 @@ func (m *matcher) next() (any, bool) {
 	if err := m.program.run.check(); err != nil || found == nil {
 		return err, err != nil
 	}
-	switch m.from = found[1]; {
+	m.from = found[1]
+	switch {
 	case !m.all || found[0] == found[1] && m.from == len(m.start.text):
 		m.from = -1
 	case found[0] == found[1]:
@@ -260,7 +261,8 @@ func (s *searcher) describe(start *position, found []int) any {
 	captures := make([]any, len(s.names)-1)
 	for i := range captures {
 		capture := group(i + 1)
-		if capture["name"] = nil; s.names[i+1] != "" {
+		capture["name"] = nil
+		if s.names[i+1] != "" {
 			capture["name"] = s.names[i+1]
 		}
 		captures[i] = capture

@@ -118,7 +118,8 @@ func (p *pause) set(on bool) {
 	if p.ended || p.on == on {
 		return
 	}
-	if p.on = on; on {
+	p.on = on
+	if on {
 		p.gauge.Inc()
 	} else {
 		p.gauge.Dec()

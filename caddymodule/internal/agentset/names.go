@@ -115,7 +115,8 @@ func (n *Names) nameOperations() {
 	for qualified, operations := range n.qualified {
 		for _, op := range operations {
 			bare := oagent.KebabName(op.Tool.Name)
-			if op.Name = bare; n.Find(bare) != op {
+			op.Name = bare
+			if n.Find(bare) != op {
 				op.Name = qualified
 			}
 		}

@@ -110,7 +110,8 @@ func placesIn(ctx context.Context, records store.Store, from time.Time) ([]place
 	next := make(map[string]int64) // by node: start of its next segment
 	for i := range slices.Backward(places) {
 		p := &places[i]
-		if p.until = p.start + 2*segmentAge.Microseconds(); next[p.node] > 0 {
+		p.until = p.start + 2*segmentAge.Microseconds()
+		if next[p.node] > 0 {
 			p.until = min(p.until, next[p.node]+time.Millisecond.Microseconds())
 		}
 		next[p.node] = p.start

@@ -161,7 +161,8 @@ func (l *Log) compute(q StatsQuery, entry *cachedStats) {
 	l.stats.counting.Unlock()
 	l.stats.mu.Lock()
 	defer l.stats.mu.Unlock()
-	if entry.computed = time.Now(); err == nil || entry.stats == nil {
+	entry.computed = time.Now()
+	if err == nil || entry.stats == nil {
 		entry.stats = stats
 	}
 	entry.err = err

@@ -33,7 +33,8 @@ func (k *keeper) trim(ctx context.Context, records store.Store, options *Options
 			if err := from.read(ctx); err != nil && !errors.Is(err, errDamaged) {
 				return err
 			}
-			if all[i] = from.measure(); p.start < oldest || from.calls() >= segmentCalls {
+			all[i] = from.measure()
+			if p.start < oldest || from.calls() >= segmentCalls {
 				final[p.key] = all[i]
 			}
 		}

@@ -63,7 +63,8 @@ func (m *Collectors) remove(due []retiredSeries) {
 		if m.hasReturned(series) {
 			continue
 		}
-		if gone[series] = true; series.tool != "" {
+		gone[series] = true
+		if series.tool != "" {
 			names[series.tool] = true
 		}
 	}

@@ -91,7 +91,8 @@ func (s *SMTP) prepare(repl *caddy.Replacer) (err error) {
 	if s.host, s.port, err = net.SplitHostPort(server); err != nil {
 		s.host, s.port = strings.Trim(server, "[]"), submissionPort
 	}
-	if s.isTLS = s.port == implicitPort; s.host == "" {
+	s.isTLS = s.port == implicitPort
+	if s.host == "" {
 		return errors.New("server: the host is missing, as in: notify smtp mail.example.com")
 	}
 	if s.from, err = mail.ParseAddress(repl.ReplaceAll(s.From, "")); err != nil {

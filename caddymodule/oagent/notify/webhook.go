@@ -98,7 +98,8 @@ func (w *Webhook) Target() string { return "webhook " + w.url }
 // Notify implements Notifier.
 func (w *Webhook) Notify(ctx context.Context, notice *Notice) error {
 	sent := *notice
-	if sent.Link = w.link(notice); w.reviews != "" && notice.Run == nil {
+	sent.Link = w.link(notice)
+	if w.reviews != "" && notice.Run == nil {
 		sent.Link = w.reviews + url.PathEscape(notice.ID)
 	}
 	return w.post(ctx, notice, &sent)

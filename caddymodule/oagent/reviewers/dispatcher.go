@@ -65,7 +65,8 @@ func (s *Service) scan(ctx context.Context, visit func(lease.Job)) (all bool) {
 	for _, name := range s.asked() {
 		reviews, err := guard.Reviews.List(ctx, oagent.Scheme+name)
 		if err != nil {
-			if all = false; ctx.Err() == nil {
+			all = false
+			if ctx.Err() == nil {
 				s.options.Logger.Error("reading the reviews of an agent failed; its program is not called", zap.String("agent", name), zap.Error(err))
 			}
 			continue

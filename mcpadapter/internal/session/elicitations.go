@@ -24,7 +24,8 @@ type Elicitation struct {
 
 // Elicited remembers a URL elicitation of a session, or, if s is nil, of a connection with this state.
 func (ls *States) Elicited(e Elicitation, s *Session, l *State) {
-	if e.state = l; s != nil {
+	e.state = l
+	if s != nil {
 		e.session, e.state = s.Key, nil // the state may end and begin again before the elicitation is complete
 	}
 	ls.mu.Lock()

@@ -169,7 +169,8 @@ func (l *State) KnownLists(begun Digests) Digests {
 func (l *State) SetKnownLists(begun, now Digests) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.knownListDigests = &now; now == begun {
+	l.knownListDigests = &now
+	if now == begun {
 		l.knownListDigests = nil
 	}
 }
@@ -192,7 +193,8 @@ func (l *State) Watch(w *Watcher) (forget func()) {
 			return
 		}
 		last := at == len(l.watchers)-1
-		if l.watchers = slices.Delete(l.watchers, at, at+1); last && at > 0 {
+		l.watchers = slices.Delete(l.watchers, at, at+1)
+		if last && at > 0 {
 			w.HandOver(l.watchers[at-1])
 		}
 	}

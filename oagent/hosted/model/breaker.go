@@ -73,7 +73,8 @@ func (b *breaker) leave(err error) {
 			b.options.Changed(e)
 		}
 	default: // the API has responded
-		if b.fails = 0; wasOpen {
+		b.fails = 0
+		if wasOpen {
 			b.options.Changed(nil)
 		}
 	}

@@ -176,7 +176,8 @@ func (c Conversation) beginRound(st *State, in NewInput) error {
 	if in.Origin != nil && len(in.Origin) <= MaxOrigin {
 		st.Origin = in.Origin
 	}
-	if st.Home = ""; in.Home {
+	st.Home = ""
+	if in.Home {
 		st.Home = c.runner.options.Node
 	}
 	return nil

@@ -126,7 +126,8 @@ func (o *NoticeOptions) noteWaits(st *State, now time.Time) {
 		if kind == "" || slices.Contains(noted, id) {
 			continue
 		}
-		if noted = append(noted, id); !slices.Contains(before, id) {
+		noted = append(noted, id)
+		if !slices.Contains(before, id) {
 			added[kind] = append(added[kind], id)
 		}
 	}

@@ -212,7 +212,8 @@ func (b *toolbox) plan(ctx context.Context, binding oagent.Binding, r *model.Res
 		made := &r.Calls[i]
 		c := Call{ID: made.ID, Name: text.Cut(made.Name, text.MaxQuoted), Status: CallPlanned}
 		sealed, problem := b.inspect(ctx, binding, made)
-		if c.Sealed = sealed; problem == "" {
+		c.Sealed = sealed
+		if problem == "" {
 			problem = b.checkCall(made, r.Stop)
 		}
 		if problem != "" {

@@ -159,7 +159,8 @@ func (t *tracer) progress(c *TracedCall, e *entry) {
 			c.Run = e.Wait.ID
 		}
 	case entryResult:
-		if c.Ended = e.At; c.Status == CallPlanned {
+		c.Ended = e.At
+		if c.Status == CallPlanned {
 			c.Status = CallRejected
 		} else {
 			c.Status = CallDone

@@ -134,7 +134,8 @@ func (a *format) send(c *call, body []byte, onText func(string)) (*model.Respons
 func (c *call) readStream(body io.Reader, reader responseReader, onText func(string)) (*model.Response, error) {
 	var broken error
 	for event, err := range sse.Events(body, int(c.options.MaxResponse)) {
-		if broken = err; err != nil {
+		broken = err
+		if err != nil {
 			break
 		}
 		data := bytes.TrimSpace(event.Data)

@@ -102,7 +102,8 @@ func (a *chatReader) ReadEvent(data []byte) (added string, err error) {
 			continue
 		}
 		text, err := a.add(&choice.Delta)
-		if added += text; err != nil {
+		added += text
+		if err != nil {
 			return added, err
 		}
 		if choice.FinishReason != "" {

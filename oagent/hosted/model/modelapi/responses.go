@@ -208,7 +208,8 @@ func (a *responsesReader) Response() (*model.Response, error) {
 				return nil, err
 			}
 			for _, part := range parts {
-				if r.Text += part.Text + part.Refusal; part.Refusal != "" {
+				r.Text += part.Text + part.Refusal
+				if part.Refusal != "" {
 					r.Stop = model.StopRefused
 				}
 			}
