@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -162,7 +163,7 @@ func TestPackaging_chart_has_valid_Caddyfiles(t *testing.T) {
 			}
 			cmd := exec.Command(caddy, "validate", "--config", config)
 			cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir, "API_TOKEN=a-token-of-the-API",
-				"ADA_KEY=0123456789abcdef-ada", "MCP_SECRET=one-secret-of-all-pods", "STORE_URL="+store)
+				"AUDIT_SECRET=a-secret-of-the-archive", "ADA_KEY=0123456789abcdef-ada", "MCP_SECRET=one-secret-of-all-pods", "STORE_URL="+store)
 			output, err := cmd.CombinedOutput()
 			if err != nil && bytes.Contains(output, []byte(`unknown module \"postgres\"`)) {
 				testkit.Missing(t, "this Caddy has no store postgres")
@@ -273,16 +274,24 @@ func TestPackaging_pods_of_Kubernetes(t *testing.T) {
 	redis, _ := storetest.Redis(t)
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, "[]") }))
 	defer api.Close()
-	start := func() (n *brittleNode, probes string) {
+	start := func() (n *brittleNode, probes, admin string) {
 		dir, address, health := t.TempDir(), freeAddress(t), freeAddress(t)
+		_, port, _ := net.SplitHostPort(freeAddress(t))
+		admin = net.JoinHostPort("localhost", port)
 		config := strings.NewReplacer(
 			":8080 {", "http://"+address+" {\n\tagent_auth {\n\t\tapi_key {\n\t\t\tkey ann 0123456789abcdef-ann\n\t\t}\n\t}\n\totc /otc api\n",
-			":8081 {", "http://"+health+" {", "api:8080", strings.TrimPrefix(api.URL, "http://"), "shutdown_delay 10s", "shutdown_delay 3s",
+			":8081 {", "http://"+health+" {", "api:8080", strings.TrimPrefix(api.URL, "http://"), "shutdown_delay 10s", "shutdown_delay 3s", "admin localhost:2019", "admin "+admin,
 		).Replace(manifestCaddyfile(t, "../examples/kubernetes/fairway.yaml", dir))
-		return startBrittle(t, dir, address, config, "MCP_SECRET=one-secret-of-all-pods", "STORE_URL="+redis), "http://" + health
+		return startBrittle(t, dir, address, config, "MCP_SECRET=one-secret-of-all-pods", "STORE_URL="+redis), "http://" + health, admin
 	}
-	first, firstProbes := start()
-	second, secondProbes := start()
+	first, firstProbes, _ := start()
+	second, secondProbes, admin := start()
+	for _, arguments := range [][]string{{"runs"}, {"user", "erase", "ann", "--yes"}} {
+		command := exec.Command(caddy, append(append([]string{"agents"}, arguments...), "--address", admin)...)
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Errorf("agents %q: %v\n%s", arguments, err, output)
+		}
+	}
 	response, body := first.mcp(t, "/mcp", "initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}`)
 	session := response.Header.Get("Mcp-Session-Id")
 	if session == "" {

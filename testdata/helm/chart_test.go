@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -79,18 +80,23 @@ func readValues(t *testing.T, path string) map[string]any {
 	return values
 }
 
-// render returns the manifests as "helm template" prints them, without the notes.
-func render(values map[string]any) (string, error) {
+// renderFiles returns the content of each template.
+func renderFiles(values map[string]any) (map[string]string, error) {
 	chart, err := loader.LoadDir(chartDir)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	release := common.ReleaseOptions{Name: "fairway", Namespace: "default", Revision: 1, IsInstall: true}
 	all, err := util.ToRenderValues(chart, values, release, common.DefaultCapabilities)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	files, err := engine.Render(chart, all)
+	return engine.Render(chart, all)
+}
+
+// render returns the manifests as "helm template" prints them, without the notes.
+func render(values map[string]any) (string, error) {
+	files, err := renderFiles(values)
 	if err != nil {
 		return "", err
 	}
@@ -219,11 +225,100 @@ func TestChart_refuses(t *testing.T) {
 		"a digest that is none":     {object{"upstream": "api", "image": object{"digest": "latest"}}, "digest"},
 		"an Ingress without hosts":  {object{"upstream": "api", "ingress": object{"enabled": true}}, "hosts"},
 		"metrics behind a policy":   {object{"upstream": "api", "metrics": object{"serviceMonitor": object{"enabled": true}}}, "metricsFrom"},
+		"metrics that are off":      {object{"upstream": "api", "metrics": object{"enabled": false, "serviceMonitor": object{"enabled": true}}, "networkPolicy": object{"metricsFrom": []any{object{"podSelector": object{}}}}}, "metrics.enabled"},
+		"a URL without a store":     {object{"upstream": "api", "store": object{"url": "redis://redis"}}, "store.type"},
+		"a policy for everyone":     {object{"upstream": "api", "networkPolicy": object{"from": []any{}}}, "networkPolicy/from"},
+		"a policy without from":     {object{"upstream": "api", "networkPolicy": object{"from": nil}}, "networkPolicy"},
 		"a route without Gateway":   {object{"upstream": "api", "httpRoute": object{"enabled": true}}, "parentRefs"},
 	} {
 		if _, err := render(c.values); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, c.want)
 		}
+	}
+}
+
+// TestChart_notes checks the command that lists the tools, and warnings.
+func TestChart_notes(t *testing.T) {
+	type object = map[string]any
+	for name, c := range map[string]struct {
+		values         object
+		want, unwanted string
+	}{
+		"no login":           {object{"upstream": "api"}, "localhost:8080/mcp -H 'Content-Type", "TOKEN"},
+		"a login":            {object{"upstream": "api", "url": "https://a", "auth": object{"issuer": "https://i"}}, `-H "Authorization: Bearer $TOKEN"`, "no login"},
+		"OTC only":           {object{"upstream": "api", "endpoints": object{"mcp": "", "otc": "/otc"}}, "localhost:8080/otc/tools", "tools/list"},
+		"an own Caddyfile":   {object{"caddyfile": ":8080 {\n}", "replicas": 2}, "your own", "curl"},
+		"no secret":          {object{"upstream": "api", "replicas": 2, "store": object{"type": "redis", "url": "redis://redis"}}, "only the pod that began", "records, reviews"},
+		"a balancer outside": {object{"upstream": "api", "service": object{"type": "LoadBalancer"}}, "ipBlock", "TOKEN"},
+	} {
+		files, err := renderFiles(c.values)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if notes := files["fairway/templates/NOTES.txt"]; !strings.Contains(notes, c.want) || strings.Contains(notes, c.unwanted) {
+			t.Errorf("%s: want %q and not %q in\n%s", name, c.want, c.unwanted, notes)
+		}
+	}
+}
+
+// deployment returns the pod of the Deployment.
+func deployment(t *testing.T, values map[string]any) core.PodSpec {
+	t.Helper()
+	files, err := renderFiles(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d apps.Deployment
+	if err := yaml.UnmarshalStrict([]byte(files["fairway/templates/deployment.yaml"]), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d.Spec.Template.Spec
+}
+
+// TestChart_an_own_Caddyfile_has_the_URL_of_the_store also if there is no store.type, which then has no effect.
+func TestChart_an_own_Caddyfile_has_the_URL_of_the_store(t *testing.T) {
+	pod := deployment(t, map[string]any{"caddyfile": ":8080 {\n}", "store": map[string]any{"existingSecret": "redis"}})
+	if env := pod.Containers[0].Env; len(env) != 1 || env[0].Name != "STORE_URL" {
+		t.Errorf("environment %+v", env)
+	}
+}
+
+// TestChart_pod_for_a_restore compares the pod of the README, which restores a backup, with that of the Deployment.
+func TestChart_pod_for_a_restore(t *testing.T) {
+	readme, err := os.ReadFile(chartDir + "/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, manifest, _ := strings.Cut(string(readme), "# restore.yaml\n")
+	manifest, _, found := strings.Cut(manifest, "```")
+	if !found {
+		t.Fatal("the README has no restore.yaml")
+	}
+	var pod core.Pod
+	if err := yaml.UnmarshalStrict([]byte(manifest), &pod); err != nil {
+		t.Fatal(err)
+	}
+	if pod.Kind != "Pod" || len(pod.Labels) != 0 {
+		t.Errorf("a %s with the labels %v, which a Service or a Deployment may select", pod.Kind, pod.Labels)
+	}
+	want := deployment(t, map[string]any{"upstream": "api", "persistence": map[string]any{"enabled": true}})
+	repository := func(image string) string { name, _, _ := strings.Cut(image, ":"); return name }
+	parts := func(spec core.PodSpec) []any {
+		container := spec.Containers[0]
+		var data []any
+		for _, mount := range container.VolumeMounts {
+			if mount.Name == "data" {
+				data = append(data, mount)
+			}
+		}
+		for _, volume := range spec.Volumes {
+			if volume.Name == "data" {
+				data = append(data, volume)
+			}
+		}
+		return append(data, repository(container.Image), container.SecurityContext, spec.SecurityContext, spec.AutomountServiceAccountToken)
+	}
+	if got, want := parts(pod.Spec), parts(want); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

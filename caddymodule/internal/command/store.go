@@ -118,7 +118,8 @@ with the most bytes, the limits, and the sizes of the files. stats is the same c
 		Short: "Makes the store of a stopped Caddy from a backup",
 		Long: `
 Checks the backup and makes the store file. Caddy must not run. If there are records
-already, this fails, or renames the old files with --replace.
+already, this fails, or renames the old files with --replace. - reads the backup from
+standard input.
 `,
 		Example: "  caddy agents store restore fairway.db.gz --replace",
 		Args:    cobra.ExactArgs(1),
@@ -159,12 +160,16 @@ func writeBackup(cmd *cobra.Command, name string) error {
 }
 
 func restoreStore(cmd *cobra.Command, name, path string, replace bool) error {
-	file, err := os.Open(name)
-	if err != nil {
-		return err
+	backup := cmd.InOrStdin()
+	if name != standardInput {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		backup = file
 	}
-	defer file.Close()
-	r, old, err := embedded.Restore(file, path, replace)
+	r, old, err := embedded.Restore(backup, path, replace)
 	if errors.Is(err, embedded.ErrNotEmpty) {
 		return fmt.Errorf("%w: add --replace to rename its files", err)
 	}

@@ -52,6 +52,11 @@ func TestAgentsStore_backs_up_and_restores(t *testing.T) {
 	if err != nil || !testkit.ContainsAll(stdout, "records "+path+".replaced-") {
 		t.Errorf("printed %q, error %v", stdout, err)
 	}
+	if content, err := os.ReadFile(file); err != nil {
+		t.Error(err)
+	} else if stdout, _, err := command("agents", string(content), "store", "restore", "-", "--store", path, "--replace"); err != nil || !strings.Contains(stdout, path+" has") {
+		t.Errorf("from standard input: printed %q, error %v", stdout, err)
+	}
 	before := report[strings.Index(report, "all "):strings.Index(report, "limit ")]
 	if report, _, err = command("agents", "", "store", "stats", path); err != nil || !strings.Contains(report, before) {
 		t.Errorf("restored\n%s\nerror %v, want\n%s", report, err, before)

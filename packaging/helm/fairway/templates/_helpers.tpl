@@ -52,9 +52,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.auth.issuer (not .Values.url) -}}{{- fail "auth.issuer needs url, the address that clients know: tokens are issued for it" -}}{{- end -}}
 {{- if and .Values.auth.options (not .Values.auth.issuer) -}}{{- fail "auth.options needs auth.issuer" -}}{{- end -}}
 {{- if and $several (not .Values.store.type) -}}{{- fail "several pods need one store: set store.type to redis or postgres" -}}{{- end -}}
+{{- if and (not .Values.store.type) (or .Values.store.url .Values.store.existingSecret) -}}{{- fail "store.url and store.existingSecret need store.type: redis or postgres" -}}{{- end -}}
 {{- end -}}
 {{- if and .Values.store.type (not .Values.store.url) (not .Values.store.existingSecret) -}}{{- fail "store.type needs store.existingSecret or store.url" -}}{{- end -}}
 {{- if and .Values.store.url .Values.store.existingSecret -}}{{- fail "set store.existingSecret or store.url, not both" -}}{{- end -}}
+{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.enabled) -}}{{- fail "the ServiceMonitor needs metrics.enabled" -}}{{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}{{- fail "the Ingress needs ingress.hosts" -}}{{- end -}}
 {{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}{{- fail "the route needs httpRoute.parentRefs" -}}{{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.metricsFrom) -}}{{- fail "the ServiceMonitor needs networkPolicy.metricsFrom: the namespace of Prometheus, which the network policy keeps out otherwise" -}}{{- end -}}
@@ -75,7 +77,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ .Values.caddyfile | trim }}
 {{- else -}}
 {
-	admin off
+	admin {{ ternary "localhost:2019" "off" .Values.admin }}
 	persist_config off
 	# Requests that arrive while the endpoints of the Service change are still served.
 	shutdown_delay {{ .Values.drain.shutdownDelay }}s
@@ -92,8 +94,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "fairway.lines" (list 1 .) }}
 {{- end }}
 	agents {
-{{- with .Values.store.type }}
-		store {{ . }} {env.STORE_URL}
+{{- if .Values.store.type }}
+		store {{ .Values.store.type }} {env.STORE_URL}
+{{- else if .Values.store.options }}
+		store bolt
+{{- end }}
+{{- with .Values.store.options }} {
+{{ include "fairway.lines" (list 3 .) }}
+		}
+{{- end }}
+{{- with .Values.agentsOptions }}
+{{ include "fairway.lines" (list 2 .) }}
 {{- end }}
 		toolset api {{ include "fairway.document" . }}
 {{- with .Values.toolsetOptions }} {
