@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,9 @@ var (
 	promSelector = regexp.MustCompile(`\b([a-z_]+)\s*(?:\{([^}]*)\})?`)
 	promName     = regexp.MustCompile(`^[a-z_]+`)
 	promLegend   = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
+	promValues   = regexp.MustCompile(`(?:outcome|protocol|resource)=~?"([^"]*)"`)
+	promSeries   = regexp.MustCompile(`series: (fairway_[a-z_]+)\{(.*)\}`)
+	promPair     = regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
 	promFunction = []string{"sum", "rate", "increase", "topk", "histogram_quantile", "and"}
 )
 
@@ -71,6 +75,7 @@ func TestObservability_dashboard_queries_exist(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorded := checkRules(t, metrics)
+	checkSeries(t, metrics)
 	queries := 0
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
@@ -122,6 +127,56 @@ func checkRules(t *testing.T, metrics map[string]*dto.MetricFamily) (recorded []
 	return recorded
 }
 
+// checkSeries checks the series with which testdata/helm tests the alerts: the metric exists and has exactly their labels, beside
+// those that the ServiceMonitor adds. Values that Fairway defines, here and in the rules, are in docs/metrics.md.
+func checkSeries(t *testing.T, metrics map[string]*dto.MetricFamily) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "testdata/helm/alerts.test.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := os.ReadFile(filepath.Join(root, "examples/observability/rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := codeOf(t, []string{"metrics.md"})
+	for _, match := range promValues.FindAllStringSubmatch(string(data)+string(rules), -1) {
+		for value := range strings.SplitSeq(match[1], "|") {
+			if !regexp.MustCompile(`\b` + value + `\b`).MatchString(documented) {
+				t.Errorf("%s: metrics.md does not have the value %q", match[0], value)
+			}
+		}
+	}
+	series := promSeries.FindAllStringSubmatch(string(data), -1)
+	for _, s := range series {
+		var labels []string
+		var le float64
+		for _, pair := range promPair.FindAllStringSubmatch(s[2], -1) {
+			if labels = append(labels, pair[1]); pair[1] == "le" {
+				labels = labels[:len(labels)-1]
+				if le, err = strconv.ParseFloat(pair[2], 64); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		slices.Sort(labels)
+		if !slices.ContainsFunc(familyOf(metrics, s[1]).GetMetric(), func(m *dto.Metric) bool {
+			want := []string{"job", "namespace", "pod"}
+			for _, label := range m.GetLabel() {
+				want = append(want, label.GetName())
+			}
+			slices.Sort(want)
+			isBound := func(b *dto.Bucket) bool { return b.GetUpperBound() == le }
+			return slices.Equal(labels, want) && strings.HasSuffix(s[1], "_bucket") == slices.ContainsFunc(m.GetHistogram().GetBucket(), isBound)
+		}) {
+			t.Errorf("Fairway does not export %s", s[0])
+		}
+	}
+	if len(series) < 25 {
+		t.Errorf("%d series in the tests of the alerts", len(series))
+	}
+}
+
 // withoutRecorded replaces the names of recording rules in a query by numbers.
 func withoutRecorded(query string, recorded []string) string {
 	for _, name := range recorded {
@@ -165,12 +220,7 @@ func checkQuery(metrics map[string]*dto.MetricFamily, query, legend string) (pro
 		if slices.Contains(promFunction, name) {
 			continue
 		}
-		family := metrics[name]
-		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-			if base, ok := strings.CutSuffix(name, suffix); ok && family == nil && metrics[base].GetType() == dto.MetricType_HISTOGRAM {
-				family = metrics[base]
-			}
-		}
+		family := familyOf(metrics, name)
 		if family == nil {
 			problems = append(problems, "there is no metric "+name)
 			continue
@@ -188,6 +238,16 @@ func checkQuery(metrics map[string]*dto.MetricFamily, query, legend string) (pro
 		}
 	}
 	return problems
+}
+
+// familyOf returns the metric with the name, or the histogram that has a series with the name.
+func familyOf(metrics map[string]*dto.MetricFamily, name string) *dto.MetricFamily {
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if base, ok := strings.CutSuffix(name, suffix); ok && metrics[base].GetType() == dto.MetricType_HISTOGRAM {
+			return metrics[base]
+		}
+	}
+	return metrics[name]
 }
 
 // hasLabel reports whether a metric has a label.

@@ -73,6 +73,8 @@ type Document struct {
 	approving       sync.Mutex                // held while Approve writes the lock file
 	overlayWarnings []overlay.Warning         // of the document that is being built; used by the loader only
 
+	hideFailing func() // ends the export of whether the latest load failed
+
 	archive        atomic.Pointer[*archive.Archive] // of the configuration that was started last
 	lockDigest     string                           // of the lock file at the latest build
 	withheld       map[string]bool                  // tools that the lock did not approve at the latest build
@@ -169,6 +171,7 @@ func newDocument(key DocumentKey, embedder search.Embedder, logger *zap.Logger) 
 		Observer: loader.Observer{Loaded: d.loaded, Failed: d.failed},
 	})
 	metrics.All.Acquire(key.Name)
+	d.hideFailing = metrics.All.ExportFailing(key.Name, d.Loader.Err)
 	return d, nil
 }
 
@@ -273,6 +276,7 @@ func (d *Document) Destruct() error {
 	if d.MCPServer != nil {
 		d.MCPServer.Unwatch()
 	}
+	d.hideFailing()
 	metrics.All.Release(d.Key.Name)
 	return nil
 }

@@ -33,7 +33,9 @@ func TestDocumentFile(t *testing.T) {
 		s.Write("one.yaml", "{ this is no document")
 		s.Logged(`"level":"error"`, "one.yaml")
 		s.WantTools("second")
-		sitetest.MetricsOf(s).Await(fmt.Sprintf(`fairway_document_loads_total{result="failed",toolset=%q} 1`, filepath.Join(s.Dir, "one.yaml")))
+		label := fmt.Sprintf("toolset=%q}", filepath.Join(s.Dir, "one.yaml"))
+		sitetest.MetricsOf(s).Await(`fairway_document_loads_total{result="failed",` + label + " 1")
+		sitetest.MetricsOf(s).Await("fairway_document_failing{" + label + " 1")
 	})
 	t.Run("a bad file is an error of the next configuration", func(t *testing.T) {
 		s := s.With(t)
@@ -42,6 +44,13 @@ func TestDocumentFile(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		s.WantTools("second")
+	})
+	t.Run("the earlier content is no failure", func(t *testing.T) {
+		s := s.With(t)
+		label := fmt.Sprintf("toolset=%q}", filepath.Join(s.Dir, "one.yaml"))
+		s.Write("one.yaml", sitetest.Document("second"))
+		sitetest.MetricsOf(s).Await("fairway_document_failing{" + label + " 0")
+		sitetest.MetricsOf(s).Await(`fairway_document_loads_total{result="ok",` + label + " 2")
 	})
 	t.Run("a good one is loaded again", func(t *testing.T) {
 		s := s.With(t)

@@ -61,6 +61,7 @@ func (a *App) ExposeAgents(at Site, names []string, protocol, path string, logge
 		Source: exposedSource{e}, Build: e.build, Refresh: -1, Observer: loader.Observer{Loaded: d.loaded, Failed: d.failed},
 	})
 	metrics.All.Acquire(exposedToolset)
+	d.hideFailing = metrics.All.ExportFailing(exposedToolset, d.Loader.Err)
 	e.Toolset = &Toolset{Name: exposedToolset, Document: d, MaxTokens: -1, Limits: Limits{MaxResponse: DefaultMaxResponse}}
 	a.exposed = append(a.exposed, e)
 	return e, nil
@@ -110,7 +111,8 @@ func reloadExposed(a *App) {
 // closeExposed releases the metrics of the exposed agents. It leaves the list as it is, because a handler whose
 // documents change may read it until its own cleanup.
 func closeExposed(a *App) {
-	for range a.exposed {
+	for _, e := range a.exposed {
+		e.hideFailing()
 		metrics.All.Release(exposedToolset)
 	}
 }

@@ -3,6 +3,7 @@
 //   - Collectors count the tools of documents, the calls of tools and the requests of MCP clients (metrics.go).
 //   - Callers says who calls tools (callers.go).
 //   - ExportUse shows how much of a limit is in use (limits.go).
+//   - ExportFailing shows which documents cannot be loaded (failing.go).
 //   - The series of a tool or toolset that is gone are removed some time later (retired.go).
 package metrics
 
@@ -29,6 +30,7 @@ type Collectors struct {
 	warnings *prometheus.GaugeVec     // toolset
 	requests *prometheus.HistogramVec // of MCP clients, see newOperationDuration
 	shares   *shareCollector
+	failing  *failingCollector
 
 	callsDropped *prometheus.CounterVec // of this node
 
@@ -57,6 +59,7 @@ func newCollectors() *Collectors {
 		warnings:     directive.Gauge("document_warnings", "Warnings about the document of the current toolset.", "toolset"),
 		requests:     newOperationDuration(),
 		shares:       newShareCollector(),
+		failing:      newFailingCollector(),
 		callsDropped: directive.Counter("calls_dropped_total", "Calls that were not kept, because the store was too slow or failed."),
 		labels:       make(map[string]*labelUse),
 		retired:      make(map[retiredSeries]time.Time),
@@ -65,7 +68,7 @@ func newCollectors() *Collectors {
 
 // Register adds the collectors to the registry of a configuration.
 func (m *Collectors) Register(registry prometheus.Registerer) error {
-	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares, m.callsDropped, callerCalls, callerDuration, callerTokens)
+	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares, m.failing, m.callsDropped, callerCalls, callerDuration, callerTokens)
 }
 
 // Acquire counts a document that uses the toolset label.
