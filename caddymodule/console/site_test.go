@@ -359,7 +359,7 @@ func TestConsole_tries_tools(t *testing.T) {
 			}
 			out = try("getTrip", `{"arguments":{"id":"7"},"shape":{"select":".uri","max_tokens":500}}`)
 			if a := out.Answer; a == nil || a.Shaped.Text != `"/trips/7"` || a.Shaped.Tokens >= a.Tokens {
-				t.Errorf(`shape: got %+v, want "/trips/7" with fewer tokens`, a)
+				t.Fatalf(`shape: got %+v, want "/trips/7" with fewer tokens`, a)
 			}
 			if last := out.Copies[len(out.Copies)-1].Text; !strings.Contains(last, "max_tokens 500") {
 				t.Errorf("shape: got the directive %s, want one with max_tokens 500", last)

@@ -111,9 +111,12 @@ func TestExpose_mcp(t *testing.T) {
 	}
 	got := callAgent(s.Site, "ann", "{}", "trip_desk", "Is trip 7 on time?")
 	answer := got.StructuredContent
-	about := [...]any{got.IsError, answer.Status, answer.Text, string(answer.Exposes), got.Content[0].Text}
-	if want := [...]any{false, "complete", "Trip 7 is on time.", `{"last":"get-trip"}`, "Trip 7 is on time."}; about != want {
-		t.Fatalf("got %v, want %v", about, want)
+	if got.IsError || len(got.Content) == 0 {
+		t.Fatalf("got %+v, want a text without an error", got)
+	}
+	about := [...]string{answer.Status, answer.Text, string(answer.Exposes), got.Content[0].Text}
+	if want := [...]string{"complete", "Trip 7 is on time.", `{"last":"get-trip"}`, "Trip 7 is on time."}; about != want {
+		t.Fatalf("got %q, want %q", about, want)
 	}
 	if v := s.State("ann", answer.Engagement); v.Text != answer.Text || v.Agent != "trip-desk" {
 		t.Errorf("Engagement of the caller: %+v", v)
