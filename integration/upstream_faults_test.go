@@ -74,8 +74,9 @@ func TestUpstreamMedia(t *testing.T) {
 	} {
 		t.Run(c.tool, func(t *testing.T) {
 			r := g.callMCP(t, c.tool, `{}`)
-			if r.failed || r.kind != c.kind || r.text != c.text || r.payload != c.payload || (r.value != nil) != c.structured {
-				t.Errorf("got %+v, want %+v", r, c)
+			got := [...]any{r.failed, r.kind, r.text, r.payload, r.value != nil}
+			if want := [...]any{false, c.kind, c.text, c.payload, c.structured}; got != want {
+				t.Errorf("failed, kind, text, payload, structured: got %v, want %v", got, want)
 			}
 		})
 	}

@@ -36,11 +36,17 @@ func TestPrompts_are_listed(t *testing.T) {
 				t.Fatalf("got %s", all)
 			}
 			plan, greeting := got.Prompts[0], got.Prompts[3]
-			if (plan.Title == "Plan a trip") != (v >= protocol.V20250618) || (len(plan.Icons) == 1) != (v >= protocol.V20251125) || len(plan.Arguments) != 2 || !plan.Arguments[0].Required || plan.Arguments[1].Required {
-				t.Errorf("got %+v", plan)
+			if got, want := [...]bool{plan.Title == "Plan a trip", len(plan.Icons) == 1}, [...]bool{v >= protocol.V20250618, v >= protocol.V20251125}; got != want {
+				t.Errorf("title and icon: got %t, want %t: %+v", got, want, plan)
 			}
-			if len(greeting.Arguments) != 2 || greeting.Description != "Greets." || greeting.Arguments[0].Description != "Whom" || !greeting.Arguments[0].Required {
-				t.Errorf("got %+v", greeting)
+			if len(plan.Arguments) != 2 || !plan.Arguments[0].Required || plan.Arguments[1].Required {
+				t.Errorf("got the arguments %+v, want a required one and another", plan.Arguments)
+			}
+			if len(greeting.Arguments) != 2 || greeting.Description != "Greets." {
+				t.Fatalf("got %+v, want 2 arguments and the description Greets.", greeting)
+			}
+			if a := greeting.Arguments[0]; a.Description != "Whom" || !a.Required {
+				t.Errorf("got the argument %+v, want a required one, Whom", a)
 			}
 		})
 	}
@@ -64,15 +70,21 @@ func TestPrompts_are_filled_in(t *testing.T) {
 			var got gotPrompt
 			shelved(t, server, v, "prompts/get", `"name":"plan_trip","arguments":{"city":"{{class}} \"{{{{\" \n ","class":"first","more":"x"}`).result(t, "GetPromptResult", &got)
 			want := "From {{class}} \"{{{{\" \n , class first. Write {{braces}} as they are."
-			if len(got.Messages) != 2 || got.Messages[0].Content.Text != want || got.Messages[1].Role != "assistant" || got.Description != "Asks for a trip." {
-				t.Errorf("got %+v", got)
+			if len(got.Messages) != 2 || got.Description != "Asks for a trip." {
+				t.Fatalf("got %+v, want 2 messages and the description Asks for a trip.", got)
+			}
+			if text, role := got.Messages[0].Content.Text, got.Messages[1].Role; text != want || role != "assistant" {
+				t.Errorf("got %q and a message of the %s, want %q and the assistant", text, role, want)
 			}
 
 			got = gotPrompt{}
 			shelved(t, server, v, "prompts/get", `"name":"read_fares"`).result(t, "GetPromptResult", &got)
 			fares, note, link := got.Messages[0].Content, got.Messages[1].Content, got.Messages[2].Content
-			if fares.Type != "resource" || fares.Resource.Text != "# Fares" || fares.Resource.MIMEType != "text/markdown" || fares.Resource.URI != "docs:///fares" {
-				t.Errorf("got %+v", fares)
+			if fares.Type != "resource" {
+				t.Fatalf("got %+v, want a resource", fares)
+			}
+			if got, want := [...]string{fares.Resource.Text, fares.Resource.MIMEType, fares.Resource.URI}, [...]string{"# Fares", "text/markdown", "docs:///fares"}; got != want {
+				t.Errorf("got %q, want %q", got, want)
 			}
 			if note.Resource.Text != "# Note" || note.Resource.URI != "docs:///note" {
 				t.Errorf("got %+v", note)
@@ -103,13 +115,19 @@ func TestOperations_are_prompts(t *testing.T) {
 		t.Run(v.String(), func(t *testing.T) {
 			var got gotPrompt
 			shelved(t, server, v, "prompts/get", `"name":"greeting","arguments":{"who":"Ada & Co","times":"2"}`).result(t, "GetPromptResult", &got)
-			if len(got.Messages) != 1 || got.Messages[0].Role != "user" || got.Messages[0].Content.Text != "asked /greeting?who=Ada%20%26%20Co&times=2 in " || got.Description != "Greets." {
-				t.Errorf("got %+v", got)
+			if len(got.Messages) != 1 || got.Description != "Greets." {
+				t.Fatalf("got %+v, want one message and the description Greets.", got)
+			}
+			if m, want := got.Messages[0], "asked /greeting?who=Ada%20%26%20Co&times=2 in "; m.Role != "user" || m.Content.Text != want {
+				t.Errorf("got %q of the %s, want %q of the user", m.Content.Text, m.Role, want)
 			}
 			got = gotPrompt{}
 			shelved(t, server, v, "prompts/get", `"name":"make_conversation"`).result(t, "GetPromptResult", &got)
-			if len(got.Messages) != 2 || got.Messages[1].Role != "assistant" || got.Messages[1].Content.Text != "ho" || got.Description != "Native" {
-				t.Errorf("got %+v", got)
+			if len(got.Messages) != 2 || got.Description != "Native" {
+				t.Fatalf("got %+v, want 2 messages and the description Native", got)
+			}
+			if m := got.Messages[1]; m.Role != "assistant" || m.Content.Text != "ho" {
+				t.Errorf("got %q of the %s, want ho of the assistant", m.Content.Text, m.Role)
 			}
 		})
 	}

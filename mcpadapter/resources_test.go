@@ -51,8 +51,11 @@ func TestResources_are_listed(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", all, want)
 			}
 			fares, intro := byURI["docs:///fares"], byURI["guide://all/intro.md"]
-			if fares.Name != "fares" || fares.MIMEType != "text/markdown" || fares.Description != "All fares" || (fares.Title == "Fares") != (v >= protocol.V20250618) || (len(fares.Icons) == 1) != (v >= protocol.V20251125) {
-				t.Errorf("got %+v", fares)
+			if got, want := [...]string{fares.Name, fares.MIMEType, fares.Description}, [...]string{"fares", "text/markdown", "All fares"}; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if got, want := [...]bool{fares.Title == "Fares", len(fares.Icons) == 1}, [...]bool{v >= protocol.V20250618, v >= protocol.V20251125}; got != want {
+				t.Errorf("title and icon: got %t, want %t: %+v", got, want, fares)
 			}
 			if intro.Size == nil || *intro.Size != 5 || (intro.Annotations.LastModified != "") != (v >= protocol.V20250618) {
 				t.Errorf("got %+v", intro)
@@ -145,8 +148,11 @@ func TestNative_contents_are_read_as_they_are(t *testing.T) {
 	for _, v := range revisions {
 		var got readAnswer
 		shelved(t, server, v, "resources/read", `"uri":"native://all"`).result(t, "ReadResourceResult", &got)
-		if len(got.Contents) != 2 || got.Contents[0].URI != "native://1" || *got.Contents[0].Text != "one" || *got.Contents[1].Blob != "AAEC" {
-			t.Errorf("%v: got %+v", v, got)
+		if len(got.Contents) != 2 || got.Contents[0].URI != "native://1" {
+			t.Fatalf("%v: got %+v, want native://1 and another", v, got)
+		}
+		if one, two := *got.Contents[0].Text, *got.Contents[1].Blob; one != "one" || two != "AAEC" {
+			t.Errorf("%v: got %q and %q, want one and AAEC", v, one, two)
 		}
 	}
 }

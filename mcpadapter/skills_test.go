@@ -99,13 +99,19 @@ func TestSkills_are_listed_and_read_with_matching_digests(t *testing.T) {
 		t.Errorf("capabilities: %v", found)
 	}
 	list := skillRequest(t, server, nil, "skills/list", "").Result
-	if len(list.Skills) != 2 || list.ResultType != "complete" || list.TTLMs == nil || list.CacheScope == "" || list.NextCursor != "" {
-		t.Fatalf("got %+v", list)
+	if len(list.Skills) != 2 || list.NextCursor != "" {
+		t.Fatalf("got the skills %+v and the cursor %q, want 2 skills on one page", list.Skills, list.NextCursor)
+	}
+	if list.ResultType != "complete" || list.TTLMs == nil || list.CacheScope == "" {
+		t.Fatalf("got %+v, want a complete result with its lifetime and its scope", list)
 	}
 	for _, s := range list.Skills {
 		got := skillRequest(t, server, nil, "skills/get", `"uri":"`+s.URI+`"`).Result
-		if fmt.Sprint(got.Skill) != fmt.Sprint(s) || got.ResultType != "complete" || got.TTLMs == nil || got.CacheScope == "" {
-			t.Errorf("got %+v", got)
+		if fmt.Sprint(got.Skill) != fmt.Sprint(s) {
+			t.Errorf("got the skill %+v, want %+v", got.Skill, s)
+		}
+		if got.ResultType != "complete" || got.TTLMs == nil || got.CacheScope == "" {
+			t.Errorf("got %+v, want a complete result with its lifetime and its scope", got)
 		}
 		for _, file := range s.Resources {
 			read := skillRequest(t, server, nil, "resources/read", `"uri":"`+file.URI+`"`).Result.Contents[0]
@@ -256,8 +262,11 @@ func TestSkills_pages_do_not_split_an_entry(t *testing.T) {
 				break
 			}
 		}
-		if want := map[int]int{0: 1, 1: 40, 7: 6, 40: 1, 100: 1}[size]; len(names) != 40 || pages != want || names[0] != "s00" || names[39] != "s39" {
-			t.Errorf("page size %d: %d pages, %v", size, pages, names)
+		if want := map[int]int{0: 1, 1: 40, 7: 6, 40: 1, 100: 1}[size]; len(names) != 40 || pages != want {
+			t.Fatalf("page size %d: got %d skills on %d pages, want 40 on %d", size, len(names), pages, want)
+		}
+		if names[0] != "s00" || names[39] != "s39" {
+			t.Errorf("page size %d: got %v, want s00 to s39", size, names)
 		}
 	}
 }

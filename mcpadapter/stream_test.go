@@ -430,8 +430,11 @@ func TestCanceled_request_is_not_answered(t *testing.T) {
 			accepting["Accept"] = c.accept
 			response := e.do(t, "POST", "/mcp", c.body, accepting)
 			body, err := io.ReadAll(response.Body)
-			if err != nil || string(body) != c.want || response.StatusCode != c.status || response.Header.Get("Content-Type") != c.contentType {
-				t.Errorf("status %d, %s: %q, %v", response.StatusCode, response.Header.Get("Content-Type"), body, err)
+			if err != nil || string(body) != c.want {
+				t.Errorf("got %q, %v, want %q", body, err, c.want)
+			}
+			if kind := response.Header.Get("Content-Type"); response.StatusCode != c.status || kind != c.contentType {
+				t.Errorf("got the status %d with %q, want %d with %q", response.StatusCode, kind, c.status, c.contentType)
 			}
 			canceling.Wait()
 		})

@@ -184,11 +184,15 @@ func TestReadAgent_values(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Name != "travel-desk" || a.Owner != "team-travel" || !strings.HasPrefix(a.Intent, "You ") || !strings.HasPrefix(a.Description, "Answers ") {
-		t.Errorf("%+v", a)
+	if a.Name != "travel-desk" || a.Owner != "team-travel" {
+		t.Errorf("got the agent %q of %q, want travel-desk of team-travel", a.Name, a.Owner)
 	}
-	if a.RetainMemory || a.ShortCircuit != 3 || string(a.Source) != string(data) || len(a.Hash) != 64 || a.Location != file || a.Line != 2 {
-		t.Errorf("%+v", a)
+	if !strings.HasPrefix(a.Intent, "You ") || !strings.HasPrefix(a.Description, "Answers ") {
+		t.Errorf("got the intent %q, want You …; got the description %q, want Answers …", a.Intent, a.Description)
+	}
+	about := [...]any{a.RetainMemory, a.ShortCircuit, string(a.Source), len(a.Hash), a.Location, a.Line}
+	if want := [...]any{false, 3, string(data), 64, file, 2}; about != want {
+		t.Errorf("got  %v\nwant %v", about, want)
 	}
 	type capability struct {
 		reference       string
@@ -252,11 +256,14 @@ func TestReadAgent_defaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := a.Capabilities[0]
-	if !c.CollectResults || !c.UserIdentity || c.StaticIdentity != "" || c.Input != nil || c.Output != nil {
-		t.Errorf("%+v", c)
+	if want := (oagent.Capability{Reference: c.Reference, CollectResults: true, UserIdentity: true, Line: c.Line}); c != want {
+		t.Errorf("got  %+v\nwant %+v", c, want)
 	}
-	if !a.RetainMemory || a.ShortCircuit != 0 || a.Input != nil || a.Output != nil || a.Exposes != nil {
-		t.Errorf("%+v", a)
+	if !a.RetainMemory || a.ShortCircuit != 0 {
+		t.Errorf("retain memory: got %t, want true; short circuit: got %d, want 0", a.RetainMemory, a.ShortCircuit)
+	}
+	if a.Input != nil || a.Output != nil || a.Exposes != nil {
+		t.Errorf("got the guardrails %+v and %+v, and exposes %+v; want none", a.Input, a.Output, a.Exposes)
 	}
 }
 

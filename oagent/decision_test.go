@@ -337,8 +337,15 @@ capabilities:
 				err = ticket.Finish(t.Context(), jsontext.Value(`{"secret":"hunter2"}`), 200)
 			}
 			r, ok := engagement.AsRefusal(err)
-			if !ok || r.Rule != test.rule || r.Agent != "desk" || r.Engagement != "e1" || r.Status() != 403 || r.Ends() || strings.Contains(r.Message, "hunter2") {
-				t.Fatalf("%+v", r)
+			if !ok {
+				t.Fatalf("got %v, want a refusal", err)
+			}
+			got := [...]any{r.Rule, r.Agent, r.Engagement, r.Status(), r.Ends()}
+			if want := [...]any{test.rule, "desk", "e1", 403, false}; got != want {
+				t.Errorf("got %v, want %v", got, want)
+			}
+			if strings.Contains(r.Message, "hunter2") {
+				t.Errorf("the message has outputs: %s", r.Message)
 			}
 			for _, word := range test.words {
 				if !strings.Contains(r.Message, word) {
@@ -486,18 +493,30 @@ guardrails:
 		t.Fatalf("got  %s\nwant %s", got, wanted)
 	}
 	first, refused, withheld := entries[0], entries[2], entries[5]
-	if !first.At.Equal(at) || first.Call != 1 || first.Nth != 1 || first.Name != "act" || string(first.Inputs) != `{"n":1}` || string(entries[1].Outputs) != `{"ok":true}` {
-		t.Errorf("%+v, %+v", first, entries[1])
+	if got, want := [...]any{first.At.UTC(), first.Call, first.Nth, first.Name}, [...]any{at.UTC(), int64(1), int64(1), "act"}; got != want {
+		t.Errorf("the first call: got %v, want %v", got, want)
 	}
-	if refused.Rule != "capabilities.act.input_restriction.assertion" || refused.Why == "" || string(refused.Inputs) != `{"n":9}` || refused.Call != 0 {
-		t.Errorf("%+v", refused)
+	if in, out := string(first.Inputs), string(entries[1].Outputs); in != `{"n":1}` || out != `{"ok":true}` {
+		t.Errorf(`the first call: got the inputs %s, want {"n":1}; got the outputs %s, want {"ok":true}`, in, out)
 	}
-	if withheld.Outputs != nil || withheld.Call != 2 || withheld.Status != 200 || withheld.Why == "" {
-		t.Errorf("%+v", withheld)
+	got := [...]any{refused.Rule, refused.Why != "", string(refused.Inputs), refused.Call}
+	if want := [...]any{"capabilities.act.input_restriction.assertion", true, `{"n":9}`, int64(0)}; got != want {
+		t.Errorf("refused: got %v, want %v", got, want)
+	}
+	got = [...]any{withheld.Status, withheld.Why != "", string(withheld.Outputs), withheld.Call}
+	if want := [...]any{200, true, "", int64(2)}; got != want || withheld.Outputs != nil {
+		t.Errorf("withheld: got %v, want %v", got, want)
 	}
 	e, err := g.Engagements.Get(t.Context(), b.Key())
-	if err != nil || e.Total != 4 || e.Refused != 4 || e.Entries != 11 || !e.StartedAt.Equal(at) || e.Agent != "desk" || e.User != alice || e.ID != "e1" {
-		t.Errorf("%+v, error %v", e, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := [...]int64{e.Total, e.Refused, e.Entries}, [...]int64{4, 4, 11}; got != want {
+		t.Errorf("the Engagement: got the numbers %v, want %v", got, want)
+	}
+	got = [...]any{e.StartedAt.UTC(), e.Agent, e.User, e.ID}
+	if want := [...]any{at.UTC(), "desk", alice, "e1"}; got != want {
+		t.Errorf("the Engagement: got %v, want %v", got, want)
 	}
 	all, _, err := g.Engagements.Page(t.Context(), "", 10)
 	if err != nil || len(all) != 1 || all[0].Key != b.Key() {

@@ -200,8 +200,11 @@ func TestContention(t *testing.T) {
 					}
 				}
 				e, err := guards[len(guards)-1].Engagements.Get(t.Context(), b.Key())
-				if err != nil || begun != limit || e.Total != limit || e.Refused != clients*each-limit {
-					t.Errorf("the record has %d calls; %+v, error %v", begun, e, err)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := [...]int{begun, int(e.Total), int(e.Refused)}, [...]int{limit, limit, clients*each - limit}; got != want {
+					t.Errorf("calls in the record, begun, and refused: got %d, want %d", got, want)
 				}
 			})
 		})
@@ -289,8 +292,13 @@ func TestStoreDown(t *testing.T) {
 	}
 	_, beginErr := g.Begin(t.Context(), call(a, "act", `{}`))
 	finishErr := ticket.Finish(t.Context(), jsontext.Value(`{}`), 200)
-	if r, ok := engagement.AsRefusal(finishErr); !ok || r.Kind != engagement.KindStore || !r.Made || r.Status() != 500 || r.RetryAfter != 0 {
-		t.Errorf("a call that was made must not be offered for repetition: %+v, error %v", r, finishErr)
+	r, ok := engagement.AsRefusal(finishErr)
+	if !ok {
+		t.Fatalf("got %v, want a refusal", finishErr)
+	}
+	got := [...]any{r.Kind, r.Made, r.Status(), r.RetryAfter}
+	if want := [...]any{engagement.KindStore, true, 500, time.Duration(0)}; got != want {
+		t.Errorf("a call that was made must not be offered for repetition: got %v, want %v", got, want)
 	}
 	for name, err := range map[string]error{
 		"begin":     beginErr,
@@ -298,8 +306,14 @@ func TestStoreDown(t *testing.T) {
 		"active":    g.CheckActive(t.Context(), binding(a)),
 	} {
 		r, ok := engagement.AsRefusal(err)
-		if !ok || r.Kind != engagement.KindStore || r.Status() != 503 || r.RetryAfter <= 0 || strings.Contains(r.Message, "closed") {
-			t.Errorf("%s: %+v, error %v", name, r, err)
+		if !ok {
+			t.Fatalf("%s: got %v, want a refusal", name, err)
+		}
+		if r.Kind != engagement.KindStore || r.Status() != 503 {
+			t.Errorf("%s: got %s with status %d, want %s with 503", name, r.Kind, r.Status(), engagement.KindStore)
+		}
+		if r.RetryAfter <= 0 || strings.Contains(r.Message, "closed") {
+			t.Errorf("%s: got %q with a retry after %s, want a later retry, without the error of the store", name, r.Message, r.RetryAfter)
 		}
 	}
 	if _, err := g.Exposed(t.Context(), binding(a)); err == nil {

@@ -33,12 +33,16 @@ func TestRefuse(t *testing.T) {
 		if e := entries[0]; e.Why != "DELETE /admin" || e.Name != "" || e.Inputs != nil {
 			t.Errorf("entry %+v", e)
 		}
-		if e := entries[1]; e.Why != "no one is logged in" || e.Name != "find" || e.Rule != identity.Rule || string(e.Inputs) != `{"q":"a"}` {
-			t.Errorf("entry %+v", e)
+		e := entries[1]
+		if got, want := [...]string{e.Why, e.Name, e.Rule, string(e.Inputs)}, [...]string{"no one is logged in", "find", identity.Rule, `{"q":"a"}`}; got != want {
+			t.Errorf("got the entry %q, want %q", got, want)
 		}
-		e, err := g.Engagements.Get(t.Context(), b.Key())
-		if err != nil || e.Refused != 2 || e.Total != 1 || e.User != alice {
-			t.Errorf("Engagement %+v, %v", e, err)
+		state, err := g.Engagements.Get(t.Context(), b.Key())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state.Refused != 2 || state.Total != 1 || state.User != alice {
+			t.Errorf("got %d refused of %d calls by %v, want 2, 1, %v", state.Refused, state.Total, state.User, alice)
 		}
 	})
 	t.Run("so often, and then no more", func(t *testing.T) {

@@ -49,8 +49,12 @@ func TestRenew_begins_an_ended_Engagement_anew_and_keeps_its_record(t *testing.T
 		b := binding(a)
 		endByRepetition(t, g, a)
 		renewed, err := g.Renew(t.Context(), b.Key(), engagement.Renewal{By: "alice"})
-		if err != nil || renewed.Ended != nil || renewed.Total != 0 || renewed.Renewals != 1 || renewed.First != 5 || renewed.User.ID != "alice" || renewed.ID != "e1" {
-			t.Fatalf("%+v, %v", renewed, err)
+		if err != nil || renewed.Ended != nil {
+			t.Fatalf("got the end %+v and the error %v, want neither", renewed.Ended, err)
+		}
+		got := [...]any{renewed.Total, renewed.Renewals, renewed.First, renewed.User.ID, renewed.ID}
+		if want := [...]any{int64(0), int64(1), int64(5), "alice", "e1"}; got != want {
+			t.Fatalf("got %v, want %v", got, want)
 		}
 		for _, guard := range []*oagent.Guard{g, newGuard(t, oagent.GuardOptions{Store: s})} { // as well after a restart
 			want(t, "a call", outcomeOf(t, guard, call(a, "count", `{"n":1}`), `{}`), "")

@@ -101,9 +101,9 @@ func TestAgentReviews(t *testing.T) {
 			own := oagent.Reviewing(by, request.Key, request.User)
 			entries := audit(t, g, own.Key())
 			e := entries[len(entries)-1]
-			if e.Event != engagement.EntryQuestion || e.Review != request.ID || e.Agent != "desk" || e.Engagement != c.Key() || e.Name != test.name ||
-				string(e.Inputs) != `{"amount":5}` || string(e.Outputs) != test.outputs || e.Side != request.Side || e.Rule != request.Rule {
-				t.Errorf("question %+v", e)
+			got := [...]any{e.Event, e.Review, e.Agent, e.Engagement, e.Name, string(e.Inputs), string(e.Outputs), e.Side, e.Rule}
+			if want := [...]any{engagement.EntryQuestion, request.ID, "desk", c.Key(), test.name, `{"amount":5}`, test.outputs, request.Side, request.Rule}; got != want {
+				t.Errorf("question: got %v\nwant %v", got, want)
 			}
 			want(t, "again", outcomeOf(t, g, c, test.outputs), engagement.KindReviewPending)
 			if again := audit(t, g, own.Key()); len(again) != len(entries) {
@@ -125,13 +125,18 @@ func TestAgentReviews(t *testing.T) {
 				t.Errorf("another verdict: %v", err)
 			}
 			entries = audit(t, g, own.Key())
-			if e = entries[len(entries)-1]; e.Event != engagement.EntryDecision || e.Verdict != engagement.ReviewApproved || e.Comment != "all well" || e.Review != request.ID {
-				t.Errorf("decision %+v", e)
+			e = entries[len(entries)-1]
+			if got, want := [...]string{e.Event, e.Verdict, e.Comment, e.Review}, [...]string{engagement.EntryDecision, engagement.ReviewApproved, "all well", request.ID}; got != want {
+				t.Errorf("decision: got %q, want %q", got, want)
 			}
 			want(t, "approved", outcomeOf(t, g, c, test.outputs), "")
 			reviewing, err := g.Engagements.Get(t.Context(), own.Key())
-			if err != nil || reviewing.Reviewed != c.Key() || reviewing.User != alice || reviewing.Agent != "supervisor" || reviewing.ID != "review-"+c.Key() {
-				t.Errorf("%+v, %v", reviewing, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			about := [...]any{reviewing.Reviewed, reviewing.User, reviewing.Agent, reviewing.ID}
+			if want := [...]any{c.Key(), alice, "supervisor", "review-" + c.Key()}; about != want {
+				t.Errorf("the Engagement of the review: got %v, want %v", about, want)
 			}
 		})
 	}
@@ -403,15 +408,24 @@ func TestReviewedEngagement(t *testing.T) {
 		return s, len(object)
 	}
 	s, _ := see(asked(t, g, asking(a, "pay", `{"amount":1}`), `{}`))
-	if s.User != alice || s.StartedAt.IsZero() || s.Recent.Name != "" || s.History.Total != 0 || s.History.List == nil || string(s.Recent.Pay.Inputs) != `{"amount":1}` {
-		t.Errorf("before the first call: %+v", s)
+	if s.User != alice || s.StartedAt.IsZero() {
+		t.Errorf("before the first call: got the user %v, want %v; started at %s", s.User, alice, s.StartedAt)
+	}
+	if s.History.Total != 0 || s.History.List == nil {
+		t.Errorf("before the first call: got %d calls, want 0; got the list %#v, want an empty one", s.History.Total, s.History.List)
+	}
+	if s.Recent.Name != "" || string(s.Recent.Pay.Inputs) != `{"amount":1}` {
+		t.Errorf(`before the first call: got the recent call %q, want none; got the inputs %s, want {"amount":1}`, s.Recent.Name, s.Recent.Pay.Inputs)
 	}
 	want(t, "look", outcomeOf(t, g, asking(a, "look", `{"n":0}`), `{"ok":true}`), "")
 	held := asked(t, g, asking(a, "send", `{"to":"x"}`), `{"sent":true}`)
 	s, _ = see(held)
-	if s.Recent.Name != "send" || string(s.Recent.Send.Outputs) != `{"sent":true}` || strings.Join(s.History.List, " ") != "look send" ||
-		string(s.Recent.Look.Outputs) != `{"ok":true}` || string(s.History.Send[0].Outputs) != `{"sent":true}` || string(s.History.Look[0].Inputs) != `{"n":0}` {
-		t.Errorf("of a result: %+v", s)
+	if want := []string{"look", "send"}; s.Recent.Name != "send" || !slices.Equal(s.History.List, want) {
+		t.Fatalf("of a result: got %q after %q, want send after %q", s.Recent.Name, s.History.List, want)
+	}
+	got := []string{string(s.Recent.Send.Outputs), string(s.Recent.Look.Outputs), string(s.History.Send[0].Outputs), string(s.History.Look[0].Inputs)}
+	if want := []string{`{"sent":true}`, `{"ok":true}`, `{"sent":true}`, `{"n":0}`}; !slices.Equal(got, want) {
+		t.Errorf("of a result: got %q, want %q", got, want)
 	}
 	other := asked(t, g, asking(a, "pay", `{"amount":2}`), `{}`)
 	if s, _ = see(other); string(s.Recent.Send.Outputs) != "null" || string(s.History.Send[0].Outputs) != "null" {
@@ -421,16 +435,26 @@ func TestReviewedEngagement(t *testing.T) {
 		want(t, "look", outcomeOf(t, g, asking(a, "look", fmt.Sprintf(`{"n":%d}`, i+1)), `{}`), "")
 	}
 	s, _ = see(other)
-	if s.History.Total != 152 || s.History.Omitted != 52 || len(s.History.List) != 100 || len(s.History.Look) != 100 || string(s.History.Look[99].Inputs) != `{"n":150}` {
-		t.Errorf("%d calls, %d omitted, %d shown", s.History.Total, s.History.Omitted, len(s.History.List))
+	if got, want := [...]int{int(s.History.Total), int(s.History.Omitted), len(s.History.List), len(s.History.Look)}, [...]int{152, 52, 100, 100}; got != want {
+		t.Fatalf("got %d calls, %d omitted, %d listed, %d shown; want %d", got[0], got[1], got[2], got[3], want)
+	}
+	if got := string(s.History.Look[99].Inputs); got != `{"n":150}` {
+		t.Errorf(`got the last inputs %s, want {"n":150}`, got)
 	}
 	large := `"` + strings.Repeat("x", 60<<10) + `"`
 	for range 5 {
 		want(t, "look", outcomeOf(t, g, asking(a, "look", `{}`), large), "")
 	}
 	s, size := see(other)
-	if n := len(s.History.Look); size > 300<<10 || n < 3 || string(s.History.Look[n-1].Outputs) != large || !strings.HasPrefix(string(s.History.Look[n-3].Outputs), `{"_shed":`) {
-		t.Errorf("%d bytes, %d calls", size, n)
+	n := len(s.History.Look)
+	if size > 300<<10 || n < 3 {
+		t.Fatalf("got %d bytes, want at most %d; got %d calls, want at least 3", size, 300<<10, n)
+	}
+	if last := string(s.History.Look[n-1].Outputs); last != large {
+		t.Errorf("got the last outputs %.100s, want %.100s", last, large)
+	}
+	if got := string(s.History.Look[n-3].Outputs); !strings.HasPrefix(got, `{"_shed":`) {
+		t.Errorf(`got the outputs %.100s, want {"_shed":…`, got)
 	}
 	if _, err := g.Reviews.Engagement(t.Context(), &review.Review{Summary: review.Summary{ID: "x", Key: strings.Repeat("a", 40)}}); !errors.Is(err, engagement.ErrNotFound) {
 		t.Error(err)

@@ -80,12 +80,16 @@ func TestReview_of_inputs(t *testing.T) {
 	_, err := g.Begin(t.Context(), pay)
 	r := refusal(t, err)
 	request := pending(t, g)
-	if r.Kind != engagement.KindReviewPending || r.Review != request.ID || r.RetryAfter <= 0 || r.Status() != 403 || r.Made ||
-		r.Rule != "capabilities.pay.input_restriction.require_review" || !strings.Contains(r.Message, request.ID) {
-		t.Errorf("%+v", r)
+	got := [...]any{r.Kind, r.Review, r.Status(), r.Made, r.Rule}
+	if want := [...]any{engagement.KindReviewPending, request.ID, 403, false, "capabilities.pay.input_restriction.require_review"}; got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
-	if request.Agent != "desk" || request.User != alice || request.Name != "pay" || string(request.Inputs) != string(pay.Inputs) || request.Engagement != "e1" || request.Side != engagement.SideInput {
-		t.Errorf("%+v", request)
+	if r.RetryAfter <= 0 || !strings.Contains(r.Message, request.ID) {
+		t.Errorf("got %q with a retry after %s, want a later retry, with the id %s", r.Message, r.RetryAfter, request.ID)
+	}
+	about := [...]any{request.Agent, request.User, request.Name, string(request.Inputs), request.Engagement, request.Side}
+	if want := [...]any{"desk", alice, "pay", string(pay.Inputs), "e1", engagement.SideInput}; about != want {
+		t.Errorf("got %v, want %v", about, want)
 	}
 	want(t, "again", outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
 	if again := pending(t, g); again.ID != request.ID {
@@ -99,8 +103,11 @@ func TestReview_of_inputs(t *testing.T) {
 		_, decideErr := g.Reviews.Decide(t.Context(), request.ID, other, true, "")
 		_, readErr := g.Reviews.Get(t.Context(), request.ID, other)
 		reviews, listErr := g.Reviews.List(t.Context(), other)
-		if !errors.Is(decideErr, review.ErrNotFound) || !errors.Is(readErr, review.ErrNotFound) || len(reviews) != 0 || listErr != nil {
-			t.Errorf("%q: %v, %v, %d, %v", other, decideErr, readErr, len(reviews), listErr)
+		if !errors.Is(decideErr, review.ErrNotFound) || !errors.Is(readErr, review.ErrNotFound) {
+			t.Errorf("%q: got the errors %v and %v, want %v", other, decideErr, readErr, review.ErrNotFound)
+		}
+		if len(reviews) != 0 || listErr != nil {
+			t.Errorf("%q: got %d reviews and the error %v, want none", other, len(reviews), listErr)
 		}
 	}
 	decide(t, g, request.ID, true)
@@ -128,8 +135,11 @@ func TestReview_of_inputs(t *testing.T) {
 	}
 	// In another order, with other space and escapes they are the same inputs.
 	ticket, err := g.Begin(t.Context(), call(a, "pay", ` {"to" : "\u0078", "amount":5}`))
-	if err != nil || ticket.Review != request.ID || ticket.Number != 1 || ticket.Replayed != nil {
-		t.Fatalf("%+v, %v", ticket, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ticket.Review != request.ID || ticket.Number != 1 || ticket.Replayed != nil {
+		t.Fatalf("got call %d by the review %s, want 1 by %s; got the stored result %+v, want none", ticket.Number, ticket.Review, request.ID, ticket.Replayed)
 	}
 	want(t, "an approval is for one call", outcomeOf(t, g, pay, `{}`), engagement.KindReviewPending)
 	if got := strings.Join(events[:3], ", "); got != "review_asked pending, review_decided approved, review_asked pending" {
@@ -328,9 +338,9 @@ func TestReview_of_outputs(t *testing.T) {
 	}
 	r := refusal(t, ticket.Finish(t.Context(), jsontext.Value(`{"ok":true,"n":7}`), 201))
 	request := pending(t, g)
-	if r.Kind != engagement.KindReviewPending || !r.Made || r.Review != request.ID || string(request.Outputs) != `{"ok":true,"n":7}` || request.Result != 201 ||
-		request.Side != engagement.SideOutput {
-		t.Errorf("%+v, %+v", r, request)
+	got := [...]any{r.Kind, r.Made, r.Review, string(request.Outputs), request.Result, request.Side}
+	if want := [...]any{engagement.KindReviewPending, true, request.ID, `{"ok":true,"n":7}`, 201, engagement.SideOutput}; got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 	want(t, "it is not in the Engagement", outcomeOf(t, g, call(a, "look", `{}`), `{}`), engagement.KindInputRestriction)
 	_, err = begin()
@@ -340,8 +350,11 @@ func TestReview_of_outputs(t *testing.T) {
 	decide(t, g, request.ID, true)
 	g = newGuard(t, oagent.GuardOptions{Store: s}) // after a restart
 	ticket, err = begin()
-	if err != nil || ticket.Replayed == nil || string(ticket.Replayed.Outputs) != `{"ok":true,"n":7}` || ticket.Replayed.Status != 201 || ticket.Number != 1 {
-		t.Fatalf("%+v, %v", ticket, err)
+	if err != nil || ticket.Replayed == nil {
+		t.Fatalf("got the ticket %+v and the error %v, want a stored result", ticket, err)
+	}
+	if got, want := [...]any{string(ticket.Replayed.Outputs), ticket.Replayed.Status, ticket.Number}, [...]any{`{"ok":true,"n":7}`, 201, int64(1)}; got != want {
+		t.Fatalf("got the stored result %v, want %v", got, want)
 	}
 	if err := ticket.Finish(t.Context(), nil, 0); err != nil {
 		t.Error(err)

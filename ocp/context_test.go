@@ -321,14 +321,20 @@ func TestContext_updates(t *testing.T) {
 	if faults := c.Validate(true); len(faults) > 0 {
 		t.Error(faults)
 	}
-	if len(c.RecentChanges) != maxRecentChanges || c.RecentChanges[9] != "change 11" || len(c.History) != MaxHistory || c.History[0].Action != "3" {
-		t.Errorf("changes %q, %d entries from %s", c.RecentChanges, len(c.History), c.History[0].Action)
+	if got, want := [...]int{len(c.RecentChanges), len(c.History), int(c.Session.InteractionCount)}, [...]int{maxRecentChanges, MaxHistory, 1 + MaxHistory + 3}; got != want {
+		t.Fatalf("changes, entries and interactions: got %d, want %d", got, want)
 	}
-	if c.Session.InteractionCount != 1+MaxHistory+3 || c.CurrentGoal == "" || c.ContextSummary == "" || c.CurrentFile == "" || c.ErrorContext == "" {
-		t.Errorf("%+v", c)
+	if got, want := [...]string{c.RecentChanges[9], c.History[0].Action}, [...]string{"change 11", "3"}; got != want {
+		t.Errorf("the last change and the first entry: got %q, want %q", got, want)
 	}
-	if clone.CurrentGoal != "" || clone.Session.InteractionCount != 0 || clone.RecentChanges != nil || clone.APISpecs != nil {
-		t.Error("the clone changed with it")
+	if texts := []string{c.CurrentGoal, c.ContextSummary, c.CurrentFile, c.ErrorContext}; slices.Contains(texts, "") {
+		t.Errorf("got the goal, summary, file and error %q, want no empty text", texts)
+	}
+	if clone.CurrentGoal != "" || clone.Session.InteractionCount != 0 {
+		t.Errorf("the clone has the goal %q and %d interactions, want none", clone.CurrentGoal, clone.Session.InteractionCount)
+	}
+	if clone.RecentChanges != nil || clone.APISpecs != nil {
+		t.Errorf("the clone has the changes %q and the documents %v, want none", clone.RecentChanges, clone.APISpecs)
 	}
 	c.ContextID, c.RecentChanges, c.User, c.CreatedAt = "no id", make([]string, 11), "\xff", time.Time{}
 	c.APISpecs = map[string]string{"a b": "", "c": "d"}

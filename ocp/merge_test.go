@@ -59,8 +59,11 @@ func TestMerge_texts(t *testing.T) {
 	c.CurrentGoal = "newer goal"
 	c.RecentChanges = nil
 	c.Merge(&Context{CurrentGoal: "old goal", ContextSummary: "new", ErrorContext: "oops", User: "mallory", RecentChanges: []string{"one", "two"}}, sent)
-	if c.CurrentGoal != "newer goal" || c.ContextSummary != "new" || c.ErrorContext != "oops" || c.User != "alice" || !slices.Equal(c.RecentChanges, []string{"two"}) {
-		t.Errorf("%+v", c)
+	if got, want := [...]string{c.CurrentGoal, c.ContextSummary, c.ErrorContext, c.User}, [...]string{"newer goal", "new", "oops", "alice"}; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := c.RecentChanges, []string{"two"}; !slices.Equal(got, want) {
+		t.Errorf("got the changes %q, want %q", got, want)
 	}
 	c.Merge(&Context{}, nil)
 	if c.CurrentGoal == "" || c.ContextSummary == "" {

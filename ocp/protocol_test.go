@@ -40,8 +40,11 @@ func testProtocolDefinition(t *testing.T) {
 	t.Run("HTTP_Headers/complete_example", func(t *testing.T) {
 		in := ReadIncoming(completeExample(), ReadOptions{})
 		c := in.Context()
-		if len(in.Faults) > 0 || c == nil || c.User != "alice" || c.CurrentGoal != "debug_payment_error" || in.Judge().Verdict != Usable {
-			t.Errorf("%+v, %v", c, in.Judge())
+		if len(in.Faults) > 0 || c == nil {
+			t.Fatalf("got the context %+v and the faults %v, want a context without faults", c, in.Faults)
+		}
+		if got, want := [...]any{c.User, c.CurrentGoal, in.Judge().Verdict}, [...]any{"alice", "debug_payment_error", Usable}; got != want {
+			t.Errorf("got %v, want %v; faults %v", got, want, in.Judge().Faults)
 		}
 	})
 	t.Run("Required_Headers", func(t *testing.T) {

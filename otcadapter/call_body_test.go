@@ -54,7 +54,8 @@ func TestCall_body_owns_its_bytes(t *testing.T) {
 		t.Fatal(f)
 	}
 	clear(body)
-	if request.toolID != "A.b" || string(request.input) != `{"a":1}` || request.context.userID != "u" || string(request.context.raw) != `{"user_id":"u"}` {
-		t.Errorf("after the body was overwritten: %+v", request)
+	got := [...]string{request.toolID, string(request.input), request.context.userID, string(request.context.raw)}
+	if want := [...]string{"A.b", `{"a":1}`, "u", `{"user_id":"u"}`}; got != want {
+		t.Errorf("after the body was overwritten: got %q, want %q", got, want)
 	}
 }

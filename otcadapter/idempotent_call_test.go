@@ -206,9 +206,13 @@ func TestIdempotency_answers_that_are_too_large(t *testing.T) {
 		if first.Code != 200 || !strings.Contains(first.Body.String(), "xxx") {
 			t.Errorf("the first answer is %s", first.Body)
 		}
-		if second.Code != 200 || calls != 1 || !strings.Contains(second.Body.String(), "too large") ||
-			!strings.Contains(second.Body.String(), `"success":false`) || !strings.Contains(second.Body.String(), `"can_retry":false`) {
-			t.Errorf("called %d times: %s", calls, second.Body)
+		if second.Code != 200 || calls != 1 {
+			t.Errorf("got the status %d after %d calls, want 200 after 1", second.Code, calls)
+		}
+		for _, want := range []string{"too large", `"success":false`, `"can_retry":false`} {
+			if !strings.Contains(second.Body.String(), want) {
+				t.Errorf("the second answer is %s, want %q", second.Body, want)
+			}
 		}
 		members := instance(t, answer{second, t})
 		if endpoint == "/call" {
@@ -318,8 +322,11 @@ func TestIdempotency_waits_at_the_other_endpoint(t *testing.T) {
 				}
 				group.Wait()
 				flat, enveloped := answers["/call"], answers["/tools/call"]
-				if calls.Load() != c.calls || !testkit.ContainsAll(flat.Body.String(), c.flat) || enveloped.Code != c.oxp || formOf(enveloped.Body.Bytes()) != oxpStandard {
-					t.Errorf("called %d times: %s\n%d %s", calls.Load(), flat.Body, enveloped.Code, enveloped.Body)
+				if calls.Load() != c.calls || !testkit.ContainsAll(flat.Body.String(), c.flat) {
+					t.Errorf("called %d times, want %d: %s, want %q", calls.Load(), c.calls, flat.Body, c.flat)
+				}
+				if enveloped.Code != c.oxp || formOf(enveloped.Body.Bytes()) != oxpStandard {
+					t.Errorf("got the status %d with %s, want %d with the form of the standard", enveloped.Code, enveloped.Body, c.oxp)
 				}
 			})
 		})
@@ -546,8 +553,11 @@ func TestIdempotency_without_a_store(t *testing.T) {
 	s := New(Options{Idempotency: options})
 	caller := new(counting)
 	got := question{body: addWithID}.ask(t.Context(), s, calculator(), caller)
-	if got.Code != 503 || got.Header().Get("Retry-After") == "" || caller.calls.Load() != 0 || strings.Contains(got.Body.String(), "disk") {
-		t.Errorf("POST: %d %s", got.Code, got.Body)
+	if got.Code != 503 || got.Header().Get("Retry-After") == "" {
+		t.Errorf("POST: got the status %d with Retry-After %q, want 503 with a time", got.Code, got.Header().Get("Retry-After"))
+	}
+	if n := caller.calls.Load(); n != 0 || strings.Contains(got.Body.String(), "disk") {
+		t.Errorf("POST: got %s after %d calls, want no call, and no error of the store", got.Body, n)
 	}
 	if !errors.Is(failure, broken) {
 		t.Errorf("got %v", failure)

@@ -50,8 +50,11 @@ func TestTools_query(t *testing.T) {
 	toolset.Finder = search.NewFinder(toolset.Tools())
 	found := listPartOf(t, New(Options{}), toolset, "?query=add+numbers&limit=1").json()
 	otc, oxp := found["tools"].([]any), found["items"].([]any)
-	if len(otc) != 1 || len(oxp) != 1 || otc[0].(map[string]any)["name"] != "Add" || oxp[0].(map[string]any)["name"] != "Add" {
-		t.Errorf("got %v, want the tool Add in both forms", found)
+	if len(otc) != 1 || len(oxp) != 1 {
+		t.Fatalf("got %v, want one tool in both forms", found)
+	}
+	if a, b := otc[0].(map[string]any)["name"], oxp[0].(map[string]any)["name"]; a != "Add" || b != "Add" {
+		t.Errorf("got the tools %v and %v, want Add in both forms", a, b)
 	}
 	if none := listPartOf(t, New(Options{}), toolset, "?query=xyzzy").json(); len(none["tools"].([]any)) != 0 {
 		t.Errorf("a query that fits nothing finds %v", none)

@@ -104,8 +104,11 @@ func TestSelector_after_a_reload(t *testing.T) {
 	} {
 		options.Reloaded = true
 		set, err := Build([]byte(filtered), options)
-		if err != nil || len(set.Report.Unmatched) != 1 || len(set.Report.Warnings) == 0 || set.Report.Warnings[0].Operation != "" {
-			t.Errorf("%s: %v, %+v", name, err, set)
+		if err != nil || len(set.Report.Unmatched) != 1 {
+			t.Fatalf("%s: got the report %+v and the error %v, want one unmatched selector", name, set, err)
+		}
+		if w := set.Report.Warnings; len(w) == 0 || w[0].Operation != "" {
+			t.Errorf("%s: got the warnings %+v, want one of the whole document", name, w)
 		}
 	}
 	first := buildTools(t, filtered, BuildOptions{})

@@ -72,8 +72,12 @@ func TestInput_schema_too_large(t *testing.T) {
 	document.WriteString(strings.Repeat("x", maxInputSchema))
 	document.WriteString(`"]}}]}},"/small":{"get":{"operationId":"small"}}}}`)
 	set := buildTools(t, document.String(), BuildOptions{})
-	if len(set.Tools()) != 1 || len(set.Report.Warnings) != 1 || !set.Report.Warnings[0].Lost || !testkit.ContainsAll(set.Report.Warnings[0].Reason, "4096 KiB") {
-		t.Errorf("%d tools, warnings %+v", len(set.Tools()), set.Report.Warnings)
+	warnings := set.Report.Warnings
+	if len(set.Tools()) != 1 || len(warnings) != 1 {
+		t.Fatalf("got %d tools and the warnings %+v, want one each", len(set.Tools()), warnings)
+	}
+	if w := warnings[0]; !w.Lost || !testkit.ContainsAll(w.Reason, "4096 KiB") {
+		t.Errorf("got %+v, want the operation lost for its 4096 KiB", w)
 	}
 }
 

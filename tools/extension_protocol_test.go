@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"maps"
 	"strings"
 	"testing"
 )
@@ -49,8 +50,8 @@ paths:
 			headers[a.Name] = a.MCPHeader
 		}
 	}
-	if len(hidden) != 3 || !hidden["admin"] || !hidden["tenant"] || !hidden["mine"] {
-		t.Errorf("not inferrable: %v", hidden)
+	if want := map[string]bool{"admin": true, "tenant": true, "mine": true}; !maps.Equal(hidden, want) {
+		t.Errorf("not inferrable: got %v, want %v", hidden, want)
 	}
 	if len(headers) != 1 || headers["region"] != "Region" {
 		t.Errorf("headers: %v", headers)
@@ -61,9 +62,12 @@ paths:
 	if len(tools.Report.Warnings) != 3 {
 		t.Errorf("warnings %v", tools.Report.Warnings)
 	}
-	if login := tools.SecuritySchemes["login"]; login == nil || len(login.Flows) != 1 || login.Flows[0].TokenURL != "https://t" ||
-		strings.Join(login.Flows[0].Scopes, " ") != "read write" {
-		t.Errorf("got %+v", login)
+	login := tools.SecuritySchemes["login"]
+	if login == nil || len(login.Flows) != 1 {
+		t.Fatalf("got %+v, want one flow", login)
+	}
+	if f := login.Flows[0]; f.TokenURL != "https://t" || strings.Join(f.Scopes, " ") != "read write" {
+		t.Errorf("got the scopes %q at %s, want read and write at https://t", f.Scopes, f.TokenURL)
 	}
 	if key := tools.SecuritySchemes["key"]; key == nil || key.ParameterName != "X-Key" || key.In != "header" {
 		t.Errorf("got %+v", key)

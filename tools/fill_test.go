@@ -53,8 +53,11 @@ func TestFill_single_values(t *testing.T) {
 	for _, wrong := range []string{`"Action":"DropOrders"`, `"kind":"other"`, `"version":"2"`, `"X_API_Version":"x"`} {
 		_, err := tool.Bind([]byte(`{"sort":"a","none":null,"list":["x"],"item":"i",` + wrong + `}`))
 		failure, ok := errors.AsType[*Failure](err)
-		if !ok || failure.Kind != InvalidArguments || len(failure.Problems) != 1 || !strings.Contains(wrong, strings.TrimPrefix(failure.Problems[0].Path, "/")) {
-			t.Errorf("%s: %v", wrong, err)
+		if !ok || failure.Kind != InvalidArguments || len(failure.Problems) != 1 {
+			t.Fatalf("%s: got %+v, want %s with one problem", wrong, err, InvalidArguments)
+		}
+		if path := failure.Problems[0].Path; !strings.Contains(wrong, strings.TrimPrefix(path, "/")) {
+			t.Errorf("%s: got the problem at %s", wrong, path)
 		}
 	}
 }
@@ -95,9 +98,12 @@ func TestFill_cookies_win(t *testing.T) {
 	for _, lines := range [][]string{nil, {"tenant=acme"}, {"tenant=other; a=1", "tenant = another;tenant=acme; b=2"}} {
 		header := http.Header{"Cookie": lines}
 		call.SetFilledHeaders(header)
-		if got := header["Cookie"]; len(got) != 1 || strings.Count(got[0], "tenant") != 1 || !strings.HasSuffix(got[0], "tenant=acme") ||
-			len(lines) > 1 && got[0] != "a=1; b=2; tenant=acme" {
-			t.Errorf("%q became %q", lines, got)
+		got := header["Cookie"]
+		if len(got) != 1 || strings.Count(got[0], "tenant") != 1 || !strings.HasSuffix(got[0], "tenant=acme") {
+			t.Fatalf("%q became %q, want one line with tenant=acme at its end", lines, got)
+		}
+		if want := "a=1; b=2; tenant=acme"; len(lines) > 1 && got[0] != want {
+			t.Errorf("%q became %q, want %q", lines, got[0], want)
 		}
 	}
 }

@@ -14,8 +14,12 @@ func TestName_of_shared_operation_ids(t *testing.T) {
 	if names := []string{tools.Tools()[0].Name, tools.Tools()[1].Name}; !slices.Equal(names, []string{"x", "x_2"}) {
 		t.Errorf("names %v", names)
 	}
-	if w := tools.Report.Warnings; len(w) != 1 || w[0].Operation != "GET /b" || w[0].Lost || !strings.Contains(w[0].Reason, "x_2") {
-		t.Errorf("warnings %v, want one that names x_2", w)
+	w := tools.Report.Warnings
+	if len(w) != 1 {
+		t.Fatalf("got the warnings %v, want one", w)
+	}
+	if w[0].Operation != "GET /b" || w[0].Lost || !strings.Contains(w[0].Reason, "x_2") {
+		t.Errorf("got %+v, want a warning of GET /b that names x_2", w[0])
 	}
 }
 

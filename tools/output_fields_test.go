@@ -19,8 +19,11 @@ const searched = `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":
 func TestFields_argument(t *testing.T) {
 	set := buildTools(t, searched, BuildOptions{ResponseSchemas: true, Shapes: []build.Shape{{Tool: build.AllTools, Fields: on()}}})
 	search, _ := set.Tool("search")
-	if !search.Output.Fields || search.Output.Schema != nil || len(search.Definition.Arguments) != 1 || !strictjson.HasMember(strictjson.MemberOf(search.Definition.InputSchema, "properties"), FieldsArgument) {
-		t.Errorf("got fields %v, %d arguments, schema %s, response %s", search.Output.Fields, len(search.Definition.Arguments), search.Definition.InputSchema, search.Output.Schema)
+	if !search.Output.Fields || search.Output.Schema != nil {
+		t.Errorf("got fields: %t and the schema of the response %s; want true and none", search.Output.Fields, search.Output.Schema)
+	}
+	if n, s := len(search.Definition.Arguments), search.Definition.InputSchema; n != 1 || !strictjson.HasMember(strictjson.MemberOf(s, "properties"), FieldsArgument) {
+		t.Errorf("got %d arguments, want 1; got the schema %s, want one with %s", n, s, FieldsArgument)
 	}
 	for arguments, want := range map[string]string{`{"q":"x","fields":"a.b,c"}`: "a.b,c", `{"q":"x"}`: "", `{"q":"x","fields":null}`: ""} {
 		call, err := search.Bind([]byte(arguments))

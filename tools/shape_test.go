@@ -282,8 +282,12 @@ func TestShape_texts_and_annotations(t *testing.T) {
 		{Tool: "listOrders", Rename: "orders", Title: "All", Description: "Lists.", Annotations: map[string]bool{build.ReadOnlyHint: false}, Fields: on(), Select: ".x"},
 	}})
 	tool, ok := set.Tool("orders")
-	if !ok || tool.Definition.Title != "All" || tool.Definition.Description != "Lists." || tool.Output.MaxTokens != 8000 || !tool.Output.Fields || tool.Output.Select == nil {
-		t.Errorf("got %+v", tool)
+	if !ok {
+		t.Fatal("the tool orders is missing")
+	}
+	got := [...]any{tool.Definition.Title, tool.Definition.Description, tool.Output.MaxTokens, tool.Output.Fields, tool.Output.Select != nil}
+	if want := [...]any{"All", "Lists.", 8000, true, true}; got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 	if tool.Hint(build.ReadOnlyHint) || !tool.Hint(build.DestructiveHint) || !tool.Hint(build.IdempotentHint) {
 		t.Error("the annotation does not replace what the method implies")

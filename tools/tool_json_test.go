@@ -21,8 +21,11 @@ func TestTool_JSON(t *testing.T) {
 	if err := json.Unmarshal(text, &again); err != nil {
 		t.Fatal(err)
 	}
-	if got := again.Tool; got.Name != tool.Name || got.Definition.Description != tool.Definition.Description || got.Plan.Method != tool.Plan.Method || got.Plan.Path != tool.Plan.Path || got.Definition.OperationID != tool.Definition.OperationID {
-		t.Errorf("got %+v", got)
+	facts := func(t *Tool) [5]string {
+		return [...]string{t.Name, t.Definition.Description, t.Plan.Method, t.Plan.Path, t.Definition.OperationID}
+	}
+	if got, want := facts(again.Tool), facts(tool); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if twice, err := json.Marshal(again); err != nil || string(twice) != string(text) {
 		t.Errorf("got %s, %v\nwant %s", twice, err, text)

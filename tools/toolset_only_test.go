@@ -6,8 +6,11 @@ func TestOnly(t *testing.T) {
 	s := NewToolset("trips", []*Tool{{Name: "a"}, {Name: "b"}, {Name: "c"}})
 	s.Title, s.Hash = "Trips", "x"
 	narrow := s.Only(func(t *Tool) bool { return t.Name != "b" })
-	if len(narrow.Tools()) != 2 || narrow.Tools()[1] != s.Tools()[2] || narrow.Title != "Trips" || narrow.Hash == s.Hash {
-		t.Errorf("%+v", narrow)
+	if got := narrow.Tools(); len(got) != 2 || got[1] != s.Tools()[2] {
+		t.Errorf("got %d tools, want 2, of which the second is c", len(got))
+	}
+	if narrow.Title != "Trips" || narrow.Hash == s.Hash {
+		t.Errorf("got the title %q and the hash %q, want Trips and a hash other than %q", narrow.Title, narrow.Hash, s.Hash)
 	}
 	if _, ok := narrow.Tool("b"); ok || len(s.Tools()) != 3 {
 		t.Error("b")

@@ -99,8 +99,11 @@ func TestCredentialFills_arguments(t *testing.T) {
 		}
 		reverse_proxy `+sitetest.Upstream(t, sitetest.Echo))
 	required, listed := listedArguments(s, "/mcp", "token")
-	if len(listed) != 1 || listed[0] != "byBody" || len(required["byQuery"]) != 0 || !slices.Equal(required["byForm"], []string{"text"}) {
-		t.Errorf("listed %v, required %v", listed, required)
+	if want := []string{"byBody"}; !slices.Equal(listed, want) {
+		t.Errorf("listed: got %q, want %q", listed, want)
+	}
+	if q, f := required["byQuery"], required["byForm"]; len(q) != 0 || !slices.Equal(f, []string{"text"}) {
+		t.Errorf("required: got %q by query and %q by form, want none and text", q, f)
 	}
 	if required, listed := listedArguments(s, "/open", "token"); len(listed) != 4 || !slices.Equal(required["byQuery"], []string{"token"}) {
 		t.Errorf("without a credential: listed %v, required %v", listed, required)

@@ -129,9 +129,12 @@ func TestAgentAuth_metadata(t *testing.T) {
 		`"bearer_methods_supported":["header"],"resource_name":"Trips","resource_documentation":"https://docs.test/"}`
 	for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"} {
 		got := s.Ask("GET", path)
-		if got.Status != 200 || got.Body != want || got.Header.Get("Content-Type") != "application/json" ||
-			got.Header.Get("Access-Control-Allow-Origin") != "*" || got.Header.Get("Cache-Control") != "public, max-age=600" {
-			t.Errorf("%s: got %+v", path, got)
+		if got.Status != 200 || got.Body != want {
+			t.Errorf("%s: got %d %s\nwant 200 %s", path, got.Status, got.Body, want)
+		}
+		header := [...]string{got.Header.Get("Content-Type"), got.Header.Get("Access-Control-Allow-Origin"), got.Header.Get("Cache-Control")}
+		if want := [...]string{"application/json", "*", "public, max-age=600"}; header != want {
+			t.Errorf("%s: got the headers %q, want %q", path, header, want)
 		}
 		if got := s.Ask("HEAD", path); got.Status != 200 || got.Body != "" || got.Header.Get("Content-Length") == "" {
 			t.Errorf("HEAD %s: got %+v", path, got)

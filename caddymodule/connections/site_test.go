@@ -124,8 +124,9 @@ func requested(t *testing.T, body string) string {
 		t.Fatalf("%v: %s", err, body)
 	}
 	asked := got.Result.InputRequests["fairway_connection"]
-	if got.Result.ResultType != "input_required" || asked.Method != "elicitation/create" || asked.Params.Mode != "url" || asked.Params.Message == "" {
-		t.Fatalf("no elicitation: %s", body)
+	about := [...]string{got.Result.ResultType, asked.Method, asked.Params.Mode}
+	if want := [...]string{"input_required", "elicitation/create", "url"}; about != want || asked.Params.Message == "" {
+		t.Fatalf("got %q, want %q with a message: %s", about, want, body)
 	}
 	return asked.Params.URL
 }
@@ -180,8 +181,11 @@ func TestConnection_of_2025_11_25_is_the_error_32042(t *testing.T) {
 	if err := json.NewDecoder(strings.NewReader(answer)).Decode(&got); err != nil {
 		t.Fatalf("%v: %s", err, answer)
 	}
-	if got.Error.Code != -32042 || len(got.Error.Data.Elicitations) != 1 || got.Error.Data.Elicitations[0].Mode != "url" || got.Error.Data.Elicitations[0].ElicitationID == "" {
-		t.Fatalf("got %s", answer)
+	if got.Error.Code != -32042 || len(got.Error.Data.Elicitations) != 1 {
+		t.Fatalf("got the code %d, want -32042 with one elicitation: %s", got.Error.Code, answer)
+	}
+	if e := got.Error.Data.Elicitations[0]; e.Mode != "url" || e.ElicitationID == "" {
+		t.Fatalf("got the elicitation %+v, want one of the mode url with an id", e)
 	}
 	newBrowser(t, "ann").connect(s, got.Error.Data.Elicitations[0].URL)
 	if answer := s.Request(http.MethodPost, "/mcp", message, session...).Body; !strings.Contains(answer, "token_length") {
@@ -203,8 +207,11 @@ func TestConnection_of_OTC_is_a_missing_requirement(t *testing.T) {
 	var got struct {
 		Missing struct{ Authorization []struct{ ID, URL string } } `json:"missing_requirements"`
 	}
-	if err := json.Unmarshal([]byte(answer.Body), &got); err != nil || answer.Status != http.StatusBadRequest || len(got.Missing.Authorization) != 1 || got.Missing.Authorization[0].ID != "acme" {
-		t.Fatalf("got %d %s", answer.Status, answer.Body)
+	if err := json.Unmarshal([]byte(answer.Body), &got); err != nil || answer.Status != http.StatusBadRequest {
+		t.Fatalf("got %d %s, want 400; error %v", answer.Status, answer.Body, err)
+	}
+	if m := got.Missing.Authorization; len(m) != 1 || m[0].ID != "acme" {
+		t.Fatalf("got the missing authorizations %+v, want acme", m)
 	}
 	newBrowser(t, "ann").connect(s, got.Missing.Authorization[0].URL)
 	if answer := ask(); answer.Status != http.StatusOK || !strings.Contains(answer.Body, "token_length") {

@@ -131,8 +131,11 @@ func TestConsole_logs_in_by_the_front(t *testing.T) {
 			}))
 			v := newVisitor(s)
 			response, text := v.send("GET", "/console/calls?tool=getTrip", "")
-			if response.StatusCode != http.StatusOK || response.Request.URL.RequestURI() != "/console/calls?tool=getTrip" || !strings.Contains(text, ">ada</span>") || !strings.Contains(text, "Log out") {
-				t.Fatalf("%s: %d %s", response.Request.URL, response.StatusCode, text)
+			if at := response.Request.URL.RequestURI(); response.StatusCode != http.StatusOK || at != "/console/calls?tool=getTrip" {
+				t.Fatalf("got the status %d at %s, want 200 at /console/calls?tool=getTrip: %s", response.StatusCode, at, text)
+			}
+			if !strings.Contains(text, ">ada</span>") || !strings.Contains(text, "Log out") {
+				t.Fatalf("got a page without the user ada and the link Log out: %s", text)
 			}
 			if p.asked.Get("prompt") != "" || strings.Contains(p.asked.Get("scope"), "offline_access") || p.asked.Has("resource") {
 				t.Errorf("the provider is asked for more than a login: %v", p.asked)

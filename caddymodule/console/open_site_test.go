@@ -44,8 +44,12 @@ func TestConsole_errors_have_the_form_that_the_client_shows(t *testing.T) {
 						Status        int
 						Title, Detail string
 					}
-					if err := json.Unmarshal([]byte(a.Body), &problem); err != nil || a.Header.Get("Content-Type") != "application/problem+json" || problem.Status != c.status || problem.Title != c.title || problem.Detail == "" {
-						t.Errorf("Accept %q: %v %s %s", accept, err, a.Header.Get("Content-Type"), a.Body)
+					if err := json.Unmarshal([]byte(a.Body), &problem); err != nil {
+						t.Fatalf("Accept %q: %v in %s", accept, err, a.Body)
+					}
+					got := [...]any{a.Header.Get("Content-Type"), problem.Status, problem.Title, problem.Detail != ""}
+					if want := [...]any{"application/problem+json", c.status, c.title, true}; got != want {
+						t.Errorf("Accept %q: type, status, title, has a detail: got %v, want %v", accept, got, want)
 					}
 					continue
 				}

@@ -358,8 +358,12 @@ func TestConsole_calls_in_progress(t *testing.T) {
 		list = sitetest.ConsoleJSON[calls](s, "eve", "/console/api/calls")
 		return len(list.Running) == 1
 	})
-	if c := list.Running[0]; c.User != "ada" || c.Tool != "getTrip" || c.Protocol != "mcp" || c.Outcome != "" || c.Began.IsZero() || !c.Ended.IsZero() || len(list.Calls) != 0 {
-		t.Errorf("got %+v", list)
+	c := list.Running[0]
+	if got, want := [...]string{c.User, c.Tool, c.Protocol, c.Outcome}, [...]string{"ada", "getTrip", "mcp", ""}; got != want {
+		t.Errorf("got the call %q, want %q", got, want)
+	}
+	if c.Began.IsZero() || !c.Ended.IsZero() || len(list.Calls) != 0 {
+		t.Errorf("got a call from %s to %s, and the ended calls %+v; want a beginning, no end, and none", c.Began, c.Ended, list.Calls)
 	}
 	if page := s.View("ada", "/console/calls").Body; !strings.Contains(page, "in progress") {
 		t.Errorf("the page: %s", page)
@@ -377,8 +381,11 @@ func TestConsole_calls_in_progress(t *testing.T) {
 		t.Fatalf("status %d: %s", a.Status, a.Body)
 	}
 	list = sitetest.ConsoleJSON[calls](s, "eve", "/console/api/calls")
-	if len(list.Running) != 0 || len(list.Calls) != 1 || list.Calls[0].Outcome != "ok" || list.Calls[0].Ended.Before(list.Calls[0].Began) {
-		t.Errorf("after the call: %+v", list)
+	if len(list.Running) != 0 || len(list.Calls) != 1 {
+		t.Fatalf("after the call: got %+v, want one ended call", list)
+	}
+	if c := list.Calls[0]; c.Outcome != "ok" || c.Ended.Before(c.Began) {
+		t.Errorf("after the call: got the outcome %q from %s to %s, want ok, and an end after the beginning", c.Outcome, c.Began, c.Ended)
 	}
 	if page := s.View("ada", "/console/calls").Body; strings.Contains(page, "in progress") || !strings.Contains(page, "getTrip") {
 		t.Errorf("the page after the call: %s", page)

@@ -160,8 +160,12 @@ func TestConsole_headers(t *testing.T) {
 				t.Errorf("%s: the policy %q lacks %s", path, policy, part)
 			}
 		}
-		if strings.Contains(policy, "unsafe") || a.Header.Get("X-Frame-Options") != "DENY" || a.Header.Get("Cache-Control") != "no-store" || a.Header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: headers %v", path, a.Header)
+		if strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: the policy %q has unsafe parts", path, policy)
+		}
+		got := [...]string{a.Header.Get("X-Frame-Options"), a.Header.Get("Cache-Control"), a.Header.Get("X-Content-Type-Options")}
+		if want := [...]string{"DENY", "no-store", "nosniff"}; got != want {
+			t.Errorf("%s: got the headers %q, want %q", path, got, want)
 		}
 	}
 }
@@ -335,17 +339,30 @@ func TestConsole_tries_tools(t *testing.T) {
 				return out
 			}
 			out := try("getTrip", `{"arguments":{"id":"a b"},"dry_run":true}`)
-			if out.Request == nil || out.Request.Target != "/trips/a%20b" || out.Request.Headers.Get("X-Api-Key") != "***" || out.Answer != nil || got != nil {
-				t.Errorf("dry run: %+v", out)
+			if out.Request == nil || out.Answer != nil || got != nil {
+				t.Fatalf("dry run: got %+v and the request %v to the API, want only the request of the dry run", out, got)
+			}
+			if target, key := out.Request.Target, out.Request.Headers.Get("X-Api-Key"); target != "/trips/a%20b" || key != "***" {
+				t.Errorf("dry run: got %s with the key %q, want /trips/a%%20b with ***", target, key)
 			}
 			out = try("getTrip", `{"arguments":{"id":"7"}}`)
-			if out.Answer == nil || out.Answer.Outcome != "ok" || out.Answer.Status != 200 || out.Answer.Tokens == 0 || got == nil ||
-				got.URL.Path != "/trips/7" || got.Header.Get("X-Api-Key") != "hunter22" || got.Header.Get("X-Test-User") != "" || got.Header.Get("Cookie") != "" { // not beside the credential of the gateway
-				t.Errorf("send: %+v, request %v", out, got)
+			if out.Answer == nil || got == nil {
+				t.Fatalf("send: got %+v and the request %v to the API, want both", out, got)
 			}
-			if out := try("getTrip", `{"arguments":{"id":"7"},"shape":{"select":".uri","max_tokens":500}}`); out.Answer == nil || out.Answer.Shaped.Text != `"/trips/7"` ||
-				out.Answer.Shaped.Tokens >= out.Answer.Tokens || !strings.Contains(out.Copies[len(out.Copies)-1].Text, "max_tokens 500") {
-				t.Errorf("shape: %+v", out)
+			if a := out.Answer; a.Outcome != "ok" || a.Status != 200 || a.Tokens == 0 {
+				t.Errorf("send: got %s with status %d and %d tokens, want ok with 200 and some", a.Outcome, a.Status, a.Tokens)
+			}
+			// Neither the user nor the cookie is beside the credential of the gateway.
+			sent := [...]string{got.URL.Path, got.Header.Get("X-Api-Key"), got.Header.Get("X-Test-User"), got.Header.Get("Cookie")}
+			if want := [...]string{"/trips/7", "hunter22", "", ""}; sent != want {
+				t.Errorf("send: got the request %q, want %q", sent, want)
+			}
+			out = try("getTrip", `{"arguments":{"id":"7"},"shape":{"select":".uri","max_tokens":500}}`)
+			if a := out.Answer; a == nil || a.Shaped.Text != `"/trips/7"` || a.Shaped.Tokens >= a.Tokens {
+				t.Fatalf(`shape: got %+v, want "/trips/7" with fewer tokens`, a)
+			}
+			if last := out.Copies[len(out.Copies)-1].Text; !strings.Contains(last, "max_tokens 500") {
+				t.Errorf("shape: got the directive %s, want one with max_tokens 500", last)
 			}
 			for body, want := range map[string]string{`{"shape":{"select":".["}}`: "select: jq", `{"shape":{"max_tokens":1}}`: "max_tokens 1 is out of range"} {
 				if out := try("getTrip", body); out.Answer != nil || !strings.Contains(out.Problem, want) {
@@ -397,8 +414,13 @@ func TestConsole_sends_as_the_viewer(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "route {\nroute /console* {\ntest_user\n}\nagent_auth /mcp* {\napi_key {\nkey bob bobs-secret-key\n}\n}\nagents_console\nmcp TRIPS\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
 	a := s.Request("POST", "/console/api/tools/mcp/getTrip", `{"arguments":{"id":"7"}}`, "X-Test-User", "ada")
-	if a.Status != 200 || !strings.Contains(a.Body, `"http_status":401`) || strings.Contains(a.Body, `"outcome":"ok"`) || !strings.Contains(a.Body, "pass_through") {
-		t.Errorf("without the key of the endpoint: %d %s", a.Status, a.Body)
+	if a.Status != 200 || strings.Contains(a.Body, `"outcome":"ok"`) {
+		t.Errorf("without the key of the endpoint: got %d %s, want 200 and another outcome than ok", a.Status, a.Body)
+	}
+	for _, want := range []string{`"http_status":401`, "pass_through"} {
+		if !strings.Contains(a.Body, want) {
+			t.Errorf("without the key of the endpoint: got %s, want %s", a.Body, want)
+		}
 	}
 	a = s.Request("POST", "/console/api/tools/mcp/getTrip", `{"arguments":{"id":"7"}}`, "X-Test-User", "ada", "X-Api-Key", "bobs-secret-key")
 	if !strings.Contains(a.Body, `"outcome":"ok"`) || strings.Contains(a.Body, "pass_through") {
@@ -476,8 +498,11 @@ func TestConsole_is_responsive_with_large_documents(t *testing.T) {
 		Endpoints []struct{ Tools int }
 		Tools     []struct{ Name string }
 	}](s, "ada", "/console/api/tools")
-	if len(list.Endpoints) != 1 || list.Endpoints[0].Tools < 1000 || list.Pages < 10 || len(list.Tools) != 100 {
-		t.Fatalf("got %d pages, %d tools on the first, endpoints %+v", list.Pages, len(list.Tools), list.Endpoints)
+	if len(list.Endpoints) != 1 || list.Endpoints[0].Tools < 1000 {
+		t.Fatalf("got the endpoints %+v, want one with 1000 tools or more", list.Endpoints)
+	}
+	if list.Pages < 10 || len(list.Tools) != 100 {
+		t.Fatalf("got %d pages and %d tools on the first, want 10 or more and 100", list.Pages, len(list.Tools))
 	}
 	s.View("ada", "/console/tools?q=warm")
 	for _, path := range []string{"/console", "/console?page=5", "/console?q=close+the+ticket", "/console/tools/mcp/" + list.Tools[0].Name} {

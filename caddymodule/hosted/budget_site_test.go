@@ -114,8 +114,11 @@ http://127.0.0.1:PORT {
 		t.Errorf("the usage has no cached tokens: %s", a.Body)
 	}
 	v := say(s, "ann", first, "Go on")
-	if v.Error == nil || v.Error.Kind != "budget" || v.Error.Rule != "total" || !strings.Contains(v.Error.Message, "12.5 (cost") {
-		t.Fatalf("over the budget: %+v %+v", v, v.Error)
+	if v.Error == nil {
+		t.Fatalf("over the budget: got %+v, want an error", v)
+	}
+	if e := v.Error; e.Kind != "budget" || e.Rule != "total" || !strings.Contains(e.Message, "12.5 (cost") {
+		t.Fatalf("over the budget: got %+v, want the total budget, 12.5 (cost", e)
 	}
 	for by, want := range map[string]string{
 		"user": `[{"name":"ann","requests":2,"input_tokens":2000000,"cached_tokens":1000000,"output_tokens":1000000,"cost":12.5}]`, "group": "[]",

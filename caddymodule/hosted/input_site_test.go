@@ -36,9 +36,16 @@ func TestHosting_withholds_what_the_guard_has_not_seen(t *testing.T) {
 			results = append(results, m.Text)
 		}
 	}
-	if len(results) != 4 || !strings.Contains(results[0], "withheld") || !strings.Contains(results[1], "500") || !strings.Contains(results[2], "429") || !strings.Contains(results[2], "7s") ||
-		!strings.Contains(results[3], "500") {
-		t.Errorf("the model got %q", results)
+	if len(results) != 4 {
+		t.Fatalf("the model got %q, want 4 results", results)
+	}
+	for i, want := range []string{"withheld", "500", "429", "500"} {
+		if !strings.Contains(results[i], want) {
+			t.Errorf("result %d: the model got %q, want %q", i, results[i], want)
+		}
+	}
+	if !strings.Contains(results[2], "7s") {
+		t.Errorf("the model got %q, want the time to wait, 7s", results[2])
 	}
 	if all := strings.Join(results, ""); strings.Contains(all, "secret") || strings.Contains(all, "path") {
 		t.Errorf("the model got %s", all)
@@ -67,9 +74,9 @@ func TestHosting_foreign_Engagements(t *testing.T) {
 		for _, a := range []*sitetest.Response{&foreign, &unknown} {
 			a.Header.Del("Date")
 		}
-		if foreign.Status != unknown.Status || foreign.Body != unknown.Body || fmt.Sprint(foreign.Header) != fmt.Sprint(unknown.Header) || foreign.Status < 400 {
-			t.Errorf("%s %s: a foreign Engagement has %d %v %s, an unknown one %d %v %s", c.method, c.path,
-				foreign.Status, foreign.Header, foreign.Body, unknown.Status, unknown.Header, unknown.Body)
+		got := [...]any{foreign.Status, fmt.Sprint(foreign.Header), foreign.Body}
+		if want := [...]any{unknown.Status, fmt.Sprint(unknown.Header), unknown.Body}; got != want || foreign.Status < 400 {
+			t.Errorf("%s %s: a foreign Engagement has %v, an unknown one %v; want the same refusal", c.method, c.path, got, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,8 +65,11 @@ func TestInspectedModel_masks_a_copy_of_the_request(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Check() != nil || got.MaxTokens != 7 || got.Tools[0].Name != "find" || len(got.Messages[1].Reasoning) != 1 {
-		t.Errorf("the provider got %+v", got)
+	if err := got.Check(); err != nil || got.MaxTokens != 7 {
+		t.Errorf("the provider got %+v, want at most 7 tokens; error %v", got, err)
+	}
+	if name, n := got.Tools[0].Name, len(got.Messages[1].Reasoning); name != "find" || n != 1 {
+		t.Errorf("the provider got the tool %s and %d blocks of reasoning, want find and 1", name, n)
 	}
 	if all := dump(got); strings.Contains(all, mail) || !strings.Contains(all, `c-1 find {"by": "masked@email.invalid", "card": 0}`) || !strings.Contains(all, "by [email]") {
 		t.Errorf("the provider got %s", all)
@@ -106,9 +110,14 @@ func TestInspectedModel_holds_back_responses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(pieces) != 1 || pieces[0] != "By [email]" || response.Text != "By [email]" || response.Reasoning != nil || response.Usage.OutputTokens != 3 ||
-		response.Calls[0] != (model.ToolCall{ID: "c-2", Name: "find", Arguments: `{"n":1}`}) {
-		t.Errorf("got %+v and the pieces %q", response, pieces)
+	if want := []string{"By [email]"}; !slices.Equal(pieces, want) {
+		t.Errorf("got the pieces %q, want %q", pieces, want)
+	}
+	if response.Text != "By [email]" || response.Reasoning != nil || response.Usage.OutputTokens != 3 {
+		t.Errorf("got %+v, want By [email] with 3 tokens, without reasoning", response)
+	}
+	if got, want := response.Calls[0], (model.ToolCall{ID: "c-2", Name: "find", Arguments: `{"n":1}`}); got != want {
+		t.Errorf("got the call %+v, want %+v", got, want)
 	}
 }
 

@@ -93,8 +93,11 @@ func TestRemoteAgents(t *testing.T) {
 		t.Errorf("state %+v", v)
 	}
 	requests := s.desk.Models.Requests()
-	if len(requests) != 2 || len(requests[0].Tools) == 0 || requests[0].Tools[0].Name != "helper" || requests[0].Tools[0].Description != "Tests." {
-		t.Fatalf("requests of the model %+v", requests)
+	if len(requests) != 2 || len(requests[0].Tools) == 0 {
+		t.Fatalf("got the requests of the model %+v, want 2 with tools", requests)
+	}
+	if tool := requests[0].Tools[0]; tool.Name != "helper" || tool.Description != "Tests." {
+		t.Fatalf("got the tool %q, %q; want helper, Tests.", tool.Name, tool.Description)
 	}
 	if last := requests[1].Messages[len(requests[1].Messages)-1]; !strings.Contains(last.Text, `"text":"It is on time."`) {
 		t.Errorf("the result of the call is %+v", last)

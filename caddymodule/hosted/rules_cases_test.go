@@ -224,8 +224,11 @@ func hostedEngagementRules() []hostedRule {
 func hostedServerRules() []hostedRule {
 	defines := func(k *hostedTalk) {
 		a := k.with(k.t).As("ann", "GET", "/agents/"+k.agent, "")
-		if a.Status != http.StatusOK || a.Header.Get("Content-Type") != "application/yaml" || a.Header.Get("Etag") == "" || !strings.Contains(a.Body, "name: "+k.agent+"\n") {
-			k.t.Errorf("definition: status %d, %v, %s", a.Status, a.Header, a.Body)
+		if kind := a.Header.Get("Content-Type"); a.Status != http.StatusOK || kind != "application/yaml" {
+			k.t.Errorf("definition: got the status %d with %s, want 200 with application/yaml", a.Status, kind)
+		}
+		if a.Header.Get("Etag") == "" || !strings.Contains(a.Body, "name: "+k.agent+"\n") {
+			k.t.Errorf("definition: got the headers %v, want an Etag; got %s, want the name %s", a.Header, a.Body, k.agent)
 		}
 		k.begin("hello")
 	}

@@ -29,8 +29,11 @@ func TestHosting_share_of_a_user(t *testing.T) {
 		}
 		locations = append(locations, refused.Header.Get("Location"))
 	}
-	if refused.Status != http.StatusTooManyRequests || refused.Header.Get("Retry-After") == "" || !strings.Contains(refused.Body, "share") || len(locations) != 12 {
-		t.Errorf("after %d runs: status %d, %s", len(locations), refused.Status, refused.Body)
+	if refused.Status != http.StatusTooManyRequests || len(locations) != 12 {
+		t.Errorf("got the status %d after %d runs, want 429 after 12", refused.Status, len(locations))
+	}
+	if refused.Header.Get("Retry-After") == "" || !strings.Contains(refused.Body, "share") {
+		t.Errorf("got the headers %v, want Retry-After; got %s, want the word share", refused.Header, refused.Body)
 	}
 	other := s.Begin("bob", "desk", "Go")
 	if v := s.View(s.As("bob", "GET", other, "")); !v.Queued || v.Status != "awaiting-llm" {
@@ -62,9 +65,11 @@ func TestHosting_passes_up_questions(t *testing.T) {
 	s.Start("agents {\n\tstore bolt DIR/store.db\n}", s.Block(""))
 	location := s.Begin("ann", "manager", "Go")
 	v := s.State("ann", location)
-	if v.Status != "awaiting-additional-input" || len(v.Questions) != 1 || v.Questions[0].Text != "Where to?" ||
-		len(v.WaitingFor) != 1 || v.Questions[0].AnswerAt != v.WaitingFor[0].Location {
-		t.Fatalf("state %+v", v)
+	if v.Status != "awaiting-additional-input" || len(v.Questions) != 1 || len(v.WaitingFor) != 1 {
+		t.Fatalf("got %+v, want awaiting-additional-input with one question of one agent", v)
+	}
+	if q, at := v.Questions[0], v.WaitingFor[0].Location; q.Text != "Where to?" || q.AnswerAt != at {
+		t.Fatalf("got the question %q at %s, want Where to? at %s", q.Text, q.AnswerAt, at)
 	}
 	s.As("ann", "POST", v.Questions[0].AnswerAt, `{"input":"Bern"}`)
 	if v := s.State("ann", location); v.Status != "complete" || len(v.Questions) != 0 {

@@ -26,8 +26,9 @@ func TestHosting(t *testing.T) {
 	s := hosted(t, sitetest.AgentDocument("desk", tripAgent)+"exposes: {last: recent._name}\n", "", sitetest.Play(sitetest.Calls("get-trip", `{"id":"7"}`), modelserver.Step{Text: "Trip 7 is on time."}))
 	location := s.Begin("ann", "desk", "Is trip 7 on time?")
 	v := s.State("ann", location)
-	if v.Status != "complete" || v.Text != "Trip 7 is on time." || v.Usage.Turns != 2 || v.Usage.ToolCalls != 1 || string(v.Exposes) != `{"last":"get-trip"}` {
-		t.Errorf("state %+v", v)
+	got := [...]any{v.Status, v.Text, v.Usage.Turns, v.Usage.ToolCalls, string(v.Exposes)}
+	if want := [...]any{"complete", "Trip 7 is on time.", 2, 1, `{"last":"get-trip"}`}; got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 	received := s.API.Received()
 	if len(received) != 1 || received[0].Method != "GET" || received[0].URL.Path != "/trips/7" {

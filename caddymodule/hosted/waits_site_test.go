@@ -182,8 +182,9 @@ func TestHosting_uses_the_identity_of_the_user(t *testing.T) {
 		t.Fatalf("%+v %v", v, received)
 	}
 	h := received[0].Header
-	if h.Get("Authorization") != "Bearer ann-0123456789" || h.Get("Cookie") != "a=1" || h.Get("Range") != "" || h.Get("X-Forwarded-For") != "127.0.0.1" {
-		t.Errorf("headers %v", h)
+	got := [...]string{h.Get("Authorization"), h.Get("Cookie"), h.Get("Range"), h.Get("X-Forwarded-For")}
+	if want := [...]string{"Bearer ann-0123456789", "a=1", "", "127.0.0.1"}; got != want {
+		t.Errorf("got the headers %q, want %q", got, want)
 	}
 }
 
@@ -207,8 +208,11 @@ func TestHosting_asks_its_user(t *testing.T) {
 func TestHosting_limits(t *testing.T) {
 	s := hosted(t, sitetest.AgentDocument("desk", tripAgent), "limits {\nturns 3\n}", func(*modelserver.Request) modelserver.Step { return sitetest.Calls("get-trip", `{"id":"7"}`) })
 	v := s.State("ann", s.Begin("ann", "desk", "Go"))
-	if v.Status != "error" || v.Error == nil || v.Error.Kind != "limit" || v.Error.Rule != "turns" || v.Usage.Turns != 3 {
-		t.Errorf("state %+v", v)
+	if v.Status != "error" || v.Error == nil {
+		t.Fatalf("got %+v, want an error", v)
+	}
+	if got, want := [...]any{v.Error.Kind, v.Error.Rule, v.Usage.Turns}, [...]any{"limit", "turns", 3}; got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -130,8 +130,11 @@ func TestInspect_models_fail_closed(t *testing.T) {
 			s := modelSite(t, c.inspectors, sitetest.Calls("create-trip", `{"to":`+quoted(all)+`}`), modelserver.Step{Text: "Created."})
 			location := s.Begin("ann", "desk", "Create it for "+said)
 			v := s.State("ann", location)
-			if v.Status != "error" || v.Error == nil || v.Error.Kind != "model" || v.Error.Rule != "inspected" {
-				t.Errorf("state %+v, %+v", v, v.Error)
+			if v.Status != "error" || v.Error == nil {
+				t.Fatalf("got %+v, want an error", v)
+			}
+			if e := v.Error; e.Kind != "model" || e.Rule != "inspected" {
+				t.Errorf("got the error %+v, want model, inspected", e)
 			}
 			if n := len(s.Models.Requests()); n != c.requests || len(s.API.Received()) != 0 {
 				t.Errorf("%d requests to the model, %d to the API", n, len(s.API.Received()))

@@ -92,9 +92,12 @@ func TestInspect_MCP_servers(t *testing.T) {
 			StructuredContent json.RawMessage
 		}
 	}
-	if err := json.Unmarshal([]byte(kept), &a); err != nil || len(a.Result.Content) != 1 || a.Result.Content[0].Text != string(a.Result.StructuredContent) ||
-		string(a.Result.StructuredContent) != `{"text":"kept for `+masked+`"}` {
-		t.Errorf("text and structured content of %s", kept)
+	if err := json.Unmarshal([]byte(kept), &a); err != nil || len(a.Result.Content) != 1 {
+		t.Fatalf("got %s, want one content; error %v", kept, err)
+	}
+	want := `{"text":"kept for ` + masked + `"}`
+	if text, object := a.Result.Content[0].Text, string(a.Result.StructuredContent); text != want || object != want {
+		t.Errorf("got the text %s and the structured content %s, want %s", text, object, want)
 	}
 	without(t, "the result", kept)
 	failed := call("tools/call", `{"name":"fail","arguments":{}}`)

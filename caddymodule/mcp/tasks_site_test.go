@@ -172,8 +172,9 @@ func TestTasks_in_the_access_log(t *testing.T) {
 			s.Start(sitetest.JobsGlobal, block)
 			id := sitetest.TasksOf(s).Begin("ann", tool)
 			entry := s.AccessLogEntry("/mcp", 1)
-			if entry["outcome"] != "pending" || entry["result"] != "pending" || entry["tool"] != tool || entry["tool_call_count"] != nil {
-				t.Errorf("outcome %v, placeholder %v, tool %v, count %v", entry["outcome"], entry["result"], entry["tool"], entry["tool_call_count"])
+			got := [...]any{entry["outcome"], entry["result"], entry["tool"], entry["tool_call_count"]}
+			if want := [...]any{"pending", "pending", tool, nil}; got != want {
+				t.Errorf("outcome, placeholder, tool, count: got %v, want %v", got, want)
 			}
 			close(api.Release)
 			if end := sitetest.TasksOf(s).EndOf("ann", id); end.Status != "completed" {
@@ -194,8 +195,11 @@ func TestTasks_wait_for_a_review(t *testing.T) {
 			}
 			sitetest.ReviewsOf(s).DecideAll(decision)
 			end := sitetest.TasksOf(s).EndOf("ann", got.TaskID)
-			if end.Status != "completed" || end.Result == nil || !strings.Contains(end.Result.Text(), want) || end.Result.IsError != (decision == "deny") {
-				t.Errorf("got %+v, want %s", end, want)
+			if end.Status != "completed" || end.Result == nil {
+				t.Fatalf("got %+v, want a completed task", end)
+			}
+			if text, failed := end.Result.Text(), end.Result.IsError; !strings.Contains(text, want) || failed != (decision == "deny") {
+				t.Errorf("got %q, failed: %t; want %q, failed: %t", text, failed, want, decision == "deny")
 			}
 		})
 	}

@@ -80,8 +80,11 @@ func TestServer_with_an_app(t *testing.T) {
 			t.Errorf("%s: the list lacks the tool with its page: %+v", path, tools.Tools)
 		}
 		r, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: page})
-		if err != nil || r.Contents[0].MIMEType != kind || r.Contents[0].Text != "<p>board" || r.Contents[0].Meta["ui"] == nil {
-			t.Errorf("%s: the page is %+v, %v", path, r, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := r.Contents[0]; c.MIMEType != kind || c.Text != "<p>board" || c.Meta["ui"] == nil {
+			t.Errorf("%s: got the page %+v, want <p>board of the type %s with ui", path, c, kind)
 		}
 		called, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "show-board"})
 		if err != nil || called.IsError || called.Content[0].(*mcp.TextContent).Text != "shown" {

@@ -138,8 +138,12 @@ func TestServer_is_served_as_a_toolset(t *testing.T) {
 				t.Errorf("fail: %v, %v", r, err)
 			}
 			r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "picture"})
-			if err != nil || len(r.Content) != 3 || string(r.Content[1].(*mcp.ImageContent).Data) != "png" || r.Content[2].(*mcp.ResourceLink).URI != "file:///picture.png" {
-				t.Errorf("picture: %+v, %v", r, err)
+			if err != nil || len(r.Content) != 3 {
+				t.Fatalf("picture: got %+v, %v; want 3 contents", r, err)
+			}
+			data, uri := string(r.Content[1].(*mcp.ImageContent).Data), r.Content[2].(*mcp.ResourceLink).URI
+			if data != "png" || uri != "file:///picture.png" {
+				t.Errorf("picture: got %q and %q, want png and file:///picture.png", data, uri)
 			}
 			if direct := site.Request("POST", "/calc/add-numbers", `{"a":1,"b":2}`); direct.Status != 418 {
 				t.Errorf("a client reached the server: %d %s", direct.Status, direct.Body)
@@ -222,8 +226,11 @@ func TestServer_resources_prompts_and_completion(t *testing.T) {
 			site := sitetest.Run(t, "agents {\ntoolset calc {\nmcp_server "+u.url+"\nexclude operation resource_secret\n}\n}", "mcp\notc\nmcp_servers\nrespond 418")
 			session := connect(t, site, "/mcp", nil)
 			resources, err := session.ListResources(t.Context(), nil)
-			if err != nil || len(resources.Resources) != 1 || resources.Resources[0].URI != "memo://plan" || resources.Resources[0].Title != "Plan" || resources.Resources[0].Size != 12 {
-				t.Fatalf("resources %+v, %v", resources, err)
+			if err != nil || len(resources.Resources) != 1 {
+				t.Fatalf("got the resources %+v, %v; want one", resources, err)
+			}
+			if r := resources.Resources[0]; r.URI != "memo://plan" || r.Title != "Plan" || r.Size != 12 {
+				t.Fatalf("got %q at %s with %d bytes, want Plan at memo://plan with 12", r.Title, r.URI, r.Size)
 			}
 			templates, err := session.ListResourceTemplates(t.Context(), nil)
 			if err != nil || len(templates.ResourceTemplates) != 1 || templates.ResourceTemplates[0].URITemplate != "memo://notes/{year}/{+name}" {
@@ -239,8 +246,11 @@ func TestServer_resources_prompts_and_completion(t *testing.T) {
 				t.Errorf("an excluded resource was read: %+v", r)
 			}
 			prompts, err := session.ListPrompts(t.Context(), nil)
-			if err != nil || len(prompts.Prompts) != 1 || prompts.Prompts[0].Name != "summarise" || prompts.Prompts[0].Arguments[0].Name != "topic-name" {
-				t.Fatalf("prompts %+v, %v", prompts, err)
+			if err != nil || len(prompts.Prompts) != 1 {
+				t.Fatalf("got the prompts %+v, %v; want one", prompts, err)
+			}
+			if p := prompts.Prompts[0]; p.Name != "summarise" || p.Arguments[0].Name != "topic-name" {
+				t.Fatalf("got the prompt %s of %s, want summarise of topic-name", p.Name, p.Arguments[0].Name)
 			}
 			p, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "summarise", Arguments: map[string]string{"topic-name": "rain"}})
 			if err != nil || p.Messages[0].Content.(*mcp.TextContent).Text != "Summarise rain" {

@@ -128,8 +128,9 @@ func TestSkills_of_servers_and_of_the_gateway(t *testing.T) {
 			}
 			content := read.Result.Contents[0]
 			sum := sha256.Sum256([]byte(content.Text))
-			if "sha256:"+hex.EncodeToString(sum[:]) != file.Digest || len(content.Text) != file.Size || content.URI != file.URI || !strings.Contains(content.Text, source) {
-				t.Errorf("%s: got %+v", file.URI, content)
+			got := [...]any{"sha256:" + hex.EncodeToString(sum[:]), len(content.Text), content.URI}
+			if want := [...]any{file.Digest, file.Size, file.URI}; got != want || !strings.Contains(content.Text, source) {
+				t.Errorf("got %v with the text %s, want %v with the source %s", got, content.Text, want, source)
 			}
 		}
 		if got := askSkills(s, "skills/get", skill.URI); got.Error != nil {
@@ -140,8 +141,11 @@ func TestSkills_of_servers_and_of_the_gateway(t *testing.T) {
 		t.Errorf("the server got %d reads, want 2", n)
 	}
 	children := askSkills(s, "resources/directory/read", "skill://crm/refunds").Result.Resources
-	if len(children) != 2 || children[0].URI != "skill://crm/refunds/SKILL.md" || children[1].URI != "skill://crm/refunds/references" || children[1].MIMEType != "inode/directory" {
-		t.Errorf("got %+v", children)
+	if len(children) != 2 || children[0].URI != "skill://crm/refunds/SKILL.md" {
+		t.Fatalf("got %+v, want SKILL.md and a folder", children)
+	}
+	if c := children[1]; c.URI != "skill://crm/refunds/references" || c.MIMEType != "inode/directory" {
+		t.Errorf("got %s of the type %s, want skill://crm/refunds/references, inode/directory", c.URI, c.MIMEType)
 	}
 }
 

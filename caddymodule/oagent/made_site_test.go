@@ -64,8 +64,9 @@ func TestOAgentMade_a_call_is_not_offered_again_when_the_store_fails_after_it(t 
 		s := s.With(t)
 		a := s.Request("POST", "/trips", `{"to":"Bern"}`)
 		p := s.Problem(a)
-		if p.Kind != "store" || !p.Made || p.RetryAfter != 0 || a.Header.Get("Retry-After") != "" || a.Status != http.StatusInternalServerError {
-			t.Errorf("status %d, Retry-After %q, problem %+v", a.Status, a.Header.Get("Retry-After"), p)
+		got := [...]any{p.Kind, p.Made, p.RetryAfter, a.Header.Get("Retry-After"), a.Status}
+		if want := [...]any{"store", true, 0, "", http.StatusInternalServerError}; got != want {
+			t.Errorf("got %v, want %v", got, want)
 		}
 	})
 	t.Run("MCP", func(t *testing.T) {
@@ -85,8 +86,11 @@ func TestOAgentMade_a_call_is_not_offered_again_when_the_store_fails_after_it(t 
 			t.Fatalf("%v: %s", err, a.Body)
 		}
 		meta := message.Result.Meta["io.github.fairwayhq/http"]
-		if !message.Result.IsError || meta.Status != 500 || meta.Retryable == nil || *meta.Retryable || meta.RetryAfterMS != nil {
-			t.Errorf("got %.600s", a.Body)
+		if !message.Result.IsError || meta.Status != 500 {
+			t.Errorf("got the status %d, want an error with 500: %.600s", meta.Status, a.Body)
+		}
+		if meta.Retryable == nil || *meta.Retryable || meta.RetryAfterMS != nil {
+			t.Errorf("got %+v, want a failure that must not be repeated: %.600s", meta, a.Body)
 		}
 	})
 	for _, tool := range []string{"createTrip", "listTrips"} {
@@ -95,8 +99,11 @@ func TestOAgentMade_a_call_is_not_offered_again_when_the_store_fails_after_it(t 
 			before := reached.Load()
 			for attempt := range 3 {
 				success, failure := otcNamed(s, tool, inputOf(tool), "once-"+tool)
-				if success || failure.CanRetry == nil || *failure.CanRetry || failure.RetryAfter != nil || strings.Contains(failure.Prompt, "same input") {
-					t.Errorf("attempt %d: success %t, %+v", attempt, success, failure)
+				if success || failure.CanRetry == nil || *failure.CanRetry {
+					t.Errorf("attempt %d: success %t, %+v; want a failure that must not be repeated", attempt, success, failure)
+				}
+				if failure.RetryAfter != nil || strings.Contains(failure.Prompt, "same input") {
+					t.Errorf("attempt %d: got the prompt %q and the time %v, want no retry", attempt, failure.Prompt, failure.RetryAfter)
 				}
 			}
 			if n := reached.Load() - before; n != 1 {

@@ -71,8 +71,12 @@ func TestOAgent_review_is_asked_for(t *testing.T) {
 	if text := r.Text(); !r.IsError || strings.Contains(text, "hunter2") || !testkit.ContainsAll(text, "withheld approves") {
 		t.Error(text)
 	}
-	if p := s.Problem(a); p.Kind != "review_pending" || p.Review == "" || a.Header.Get("Retry-After") != "30" || !strings.Contains(a.Body, `"instance":"/reviews/`+p.Review) {
-		t.Errorf("%+v %s", p, a.Body)
+	p := s.Problem(a)
+	if p.Kind != "review_pending" || p.Review == "" {
+		t.Errorf("got the kind %q with the review %q, want review_pending with one", p.Kind, p.Review)
+	}
+	if retry := a.Header.Get("Retry-After"); retry != "30" || !strings.Contains(a.Body, `"instance":"/reviews/`+p.Review) {
+		t.Errorf("got Retry-After %q, want 30; got %s, want the instance /reviews/%s", retry, a.Body, p.Review)
 	}
 	sitetest.Eventually(t, "both events", func() bool { return noted.Load() == before+2 })
 }

@@ -187,8 +187,11 @@ func TestUndeclared_is_refused_by_every_protocol_alike(t *testing.T) {
 			verdict("REST", a.Status == http.StatusForbidden, a.Body, before)
 			if !test.passes {
 				p := s.Problem(a)
-				if p.Kind != "undeclared" || p.Made || !strings.Contains(p.Detail, test.member) || !strings.Contains(p.Detail, test.nearest) {
-					t.Errorf("REST: %+v", p)
+				if p.Kind != "undeclared" || p.Made {
+					t.Errorf("REST: got %q, made: %t; want undeclared, made: false", p.Kind, p.Made)
+				}
+				if !strings.Contains(p.Detail, test.member) || !strings.Contains(p.Detail, test.nearest) {
+					t.Errorf("REST: got %q, want %q and %q", p.Detail, test.member, test.nearest)
 				}
 			}
 			if test.arguments == "" {

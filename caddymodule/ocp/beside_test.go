@@ -98,8 +98,11 @@ func TestOCP_beside_errors(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, "ocp {\nenhance by ocp.agent_type\n}\nerror 404\nhandle_errors {\nheader Content-Type application/json\nrespond `{\"goal\":\"{http.ocp.current_goal}\"}` 404\n}")
 	got := s.Do(agent(s, "GET", "/trips", "OCP-Current-Goal", "g"))
-	if reply := replyOf(t, got); got.Status != 404 || got.Body != `{"goal":"g"}` || reply == nil || reply.History[0].Result != "error: 404 Not Found" {
-		t.Errorf("got %+v", got)
+	if got.Status != 404 || got.Body != `{"goal":"g"}` {
+		t.Errorf(`got %d %s, want 404 {"goal":"g"}`, got.Status, got.Body)
+	}
+	if reply := replyOf(t, got); reply == nil || reply.History[0].Result != "error: 404 Not Found" {
+		t.Errorf("got the reply %+v, want the result error: 404 Not Found", reply)
 	}
 }
 

@@ -56,8 +56,11 @@ func TestOCPEncode(t *testing.T) {
 			header.Add(name, value)
 		}
 		in := ocp.ReadIncoming(header, ocp.ReadOptions{Strict: true})
-		if in == nil || in.Judge().Verdict != ocp.Conforming || in.Context().User != "alice" || in.Version != "1.0" {
-			t.Errorf("%+v of\n%s", in, out)
+		if in == nil {
+			t.Fatalf("got no context of\n%s", out)
+		}
+		if got, want := [...]any{in.Judge().Verdict, in.Context().User, in.Version}, [...]any{ocp.Conforming, "alice", "1.0"}; got != want {
+			t.Errorf("got %v, want %v of\n%s", got, want, out)
 		}
 	})
 	t.Run("from-a-file", func(t *testing.T) {
@@ -130,8 +133,11 @@ func TestOCPDecode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, aside, err := ocpCommand(test.input, append([]string{"decode"}, test.arguments...)...)
 			var context map[string]any
-			if err != nil || aside != "" || json.Unmarshal([]byte(out), &context) != nil || context["user"] != "alice" {
-				t.Fatalf("%v, %s\n%s", err, aside, out)
+			if err != nil || aside != "" {
+				t.Fatalf("got %s and the error %v, want neither", aside, err)
+			}
+			if err := json.Unmarshal([]byte(out), &context); err != nil || context["user"] != "alice" {
+				t.Fatalf("got %s, %v; want the user alice", out, err)
 			}
 			if !strings.HasPrefix(out, "{\n  \"context_id\": ") {
 				t.Errorf("not indented:\n%s", out)

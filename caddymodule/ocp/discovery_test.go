@@ -30,8 +30,11 @@ func TestOCPDiscovery(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.Body), &document); err != nil || got.Header.Get("Content-Type") != "application/json" {
 		t.Fatalf("got %v, %+v", err, got)
 	}
-	if document.Info["x-ocp-enabled"] != true || document.Info["x-ocp-context-aware"] != true || len(document.Servers) != 1 || document.Servers[0].URL != "/v2" {
-		t.Errorf("got %+v", document)
+	if enabled, aware := document.Info["x-ocp-enabled"], document.Info["x-ocp-context-aware"]; enabled != true || aware != true {
+		t.Errorf("enabled and aware of context: got %v and %v, want true", enabled, aware)
+	}
+	if len(document.Servers) != 1 || document.Servers[0].URL != "/v2" {
+		t.Errorf("got the servers %+v, want /v2", document.Servers)
 	}
 	if list := document.Paths["/trips"]["get"].Enhanced; list["hint"] == nil {
 		t.Errorf("got %v", list)

@@ -62,8 +62,12 @@ func TestOCP_long_URL(t *testing.T) {
 		t.Fatalf("got %d, %+v", got.Status, reply)
 	}
 	entry := reply.History[0]
-	if len(entry.APIEndpoint) > 2048 || !strings.HasPrefix(s.URL+path.String(), entry.APIEndpoint) || !strings.HasSuffix(entry.APIEndpoint, "/") || entry.Metadata == nil {
-		t.Errorf("got %d bytes, %s", len(entry.APIEndpoint), entry.Metadata)
+	at := entry.APIEndpoint
+	if len(at) > 2048 || entry.Metadata == nil {
+		t.Errorf("got %d bytes, want at most 2048; got the metadata %s, want some", len(at), entry.Metadata)
+	}
+	if !strings.HasPrefix(s.URL+path.String(), at) || !strings.HasSuffix(at, "/") {
+		t.Errorf("got %s, want the beginning of the URL up to a slash", at)
 	}
 }
 
@@ -127,8 +131,11 @@ func TestOCP_no_foreign_bytes(t *testing.T) {
 					want += fmt.Sprintf(`,"who":["%s","%s.%d"]}`, id, id, i%3)
 				}
 				h := ocp.ReadHeaders(response.Header, ocp.ReadOptions{})
-				if string(body) != want || h.ContextID != id || h.Session == nil || h.Session.Text("context_id") != id {
-					t.Errorf("%s %s got %s", id, path, body)
+				if string(body) != want {
+					t.Errorf("%s %s: got %s, want %s", id, path, body, want)
+				}
+				if h.ContextID != id || h.Session == nil || h.Session.Text("context_id") != id {
+					t.Errorf("%s %s: got the context %s with the session %+v", id, path, h.ContextID, h.Session)
 				}
 			}
 		})

@@ -104,8 +104,11 @@ func TestOCPSite(t *testing.T) {
 	reverse_proxy API`)
 
 	plain := s.Get("/trips")
-	if plain.Body != `{"path":"/trips"}` || plain.Header.Get("X-Debugger") != "" || plain.Header.Get("OCP-Context-ID") != "" || plain.Header.Get("Vary") == "" {
-		t.Errorf("without context: %+v", plain)
+	if plain.Body != `{"path":"/trips"}` {
+		t.Errorf("without context: got %s", plain.Body)
+	}
+	if h := plain.Header; h.Get("X-Debugger") != "" || h.Get("OCP-Context-ID") != "" || h.Get("Vary") == "" {
+		t.Errorf("without context: got the headers %v, want only Vary", h)
 	}
 	sent := session(t, func(c *ocp.Context) { c.CurrentFile = "a.go"; c.CurrentGoal = "debug" })
 	got := s.Do(agent(s, "GET", "/trips?q=secret", "OCP-Current-Goal", "debug_payment", "OCP-Session", sent))
@@ -120,9 +123,9 @@ func TestOCPSite(t *testing.T) {
 		t.Fatalf("got the reply %+v", reply)
 	}
 	entry := reply.History[0]
-	if entry.Action != ocp.ActionAPICall || entry.APIEndpoint != s.URL+"/trips" || entry.Result != "success" ||
-		entry.Operation != "listTrips" || entry.ToolName != "listTrips" || string(entry.Metadata) != `{"method":"GET","status":200}` {
-		t.Errorf("got the entry %+v", entry)
+	about := [...]string{entry.Action, entry.APIEndpoint, entry.Result, entry.Operation, entry.ToolName, string(entry.Metadata)}
+	if want := [...]string{ocp.ActionAPICall, s.URL + "/trips", "success", "listTrips", "listTrips", `{"method":"GET","status":200}`}; about != want {
+		t.Errorf("got the entry %q, want %q", about, want)
 	}
 	if reply.CurrentGoal != "" {
 		t.Errorf("the goal is echoed: %q", reply.CurrentGoal)
@@ -411,8 +414,11 @@ func TestOCP_tool_calls(t *testing.T) {
 		r.Header.Set("OCP-Current-Goal", "g")
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(batch)), int64(len(batch))
 		reply := replyOf(t, s.With(t).Do(r))
-		if len(reply.History) != 2 || reply.History[0].ToolName != "listTrips" || reply.History[1].ToolName != "createTrip" || len(reply.RecentChanges) != 1 {
-			t.Errorf("got %+v", reply)
+		if len(reply.History) != 2 || len(reply.RecentChanges) != 1 {
+			t.Fatalf("got %d calls and %d changes, want 2 and 1: %+v", len(reply.History), len(reply.RecentChanges), reply)
+		}
+		if first, second := reply.History[0].ToolName, reply.History[1].ToolName; first != "listTrips" || second != "createTrip" {
+			t.Errorf("got the calls %s and %s, want listTrips and createTrip", first, second)
 		}
 	})
 	t.Run("mcp list with headers", func(t *testing.T) {
@@ -445,8 +451,11 @@ func TestOCP_tool_calls(t *testing.T) {
 		}
 		header := http.Header{"Ocp-Context-Id": {body.Result.Meta[contextKey+"context-id"]}, "Ocp-Session": {body.Result.Meta[contextKey+"session"]}}
 		reply := replyOf(t, sitetest.Response{Header: header})
-		if reply == nil || reply.ContextID != "ocp-2" || len(reply.History) != 1 || reply.History[0].ToolName != "getTrip" {
-			t.Errorf("got %s", got.Body)
+		if reply == nil || len(reply.History) != 1 {
+			t.Fatalf("got %s, want a reply with one call", got.Body)
+		}
+		if id, name := reply.ContextID, reply.History[0].ToolName; id != "ocp-2" || name != "getTrip" {
+			t.Errorf("got the context %s with the call %s, want ocp-2 with getTrip", id, name)
 		}
 		if got.Header.Get("OCP-Session") != "" {
 			t.Errorf("got %v", got.Header)

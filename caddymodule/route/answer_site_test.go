@@ -151,9 +151,11 @@ func TestAnswer_large_responses_are_cut(t *testing.T) {
 	} {
 		calls.Store(0)
 		p := callPart(s, c.tool, "")
-		if len(p.body()) > 80_000 || p.IsError || !testkit.ContainsAll(p.note(), c.note) || p.next() == "" {
-			t.Errorf("%s: %d bytes, note %q, cursor %q", c.tool, len(p.body()), p.note(), p.next())
-			continue
+		if p.IsError || len(p.body()) > 80_000 {
+			t.Fatalf("%s: got %d bytes, error: %t; want at most 80000 bytes without an error", c.tool, len(p.body()), p.IsError)
+		}
+		if !testkit.ContainsAll(p.note(), c.note) || p.next() == "" {
+			t.Fatalf("%s: got the note %q and the cursor %q, want %q and a cursor", c.tool, p.note(), p.next(), c.note)
 		}
 		whole, _ := answerOf(c.path)
 		var all strings.Builder
@@ -302,8 +304,11 @@ func TestAnswer_select_and_fields(t *testing.T) {
 	s.Write("answers.yaml", answersDocument)
 	s.Start("", "mcp DIR/answers.yaml {\n output_schema strict\n}\n otc /otc DIR/answers.yaml\n reverse_proxy "+strings.TrimPrefix(api, "http://"))
 	p := callPart(s, "shortIssues", "")
-	if !strings.HasPrefix(p.body(), `{"items":[{"number":1,"user":"ann"},`) || !strings.HasSuffix(p.body(), `],"total":500}`) || p.note() != "" || string(p.StructuredContent) != p.body() {
-		t.Errorf("select: %.80s, note %q", p.body(), p.note())
+	if !strings.HasPrefix(p.body(), `{"items":[{"number":1,"user":"ann"},`) || !strings.HasSuffix(p.body(), `],"total":500}`) {
+		t.Errorf("select: got %.80s, want the items with their total", p.body())
+	}
+	if p.note() != "" || string(p.StructuredContent) != p.body() {
+		t.Errorf("select: got the note %q, want none; got the structured content %.80s, want %.80s", p.note(), p.StructuredContent, p.body())
 	}
 	if p := callPart(s, "shortIssues", `{"fields":"total"}`); p.body() != `{"total":500}` || p.note() != "" {
 		t.Errorf("fields: %.80s, note %q", p.body(), p.note())

@@ -245,11 +245,17 @@ func TestDescribe(t *testing.T) {
 	set := github(t)
 	answer, _ := run[description](t, set, describe, tools.DescribeTools,
 		`{"names":["issues_create","issue_create","repos_get","repos_get","call_read_tool"]}`, func(t *tools.Tool) bool { return t.Name != "repos_get" })
-	if len(answer.Tools) != 2 || answer.Tools[0].Name != "issues_create" || answer.Tools[0].InputSchema["properties"] == nil || answer.Tools[1].Name != "call_read_tool" {
+	if len(answer.Tools) != 2 {
+		t.Fatalf("got the tools %+v, want 2", answer.Tools)
+	}
+	if first, second := answer.Tools[0], answer.Tools[1]; first.Name != "issues_create" || first.InputSchema["properties"] == nil || second.Name != "call_read_tool" {
 		t.Errorf("got the tools %+v, want issues_create with its schema, and call_read_tool", answer.Tools)
 	}
-	if len(answer.Unknown) != 3 || answer.Unknown[0].Name != "issue_create" || len(answer.Unknown[0].Similar) == 0 || answer.Unknown[0].Similar[0] != "issues_create" {
-		t.Errorf("got unknown %+v, want issue_create, which is similar to issues_create, and repos_get, which is not allowed, twice", answer.Unknown)
+	if len(answer.Unknown) != 3 {
+		t.Fatalf("got unknown %+v, want issue_create, and repos_get, which is not allowed, twice", answer.Unknown)
+	}
+	if u := answer.Unknown[0]; u.Name != "issue_create" || len(u.Similar) == 0 || u.Similar[0] != "issues_create" {
+		t.Errorf("got unknown %+v, want issue_create, which is similar to issues_create", u)
 	}
 
 	var names []string

@@ -28,9 +28,11 @@ func TestEndpoint_that_can_never_be_reached_is_a_configuration_error(t *testing.
 			other := s.Write("other.yaml", sitetest.Renamed)
 			block = strings.ReplaceAll(block, "OTHER", other)
 			err := s.Load("", block+"\nrespond ok")
-			if err == nil || !testkit.ContainsAll(err.Error(), "never reached") ||
-				!strings.Contains(err.Error(), "trips.yaml") || !strings.Contains(err.Error(), "other.yaml") {
-				t.Errorf("got %v", err)
+			if err == nil || !testkit.ContainsAll(err.Error(), "never reached") {
+				t.Fatalf("got %v, want an endpoint that is never reached", err)
+			}
+			if !strings.Contains(err.Error(), "trips.yaml") || !strings.Contains(err.Error(), "other.yaml") {
+				t.Errorf("got %v, want the names of both documents", err)
 			}
 		})
 	}

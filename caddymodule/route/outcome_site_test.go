@@ -53,9 +53,9 @@ func TestOutcome_of_each_call_is_in_the_access_log(t *testing.T) {
 		s.OTCCall("getTrip", test[0])
 		for path, protocol := range map[string]string{"/mcp": "mcp", "/otc/call": "otc"} {
 			entry := s.AccessLogEntry(path, i+1)
-			if entry["outcome"] != test[1] || entry["result"] != test[1] || entry["tool"] != "getTrip" || entry["protocol"] != protocol {
-				t.Errorf("%s %s: outcome %v, placeholder %v, tool %v, protocol %v; want %s",
-					path, test[0], entry["outcome"], entry["result"], entry["tool"], entry["protocol"], test[1])
+			got := [...]any{entry["outcome"], entry["result"], entry["tool"], entry["protocol"]}
+			if want := [...]any{test[1], test[1], "getTrip", protocol}; got != want {
+				t.Errorf("%s %s: outcome, placeholder, tool, protocol: got %v, want %v", path, test[0], got, want)
 			}
 			if entry["tool_calls"] != nil {
 				t.Errorf("%s: a single call has the list %v", path, entry["tool_calls"])

@@ -145,11 +145,14 @@ func TestRule_holds_on_every_path(t *testing.T) {
 				respond "RAN {http.tool.name}"`)
 			s := &ruleSite{site, i.Token(t, "test", c.claims...)}
 			for path, show := range shows {
-				if got := show(s); strings.Contains(got, "getRefund") != c.listed && (path != "MCP completion" && path != "MCP describe" && path != "MCP similar names") ||
-					path == "MCP completion" && strings.Contains(got, "1000") != c.listed ||
-					path == "MCP describe" && strings.Contains(got, `\"kind\":\"write\"`) != c.listed ||
-					path == "MCP similar names" && !c.listed && strings.Contains(got, "getRefund") {
-					t.Errorf("%s: listed %t, want %t: %s", path, !c.listed, c.listed, got)
+				word := map[string]string{"MCP completion": "1000", "MCP describe": `\"kind\":\"write\"`}[path]
+				if word == "" {
+					word = "getRefund"
+				}
+				got := show(s)
+				// A call of a listed tool has no names that are similar to it.
+				if listed := strings.Contains(got, word); listed != c.listed && (listed || path != "MCP similar names") {
+					t.Errorf("%s: listed %t, want %t: %s", path, listed, c.listed, got)
 				}
 			}
 			for path, call := range calls {

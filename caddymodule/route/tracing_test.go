@@ -202,8 +202,11 @@ func TestTrace_failures(t *testing.T) {
 			if got := value(call, "error.type"); got != c.failed || call.Status().Code != codes.Error {
 				t.Errorf("error.type is %q and the status is %v, want %q and an error", got, call.Status(), c.failed)
 			}
-			if len(s.observed) != 1 || s.observed[0].Tool != c.metric.Tool || s.observed[0].Error != c.metric.Error || s.observed[0].Method != "tools/call" {
-				t.Errorf("observed %+v, want %+v", s.observed, c.metric)
+			if len(s.observed) != 1 {
+				t.Fatalf("observed %+v, want %+v", s.observed, c.metric)
+			}
+			if got, want := s.observed[0], c.metric; got.Tool != want.Tool || got.Error != want.Error || got.Method != "tools/call" {
+				t.Errorf("observed %+v, want tools/call with %+v", got, want)
 			}
 			if c.status != 0 {
 				if request := s.span(t, "GET /trips/{id}"); value(request, "error.type") == "" {

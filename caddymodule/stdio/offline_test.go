@@ -26,8 +26,12 @@ func TestStripListeners(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := quiet.config
-	if !config.Admin.Disabled || config.Admin.Identity != nil || config.Admin.Config.LoadRaw != nil || *config.Admin.Config.Persist {
-		t.Errorf("admin: %+v", config.Admin)
+	admin := config.Admin
+	if got, want := [...]bool{admin.Disabled, *admin.Config.Persist}, [...]bool{true, false}; got != want {
+		t.Errorf("admin: disabled, persists: got %t, want %t", got, want)
+	}
+	if admin.Identity != nil || admin.Config.LoadRaw != nil {
+		t.Errorf("admin: got the identity %+v and the load %s, want none", admin.Identity, admin.Config.LoadRaw)
 	}
 	for name, want := range map[string]string{"default": "stderr", "access": "stderr", "none": "discard", "bare": "stderr"} {
 		var writer struct{ Output string }
@@ -38,8 +42,11 @@ func TestStripListeners(t *testing.T) {
 	if string(config.Logging.Logs["default"].EncoderRaw) != `{"format":"console"}` || string(config.Logging.Sink.WriterRaw) != `{"output":"stderr"}` {
 		t.Errorf("logging: %+v", config.Logging)
 	}
-	if config.AppsRaw["tls"] != nil || config.AppsRaw["pki"] != nil || string(config.AppsRaw["other"]) != `{"kept":true}` || config.AppsRaw["agents"] == nil {
-		t.Errorf("apps: %s", config.AppsRaw)
+	if tls, pki := config.AppsRaw["tls"], config.AppsRaw["pki"]; tls != nil || pki != nil {
+		t.Errorf("got the apps tls %s and pki %s, want none", tls, pki)
+	}
+	if other := string(config.AppsRaw["other"]); other != `{"kept":true}` || config.AppsRaw["agents"] == nil {
+		t.Errorf(`got the app other %s, want {"kept":true}; got the app agents %s, want it`, other, config.AppsRaw["agents"])
 	}
 	var app struct {
 		GracePeriod int `json:"grace_period"`
@@ -53,8 +60,11 @@ func TestStripListeners(t *testing.T) {
 		if quiet.secure[name] != secure {
 			t.Errorf("server %s: secure %t, want %t", name, quiet.secure[name], secure)
 		}
-		if string(server["automatic_https"]) != `{"disable":true}` || server["listen"] == nil || server["listener_wrappers"] != nil || server["tls_connection_policies"] != nil {
-			t.Errorf("server %s: %s", name, server)
+		if https := string(server["automatic_https"]); https != `{"disable":true}` || server["listen"] == nil {
+			t.Errorf(`server %s: got the automatic HTTPS %s at %s, want {"disable":true} and an address`, name, https, server["listen"])
+		}
+		if w, p := server["listener_wrappers"], server["tls_connection_policies"]; w != nil || p != nil {
+			t.Errorf("server %s: got the wrappers %s and the policies %s, want none", name, w, p)
 		}
 	}
 }

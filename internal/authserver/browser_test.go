@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -45,8 +46,12 @@ func TestSession_is_sealed_and_for_the_pages(t *testing.T) {
 			session = c
 		}
 	}
-	if session == nil || !session.Secure || !session.HttpOnly || session.SameSite != http.SameSiteLaxMode || session.Path != "/" || session.Domain != "" || session.MaxAge != 3600 {
-		t.Fatalf("the cookie is %v", session)
+	if session == nil {
+		t.Fatalf("got the cookies %v, want a session", response.Cookies())
+	}
+	got := http.Cookie{Secure: session.Secure, HttpOnly: session.HttpOnly, SameSite: session.SameSite, Path: session.Path, Domain: session.Domain, MaxAge: session.MaxAge}
+	if want := (http.Cookie{Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, Path: "/", MaxAge: 3600}); !reflect.DeepEqual(got, want) {
+		t.Fatalf("got  %+v\nwant %+v", got, want)
 	}
 	if strings.Contains(session.Value, "eyJ") {
 		t.Error("the cookie contains a token in plain text")

@@ -286,7 +286,10 @@ func TestCutOff(t *testing.T) {
 func TestFault(t *testing.T) {
 	_, err := environment(t, celenv.Limits{Cost: 1000}).Compile("v ==\n  w")
 	fault, ok := errors.AsType[*celenv.CompileError](err)
-	if !ok || len(fault.Positions) != 1 || fault.Positions[0].Line != 2 || fault.Positions[0].Column != 3 {
-		t.Errorf("got %v", err)
+	if !ok || len(fault.Positions) != 1 {
+		t.Fatalf("got %v, want an error with one position", err)
+	}
+	if p := fault.Positions[0]; p.Line != 2 || p.Column != 3 {
+		t.Errorf("got %d:%d, want 2:3", p.Line, p.Column)
 	}
 }

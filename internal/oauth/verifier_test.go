@@ -28,9 +28,9 @@ func TestVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if token.Subject != "ada" || token.ClientID != "inspector" || token.Issuer != testIssuer ||
-		fmt.Sprint(token.Scopes) != "[trips:read trips:write]" || fmt.Sprint(token.Audience) != "["+testAudience+"]" {
-		t.Errorf("got %+v", token)
+	got := [...]string{token.Subject, token.ClientID, token.Issuer, fmt.Sprint(token.Scopes), fmt.Sprint(token.Audience)}
+	if want := [...]string{"ada", "inspector", testIssuer, "[trips:read trips:write]", "[" + testAudience + "]"}; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	of, err := token.Identify(new(ClaimRules))
 	if err != nil {

@@ -188,8 +188,11 @@ func TestWriter_sends_the_header_with_the_first_event(t *testing.T) {
 	if err := events.Send([]byte("{}")); err != nil {
 		t.Fatal(err)
 	}
-	if !events.IsOpen() || w.Header().Get("Content-Type") != "text/event-stream" || w.Body.String() != "event: message\ndata: {}\n\n" || !w.Flushed {
-		t.Errorf("got %v %q", w.Header(), w.Body)
+	if !events.IsOpen() || !w.Flushed {
+		t.Errorf("open: got %t, want true; flushed: got %t, want true", events.IsOpen(), w.Flushed)
+	}
+	if got, want := [...]string{w.Header().Get("Content-Type"), w.Body.String()}, [...]string{"text/event-stream", "event: message\ndata: {}\n\n"}; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

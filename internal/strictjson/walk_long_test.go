@@ -22,8 +22,14 @@ func TestLongStrings(t *testing.T) {
 				t.Fatal(err)
 			}
 			walk := strictjson.Into(jsontext.Value(value))
-			if !walk.Next() || string(walk.Value) != text || !walk.Next() || !walk.Is("b") || walk.Next() || walk.Err() != nil {
-				t.Errorf("%.20s: %v", walk.Name, walk.Err())
+			if !walk.Next() || string(walk.Value) != text {
+				t.Fatalf("got the first value %.20s with %d bytes, want %.20s with %d; error %v", walk.Value, len(walk.Value), text, len(text), walk.Err())
+			}
+			if !walk.Next() || !walk.Is("b") {
+				t.Fatalf("got the second member %.20s, want b; error %v", walk.Name, walk.Err())
+			}
+			if walk.Next() || walk.Err() != nil {
+				t.Errorf("got the member %.20s and the error %v, want the end", walk.Name, walk.Err())
 			}
 		})
 	}

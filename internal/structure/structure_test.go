@@ -1,5 +1,5 @@
 // Package structure_test checks the structure of the repository: which package may import which, the
-// size of types and packages, package comments, and names that hide an import. It reads the source without compiling it.
+// size of types and packages, package comments, names that hide an import, and the checks of tests. It reads the source without compiling it.
 //
 // Each rule protects something, which its comment names. If a change breaks a rule, look at the design
 // first: moving code to satisfy the number alone defeats the rule.
@@ -83,6 +83,10 @@ const (
 	// only that part can take it. Modules of Caddy and types named Options or Config are exempt: their users
 	// set each field for itself. So are logLines.
 	maxFields = 20
+
+	// maxConditions limits the conditions that a check in a test joins with ||. A check of one value, such as a range, often
+	// needs two, or three with a guard.
+	maxConditions = 3
 
 	// minPackage is the minimum number of code lines of a package with one importer. A smaller one
 	// is a file of its importer: it costs a name and a stop on the way, and hides nothing from others.
@@ -577,6 +581,66 @@ func TestTests_have_names_of_one_style(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestChecks_have_few_conditions lets a failure say which fact is wrong. If one check joins many facts, its message is the same
+// for all of them, and the reader has to find out which one it was. Compare one value with the wanted one, or write several checks.
+func TestChecks_have_few_conditions(t *testing.T) {
+	checks := 0
+	for _, s := range allSources(t) {
+		if !strings.HasSuffix(s.name, "_test.go") && !isBelow(s.folder, testSupport, "store/storetest") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if check, ok := n.(*ast.IfStmt); ok && slices.ContainsFunc(check.Body.List, reportsFailure) {
+				checks++
+				if n := conditions(check.Cond); n > maxConditions {
+					t.Errorf("%s: the check joins %d conditions, more than %d", fset.Position(check.Pos()), n, maxConditions)
+				}
+			}
+			return true
+		})
+	}
+	if checks < 1000 {
+		t.Errorf("only %d checks were found", checks)
+	}
+}
+
+// reportsFailure reports whether the statement is t.Errorf(…) or the like, also if t is a field.
+func reportsFailure(s ast.Stmt) bool {
+	e, ok := s.(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	call, ok := e.X.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !slices.Contains([]string{"Error", "Errorf", "Fatal", "Fatalf"}, method.Sel.Name) {
+		return false
+	}
+	var of string
+	switch x := method.X.(type) {
+	case *ast.Ident:
+		of = x.Name
+	case *ast.SelectorExpr:
+		of = x.Sel.Name
+	}
+	return slices.Contains([]string{"t", "T", "b", "tb", "f"}, of)
+}
+
+// conditions counts the conditions that are joined with ||.
+func conditions(e ast.Expr) int {
+	switch e := e.(type) {
+	case *ast.ParenExpr:
+		return conditions(e.X)
+	case *ast.BinaryExpr:
+		if e.Op == token.LOR {
+			return conditions(e.X) + conditions(e.Y)
+		}
+	}
+	return 1
 }
 
 // packageName returns the usual name of the package with an import path.

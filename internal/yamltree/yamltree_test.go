@@ -53,11 +53,14 @@ func TestParse_lines(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, b := Member(root, "a"), Member(root, "b")
-			if root.Line != 11 || a.Line != 12 || b.Line != 13 || b.Content[1].Line != 14 {
-				t.Errorf("lines %d, %d, %d, %d", root.Line, a.Line, b.Line, b.Content[1].Line)
+			if got, want := [...]int{root.Line, a.Line, b.Line, b.Content[1].Line}, [...]int{11, 12, 13, 14}; got != want {
+				t.Errorf("got the lines %d, want %d", got, want)
 			}
-			if value, ok := Bool(b.Content[0]); !value || !ok || !IsNull(b.Content[1]) || Member(root, "c") != nil {
-				t.Errorf("wrong values: %s, %s", Describe(b.Content[0]), Describe(b.Content[1]))
+			if value, ok := Bool(b.Content[0]); !value || !ok {
+				t.Errorf("got %s, want true", Describe(b.Content[0]))
+			}
+			if c := Member(root, "c"); !IsNull(b.Content[1]) || c != nil {
+				t.Errorf("got %s, want null; got the member c %v, want none", Describe(b.Content[1]), c)
 			}
 		})
 	}

@@ -186,8 +186,11 @@ func TestAssertionError(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, ok := errors.AsType[*assertion.Error](a.Check(t.Context(), sample()))
-		if !ok || got.Rule != want.Rule || got.Missing != want.Missing || got.Expression != expression {
-			t.Errorf("%s: %+v", expression, got)
+		if !ok {
+			t.Fatalf("%s: got no assertion.Error", expression)
+		}
+		if got, want := [...]string{got.Rule, got.Missing, got.Expression}, [...]string{want.Rule, want.Missing, expression}; got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
 		}
 		if decided := strings.Contains(expression, "10"); (got.Cause == nil) != decided {
 			t.Errorf("%s: cause %v", expression, got.Cause)

@@ -155,8 +155,11 @@ func TestNewest_input_is_last(t *testing.T) {
 		`{"suffix":"s","messages":[{"role":"system","content":"a"},{"role":"user","content":"b"}],"prompt":"p"}`,
 	} {
 		r, err := chat.Completions.ReadRequest([]byte(body), chat.ReadOptions{})
-		if err != nil || len(r.Inputs) != 5 || r.Inputs[3] != "a" || r.Inputs[4] != "b" {
-			t.Errorf("inputs %+v, %v", r, err)
+		if err != nil || len(r.Inputs) != 5 {
+			t.Fatalf("got %+v and the error %v, want 5 inputs", r, err)
+		}
+		if got, want := r.Inputs[3:], []string{"a", "b"}; !slices.Equal(got, want) {
+			t.Errorf("got the last inputs %q, want %q", got, want)
 		}
 	}
 }

@@ -17,8 +17,9 @@ func TestReview_is_stored_as_one_object(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.ID != "R1" || r.Key != "k1" || r.User.ID != "ann" || r.Name != "pay" || !r.HasOriginal {
-		t.Errorf("read %+v", r)
+	got := [...]any{r.ID, r.Key, r.User.ID, r.Name, r.HasOriginal}
+	if want := [...]any{"R1", "k1", "ann", "pay", true}; got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 	written, err := json.Marshal(r)
 	if err != nil {

@@ -82,16 +82,19 @@ func TestClient_Call(t *testing.T) {
 	if failure := failureOf(err); failure.Kind != tools.Refused || result == nil || result.Status != http.StatusNotFound {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	if got == nil || got.Judge().Verdict != ocp.Conforming || got.CurrentGoal != "buy bread" || got.Version != ocp.Version {
-		t.Fatalf("sent %+v", got)
+	if got == nil {
+		t.Fatal("no context was sent")
+	}
+	if got, want := [...]any{got.Judge().Verdict, got.CurrentGoal, got.Version}, [...]any{ocp.Conforming, "buy bread", ocp.Version}; got != want {
+		t.Fatalf("sent %v, want %v", got, want)
 	}
 	history := shared.Context().History
 	if len(history) != 1 || len(got.Context().History) != 0 {
 		t.Fatalf("%+v", history)
 	}
 	e := history[0]
-	if e.Action != ocp.ActionAPICall || e.APIEndpoint != server.URL+"/v1/orders/7" || e.Result != "error: 404 Not Found" || e.Operation != "getOrder" || e.ToolName != "shop.getOrder" {
-		t.Errorf("%+v", e)
+	if got, want := [...]string{e.Action, e.APIEndpoint, e.Result, e.Operation, e.ToolName}, [...]string{ocp.ActionAPICall, server.URL + "/v1/orders/7", "error: 404 Not Found", "getOrder", "shop.getOrder"}; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	if faults := shared.Context().Validate(true); len(faults) > 0 {
 		t.Error(faults)
@@ -284,8 +287,11 @@ func TestDiscovery(t *testing.T) {
 	}
 	d := &Discovery{}
 	first := find(d)
-	if again := find(d); again != first || asked.Load() != 1 || first.Name != "shop" || first.Origin != server.URL {
-		t.Errorf("asked %d times; %+v", asked.Load(), first)
+	if again := find(d); again != first || asked.Load() != 1 {
+		t.Errorf("got %p and %p after %d requests, want the same after 1", first, again, asked.Load())
+	}
+	if first.Name != "shop" || first.Origin != server.URL {
+		t.Errorf("got %s at %s, want shop at %s", first.Name, first.Origin, server.URL)
 	}
 	eager := &Discovery{Refresh: time.Nanosecond}
 	old := find(eager)

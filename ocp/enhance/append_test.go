@@ -134,8 +134,11 @@ func TestAppend(t *testing.T) {
 			if test.reason == "" {
 				want += test.want
 			}
-			if string(out) != want || outcome.Reason != test.reason || outcome.Kept != test.kept || failedIn(outcome) != test.failed {
-				t.Errorf("got  %s %+v\nwant %s %s", out, outcome, want, test.reason)
+			if string(out) != want {
+				t.Errorf("got  %s\nwant %s", out, want)
+			}
+			if got, want := [...]any{outcome.Reason, outcome.Kept, failedIn(outcome)}, [...]any{test.reason, test.kept, test.failed}; got != want {
+				t.Errorf("reason, properties kept, properties that failed: got %v, want %v", got, want)
 			}
 			if string(body) != test.body {
 				t.Errorf("the body became %s", body)

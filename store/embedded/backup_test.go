@@ -156,9 +156,15 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Records != 11 || r.Entries != 20 || r.Kinds["a"].Records != 10 || r.Kinds["other"].Records != 1 || r.MaxRecords != 1000 || r.Log == 0 ||
-		len(r.Owners) != 1 || r.Owners[0].Owner != "user ada" || r.Owners[0].Bytes != r.Bytes || time.Until(r.Oldest) > time.Hour {
-		t.Errorf("report %+v", r)
+	got := [...]int64{int64(r.Records), int64(r.Entries), int64(r.Kinds["a"].Records), int64(r.Kinds["other"].Records), int64(r.MaxRecords)}
+	if want := [...]int64{11, 20, 10, 1, 1000}; got != want {
+		t.Errorf("records, entries, records of both kinds, limit: got %d, want %d", got, want)
+	}
+	if left := time.Until(r.Oldest); r.Log == 0 || left > time.Hour {
+		t.Errorf("got a log of %d bytes, want some; the oldest record is from %s later, want at most 1h", r.Log, left)
+	}
+	if len(r.Owners) != 1 || r.Owners[0].Owner != "user ada" || r.Owners[0].Bytes != r.Bytes {
+		t.Errorf("got the owners %+v, want user ada with %d bytes", r.Owners, r.Bytes)
 	}
 	if _, err := Check(path); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a store in use: error %v", err)

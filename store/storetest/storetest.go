@@ -130,8 +130,11 @@ func put(t *testing.T, s store.Store, key string, c store.Change) {
 func want(t *testing.T, s store.Store, key, text string, length int64) {
 	t.Helper()
 	r, err := s.Get(t.Context(), key)
-	if err != nil || string(r.Value) != text || r.Value == nil || r.Length != length {
-		t.Fatalf("%s is %q with %d entries (error %v), want %q with %d", key, r.Value, r.Length, err, text, length)
+	if err != nil || r.Value == nil {
+		t.Fatalf("%s has the value %v and the error %v, want %q", key, r.Value, err, text)
+	}
+	if string(r.Value) != text || r.Length != length {
+		t.Fatalf("%s is %q with %d entries, want %q with %d", key, r.Value, r.Length, text, length)
 	}
 }
 

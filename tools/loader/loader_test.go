@@ -229,8 +229,12 @@ func TestLoader_refreshes_a_URL(t *testing.T) {
 		if got := origin.count(); got < 15 || got > 18 {
 			t.Errorf("%d attempts in 11 minutes, want one a minute", got)
 		}
-		if fault := l.Fault(); fault == nil || fault.Err == nil || time.Since(fault.Since) < 10*time.Minute || time.Until(fault.Next) <= 0 {
-			t.Errorf("the fault is %+v", fault)
+		fault := l.Fault()
+		if fault == nil || fault.Err == nil {
+			t.Fatalf("got the fault %+v, want one with its error", fault)
+		}
+		if since, next := time.Since(fault.Since), time.Until(fault.Next); since < 10*time.Minute || next <= 0 {
+			t.Errorf("got a fault since %s with the next attempt in %s, want at least 10m, and a later attempt", since, next)
 		}
 		origin.set("one", nil)
 		time.Sleep(maxBackoff + maxBackoff/5)
@@ -246,8 +250,11 @@ func TestLoader_refreshes_a_URL(t *testing.T) {
 		}
 		origin.set("", errors.New("down again"))
 		time.Sleep(2 * DefaultRefresh)
-		if got := origin.count() - before; title(l) != "two" || got < 2 || got > 3 || l.Err() == nil {
-			t.Errorf("%q after failures, %d fetches, error %v", title(l), got, l.Err())
+		if title(l) != "two" || l.Err() == nil {
+			t.Errorf("after failures: got %q and the error %v, want two and an error", title(l), l.Err())
+		}
+		if got := origin.count() - before; got < 2 || got > 3 {
+			t.Errorf("after failures: got %d fetches, want 2 or 3", got)
 		}
 	})
 }

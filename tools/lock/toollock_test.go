@@ -125,9 +125,11 @@ func TestCompare(t *testing.T) {
 				t.Fatalf("got %+v", got)
 			}
 			for i, want := range c.want {
-				if got[i].Kind != want.Kind || got[i].Tool != want.Tool || got[i].Operation != want.Operation || len(got[i].Lines) != len(want.Lines) {
-					t.Errorf("got %+v, want %+v", got[i], want)
-					continue
+				if got, want := [...]any{got[i].Kind, got[i].Tool, got[i].Operation}, [...]any{want.Kind, want.Tool, want.Operation}; got != want {
+					t.Errorf("got %v, want %v", got, want)
+				}
+				if len(got[i].Lines) != len(want.Lines) {
+					t.Fatalf("got the lines %q, want %q", got[i].Lines, want.Lines)
 				}
 				for j, words := range want.Lines {
 					if !testkit.ContainsAll(got[i].Lines[j], words) {

@@ -16,8 +16,11 @@ import (
 func TestMaxSchema_checks_arguments_by_the_full_schema(t *testing.T) {
 	document := string(testkit.WideDocument(testkit.WideOptions{Operations: 1, Schemas: 40, Properties: 12, Description: 200}))
 	full, small := buildTools(t, document, tools.BuildOptions{MaxSchema: -1}).Tools()[0], buildTools(t, document, tools.BuildOptions{MaxSchema: 8000}).Tools()[0]
-	if full.Definition.Simplified || !small.Definition.Simplified || len(small.Definition.InputSchema) > 8000 || len(full.Definition.InputSchema) < 40_000 {
-		t.Fatalf("full %d bytes, small %d", len(full.Definition.InputSchema), len(small.Definition.InputSchema))
+	if full.Definition.Simplified || !small.Definition.Simplified {
+		t.Fatalf("simplified: got full %t and small %t, want false and true", full.Definition.Simplified, small.Definition.Simplified)
+	}
+	if s, f := len(small.Definition.InputSchema), len(full.Definition.InputSchema); s > 8000 || f < 40_000 {
+		t.Fatalf("got %d bytes small, want at most 8000; got %d bytes full, want at least 40000", s, f)
 	}
 	if !bytes.Equal(small.FullSchema(), full.Definition.InputSchema) && len(small.FullSchema()) < 40_000 {
 		t.Errorf("arguments are checked against %d bytes", len(small.FullSchema()))

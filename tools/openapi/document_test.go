@@ -148,8 +148,8 @@ func TestReadHostile(t *testing.T) {
 
 func TestDocument_kinds(t *testing.T) {
 	d := readDocument(t, "harbour-3.1.yaml", Options{})
-	if d.Title != "Harbour Office" || d.Description != "Berths, ships and tides.\n" || d.Version != "1.10" || d.OpenAPI != "3.1.0" {
-		t.Errorf("%q %q %q %q", d.Title, d.Description, d.Version, d.OpenAPI)
+	if got, want := [...]string{d.Title, d.Description, d.Version, d.OpenAPI}, [...]string{"Harbour Office", "Berths, ships and tides.\n", "1.10", "3.1.0"}; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(d.Warnings) > 0 {
 		t.Errorf("warnings %q", d.Warnings)

@@ -56,8 +56,11 @@ func checkOperation(t *testing.T, op Operation) {
 		}
 		return
 	}
-	if op.Method == "" || op.Template == "" || op.Template[0] != '/' || strings.ContainsAny(op.Template, "?#") || !utf8.ValidString(op.Path) {
-		t.Errorf("method %q, path %q, template %q", op.Method, op.Path, op.Template)
+	if op.Method == "" || !utf8.ValidString(op.Path) {
+		t.Errorf("got the method %q and the path %q, want a method, and a path in UTF-8", op.Method, op.Path)
+	}
+	if !strings.HasPrefix(op.Template, "/") || strings.ContainsAny(op.Template, "?#") {
+		t.Errorf("got the template %q, want one that begins with a slash, without ? and #", op.Template)
 	}
 	if op.Body != nil && len(op.Body.Content) == 0 {
 		t.Error("a body without media types")

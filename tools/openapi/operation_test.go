@@ -87,9 +87,14 @@ func TestOperations30(t *testing.T) {
 
 	add := find(t, d, "addBook")
 	equal(t, "shared parameters", parameterLines(add), []string{"query branch form explode required", "header trace simple"})
-	if add.Body == nil || !add.Body.Required || add.Body.Description != "A book to add" || len(add.Body.Content) != 2 ||
-		add.Body.Content[1].Type != "application/x-www-form-urlencoded" {
-		t.Errorf("body %+v", add.Body)
+	if add.Body == nil || len(add.Body.Content) != 2 {
+		t.Fatalf("got the body %+v, want one of two media types", add.Body)
+	}
+	if b := add.Body; !b.Required || b.Description != "A book to add" {
+		t.Errorf("got the body %q, required: %t; want a required one, A book to add", b.Description, b.Required)
+	}
+	if got, want := add.Body.Content[1].Type, "application/x-www-form-urlencoded"; got != want {
+		t.Errorf("got the second media type %s, want %s", got, want)
 	}
 
 	one := find(t, d, "getCopy")

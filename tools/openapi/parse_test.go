@@ -138,7 +138,13 @@ func TestNodeGet(t *testing.T) {
 		})
 	}
 	var absent *Node
-	if absent.Get("a") != nil || absent.Kind() != 0 || absent.Text() != "" || absent.Items() != nil || absent.Members() != nil || absent.Raw() != nil || absent.True() {
-		t.Error("an absent node is not empty")
+	if absent.Get("a") != nil || absent.Items() != nil || absent.Members() != nil {
+		t.Errorf("an absent node: got the member %v, the items %v and the members %v; want none", absent.Get("a"), absent.Items(), absent.Members())
+	}
+	if absent.Kind() != 0 || absent.Text() != "" || absent.True() {
+		t.Errorf("an absent node: got the kind %v, the text %q, true: %t; want none", absent.Kind(), absent.Text(), absent.True())
+	}
+	if raw := absent.Raw(); raw != nil {
+		t.Errorf("an absent node: got %s, want nil", raw)
 	}
 }

@@ -232,8 +232,12 @@ func TestReadFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(actions("- target: $\n  update: {}\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if o, err := overlay.ReadFile(path); err != nil || o.Name != path || o.Title != "T" || o.Version != "1" {
-		t.Errorf("%+v, %v", o, err)
+	o, err := overlay.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := [...]string{o.Name, o.Title, o.Version}, [...]string{path, "T", "1"}; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	large := filepath.Join(dir, "large")
 	if err := os.WriteFile(large, make([]byte, overlay.MaxSize+1), 0o600); err != nil {

@@ -161,8 +161,9 @@ func TestKeeper_expiry(t *testing.T) {
 		synctest.Wait()
 		k.memory.mu.Lock()
 		defer k.memory.mu.Unlock()
-		if k.memory.bound.Usage().Used != 0 || len(k.memory.sets) != 0 || len(k.memory.owners) != 0 || k.memory.all.Len() != 0 || k.memory.sweep != nil {
-			t.Errorf("%d bytes are still kept", k.memory.bound.Usage().Used)
+		got := [...]int{int(k.memory.bound.Usage().Used), len(k.memory.sets), len(k.memory.owners), k.memory.all.Len()}
+		if want := [4]int{}; got != want || k.memory.sweep != nil {
+			t.Errorf("kept bytes, sets, owners and pages: got %d, want none; got the next sweep %v, want none", got, k.memory.sweep)
 		}
 	})
 }
@@ -176,8 +177,14 @@ func TestKeeper_owner(t *testing.T) {
 			}
 			return o
 		}
-		if a := owner("/mcp", "ann"); a != owner("/mcp", "ann") || a == owner("/mcp", "bob") || a == owner("/otc", "ann") || a == owner("/mcpann") || strings.Contains(string(a), "ann") {
-			t.Errorf("%s: owners are not distinguished", name)
+		a := owner("/mcp", "ann")
+		if again := owner("/mcp", "ann"); a != again || strings.Contains(string(a), "ann") {
+			t.Errorf("%s: got the owners %q and %q, want the same without the name", name, a, again)
+		}
+		for _, other := range [][]string{{"/mcp", "bob"}, {"/otc", "ann"}, {"/mcpann"}} {
+			if owner(other...) == a {
+				t.Errorf("%s: %q and ann at /mcp are the same owner %q", name, other, a)
+			}
 		}
 	}
 }

@@ -82,8 +82,11 @@ func TestAdapt_credential_errors(t *testing.T) {
 		if strings.Contains(option, "\n") {
 			line = "Caddyfile:5"
 		}
-		if err == nil || !testkit.ContainsAll(err.Error(), want) || !strings.Contains(err.Error(), line) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: got %v, want %q and %s", option, err, want, line)
+		if err == nil {
+			t.Fatalf("%s: got no error, want %q", option, want)
+		}
+		if !testkit.ContainsAll(err.Error(), want) || !strings.Contains(err.Error(), line) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want %q and %s without the secret", option, err, want, line)
 		}
 	}
 }

@@ -55,8 +55,12 @@ func TestAccept(t *testing.T) {
 	}
 	l.Accept(read(t, document("mine"), document("wide"), document("own"), other))
 	set := expect("accepted", "mine other own")
-	if set.Only != set.Agents["own"] || set.Agents["own"].Accepted || set.Agents["own"].Location != file || !set.Agents["mine"].Accepted {
-		t.Errorf("agents %+v", set.Agents)
+	own := set.Agents["own"]
+	if set.Only != own || own.Location != file {
+		t.Errorf("got the only agent %+v, want own from %s", set.Only, file)
+	}
+	if mine := set.Agents["mine"]; own.Accepted || !mine.Accepted {
+		t.Errorf("accepted: got own %t and mine %t, want false and true", own.Accepted, mine.Accepted)
 	}
 	// An accepted agent is neither a capability nor a reviewer.
 	if set.Names.Agent("mine") || !set.Names.Agent("own") || strings.Contains(strings.Join(set.Names.All(), " "), "mine") {

@@ -28,8 +28,11 @@ func TestReadFiles(t *testing.T) {
 	testkit.WriteAged(t, b, document("three"), time.Hour)
 	testkit.WriteAged(t, large, strings.Repeat("#", oagent.MaxDocument+1), time.Hour)
 	read, err := ReadFiles([]string{a, b})
-	if err != nil || len(read) != 3 || read[1].Name != "two" || read[2].Location != b {
-		t.Fatalf("%v, %v", read, err)
+	if err != nil || len(read) != 3 {
+		t.Fatalf("got %v and the error %v, want 3 documents", read, err)
+	}
+	if read[1].Name != "two" || read[2].Location != b {
+		t.Fatalf("got the name %q and the location %q, want two and %q", read[1].Name, read[2].Location, b)
 	}
 	for name, test := range map[string]struct {
 		files []string

@@ -315,15 +315,19 @@ func TestUserData_erases_the_calls_of_one_user(t *testing.T) {
 	}
 	l.keeper.step()
 	exported, err := data.Export(t.Context(), records, "ada")
-	if calls := exported.([]Call); err != nil || len(calls) != 340 || calls[0].Number < calls[1].Number || calls[7].User != "ada" {
-		t.Fatalf("exported %d calls, %v", len(calls), err)
+	calls := exported.([]Call)
+	if err != nil || len(calls) != 340 {
+		t.Fatalf("exported %d calls, want 340; error %v", len(calls), err)
+	}
+	if calls[0].Number < calls[1].Number || calls[7].User != "ada" {
+		t.Fatalf("exported the calls %d and %d, and one of %q; want the newest first, of ada", calls[0].Number, calls[1].Number, calls[7].User)
 	}
 	if count, err := data.Erase(t.Context(), records, "ada"); err != nil || count != 340 {
 		t.Errorf("erased %d calls, %v", count, err)
 	}
 	l.record(Call{User: "bob", Reason: "after"})
 	l.keeper.step()
-	calls := findAll(t, l, Query{Limit: MaxFound})
+	calls = findAll(t, l, Query{Limit: MaxFound})
 	if len(calls) != segmentCalls+20-340+1 || calls[0].Reason != "after" || slices.ContainsFunc(calls, func(c Call) bool { return c.User == "ada" }) {
 		t.Errorf("%d calls are left, the newest is %+v", len(calls), calls[0])
 	}
@@ -346,8 +350,9 @@ func TestRecorder_shows_calls_in_progress(t *testing.T) {
 		if len(running) != 2 || running[0].Tool != "second" || running[1].Tool != "first" {
 			t.Fatalf("in progress: %+v", running)
 		}
-		if got := running[1]; got.User != "ada" || got.Node != "a" || string(got.Arguments) != `{"id":7}` || got.Took != 1000 || !got.Ended.IsZero() {
-			t.Errorf("got %+v", got)
+		got := [...]any{running[1].User, running[1].Node, string(running[1].Arguments), running[1].Took, running[1].Ended.IsZero()}
+		if want := [...]any{"ada", "a", `{"id":7}`, 1000.0, true}; got != want {
+			t.Errorf("got %v, want %v", got, want)
 		}
 		q := Query{Match: map[string]string{"user": "ad"}}
 		if got := l.Running(t.Context(), 1, q.Selects); len(got) != 1 || got[0].Tool != "first" {
@@ -359,8 +364,11 @@ func TestRecorder_shows_calls_in_progress(t *testing.T) {
 			t.Errorf("in progress after the first has ended: %+v", running)
 		}
 		calls := l.all.ended()
-		if len(calls) != 1 || calls[0].Tool != "first" || string(calls[0].Arguments) != `{"id":7}` || calls[0].Ended.Sub(calls[0].Began) != time.Second {
-			t.Errorf("ended: %+v", calls)
+		if len(calls) != 1 || calls[0].Tool != "first" {
+			t.Fatalf("ended: got %+v, want the first", calls)
+		}
+		if c := calls[0]; string(c.Arguments) != `{"id":7}` || c.Ended.Sub(c.Began) != time.Second {
+			t.Errorf(`ended: got a call with %s after %s, want {"id":7} after 1s`, c.Arguments, c.Ended.Sub(c.Began))
 		}
 	})
 }
@@ -430,8 +438,15 @@ func TestRecorder_limits_texts(t *testing.T) {
 		}
 	})
 	call := l.record(Call{User: long, Trace: long, Reason: long, Engagement: long, Review: long, Groups: strings.Split(long, "")})
-	if len(call.User) > maxText || strings.HasPrefix(long, call.User) || len(call.Trace) > maxText || len(call.Reason) > MaxReason || len(call.Groups) > maxGroups {
-		t.Errorf("got %+v", call)
+	if strings.HasPrefix(long, call.User) {
+		t.Errorf("got the user %q, a part of the long name", call.User)
+	}
+	for what, c := range map[string]struct{ got, most int }{
+		"user": {len(call.User), maxText}, "trace": {len(call.Trace), maxText}, "reason": {len(call.Reason), MaxReason}, "groups": {len(call.Groups), maxGroups},
+	} {
+		if c.got > c.most {
+			t.Errorf("%s: got the length %d, want at most %d", what, c.got, c.most)
+		}
 	}
 }
 
@@ -530,14 +545,26 @@ func TestStats_counts(t *testing.T) {
 	if !slices.Equal(stats.Outcomes, []string{"ok", "timeout"}) || !slices.Equal(sum, []int{90, 10}) {
 		t.Errorf("outcomes %v: %v", stats.Outcomes, sum)
 	}
-	if got := stats.Total; got.Calls != 100 || got.Failures != 10 || got.Size != 40_000 || got.P50 < 0.8 || got.P50 > 1.2 || got.P95 < 1700 || got.P95 > 2300 {
-		t.Errorf("total %+v", got)
+	if got, want := [...]int64{int64(stats.Total.Calls), int64(stats.Total.Failures), stats.Total.Size}, [...]int64{100, 10, 40_000}; got != want {
+		t.Errorf("calls, failures and bytes: got %d, want %d", got, want)
 	}
-	if stats.Tools[0].Name != "fast" || stats.Slowest[0].Name != "slow" || stats.Failing[0].Name != "slow" || len(stats.Failing) != 1 {
-		t.Errorf("tools %+v, slowest %+v, failing %+v", stats.Tools, stats.Slowest, stats.Failing)
+	if p := stats.Total.P50; p < 0.8 || p > 1.2 {
+		t.Errorf("got the median %v, want 0.8 to 1.2", p)
 	}
-	if len(stats.Users) != 3 || stats.Users[0].Name != "ada" || stats.Users[0].Calls != 50 || len(stats.Agents) != 1 || stats.Agents[0].Calls != 10 {
-		t.Errorf("users %+v, agents %+v", stats.Users, stats.Agents)
+	if p := stats.Total.P95; p < 1700 || p > 2300 {
+		t.Errorf("got the percentile 95 %v, want 1700 to 2300", p)
+	}
+	if fast, slow := stats.Tools[0].Name, stats.Slowest[0].Name; fast != "fast" || slow != "slow" {
+		t.Errorf("got the first tool %q and the slowest %q, want fast and slow", fast, slow)
+	}
+	if f := stats.Failing; len(f) != 1 || f[0].Name != "slow" {
+		t.Errorf("got the failing tools %+v, want slow", f)
+	}
+	if u := stats.Users; len(u) != 3 || u[0].Name != "ada" || u[0].Calls != 50 {
+		t.Errorf("got the users %+v, want 3, ada with 50 calls first", u)
+	}
+	if a := stats.Agents; len(a) != 1 || a[0].Calls != 10 {
+		t.Errorf("got the agents %+v, want one with 10 calls", a)
 	}
 	if stats, err = l.Stats(t.Context(), StatsQuery{Site: "s", User: "bob", Own: true, Range: 24 * time.Hour}); err != nil || stats.Total.Calls != 40 {
 		t.Errorf("calls of bob: %+v, %v", stats, err)
@@ -562,8 +589,11 @@ func FuzzSegment(f *testing.F) {
 		if err == nil {
 			err = again.decodeRows()
 		}
-		if err != nil || !slices.Equal(again.rows, decoded.rows) || !slices.Equal(again.names, decoded.names) || !slices.Equal(again.batches, decoded.batches) {
-			t.Errorf("%v: %+v is not %+v", err, again, decoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(again.rows, decoded.rows) || !slices.Equal(again.names, decoded.names) || !slices.Equal(again.batches, decoded.batches) {
+			t.Errorf("got  %+v\nwant %+v", again, decoded)
 		}
 		decoded.batchOf(len(decoded.rows) + 1)
 	})

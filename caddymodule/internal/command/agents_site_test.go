@@ -82,8 +82,12 @@ func TestAgentsCalls_finds_calls(t *testing.T) {
 	}
 	s.call("grace", "noSuchTool", `{}`)
 	out, notes := s.agents("calls", "--json=false", "--since", "1h")
-	if lines := strings.Split(out, "\n"); len(lines) != 51 || !strings.Contains(lines[0], "unknown_tool") || !strings.Contains(lines[0], "grace") || !strings.Contains(lines[1], "listTrips") {
-		t.Errorf("%d lines, want 50 with the newest first:\n%s", len(lines)-1, out)
+	page := strings.Split(out, "\n")
+	if len(page) != 51 {
+		t.Fatalf("got %d lines, want 50:\n%s", len(page)-1, out)
+	}
+	if !strings.Contains(page[0], "unknown_tool") || !strings.Contains(page[0], "grace") || !strings.Contains(page[1], "listTrips") {
+		t.Errorf("got the lines\n%s\n%s\nwant unknown_tool of grace before listTrips", page[0], page[1])
 	}
 	if !strings.Contains(notes, "--limit 50") {
 		t.Errorf("the note is %q, want that there are more", notes)
@@ -91,16 +95,22 @@ func TestAgentsCalls_finds_calls(t *testing.T) {
 	all, notes := s.agents("calls", "--limit", "1000", "--user", "ada")
 	lines := strings.Split(strings.TrimSpace(all), "\n")
 	var call calllog.Call
-	if err := json.Unmarshal([]byte(lines[0]), &call); err != nil || len(lines) != calls || call.User != "ada" || notes != "" {
-		t.Errorf("%d calls of ada, want %d; the first is %s, %v; note %q", len(lines), calls, lines[0], err, notes)
+	if len(lines) != calls || notes != "" {
+		t.Errorf("got %d calls of ada and the note %q, want %d and none", len(lines), notes, calls)
+	}
+	if err := json.Unmarshal([]byte(lines[0]), &call); err != nil || call.User != "ada" {
+		t.Errorf("the first is %s, %v; want a call of ada", lines[0], err)
 	}
 	if out, notes := s.agents("calls", "--outcome", "api_error"); out != "" || notes != "No call fits.\n" {
 		t.Errorf("a filter that nothing fits: %q, %q", out, notes)
 	}
 	for arguments, word := range map[string]string{"--since yesterday": "since", "--limit 0": "--limit", "--limit x": "limit", "--address 127.0.0.1:1": "reached"} {
 		_, notes, err := command("agents", "", append([]string{"calls", "--address", s.admin}, strings.Fields(arguments)...)...)
-		if err == nil || !strings.HasPrefix(notes, "Error: ") || !strings.Contains(notes, word) || strings.Contains(notes, "{") {
-			t.Errorf("%s: %v, printed %q, want a sentence with %s", arguments, err, notes, word)
+		if err == nil || !strings.Contains(notes, word) {
+			t.Errorf("%s: %v, printed %q, want %s", arguments, err, notes, word)
+		}
+		if !strings.HasPrefix(notes, "Error: ") || strings.Contains(notes, "{") {
+			t.Errorf("%s: printed %q, want a sentence", arguments, notes)
 		}
 	}
 }

@@ -44,8 +44,11 @@ func TestToolsCommand_format(t *testing.T) {
 			InputSchema json.RawMessage `json:"inputSchema"`
 		} `json:"tools"`
 	}
-	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list.Tools) != 5 || list.Tools[0].InputSchema == nil {
-		t.Errorf("mcp: %v\n%s", err, out)
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil {
+		t.Fatalf("mcp: got %s, %v; want a list of tools", out, err)
+	}
+	if len(list.Tools) != 5 || list.Tools[0].InputSchema == nil {
+		t.Errorf("mcp: got %+v, want 5 tools with schemas", list.Tools)
 	}
 	long, _, err := command("tools", sitetest.Trips, "-", "--format", "ocp")
 	short, _, _ := command("tools", sitetest.Trips, "-", "--json")

@@ -131,8 +131,9 @@ func TestNewTerminal_pipe(t *testing.T) {
 		if err := cmd.ParseFlags(strings.Fields(argument)); err != nil {
 			t.Fatal(err)
 		}
-		if got := NewTerminal(cmd); got.JSON != want || got.Live || got.Color || got.Width != 100 {
-			t.Errorf("%q: got %+v, want JSON %v, 100 columns and no colors", argument, got, want)
+		got := NewTerminal(cmd)
+		if got, want := [...]any{got.JSON, got.Live, got.Color, got.Width}, [...]any{want, false, false, 100}; got != want {
+			t.Errorf("%q: JSON, live, color, columns: got %v, want %v", argument, got, want)
 		}
 	}
 }

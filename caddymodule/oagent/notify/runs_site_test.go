@@ -135,9 +135,12 @@ func checkRunNotice(t *testing.T, body, location string) {
 		t.Fatal(err)
 	}
 	id := strings.TrimPrefix(location, "/engagements/")
-	if !strings.HasPrefix(n.ID, id+"-") || n.Agent != "desk" || n.User != "ann" || n.Location != location || n.Link != "https://gw.example.com/console/engagements/"+id ||
-		n.Run.ID != id || n.Run.Status != "complete" || n.Run.Usage.Turns != 3 || n.At.Before(n.Run.StartedAt) {
-		t.Errorf("the notice is %s", body)
+	got := [...]any{n.Agent, n.User, n.Location, n.Link, n.Run.ID, n.Run.Status, n.Run.Usage.Turns}
+	if want := [...]any{"desk", "ann", location, "https://gw.example.com/console/engagements/" + id, id, "complete", 3}; got != want {
+		t.Errorf("got the notice %v\nwant %v", got, want)
+	}
+	if !strings.HasPrefix(n.ID, id+"-") || n.At.Before(n.Run.StartedAt) {
+		t.Errorf("got the notice %s at %s, want %s-… after the start at %s", n.ID, n.At, id, n.Run.StartedAt)
 	}
 	for _, of := range []string{"asked_at", "expires_at", "reviewer", "side"} {
 		if strings.Contains(body, of) {
@@ -177,8 +180,11 @@ func TestSlack(t *testing.T) {
 			http.Error(w, runText, http.StatusTooManyRequests)
 			return
 		}
-		if err != nil || len(m) != 1 || r.URL.Path != "/services/url-secret" || r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s %v: %s, error %v", r.URL, r.Header, body, err)
+		if err != nil || len(m) != 1 {
+			t.Errorf("got %s, error %v, want one member", body, err)
+		}
+		if kind := r.Header.Get("Content-Type"); r.URL.Path != "/services/url-secret" || kind != "application/json" {
+			t.Errorf("got %s at %s, want application/json at /services/url-secret", kind, r.URL)
 		}
 		texts = append(texts, m["text"])
 	}))

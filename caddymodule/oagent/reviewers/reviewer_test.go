@@ -54,13 +54,19 @@ func TestReviewerAsked(t *testing.T) {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	q := s.Program.Asked()[0]
-	if q.ID == "" || q.Reviewer != "supervisor" || q.Status != "pending" || q.Side != "input" || q.Rule != "capabilities.create-trip.input_restriction.require_review" ||
-		q.Agent != "desk" || q.Name != "create-trip" || q.User.ID != "alice" || string(q.Inputs) != `{"to":"Bern"}` || q.Intent != "You supervise." ||
-		q.Reviewing != "review-"+q.Key || q.Location != "/reviews/"+q.ID {
-		t.Errorf("%+v", q)
+	got := [...]string{q.Reviewer, q.Status, q.Side, q.Rule, q.Agent, q.Name, q.User.ID, string(q.Inputs), q.Intent, q.Reviewing, q.Location}
+	if want := [...]string{
+		"supervisor", "pending", "input", "capabilities.create-trip.input_restriction.require_review", "desk", "create-trip", "alice", `{"to":"Bern"}`, "You supervise.",
+		"review-" + q.Key, "/reviews/" + q.ID,
+	}; q.ID == "" || got != want {
+		t.Errorf("got the review %q\n%q, want\n%q", q.ID, got, want)
 	}
-	if e := q.Engagement; e.User.ID != "alice" || e.StartedAt.IsZero() || string(e.Recent["create-trip"]) != `{"inputs":{"to":"Bern"},"outputs":null}` || string(e.History["_total"]) != "0" {
-		t.Errorf("%+v", e)
+	e := q.Engagement
+	if e.User.ID != "alice" || e.StartedAt.IsZero() {
+		t.Errorf("got the user %q and the start %s, want alice and a time", e.User.ID, e.StartedAt)
+	}
+	if recent, total := string(e.Recent["create-trip"]), string(e.History["_total"]); recent != `{"inputs":{"to":"Bern"},"outputs":null}` || total != "0" {
+		t.Errorf("got the call %s after %s calls, want it without outputs after 0", recent, total)
 	}
 	if q.Header.Get("Authorization") != "Bearer hunter2" || q.Query != "key=hunter2" || q.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%v %s", q.Header, q.Query)
@@ -133,8 +139,9 @@ func TestReviewer_decides_later(t *testing.T) {
 			loggedDeferral(s, id)
 			path := "/reviews/" + id
 			shown := sitetest.Decode[sitetest.ProgramQuestion](t, s.By("robot", "supervisor", "", "GET", path, ""))
-			if shown.ID != id || shown.Intent != "You supervise." || shown.Reviewing != "review-"+shown.Key || string(shown.Engagement.History["_total"]) != "0" {
-				t.Errorf("%+v", shown)
+			got := [...]string{shown.ID, shown.Intent, shown.Reviewing, string(shown.Engagement.History["_total"])}
+			if want := [...]string{id, "You supervise.", "review-" + shown.Key, "0"}; got != want {
+				t.Errorf("got %q, want %q", got, want)
 			}
 			for _, who := range [][2]string{{"alice", "supervisor"}, {"supervisor", "supervisor"}, {"supervisor", ""}, {"robot", "desk"}, {"robot", ""}, {"auditor", "supervisor"}, {"oagent://supervisor", "supervisor"}} {
 				for _, talk := range []string{"", shown.Reviewing} {
@@ -549,9 +556,10 @@ func TestReview_shows_engagement(t *testing.T) {
 	id := pending(s, "Bern")
 	a := s.By("boss", "", "", "GET", "/reviews/"+id, "")
 	shown := sitetest.Decode[sitetest.ProgramQuestion](t, a)
-	if e := shown.Engagement; e.User.ID != "alice" || string(e.History["_list"]) != `["list-trips"]` || string(e.History["list-trips"]) != `[{"inputs":{},"outputs":{"ok":true}}]` ||
-		string(e.Recent["create-trip"]) != `{"inputs":{"to":"Bern"},"outputs":null}` || string(e.Recent["_name"]) != `"list-trips"` {
-		t.Errorf("%s", a.Body)
+	e := shown.Engagement
+	got := [...]string{e.User.ID, string(e.History["_list"]), string(e.History["list-trips"]), string(e.Recent["create-trip"]), string(e.Recent["_name"])}
+	if want := [...]string{"alice", `["list-trips"]`, `[{"inputs":{},"outputs":{"ok":true}}]`, `{"inputs":{"to":"Bern"},"outputs":null}`, `"list-trips"`}; got != want {
+		t.Errorf("got %q\nwant %q", got, want)
 	}
 	if shown.Intent != "" || shown.Reviewing != "" || strings.Contains(a.Body, "reviewer_agent") {
 		t.Errorf("a user is taken for an agent: %s", a.Body)
@@ -583,8 +591,11 @@ func TestReviewPages(t *testing.T) {
 	for next := "/reviews?limit=3"; next != ""; pages++ {
 		p := sitetest.Decode[page](t, s.By("robot", "supervisor", "", "GET", next, ""))
 		for _, r := range p.Reviews {
-			if seen[r.ID] || r.Location != "/reviews/"+r.ID || r.Name != "create-trip" || !strings.HasPrefix(string(r.Inputs), `{"to":"trip `) {
-				t.Errorf("%+v", r)
+			if want := "/reviews/" + r.ID; seen[r.ID] || r.Location != want {
+				t.Errorf("got the review at %s, want %s; seen before: %t, want false", r.Location, want, seen[r.ID])
+			}
+			if r.Name != "create-trip" || !strings.HasPrefix(string(r.Inputs), `{"to":"trip `) {
+				t.Errorf("got %s with %s, want create-trip to trip …", r.Name, r.Inputs)
 			}
 			seen[r.ID] = true
 		}

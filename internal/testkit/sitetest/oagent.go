@@ -111,8 +111,11 @@ func (s *Site) Problem(a Response) Problem {
 	if err := json.Unmarshal([]byte(a.Body), &p); err != nil {
 		s.T.Fatal(err)
 	}
-	if p.Status != a.Status || p.Title == "" || p.Detail == "" || p.Title == "Refused" || a.Header.Get("Cache-Control") != "no-store" {
-		s.T.Errorf("problem %+v", p)
+	if p.Title == "" || p.Title == "Refused" || p.Detail == "" {
+		s.T.Errorf("got the problem %+v, want one with a title of its own and a detail", p)
+	}
+	if cache := a.Header.Get("Cache-Control"); p.Status != a.Status || cache != "no-store" {
+		s.T.Errorf("got a problem with status %d and Cache-Control %q, want %d and no-store", p.Status, cache, a.Status)
 	}
 	return p
 }

@@ -144,8 +144,11 @@ func (t Tasks) Send(user, capabilities, method, name, params string) (got TaskSt
 func (t Tasks) Begin(user, tool string) string {
 	t.site.T.Helper()
 	got := t.Send(user, TaskCapability, "tools/call", tool, fmt.Sprintf(`"name":%q,"arguments":{}`, tool))
-	if got.ResultType != "task" || got.TaskID == "" || got.Status != "working" || got.TTLMs <= 0 {
-		t.site.T.Fatalf("no task: %+v", got)
+	if got.ResultType != "task" || got.Status != "working" {
+		t.site.T.Fatalf("got a %q with the status %q, want a task that is working", got.ResultType, got.Status)
+	}
+	if got.TaskID == "" || got.TTLMs <= 0 {
+		t.site.T.Fatalf("got the id %q and a lifetime of %d ms, want both", got.TaskID, got.TTLMs)
 	}
 	return got.TaskID
 }

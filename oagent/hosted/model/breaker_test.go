@@ -98,8 +98,8 @@ func TestWithFallback(t *testing.T) {
 			if e, ok := errors.AsType[*model.Error](err); ok {
 				got = *e
 			}
-			if used != test.used || got.Kind != test.kind || got.RetryAfter != test.retryAfter || got.Final != test.final {
-				t.Errorf("fallback used: %t, got %#v", used, err)
+			if got, want := [...]any{used, got.Kind, got.RetryAfter, got.Final}, [...]any{test.used, test.kind, test.retryAfter, test.final}; got != want {
+				t.Errorf("fallback used, kind, time to wait, final: got %v, want %v", got, want)
 			}
 		})
 	}

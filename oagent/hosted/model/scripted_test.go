@@ -63,9 +63,14 @@ func TestScripted(t *testing.T) {
 	}
 
 	first := next()
-	if first.Stop != StopTools || first.Text != "I look." || len(first.Calls) != 2 ||
-		first.Calls[0].Arguments != `{"n":3,"note":"asked: REFUND \"it\"","on":"2026-01-01","trip_id":"ir-1512"}` || first.Calls[1].Arguments != `{}` {
-		t.Errorf("the first step is %+v", first)
+	if first.Stop != StopTools || first.Text != "I look." || len(first.Calls) != 2 {
+		t.Fatalf("the first step is %+v, want %q with the text %q and 2 calls", first, StopTools, "I look.")
+	}
+	if got, want := first.Calls[0].Arguments, `{"n":3,"note":"asked: REFUND \"it\"","on":"2026-01-01","trip_id":"ir-1512"}`; got != want {
+		t.Errorf("the first call: got the arguments %s, want %s", got, want)
+	}
+	if got := first.Calls[1].Arguments; got != `{}` {
+		t.Errorf("the second call: got the arguments %s, want {}", got)
 	}
 	second := next(`{"price":12.5}`, "no such tool")
 	if want := `{"amount":12.5,"list":["no such tool",true,null],"{result}":"x"}`; len(second.Calls) != 1 || second.Calls[0].Arguments != want {

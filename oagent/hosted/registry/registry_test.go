@@ -91,8 +91,11 @@ func TestPut(t *testing.T) {
 		r := newRegistry(t, s)
 		expect(t, r, "")
 		first, created, err := r.Put(t.Context(), Change{Name: "b", Source: []byte("1"), By: strings.Repeat("a", 1000)})
-		if err != nil || !created || len(first.By) > maxBy || first.Size != 1 || first.Tag() == "" {
-			t.Fatalf("%+v, %v, %v", first, created, err)
+		if err != nil || !created {
+			t.Fatalf("created: got %t, want true; error %v", created, err)
+		}
+		if len(first.By) > maxBy || first.Size != 1 || first.Tag() == "" {
+			t.Fatalf("got %d bytes by a user with an id of %d bytes, want 1 and at most %d; got the tag %q", first.Size, len(first.By), maxBy, first.Tag())
 		}
 		put(t, r, "a", "2", Condition{})
 		expect(t, r, "a=2 b=1")

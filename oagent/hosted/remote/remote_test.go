@@ -254,8 +254,11 @@ func TestRun_endings(t *testing.T) {
 			s := newServer(t)
 			s.state = writes(200, test.state)
 			outputs, status, err := s.client(t, nil).Run(t.Context(), &Call{Reference: s.reference(t)})
-			if err != nil || status != http.StatusBadGateway || !strings.Contains(string(outputs), test.want) || !outputs.IsValid() {
-				t.Fatalf("%s, %d, %v", outputs, status, err)
+			if err != nil || status != http.StatusBadGateway {
+				t.Fatalf("got the status %d, want %d; error %v", status, http.StatusBadGateway, err)
+			}
+			if !strings.Contains(string(outputs), test.want) || !outputs.IsValid() {
+				t.Fatalf("got %s, want valid JSON with %s", outputs, test.want)
 			}
 			if canceled := len(s.seen(http.MethodDelete)) > 0; canceled != test.cancel {
 				t.Errorf("canceled: %v", canceled)
@@ -330,8 +333,11 @@ func TestRun_started(t *testing.T) {
 		}}
 		c := s.client(t, nil)
 		_, status, err := c.Run(t.Context(), call)
-		if !errors.Is(err, failed) || failed == nil && status != 200 || polls > 1 || location != s.URL+"/engagements/1" {
-			t.Errorf("location %q after %d GETs, status %d, error %v", location, polls, status, err)
+		if !errors.Is(err, failed) || failed == nil && status != 200 {
+			t.Errorf("got the status %d and the error %v, want the error %v", status, err, failed)
+		}
+		if polls > 1 || location != s.URL+"/engagements/1" {
+			t.Errorf("got %q after %d GETs, want %s after at most 1", location, polls, s.URL+"/engagements/1")
 		}
 		if failed == nil {
 			c.Cancel(t.Context(), call, location)

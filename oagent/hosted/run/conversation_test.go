@@ -32,8 +32,9 @@ func TestConversation_goes_on_after_an_answer(t *testing.T) {
 		wants("get-trip", `{"day":"Monday"}`), says("At 9."), wants("get-trip", `{"day":"Tuesday"}`), says("At 10.")))
 	first := n.idle(n.start("When does it leave on Monday?\nI am late.").ID)
 	second := n.say(first.ID, "And on Tuesday?")
-	if second.ID != first.ID || second.Status != run.StatusComplete || second.Text != "At 10." || second.Round != 1 {
-		t.Fatalf("state %+v, ending %+v", second, second.Ending)
+	got := [...]any{second.ID, second.Status, second.Text, second.Round}
+	if want := [...]any{first.ID, run.StatusComplete, "At 10.", 1}; got != want {
+		t.Fatalf("got %v, want %v; ending %+v", got, want, second.Ending)
 	}
 	if second.Title != "When does it leave on Monday?" {
 		t.Errorf("title %q", second.Title)

@@ -75,8 +75,12 @@ func TestUnknownTool_is_recorded(t *testing.T) {
 	n.ends(id)
 	b := oagent.Binding{Agent: n.agent, Engagement: id, User: ada}
 	entries, err := n.guard.Engagements.Entries(t.Context(), b.Key(), 0, 10)
-	if err != nil || len(entries) != 1 || entries[0].Event != engagement.EntryRefused || entries[0].Kind != engagement.KindNotAllowed || entries[0].Name != "drop-table" {
-		t.Errorf("entries %+v, error %v", entries, err)
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("got the entries %+v, want one; error %v", entries, err)
+	}
+	e := entries[0]
+	if got, want := [...]any{e.Event, e.Kind, e.Name}, [...]any{engagement.EntryRefused, engagement.KindNotAllowed, "drop-table"}; got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -76,9 +76,12 @@ func TestNotices_kinds(t *testing.T) {
 				st = n.idle(id)
 			}
 			got := awaitNotice(t, s, c.kind)
-			if got.Run.ID != id || got.Agent != "desk" || got.User != "ada" || got.Run.Status != st.Status || got.Run.Reason != c.reason || len(got.Run.WaitsFor) != c.waits ||
-				!got.Run.StartedAt.Equal(st.Started) || got.At.Before(st.Started) {
-				t.Errorf("the notice is %+v", got)
+			about := [...]any{got.Run.ID, got.Agent, got.User, got.Run.Status, got.Run.Reason, len(got.Run.WaitsFor)}
+			if want := [...]any{id, "desk", "ada", st.Status, c.reason, c.waits}; about != want {
+				t.Errorf("got the notice %v, want %v", about, want)
+			}
+			if !got.Run.StartedAt.Equal(st.Started) || got.At.Before(st.Started) {
+				t.Errorf("got a notice at %s of a run started at %s, want one later than the start at %s", got.At, got.Run.StartedAt, st.Started)
 			}
 			if c.reason != run.EndModel && got.Run.Usage.InputTokens != 10 {
 				t.Errorf("usage %+v", got.Run.Usage)

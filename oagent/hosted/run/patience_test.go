@@ -81,8 +81,11 @@ func TestModelWait(t *testing.T) {
 					}
 				}
 				st := n.endsLater(id)
-				if took := time.Since(began); st.Text != "Done." || st.Turns != 1 || st.ModelTries != 0 || took < test.from || took > test.to+time.Second {
-					t.Errorf("ended after %s: %+v", took, st)
+				if st.Text != "Done." || st.Turns != 1 || st.ModelTries != 0 {
+					t.Errorf("got %q after %d turns and %d tries, want Done. after 1 and 0; ending %+v", st.Text, st.Turns, st.ModelTries, st.Ending)
+				}
+				if took := time.Since(began); took < test.from || took > test.to+time.Second {
+					t.Errorf("ended after %s, want between %s and %s", took, test.from, test.to+time.Second)
 				}
 				if st.Spent < test.from.Milliseconds() {
 					t.Errorf("the time of the run is %d ms, without the wait", st.Spent)
@@ -100,8 +103,11 @@ func TestModelWait_beyond_the_limit(t *testing.T) {
 		began := time.Now()
 		id := n.start("Go").ID
 		st := n.endsLater(id)
-		if took := time.Since(began); endOf(st) != run.EndModel || st.Ending.Rule != "rate_limited" || !strings.Contains(st.Ending.Message, "limit of time") || took > 40*time.Second {
-			t.Errorf("ended after %s: %+v", took, st.Ending)
+		if endOf(st) != run.EndModel || st.Ending.Rule != "rate_limited" || !strings.Contains(st.Ending.Message, "limit of time") {
+			t.Errorf("got the ending %+v, want %s, rate_limited, by the limit of time", st.Ending, run.EndModel)
+		}
+		if took := time.Since(began); took > 40*time.Second {
+			t.Errorf("ended after %s, want at most 40s", took)
 		}
 		if _, err := n.Conversation(id).Say(t.Context(), run.NewInput{Retry: true}); err != nil {
 			t.Fatal(err)
@@ -130,8 +136,12 @@ func TestModelWait_at_another_node(t *testing.T) {
 		if took := time.Since(began); st.Text != "Done." || took < 5*time.Minute || took > 331*time.Second {
 			t.Errorf("ended after %s: %+v", took, st)
 		}
-		if a, b := first.model.all(), second.model.all(); len(a) != 1 || a[0].Once || len(b) != 1 || !b[0].Once {
-			t.Errorf("%d and %d requests; the second one must be made once", len(a), len(b))
+		a, b := first.model.all(), second.model.all()
+		if len(a) != 1 || len(b) != 1 {
+			t.Fatalf("got %d and %d requests, want 1 and 1", len(a), len(b))
+		}
+		if a[0].Once || !b[0].Once {
+			t.Errorf("made once: got %t and %t, want false and true", a[0].Once, b[0].Once)
 		}
 	})
 }

@@ -16,8 +16,11 @@ func TestQuestions_answer_by_id(t *testing.T) {
 		script(wants("ask-user", `{"question":"Delete all?"}`, "ask-user", `{"question":"Your name?"}`), says("Done.")))
 	id := n.start("Hello").ID
 	open := n.idle(id).Questions()
-	if len(open) != 2 || open[0].Text != "Delete all?" || open[1].Text != "Your name?" || open[0].ID == open[1].ID {
-		t.Fatalf("questions %+v", open)
+	if len(open) != 2 || open[0].ID == open[1].ID {
+		t.Fatalf("got the questions %+v, want two with their own ids", open)
+	}
+	if got, want := [...]string{open[0].Text, open[1].Text}, [...]string{"Delete all?", "Your name?"}; got != want {
+		t.Fatalf("got the questions %q, want %q", got, want)
 	}
 	for _, wrong := range []string{"", "other"} {
 		var refused *run.QuestionError

@@ -20,8 +20,9 @@ func TestState_is_stored_as_one_object(t *testing.T) {
 	if err := json.Unmarshal(stored, st); err != nil {
 		t.Fatal(err)
 	}
-	if st.ID != "r1" || st.User.ID != "ann" || st.Turns != 4 || st.Before.Turns != 3 || st.Usage.OutputTokens != 5 || st.Text != "b" || !st.IsValue {
-		t.Errorf("read %+v", st)
+	got := [...]any{st.ID, st.User.ID, st.Turns, st.Before.Turns, int(st.Usage.OutputTokens), st.Text, st.IsValue}
+	if want := [...]any{"r1", "ann", 4, 3, 5, "b", true}; got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 	written, err := json.Marshal(st)
 	if err != nil {

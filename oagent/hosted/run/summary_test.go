@@ -84,8 +84,11 @@ func TestSummary_replaces_messages(t *testing.T) {
 					t.Errorf("request %d has %d tokens", i, sizeOf(r))
 				}
 				if asksForSummary(r) {
-					if len(r.Tools) > 0 || len(r.Messages) != 1 || !json.Valid([]byte(r.Messages[0].Text)) || r.MaxTokens > model.DefaultMaxTokens {
-						t.Fatalf("request for a summary: %+v", r)
+					if len(r.Tools) > 0 || len(r.Messages) != 1 {
+						t.Fatalf("request for a summary: got %d tools and %d messages, want 0 and 1", len(r.Tools), len(r.Messages))
+					}
+					if !json.Valid([]byte(r.Messages[0].Text)) || r.MaxTokens > model.DefaultMaxTokens {
+						t.Fatalf("request for a summary: got %d tokens, want at most %d; got the text %s, want JSON", r.MaxTokens, model.DefaultMaxTokens, r.Messages[0].Text)
 					}
 					summaries = append(summaries, r)
 					last = fmt.Sprint("Summary ", len(summaries), ".")
@@ -199,8 +202,11 @@ func TestSummary_that_fails_leaves_the_note(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if !noted || asked < 2 || asked > 20 || len(reports) != asked {
-				t.Errorf("note %t, %d requests for summaries, %d reports", noted, asked, len(reports))
+			if !noted || asked < 2 || asked > 20 {
+				t.Errorf("note: got %t, want true; got %d requests for summaries, want 2 to 20", noted, asked)
+			}
+			if len(reports) != asked {
+				t.Errorf("got %d reports, want %d", len(reports), asked)
 			}
 			for _, report := range reports {
 				if !strings.Contains(report, "without a summary") || strings.Contains(report, "Input") || strings.Contains(report, "word") {
@@ -308,8 +314,14 @@ func TestSummary_is_part_of_the_run(t *testing.T) {
 			turns++
 		}
 	}
-	if summary == nil || !strings.HasPrefix(summary.Text, "Summary ") || summary.Number != 0 || summary.Usage == nil || turns != st.Turns {
-		t.Errorf("summary %+v, %d turns; want %d", summary, turns, st.Turns)
+	if summary == nil || summary.Usage == nil {
+		t.Fatalf("got the summary %+v, want one with its usage", summary)
+	}
+	if !strings.HasPrefix(summary.Text, "Summary ") || summary.Number != 0 {
+		t.Errorf("got the summary %q with the number %d, want Summary … with 0", summary.Text, summary.Number)
+	}
+	if turns != st.Turns {
+		t.Errorf("got %d turns, want %d", turns, st.Turns)
 	}
 	if trace.WithoutTexts(); summary != nil && summary.Text != "" {
 		t.Error("the summary is not a text")
@@ -389,8 +401,11 @@ func crashAtSummary(t *testing.T, k int, after bool) int {
 		defer second.close()
 		end = serve(second, newMortal(s, 0, false), st.ID, make(map[string]bool))
 	}
-	if n := asked.Load(); end.Text != "Done." || n < 1 || n > 2 || k == 0 && n != 1 {
-		t.Errorf("write %d: text %q, ending %+v; the summary was requested %d times", k, end.Text, end.Ending, n)
+	if end.Text != "Done." {
+		t.Errorf("write %d: got the text %q, want Done.; ending %+v", k, end.Text, end.Ending)
+	}
+	if n := asked.Load(); n < 1 || n > 2 || k == 0 && n != 1 {
+		t.Errorf("write %d: the summary was requested %d times, want once, or twice after the first write", k, n)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

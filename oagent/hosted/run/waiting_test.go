@@ -478,7 +478,10 @@ func TestFollow(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || text != "Done." || statuses[len(statuses)-1] != run.StatusComplete || !slices.Contains(statuses, run.StatusAwaitingModel) {
-		t.Errorf("error %v, text %q, statuses %v", err, text, statuses)
+	if err != nil || text != "Done." {
+		t.Errorf("got the text %q and the error %v, want Done.", text, err)
+	}
+	if statuses[len(statuses)-1] != run.StatusComplete || !slices.Contains(statuses, run.StatusAwaitingModel) {
+		t.Errorf("got the statuses %v, want %s, and %s at the end", statuses, run.StatusAwaitingModel, run.StatusComplete)
 	}
 }

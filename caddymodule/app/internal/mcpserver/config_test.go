@@ -49,8 +49,9 @@ func TestRead_a_URL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Endpoint != "https://files.internal/mcp" || o.Header.Get("X-Token") != "a token" || o.Retries != 2 || o.MaxProcesses != client.DefaultMaxProcesses {
-		t.Errorf("%+v", o)
+	got := [...]any{o.Endpoint, o.Header.Get("X-Token"), o.Retries, o.MaxProcesses}
+	if want := [...]any{"https://files.internal/mcp", "a token", 2, client.DefaultMaxProcesses}; got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -91,8 +91,11 @@ func TestServeAgents(t *testing.T) {
 		t.Errorf("agents %+v", listed)
 	}
 	a := s.Get("/agents/desk")
-	if a.Status != 200 || a.Header.Get("Content-Type") != "application/yaml" || !strings.Contains(a.Body, "name: desk") || strings.Contains(a.Body, "name: supervisor") {
-		t.Errorf("definition %d %v %s", a.Status, a.Header, a.Body)
+	if kind := a.Header.Get("Content-Type"); a.Status != 200 || kind != "application/yaml" {
+		t.Errorf("definition: got the status %d with %s, want 200 with application/yaml", a.Status, kind)
+	}
+	if !strings.Contains(a.Body, "name: desk") || strings.Contains(a.Body, "name: supervisor") {
+		t.Errorf("definition: got %s, want only the document of desk", a.Body)
 	}
 	if a := s.Request("GET", "/agents/desk", "", "If-None-Match", a.Header.Get("Etag")); a.Status != http.StatusNotModified || a.Body != "" {
 		t.Errorf("the same again: %d %s", a.Status, a.Body)
@@ -252,8 +255,9 @@ func TestEngagements(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := sitetest.Decode[state](t, as(s, test.user, "", "GET", test.path, ""))
-			if got.Status != "awaiting-llm" || got.OAgent != "desk" || got.User.ID != "alice" || got.Total != 2 || got.Results.Calls != 2 || got.EngagementID != "t1" {
-				t.Errorf("state %+v", got)
+			about := [...]any{got.Status, got.OAgent, got.User.ID, got.EngagementID, int(got.Total), int(got.Results.Calls)}
+			if want := [...]any{"awaiting-llm", "desk", "alice", "t1", 2, 2}; about != want {
+				t.Errorf("got %v, want %v", about, want)
 			}
 		})
 	}

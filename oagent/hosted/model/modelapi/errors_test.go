@@ -42,8 +42,11 @@ func testStatus(t *testing.T, s subject) {
 				server, m := s.api(t, nil, test.step, modelserver.Step{Text: "a second request"})
 				_, err := generate(t.Context(), m, question())
 				e, ok := errors.AsType[*model.Error](err)
-				if !ok || e.Kind != test.want.Kind || e.RetryAfter != test.want.RetryAfter || e.Status != test.step.Status {
-					t.Errorf("got %#v, want %s with status %d and %d s", err, test.want.Kind, test.step.Status, test.want.RetryAfter)
+				if !ok {
+					t.Fatalf("got %#v, want a model.Error", err)
+				}
+				if got, want := [...]any{e.Kind, e.RetryAfter, e.Status}, [...]any{test.want.Kind, test.want.RetryAfter, test.step.Status}; got != want {
+					t.Errorf("kind, time to wait and status: got %v, want %v", got, want)
 				}
 				if n := len(server.Requests()); n != 1 {
 					t.Errorf("the server received %d requests, want 1: only WithRetries repeats requests", n)

@@ -21,9 +21,13 @@ func testText(t *testing.T, s subject) {
 		want := model.Response{Text: "In Zürich – on time.", Usage: model.Usage{InputTokens: 21, OutputTokens: 9, CachedTokens: 10}, Stop: model.StopEnd, Model: "model-1"}
 		equal(t, "response", response, &want)
 		r := server.Requests()[0]
-		if r.Model != "model-1" || r.MaxTokens != 100 || r.System != "Be brief." || r.Stream != stream || len(r.Messages) != 1 ||
-			r.Messages[0].Role != "user" || r.Messages[0].Text != "Where is train 7?" {
-			t.Errorf("the server received %s", r.Body)
+		got := modelserver.Request{Model: r.Model, MaxTokens: r.MaxTokens, System: r.System, Stream: r.Stream}
+		equal(t, "request", got, modelserver.Request{Model: "model-1", MaxTokens: 100, System: "Be brief.", Stream: stream})
+		if len(r.Messages) != 1 {
+			t.Fatalf("got %d messages, want 1: %s", len(r.Messages), r.Body)
+		}
+		if m := r.Messages[0]; m.Role != "user" || m.Text != "Where is train 7?" {
+			t.Errorf("got the message %+v, want the question of the user", m)
 		}
 		if len(r.Tools) != 2 || r.Tools[0].Description != "Finds a train." || string(r.Tools[0].Schema) != string(question().Tools[0].Schema) {
 			t.Errorf("the server received the tools %+v", r.Tools)
@@ -101,14 +105,10 @@ func testHistory(t *testing.T, s subject) {
 	if len(got) != 5 {
 		t.Fatalf("the server received %s", server.Requests()[0].Body)
 	}
-	if said := got[1]; said.Role != "assistant" || said.Text != "I look." || len(said.Calls) != 2 ||
-		said.Calls[0] != (modelserver.Call{ID: "c1", Name: "find_train", Arguments: `{"n":7}`}) ||
-		said.Calls[1] != (modelserver.Call{ID: "c2", Name: "made_up_", Arguments: `{"invalid_arguments":"{\"n\":"}`}) {
-		t.Errorf("the message with calls is %+v", said)
-	}
-	if result := got[2]; result.Role != "tool" || result.CallID != "c1" || result.Text != `{"at":"Zürich"}` || result.IsError {
-		t.Errorf("the first result is %+v", result)
-	}
+	equal(t, "message with calls", got[1], modelserver.Message{Role: "assistant", Text: "I look.", Calls: []modelserver.Call{
+		{ID: "c1", Name: "find_train", Arguments: `{"n":7}`}, {ID: "c2", Name: "made_up_", Arguments: `{"invalid_arguments":"{\"n\":"}`},
+	}})
+	equal(t, "first result", got[2], modelserver.Message{Role: "tool", CallID: "c1", Text: `{"at":"Zürich"}`})
 	if result := got[3]; result.CallID != "c2" || !strings.HasSuffix(result.Text, "there is no such tool") || !result.IsError && !strings.HasPrefix(result.Text, "Error") {
 		t.Errorf("the result with an error is %+v", result)
 	}
