@@ -24,13 +24,19 @@ var guestParts = map[string]string{
 // TestDirectives_link_no_guests keeps each of these directives usable alone, as with
 // xcaddy build --with github.com/fairwayhq/fairway/caddymodule/mcp.
 func TestDirectives_link_no_guests(t *testing.T) {
-	for _, directive := range []string{"mcp", "otc", "ocp", "auth"} {
-		// The tags are those of xcaddy. Without them, Caddy itself links a client of Postgres.
-		out, err := exec.Command("go", "list", "-deps", "-tags=nobadger,nomysql,nopgx", "../../caddymodule/"+directive).Output()
-		if err != nil {
-			t.Fatalf("go list: %v", err)
-		}
-		linked := strings.Fields(string(out))
+	const folder = "../../caddymodule/"
+	// The tags are those of xcaddy. Without them, Caddy itself links a client of Postgres.
+	out, err := exec.Command("go", "list", "-tags=nobadger,nomysql,nopgx", `-f={{.Name}}{{range .Deps}} {{.}}{{end}}`,
+		folder+"mcp", folder+"otc", folder+"ocp", folder+"auth").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	directives := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(directives) != 4 {
+		t.Fatalf("got %d packages, want 4:\n%s", len(directives), out)
+	}
+	for _, line := range directives {
+		directive, linked := strings.Fields(line)[0], strings.Fields(line)[1:]
 		for _, path := range linked {
 			for part, what := range guestParts {
 				if strings.HasPrefix(path, part) {

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -106,17 +107,29 @@ var fset = token.NewFileSet()
 // sources parses the files of the product and of its test support.
 func sources(t *testing.T) []source {
 	t.Helper()
-	return slices.DeleteFunc(allSources(t), func(s source) bool {
+	return slices.DeleteFunc(slices.Clone(allSources(t)), func(s source) bool {
 		first, _, _ := strings.Cut(s.name, "/")
 		return strings.HasSuffix(s.name, "_test.go") || slices.Contains([]string{"examples", "benchmarks", "integration", "docs"}, first)
 	})
 }
 
-// allSources parses all files, also those of tests, benchmarks and examples.
-func allSources(t *testing.T) (found []source) {
+// allSources returns all files, also those of tests, benchmarks and examples.
+func allSources(t *testing.T) []source {
 	t.Helper()
+	found, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) < 100 {
+		t.Fatalf("only %d files were found", len(found))
+	}
+	return found
+}
+
+// parsed parses the files once, for all tests.
+var parsed = sync.OnceValues(func() (found []source, err error) {
 	root := os.DirFS("../..")
-	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -139,14 +152,8 @@ func allSources(t *testing.T) (found []source) {
 		found = append(found, source{path.Dir(name), name, file, codeLines(string(data))})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(found) < 100 {
-		t.Fatalf("only %d files were found", len(found))
-	}
-	return found
-}
+	return found, err
+})
 
 // codeLines counts the lines that are not blank and are no comment.
 func codeLines(text string) (n int) {
@@ -502,6 +509,12 @@ func TestLocals_do_not_hide_imports(t *testing.T) {
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					for _, id := range n.Recv.List[0].Names {
+						check(id)
+					}
+				}
 			case *ast.FuncType:
 				for _, list := range []*ast.FieldList{n.Params, n.Results} {
 					if list == nil {
