@@ -13,23 +13,21 @@ import (
 
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
-	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // patience is how long a test waits for a condition.
 const patience = time.Minute
 
-// onStores runs a test on each kind of store. open opens the same place again: on Redis for another
-// node, on the embedded store after close.
+// onStores runs a test on each kind of store. open opens the same place again: of a shared store for
+// another node, of the embedded store after close.
 func onStores(t *testing.T, test func(t *testing.T, open func() store.Store, nodes bool)) {
 	t.Run("embedded", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "records.db")
 		test(t, func() store.Store { return opened(t)(embedded.Open(path, embedded.Options{})) }, false)
 	})
-	t.Run("redis", func(t *testing.T) {
-		address, _ := storetest.Redis(t)
-		test(t, func() store.Store { return opened(t)(redis.Open(address, redis.Options{})) }, true)
+	storetest.OnShared(t, func(t *testing.T, server *storetest.SharedServer) {
+		test(t, func() store.Store { return server.Open(t) }, true)
 	})
 }
 
