@@ -22,6 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/lease"
+	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -326,7 +327,7 @@ func TestIdempotency_waits_at_the_other_endpoint(t *testing.T) {
 }
 
 // TestIdempotency_storm sends 1,000 calls with 100 call ids to two servers, as one node
-// before and after a reload has them, or two nodes that share a store.
+// before and after a reload has them, or two nodes on one Redis.
 func TestIdempotency_storm(t *testing.T) {
 	storm := func(t *testing.T, a, b store.Store) {
 		servers := []*Server{New(Options{Idempotency: recordIn(a)}), New(Options{Idempotency: recordIn(b)})}
@@ -358,7 +359,18 @@ func TestIdempotency_storm(t *testing.T) {
 		st := openBolt(t, filepath.Join(t.TempDir(), "s"))
 		storm(t, st, st)
 	})
-	storetest.OnShared(t, func(t *testing.T, server *storetest.SharedServer) { storm(t, server.Open(t), server.Open(t)) })
+	t.Run("redis", func(t *testing.T) {
+		address, _ := storetest.Redis(t)
+		open := func() store.Store {
+			st, err := redis.Open(address, redis.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { st.Close() })
+			return st
+		}
+		storm(t, open(), open())
+	})
 }
 
 // Offsets in the format of records (package idempotency). The state is b for a call that has begun

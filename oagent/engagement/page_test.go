@@ -13,6 +13,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
@@ -33,9 +34,11 @@ func (s *countingStore) Keys(ctx context.Context, prefix, after string, limit in
 	return keys, err
 }
 
-// openStores returns functions that open an empty store of each kind.
-func openStores() map[string]func(*testing.T) store.Store {
-	stores := map[string]func(*testing.T) store.Store{
+// TestRecords_PageOf_many lists the 5 Engagements of a user among 10,000, and a page of all of them, with
+// both stores.
+func TestRecords_PageOf_many(t *testing.T) {
+	const many, own = 10_000, 5
+	for name, open := range map[string]func(*testing.T) store.Store{
 		"embedded": func(t *testing.T) store.Store {
 			s, err := embedded.Open(t.TempDir()+"/store.db", embedded.Options{})
 			if err != nil {
@@ -43,20 +46,15 @@ func openStores() map[string]func(*testing.T) store.Store {
 			}
 			return s
 		},
-	}
-	for name, start := range storetest.Shared() {
-		stores[name] = func(t *testing.T) store.Store {
-			return start(t).Open(t, engagement.KeyPrefix, engagement.TimeIndexPrefix)
-		}
-	}
-	return stores
-}
-
-// TestRecords_PageOf_many lists the 5 Engagements of a user among 10,000, and a page of all of them, with
-// each store.
-func TestRecords_PageOf_many(t *testing.T) {
-	const many, own = 10_000, 5
-	for name, open := range openStores() {
+		"redis": func(t *testing.T) store.Store {
+			address, _ := storetest.Redis(t)
+			s, err := redis.Open(address, redis.Options{Indexed: []string{engagement.KeyPrefix}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			counting := &countingStore{Store: open(t)}
 			t.Cleanup(func() { _ = counting.Close() })
@@ -126,9 +124,25 @@ func TestRecords_PageOf_many(t *testing.T) {
 	}
 }
 
-// TestRecords_Newest lists Engagements with the latest change first, over pages and hours, with each store.
+// TestRecords_Newest lists Engagements with the latest change first, over pages and hours, with both stores.
 func TestRecords_Newest(t *testing.T) {
-	for name, open := range openStores() {
+	for name, open := range map[string]func(*testing.T) store.Store{
+		"embedded": func(t *testing.T) store.Store {
+			s, err := embedded.Open(t.TempDir()+"/store.db", embedded.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+		"redis": func(t *testing.T) store.Store {
+			address, _ := storetest.Redis(t)
+			s, err := redis.Open(address, redis.Options{Indexed: []string{engagement.KeyPrefix, engagement.TimeIndexPrefix}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			t.Cleanup(func() { _ = s.Close() })

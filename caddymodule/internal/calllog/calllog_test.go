@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
@@ -455,11 +456,12 @@ func TestLog_off_records_nothing(t *testing.T) {
 
 // TestRunning_has_the_calls_of_all_nodes looks at node a and calls a tool on node b.
 func TestRunning_has_the_calls_of_all_nodes(t *testing.T) {
-	storetest.OnShared(t, callsOfAllNodes)
-}
-
-func callsOfAllNodes(t *testing.T, server *storetest.SharedServer) {
-	records := server.Open(t, KeyPrefix)
+	address, _ := storetest.Redis(t)
+	records, err := redis.Open(address, redis.Options{Indexed: []string{KeyPrefix}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = records.Close() })
 	var logs [2]*Log
 	for i, name := range []string{"a", "b"} {
 		logs[i] = node(name, records, Options{})

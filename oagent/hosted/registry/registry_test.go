@@ -26,7 +26,17 @@ func onStores(t *testing.T, test func(t *testing.T, open func() store.Store, nod
 		path := filepath.Join(t.TempDir(), "records.db")
 		test(t, func() store.Store { return opened(t)(embedded.Open(path, embedded.Options{})) }, false)
 	})
-	storetest.OnShared(t, func(t *testing.T, server *storetest.SharedServer) {
+	t.Run("redis", func(t *testing.T) {
+		server := storetest.Shared()["redis"](t)
+		test(t, func() store.Store { return server.Open(t) }, true)
+	})
+}
+
+// onNodes runs a test on each kind of store that nodes can share, and on the embedded store.
+func onNodes(t *testing.T, test func(t *testing.T, open func() store.Store, nodes bool)) {
+	onStores(t, test)
+	t.Run("postgres", func(t *testing.T) {
+		server := storetest.Shared()["postgres"](t)
 		test(t, func() store.Store { return server.Open(t) }, true)
 	})
 }
@@ -160,7 +170,7 @@ func TestConditions(t *testing.T) {
 
 // TestPut_race checks that of several changes that expect the same version only one is made.
 func TestPut_race(t *testing.T) {
-	onStores(t, func(t *testing.T, open func() store.Store, nodes bool) {
+	onNodes(t, func(t *testing.T, open func() store.Store, nodes bool) {
 		s := open()
 		registries := []*Registry{newRegistry(t, s), newRegistry(t, s)}
 		if nodes {
@@ -265,7 +275,7 @@ func (w *watched) until(want string) {
 
 // TestWatch checks that each node sees the documents at the start, and then each change.
 func TestWatch(t *testing.T) {
-	onStores(t, func(t *testing.T, open func() store.Store, nodes bool) {
+	onNodes(t, func(t *testing.T, open func() store.Store, nodes bool) {
 		s := open()
 		writer, reader := newRegistry(t, s), newRegistry(t, s)
 		if nodes {
