@@ -183,7 +183,7 @@ func TestNodes_each_with_each(t *testing.T) {
 	storetest.OnShared(t, useEachWithEach)
 }
 
-//nolint:tparallel // the kinds of a node follow each other, because the node restarts in between
+// useEachWithEach uses the kinds of a node one after the other, because the node restarts in between.
 func useEachWithEach(t *testing.T, server *storetest.SharedServer) {
 	t.Parallel()
 	s := startNodesSite(t, server.Option)

@@ -140,6 +140,8 @@ func notifyOnce(t *testing.T, server *storetest.SharedServer) {
 
 // TestNotify_killed kills a node while it sends a notice. Another node, or the same one after it was started
 // again, sends the notice with the same id.
+//
+//nolint:tparallel // the subtests wait for leases that end at the same time
 func TestNotify_killed(t *testing.T) {
 	t.Parallel()
 	broken := map[string]*brokenNotice{"bolt": breakNotice(t, "bolt", 1)}

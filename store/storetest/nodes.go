@@ -15,8 +15,8 @@ type SharedServer struct {
 	open   func(indexed []string) (store.Store, error)
 }
 
-// Shared returns the stores that nodes can share, by name. Each function returns a server that is empty. The store's
-// records and its server, if no other test uses it, are removed at the end of the test.
+// Shared returns the stores that nodes can share, by name. Each function returns a server without records. Its records
+// are removed at the end of the test.
 func Shared() map[string]func(testing.TB) *SharedServer {
 	return map[string]func(testing.TB) *SharedServer{
 		"redis": func(t testing.TB) *SharedServer {
