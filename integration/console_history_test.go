@@ -49,7 +49,7 @@ var (
 )
 
 // historySite is the Caddyfile of a node: three agents guard the same API, each behind its own endpoint.
-func historySite(address, store, api string) string {
+func historySite(address, redis, api string) string {
 	var routes strings.Builder
 	for _, agent := range historyAgents {
 		fmt.Fprintf(&routes, `		handle /%[1]s/* {
@@ -66,7 +66,7 @@ func historySite(address, store, api string) string {
 	admin off
 	agents {
 		toolset shop shop.yaml
-		store %s
+		store redis %s
 	}
 }
 http://%s {
@@ -86,7 +86,7 @@ http://%s {
 		}
 %s	}
 }
-`, store, address, routes.String())
+`, redis, address, routes.String())
 }
 
 // historyCall is one of the calls.
@@ -204,16 +204,12 @@ func (h historyTimes) all(t *testing.T, n *brittleNode, user, kind string, query
 	}
 }
 
-// TestConsole_of_many_calls makes 10,000 calls under three agents on two nodes that share a store, and looks at them: the overview,
+// TestConsole_of_many_calls makes 10,000 calls under three agents on two nodes that share a Redis, and looks at them: the overview,
 // each filter, all pages by their cursors, and the page of a call on the node that has not made it.
 func TestConsole_of_many_calls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 10,000 calls: not with -short")
 	}
-	storetest.OnShared(t, checkHistory)
-}
-
-func checkHistory(t *testing.T, server *storetest.SharedServer) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/missing") {
 			http.Error(w, `{"error":"there is no such order"}`, http.StatusNotFound)
@@ -222,6 +218,7 @@ func checkHistory(t *testing.T, server *storetest.SharedServer) {
 		writeJSON(w, `{"name":"thing"}`)
 	}))
 	t.Cleanup(api.Close)
+	redis, _ := storetest.Redis(t)
 	nodes := make([]*brittleNode, 2)
 	for i := range nodes {
 		address, dir := freeAddress(t), t.TempDir()
@@ -229,7 +226,7 @@ func checkHistory(t *testing.T, server *storetest.SharedServer) {
 		for _, agent := range historyAgents {
 			writeFile(t, dir+"/"+agent+".yaml", historyAgent(agent))
 		}
-		nodes[i] = startBrittle(t, dir, address, historySite(address, server.Option, api.URL))
+		nodes[i] = startBrittle(t, dir, address, historySite(address, redis, api.URL))
 	}
 	began := time.Now()
 	makeHistory(t, nodes)
