@@ -14,11 +14,11 @@ import (
 )
 
 // connectionsSite is the Caddyfile of a node whose users paste their own API keys.
-func connectionsSite(address, redis string) string {
+func connectionsSite(address, store string) string {
 	return fmt.Sprintf(`{
 	admin off
 	agents {
-		store redis %s
+		store %s
 		toolset orders orders.yaml {
 			credential user {
 				provider acme {
@@ -48,17 +48,21 @@ http://%s {
 		respond `+"`{}`"+`
 	}
 }
-`, redis, address)
+`, store, address)
 }
 
 // TestConnections_on_another_node_complete_the_elicitation has the stream of an MCP session on one node, and the page on the other one.
 func TestConnections_on_another_node_complete_the_elicitation(t *testing.T) {
 	t.Parallel()
-	redis, _ := storetest.Redis(t)
+	storetest.OnShared(t, completeElsewhere)
+}
+
+func completeElsewhere(t *testing.T, server *storetest.SharedServer) {
+	t.Parallel()
 	var nodes [2]*brittleNode
 	for i := range nodes {
 		address := freeAddress(t)
-		nodes[i] = startBrittle(t, t.TempDir(), address, connectionsSite(address, redis))
+		nodes[i] = startBrittle(t, t.TempDir(), address, connectionsSite(address, server.Option))
 	}
 	n := nodes[0]
 	accept := []string{"Accept", "application/json, text/event-stream"}

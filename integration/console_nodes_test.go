@@ -46,15 +46,19 @@ func nodesOf(calls []consoleCall, tool, agent string) []string {
 // began on one node is approved on the other.
 func TestConsole_of_two_nodes(t *testing.T) {
 	t.Parallel() // it mostly waits until the nodes exchange their calls
+	storetest.OnShared(t, checkConsoles)
+}
+
+func checkConsoles(t *testing.T, server *storetest.SharedServer) {
+	t.Parallel()
 	s := newKillSite(t)
-	redis, _ := storetest.Redis(t)
 	var nodes [2]*brittleNode
 	for i := range nodes {
 		address, dir := freeAddress(t), t.TempDir()
 		site := strings.NewReplacer(
 			"key ann", "key eve 0123456789abcdef-eve\n\t\t\t\tkey ann",
 			"\t\toagent agents.yaml {", "\t\tagents_console {\n\t\t\tauditors boss\n\t\t}\n\t\totc /calls orders\n\t\toagent agents.yaml {\n\t\t\tguard buyer",
-		).Replace(s.site(address, "redis "+redis))
+		).Replace(s.site(address, server.Option))
 		writeFile(t, dir+"/agents.yaml", hostedAgents)
 		nodes[i] = startBrittle(t, dir, address, site)
 	}

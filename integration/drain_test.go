@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // Times of the rolling restart.
@@ -381,9 +383,9 @@ func (s *drainSite) listen(ctx context.Context, kind, session string) {
 // TestDrain_rolling_restart restarts both nodes in turn, twice, under load. No client sees an error, and each order is
 // made once.
 func TestDrain_rolling_restart(t *testing.T) {
-	for name, start := range sharedStores {
+	for name, start := range storetest.Shared() {
 		t.Run(name, func(t *testing.T) {
-			s := startDrainSite(t, start(t))
+			s := startDrainSite(t, start(t).Option)
 			addresses := [2]string{freeAddress(t), freeAddress(t)}
 			nodes := [2]*brittleNode{s.start(t, addresses[0]), s.start(t, addresses[1])}
 			front := freeAddress(t)

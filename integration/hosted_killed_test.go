@@ -8,6 +8,7 @@ import (
 	"time"
 
 	agentrun "github.com/fairwayhq/fairway/oagent/hosted/run"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // step is a step of the loop at which an Engagement stands still, so that a node can be killed there.
@@ -84,10 +85,10 @@ func TestHosted_killed(t *testing.T) {
 		}
 		s.finish(again, runs)
 	})
-	for name, start := range sharedStores {
+	for name, start := range storetest.Shared() {
 		t.Run("two nodes on "+name, func(t *testing.T) {
 			t.Parallel()
-			s, store := newKillSite(t), start(t)
+			s, store := newKillSite(t), start(t).Option
 			first := s.start(t.TempDir(), freeAddress(t), store)
 			runs := s.begin(first, "")
 			first.decide(t, runs[5])
@@ -98,7 +99,7 @@ func TestHosted_killed(t *testing.T) {
 		// The other node lives all the time, and works on Engagements of its own.
 		t.Run("two live nodes on "+name, func(t *testing.T) {
 			t.Parallel()
-			s, store := newKillSite(t), start(t)
+			s, store := newKillSite(t), start(t).Option
 			first := s.start(t.TempDir(), freeAddress(t), store)
 			runs := s.begin(first, "/1") // while there is no other, so that the first works on them all
 			second := s.start(t.TempDir(), freeAddress(t), store)

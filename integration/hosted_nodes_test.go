@@ -14,18 +14,16 @@ import (
 // userToken is a credential of the user that the API gets.
 const userToken = "X-User-Token"
 
-// hostedPair are two nodes on one Redis.
+// hostedPair are two nodes that share a store.
 type hostedPair struct {
 	*killSite
 	a, b  *brittleNode
 	store string
 }
 
-func startHostedPair(t *testing.T) *hostedPair {
+func startHostedPair(t *testing.T, store string) *hostedPair {
 	t.Helper()
-	p := &hostedPair{killSite: newKillSite(t)}
-	redis, _ := storetest.Redis(t)
-	p.store = "redis " + redis
+	p := &hostedPair{killSite: newKillSite(t), store: store}
 	p.a, p.b = p.start(t.TempDir(), freeAddress(t), p.store), p.start(t.TempDir(), freeAddress(t), p.store)
 	return p
 }
@@ -61,7 +59,12 @@ func (n *brittleNode) stop(t *testing.T) {
 // so that they stay on the first node.
 func TestHosted_nodes(t *testing.T) {
 	t.Parallel()
-	p := startHostedPair(t)
+	storetest.OnShared(t, useElsewhere)
+}
+
+func useElsewhere(t *testing.T, server *storetest.SharedServer) {
+	t.Parallel()
+	p := startHostedPair(t, server.Option)
 
 	t.Run("review", func(t *testing.T) {
 		t.Parallel()
@@ -197,6 +200,22 @@ func (n *brittleNode) follow(t *testing.T, location string) <-chan hostedView {
 	return states
 }
 
+// leftRun is a run whose node has ended with the credentials of the user.
+type leftRun struct {
+	*hostedPair
+	location string
+	review   hostedView
+}
+
+func leaveRun(t *testing.T, store string, end func(*brittleNode, *testing.T)) *leftRun {
+	t.Helper()
+	r := &leftRun{hostedPair: startHostedPair(t, store)}
+	r.location = r.a.begin(t, "personal", "order", userToken, "ann-1")
+	r.review = r.a.reaches(t, r.location, "awaiting-verification")
+	end(r.a, t)
+	return r
+}
+
 // TestHosted_credentials_on_another_node ends the node that has the credentials of the user. The run waits
 // until they arrive at another node, and goes on there.
 func TestHosted_credentials_on_another_node(t *testing.T) {
@@ -207,25 +226,31 @@ func TestHosted_credentials_on_another_node(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startHostedPair(t)
-			location := p.a.begin(t, "personal", "order", userToken, "ann-1")
-			v := p.a.reaches(t, location, "awaiting-verification")
-			end(p.a, t)
-			p.a = p.start(t.TempDir(), freeAddress(t), p.store)
-			p.a.approve(t, &v)
-			for _, n := range []*brittleNode{p.a, p.b} {
-				n.reaches(t, location, "awaiting-additional-input")
+			left := make(map[string]*leftRun)
+			for store, start := range storetest.Shared() { // the leases of all nodes that were killed end at the same time
+				left[store] = leaveRun(t, start(t).Option, end)
 			}
-			if times, _ := p.made("order"); times != 0 {
-				t.Errorf("%d orders without the credentials", times)
-			}
-			p.b.state(t, location, userToken, "ann-2")
-			if v := p.a.reaches(t, location, "complete"); v.Text != "Ordered." {
-				t.Errorf("state %+v", v)
-			}
-			if times, token := p.made("order"); times != 1 || token != "ann-2" {
-				t.Errorf("%d orders, the last with the token %q", times, token)
+			for store, r := range left {
+				t.Run(store, r.goesOn)
 			}
 		})
+	}
+}
+
+func (r *leftRun) goesOn(t *testing.T) {
+	r.a = r.start(t.TempDir(), freeAddress(t), r.store)
+	r.a.approve(t, &r.review)
+	for _, n := range []*brittleNode{r.a, r.b} {
+		n.reaches(t, r.location, "awaiting-additional-input")
+	}
+	if times, _ := r.made("order"); times != 0 {
+		t.Errorf("%d orders without the credentials", times)
+	}
+	r.b.state(t, r.location, userToken, "ann-2")
+	if v := r.a.reaches(t, r.location, "complete"); v.Text != "Ordered." {
+		t.Errorf("state %+v", v)
+	}
+	if times, token := r.made("order"); times != 1 || token != "ann-2" {
+		t.Errorf("%d orders, the last with the token %q", times, token)
 	}
 }

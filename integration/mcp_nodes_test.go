@@ -18,12 +18,14 @@ import (
 // hands each request to the next of them. They know each other's sessions by a
 // secret that both are given, or that both find in the storage or the store they share.
 func TestTwoNodes(t *testing.T) {
-	redis, _ := storetest.Redis(t)
-	for _, c := range []struct{ name, global, secret string }{
+	cases := []struct{ name, global, secret string }{
 		{"secret", "", "secret the-same-on-both-nodes-0123456789"},
 		{"storage", "storage file_system " + t.TempDir(), ""},
-		{"store", "agents {\n\t\tstore redis " + redis + "\n\t}", ""},
-	} {
+	}
+	for name, start := range storetest.Shared() {
+		cases = append(cases, struct{ name, global, secret string }{name, "agents {\n\t\tstore " + start(t).Option + "\n\t}", ""})
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			b := startNodes(t, c.global, c.secret)
 			for _, revision := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {

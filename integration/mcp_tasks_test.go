@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // orderTask is what a node says about a task.
@@ -47,10 +49,10 @@ func taskOf(t *testing.T, n *brittleNode, key, method, name, params string) (got
 // other, even after it was killed.
 func TestTasks_with_a_node_killed(t *testing.T) {
 	t.Parallel() // it mostly waits
-	for name, start := range sharedStores {
+	for name, start := range storetest.Shared() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := start(t)
+			store := start(t).Option
 			api := startOrders(t)
 			nodes := make([]*brittleNode, 2)
 			for i := range nodes {

@@ -15,19 +15,19 @@ import (
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
-// nodesSite are two nodes with one Redis and no common disk.
+// nodesSite are two nodes that share a store and have no common disk.
 type nodesSite struct {
 	*killSite
 	api   *httptest.Server
 	done  atomic.Bool // jobs of the API are done
-	redis string
+	store string
 	a, b  *brittleNode
 	at    string // address of a
 }
 
-func startNodesSite(t *testing.T) *nodesSite {
+func startNodesSite(t *testing.T, store string) *nodesSite {
 	t.Helper()
-	s := &nodesSite{killSite: newKillSite(t), at: freeAddress(t)}
+	s := &nodesSite{killSite: newKillSite(t), at: freeAddress(t), store: store}
 	s.api = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/items":
@@ -44,7 +44,6 @@ func startNodesSite(t *testing.T) *nodesSite {
 		}
 	}))
 	t.Cleanup(s.api.Close)
-	s.redis, _ = storetest.Redis(t)
 	s.gates.releaseAll()
 	s.a, s.b = s.start(s.at), s.start(freeAddress(t))
 	return s
@@ -68,7 +67,7 @@ paths:
 	agents {
 		toolset api api.yaml
 		toolset orders orders.yaml
-		store redis %s
+		store %s
 	}
 }
 http://%s {
@@ -80,7 +79,7 @@ http://%s {
 	otc /otc orders
 	reverse_proxy %s
 }
-`, s.redis, address, agentsRoute(s.model.URL, s.killSite.api.URL), strings.TrimPrefix(s.api.URL, "http://")))
+`, s.store, address, agentsRoute(s.model.URL, s.killSite.api.URL), strings.TrimPrefix(s.api.URL, "http://")))
 }
 
 // mcp sends a message of ann to an endpoint of a node.
@@ -179,11 +178,15 @@ var nodesKinds = map[string]func(s *nodesSite, t *testing.T, on *brittleNode) (u
 
 // TestNodes_each_with_each creates each kind on one node and uses it on another one, and on nodes of
 // which one was restarted with an empty disk in between.
-//
-//nolint:tparallel // the kinds of a node follow each other, because the node restarts in between
 func TestNodes_each_with_each(t *testing.T) {
 	t.Parallel() // it mostly waits
-	s := startNodesSite(t)
+	storetest.OnShared(t, useEachWithEach)
+}
+
+// useEachWithEach uses the kinds of a node one after the other, because the node restarts in between.
+func useEachWithEach(t *testing.T, server *storetest.SharedServer) {
+	t.Parallel()
+	s := startNodesSite(t, server.Option)
 	node := map[string]**brittleNode{"a": &s.a, "b": &s.b}
 	type created struct {
 		name, on string

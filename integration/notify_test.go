@@ -108,12 +108,16 @@ func (n *brittleNode) review(t *testing.T, order string) string {
 // TestNotify_two_nodes checks that two nodes send each notice once.
 func TestNotify_two_nodes(t *testing.T) {
 	t.Parallel()
+	storetest.OnShared(t, notifyOnce)
+}
+
+func notifyOnce(t *testing.T, server *storetest.SharedServer) {
+	t.Parallel()
 	h := newWebhook(t)
 	close(h.hold)
 	s := notifyingSite(t, h)
-	redis, _ := storetest.Redis(t)
 	nodes := []*brittleNode{
-		s.start(t.TempDir(), freeAddress(t), "redis "+redis), s.start(t.TempDir(), freeAddress(t), "redis "+redis),
+		s.start(t.TempDir(), freeAddress(t), server.Option), s.start(t.TempDir(), freeAddress(t), server.Option),
 	}
 	const each = 10
 	var ids []string
@@ -139,38 +143,53 @@ func TestNotify_two_nodes(t *testing.T) {
 
 // TestNotify_killed kills a node while it sends a notice. Another node, or the same one after it was started
 // again, sends the notice with the same id.
+//
+//nolint:tparallel // the subtests wait for leases that end at the same time
 func TestNotify_killed(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"redis", "bolt"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newWebhook(t)
-			s := notifyingSite(t, h)
-			dir, address, store := t.TempDir(), freeAddress(t), name
-			if name == "redis" {
-				redis, _ := storetest.Redis(t)
-				store = "redis " + redis
-			}
-			nodes := []*brittleNode{s.start(dir, address, store)}
-			if name == "redis" {
-				nodes = append(nodes, s.start(t.TempDir(), freeAddress(t), store))
-			}
-			id := nodes[0].review(t, "order")
-			waitFor(t, waitTimeout, "the notice", func() bool { begun, _ := h.counts(id); return begun == 1 })
-			for _, n := range nodes {
-				if h.sender[id] == n.url {
-					n.kill()
-				}
-			}
-			waitFor(t, waitTimeout, "the end of the connection", func() bool { return h.brokenOff(id) == 1 })
-			close(h.hold)
-			if name == "bolt" {
-				s.start(dir, address, store)
-			}
-			waitFor(t, 3*waitTimeout, "the notice of the other node", func() bool { _, accepted := h.counts(id); return accepted > 0 })
-			if begun, accepted := h.counts(id); begun != 2 || accepted != 1 {
-				t.Errorf("the notice was sent %d times and accepted %d times", begun, accepted)
-			}
-		})
+	broken := map[string]*brokenNotice{"bolt": breakNotice(t, "bolt", 1)}
+	for name, start := range storetest.Shared() { // the leases of all nodes that were killed end at the same time
+		broken[name] = breakNotice(t, start(t).Option, 2)
+	}
+	for name, n := range broken {
+		t.Run(name, n.isSentAgain)
+	}
+}
+
+// brokenNotice is a notice whose sender was killed before the webhook accepted it.
+type brokenNotice struct {
+	*webhook
+	id string // of the review
+}
+
+// breakNotice kills one of the nodes while it sends a notice. If it is the only one, it is started again.
+func breakNotice(t *testing.T, store string, count int) *brokenNotice {
+	t.Helper()
+	h := newWebhook(t)
+	s := notifyingSite(t, h)
+	dir, address := t.TempDir(), freeAddress(t)
+	nodes := []*brittleNode{s.start(dir, address, store)}
+	for len(nodes) < count {
+		nodes = append(nodes, s.start(t.TempDir(), freeAddress(t), store))
+	}
+	id := nodes[0].review(t, "order")
+	waitFor(t, waitTimeout, "the notice", func() bool { begun, _ := h.counts(id); return begun == 1 })
+	for _, n := range nodes {
+		if h.sender[id] == n.url {
+			n.kill()
+		}
+	}
+	waitFor(t, waitTimeout, "the end of the connection", func() bool { return h.brokenOff(id) == 1 })
+	close(h.hold)
+	if count == 1 {
+		s.start(dir, address, store)
+	}
+	return &brokenNotice{h, id}
+}
+
+func (b *brokenNotice) isSentAgain(t *testing.T) {
+	waitFor(t, 3*waitTimeout, "the notice of the other node", func() bool { _, accepted := b.counts(b.id); return accepted > 0 })
+	if begun, accepted := b.counts(b.id); begun != 2 || accepted != 1 {
+		t.Errorf("the notice was sent %d times and accepted %d times", begun, accepted)
 	}
 }

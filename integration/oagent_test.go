@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store/embedded"
+	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 const (
@@ -117,9 +118,9 @@ func TestOAgent_limit(t *testing.T) {
 	stores := map[string]func(t *testing.T) []string{
 		"bolt": func(t *testing.T) []string { return []string{"bolt " + filepath.Join(t.TempDir(), "store.db")} },
 	}
-	for name, start := range sharedStores {
+	for name, start := range storetest.Shared() {
 		stores["two nodes on "+name] = func(t *testing.T) []string {
-			store := start(t)
+			store := start(t).Option
 			return []string{store, store}
 		}
 	}

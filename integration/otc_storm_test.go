@@ -80,15 +80,6 @@ func TestOTC_storm_on_one_node(t *testing.T) {
 	checkStorm(t, api, storm(t, []*brittleNode{node}, func() {}))
 }
 
-// sharedStores start a server for each store that nodes can share, and return the option that selects it.
-var sharedStores = map[string]func(*testing.T) string{
-	"redis": func(t *testing.T) string {
-		address, _ := storetest.Redis(t)
-		return "redis " + address
-	},
-	"postgres": func(t *testing.T) string { return "postgres " + storetest.Postgres(t) },
-}
-
 // startPair runs two nodes on one store.
 func startPair(t *testing.T, api *orders, store, idempotency string) []*brittleNode {
 	t.Helper()
@@ -101,24 +92,22 @@ func startPair(t *testing.T, api *orders, store, idempotency string) []*brittleN
 }
 
 func TestOTC_storm_on_two_nodes(t *testing.T) {
-	for name, start := range sharedStores {
-		t.Run(name, func(t *testing.T) {
-			api := startOrders(t)
-			close(api.hold)
-			checkStorm(t, api, storm(t, startPair(t, api, start(t), "ttl 1h"), func() {}))
-		})
-	}
+	storetest.OnShared(t, func(t *testing.T, server *storetest.SharedServer) {
+		api := startOrders(t)
+		close(api.hold)
+		checkStorm(t, api, storm(t, startPair(t, api, server.Option, "ttl 1h"), func() {}))
+	})
 }
 
 // TestOTC_storm_with_a_node_killed kills one of two nodes while orders are under
 // way. Those that it had begun are reported to clients of the other node.
 func TestOTC_storm_with_a_node_killed(t *testing.T) {
 	t.Parallel() // it mostly waits
-	for name, start := range sharedStores {
+	for name, start := range storetest.Shared() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := startOrders(t)
-			nodes := startPair(t, api, start(t), "lease 10s") // which a busy machine keeps up too
+			nodes := startPair(t, api, start(t).Option, "lease 10s") // which a busy machine keeps up too
 			answers := storm(t, nodes, func() {
 				waitFor(t, waitTimeout, "orders that are under way", func() bool {
 					begun, _ := api.total()

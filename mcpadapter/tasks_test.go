@@ -19,22 +19,22 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/task"
 	"github.com/fairwayhq/fairway/store"
-	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// taskNodes returns servers that share a Redis, each with a connection of its own.
-func taskNodes(t *testing.T, count int, options TaskOptions) []*Server {
+// oneTaskNode returns a server with one of the stores that nodes can share.
+func oneTaskNode(t *testing.T, options TaskOptions) *Server {
 	t.Helper()
-	address, _ := storetest.Redis(t)
+	return taskNodes(t, storetest.Shared()["redis"](t), 1, options)[0]
+}
+
+// taskNodes returns servers that share a store, each with a connection of its own.
+func taskNodes(t *testing.T, server *storetest.SharedServer, count int, options TaskOptions) []*Server {
+	t.Helper()
 	nodes := make([]*Server, count)
 	for i := range nodes {
-		st, err := redis.Open(address, redis.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { st.Close() })
+		st := server.Open(t)
 		own := options
 		own.Open = func(ctx context.Context) (store.Store, error) {
 			if options.Open != nil { // only to notice that the store is opened
@@ -171,9 +171,11 @@ func stopNode(node *Server, grace time.Duration) {
 
 // TestTasks_of_a_node_that_stops checks that the running calls of tasks end in the grace period, and that those that do not
 // are interrupted: an idempotent one is made by another node, another one fails.
-func TestTasks_of_a_node_that_stops(t *testing.T) {
+func TestTasks_of_a_node_that_stops(t *testing.T) { storetest.OnShared(t, tasksOfStopping) }
+
+func tasksOfStopping(t *testing.T, server *storetest.SharedServer) {
 	t.Run("finish", func(t *testing.T) {
-		nodes := taskNodes(t, 2, TaskOptions{After: time.Millisecond})
+		nodes := taskNodes(t, server, 2, TaskOptions{After: time.Millisecond})
 		held := newHeldCaller()
 		c := taskClient{t, protocol.V20260728, "ann", held}
 		id := c.begin(nodes[0], "book_trip")
@@ -194,7 +196,7 @@ func TestTasks_of_a_node_that_stops(t *testing.T) {
 	})
 	for tool, want := range map[string]string{"list_trips": "completed", "book_trip": "failed"} {
 		t.Run(tool, func(t *testing.T) {
-			nodes := taskNodes(t, 2, TaskOptions{After: time.Millisecond})
+			nodes := taskNodes(t, server, 2, TaskOptions{After: time.Millisecond})
 			held := newHeldCaller()
 			id := taskClient{t, protocol.V20260728, "ann", held}.begin(nodes[0], tool)
 			stopNode(nodes[0], 0)
@@ -207,8 +209,10 @@ func TestTasks_of_a_node_that_stops(t *testing.T) {
 }
 
 // TestTasks_result_of_a_node_that_stops checks that a client that waits for a task learns that it must ask again.
-func TestTasks_result_of_a_node_that_stops(t *testing.T) {
-	nodes := taskNodes(t, 2, TaskOptions{After: time.Millisecond})
+func TestTasks_result_of_a_node_that_stops(t *testing.T) { storetest.OnShared(t, resultOfStopping) }
+
+func resultOfStopping(t *testing.T, server *storetest.SharedServer) {
+	nodes := taskNodes(t, server, 2, TaskOptions{After: time.Millisecond})
 	held := newHeldCaller()
 	c := taskClient{t, protocol.V20251125, "ann", held}
 	id := c.begin(nodes[0], "list_trips")
@@ -223,8 +227,10 @@ func TestTasks_result_of_a_node_that_stops(t *testing.T) {
 }
 
 // TestTasks_on_two_nodes asks another node for the state, the end and the result of a task.
-func TestTasks_on_two_nodes(t *testing.T) {
-	nodes := taskNodes(t, 2, TaskOptions{After: 10 * time.Millisecond})
+func TestTasks_on_two_nodes(t *testing.T) { storetest.OnShared(t, tasksOnTwoNodes) }
+
+func tasksOnTwoNodes(t *testing.T, server *storetest.SharedServer) {
+	nodes := taskNodes(t, server, 2, TaskOptions{After: 10 * time.Millisecond})
 	for _, v := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 		t.Run(v.String(), func(t *testing.T) {
 			held := newHeldCaller()
@@ -261,8 +267,10 @@ func TestTasks_on_two_nodes(t *testing.T) {
 
 // TestTasks_of_a_node_that_died wants a call with a safe method to be made again, and another one to
 // fail.
-func TestTasks_of_a_node_that_died(t *testing.T) {
-	nodes := taskNodes(t, 2, TaskOptions{After: 10 * time.Millisecond, Lease: 300 * time.Millisecond})
+func TestTasks_of_a_node_that_died(t *testing.T) { storetest.OnShared(t, tasksOfDead) }
+
+func tasksOfDead(t *testing.T, server *storetest.SharedServer) {
+	nodes := taskNodes(t, server, 2, TaskOptions{After: 10 * time.Millisecond, Lease: 300 * time.Millisecond})
 	for name, want := range map[string]string{"list_trips": "completed", "book_trip": "failed"} {
 		t.Run(name, func(t *testing.T) {
 			held := newHeldCaller()
@@ -288,7 +296,7 @@ func TestTasks_of_a_node_that_died(t *testing.T) {
 
 // TestTasks_with_parameter plays the tasks of 2025-11-25.
 func TestTasks_with_parameter(t *testing.T) {
-	node := taskNodes(t, 1, TaskOptions{After: time.Hour})[0]
+	node := oneTaskNode(t, TaskOptions{After: time.Hour})
 	held := newHeldCaller()
 	c := taskClient{t, protocol.V20251125, "ann", held}
 	id := c.begin(node, "list_trips")
@@ -324,12 +332,12 @@ func TestTasks_with_parameter(t *testing.T) {
 // TestTasks_limits wants a call beyond the number of tasks to be an ordinary one.
 func TestTasks_limits(t *testing.T) {
 	var opened atomic.Pointer[heldCaller]
-	node := taskNodes(t, 1, TaskOptions{After: time.Millisecond, Open: func(context.Context) (store.Store, error) {
+	node := oneTaskNode(t, TaskOptions{After: time.Millisecond, Open: func(context.Context) (store.Store, error) {
 		if held := opened.Load(); held != nil { // the call ends when its task was refused
 			held.once.Do(func() { close(held.release) })
 		}
 		return nil, nil
-	}})[0]
+	}})
 	ready := newHeldCaller()
 	close(ready.release)
 	old := taskClient{t, protocol.V20251125, "ann", ready}
@@ -355,8 +363,10 @@ func TestTasks_limits(t *testing.T) {
 
 // TestTasks_notifications wants a stream of subscriptions/listen to report the end of a task, and only
 // tasks of its own user.
-func TestTasks_notifications(t *testing.T) {
-	nodes := taskNodes(t, 2, TaskOptions{After: time.Millisecond})
+func TestTasks_notifications(t *testing.T) { storetest.OnShared(t, streamOfTasks) }
+
+func streamOfTasks(t *testing.T, server *storetest.SharedServer) {
+	nodes := taskNodes(t, server, 2, TaskOptions{After: time.Millisecond})
 	held := newHeldCaller()
 	c := taskClient{t, protocol.V20260728, "ann", held}
 	id := c.begin(nodes[0], "list_trips")
@@ -422,7 +432,7 @@ func TestTasks_notifications(t *testing.T) {
 // TestTasks_ask_the_user wants tasks/result of 2025-11-25 to ask for what the call needs, and to return
 // its result.
 func TestTasks_ask_the_user(t *testing.T) {
-	node := taskNodes(t, 1, TaskOptions{After: time.Hour})[0]
+	node := oneTaskNode(t, TaskOptions{After: time.Hour})
 	e := serveAPI(t, paid)
 	e.server.tasks, e.server.options.Tasks = node.tasks, node.options.Tasks
 	for answer, want := range map[string]string{

@@ -17,7 +17,6 @@ import (
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
-	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
@@ -35,16 +34,6 @@ func agent(t testing.TB, body string) *oagent.Agent {
 func openBolt(t testing.TB) store.Store {
 	t.Helper()
 	s, err := embedded.Open(filepath.Join(t.TempDir(), "records.db"), embedded.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
-func openRedis(t testing.TB, address string) store.Store {
-	t.Helper()
-	s, err := redis.Open(address, redis.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,9 +129,8 @@ func stores(t *testing.T, run func(t *testing.T, nodes []store.Store)) {
 	t.Run("bolt", func(t *testing.T) {
 		run(t, []store.Store{openBolt(t)})
 	})
-	t.Run("redis with two nodes", func(t *testing.T) {
-		address, _ := storetest.Redis(t)
-		run(t, []store.Store{openRedis(t, address), openRedis(t, address)})
+	storetest.OnShared(t, func(t *testing.T, server *storetest.SharedServer) {
+		run(t, []store.Store{server.Open(t), server.Open(t)})
 	})
 }
 

@@ -25,13 +25,10 @@ capabilities:
 lifespan: {short_circuit: 2}
 `
 
-// onStores runs a test on the embedded store and on Redis.
+// onStores runs a test on each store.
 func onStores(t *testing.T, test func(t *testing.T, s store.Store)) {
 	t.Run("embedded", func(t *testing.T) { test(t, openBolt(t)) })
-	t.Run("redis", func(t *testing.T) {
-		address, _ := storetest.Redis(t)
-		test(t, openRedis(t, address))
-	})
+	storetest.OnShared(t, func(t *testing.T, server *storetest.SharedServer) { test(t, server.Open(t)) })
 }
 
 // endByRepetition ends the Engagement of the agent by short_circuit.

@@ -16,7 +16,6 @@ import (
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/lease"
-	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
@@ -30,19 +29,7 @@ func onStores(t *testing.T, test func(t *testing.T, here, there store.Store)) {
 		defer s.Close()
 		test(t, s, s)
 	})
-	t.Run("redis", func(t *testing.T) {
-		address, _ := storetest.Redis(t)
-		var nodes [2]store.Store
-		for i := range nodes {
-			s, err := redis.Open(address, redis.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
-			nodes[i] = s
-		}
-		test(t, nodes[0], nodes[1])
-	})
+	storetest.OnShared(t, func(t *testing.T, server *storetest.SharedServer) { test(t, server.Open(t), server.Open(t)) })
 }
 
 const (

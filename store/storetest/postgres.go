@@ -38,7 +38,7 @@ var sharedPostgres struct {
 
 var databases atomic.Int64
 
-// Postgres returns the address of an empty database, which is removed at the end of the test. The tests of a package
+// Postgres returns the address of an empty database, which is emptied at the end of the test. The tests of a package
 // share a server. If Postgres is not installed, the test is skipped.
 func Postgres(t testing.TB) (address string) {
 	t.Helper()
@@ -49,7 +49,15 @@ func Postgres(t testing.TB) (address string) {
 		server.Start(t)
 		sharedPostgres.server = server
 	}
-	return sharedPostgres.server.database(t)
+	server := sharedPostgres.server
+	var name string
+	if last := len(server.free) - 1; last >= 0 {
+		name, server.free = server.free[last], server.free[:last]
+	} else {
+		name = server.create(t)
+	}
+	t.Cleanup(func() { server.recycle(name) })
+	return server.address(name)
 }
 
 // NewPostgres starts a server for one test, and returns it with the address of an empty database.
@@ -61,7 +69,7 @@ func NewPostgres(t testing.TB) (server *PostgresServer, address string) {
 		server.Stop()
 		_ = os.RemoveAll(server.folder)
 	})
-	return server, server.database(t)
+	return server, server.address(server.create(t))
 }
 
 // PostgresServer is a server of Postgres on a port of the loopback interface.
@@ -70,6 +78,7 @@ type PostgresServer struct {
 	credential       *syscall.Credential // of the user that runs it, since it refuses to run as root
 	port             int
 	stop             func()
+	free             []string // databases that are empty
 }
 
 // newPostgres initializes the folder of a server.
@@ -240,17 +249,35 @@ func postgresExec(ctx context.Context, address, statement string) error {
 	return err
 }
 
-// database creates an empty database and returns its address.
-func (s *PostgresServer) database(t testing.TB) string {
+// create creates an empty database.
+func (s *PostgresServer) create(t testing.TB) (name string) {
 	t.Helper()
-	name := "test" + strconv.FormatInt(databases.Add(1), 10)
+	name = "test" + strconv.FormatInt(databases.Add(1), 10)
 	if err := s.Admin(t.Context(), "CREATE DATABASE "+name); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = s.Admin(ctx, "DROP DATABASE "+name+" WITH (FORCE)") // fails if the test has stopped the server
-	})
-	return s.address(name)
+	return name
+}
+
+// emptyDatabase ends the other connections to a database, and removes the schemas that a test has created.
+const emptyDatabase = `DO $$
+DECLARE name text;
+BEGIN
+	PERFORM pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();
+	FOR name IN SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname NOT IN ('public', 'information_schema') LOOP
+		EXECUTE format('DROP SCHEMA %I CASCADE', name);
+	END LOOP;
+END $$`
+
+// recycle empties a database for another test, since a new one costs several times the CPU. The database is not used
+// again if that fails.
+func (s *PostgresServer) recycle(name string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := postgresExec(ctx, s.address(name), emptyDatabase); err != nil {
+		return
+	}
+	sharedPostgres.Lock()
+	defer sharedPostgres.Unlock()
+	s.free = append(s.free, name)
 }

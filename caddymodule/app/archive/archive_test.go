@@ -20,7 +20,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
-	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
@@ -237,15 +236,11 @@ func TestArchive_full_drop(t *testing.T) {
 }
 
 func TestArchive_nodes_have_chains_and_deliver_those_of_nodes_that_have_ended(t *testing.T) {
-	address, _ := storetest.Redis(t)
-	open := func() store.Store {
-		st, err := redis.Open(address, redis.Options{Indexed: []string{StatePrefix}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = st.Close() })
-		return st
-	}
+	storetest.OnShared(t, deliverChainsOfOthers)
+}
+
+func deliverChainsOfOthers(t *testing.T, server *storetest.SharedServer) {
+	open := func() store.Store { return server.Open(t, StatePrefix) }
 	sinks := [2]*memory{{}, {}}
 	nodes := [2]*Archive{newArchive(queueOn("host", open()), sinks[0]), newArchive(queueOn("host", open()), sinks[1])}
 	for i, a := range nodes {

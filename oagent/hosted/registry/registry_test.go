@@ -13,23 +13,31 @@ import (
 
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
-	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
 // patience is how long a test waits for a condition.
 const patience = time.Minute
 
-// onStores runs a test on each kind of store. open opens the same place again: on Redis for another
-// node, on the embedded store after close.
+// onStores runs a test on each kind of store. open opens the same place again: of a shared store for
+// another node, of the embedded store after close.
 func onStores(t *testing.T, test func(t *testing.T, open func() store.Store, nodes bool)) {
 	t.Run("embedded", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "records.db")
 		test(t, func() store.Store { return opened(t)(embedded.Open(path, embedded.Options{})) }, false)
 	})
 	t.Run("redis", func(t *testing.T) {
-		address, _ := storetest.Redis(t)
-		test(t, func() store.Store { return opened(t)(redis.Open(address, redis.Options{})) }, true)
+		server := storetest.Shared()["redis"](t)
+		test(t, func() store.Store { return server.Open(t) }, true)
+	})
+}
+
+// onNodes runs a test on each kind of store that nodes can share, and on the embedded store.
+func onNodes(t *testing.T, test func(t *testing.T, open func() store.Store, nodes bool)) {
+	onStores(t, test)
+	t.Run("postgres", func(t *testing.T) {
+		server := storetest.Shared()["postgres"](t)
+		test(t, func() store.Store { return server.Open(t) }, true)
 	})
 }
 
@@ -165,7 +173,7 @@ func TestConditions(t *testing.T) {
 
 // TestPut_race checks that of several changes that expect the same version only one is made.
 func TestPut_race(t *testing.T) {
-	onStores(t, func(t *testing.T, open func() store.Store, nodes bool) {
+	onNodes(t, func(t *testing.T, open func() store.Store, nodes bool) {
 		s := open()
 		registries := []*Registry{newRegistry(t, s), newRegistry(t, s)}
 		if nodes {
@@ -270,7 +278,7 @@ func (w *watched) until(want string) {
 
 // TestWatch checks that each node sees the documents at the start, and then each change.
 func TestWatch(t *testing.T) {
-	onStores(t, func(t *testing.T, open func() store.Store, nodes bool) {
+	onNodes(t, func(t *testing.T, open func() store.Store, nodes bool) {
 		s := open()
 		writer, reader := newRegistry(t, s), newRegistry(t, s)
 		if nodes {

@@ -17,7 +17,6 @@ import (
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
 	"github.com/fairwayhq/fairway/store"
-	"github.com/fairwayhq/fairway/store/redis"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
@@ -53,11 +52,9 @@ func (o *order) between(n int, user string) int {
 // single node and on two that share a queue.
 func TestShare_turns(t *testing.T) {
 	const runs, workers = 300, 32
-	for _, shared := range []bool{false, true} {
-		name := "one node"
-		if shared {
-			name = "two nodes"
-		}
+	stores := storetest.Shared()
+	stores["one node"] = nil
+	for name, start := range stores {
 		t.Run(name, func(t *testing.T) {
 			agent := readAgent(t, "capabilities: {}\n")
 			requests := new(order)
@@ -65,18 +62,14 @@ func TestShare_turns(t *testing.T) {
 			add := func(s store.Store, q store.Queue) {
 				nodes = append(nodes, newNode(t, s, agent, requests.respond, func(_ *node, o *run.Options) { o.Workers, o.Queue = workers, q }))
 			}
-			if shared {
-				address, _ := storetest.Redis(t)
-				for range 2 {
-					s, err := redis.Open(address, redis.Options{})
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { _ = s.Close() })
-					add(s, s.Queue("runs"))
-				}
-			} else {
+			if start == nil {
 				add(openStore(t), nil)
+			} else {
+				server := start(t)
+				for range 2 {
+					s := server.Open(t)
+					add(s, queueOf(s, "runs"))
+				}
 			}
 			requests.mu.Lock() // all workers of ada's wait for the model
 			for range runs {
@@ -225,24 +218,21 @@ func TestQueued(t *testing.T) {
 
 // TestNodes_help checks that a node takes runs whose home is another node that has no free worker. Calls
 // that need the user's credentials are made at home.
-func TestNodes_help(t *testing.T) {
-	address, _ := storetest.Redis(t)
+func TestNodes_help(t *testing.T) { storetest.OnShared(t, helpEachOther) }
+
+func helpEachOther(t *testing.T, server *storetest.SharedServer) {
 	agent := readAgent(t, "capabilities: {get-trip: {}}\n")
 	both := newBlocker()
 	var nodes [2]*node
 	for i := range nodes {
-		s, err := redis.Open(address, redis.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
+		s := server.Open(t)
 		nodes[i] = newNode(t, s, agent, func(ctx context.Context, r *model.Request) (*model.Response, error) {
 			if err := both.wait(ctx); err != nil {
 				return nil, err
 			}
 			return script(wants("get-trip", `{}`), says("Done."))(ctx, r)
 		}, func(n *node, o *run.Options) {
-			o.Queue, o.Workers = s.Queue("runs"), 4
+			o.Queue, o.Workers = queueOf(s, "runs"), 4
 			if i == 1 {
 				o.Tools = withoutCredentials{n.tools}
 			}

@@ -9,29 +9,29 @@ import (
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
-	"github.com/fairwayhq/fairway/store/redis"
+	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/storetest"
 )
 
-// TestRedis checks two nodes on a Redis server: both work, a review that is decided on one node
-// resumes the run, and an input on one node reaches a run whose home is the other.
-func TestRedis(t *testing.T) {
-	address, _ := storetest.Redis(t)
+// queueOf returns a queue of a store that nodes share.
+func queueOf(s store.Store, name string) store.Queue { return s.(store.Queuer).Queue(name) }
+
+// TestNodes_share_runs checks two nodes: both work, a review that is decided on one node resumes the run, and an
+// input on one node reaches a run whose home is the other.
+func TestNodes_share_runs(t *testing.T) { storetest.OnShared(t, shareRuns) }
+
+func shareRuns(t *testing.T, server *storetest.SharedServer) {
 	agent := readAgent(t, reviewedAgent)
 	both := newBlocker()
 	var nodes [2]*node
 	for i := range nodes {
-		s, err := redis.Open(address, redis.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
+		s := server.Open(t)
 		nodes[i] = newNode(t, s, agent, func(ctx context.Context, r *model.Request) (*model.Response, error) {
 			if err := both.wait(ctx); err != nil {
 				return nil, err
 			}
 			return script(wants("pay", `{}`), wants("ask-user", `{"question":"Where?"}`), says("Done."))(ctx, r)
-		}, func(_ *node, o *run.Options) { o.Queue, o.Workers = s.Queue("runs"), 1 })
+		}, func(_ *node, o *run.Options) { o.Queue, o.Workers = queueOf(s, "runs"), 1 })
 	}
 	var ids []string
 	for range 2 { // each node can take only one
@@ -68,14 +68,10 @@ func BenchmarkNodes(b *testing.B) {
 	steps := script(wants("get-trip", `{}`), says("Done."))
 	for _, nodes := range []int{1, 2} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
-			address, _ := storetest.Redis(b)
+			server := storetest.Shared()["redis"](b)
 			all := make([]*node, 0, nodes)
 			for range nodes {
-				s, err := redis.Open(address, redis.Options{})
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.Cleanup(func() { _ = s.Close() })
+				s := server.Open(b)
 				all = append(all, newNode(b, s, agent, func(ctx context.Context, r *model.Request) (*model.Response, error) {
 					select {
 					case <-time.After(latency):
@@ -83,7 +79,7 @@ func BenchmarkNodes(b *testing.B) {
 						return nil, ctx.Err()
 					}
 					return steps(ctx, r)
-				}, func(_ *node, o *run.Options) { o.Queue, o.Workers = s.Queue("runs"), 8 }))
+				}, func(_ *node, o *run.Options) { o.Queue, o.Workers = queueOf(s, "runs"), 8 }))
 			}
 			finished := 0
 			for b.Loop() {
@@ -101,19 +97,16 @@ func BenchmarkNodes(b *testing.B) {
 	}
 }
 
-// TestRedis_model_wait checks that another node goes on with a run that waits for its model when the first one has died.
-func TestRedis_model_wait(t *testing.T) {
-	address, _ := storetest.Redis(t)
+// TestNodes_model_wait checks that another node goes on with a run that waits for its model when the first one has died.
+func TestNodes_model_wait(t *testing.T) { storetest.OnShared(t, waitElsewhere) }
+
+func waitElsewhere(t *testing.T, server *storetest.SharedServer) {
 	agent := readAgent(t, "capabilities: {}\n")
 	start := func(respond func(context.Context, *model.Request) (*model.Response, error)) (*node, *mortal) {
-		s, err := redis.Open(address, redis.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
+		s := server.Open(t)
 		m := newMortal(s, 0, false)
 		return newNode(t, m, agent, respond, func(_ *node, o *run.Options) {
-			o.Queue, o.Sweep, o.Lease, o.Report = s.Queue("waits"), 100*time.Millisecond, time.Second, func(string, error) {}
+			o.Queue, o.Sweep, o.Lease, o.Report = queueOf(s, "waits"), 100*time.Millisecond, time.Second, func(string, error) {}
 		}), m
 	}
 	first, m := start(failing(limited(1)))
