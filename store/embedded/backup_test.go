@@ -156,7 +156,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := [...]int64{int64(r.Records), int64(r.Entries), int64(r.Kinds["a"].Records), int64(r.Kinds["other"].Records), int64(r.MaxRecords)}
+	got := [...]int64{r.Records, r.Entries, r.Kinds["a"].Records, r.Kinds["other"].Records, r.MaxRecords}
 	if want := [...]int64{11, 20, 10, 1, 1000}; got != want {
 		t.Errorf("records, entries, records of both kinds, limit: got %d, want %d", got, want)
 	}

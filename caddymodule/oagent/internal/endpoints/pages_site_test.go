@@ -255,7 +255,7 @@ func TestEngagements(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := sitetest.Decode[state](t, as(s, test.user, "", "GET", test.path, ""))
-			about := [...]any{got.Status, got.OAgent, got.User.ID, got.EngagementID, int(got.Total), int(got.Results.Calls)}
+			about := [...]any{got.Status, got.OAgent, got.User.ID, got.EngagementID, got.Total, got.Results.Calls}
 			if want := [...]any{"awaiting-llm", "desk", "alice", "t1", 2, 2}; about != want {
 				t.Errorf("got %v, want %v", about, want)
 			}
