@@ -20,7 +20,8 @@ import (
 )
 
 // startSentinel starts a master, a replica and a sentinel with a password. It returns the address of the sentinel, the
-// options for it, and a function that kills the master.
+// options for it, and a function that kills the master. On a busy machine, the sentinel must not replace a master that is
+// only slow, so it waits 2 seconds.
 func startSentinel(t *testing.T) (address string, options redis.Options, kill func()) {
 	t.Helper()
 	const password = "hunter2"
@@ -38,7 +39,7 @@ bind 127.0.0.1
 requirepass of-the-sentinel
 sentinel monitor mymaster 127.0.0.1 %s 1
 sentinel auth-pass mymaster %s
-sentinel down-after-milliseconds mymaster 500
+sentinel down-after-milliseconds mymaster 2000
 sentinel failover-timeout mymaster 3000
 `, sentinel, port, password), 0o600); err != nil {
 		t.Fatal(err)
