@@ -372,8 +372,7 @@ type response struct {
 
 // prepare sets what results of a request contain.
 func (w *response) prepare(s *scope, meta jsontext.Value) {
-	w.version, w.complete = s.version, s.wholeCatalog().Complete
-	w.locale = ""
+	w.version, w.complete, w.locale = s.version, s.wholeCatalog().Complete, ""
 	if meta != nil {
 		w.locale = localeOf(s.server.library.Load(), meta)
 	}

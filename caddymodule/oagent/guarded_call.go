@@ -20,6 +20,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/tools"
@@ -169,10 +170,11 @@ func hostedCaller(call *hosted.Call, agents *agentset.Set) (caller, *refusalErro
 // its IP address as Caddy determines it (client_ip, which respects trusted proxies). So a
 // caller who knows the id of another caller's Engagement cannot use or exhaust it. See also separateCaller.
 func bind(o *Handler, r *http.Request, agent *oagent.Agent) oagent.Binding {
-	b := oagent.Binding{Agent: agent, Owner: route.OwnerOf(r), Identity: route.UserOf(r)}
+	b := oagent.Binding{Agent: agent, Identity: route.UserOf(r)}
+	b.User.ID = b.Identity.ID
+	b.Owner = share.OwnerOf(b.User.ID, route.ClientAddress(r))
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if repl != nil {
-		b.User.ID, _ = repl.GetString("http.auth.user.id")
 		b.User.Email, _ = repl.GetString("http.auth.user.email")
 		if o.Engagement != "" {
 			b.Engagement = repl.ReplaceAll(o.Engagement, "")

@@ -31,11 +31,11 @@ func TestDirectives_link_no_guests(t *testing.T) {
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	directives := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if len(directives) != 4 {
-		t.Fatalf("got %d packages, want 4:\n%s", len(directives), out)
+	linkedBy := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(linkedBy) != 4 {
+		t.Fatalf("got %d packages, want 4:\n%s", len(linkedBy), out)
 	}
-	for _, line := range directives {
+	for _, line := range linkedBy {
 		directive, linked := strings.Fields(line)[0], strings.Fields(line)[1:]
 		for _, path := range linked {
 			for part, what := range guestParts {

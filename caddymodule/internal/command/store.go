@@ -118,8 +118,8 @@ with the most bytes, the limits, and the sizes of the files. stats is the same c
 		Short: "Makes the store of a stopped Caddy from a backup",
 		Long: `
 Checks the backup and makes the store file. Caddy must not run. If there are records
-already, this fails, or renames the old files with --replace. - reads the backup from
-standard input.
+already, this fails, or renames the old files with --replace. If FILE is -, the backup
+is read from standard input.
 `,
 		Example: "  caddy agents store restore fairway.db.gz --replace",
 		Args:    cobra.ExactArgs(1),

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// failingCollector exports whether the latest load of a document failed. Counters do not tell: a file with an error is
+// failingCollector exports whether the latest load of a document failed. Counters do not show this: a file with an error is
 // counted once, and a file that gets its earlier content back is not counted.
 type failingCollector struct {
 	failing *prometheus.Desc
@@ -23,7 +23,7 @@ func newFailingCollector() *failingCollector {
 	}
 }
 
-// ExportFailing exports whether latest returns an error, until remove is called. It returns that of the latest load.
+// ExportFailing exports whether latest returns an error, until remove is called. latest returns the error of the latest load.
 func (m *Collectors) ExportFailing(toolset string, latest func() error) (remove func()) {
 	c := m.failing
 	c.mu.Lock()
