@@ -167,7 +167,7 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 
 const (
 	manyOperations = 2000 // from this number of operations, collect runs; large APIs have about 1,500
-	collectEvery   = 1000 // operations between two garbage collections
+	collectEvery   = 500  // operations between two garbage collections
 )
 
 // A collector runs the garbage collector from time to time while a document with very many operations is
