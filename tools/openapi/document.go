@@ -77,7 +77,7 @@ func read(data []byte, options Options) (*Document, error) {
 		return nil, err
 	}
 	name := cmp.Or(options.Location, "the document")
-	d.root = Place{root, fs.file(name, dir, root, version)}
+	d.root = Place{root, fs.file(name, dir, root, version, data)}
 	d.describe()
 	d.readDefaults()
 	return d, nil

@@ -39,6 +39,10 @@ type File struct {
 
 	anchorsOnce sync.Once
 	anchors     map[string]*Node
+
+	discriminates bool // the file has the word discriminator
+	subtypesOnce  sync.Once
+	subtypes      map[*Node][]Subtype // by the schema that they extend
 }
 
 // A target is the value that a $ref refers to.

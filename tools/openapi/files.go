@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -96,18 +97,21 @@ func (fs *files) read(name string, version Version) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return fs.file(path, filepath.Dir(path), root, version), nil
+	return fs.file(path, filepath.Dir(path), root, version, data), nil
 }
 
-// file creates a File from a tree that is not shared yet.
-func (fs *files) file(name, dir string, root *Node, version Version) *File {
+// file creates a File from the tree of data, which is not shared yet.
+func (fs *files) file(name, dir string, root *Node, version Version, data []byte) *File {
 	if own, _ := versionOf(root); own != 0 {
 		version = own
 	}
 	if version == Swagger20 {
 		modernise(root, false)
 	}
-	return &File{Name: name, Version: version, Version30: version != OpenAPI31, Root: root, files: fs, dir: dir}
+	return &File{
+		Name: name, Version: version, Version30: version != OpenAPI31, Root: root, files: fs, dir: dir,
+		discriminates: bytes.Contains(data, []byte("discriminator")),
+	}
 }
 
 // load reads a regular file below fs.refs. Symbolic links cannot lead out of that

@@ -1,9 +1,6 @@
 package schema
 
 import (
-	"bytes"
-	"slices"
-
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
@@ -38,7 +35,7 @@ func (w *writer) applicator(p openapi.Place, m openapi.Member, k *keywordSummary
 		w.oneOf(at, k, s.within(choosing, false))
 	case "not":
 		// If its subschema cannot be expressed completely, it would reject too much.
-		w.completely(true, func() { w.single(m.Name, at, s.within(negated, false)) })
+		w.completely(func() { w.single(m.Name, at, s.within(negated, false)) })
 	case "if":
 		w.condition(p, s)
 	case "dependentSchemas":
@@ -165,27 +162,27 @@ func (w *writer) list(name string, p openapi.Place, s setting, lead *component) 
 	w.dst = append(w.dst, ']')
 }
 
-// oneOf appends a oneOf. If JSON Schema cannot distinguish its subschemas as the document
-// intends, it becomes an anyOf. Otherwise a value that is valid for one subschema would be
-// rejected because another accepts it too.
+// oneOf appends a oneOf as an anyOf: a value that fits several subschemas is not refused, because documents use oneOf
+// for alternatives that JSON Schema cannot distinguish. The API decides.
 func (w *writer) oneOf(p openapi.Place, k *keywordSummary, s setting) {
-	before, first := len(w.dst), len(w.holes)
-	complete := w.completely(false, func() { w.list("oneOf", p, s, nil) })
-	if len(w.dst) == before || k.anyOf {
+	switch {
+	case len(p.Items()) == 0:
 		return
+	case !k.anyOf:
+		w.list("anyOf", p, s, nil)
+	case !k.allOf && k.lead == nil:
+		w.member("allOf")
+		w.text(`[{`)
+		w.list("anyOf", p, s, nil)
+		w.text(`}]`)
 	}
-	at := before + bytes.IndexByte(w.dst[before:], '"') + 1
-	if !complete || slices.ContainsFunc(p.Items(), func(item *openapi.Node) bool { return item.Get("format") != nil && item.Get("enum") == nil }) {
-		copy(w.dst[at:], "anyOf")
-		return
-	}
-	w.choices = append(w.choices, choice{at, first, len(w.holes)})
+	w.lost = true // it accepts more
 }
 
 // condition appends if, then and else. A condition that cannot be expressed completely is left out: it would
 // reject too much.
 func (w *writer) condition(p openapi.Place, s *setting) {
-	if !w.completely(true, func() { w.single("if", p.At("if"), s.within(choosing, false)) }) {
+	if !w.completely(func() { w.single("if", p.At("if"), s.within(choosing, false)) }) {
 		return
 	}
 	for _, name := range [...]string{"then", "else"} {

@@ -41,7 +41,7 @@ func (a *assertionWriter) keyword(m openapi.Member, k *keywordSummary, hidden ma
 	case "type", "$ref", "nullable":
 	case "format":
 		if n.Kind() == '"' && !k.file { // contentEncoding says that data is binary
-			a.arm = a.arm || a.depth == 1
+			a.lost = true // it is not checked
 			a.keep(m, true)
 		}
 	case "enum":

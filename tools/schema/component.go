@@ -12,10 +12,9 @@ type component struct {
 	name  string // name in $defs; "" for the requested schema
 	place openapi.Place
 
-	text    []byte // the translation without the content of the holes
-	holes   []hole // in the order of text
-	about   span   // position of the member "description" in text
-	choices []choice
+	text  []byte // the translation without the content of the holes
+	holes []hole // in the order of text
+	about span   // position of the member "description" in text
 
 	loose     bool // accepts more than the document says
 	recursive bool // this and the following fields are set when the component is sealed
@@ -56,12 +55,6 @@ type hole struct {
 
 // span is a part of a text.
 type span struct{ start, end int }
-
-// choice is a oneOf in a text.
-type choice struct {
-	at          int // position of the keyword's name
-	first, last int // its holes
-}
 
 // A translatedForm is what a hole is replaced by.
 type translatedForm uint8

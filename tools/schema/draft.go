@@ -10,27 +10,24 @@ import (
 // draft is the text of one component while it is written: JSON, with holes where other
 // components belong.
 type draft struct {
-	dst     []byte
-	holes   []hole
-	choices []choice
-	about   span
-	depth   int  // nesting of the schema that is being written; the component itself is 1
-	lost    bool // something was left out, so the output accepts more
-	arm     bool // the outermost schema distinguishes values only by format
+	dst   []byte
+	holes []hole
+	about span
+	depth int  // nesting of the schema that is being written; the component itself is 1
+	lost  bool // the output accepts more than the document says
 }
 
 // clear empties the draft and keeps its buffers.
 func (d *draft) clear() {
-	*d = draft{dst: d.dst[:0], holes: d.holes[:0], choices: d.choices[:0]}
+	*d = draft{dst: d.dst[:0], holes: d.holes[:0]}
 }
 
 // copyTo copies the finished text to c.
 func (d *draft) copyTo(c *component) {
 	c.text = bytes.Clone(d.dst)
 	c.holes = slices.Clone(d.holes)
-	c.choices = slices.Clone(d.choices)
 	c.about = d.about
-	c.loose = d.lost || d.arm
+	c.loose = d.lost
 }
 
 // hole leaves a place for another component.
@@ -66,16 +63,16 @@ func (d *draft) judge(m openapi.Member, valid bool) {
 	d.keep(m, valid)
 }
 
-// completely calls write, and reports whether it has left nothing out. What write has appended is discarded
-// otherwise, if isExact is true.
-func (d *draft) completely(isExact bool, write func()) bool {
+// completely calls write, and reports whether the output accepts no more than the document says. What write has
+// appended is discarded otherwise.
+func (d *draft) completely(write func()) bool {
 	before := *d
 	d.lost = false
 	write()
 	complete := !d.lost
 	d.lost = d.lost || before.lost
-	if !complete && isExact {
-		d.dst, d.holes, d.choices = d.dst[:len(before.dst)], d.holes[:len(before.holes)], d.choices[:len(before.choices)]
+	if !complete {
+		d.dst, d.holes = d.dst[:len(before.dst)], d.holes[:len(before.holes)]
 	}
 	return complete
 }

@@ -168,20 +168,12 @@ func (t *Translator) bases(tangle []*component) []*component {
 // open makes c accept the values that its choices among the components of a tangle would
 // reject.
 func open(c *component, tangle map[*component]*component) {
-	opened := false
 	for i := range c.holes {
 		h := &c.holes[i]
 		if _, tangled := tangle[h.to]; tangled && h.reach == choosing {
-			h.cut, h.reach, opened = true, together, true
+			h.cut, h.reach, c.loose = true, together, true
 		}
 	}
-	if !opened {
-		return
-	}
-	for _, choice := range c.choices {
-		copy(c.text[choice.at:], "anyOf")
-	}
-	c.choices, c.loose = nil, true
 }
 
 // cutCircles cuts the references of one kind that close a circle. It returns the
@@ -238,7 +230,6 @@ func (t *Translator) measure(c *component) {
 		c.together += h.to.together
 		c.loose = c.loose || h.to.loose
 	}
-	c.relax()
 	for _, l := range t.layouts {
 		switch l {
 		case defsLayout:
@@ -249,19 +240,6 @@ func (t *Translator) measure(c *component) {
 			}
 		default:
 			c.resize(l, smallTarget)
-		}
-	}
-}
-
-// relax turns each oneOf whose subschemas accept more than the document allows into an
-// anyOf.
-func (c *component) relax() {
-	for _, choice := range c.choices {
-		for _, h := range c.holes[choice.first:choice.last] {
-			if h.to.loose || h.cut {
-				copy(c.text[choice.at:], "anyOf")
-				break
-			}
 		}
 	}
 }

@@ -60,6 +60,11 @@ func (w *writer) schema(p openapi.Place, s setting) {
 	}
 	w.depth++
 	k := survey(p)
+	if k.family && k.ref == nil {
+		if settled := settle(p); settled.Node != p.Node {
+			p, k = settled, survey(settled)
+		}
+	}
 	w.lost = w.lost || k.lost
 	if w.t.bare {
 		k.description = nil
