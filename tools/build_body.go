@@ -2,6 +2,7 @@ package tools
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -111,7 +112,7 @@ func (t *bodyBuilder) addProperty(p *schema.Property, fills bool) {
 		WireName:    p.Name,
 		In:          InBody,
 		Required:    p.Required && t.operation.Body.Required,
-		Description: t.description(p.Place),
+		Description: strings.TrimSpace(p.Note + " " + t.description(p.Place)),
 	}
 	plan := request.Argument{NeededInBody: p.Required}
 	if value := singleValue(p.Required && fills, p.Place); value != nil {
@@ -138,6 +139,9 @@ func (t *bodyBuilder) propertySchema(p *schema.Property) jsontext.Value {
 		return schema.Annotate(text, schema.Description(p.Place), false)
 	case build.LikelyFile:
 		return schema.Annotate(jsontext.Value(`{"anyOf":[`+request.FileSchema+`,{"type":"string"}]}`), schema.Description(p.Place), false)
+	}
+	if p.Note != "" {
+		return t.translateAs(p.Place, strings.TrimSpace(p.Note+" "+t.description(p.Place)), false)
 	}
 	return t.translate(p.Place)
 }

@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fairwayhq/fairway/tools/openapi"
@@ -179,7 +180,6 @@ func (f *family) assign(p, discriminator openapi.Place, more bool) {
 		}
 	}
 	named := !slices.ContainsFunc(f.members, func(m familyMember) bool { return m.own })
-	f.closed = true
 	for i := range f.members {
 		m := &f.members[i]
 		if value := m.place.Get("x-ms-discriminator-value").Text(); value != "" && !m.stated { // of Azure's documents
@@ -188,8 +188,13 @@ func (f *family) assign(p, discriminator openapi.Place, more bool) {
 		if named && !m.stated && m.name != "" {
 			m.values = []string{m.name}
 		}
-		f.closed = f.closed && (m.stated || m.own || isNullType(m.place))
 	}
+	if discriminator.Get("mapping") != nil { // other names for the base are no members
+		f.members = slices.DeleteFunc(f.members, func(m familyMember) bool {
+			return m.item == nil && !m.stated && !m.own && !extends(m.place)
+		})
+	}
+	f.closed = !slices.ContainsFunc(f.members, func(m familyMember) bool { return !m.stated && !m.own && !isNullType(m.place) })
 }
 
 // restricted returns the schema of a member, restricted to its values of the discriminator. An alternative that needs
@@ -203,7 +208,8 @@ func (f *family) restricted(m *familyMember) *openapi.Node {
 	if description := m.item.Get("description"); description != nil { // beside a $ref
 		node = node.With("description", description)
 	}
-	property := propertyOf(m.place, f.property, true, 0).Node
+	declared, _ := propertyOf(m.place, f.property, true, 0).Resolve()
+	property := declared.Node
 	if property.Get("type") == nil {
 		property = property.With("type", openapi.Text("string"))
 	}
@@ -212,7 +218,7 @@ func (f *family) restricted(m *familyMember) *openapi.Node {
 		hint = "enum"
 	}
 	if len(m.values) > 0 && (f.closed || property.Get("enum") == nil && property.Get("example") == nil && property.Get("examples") == nil) {
-		stated := property.Without("$ref").Without("const").With(hint, textList(m.values))
+		stated := property.Without("const").With(hint, textList(m.values))
 		node = node.With("properties", node.Get("properties").With(f.property, stated))
 	}
 	if len(others) > 0 {
@@ -241,6 +247,42 @@ func textList(texts []string) *openapi.Node {
 		items[i] = openapi.Text(text)
 	}
 	return openapi.List(items...)
+}
+
+// note says which values of the discriminator a property is for: `Only if kind is "circle" or "box".` It returns "" if
+// they are not known, are many, or are those of all members.
+func (f *family) note(values []string) string {
+	const many = 6
+	telling := slices.ContainsFunc(f.members, func(m familyMember) bool {
+		return len(m.values) > 0 && !slices.Contains(values, m.values[0])
+	})
+	if len(values) == 0 || len(values) > many || !telling {
+		return ""
+	}
+	quoted := make([]string, len(values))
+	for i, value := range values {
+		quoted[i] = strconv.Quote(value)
+	}
+	return "Only if " + f.property + " is " + strings.Join(quoted, " or ") + "."
+}
+
+// selector returns the schema of the discriminator property with the values that select the members.
+func (f *family) selector(property openapi.Place) *openapi.Node {
+	var values []string
+	for i := range f.members {
+		values = append(values, f.members[i].values...)
+	}
+	resolved, err := property.Resolve()
+	if err != nil || len(values) == 0 || resolved.Get("enum") != nil || resolved.Get("const") != nil {
+		return property.Node
+	}
+	if f.closed && !slices.ContainsFunc(f.members, func(m familyMember) bool { return m.own }) {
+		return resolved.With("enum", textList(values))
+	}
+	if resolved.Get("example") != nil || resolved.Get("examples") != nil {
+		return property.Node
+	}
+	return resolved.With("examples", textList(values))
 }
 
 // nested returns an object with the value at a path of names.

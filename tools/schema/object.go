@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/fairwayhq/fairway/tools/openapi"
@@ -33,6 +34,13 @@ type Property struct {
 	Required  bool
 	ReadOnly  bool
 	WriteOnly bool
+
+	// Note says which schemas that extend the object have the property: `Only if kind is "circle".` It is "" if the
+	// object itself has it.
+	Note string
+
+	kinds  []string // values of the discriminator for which the object has the property; nil for all
+	merged bool     // Place is a choice of the schemas of several properties
 }
 
 // Additional is the policy on properties that are not listed in an Object.
@@ -48,10 +56,10 @@ const (
 
 // ObjectOf returns a schema as a flat object. It returns false if that is not possible:
 // another type, a choice or condition, a map without named properties, a recursive allOf,
-// or too many parts.
+// or too many parts. An object with a discriminator has the properties of all schemas that extend it.
 func ObjectOf(place openapi.Place) (*Object, bool) {
 	object := &Object{Description: Description(place)}
-	merge := merging{object: object, at: make(map[string]int), required: make(map[string]bool)}
+	merge := newMerging(object)
 	place, ok := merge.withoutNull(place)
 	if !ok || !merge.add(place) {
 		return nil, false
@@ -66,6 +74,10 @@ func ObjectOf(place openapi.Place) (*Object, bool) {
 	return object, true
 }
 
+func newMerging(object *Object) *merging {
+	return &merging{object: object, at: make(map[string]int), required: make(map[string]bool)}
+}
+
 // merging collects the properties of one Object.
 type merging struct {
 	object   *Object
@@ -73,6 +85,7 @@ type merging struct {
 	required map[string]bool
 	inside   []*openapi.Node // the enclosing schemas
 	nested   int             // number of enclosing allOfs
+	extended int             // number of enclosing allOfs that extend what they combine
 	parts    int
 }
 
@@ -118,6 +131,11 @@ func (m *merging) add(p openapi.Place) bool {
 	}
 	m.inside = append(m.inside, p.Node)
 	defer func() { m.inside = m.inside[:len(m.inside)-1] }()
+	if m.extended == 0 {
+		if f := inheritance(p); f != nil {
+			return m.family(f, p)
+		}
+	}
 
 	m.nullable(isNullable(p))
 	if p.Ref() != "" {
@@ -135,10 +153,17 @@ func (m *merging) add(p openapi.Place) bool {
 func (m *merging) keywords(p openapi.Place) bool {
 	parts := p.At("allOf")
 	m.nested++
+	extending := len(parts.Items()) > 0 && extends(p)
+	if extending {
+		m.extended++
+	}
 	for _, part := range parts.Items() {
 		if !m.add(parts.Item(part)) {
 			return false
 		}
+	}
+	if extending {
+		m.extended--
 	}
 	m.nested--
 	for _, member := range p.Members() {
@@ -169,6 +194,55 @@ func (m *merging) keywords(p openapi.Place) bool {
 		}
 	}
 	return true
+}
+
+// family merges a base and, as optional properties, those of the schemas that extend it. Properties of schemas that are no
+// flat objects are left out.
+func (m *merging) family(f *family, base openapi.Place) bool {
+	if !m.keywords(base) {
+		return false
+	}
+	object := m.object
+	common := len(object.Properties)
+	for i := range f.members {
+		alone := newMerging(new(Object))
+		if !alone.add(f.alone(i, base)) {
+			object.Additional = AdditionalUnsaid
+		}
+		for _, p := range alone.object.Properties {
+			at, known := m.at[p.Name]
+			switch {
+			case p.Name == f.property:
+			case known:
+				own := &object.Properties[at]
+				own.or(p)
+				own.kinds = append(slices.Clip(own.kinds), f.members[i].values...)
+			case len(object.Properties) < maxProperties:
+				p.Required, p.kinds = false, f.members[i].values
+				m.at[p.Name] = len(object.Properties)
+				object.Properties = append(object.Properties, p)
+			}
+		}
+	}
+	for i := common; i < len(object.Properties); i++ {
+		object.Properties[i].Note = f.note(object.Properties[i].kinds)
+	}
+	if at, known := m.at[f.property]; known {
+		object.Properties[at].Place.Node = f.selector(object.Properties[at].Place)
+	}
+	return true
+}
+
+// or allows the values of another property with the same name.
+func (p *Property) or(other Property) {
+	if p.Place.Node == other.Place.Node || p.Place.File != other.Place.File || bytes.Equal(p.Place.AppendJSON(nil), other.Place.AppendJSON(nil)) {
+		return
+	}
+	arms := slices.Clone(p.Place.Get("anyOf").Items())
+	if !p.merged {
+		arms = []*openapi.Node{p.Place.Node}
+	}
+	p.Place.Node, p.merged = nested(openapi.List(append(arms, other.Place.Node)...), "anyOf"), true
 }
 
 // nullable records that a schema allows null. A part of an allOf does not make the whole

@@ -27,6 +27,9 @@ const (
 	// MaxProblem is the maximum length of one problem's message, in bytes.
 	MaxProblem = 400
 
+	// missing is the message about a required property.
+	missing = "missing, and required"
+
 	// maxEnumValues is the largest number of enum values that a message lists.
 	maxEnumValues = 20
 )
@@ -69,7 +72,7 @@ func collect(err *jsonschema.ValidationError, problems *[]Problem) {
 	switch k := err.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			*problems = append(*problems, Problem{path + text.Pointer(name), "missing, and required"})
+			*problems = append(*problems, Problem{path + text.Pointer(name), missing})
 		}
 	case *kind.AdditionalProperties:
 		// Unknown names at the root are reported elsewhere, with the nearest known name.
@@ -79,7 +82,7 @@ func collect(err *jsonschema.ValidationError, problems *[]Problem) {
 			}
 		}
 	case *kind.AnyOf, *kind.OneOf:
-		*problems = append(*problems, Problem{path, alternatives(err)})
+		*problems = append(*problems, alternatives(err, path)...)
 	default:
 		if len(err.Causes) > 0 {
 			for _, cause := range err.Causes {
@@ -91,35 +94,140 @@ func collect(err *jsonschema.ValidationError, problems *[]Problem) {
 	}
 }
 
-// alternatives explains in one line why none of several schemas fits, or too many do.
-func alternatives(err *jsonschema.ValidationError) string {
+// alternatives explains why none of several schemas fits, or too many do.
+func alternatives(err *jsonschema.ValidationError, path string) []Problem {
 	if len(err.Causes) == 0 {
-		return "must fit exactly one of the alternatives of its schema, and fits more"
+		return []Problem{{path, "must fit exactly one of the alternatives of its schema, and fits more"}}
 	}
-	var reasons []string
+	depth := len(err.InstanceLocation)
 	causes := slices.DeleteFunc(slices.Clone(err.Causes), func(cause *jsonschema.ValidationError) bool {
-		return isOfAnotherType(cause, len(err.InstanceLocation))
+		return isOfAnotherType(cause, depth)
 	})
-	if len(causes) == 1 { // the other alternatives have another type
-		var nested []Problem
-		if collect(causes[0], &nested); len(nested) == 1 && nested[0].Path == text.Pointer(err.InstanceLocation...) {
-			return nested[0].Message
+	if len(causes) == 0 {
+		causes = err.Causes
+	}
+	prefix := ""
+	if selected, tag := selectAlternatives(causes, depth); tag != nil {
+		if len(selected) == 0 {
+			return []Problem{{path + text.Pointer(tag.property), "must be one of " + listValues(tag.want)}}
 		}
+		causes, prefix = selected, "for this value of "+tag.property+": "
+		if tag.got != nil {
+			prefix = fmt.Sprintf("%s is %s: ", tag.property, listValues([]any{tag.got}))
+		}
+	}
+	if len(causes) == 1 {
+		var inside []Problem
+		collect(causes[0], &inside)
+		if prefix == "" {
+			return inside
+		}
+		return []Problem{{path, text.Cut(prefix+strings.Join(reasons(inside, path), "; "), MaxProblem)}}
+	}
+	var all, shared []string
+	for i, cause := range causes {
+		var inside []Problem
+		collect(cause, &inside)
+		found := reasons(inside, path)
+		if i == 0 {
+			shared = slices.Clone(found)
+		}
+		shared = slices.DeleteFunc(shared, func(reason string) bool { return !slices.Contains(found, reason) })
+		for _, reason := range found {
+			if !slices.Contains(all, reason) {
+				all = append(all, reason)
+			}
+		}
+	}
+	if len(shared) > 0 {
+		all = shared
+	}
+	return []Problem{{path, text.Cut(prefix+"fits none of the alternatives of its schema: "+strings.Join(all, "; or "), MaxProblem)}}
+}
+
+// reasons returns problems inside the value at path as short texts: "iban is missing", "owner/name must be string".
+func reasons(problems []Problem, path string) (all []string) {
+	for _, p := range problems {
+		reason := p.Message
+		if at := strings.TrimPrefix(strings.TrimPrefix(p.Path, path), "/"); at != "" {
+			if reason == missing {
+				reason = "is missing"
+			}
+			reason = at + " " + reason
+		}
+		all = append(all, reason)
+	}
+	return all
+}
+
+// A tag is the property by which a value selects one of several alternatives.
+type tag struct {
+	property string
+	got      any   // its value, nil if it is not known
+	want     []any // the values that alternatives allow
+}
+
+// selectAlternatives returns the alternatives whose errors are not about the property that distinguishes them, and
+// that property. The tag is nil if no property distinguishes them. If its value selects no alternative, the list is empty.
+func selectAlternatives(causes []*jsonschema.ValidationError, depth int) (selected []*jsonschema.ValidationError, found *tag) {
+	excluded := make([]map[string]*tag, len(causes)) // for each alternative, the properties whose values exclude it
+	counts := make(map[string]int)
+	for i, cause := range causes {
+		excluded[i] = make(map[string]*tag)
+		exclusions(cause, depth, excluded[i])
+		for property := range excluded[i] {
+			counts[property]++
+		}
+	}
+	best := ""
+	for property, n := range counts {
+		if n > counts[best] || n == counts[best] && property < best {
+			best = property
+		}
+	}
+	if counts[best] < max(len(causes)-1, 1) {
+		return nil, nil
+	}
+	for i, cause := range causes {
+		t := excluded[i][best]
+		switch {
+		case t == nil:
+			selected = append(selected, cause)
+		case found == nil:
+			found = t
+		default:
+			found.want = append(found.want, t.want...)
+		}
+	}
+	if len(selected) == 0 && len(found.want) == 0 {
+		return nil, nil
+	}
+	return selected, found
+}
+
+// exclusions adds the properties of the value at that depth whose own values do not fit one alternative.
+func exclusions(err *jsonschema.ValidationError, depth int, found map[string]*tag) {
+	if len(err.InstanceLocation) == depth+1 {
+		property := err.InstanceLocation[depth]
+		switch k := err.ErrorKind.(type) {
+		case *kind.Enum:
+			found[property] = &tag{property, k.Got, k.Want}
+		case *kind.Const:
+			found[property] = &tag{property, k.Got, []any{k.Want}}
+		case *kind.Not: // of checkKey: the value selects another alternative
+			found[property] = &tag{property: property}
+		}
+	}
+	switch err.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf: // all of its alternatives must exclude the value
+		if selected, t := selectAlternatives(err.Causes, depth); t != nil && len(selected) == 0 {
+			found[t.property] = t
+		}
+		return
 	}
 	for _, cause := range err.Causes {
-		var nested []Problem
-		collect(cause, &nested)
-		for _, p := range nested {
-			reason := p.Message
-			if at := strings.TrimPrefix(p.Path, text.Pointer(err.InstanceLocation...)); at != "" {
-				reason = at + ": " + reason
-			}
-			if !slices.Contains(reasons, reason) {
-				reasons = append(reasons, reason)
-			}
-		}
+		exclusions(cause, depth, found)
 	}
-	return text.Cut("fits none of the alternatives of its schema: "+strings.Join(reasons, "; or "), MaxProblem)
 }
 
 // isOfAnotherType reports whether the only fault is the type of the value at that depth.
