@@ -11,8 +11,8 @@ import (
 
 // Limits on the families of one document.
 const (
-	maxFamily      = 512 // members of one family
-	maxInheritance = 16  // levels of allOf that are followed
+	maxFamily  = 512 // members of one family
+	maxKinship = 256 // schemas that are read to answer one question about a schema, such as which base it extends
 )
 
 // checkKey is a keyword whose schema is checked and not listed.
@@ -21,6 +21,7 @@ const checkKey = "$check"
 // A family is the set of schemas that a discriminator selects from (OpenAPI 3.1, Discriminator Object). There are two
 // kinds: the alternatives of a oneOf or anyOf, and a base schema with the schemas that extend it by allOf.
 type family struct {
+	file     *openapi.File // of the schema with the discriminator
 	property string
 	members  []familyMember
 
@@ -32,7 +33,7 @@ type family struct {
 // A familyMember is one schema of a family.
 type familyMember struct {
 	place  openapi.Place // with its $ref resolved
-	item   *openapi.Node // the alternative as the document writes it; nil for a member by inheritance
+	item   *openapi.Node // the alternative as the document writes it; nil for a schema of the same file that no list has
 	name   string        // of the schema, "" if it has none
 	values []string      // of the property, which select the member
 	stated bool          // the mapping has the values
@@ -55,12 +56,12 @@ func settle(p openapi.Place) openapi.Place {
 	if f := inheritance(p); f != nil {
 		return f.choice(p)
 	}
-	return openapi.Place{Node: extension(p, extends(p), 0), File: p.File}
+	return openapi.Place{Node: newKinship().extension(p, extends(p)), File: p.File}
 }
 
 // settleChoice returns p with restricted alternatives in the list.
 func settleChoice(p, list openapi.Place, keyword string) openapi.Place {
-	f := family{property: p.Get("discriminator").Get("propertyName").Text()}
+	f := family{file: p.File, property: p.Get("discriminator").Get("propertyName").Text()}
 	if f.property == "" || len(list.Items()) > maxFamily {
 		return p
 	}
@@ -92,8 +93,8 @@ func inheritance(p openapi.Place) *family {
 	if len(subtypes) == 0 && !own || len(p.Get("oneOf").Items())+len(p.Get("anyOf").Items()) > 0 {
 		return nil
 	}
-	discriminator, ancestor := discriminatorOf(p, 0)
-	f := &family{property: discriminator.Get("propertyName").Text()}
+	discriminator, ancestor := newKinship().discriminator(p)
+	f := &family{file: p.File, property: discriminator.Get("propertyName").Text()}
 	if f.property == "" {
 		return nil
 	}
@@ -117,10 +118,21 @@ func inheritance(p openapi.Place) *family {
 	return f
 }
 
-// discriminatorOf returns the discriminator of p, which can be that of a schema that p extends, and the schema that p
+// A kinship reads schemas that are connected by allOf, oneOf and anyOf, as many as maxKinship.
+type kinship struct{ left int }
+
+func newKinship() *kinship { return &kinship{maxKinship} }
+
+// ends counts a schema, and reports whether no more can be read.
+func (k *kinship) ends() bool {
+	k.left--
+	return k.left < 0
+}
+
+// discriminator returns the discriminator of p, which can be that of a schema that p extends, and the schema that p
 // extends directly to inherit it.
-func discriminatorOf(p openapi.Place, level int) (discriminator, ancestor openapi.Place) {
-	if d := p.At("discriminator"); d.Get("propertyName") != nil || level > maxInheritance {
+func (k *kinship) discriminator(p openapi.Place) (discriminator, ancestor openapi.Place) {
+	if d := p.At("discriminator"); d.Get("propertyName") != nil || k.ends() {
 		return d, openapi.Place{}
 	}
 	parts := p.At("allOf")
@@ -129,7 +141,7 @@ func discriminatorOf(p openapi.Place, level int) (discriminator, ancestor openap
 		if err != nil || base.Node == item {
 			continue
 		}
-		if d, _ := discriminatorOf(base, level+1); d.Get("propertyName") != nil {
+		if d, _ := k.discriminator(base); d.Get("propertyName") != nil {
 			return d, base
 		}
 	}
@@ -142,7 +154,7 @@ func (f *family) has(n *openapi.Node) bool {
 
 func (f *family) add(m familyMember) {
 	if len(f.members) < maxFamily {
-		m.own = statesOwn(m.place, f.property, 0)
+		m.own = newKinship().states(m.place, f.property)
 		f.members = append(f.members, m)
 	}
 }
@@ -151,7 +163,7 @@ func (f *family) add(m familyMember) {
 // another one, so it is a member only if it states its own value.
 func (f *family) addSubtypes(subtypes []openapi.Subtype) {
 	for _, s := range subtypes {
-		if f.has(s.Node) || s.Name == "" && !statesOwn(s.Place, f.property, 0) {
+		if f.has(s.Node) || s.Name == "" && !newKinship().states(s.Place, f.property) {
 			continue
 		}
 		f.add(familyMember{place: s.Place, name: s.Name})
@@ -171,7 +183,11 @@ func (f *family) assign(p, discriminator openapi.Place, more bool) {
 			target = resolved
 		}
 		if target.Kind() == '{' && more && !f.has(target.Node) {
-			f.add(familyMember{place: target, item: openapi.Object(openapi.Member{Name: "$ref", Value: m.Value})})
+			member := familyMember{place: target}
+			if target.File != p.File {
+				member.item = nested(m.Value, "$ref")
+			}
+			f.add(member)
 		}
 		for i := range f.members {
 			if member := &f.members[i]; member.place.Node == target.Node {
@@ -201,14 +217,14 @@ func (f *family) assign(p, discriminator openapi.Place, more bool) {
 // no restriction is returned as the document writes it.
 func (f *family) restricted(m *familyMember) *openapi.Node {
 	others := f.valuesOfOthers(m)
-	if m.own || isNullType(m.place) || m.place.Kind() != '{' || len(m.values)+len(others) == 0 {
+	if m.own || m.item != nil && m.place.File != f.file || isNullType(m.place) || m.place.Kind() != '{' || len(m.values)+len(others) == 0 {
 		return cmp.Or(m.item, m.place.Node)
 	}
 	node := m.place.Node
 	if description := m.item.Get("description"); description != nil { // beside a $ref
 		node = node.With("description", description)
 	}
-	declared, _ := propertyOf(m.place, f.property, true, 0).Resolve()
+	declared, _ := newKinship().property(m.place, f.property, true).Resolve()
 	property := declared.Node
 	if property.Get("type") == nil {
 		property = property.With("type", openapi.Text("string"))
@@ -297,14 +313,9 @@ func nested(value *openapi.Node, names ...string) *openapi.Node {
 func (f *family) choice(p openapi.Place) openapi.Place {
 	items := make([]*openapi.Node, len(f.members))
 	for i, m := range f.members {
-		if m.place.File != p.File {
-			if m.item == nil {
-				return p
-			}
-			items[i] = m.item
-			continue
+		if m.place.File == p.File {
+			m.place = f.alone(i, p)
 		}
-		m.place, m.item = f.alone(i, p), nil
 		items[i] = f.restricted(&m)
 	}
 	choice := nested(openapi.List(items...), "anyOf")
@@ -321,9 +332,9 @@ func (f *family) choice(p openapi.Place) openapi.Place {
 func (f *family) alone(i int, base openapi.Place) openapi.Place {
 	m := f.members[i].place
 	if m.Node == base.Node && f.members[i].values == nil {
-		return openapi.Place{Node: common(m, 0), File: m.File}
+		return openapi.Place{Node: newKinship().common(m), File: m.File}
 	}
-	node := extension(m, true, 0).Without("discriminator")
+	node := newKinship().extension(m, true).Without("discriminator")
 	if node == m.Node { // a copy has no schemas that extend it
 		node = openapi.Object(node.Members()...)
 	}
@@ -332,23 +343,20 @@ func (f *family) alone(i int, base openapi.Place) openapi.Place {
 
 // extension returns the schema p with the bases in its allOf in place, each without what forbids p to extend it. If
 // extends is false, p only refers to a base with a discriminator, and means all schemas that extend it.
-func extension(p openapi.Place, extends bool, level int) *openapi.Node {
+func (k *kinship) extension(p openapi.Place, extends bool) *openapi.Node {
 	parts := p.At("allOf")
-	if level > maxInheritance {
-		return p.Node
-	}
 	several := len(parts.Items()) > 1 || p.Get("properties") != nil
 	var items []*openapi.Node
 	for i, item := range parts.Items() {
 		base, err := parts.Item(item).Resolve()
-		if err != nil || base.Node == item || base.File != p.File {
+		if err != nil || base.Node == item || base.File != p.File || k.ends() {
 			continue
 		}
 		if extends && isBase(base) || several && base.Get("additionalProperties").Kind() == 'f' {
 			if items == nil {
 				items = slices.Clone(parts.Items())
 			}
-			items[i] = common(base, level+1)
+			items[i] = k.common(base)
 		}
 	}
 	if items == nil {
@@ -358,8 +366,8 @@ func extension(p openapi.Place, extends bool, level int) *openapi.Node {
 }
 
 // common returns what a base says of all schemas that extend it.
-func common(base openapi.Place, level int) *openapi.Node {
-	node := extension(base, true, level).Without("discriminator")
+func (k *kinship) common(base openapi.Place) *openapi.Node {
+	node := k.extension(base, true).Without("discriminator")
 	if node.Get("additionalProperties").Kind() == 'f' {
 		node = node.Without("additionalProperties")
 	}
@@ -371,7 +379,7 @@ func isBase(p openapi.Place) bool {
 	if len(p.File.Subtypes(p.Node)) == 0 || len(p.Get("oneOf").Items())+len(p.Get("anyOf").Items()) > 0 {
 		return false
 	}
-	discriminator, _ := discriminatorOf(p, 0)
+	discriminator, _ := newKinship().discriminator(p)
 	return discriminator.Get("propertyName") != nil
 }
 
@@ -396,30 +404,30 @@ func asserts(m openapi.Member) bool {
 	return !IsAnnotation(m.Name) && !strings.HasPrefix(m.Name, "x-")
 }
 
-// propertyOf returns the schema of a property of p or of a part of its allOf. If follow is true, it can be that of a
+// property returns the schema of a property of p or of a part of its allOf. If follow is true, it can be that of a
 // schema that p refers to.
-func propertyOf(p openapi.Place, name string, follow bool, level int) openapi.Place {
+func (k *kinship) property(p openapi.Place, name string, follow bool) openapi.Place {
 	if follow {
 		if resolved, err := p.Resolve(); err == nil {
 			p = resolved
 		}
 	}
-	if property := p.At("properties").At(name); property.Node != nil || level > maxInheritance {
+	if property := p.At("properties").At(name); property.Node != nil || k.ends() {
 		return property
 	}
 	parts := p.At("allOf")
 	for _, item := range parts.Items() {
-		if property := propertyOf(parts.Item(item), name, follow, level+1); property.Node != nil {
+		if property := k.property(parts.Item(item), name, follow); property.Node != nil {
 			return property
 		}
 	}
 	return openapi.Place{}
 }
 
-// statesOwn reports whether a schema restricts the property to values that distinguish it from other members. A list
+// states reports whether a schema restricts the property to values that distinguish it from other members. A list
 // of several values in a schema that it refers to does not: other members can share it.
-func statesOwn(p openapi.Place, property string, level int) bool {
-	if level > maxInheritance {
+func (k *kinship) states(p openapi.Place, property string) bool {
+	if k.ends() {
 		return false
 	}
 	for _, keyword := range [...]string{"oneOf", "anyOf"} {
@@ -428,17 +436,17 @@ func statesOwn(p openapi.Place, property string, level int) bool {
 			continue
 		}
 		for _, item := range list.Items() {
-			if arm, err := list.Item(item).Resolve(); err != nil || !isNullType(arm) && !statesOwn(arm, property, level+1) {
+			if arm, err := list.Item(item).Resolve(); err != nil || !isNullType(arm) && !k.states(arm, property) {
 				return false
 			}
 		}
 		return true
 	}
-	inline := propertyOf(p, property, false, 0)
+	inline := k.property(p, property, false)
 	if inline.Get("const") != nil || len(inline.Get("enum").Items()) > 0 {
 		return true
 	}
-	stated, err := propertyOf(p, property, true, 0).Resolve()
+	stated, err := k.property(p, property, true).Resolve()
 	return err == nil && (stated.Get("const") != nil || len(stated.Get("enum").Items()) == 1)
 }
 

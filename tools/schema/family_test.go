@@ -173,7 +173,6 @@ func TestFamily_by_inheritance(t *testing.T) {
 			rule: "schemas in circles end",
 			components: `{"S":` + toCat + `,"Cat":{"allOf":[` + toDog + `],"discriminator":{"propertyName":"kind","mapping":{"dog":"Dog"}}},
 				"Dog":{"allOf":[` + toCat + `],"discriminator":{"propertyName":"kind","mapping":{"cat":"Cat"}}}}`,
-			valid: []string{`{"kind":"cat"}`},
 		},
 	}
 	for _, test := range tests {

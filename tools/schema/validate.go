@@ -172,20 +172,25 @@ type tag struct {
 func selectAlternatives(causes []*jsonschema.ValidationError, depth int) (selected []*jsonschema.ValidationError, found *tag) {
 	excluded := make([]map[string]*tag, len(causes)) // for each alternative, the properties whose values exclude it
 	counts := make(map[string]int)
+	distinguishes := make(map[string]bool)
+	least := leastFaults(causes)
 	for i, cause := range causes {
 		excluded[i] = make(map[string]*tag)
 		exclusions(cause, depth, excluded[i])
-		for property := range excluded[i] {
+		for property, t := range excluded[i] {
 			counts[property]++
+			// The only fault of an alternative is its list of several values: this is probably a wrong value of
+			// another property.
+			distinguishes[property] = distinguishes[property] || len(t.want) <= 1 || faults(cause) > least
 		}
 	}
 	best := ""
 	for property, n := range counts {
-		if n > counts[best] || n == counts[best] && property < best {
+		if distinguishes[property] && (n > counts[best] || n == counts[best] && property < best) {
 			best = property
 		}
 	}
-	if counts[best] < max(len(causes)-1, 1) {
+	if best == "" {
 		return nil, nil
 	}
 	for i, cause := range causes {
@@ -203,6 +208,25 @@ func selectAlternatives(causes []*jsonschema.ValidationError, depth int) (select
 		return nil, nil
 	}
 	return selected, found
+}
+
+// faults returns the number of innermost causes of an error.
+func faults(err *jsonschema.ValidationError) (n int) {
+	if required, ok := err.ErrorKind.(*kind.Required); ok {
+		return len(required.Missing)
+	}
+	for _, cause := range err.Causes {
+		n += faults(cause)
+	}
+	return max(n, 1)
+}
+
+func leastFaults(causes []*jsonschema.ValidationError) int {
+	least := faults(causes[0])
+	for _, cause := range causes[1:] {
+		least = min(least, faults(cause))
+	}
+	return least
 }
 
 // exclusions adds the properties of the value at that depth whose own values do not fit one alternative.
