@@ -31,7 +31,8 @@ const (
 	maxWritten     = 256 << 20 // bytes of the schemas of all arguments, without $defs
 )
 
-// FullSchema returns the schema that validates the arguments. InputSchema may be a simplified form of it.
+// FullSchema returns the schema that validates the arguments. InputSchema may be a simplified form of it, or lack
+// what is only checked (schema.Listed).
 func (t *Tool) FullSchema() jsontext.Value {
 	if t.Definition.full == nil {
 		return t.Definition.InputSchema
@@ -46,7 +47,7 @@ type pendingTool struct {
 	plan     *schema.InputPlan
 	size     int     // upper limit for the bytes of the full schema; counted up to maxInputSchema
 	siblings []*Tool // tools with the same arguments
-	dropped  bool    // the schemas of the arguments must be written again
+	unlisted bool    // the full schema checks more than the listed one says
 }
 
 // An inputWriter writes the schemas of arguments. It writes them after all tools are known, because they share one
@@ -116,7 +117,6 @@ func (w *inputWriter) add(t *Tool, plan *schema.InputPlan) error {
 
 // drop releases the schemas of the arguments until they are written again.
 func (p *pendingTool) drop() {
-	p.dropped = true
 	for i := range p.plan.Arguments {
 		a := &p.plan.Arguments[i]
 		if a.Source == nil || p.argument(a).MCPHeader != "" {
@@ -146,11 +146,12 @@ func (w *inputWriter) choose(p *pendingTool, limit int, now bool) {
 			p.size = min(p.size, size)
 			continue
 		}
-		if source := p.plan.WriteFull(writing); p.tool.Definition.InputSchema == nil || len(source) < len(p.tool.Definition.InputSchema) {
-			p.tool.Definition.InputSchema, p.size = source, len(source)
+		full := p.plan.WriteFull(writing)
+		if source := schema.Listed(full); p.tool.Definition.InputSchema == nil || len(source) < len(p.tool.Definition.InputSchema) {
+			p.tool.Definition.InputSchema, p.size, p.unlisted = source, len(source), len(source) < len(full)
 			for i := range p.plan.Arguments {
 				a := &p.plan.Arguments[i]
-				p.argument(a).Schema = a.WriteFull(writing)
+				p.argument(a).Schema = schema.Listed(a.WriteFull(writing))
 			}
 			p.tool.list()
 		}
@@ -218,13 +219,18 @@ func (w *inputWriter) finish(all []*Tool, collect collector) {
 			if p.tool.Definition.InputSchema == nil {
 				w.choose(p, limit, true)
 			}
-			continue
+			if !p.unlisted {
+				continue
+			}
 		}
 		if p.size <= maxInputSchema {
 			p.tool.Definition.full = schema.NewFullInput(lock, w.translator.Writings()[0], p.plan)
 			kept = append(kept, p.plan.Schemas()...)
 		} else {
 			p.tool.Definition.Unchecked = true
+		}
+		if p.size <= limit {
+			continue
 		}
 		w.simplify(p, limit)
 		p.tool.Definition.Simplified = true
@@ -333,9 +339,7 @@ func (p *pendingTool) equals(other *pendingTool) bool {
 	var a, b Argument // on the heap once, not for each argument
 	for i := range p.tool.Plan.Arguments {
 		a, b = p.tool.Plan.Arguments[i], other.tool.Plan.Arguments[i]
-		if p.dropped {
-			a.Schema, b.Schema = nil, nil
-		}
+		a.Schema, b.Schema = nil, nil // the plans are equal; the texts may be written differently
 		if !reflect.DeepEqual(&a, &b) {
 			return false
 		}

@@ -246,7 +246,7 @@ func shorten(rawSchema jsontext.Value) (short jsontext.Value, shortened bool) {
 // there.
 func appendPart(b []byte, t *tools.Tool, path string) []byte {
 	b = strictjson.AppendString(append(b, `{"name":`...), t.Name)
-	root, _ := schema.Parse(elicit.AppendVisible(nil, t, t.FullSchema()))
+	root, _ := schema.Parse(elicit.AppendVisible(nil, t, schema.Listed(t.FullSchema())))
 	tree, taken := root.Tree, ""
 	for name := range strings.SplitSeq(path, "/") {
 		next, names := root.Find(tree, name)

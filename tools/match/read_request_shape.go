@@ -59,17 +59,15 @@ type shape struct {
 // argument returns the full schema of the argument at position i.
 func (s *shapes) argument(t *tools.Tool, i int) *schema.Tree {
 	a := &t.Plan.Arguments[i]
-	if t.Definition.Simplified {
-		if s.properties == nil {
-			s.properties = make(map[string]*schema.Tree)
-			for _, p := range s.root.Parts("properties") {
-				s.properties[p.Name] = p.Tree
-			}
+	if s.properties == nil {
+		s.properties = make(map[string]*schema.Tree)
+		for _, p := range s.root.Parts("properties") {
+			s.properties[p.Name] = p.Tree
 		}
-		if full := s.properties[a.Name]; full != nil {
-			return full
-		} // otherwise the gateway fills it
 	}
+	if full := s.properties[a.Name]; full != nil {
+		return full
+	} // otherwise the gateway fills it
 	listed, _ := schema.Parse(a.Schema)
 	return listed.Tree
 }

@@ -81,8 +81,16 @@ func (f FastSet) Read(schema jsontext.Value) *Fast {
 		return nil
 	}
 	p := Fast{form: form{min: -maxPlainNumber, max: maxPlainNumber}}
-	for _, m := range members {
-		if !isIgnored(m.Name) && !f.readKeyword(&p, m) {
+	listed := len(members)
+	for i := 0; i < len(members); i++ {
+		switch m := members[i]; {
+		case i >= listed && slices.ContainsFunc(members[:listed], func(l strictjson.Member) bool { return l.Name == m.Name }):
+			return nil // both apply
+		case m.Name == checkKey:
+			if members, err = strictjson.Members(members, m.Value); err != nil {
+				return nil
+			}
+		case !isIgnored(m.Name) && !f.readKeyword(&p, m):
 			return nil
 		}
 	}

@@ -7,9 +7,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FullInput writes the schema that validates a tool's arguments, for a tool that lists a smaller schema.
+// FullInput writes the schema that validates a tool's arguments, for a tool that lists another schema.
 type FullInput struct {
-	mu      *sync.Mutex // of the Translator
+	fixed   jsontext.Value // the schema without edits, if it is not written from a plan
+	mu      *sync.Mutex    // of the Translator
 	writing Writing
 	plan    *InputPlan
 	edits   []Edit // changes after the build, in order
@@ -21,11 +22,17 @@ func NewFullInput(mu *sync.Mutex, writing Writing, plan *InputPlan) *FullInput {
 	return &FullInput{mu: mu, writing: writing, plan: plan}
 }
 
-// Text returns the schema.
+// FixedInput returns a FullInput that has the given schema.
+func FixedInput(text jsontext.Value) *FullInput { return &FullInput{fixed: text} }
+
+// Text returns the schema. It has keywords of this package's own for what is not listed: see Listed.
 func (f *FullInput) Text() jsontext.Value {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	full := f.plan.WriteFull(f.writing)
+	full := f.fixed
+	if full == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		full = f.plan.WriteFull(f.writing)
+	}
 	for i := range f.edits {
 		full = f.edits[i].Apply(full)
 	}

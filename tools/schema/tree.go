@@ -60,7 +60,7 @@ var known = func() map[string]Keyword {
 	all := make(map[string]Keyword)
 	for shape, names := range [...]string{
 		plain:  "type enum const format pattern title description default examples example deprecated readOnly writeOnly required minimum maximum minLength maxLength minItems maxItems $ref " + stubKey,
-		single: "items additionalProperties not if then else contains propertyNames unevaluatedProperties unevaluatedItems contentSchema",
+		single: "items additionalProperties not if then else contains propertyNames unevaluatedProperties unevaluatedItems contentSchema " + checkKey,
 		listed: "allOf anyOf oneOf prefixItems",
 		named:  "properties patternProperties dependentSchemas $defs",
 	} {

@@ -330,7 +330,7 @@ func CompileBounded(source []byte) (*Compiled, error) { return compile(source, t
 
 func compile(source []byte, bounded bool) (*Compiled, error) {
 	const here = "fairway:///tool"
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(checked(source)))
 	if err != nil {
 		return nil, err
 	}
