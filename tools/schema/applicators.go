@@ -38,6 +38,10 @@ func (w *writer) applicator(p openapi.Place, m openapi.Member, k *keywordSummary
 		w.completely(func() { w.single(m.Name, at, s.within(negated, false)) })
 	case "if":
 		w.condition(p, s)
+	case checkKey: // of a family
+		if w.t.direction == Input && !w.t.bare {
+			w.single(m.Name, at, setting{reach: apart})
+		}
 	case "dependentSchemas":
 		w.named(m.Name, at, s.within(together, false), hasSchema)
 	case "dependencies":

@@ -8,8 +8,7 @@ import (
 )
 
 // checkKey is the keyword for what is checked and not listed, because some clients or model APIs refuse it: an
-// object of keywords that apply as if they stood beside it. It cannot come from a document, since package schema
-// does not write unknown keywords.
+// object of keywords that apply as if they stood beside it.
 const checkKey = "$check"
 
 // checkMark is in the text of each schema that has a checkKey.
@@ -71,6 +70,36 @@ func replaceChecks(schema jsontext.Value, replacement func(beside []Keyword, che
 			beside = setKeyword(beside, k)
 		}
 		return beside
+	})
+}
+
+// withoutOneOf returns a schema whose oneOfs are anyOfs, so that a value that fits several alternatives is valid. Those
+// in the keywords not and if stay, since there they would refuse more. It is for the schemas of MCP servers: package
+// schema writes no oneOf.
+func withoutOneOf(schema jsontext.Value) jsontext.Value {
+	if !bytes.Contains(schema, []byte(`"oneOf"`)) {
+		return schema
+	}
+	root, err := Parse(schema)
+	if err != nil {
+		return schema
+	}
+	return root.rewrite(make([]byte, 0, len(schema)), func(t *Tree) []Keyword {
+		keywords := slices.Clone(t.Keywords)
+		for i := range keywords {
+			switch k := &keywords[i]; k.Name {
+			case "not", "if":
+				k.shape = plain
+			case "oneOf":
+				if t.keyword("anyOf") == nil {
+					k.Name = "anyOf"
+				} else if t.keyword("allOf") == nil {
+					choice := Keyword{Name: "anyOf", shape: listed, Parts: k.Parts}
+					*k = Keyword{Name: "allOf", shape: listed, Parts: []Part{{Tree: &Tree{Keywords: []Keyword{choice}}}}}
+				}
+			}
+		}
+		return keywords
 	})
 }
 

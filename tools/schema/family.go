@@ -15,9 +15,6 @@ const (
 	maxKinship = 256 // schemas that are read to answer one question about a schema, such as which base it extends
 )
 
-// checkKey is a keyword whose schema is checked and not listed.
-const checkKey = "$check"
-
 // A family is the set of schemas that a discriminator selects from (OpenAPI 3.1, Discriminator Object). There are two
 // kinds: the alternatives of a oneOf or anyOf, and a base schema with the schemas that extend it by allOf.
 type family struct {

@@ -109,6 +109,7 @@ func TestFamily_by_inheritance(t *testing.T) {
 		valid            []string
 		invalid          map[string]string
 		lists            string // a text that the schema has
+		input            bool   // the invalid values are refused in arguments only
 	}{
 		{
 			rule:       "a reference to the base means the schemas that extend it",
@@ -134,6 +135,7 @@ func TestFamily_by_inheritance(t *testing.T) {
 			valid:      []string{`{"pet":{"kind":"Cat","claws":4}}`, `{"pet":{"kind":"Dog"}}`, `{"pet":{"kind":"Cow","milk":1}}`},
 			invalid:    map[string]string{`{"pet":{"kind":"Cat"}}`: "claws is missing"},
 			lists:      `"claws"`,
+			input:      true,
 		},
 		{
 			rule:       "an allOf with nothing but the base is another name for it",
@@ -183,6 +185,9 @@ func TestFamily_by_inheritance(t *testing.T) {
 					if !strings.Contains(text, test.lists) {
 						t.Errorf("%s is not in %s", test.lists, text)
 					}
+					if test.input && direction == schema.Output {
+						test.invalid = nil
+					}
 					checkFamily(t, text, test.valid, test.invalid)
 				}
 			})
@@ -213,6 +218,27 @@ func checkFamily(t *testing.T, text string, valid []string, invalid map[string]s
 		}
 		if !strings.Contains(got.String(), want) {
 			t.Errorf("%s: got %q, want %q\nby %s", value, got.String(), want, text)
+		}
+	}
+}
+
+func TestCompile_accepts_what_fits_several_alternatives(t *testing.T) {
+	tests := []struct{ in, valid, invalid string }{
+		{`{"oneOf":[{"type":"integer"},{"type":"number"}]}`, `5`, `"5"`},
+		{`{"anyOf":[{"type":"integer"},{"type":"string"}],"oneOf":[{"minimum":1},{"maximum":9}]}`, `5`, `true`},
+		{`{"properties":{"a":{"items":{"oneOf":[{},{"type":"string"}]}}}}`, `{"a":["x"]}`, ``},
+		{`{"not":{"oneOf":[{"minimum":1},{"maximum":9}]}}`, `5`, `0`},
+	}
+	for _, test := range tests {
+		compiled, err := schema.Compile([]byte(test.in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := compiled.Validate(parsed(t, test.valid)); err != nil {
+			t.Errorf("%s is refused by %s: %v", test.valid, test.in, err)
+		}
+		if test.invalid != "" && compiled.Validate(parsed(t, test.invalid)) == nil {
+			t.Errorf("%s is accepted by %s", test.invalid, test.in)
 		}
 	}
 }

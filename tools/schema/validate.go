@@ -320,9 +320,9 @@ type Compiled struct {
 	effort *validationBudget // nil if the schema has no references and is therefore walked at most once
 }
 
-// Compile compiles a schema that this package has written.
+// Compile compiles the schema of a tool. Its oneOfs accept values that fit several alternatives.
 func Compile(source []byte) (*Compiled, error) {
-	return compile(source, bytes.Contains(source, []byte(RefPrefix)))
+	return compile(withoutOneOf(source), bytes.Contains(source, []byte(RefPrefix)))
 }
 
 // CompileBounded compiles any schema. Its validation always takes limited effort.
