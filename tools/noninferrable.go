@@ -62,7 +62,10 @@ func (b *builder) warnOfUnprotected(built []*Tool) {
 // matches no argument of the tools.
 func unprotected(list, name string, tools []*Tool) Warning {
 	reason := fmt.Sprintf("%s: there is no argument %q, so it protects nothing", list, text.Cut(name, schema.MaxProblem))
-	tool, _, qualified := strings.Cut(name, ".")
+	tool, argument, qualified := strings.Cut(name, ".")
+	if !qualified {
+		argument = name
+	}
 	known := slices.ContainsFunc(tools, func(t *Tool) bool { return t.Name == tool })
 	near := text.Nearest(name, func(yield func(string) bool) {
 		for _, t := range tools {
@@ -80,5 +83,10 @@ func unprotected(list, name string, tools []*Tool) Warning {
 			}
 		}
 	})
+	for _, t := range tools {
+		if now := t.RenamedArgument(argument); now != "" && (!qualified || known && t.Name == tool) {
+			return Warning{Reason: reason + text.NowNamed(now)}
+		}
+	}
 	return Warning{Reason: reason + text.DidYouMean(near)}
 }

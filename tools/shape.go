@@ -265,7 +265,7 @@ func (t *toolBuilder) readShape() error {
 	for name, a := range declared.Arguments {
 		i, known := argumentFor(t.tool, name)
 		if !known {
-			reason := fmt.Sprintf("%s: there is no argument %q%s", build.ShapeExtension, name, suggestArgument(t.tool, name))
+			reason := fmt.Sprintf("%s: there is no argument %q%s", build.ShapeExtension, name, t.tool.SuggestArgument(name))
 			if a.Guards() {
 				return fmt.Errorf("%s", reason)
 			}
@@ -325,10 +325,10 @@ func argumentFor(t *Tool, name string) (position int, known bool) {
 	return i, i >= 0 && !t.Plan.Encodings[i].Filled
 }
 
-// suggestArgument returns the end of an error about an unknown argument: the listed argument that had the name in
-// earlier versions, has it in the document, or has the nearest name; or "".
-func suggestArgument(t *Tool, name string) string {
-	if now := t.renamedArgument(name); now != "" {
+// SuggestArgument returns the end of an error about an unknown argument. It names the listed argument that had the
+// name in earlier versions, has it in the document, or has the nearest name. It is "" if there is none.
+func (t *Tool) SuggestArgument(name string) string {
+	if now := t.RenamedArgument(name); now != "" {
 		return text.NowNamed(now)
 	}
 	if i, known := argumentFor(t, name); known {
@@ -343,8 +343,8 @@ func suggestArgument(t *Tool, name string) string {
 	}))
 }
 
-// renamedArgument returns the name of the listed argument that had another name in earlier versions, or "".
-func (t *Tool) renamedArgument(former string) string {
+// RenamedArgument returns the name of the listed argument that had another name in earlier versions, or "".
+func (t *Tool) RenamedArgument(former string) string {
 	i, renamed := t.Unshaped.former[former]
 	if !renamed || t.Plan.Encodings[i].Filled {
 		return ""
