@@ -187,7 +187,10 @@ func (b *builder) candidates(operations []openapi.Operation) []build.Candidate {
 	own, former := make([]string, len(operations)), make([]string, len(operations))
 	for i := range operations {
 		if operation := &operations[i]; operation.Err == nil {
-			own[i], former[i] = operation.ID, b.names.Claim(build.NameForOperation(operation.ID, operation.Method, operation.Path))
+			former[i] = b.names.Claim(build.NameForOperation(operation.ID, operation.Method, operation.Path))
+			if own[i] = operation.ID; build.SanitizeName(operation.ID) == "" {
+				own[i] = operation.Path
+			}
 		}
 	}
 	names := (&build.Renaming{Own: own, Former: former,
@@ -311,7 +314,7 @@ func (b *builder) add(named build.Candidate) {
 		Output:   Output{validator: new(schema.Validator)},
 		Unshaped: Unshaped{Size: len(fullDescription(operation)), Former: named.Former},
 	}
-	if operation.ID != "" && !b.options.Foreign && !build.KeepsLetters(name, operation.ID) {
+	if operation.ID != "" && !b.options.Foreign && name != build.SanitizeName(operation.ID) {
 		tool.Definition.Description = build.TellName(operation.ID, tool.Definition.Description)
 	}
 	t := &toolBuilder{toolSource: b.source, operation: operation, names: build.NewNameSet(), tool: tool, plan: &tool.Plan}

@@ -26,6 +26,7 @@ type toolSource struct {
 	extensions   extension.Reader         // of OCP, of the operations
 	root         *openapi.File            // of the document itself
 	unprotected  []Warning                // about configured non-inferrable names that match no argument
+	own          []string                 // the names in the document of the arguments of the current tool; "" for those that it does not name
 }
 
 // release drops what only the translation of operations needs. The lists are made after it, and need the memory.
@@ -39,7 +40,6 @@ type toolBuilder struct {
 	tool      *Tool
 	plan      *Plan               // of tool
 	names     build.NameSet       // of the arguments
-	own       []string            // the names of the arguments in the document; "" for those that it does not name
 	places    map[string][]string // the names of the parameters by location
 	constants []request.Pair      // the query pairs in the path of the document
 	closed    jsontext.Value      // additionalProperties of the arguments object
@@ -64,6 +64,7 @@ func (t *toolBuilder) build() error {
 		}
 	}
 	t.closed = jsontext.Value("false")
+	t.own = t.own[:0]
 	t.places = make(map[string][]string)
 	t.plan.Query, t.constants = request.ConstantQuery(t.operation.ConstantQuery)
 	t.sources = make(map[int]*schema.InputSource)
@@ -157,14 +158,16 @@ func argumentName(wireName string) string {
 // correctNames replaces the names of arguments that are wrong (build.Renaming). Where a name differs from that in the
 // document, the description begins with the name in the document.
 func (t *toolBuilder) correctNames() {
-	arguments, former := t.plan.Arguments, make([]string, len(t.plan.Arguments))
-	differs := false
+	arguments, differs := t.plan.Arguments, false
 	for i := range arguments {
-		former[i] = arguments[i].Name
-		differs = differs || t.own[i] != "" && t.own[i] != former[i]
+		differs = differs || t.own[i] != "" && t.own[i] != arguments[i].Name
 	}
 	if !differs {
 		return
+	}
+	former := make([]string, len(arguments))
+	for i := range arguments {
+		former[i] = arguments[i].Name
 	}
 	renaming := build.Renaming{Own: t.own, Former: former, Prefix: func(i int) string { return string(arguments[i].In) }}
 	renaming.Name = func(i int, read func(string) string) string {

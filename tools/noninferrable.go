@@ -62,16 +62,15 @@ func (b *builder) warnOfUnprotected(built []*Tool) {
 // matches no argument of the tools.
 func unprotected(list, name string, tools []*Tool) Warning {
 	reason := fmt.Sprintf("%s: there is no argument %q, so it protects nothing", list, text.Cut(name, schema.MaxProblem))
-	tool, argument, qualified := strings.Cut(name, ".")
-	if !qualified {
-		argument = name
+	tool, _, qualified := strings.Cut(name, ".")
+	if i := slices.IndexFunc(tools, func(t *Tool) bool { return t.Name == tool }); i >= 0 {
+		tools = tools[i : i+1]
 	}
-	known := slices.ContainsFunc(tools, func(t *Tool) bool { return t.Name == tool })
+	if now := nowNamed(tools, name[strings.IndexByte(name, '.')+1:]); now != "" {
+		return Warning{Reason: reason + now}
+	}
 	near := text.Nearest(name, func(yield func(string) bool) {
 		for _, t := range tools {
-			if known && t.Name != tool {
-				continue
-			}
 			for i := range t.Plan.Arguments {
 				candidate := t.Plan.Arguments[i].Name
 				if qualified {
@@ -83,10 +82,5 @@ func unprotected(list, name string, tools []*Tool) Warning {
 			}
 		}
 	})
-	for _, t := range tools {
-		if now := t.RenamedArgument(argument); now != "" && (!qualified || known && t.Name == tool) {
-			return Warning{Reason: reason + text.NowNamed(now)}
-		}
-	}
 	return Warning{Reason: reason + text.DidYouMean(near)}
 }

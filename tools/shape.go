@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -171,7 +172,7 @@ func (s *shaper) checkGiven(given map[string]bool) error {
 					}
 				}
 			})
-			err := fmt.Errorf("%s: no tool has an argument %q%s", one.name(), name, text.DidYouMean(near))
+			err := fmt.Errorf("%s: no tool has an argument %q%s", one.name(), name, cmp.Or(nowNamed(s.set.tools, name), text.DidYouMean(near)))
 			if !s.options.Reloaded || a.Guards() {
 				return err
 			}
@@ -328,8 +329,8 @@ func argumentFor(t *Tool, name string) (position int, known bool) {
 // SuggestArgument returns the end of an error about an unknown argument. It names the listed argument that had the
 // name in earlier versions, has it in the document, or has the nearest name. It is "" if there is none.
 func (t *Tool) SuggestArgument(name string) string {
-	if now := t.RenamedArgument(name); now != "" {
-		return text.NowNamed(now)
+	if now := nowNamed([]*Tool{t}, name); now != "" {
+		return now
 	}
 	if i, known := argumentFor(t, name); known {
 		return text.DidYouMean(t.Plan.Arguments[i].Name)
@@ -341,6 +342,16 @@ func (t *Tool) SuggestArgument(name string) string {
 			}
 		}
 	}))
+}
+
+// nowNamed returns the end of an error about an argument that one of the tools had in earlier versions, or "".
+func nowNamed(tools []*Tool, argument string) string {
+	for _, t := range tools {
+		if now := t.RenamedArgument(argument); now != "" {
+			return text.NowNamed(now)
+		}
+	}
+	return ""
 }
 
 // RenamedArgument returns the name of the listed argument that had another name in earlier versions, or "".

@@ -72,6 +72,8 @@ func isNameRune(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
 }
 
+func isLetterOrDigit(r rune) bool { return r != '_' && isNameRune(r) }
+
 // snake converts one path segment to snake case: "{tripId}" becomes trip_id and
 // "users.json" becomes users_json.
 func snake(segment string) string {
@@ -162,11 +164,10 @@ func (r *Renaming) Names() []string {
 			continue
 		}
 		_, belongs := owner[r.Former[i]]
-		readable := r.Name(i, Readable)
-		if !belongs && readable != "" && readable == r.Name(i, strings.Clone) {
+		if !belongs && Readable(own) == own && (own == "" || strings.ContainsFunc(own, isLetterOrDigit)) {
 			continue
 		}
-		spelled := r.Name(i, spell)
+		readable, spelled := r.Name(i, Readable), r.Name(i, spell)
 		switch {
 		case readable != "" && !names.Taken[readable]:
 			corrected[i] = names.Claim(readable)
@@ -231,14 +232,3 @@ func TellName(own, description string) string {
 
 // maxTold is the maximum length of a name in a description, in bytes.
 const maxTold = 4 * MaxName
-
-// KeepsLetters reports whether a name has the same letters and digits as that in the document.
-func KeepsLetters(name, own string) bool {
-	letters := func(r rune) rune {
-		if r >= utf8.RuneSelf || isNameRune(r) && r != '_' {
-			return r
-		}
-		return -1
-	}
-	return strings.Map(letters, name) == strings.Map(letters, own)
-}
