@@ -44,6 +44,8 @@ require (
 
 require github.com/aws/aws-sdk-go-v2 v1.48.0
 
+require github.com/gosimple/unidecode v1.0.1
+
 require (
 	cel.dev/expr v0.25.3 // indirect
 	cloud.google.com/go/auth v0.23.3 // indirect

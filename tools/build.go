@@ -184,6 +184,21 @@ func (c collector) run(done int) {
 // therefore match the names of the unfiltered list, and do not change them.
 func (b *builder) candidates(operations []openapi.Operation) []build.Candidate {
 	named := make([]build.Candidate, len(operations))
+	own, former := make([]string, len(operations)), make([]string, len(operations))
+	for i := range operations {
+		if operation := &operations[i]; operation.Err == nil {
+			former[i] = b.names.Claim(build.NameForOperation(operation.ID, operation.Method, operation.Path))
+			if own[i] = operation.ID; build.SanitizeName(operation.ID) == "" {
+				own[i] = operation.Path
+			}
+		}
+	}
+	names := (&build.Renaming{Own: own, Former: former,
+		Name: func(i int, read func(string) string) string {
+			return build.NameForOperation(read(operations[i].ID), operations[i].Method, read(operations[i].Path))
+		},
+		Prefix: func(i int) string { return strings.ToLower(operations[i].Method) },
+	}).Names()
 	first := make(map[string]*openapi.Operation, len(operations)) // by operationId
 	for i := range operations {
 		operation := &operations[i]
@@ -191,7 +206,9 @@ func (b *builder) candidates(operations []openapi.Operation) []build.Candidate {
 		if operation.Err != nil {
 			continue
 		}
-		named[i].Tool = b.names.Claim(build.NameForOperation(operation.ID, operation.Method, operation.Path))
+		if named[i].Tool = names[i]; names[i] != former[i] {
+			named[i].Former = former[i]
+		}
 		if operation.ID == "" {
 			continue
 		}
@@ -295,7 +312,10 @@ func (b *builder) add(named build.Candidate) {
 			changes:  changesByVerb(operation),
 		},
 		Output:   Output{validator: new(schema.Validator)},
-		Unshaped: Unshaped{Size: len(fullDescription(operation))},
+		Unshaped: Unshaped{Size: len(fullDescription(operation)), Former: named.Former},
+	}
+	if operation.ID != "" && !b.options.Foreign && name != build.SanitizeName(operation.ID) {
+		tool.Definition.Description = build.TellName(operation.ID, tool.Definition.Description)
 	}
 	t := &toolBuilder{toolSource: b.source, operation: operation, names: build.NewNameSet(), tool: tool, plan: &tool.Plan}
 	err := b.inputs.checkBudget()

@@ -17,7 +17,8 @@ import (
 // bodyBuilder makes the arguments of the request body of one operation.
 type bodyBuilder struct {
 	*toolBuilder
-	files map[string]build.FileUse // the properties of a multipart form that are files
+	files  map[string]build.FileUse // the properties of a multipart form that are files
+	object *schema.Object           // the body, if its properties are arguments
 }
 
 // addBody adds the arguments of the request body: one argument for each property of an
@@ -58,9 +59,7 @@ func (t *bodyBuilder) addBody() error {
 			return err
 		}
 	}
-	if flat {
-		t.openBody(object)
-	}
+	t.object = object
 	return nil
 }
 
@@ -177,7 +176,8 @@ func (t *toolBuilder) takeSource(i int) {
 }
 
 // openBody allows additional properties if the document clearly allows them in the body.
-func (t *bodyBuilder) openBody(object *schema.Object) {
+func (t *bodyBuilder) openBody() {
+	object := t.object
 	switch object.Additional {
 	case schema.AdditionalAllowed:
 		t.closed = jsontext.Value("true")
@@ -280,6 +280,7 @@ func (t *bodyBuilder) addBodyType(choices []*openapi.Media) error {
 	}, request.Argument{Fill: jsontext.Value(standard)}, openapi.Place{})
 	a := &t.plan.Arguments[content.TypeArgument]
 	a.Default, a.types = standard, []string{"string"}
+	t.own[content.TypeArgument] = ""
 	t.plan.Encodings[content.TypeArgument].DropNull = true
 	return nil
 }

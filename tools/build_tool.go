@@ -26,6 +26,7 @@ type toolSource struct {
 	extensions   extension.Reader         // of OCP, of the operations
 	root         *openapi.File            // of the document itself
 	unprotected  []Warning                // about configured non-inferrable names that match no argument
+	own          []string                 // the names in the document of the arguments of the current tool; "" for those that it does not name
 }
 
 // release drops what only the translation of operations needs. The lists are made after it, and need the memory.
@@ -63,6 +64,7 @@ func (t *toolBuilder) build() error {
 		}
 	}
 	t.closed = jsontext.Value("false")
+	t.own = t.own[:0]
 	t.places = make(map[string][]string)
 	t.plan.Query, t.constants = request.ConstantQuery(t.operation.ConstantQuery)
 	t.sources = make(map[int]*schema.InputSource)
@@ -82,8 +84,13 @@ func (t *toolBuilder) build() error {
 			}
 		}
 	}
-	if err := (&bodyBuilder{toolBuilder: t}).addBody(); err != nil {
+	body := &bodyBuilder{toolBuilder: t}
+	if err := body.addBody(); err != nil {
 		return err
+	}
+	t.correctNames()
+	if body.object != nil {
+		body.openBody()
 	}
 	t.planPath()
 	t.describeResponse()
@@ -104,6 +111,7 @@ func (t *toolBuilder) warn(reason string) {
 // empty, the name is derived from a.WireName. Place is where the argument's schema is;
 // extensions are read from it and from the holders.
 func (t *toolBuilder) addArgument(a Argument, planned request.Argument, place openapi.Place, holders ...openapi.Place) {
+	t.own = append(t.own, cmp.Or(a.Name, a.WireName))
 	name := argumentName(cmp.Or(a.Name, a.WireName))
 	if t.names.Taken[name] {
 		name = build.ShortenName(string(a.In) + "_" + name)
@@ -144,6 +152,52 @@ func argumentName(wireName string) string {
 		return build.ShortenName(strings.TrimRight(name, "_"))
 	default:
 		return build.ShortenName(name)
+	}
+}
+
+// correctNames replaces the names of arguments that are wrong (build.Renaming). Where a name differs from that in the
+// document, the description begins with the name in the document.
+func (t *toolBuilder) correctNames() {
+	arguments, differs := t.plan.Arguments, false
+	for i := range arguments {
+		differs = differs || t.own[i] != "" && t.own[i] != arguments[i].Name
+	}
+	if !differs {
+		return
+	}
+	former := make([]string, len(arguments))
+	for i := range arguments {
+		former[i] = arguments[i].Name
+	}
+	renaming := build.Renaming{Own: t.own, Former: former, Prefix: func(i int) string { return string(arguments[i].In) }}
+	renaming.Name = func(i int, read func(string) string) string {
+		name := read(t.own[i])
+		if name != "" && build.SanitizeName(name) == "" {
+			return ""
+		}
+		return argumentName(name)
+	}
+	shapes := t.argumentShapes
+	t.names, t.argumentShapes = build.NewNameSet(), nil
+	for i, name := range renaming.Names() {
+		a := &arguments[i]
+		a.Name = t.names.Claim(name)
+		if name != former[i] {
+			if t.tool.Unshaped.former == nil {
+				t.tool.Unshaped.former = make(map[string]int)
+			}
+			t.tool.Unshaped.former[former[i]] = i
+		}
+		if shape, shaped := shapes[former[i]]; shaped {
+			t.addArgumentShape(name, shape)
+		}
+		if own := t.own[i]; own != "" && own != name {
+			a.Description = build.TellName(own, a.Description)
+			a.Schema = schema.Annotate(a.Schema, a.Description, false)
+			if source := t.sources[i]; source != nil {
+				source.Description = a.Description
+			}
+		}
 	}
 }
 

@@ -119,13 +119,7 @@ const maxSimilar = 3
 // similar spelling and, if lists omit tools, those that Find finds. It returns only tools for which
 // allowed returns true.
 func (s *Toolset) Similar(name string, allowed func(*Tool) bool) (similar []string) {
-	near := text.Nearest(name, func(yield func(string) bool) {
-		for _, t := range s.tools {
-			if allowed(t) && !yield(t.Name) {
-				return
-			}
-		}
-	})
+	near := s.Nearest(name, allowed)
 	if near != "" {
 		similar = append(similar, near)
 	}
@@ -139,6 +133,21 @@ func (s *Toolset) Similar(name string, allowed func(*Tool) bool) (similar []stri
 		}
 	}
 	return similar
+}
+
+// Nearest returns the name of the tool that had an unknown name in earlier versions, or else of the one with the most
+// similar name, or "". It returns only tools for which allowed returns true.
+func (s *Toolset) Nearest(name string, allowed func(*Tool) bool) string {
+	if i := slices.IndexFunc(s.tools, func(t *Tool) bool { return t.Unshaped.Former == name && allowed(t) }); i >= 0 {
+		return s.tools[i].Name
+	}
+	return text.Nearest(name, func(yield func(string) bool) {
+		for _, t := range s.tools {
+			if allowed(t) && !yield(t.Name) {
+				return
+			}
+		}
+	})
 }
 
 // Resolve returns the tool that a call of t runs, and its arguments. For CallReadTool and

@@ -311,8 +311,8 @@ func (r *argumentReader) report(p Problem) {
 // unknown returns the problem with a name that the tool does not take.
 func (r *argumentReader) unknown(name string) Problem {
 	message := "no such argument"
-	if near := nearestArgument(r.tool, name); near != "" {
-		message += text.DidYouMean(near)
+	if near := r.tool.SuggestArgument(name); near != "" {
+		message += near
 	} else if len(r.tool.Definition.Arguments) == 0 {
 		message += "; the tool takes none"
 	}

@@ -63,12 +63,14 @@ func (b *builder) warnOfUnprotected(built []*Tool) {
 func unprotected(list, name string, tools []*Tool) Warning {
 	reason := fmt.Sprintf("%s: there is no argument %q, so it protects nothing", list, text.Cut(name, schema.MaxProblem))
 	tool, _, qualified := strings.Cut(name, ".")
-	known := slices.ContainsFunc(tools, func(t *Tool) bool { return t.Name == tool })
+	if i := slices.IndexFunc(tools, func(t *Tool) bool { return t.Name == tool }); i >= 0 {
+		tools = tools[i : i+1]
+	}
+	if now := nowNamed(tools, name[strings.IndexByte(name, '.')+1:]); now != "" {
+		return Warning{Reason: reason + now}
+	}
 	near := text.Nearest(name, func(yield func(string) bool) {
 		for _, t := range tools {
-			if known && t.Name != tool {
-				continue
-			}
 			for i := range t.Plan.Arguments {
 				candidate := t.Plan.Arguments[i].Name
 				if qualified {

@@ -366,14 +366,7 @@ func Execute(ctx context.Context, tools *Toolset, name string, arguments []byte,
 
 func (s *Toolset) unknownTool(name string) *Failure {
 	message := fmt.Sprintf("unknown tool %q", text.Cut(name, 2*build.MaxName))
-	near := text.Nearest(name, func(yield func(string) bool) {
-		for _, t := range s.tools {
-			if !yield(t.Name) {
-				return
-			}
-		}
-	})
-	if near != "" {
+	if near := s.Nearest(name, func(*Tool) bool { return true }); near != "" {
 		message += fmt.Sprintf("; did you mean %q?", near)
 	} else {
 		message += "; list the tools for the available names"

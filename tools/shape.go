@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,9 @@ type Unshaped struct {
 	Name    string   // the name, as include and exclude use it
 	Size    int      // bytes of the name, title, description and input schema, with the description as the document has it
 	Changes []string // the changes by shapes, for the operator; nil if there are none
+	Former  string   // the name in earlier versions, if that was another one
+
+	former map[string]int // the arguments by their names in earlier versions, if those were others
 }
 
 // Shapes are applied after all tools are built. Tools without a shape stay as they are.
@@ -168,7 +172,7 @@ func (s *shaper) checkGiven(given map[string]bool) error {
 					}
 				}
 			})
-			err := fmt.Errorf("%s: no tool has an argument %q%s", one.name(), name, text.DidYouMean(near))
+			err := fmt.Errorf("%s: no tool has an argument %q%s", one.name(), name, cmp.Or(nowNamed(s.set.tools, name), text.DidYouMean(near)))
 			if !s.options.Reloaded || a.Guards() {
 				return err
 			}
@@ -262,7 +266,7 @@ func (t *toolBuilder) readShape() error {
 	for name, a := range declared.Arguments {
 		i, known := argumentFor(t.tool, name)
 		if !known {
-			reason := fmt.Sprintf("%s: there is no argument %q%s", build.ShapeExtension, name, text.DidYouMean(nearestArgument(t.tool, name)))
+			reason := fmt.Sprintf("%s: there is no argument %q%s", build.ShapeExtension, name, t.tool.SuggestArgument(name))
 			if a.Guards() {
 				return fmt.Errorf("%s", reason)
 			}
@@ -303,10 +307,14 @@ func (t *toolBuilder) readArgumentShape(a *Argument, holder openapi.Place) {
 	if err := t.reportMistakes(mistakes); err != nil {
 		t.withheld = err
 	}
+	t.addArgumentShape(a.Name, read)
+}
+
+func (t *toolBuilder) addArgumentShape(argument string, shape build.ArgumentShape) {
 	if t.argumentShapes == nil {
 		t.argumentShapes = make(map[string]build.ArgumentShape)
 	}
-	t.argumentShapes[a.Name] = read
+	t.argumentShapes[argument] = shape
 }
 
 // argumentFor returns the position of a listed argument by its name, or by its name in the request.
@@ -318,13 +326,39 @@ func argumentFor(t *Tool, name string) (position int, known bool) {
 	return i, i >= 0 && !t.Plan.Encodings[i].Filled
 }
 
-// nearestArgument returns the name of the listed argument that is nearest to an unknown one.
-func nearestArgument(t *Tool, name string) string {
-	return text.Nearest(name, func(yield func(string) bool) {
+// SuggestArgument returns the end of an error about an unknown argument. It names the listed argument that had the
+// name in earlier versions, has it in the document, or has the nearest name. It is "" if there is none.
+func (t *Tool) SuggestArgument(name string) string {
+	if now := nowNamed([]*Tool{t}, name); now != "" {
+		return now
+	}
+	if i, known := argumentFor(t, name); known {
+		return text.DidYouMean(t.Plan.Arguments[i].Name)
+	}
+	return text.DidYouMean(text.Nearest(name, func(yield func(string) bool) {
 		for i := range t.Definition.Arguments {
 			if !yield(t.Definition.Arguments[i].Name) {
 				return
 			}
 		}
-	})
+	}))
+}
+
+// nowNamed returns the end of an error about an argument that one of the tools had in earlier versions, or "".
+func nowNamed(tools []*Tool, argument string) string {
+	for _, t := range tools {
+		if now := t.RenamedArgument(argument); now != "" {
+			return text.NowNamed(now)
+		}
+	}
+	return ""
+}
+
+// RenamedArgument returns the name of the listed argument that had another name in earlier versions, or "".
+func (t *Tool) RenamedArgument(former string) string {
+	i, renamed := t.Unshaped.former[former]
+	if !renamed || t.Plan.Encodings[i].Filled {
+		return ""
+	}
+	return t.Plan.Arguments[i].Name
 }

@@ -48,7 +48,7 @@ func (s *toolShaper) add(c *selectedShape, declared *build.Shape, given map[stri
 			given[givenKey(name)] = true
 		case c.Tool == build.AllTools:
 		default:
-			err := fmt.Errorf("%s: %s has no argument %q%s", c.name(), s.from.Operation(), name, text.DidYouMean(nearestArgument(s.from, name)))
+			err := fmt.Errorf("%s: %s has no argument %q%s", c.name(), s.from.Operation(), name, s.from.SuggestArgument(name))
 			if !s.options.Reloaded || a.Guards() {
 				return err
 			}

@@ -168,8 +168,8 @@ func changeFields(changes []lock.Change) []zap.Field {
 	}
 	var lines []string
 	for i := range changes {
-		if c := &changes[i]; c.Kind == lock.Changed {
-			lines = append(append(lines, c.Tool+" changed:"), c.Lines...)
+		if c := &changes[i]; c.Kind != lock.New {
+			lines = append(append(lines, c.Tool+" "+string(c.Kind)+":"), c.Lines...)
 		}
 	}
 	if len(lines) > maxLoggedDiff {

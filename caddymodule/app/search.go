@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/search"
 )
@@ -92,14 +91,7 @@ func CheckPins(pins []string, toolset *tools.Toolset) error {
 		if t, ok := toolset.Tool(name); ok && t.Builtin == "" || toolset.Withheld[name] {
 			continue
 		}
-		near := text.Nearest(name, func(yield func(string) bool) {
-			for _, t := range toolset.Tools() {
-				if !yield(t.Name) {
-					return
-				}
-			}
-		})
-		if near != "" {
+		if near := toolset.Nearest(name, func(*tools.Tool) bool { return true }); near != "" {
 			return fmt.Errorf("pin %s: there is no such tool; did you mean %s?", name, near)
 		}
 		return fmt.Errorf("pin %s: there is no such tool; caddy tools prints the names", name)

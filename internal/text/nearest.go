@@ -32,6 +32,9 @@ func DidYouMean(near string) string {
 	return "; did you mean " + near + "?"
 }
 
+// NowNamed returns the current name of something that was renamed, to append to an error.
+func NowNamed(name string) string { return "; it is now named " + name }
+
 // fold returns the same string for names that differ only in case and separators.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {

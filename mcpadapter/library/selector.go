@@ -31,6 +31,11 @@ func choosesResource(chosen func(*tools.Tool) bool, toolset *tools.Toolset) bool
 
 // nearestSelected returns the existing value that is most similar to the selector's value, or "".
 func nearestSelected(s build.Selector, toolset *tools.Toolset) string {
+	for _, tool := range toolset.Tools() {
+		if s.By == "operation" && s.Value == tool.Unshaped.Former {
+			return tool.Name
+		}
+	}
 	return text.Nearest(s.Value, func(yield func(string) bool) {
 		for _, tool := range toolset.Tools() {
 			if tool.Plan.Method != "GET" {
@@ -57,14 +62,7 @@ func nearestSelected(s build.Selector, toolset *tools.Toolset) string {
 // toolWarning returns the warning for an app whose tool does not exist.
 func (a *App) toolWarning(name string, toolset *tools.Toolset) tools.Warning {
 	reason := fmt.Sprintf("app %s: unknown tool %s", a.URI, name)
-	near := text.Nearest(name, func(yield func(string) bool) {
-		for _, tool := range toolset.Tools() {
-			if !yield(tool.Name) {
-				return
-			}
-		}
-	})
-	if near != "" {
+	if near := toolset.Nearest(name, func(*tools.Tool) bool { return true }); near != "" {
 		reason += "; did you mean " + near + "?"
 	}
 	return tools.Warning{Reason: reason}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/celenv"
 	"github.com/fairwayhq/fairway/internal/strictjson"
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -195,17 +194,7 @@ func (l *Linter) findInputs(e *expression) {
 			continue
 		}
 		message := fmt.Sprintf("%s has no input %.64q", name, input)
-		near := text.Nearest(input, func(yield func(string) bool) {
-			for i := range tool.Definition.Arguments {
-				if !yield(tool.Definition.Arguments[i].Name) {
-					return
-				}
-			}
-		})
-		if near != "" {
-			message += "; did you mean " + near + "?"
-		}
-		l.add(e, "%s", message)
+		l.add(e, "%s", message+tool.SuggestArgument(input))
 	}
 }
 

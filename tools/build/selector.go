@@ -20,8 +20,7 @@ type Selector struct {
 	// A tag, an operation, a path or a method.
 	//
 	//   - An operation is a tool name as `caddy tools` lists it without filters, an
-	//     operationId, or a method and path, as in "DELETE /trips/{id}". A value that is
-	//     the name of one tool and the operationId of another selects both.
+	//     operationId, or a method and path, as in "DELETE /trips/{id}".
 	//   - In a path, * matches anything within one segment and ** matches anything. The
 	//     query and fragment of a path in the document may be omitted.
 	//   - Methods are compared case-insensitively.
@@ -59,7 +58,8 @@ func (s Selector) Check() error {
 // A Candidate is an operation that selectors are compared with.
 type Candidate struct {
 	*openapi.Operation
-	Tool string // the name of its tool; "" if it cannot become a tool
+	Tool   string // the name of its tool; "" if it cannot become a tool
+	Former string // the name of its tool in earlier versions, if that was another one
 }
 
 // A compiledSelector is a Selector that is prepared for comparisons.
@@ -172,6 +172,9 @@ func (s Selection) Unmatched(option string, operations []Candidate) *UnmatchedEr
 // instead suggests the value of the document that is nearest to the selector's. If none is
 // near, it lists the values of the document.
 func (s Selector) instead(operations []Candidate) string {
+	if i := slices.IndexFunc(operations, func(c Candidate) bool { return s.By == "operation" && s.Value == c.Former }); i >= 0 {
+		return text.NowNamed(operations[i].Tool)
+	}
 	near := text.Nearest(s.Value, func(yield func(string) bool) {
 		for _, c := range operations {
 			for _, value := range s.values(c) {

@@ -81,7 +81,11 @@ func (l *Lock) Compare(set *tools.Toolset) []Change {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.tools)) {
 		if current.tools[name] == nil {
-			gone = append(gone, Change{Gone, name, l.tools[name].Operation, []string{"- " + l.tools[name].Operation}})
+			line := "- " + l.tools[name].Operation
+			if i := slices.IndexFunc(set.Tools(), func(t *tools.Tool) bool { return t.Unshaped.Former == name }); i >= 0 {
+				line += text.NowNamed(set.Tools()[i].Name)
+			}
+			gone = append(gone, Change{Gone, name, l.tools[name].Operation, []string{line}})
 		}
 	}
 	return slices.Concat(l.compareServer(set), changed, added, gone)
@@ -146,7 +150,11 @@ func compare(was, now *entry, set *tools.Toolset) []string {
 		after, has := now.Arguments[name]
 		switch {
 		case !has:
-			lines = append(lines, "- argument "+oneLine(name))
+			line := "- argument " + oneLine(name)
+			if t, _ := set.Tool(now.Name); t.RenamedArgument(name) != "" {
+				line += text.NowNamed(t.RenamedArgument(name))
+			}
+			lines = append(lines, line)
 		case !had:
 			lines = append(lines, "+ argument "+oneLine(name)+": "+schemaOf(set, now.Name, name))
 		case before != after:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -298,5 +299,21 @@ func BenchmarkCompare(b *testing.B) {
 	l, _ := written(b, set)
 	for b.Loop() {
 		l.Compare(set)
+	}
+}
+
+// TestCompare_names_what_had_a_former_name compares a lock with the names of earlier versions with the current tools.
+func TestCompare_names_what_had_a_former_name(t *testing.T) {
+	const get = `"get":{"operationId":"%s","parameters":[{"name":"%s","in":"query","schema":{"type":"string"}}]}`
+	locked := build(t, document("T", `"/b":{`+fmt.Sprintf(get, "users_purge_2", "at")+`},"/c":{`+fmt.Sprintf(get, "find", "at")+`}`))
+	current := build(t, document("T", `"/a":{"delete":{"operationId":"users.purge"}},"/b":{`+fmt.Sprintf(get, "users_purge", "at")+`},"/c":{`+fmt.Sprintf(get, "find", "at<")+`}`))
+	var lines []string
+	for _, c := range Of(locked).Compare(current) {
+		lines = append(lines, c.Lines...)
+	}
+	for _, want := range []string{"- GET /v1/b; it is now named users_purge", "- argument at; it is now named at_lt"} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("got %q, want %q", lines, want)
+		}
 	}
 }

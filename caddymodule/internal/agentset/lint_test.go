@@ -52,3 +52,22 @@ func TestLint_is_computed_once(t *testing.T) {
 		}
 	}
 }
+
+// TestRenamed_of_earlier_versions checks that a former name of a tool leads to its current one.
+func TestRenamed_of_earlier_versions(t *testing.T) {
+	set, err := tools.Build([]byte(`{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{"/users":{
+		"delete":{"operationId":"users.purge"},"get":{"operationId":"users_purge"}}}}`), tools.BuildOptions{Name: "users"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := newNames(func(string) bool { return false }, nil)
+	for _, tool := range set.Tools() {
+		names.add(&Operation{Tool: tool, Toolset: &app.Toolset{Name: "users"}, Set: set}, true)
+	}
+	names.nameOperations()
+	for _, former := range []string{"users-purge-2", "users.users-purge-2"} {
+		if got := names.Renamed(former); got != "users-purge" {
+			t.Errorf("%s is %q", former, got)
+		}
+	}
+}

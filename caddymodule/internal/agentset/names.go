@@ -34,7 +34,7 @@ func (op *Operation) ReturnsJSON() bool {
 type Names struct {
 	own, other map[string][]*Operation // by name, without the toolset's name
 	qualified  map[string][]*Operation // by name, with the toolset's name
-	renamed    map[string]*Operation   // by name before the configuration renamed it, with and without the toolset's name
+	renamed    map[string]*Operation   // by name before the configuration renamed it or in earlier versions, with and without the toolset's name
 	isAgent    func(name string) bool
 	remote     func(oagent.Reference) error
 	all        []string
@@ -86,7 +86,7 @@ func (n *Names) All() []string {
 	return n.all
 }
 
-// Renamed returns the name of the tool that had that name before the configuration renamed it, or "".
+// Renamed returns the name of the tool that had that name before the configuration renamed it or in earlier versions, or "".
 func (n *Names) Renamed(name string) string {
 	if op := n.renamed[name]; op != nil {
 		return op.Name
@@ -104,9 +104,11 @@ func (n *Names) add(op *Operation, own bool) {
 	}
 	qualified := op.Toolset.Qualifier() + "." + name
 	n.qualified[qualified] = append(n.qualified[qualified], op)
-	if before := op.Tool.Unshaped.Name; before != "" && before != op.Tool.Name {
-		before = oagent.KebabName(before)
-		n.renamed[before], n.renamed[op.Toolset.Qualifier()+"."+before] = op, op
+	for _, before := range [...]string{op.Tool.Unshaped.Name, op.Tool.Unshaped.Former} {
+		if before != "" && before != op.Tool.Name {
+			before = oagent.KebabName(before)
+			n.renamed[before], n.renamed[op.Toolset.Qualifier()+"."+before] = op, op
+		}
 	}
 }
 
