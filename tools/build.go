@@ -122,7 +122,8 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 		return nil, err
 	}
 	b := newBuilder(o, mode, document)
-	operations := b.candidates(document.Operations())
+	declared := document.Operations()
+	operations := b.candidates(declared)
 	if err := b.checkSelected(include, exclude, operations); err != nil {
 		return nil, err
 	}
@@ -149,6 +150,7 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 	if unsafe > 0 && b.set.Report.Excluded == len(operations) {
 		return nil, errors.New("readonly leaves no tool: no operation has a safe method (GET, HEAD or OPTIONS); remove readonly, or select other operations")
 	}
+	b.setRivals(declared)
 	b.source.release()
 	b.inputs.finish(b.set.tools, b.collect)
 	b.outputs.finish(b.set.tools, b.collect)

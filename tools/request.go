@@ -129,6 +129,9 @@ func (b *requestBuilder) appendPath() error {
 	if bytes.IndexByte(escaped, '.') >= 0 && request.HasDotSegment(escaped, false) {
 		return b.call.Tool.invalid([]Problem{{Message: "the path arguments together make a . or .. segment, which would lead to another path"}})
 	}
+	if b.plan.rivals != nil {
+		return b.checkRival(string(escaped))
+	}
 	return nil
 }
 

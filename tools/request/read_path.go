@@ -7,7 +7,7 @@ import (
 
 // ReadPath is the inverse of Append for a path: it appends the JSON for raw, the
 // percent-encoded text in place of {name}. It rejects what Append rejects: text that
-// could leave its segment, and control characters.
+// could leave its segments, and control characters.
 //
 // Lists are decoded before they are split, as servers do: "a%2Cb" is two items.
 func (s *Serializer) ReadPath(dst []byte, raw string, shape Shape) ([]byte, error) {
@@ -27,6 +27,9 @@ func (r *reading) path(dst []byte, raw string) ([]byte, error) {
 		case HasDotSegment(text, true):
 			return dst, r.param.misread(Ambiguous, problemDots)
 		}
+	}
+	if !r.param.HasSegments(raw) {
+		return dst, r.param.misread(Malformed, r.param.problemSegments())
 	}
 	text, ok := strings.CutPrefix(raw, r.param.layout.first)
 	if !ok {

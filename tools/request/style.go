@@ -3,6 +3,7 @@ package request
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/httpheader"
@@ -78,10 +79,19 @@ type Param struct {
 	// against that parameter's schema.
 	Reserved []string
 
+	// Segments says how many segments a path parameter of the style simple has: "" for one,
+	// AnySegments, or a pattern such as "shelves/*" that its value must match. Slashes
+	// between segments are not encoded then.
+	Segments string
+
 	// MaxLength is the maximum number of bytes that Append adds. 0 means the constant
 	// MaxLength.
 	MaxLength int
 }
+
+// AnySegments is the Segments of a parameter that has one or more segments. In a pattern, it is a part that
+// has them, and "*" is a part of one segment.
+const AnySegments = "**"
 
 // An Error reports an argument that cannot be sent as its parameter. Its text is
 // suitable for the model that made the call.
@@ -106,7 +116,9 @@ type Serializer struct {
 	items  escape // encodes an item of a delimited list
 	names  escape // encodes the name of a pair
 
-	key       []byte // the name, escaped
+	key       []byte         // the name, escaped
+	segments  string         // as in Param
+	pattern   *regexp.Regexp // of segments; nil if any value has them
 	explode   bool
 	content   bool
 	json      bool // the parameter's content is JSON
@@ -138,6 +150,9 @@ func NewSerializer(p Param) (*Serializer, error) {
 		maxLength: p.MaxLength,
 	}
 	s.maxLength = cmp.Or(s.maxLength, MaxLength)
+	if p.In == Path && p.Style == Simple {
+		s.segments, s.pattern = p.Segments, compileSegments(p.Segments)
+	}
 	s.values, s.items, s.names = escapes(p)
 	s.key = []byte(p.Name)
 	if p.In != Cookie { // in a cookie, a "%" may be part of the name
