@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -111,11 +112,13 @@ type rivals struct {
 // findRivals returns the rivals of a tool among the operations, or nil if there are none. Base returns the base path of an
 // operation.
 func findRivals(p *Plan, operations []openapi.Operation, base func(*openapi.Operation) string) *rivals {
-	var found rivals
-	route := p.Route()
-	if !strings.Contains(strings.Join(route, ""), AnySegments) {
+	if !slices.ContainsFunc(p.Encodings, func(a request.Argument) bool {
+		return a.Param != nil && strings.Contains(a.Param.Segments(), request.AnySegments)
+	}) {
 		return nil
 	}
+	var found rivals
+	route := p.Route()
 	for i := range operations {
 		o := &operations[i]
 		if o.Method != p.Method || o.Template == "" {

@@ -28,8 +28,11 @@ func (r *reading) path(dst []byte, raw string) ([]byte, error) {
 			return dst, r.param.misread(Ambiguous, problemDots)
 		}
 	}
-	if !r.param.HasSegments(raw) {
+	switch {
+	case !r.param.HasSegments(raw):
 		return dst, r.param.misread(Malformed, r.param.problemSegments())
+	case r.param.segments != "" && strings.Contains(strings.ToUpper(raw), "%2F"):
+		return dst, r.param.misread(Ambiguous, "has an encoded slash, which some servers decode and others do not: write a plain one")
 	}
 	text, ok := strings.CutPrefix(raw, r.param.layout.first)
 	if !ok {

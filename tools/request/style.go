@@ -188,12 +188,17 @@ type layout struct {
 	reads byte
 }
 
+// repeats reports whether a name may have several pairs.
+func (l *layout) repeats() bool { return l.between == "&" }
+
 // layoutOf returns the layout of a style in a part of the request, or false if OpenAPI
 // defines none.
 //
-// OpenAPI leaves three cases undefined that documents use. They get the meaning that
+// OpenAPI leaves four cases undefined that documents use. They get the meaning that
 // tools agree on:
 //
+//   - An array that is a property of an exploded object in a query or form is written as one pair
+//     for each item, like an exploded array.
 //   - A primitive in a delimited style or deepObject is written as name=value.
 //   - Exploded spaceDelimited and pipeDelimited are written as exploded form.
 //   - Unexploded deepObject is written as deepObject.

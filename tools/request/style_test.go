@@ -155,7 +155,8 @@ func TestUndefinedCells(t *testing.T) {
 		"nested objects in deepObject":      {request.DeepObject, true, `{"a":{"b":1,"c":{"d":true}}}`, "color%5Ba%5D%5Bb%5D=1&color%5Ba%5D%5Bc%5D%5Bd%5D=true"},
 		"arrays of objects in deepObject":   {request.DeepObject, true, `{"a":[{"b":1,"c":2},null,{"b":3}]}`, "color%5Ba%5D%5B0%5D%5Bb%5D=1&color%5Ba%5D%5B0%5D%5Bc%5D=2&color%5Ba%5D%5B1%5D%5Bb%5D=3"},
 		"nothing in deepObject":             {request.DeepObject, true, `{"a":{},"b":[],"c":null}`, ""},
-		"an object in an exploded form":     {request.Form, true, `{"a":{"b": [1, 2]},"c":[ ]}`, "a=%7B%22b%22%3A%5B1%2C2%5D%7D&c=%5B%5D"},
+		"an object in an exploded form":     {request.Form, true, `{"a":{"b": [1, 2]},"c":[ ]}`, "a=%7B%22b%22%3A%5B1%2C2%5D%7D"},
+		"an array in an exploded object":    {request.Form, true, `{"page":0,"sort":["a,b",null,"c"],"none":[],"by":[{"x":1},[2]]}`, "page=0&sort=a%2Cb&sort=c&by=%7B%22x%22%3A1%7D&by=%5B2%5D"},
 		"an object in an array":             {request.Form, true, `[{"a": "\u00e9 \" "}]`, "color=%7B%22a%22%3A%22%5Cu00e9%20%5C%22%20%22%7D"},
 		"an array in a list":                {request.Form, false, `[[1, 2],3]`, "color=%5B1%2C2%5D,3"},
 	} {

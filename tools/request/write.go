@@ -191,7 +191,8 @@ func (s *Serializer) tooLong() error {
 // parameter cannot be absent: such values are rejected.
 //
 // Items and properties that are arrays or objects are written as compact JSON and then
-// escaped like other text, except in deepObject. OpenAPI does not define this case.
+// escaped like other text. OpenAPI does not define this case. Exceptions: deepObject, and
+// arrays in an exploded object of a query or form.
 //
 // The error is an *Error; dst is then returned unchanged.
 func (s *Serializer) Append(dst []byte, value jsontext.Value) ([]byte, error) {
