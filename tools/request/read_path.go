@@ -79,7 +79,7 @@ func (r *reading) matrix(dst []byte, text string) ([]byte, error) {
 
 // pathText reads a value that is one text: a delimited list or a single value.
 func (r *reading) pathText(dst []byte, raw string) ([]byte, error) {
-	if r.types&Array != 0 && typesOf(itemOf(r.shape)) != 0 && typesOf(itemOf(r.shape))&single == 0 {
+	if r.param.layout.reads == 0 && r.types&Array != 0 && typesOf(itemOf(r.shape)) != 0 && typesOf(itemOf(r.shape))&single == 0 {
 		return r.appendParts(dst, strings.Split(raw, r.param.layout.delimiter)) // JSON contains commas
 	}
 	text, err := r.param.decode(raw)

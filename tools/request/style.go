@@ -35,6 +35,10 @@ const (
 	SpaceDelimited Style = "spaceDelimited"
 	PipeDelimited  Style = "pipeDelimited"
 	DeepObject     Style = "deepObject"
+
+	// TabDelimited is the collectionFormat tsv of Swagger 2.0. Its other formats are styles of OpenAPI 3, also
+	// in paths and headers.
+	TabDelimited Style = "tabDelimited"
 )
 
 const (
@@ -213,10 +217,12 @@ func layoutOf(in In, style Style) (layout, bool) {
 		case Matrix:
 			return layout{first: ";", between: ";", delimiter: ",", named: true, bareEmpty: true}, true
 		}
+		return delimited(style, layout{}, "%20", "%7C", "%09")
 	case Header:
 		if style == Simple {
 			return layout{between: ",", delimiter: ","}, true
 		}
+		return delimited(style, layout{}, " ", "|", "")
 	case Cookie:
 		// RFC 6570 would join the pairs of an exploded value by "&" inside one cookie,
 		// which no server splits again. Servers read separate cookies, as in the style
@@ -228,15 +234,26 @@ func layoutOf(in In, style Style) (layout, bool) {
 		switch style {
 		case Form:
 			return layout{between: "&", delimiter: ",", named: true}, true
-		case SpaceDelimited:
-			return layout{between: "&", delimiter: "%20", named: true, reads: ' '}, true
-		case PipeDelimited:
-			return layout{between: "&", delimiter: "%7C", named: true, reads: '|'}, true
 		case DeepObject:
 			return layout{between: "&", named: true, deep: true}, true
 		}
+		return delimited(style, layout{between: "&", named: true}, "%20", "%7C", "%09")
 	}
 	return layout{}, false
+}
+
+// delimited returns a layout with the delimiter of a style: a space, a pipe or a tab, as they are sent. "" means that the
+// style cannot be sent.
+func delimited(style Style, l layout, space, pipe, tab string) (layout, bool) {
+	switch style {
+	case SpaceDelimited:
+		l.delimiter, l.reads = space, ' '
+	case PipeDelimited:
+		l.delimiter, l.reads = pipe, '|'
+	case TabDelimited:
+		l.delimiter, l.reads = tab, '\t'
+	}
+	return l, l.delimiter != ""
 }
 
 // checkName returns an error if a parameter with this name cannot be sent.
