@@ -363,3 +363,14 @@ func (c *Call) SetFilledHeaders(header http.Header) {
 func (t *Tool) TakesHeader(name string) bool {
 	return slices.ContainsFunc(t.Plan.Arguments, func(a Argument) bool { return a.In == InHeader && strings.EqualFold(a.WireName, name) })
 }
+
+// GivesHeader reports whether an argument of the call is sent as the header.
+func (c *Call) GivesHeader(name string) bool {
+	for i := range c.Tool.Plan.Arguments {
+		if a := &c.Tool.Plan.Arguments[i]; a.In == InHeader && strings.EqualFold(a.WireName, name) {
+			value := c.value(i)
+			return value != nil && value.Kind() != 'n'
+		}
+	}
+	return false
+}

@@ -88,9 +88,9 @@ func TestSwagger_collectionFormat_in_every_place(t *testing.T) {
 		}
 		d := readText(t, `{"swagger":"2.0","info":{},"paths":{"`+path+`":{"get":{"parameters":[`+
 			`{"name":"p","in":"`+test.in+`","required":true,"type":"array","items":{"type":"string"},"collectionFormat":"`+test.format+`"}]}}}}`)
-		op := &d.Operations()[0]
+		op := d.Operations()[0]
 		lines := parameterLines(op)
-		equal(t, test.in+" "+test.format, lines[len(lines)-1], test.in+" p "+test.want)
+		equal(t, test.in+" "+test.format, lines[len(lines)-1], test.in+" p "+test.want+" required")
 		if warned := len(op.Warnings) > 0; warned != (test.warning != "") || warned && !strings.Contains(op.Warnings[0], test.warning) {
 			t.Errorf("%s %s: warnings %q", test.in, test.format, op.Warnings)
 		}

@@ -278,8 +278,8 @@ func checkName(in In, name string) error {
 //   - Connection management: Connection, Keep-Alive, Proxy-…, TE, Trailer,
 //     Transfer-Encoding, Upgrade, HTTP2-Settings, Host, Expect, Via.
 //   - The description of the body, which the gateway builds: Content-Length,
-//     Content-Encoding, Content-Type; also Accept. OpenAPI ignores parameters named
-//     Accept, Content-Type and Authorization.
+//     Content-Encoding, Content-Type; also Accept and Accept-Encoding. OpenAPI ignores
+//     parameters named Accept, Content-Type and Authorization.
 //   - Credentials: Authorization, Cookie, Set-Cookie and their second versions.
 //   - The identity of the client and the host, which upstreams trust because proxies
 //     set them: Forwarded, X-Forwarded-…, X-Real-IP, X-Client-IP and similar headers.
@@ -296,7 +296,7 @@ func ForbiddenHeader(name string) bool {
 	switch name {
 	case "connection", "keep-alive", "te", "trailer", "transfer-encoding",
 		"host", "expect", "via",
-		"content-length", "content-encoding", "content-type", "accept",
+		"content-length", "content-encoding", "content-type", "accept", "accept-encoding",
 		"authorization", "cookie", "cookie2", "set-cookie", "set-cookie2",
 		"forwarded", "x-forwarded", "x-real-ip", "x-client-ip", "client-ip", "x-cluster-client-ip", "true-client-ip",
 		"cf-connecting-ip", "fastly-client-ip", "x-host", "x-original-host",
