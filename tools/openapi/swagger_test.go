@@ -69,7 +69,7 @@ func mediaLines(content []Media) []string {
 	return lines
 }
 
-func TestSwagger_collectionFormat_in_every_place(t *testing.T) {
+func TestSwagger_collection_formats_in_every_place(t *testing.T) {
 	for _, test := range []struct{ in, format, want, warning string }{
 		{"path", "pipes", "pipeDelimited", ""},
 		{"path", "ssv", "spaceDelimited", ""},
