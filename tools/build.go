@@ -122,7 +122,8 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 		return nil, err
 	}
 	b := newBuilder(o, mode, document)
-	operations := b.candidates(document.Operations())
+	declared := document.Operations()
+	operations := b.candidates(declared)
 	if err := b.checkSelected(include, exclude, operations); err != nil {
 		return nil, err
 	}
@@ -149,6 +150,7 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 	if unsafe > 0 && b.set.Report.Excluded == len(operations) {
 		return nil, errors.New("readonly leaves no tool: no operation has a safe method (GET, HEAD or OPTIONS); remove readonly, or select other operations")
 	}
+	b.setRivals(declared)
 	b.source.release()
 	b.inputs.finish(b.set.tools, b.collect)
 	b.outputs.finish(b.set.tools, b.collect)
@@ -401,12 +403,20 @@ func (b *builder) hash(document *openapi.Document) string {
 // describeOperation returns the tool's description. It is never empty, because some clients
 // reject a tool without a description.
 func (b *builder) describeOperation(operation *openapi.Operation) string {
-	return cmp.Or(build.Describe(operation.Summary, operation.Description, b.options.DescriptionTokens), operation.Method+" "+operation.Path)
+	return describe(operation, b.options.DescriptionTokens)
 }
 
 // fullDescription returns the description as the document has it: not shortened, and with its markup.
-func fullDescription(operation *openapi.Operation) string {
-	return cmp.Or(build.Describe(operation.Summary, operation.Description, -1), operation.Method+" "+operation.Path)
+func fullDescription(operation *openapi.Operation) string { return describe(operation, -1) }
+
+// describe returns the description of an operation in this many tokens; see build.Describe. It says that the operation is
+// deprecated, unless the document's text does.
+func describe(operation *openapi.Operation, tokens int) string {
+	text := cmp.Or(build.Describe(operation.Summary, operation.Description, tokens), operation.Method+" "+operation.Path)
+	if operation.Deprecated && !strings.Contains(strings.ToLower(text), "deprecated") {
+		return "Deprecated. " + text
+	}
+	return text
 }
 
 func requirementsOf(operation *openapi.Operation) []SecurityRequirement {

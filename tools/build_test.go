@@ -94,3 +94,37 @@ func BenchmarkBuild(b *testing.B) {
 		})
 	}
 }
+
+func TestBuild_deprecated_operations_say_so_once(t *testing.T) {
+	set := buildTools(t, `{"openapi":"3.0.3","info":{"title":"T","version":"1"},"paths":{
+		"/a":{"get":{"operationId":"a","deprecated":true,"summary":"Old list"},"put":{"operationId":"b","deprecated":true,"summary":"DEPRECATED: use c"}},
+		"/c":{"get":{"operationId":"c","summary":"List"},"put":{"operationId":"d","deprecated":true}}}}`, BuildOptions{})
+	for name, want := range map[string]string{"a": "Deprecated. Old list", "b": "DEPRECATED: use c", "c": "List", "d": "Deprecated. PUT /c"} {
+		if tool, _ := set.Tool(name); tool.Definition.Description != want {
+			t.Errorf("%s: %q, want %q", name, tool.Definition.Description, want)
+		}
+	}
+}
+
+// A text for readers is listed as people see it; a value keeps all characters.
+func TestBuild_texts_have_no_hidden_characters(t *testing.T) {
+	const hidden = `\u0000\u001b\u202e\u200b\ufeff\u2066`
+	for _, yaml := range []bool{false, true} {
+		document := strings.ReplaceAll(`{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{"/a":{"post":{"operationId":"a","summary":"Sum~mary","description":"De~scription",
+			"parameters":[{"name":"q","in":"query","description":"Par~ameter","schema":{"type":"string","title":"Ti~tle","enum":["x~y"]}}],
+			"requestBody":{"content":{"application/json":{"schema":{"type":"object","properties":{"p":{"type":"string","description":"Prop~erty"},"description":{"type":"string"}}}}}}}}}}`, "~", hidden)
+		if yaml {
+			document = "# YAML\n" + document
+		}
+		tool, _ := buildTools(t, document, BuildOptions{}).Tool("a")
+		listed := tool.Definition.Title + tool.Definition.Description + string(tool.Definition.InputSchema)
+		for _, want := range []string{"Summary", "Description", "Parameter", "Title", "Property", `"description":{"type":"string"}`} {
+			if !strings.Contains(listed, want) {
+				t.Errorf("YAML %t: %s is missing in %q", yaml, want, listed)
+			}
+		}
+		if enum := tool.Plan.Arguments[0].Schema; strings.Contains(string(enum), `"xy"`) {
+			t.Errorf("YAML %t: the value is changed: %s", yaml, enum)
+		}
+	}
+}

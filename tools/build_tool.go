@@ -211,7 +211,7 @@ func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 	}
 	param, err := request.NewSerializer(request.Param{
 		Name: p.Name, In: request.In(p.In), Style: request.Style(p.Style), Explode: p.Explode,
-		AllowReserved: p.AllowReserved, ContentType: p.ContentType, Reserved: t.places[p.In],
+		AllowReserved: p.AllowReserved, ContentType: p.ContentType, Reserved: t.places[p.In], Segments: p.Segments,
 	})
 	if err != nil {
 		return t.cannotSend(p, err)

@@ -34,6 +34,7 @@ type Plan struct {
 
 	changes bool    // the method is safe, but the operation's own verb changes something
 	reads   bool    // a trusted MCP server says that the tool only reads
+	rivals  *rivals // the other operations that have some of the paths; nil if there are none
 	guards  *guards // the arguments that a shape fixes or hides; nil if there are none
 }
 

@@ -129,6 +129,9 @@ func (b *requestBuilder) appendPath() error {
 	if bytes.IndexByte(escaped, '.') >= 0 && request.HasDotSegment(escaped, false) {
 		return b.call.Tool.invalid([]Problem{{Message: "the path arguments together make a . or .. segment, which would lead to another path"}})
 	}
+	if b.plan.rivals != nil {
+		return b.checkRival(string(escaped))
+	}
 	return nil
 }
 
@@ -359,4 +362,15 @@ func (c *Call) SetFilledHeaders(header http.Header) {
 // TakesHeader reports whether a header is a parameter of the operation, also one that the gateway fills.
 func (t *Tool) TakesHeader(name string) bool {
 	return slices.ContainsFunc(t.Plan.Arguments, func(a Argument) bool { return a.In == InHeader && strings.EqualFold(a.WireName, name) })
+}
+
+// GivesHeader reports whether an argument of the call is sent as the header.
+func (c *Call) GivesHeader(name string) bool {
+	for i := range c.Tool.Plan.Arguments {
+		if a := &c.Tool.Plan.Arguments[i]; a.In == InHeader && strings.EqualFold(a.WireName, name) {
+			value := c.value(i)
+			return value != nil && value.Kind() != 'n'
+		}
+	}
+	return false
 }

@@ -210,7 +210,14 @@ func TestOAgent_header_arguments(t *testing.T) {
 	}
 	r := s.CallRequest("listTrips", `{"X_Trace":"good"}`)
 	r.Header.Set("X-Trace", "evil")
-	if got := s.Result(s.Do(r)); !got.IsError || !strings.Contains(got.Text(), "input_restriction") {
-		t.Error(got.Text())
+	if e := s.Echo(r); e.Header.Get("X-Trace") != "good" {
+		t.Errorf("the caller's header is sent in place of the argument: %+v", e)
+	}
+	for arguments, header := range map[string]string{`{"X_Trace":"evil"}`: "good", `{}`: "evil"} {
+		r := s.CallRequest("listTrips", arguments)
+		r.Header.Set("X-Trace", header)
+		if got := s.Result(s.Do(r)); !got.IsError || !strings.Contains(got.Text(), "input_restriction") {
+			t.Errorf("%s beside %s: %s", arguments, header, got.Text())
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -265,7 +266,7 @@ func (d *dispatch) handlerChain() caddyhttp.Handler {
 
 // prepare turns r into an inner request from the caller. It adds headers and parameters that
 // are not arguments of the call. In increasing priority these are: the headers of the client's
-// request, the values that the document fixes, the adapter's supplement, and the toolset's
+// request, the arguments, the values that the document fixes, the adapter's supplement, and the toolset's
 // credentials (rec.ToolsetCredentials). If supplemented is false, the context of the call adds nothing.
 func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tools.Call, supplemented bool) *http.Request {
 	from := d.client.Header
@@ -338,18 +339,24 @@ func (c *clientState) copyVars(r *http.Request) {
 	}
 }
 
-// copyHeaders copies headers of the client's request to the inner request. Copied headers take
-// precedence over arguments; see withoutArguments for the exception. Headers of the client's message, its body, its connection and the
-// tool protocol are not copied. Values are cloned, because handlers may change theirs in place.
+// copyHeaders copies headers of the client's request to the inner request, which has the headers and cookies that are
+// arguments. Arguments take precedence, also over a header that servers read as the same. Headers of the client's message, its
+// body, its connection and the tool protocol are not copied. Values are cloned, because handlers may change theirs in place.
 //
 // asOperator says that the gateway adds its own credentials to the call. Only safe headers and those in forwarded
 // are copied then, because the API would trust others as the operator's.
 func copyHeaders(to, from http.Header, asOperator bool, forwarded []string) {
 	connectionOptions := httpheader.ConnectionOptions(from)
 	backing := make([]string, 0, len(from)+1) // enough for most requests, with Accept-Encoding
-	arguments := to["Cookie"]
+	arguments := argumentHeaders(to)
 	for name, values := range from {
 		if !httpheader.Forwarded(name, connectionOptions) || asOperator && !httpheader.MayAccompany(name, forwarded) {
+			continue
+		}
+		if arguments != nil && slices.Contains(arguments, httpheader.Canonical(name)) {
+			if name == "Cookie" {
+				to[name] = []string{joinCookies(values, to[name])}
+			}
 			continue
 		}
 		start := len(backing)
@@ -359,29 +366,34 @@ func copyHeaders(to, from http.Header, asOperator bool, forwarded []string) {
 	start := len(backing)
 	backing = append(backing, "identity")
 	to["Accept-Encoding"] = backing[start:len(backing):len(backing)]
-	if cookies := from["Cookie"]; len(arguments) > 0 && len(cookies) > 0 {
-		to["Cookie"] = []string{joinCookies(cookies, arguments)}
-	}
 }
 
-// joinCookies appends the cookies from arguments to the caller's cookies. Cookies that the
-// caller has sent take precedence.
+// argumentHeaders returns the canonical names of the headers of a new inner request that are arguments, or nil if there are none.
+func argumentHeaders(header http.Header) (names []string) {
+	for name := range header {
+		if name != "Accept" && name != "Content-Type" {
+			names = append(names, httpheader.Canonical(name))
+		}
+	}
+	return names
+}
+
+// joinCookies appends the cookies from arguments to those of the caller that have other names.
 func joinCookies(callerCookies, arguments []string) string {
-	joined := strings.Join(callerCookies, "; ")
-	has := func(name string) bool {
-		for cookie := range strings.SplitSeq(joined, ";") {
-			if existing, _, _ := strings.Cut(strings.TrimSpace(cookie), "="); existing == name {
-				return true
-			}
+	given := strings.Split(strings.Join(arguments, "; "), "; ")
+	var joined []string
+	for cookie := range strings.SplitSeq(strings.Join(callerCookies, ";"), ";") {
+		cookie = strings.TrimSpace(cookie)
+		name, _, _ := strings.Cut(cookie, "=")
+		isGiven := func(argument string) bool {
+			other, _, _ := strings.Cut(argument, "=")
+			return strings.EqualFold(other, strings.TrimSpace(name))
 		}
-		return false
-	}
-	for cookie := range strings.SplitSeq(strings.Join(arguments, "; "), "; ") {
-		if name, _, _ := strings.Cut(cookie, "="); !has(name) {
-			joined += "; " + cookie
+		if cookie != "" && !slices.ContainsFunc(given, isGiven) {
+			joined = append(joined, cookie)
 		}
 	}
-	return joined
+	return strings.Join(append(joined, given...), "; ")
 }
 
 // callContext returns the OCP context that came with the tool call itself. It returns nil if the

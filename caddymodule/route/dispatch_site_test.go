@@ -77,22 +77,27 @@ func TestDispatch(t *testing.T) {
 		}
 	})
 
-	t.Run("arguments do not override the caller's headers", func(t *testing.T) {
+	t.Run("arguments override the caller's headers", func(t *testing.T) {
 		s := s.With(t)
 		r := s.CallRequest("listTrips", `{"X_Trace":"argument","lang":"de"}`)
 		if e := s.Echo(r); e.Header.Get("X-Trace") != "argument" || e.Header.Get("Cookie") != "lang=de" {
 			t.Errorf("arguments alone: %v", e.Header)
 		}
 		r = s.CallRequest("listTrips", `{"X_Trace":"argument","lang":"de"}`)
-		r.Header.Set("X-Trace", "caller")
-		r.Header.Set("Cookie", "session=1; lang=fr")
-		if e := s.Echo(r); e.Header.Get("X-Trace") != "caller" || e.Header.Get("Cookie") != "session=1; lang=fr" {
-			t.Errorf("with the caller's: %v", e.Header)
+		r.Header["X-Trace"], r.Header["X_Trace"] = []string{"caller"}, []string{"caller"}
+		r.Header.Set("Cookie", "session=1; lang=fr; LANG=it; theme=dark")
+		e := s.Echo(r)
+		if got := e.Header.Get("Cookie"); got != "session=1; theme=dark; lang=de" {
+			t.Errorf("Cookie is %q", got)
+		}
+		if values := append(e.Header["X-Trace"], e.Header["X_trace"]...); len(values) != 1 || values[0] != "argument" {
+			t.Errorf("X-Trace is %q", values)
 		}
 		r = s.CallRequest("listTrips", `{"lang":"de"}`)
+		r.Header.Set("X-Trace", "caller")
 		r.Header.Set("Cookie", "session=1")
-		if e := s.Echo(r); e.Header.Get("Cookie") != "session=1; lang=de" {
-			t.Errorf("Cookie is %q", e.Header.Get("Cookie"))
+		if e := s.Echo(r); e.Header.Get("X-Trace") != "caller" || e.Header.Get("Cookie") != "session=1; lang=de" {
+			t.Errorf("without the argument: %v", e.Header)
 		}
 	})
 

@@ -199,7 +199,7 @@ var dangerousHeaders = strings.Fields(`
 // TestHeaders_beside_credentials_of_the_gateway checks that only safe headers, parameters of the operation and those in
 // forward_headers reach the API with credentials that are not the caller's.
 func TestHeaders_beside_credentials_of_the_gateway(t *testing.T) {
-	const arguments = `{"X_Trace":"argument"}`
+	const arguments = `{"X_Trace":"argument","lang":"de"}`
 	endpoint := " TRIPS {\n\tcredential query key own\n\tforward_headers x-tenant\n}\n"
 	for protocol, test := range map[string]struct {
 		block   string
@@ -211,6 +211,7 @@ func TestHeaders_beside_credentials_of_the_gateway(t *testing.T) {
 				r := httptest.NewRequest(http.MethodGet, s.URL+"/trips", nil)
 				r.RequestURI = ""
 				r.Header.Set("X-Trace", "argument")
+				r.Header.Set("Cookie", "lang=de")
 				return r
 			},
 		},

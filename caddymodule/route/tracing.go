@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
@@ -71,10 +72,17 @@ func (c *Caller) executeTraced(ctx context.Context, toolset *tools.Toolset, name
 	return outcome
 }
 
-// serveTraced sends an inner request within its own span. Template is the path of its operation, or "" for a
+// serveTraced sends an inner request within its own span. Headers of the trace that are arguments stay. Template is the path of its operation, or "" for a
 // poll.
 func (d *dispatch) serveTraced(ctx context.Context, call *tools.Call, template string, rec *Recorder, r *http.Request) (*tools.Result, error) {
+	given := make(http.Header, 2)
+	for _, name := range [...]string{"Traceparent", "Tracestate"} {
+		if len(r.Header[name]) > 0 && call.GivesHeader(name) {
+			given[name] = r.Header[name]
+		}
+	}
 	span := calltrace.BeginRequest(ctx, r, template)
+	maps.Copy(r.Header, given)
 	failed := string(tools.Internal) // unless the request ends
 	defer func() { calltrace.EndRequest(span, rec.Status, failed) }()
 	err := Serve(d.handlerChain(), rec, r)

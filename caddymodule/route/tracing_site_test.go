@@ -48,6 +48,21 @@ func (s *tracedSite) callTraced(tool, arguments, header, meta string) sitetest.R
 	return s.Result(s.Do(r))
 }
 
+// A trace context that the document declares is an argument: it is sent if the call has it.
+func TestTracing_arguments_of_the_trace(t *testing.T) {
+	s := sitetest.NewSite(t)
+	sitetest.CollectSpans(t)
+	s.Write("trips.yaml", strings.Replace(sitetest.Trips, "name: X-Trace,", "name: traceparent,", 1))
+	s.Start("", "route {\n"+sitetest.Tracing+"mcp DIR/trips.yaml\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
+	const given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	if e := s.Echo(s.CallRequest("listTrips", `{"traceparent":"`+given+`"}`)); e.Header.Get("Traceparent") != given {
+		t.Errorf("sent %q", e.Header.Get("Traceparent"))
+	}
+	if e := s.Echo(s.CallRequest("listTrips", `{}`)); e.Header.Get("Traceparent") == "" {
+		t.Error("without the argument, the gateway's trace is not sent")
+	}
+}
+
 // TestTracing_one_tree calls a tool of a traced site, and wants the exported spans to be one tree below the
 // span of the client.
 func TestTracing_one_tree(t *testing.T) {

@@ -67,7 +67,7 @@ func (i *inspector) text(path, s string) {
 	if hidden := strings.IndexFunc(s, isControl); hidden >= 0 {
 		i.report(path, fmt.Sprintf("has a control character (%U), which may be an escape sequence for terminals", []rune(s[hidden:])[0]))
 	}
-	if r, ok := hiddenIn(s); ok {
+	if r, ok := text.Hidden(s); ok {
 		i.report(path, fmt.Sprintf("has characters that people do not see (%U)", r))
 	}
 	if found := encoded.FindString(s); found != "" && !strings.HasPrefix(s, "data:image/") && isMixed(found) {
@@ -95,37 +95,6 @@ func (i *inspector) report(path, finding string) {
 }
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
-
-// hiddenIn returns the first character that is not shown, if it can carry a message: a format character, a tag, a blank
-// letter, or the second of two variation selectors. Joiners and marks of direction between letters of other scripts than
-// Latin, and joiners in emoji, are part of the writing.
-func hiddenIn(s string) (rune, bool) {
-	var previous rune
-	characters := []rune(s)
-	for n, r := range characters {
-		switch {
-		case r >= 0x200C && r <= 0x200F:
-			if previous <= unicode.MaxLatin1 || n+1 == len(characters) || characters[n+1] <= unicode.MaxLatin1 || isHidden(characters[n+1]) {
-				return r, true
-			}
-		case isHidden(r), unicode.Is(unicode.Variation_Selector, r) && (unicode.Is(unicode.Variation_Selector, previous) || previous <= unicode.MaxLatin1 && !isKeycap(previous)):
-			return r, true
-		}
-		previous = r
-	}
-	return 0, false
-}
-
-func isHidden(r rune) bool {
-	switch r {
-	case 0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0: // letters that are blank
-		return true
-	}
-	return unicode.Is(unicode.Cf, r) || r >= 0xE0000 && r <= 0xE00FF
-}
-
-// isKeycap reports whether a variation selector makes an emoji of an ASCII or Latin-1 character.
-func isKeycap(r rune) bool { return strings.ContainsRune("0123456789#*©®", r) }
 
 var encoded = regexp.MustCompile(fmt.Sprintf(`[A-Za-z0-9+/_-]{%d,}={0,2}`, minEncoded))
 

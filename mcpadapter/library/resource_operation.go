@@ -176,15 +176,19 @@ func pathTemplate(tool *tools.Tool) string {
 	}
 }
 
-// argumentName returns the variable for a path parameter: the name of the tool's argument. A parameter
-// that the operator fixes is not a variable: the template contains its name.
+// argumentName returns the variable for a path parameter: the name of the tool's argument, with a plus if it has several
+// segments. A parameter that the operator fixes is not a variable: the template contains its name.
 func argumentName(t *tools.Tool, wireName string) string {
-	for i := range t.Definition.Arguments {
-		if a := &t.Definition.Arguments[i]; a.In == tools.InPath && a.WireName == wireName {
-			return "{" + a.Name + "}"
-		}
+	of := func(a tools.Argument) bool { return a.In == tools.InPath && a.WireName == wireName }
+	listed := slices.IndexFunc(t.Definition.Arguments, of)
+	if listed < 0 {
+		return wireName
 	}
-	return wireName
+	variable := t.Definition.Arguments[listed].Name
+	if t.Plan.Encodings[slices.IndexFunc(t.Plan.Arguments, of)].Param.Segments() != "" {
+		variable = "+" + variable
+	}
+	return "{" + variable + "}"
 }
 
 // addUnder adds the operation under a URI or a URI template.

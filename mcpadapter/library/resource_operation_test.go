@@ -45,6 +45,7 @@ paths:
   /a: {get: {operationId: a, tags: [x], description: d, responses: {'200': {description: ok}}}}
   /b: {get: {operationId: b, description: d, responses: {'200': {description: ok}}}, post: {operationId: c, tags: [x], description: d, responses: {'200': {description: ok}}}}
   /h: {get: {operationId: h, tags: [x], description: d, parameters: [{name: H, in: header, required: true, schema: {type: string}}], responses: {'200': {description: ok}}}}
+  /w/{path=**}: {get: {operationId: w, tags: [z], description: d, responses: {'200': {description: ok}}}}
   /q: {get: {operationId: q, tags: [y], description: d, parameters: [{name: q, in: query, required: true, schema: {type: string}}], responses: {'200': {description: ok}}}}
 `
 	toolset, err := tools.Build([]byte(document), tools.BuildOptions{Name: "3 things.yaml"})
@@ -57,9 +58,10 @@ paths:
 	}{
 		"none":      {LibraryOptions{}, ""},
 		"tag":       {LibraryOptions{Operations: []build.Selector{{By: "tag", Value: "x"}}}, "api:///a"},
+		"segments":  {LibraryOptions{Operations: []build.Selector{{By: "tag", Value: "z"}}}, "api:///w/{+path}"},
 		"operation": {LibraryOptions{Operations: []build.Selector{{By: "operation", Value: "q"}}}, "api:///q{?q}"},
 		"path":      {LibraryOptions{Operations: []build.Selector{{By: "path", Value: "/b"}}}, "api:///b"},
-		"all":       {LibraryOptions{AllOperations: true}, "api:///a api:///b api:///q{?q}"},
+		"all":       {LibraryOptions{AllOperations: true}, "api:///a api:///b api:///w/{+path} api:///q{?q}"},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			lib, err := NewLibrary(c.options)

@@ -79,8 +79,8 @@ func TestCompare(t *testing.T) {
 			[]Change{{Changed, "getTrip", "GET /v1/trips/{id}", []string{"- title Get", "+ title any", "- description Get", "+ description any", "+ description Added"}}},
 		},
 		"invisible": {
-			strings.Replace(before, "Lists trips.", "Lists \u202etrips.", 1),
-			[]Change{{Changed, "listTrips", "GET /v1/trips", []string{"Lists", "Lists \ufffdtrips"}}},
+			strings.Replace(before, "Lists trips.", "Lists م\u200fم trips.", 1),
+			[]Change{{Changed, "listTrips", "GET /v1/trips", []string{"Lists", "Lists م\ufffdم trips"}}},
 		},
 		"title": {
 			strings.Replace(before, "Get a trip", "Get any trip", 1),

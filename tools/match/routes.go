@@ -3,6 +3,7 @@ package match
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,7 +21,8 @@ import (
 // A template matches a path with the same number of segments. Each parameter matches one
 // or more characters of its segment (OpenAPI, Paths Object). If several templates match,
 // the first segment that differs decides, and the more concrete one wins, as OpenAPI
-// requires: literal text, then text with a parameter, then a parameter alone.
+// requires: literal text, then text with a parameter, then a parameter alone. A parameter of any
+// number of segments comes last.
 type Routes struct {
 	methods map[string]*routeNode
 
@@ -37,6 +39,15 @@ type routeNode struct {
 	literals map[string]*routeNode
 	mixed    []mixedRoute // in document order
 	any      *routeNode   // a segment that is a single parameter
+	wide     []wideRoute  // the most concrete first
+}
+
+// wideRoute is the rest of a path that begins with a parameter of any number of segments.
+type wideRoute struct {
+	route []string // as of tools.Plan.Route
+	first mixedRoute
+	after []mixedRoute // the segments after the parameter
+	next  *routeNode   // the end of the path
 }
 
 // mixedRoute is a segment that mixes text and parameters, such as "{name}.json". It holds
@@ -65,7 +76,7 @@ func NewRoutes(toolsets ...*tools.Toolset) *Routes {
 			root = new(routeNode)
 			routes.methods[tool.Plan.Method] = root
 		}
-		node := root.add(segments(tool))
+		node := root.add(tool.Plan.Route())
 		if node.siblings == nil {
 			node.siblings = new(siblings)
 			all = append(all, node.siblings)
@@ -114,24 +125,6 @@ func (r *Routes) at(method, path string) *siblings {
 	return root.find(path[1:])
 }
 
-// segments splits the tool's path. Each parameter in a segment is replaced by a NUL
-// character, which no path contains.
-func segments(t *tools.Tool) []string {
-	var template strings.Builder
-	for _, part := range t.Plan.Parts {
-		if part.Literal == "" {
-			template.WriteByte(0)
-		} else {
-			template.WriteString(part.Literal)
-		}
-	}
-	split := strings.Split(strings.TrimPrefix(template.String(), "/"), "/")
-	for i := range split {
-		split[i] = unescapeSegment(split[i])
-	}
-	return split
-}
-
 func unescapeSegment(segment string) string {
 	if strings.IndexByte(segment, '%') < 0 {
 		return segment
@@ -145,10 +138,31 @@ func unescapeSegment(segment string) string {
 
 // add returns the node of a path and creates it if necessary.
 func (n *routeNode) add(segments []string) *routeNode {
-	for _, segment := range segments {
+	for i, segment := range segments {
+		if strings.Contains(segment, tools.AnySegments) {
+			return n.addWide(segments[i:])
+		}
 		n = n.child(segment)
 	}
 	return n
+}
+
+func (n *routeNode) addWide(route []string) *routeNode {
+	at := len(n.wide)
+	for i, w := range n.wide {
+		if slices.Equal(w.route, route) {
+			return w.next
+		}
+		if at == len(n.wide) && tools.MoreConcrete(route, w.route) {
+			at = i
+		}
+	}
+	w := wideRoute{route: route, first: mixedRoute{texts: strings.Split(strings.ReplaceAll(route[0], tools.AnySegments, tools.OneSegment), tools.OneSegment)}, next: new(routeNode)}
+	for _, segment := range route[1:] {
+		w.after = append(w.after, mixedRoute{texts: strings.Split(segment, tools.OneSegment)})
+	}
+	n.wide = slices.Insert(n.wide, at, w)
+	return w.next
 }
 
 func (n *routeNode) child(segment string) *routeNode {
@@ -182,6 +196,7 @@ func (n *routeNode) child(segment string) *routeNode {
 // find returns the operations that match the rest of a path. It visits each node at most
 // once, because the depth of a node determines the segment that it is compared with.
 func (n *routeNode) find(rest string) *siblings {
+	whole := rest
 	segment, rest, more := strings.Cut(rest, "/")
 	segment = unescapeSegment(segment)
 	if next := n.literals[segment]; next != nil {
@@ -197,9 +212,36 @@ func (n *routeNode) find(rest string) *siblings {
 		}
 	}
 	if n.any != nil && segment != "" {
-		return n.any.follow(rest, more)
+		if found := n.any.follow(rest, more); found != nil {
+			return found
+		}
+	}
+	return n.findWide(whole, unescapeSegment)
+}
+
+// findWide returns the operations of the most concrete path that begins here with a parameter of any number of segments and matches
+// rest, whose segments unescape decodes. Their segments are not empty.
+func (n *routeNode) findWide(rest string, unescape func(string) string) *siblings {
+	if n.wide == nil || strings.Contains("/"+rest+"/", "//") {
+		return nil
+	}
+	for i := range n.wide {
+		if w := &n.wide[i]; w.matches(rest, unescape) {
+			return w.next.siblings
+		}
 	}
 	return nil
+}
+
+func (w *wideRoute) matches(rest string, unescape func(string) string) bool {
+	for i := len(w.after) - 1; i >= 0; i-- {
+		slash := strings.LastIndexByte(rest, '/')
+		if slash < 0 || !w.after[i].matches(unescape(rest[slash+1:])) {
+			return false
+		}
+		rest = rest[:slash]
+	}
+	return w.first.matches(unescape(rest))
 }
 
 func (n *routeNode) follow(rest string, more bool) *siblings {
@@ -213,6 +255,9 @@ func (n *routeNode) follow(rest string, more bool) *siblings {
 // and contains the others in order, with at least one byte between each two.
 func (m *mixedRoute) matches(segment string) bool {
 	first, last := m.texts[0], m.texts[len(m.texts)-1]
+	if len(m.texts) == 1 {
+		return segment == first
+	}
 	rest, ok := strings.CutPrefix(segment, first)
 	if !ok {
 		return false
@@ -251,11 +296,14 @@ func pathValues(t *tools.Tool, dst []string, path string) ([]string, error) {
 				}
 			}
 		}
-		length, err := valueLen(t, rest, next, i+2 >= len(parts), part.Argument)
+		length, err := valueLen(t, rest[:spanLen(t, rest, i)], next, i+2 >= len(parts), part.Argument)
 		if err != nil {
 			return nil, err
 		}
 		if length <= 0 {
+			return nil, wrongPath(t, path)
+		}
+		if !t.Plan.Encodings[part.Argument].Param.HasSegments(rest[:length]) {
 			return nil, wrongPath(t, path)
 		}
 		dst = append(dst, rest[:length])
@@ -267,10 +315,31 @@ func pathValues(t *tools.Tool, dst []string, path string) ([]string, error) {
 	return dst, nil
 }
 
-// valueLen returns the length of a path parameter's value, up to the literal next, or 0 if
+// spanLen returns the length of the segments at the beginning of rest that have the value of the parameter at position i of the parts.
+func spanLen(t *tools.Tool, rest string, i int) int {
+	segments := t.Plan.Encodings[t.Plan.Parts[i].Argument].Param.Segments()
+	slashes := strings.Count(segments, "/")
+	if strings.Contains(segments, request.AnySegments) {
+		slashes = strings.Count(rest, "/")
+		for _, part := range t.Plan.Parts[i+1:] {
+			if slashes -= strings.Count(part.Literal, "/"); part.Literal == "" {
+				slashes -= strings.Count(t.Plan.Encodings[part.Argument].Param.Segments(), "/")
+			}
+		}
+	}
+	for at := range len(rest) {
+		if rest[at] == '/' {
+			if slashes--; slashes < 0 {
+				return at
+			}
+		}
+	}
+	return len(rest)
+}
+
+// valueLen returns the length of a path parameter's value in its segments, up to the literal next, or 0 if
 // there is no value.
-func valueLen(t *tools.Tool, rest, next string, last bool, argument int) (int, error) {
-	segment, _, _ := strings.Cut(rest, "/")
+func valueLen(t *tools.Tool, segment, next string, last bool, argument int) (int, error) {
 	next, _, ends := strings.Cut(next, "/")
 	if ends || last {
 		if len(segment) < len(next) || !hasPrefixEscaped(segment[len(segment)-len(next):], next) {
@@ -330,7 +399,7 @@ func (r *Routes) makeLenient() {
 			root = new(routeNode)
 			r.lenient[tool.Plan.Method] = root
 		}
-		node := root.add(strings.FieldsFunc(fold(strings.Join(segments(tool), "/")), func(c rune) bool { return c == '/' })) // fold keeps the NUL of a parameter
+		node := root.add(strings.FieldsFunc(fold(strings.Join(tool.Plan.Route(), "/")), func(c rune) bool { return c == '/' })) // fold keeps the NUL of a parameter
 		if node.siblings == nil {
 			node.siblings = new(siblings)
 		}
@@ -340,7 +409,7 @@ func (r *Routes) makeLenient() {
 
 // pathKey returns the path without the names of its parameters.
 func pathKey(t *tools.Tool) string {
-	return strings.Join(segments(t), "/")
+	return strings.Join(t.Plan.Route(), "/")
 }
 
 // findFolded returns the operations of the most concrete path that matches rest, which is folded. It
@@ -350,6 +419,7 @@ func (n *routeNode) findFolded(rest string) *siblings {
 	if rest == "" {
 		return n.siblings
 	}
+	whole := rest
 	segment, rest, _ := strings.Cut(rest, "/")
 	if next := n.literals[segment]; next != nil {
 		if found := next.findFolded(rest); found != nil {
@@ -364,7 +434,13 @@ func (n *routeNode) findFolded(rest string) *siblings {
 		}
 	}
 	if n.any != nil {
-		return n.any.findFolded(rest)
+		if found := n.any.findFolded(rest); found != nil {
+			return found
+		}
 	}
-	return nil
+	if n.wide == nil {
+		return nil
+	}
+	full := strings.FieldsFunc(whole, func(c rune) bool { return c == '/' })
+	return n.findWide(strings.Join(full, "/"), func(segment string) string { return segment })
 }

@@ -89,6 +89,9 @@ func (r *Routes) match(req *http.Request, called *tools.Tool) (*tools.Tool, erro
 	if tool, err = found.choose(req, called); err != nil {
 		return nil, err
 	}
+	if rival := tool.Plan.Rival(path); rival != "" {
+		return nil, &AmbiguousError{Tool: tool, Reason: "its path is also that of " + rival + ", which is not a tool"}
+	}
 	if reason := overrides(req, tool); reason != "" {
 		return nil, &AmbiguousError{Reason: reason}
 	}

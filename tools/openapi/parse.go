@@ -148,7 +148,7 @@ func (p *jsonParser) object(b *branch, depth int) error {
 		if err != nil {
 			return err
 		}
-		p.openMembers = append(p.openMembers, Member{name, value})
+		p.openMembers = append(p.openMembers, Member{name, visible(name, value)})
 	}
 	b.members = p.members.copyOf(p.openMembers[start:])
 	p.openMembers = p.openMembers[:start]

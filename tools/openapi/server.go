@@ -24,6 +24,22 @@ func (r *operationReader) serve(item Place) {
 		r.warn("%v", err)
 	}
 	r.BasePath = path
+	own, usual := r.document.firstHost(servers), r.document.firstHost(r.document.root.At("servers"))
+	if own != "" && usual != "" && own != usual {
+		r.warn("its server is at %s and that of the document at %s: requests go where the site sends those of the toolset", own, usual)
+	}
+}
+
+// firstHost returns the host of the first server of a list, or "" if the list does not say it.
+func (d *Document) firstHost(servers Place) string {
+	server, err := firstServer(servers)
+	if err != nil {
+		return ""
+	}
+	if base, err := url.Parse(d.location); err == nil && !isPath(d.location) {
+		server = base.ResolveReference(server)
+	}
+	return strings.ToLower(server.Host)
 }
 
 // firstBasePath returns the path of the first server of a list, escaped and without a trailing slash, or

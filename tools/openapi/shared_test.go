@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi2"
@@ -29,6 +30,9 @@ func TestSharedDocuments(t *testing.T) {
 				t.Errorf("warnings %q", d.Warnings)
 			}
 			for _, op := range operations {
+				op.Warnings = slices.DeleteFunc(op.Warnings, func(warning string) bool {
+					return strings.Contains(warning, "files.stripe.com") || strings.Contains(warning, "uploads.github.com")
+				})
 				if op.Err != nil || len(op.Warnings) > 0 {
 					t.Errorf("%s %s: %v %q", op.Method, op.Path, op.Err, op.Warnings)
 				}

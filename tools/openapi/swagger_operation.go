@@ -97,17 +97,17 @@ func (r *swaggerReader) collection(d declaration) (style string, explode bool) {
 	if format == "" || format == "csv" {
 		return style, false
 	}
-	if style == "form" {
-		switch format {
-		case "multi":
-			return style, true
-		case "ssv":
-			return "spaceDelimited", false
-		case "pipes":
-			return "pipeDelimited", false
-		}
+	switch {
+	case format == "multi" && style == "form":
+		return style, true
+	case format == "ssv":
+		return "spaceDelimited", false
+	case format == "pipes":
+		return "pipeDelimited", false
+	case format == "tsv" && d.in != "header": // no header can have a tab between its items
+		return "tabDelimited", false
 	}
-	r.warn("%s parameter %q: the collectionFormat %q has no style, its items are separated by commas", d.in, d.name, format)
+	r.warn("%s parameter %q: the collectionFormat %q cannot be sent there, its items are separated by commas", d.in, d.name, format)
 	return style, false
 }
 

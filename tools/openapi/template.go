@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,12 +15,16 @@ import (
 //   - "/rest?method=photos.get": the query is sent with every request. A pair
 //     whose value has a parameter ("?q={text}") becomes a query parameter.
 //   - "/trips{?page,limit}" (RFC 6570, section 3.2.8): query parameters.
+//   - "/files/{path=**}", "/{name=shelves/*}:archive": parameters of several segments.
 type pathParser struct {
 	*ledger
 	*Operation
 	template strings.Builder // the path to send, without the query
 	names    []string        // names of the path parameters, without duplicates
 	nameless int             // number of parameters without a name so far
+
+	spans map[string]string // Segments of the path parameters that have them, by name
+	wide  bool              // a path parameter has any number of segments
 }
 
 // read sets Template, ConstantQuery and the parameters in the path. It returns an error
@@ -136,15 +141,19 @@ func (p *pathParser) readTemplate(path string) {
 			}
 		case strings.HasPrefix(inner, "#"): // a fragment (RFC 6570, section 3.2.4)
 		default:
-			name, ok := p.parameterName(inner)
+			name, segments, ok := p.parameterName(inner)
 			if !ok {
 				p.literalBrace('{')
 				path = path[1:]
 				continue
 			}
+			if strings.HasPrefix(inner, "/") && !strings.HasSuffix(p.template.String(), "/") { // RFC 6570, section 3.2.6
+				p.template.WriteByte('/')
+			}
 			p.template.WriteString("{" + name + "}")
 			if !slices.Contains(p.names, name) {
 				p.names = append(p.names, name)
+				p.span(name, segments)
 			}
 		}
 		path = path[end+1:]
@@ -156,30 +165,86 @@ func (p *pathParser) literalBrace(brace byte) {
 	fmt.Fprintf(&p.template, "%%%02X", brace)
 }
 
-// parameterName returns the parameter that the text in braces names. The text may be a
-// declared name, or a name with an operator ("{+path}", "{proxy+}", "{path*}"), a pattern
-// ("{id:[0-9]+}") or more braces ("{{id}}").
-func (p *pathParser) parameterName(inner string) (name string, ok bool) {
-	if p.has("path", inner) && !strings.ContainsAny(inner, "{}") {
-		return inner, true
-	}
+// parameterName returns the parameter that the text in braces names, and its Segments. The text may
+// be a declared name, or a name with an operator ("{+path}", "{proxy+}", "{path*}", "{path...}"), a pattern
+// ("{id:[0-9]+}", "{name=shelves/*}") or more braces ("{{id}}").
+func (p *pathParser) parameterName(inner string) (name, segments string, ok bool) {
+	whole := inner
 	if twice, found := strings.CutPrefix(inner, "{"); found {
 		inner = strings.TrimSuffix(twice, "}")
 	}
-	bare, pattern, _ := strings.Cut(inner, ":")
-	bare = strings.TrimRight(strings.TrimLeft(strings.TrimSpace(bare), "+/;."), "*+")
+	bare, pattern, hasPattern := strings.Cut(inner, "=")
+	if strings.ContainsAny(bare, ":") {
+		bare, pattern, _ = strings.Cut(inner, ":")
+		if hasPattern = false; slashes(pattern) {
+			segments = AnySegments
+		}
+	}
+	trimmed := strings.TrimSpace(bare)
+	bare = strings.TrimRight(strings.TrimLeft(trimmed, "+*/;."), "*+?.")
 	switch {
+	case trimmed != bare && (strings.ContainsAny(trimmed, "+*") || strings.HasSuffix(trimmed, "...")):
+		segments = AnySegments
+	case hasPattern:
+		segments = p.segments(bare, strings.TrimSpace(pattern))
+	}
+	switch {
+	case p.has("path", whole) && !strings.ContainsAny(whole, "{}"):
+		return whole, segments, true
 	case strings.ContainsAny(bare, "{}/"):
-		return "", false
+		return "", "", false
 	case bare == "":
 		p.nameless++
 		name = "parameter" + strconv.Itoa(p.nameless)
 		p.warn("the path has a parameter without a name: it is called %s", name)
-		return name, true
-	case p.has("path", bare), pattern != "", strings.ContainsAny(inner, "{}/"):
-		return bare, true
+		return name, segments, true
 	}
-	return inner, true
+	return bare, segments, true
+}
+
+// slashes reports whether the constraint of a parameter, "path" or a regular expression, allows slashes.
+func slashes(constraint string) bool {
+	if constraint = strings.TrimSpace(constraint); constraint == "path" || strings.Trim(constraint, "*") == "" && constraint != "" {
+		return true
+	}
+	expression, err := regexp.Compile("^(?:" + constraint + ")$")
+	return err == nil && expression.MatchString("a/b")
+}
+
+// segments returns the Segments of a parameter with a pattern as in "{name=shelves/*}" (google.api.http). A
+// pattern without a wildcard may also be a default, "{id=1}".
+func (p *pathParser) segments(name, pattern string) string {
+	parts := strings.Split(pattern, "/")
+	isPart := func(part string) bool {
+		return part != "" && (part == "*" || part == "**" || !strings.ContainsAny(part, "*{}"))
+	}
+	switch understood := !slices.ContainsFunc(parts, func(part string) bool { return !isPart(part) }); {
+	case understood && len(parts) == 1 && pattern != AnySegments:
+		return ""
+	case understood && strings.Count(pattern, AnySegments) < 2:
+		return pattern
+	}
+	p.warn("path parameter %q: the pattern %q is not understood, any number of segments is taken", name, pattern)
+	return AnySegments
+}
+
+// span sets the Segments of the path parameter with that name. Only one parameter of a path can have any number of
+// segments, since the place where it ends must be certain.
+func (p *pathParser) span(name, segments string) {
+	if segments == "" {
+		return
+	}
+	if strings.Contains(segments, AnySegments) {
+		if p.wide {
+			p.warn("path parameter %q: taken as one segment, as another parameter of the path has any number of segments", name)
+			return
+		}
+		p.wide = true
+	}
+	if p.spans == nil {
+		p.spans = make(map[string]string)
+	}
+	p.spans[name] = segments
 }
 
 // queryExpression returns the names in "{?page,limit*}" or "{&page}".
@@ -280,6 +345,11 @@ func (p *pathParser) matchTemplate(names []string) {
 		}
 		p.warn("path parameter %q: not declared, taken as required text", name)
 		p.Parameters = append(p.Parameters, textParameter(name, "path", p.File))
+	}
+	for i := range p.Parameters {
+		if declared := &p.Parameters[i]; declared.In == "path" {
+			declared.Segments = p.spans[declared.Name]
+		}
 	}
 }
 

@@ -215,7 +215,7 @@ func (p *yamlParser) mapping(n *yaml.Node, depth int) (*expanded, error) {
 			return nil, err
 		}
 		whole.bytes += len(name)
-		members = append(members, Member{name, value.node})
+		members = append(members, Member{name, visible(name, value.node)})
 	}
 	whole.node = object(withMerged(members, merged))
 	return whole, nil

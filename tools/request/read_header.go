@@ -15,7 +15,7 @@ func (s *Serializer) ReadHeader(dst []byte, lines []string, shape Shape) ([]byte
 	if len(lines) == 0 {
 		return dst, nil
 	}
-	if len(lines) > 1 && (r.types&Array == 0 || r.param.content) {
+	if len(lines) > 1 && (r.types&Array == 0 || r.param.content || r.param.layout.delimiter != ",") {
 		return dst, r.param.misread(Duplicate, "is given more than once, and servers differ in which one they take: give it once")
 	}
 	for _, line := range lines {
@@ -29,7 +29,7 @@ func (s *Serializer) ReadHeader(dst []byte, lines []string, shape Shape) ([]byte
 	switch {
 	case r.param.content:
 		return r.param.appendContent(dst, first)
-	case r.types&nested == 0, r.types&single != 0 && len(lines) == 1 && !strings.Contains(first, ","):
+	case r.types&nested == 0, r.types&single != 0 && len(lines) == 1 && !strings.Contains(first, r.param.layout.delimiter):
 		return r.appendSingle(dst, decodeCanonical(first, r.param.values))
 	}
 	if first == "" && len(lines) == 1 {
@@ -41,11 +41,11 @@ func (s *Serializer) ReadHeader(dst []byte, lines []string, shape Shape) ([]byte
 	return r.appendObject(dst, r.splitHeader(lines))
 }
 
-// splitHeader splits the lines at the commas.
+// splitHeader splits the lines at the commas, or at the delimiter of the style.
 func (r *reading) splitHeader(lines []string) []string {
 	var items []string
 	for _, line := range lines {
-		for item := range strings.SplitSeq(line, ",") {
+		for item := range strings.SplitSeq(line, r.param.layout.delimiter) {
 			items = append(items, decodeCanonical(strings.Trim(item, " \t"), r.param.items))
 		}
 	}

@@ -215,7 +215,12 @@ func (r *pairReader) properties(dst []byte) ([]byte, error) {
 			return dst, err
 		}
 		p.Taken = true
-		if err := o.add(p.Name, value); err != nil {
+		if r.param.layout.repeats() {
+			err = o.addPairs(p.Name, value, r.pairs[i+1:])
+		} else {
+			err = o.add(p.Name, value)
+		}
+		if err != nil {
 			return dst, err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 // ReadPath is the inverse of Append for a path: it appends the JSON for raw, the
 // percent-encoded text in place of {name}. It rejects what Append rejects: text that
-// could leave its segment, and control characters.
+// could leave its segments, and control characters.
 //
 // Lists are decoded before they are split, as servers do: "a%2Cb" is two items.
 func (s *Serializer) ReadPath(dst []byte, raw string, shape Shape) ([]byte, error) {
@@ -27,6 +27,12 @@ func (r *reading) path(dst []byte, raw string) ([]byte, error) {
 		case HasDotSegment(text, true):
 			return dst, r.param.misread(Ambiguous, problemDots)
 		}
+	}
+	switch {
+	case !r.param.HasSegments(raw):
+		return dst, r.param.misread(Malformed, r.param.problemSegments())
+	case r.param.segments != "" && strings.Contains(strings.ToUpper(raw), "%2F"):
+		return dst, r.param.misread(Ambiguous, "has an encoded slash, which some servers decode and others do not: write a plain one")
 	}
 	text, ok := strings.CutPrefix(raw, r.param.layout.first)
 	if !ok {
@@ -73,7 +79,7 @@ func (r *reading) matrix(dst []byte, text string) ([]byte, error) {
 
 // pathText reads a value that is one text: a delimited list or a single value.
 func (r *reading) pathText(dst []byte, raw string) ([]byte, error) {
-	if r.types&Array != 0 && typesOf(itemOf(r.shape)) != 0 && typesOf(itemOf(r.shape))&single == 0 {
+	if r.param.layout.reads == 0 && r.types&Array != 0 && typesOf(itemOf(r.shape)) != 0 && typesOf(itemOf(r.shape))&single == 0 {
 		return r.appendParts(dst, strings.Split(raw, r.param.layout.delimiter)) // JSON contains commas
 	}
 	text, err := r.param.decode(raw)

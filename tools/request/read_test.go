@@ -128,6 +128,60 @@ func TestRead_style_examples(t *testing.T) {
 	}
 }
 
+// properties is a shape of an object by the shapes of its properties.
+type properties map[string]*shape
+
+func (p properties) Types() request.Types { return request.Object }
+func (p properties) Item() request.Shape  { return nil }
+func (p properties) Property(name string) (request.Shape, bool) {
+	if s := p[name]; s != nil {
+		return s, true
+	}
+	return nil, false
+}
+
+// An array in an exploded object is read as it is written, and no other property is read from several pairs.
+func TestRead_arrays_in_an_exploded_object(t *testing.T) {
+	of := properties{
+		"page":   {types: request.Integer},
+		"sort":   {types: request.Array, element: &shape{types: request.String}},
+		"either": {types: request.Array | request.String, element: &shape{types: request.String}},
+		"by":     {types: request.Array | request.Null, element: &shape{types: request.Object}},
+		"any":    {},
+	}
+	for text, want := range map[string]string{
+		"page=0&sort=a%2Cb&sort=c":          `{"page":0,"sort":["a,b","c"]}`,
+		"sort=a&page=1&other=x&sort=%5B%5D": `{"sort":["a","[]"],"page":1}`,
+		"sort=a":                            `{"sort":["a"]}`,
+		"either=a":                          `{"either":"a"}`,
+		"either=a&either=b":                 `{"either":["a","b"]}`,
+		"by=%7B%22x%22:1%7D&by=%7B%7D":      `{"by":[{"x":1},{}]}`,
+		"page=1&page=2":                     string(request.Duplicate),
+		"any=1&any=2":                       string(request.Duplicate),
+		"sort=a&Sort=b&SORT=c":              `{"sort":["a"]}`, // the others are no properties
+	} {
+		for _, in := range []request.In{request.Query, request.InBody} {
+			pairs, err := request.ParsePairs(nil, in, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := must(t, request.Param{Name: "pageable", In: in, Explode: true})
+			read, err := s.ReadPairs(nil, pairs, of)
+			got := string(read)
+			if misread, ok := errors.AsType[*request.ReadError](err); ok {
+				got = string(misread.Kind)
+			}
+			if got != want {
+				t.Errorf("%s %s: got %s (%v), want %s", in, text, got, err, want)
+				continue
+			}
+			if written, err := s.Append(nil, read); err == nil && got == `{"page":0,"sort":["a,b","c"]}` && string(written) != text {
+				t.Errorf("%s is written as %s", text, written)
+			}
+		}
+	}
+}
+
 // TestAlias: names that some server takes for one have one Alias.
 func TestAlias(t *testing.T) {
 	for _, name := range []string{"trip_id", "Trip_ID", "trip.id", "trip id", " trip_id", "tripId", "trip-id", "trip_id\x00x", "TRİPID"} {

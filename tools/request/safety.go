@@ -74,9 +74,11 @@ var (
 func escapes(p Param) (values, items, names escape) {
 	switch p.In {
 	case Header:
-		return escape{plain: headerSet, whole: true},
-			escape{plain: headerItemSet, whole: true},
-			escape{plain: headerNameSet, whole: true}
+		items := headerItemSet
+		if p.Style != Simple {
+			items = headerSet // commas do not separate the items
+		}
+		return escape{plain: headerSet, whole: true}, escape{plain: items, whole: true}, escape{plain: headerNameSet, whole: true}
 	case Cookie:
 		return escape{plain: cookieSet}, escape{plain: cookieSet}, escape{plain: cookieNameSet}
 	case Query, InBody:

@@ -3,6 +3,7 @@ package request
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/fairwayhq/fairway/internal/httpheader"
@@ -34,6 +35,10 @@ const (
 	SpaceDelimited Style = "spaceDelimited"
 	PipeDelimited  Style = "pipeDelimited"
 	DeepObject     Style = "deepObject"
+
+	// TabDelimited is the collectionFormat tsv of Swagger 2.0. Its other formats are styles of OpenAPI 3, also
+	// in paths and headers.
+	TabDelimited Style = "tabDelimited"
 )
 
 const (
@@ -78,10 +83,19 @@ type Param struct {
 	// against that parameter's schema.
 	Reserved []string
 
+	// Segments says how many segments a path parameter of the style simple has: "" for one,
+	// AnySegments, or a pattern such as "shelves/*" that its value must match. Slashes
+	// between segments are not encoded then.
+	Segments string
+
 	// MaxLength is the maximum number of bytes that Append adds. 0 means the constant
 	// MaxLength.
 	MaxLength int
 }
+
+// AnySegments is the Segments of a parameter that has one or more segments. In a pattern, it is a part that
+// has them, and "*" is a part of one segment.
+const AnySegments = "**"
 
 // An Error reports an argument that cannot be sent as its parameter. Its text is
 // suitable for the model that made the call.
@@ -106,7 +120,9 @@ type Serializer struct {
 	items  escape // encodes an item of a delimited list
 	names  escape // encodes the name of a pair
 
-	key       []byte // the name, escaped
+	key       []byte         // the name, escaped
+	segments  string         // as in Param
+	pattern   *regexp.Regexp // of segments; nil if any value has them
 	explode   bool
 	content   bool
 	json      bool // the parameter's content is JSON
@@ -138,6 +154,9 @@ func NewSerializer(p Param) (*Serializer, error) {
 		maxLength: p.MaxLength,
 	}
 	s.maxLength = cmp.Or(s.maxLength, MaxLength)
+	if p.In == Path && p.Style == Simple {
+		s.segments, s.pattern = p.Segments, compileSegments(p.Segments)
+	}
 	s.values, s.items, s.names = escapes(p)
 	s.key = []byte(p.Name)
 	if p.In != Cookie { // in a cookie, a "%" may be part of the name
@@ -173,12 +192,17 @@ type layout struct {
 	reads byte
 }
 
+// repeats reports whether a name may have several pairs.
+func (l *layout) repeats() bool { return l.between == "&" }
+
 // layoutOf returns the layout of a style in a part of the request, or false if OpenAPI
 // defines none.
 //
-// OpenAPI leaves three cases undefined that documents use. They get the meaning that
+// OpenAPI leaves four cases undefined that documents use. They get the meaning that
 // tools agree on:
 //
+//   - An array that is a property of an exploded object in a query or form is written as one pair
+//     for each item, like an exploded array.
 //   - A primitive in a delimited style or deepObject is written as name=value.
 //   - Exploded spaceDelimited and pipeDelimited are written as exploded form.
 //   - Unexploded deepObject is written as deepObject.
@@ -193,10 +217,12 @@ func layoutOf(in In, style Style) (layout, bool) {
 		case Matrix:
 			return layout{first: ";", between: ";", delimiter: ",", named: true, bareEmpty: true}, true
 		}
+		return delimited(style, layout{}, "%20", "%7C", "%09")
 	case Header:
 		if style == Simple {
 			return layout{between: ",", delimiter: ","}, true
 		}
+		return delimited(style, layout{}, " ", "|", "")
 	case Cookie:
 		// RFC 6570 would join the pairs of an exploded value by "&" inside one cookie,
 		// which no server splits again. Servers read separate cookies, as in the style
@@ -208,15 +234,26 @@ func layoutOf(in In, style Style) (layout, bool) {
 		switch style {
 		case Form:
 			return layout{between: "&", delimiter: ",", named: true}, true
-		case SpaceDelimited:
-			return layout{between: "&", delimiter: "%20", named: true, reads: ' '}, true
-		case PipeDelimited:
-			return layout{between: "&", delimiter: "%7C", named: true, reads: '|'}, true
 		case DeepObject:
 			return layout{between: "&", named: true, deep: true}, true
 		}
+		return delimited(style, layout{between: "&", named: true}, "%20", "%7C", "%09")
 	}
 	return layout{}, false
+}
+
+// delimited returns a layout with the delimiter of a style: a space, a pipe or a tab, as they are sent. "" means that the
+// style cannot be sent.
+func delimited(style Style, l layout, space, pipe, tab string) (layout, bool) {
+	switch style {
+	case SpaceDelimited:
+		l.delimiter, l.reads = space, ' '
+	case PipeDelimited:
+		l.delimiter, l.reads = pipe, '|'
+	case TabDelimited:
+		l.delimiter, l.reads = tab, '\t'
+	}
+	return l, l.delimiter != ""
 }
 
 // checkName returns an error if a parameter with this name cannot be sent.
@@ -241,8 +278,8 @@ func checkName(in In, name string) error {
 //   - Connection management: Connection, Keep-Alive, Proxy-…, TE, Trailer,
 //     Transfer-Encoding, Upgrade, HTTP2-Settings, Host, Expect, Via.
 //   - The description of the body, which the gateway builds: Content-Length,
-//     Content-Encoding, Content-Type; also Accept. OpenAPI ignores parameters named
-//     Accept, Content-Type and Authorization.
+//     Content-Encoding, Content-Type; also Accept and Accept-Encoding. OpenAPI ignores
+//     parameters named Accept, Content-Type and Authorization.
 //   - Credentials: Authorization, Cookie, Set-Cookie and their second versions.
 //   - The identity of the client and the host, which upstreams trust because proxies
 //     set them: Forwarded, X-Forwarded-…, X-Real-IP, X-Client-IP and similar headers.
@@ -259,7 +296,7 @@ func ForbiddenHeader(name string) bool {
 	switch name {
 	case "connection", "keep-alive", "te", "trailer", "transfer-encoding",
 		"host", "expect", "via",
-		"content-length", "content-encoding", "content-type", "accept",
+		"content-length", "content-encoding", "content-type", "accept", "accept-encoding",
 		"authorization", "cookie", "cookie2", "set-cookie", "set-cookie2",
 		"forwarded", "x-forwarded", "x-real-ip", "x-client-ip", "client-ip", "x-cluster-client-ip", "true-client-ip",
 		"cf-connecting-ip", "fastly-client-ip", "x-host", "x-original-host",

@@ -185,26 +185,59 @@ type objectText struct {
 }
 
 func (o *objectText) add(name, value string) error {
+	property, err := o.begin(name)
+	if err == nil {
+		o.dst, err = o.param.appendText(o.dst, value, typesOf(property))
+	}
+	return err
+}
+
+// addPairs adds a property of which the first pair has the value. If the property is declared as an array, the other pairs
+// of the name are taken too.
+func (o *objectText) addPairs(name, value string, others []Pair) error {
+	property, err := o.begin(name)
+	if err != nil {
+		return err
+	}
+	list := o.param.reading(property)
+	if list.types&Array == 0 {
+		o.dst, err = o.param.appendText(o.dst, value, list.types)
+		return err
+	}
+	values := []string{value}
+	for i := range others {
+		if p := &others[i]; !p.Taken && p.Name == name {
+			p.Taken, values = true, append(values, p.Value)
+		}
+	}
+	if len(values) == 1 && list.types&single != 0 {
+		o.dst, err = o.param.appendText(o.dst, value, list.types&^Array)
+	} else {
+		o.dst, err = list.appendItems(o.dst, values)
+	}
+	return err
+}
+
+// begin adds the name of a property, and returns the shape of its value.
+func (o *objectText) begin(name string) (Shape, error) {
 	for _, other := range o.names {
 		if strings.EqualFold(other, name) {
-			return o.param.misread(Duplicate, "has the property "+quote(name)+" twice")
+			return nil, o.param.misread(Duplicate, "has the property "+quote(name)+" twice")
 		}
 	}
 	if !utf8.ValidString(name) {
-		return o.param.misread(Malformed, problemText)
+		return nil, o.param.misread(Malformed, problemText)
 	}
 	if len(o.names) > 0 {
 		o.dst = append(o.dst, ',')
 	}
 	o.names = append(o.names, name)
 	o.dst = append(strictjson.AppendString(o.dst, name), ':')
-	var property Shape
-	if o.shape != nil {
-		property, _ = o.shape.Property(name)
+	if o.shape == nil {
+		return nil, nil
 	}
-	var err error
-	o.dst, err = o.param.appendText(o.dst, value, typesOf(property))
-	return err
+	property, _ := o.shape.Property(name)
+	return property, nil
 }
 
 // appendSingle appends a text as a value that is neither an array nor an object.

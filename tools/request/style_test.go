@@ -155,7 +155,8 @@ func TestUndefinedCells(t *testing.T) {
 		"nested objects in deepObject":      {request.DeepObject, true, `{"a":{"b":1,"c":{"d":true}}}`, "color%5Ba%5D%5Bb%5D=1&color%5Ba%5D%5Bc%5D%5Bd%5D=true"},
 		"arrays of objects in deepObject":   {request.DeepObject, true, `{"a":[{"b":1,"c":2},null,{"b":3}]}`, "color%5Ba%5D%5B0%5D%5Bb%5D=1&color%5Ba%5D%5B0%5D%5Bc%5D=2&color%5Ba%5D%5B1%5D%5Bb%5D=3"},
 		"nothing in deepObject":             {request.DeepObject, true, `{"a":{},"b":[],"c":null}`, ""},
-		"an object in an exploded form":     {request.Form, true, `{"a":{"b": [1, 2]},"c":[ ]}`, "a=%7B%22b%22%3A%5B1%2C2%5D%7D&c=%5B%5D"},
+		"an object in an exploded form":     {request.Form, true, `{"a":{"b": [1, 2]},"c":[ ]}`, "a=%7B%22b%22%3A%5B1%2C2%5D%7D"},
+		"an array in an exploded object":    {request.Form, true, `{"page":0,"sort":["a,b",null,"c"],"none":[],"by":[{"x":1},[2]]}`, "page=0&sort=a%2Cb&sort=c&by=%7B%22x%22%3A1%7D&by=%5B2%5D"},
 		"an object in an array":             {request.Form, true, `[{"a": "\u00e9 \" "}]`, "color=%7B%22a%22%3A%22%5Cu00e9%20%5C%22%20%22%7D"},
 		"an array in a list":                {request.Form, false, `[[1, 2],3]`, "color=%5B1%2C2%5D,3"},
 	} {
@@ -297,5 +298,58 @@ func TestNewRefuses(t *testing.T) {
 		if _, err := request.NewSerializer(p); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// The collectionFormats of Swagger 2.0 are written, and read back, in every place that can have them.
+func TestCollectionFormats(t *testing.T) {
+	texts := &shape{types: request.Array, element: &shape{types: request.String}}
+	for _, c := range []struct {
+		in    request.In
+		style request.Style
+		value string
+		want  string
+	}{
+		{request.Path, request.PipeDelimited, `["x","y,z"]`, "x%7Cy%2Cz"},
+		{request.Path, request.SpaceDelimited, `["x","y"]`, "x%20y"},
+		{request.Path, request.TabDelimited, `["x","y"]`, "x%09y"},
+		{request.Header, request.PipeDelimited, `["x","y,z"]`, "x|y,z"},
+		{request.Header, request.SpaceDelimited, `["x","y"]`, "x y"},
+		{request.Query, request.TabDelimited, `["x","y z"]`, "p=x%09y%20z"},
+		{request.InBody, request.TabDelimited, `["x","y"]`, "p=x%09y"},
+		{request.Path, request.PipeDelimited, `["x|y"]`, ""},
+		{request.Path, request.PipeDelimited, `["x",".."]`, ""},
+		{request.Path, request.PipeDelimited, `["..|"]`, ""},
+		{request.Header, request.PipeDelimited, `["x","y|z"]`, ""},
+		{request.Header, request.SpaceDelimited, `["x y"]`, ""},
+		{request.Query, request.TabDelimited, `["x\ty"]`, ""},
+	} {
+		s := must(t, request.Param{Name: "p", In: c.in, Style: c.style})
+		got, err := s.Append(nil, jsontext.Value(c.value))
+		if string(got) != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("%s %s of %s: %q, %v; want %q", c.style, c.in, c.value, got, err, c.want)
+		}
+		if err != nil || c.style == request.TabDelimited && c.in == request.Path { // no path with a control character is read
+			continue
+		}
+		var read []byte
+		switch c.in {
+		case request.Path:
+			read, err = s.ReadPath(nil, string(got), texts)
+		case request.Header:
+			read, err = s.ReadHeader(nil, []string{string(got)}, texts)
+		default:
+			pairs, _ := request.ParsePairs(nil, c.in, string(got))
+			read, err = s.ReadPairs(nil, pairs, texts)
+		}
+		if err != nil || string(read) != c.value {
+			t.Errorf("%s %s: %q is read as %s, %v", c.style, c.in, got, read, err)
+		}
+	}
+	if _, err := must(t, request.Param{Name: "p", In: request.Header, Style: request.PipeDelimited}).ReadHeader(nil, []string{"x|y", "z"}, texts); err == nil {
+		t.Error("two lines of a list without commas are read")
+	}
+	if _, err := request.NewSerializer(request.Param{Name: "p", In: request.Header, Style: request.TabDelimited}); err == nil {
+		t.Error("a header is made with tabs")
 	}
 }

@@ -148,7 +148,15 @@ func literal(value jsontext.Value) ([]byte, bool) {
 }
 
 func (w *writer) finish() error {
-	if text := w.dst[w.start:]; w.param.in == Path && !isHarmless(text) {
+	text := w.dst[w.start:]
+	if w.param.segments != "" {
+		text = divide(text)
+		w.dst = w.dst[:w.start+len(text)]
+		if !w.param.HasSegments(string(text)) {
+			return w.param.refuse(w.param.problemSegments())
+		}
+	}
+	if w.param.in == Path && !isHarmless(text) {
 		return w.param.checkSegment(text)
 	}
 	return nil
@@ -165,7 +173,7 @@ func (s *Serializer) tooLong() error {
 // Append appends the text of value, which must be valid JSON.
 //
 //   - Path: the text replaces {name} and includes the style's prefix. A plain slash is
-//     encoded. Text that could leave the segment or change the path is rejected, even
+//     encoded, unless it is between two segments of a parameter that has Segments. Text that could leave the segment or change the path is rejected, even
 //     if it does so only after an upstream decodes it twice: empty or blank text, "."
 //     and ".." segments, control characters, slashes that are already percent-encoded.
 //   - Query and form body: pairs joined by "&", without a leading "?" or "&". A space
@@ -183,7 +191,8 @@ func (s *Serializer) tooLong() error {
 // parameter cannot be absent: such values are rejected.
 //
 // Items and properties that are arrays or objects are written as compact JSON and then
-// escaped like other text, except in deepObject. OpenAPI does not define this case.
+// escaped like other text. OpenAPI does not define this case. Exceptions: deepObject, and
+// arrays in an exploded object of a query or form.
 //
 // The error is an *Error; dst is then returned unchanged.
 func (s *Serializer) Append(dst []byte, value jsontext.Value) ([]byte, error) {

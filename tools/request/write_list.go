@@ -19,8 +19,29 @@ func (w *writer) exploded(value jsontext.Value) error {
 		if walk.Value[0] == 'n' {
 			continue
 		}
+		if walk.Name != nil && walk.Value[0] == '[' && w.param.layout.repeats() {
+			if err := w.repeated(walk.Name, walk.Value); err != nil {
+				return err
+			}
+			continue
+		}
 		w.part()
 		if err := w.explodedPart(walk.Name, walk.Value); err != nil {
+			return err
+		}
+	}
+	return w.ended(&walk)
+}
+
+// repeated writes an array that is a property of an exploded object as one pair for each item.
+func (w *writer) repeated(name, value jsontext.Value) error {
+	walk := strictjson.Into(value)
+	for walk.Next() {
+		if walk.Value[0] == 'n' {
+			continue
+		}
+		w.part()
+		if err := w.property(name, walk.Value); err != nil {
 			return err
 		}
 	}
