@@ -14,9 +14,10 @@ type draft struct {
 	holes   []hole
 	choices []choice
 	about   span
-	depth   int  // nesting of the schema that is being written; the component itself is 1
-	lost    bool // something was left out, so the output accepts more
-	arm     bool // the outermost schema distinguishes values only by format
+	part    string // the name of the component, for warnings
+	depth   int    // nesting of the schema that is being written; the component itself is 1
+	lost    bool   // something was left out, so the output accepts more
+	arm     bool   // the outermost schema distinguishes values only by format
 }
 
 // clear empties the draft and keeps its buffers.

@@ -198,6 +198,13 @@ func (t *Translator) Warnings() []string {
 	return append(slices.Clip(t.warnings), fmt.Sprintf("and %d more", t.unheard))
 }
 
+// warnInput adds a warning about a part of the document that both directions may have.
+func (t *Translator) warnInput(format string, args ...any) {
+	if t.direction == Input {
+		t.warn(format, args...)
+	}
+}
+
 func (t *Translator) warn(format string, args ...any) {
 	if t.muted {
 		return
