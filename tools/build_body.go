@@ -16,7 +16,8 @@ import (
 // bodyBuilder makes the arguments of the request body of one operation.
 type bodyBuilder struct {
 	*toolBuilder
-	files map[string]build.FileUse // the properties of a multipart form that are files
+	files   map[string]build.FileUse // the properties of a multipart form that are files
+	example bodyExample
 }
 
 // addBody adds the arguments of the request body: one argument for each property of an
@@ -43,6 +44,7 @@ func (t *bodyBuilder) addBody() error {
 	}
 	t.plan.Body = &request.BodyPlan{Encoder: encoder, Required: t.operation.Body.Required, Whole: -1}
 	if flat {
+		t.example = exampleOf(media)
 		fills := t.operation.Body.Required || slices.ContainsFunc(object.Properties, isRequiredChoice)
 		t.plan.Arguments = slices.Grow(t.plan.Arguments, len(object.Properties))
 		t.plan.Encodings = slices.Grow(t.plan.Encodings, len(object.Properties))
@@ -135,11 +137,11 @@ func (t *bodyBuilder) propertySchema(p *schema.Property) jsontext.Value {
 		if _, many := build.IsFile(p.Place); many {
 			text = jsontext.Value(`{"type":"array","items":` + request.FileSchema + `}`)
 		}
-		return schema.Annotate(text, schema.Description(p.Place), false)
+		return (&schema.InputSource{Description: schema.Description(p.Place)}).Annotate(text)
 	case build.LikelyFile:
-		return schema.Annotate(jsontext.Value(`{"anyOf":[`+request.FileSchema+`,{"type":"string"}]}`), schema.Description(p.Place), false)
+		return (&schema.InputSource{Description: schema.Description(p.Place)}).Annotate(jsontext.Value(`{"anyOf":[` + request.FileSchema + `,{"type":"string"}]}`))
 	}
-	return t.translate(p.Place)
+	return t.translateAs(p.Place, &schema.InputSource{Examples: t.example.of(p)})
 }
 
 // description returns the description of a schema. Operations that share the schema also
@@ -155,14 +157,14 @@ func (s *toolSource) description(place openapi.Place) string {
 
 // translate returns the schema at the place.
 func (t *toolBuilder) translate(place openapi.Place) jsontext.Value {
-	return t.translateAs(place, "", false)
+	return t.translateAs(place, new(schema.InputSource))
 }
 
-// translateAs returns the schema at the place with a different description.
-func (t *toolBuilder) translateAs(place openapi.Place, description string, deprecated bool) jsontext.Value {
-	translated := t.input.Translate(place)
-	t.translated = &schema.InputSource{Schema: translated, Description: description, Deprecated: deprecated}
-	return schema.Annotate(translated.Text(), description, deprecated)
+// translateAs returns the schema at the place with other annotations.
+func (t *toolBuilder) translateAs(place openapi.Place, source *schema.InputSource) jsontext.Value {
+	source.Schema = t.input.Translate(place)
+	t.translated = source
+	return source.Annotate(source.Schema.Text())
 }
 
 // takeSource assigns the latest translation to the argument at position i.
@@ -204,16 +206,17 @@ func (t *bodyBuilder) addWholeBody(media *openapi.Media) {
 }
 
 func (t *bodyBuilder) wholeSchema(media *openapi.Media) jsontext.Value {
-	description := t.operation.Body.Description
+	source := &schema.InputSource{Description: t.operation.Body.Description}
 	switch kind := t.plan.Body.Encoder.Kind(); {
 	case kind == request.Text || kind == request.XML:
-		return schema.Annotate(jsontext.Value(`{"type":"string"}`), description, false)
+		return source.Annotate(jsontext.Value(`{"type":"string"}`))
 	case kind == request.Binary:
-		return schema.Annotate(jsontext.Value(request.FileSchema), description, false)
+		return source.Annotate(jsontext.Value(request.FileSchema))
 	case media.Schema.Node == nil:
-		return schema.Annotate(jsontext.Value("{}"), description, false)
+		return source.Annotate(jsontext.Value("{}"))
 	}
-	return t.translateAs(media.Schema, description, false)
+	source.Examples = schema.Examples(media.Schema, examplesOf(media.Object, 1)...)
+	return t.translateAs(media.Schema, source)
 }
 
 // bodyEncoder returns the encoder for the media type. If the type is a range, it records

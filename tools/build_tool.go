@@ -177,7 +177,9 @@ func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 		plan.Filled, plan.Fill = true, value
 		a.Schema = schema.Const(value)
 	} else {
-		a.Schema = t.translateAs(p.Schema, p.Description, p.Deprecated)
+		a.Schema = t.translateAs(p.Schema, &schema.InputSource{
+			Description: p.Description, Deprecated: p.Deprecated, Examples: schema.Examples(p.Schema, examplesOf(p.Examples, maxExamples)...),
+		})
 	}
 	t.addArgument(a, plan, p.Schema, p.Object)
 	return nil

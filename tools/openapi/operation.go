@@ -59,6 +59,7 @@ type Parameter struct {
 	ContentType   string // media type that encodes the value; "" if Style does
 	Schema        Place  // its Node is nil if the document gives none
 	Object        Place  // the parameter object, for its extensions
+	Examples      Place  // the parameter or media type object that has its example and examples
 }
 
 // A Body is the request body of an operation.
@@ -82,6 +83,7 @@ type Media struct {
 	Type     string // as in the document
 	Schema   Place  // its Node is nil if the document gives none
 	Encoding []Encoding
+	Object   Place // the media type object, for its example and examples; its Node is nil in Swagger 2.0
 }
 
 // An Encoding describes how one property of a form is encoded.

@@ -53,25 +53,27 @@ func (a *annotationWriter) standard(p openapi.Place, m openapi.Member) {
 
 // examples appends examples unless they are large, since they are only hints.
 func (a *annotationWriter) examples(p openapi.Place, valid bool, examples ...*openapi.Node) {
-	if list := examplesOf(p, examples); valid && list != nil {
+	if list := Examples(p, examples...); valid && list != nil {
 		a.member("examples")
 		a.dst = append(a.dst, list...)
 	}
 }
 
-// examplesOf returns the value of the keyword examples for the schema at place, or nil if there are none or they are
-// large.
-func examplesOf(place openapi.Place, examples []*openapi.Node) jsontext.Value {
+// Examples returns the value of the keyword examples for the schema at place: those that are not large and have a type
+// of the schema. It returns nil if there are none.
+func Examples(place openapi.Place, examples ...*openapi.Node) jsontext.Value {
 	list := jsontext.Value("[")
-	for i, example := range examples {
-		if i > 0 {
+	for _, example := range examples {
+		value := literalOf(example, place)
+		if len(list)+len(value) > maxExample || !allowsValue(Types(place), value) {
+			continue
+		}
+		if len(list) > 1 {
 			list = append(list, ',')
 		}
-		if list = append(list, literalOf(example, place)...); len(list) > maxExample {
-			return nil
-		}
+		list = append(list, value...)
 	}
-	if len(examples) == 0 {
+	if len(list) == 1 {
 		return nil
 	}
 	return append(list, ']')
