@@ -17,8 +17,9 @@ import (
 // bodyBuilder makes the arguments of the request body of one operation.
 type bodyBuilder struct {
 	*toolBuilder
-	files  map[string]build.FileUse // the properties of a multipart form that are files
-	object *schema.Object           // the body, if its properties are arguments
+	files   map[string]build.FileUse // the properties of a multipart form that are files
+	object  *schema.Object           // the body, if its properties are arguments
+	example bodyExample
 }
 
 // addBody adds the arguments of the request body: one argument for each property of an
@@ -45,6 +46,7 @@ func (t *bodyBuilder) addBody() error {
 	}
 	t.plan.Body = &request.BodyPlan{Encoder: encoder, Required: t.operation.Body.Required, Whole: -1}
 	if flat {
+		t.example = exampleOf(media)
 		fills := t.operation.Body.Required || slices.ContainsFunc(object.Properties, isRequiredChoice)
 		t.plan.Arguments = slices.Grow(t.plan.Arguments, len(object.Properties))
 		t.plan.Encodings = slices.Grow(t.plan.Encodings, len(object.Properties))
@@ -111,7 +113,7 @@ func (t *bodyBuilder) addProperty(p *schema.Property, fills bool) {
 		WireName:    p.Name,
 		In:          InBody,
 		Required:    p.Required && t.operation.Body.Required,
-		Description: strings.TrimSpace(p.Note + " " + t.description(p.Place)),
+		Description: t.propertyDescription(p),
 	}
 	plan := request.Argument{NeededInBody: p.Required}
 	if value := singleValue(p.Required && fills, p.Place); value != nil {
@@ -135,14 +137,20 @@ func (t *bodyBuilder) propertySchema(p *schema.Property) jsontext.Value {
 		if _, many := build.IsFile(p.Place); many {
 			text = jsontext.Value(`{"type":"array","items":` + request.FileSchema + `}`)
 		}
-		return schema.Annotate(text, schema.Description(p.Place), false)
+		return (&schema.InputSource{Description: schema.Description(p.Place)}).Annotate(text)
 	case build.LikelyFile:
-		return schema.Annotate(jsontext.Value(`{"anyOf":[`+request.FileSchema+`,{"type":"string"}]}`), schema.Description(p.Place), false)
+		return (&schema.InputSource{Description: schema.Description(p.Place)}).Annotate(jsontext.Value(`{"anyOf":[` + request.FileSchema + `,{"type":"string"}]}`))
 	}
+	source := &schema.InputSource{Examples: t.example.of(p)}
 	if p.Note != "" {
-		return t.translateAs(p.Place, strings.TrimSpace(p.Note+" "+t.description(p.Place)), false)
+		source.Description = t.propertyDescription(p)
 	}
-	return t.translate(p.Place)
+	return t.translateAs(p.Place, source)
+}
+
+// propertyDescription returns the description of a property, after the note that says when an object has it.
+func (t *bodyBuilder) propertyDescription(p *schema.Property) string {
+	return strings.TrimSpace(p.Note + " " + t.description(p.Place))
 }
 
 // description returns the description of a schema. Operations that share the schema also
@@ -158,14 +166,14 @@ func (s *toolSource) description(place openapi.Place) string {
 
 // translate returns the schema at the place.
 func (t *toolBuilder) translate(place openapi.Place) jsontext.Value {
-	return t.translateAs(place, "", false)
+	return t.translateAs(place, new(schema.InputSource))
 }
 
-// translateAs returns the schema at the place with a different description.
-func (t *toolBuilder) translateAs(place openapi.Place, description string, deprecated bool) jsontext.Value {
-	translated := t.input.Translate(place)
-	t.translated = &schema.InputSource{Schema: translated, Description: description, Deprecated: deprecated}
-	return schema.Annotate(translated.Text(), description, deprecated)
+// translateAs returns the schema at the place with other annotations.
+func (t *toolBuilder) translateAs(place openapi.Place, source *schema.InputSource) jsontext.Value {
+	source.Schema = t.input.Translate(place)
+	t.translated = source
+	return source.Annotate(source.Schema.Text())
 }
 
 // takeSource assigns the latest translation to the argument at position i.
@@ -208,16 +216,17 @@ func (t *bodyBuilder) addWholeBody(media *openapi.Media) {
 }
 
 func (t *bodyBuilder) wholeSchema(media *openapi.Media) jsontext.Value {
-	description := t.operation.Body.Description
+	source := &schema.InputSource{Description: t.operation.Body.Description}
 	switch kind := t.plan.Body.Encoder.Kind(); {
 	case kind == request.Text || kind == request.XML:
-		return schema.Annotate(jsontext.Value(`{"type":"string"}`), description, false)
+		return source.Annotate(jsontext.Value(`{"type":"string"}`))
 	case kind == request.Binary:
-		return schema.Annotate(jsontext.Value(request.FileSchema), description, false)
+		return source.Annotate(jsontext.Value(request.FileSchema))
 	case media.Schema.Node == nil:
-		return schema.Annotate(jsontext.Value("{}"), description, false)
+		return source.Annotate(jsontext.Value("{}"))
 	}
-	return t.translateAs(media.Schema, description, false)
+	source.Examples = schema.Examples(media.Schema, examplesOf(media.Object, 1)...)
+	return t.translateAs(media.Schema, source)
 }
 
 // bodyEncoder returns the encoder for the media type. If the type is a range, it records

@@ -193,10 +193,12 @@ func (t *toolBuilder) correctNames() {
 		}
 		if own := t.own[i]; own != "" && own != name {
 			a.Description = build.TellName(own, a.Description)
-			a.Schema = schema.Annotate(a.Schema, a.Description, false)
-			if source := t.sources[i]; source != nil {
-				source.Description = a.Description
+			source := t.sources[i]
+			if source == nil {
+				source = new(schema.InputSource)
 			}
+			source.Description = a.Description
+			a.Schema = source.Annotate(a.Schema)
 		}
 	}
 }
@@ -231,7 +233,9 @@ func (t *toolBuilder) addParameter(p *openapi.Parameter) error {
 		plan.Filled, plan.Fill = true, value
 		a.Schema = schema.Const(value)
 	} else {
-		a.Schema = t.translateAs(p.Schema, p.Description, p.Deprecated)
+		a.Schema = t.translateAs(p.Schema, &schema.InputSource{
+			Description: p.Description, Deprecated: p.Deprecated, Examples: schema.Examples(p.Schema, examplesOf(p.Examples, maxExamples)...),
+		})
 	}
 	t.addArgument(a, plan, p.Schema, p.Object)
 	return nil

@@ -129,12 +129,19 @@ func (p *pendingTool) drop() {
 	p.tool.list()
 }
 
-// choose measures the schema. If now is true, it also writes the shortest form that fits.
+// choose measures the schema. If now is true, it also writes the preferred form, or else the shortest one that fits.
 func (w *inputWriter) choose(p *pendingTool, limit int, now bool) {
 	writings, schemas := w.translator.Writings(), p.plan.Schemas()
 	fixed := p.plan.Fixed()
 	if !slices.ContainsFunc(schemas, (*schema.Schema).Refers) {
 		writings = writings[:1]
+	}
+	isPreferred := func(x schema.Writing) bool {
+		size := fixed + x.Measure(limit, schemas...)
+		return size <= limit && x.IsPreferred(size)
+	}
+	if i := slices.IndexFunc(writings, isPreferred); i >= 0 {
+		writings = writings[i : i+1]
 	}
 	p.size = maxInputSchema + 1
 	for _, writing := range writings {
@@ -215,6 +222,10 @@ func (w *inputWriter) finish(all []*Tool, collect collector) {
 	for i := range w.pending {
 		collect.run(i)
 		p := &w.pending[i]
+		if p.size > limit { // another form may fit
+			p.tool.Definition.InputSchema = nil
+			w.choose(p, limit, true)
+		}
 		if p.size <= limit {
 			if p.tool.Definition.InputSchema == nil {
 				w.choose(p, limit, true)

@@ -60,6 +60,7 @@ func (r contentReader) content(of string, content Place) []Media {
 			Type:     strings.TrimSpace(m.Name),
 			Schema:   media.At("schema"),
 			Encoding: r.encodings(media.Get("encoding")),
+			Object:   media,
 		})
 	}
 	return all

@@ -16,16 +16,17 @@ type Kind byte
 // YAML document may share a Node.
 type Node struct {
 	raw    jsontext.Value // the bytes of a scalar
-	branch *branch        // set for an object or array
+	branch *branch        // set for an object or array, and for a number with a source
 }
 
-// A branch has the fields that only objects and arrays need, since most nodes are
-// scalars.
+// A branch has the fields that only objects and arrays need, and some numbers, since most nodes are
+// other scalars.
 type branch struct {
 	kind    Kind
 	members []Member         // members of an object, with unique names
 	items   []*Node          // items of an array
 	index   map[string]*Node // for an object with more than indexFrom members
+	source  string           // of a number that YAML writes in another way than JSON
 }
 
 // indexFrom is the maximum number of members of an object without an index.
@@ -89,6 +90,14 @@ func (n *Node) Raw() jsontext.Value {
 		return nil
 	}
 	return n.raw
+}
+
+// Source returns a scalar as it is written in the document: the JSON, or a YAML number such as +41 or 007.
+func (n *Node) Source() string {
+	if n != nil && n.branch != nil && n.branch.source != "" {
+		return n.branch.source
+	}
+	return string(n.Raw())
 }
 
 // Text returns the text of a string, or "" for any other kind.

@@ -60,6 +60,7 @@ type Parameter struct {
 	Segments      string // of a path parameter: "" for one segment, AnySegments, or a pattern such as "shelves/*/books/**"
 	Schema        Place  // its Node is nil if the document gives none
 	Object        Place  // the parameter object, for its extensions
+	Examples      Place  // the parameter or media type object that has its example and examples
 }
 
 // AnySegments is the Segments of a path parameter with one or more segments.
@@ -86,6 +87,7 @@ type Media struct {
 	Type     string // as in the document
 	Schema   Place  // its Node is nil if the document gives none
 	Encoding []Encoding
+	Object   Place // the media type object, for its example and examples; its Node is nil in Swagger 2.0
 }
 
 // An Encoding describes how one property of a form is encoded.

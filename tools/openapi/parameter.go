@@ -165,13 +165,15 @@ func (r parameterReader) read(declared []declaration) []Parameter {
 			AllowReserved: flag(d.Get("allowReserved")),
 			Schema:        d.At("schema"),
 			Object:        d.Place,
+			Examples:      d.Place,
 		}
 		if content := d.Get("content").Members(); p.Schema.Node == nil && len(content) > 0 {
 			if len(content) > 1 {
 				r.warn("%s parameter %q: has more than one media type, the first is used", p.In, p.Name)
 			}
 			p.ContentType = strings.TrimSpace(content[0].Name)
-			p.Schema = Place{content[0].Value, d.File}.At("schema")
+			p.Examples = Place{content[0].Value, d.File}
+			p.Schema = p.Examples.At("schema")
 		} else {
 			p.Style, p.Explode = r.style(d)
 		}

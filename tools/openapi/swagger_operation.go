@@ -61,6 +61,7 @@ func (r *swaggerReader) parameter(d declaration) Parameter {
 		Required:    r.parameters.requires(d),
 		Schema:      swaggerSchema(d),
 		Object:      d.Place,
+		Examples:    d.Place,
 	}
 	p.Style, p.Explode = r.collection(d)
 	return p

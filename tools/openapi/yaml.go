@@ -131,7 +131,11 @@ func (p *yamlParser) value(n *yaml.Node, depth int) (*expanded, error) {
 func (p *yamlParser) plain(n *yaml.Node, depth int) (*expanded, error) {
 	if n.Kind == yaml.ScalarNode {
 		raw := yamltree.ScalarJSON(n)
-		return &expanded{node: &Node{raw: raw}, size: 1, bytes: len(raw)}, nil
+		e := &expanded{node: &Node{raw: raw}, size: 1, bytes: len(raw)}
+		if raw.Kind() == '0' && string(raw) != n.Value {
+			e.node.branch = &branch{kind: '0', source: n.Value}
+		}
+		return e, nil
 	}
 	if depth >= p.limits.Depth {
 		return nil, p.tooDeep(n)

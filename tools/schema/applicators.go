@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"slices"
+
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
@@ -9,7 +11,7 @@ func (w *writer) applicator(p openapi.Place, m openapi.Member, k *keywordSummary
 	at := p.Item(m.Value)
 	switch m.Name {
 	case "properties":
-		w.named(m.Name, at, setting{reach: apart}, func(m openapi.Member) bool { return !s.hidden[m.Name] })
+		w.named(m.Name, at, setting{reach: apart}, func(m openapi.Member) bool { return !s.hidden[m.Name] }, w.undescribed(p, k, s)...)
 	case "patternProperties":
 		w.named(m.Name, at, setting{reach: apart}, func(m openapi.Member) bool { return w.t.patterns.compiles(m.Name) })
 	case "additionalProperties":
@@ -18,9 +20,11 @@ func (w *writer) applicator(p openapi.Place, m openapi.Member, k *keywordSummary
 		w.policy(m.Name, at)
 	case "additionalItems":
 		if p.Get("items").Kind() == '[' {
+			k.items = isSchema(m.Value)
 			w.policy("items", at)
 		}
 	case "items":
+		k.items = k.items || isSchema(m.Value)
 		w.items(at, p.Get("prefixItems").Items())
 	case "prefixItems":
 		w.list(m.Name, at, setting{reach: apart}, nil)
@@ -51,7 +55,7 @@ func (w *writer) applicator(p openapi.Place, m openapi.Member, k *keywordSummary
 
 // within returns the setting of a subschema that validates the same value.
 func (s *setting) within(r reach, part bool) setting {
-	return setting{reach: s.reach.then(r), hidden: s.hidden, part: part}
+	return setting{reach: s.reach.then(r), hidden: s.hidden, part: part, arm: r == choosing || r == negated}
 }
 
 // single appends a keyword whose value is a schema.
@@ -81,7 +85,7 @@ func (w *writer) policy(name string, p openapi.Place) {
 // written instead.
 func (w *writer) additional(p openapi.Place, k *keywordSummary, s *setting) {
 	switch {
-	case p.Kind() == 'f' && s.part:
+	case p.Kind() == 'f' && s.part, p.Kind() != 't' && slices.ContainsFunc(k.patterns.Members(), func(m openapi.Member) bool { return !w.t.patterns.compiles(m.Name) }):
 		w.lost = true
 	case p.Kind() == 'f' && (k.allOf || k.lead != nil):
 		w.policy("unevaluatedProperties", p)
@@ -90,9 +94,10 @@ func (w *writer) additional(p openapi.Place, k *keywordSummary, s *setting) {
 	}
 }
 
-// named appends a keyword whose value is an object of schemas. Members that keep rejects are left out.
-func (w *writer) named(name string, p openapi.Place, s setting, keep func(openapi.Member) bool) {
-	if p.Kind() != '{' {
+// named appends a keyword whose value is an object of schemas. Members that keep rejects are left out. Those of the
+// further names take any value.
+func (w *writer) named(name string, p openapi.Place, s setting, keep func(openapi.Member) bool, further ...string) {
+	if p.Kind() != '{' && len(further) == 0 {
 		w.lost = true
 		return
 	}
@@ -105,6 +110,10 @@ func (w *writer) named(name string, p openapi.Place, s setting, keep func(openap
 		}
 		w.member(m.Name)
 		w.schema(p.Item(m.Value), s)
+	}
+	for _, name := range further {
+		w.member(name)
+		w.text(`{}`)
 	}
 	w.text(`}`)
 }

@@ -3,6 +3,8 @@ package schema
 import (
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
@@ -47,7 +49,8 @@ func (a *assertionWriter) keyword(m openapi.Member, k *keywordSummary, hidden ma
 	case "enum":
 		a.enum(n, k)
 	case "const":
-		a.keep(m, true)
+		a.member(m.Name)
+		a.dst = append(a.dst, literal(n, k.types)...)
 	case "contentEncoding", "contentMediaType":
 		a.keep(m, n.Kind() == '"')
 	case "multipleOf":
@@ -94,42 +97,21 @@ func (a *assertionWriter) count(m openapi.Member) {
 	a.text(digits)
 }
 
-// enum appends an enum. Values of another scalar type than the schema's, which YAML easily
-// produces, are converted to that type. Otherwise no value would be valid.
+// enum appends an enum.
 func (a *assertionWriter) enum(n *openapi.Node, k *keywordSummary) {
-	if len(n.Items()) == 0 {
+	values := enumValues(n, k.types, k.nullable)
+	if len(values) == 0 {
 		a.lost = true
 		return
 	}
-	a.member("enum")
-	a.dst = append(a.dst, '[')
-	null := k.nullable
-	for i, item := range n.Items() {
-		if i > 0 {
-			a.dst = append(a.dst, ',')
-		}
-		null = null && item.Kind() != 'n'
-		a.enumValue(item, k.types)
+	if k.nullable && !slices.ContainsFunc(values, func(v jsontext.Value) bool { return v.Kind() == 'n' }) {
+		values = append(values, jsontext.Value("null"))
 	}
-	if null {
-		a.text(`,null`)
+	a.member("enum")
+	for i, value := range values {
+		a.dst = append(append(a.dst, "[,"[min(i, 1)]), value...)
 	}
 	a.dst = append(a.dst, ']')
-}
-
-func (a *assertionWriter) enumValue(n *openapi.Node, types []string) {
-	if len(types) == 1 {
-		kind, text := n.Kind(), n.Text()
-		switch t := types[0]; {
-		case t == "string" && (kind == '0' || kind == 't' || kind == 'f'):
-			a.dst = strictjson.AppendString(a.dst, string(n.Raw()))
-			return
-		case (t == "integer" || t == "number") && isNumberText(text), t == "boolean" && (text == "true" || text == "false"):
-			a.text(text)
-			return
-		}
-	}
-	a.value(n)
 }
 
 // required appends the names that are strings, without duplicates and without properties

@@ -13,8 +13,9 @@ type draft struct {
 	dst   []byte
 	holes []hole
 	about span
-	depth int  // nesting of the schema that is being written; the component itself is 1
-	lost  bool // the output accepts more than the document says
+	part  string // the name of the component, for warnings
+	depth int    // nesting of the schema that is being written; the component itself is 1
+	lost  bool   // the output accepts more than the document says
 }
 
 // clear empties the draft and keeps its buffers.

@@ -123,20 +123,6 @@ func SetMembers(schema jsontext.Value, set ...strictjson.Member) jsontext.Value 
 // setRoom is the usual room for the members that SetMembers adds, in bytes.
 const setRoom = 128
 
-// Annotate sets the description and the deprecation of a parameter in its schema, in place of
-// those of the schema.
-func Annotate(schema jsontext.Value, description string, deprecated bool) jsontext.Value {
-	var room [2]strictjson.Member
-	set := room[:0]
-	if description != "" {
-		set = append(set, strictjson.Member{Name: "description", Value: strictjson.AppendString(nil, description)})
-	}
-	if deprecated {
-		set = append(set, strictjson.Member{Name: "deprecated", Value: jsontext.Value("true")})
-	}
-	return SetMembers(schema, set...)
-}
-
 // Const returns a schema that allows only the given value.
 func Const(value jsontext.Value) jsontext.Value {
 	return append(append([]byte(`{"const":`), value...), '}')

@@ -20,11 +20,17 @@ type keywordSummary struct {
 	encoded     bool // has a contentEncoding
 	examples    bool
 	family      bool // has a discriminator or an allOf: see settle
-	siblings    int // number of keywords beside $ref, except the description
+	siblings    int  // number of keywords beside $ref, except the description
 
 	exclusiveMinimum bool // exclusiveMinimum is true: minimum is exclusive
 	exclusiveMaximum bool
 	contains         bool
+
+	required   *openapi.Node // the names
+	properties *openapi.Node
+	patterns   *openapi.Node // patternProperties
+	items      bool          // items has been written
+	plainNull  bool          // a type is null without quotes
 
 	lost bool       // a type was left out, so the output accepts more
 	lead *component // a $ref to move into allOf
@@ -79,6 +85,12 @@ func survey(p openapi.Place) keywordSummary {
 			k.combined = k.combined || len(m.Value.Items()) > 0
 		case "not", "const", "if":
 			k.combined = true
+		case "required":
+			k.required = m.Value
+		case "properties":
+			k.properties = m.Value
+		case "patternProperties":
+			k.patterns = m.Value
 		case "examples":
 			k.examples = len(m.Value.Items()) > 0
 		case "contains":
@@ -109,7 +121,8 @@ func (k *keywordSummary) readTypes(n *openapi.Node) {
 		k.addType(plainText(n))
 	case '[':
 		for _, item := range n.Items() {
-			k.addType(plainText(item))
+			k.addType(typeName(item))
+			k.plainNull = k.plainNull || item.Kind() == 'n'
 		}
 		if len(k.types) < len(n.Items()) {
 			k.lost = true
@@ -132,6 +145,20 @@ func (k *keywordSummary) addType(name []byte) {
 	case !slices.Contains(k.types, jsonTypes[i]):
 		k.types = append(k.types, jsonTypes[i])
 	}
+}
+
+// typeName returns the name of a type in a list. YAML reads null without quotes as null.
+func typeName(n *openapi.Node) []byte {
+	if n.Kind() == 'n' {
+		return n.Raw()
+	}
+	return plainText(n)
+}
+
+// isNullAlternative reports whether an alternative is {"type":null}, which YAML authors write for {"type":"null"}. In
+// another place it more often means that the type is left out.
+func isNullAlternative(n *openapi.Node) bool {
+	return n.Get("type") != nil && string(typeName(n.Get("type"))) == "null" && len(n.Members()) == 1
 }
 
 // plainText returns the text of a string, without an allocation if possible.

@@ -18,13 +18,19 @@ type Writing struct {
 }
 
 // Writings returns the ways in which the Translator can write schemas, the default first:
-// one for Inline and Defs, three for Auto.
+// one for Inline and Defs, three for Auto. See IsPreferred.
 func (t *Translator) Writings() []Writing {
 	writings := make([]Writing, 0, layouts)
 	for _, l := range t.layouts {
 		writings = append(writings, Writing{t, l})
 	}
 	return writings
+}
+
+// IsPreferred reports whether a tool's schemas of that many bytes are written in this way, although another may be shorter:
+// many clients drop $defs, so Auto writes all targets in place within a budget.
+func (w Writing) IsPreferred(size int) bool {
+	return w.l == inlineLayout && size <= autoBudget
 }
 
 // Measure returns the maximum size of the schemas and their $defs, in bytes. It stops when

@@ -67,6 +67,9 @@ func ObjectOf(place openapi.Place) (*Object, bool) {
 	if len(object.Properties) == 0 && object.Additional != AdditionalForbidden {
 		return nil, false
 	}
+	if object.Additional == AdditionalUnsaid || object.Additional == AdditionalForbidden {
+		merge.undescribed()
+	}
 	for i := range object.Properties {
 		p := &object.Properties[i]
 		p.Required = merge.required[p.Name]
@@ -83,6 +86,7 @@ type merging struct {
 	object   *Object
 	at       map[string]int // index of each property by name
 	required map[string]bool
+	names    []string        // the names in required, in document order
 	inside   []*openapi.Node // the enclosing schemas
 	nested   int             // number of enclosing allOfs
 	extended int             // number of enclosing allOfs that extend what they combine
@@ -99,7 +103,7 @@ func (m *merging) withoutNull(p openapi.Place) (openapi.Place, bool) {
 				continue
 			}
 			null := slices.IndexFunc(arms.Items(), func(arm *openapi.Node) bool {
-				return string(plainText(arm.Get("type"))) == "null"
+				return string(plainText(arm.Get("type"))) == "null" || isNullAlternative(arm)
 			})
 			if null >= 0 {
 				m.object.Nullable = true
@@ -188,6 +192,7 @@ func (m *merging) keywords(p openapi.Place) bool {
 		case "required":
 			for _, name := range member.Value.Items() {
 				m.required[name.Text()] = true
+				m.names = append(m.names, name.Text())
 			}
 		case "additionalProperties":
 			m.additional(p.Item(member.Value))
@@ -269,6 +274,16 @@ func (m *merging) properties(p openapi.Place) bool {
 		property.WriteOnly = property.WriteOnly || flagged(property.Place, "writeOnly")
 	}
 	return true
+}
+
+// undescribed adds the required properties that have no schema: they take any value.
+func (m *merging) undescribed() {
+	for _, name := range m.names {
+		if _, known := m.at[name]; !known && name != "" && len(m.object.Properties) < maxProperties {
+			m.at[name] = len(m.object.Properties)
+			m.object.Properties = append(m.object.Properties, Property{Name: name})
+		}
+	}
 }
 
 // additional merges a policy. The outer policy, which is merged later, wins.

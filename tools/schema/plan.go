@@ -13,8 +13,25 @@ import (
 // written again in another form.
 type InputSource struct {
 	Schema      *Schema
-	Description string // of the argument, put into its schema
+	Description string // of the argument, put into its schema in place of its own
 	Deprecated  bool
+	Examples    jsontext.Value // the same, of Examples; nil if there are none
+}
+
+// Annotate returns the schema with the description, the deprecation and the examples of the argument.
+func (s *InputSource) Annotate(schema jsontext.Value) jsontext.Value {
+	var room [3]strictjson.Member
+	set := room[:0]
+	if s.Description != "" {
+		set = append(set, strictjson.Member{Name: "description", Value: strictjson.AppendString(nil, s.Description)})
+	}
+	if s.Deprecated {
+		set = append(set, strictjson.Member{Name: "deprecated", Value: jsontext.Value("true")})
+	}
+	if s.Examples != nil {
+		set = append(set, strictjson.Member{Name: "examples", Value: s.Examples})
+	}
+	return SetMembers(schema, set...)
 }
 
 // InputArgument is the schema of one argument while it is built.
@@ -91,9 +108,9 @@ func (a *InputArgument) WriteFull(w Writing) jsontext.Value {
 	case a.Source == nil:
 		return a.Text
 	case a.Source.Schema.Refers():
-		return Annotate(w.AppendSchema(nil, a.Source.Schema), a.Source.Description, a.Source.Deprecated)
+		return a.Source.Annotate(w.AppendSchema(nil, a.Source.Schema))
 	case a.Text == nil:
-		return Annotate(a.Source.Schema.Text(), a.Source.Description, a.Source.Deprecated)
+		return a.Source.Annotate(a.Source.Schema.Text())
 	}
 	return a.Text
 }
@@ -106,7 +123,7 @@ func (p *InputPlan) Fixed() int {
 		if a.Source == nil {
 			size += len(a.Text)
 		} else {
-			size += len(a.Source.Description) + len(`,"description":"","deprecated":true`)
+			size += len(a.Source.Description) + len(a.Source.Examples) + len(`,"description":"","deprecated":true,"examples":`)
 		}
 	}
 	return size
@@ -127,5 +144,5 @@ func (a *InputArgument) equal(other *InputArgument) bool {
 		return a.Name == other.Name && string(a.Text) == string(other.Text)
 	}
 	return a.Name == other.Name && a.Source.Description == other.Source.Description &&
-		a.Source.Deprecated == other.Source.Deprecated && a.Source.Schema.Same(other.Source.Schema)
+		a.Source.Deprecated == other.Source.Deprecated && string(a.Source.Examples) == string(other.Source.Examples) && a.Source.Schema.Same(other.Source.Schema)
 }

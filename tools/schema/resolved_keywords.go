@@ -41,13 +41,15 @@ func Description(place openapi.Place) string {
 
 // Default returns the default value of a schema as JSON, or nil.
 func Default(place openapi.Place) jsontext.Value {
-	return first(place, func(p openapi.Place) (jsontext.Value, bool) {
-		n := p.Get("default")
-		if n == nil {
-			return nil, false
-		}
-		return n.AppendJSON(nil), true
-	})
+	n := first(place, func(p openapi.Place) (*openapi.Node, bool) { return p.Get("default"), p.Get("default") != nil })
+	if n == nil {
+		return nil
+	}
+	value, outside := defaultOf(n, place)
+	if outside {
+		return nil
+	}
+	return value
 }
 
 // IsFile reports whether a schema describes binary data:
@@ -85,15 +87,14 @@ func Single(place openapi.Place) jsontext.Value {
 		if value := p.Get("const"); value != nil {
 			return value, true
 		}
-		values := p.Get("enum").Items()
-		if len(values) == 1 {
-			return values[0], true
+		if values := enumValues(p.Get("enum"), Types(place), false); len(values) != 1 {
+			return nil, len(values) > 1
 		}
-		return nil, len(values) > 1
+		return p.Get("enum").Items()[0], true
 	})
 	switch only.Kind() {
 	case '"', '0', 't', 'f':
-		return only.AppendJSON(nil)
+		return literal(only, Types(place))
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ type Mode string
 
 // The modes. An empty Mode means Auto.
 const (
-	Auto   Mode = "auto"   // small targets in place, others in $defs; or like another mode, if that is shorter
+	Auto   Mode = "auto"   // like Inline within a budget for each tool; above it the shortest of Inline, Defs, and small targets in place
 	Inline Mode = "inline" // in place, as long as the schema stays within a size limit
 	Defs   Mode = "defs"   // all in $defs
 )
@@ -42,6 +42,7 @@ const (
 // Limits on the output of a Translator, in addition to the limits on the document.
 const (
 	smallTarget   = 600      // bytes of a target that Auto writes in place
+	autoBudget    = 32 << 10 // bytes of a tool's schema up to which Auto writes like Inline: 8,192 tokens of about 4 bytes
 	inlineBudget  = 64 << 10 // bytes of a schema that Inline writes without $defs
 	maxHeight     = 16       // nested targets that are all written in place
 	maxTogether   = 1 << 12  // subschemas that validate one value together
@@ -196,6 +197,13 @@ func (t *Translator) Warnings() []string {
 		return t.warnings
 	}
 	return append(slices.Clip(t.warnings), fmt.Sprintf("and %d more", t.unheard))
+}
+
+// warnInput adds a warning about a part of the document that both directions may have.
+func (t *Translator) warnInput(format string, args ...any) {
+	if t.direction == Input {
+		t.warn(format, args...)
+	}
 }
 
 func (t *Translator) warn(format string, args ...any) {

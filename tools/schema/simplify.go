@@ -41,7 +41,7 @@ func (s *Simplifier) Write(plan *InputPlan, room int, described func(name string
 		if a.Source == nil {
 			return append(dst, a.Text...)
 		}
-		return append(dst, Annotate(bound.AppendSchema(nil, a.Source.Schema), a.Source.Description, a.Source.Deprecated)...)
+		return append(dst, a.Source.Annotate(bound.AppendSchema(nil, a.Source.Schema))...)
 	}, bound.AppendDefs)
 	source := Relax(s.scratch)
 	if !fits || len(source) > room {

@@ -83,6 +83,10 @@ func (l *typeInference) stated(p openapi.Place, steps int) typeSet {
 		arms := p.At(keyword)
 		var union typeSet
 		for _, arm := range arms.Items() {
+			if isNullAlternative(arm) {
+				union |= nullType
+				continue
+			}
 			union |= l.types(arms.Item(arm), steps+1)
 		}
 		if union != 0 {
@@ -121,7 +125,7 @@ func statedTypes(n *openapi.Node) typeSet {
 		set = typeOf(plainText(n))
 	}
 	for _, item := range n.Items() {
-		set |= typeOf(plainText(item))
+		set |= typeOf(typeName(item))
 	}
 	if set == 0 {
 		return anyType

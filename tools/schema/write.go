@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"slices"
+
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
@@ -18,7 +20,7 @@ type writer struct {
 func (w *writer) reset(t *Translator) {
 	w.t = t
 	w.clear()
-	w.annotate = annotationWriter{&w.draft, t.bare}
+	w.annotate = annotationWriter{&w.draft, t}
 	w.assert = assertionWriter{&w.draft, &t.patterns}
 }
 
@@ -26,6 +28,7 @@ func (w *writer) reset(t *Translator) {
 type setting struct {
 	reach  reach
 	part   bool            // one of several schemas that describe the same object
+	arm    bool            // an alternative, or negated
 	hidden map[string]bool // properties to leave out of the object
 }
 
@@ -33,6 +36,7 @@ type setting struct {
 func (t *Translator) write(c *component) {
 	w := &t.writer
 	w.reset(t)
+	w.part = "schema " + c.title()
 	w.schema(c.place, setting{})
 	w.copyTo(c)
 }
@@ -64,6 +68,13 @@ func (w *writer) schema(p openapi.Place, s setting) {
 		if settled := settle(p); settled.Node != p.Node {
 			p, k = settled, survey(settled)
 		}
+	}
+	switch {
+	case s.arm && isNullAlternative(p.Node):
+		k.types, k.lost = []string{"null"}, false
+		fallthrough
+	case k.plainNull:
+		w.t.warnInput(`%s: null without quotes in type is read as "null"`, w.part)
 	}
 	w.lost = w.lost || k.lost
 	if w.t.bare {
@@ -99,14 +110,69 @@ func (w *writer) keywords(p openapi.Place, k *keywordSummary, s setting, which s
 		w.assert.typed(k)
 		s.hidden = w.t.hidden(p, s.hidden, k.allOf)
 	}
+	var unlisted []openapi.Member
 	for _, m := range p.Members() {
 		switch {
-		case which&annotations != 0 && w.annotate.keyword(m, k):
-		case which&assertions != 0 && w.assert.keyword(m, k, s.hidden):
-		case which&assertions != 0:
+		case which&annotations != 0 && w.annotate.keyword(p, m, k):
+		case which&assertions == 0 || !appliesTo(m.Name, k.types):
+		case w.unlisted(m, k):
+			unlisted = append(unlisted, m)
+		case w.assert.keyword(m, k, s.hidden):
+		default:
 			w.applicator(p, m, k, &s)
 		}
 	}
+	if which&assertions == 0 {
+		return
+	}
+	if k.properties == nil {
+		if names := w.undescribed(p, k, &s); names != nil {
+			w.named("properties", openapi.Place{}, setting{}, nil, names...)
+		}
+	}
+	if !k.items && slices.Contains(k.types, "array") && p.Get("unevaluatedItems") == nil {
+		w.member("items")
+		w.text(`{}`)
+	}
+	if unlisted != nil {
+		w.check(p, unlisted, k, &s)
+	}
+}
+
+// check appends keywords that are only checked. Texts that are not checked do not have them.
+func (w *writer) check(p openapi.Place, unlisted []openapi.Member, k *keywordSummary, s *setting) {
+	w.lost = true // of what is listed
+	if w.t.bare || w.t.direction == Output {
+		return
+	}
+	start := len(w.dst)
+	w.member(checkKey)
+	w.text(`{`)
+	open := len(w.dst)
+	for _, m := range unlisted {
+		if !w.assert.keyword(m, k, s.hidden) {
+			w.applicator(p, m, k, s)
+		}
+	}
+	if len(w.dst) == open {
+		w.dst = w.dst[:start]
+		return
+	}
+	w.text(`}`)
+}
+
+// undescribed returns the required properties of p that have no schema, if no other schema can have it.
+func (w *writer) undescribed(p openapi.Place, k *keywordSummary, s *setting) (names []string) {
+	if s.part || s.arm || k.ref != nil || k.combined || k.patterns != nil || k.required.Kind() != '[' ||
+		k.properties == nil && !slices.Contains(k.types, "object") || len(p.Get("additionalProperties").Members()) > 0 {
+		return nil
+	}
+	for _, item := range k.required.Items() {
+		if name := item.Text(); item.Kind() == '"' && k.properties.Get(name) == nil && !s.hidden[name] && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // nullable appends a schema that allows null in addition to what its subschemas or its
@@ -114,7 +180,7 @@ func (w *writer) keywords(p openapi.Place, k *keywordSummary, s setting, which s
 func (w *writer) nullable(p openapi.Place, k *keywordSummary, s setting) {
 	k.nullable = false
 	w.text(`{"anyOf":[{`)
-	inner := setting{reach: s.reach.then(choosing), hidden: s.hidden, part: s.part}
+	inner := setting{reach: s.reach.then(choosing), hidden: s.hidden, part: s.part, arm: s.arm}
 	w.keywords(p, k, inner, assertions)
 	w.text(`},{"type":"null"}]`)
 	w.keywords(p, k, s, annotations)
