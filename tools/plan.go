@@ -29,8 +29,12 @@ type Plan struct {
 
 	Body      *request.BodyPlan // nil if the operation has no body
 	OpenBody  bool              // the body allows properties that the document does not name
-	Taken     map[string]bool   // properties that are read-only or are arguments under another name; nil unless OpenBody
+	Unsaid    bool              // the document does not say whether the body allows such properties; calls can have them
+	Taken     map[string]bool   // properties that are read-only or are arguments under another name; nil unless OpenBody or Unsaid
 	sendsBody bool              // an optional body is always sent, because one of its arguments has a fixed value or a configured default
+
+	Strict         bool // arguments are not converted to other JSON forms (BuildOptions.StrictArguments)
+	SendMismatches bool // arguments are sent even if they do not fit the schema (Shape.SendMismatches)
 
 	changes bool    // the method is safe, but the operation's own verb changes something
 	reads   bool    // a trusted MCP server says that the tool only reads

@@ -23,15 +23,15 @@ func CallEntry(ctx context.Context) *calllog.Call {
 }
 
 // runLogged is run for a call that the log of calls has while it is in progress.
-func (c *Caller) runLogged(ctx context.Context, recorder *calllog.Recorder, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
-	t, _ := set.Tool(name)
+func (c *Caller) runLogged(ctx context.Context, recorder *calllog.Recorder, set *tools.Toolset, p tools.Prepared) tools.Outcome {
+	t, _ := set.Tool(p.Name)
 	call := c.loggedCall(c.toolset, t, "")
-	logged := arguments
+	logged := p.Arguments
 	if c.inspectors != nil {
-		logged = shownArguments(ctx, arguments)
+		logged = shownArguments(ctx, p.Arguments)
 	}
 	recorder.Begin(call, logged)
-	outcome := c.run(context.WithValue(ctx, callEntryKey{}, call), set, name, arguments)
+	outcome := c.run(context.WithValue(ctx, callEntryKey{}, call), set, p)
 	if c.conceal(&outcome); outcome.AwaitsAccount(ctx) {
 		recorder.Forget(call)
 		return outcome

@@ -56,17 +56,17 @@ func findTracing(routes caddyhttp.RouteList) caddyhttp.MiddlewareHandler {
 
 // executeTraced is execute within the span of the call. It starts the span, unless the adapter for MCP has
 // already started it.
-func (c *Caller) executeTraced(ctx context.Context, toolset *tools.Toolset, name string, arguments []byte) tools.Outcome {
+func (c *Caller) executeTraced(ctx context.Context, toolset *tools.Toolset, p tools.Prepared) tools.Outcome {
 	if calltrace.FromContext(ctx) != nil {
-		return c.execute(ctx, toolset, name, arguments) // the adapter ends the span
+		return c.execute(ctx, toolset, p) // the adapter ends the span
 	}
 	called := ""
-	if t, ok := toolset.Tool(name); ok {
+	if t, ok := toolset.Tool(p.Name); ok {
 		called = t.Name
 	}
 	ctx, span := calltrace.Begin(ctx, called)
 	defer span.End()
-	outcome := c.execute(ctx, toolset, name, arguments)
+	outcome := c.execute(ctx, toolset, p)
 	span.Ended(called, outcome.Name())
 	return outcome
 }
