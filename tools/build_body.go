@@ -182,10 +182,10 @@ func (t *bodyBuilder) openBody(object *schema.Object) {
 		t.closed = t.translate(object.AdditionalPlace)
 		t.closedSource, t.translated = t.translated, nil
 	case schema.AdditionalUnsaid:
-		t.plan.Unsaid = t.plan.Method != http.MethodGet && t.plan.Method != http.MethodHead
+		t.plan.Leniency.SendsUndeclared = t.plan.Method != http.MethodGet && t.plan.Method != http.MethodHead
 	}
 	t.plan.OpenBody = t.closed[0] != 'f'
-	if !t.plan.OpenBody && !t.plan.Unsaid {
+	if !t.plan.OpenBody && !t.plan.Leniency.SendsUndeclared {
 		return
 	}
 	for _, p := range object.Properties {

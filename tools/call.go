@@ -206,7 +206,7 @@ func (v *validation) bind(arguments []byte) (*Call, []byte, error) {
 			}
 		}
 	}
-	if v.converts && v.tool.Plan.SendMismatches {
+	if v.converts && v.tool.Plan.Leniency.SendsMismatches {
 		call.mismatches, mismatches = mismatches, nil
 	}
 	if problems = append(problems, mismatches...); len(problems) > 0 {
@@ -291,7 +291,7 @@ func (r *argumentReader) take(key []byte, value jsontext.Value) {
 	case known:
 		r.call.values[i] = value
 	default:
-		if name := string(key); (t.Plan.OpenBody || t.Plan.Unsaid) && !t.Plan.Taken[name] && !r.resemblesFixed(name) {
+		if name := string(key); (t.Plan.OpenBody || t.Plan.Leniency.SendsUndeclared) && !t.Plan.Taken[name] && !r.resemblesFixed(name) {
 			r.call.extra = append(r.call.extra, strictjson.Member{Name: name, Value: value})
 		} else if len(r.problems) < schema.MaxProblems {
 			r.report(r.unknown(name))

@@ -29,16 +29,20 @@ type Plan struct {
 
 	Body      *request.BodyPlan // nil if the operation has no body
 	OpenBody  bool              // the body allows properties that the document does not name
-	Unsaid    bool              // the document does not say whether the body allows such properties; calls can have them
-	Taken     map[string]bool   // properties that are read-only or are arguments under another name; nil unless OpenBody or Unsaid
-	sendsBody bool              // an optional body is always sent, because one of its arguments has a fixed value or a configured default
-
-	Strict         bool // arguments are not converted to other JSON forms (BuildOptions.StrictArguments)
-	SendMismatches bool // arguments are sent even if they do not fit the schema (Shape.SendMismatches)
+	Taken     map[string]bool   // properties that are read-only or are arguments under another name
+	Leniency  Leniency
+	sendsBody bool // an optional body is always sent, because one of its arguments has a fixed value or a configured default
 
 	changes bool    // the method is safe, but the operation's own verb changes something
 	reads   bool    // a trusted MCP server says that the tool only reads
 	guards  *guards // the arguments that a shape fixes or hides; nil if there are none
+}
+
+// Leniency says what Read does with arguments that are not as the document has them. Plain requests are not changed.
+type Leniency struct {
+	Strict          bool // values are not converted to other JSON forms (BuildOptions.StrictArguments)
+	SendsMismatches bool // values are sent even if they do not fit the schema (Shape.SendMismatches)
+	SendsUndeclared bool // so are properties that the document does not name, because it does not say whether the body allows them
 }
 
 // SecurityRequirement is one alternative: the names of the required security schemes, each

@@ -34,7 +34,7 @@ type reading struct {
 
 // convert converts the arguments, for which the validator has returned err. It returns the validator's error for what they have become.
 func (r *reading) convert(err error, hasWhole bool) error {
-	if _, ok := errors.AsType[*jsonschema.ValidationError](err); ok && !r.tool.Plan.Strict {
+	if _, ok := errors.AsType[*jsonschema.ValidationError](err); ok && !r.tool.Plan.Leniency.Strict {
 		if r.take(schema.Convert(r.arguments, r.check)) {
 			hasWhole, err = r.compiled.Check(r.call.Arguments())
 		}

@@ -152,13 +152,14 @@ func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.P
 		}
 		p.Started = time.Now()
 	}
+	run := callRun{c, set, &p}
 	var outcome tools.Outcome
 	recorder := c.endpoint.recorder.Load()
 	if recorder == nil {
-		outcome = c.run(ctx, set, p)
+		outcome = run.run(ctx)
 		c.conceal(&outcome)
 	} else {
-		outcome = c.runLogged(ctx, recorder, set, p)
+		outcome = run.logged(ctx, recorder)
 	}
 	if outcome.AwaitsAccount(ctx) {
 		return outcome
@@ -194,12 +195,19 @@ func (c *Caller) conceal(outcome *tools.Outcome) {
 	}
 }
 
-// run runs a tool, in a span if the site has tracing.
-func (c *Caller) run(ctx context.Context, set *tools.Toolset, p tools.Prepared) tools.Outcome {
-	if c.traced {
-		return c.executeTraced(ctx, set, p)
+// A callRun runs one tool of a toolset.
+type callRun struct {
+	caller *Caller
+	set    *tools.Toolset
+	call   *tools.Prepared
+}
+
+// run runs the tool, in a span if the site has tracing.
+func (r callRun) run(ctx context.Context) tools.Outcome {
+	if r.caller.traced {
+		return r.traced(ctx)
 	}
-	return c.execute(ctx, set, p)
+	return r.execute(ctx)
 }
 
 // RecordCall records a call that an adapter handled without running it. It implements
@@ -231,22 +239,21 @@ func (c *Caller) AmendCall(outcome string) {
 	c.calls.amend(outcome)
 }
 
-// execute runs the tool. A panic, for example of the schema validator, fails this call only, as
-// a panic in a handler does.
-func (c *Caller) execute(ctx context.Context, set *tools.Toolset, p tools.Prepared) (outcome tools.Outcome) {
+// execute runs the tool. A panic fails this call only, as a panic in a handler does.
+func (r callRun) execute(ctx context.Context) (outcome tools.Outcome) {
 	defer func() {
 		if value := recover(); value != nil {
-			outcome = tools.Outcome{Failure: c.panicFailure("the call", &PanicError{Value: value, Stack: debug.Stack()})}
+			outcome = tools.Outcome{Failure: r.caller.panicFailure("the call", &PanicError{Value: value, Stack: debug.Stack()})}
 		}
 	}()
-	if c.inspectors != nil {
-		if outcome, rejected := rejectedOutcome(ctx, set, p.Name); rejected {
+	if r.caller.inspectors != nil {
+		if outcome, rejected := rejectedOutcome(ctx, r.set, r.call.Name); rejected {
 			return outcome
 		}
 	}
-	outcome = p.Execute(ctx, c)
-	if c.inspectors != nil {
-		hideValues(ctx, p.Name, &outcome)
+	outcome = r.call.Execute(ctx, r.caller)
+	if r.caller.inspectors != nil {
+		hideValues(ctx, r.call.Name, &outcome)
 	}
 	return outcome
 }
