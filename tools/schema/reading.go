@@ -49,70 +49,85 @@ type Checked struct {
 // A value of a union becomes the first alternative that it fits then. To find that, Convert goes back to the last choice it has
 // made at a place that still does not fit.
 func Convert(arguments []byte, check func([]byte) Checked) []byte {
-	c := converter{check: check, choices: make(map[string]int), left: maxChecks}
+	c := converter{check: check, choices: make(map[decision]int), left: maxChecks}
 	for {
 		converted, again := c.pass(arguments)
-		if again == "" {
+		if again == (decision{}) {
 			return converted
 		}
 		c.choices[again]++
-		maps.DeleteFunc(c.choices, func(place string, _ int) bool { return strings.HasPrefix(place, again+"/") })
+		maps.DeleteFunc(c.choices, func(later decision, _ int) bool {
+			return later.round > again.round && isWithin(later.place, again.place)
+		})
 	}
 }
 
 type converter struct {
 	check   func([]byte) Checked
-	choices map[string]int // the candidate to take, by place; 0 if absent
-	left    int            // checks
+	choices map[decision]int // the candidates to take; 0 if absent
+	left    int              // checks
+}
+
+// A decision is made between the candidates of one place in one round of conversions.
+type decision struct {
+	place string // JSON Pointer
+	round int    // from 1
+}
+
+// isWithin reports whether a place is inside another one, or the same.
+func isWithin(place, outer string) bool {
+	return place == outer || strings.HasPrefix(place, outer+"/")
 }
 
 // pass converts until nothing more can be converted. If a place that it has converted does not fit, and has another candidate,
-// it returns this place.
-func (c *converter) pass(arguments []byte) (converted []byte, again string) {
-	candidates := make(map[string]int) // their number, by place
-	for converted = arguments; ; {
+// it returns the decision about this place.
+func (c *converter) pass(arguments []byte) (converted []byte, again decision) {
+	candidates := make(map[decision]int)  // their number
+	rewritten := make(map[string]rewrite) // a value is rewritten once, so that it cannot change back and forth
+	converted = arguments
+	for round := 1; ; round++ {
 		checked := c.check(converted)
 		if !checked.OK {
-			return arguments, ""
+			return arguments, decision{}
 		}
-		if c.left--; checked.Invalid == nil {
-			return converted, ""
+		if c.left--; checked.Invalid == nil || c.left <= 0 {
+			return converted, decision{}
 		}
 		p := proposals{value: checked.Value}
 		p.add(checked.Invalid)
 		edits := make(map[string]rewrite)
 		for _, u := range p.units {
-			if candidates[u.place] == 0 { // a place is converted once, so that it cannot change back and forth
-				candidates[u.place] = len(u.candidates)
-				maps.Copy(edits, u.candidates[min(c.choices[u.place], len(u.candidates)-1)])
+			at := decision{u.place, round}
+			if candidates[at] == 0 {
+				candidates[at] = len(u.candidates)
+				maps.Copy(edits, u.candidates[min(c.choices[at], len(u.candidates)-1)])
 			}
 		}
-		if c.left <= 0 {
-			return converted, ""
-		}
+		maps.DeleteFunc(edits, func(place string, _ rewrite) bool { _, twice := rewritten[place]; return twice })
 		if len(edits) == 0 {
 			return converted, c.innermost(candidates, checked.Invalid)
 		}
+		maps.Copy(rewritten, edits)
 		converted = apply(converted, edits)
 	}
 }
 
-// innermost returns the longest place at or in which the value does not fit, and which has another candidate.
-func (c *converter) innermost(candidates map[string]int, err *jsonschema.ValidationError) (found string) {
+// innermost returns the decision with the longest place at or in which the value does not fit, and which has another candidate.
+func (c *converter) innermost(candidates map[decision]int, err *jsonschema.ValidationError) (found decision) {
 	at := text.Pointer(err.InstanceLocation...)
-	for place, number := range candidates {
-		if c.choices[place]+1 < number && (at == place || strings.HasPrefix(at, place+"/")) {
-			found = longer(found, place)
+	for one, number := range candidates {
+		if c.choices[one]+1 < number && isWithin(at, one.place) {
+			found = later(found, one)
 		}
 	}
 	for _, cause := range err.Causes {
-		found = longer(found, c.innermost(candidates, cause))
+		found = later(found, c.innermost(candidates, cause))
 	}
 	return found
 }
 
-func longer(a, b string) string {
-	if cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) >= 0 {
+func later(a, b decision) decision {
+	if cmp.Or(cmp.Compare(len(a.place), len(b.place)), cmp.Compare(a.round, b.round), cmp.Compare(a.place, b.place)) >= 0 {
 		return a
 	}
 	return b
