@@ -93,7 +93,7 @@ func (r *argumentReader) checkUndeclared(forgiven func(*Argument) bool) {
 		if len(r.problems) >= schema.MaxProblems {
 			break
 		}
-		near := text.Nearest(m.Name, func(yield func(string) bool) {
+		near := text.Misspelled(m.Name, func(yield func(string) bool) {
 			for i := range r.tool.Plan.Arguments {
 				if absent(i) && !yield(r.tool.Plan.Arguments[i].Name) {
 					return

@@ -173,6 +173,8 @@ func TestRead_undeclared_names(t *testing.T) {
 	for _, c := range []struct{ tool, arguments, body, problem string }{
 		{"send", `{"title":"t","priority":{"x":1.0}}`, `{"title":"t","priority":{"x":1.0}}`, ""},
 		{"send", `{"title":"t","coment":"c"}`, "", "/coment comment?"},
+		{"send", `{"title":"t","COMMENT":"c"}`, "", "/COMMENT comment?"},
+		{"send", `{"title":"t","contact":"c"}`, `{"title":"t","contact":"c"}`, ""},
 		{"send", `{"title":"t","comment":"a","coment":"c"}`, `{"title":"t","comment":"a","coment":"c"}`, ""},
 		{"send", `{"titel":"t"}`, "", "/titel title? /title missing"},
 		{"send", `{"priority":1}`, "", "/priority /title missing"},
