@@ -44,6 +44,7 @@ func TestUser_is_asked_for_arguments(t *testing.T) {
 			asked                   int
 		}{
 			{"accept", `{"amount":5}`, `"result":{"action":"accept","content":{"iban":"DE12","memo":null,"speed":"fast","amount":7}}`, "iban=DE12&speed=fast&amount=5", false, 1},
+			{"converted", `{"amount":"5"}`, `"result":{"action":"accept","content":{"iban":"DE12","memo":null,"speed":"fast"}}`, "iban=DE12&speed=fast&amount=5", false, 1},
 			{"invalid", `{"amount":5}`, `"result":{"action":"accept","content":{"iban":"123456"}}`, "/iban", true, 1},
 			{"decline", `{"amount":5}`, `"result":{"action":"decline"}`, "iban decline", true, 1},
 			{"cancel", `{"amount":5}`, `"result":{"action":"cancel"}`, "iban cancel", true, 1},

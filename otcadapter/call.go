@@ -30,7 +30,8 @@ type call struct {
 	grant       grant
 	caller      tools.Caller
 	credentials credentialSet
-	maxRecorded int // maximum size of a recorded response in bytes; 0 if responses are not recorded
+	prepared    tools.Prepared // if the call has a call_id
+	maxRecorded int            // maximum size of a recorded response in bytes; 0 if responses are not recorded
 }
 
 // headerExposes is the response header with the values that the calling agent exposes (see tools.Result).
@@ -108,7 +109,7 @@ func responseSize(result *tools.Result) int {
 // run calls the tool and returns the response, which may be recorded. Its body begins with the reserved
 // bytes.
 func (c *call) run(ctx context.Context, reserved int) idempotency.Response {
-	outcome := c.caller.Call(ctx, c.name, c.input)
+	outcome := tools.CallPrepared(ctx, c.caller, c.prepared)
 	defer outcome.Release()
 	b := make([]byte, reserved, reserved+responseSize(outcome.Result))
 	response := c.respond(b, &outcome)
@@ -210,6 +211,8 @@ func isRetryable(outcome *tools.Outcome) bool {
 // stored response.
 func (s *Server) serveIdempotent(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call, site *Site) {
 	c.maxRecorded = s.records.MaxResponse()
+	c.prepared = tools.PrepareCall(c.caller, c.toolkit.tools, c.name, c.input)
+	c.input = c.prepared.Arguments // as the tool reads them, so that the same call in another JSON form is the same call
 	response, outcome := s.records.Do(ctx, &idempotentCall{call: c, request: r, user: site.User, owner: site.Owner, endpoint: s.records.Endpoint()})
 	switch outcome {
 	case idempotency.Canceled:

@@ -593,3 +593,26 @@ func TestIdempotency_keeps_no_secret(t *testing.T) {
 		}
 	}
 }
+
+// TestIdempotency_compares_converted_input: a call with values in another JSON form is the same call.
+func TestIdempotency_compares_converted_input(t *testing.T) {
+	toolset, err := tools.Build([]byte(`{"openapi":"3.1.0","info":{"title":"Shop","version":"1"},"paths":{"/orders":{"post":{"operationId":"order","parameters":[
+		{"name":"n","in":"query","schema":{"type":"integer"}}],"responses":{"200":{"description":"ok"}}}}}}`), tools.BuildOptions{Name: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{Idempotency: recordIn(openBolt(t, filepath.Join(t.TempDir(), "s")))})
+	caller := new(counting)
+	for input, status := range map[string]int{`{"n":5}`: 200, `{"n":"5"}`: 200, `{"n":5.0}`: 200} {
+		got := question{body: `{"call_id":"c1","tool_id":"Shop.order","input":` + input + `}`}.ask(t.Context(), s, toolset, caller)
+		if got.Code != status {
+			t.Errorf("%s: got %d %s, want %d", input, got.Code, got.Body, status)
+		}
+	}
+	if runs := caller.calls.Load(); runs != 1 {
+		t.Errorf("the tool ran %d times, want 1", runs)
+	}
+	if got := (question{body: `{"call_id":"c1","tool_id":"Shop.order","input":{"n":"6"}}`}).ask(t.Context(), s, toolset, caller); got.Code != http.StatusBadRequest {
+		t.Errorf("another value: got %d %s, want 400", got.Code, got.Body)
+	}
+}

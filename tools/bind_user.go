@@ -17,25 +17,16 @@ type UserArguments struct {
 }
 
 // FromUser returns the arguments that the user must give, and those that the user may
-// give, in addition to the arguments that a model gave. It validates the model's arguments
-// like Bind and returns the same errors, so that the user is not asked about a call that
+// give, in addition to the arguments that a model gave. It reads the model's arguments
+// like Read and returns the same errors, so that the user is not asked about a call that
 // cannot be made. If the model gives non-inferrable arguments, they are treated as absent.
 //
 // If the body is optional, its arguments are needed only once another argument of the body
 // is given. Until then, an argument of the body is optional only if the body requires no
 // other argument.
 func (t *Tool) FromUser(arguments []byte) (UserArguments, error) {
-	call := newCall(t)
-	problems, err := readArguments(call, arguments)
+	call, _, err := (&validation{tool: t, forgiven: isNonInferrable, converts: true}).bind(arguments)
 	if err != nil {
-		return UserArguments{}, err
-	}
-	for i := range t.Plan.Arguments {
-		if t.Plan.Arguments[i].NonInferrable {
-			call.values[i] = nil
-		}
-	}
-	if err := (&validation{tool: t, forgiven: isNonInferrable}).check(call, problems); err != nil {
 		return UserArguments{}, err
 	}
 	if err := checkSendable(call); err != nil {

@@ -61,6 +61,11 @@ type BuildOptions struct {
 	// budget; "defs" keeps them in $defs; "auto" decides by size. Default: auto.
 	Schemas schema.Mode `json:"schemas,omitempty"`
 
+	// Whether arguments of calls must have the JSON types of the schema. Otherwise a value that does not
+	// fit is converted if it fits then: "5" to 5, JSON text to an object, a value to a list of it.
+	// Default: false.
+	StrictArguments bool `json:"strict_arguments,omitempty"`
+
 	// The largest listed schema of one tool's arguments, and of its response, in bytes. A
 	// larger schema is simplified: descriptions inside the schema are removed first, then its
 	// deepest levels. A simplified schema accepts everything that the full one accepts, and
@@ -337,6 +342,7 @@ func (b *builder) add(named build.Candidate) {
 	if t.shape != nil {
 		b.declared[t.tool] = t.shape
 	}
+	t.plan.Leniency.Strict = b.options.StrictArguments
 	b.set.tools = append(b.set.tools, t.tool)
 }
 

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -183,7 +184,7 @@ func (t *toolBuilder) takeSource(i int) {
 	}
 }
 
-// openBody allows additional properties if the document clearly allows them in the body.
+// openBody allows additional properties if the document clearly allows them in the body. If it does not say so, they are not listed.
 func (t *bodyBuilder) openBody() {
 	object := t.object
 	switch object.Additional {
@@ -192,13 +193,18 @@ func (t *bodyBuilder) openBody() {
 	case schema.AdditionalTyped:
 		t.closed = t.translate(object.AdditionalPlace)
 		t.closedSource, t.translated = t.translated, nil
-	default:
+	case schema.AdditionalUnsaid:
+		t.plan.Leniency.SendsUndeclared = t.plan.Method != http.MethodGet && t.plan.Method != http.MethodHead
+	}
+	t.plan.OpenBody = t.closed[0] != 'f'
+	if !t.plan.OpenBody && !t.plan.Leniency.SendsUndeclared {
 		return
 	}
-	t.plan.OpenBody = true
-	t.plan.Taken = make(map[string]bool)
 	for _, p := range object.Properties {
 		if !t.names.Taken[p.Name] {
+			if t.plan.Taken == nil {
+				t.plan.Taken = make(map[string]bool)
+			}
 			t.plan.Taken[p.Name] = true
 		}
 	}

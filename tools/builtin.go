@@ -160,7 +160,7 @@ func (s *Toolset) Resolve(t *Tool, arguments []byte, allowed func(*Tool) bool) (
 	}
 	name, own, ok := readCalled(arguments)
 	if !ok {
-		call, err := t.Bind(arguments)
+		call, _, err := t.Read(arguments)
 		if err != nil {
 			return nil, nil, asFailure(err)
 		}

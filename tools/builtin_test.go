@@ -92,7 +92,8 @@ func TestToolset_Resolve(t *testing.T) {
 		{rule: "no name", tool: "call_read_tool", arguments: `{}`, kind: tools.InvalidArguments, mentions: "name"},
 		{rule: "arguments that are no object", tool: "call_read_tool", arguments: `{"name":"get_item","arguments":[]}`, kind: tools.InvalidArguments, mentions: "arguments"},
 		{rule: "a list", tool: "call_read_tool", arguments: `["get_item"]`, kind: tools.InvalidArguments, mentions: "object"},
-		{rule: "a number as name", tool: "call_read_tool", arguments: `{"name":1}`, kind: tools.InvalidArguments, mentions: "name"},
+		{rule: "a list as name", tool: "call_read_tool", arguments: `{"name":[]}`, kind: tools.InvalidArguments, mentions: "name"},
+		{rule: "arguments as JSON text", tool: "call_read_tool", arguments: `{"name":"get_item","arguments":"{\"id\":\"1\"}"}`, called: "get_item", own: `{"id":"1"}`},
 		{rule: "arguments beside the name", tool: "call_read_tool", arguments: `{"name":"get_item","id":"1"}`, kind: tools.InvalidArguments, mentions: "id"},
 	} {
 		outer, _ := set.Tool(c.tool)

@@ -25,6 +25,8 @@ type Call struct {
 	values []jsontext.Value    // of Tool.Plan.Arguments, by position; nil if absent
 	extra  []strictjson.Member // additional properties, if the body allows them
 
+	mismatches []Problem // arguments that are sent although they do not fit the schema
+
 	few [fewValues]jsontext.Value // memory of values, if they fit
 }
 
@@ -48,22 +50,14 @@ func newCall(t *Tool) *Call {
 //   - Empty arguments and null are read as {}.
 //   - If an optional argument that is not nullable is null, it is treated as absent,
 //     because many clients set every argument they know.
+//
+// Bind takes values as they are written. Read is for the arguments of tool calls.
 func (t *Tool) Bind(arguments []byte) (*Call, error) {
-	if t.read != nil {
-		return nil, errToolRead
-	}
-	call := newCall(t)
-	problems, err := readArguments(call, arguments)
-	if err != nil {
-		return nil, err
-	}
-	if err := (&validation{tool: t}).check(call, problems); err != nil {
-		return nil, err
-	}
-	return call, nil
+	call, _, err := (&validation{tool: t}).bind(arguments)
+	return call, err
 }
 
-// Arguments decodes the arguments as the caller wrote them, without defaults. Numbers are
+// Arguments decodes the arguments of the caller, without defaults. Numbers are
 // decoded as json.Number. Every use of Arguments decodes them again.
 func (c *Call) Arguments() map[string]any {
 	arguments := make(map[string]any, len(c.values))
@@ -179,29 +173,46 @@ func CallFromContext(ctx context.Context) *Call {
 type validation struct {
 	tool     *Tool
 	forgiven func(*Argument) bool
+	converts bool // values in another JSON form are converted; see Read
 }
 
-// check validates the arguments of a call against the schema and against the requirements of the
-// body. Problems are those found earlier; check adds its own to them.
-func (v *validation) check(c *Call, problems []Problem) error {
-	if !v.acceptsPlainly(c) {
-		invalid, err := v.problems(c.Arguments())
-		if err != nil {
-			return &Failure{Kind: Internal, Message: fmt.Sprintf("the schema of tool %s cannot be used: %v", v.tool.Name, err)}
-		}
-		problems = append(problems, invalid...)
+// bind returns the call with some arguments, and the arguments as it has read them.
+func (v *validation) bind(arguments []byte) (*Call, []byte, error) {
+	if v.tool.read != nil {
+		return nil, arguments, errToolRead
 	}
-	if c.bodyIsBegun() {
-		for _, i := range c.missingFromBody() {
+	call, problems, err := v.split(arguments)
+	if err != nil {
+		return nil, arguments, err
+	}
+	var mismatches []Problem
+	if !v.acceptsPlainly(call) {
+		compiled, err := v.tool.Definition.Validator.Compile(v.tool.FullSchema)
+		if err != nil {
+			return nil, arguments, &Failure{Kind: Internal, Message: fmt.Sprintf("the schema of tool %s cannot be used: %v", v.tool.Name, err)}
+		}
+		hasWhole, err := compiled.Check(call.Arguments())
+		if v.converts && (err != nil || hasWhole) {
+			r := reading{validation: v, compiled: compiled, arguments: arguments, call: call, problems: problems}
+			err = r.convert(err, hasWhole)
+			arguments, call, problems, mismatches = r.arguments, r.call, r.problems, r.long
+		}
+		problems, mismatches = v.explain(err, problems, mismatches)
+	}
+	if call.bodyIsBegun() {
+		for _, i := range call.missingFromBody() {
 			if a := &v.tool.Plan.Arguments[i]; v.forgiven == nil || !v.forgiven(a) {
-				problems = append(problems, Problem{Path: text.Pointer(a.Name), Message: "missing: the request body needs it as soon as one of its arguments is given"})
+				mismatches = append(mismatches, Problem{Path: text.Pointer(a.Name), Message: "missing: the request body needs it as soon as one of its arguments is given"})
 			}
 		}
 	}
-	if len(problems) > 0 {
-		return v.tool.invalid(problems)
+	if v.converts && v.tool.Plan.Leniency.SendsMismatches {
+		call.mismatches, mismatches = mismatches, nil
 	}
-	return nil
+	if problems = append(problems, mismatches...); len(problems) > 0 {
+		return nil, arguments, v.tool.invalid(problems)
+	}
+	return call, arguments, nil
 }
 
 // acceptsPlainly reports whether all arguments of the call are certainly valid, so that
@@ -240,35 +251,22 @@ func (v *validation) problems(arguments map[string]any) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = compiled.Validate(arguments)
-	if err == nil {
-		return nil, nil
-	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return []Problem{{Message: "the object of arguments " + err.Error()}}, nil
-	}
-	if v.forgiven != nil {
-		v.forgive(invalid)
-	}
-	return schema.Explain(invalid), nil
+	problems, mismatches := v.explain(compiled.Validate(arguments), nil, nil)
+	return append(problems, mismatches...), nil
 }
 
-// readArguments splits the arguments object into the values of the call. It returns unknown names as
-// problems. If the arguments cannot be read, the error is a *Failure.
-func readArguments(c *Call, arguments []byte) ([]Problem, error) {
-	if len(arguments) == 0 || string(arguments) == "null" {
-		return nil, nil
+// explain adds what the validator says: why values do not fit to the mismatches, and why they cannot be validated to the problems.
+func (v *validation) explain(err error, problems, mismatches []Problem) (all, notFitting []Problem) {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	switch {
+	case err == nil:
+		return problems, mismatches
+	case !ok:
+		return append(problems, Problem{Message: "the object of arguments " + err.Error()}), mismatches
+	case v.forgiven != nil:
+		v.forgive(invalid)
 	}
-	members, err := strictjson.Object(arguments)
-	if err != nil {
-		return nil, c.Tool.invalid([]Problem{{Message: "the arguments are not a JSON object that can be read: " + err.Error()}})
-	}
-	r := argumentReader{call: c, tool: c.Tool}
-	for members.Next() {
-		r.take(members.Key(), members.Value)
-	}
-	return r.problems, nil
+	return problems, append(schema.Explain(invalid), mismatches...)
 }
 
 // An argumentReader sorts the members of an arguments object into the values of a call and problems.
@@ -293,7 +291,7 @@ func (r *argumentReader) take(key []byte, value jsontext.Value) {
 	case known:
 		r.call.values[i] = value
 	default:
-		if name := string(key); t.Plan.OpenBody && !t.Plan.Taken[name] && !r.resemblesFixed(name) {
+		if name := string(key); (t.Plan.OpenBody || t.Plan.Leniency.SendsUndeclared) && !t.Plan.Taken[name] && !r.resemblesFixed(name) {
 			r.call.extra = append(r.call.extra, strictjson.Member{Name: name, Value: value})
 		} else if len(r.problems) < schema.MaxProblems {
 			r.report(r.unknown(name))

@@ -342,26 +342,11 @@ func PurposeOf(ctx context.Context) Purpose {
 	return cmp.Or(p, ForResult)
 }
 
-// Execute runs one call. It finds the tool, binds the arguments, invokes the call and
+// Execute runs one call. It finds the tool, reads the arguments, invokes the call and
 // decides whether the response is a success.
 func Execute(ctx context.Context, tools *Toolset, name string, arguments []byte, invoker Invoker) Outcome {
-	start := time.Now()
-	tool, ok := tools.Tool(name)
-	if !ok {
-		return Outcome{Failure: tools.unknownTool(name), Duration: time.Since(start)}
-	}
-	outcome := Outcome{Tool: tool}
-	call, err := tool.Bind(arguments)
-	if err == nil {
-		outcome.Result, err = invoker.Invoke(ctx, call)
-	}
-	if err != nil {
-		outcome.Failure = asFailure(err)
-	} else {
-		outcome.Failure = outcome.Result.failureOf(tool)
-	}
-	outcome.Duration = time.Since(start)
-	return outcome
+	p := Prepare(tools, name, arguments)
+	return p.Execute(ctx, invoker)
 }
 
 func (s *Toolset) unknownTool(name string) *Failure {

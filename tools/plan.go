@@ -29,13 +29,21 @@ type Plan struct {
 
 	Body      *request.BodyPlan // nil if the operation has no body
 	OpenBody  bool              // the body allows properties that the document does not name
-	Taken     map[string]bool   // properties that are read-only or are arguments under another name; nil unless OpenBody
-	sendsBody bool              // an optional body is always sent, because one of its arguments has a fixed value or a configured default
+	Taken     map[string]bool   // properties that are read-only or are arguments under another name
+	Leniency  Leniency
+	sendsBody bool // an optional body is always sent, because one of its arguments has a fixed value or a configured default
 
 	changes bool    // the method is safe, but the operation's own verb changes something
 	reads   bool    // a trusted MCP server says that the tool only reads
 	rivals  *rivals // the other operations that have some of the paths; nil if there are none
 	guards  *guards // the arguments that a shape fixes or hides; nil if there are none
+}
+
+// Leniency says what Read does with arguments that are not as the document has them. Plain requests are not changed.
+type Leniency struct {
+	Strict          bool // values are not converted to other JSON forms (BuildOptions.StrictArguments)
+	SendsMismatches bool // values are sent even if they do not fit the schema (Shape.SendMismatches)
+	SendsUndeclared bool // so are properties that the document does not name, because it does not say whether the body allows them
 }
 
 // SecurityRequirement is one alternative: the names of the required security schemes, each

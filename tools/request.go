@@ -314,8 +314,12 @@ func (b *requestBuilder) encoder(body *request.BodyPlan) *request.Encoder {
 
 // invalid combines the problems into one message that a model can use to fix the call.
 func (t *Tool) invalid(problems []Problem) *Failure {
+	return &Failure{Kind: InvalidArguments, Message: "invalid arguments for " + t.Name + ":" + listProblems(problems), Problems: problems}
+}
+
+// listProblems returns the problems as text that begins with a space.
+func listProblems(problems []Problem) string {
 	var message strings.Builder
-	fmt.Fprintf(&message, "invalid arguments for %s:", t.Name)
 	for i, p := range problems[:min(len(problems), schema.MaxProblems)] {
 		if i > 0 {
 			message.WriteByte(';')
@@ -327,7 +331,7 @@ func (t *Tool) invalid(problems []Problem) *Failure {
 		}
 		message.WriteString(text.Cut(p.Message, schema.MaxProblem))
 	}
-	return &Failure{Kind: InvalidArguments, Message: message.String(), Problems: problems}
+	return message.String()
 }
 
 // SetFilledHeaders sets the headers and cookies that the gateway fills. It replaces values

@@ -351,10 +351,13 @@ func (s *toolShaper) finishArguments() {
 		t.Plan.Arguments[i].Name = s.names[i]
 		t.Plan.Encodings[i].DropNull = t.Plan.Encodings[i].DropNull || !t.Plan.Arguments[i].Required && !request.Fits(jsontext.Value("null"), t.Plan.Arguments[i].types)
 	}
-	if t.Plan.OpenBody {
+	if t.Plan.OpenBody || t.Plan.Leniency.SendsUndeclared {
 		t.Plan.Taken = maps.Clone(t.Plan.Taken)
 		for i := range t.Plan.Arguments {
 			if a := &t.Plan.Arguments[i]; a.In == InBody && a.Name != a.WireName {
+				if t.Plan.Taken == nil {
+					t.Plan.Taken = make(map[string]bool)
+				}
 				t.Plan.Taken[a.WireName] = true
 			}
 		}
@@ -402,6 +405,10 @@ func (s *toolShaper) shapeTexts() error {
 	}
 	if s.Fields != nil {
 		s.changed("fields", strconv.FormatBool(t.Output.Fields))
+	}
+	if s.SendMismatches != nil {
+		t.Plan.Leniency.SendsMismatches = *s.SendMismatches
+		s.changed("send_mismatches", strconv.FormatBool(*s.SendMismatches))
 	}
 	if t.Output.Fields {
 		t.Output.Schema, t.Output.Types = nil, nil // they depend on the members that the caller selects

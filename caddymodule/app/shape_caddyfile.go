@@ -24,6 +24,7 @@ import (
 //		select      <jq>
 //		max_tokens  <tokens> | off
 //		fields      [on|off]
+//		send_mismatches [on|off]
 //		argument <name> {
 //			rename      <name>
 //			description <text>
@@ -46,14 +47,15 @@ func readShape(outer *directive.Block, to *[]build.Shape) error {
 	}
 	b := directive.NewBlock(outer.Dispenser)
 	err := b.Read("tool", directive.Options{
-		"rename":      directive.To(b.Text, &s.Rename),
-		"title":       directive.To(b.Text, &s.Title),
-		"description": directive.To(b.Text, &s.Description),
-		"annotation":  func() error { return readAnnotation(b, &s) },
-		"select":      directive.To(b.Text, &s.Select),
-		"max_tokens":  func() error { return ReadMaxTokens(b, &s.MaxTokens) },
-		"fields":      func() error { return readToggle(b, &s.Fields) },
-		"argument":    func() error { return readArgumentShape(b, &s) },
+		"rename":          directive.To(b.Text, &s.Rename),
+		"title":           directive.To(b.Text, &s.Title),
+		"description":     directive.To(b.Text, &s.Description),
+		"annotation":      func() error { return readAnnotation(b, &s) },
+		"select":          directive.To(b.Text, &s.Select),
+		"max_tokens":      func() error { return ReadMaxTokens(b, &s.MaxTokens) },
+		"fields":          func() error { return readToggle(b, &s.Fields) },
+		"send_mismatches": func() error { return readToggle(b, &s.SendMismatches) },
+		"argument":        func() error { return readArgumentShape(b, &s) },
 	})
 	if err != nil {
 		return err

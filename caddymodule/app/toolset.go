@@ -119,6 +119,11 @@ type ToolsetConfig struct {
 	// this name keep their own. Default: false.
 	Fields bool `json:"fields,omitempty"`
 
+	// Whether arguments are sent even if they do not fit the schema of their tool. The model gets what
+	// does not fit, with the result or with the error of the API. Names of arguments, fixed values, and
+	// the rules for paths and headers are checked all the same. Default: false.
+	SendMismatches bool `json:"send_mismatches,omitempty"`
+
 	// A server that improves the search for tools. Default: none; tools are found by their words.
 	Embeddings json.RawMessage `json:"embeddings,omitempty" caddy:"module=agents.embeddings.openai"`
 
@@ -292,12 +297,19 @@ func (c *ToolsetConfig) origin(name string, repl *caddy.Replacer) (kind sourceKi
 
 var isPathSegment = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// shapes returns the shapes of the tools. That of the option fields comes first, so that a tool can undo it.
+// shapes returns the shapes of the tools. That of the options for all tools comes first, so that a tool can undo it.
 func (c *ToolsetConfig) shapes() []build.Shape {
-	if !c.Fields {
+	all := build.Shape{Tool: build.AllTools}
+	if c.Fields {
+		all.Fields = &c.Fields
+	}
+	if c.SendMismatches {
+		all.SendMismatches = &c.SendMismatches
+	}
+	if all.Fields == nil && all.SendMismatches == nil {
 		return c.Shapes
 	}
-	return append([]build.Shape{{Tool: build.AllTools, Fields: &c.Fields}}, c.Shapes...)
+	return append([]build.Shape{all}, c.Shapes...)
 }
 
 // check returns an error for option values that can never work.

@@ -31,6 +31,8 @@ import (
 //	tool         <name> | <operationId> | "<method> <path>" | * { … }, see readShape
 //	description_tokens <tokens> | off
 //	schemas      auto | inline | defs
+//	arguments    strict
+//	send_mismatches [on|off]
 //	base_path    <path>
 //	max_document <size>
 //	max_schema   <size> | off
@@ -72,6 +74,15 @@ func (c *ToolsetConfig) Options(b *directive.Block) directive.Options {
 				return err
 			})
 		},
+		"arguments": func() error {
+			return b.Value(func(text string) error {
+				if c.StrictArguments = text == "strict"; !c.StrictArguments {
+					return errors.New("write it as strict, or leave it out")
+				}
+				return nil
+			})
+		},
+		"send_mismatches": directive.To(b.Toggle, &c.SendMismatches),
 		"base_path": func() error {
 			return b.Value(func(text string) error {
 				c.BasePath = text

@@ -116,7 +116,8 @@ func inspectorOf(o *Options, agent *oagent.Agent, c *capability) func(context.Co
 	return func(ctx context.Context, b oagent.Binding, arguments string) (string, string, error) {
 		own := i
 		own.User = b.User.ID
-		passed, required, failure := own.Arguments(ctx, name, []byte(arguments))
+		_, read, _ := own.Tool.Read([]byte(arguments)) // the call reports the error
+		passed, required, failure := own.Arguments(ctx, name, read)
 		switch {
 		case failure != nil:
 			return "", "", failure

@@ -135,9 +135,10 @@ func (p *operationReader) readCall() *refusalError {
 	if refusal := p.checkBuilt(); refusal != nil {
 		return refusal
 	}
-	if op.Overridable {
+	if op.Overridable || p.request.call.Undeclared() {
 		// The caller's own headers and cookies are sent to the API with the arguments and
-		// could override them, so the arguments are read back from the request.
+		// could override them, so the arguments are read back from the request. Properties that
+		// the document does not name are decided about as in a plain request.
 		return p.readPlain()
 	}
 	if err := p.caller.agents.Routes.CheckNames(p.request.call); err != nil {

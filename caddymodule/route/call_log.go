@@ -22,16 +22,17 @@ func CallEntry(ctx context.Context) *calllog.Call {
 	return entry
 }
 
-// runLogged is run for a call that the log of calls has while it is in progress.
-func (c *Caller) runLogged(ctx context.Context, recorder *calllog.Recorder, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
-	t, _ := set.Tool(name)
+// logged is run for a call that the log of calls has while it is in progress.
+func (r callRun) logged(ctx context.Context, recorder *calllog.Recorder) tools.Outcome {
+	c := r.caller
+	t, _ := r.set.Tool(r.call.Name)
 	call := c.loggedCall(c.toolset, t, "")
-	logged := arguments
+	logged := r.call.Arguments
 	if c.inspectors != nil {
-		logged = shownArguments(ctx, arguments)
+		logged = shownArguments(ctx, logged)
 	}
 	recorder.Begin(call, logged)
-	outcome := c.run(context.WithValue(ctx, callEntryKey{}, call), set, name, arguments)
+	outcome := r.run(context.WithValue(ctx, callEntryKey{}, call))
 	if c.conceal(&outcome); outcome.AwaitsAccount(ctx) {
 		recorder.Forget(call)
 		return outcome

@@ -1,11 +1,13 @@
 package route
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -111,20 +113,53 @@ func (c *Caller) partOf(t *tools.Tool) (*Part, *tools.Tool) {
 	return c.part, t
 }
 
-// call runs a tool of a toolset and records the outcome.
+// Prepare implements tools.PreparingCaller. A panic, for example of the schema validator, fails this call only, as a panic in a
+// handler does.
+func (c *Caller) Prepare(tool string, arguments []byte) tools.Prepared {
+	return c.readArguments(c.tools, tool, arguments)
+}
+
+func (c *Caller) readArguments(set *tools.Toolset, name string, arguments []byte) (p tools.Prepared) {
+	defer func() {
+		if value := recover(); value != nil {
+			p = tools.Unprepared(name, arguments, c.panicFailure("the call", &PanicError{Value: value, Stack: debug.Stack()}))
+		}
+	}()
+	return tools.Prepare(set, name, arguments)
+}
+
+// CallPrepared implements tools.PreparingCaller.
+func (c *Caller) CallPrepared(ctx context.Context, p tools.Prepared) tools.Outcome {
+	if c.isMerged {
+		return c.Call(ctx, p.Name, p.Arguments)
+	}
+	return c.callPrepared(ctx, c.tools, p)
+}
+
+// call reads the arguments of a tool of a toolset, runs it, and records the outcome.
 func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
+	return c.callPrepared(ctx, set, c.readArguments(set, name, arguments))
+}
+
+// callPrepared runs a tool of a toolset and records the outcome. Inspectors and the log of calls get the arguments as the tool reads them.
+func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.Prepared) tools.Outcome {
 	if c.inspectors != nil {
 		c.agent = c.Agent
-		t, _ := set.Tool(name)
-		ctx, arguments = newInspection(ctx, &c.dispatch, t).arguments(ctx, name, arguments)
+		t, _ := set.Tool(p.Name)
+		var passed []byte
+		if ctx, passed = newInspection(ctx, &c.dispatch, t).arguments(ctx, p.Name, p.Arguments); !bytes.Equal(passed, p.Arguments) {
+			p = c.readArguments(set, p.Name, passed)
+		}
+		p.Started = time.Now()
 	}
+	run := callRun{c, set, &p}
 	var outcome tools.Outcome
 	recorder := c.endpoint.recorder.Load()
 	if recorder == nil {
-		outcome = c.run(ctx, set, name, arguments)
+		outcome = run.run(ctx)
 		c.conceal(&outcome)
 	} else {
-		outcome = c.runLogged(ctx, recorder, set, name, arguments)
+		outcome = run.logged(ctx, recorder)
 	}
 	if outcome.AwaitsAccount(ctx) {
 		return outcome
@@ -136,7 +171,7 @@ func (c *Caller) call(ctx context.Context, set *tools.Toolset, name string, argu
 	c.calls.record(c.toolset, outcome.Tool, outcome.Name())
 	tellListener(c.client.Request, outcome.Name(), &outcome)
 	if entry := c.logger.Check(zapcore.DebugLevel, "tool call"); entry != nil {
-		entry.Write(outcomeFields(name, c.toolset, c.protocol, &outcome)...)
+		entry.Write(outcomeFields(p.Name, c.toolset, c.protocol, &outcome)...)
 	}
 	return outcome
 }
@@ -160,12 +195,19 @@ func (c *Caller) conceal(outcome *tools.Outcome) {
 	}
 }
 
-// run runs a tool, in a span if the site has tracing.
-func (c *Caller) run(ctx context.Context, set *tools.Toolset, name string, arguments []byte) tools.Outcome {
-	if c.traced {
-		return c.executeTraced(ctx, set, name, arguments)
+// A callRun runs one tool of a toolset.
+type callRun struct {
+	caller *Caller
+	set    *tools.Toolset
+	call   *tools.Prepared
+}
+
+// run runs the tool, in a span if the site has tracing.
+func (r callRun) run(ctx context.Context) tools.Outcome {
+	if r.caller.traced {
+		return r.traced(ctx)
 	}
-	return c.execute(ctx, set, name, arguments)
+	return r.execute(ctx)
 }
 
 // RecordCall records a call that an adapter handled without running it. It implements
@@ -197,23 +239,21 @@ func (c *Caller) AmendCall(outcome string) {
 	c.calls.amend(outcome)
 }
 
-// execute runs the tool. A panic, for example of the schema validator, fails this call only, as
-// a panic in a handler does.
-func (c *Caller) execute(ctx context.Context, set *tools.Toolset, t string, arguments []byte) (outcome tools.Outcome) {
+// execute runs the tool. A panic fails this call only, as a panic in a handler does.
+func (r callRun) execute(ctx context.Context) (outcome tools.Outcome) {
 	defer func() {
 		if value := recover(); value != nil {
-			p := &PanicError{Value: value, Stack: debug.Stack()}
-			outcome = tools.Outcome{Failure: c.panicFailure("the call", p)}
+			outcome = tools.Outcome{Failure: r.caller.panicFailure("the call", &PanicError{Value: value, Stack: debug.Stack()})}
 		}
 	}()
-	if c.inspectors != nil {
-		if outcome, rejected := rejectedOutcome(ctx, set, t); rejected {
+	if r.caller.inspectors != nil {
+		if outcome, rejected := rejectedOutcome(ctx, r.set, r.call.Name); rejected {
 			return outcome
 		}
 	}
-	outcome = tools.Execute(ctx, set, t, arguments, c)
-	if c.inspectors != nil {
-		hideValues(ctx, t, &outcome)
+	outcome = r.call.Execute(ctx, r.caller)
+	if r.caller.inspectors != nil {
+		hideValues(ctx, r.call.Name, &outcome)
 	}
 	return outcome
 }
@@ -292,9 +332,10 @@ func tellListener(r *http.Request, name string, outcome *tools.Outcome) {
 
 // Interface guards
 var (
-	_ tools.Caller       = (*Caller)(nil)
-	_ tools.CallRecorder = (*Caller)(nil)
-	_ tools.Invoker      = (*Caller)(nil)
+	_ tools.PreparingCaller = (*Caller)(nil)
+	_ tools.Caller          = (*Caller)(nil)
+	_ tools.CallRecorder    = (*Caller)(nil)
+	_ tools.Invoker         = (*Caller)(nil)
 )
 
 // maxLoggedCalls limits how many calls the access log entry of one request lists. A batch has

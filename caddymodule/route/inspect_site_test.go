@@ -211,3 +211,29 @@ paths:
 		t.Errorf("the log of calls is %s", calls)
 	}
 }
+
+// TestInspect_gets_converted_arguments: JSON text cannot hide what an inspector looks for, and the log of calls has what the inspector passes.
+func TestInspect_gets_converted_arguments(t *testing.T) {
+	api := new(plantedAPI)
+	s := sitetest.NewSite(t)
+	s.Write("notes.yaml", `openapi: 3.1.0
+info: {title: Notes, version: "1"}
+paths:
+  /notes:
+    post:
+      operationId: addNote
+      requestBody: {required: true, content: {application/json: {schema: {type: object, properties: {meta: {type: object, properties: {n: {type: integer}}}}}}}}
+      responses: {"200": {description: ok}}
+`)
+	s.Start("agents {\n\tstore bolt DIR/store.db\n\tcalls {\narguments meta\n}\n\ttoolset notes {\nopenapi DIR/notes.yaml\ninspect pii mask\n}\n}",
+		"route {\ntest_user\nagents_console {\nauditors ada\n}\nmcp notes\nreverse_proxy "+sitetest.Upstream(t, api.ServeHTTP)+"\n}")
+	r := s.CallRequest("addNote", `{"meta":"{\"n\":\"5\",\"mail\":\"ada.lovelace\\u0040example.com\"}"}`)
+	r.Header.Set("X-Test-User", "ada")
+	s.Do(r)
+	if got := api.Received(); !strings.Contains(got, `"n":5`) || strings.Contains(got, "lovelace") {
+		t.Errorf("the API received %s, want a number and a masked address", got)
+	}
+	if calls := s.View("ada", "/console/api/calls").Body; strings.Contains(calls, "lovelace") || !strings.Contains(calls, `n\":5`) && !strings.Contains(calls, `"n":5`) {
+		t.Errorf("the log of calls has %s, want the converted arguments", calls)
+	}
+}

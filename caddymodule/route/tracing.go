@@ -55,19 +55,19 @@ func findTracing(routes caddyhttp.RouteList) caddyhttp.MiddlewareHandler {
 	return nil
 }
 
-// executeTraced is execute within the span of the call. It starts the span, unless the adapter for MCP has
+// traced is execute within the span of the call. It starts the span, unless the adapter for MCP has
 // already started it.
-func (c *Caller) executeTraced(ctx context.Context, toolset *tools.Toolset, name string, arguments []byte) tools.Outcome {
+func (r callRun) traced(ctx context.Context) tools.Outcome {
 	if calltrace.FromContext(ctx) != nil {
-		return c.execute(ctx, toolset, name, arguments) // the adapter ends the span
+		return r.execute(ctx) // the adapter ends the span
 	}
 	called := ""
-	if t, ok := toolset.Tool(name); ok {
+	if t, ok := r.set.Tool(r.call.Name); ok {
 		called = t.Name
 	}
 	ctx, span := calltrace.Begin(ctx, called)
 	defer span.End()
-	outcome := c.execute(ctx, toolset, name, arguments)
+	outcome := r.execute(ctx)
 	span.Ended(called, outcome.Name())
 	return outcome
 }

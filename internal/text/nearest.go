@@ -11,11 +11,21 @@ const maxAsked = 253
 // Nearest returns the candidate that is closest to asked, or "" if none is close.
 // Candidates that differ from asked only in case and separators are closest.
 func Nearest(asked string, candidates func(yield func(string) bool)) string {
+	return nearest(asked, len(fold(asked))/3+2, candidates)
+}
+
+// Misspelled is Nearest for names that are probably meant: those that differ in at most two letters, and short ones in one.
+func Misspelled(asked string, candidates func(yield func(string) bool)) string {
+	return nearest(asked, min((len(fold(asked))+1)/3, 2)+1, candidates)
+}
+
+// nearest returns the candidate whose distance to asked is the least, and less than distance.
+func nearest(asked string, distance int, candidates func(yield func(string) bool)) string {
 	if len(asked) > maxAsked {
 		return ""
 	}
 	asked = fold(asked)
-	best, distance := "", len(asked)/3+2
+	best := ""
 	for candidate := range candidates {
 		if d := editDistance(asked, fold(candidate), distance); d < distance {
 			best, distance = candidate, d

@@ -53,7 +53,8 @@ func ReadShape(value jsontext.Value) (s Shape, m Mistakes) {
 		member{"arguments", func(v jsontext.Value) { m.arguments(&s, v) }},
 		member{"select", func(v jsontext.Value) { m.text("select", &s.Select, v) }},
 		member{"max_tokens", func(v jsontext.Value) { m.tokens(&s.MaxTokens, v) }},
-		member{"fields", func(v jsontext.Value) { s.Fields = m.toggle("fields", v) }})
+		member{"fields", func(v jsontext.Value) { s.Fields = m.toggle("fields", v) }},
+		member{"send_mismatches", func(v jsontext.Value) { s.SendMismatches = m.toggle("send_mismatches", v) }})
 	return s, m
 }
 

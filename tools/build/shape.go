@@ -64,6 +64,10 @@ type Shape struct {
 	// Whether the tool gets the optional argument "fields", with which a model requests less of
 	// the response. Default: false.
 	Fields *bool `json:"fields,omitempty"`
+
+	// Whether arguments are sent even if they do not fit the schema. The model gets what does not
+	// fit, with the result or with the error of the API. Default: false.
+	SendMismatches *bool `json:"send_mismatches,omitempty"`
 }
 
 // An ArgumentShape changes one argument of a tool. A member that is absent changes nothing.
@@ -182,6 +186,9 @@ func (s Shape) Over(below Shape) Shape {
 	merged.MaxTokens = cmp.Or(merged.MaxTokens, below.MaxTokens)
 	if merged.Fields == nil {
 		merged.Fields = below.Fields
+	}
+	if merged.SendMismatches == nil {
+		merged.SendMismatches = below.SendMismatches
 	}
 	merged.Annotations = over(s.Annotations, below.Annotations, func(a, _ bool) bool { return a })
 	merged.Arguments = over(s.Arguments, below.Arguments, ArgumentShape.over)

@@ -337,11 +337,12 @@ func compile(source []byte, bounded bool) (*Compiled, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(noLoader{})
+	compiler.RegisterVocabulary(integers())
+	compiler.AssertVocabs()
 	b := &Compiled{}
 	if bounded {
 		b.effort = new(validationBudget)
 		compiler.RegisterVocabulary(b.effort.vocabulary())
-		compiler.AssertVocabs()
 	}
 	if err := compiler.AddResource(here, document); err != nil {
 		return nil, err
@@ -354,11 +355,21 @@ func compile(source []byte, bounded bool) (*Compiled, error) {
 
 // Validate returns nil if the decoded value is valid for the schema. The error is a
 // *jsonschema.ValidationError, or says why the value cannot be validated.
-func (b *Compiled) Validate(value any) (err error) {
-	count, err := weigh(value)
-	if err != nil {
-		return err
+func (b *Compiled) Validate(value any) error {
+	_, err := b.Check(value)
+	return err
+}
+
+// Check is like Validate. It also reports whether the value has a whole number with a fraction or an exponent, for Digits.
+func (b *Compiled) Check(value any) (hasWhole bool, err error) {
+	var w weight
+	if err := w.add(value); err != nil {
+		return false, err
 	}
+	return w.whole, b.validate(value, w.values)
+}
+
+func (b *Compiled) validate(value any, count int) (err error) {
 	if b.effort == nil {
 		return b.schema.Validate(value)
 	}
@@ -375,32 +386,35 @@ func (b *Compiled) Validate(value any) (err error) {
 	return b.schema.Validate(value)
 }
 
-// weigh counts the values inside a decoded value. It rejects numbers that are short to
-// write but expensive to compare.
-func weigh(value any) (count int, err error) {
+// A weight is what a decoded value weighs for the validator.
+type weight struct {
+	values int  // inside the value
+	whole  bool // one is a whole number with a fraction or an exponent
+}
+
+// add adds a value. It rejects numbers that are short to write but expensive to compare.
+func (w *weight) add(value any) error {
+	w.values++
 	switch value := value.(type) {
 	case json.Number:
 		if !isWritable(string(value)) {
-			return 0, errors.New("has a number that is too large or too small to validate")
+			return errors.New("has a number that is too large or too small to validate")
 		}
+		w.whole = w.whole || isWhole(string(value))
 	case map[string]any:
 		for _, v := range value {
-			n, err := weigh(v)
-			if err != nil {
-				return 0, err
+			if err := w.add(v); err != nil {
+				return err
 			}
-			count += n
 		}
 	case []any:
 		for _, v := range value {
-			n, err := weigh(v)
-			if err != nil {
-				return 0, err
+			if err := w.add(v); err != nil {
+				return err
 			}
-			count += n
 		}
 	}
-	return count + 1, nil
+	return nil
 }
 
 func isWritable(number string) bool {

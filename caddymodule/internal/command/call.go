@@ -259,6 +259,9 @@ func (c *toolCall) send(out Terminal, about io.Writer, origin string) error {
 		outcome.Duration.Round(time.Millisecond), len(text)/result.BytesPerToken); err != nil {
 		return err
 	}
+	if outcome.Result.Note != "" {
+		notes = append(notes, outcome.Result.Note)
+	}
 	for _, note := range notes {
 		if _, err := fmt.Fprintln(about, note); err != nil {
 			return err
