@@ -5,7 +5,8 @@
 //
 //   - `caddy tools` prints the tools (tools.go, format.go), the document after its overlays (document.go), or
 //     what kin-openapi finds wrong in the document (lint_document.go). Fairway's own reader accepts more:
-//     it skips what it cannot use.
+//     it skips what it cannot use. It also calls the tools with the document's own examples, without sending anything
+//     (lint_examples.go), and writes an overlay that corrects the schemas (lint_mend.go).
 //   - `caddy tools call` calls a tool or prints its request (call.go).
 //   - `caddy tools lock` and `caddy tools diff` approve tools (lock.go).
 //

@@ -73,7 +73,11 @@ With ocp and mcp, everything else is printed to stderr. --json is short for
 first: --search "close the issue". At most 10 tools are printed.
 
 --lint also prints the findings of a strict validator, and the operations whose
-body has a guessed media type. Tools do not depend on these findings.
+body has a guessed media type. Tools do not depend on these findings. It calls each
+tool with the examples that the document itself has for parameters and JSON bodies,
+without sending anything, and prints those that cannot be sent as they are, with the
+reason. The last part of the output is an overlay that lets them be sent, if the
+schemas are to be corrected and not the examples.
 
 The command fails if the document has no tools. With --lint it also fails if an
 operation could not be converted to a tool.
@@ -86,7 +90,7 @@ operation could not be converted to a tool.
 			f.Bool("json", false, "Short for --format ocp")
 			f.String("document", "", "Print this document after its overlays, in place of its tools")
 			f.String("search", "", "Print only the tools that fit this request, best first")
-			f.Bool("lint", false, "Also print findings of a strict validator, and fail if an operation is lost")
+			f.Bool("lint", false, "Also print findings of a strict validator and examples that cannot be sent, and fail if an operation is lost")
 			cmd.Example = "  caddy tools openapi.yaml --include tag=bookings"
 			cmd.Args = toolsArguments
 			cmd.RunE = RunE(func(flags caddycmd.Flags) error { return printTools(cmd, flags) })
@@ -106,19 +110,19 @@ func printTools(cmd *cobra.Command, flags caddycmd.Flags) error {
 	if err != nil {
 		return err
 	}
-	_, toolset, findings, err := readTools(flags, format, flags.Arg(0), cmd.InOrStdin())
+	_, toolset, lint, err := readTools(flags, format, flags.Arg(0), cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
 	if request := flags.String("search"); request != "" {
 		return writeFound(NewTerminal(cmd), format, toolset, request)
 	}
-	return writeOutput(cmd, flags, format, toolset, findings)
+	return writeOutput(cmd, format, toolset, lint)
 }
 
 // writeOutput writes the tools to standard output and everything else to standard error, so that
 // the output can be piped.
-func writeOutput(cmd *cobra.Command, flags caddycmd.Flags, format string, toolset *tools.Toolset, findings []string) error {
+func writeOutput(cmd *cobra.Command, format string, toolset *tools.Toolset, lint *documentLint) error {
 	out, messages := NewTerminal(cmd), cmd.ErrOrStderr()
 	if format == formatTable {
 		messages = out
@@ -127,11 +131,14 @@ func writeOutput(cmd *cobra.Command, flags caddycmd.Flags, format string, toolse
 		return err
 	}
 	lost := writeWarnings(messages, toolset)
-	if flags.Bool("lint") {
-		writeFindings(messages, findings, toolset.Report.Warnings)
+	if lint != nil {
+		writeFindings(messages, lint.findings, toolset.Report.Warnings)
 		writeGuesses(messages, toolset.Report.Guesses)
+		if err := lint.writeExamples(messages); err != nil {
+			return err
+		}
 	}
-	return checkTools(toolset, flags.Bool("lint"), lost)
+	return checkTools(toolset, lint != nil, lost)
 }
 
 // maxFound is the number of tools that --search prints.
@@ -148,9 +155,8 @@ func writeFound(out io.Writer, format string, toolset *tools.Toolset, request st
 	return writeTools(out, format, shown)
 }
 
-// readTools builds the toolset that the command line describes. Findings are the errors that a
-// strict validator reports for the document; they are collected only with --lint.
-func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (config *app.ToolsetConfig, toolset *tools.Toolset, findings []string, err error) {
+// readTools builds the toolset that the command line describes. Lint is nil unless --lint is given.
+func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (config *app.ToolsetConfig, toolset *tools.Toolset, lint *documentLint, err error) {
 	if err := checkConfigFlags(flags, document); err != nil {
 		return nil, nil, nil, err
 	}
@@ -161,19 +167,21 @@ func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (
 	ctx, cancel := context.WithTimeout(context.Background(), MaxWait)
 	defer cancel()
 	var warnings []overlay.Warning
-	linted := flags.Lookup("lint") != nil && flags.Bool("lint")
+	if flags.Lookup("lint") != nil && flags.Bool("lint") {
+		lint = new(documentLint)
+	}
 	buildSet := func(ctx context.Context, data []byte, location string, _ *tools.Toolset) (*tools.Toolset, []string, error) {
-		if linted {
-			findings = lintDocument(ctx, data)
-		}
 		options := key.OptionsOf(location)
+		if lint != nil {
+			*lint = documentLint{findings: lintDocument(ctx, data), data: data, options: options}
+		}
 		options.ResponseSchemas = format == formatOCP || key.Lock != ""
 		toolset, err := tools.Build(data, options)
 		if err == nil {
 			toolset.Report.Warnings = append(app.OverlayWarnings(warnings), toolset.Report.Warnings...)
 			toolset.Finder = search.NewFinder(toolset.Tools())
 		}
-		if err == nil && linted {
+		if err == nil && lint != nil {
 			toolset.Report.Warnings = append(toolset.Report.Warnings, mcpadapter.New(mcpadapter.Options{}).Warnings(toolset)...)
 		}
 		return toolset, nil, err
@@ -194,7 +202,7 @@ func readTools(flags caddycmd.Flags, format, document string, stdin io.Reader) (
 			toolset.DropResponseSchemas()
 		}
 	}
-	return config, toolset, findings, nil
+	return config, toolset, lint, nil
 }
 
 // toolsetFlags registers the flags that select a document and the options of its toolset.
