@@ -169,7 +169,7 @@ func (c *exampleCaller) argument(in tools.Location, wireName string) (name strin
 
 // call builds the request of a call and returns its body, or the problems with those arguments for which isOwn returns true.
 func (c *exampleCaller) call(given []openapi.Member, isOwn func(argument string) bool) (body []byte, reason string) {
-	r, err := c.tool.Bind(openapi.Object(slices.Concat(c.fills, given)...).AppendJSON(nil))
+	r, _, err := c.tool.Read(openapi.Object(slices.Concat(c.fills, given)...).AppendJSON(nil))
 	if err == nil {
 		built, sendErr := r.Request(context.Background())
 		if err = sendErr; err == nil {
