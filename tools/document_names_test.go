@@ -124,19 +124,19 @@ func TestNames_reach_the_argument_that_has_them(t *testing.T) {
 const purges = `{"openapi":"3.1.0","info":{"title":"Purges","version":"1"},"paths":{
 	"/users":{"delete":{"operationId":"users.purge","parameters":[{"name":"at<","in":"query"},{"name":"at","in":"query"}]},"get":{"operationId":"users_purge"}},
 	"/用户":{"post":{"operationId":"创建用户","summary":"Create"},"get":{}},
-	"/events":{"get":{},"post":{"operationId":"get_events"},"put":{"operationId":"🎉"},"patch":{"operationId":"get_events"}}}}`
+	"/b":{"post":{"operationId":"删除"}},"/events":{"get":{},"post":{"operationId":"get_events"},"put":{"operationId":"🎉"},"patch":{"operationId":"get_events"}}}}`
 
 func TestNames_of_tools(t *testing.T) {
 	set := buildTools(t, purges, BuildOptions{})
 	want := map[string]string{
 		"users_dot_purge": "DELETE /users", "users_purge": "GET /users", "Chuang_Jian_Yong_Hu": "POST /用户", "get_yong_hu": "GET /用户",
-		"get_get_events": "GET /events", "get_events": "POST /events", "put_events": "PUT /events", "get_events_3": "PATCH /events",
+		"Shan_Chu": "POST /b", "get_get_events": "GET /events", "get_events": "POST /events", "put_events": "PUT /events", "get_events_3": "PATCH /events",
 	}
 	got := make(map[string]string)
 	for _, tool := range set.Tools() {
 		got[tool.Name] = tool.Operation()
 		told := strings.Contains(tool.Definition.Description, "`"+tool.Definition.OperationID+"`")
-		if want := slices.Contains([]string{"users.purge", "创建用户", "🎉"}, tool.Definition.OperationID) || tool.Name == "get_events_3"; told != want {
+		if want := slices.Contains([]string{"users.purge", "创建用户", "删除", "🎉"}, tool.Definition.OperationID) || tool.Name == "get_events_3"; told != want {
 			t.Errorf("the description of %s is %s", tool.Name, tool.Definition.Description)
 		}
 	}
