@@ -92,6 +92,18 @@ func TestNames_of_arguments(t *testing.T) {
 	}
 }
 
+// TestNames_keep_the_description_of_the_schema checks a parameter that has no description of its own.
+func TestNames_keep_the_description_of_the_schema(t *testing.T) {
+	document := strings.Replace(namedDocument("query at<"), `"description":"About it.","schema":{`, `"schema":{"description":"In the schema.",`, 1)
+	run, _ := buildTools(t, document, BuildOptions{}).Tool("run")
+	a := run.Definition.Arguments[0]
+	for _, told := range []string{a.Description, string(a.Schema), string(run.Definition.InputSchema)} {
+		if !strings.Contains(told, "`at<`: In the schema.") {
+			t.Errorf("got %s", told)
+		}
+	}
+}
+
 // TestNames_reach_the_argument_that_has_them calls a tool with an exact name and with a rewritten one.
 func TestNames_reach_the_argument_that_has_them(t *testing.T) {
 	run, _ := buildTools(t, namedDocument("query At<", "query At>", "query At", "body user-id", "body user_id"), BuildOptions{}).Tool("run")
