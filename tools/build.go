@@ -196,7 +196,7 @@ func (b *builder) candidates(operations []openapi.Operation) []build.Candidate {
 		if operation := &operations[i]; operation.Err == nil {
 			former[i] = b.names.Claim(build.NameForOperation(operation.ID, operation.Method, operation.Path))
 			if own[i] = operation.ID; build.SanitizeName(operation.ID) == "" {
-				own[i] = operation.Path
+				own[i] += " " + operation.Path
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/extension"
 	"github.com/fairwayhq/fairway/tools/openapi"
@@ -192,7 +193,8 @@ func (t *toolBuilder) correctNames() {
 			t.addArgumentShape(name, shape)
 		}
 		if own := t.own[i]; own != "" && own != name {
-			a.Description = build.TellName(own, a.Description)
+			inSchema := strictjson.Text(strictjson.MemberOf(a.Schema, "description"))
+			a.Description = build.TellName(own, cmp.Or(a.Description, inSchema))
 			source := t.sources[i]
 			if source == nil {
 				source = new(schema.InputSource)

@@ -92,6 +92,18 @@ func TestNames_of_arguments(t *testing.T) {
 	}
 }
 
+// TestNames_keep_the_description_of_the_schema checks a parameter that has no description of its own.
+func TestNames_keep_the_description_of_the_schema(t *testing.T) {
+	document := strings.Replace(namedDocument("query at<"), `"description":"About it.","schema":{`, `"schema":{"description":"In the schema.",`, 1)
+	run, _ := buildTools(t, document, BuildOptions{}).Tool("run")
+	a := run.Definition.Arguments[0]
+	for _, told := range []string{a.Description, string(a.Schema), string(run.Definition.InputSchema)} {
+		if !strings.Contains(told, "`at<`: In the schema.") {
+			t.Errorf("got %s", told)
+		}
+	}
+}
+
 // TestNames_reach_the_argument_that_has_them calls a tool with an exact name and with a rewritten one.
 func TestNames_reach_the_argument_that_has_them(t *testing.T) {
 	run, _ := buildTools(t, namedDocument("query At<", "query At>", "query At", "body user-id", "body user_id"), BuildOptions{}).Tool("run")
@@ -124,19 +136,19 @@ func TestNames_reach_the_argument_that_has_them(t *testing.T) {
 const purges = `{"openapi":"3.1.0","info":{"title":"Purges","version":"1"},"paths":{
 	"/users":{"delete":{"operationId":"users.purge","parameters":[{"name":"at<","in":"query"},{"name":"at","in":"query"}]},"get":{"operationId":"users_purge"}},
 	"/用户":{"post":{"operationId":"创建用户","summary":"Create"},"get":{}},
-	"/events":{"get":{},"post":{"operationId":"get_events"},"put":{"operationId":"🎉"},"patch":{"operationId":"get_events"}}}}`
+	"/b":{"post":{"operationId":"删除"}},"/events":{"get":{},"post":{"operationId":"get_events"},"put":{"operationId":"🎉"},"patch":{"operationId":"get_events"}}}}`
 
 func TestNames_of_tools(t *testing.T) {
 	set := buildTools(t, purges, BuildOptions{})
 	want := map[string]string{
 		"users_dot_purge": "DELETE /users", "users_purge": "GET /users", "Chuang_Jian_Yong_Hu": "POST /用户", "get_yong_hu": "GET /用户",
-		"get_get_events": "GET /events", "get_events": "POST /events", "put_events": "PUT /events", "get_events_3": "PATCH /events",
+		"Shan_Chu": "POST /b", "get_get_events": "GET /events", "get_events": "POST /events", "put_events": "PUT /events", "get_events_3": "PATCH /events",
 	}
 	got := make(map[string]string)
 	for _, tool := range set.Tools() {
 		got[tool.Name] = tool.Operation()
 		told := strings.Contains(tool.Definition.Description, "`"+tool.Definition.OperationID+"`")
-		if want := slices.Contains([]string{"users.purge", "创建用户", "🎉"}, tool.Definition.OperationID) || tool.Name == "get_events_3"; told != want {
+		if want := slices.Contains([]string{"users.purge", "创建用户", "删除", "🎉"}, tool.Definition.OperationID) || tool.Name == "get_events_3"; told != want {
 			t.Errorf("the description of %s is %s", tool.Name, tool.Definition.Description)
 		}
 	}
