@@ -57,8 +57,9 @@ type BuildOptions struct {
 	// markup. Default: 400.
 	DescriptionTokens int `json:"description_tokens,omitempty"`
 
-	// How shared schemas are listed. "inline" copies them to where they are used, within a
-	// budget; "defs" keeps them in $defs; "auto" decides by size. Default: auto.
+	// How shared schemas are listed. "inline" copies them to where they are used, up to 64 KiB for
+	// each schema; "defs" keeps them in $defs; "auto" is "inline" up to 32 KiB for each tool, and the shortest form above
+	// it. Schemas that contain themselves are always in $defs. Default: auto.
 	Schemas schema.Mode `json:"schemas,omitempty"`
 
 	// Whether arguments of calls must have the JSON types of the schema. Otherwise a value that does not

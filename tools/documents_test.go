@@ -118,6 +118,9 @@ func checkInputSchema(t *testing.T, tool *Tool) {
 			t.Errorf("%s: %s at the root of the input schema", tool.Name, m.Name)
 		}
 	}
+	if _, broken := schema.Conform(tool.Definition.InputSchema); broken != nil {
+		t.Errorf("%s: the input schema breaks rules of model APIs and clients: %q", tool.Name, broken)
+	}
 	if _, err := schema.Compile(tool.Definition.InputSchema); err != nil {
 		t.Errorf("%s: input schema: %v", tool.Name, err)
 	}

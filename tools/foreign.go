@@ -81,8 +81,8 @@ func (t *toolBuilder) readForeign() {
 }
 
 // buildForeign makes a tool from an operation of an MCP server. The arguments are the properties of the schema that the
-// server gives, with their names. The schema itself is listed as it is: its references and its keywords beside the
-// properties apply to the whole.
+// server gives, with their names. The schema itself is listed, since its references and its keywords beside the properties
+// apply to the whole. Only what model APIs or clients refuse is changed or left out there.
 func (t *toolBuilder) buildForeign() error {
 	input := t.tool.Foreign.Member("inputSchema")
 	if len(input) > maxForeignSchema {
@@ -92,9 +92,14 @@ func (t *toolBuilder) buildForeign() error {
 	if err != nil || input.Kind() != '{' || strictjson.Text(root.Value("type")) != "object" {
 		return errors.New(`inputSchema must be a JSON Schema with "type": "object"`)
 	}
+	listed, broken := schema.Conform(input)
+	if broken != nil {
+		t.tool.Definition.full = schema.FixedInput(input)
+	}
+	conforming, _ := schema.Parse(listed)
 	required, separate := requiredNames(root), !slices.ContainsFunc(root.Keywords, constrainsWhole)
 	for _, p := range root.Parts("properties") {
-		t.addForeignArgument(&p, slices.Contains(required, p.Name), separate)
+		t.addForeignArgument(&p, conforming.Property(p.Name), slices.Contains(required, p.Name), separate)
 	}
 	encoder, err := request.NewEncoder("application/json", nil)
 	if err != nil {
@@ -112,7 +117,7 @@ func (t *toolBuilder) buildForeign() error {
 	t.plan.reads = t.options.reads(t.operation)
 	t.markNonInferrable()
 	t.plan.index = indexOf(t.plan.Arguments)
-	t.tool.Definition.InputSchema = input
+	t.tool.Definition.InputSchema = listed
 	t.tool.Definition.Description = cmp.Or(build.Describe("", t.operation.Description, t.options.DescriptionTokens), t.tool.Definition.Title, t.operation.ID)
 	t.tool.list()
 	return t.readShape()
@@ -134,19 +139,19 @@ func constrainsWhole(k schema.Keyword) bool {
 	return true
 }
 
-// addForeignArgument adds a property of the server's schema as an argument. The server applies defaults itself. If no
+// addForeignArgument adds a property of the server's schema as an argument, with its listed schema. The server applies defaults itself. If no
 // keyword constrains several properties, a plain value is validated separately.
-func (t *toolBuilder) addForeignArgument(p *schema.Part, required, separate bool) {
+func (t *toolBuilder) addForeignArgument(p *schema.Part, listed *schema.Tree, required, separate bool) {
 	a := Argument{
 		Name: p.Name, WireName: p.Name, In: InBody, Required: required,
-		Description: strictjson.Text(p.Value("description")), Schema: p.Text, types: p.Types(),
+		Description: strictjson.Text(p.Value("description")), Schema: listed.Text, types: p.Types(),
 	}
 	if header := strictjson.Text(p.Value(extensionMCPHeader)); len(header) <= maxMCPHeader && httpguts.ValidHeaderFieldName(header) {
 		a.MCPHeader = header
 	}
 	planned := request.Argument{NeededInBody: required, Needed: required}
 	if separate {
-		planned.Fast = t.plain.Read(a.Schema)
+		planned.Fast = t.plain.Read(p.Text)
 	}
 	t.plan.Arguments = append(t.plan.Arguments, a)
 	t.plan.Encodings = append(t.plan.Encodings, planned)

@@ -2,7 +2,9 @@ package schema
 
 import (
 	"bytes"
+	"slices"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
@@ -143,18 +145,17 @@ func isTelling(types []string) bool {
 	return len(types) == 1 || len(types) == 2
 }
 
+// appendTypes appends the value of type, and items for an array.
 func appendTypes(dst []byte, types []string) []byte {
 	if len(types) == 1 {
-		return append(append(append(dst, '"'), types[0]...), '"')
+		dst = append(append(append(dst, '"'), types[0]...), '"')
+	} else {
+		dst = strictjson.AppendStrings(dst, types)
 	}
-	dst = append(dst, '[')
-	for i, t := range types {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, '"'), t...), '"')
+	if slices.Contains(types, "array") {
+		dst = append(dst, `,"items":{}`...)
 	}
-	return append(dst, ']')
+	return dst
 }
 
 // A Bound is the part of a Translator's schemas that fits into a size limit. References to

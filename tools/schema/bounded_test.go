@@ -32,7 +32,7 @@ func TestBounded(t *testing.T) {
 		{"not even the schema without targets", "S", 200, `{"type":"object","properties":{"big":{"type":"object"},"mine":{"type":"object"},"node":{"type":"object"}}}`},
 		{"as deep as fits", "Big", 700, `{"type":"object","description":"big","properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"string"}}}}}}`},
 		{"a level less", "Big", 110, `{"type":"object","description":"big","properties":{"a":{"type":"array","items":{"type":"object"}}}}`},
-		{"the types of the properties", "Big", 80, `{"type":"object","description":"big","properties":{"a":{"type":"array"}}}`},
+		{"the types of the properties", "Big", 90, `{"type":"object","description":"big","properties":{"a":{"type":"array","items":{}}}}`},
 		{"the type", "Big", 40, `{"type":"object"}`},
 		{"nothing", "Big", 10, `{}`},
 		{"a $ref whose target does not fit", "Alias", 700, `{"type":"object","description":"big","properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"string"}}}}}}`},

@@ -11,6 +11,8 @@
 //   - A [Tree] is a JSON Schema that was parsed once (tree.go). All that reads encoded schemas walks it. The shared
 //     parts of a schema are in the $defs of its [Root].
 //   - [Flatten], [FlattenWithin] and [Relax] make schemas smaller and remove references (flat.go).
+//   - What model APIs and clients require of schemas is in rules.go and pattern.go. What is checked and not listed is in
+//     the keyword $check (check.go).
 //   - A Validator checks values (validate.go). Plain schemas are checked by Fast, which does not decode the
 //     value. All others are checked by Compiled, with the library jsonschema, under a budget that bounds the
 //     work which a hostile schema can cause. The result is a list of Problems, worded for a model.

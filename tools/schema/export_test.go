@@ -8,3 +8,6 @@ func (t *Translator) AppendWhole(dst []byte, s *Schema) []byte {
 	p.attachDefs()
 	return p.dst
 }
+
+// IsPortable is isPortable.
+var IsPortable = isPortable

@@ -230,8 +230,14 @@ func (f *flattener) stub(keywords []Keyword, name, note string) {
 		typed = typed || k.Name == "type"
 		f.dst = append(appendName(f.dst, k.Name), k.Value...)
 	}
-	if types := f.typesOf(name); !typed && types != nil {
-		f.dst = append(appendName(f.dst, "type"), types...)
+	types := (&Tree{Keywords: keywords}).Value("type")
+	if !typed {
+		if types = f.typesOf(name); types != nil {
+			f.dst = append(appendName(f.dst, "type"), types...)
+		}
+	}
+	if bytes.Contains(types, []byte(`"array"`)) {
+		f.dst = append(f.dst, `,"items":{}`...)
 	}
 	if !described && name != "" {
 		f.dst = strictjson.AppendString(appendName(f.dst, "description"), name+note)
