@@ -370,6 +370,9 @@ func copyHeaders(to, from http.Header, asOperator bool, forwarded []string) {
 
 // argumentHeaders returns the canonical names of the headers of a new inner request that are arguments, or nil if there are none.
 func argumentHeaders(header http.Header) (names []string) {
+	if len(header) == 1 { // Accept, as most requests
+		return nil
+	}
 	for name := range header {
 		if name != "Accept" && name != "Content-Type" {
 			names = append(names, httpheader.Canonical(name))
