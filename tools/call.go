@@ -193,7 +193,8 @@ func (v *validation) bind(arguments []byte) (*Call, []byte, error) {
 		}
 		hasWhole, err := compiled.Check(call.Arguments())
 		if v.converts && (err != nil || hasWhole) {
-			r := reading{validation: v, compiled: compiled, arguments: arguments, call: call, problems: problems}
+			own := *v // on the heap for these calls only
+			r := reading{validation: &own, compiled: compiled, arguments: arguments, call: call, problems: problems}
 			err = r.convert(err, hasWhole)
 			arguments, call, problems, mismatches = r.arguments, r.call, r.problems, r.long
 		}

@@ -225,7 +225,7 @@ paths:
       requestBody: {required: true, content: {application/json: {schema: {type: object, properties: {meta: {type: object, properties: {n: {type: integer}}}}}}}}
       responses: {"200": {description: ok}}
 `)
-	s.Start("agents {\n\tstore bolt DIR/store.db\n\tcalls {\narguments meta\n}\n\ttoolset notes {\nopenapi DIR/notes.yaml\ninspect pii mask\n}\n}",
+	s.Start("agents {\n\tstore bolt DIR/store.db\n\tcalls {\narguments meta\n}\n\ttoolset notes {\nopenapi DIR/notes.yaml\ninspect pii mask {\nphases arguments\n}\n}\n}",
 		"route {\ntest_user\nagents_console {\nauditors ada\n}\nmcp notes\nreverse_proxy "+sitetest.Upstream(t, api.ServeHTTP)+"\n}")
 	r := s.CallRequest("addNote", `{"meta":"{\"n\":\"5\",\"mail\":\"ada.lovelace\\u0040example.com\"}"}`)
 	r.Header.Set("X-Test-User", "ada")

@@ -385,8 +385,12 @@ func (b *Compiled) Digits(arguments []byte, decoded any) ([]byte, []Problem) {
 	if w.add(decoded) != nil {
 		return arguments, nil
 	}
+	integers, err := b.integers()
+	if err != nil {
+		return arguments, nil
+	}
 	markWhole(decoded)
-	invalid, ok := errors.AsType[*jsonschema.ValidationError](b.validate(decoded, w.values))
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](integers.validate(decoded, w.values))
 	if !ok {
 		return arguments, nil
 	}

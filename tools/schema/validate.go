@@ -318,17 +318,19 @@ type Compiled struct {
 	schema *jsonschema.Schema
 	mu     sync.Mutex        // held while effort is spent; unused if effort is nil
 	effort *validationBudget // nil if the schema has no references and is therefore walked at most once
+
+	integers func() (*Compiled, error) // the schema with the vocabulary of integers, compiled when it is first needed
 }
 
 // Compile compiles the schema of a tool. Its oneOfs accept values that fit several alternatives.
 func Compile(source []byte) (*Compiled, error) {
-	return compile(withoutOneOf(source), bytes.Contains(source, []byte(RefPrefix)))
+	return compile(withoutOneOf(source), bytes.Contains(source, []byte(RefPrefix)), false)
 }
 
 // CompileBounded compiles any schema. Its validation always takes limited effort.
-func CompileBounded(source []byte) (*Compiled, error) { return compile(source, true) }
+func CompileBounded(source []byte) (*Compiled, error) { return compile(source, true, false) }
 
-func compile(source []byte, bounded bool) (*Compiled, error) {
+func compile(source []byte, bounded, inDigits bool) (*Compiled, error) {
 	const here = "fairway:///tool"
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(checked(source)))
 	if err != nil {
@@ -337,12 +339,17 @@ func compile(source []byte, bounded bool) (*Compiled, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(noLoader{})
-	compiler.RegisterVocabulary(integers())
-	compiler.AssertVocabs()
 	b := &Compiled{}
+	if inDigits {
+		compiler.RegisterVocabulary(integers())
+		compiler.AssertVocabs()
+	} else {
+		b.integers = sync.OnceValues(func() (*Compiled, error) { return compile(source, bounded, true) })
+	}
 	if bounded {
 		b.effort = new(validationBudget)
 		compiler.RegisterVocabulary(b.effort.vocabulary())
+		compiler.AssertVocabs()
 	}
 	if err := compiler.AddResource(here, document); err != nil {
 		return nil, err
