@@ -26,11 +26,10 @@ type keywordSummary struct {
 	exclusiveMaximum bool
 	contains         bool
 
-	required   *openapi.Node // the names
-	properties *openapi.Node
-	patterns   *openapi.Node // patternProperties
-	items      bool          // items has been written
-	plainNull  bool          // a type is null without quotes
+	required  *openapi.Node // the names
+	patterns  *openapi.Node // patternProperties
+	items     bool          // items has been written
+	plainNull bool          // a type is null without quotes
 
 	lost bool       // a type was left out, so the output accepts more
 	lead *component // a $ref to move into allOf
@@ -87,8 +86,6 @@ func survey(p openapi.Place) keywordSummary {
 			k.combined = true
 		case "required":
 			k.required = m.Value
-		case "properties":
-			k.properties = m.Value
 		case "patternProperties":
 			k.patterns = m.Value
 		case "examples":

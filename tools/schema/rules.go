@@ -173,13 +173,13 @@ func appliesTo(keyword string, types []string) bool {
 }
 
 // unlisted reports whether a keyword is checked and not listed.
-func (w *writer) unlisted(m openapi.Member, k *keywordSummary) bool {
+func (b *patternBudget) unlisted(m openapi.Member, k *keywordSummary) bool {
 	switch m.Name {
 	case "pattern":
 		return !isPortable(m.Value.Text())
 	case "patternProperties", "additionalProperties", "unevaluatedProperties":
 		return m.Value.Kind() != 't' && slices.ContainsFunc(k.patterns.Members(), func(p openapi.Member) bool {
-			return !isPortable(p.Name) && w.t.patterns.compiles(p.Name)
+			return !isPortable(p.Name) && b.compiles(p.Name)
 		})
 	}
 	return false

@@ -115,7 +115,7 @@ func (w *writer) keywords(p openapi.Place, k *keywordSummary, s setting, which s
 		switch {
 		case which&annotations != 0 && w.annotate.keyword(p, m, k):
 		case which&assertions == 0 || !appliesTo(m.Name, k.types):
-		case w.unlisted(m, k):
+		case w.t.patterns.unlisted(m, k):
 			unlisted = append(unlisted, m)
 		case w.assert.keyword(m, k, s.hidden):
 		default:
@@ -125,10 +125,8 @@ func (w *writer) keywords(p openapi.Place, k *keywordSummary, s setting, which s
 	if which&assertions == 0 {
 		return
 	}
-	if k.properties == nil {
-		if names := w.undescribed(p, k, &s); names != nil {
-			w.named("properties", openapi.Place{}, setting{}, nil, names...)
-		}
+	if names := w.undescribed(p, k, &s); names != nil && p.Get("properties") == nil {
+		w.named("properties", openapi.Place{}, setting{}, nil, names...)
 	}
 	if !k.items && slices.Contains(k.types, "array") && p.Get("unevaluatedItems") == nil {
 		w.member("items")
@@ -164,11 +162,12 @@ func (w *writer) check(p openapi.Place, unlisted []openapi.Member, k *keywordSum
 // undescribed returns the required properties of p that have no schema, if no other schema can have it.
 func (w *writer) undescribed(p openapi.Place, k *keywordSummary, s *setting) (names []string) {
 	if s.part || s.arm || k.ref != nil || k.combined || k.patterns != nil || k.required.Kind() != '[' ||
-		k.properties == nil && !slices.Contains(k.types, "object") || len(p.Get("additionalProperties").Members()) > 0 {
+		p.Get("properties") == nil && !slices.Contains(k.types, "object") || len(p.Get("additionalProperties").Members()) > 0 {
 		return nil
 	}
+	properties := p.Get("properties")
 	for _, item := range k.required.Items() {
-		if name := item.Text(); item.Kind() == '"' && k.properties.Get(name) == nil && !s.hidden[name] && !slices.Contains(names, name) {
+		if name := item.Text(); item.Kind() == '"' && properties.Get(name) == nil && !s.hidden[name] && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
