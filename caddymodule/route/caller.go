@@ -152,7 +152,7 @@ func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.P
 		}
 		p.Started = time.Now()
 	}
-	run := callRun{c, set, &p}
+	run := callRun{c, set, p}
 	var outcome tools.Outcome
 	recorder := c.endpoint.recorder.Load()
 	if recorder == nil {
@@ -199,7 +199,7 @@ func (c *Caller) conceal(outcome *tools.Outcome) {
 type callRun struct {
 	caller *Caller
 	set    *tools.Toolset
-	call   *tools.Prepared
+	call   tools.Prepared // no pointer, which would escape with caller
 }
 
 // run runs the tool, in a span if the site has tracing.
