@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"math/big"
 	"slices"
 	"strings"
@@ -17,8 +18,14 @@ import (
 // literal returns the JSON of a value. If the types allow only one type, null aside, a scalar that has another one is
 // converted to it: to a string as the document writes it.
 func literal(n *openapi.Node, types []string) jsontext.Value {
-	if len(types) == 0 || n.Kind() == 'n' {
+	switch n.Kind() {
+	case 0, '{', '[':
 		return n.AppendJSON(nil)
+	case 'n':
+		return n.Raw()
+	}
+	if len(types) == 0 || n.Kind() == '"' && types[0] == "string" {
+		return n.Raw()
 	}
 	only := types[0]
 	switch {
@@ -33,10 +40,8 @@ func literal(n *openapi.Node, types []string) jsontext.Value {
 	case only == "integer" && isNumberText(text) && !strings.Contains(text, "."), only == "number" && isNumberText(text),
 		only == "boolean" && (text == "true" || text == "false"):
 		return jsontext.Value(text)
-	case n.Raw() != nil:
-		return n.Raw()
 	}
-	return n.AppendJSON(nil)
+	return n.Raw()
 }
 
 // literalOf returns the JSON of a value for the schema at place: literal for the value, the items of a list and the
@@ -73,13 +78,26 @@ func literalOf(n *openapi.Node, place openapi.Place) jsontext.Value {
 // enumValues returns the values of an enum, each once, without those that the types exclude. It is empty if no value
 // would be left.
 func enumValues(n *openapi.Node, types []string, nullable bool) (values []jsontext.Value) {
-	seen := make(map[string]bool, len(n.Items()))
+	const few = 16 // values that are compared one by one
+	var seen map[string]bool
+	if len(n.Items()) > few {
+		seen = make(map[string]bool, len(n.Items()))
+	}
 	for _, item := range n.Items() {
 		value := literal(item, types)
-		if key := equalityKey(value); !seen[key] && (nullable && value.Kind() == 'n' || allowsValue(types, value)) {
-			seen[key] = true
-			values = append(values, value)
+		if !allowsValue(types, value) && (!nullable || value.Kind() != 'n') {
+			continue
 		}
+		if seen == nil {
+			if slices.ContainsFunc(values, func(v jsontext.Value) bool { return isEqual(v, value) }) {
+				continue
+			}
+		} else if key := equalityKey(value); seen[key] {
+			continue
+		} else {
+			seen[key] = true
+		}
+		values = append(values, value)
 	}
 	return values
 }
@@ -92,6 +110,11 @@ func allowsValue(types []string, value jsontext.Value) bool {
 	name := strictjson.KindName(value.Kind()) // "a string", or "null"
 	name = name[strings.IndexByte(name, ' ')+1:]
 	return slices.Contains(types, name) || name == "number" && slices.Contains(types, "integer")
+}
+
+// isEqual reports whether JSON Schema takes two values as equal.
+func isEqual(a, b jsontext.Value) bool {
+	return bytes.Equal(a, b) || a.Kind() == b.Kind() && (a.Kind() != '"' || slices.Contains(a, '\\') || slices.Contains(b, '\\')) && equalityKey(a) == equalityKey(b)
 }
 
 // equalityKey returns a text that is the same for values that JSON Schema takes as equal: 1 and 1.0, for example.
@@ -120,7 +143,7 @@ func defaultOf(n *openapi.Node, place openapi.Place) (value jsontext.Value, outs
 	if enum == nil {
 		return value, false
 	}
-	key, types := equalityKey(value), Types(place)
-	isSame := func(item *openapi.Node) bool { return equalityKey(literal(item, types)) == key }
+	types := Types(place)
+	isSame := func(item *openapi.Node) bool { return isEqual(literal(item, types), value) }
 	return value, !slices.ContainsFunc(enum.Items(), isSame) && (value.Kind() != 'n' || !slices.Contains(types, "null"))
 }
