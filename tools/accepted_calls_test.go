@@ -216,7 +216,7 @@ func (g *callGenerator) arguments(tool *Tool) any {
 			value[a.Name] = nil // clients that set each argument that they know
 		}
 	}
-	if tool.Plan.OpenBody && begun && g.random.Float64() < 0.3 {
+	if tool.Plan.Undeclared.Open && begun && g.random.Float64() < 0.3 {
 		value["x_undeclared"] = g.value(g.root["additionalProperties"], 1)
 	}
 	return value

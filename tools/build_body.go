@@ -3,7 +3,6 @@ package tools
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -114,7 +113,7 @@ func (t *bodyBuilder) addProperty(p *schema.Property, fills bool) {
 		WireName:    p.Name,
 		In:          InBody,
 		Required:    p.Required && t.operation.Body.Required,
-		Description: t.propertyDescription(p),
+		Description: t.description(p.Place),
 	}
 	plan := request.Argument{NeededInBody: p.Required}
 	if value := singleValue(p.Required && fills, p.Place); value != nil {
@@ -142,16 +141,7 @@ func (t *bodyBuilder) propertySchema(p *schema.Property) jsontext.Value {
 	case build.LikelyFile:
 		return (&schema.InputSource{Description: schema.Description(p.Place)}).Annotate(jsontext.Value(`{"anyOf":[` + request.FileSchema + `,{"type":"string"}]}`))
 	}
-	source := &schema.InputSource{Examples: t.example.of(p)}
-	if p.Note != "" {
-		source.Description = t.propertyDescription(p)
-	}
-	return t.translateAs(p.Place, source)
-}
-
-// propertyDescription returns the description of a property, after the note that says when an object has it.
-func (t *bodyBuilder) propertyDescription(p *schema.Property) string {
-	return strings.TrimSpace(p.Note + " " + t.description(p.Place))
+	return t.translateAs(p.Place, &schema.InputSource{Examples: t.example.of(p)})
 }
 
 // description returns the description of a schema. Operations that share the schema also
@@ -194,18 +184,12 @@ func (t *bodyBuilder) openBody() {
 		t.closed = t.translate(object.AdditionalPlace)
 		t.closedSource, t.translated = t.translated, nil
 	case schema.AdditionalUnsaid:
-		t.plan.Leniency.SendsUndeclared = t.plan.Method != http.MethodGet && t.plan.Method != http.MethodHead
+		t.plan.Undeclared.Sent = t.plan.Method != http.MethodGet && t.plan.Method != http.MethodHead
 	}
-	t.plan.OpenBody = t.closed[0] != 'f'
-	if !t.plan.OpenBody && !t.plan.Leniency.SendsUndeclared {
-		return
-	}
+	t.plan.Undeclared.Open = t.closed[0] != 'f'
 	for _, p := range object.Properties {
 		if !t.names.Taken[p.Name] {
-			if t.plan.Taken == nil {
-				t.plan.Taken = make(map[string]bool)
-			}
-			t.plan.Taken[p.Name] = true
+			t.plan.Undeclared.take(p.Name)
 		}
 	}
 }

@@ -292,7 +292,7 @@ func (r *argumentReader) take(key []byte, value jsontext.Value) {
 	case known:
 		r.call.values[i] = value
 	default:
-		if name := string(key); (t.Plan.OpenBody || t.Plan.Leniency.SendsUndeclared) && !t.Plan.Taken[name] && !r.resemblesFixed(name) {
+		if name := string(key); t.Plan.Undeclared.allows(name) && !r.resemblesFixed(name) {
 			r.call.extra = append(r.call.extra, strictjson.Member{Name: name, Value: value})
 		} else if len(r.problems) < schema.MaxProblems {
 			r.report(r.unknown(name))

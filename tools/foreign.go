@@ -106,9 +106,7 @@ func (t *toolBuilder) buildForeign() error {
 		return err
 	}
 	t.plan.Body = &request.BodyPlan{Encoder: encoder, Required: true, Whole: -1}
-	if t.plan.OpenBody = root.Value("additionalProperties").Kind() != 'f'; t.plan.OpenBody {
-		t.plan.Taken = make(map[string]bool)
-	}
+	t.plan.Undeclared.Open = root.Value("additionalProperties").Kind() != 'f'
 	t.planPath()
 	t.describeResponse()
 	if t.options.ResponseSchemas {

@@ -27,11 +27,11 @@ type Plan struct {
 	Encodings []request.Argument // how Arguments are sent, by position
 	index     argumentIndex      // of Arguments
 
+	Undeclared Undeclared
+	Leniency   Leniency
+
 	Body      *request.BodyPlan // nil if the operation has no body
-	OpenBody  bool              // the body allows properties that the document does not name
-	Taken     map[string]bool   // properties that are read-only or are arguments under another name
-	Leniency  Leniency
-	sendsBody bool // an optional body is always sent, because one of its arguments has a fixed value or a configured default
+	sendsBody bool              // an optional body is always sent, because one of its arguments has a fixed value or a configured default
 
 	changes bool    // the method is safe, but the operation's own verb changes something
 	reads   bool    // a trusted MCP server says that the tool only reads
@@ -43,7 +43,27 @@ type Plan struct {
 type Leniency struct {
 	Strict          bool // values are not converted to other JSON forms (BuildOptions.StrictArguments)
 	SendsMismatches bool // values are sent even if they do not fit the schema (Shape.SendMismatches)
-	SendsUndeclared bool // so are properties that the document does not name, because it does not say whether the body allows them
+}
+
+// Undeclared says what becomes of properties of the body that the document does not name.
+type Undeclared struct {
+	Open  bool            // the document allows them
+	Sent  bool            // tool calls send them, because the document does not say whether the body allows them
+	Taken map[string]bool // names that are no such properties: they are read-only, or are arguments under another name
+}
+
+// allows reports whether a tool call can have a property of that name.
+func (u *Undeclared) allows(name string) bool { return (u.Open || u.Sent) && !u.Taken[name] }
+
+// take makes a name one that is no undeclared property.
+func (u *Undeclared) take(name string) {
+	if !u.Open && !u.Sent {
+		return
+	}
+	if u.Taken == nil {
+		u.Taken = make(map[string]bool)
+	}
+	u.Taken[name] = true
 }
 
 // SecurityRequirement is one alternative: the names of the required security schemes, each

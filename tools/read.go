@@ -115,7 +115,7 @@ func isAlias(a *Argument, property string) bool {
 }
 
 // Undeclared reports whether the call sends properties in the body that the document does not name. They are in Additional.
-func (c *Call) Undeclared() bool { return len(c.extra) > 0 && !c.Tool.Plan.OpenBody }
+func (c *Call) Undeclared() bool { return len(c.extra) > 0 && !c.Tool.Plan.Undeclared.Open }
 
 // maxNote limits what a note about the arguments says, in bytes.
 const maxNote = 600

@@ -351,15 +351,10 @@ func (s *toolShaper) finishArguments() {
 		t.Plan.Arguments[i].Name = s.names[i]
 		t.Plan.Encodings[i].DropNull = t.Plan.Encodings[i].DropNull || !t.Plan.Arguments[i].Required && !request.Fits(jsontext.Value("null"), t.Plan.Arguments[i].types)
 	}
-	if t.Plan.OpenBody || t.Plan.Leniency.SendsUndeclared {
-		t.Plan.Taken = maps.Clone(t.Plan.Taken)
-		for i := range t.Plan.Arguments {
-			if a := &t.Plan.Arguments[i]; a.In == InBody && a.Name != a.WireName {
-				if t.Plan.Taken == nil {
-					t.Plan.Taken = make(map[string]bool)
-				}
-				t.Plan.Taken[a.WireName] = true
-			}
+	t.Plan.Undeclared.Taken = maps.Clone(t.Plan.Undeclared.Taken)
+	for i := range t.Plan.Arguments {
+		if a := &t.Plan.Arguments[i]; a.In == InBody && a.Name != a.WireName {
+			t.Plan.Undeclared.take(a.WireName)
 		}
 	}
 	if s.edit.Changes() {

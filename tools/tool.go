@@ -77,7 +77,7 @@ func (t *Tool) Operation() string {
 // an additional property of a body that allows any.
 func (t *Tool) Takes(argument string) bool {
 	_, known := t.Plan.index.position(t.Plan.Arguments, argument)
-	return known || t.Plan.OpenBody && !t.Plan.Taken[argument]
+	return known || t.Plan.Undeclared.Open && !t.Plan.Undeclared.Taken[argument]
 }
 
 // errToolRead is the error of calling a Tool that was read from JSON.

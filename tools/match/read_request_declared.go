@@ -39,7 +39,7 @@ func (r *requestReader) checkDeclared() error {
 		}
 	}
 	for _, m := range r.undeclared.properties {
-		if !r.tool.Plan.OpenBody || r.tool.Plan.Taken[m.Name] {
+		if !r.tool.Plan.Undeclared.Open || r.tool.Plan.Undeclared.Taken[m.Name] {
 			return r.refuseUndeclared(tools.InBody, m.Name)
 		}
 	}

@@ -104,7 +104,7 @@ func newRequestPlan(t *tools.Tool) *requestPlan {
 	listed, _ := schema.Parse(t.Definition.InputSchema)
 	p.excludes = excludesNames(listed.Tree, true)
 	p.body = bodyShape{plan: p}
-	if t.Plan.OpenBody {
+	if t.Plan.Undeclared.Open {
 		p.body.further, p.body.open = furtherProperties(owner), true
 	}
 	return p
@@ -232,5 +232,5 @@ func (a aliases) check(in tools.Location, name string) error {
 // become one.
 func (p *requestPlan) undeclaredMember(name string) bool {
 	_, argument := p.names[name]
-	return argument || !p.tool.Plan.OpenBody || p.tool.Plan.Taken[name] || name == UndeclaredQuery || name == UndeclaredProperties
+	return argument || !p.tool.Plan.Undeclared.Open || p.tool.Plan.Undeclared.Taken[name] || name == UndeclaredQuery || name == UndeclaredProperties
 }

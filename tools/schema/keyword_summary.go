@@ -19,8 +19,7 @@ type keywordSummary struct {
 	anyOf       bool
 	encoded     bool // has a contentEncoding
 	examples    bool
-	family      bool // has a discriminator or an allOf: see settle
-	siblings    int  // number of keywords beside $ref, except the description
+	siblings    int // number of keywords beside $ref, except the description
 
 	exclusiveMinimum bool // exclusiveMinimum is true: minimum is exclusive
 	exclusiveMaximum bool
@@ -54,10 +53,7 @@ func survey(p openapi.Place) keywordSummary {
 				k.description = m.Value
 			}
 			continue
-		case "discriminator":
-			k.family = true
-			continue
-		case "summary", "xml", "externalDocs", "$id", "$schema", "$anchor", "$dynamicAnchor", "$comment", "$defs", "definitions":
+		case "summary", "discriminator", "xml", "externalDocs", "$id", "$schema", "$anchor", "$dynamicAnchor", "$comment", "$defs", "definitions":
 			continue
 		case "nullable":
 			k.nullable = m.Value.True()
@@ -75,7 +71,6 @@ func survey(p openapi.Place) keywordSummary {
 			k.encoded = m.Value.Kind() == '"'
 		case "allOf":
 			k.allOf = len(m.Value.Items()) > 0
-			k.family = k.family || k.allOf
 			k.combined = k.combined || k.allOf
 		case "anyOf":
 			k.anyOf = len(m.Value.Items()) > 0

@@ -3,6 +3,7 @@ package schema
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
@@ -34,10 +35,6 @@ type Property struct {
 	Required  bool
 	ReadOnly  bool
 	WriteOnly bool
-
-	// Note says which schemas that extend the object have the property: `Only if kind is "circle".` It is "" if the
-	// object itself has it.
-	Note string
 
 	kinds  []string // values of the discriminator for which the object has the property; nil for all
 	merged bool     // Place is a choice of the schemas of several properties
@@ -230,7 +227,10 @@ func (m *merging) family(f *family, base openapi.Place) bool {
 		}
 	}
 	for i := common; i < len(object.Properties); i++ {
-		object.Properties[i].Note = f.note(object.Properties[i].kinds)
+		p := &object.Properties[i]
+		if note := f.note(p.kinds); note != "" {
+			p.Place.Node = p.Place.With("description", openapi.Text(strings.TrimSpace(note+" "+Description(p.Place))))
+		}
 	}
 	if at, known := m.at[f.property]; known {
 		object.Properties[at].Place.Node = f.selector(object.Properties[at].Place)

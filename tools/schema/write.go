@@ -64,7 +64,7 @@ func (w *writer) schema(p openapi.Place, s setting) {
 	}
 	w.depth++
 	k := survey(p)
-	if k.family && k.ref == nil {
+	if k.ref == nil && (k.allOf || p.Get("discriminator") != nil) {
 		if settled := settle(p); settled.Node != p.Node {
 			p, k = settled, survey(settled)
 		}
