@@ -77,11 +77,17 @@ func (e *Error) Append(dst []byte) []byte {
 
 // StatusError is an HTTP response that is no JSON-RPC message.
 type StatusError struct {
-	Status int
+	Status     int
+	RetryAfter string // the header Retry-After; "" if absent
+	Location   string // of a redirect that was not followed; "" if absent
 }
 
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("the MCP server responded with %d %s", e.Status, http.StatusText(e.Status))
+	m := fmt.Sprintf("the MCP server responded with %d %s", e.Status, http.StatusText(e.Status))
+	if e.Location != "" {
+		m += fmt.Sprintf(" to %q, which is not followed: give mcp_server the address where the server is", text.Cut(e.Location, text.MaxQuoted))
+	}
+	return m
 }
 
 // A message is a JSON-RPC message of the server.
