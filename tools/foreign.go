@@ -26,6 +26,9 @@ const (
 
 	// ExtensionForeignReads is true for a tool that only reads, if the operator trusts the server's annotations.
 	ExtensionForeignReads = "x-mcp-server-reads"
+
+	// ExtensionForeignWarnings is an array of texts, beside info: what of the server's lists was left out, and why.
+	ExtensionForeignWarnings = "x-mcp-server-warnings"
 )
 
 // maxForeignSchema limits the schema of the arguments of a Foreign tool, in bytes.
@@ -61,6 +64,13 @@ func (f *Foreign) Member(name string) jsontext.Value { return strictjson.MemberO
 // reads reports whether an operation with another method than GET only reads.
 func (o *BuildOptions) reads(operation *openapi.Operation) bool {
 	return isSafe(operation.Method) || o.Foreign && operation.Place.Get(ExtensionForeignReads).True()
+}
+
+// warnOfForeign reports what of the server's lists was left out.
+func (b *builder) warnOfForeign(document *openapi.Document) {
+	for walk := strictjson.Into(document.Root().Get(ExtensionForeignWarnings).AppendJSON(nil)); walk.Next(); {
+		b.report().warn(Warning{Reason: strictjson.Text(walk.Value)})
+	}
 }
 
 // readForeign sets what the server says of the tool.

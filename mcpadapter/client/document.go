@@ -51,6 +51,7 @@ func (d *Discovery) Document(name string, trust bool) []byte {
 	}
 	document.Add("openapi", []byte(`"3.1.0"`))
 	document.Add("info", info.Close())
+	document.Add(tools.ExtensionForeignWarnings, strictjson.AppendStrings(nil, d.Warnings))
 	document.Add("paths", b.paths.Close())
 	return document.Close()
 }
