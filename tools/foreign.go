@@ -102,6 +102,9 @@ func (t *toolBuilder) buildForeign() error {
 	if err != nil || input.Kind() != '{' || strictjson.Text(root.Value("type")) != "object" {
 		return errors.New(`inputSchema must be a JSON Schema with "type": "object"`)
 	}
+	for _, at := range schema.Unusable(input) {
+		t.warn(fmt.Sprintf("inputSchema: what is at %q cannot be used to check arguments; the MCP server checks it itself", at))
+	}
 	required, separate := requiredNames(root), !slices.ContainsFunc(root.Keywords, constrainsWhole)
 	for _, p := range root.Parts("properties") {
 		t.addForeignArgument(&p, slices.Contains(required, p.Name), separate)

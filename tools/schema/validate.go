@@ -45,10 +45,15 @@ type Validator struct {
 	err    error
 }
 
-// Compile compiles the schema on the first call. Schema must return the same value each
-// time.
+// Compile compiles the schema on the first call, without the parts that cannot be compiled: the API or the MCP server
+// checks them itself. Schema must return the same value each time.
 func (v *Validator) Compile(schema func() jsontext.Value) (*Compiled, error) {
-	v.once.Do(func() { v.schema, v.err = Compile(schema()) })
+	v.once.Do(func() {
+		source := schema()
+		if v.schema, v.err = Compile(source); v.err != nil {
+			v.schema, _, v.err = compileRest(source)
+		}
+	})
 	return v.schema, v.err
 }
 
@@ -197,11 +202,15 @@ func Compile(source []byte) (*Compiled, error) {
 func CompileBounded(source []byte) (*Compiled, error) { return compile(source, true) }
 
 func compile(source []byte, bounded bool) (*Compiled, error) {
-	const here = "fairway:///tool"
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
 	if err != nil {
 		return nil, err
 	}
+	return compileDocument(document, bounded)
+}
+
+func compileDocument(document any, bounded bool) (*Compiled, error) {
+	const here = "fairway:///tool"
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(noLoader{})
@@ -211,13 +220,11 @@ func compile(source []byte, bounded bool) (*Compiled, error) {
 		compiler.RegisterVocabulary(b.effort.vocabulary())
 		compiler.AssertVocabs()
 	}
-	if err := compiler.AddResource(here, document); err != nil {
-		return nil, err
+	err := compiler.AddResource(here, document)
+	if err == nil {
+		b.schema, err = compiler.Compile(here)
 	}
-	if b.schema, err = compiler.Compile(here); err != nil {
-		return nil, err
-	}
-	return b, nil
+	return b, err
 }
 
 // Validate returns nil if the decoded value is valid for the schema. The error is a
