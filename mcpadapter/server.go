@@ -69,7 +69,8 @@ type Server struct {
 	asking        context.Context    // ends on Close, which gives up requests to clients
 	cancelAsking  context.CancelFunc // cancels asking
 
-	writeWait time.Duration // MaxWriteWait, except in tests
+	keepAlives sync.Pool     // of *keepAliveTimer
+	writeWait  time.Duration // MaxWriteWait, except in tests
 }
 
 // New returns a Server with the given options.
@@ -158,6 +159,8 @@ type httpExchange struct {
 type responseEvents struct {
 	w    http.ResponseWriter
 	wait time.Duration // how long a write may block
+
+	alive *keepAliveTimer // nil before a call
 
 	mu     sync.Mutex
 	ended  bool
@@ -282,7 +285,9 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *protoc
 	h.events.w, h.events.wait = w, h.server.writeWait
 	h.channel = &h.events
 	defer h.events.end()
+	defer h.endKeepAlive() // also after a panic
 	h.serve(body.B)
+	h.endKeepAlive()
 	switch {
 	case h.canceled && !h.batched:
 		_ = h.events.open().Open() // an empty stream: clients accept nothing else in place of the response to a canceled request

@@ -26,6 +26,7 @@ type Call struct {
 	Capabilities jsontext.Value // ClientCapabilities of the client that the call is for; nil for none
 	Responses    jsontext.Value // inputResponses of that client; nil for none
 	State        string         // requestState of the result that the responses belong to; "" for none
+	Meta         jsontext.Value // members of _meta for the server, a JSON object; nil for none
 	Reads        bool           // the call changes nothing, so that it may be repeated
 	MaxMessage   int64          // bytes of one message of the server; 0 for DefaultMaxMessage
 
@@ -167,6 +168,12 @@ func (e *exchange) request(c *Call) *outgoing {
 			meta = append(meta, ',')
 		}
 		meta = append(meta, `"io.modelcontextprotocol/logLevel":"debug"`...)
+	}
+	if len(c.Meta) > 2 {
+		if len(meta) > 0 {
+			meta = append(meta, ',')
+		}
+		meta = append(meta, c.Meta[1:len(c.Meta)-1]...)
 	}
 	q.params = e.server.params(e.session, members, meta, c.Capabilities)
 	if c.MaxMessage > 0 {
