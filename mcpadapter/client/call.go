@@ -119,6 +119,8 @@ func (o outcome) result() (jsontext.Value, error) {
 		return nil, o.err
 	case o.response.fault != nil:
 		return nil, o.response.fault
+	case o.response.result.Kind() == 'n':
+		return jsontext.Value("{}"), nil
 	}
 	return o.response.result, nil
 }

@@ -118,7 +118,7 @@ func readMessage(data []byte) (m message, err error) {
 			m.params = walk.Value
 		case walk.Is("result"):
 			m.result = walk.Value
-		case walk.Is("error"):
+		case walk.Is("error") && walk.Value.Kind() != 'n':
 			m.fault = readError(walk.Value)
 		}
 	}
