@@ -36,6 +36,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/sse"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
@@ -152,6 +153,8 @@ type httpExchange struct {
 	own    Site // site points to it
 	events responseEvents
 	values [2]string // of the headers of the response
+
+	unresumed *protocol.Fault // why the session of the request cannot be used; nil if it can
 }
 
 // responseEvents sends messages before the response of a request. The first one turns the response into
@@ -221,9 +224,11 @@ func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *protocol.F
 		return protocol.Faultf(http.StatusNotFound, protocol.InvalidRequest, "%s is not supported at this path: the endpoint is %s", r.Method, h.site.Base).WithoutID()
 	}
 	if h.header[sessionHeader] != nil {
-		if f := h.resume(); f != nil {
+		f := h.resume()
+		if f != nil && r.Method != http.MethodPost {
 			return f
 		}
+		h.unresumed = f
 	}
 	if h.session != nil {
 		state, leave := h.server.memory.lives.Enter(h.session, h.owner(h.site))
@@ -275,6 +280,9 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *protoc
 	if f := protocol.ReadBody(body, r, h.server.options.MaxBody); f != nil {
 		return f
 	}
+	if h.unresumed != nil && !beginsSession(body.B) {
+		return h.unresumed
+	}
 	h.tools = h.site.Host.Tools()
 	h.caller = h.site.Host.Caller(h.tools)
 	if !protocol.AcceptsStream(r.Header["Accept"]) {
@@ -297,6 +305,11 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *protoc
 		_ = h.events.Send(append(h.response.out.B, h.response.trailer...)) // an error means that the client has disconnected
 	}
 	return nil
+}
+
+// beginsSession reports whether a body is initialize. Some clients send the id of an earlier session with it.
+func beginsSession(body []byte) bool {
+	return strictjson.Check(body) == nil && strictjson.Text(strictjson.MemberOf(body, "method")) == "initialize"
 }
 
 // write writes the response. Each response gets its own header values, because other handlers may

@@ -403,3 +403,37 @@ func TestServer_Close(t *testing.T) {
 	}
 	testkit.Eventually(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 }
+
+// TestCall_error_that_names_a_lost_session is returned, because the server has read the call, and the next call opens a
+// session. An error about an argument does not end the session.
+func TestCall_error_that_names_a_lost_session(t *testing.T) {
+	for message, c := range map[string]struct{ code, sessions int }{
+		"The provided SessionId was not found or has expired, please re-initialize": {-30001, 2},
+		"Session not found":          {-32000, 2},
+		"unknown session":            {-32600, 2},
+		"Invalid session ID":         {-32603, 2},
+		"session abc is not found":   {-32602, 1},
+		"no session of the tool yet": {-32000, 1},
+	} {
+		l := new(legacy)
+		lost := true
+		l.call = func(w http.ResponseWriter, q *received) {
+			if lost {
+				lost = false
+				q.fault(w, http.StatusOK, c.code, message)
+				return
+			}
+			q.result(w, done)
+		}
+		s := serve(t, newFake(t, l.respond).URL)
+		if _, err := callTool(t, s, "u:a"); !errors.As(err, new(*Error)) {
+			t.Errorf("%s: got %v", message, err)
+		}
+		wantDone(t, s, "u:a")
+		l.mu.Lock()
+		if l.sessions != c.sessions {
+			t.Errorf("%s: %d sessions, want %d", message, l.sessions, c.sessions)
+		}
+		l.mu.Unlock()
+	}
+}

@@ -89,10 +89,13 @@ func (s *Server) listAll(ctx context.Context, opened *session, header http.Heade
 	return nil
 }
 
-// endedSession reports whether an error means that a new session is needed, and drops the old one then.
+// endedSession reports whether an error means that a new session is needed, and drops the old one then. An error in the
+// response to a request that the server has read may name the session: the next request gets a new one.
 func (s *Server) endedSession(err error, opened *session) bool {
 	unavailable, _ := errors.AsType[*UnavailableError](err)
-	if _, isPipe := opened.link.(*pipe); !errors.Is(err, errSessionGone) && (unavailable == nil || !isPipe) {
+	fault, _ := errors.AsType[*Error](err)
+	lost := fault != nil && s.options.Command == nil && opened.link.isStateful() && isSessionError(fault)
+	if _, isPipe := opened.link.(*pipe); !lost && !errors.Is(err, errSessionGone) && (unavailable == nil || !isPipe) {
 		return false
 	}
 	s.drop(opened)

@@ -10,6 +10,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -216,8 +218,12 @@ func isUnknownSession(status int) bool {
 
 // isSessionError reports whether a server that does not use the status 404 says that it does not know the session.
 func isSessionError(e *Error) bool {
-	return e.Code == codeSessionNotFound || strings.Contains(strings.ToLower(e.Message), "session not found")
+	return e.Code == codeSessionNotFound || e.Code != codeInvalidParams && lostSession.MatchString(e.Message)
 }
+
+// lostSession matches a message about a session that the server does not know any more.
+var lostSession = regexp.MustCompile(`(?i)session.*\b(not found|unknown|expired|invalid|terminated|closed|does not exist|no longer|not initialized)\b|` +
+	`\b(unknown|expired|invalid|no valid|no such|missing)\W+(mcp[ -]?)?session`)
 
 // follow reads a stream until the response. If the stream breaks off and its events have ids, it is continued (MCP
 // 2025-11-25, Resumability and Redelivery).
@@ -294,6 +300,9 @@ func (s *stream) event(e sse.Event) error {
 	m, err := readMessage(e.Data)
 	switch {
 	case err != nil:
+		if id, isResponse := unreadableID(e.Data); !isResponse || id != "" && id != strconv.FormatInt(s.q.id, 10) {
+			return nil // it costs the notification, not the call
+		}
 		s.err = err
 		return err
 	case s.q.isResponse(&m):
