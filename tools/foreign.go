@@ -103,7 +103,7 @@ func (t *toolBuilder) buildForeign() error {
 		return errors.New(`inputSchema must be a JSON Schema with "type": "object"`)
 	}
 	for _, at := range schema.Unusable(input) {
-		t.warn(fmt.Sprintf("inputSchema: what is at %q cannot be used to check arguments; the MCP server checks it itself", at))
+		t.report.warn(Warning{Reason: fmt.Sprintf("tool %s: %q of inputSchema cannot be used to check arguments; the MCP server checks them itself", t.tool.Name, at)})
 	}
 	required, separate := requiredNames(root), !slices.ContainsFunc(root.Keywords, constrainsWhole)
 	for _, p := range root.Parts("properties") {

@@ -36,7 +36,7 @@ func init() {
 //		secret             <text> [<previous>]
 //		session_ttl        <duration>
 //		max_streams        <streams>
-//		keep_alive         <duration>
+//		keep_alive         <duration>|off
 //		ask_timeout        <duration>
 //		task_after         <duration>
 //		task_ttl           <duration>
