@@ -3,6 +3,8 @@ package mcpadapter
 import (
 	"sync"
 	"time"
+
+	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 )
 
 // noKeepAlive is the interval of keep-alives that are off.
@@ -18,12 +20,11 @@ type keepAliveTimer struct {
 	timer    *time.Timer
 }
 
-// beginKeepAlive begins to send comments, until the response is written. Only calls of tools take long enough.
-func (q *request) beginKeepAlive() {
-	events, ok := q.channel.(*responseEvents)
-	if interval := q.server.options.KeepAlive; ok && q.connection == nil && events.alive == nil && interval < noKeepAlive {
-		events.alive, _ = q.server.keepAlives.Get().(*keepAliveTimer)
-		if events.alive == nil {
+// keepAlive begins to send comments, until the response is written. Only calls of tools take long enough.
+func (s *Server) keepAlive(channel protocol.Channel) {
+	events, ok := channel.(*responseEvents) // of an HTTP request
+	if interval := s.options.KeepAlive; ok && events.alive == nil && interval < noKeepAlive {
+		if events.alive, _ = s.keepAlives.Get().(*keepAliveTimer); events.alive == nil {
 			events.alive = new(keepAliveTimer)
 		}
 		events.alive.begin(events, interval)
@@ -49,18 +50,18 @@ func (k *keepAliveTimer) tick() {
 	}
 }
 
-// endKeepAlive ends the comments. Afterwards, it is certain whether the response is a stream.
-func (h *httpExchange) endKeepAlive() {
-	k := h.events.alive
+// endKeepAlive ends the comments. Afterwards, it is certain whether the response is a stream. The timer goes back to the pool.
+func (e *responseEvents) endKeepAlive(pool *sync.Pool) {
+	k := e.alive
 	if k == nil {
 		return
 	}
-	h.events.alive = nil
+	e.alive = nil
 	k.mu.Lock()
 	k.events = nil
 	stopped := k.timer.Stop()
 	k.mu.Unlock()
 	if stopped { // tick will not run for the next request
-		h.server.keepAlives.Put(k)
+		pool.Put(k)
 	}
 }

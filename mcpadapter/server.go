@@ -293,9 +293,9 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *protoc
 	h.events.w, h.events.wait = w, h.server.writeWait
 	h.channel = &h.events
 	defer h.events.end()
-	defer h.endKeepAlive() // also after a panic
+	defer h.events.endKeepAlive(&h.server.keepAlives) // also after a panic
 	h.serve(body.B)
-	h.endKeepAlive()
+	h.events.endKeepAlive(&h.server.keepAlives)
 	switch {
 	case h.canceled && !h.batched:
 		_ = h.events.open().Open() // an empty stream: clients accept nothing else in place of the response to a canceled request
