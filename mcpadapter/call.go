@@ -135,6 +135,7 @@ func (q *request) newCall(method, target string, t *catalog.Callable, arguments 
 		c.ask = q.ask
 	}
 	c.events = callEvents{call: c, channel: q.channel, state: q.state}
+	q.server.keepAlive(q.channel)
 	return c
 }
 

@@ -49,22 +49,31 @@ const metaServer = "io.modelcontextprotocol/serverInfo"
 // defines.
 func (c *toolCall) appendToolResult(dst []byte, result jsontext.Value) ([]byte, error) {
 	structured, flag := strictjson.MemberOf(result, "structuredContent"), strictjson.MemberOf(result, "isError")
-	if kind := flag.Kind(); kind != 0 && kind != 't' && kind != 'f' {
+	if structured.Kind() == 'n' {
+		structured = nil
+	}
+	if kind := flag.Kind(); kind != 0 && kind != 't' && kind != 'f' && kind != 'n' {
 		return dst, fmt.Errorf("isError must be true or false, not %s", strictjson.KindName(kind))
 	}
 	dst = append(dst, `"content":[`...)
-	switch body := strictjson.MemberOf(result, "content"); {
-	case body.Kind() == '[':
+	switch body := strictjson.MemberOf(result, "content"); body.Kind() {
+	case '[':
 		var err error
 		if dst, err = c.blocks().AppendBlocks(dst, body); err != nil {
 			return dst, err
 		}
-	case body.Kind() != 0:
-		return dst, fmt.Errorf("content must be an array, not %s", strictjson.KindName(body.Kind()))
-	case structured == nil:
-		return dst, fmt.Errorf("the result of a tool must have content or structuredContent")
+	case '"':
+		dst = content.AppendText(dst, strictjson.Text(body))
+	case 0, 'n': // some servers have nothing to say after a success
+		if structured != nil {
+			dst = content.AppendText(dst, []byte(structured))
+		} else if old := strictjson.MemberOf(result, "toolResult"); old != nil { // of 2024-10-07
+			dst = content.AppendText(dst, []byte(old))
+		} else if strictjson.HasMember(result, "messages") || strictjson.HasMember(result, "contents") {
+			return dst, fmt.Errorf("the result of a tool must have content or structuredContent")
+		}
 	default:
-		dst = content.AppendText(dst, []byte(structured))
+		return dst, fmt.Errorf("content must be an array, not %s", strictjson.KindName(body.Kind()))
 	}
 	dst = append(dst, ']')
 	if structured != nil && c.version.SupportsStructuredContent(structured[0]) {

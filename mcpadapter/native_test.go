@@ -99,11 +99,10 @@ func TestNativeResult_malformed(t *testing.T) {
 		"surrogate":         {`{"content":[{"type":"text","text":"\ud800"}]}`, "JSON"},
 		"array":             {`[]`, "object array"},
 		"empty":             {``, "JSON"},
-		"no-content":        {`{}`, "content structuredContent"},
 		"prompt":            {`{"messages":[]}`, "content structuredContent"},
 		"content-object":    {`{"content":{}}`, "content array"},
-		"block-string":      {`{"content":["x"]}`, "content[0] object"},
-		"block-unknown":     {`{"content":[{"type":"text","text":""},{"type":"video"}]}`, `content[1] type text image audio resource resource_link video`},
+		"block-number":      {`{"content":[7]}`, "content[0] object"},
+		"block-untyped":     {`{"content":[{"type":"text","text":""},{"text":"x"}]}`, `content[1] type`},
 		"no-text":           {`{"content":[{"type":"text"}]}`, "content[0] text missing"},
 		"base64":            {`{"content":[{"type":"image","data":"*","mimeType":"image/png"}]}`, "data Base64 0"},
 		"base64-cut":        {`{"content":[{"type":"image","data":"AAA","mimeType":"image/png"}]}`, "data Base64 padding"},
@@ -145,6 +144,32 @@ func TestNativeResult_malformed(t *testing.T) {
 				got := resultOf(t, v, newClient(t, e, v, `{}`).call(t, "native", `{}`))
 				if text := words(got); !got.IsError || !testkit.ContainsAll(text, "POST /native "+c.want) {
 					t.Errorf("got %q, want the words %s", text, c.want)
+				}
+			})
+		}
+	}
+}
+
+// TestNativeResult_passes_on_what_is_harmless: the API has processed the call, so the client gets what it says.
+func TestNativeResult_passes_on_what_is_harmless(t *testing.T) {
+	for rule, c := range map[string]struct{ result, want string }{
+		"empty":           {`{}`, ""},
+		"nulls":           {`{"content":null,"structuredContent":null,"isError":null,"_meta":null,"error":null,"resultType":null}`, ""},
+		"null beside":     {`{"content":null,"structuredContent":{"a":7}}`, `{"a":7}`},
+		"text":            {`{"content":"plain"}`, "plain"},
+		"text in content": {`{"content":["plain"]}`, "plain"},
+		"old result":      {`{"toolResult":{"a":7}}`, `{"a":7}`},
+		"unknown block":   {`{"content":[{"type":"video","data":"AAAA"},{"type":"text","text":"after"}]}`, `"video" AAAA after`},
+		"odd URI":         {`{"content":[{"type":"resource_link","uri":"mem://a/b c?ü=<1>","name":"n","title":null}]}`, "mem://a/b c?ü=<1>"},
+		"embedded":        {`{"content":[{"type":"resource","resource":{"uri":"mem:ü","text":"x","blob":null,"mimeType":null},"annotations":null}]}`, "mem:ü"},
+	} {
+		e := serveAPI(t, func(w http.ResponseWriter, _ *http.Request) { answerNative(w, c.result) })
+		for _, v := range []protocol.Revision{protocol.V20241105, protocol.V20251125, protocol.V20260728} {
+			t.Run(rule+"/"+v.String(), func(t *testing.T) {
+				body := newClient(t, e, v, `{}`).call(t, "native", `{}`)
+				got := resultOf(t, v, body)
+				if text := words(got) + string(body); got.IsError || !testkit.ContainsAll(strings.ReplaceAll(text, `\"`, `"`), c.want) {
+					t.Errorf("got %s, want %s", body, c.want)
 				}
 			})
 		}

@@ -106,7 +106,8 @@ type Options struct {
 	// Warn is called when the use of a limit with shares rises above 80 %. It must not block. May be nil.
 	Warn func(Usage) `json:"-"`
 
-	// KeepAlive is the interval between comments on an idle stream. Default: DefaultKeepAlive.
+	// KeepAlive is the interval between comments on an idle stream, and while a call takes longer. A negative value turns
+	// them off. Default: DefaultKeepAlive.
 	KeepAlive time.Duration `json:"-"`
 
 	// WatchInterval is how often a watched resource is polled. Default: DefaultWatchInterval.
@@ -157,6 +158,9 @@ func (o *Options) setDefaults() {
 	orDefault(&o.MaxBody, DefaultMaxBody)
 	orDefault(&o.SessionTTL, DefaultSessionTTL)
 	orDefault(&o.MaxStreams, DefaultMaxStreams)
+	if o.KeepAlive < 0 {
+		o.KeepAlive = noKeepAlive
+	}
 	orDefault(&o.KeepAlive, DefaultKeepAlive)
 	orDefault(&o.WatchInterval, DefaultWatchInterval)
 	orDefault(&o.WatchRate, library.DefaultWatchRate)

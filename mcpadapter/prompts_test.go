@@ -188,7 +188,7 @@ func TestNative_prompts_are_checked(t *testing.T) {
 		"no-messages":  `{"content":[]}`,
 		"role":         `{"messages":[{"role":"system","content":{"type":"text","text":"x"}}]}`,
 		"content":      `{"messages":[{"role":"user","content":{"type":"text"}}]}`,
-		"content-kind": `{"messages":[{"role":"user","content":{"type":"video"}}]}`,
+		"content-kind": `{"messages":[{"role":"user","content":{"kind":"video"}}]}`,
 		"no-json":      `{`,
 	} {
 		t.Run(rule, func(t *testing.T) {

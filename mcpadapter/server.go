@@ -36,6 +36,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/sse"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
@@ -69,7 +70,8 @@ type Server struct {
 	asking        context.Context    // ends on Close, which gives up requests to clients
 	cancelAsking  context.CancelFunc // cancels asking
 
-	writeWait time.Duration // MaxWriteWait, except in tests
+	keepAlives sync.Pool     // of *keepAliveTimer
+	writeWait  time.Duration // MaxWriteWait, except in tests
 }
 
 // New returns a Server with the given options.
@@ -151,6 +153,8 @@ type httpExchange struct {
 	own    Site // site points to it
 	events responseEvents
 	values [2]string // of the headers of the response
+
+	unresumed *protocol.Fault // why the session of the request cannot be used; nil if it can
 }
 
 // responseEvents sends messages before the response of a request. The first one turns the response into
@@ -158,6 +162,8 @@ type httpExchange struct {
 type responseEvents struct {
 	w    http.ResponseWriter
 	wait time.Duration // how long a write may block
+
+	alive *keepAliveTimer // nil before a call
 
 	mu     sync.Mutex
 	ended  bool
@@ -218,9 +224,11 @@ func (h *httpExchange) route(w http.ResponseWriter, r *http.Request) *protocol.F
 		return protocol.Faultf(http.StatusNotFound, protocol.InvalidRequest, "%s is not supported at this path: the endpoint is %s", r.Method, h.site.Base).WithoutID()
 	}
 	if h.header[sessionHeader] != nil {
-		if f := h.resume(); f != nil {
+		f := h.resume()
+		if f != nil && r.Method != http.MethodPost {
 			return f
 		}
+		h.unresumed = f
 	}
 	if h.session != nil {
 		state, leave := h.server.memory.lives.Enter(h.session, h.owner(h.site))
@@ -272,6 +280,9 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *protoc
 	if f := protocol.ReadBody(body, r, h.server.options.MaxBody); f != nil {
 		return f
 	}
+	if h.unresumed != nil && !beginsSession(body.B) {
+		return h.unresumed
+	}
 	h.tools = h.site.Host.Tools()
 	h.caller = h.site.Host.Caller(h.tools)
 	if !protocol.AcceptsStream(r.Header["Accept"]) {
@@ -282,7 +293,9 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *protoc
 	h.events.w, h.events.wait = w, h.server.writeWait
 	h.channel = &h.events
 	defer h.events.end()
+	defer h.events.endKeepAlive(&h.server.keepAlives) // also after a panic
 	h.serve(body.B)
+	h.events.endKeepAlive(&h.server.keepAlives)
 	switch {
 	case h.canceled && !h.batched:
 		_ = h.events.open().Open() // an empty stream: clients accept nothing else in place of the response to a canceled request
@@ -292,6 +305,11 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *protoc
 		_ = h.events.Send(append(h.response.out.B, h.response.trailer...)) // an error means that the client has disconnected
 	}
 	return nil
+}
+
+// beginsSession reports whether a body is initialize. Some clients send the id of an earlier session with it.
+func beginsSession(body []byte) bool {
+	return strictjson.Check(body) == nil && strictjson.Text(strictjson.MemberOf(body, "method")) == "initialize"
 }
 
 // write writes the response. Each response gets its own header values, because other handlers may

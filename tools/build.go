@@ -388,7 +388,12 @@ func (b *builder) describe(document *openapi.Document, operations int) {
 	for _, reason := range slices.Concat(document.Warnings, b.inputs.translator.Warnings(), b.outputs.translator.Warnings()) {
 		b.report().warn(Warning{Reason: reason})
 	}
+	if b.options.Foreign {
+		b.warnOfForeign(document)
+	}
 	switch {
+	case operations == 0 && b.options.Foreign:
+		b.report().warn(Warning{Reason: "the MCP server lists no tools, resources or prompts"})
 	case operations == 0:
 		b.report().warn(Warning{Reason: "the document has no operations, so there are no tools"})
 	case b.set.Report.Excluded == operations:

@@ -26,6 +26,9 @@ const (
 
 	// ExtensionForeignReads is true for a tool that only reads, if the operator trusts the server's annotations.
 	ExtensionForeignReads = "x-mcp-server-reads"
+
+	// ExtensionForeignWarnings is an array of texts, beside info: what of the server's lists was left out, and why.
+	ExtensionForeignWarnings = "x-mcp-server-warnings"
 )
 
 // maxForeignSchema limits the schema of the arguments of a Foreign tool, in bytes.
@@ -63,6 +66,13 @@ func (o *BuildOptions) reads(operation *openapi.Operation) bool {
 	return isSafe(operation.Method) || o.Foreign && operation.Place.Get(ExtensionForeignReads).True()
 }
 
+// warnOfForeign reports what of the server's lists was left out.
+func (b *builder) warnOfForeign(document *openapi.Document) {
+	for walk := strictjson.Into(document.Root().Get(ExtensionForeignWarnings).AppendJSON(nil)); walk.Next(); {
+		b.report().warn(Warning{Reason: strictjson.Text(walk.Value)})
+	}
+}
+
 // readForeign sets what the server says of the tool.
 func (t *toolBuilder) readForeign() {
 	f := &Foreign{
@@ -97,6 +107,9 @@ func (t *toolBuilder) buildForeign() error {
 		t.tool.Definition.full = schema.FixedInput(input)
 	}
 	conforming, _ := schema.Parse(listed)
+	for _, at := range schema.Unusable(input) {
+		t.report.warn(Warning{Reason: fmt.Sprintf("tool %s: %q of inputSchema cannot be used to check arguments; the MCP server checks them itself", t.tool.Name, at)})
+	}
 	required, separate := requiredNames(root), !slices.ContainsFunc(root.Keywords, constrainsWhole)
 	for _, p := range root.Parts("properties") {
 		t.addForeignArgument(&p, conforming.Property(p.Name), slices.Contains(required, p.Name), separate)

@@ -37,7 +37,7 @@ func (t *Tool) Unwrap(r *Result) error {
 	case t.IsRequest() && strictjson.HasMember(native, "contents"), t.IsRequest() && strictjson.HasMember(native, "messages"):
 		r.Header["Content-Type"] = []string{"application/json"}
 		return nil
-	case strictjson.HasMember(native, "error"):
+	case strictjson.HasMember(native, "error") && strictjson.MemberOf(native, "error").Kind() != 'n':
 		return t.foreignFailure(r, strictjson.Text(strictjson.MemberOf(strictjson.MemberOf(native, "error"), "message")))
 	case strictjson.MemberOf(native, "isError").Kind() == 't':
 		return t.foreignFailure(r, textOf(content))
@@ -72,8 +72,11 @@ func textOf(content jsontext.Value) string {
 // valueOf returns the value of a result and its media type.
 func valueOf(structured, content jsontext.Value) (body []byte, mediaType string) {
 	const isJSON = "application/json"
-	if structured != nil {
+	switch {
+	case structured != nil && structured.Kind() != 'n':
 		return structured, isJSON
+	case content == nil || content.Kind() == 'n':
+		return []byte("[]"), isJSON
 	}
 	var first jsontext.Value
 	blocks := 0

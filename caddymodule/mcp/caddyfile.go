@@ -36,7 +36,7 @@ func init() {
 //		secret             <text> [<previous>]
 //		session_ttl        <duration>
 //		max_streams        <streams>
-//		keep_alive         <duration>
+//		keep_alive         <duration>|off
 //		ask_timeout        <duration>
 //		task_after         <duration>
 //		task_ttl           <duration>
@@ -125,7 +125,7 @@ func (m *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"secret":         func() error { return m.unmarshalSecret(b) },
 		"session_ttl":    directive.To(b.Period, &m.SessionTTL),
 		"max_streams":    directive.To(b.Positive, &m.MaxStreams),
-		"keep_alive":     directive.To(b.Period, &m.KeepAlive),
+		"keep_alive":     directive.To(b.Duration, &m.KeepAlive),
 		"ask_timeout":    directive.To(b.Period, &m.AskTimeout),
 		"task_after":     directive.To(b.Period, &m.TaskAfter),
 		"task_ttl":       directive.To(b.Period, &m.TaskTTL),

@@ -88,7 +88,8 @@ type Handler struct {
 	// How long a session is valid. Default: 24h.
 	SessionTTL caddy.Duration `json:"session_ttl,omitempty"`
 
-	// How often a keep-alive is sent on an idle stream. Default: 25s.
+	// How often a keep-alive is sent on an idle stream, and while a call takes longer than that: its response then becomes a
+	// stream, if the client accepts one. -1 ("off" in the Caddyfile) disables keep-alives. Default: 25s.
 	KeepAlive caddy.Duration `json:"keep_alive,omitempty"`
 
 	// How long a client, and often its user, may take to respond to a request of the server.

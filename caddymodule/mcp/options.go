@@ -19,6 +19,9 @@ import (
 // toolScopesOff is the value of tool_scopes that lets all callers use all tools.
 const toolScopesOff = "off"
 
+// keepAliveOff is the value of keep_alive off (directive.Block.Duration).
+const keepAliveOff = -1
+
 // Values of enumerated options.
 var (
 	toolScopes    = []string{"document", toolScopesOff}
@@ -67,13 +70,15 @@ func (m *Handler) validateOptions() error {
 		directive.NotNegative("max_body", m.MaxBody),
 		directive.NotNegative("session_ttl", int64(m.SessionTTL)),
 		directive.NotNegative("max_streams", int64(m.MaxStreams)),
-		directive.NotNegative("keep_alive", int64(m.KeepAlive)),
 		directive.NotNegative("ask_timeout", int64(m.AskTimeout)),
 		directive.NotNegative("task_after", int64(m.TaskAfter)),
 		directive.NotNegative("task_ttl", int64(m.TaskTTL)),
 		directive.NotNegative("watch_interval", int64(m.WatchInterval)),
 		directive.NotNegative("watch_rate", int64(m.WatchRate)),
 	)
+	if m.KeepAlive != keepAliveOff {
+		err = errors.Join(err, directive.NotNegative("keep_alive", int64(m.KeepAlive)))
+	}
 	if err != nil {
 		return err
 	}

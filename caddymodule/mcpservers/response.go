@@ -59,10 +59,16 @@ func (w *responseWriter) fail(err error) error {
 	if fault, ok := errors.AsType[*client.Error](err); ok {
 		return w.finish(append(fault.Append([]byte(`{"error":`)), '}'))
 	}
+	isBusy := refused != nil && (refused.Status == http.StatusTooManyRequests || refused.Status == http.StatusServiceUnavailable)
 	switch {
 	case w.streams:
 		text := strictjson.AppendString([]byte(`{"isError":true,"content":[{"type":"text","text":`), err.Error())
 		return w.finish(append(text, `}]}`...))
+	case isBusy:
+		status, title, err = refused.Status, "The MCP server is busy", refused
+		if refused.RetryAfter != "" {
+			w.Header().Set("Retry-After", refused.RetryAfter)
+		}
 	case unavailable != nil && unavailable.Unsent():
 		status, title, err = http.StatusServiceUnavailable, "The MCP server is not available", unavailable.Err
 	case unavailable != nil: // the server may have executed the call, so it must not be repeated

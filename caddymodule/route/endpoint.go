@@ -223,7 +223,7 @@ func (a *agentTools) limit(t *app.Toolset, set *tools.Toolset) *tools.Toolset {
 // operator and only in the log.
 func WriteUnavailable(w http.ResponseWriter, toolset string, wait time.Duration) error {
 	seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
-	detail := fmt.Sprintf("The OpenAPI document of toolset %q has not been loaded yet, so its tools are not known. "+
+	detail := fmt.Sprintf("The source of toolset %q, an OpenAPI document or an MCP server, has not been loaded yet, so its tools are not known. "+
 		"Try again in %s; the reason is in the gateway's log.", toolset, inSeconds(seconds))
 	w.Header().Set("Retry-After", seconds)
 	respond.WriteProblem(w, http.StatusServiceUnavailable, "The tools are not loaded yet", detail)

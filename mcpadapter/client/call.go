@@ -26,6 +26,7 @@ type Call struct {
 	Capabilities jsontext.Value // ClientCapabilities of the client that the call is for; nil for none
 	Responses    jsontext.Value // inputResponses of that client; nil for none
 	State        string         // requestState of the result that the responses belong to; "" for none
+	Meta         jsontext.Value // members of _meta for the server, a JSON object; nil for none
 	Reads        bool           // the call changes nothing, so that it may be repeated
 	MaxMessage   int64          // bytes of one message of the server; 0 for DefaultMaxMessage
 
@@ -118,6 +119,8 @@ func (o outcome) result() (jsontext.Value, error) {
 		return nil, o.err
 	case o.response.fault != nil:
 		return nil, o.response.fault
+	case o.response.result.Kind() == 'n':
+		return jsontext.Value("{}"), nil
 	}
 	return o.response.result, nil
 }
@@ -167,6 +170,12 @@ func (e *exchange) request(c *Call) *outgoing {
 			meta = append(meta, ',')
 		}
 		meta = append(meta, `"io.modelcontextprotocol/logLevel":"debug"`...)
+	}
+	if len(c.Meta) > 2 {
+		if len(meta) > 0 {
+			meta = append(meta, ',')
+		}
+		meta = append(meta, c.Meta[1:len(c.Meta)-1]...)
 	}
 	q.params = e.server.params(e.session, members, meta, c.Capabilities)
 	if c.MaxMessage > 0 {

@@ -198,29 +198,112 @@ func TestCall_resumes_a_stream(t *testing.T) {
 	}
 }
 
-// TestDiscover_limits tests lists without end.
-func TestDiscover_limits(t *testing.T) {
-	item := `{"name":"t","inputSchema":{"type":"object"}}`
-	for name, page := range map[string]string{
-		"endless pages": `{"tools":[` + item + `],"nextCursor":"again"}`,
-		"endless empty": `{"tools":[],"nextCursor":"again"}`,
-		"long list":     `{"tools":[` + item + strings.Repeat(","+item, maxListed) + `]}`,
+// TestDiscover_keeps_what_it_can_use of a list that goes wrong, and of the lists beside it.
+func TestDiscover_keeps_what_it_can_use(t *testing.T) {
+	const hello = `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{},"prompts":{}}}`
+	lists := map[string]string{methodListTools: "tools", methodListResources: "resources", methodListTemplates: "resourceTemplates", methodListPrompts: "prompts"}
+	page := func(cursor string) func(http.ResponseWriter, *received) {
+		return func(w http.ResponseWriter, q *received) {
+			q.result(w, `{"`+lists[q.Called]+`":[{"name":"t"}],"nextCursor":`+cursor+`}`)
+		}
+	}
+	for name, c := range map[string]struct {
+		respond func(w http.ResponseWriter, q *received) // to the list of wrong
+		items   int
+		warning string // "" for none
+	}{
+		"same cursor":   {page(`"again"`), 2, "nextCursor"},
+		"empty cursor":  {page(`""`), 2, "nextCursor"},
+		"null cursor":   {page(`null`), 1, ""},
+		"number cursor": {page(`7`), 1, "nextCursor"},
+		"object cursor": {page(`{}`), 1, "nextCursor"},
+		"long cursor":   {page(`"` + strings.Repeat("x", maxListCursor) + `"`), 1, "nextCursor"},
+		"two cursors": {func(w http.ResponseWriter, q *received) { // that follow each other for ever
+			page(map[bool]string{true: `"b"`, false: `"a"`}[q.Params.Cursor == "a"])(w, q)
+		}, 3, "nextCursor"},
+		"endless pages": {func(w http.ResponseWriter, q *received) { page(`"`+q.Params.Cursor+`x"`)(w, q) }, maxPages, "pages"},
+		"cursor refused": {func(w http.ResponseWriter, q *received) {
+			if q.Params.Cursor != "" {
+				q.fault(w, http.StatusOK, -32602, "unknown cursor")
+				return
+			}
+			page(`"next"`)(w, q)
+		}, 1, "unknown cursor"},
+		"cursor refused with a status": {func(w http.ResponseWriter, q *received) {
+			if q.Params.Cursor != "" {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			page(`"next"`)(w, q)
+		}, 1, "400"},
+		"long list": {func(w http.ResponseWriter, q *received) {
+			q.result(w, `{"`+lists[q.Called]+`":[{}`+strings.Repeat(",{}", maxListed)+`]}`)
+		}, maxListed, "5000"},
+		"null":    {func(w http.ResponseWriter, q *received) { q.result(w, `{"`+lists[q.Called]+`":null}`) }, 0, ""},
+		"unknown": {func(w http.ResponseWriter, q *received) { q.fault(w, http.StatusOK, codeMethodNotFound, "unknown") }, 0, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFake(t, func(w http.ResponseWriter, q *received) {
-				if q.Called == methodListTools {
-					q.result(w, page)
-					return
+		for wrong := range lists {
+			t.Run(name+" "+wrong, func(t *testing.T) {
+				f := newFake(t, func(w http.ResponseWriter, q *received) {
+					switch {
+					case q.Called == methodDiscover:
+						q.result(w, hello)
+					case q.Called == wrong:
+						c.respond(w, q)
+					default:
+						q.result(w, `{"`+lists[q.Called]+`":[{"name":"t"}]}`)
+					}
+				})
+				d, err := serve(t, f.URL).Discover(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
 				}
-				modern(w, q)
+				items := map[string]int{methodListTools: len(d.Tools), methodListResources: len(d.Resources), methodListTemplates: len(d.Templates), methodListPrompts: len(d.Prompts)}
+				for method, n := range items {
+					if want := map[bool]int{true: c.items, false: 1}[method == wrong]; n != want {
+						t.Errorf("%s has %d items, want %d", method, n, want)
+					}
+				}
+				warnings := strings.Join(d.Warnings, "\n")
+				if c.warning != "" && (!strings.Contains(warnings, wrong) || !strings.Contains(warnings, c.warning)) {
+					t.Errorf("the warnings are %q, want %s", warnings, c.warning)
+				}
 			})
-			if _, err := serve(t, f.URL).Discover(t.Context(), nil); err == nil {
-				t.Error("the list was accepted")
+		}
+	}
+}
+
+// TestDiscover_fails_without_tools, so that the tools of before stay, while the server cannot list them.
+func TestDiscover_fails_without_tools(t *testing.T) {
+	for name, respond := range map[string]func(w http.ResponseWriter, q *received){
+		"error":   func(w http.ResponseWriter, q *received) { q.fault(w, http.StatusOK, codeInternal, "broken") },
+		"500":     func(w http.ResponseWriter, _ *received) { w.WriteHeader(http.StatusInternalServerError) },
+		"an item": func(w http.ResponseWriter, q *received) { q.result(w, `{"tools":{"name":"t"}}`) },
+	} {
+		f := newFake(t, func(w http.ResponseWriter, q *received) {
+			if q.Called == methodListTools {
+				respond(w, q)
+				return
 			}
-			if n := f.count(methodListTools); n > maxPages+1 {
-				t.Errorf("%d pages were read", n)
-			}
+			modern(w, q)
 		})
+		if _, err := serve(t, f.URL).Discover(t.Context(), nil); err == nil {
+			t.Errorf("%s: the list was accepted", name)
+		}
+	}
+}
+
+// TestDiscover_finds_tools_that_are_not_declared by the capabilities of the server.
+func TestDiscover_finds_tools_that_are_not_declared(t *testing.T) {
+	f := newFake(t, func(w http.ResponseWriter, q *received) {
+		if q.Called == methodDiscover {
+			q.result(w, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`)
+			return
+		}
+		modern(w, q)
+	})
+	if d, err := serve(t, f.URL).Discover(t.Context(), nil); err != nil || len(d.Tools) != 1 {
+		t.Errorf("got %d tools, %v", len(d.Tools), err)
 	}
 }
 
@@ -319,4 +402,38 @@ func TestServer_Close(t *testing.T) {
 		})
 	}
 	testkit.Eventually(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// TestCall_error_that_names_a_lost_session is returned, because the server has read the call, and the next call opens a
+// session. An error about an argument does not end the session.
+func TestCall_error_that_names_a_lost_session(t *testing.T) {
+	for message, c := range map[string]struct{ code, sessions int }{
+		"The provided SessionId was not found or has expired, please re-initialize": {-30001, 2},
+		"Session not found":          {-32000, 2},
+		"unknown session":            {-32600, 2},
+		"Invalid session ID":         {-32603, 2},
+		"session abc is not found":   {-32602, 1},
+		"no session of the tool yet": {-32000, 1},
+	} {
+		l := new(legacy)
+		lost := true
+		l.call = func(w http.ResponseWriter, q *received) {
+			if lost {
+				lost = false
+				q.fault(w, http.StatusOK, c.code, message)
+				return
+			}
+			q.result(w, done)
+		}
+		s := serve(t, newFake(t, l.respond).URL)
+		if _, err := callTool(t, s, "u:a"); !errors.As(err, new(*Error)) {
+			t.Errorf("%s: got %v", message, err)
+		}
+		wantDone(t, s, "u:a")
+		l.mu.Lock()
+		if l.sessions != c.sessions {
+			t.Errorf("%s: %d sessions, want %d", message, l.sessions, c.sessions)
+		}
+		l.mu.Unlock()
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/skills"
 )
 
@@ -18,7 +19,8 @@ const (
 	maxListed     = 5000     // items of one list
 	maxListBytes  = 16 << 20 // bytes of one list
 	listTimeout   = 30 * time.Second
-	maxListCursor = 4 << 10 // bytes
+	maxListCursor = 64 << 10 // bytes
+	maxReason     = 400      // bytes of an error in a warning
 )
 
 // A Discovery is what a server offers.
@@ -29,6 +31,8 @@ type Discovery struct {
 
 	// As in the lists of the server.
 	Tools, Resources, Templates, Prompts, Skills []jsontext.Value
+
+	Warnings []string // what of the lists was left out, and why
 }
 
 // Discover lists the tools. Header has the credentials of the gateway.
@@ -41,7 +45,7 @@ func (s *Server) Discover(ctx context.Context, header http.Header) (*Discovery, 
 			return nil, err
 		}
 		d := &Discovery{Info: opened.info, Instructions: opened.instructions, Completions: strictjson.HasMember(opened.capabilities, "completions")}
-		err = s.listAll(ctx, opened, header, d)
+		err = s.listAll(ctx, opened, header, d, repeated)
 		release()
 		if s.endedSession(err, opened) && !repeated {
 			continue
@@ -50,8 +54,9 @@ func (s *Server) Discover(ctx context.Context, header http.Header) (*Discovery, 
 	}
 }
 
-// listAll sets the lists of a Discovery.
-func (s *Server) listAll(ctx context.Context, opened *session, header http.Header, d *Discovery) error {
+// listAll sets the lists of a Discovery. If it is repeated in a new session, errors that could have meant the end of the
+// old one belong to a list.
+func (s *Server) listAll(ctx context.Context, opened *session, header http.Header, d *Discovery, repeated bool) error {
 	extensions := strictjson.MemberOf(opened.capabilities, "extensions")
 	for _, list := range []struct {
 		to             *[]jsontext.Value
@@ -65,55 +70,75 @@ func (s *Server) listAll(ctx context.Context, opened *session, header http.Heade
 		{&d.Prompts, opened.capabilities, "prompts", methodListPrompts, "prompts"},
 		{&d.Skills, extensions, skills.Extension, methodListSkills, "skills"},
 	} {
-		if !strictjson.HasMember(list.capabilities, list.capability) {
+		declared, isTools := strictjson.HasMember(list.capabilities, list.capability), list.method == methodListTools
+		if !declared && !isTools { // some servers have tools and do not declare them
 			continue
 		}
 		items, err := s.list(ctx, opened, header, list.method, list.member)
-		if fault, ok := errors.AsType[*Error](err); ok && fault.Code == codeMethodNotFound {
-			continue // such as a server with resources and without templates
-		}
-		if err != nil {
-			return err
-		}
 		*list.to = items
+		fault, _ := errors.AsType[*Error](err)
+		_, unavailable := errors.AsType[*UnavailableError](err)
+		switch {
+		case err == nil, fault != nil && (fault.Code == codeMethodNotFound || !declared): // such as a server with resources and without templates
+		case unavailable, errors.Is(err, errSessionGone) && !repeated, ctx.Err() != nil, isTools && len(items) == 0:
+			return err
+		default:
+			d.Warnings = append(d.Warnings, fmt.Sprintf("%s of the MCP server is used only in part (%d items): %s", list.method, len(items), text.Cut(err.Error(), maxReason)))
+		}
 	}
 	return nil
 }
 
-// endedSession reports whether an error means that a new session is needed, and drops the old one then.
+// endedSession reports whether an error means that a new session is needed, and drops the old one then. An error in the
+// response to a request that the server has read may name the session: the next request gets a new one.
 func (s *Server) endedSession(err error, opened *session) bool {
 	unavailable, _ := errors.AsType[*UnavailableError](err)
-	if _, isPipe := opened.link.(*pipe); !errors.Is(err, errSessionGone) && (unavailable == nil || !isPipe) {
+	fault, _ := errors.AsType[*Error](err)
+	lost := fault != nil && s.options.Command == nil && opened.link.isStateful() && isSessionError(fault)
+	if _, isPipe := opened.link.(*pipe); !lost && !errors.Is(err, errSessionGone) && (unavailable == nil || !isPipe) {
 		return false
 	}
 	s.drop(opened)
 	return true
 }
 
-// list returns the items of all pages of a list.
-func (s *Server) list(ctx context.Context, opened *session, header http.Header, method, member string) ([]jsontext.Value, error) {
-	var items []jsontext.Value
+// list returns the items of all pages of a list. If there is an error, these are the items before it.
+func (s *Server) list(ctx context.Context, opened *session, header http.Header, method, member string) (items []jsontext.Value, err error) {
 	var cursor []byte
-	for size, page := 0, 0; ; page++ {
+	followed := make(map[string]bool)
+	for size, page := 0, 1; ; page++ {
 		m, err := opened.link.exchange(ctx, opened.request(method, "", s.params(opened, cursor, nil), header), nil)
 		switch {
 		case err != nil:
-			return nil, err
+			return items, err
 		case m.fault != nil:
-			return nil, m.fault
+			return items, m.fault
 		}
-		for walk := strictjson.Into(strictjson.MemberOf(m.result, member)); walk.Next(); {
-			size += len(walk.Value)
+		listed := strictjson.MemberOf(m.result, member)
+		if kind := listed.Kind(); kind != '[' && kind != 'n' && kind != 0 {
+			return items, fmt.Errorf("%s is %s, not an array", member, strictjson.KindName(kind))
+		}
+		for walk := strictjson.Into(listed); walk.Next(); {
+			if size += len(walk.Value); len(items) == maxListed || size > maxListBytes {
+				return items, fmt.Errorf("it has more than %d items or %d bytes", maxListed, maxListBytes)
+			}
 			items = append(items, walk.Value)
 		}
-		next := strictjson.MemberOf(m.result, "nextCursor")
-		switch {
-		case len(items) > maxListed || size > maxListBytes || page == maxPages:
-			return nil, fmt.Errorf("%s of the MCP server has more than %d items, %d bytes or %d pages", method, maxListed, maxListBytes, maxPages)
-		case next.Kind() != '"' || len(next) > maxListCursor:
+		switch next := strictjson.MemberOf(m.result, "nextCursor"); {
+		case next == nil || next.Kind() == 'n':
 			return items, nil
+		case next.Kind() != '"':
+			return items, fmt.Errorf("nextCursor is %s, not a string", strictjson.KindName(next.Kind()))
+		case len(next) > maxListCursor:
+			return items, fmt.Errorf("nextCursor has more than %d bytes", maxListCursor)
+		case followed[string(next)]:
+			return items, errors.New("nextCursor is the same as before, so the list has no end")
+		case page == maxPages:
+			return items, fmt.Errorf("it has more than %d pages", maxPages)
+		default:
+			followed[string(next)] = true
+			cursor = append([]byte(`"cursor":`), next...)
 		}
-		cursor = append([]byte(`"cursor":`), next...)
 	}
 }
 

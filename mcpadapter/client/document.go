@@ -1,6 +1,8 @@
 package client
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,9 +31,9 @@ func (d *Discovery) Document(name string, trust bool) []byte {
 	if d.Instructions != "" {
 		info.Add("description", strictjson.AppendString(nil, d.Instructions))
 	}
-	b := documentBuilder{name: name, taken: make(map[string]bool)}
-	for _, definition := range d.Tools {
-		b.addTool(definition, trust)
+	b := documentBuilder{name: name, taken: make(map[string]bool), tools: make(map[string]bool)}
+	for i, definition := range d.Tools {
+		b.addTool(i, definition, trust)
 	}
 	for _, r := range d.resources(name) {
 		b.addResource(tools.ForeignResource, r.definition, r.uri)
@@ -51,6 +53,7 @@ func (d *Discovery) Document(name string, trust bool) []byte {
 	}
 	document.Add("openapi", []byte(`"3.1.0"`))
 	document.Add("info", info.Close())
+	document.Add(tools.ExtensionForeignWarnings, strictjson.AppendStrings(nil, slices.Concat(d.Warnings, b.warnings)))
 	document.Add("paths", b.paths.Close())
 	return document.Close()
 }
@@ -68,6 +71,9 @@ type documentBuilder struct {
 	name  string
 	paths strictjson.ObjectBuilder
 	taken map[string]bool // paths
+	tools map[string]bool // names
+
+	warnings []string
 }
 
 // responses are those of all operations.
@@ -109,8 +115,18 @@ func segment(name string) string {
 	}, name)
 }
 
-func (b *documentBuilder) addTool(definition jsontext.Value, trust bool) {
+// addTool adds a tool. A name calls one tool: one without a name, and a second one of a name, cannot be called.
+func (b *documentBuilder) addTool(i int, definition jsontext.Value, trust bool) {
 	name, annotations := strictjson.Text(strictjson.MemberOf(definition, "name")), strictjson.MemberOf(definition, "annotations")
+	switch {
+	case name == "":
+		b.warnings = append(b.warnings, fmt.Sprintf("tool %d of the MCP server is left out: it has no name", i+1))
+		return
+	case b.tools[name]:
+		b.warnings = append(b.warnings, fmt.Sprintf("tool %d of the MCP server is left out: another one has the name %.64q", i+1, name))
+		return
+	}
+	b.tools[name] = true
 	b.add("post", "/"+segment(name), name, tools.ForeignTool, definition, func(operation *strictjson.ObjectBuilder) {
 		if title := strictjson.MemberOf(annotations, "title"); title.Kind() == '"' && !strictjson.HasMember(definition, "title") {
 			operation.Add("summary", title)

@@ -2,12 +2,16 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,6 +31,7 @@ const (
 	maxResumeDelay   = 30 * time.Second
 	closeTimeout     = 2 * time.Second // of the DELETE that ends a session
 	maxSessionHeader = 1 << 10         // bytes of a session id
+	maxRedirects     = 3               // of one request
 )
 
 // An httpLink is a session over Streamable HTTP, or the requests of a stateless server.
@@ -44,26 +49,71 @@ type dialer struct {
 	transport func() http.RoundTripper
 }
 
-// do sends a request. The response may have any status.
+// do sends a request. The response may have any status. It follows redirects that keep method, body and origin, such as
+// from /mcp to /mcp/: others could lead the credentials elsewhere.
 func (d *dialer) do(ctx context.Context, method, address string, body []byte, headers ...http.Header) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	for _, header := range append([]http.Header{d.header}, headers...) {
-		maps.Copy(r.Header, header)
-	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	response, err := d.transport().RoundTrip(r) // a redirect is not followed: it could lead the credentials elsewhere
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+	for redirects := 0; ; redirects++ {
+		r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+		if err != nil {
+			return nil, err
 		}
-		return nil, unreachable(err)
+		for _, header := range append([]http.Header{d.header}, headers...) {
+			maps.Copy(r.Header, header)
+		}
+		if body != nil {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		response, err := d.transport().RoundTrip(r)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			return nil, unreachable(err)
+		}
+		response.Request = r
+		to := redirectTarget(response)
+		if to == "" || redirects == maxRedirects {
+			return response, nil
+		}
+		_ = response.Body.Close()
+		address = to
 	}
-	return response, nil
+}
+
+// redirectTarget returns the address that a redirect leads to, "" if it must not be followed.
+func redirectTarget(r *http.Response) string {
+	keepsMethod := r.StatusCode == http.StatusTemporaryRedirect || r.StatusCode == http.StatusPermanentRedirect ||
+		r.Request.Method == http.MethodGet && r.StatusCode/100 == 3
+	to, err := r.Location()
+	if !keepsMethod || err != nil || to.User != nil || origin(to) != origin(r.Request.URL) {
+		return ""
+	}
+	return to.String()
+}
+
+// origin returns the origin of a URL (RFC 6454).
+func origin(u *url.URL) string {
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+}
+
+// statusError returns the error for a response that is no JSON-RPC message.
+func statusError(r *http.Response) error {
+	if r.StatusCode/100 == 2 {
+		return fmt.Errorf("%w: it responded with %s", errNoTransport, describeMedia(r.Header.Get("Content-Type")))
+	}
+	e := &StatusError{Status: r.StatusCode, RetryAfter: r.Header.Get("Retry-After")}
+	if r.StatusCode/100 == 3 {
+		e.Location, _, _ = strings.Cut(r.Header.Get("Location"), "?") // the query may have secrets
+	}
+	return e
+}
+
+func describeMedia(contentType string) string {
+	if media := httpheader.MediaType(contentType); media != "" {
+		return fmt.Sprintf("the media type %.64q", media)
+	}
+	return "a body without Content-Type"
 }
 
 // headers returns the headers of a request in the session.
@@ -107,7 +157,7 @@ func (l *httpLink) exchange(ctx context.Context, q *outgoing, receive func(messa
 	case media == "application/json":
 		return readResponse(r.Body, q)
 	default:
-		return message{}, fmt.Errorf("%w: it responded to a request with the media type %.64q", errNoTransport, media)
+		return message{}, statusError(r)
 	}
 }
 
@@ -139,13 +189,13 @@ func (l *httpLink) refused(r *http.Response, q *outgoing) (message, error) {
 		if isError {
 			return message{}, fmt.Errorf("%w: %w", errSessionGone, m.fault)
 		}
-		return message{}, fmt.Errorf("%w: %w", errSessionGone, &StatusError{Status: r.StatusCode})
+		return message{}, fmt.Errorf("%w: %w", errSessionGone, statusError(r))
 	case isError && q.isResponse(&m):
 		return m, nil
 	case r.StatusCode == http.StatusBadGateway, r.StatusCode == http.StatusServiceUnavailable, r.StatusCode == http.StatusGatewayTimeout:
-		return message{}, &UnavailableError{&StatusError{r.StatusCode}}
+		return message{}, &UnavailableError{statusError(r)}
 	}
-	return message{}, &StatusError{r.StatusCode}
+	return message{}, statusError(r)
 }
 
 // isReplaced reports whether the server seems to be another one than the session was opened with, such as one of another
@@ -168,8 +218,12 @@ func isUnknownSession(status int) bool {
 
 // isSessionError reports whether a server that does not use the status 404 says that it does not know the session.
 func isSessionError(e *Error) bool {
-	return e.Code == codeSessionNotFound || strings.Contains(strings.ToLower(e.Message), "session not found")
+	return e.Code == codeSessionNotFound || e.Code != codeInvalidParams && lostSession.MatchString(e.Message)
 }
+
+// lostSession matches a message about a session that the server does not know any more.
+var lostSession = regexp.MustCompile(`(?i)session.*\b(not found|unknown|expired|invalid|terminated|closed|does not exist|no longer|not initialized)\b|` +
+	`\b(unknown|expired|invalid|no valid|no such|missing)\W+(mcp[ -]?)?session`)
 
 // follow reads a stream until the response. If the stream breaks off and its events have ids, it is continued (MCP
 // 2025-11-25, Resumability and Redelivery).
@@ -246,6 +300,9 @@ func (s *stream) event(e sse.Event) error {
 	m, err := readMessage(e.Data)
 	switch {
 	case err != nil:
+		if id, isResponse := unreadableID(e.Data); !isResponse || id != "" && id != strconv.FormatInt(s.q.id, 10) {
+			return nil // it costs the notification, not the call
+		}
 		s.err = err
 		return err
 	case s.q.isResponse(&m):
@@ -280,7 +337,7 @@ func (l *httpLink) send(ctx context.Context, header http.Header, data []byte) er
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxErrorBody))
 	_ = r.Body.Close()
 	if r.StatusCode/100 != 2 {
-		return &StatusError{r.StatusCode}
+		return statusError(r)
 	}
 	return nil
 }

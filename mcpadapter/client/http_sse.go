@@ -26,7 +26,7 @@ func dialSSE(ctx context.Context, d *dialer, credentials http.Header, limit int6
 	if r.StatusCode != http.StatusOK || httpheader.MediaType(r.Header.Get("Content-Type")) != "text/event-stream" {
 		cancel()
 		_ = r.Body.Close()
-		return nil, &StatusError{r.StatusCode}
+		return nil, statusError(r)
 	}
 	p, address := newPipe(), make(chan string, 1)
 	var target atomic.Pointer[string]
@@ -46,7 +46,7 @@ func dialSSE(ctx context.Context, d *dialer, credentials http.Header, limit int6
 		if !stop() {
 			break
 		}
-		to, err := messageAddress(d.endpoint, raw)
+		to, err := messageAddress(r.Request.URL, raw)
 		if err != nil {
 			cancel()
 			return nil, err
@@ -81,14 +81,10 @@ func (p *pipe) readEvents(body io.Reader, limit int, address chan<- string) erro
 }
 
 // messageAddress returns the address for messages, which must have the origin of the stream.
-func messageAddress(endpoint, raw string) (string, error) {
-	base, err := url.Parse(endpoint)
-	if err != nil {
-		return "", err
-	}
-	target, err := base.Parse(raw)
-	if err != nil || target.Scheme != base.Scheme || target.Host != base.Host {
-		return "", fmt.Errorf("the MCP server names an address for messages at another origin than %s://%s", base.Scheme, base.Host)
+func messageAddress(stream *url.URL, raw string) (string, error) {
+	target, err := stream.Parse(raw)
+	if err != nil || origin(target) != origin(stream) {
+		return "", fmt.Errorf("the MCP server names an address for messages at another origin than %s://%s", stream.Scheme, stream.Host)
 	}
 	return target.String(), nil
 }
@@ -101,7 +97,7 @@ func (d *dialer) post(ctx context.Context, address string, header http.Header, d
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxErrorBody))
 	_ = r.Body.Close()
-	switch refused := (&StatusError{r.StatusCode}); {
+	switch refused := statusError(r); {
 	case isUnknownSession(r.StatusCode):
 		return fmt.Errorf("%w: %w", errSessionGone, refused)
 	case r.StatusCode/100 != 2:

@@ -17,7 +17,8 @@ import (
 const ResultType = content.NativeType
 
 // ReadHeaders sets what the headers of an inner request say of the client that the call is for: its capabilities, its
-// responses and the state that they belong to (package elicit), and whether it takes progress notifications.
+// responses and the state that they belong to (package elicit), the members of _meta for the server, and whether it takes
+// progress notifications.
 func (c *Call) ReadHeaders(header http.Header) {
 	if capabilities := []byte(header.Get(elicit.HeaderCapabilities)); strictjson.Check(capabilities) == nil {
 		c.Capabilities = capabilities
@@ -27,6 +28,9 @@ func (c *Call) ReadHeaders(header http.Header) {
 	}
 	if state, ok := protocol.DecodeHeader(header.Get(elicit.HeaderRequestState)); ok {
 		c.State = state
+	}
+	if meta, err := base64.RawURLEncoding.DecodeString(header.Get(elicit.HeaderMeta)); err == nil && strictjson.Check(meta) == nil {
+		c.Meta = protocol.ForwardedMeta(meta)
 	}
 	c.Progress = header.Get(elicit.HeaderProgress) != ""
 }

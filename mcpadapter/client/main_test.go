@@ -78,6 +78,15 @@ func runProcess(mode string) {
 			switch q.Params.Name {
 			case "exit":
 				os.Exit(3)
+			case "garbled":
+				fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"%c%c"}}`+"\n", 0xFFFD, 0xFFFD)
+				os.Stdout.WriteString(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"` + "\xff" + `"}}` + "\n")
+				fmt.Println(`{"level":"info","text":"a line of a log"}`)
+				os.Stdout.WriteString(`{"jsonrpc":"2.0","result":{"id":99,"text":"` + "\xff\xfe" + `"},"id":` + string(q.ID) + "}\n")
+				continue
+			case "cut":
+				fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[`+"\n", q.ID)
+				continue
 			case "deaf":
 				fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", q.ID)
 				time.Sleep(time.Hour)

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -41,6 +43,7 @@ const MethodLog = "notifications/message"
 // Codes of JSON-RPC errors.
 const (
 	codeMethodNotFound = -32601
+	codeInvalidParams  = -32602
 	codeInternal       = -32603
 
 	// Errors that only servers of 2026-07-28 or later return.
@@ -77,11 +80,17 @@ func (e *Error) Append(dst []byte) []byte {
 
 // StatusError is an HTTP response that is no JSON-RPC message.
 type StatusError struct {
-	Status int
+	Status     int
+	RetryAfter string // the header Retry-After; "" if absent
+	Location   string // of a redirect that was not followed; "" if absent
 }
 
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("the MCP server responded with %d %s", e.Status, http.StatusText(e.Status))
+	m := fmt.Sprintf("the MCP server responded with %d %s", e.Status, http.StatusText(e.Status))
+	if e.Location != "" {
+		m += fmt.Sprintf(" to %q, which is not followed: give mcp_server the address where the server is", text.Cut(e.Location, text.MaxQuoted))
+	}
+	return m
 }
 
 // A message is a JSON-RPC message of the server.
@@ -91,6 +100,7 @@ type message struct {
 	params jsontext.Value // of a request or a notification; nil if absent
 	result jsontext.Value // of a response; nil if it has an error
 	fault  *Error         // of a response; nil if it has a result
+	err    error          // of a response that cannot be read; nil otherwise
 }
 
 // readMessage reads a message. It copies data, which may belong to a buffer that is reused.
@@ -112,7 +122,7 @@ func readMessage(data []byte) (m message, err error) {
 			m.params = walk.Value
 		case walk.Is("result"):
 			m.result = walk.Value
-		case walk.Is("error"):
+		case walk.Is("error") && walk.Value.Kind() != 'n':
 			m.fault = readError(walk.Value)
 		}
 	}
@@ -120,6 +130,21 @@ func readMessage(data []byte) (m message, err error) {
 		return m, errors.New("the MCP server sent a message without method, result and error")
 	}
 	return m, nil
+}
+
+// unreadableID reports whether data was to be a response, although it is not strict JSON, and returns the id, "" if it cannot
+// be found. The package encoding/json reads wrong UTF-8 and names that are repeated.
+func unreadableID(data []byte) (id string, isResponse bool) {
+	var envelope struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Method  string          `json:"method"`
+	}
+	if err := json.Unmarshal(data, &envelope); err == nil || envelope.Version != "" {
+		return string(envelope.ID), envelope.Version != "" && envelope.Method == ""
+	}
+	data = bytes.TrimLeft(data, " \t")
+	return "", bytes.HasPrefix(data, []byte("{")) && bytes.Contains(data, []byte(`"jsonrpc"`)) && !bytes.Contains(data, []byte(`"method"`))
 }
 
 func readError(raw jsontext.Value) *Error {

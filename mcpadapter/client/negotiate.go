@@ -25,8 +25,10 @@ const (
 	streamEra      // initialize over HTTP+SSE (2024-11-05)
 )
 
-// probeTimeout is how long a process may take to respond to server/discover. Older servers may ignore it.
+// probeTimeout is how long a server may take to respond to server/discover. Older servers may ignore it.
 const probeTimeout = 10 * time.Second
+
+var errSilent = fmt.Errorf("no response to %s within %v", methodDiscover, probeTimeout)
 
 // legacyRevisions are the revisions with initialize. The first one is requested.
 var legacyRevisions = []string{
@@ -38,53 +40,73 @@ var legacyRevisions = []string{
 func (s *Server) negotiate(ctx context.Context, header http.Header) (*session, error) {
 	known := era(s.era.Load())
 	opened, err := s.open(ctx, header, known)
-	if _, unavailable := errors.AsType[*UnavailableError](err); err == nil || unavailable || known == unknownEra || ctx.Err() != nil {
+	if _, unavailable := errors.AsType[*UnavailableError](err); err == nil || unavailable || known <= modernEra || ctx.Err() != nil {
 		return opened, err
 	}
 	return s.open(ctx, header, unknownEra)
 }
 
-func (s *Server) open(ctx context.Context, header http.Header, known era) (*session, error) {
-	if known == unknownEra || known == modernEra {
-		opened, err := s.openModern(ctx, header)
-		if err == nil {
-			s.era.Store(int32(modernEra))
-			return opened, nil
-		}
-		if !errors.Is(err, errNoTransport) {
-			return nil, err
+// open opens a session in the known era, or in a later one of the list above. If none works, the error is the first one
+// that says more than that the server is older.
+func (s *Server) open(ctx context.Context, header http.Header, known era) (opened *session, err error) {
+	var probed error
+	if known <= modernEra {
+		opened, probed = s.openModern(ctx, header, probeTimeout)
+		if isModernAlone(probed) {
+			return s.opened(modernEra, opened, probed)
 		}
 	}
 	if known != streamEra {
-		opened, err := s.openLegacy(ctx, header)
-		if err == nil {
-			s.era.Store(int32(legacyEra))
-			return opened, nil
+		opened, err = s.openLegacy(ctx, header)
+		if err == nil || ctx.Err() != nil {
+			return s.opened(legacyEra, opened, err)
+		}
+		if errors.Is(probed, errSilent) && s.options.Command == nil { // a server of 2026-07-28 that was about to start
+			if opened, again := s.openModern(ctx, header, openTimeout); again == nil {
+				return s.opened(modernEra, opened, nil)
+			}
+		}
+		if probed != nil && !errors.Is(probed, errNoTransport) {
+			err = probed
 		}
 		if s.options.Command != nil || !errors.Is(err, errNoTransport) {
 			return nil, err
 		}
 	}
-	l, err := dialSSE(ctx, s.dialer(), header, DefaultMaxMessage)
+	l, refused := dialSSE(ctx, s.dialer(), header, DefaultMaxMessage)
+	if status, _ := errors.AsType[*StatusError](err); refused != nil && err != nil && (status == nil || isOlder(refused)) {
+		return nil, err // the response to the POST says more
+	} else if refused != nil {
+		return nil, refused
+	}
+	opened, err = s.initialize(ctx, header, l)
+	return s.opened(streamEra, opened, err)
+}
+
+// opened records the era of a session that has been opened.
+func (s *Server) opened(of era, opened *session, err error) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := s.initialize(ctx, header, l)
-	if err == nil {
-		s.era.Store(int32(streamEra))
-	}
-	return opened, err
+	s.era.Store(int32(of))
+	return opened, nil
+}
+
+// isModernAlone reports whether the result of server/discover rules out an older server: there is a session, or the
+// server was not reached, or it returned an error that only servers of 2026-07-28 return.
+func isModernAlone(err error) bool {
+	fault, _ := errors.AsType[*Error](err)
+	return err == nil || errors.Is(err, errUnsent) || fault != nil
 }
 
 // openModern opens a session with server/discover. The error wraps errNoTransport if the server is older.
-func (s *Server) openModern(ctx context.Context, header http.Header) (*session, error) {
+func (s *Server) openModern(ctx context.Context, header http.Header, limit time.Duration) (*session, error) {
 	opened := &session{modern: true, version: protocol.V20260728.String()}
+	probe, cancel := context.WithTimeoutCause(ctx, limit, errSilent)
+	defer cancel()
 	if s.options.Command == nil {
 		opened.link = &httpLink{dialer: s.dialer(), version: opened.version, modern: true}
 	} else {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, probeTimeout)
-		defer cancel()
 		l, err := s.options.Command.start(DefaultMaxMessage, s.logger.Load())
 		if err != nil {
 			return nil, err
@@ -92,14 +114,31 @@ func (s *Server) openModern(ctx context.Context, header http.Header) (*session, 
 		opened.link = l
 	}
 	q := opened.request(methodDiscover, "", s.params(opened, nil, nil), header)
-	m, err := opened.link.exchange(ctx, q, nil)
+	m, err := opened.link.exchange(probe, q, nil)
 	if err == nil && m.fault == nil && supports(m.result, opened.version) {
 		opened.info = strictjson.MemberOf(strictjson.MemberOf(m.result, "_meta"), "io.modelcontextprotocol/serverInfo")
 		opened.describe(m.result)
 		return opened, nil
 	}
 	opened.link.close()
-	return nil, s.notModern(err, m.fault)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case probe.Err() != nil && s.options.Command == nil:
+		return nil, &UnavailableError{errSilent}
+	case m.fault != nil && (m.fault.Code == codeHeaderMismatch || m.fault.Code == codeMissingCapability):
+		return nil, m.fault
+	case err != nil && s.options.Command == nil && !isOlder(err):
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w of %v", errNoTransport, protocol.V20260728)
+}
+
+// isOlder reports whether the response to a request is one that servers which do not know the method, or the transport, give.
+func isOlder(err error) bool {
+	status, ok := errors.AsType[*StatusError](err)
+	return errors.Is(err, errNoTransport) || ok && status.Status/100 == 4 &&
+		!slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, status.Status)
 }
 
 // supports reports whether a DiscoverResult names the revision.
@@ -110,21 +149,6 @@ func supports(result jsontext.Value, version string) bool {
 		}
 	}
 	return false
-}
-
-// notModern returns the error of a server that did not respond to server/discover as 2026-07-28 demands. Only errors that
-// a server of this revision alone returns are final.
-func (s *Server) notModern(err error, fault *Error) error {
-	status, _ := errors.AsType[*StatusError](err)
-	switch {
-	case fault != nil && (fault.Code == codeHeaderMismatch || fault.Code == codeMissingCapability):
-		return fault
-	case status != nil && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden || status.Status >= http.StatusInternalServerError):
-		return err
-	case s.options.Command == nil && err != nil && status == nil && !errors.Is(err, errNoTransport):
-		return err
-	}
-	return fmt.Errorf("%w of %v", errNoTransport, protocol.V20260728)
 }
 
 // openLegacy opens a session with initialize.
@@ -158,9 +182,8 @@ func (s *Server) handshake(ctx context.Context, header http.Header, opened *sess
 	params := strictjson.AppendString([]byte(`{"protocolVersion":`), legacyRevisions[0])
 	params = append(append(params, `,"capabilities":`+clientCapabilities+`,"clientInfo":`...), s.clientInfo()...)
 	m, err := opened.link.exchange(ctx, opened.request(methodInitialize, "", append(params, '}'), header), nil)
-	status, _ := errors.AsType[*StatusError](err)
 	switch {
-	case status != nil && status.Status/100 == 4 && status.Status != http.StatusUnauthorized && status.Status != http.StatusForbidden:
+	case err != nil && isOlder(err) && !errors.Is(err, errNoTransport):
 		return fmt.Errorf("%w: %w", errNoTransport, err)
 	case err != nil:
 		return err
@@ -176,8 +199,12 @@ func (s *Server) handshake(ctx context.Context, header http.Header, opened *sess
 	if l, ok := opened.link.(*httpLink); ok {
 		l.version = opened.version
 	}
-	if err := opened.link.send(ctx, header, notification(methodInitialized, nil)); err != nil || !strictjson.HasMember(opened.capabilities, "logging") {
+	err = opened.link.send(ctx, header, notification(methodInitialized, nil))
+	if _, refused := errors.AsType[*StatusError](err); err != nil && !refused { // a server that refuses the notification has a session nonetheless
 		return err
+	}
+	if !strictjson.HasMember(opened.capabilities, "logging") {
+		return nil
 	}
 	// The server sends the log messages of calls only if a level is set. Each client gets those of its own level.
 	_, _ = opened.link.exchange(ctx, opened.request(methodSetLevel, "", []byte(`{"level":"debug"}`), header), nil) // works without, too

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -113,21 +114,101 @@ func TestServer_reports_what_only_modern_servers_say(t *testing.T) {
 	}
 }
 
-// TestServer_does_not_fall_back_without_credentials tests that a server that refuses credentials is not asked by other
-// ways.
-func TestServer_does_not_fall_back_without_credentials(t *testing.T) {
+// TestServer_initializes_after_any_refusal_of_discover uses servers that know initialize alone, whatever they respond to a
+// method that they do not know.
+func TestServer_initializes_after_any_refusal_of_discover(t *testing.T) {
+	status := func(code int) func(http.ResponseWriter, *received) {
+		return func(w http.ResponseWriter, _ *received) { w.WriteHeader(code) }
+	}
+	for name, refuse := range map[string]func(http.ResponseWriter, *received){
+		"400": status(400), "401": status(401), "403": status(403), "404": status(404), "429": status(429),
+		"500": status(500), "502": status(502), "503": status(503), "202": status(202), "302": status(302),
+		"closed": func(http.ResponseWriter, *received) { panic(http.ErrAbortHandler) },
+		"a page": func(w http.ResponseWriter, _ *received) { fmt.Fprint(w, "<html></html>") },
+		"half":   func(w http.ResponseWriter, _ *received) { events(w, `data: {"jsonrpc":"2.0",`) },
+		"no message": func(w http.ResponseWriter, _ *received) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, "{}")
+		},
+		"other id": func(w http.ResponseWriter, q *received) {
+			q.ID = []byte("99")
+			q.result(w, modernHello)
+		},
+		"an error": func(w http.ResponseWriter, q *received) { q.fault(w, http.StatusOK, -32602, "not initialized") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := new(legacy)
+			f := newFake(t, func(w http.ResponseWriter, q *received) {
+				if q.Called == methodDiscover {
+					refuse(w, q)
+					return
+				}
+				l.respond(w, q)
+			})
+			wantDone(t, serve(t, f.URL), "u:a")
+			if got := f.got(); got != "server/discover initialize notifications/initialized tools/call" {
+				t.Errorf("the server got %q", got)
+			}
+		})
+	}
+}
+
+// TestServer_reports_the_first_refusal if no revision works. Another transport is not tried for credentials.
+func TestServer_reports_the_first_refusal(t *testing.T) {
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError} {
-		f := newFake(t, func(w http.ResponseWriter, _ *received) {
+		f := newFake(t, func(w http.ResponseWriter, q *received) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
+			if q.Called == methodInitialize {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
 			w.WriteHeader(status)
 		})
 		_, err := callTool(t, serve(t, f.URL), "u:a")
 		if refused, ok := errors.AsType[*StatusError](err); !ok || refused.Status != status {
 			t.Errorf("%d: got %v", status, err)
 		}
-		if got := f.got(); got != methodDiscover {
+		if got := f.got(); got != "server/discover initialize" {
 			t.Errorf("%d: the server got %q", status, got)
 		}
+	}
+}
+
+// TestServer_error_names_what_the_address_responds, not what the last of several attempts got.
+func TestServer_error_names_what_the_address_responds(t *testing.T) {
+	for name, c := range map[string]struct {
+		respond func(w http.ResponseWriter, q *received)
+		want    string
+	}{
+		"a page": {func(w http.ResponseWriter, _ *received) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<html></html>")
+		}, "text/html"},
+		"no type": {func(w http.ResponseWriter, q *received) {
+			if q.Method == http.MethodGet {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				return
+			}
+			w.Header()["Content-Type"] = nil
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{}}`, q.ID)
+		}, "without Content-Type"},
+		"a stream for users": {func(w http.ResponseWriter, q *received) {
+			if q.Method == http.MethodGet {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		}, "401"},
+		"moved": {func(w http.ResponseWriter, q *received) {
+			http.Redirect(w, q.Request, "https://new.example/mcp?key=secret", http.StatusPermanentRedirect)
+		}, `"https://new.example/mcp"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := callTool(t, serve(t, newFake(t, c.respond).URL), "u:a")
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
 	}
 }
 
@@ -168,16 +249,40 @@ func TestServer_keeps_messages_at_the_origin(t *testing.T) {
 	}
 }
 
-// TestServer_follows_no_redirect keeps credentials from where a redirect leads.
-func TestServer_follows_no_redirect(t *testing.T) {
+// TestServer_follows_redirects_of_its_origin with the same message, over both transports, a few times.
+func TestServer_follows_redirects_of_its_origin(t *testing.T) {
+	for name, respond := range map[string]func(http.ResponseWriter, *received){"modern": modern, "legacy": new(legacy).respond, "HTTP+SSE": new(oldSSE).respond} {
+		for _, status := range []int{http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+			t.Run(fmt.Sprint(name, " ", status), func(t *testing.T) {
+				f := newFake(t, func(w http.ResponseWriter, q *received) {
+					if q.URL.Path == "/mcp" {
+						http.Redirect(w, q.Request, "/mcp/", status)
+						return
+					}
+					respond(w, q)
+				})
+				wantDone(t, serve(t, f.URL+"/mcp"), "u:a")
+			})
+		}
+	}
+	f := newFake(t, func(w http.ResponseWriter, q *received) {
+		http.Redirect(w, q.Request, q.URL.Path+"x", http.StatusTemporaryRedirect)
+	})
+	if _, err := callTool(t, serve(t, f.URL), "u:a"); err == nil || f.count(methodDiscover) != maxRedirects+1 {
+		t.Errorf("redirects without end: %v after %d requests", err, f.count(methodDiscover))
+	}
+}
+
+// TestServer_follows_no_redirect_elsewhere keeps credentials from where a redirect leads.
+func TestServer_follows_no_redirect_elsewhere(t *testing.T) {
 	thief := newFake(t, modern)
 	f := newFake(t, func(w http.ResponseWriter, q *received) {
 		http.Redirect(w, q.Request, thief.URL, http.StatusTemporaryRedirect)
 	})
 	s := serve(t, f.URL)
 	_, err := s.Call(t.Context(), &Call{Tool: "t", Arguments: []byte("{}"), Header: http.Header{"Authorization": {"Bearer secret"}}})
-	if err == nil {
-		t.Error("the call succeeded")
+	if err == nil || !strings.Contains(err.Error(), thief.URL) {
+		t.Errorf("the error is %v, and must name where the redirect leads", err)
 	}
 	if got := thief.got(); got != "" {
 		t.Errorf("the other server got %q", got)

@@ -74,7 +74,7 @@ func (p *pipe) exchange(ctx context.Context, q *outgoing, receive func(message))
 		select {
 		case m := <-w.messages:
 			if m.method == "" {
-				return m, nil
+				return m, m.err
 			}
 			receive(m)
 		case <-p.closed:
@@ -94,7 +94,8 @@ func (p *pipe) send(ctx context.Context, header http.Header, data []byte) error 
 func (p *pipe) deliver(data []byte) {
 	m, err := readMessage(data)
 	if err != nil {
-		return // such as a line of a log on the standard output
+		p.failUnreadable(data, err)
+		return
 	}
 	if isListChange(m.method) {
 		p.mu.Lock()
@@ -119,6 +120,22 @@ func (p *pipe) deliver(data []byte) {
 	p.mu.Unlock()
 	if !room && m.method != "" && m.id != nil {
 		p.refuse(&m)
+	}
+}
+
+// failUnreadable fails the request that a message which cannot be read responds to, or else the only request. Other lines,
+// such as those of a log on the standard output, are ignored.
+func (p *pipe) failUnreadable(data []byte, err error) {
+	id, isMessage := unreadableID(data)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.waiting[id]
+	if id == "" && len(p.waiting) == 1 {
+		for _, w = range p.waiting {
+		}
+	}
+	if isMessage && w != nil && len(w.messages) < maxQueued {
+		w.messages <- message{err: err}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"sync"
 	"time"
@@ -48,6 +49,9 @@ func (c *Command) start(limit int64, logger *zap.Logger) (*pipe, error) {
 	}
 	cmd.Stderr, cmd.WaitDelay = &lineLogger{logger: logger}, endStep
 	if err := cmd.Start(); err != nil {
+		if _, missing := os.Stat(c.Dir); c.Dir != "" && missing != nil { // which the error of the system blames on the program
+			err = fmt.Errorf("dir: %w", missing)
+		}
 		return nil, &UnavailableError{fmt.Errorf("%w: starting the process: %w", errUnsent, err)}
 	}
 	if err := limitMemory(cmd, c.MaxMemory); err != nil {

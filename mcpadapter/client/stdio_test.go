@@ -91,6 +91,16 @@ func TestProcess_gets_one_line_a_message(t *testing.T) {
 	}
 }
 
+// TestProcess_error_names_the_folder that does not exist, not the program.
+func TestProcess_error_names_the_folder(t *testing.T) {
+	folder := t.TempDir() + "/none"
+	s := New(Options{Name: "test", Command: &Command{Path: os.Args[0], Dir: folder}}, zap.NewNop())
+	t.Cleanup(s.Close)
+	if _, err := callTool(t, s, "u:a"); err == nil || !strings.Contains(err.Error(), folder) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestProcess_starts_again after it has ended.
 func TestProcess_starts_again(t *testing.T) {
 	s := serveProcess(t, "", Options{})
@@ -195,6 +205,20 @@ func TestProcess_large_message(t *testing.T) {
 		t.Error("the message was accepted")
 	}
 	mustCall(t, s, "u:a")
+}
+
+// TestProcess_response_that_cannot_be_read fails its call at once. The process goes on.
+func TestProcess_response_that_cannot_be_read(t *testing.T) {
+	s := serveProcess(t, "", Options{})
+	first := mustCall(t, s, "u:a")
+	for _, tool := range []string{"garbled", "cut"} {
+		if _, err := callProcess(t, s, "u:a", tool, "{}"); err == nil || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*UnavailableError)) {
+			t.Errorf("%s: got %v", tool, err)
+		}
+	}
+	if again := mustCall(t, s, "u:a"); again.PID != first.PID {
+		t.Error("the process was started again")
+	}
 }
 
 // TestProcess_that_does_not_read holds up no other call for longer than maxWrite.

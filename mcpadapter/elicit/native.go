@@ -34,15 +34,15 @@ func readNative(body []byte) (n nativeAnswer, err error) {
 	if result.Kind() != '{' {
 		return n, fmt.Errorf("it must be an object, not %s", strictjson.KindName(result.Kind()))
 	}
-	if failure := strictjson.MemberOf(result, "error"); failure != nil {
+	if failure := strictjson.MemberOf(result, "error"); failure != nil && failure.Kind() != 'n' {
 		n.failure, err = readNativeError(failure)
 		return n, err
 	}
-	if meta := strictjson.MemberOf(result, "_meta").Kind(); meta != 0 && meta != '{' {
+	if meta := strictjson.MemberOf(result, "_meta").Kind(); meta != 0 && meta != '{' && meta != 'n' {
 		return n, fmt.Errorf("_meta must be an object, not %s", strictjson.KindName(meta))
 	}
 	switch kind := strictjson.MemberOf(result, "resultType"); {
-	case kind.Kind() == 0, strictjson.Text(kind) == "complete":
+	case kind.Kind() == 0, kind.Kind() == 'n', strictjson.Text(kind) == "complete":
 		n.result = result
 	case strictjson.Text(kind) == "input_required":
 		n.asked, err = readInputRequired(result)
@@ -72,5 +72,5 @@ func readNativeError(raw jsontext.Value) (*protocol.Fault, error) {
 // MalformedNative returns the failure of a call whose native result is invalid.
 func MalformedNative(t *tools.Tool, err error) *tools.Failure {
 	return &tools.Failure{Kind: tools.Unreadable, Message: fmt.Sprintf(
-		"%s %s returned a malformed MCP result (%s): %v", t.Plan.Method, t.Plan.Path, content.NativeType, err)}
+		"%s %s was called, so do not repeat the call if it changes something. It returned a malformed MCP result (%s): %v", t.Plan.Method, t.Plan.Path, content.NativeType, err)}
 }

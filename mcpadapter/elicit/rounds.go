@@ -21,6 +21,7 @@ const (
 	HeaderInputResponses = "Mcp-Input-Responses"     // JSON object in unpadded URL-safe Base64
 	HeaderRequestState   = "Mcp-Request-State"       // the API's own state; =?base64?…?= if a header cannot carry it as it is
 	HeaderProgress       = "Mcp-Progress"            // "1" if the client wants progress notifications
+	HeaderMeta           = "Mcp-Meta"                // for MCP servers: members of _meta as a JSON object in unpadded URL-safe Base64
 )
 
 const (
@@ -131,6 +132,12 @@ func (c *call) supplement() (*security.Supplement, *protocol.Fault) {
 	}
 	if c.Progress {
 		header[HeaderProgress] = []string{"1"}
+	}
+	if meta := protocol.ForwardedMeta(strictjson.MemberOf(c.Params, "_meta")); len(meta) > 0 && c.tool.Foreign != nil {
+		if base64.RawURLEncoding.EncodedLen(len(meta)) > MaxResponses {
+			return nil, protocol.BadParams("_meta is larger than the limit of %d bytes: shorten it", MaxResponses*3/4)
+		}
+		header[HeaderMeta] = []string{base64.RawURLEncoding.EncodeToString(meta)}
 	}
 	return &security.Supplement{Header: header}, nil
 }

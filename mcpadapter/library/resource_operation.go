@@ -41,6 +41,9 @@ func (s *Index) addOperation(l *Library, toolset *tools.Toolset, tool *tools.Too
 		return
 	}
 	template, err := parseTemplate(described.uri)
+	if err != nil && tool.Foreign != nil && tool.Foreign.Kind == tools.ForeignResource && len(described.uri) <= maxTemplate {
+		template, err = literalTemplate(described.uri), nil
+	}
 	if err != nil {
 		s.warn(tool, "x-mcp: invalid uri of the resource: %v", err)
 		return

@@ -88,6 +88,11 @@ func parseTemplate(source string) (*uriTemplate, error) {
 	return t, nil
 }
 
+// literalTemplate returns the template for the URI of an MCP server as it is, whatever its characters.
+func literalTemplate(uri string) *uriTemplate {
+	return &uriTemplate{text: uri, literal: len(uri), path: regexp.MustCompile(`^(?s:` + regexp.QuoteMeta(uri) + `)$`)}
+}
+
 // addExpression adds the variables of one expression, and the regular expression that matches it.
 func (t *uriTemplate) addExpression(expression string, pattern *strings.Builder) error {
 	operator := ""

@@ -48,10 +48,15 @@ type Validator struct {
 	err    error
 }
 
-// Compile compiles the schema on the first call. Schema must return the same value each
-// time.
+// Compile compiles the schema on the first call, without the parts that cannot be compiled: the API or the MCP server
+// checks them itself. Schema must return the same value each time.
 func (v *Validator) Compile(schema func() jsontext.Value) (*Compiled, error) {
-	v.once.Do(func() { v.schema, v.err = Compile(schema()) })
+	v.once.Do(func() {
+		source := schema()
+		if v.schema, v.err = Compile(source); v.err != nil {
+			v.schema, _, v.err = compileRest(source)
+		}
+	})
 	return v.schema, v.err
 }
 
@@ -331,11 +336,17 @@ func Compile(source []byte) (*Compiled, error) {
 func CompileBounded(source []byte) (*Compiled, error) { return compile(source, true, false) }
 
 func compile(source []byte, bounded, inDigits bool) (*Compiled, error) {
-	const here = "fairway:///tool"
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(checked(source)))
 	if err != nil {
 		return nil, err
 	}
+	b, err := compileDocument(document, bounded, inDigits)
+	b.integers = sync.OnceValues(func() (*Compiled, error) { return compile(source, bounded, true) })
+	return b, err
+}
+
+func compileDocument(document any, bounded, inDigits bool) (*Compiled, error) {
+	const here = "fairway:///tool"
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(noLoader{})
@@ -343,21 +354,17 @@ func compile(source []byte, bounded, inDigits bool) (*Compiled, error) {
 	if inDigits {
 		compiler.RegisterVocabulary(integers())
 		compiler.AssertVocabs()
-	} else {
-		b.integers = sync.OnceValues(func() (*Compiled, error) { return compile(source, bounded, true) })
 	}
 	if bounded {
 		b.effort = new(validationBudget)
 		compiler.RegisterVocabulary(b.effort.vocabulary())
 		compiler.AssertVocabs()
 	}
-	if err := compiler.AddResource(here, document); err != nil {
-		return nil, err
+	err := compiler.AddResource(here, document)
+	if err == nil {
+		b.schema, err = compiler.Compile(here)
 	}
-	if b.schema, err = compiler.Compile(here); err != nil {
-		return nil, err
-	}
-	return b, nil
+	return b, err
 }
 
 // Validate returns nil if the decoded value is valid for the schema. The error is a

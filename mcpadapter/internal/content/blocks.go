@@ -1,15 +1,16 @@
 package content
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/tools/result"
 )
@@ -36,9 +37,14 @@ func (w Blocks) AppendBlocks(dst []byte, blocks jsontext.Value) ([]byte, error) 
 }
 
 // AppendBlock appends a content block in the client's revision. If the revision lacks the type,
-// audio becomes an embedded resource and a resource_link becomes text.
+// audio becomes an embedded resource and a resource_link becomes text. A block of an unknown type becomes the text of its
+// JSON, and a string a text block.
 func (w Blocks) AppendBlock(dst []byte, block jsontext.Value) ([]byte, error) {
-	if block.Kind() != '{' {
+	switch block.Kind() {
+	case '{':
+	case '"':
+		return AppendText(dst, strictjson.Text(block)), nil
+	default:
 		return dst, fmt.Errorf("a block must be an object, not %s", strictjson.KindName(block.Kind()))
 	}
 	switch kind := strictjson.Text(strictjson.MemberOf(block, "type")); kind {
@@ -58,8 +64,10 @@ func (w Blocks) AppendBlock(dst []byte, block jsontext.Value) ([]byte, error) {
 			return w.appendMembers(append(dst, `{"type":"resource_link"`...), block, linkMembers[:])
 		}
 		return appendLinkText(dst, block)
-	default:
-		return dst, fmt.Errorf("type must be text, image, audio, resource or resource_link, not %q", text.Cut(kind, text.MaxQuoted))
+	case "":
+		return dst, errors.New("type is missing")
+	default: // many clients refuse a result with a type that they do not know
+		return AppendText(dst, []byte(block)), nil
 	}
 }
 
@@ -98,7 +106,7 @@ func (w Blocks) appendMembers(dst []byte, object jsontext.Value, members []block
 	for i := range members {
 		m := &members[i]
 		value := strictjson.MemberOf(object, m.name)
-		if value == nil {
+		if isAbsent(value) {
 			if m.required {
 				return dst, fmt.Errorf("%s is missing", m.name)
 			}
@@ -125,7 +133,7 @@ func (w Blocks) AppendResourceContents(dst []byte, contents jsontext.Value) ([]b
 	if contents.Kind() != '{' {
 		return dst, fmt.Errorf("the contents of a resource must be an object, not %s", strictjson.KindName(contents.Kind()))
 	}
-	if (strictjson.MemberOf(contents, "text") == nil) == (strictjson.MemberOf(contents, "blob") == nil) {
+	if isAbsent(strictjson.MemberOf(contents, "text")) == isAbsent(strictjson.MemberOf(contents, "blob")) {
 		return dst, fmt.Errorf("the contents of a resource must have either text or blob")
 	}
 	start := len(dst)
@@ -222,15 +230,22 @@ func isBase64(v jsontext.Value) error {
 	return nil
 }
 
+// isAbsent reports whether a member is missing, or null: many servers write null for what they do not have.
+func isAbsent(v jsontext.Value) bool { return v == nil || v.Kind() == 'n' }
+
+// isURI accepts characters that a URI must not have: clients take what follows the scheme as it is.
 func isURI(v jsontext.Value) error {
 	if err := isString(v); err != nil {
 		return err
 	}
-	if !IsAbsoluteURL(strictjson.Text(v)) {
-		return fmt.Errorf("must be a URI with a scheme")
+	if !hasScheme.MatchString(strictjson.Text(v)) {
+		return errors.New("must be a URI with a scheme")
 	}
 	return nil
 }
+
+// hasScheme matches the start of a URI (RFC 3986, section 3.1).
+var hasScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:.`)
 
 func isIcons(v jsontext.Value) error {
 	if err := isKind(v, '[', "an array"); err != nil {
