@@ -17,7 +17,7 @@ const (
 	maxPattern = 1 << 10     // bytes of a regular expression, which may come from the document
 	maxMatches = 200_000     // values that one action selects; GitHub's document has 258,000 values
 	maxAdded   = 1_000_000   // values that actions add
-	maxSteps   = 100_000_000 // values that queries visit, which takes a few seconds
+	maxSteps   = 100_000_000 // values that queries visit, which takes about ten seconds
 )
 
 // A Warning is an action that changed nothing.
