@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/theory/jsonpath/spec"
+
 	"github.com/fairwayhq/fairway/tools/build"
 	"github.com/fairwayhq/fairway/tools/openapi"
-	"github.com/fairwayhq/fairway/tools/overlay/internal/jsonpath"
 )
 
-// Limits of Apply, for all overlays of a document together.
+// Limits of Apply: those of a query, and those of all overlays of a document together.
 const (
+	maxQuery   = 4 << 10     // bytes
+	maxPattern = 1 << 10     // bytes of a regular expression, which may come from the document
 	maxMatches = 200_000     // values that one action selects; GitHub's document has 258,000 values
 	maxAdded   = 1_000_000   // values that actions add
-	maxSteps   = 100_000_000 // values that queries visit, which takes a few seconds
+	maxSteps   = 100_000_000 // values that queries visit, which takes about ten seconds
 )
 
 // A Warning is an action that changed nothing.
@@ -64,7 +67,7 @@ func Apply(document []byte, o Options, overlays ...*Overlay) (*Result, error) {
 	o.restrict(root, "")
 	a := &application{
 		result: &Result{IsJSON: isJSON(document), root: root, maxSize: o.MaxSize},
-		budget: jsonpath.Budget{Steps: maxSteps, Matches: maxMatches},
+		budget: maxSteps,
 		added:  maxAdded,
 	}
 	for _, a.overlay = range overlays {
@@ -79,31 +82,31 @@ func Apply(document []byte, o Options, overlays ...*Overlay) (*Result, error) {
 }
 
 // restrict removes what the document itself may not set. Name is the name of the member that has the value.
-func (o *Options) restrict(n *jsonpath.Node, name string) {
+func (o *Options) restrict(n *node, name string) {
 	free := name == "properties" // its names are those of properties
 	if !free {
-		n.Members = slices.DeleteFunc(n.Members, func(m jsonpath.Member) bool {
-			if m.Name != build.ShapeExtension || o.IgnoreExtensions {
-				return m.Name == build.ShapeExtension
+		n.members = slices.DeleteFunc(n.members, func(m member) bool {
+			if m.name != build.ShapeExtension || o.IgnoreExtensions {
+				return m.name == build.ShapeExtension
 			}
-			for _, part := range m.Value.Members {
-				if part.Name == "annotations" {
-					part.Value.Members = slices.DeleteFunc(part.Value.Members, func(hint jsonpath.Member) bool {
-						return hint.Name == build.ReadOnlyHint && string(hint.Value.Raw) == "true"
+			for _, part := range m.value.members {
+				if part.name == "annotations" {
+					part.value.members = slices.DeleteFunc(part.value.members, func(hint member) bool {
+						return hint.name == build.ReadOnlyHint && string(hint.value.raw) == "true"
 					})
 				}
 			}
 			return false
 		})
 	}
-	for _, m := range n.Members {
-		name = m.Name
+	for _, m := range n.members {
+		name = m.name
 		if free {
 			name = ""
 		}
-		o.restrict(m.Value, name)
+		o.restrict(m.value, name)
 	}
-	for _, item := range n.Items {
+	for _, item := range n.items {
 		o.restrict(item, "")
 	}
 }
@@ -113,7 +116,7 @@ type application struct {
 	result  *Result
 	overlay *Overlay
 	action  *action
-	budget  jsonpath.Budget
+	budget  budget
 	added   int // values that may still be added
 }
 
@@ -130,46 +133,32 @@ func (a *application) run() error {
 	switch {
 	case a.action.remove:
 		return a.remove(matches)
-	case a.action.copy != nil:
+	case a.action.copy != "":
 		return a.copyTo(matches)
 	}
 	return a.update(matches, "update", a.action.update)
 }
 
-// find returns what a query selects.
-func (a *application) find(query *jsonpath.Path) ([]jsonpath.Match, error) {
-	matches, err := query.Select(a.result.root, &a.budget)
-	switch {
-	case errors.Is(err, jsonpath.ErrMatches):
-		return nil, fmt.Errorf("%s selects more than %d values: name the path to what you want to change, such as $.paths.*.get, in place of .. and *", query, maxMatches)
-	case errors.Is(err, jsonpath.ErrSteps):
-		return nil, fmt.Errorf("the queries of the overlays visit more than %d values: name the path to what you want to change, such as $.paths.*.get, in place of .. and * in %s", maxSteps, query)
-	}
-	return matches, err
-}
-
 // remove removes the selected values from the objects and arrays that contain them.
-func (a *application) remove(matches []jsonpath.Match) error {
-	gone := make(map[*jsonpath.Node]struct{}, len(matches))
-	parents := make(map[*jsonpath.Node]struct{})
+func (a *application) remove(matches []match) error {
+	parents := make(map[*node]struct{})
 	for _, m := range matches {
-		if m.Parent == nil {
+		if m.parent == nil {
 			return errors.New("$ selects the whole document, which cannot be removed: name the values to remove")
 		}
-		gone[m.Node] = struct{}{}
-		parents[m.Parent] = struct{}{}
+		m.node.kind = 0
+		parents[m.parent] = struct{}{}
 	}
-	isGone := func(n *jsonpath.Node) bool { _, is := gone[n]; return is }
 	for parent := range parents {
-		a.budget.Steps -= len(parent.Members) + len(parent.Items)
-		parent.Members = slices.DeleteFunc(parent.Members, func(m jsonpath.Member) bool { return isGone(m.Value) })
-		parent.Items = slices.DeleteFunc(parent.Items, isGone)
+		a.budget -= budget(len(parent.members) + len(parent.items))
+		parent.members = slices.DeleteFunc(parent.members, func(m member) bool { return m.value.kind == 0 })
+		parent.items = slices.DeleteFunc(parent.items, func(n *node) bool { return n.kind == 0 })
 	}
 	return nil
 }
 
 // copyTo merges the value that the action's copy selects into the selected values.
-func (a *application) copyTo(matches []jsonpath.Match) error {
+func (a *application) copyTo(matches []match) error {
 	sources, err := a.find(a.action.copy)
 	if err != nil {
 		return err
@@ -177,34 +166,34 @@ func (a *application) copyTo(matches []jsonpath.Match) error {
 	if len(sources) != 1 {
 		return fmt.Errorf("copy %s must select one value of the document, and selects %d", a.action.copy, len(sources))
 	}
-	if err := a.take(size(sources[0].Node)); err != nil {
+	if err := a.take(size(sources[0].node)); err != nil {
 		return err
 	}
-	return a.update(matches, "copy", clone(sources[0].Node)) // a target may be part of the source
+	return a.update(matches, "copy", clone(sources[0].node)) // a target may be part of the source
 }
 
 // update merges the value into each selected value. Name is the field that the value comes from.
-func (a *application) update(matches []jsonpath.Match, name string, value *jsonpath.Node) error {
-	first := matches[0].Node
+func (a *application) update(matches []match, name string, value *node) error {
+	first := matches[0]
 	for _, m := range matches {
-		if class(m.Node) != class(first) {
+		if class(m.node) != class(first.node) {
 			return fmt.Errorf("target %s selects %s, which is %s, and %s, which is %s: %s needs values of one kind, so write an action for each",
-				a.action.target, a.pathOf(first), class(first), a.pathOf(m.Node), class(m.Node), name)
+				a.action.target, first.path, class(first.node), m.path, class(m.node), name)
 		}
 	}
-	if first.Primitive() && !a.overlay.primitives {
-		return fmt.Errorf("target %s selects %s: select the object that contains it, or write overlay: 1.1.0", a.action.target, class(first))
+	if first.node.primitive() && !a.overlay.primitives {
+		return fmt.Errorf("target %s selects %s: select the object that contains it, or write overlay: 1.1.0", a.action.target, class(first.node))
 	}
 	cost := size(value)
 	for _, m := range matches {
 		if err := a.take(cost); err != nil {
 			return err
 		}
-		if m.Node.Kind == '[' && value.Kind != '[' {
-			m.Node.Items = append(m.Node.Items, clone(value))
+		if m.node.kind == '[' && value.kind != '[' {
+			m.node.items = append(m.node.items, clone(value))
 			continue
 		}
-		if err := a.merge(m.Node, value); err != nil {
+		if err := a.merge(m.path, m.node, value); err != nil {
 			return fmt.Errorf("%s cannot be merged: %w", name, err)
 		}
 	}
@@ -219,36 +208,36 @@ func (a *application) take(values int) error {
 	return nil
 }
 
-// indexFrom is the number of members from which merge looks members up in a map.
-const indexFrom = 16
-
-// merge merges a value into another of the same class (Overlay 1.1, Action Object).
-func (a *application) merge(into, value *jsonpath.Node) error {
+// merge merges a value into the value with the path, which must have the same class (Overlay 1.1, Action Object).
+func (a *application) merge(path spec.NormalizedPath, into, value *node) error {
+	into.decoded = nil
 	switch {
 	case class(into) != class(value):
 		return fmt.Errorf("%s is %s in the document and %s in the overlay: remove it in an action before this one",
-			a.pathOf(into), class(into), class(value))
-	case into.Primitive():
-		into.Kind, into.Raw = value.Kind, value.Raw
-	case into.Kind == '[':
-		into.Items = append(into.Items, clone(value).Items...)
+			path, class(into), class(value))
+	case into.primitive():
+		into.kind, into.raw = value.kind, value.raw
+	case into.kind == '[':
+		into.items = append(into.items, clone(value).items...)
 	default:
-		get := into.Get
-		if len(into.Members) > indexFrom && len(value.Members) > 1 {
-			index := make(map[string]*jsonpath.Node, len(into.Members))
-			for _, m := range into.Members {
-				index[m.Name] = m.Value
-			}
-			get = func(name string) *jsonpath.Node { return index[name] }
+		a.budget -= budget(len(into.members)) // the next query reports that too little is left
+		added := make(map[string]*node, len(value.members))
+		for _, m := range value.members {
+			added[m.name] = m.value
 		}
-		for _, m := range value.Members {
-			existing := get(m.Name)
-			if existing == nil {
-				into.Members = append(into.Members, jsonpath.Member{Name: m.Name, Value: clone(m.Value)})
+		for _, m := range into.members {
+			more := added[m.name]
+			if more == nil {
 				continue
 			}
-			if err := a.merge(existing, m.Value); err != nil {
+			if err := a.merge(append(slices.Clip(path), spec.Name(m.name)), m.value, more); err != nil {
 				return err
+			}
+			delete(added, m.name)
+		}
+		for _, m := range value.members {
+			if added[m.name] != nil {
+				into.members = append(into.members, member{m.name, clone(m.value)})
 			}
 		}
 	}
@@ -256,35 +245,12 @@ func (a *application) merge(into, value *jsonpath.Node) error {
 }
 
 // class returns what a value can be merged with: an object, an array or a primitive value.
-func class(n *jsonpath.Node) string {
-	switch n.Kind {
+func class(n *node) string {
+	switch n.kind {
 	case '{':
 		return "an object"
 	case '[':
 		return "an array"
 	}
 	return "a primitive value"
-}
-
-// pathOf returns the normalized path of a value of the document (RFC 9535, section 2.7).
-func (a *application) pathOf(wanted *jsonpath.Node) string {
-	path, _ := findPath(a.result.root, wanted, "$")
-	return path
-}
-
-func findPath(n, wanted *jsonpath.Node, path string) (string, bool) {
-	if n == wanted {
-		return path, true
-	}
-	for _, m := range n.Members {
-		if found, ok := findPath(m.Value, wanted, path+"['"+m.Name+"']"); ok {
-			return found, true
-		}
-	}
-	for i, item := range n.Items {
-		if found, ok := findPath(item, wanted, fmt.Sprintf("%s[%d]", path, i)); ok {
-			return found, true
-		}
-	}
-	return "a value that it adds", false
 }

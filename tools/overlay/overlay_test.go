@@ -95,6 +95,27 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// A filter sees what the actions before it changed, at each depth.
+func TestApply_filters_see_earlier_actions(t *testing.T) {
+	const all = "- target: $..[?@.x]\n  remove: true\n" // so that everything has been read once
+	for name, c := range map[string]struct{ document, overlay, want string }{
+		"member":    {`{"a":{"b":{"c":1}}}`, "- target: $.a.b\n  update: {d: {x: 1}}", `{"a":{"b":{"c":1}}}`},
+		"nested":    {`{"a":{"b":{"c":{}}}}`, "- target: $\n  update: {a: {b: {c: {x: 1}}}}", `{"a":{"b":{}}}`},
+		"item":      {`{"a":[{"b":[]}]}`, "- target: $.a[0].b\n  update: {x: 1}", `{"a":[{"b":[]}]}`},
+		"array":     {`{"a":{"b":[]}}`, "- target: $.a\n  update: {b: [{x: 1}, {y: 1}]}", `{"a":{"b":[{"y":1}]}}`},
+		"primitive": {`{"a":[1,2]}`, "- target: $.a[0]\n  update: 2\n- target: $.a[?@ == 2]\n  remove: true", `{"a":[]}`},
+		"removed":   {`{"a":[{"y":1},{"z":1}]}`, "- target: $.a[0]\n  remove: true\n- target: $.a[?@.y || @.z]\n  update: {w: 1}", `{"a":[{"z":1,"w":1}]}`},
+		"copied":    {`{"a":{"y":{"z":1}},"b":{}}`, "- target: $.b\n  copy: $.a\n- target: $.b[?@.z]\n  remove: true", `{"a":{"y":{"z":1}},"b":{}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _, err := apply(t, c.document, actions(all+c.overlay+"\n"+all))
+			if err != nil || got != c.want {
+				t.Errorf("got %s, %v; want %s", got, err, c.want)
+			}
+		})
+	}
+}
+
 func TestApply_several_overlays_in_order(t *testing.T) {
 	got, _, err := apply(t, document,
 		"overlay: 1.0.0\ninfo: {title: A, version: '1'}\nactions: [{target: $, update: {x-a: {b: 1}}}]",
@@ -205,7 +226,7 @@ func TestRead_rejects(t *testing.T) {
 		"action-text":      {head + "actions: [a]", "o.yaml:3 actions[0] target"},
 		"no-target":        {head + "actions:\n- remove: true", "o.yaml:4 actions[0] target"},
 		"target-list":      {head + "actions:\n- target: [a]\n  remove: true", "o.yaml:4 actions[0].target"},
-		"target-syntax":    {head + "actions:\n- target: $\n  remove: true\n- remove: true\n  target: $.x-a", "o.yaml:7 actions[1].target character $.x-a"},
+		"target-syntax":    {head + "actions:\n- target: $\n  remove: true\n- remove: true\n  target: $.x-a", "o.yaml:7 actions[1].target 4 $.x-a ['name']"},
 		"unknown-field":    {head + "actions:\n- target: $\n  updates: {}", "o.yaml:5 actions[0].updates update"},
 		"remove-text":      {head + "actions:\n- target: $\n  remove: 'yes'", "o.yaml:5 actions[0].remove"},
 		"nothing":          {head + "actions:\n- target: $", "o.yaml:4 actions[0] update"},

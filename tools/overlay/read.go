@@ -13,7 +13,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/openapi"
-	"github.com/fairwayhq/fairway/tools/overlay/internal/jsonpath"
 )
 
 // Limits of an overlay.
@@ -37,10 +36,10 @@ type Overlay struct {
 // An action changes the values that its target selects.
 type action struct {
 	line   int
-	target *jsonpath.Path
+	target string // query
 	remove bool
-	update *jsonpath.Node // nil if there is none
-	copy   *jsonpath.Path // of the value to merge in place of update; nil if there is none
+	update *node  // nil if there is none
+	copy   string // query for the value to merge in place of update; "" if there is none
 }
 
 // ReadFile reads an overlay from a regular file.
@@ -271,15 +270,14 @@ func (r *reader) action(n *openapi.Node, where []any) (a action, err error) {
 	return a, nil
 }
 
-// query compiles a member that is a JSONPath query.
-func (r *reader) query(n *openapi.Node, where []any, name string) (*jsonpath.Path, error) {
-	source, err := r.text(n, where, name, true)
+// query checks a member that is a JSONPath query.
+func (r *reader) query(n *openapi.Node, where []any, name string) (string, error) {
+	query, err := r.text(n, where, name, true)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	query, err := jsonpath.Parse(source)
-	if err != nil {
-		return nil, r.fail(append(where, name), "not a JSONPath query (RFC 9535): %v", err)
+	if _, err := new(budget).compile(query); err != nil {
+		return "", r.fail(append(where, name), "not a JSONPath query (RFC 9535): %v", err)
 	}
 	return query, nil
 }

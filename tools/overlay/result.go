@@ -6,7 +6,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/tools/openapi"
-	"github.com/fairwayhq/fairway/tools/overlay/internal/jsonpath"
 )
 
 // A Result is a document after its overlays.
@@ -14,7 +13,7 @@ type Result struct {
 	Warnings []Warning
 	IsJSON   bool // the document was written in JSON
 
-	root    *jsonpath.Node
+	root    *node
 	maxSize int
 }
 
