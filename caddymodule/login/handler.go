@@ -226,8 +226,12 @@ func (c *Client) open() (*authserver.Client, error) {
 		return nil, err
 	}
 	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, 1<<20))
+	if err != nil {
+		return nil, err
+	}
 	opened.Keys = new(jose.JSONWebKeySet)
-	if err := json.NewDecoder(io.LimitReader(file, 1<<20)).Decode(opened.Keys); err != nil {
+	if err := json.Unmarshal(oauth.WithoutCertificates(content), opened.Keys); err != nil {
 		return nil, fmt.Errorf("%s is not a JWK set: %w", c.JWKS, err)
 	}
 	for _, key := range opened.Keys.Keys {
