@@ -91,7 +91,7 @@ type OAuth struct {
 	// The scopes that every token needs. Challenges name them. Default: none.
 	RequireScope []string `json:"require_scope,omitempty"`
 
-	// The scopes that challenges name besides those of require_scope, as in protected_resource. Default: those of the site's agent_login, and those of the
+	// The scopes that challenges name if no scope is required, as in protected_resource. Default: those that are required, those of the site's agent_login, and those of the
 	// tools behind the endpoints of the resource; none of both if scope_claims or scope_includes rename the scopes of another issuer.
 	ScopesSupported []string `json:"scopes_supported,omitempty"`
 
@@ -204,7 +204,9 @@ func (o *OAuth) describe(r *app.Resource, login app.Login) {
 		r.Login = login
 	}
 	r.Divisible = r.Own && o.Resource == "" && len(o.Audiences) == 0
-	r.Required = slices.Concat(o.RequireScope, o.ScopesSupported)
+	if r.Required = o.RequireScope; len(r.Required) == 0 {
+		r.Required = o.ScopesSupported
+	}
 	r.Fixed = o.ScopesSupported != nil || r.Login == nil && len(o.ScopeClaims)+len(o.ScopeIncludes) > 0
 }
 
