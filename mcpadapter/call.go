@@ -2,6 +2,7 @@ package mcpadapter
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,7 +27,7 @@ import (
 //   - params of the wrong type, or an invalid requestState
 //   - an unknown tool
 //   - a header that contradicts an argument
-//   - a scope that the access token lacks, or a capability that the client lacks (2026-07-28)
+//   - a scope that the access token lacks, a login that a resource or prompt needs, or a capability that the client lacks (2026-07-28)
 //   - an error that the API returns as a native MCP result
 func callTool(q *request, w *response) *protocol.Fault {
 	if q.params.name.Kind() != '"' {
@@ -212,6 +213,7 @@ func (c *toolCall) endEvents() {
 func (c *toolCall) checkScopes() *protocol.Fault {
 	f := protocol.CheckScopes(c.site.Access, c.callable.Tool, c.tools)
 	if f != nil {
+		f.IsResult = f.Status == http.StatusUnauthorized && c.method == methodCallTool
 		tools.RecordCall(c.caller, c.callable.Tool, string(tools.Unauthorized), f.Message)
 	}
 	return f

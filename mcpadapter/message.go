@@ -423,6 +423,12 @@ func (w *response) empty() { w.end(w.begin()) }
 
 // fault writes an error.
 func (w *response) fault(f *protocol.Fault) {
+	if f.IsResult {
+		meta := strictjson.AppendString([]byte(`"`+metaChallenges+`":`), f.Challenge)
+		b := append(w.result("complete", meta), `"content":[`...)
+		w.end(append(content.AppendText(b, f.Message), `],"isError":true`...))
+		return
+	}
 	id := w.id
 	if id == nil && !f.Anonymous && !w.version.OmitsUnreadID() {
 		id = jsontext.Value("null")

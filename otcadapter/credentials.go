@@ -197,9 +197,12 @@ func carriesCredential(r *http.Request, scheme *security.Scheme) bool {
 	return false
 }
 
-// checkScopes rejects a caller whose token lacks the scopes of the tool, if the gateway would add
+// checkScopes rejects a caller who has no token and needs one, or whose token lacks the scopes of the tool, if the gateway would add
 // its own credentials to the call.
 func (k *toolkit) checkScopes(tool *entry, access *tools.Access) *fault {
+	if challenge, needed := access.Login(tool.Tool, k.tools); needed {
+		return k.missingLogin(tool, challenge)
+	}
 	if missing := access.Missing(tool.Tool, k.tools); missing != nil {
 		return insufficientScope(tool.Name, missing, access.Challenge(tool.Tool, k.tools), access.Metadata)
 	}

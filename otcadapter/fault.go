@@ -2,6 +2,7 @@ package otcadapter
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -191,6 +192,20 @@ func (k *toolkit) missingRequirements(tool *entry, missing []requirement) *fault
 		toolkit:   k,
 		missing:   missing,
 	}
+}
+
+// missingLogin is the error for a call of a tool that needs a login, of a caller whom the gateway does not know. Credentials in the context are for the API.
+func (k *toolkit) missingLogin(tool *entry, challenge string) *fault {
+	var missing []requirement
+	for _, all := range tool.requirements {
+		if missing = slices.DeleteFunc(slices.Clone(all), func(r requirement) bool { return !r.scheme.IsLogin() }); len(missing) > 0 {
+			break
+		}
+	}
+	f := k.missingRequirements(tool, missing)
+	f.message = tool.Name + " needs a login, and the request has no access token: send one of this gateway in the header Authorization"
+	f.header, f.value = "WWW-Authenticate", challenge
+	return f
 }
 
 // conflictingCallID is the error for a call_id that was used with other content. Its status is

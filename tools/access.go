@@ -12,15 +12,36 @@ type Access struct {
 	Granted  []string // scopes that the issuer has granted; default: Scopes
 	AllTools bool     // tools need no scopes, whatever their documents require
 	Metadata string   // URL of the protected resource metadata (RFC 9728); "" if there is none
+
+	// SignIn is set if the request has no token. It returns the WWW-Authenticate challenge for one with these scopes.
+	SignIn   func(scopes []string) string
+	SignedIn bool // the site has authenticated the caller in another way than by a token
 }
 
-// Missing returns the scopes that the token lacks for a call of the tool, sorted; nil means that the
-// call is allowed. Set has the tool. See security.Missing.
+// Missing returns the scopes that the token lacks for a call of the tool, sorted; nil means that a token allows the call. Without a token, there
+// is nothing that it lacks: see Login. Set has the tool. See security.Missing.
 func (a *Access) Missing(tool *Tool, set *Toolset) []string {
-	if a == nil || a.AllTools || len(tool.Plan.Security) == 0 {
+	if a == nil || a.AllTools || a.SignIn != nil || len(tool.Plan.Security) == 0 {
 		return nil
 	}
 	return security.Missing(tool.Plan.Security, set.PartOf(tool).SecuritySchemes, a.Scopes)
+}
+
+// Login reports whether a call of the tool needs a token, and the request has none. It returns the challenge for one. For a caller whom the site has
+// authenticated in another way, only tools with scopes need a token.
+func (a *Access) Login(tool *Tool, set *Toolset) (challenge string, needed bool) {
+	if a == nil || a.SignIn == nil || len(tool.Plan.Security) == 0 {
+		return "", false
+	}
+	schemes := set.PartOf(tool).SecuritySchemes
+	var scopes []string
+	if !a.AllTools {
+		scopes = security.Needed(tool.Plan.Security, schemes, nil)
+	}
+	if scopes == nil && (a.SignedIn || !security.NeedsLogin(tool.Plan.Security, schemes)) {
+		return "", false
+	}
+	return a.SignIn(scopes), true
 }
 
 // Lacks returns the scopes of needed that the token does not have. Only access tokens have scopes, so a nil

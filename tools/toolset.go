@@ -141,6 +141,16 @@ func SelectTools(selectors []build.Selector) (func(*Tool) bool, error) {
 // Brief reports whether lists show only some of the tools (see Listing).
 func (s *Toolset) Brief() bool { return s.shown != nil }
 
+// Scopes returns the scopes that an access token needs for all tools of the document, sorted. If a tool has alternatives, they are those of the
+// alternative with the fewest.
+func (s *Toolset) Scopes() (scopes []string) {
+	for _, t := range s.tools {
+		scopes = append(scopes, security.Needed(t.Plan.Security, s.PartOf(t).SecuritySchemes, nil)...)
+	}
+	slices.Sort(scopes)
+	return slices.Compact(scopes)
+}
+
 // index sets byName and listed.
 func (s *Toolset) index() {
 	s.byName = make(map[string]*Tool, len(s.tools)+len(s.builtins))

@@ -63,6 +63,7 @@ type App struct {
 	AgentEndpoints []*AgentEndpoint `json:"-"` // endpoints that are limited to one agent
 	publicHealth   []publicHealth   // of endpoints
 	logins         []siteLogin      // of the directive agent_login
+	Resources      Resources        `json:"-"` // of the directive agent_auth
 	accounts       []siteAccounts   // of the directive agent_connections
 	connected      []func(user, provider string)
 	pages          []sitePages      // whose users these logins log in

@@ -14,6 +14,10 @@ type Login interface {
 	// TokenIssuer returns the issuer of the site's access tokens, and what verifies them. The error is an *oauth.Error.
 	TokenIssuer(ctx context.Context) (issuer string, tokens *oauth.Verifier, err error)
 
+	// Origin returns the scheme and host at which clients reach the site, and ScopeNames the scopes that tokens may have.
+	Origin() string
+	ScopeNames() []string
+
 	// Issues reports whether the login itself has issued the verified tokens of the site. If not, they are those of the identity provider.
 	Issues() bool
 

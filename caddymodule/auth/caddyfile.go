@@ -261,7 +261,7 @@ func (c *authConfig) handler() *Handler {
 		return &handler
 	}
 	provider := c.oauth
-	provider.Resource = c.resource
+	provider.Resource, provider.ScopesSupported = c.resource, c.scopes
 	for _, issuer := range c.issuers {
 		provider.Issuers = append(provider.Issuers, OAuthIssuer{Issuer: issuer, JWKS: c.jwks})
 	}

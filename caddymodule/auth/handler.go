@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -219,8 +220,9 @@ func (a *Handler) authenticate(r *http.Request) (caddyauth.User, error) {
 		return a.OAuth.verify(r, "")
 	case a.Optional:
 		if a.OAuth != nil {
-			a.OAuth.setAnonymousVars(r)
+			a.OAuth.setAccessVars(r, nil)
 		}
+		caddyhttp.SetVar(r.Context(), VarSignIn, func(scopes []string) string { return a.signIn(r, scopes) })
 		return caddyauth.User{}, nil
 	}
 	if a.OAuth != nil {
@@ -266,6 +268,17 @@ func (a *Handler) challenge(r *http.Request, refusal *oauth.Error) string {
 		return a.OAuth.challenge(r, refusal)
 	}
 	return a.APIKey.challenge()
+}
+
+// signIn returns the challenge for a token with the scopes, by default those that clients are to request. There is no error, because the request has no
+// credentials (RFC 6750, section 3.1).
+func (a *Handler) signIn(r *http.Request, scopes []string) string {
+	if a.OAuth == nil || len(scopes) == 0 {
+		return a.challenge(r, &oauth.Error{Code: oauth.Missing})
+	}
+	scopes = slices.Concat(a.OAuth.RequireScope, scopes)
+	slices.Sort(scopes)
+	return oauth.ChallengeOf(nil, slices.Compact(scopes), a.OAuth.resource.metadataURL(r)).String()
 }
 
 // problemTitles are the titles of the problem documents.

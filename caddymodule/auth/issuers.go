@@ -58,9 +58,13 @@ func (i *issuers) Destruct() error {
 	return nil
 }
 
-// fetched logs that an issuer's keys were fetched.
-func (i *issuers) fetched(issuer string, keys int) {
-	i.logger.Load().Debug("fetched the keys of an issuer", zap.String("issuer", issuer), zap.Int("keys", keys))
+// fetched logs that an issuer's keys were fetched, and why some are left out.
+func (i *issuers) fetched(issuer string, keys int, skipped []string) {
+	logger := i.logger.Load().With(zap.String("issuer", issuer), zap.Int("keys", keys))
+	logger.Debug("fetched the keys of an issuer")
+	if len(skipped) > 0 {
+		logger.Info("some keys of an issuer cannot verify tokens and are left out", zap.Strings("reasons", skipped))
+	}
 }
 
 // failed logs that an issuer's keys could not be fetched.

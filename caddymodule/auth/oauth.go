@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,10 @@ func init() {
 const (
 	VarResourceMetadata = "agents.resource_metadata" // string, a URL
 	VarScopes           = "agents.scopes"            // []string
+
+	// VarSignIn is set for a request without credentials that agent_auth lets through. It returns the WWW-Authenticate challenge for a token with
+	// these scopes.
+	VarSignIn = "agents.sign_in" // func(scopes []string) string
 
 	// VarLogin describes the credentials that every request needs. It is not set if requests
 	// without credentials are allowed.
@@ -85,6 +90,10 @@ type OAuth struct {
 
 	// The scopes that every token needs. Challenges name them. Default: none.
 	RequireScope []string `json:"require_scope,omitempty"`
+
+	// The scopes that challenges name if no scope is required, as in protected_resource. Default: those that are required, those of the site's agent_login, and those of the
+	// tools behind the endpoints of the resource; none of both if scope_claims or scope_includes rename the scopes of another issuer.
+	ScopesSupported []string `json:"scopes_supported,omitempty"`
 
 	// The claim of a token that is the user's ID. It must be unique among the users of the issuer, and
 	// no user may be able to choose it. The claim email counts only if email_verified is true. A token
@@ -164,6 +173,12 @@ func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 		})
 	}
 	o.qualifyIDs = o.qualifyIDs || len(o.Issuers) > 1
+	login := loginOf(ctx)
+	if len(o.Issuers) == 0 {
+		o.site = login
+	}
+	o.resource.join(ctx, o.site)
+	o.describe(o.resource.site, login)
 	if options.Introspection, err = o.Introspection.options(repl); err != nil {
 		return err
 	}
@@ -171,13 +186,28 @@ func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 		if o.Introspection != nil {
 			return errors.New("introspection requires an issuer: add issuer with the URL of the authorization server, where clients get their tokens")
 		}
-		if o.site = loginOf(ctx); o.site == nil {
+		if o.site == nil {
 			return errors.New("agent_auth does not know whose tokens to accept: add issuer with the URL of the authorization server, or an api_key, or the directive agent_login to the site")
 		}
 		return nil
 	}
 	o.issuers, err = openIssuers(options, ctx.Logger())
 	return err
+}
+
+// describe tells the handlers of the site what tokens are for. Login is that of the site, or nil.
+func (o *OAuth) describe(r *app.Resource, login app.Login) {
+	if len(o.Audiences) > 0 {
+		r.Audience = o.Audiences[0]
+	}
+	if login != nil && (r.Own || slices.ContainsFunc(o.Issuers, func(i OAuthIssuer) bool { return oauth.IsWithin(i.Issuer, login.Origin()) })) {
+		r.Login = login
+	}
+	r.Divisible = r.Own && o.Resource == "" && len(o.Audiences) == 0
+	if r.Required = o.RequireScope; len(r.Required) == 0 {
+		r.Required = o.ScopesSupported
+	}
+	r.Fixed = o.ScopesSupported != nil || r.Login == nil && len(o.ScopeClaims)+len(o.ScopeIncludes) > 0
 }
 
 // loginOf returns the login of the site that is being provisioned, or nil.
@@ -288,11 +318,6 @@ func (o *OAuth) login() *Login {
 	return &Login{OAuth: true, Scopes: o.RequireScope}
 }
 
-// setAnonymousVars prepares a request without a token for the next handlers.
-func (o *OAuth) setAnonymousVars(r *http.Request) {
-	o.setAccessVars(r, nil)
-}
-
 // removeToken removes an access token from a request, unless it is to be passed on. Credentials of
 // other schemes are not removed.
 func (o *OAuth) removeToken(r *http.Request) {
@@ -305,21 +330,34 @@ func (o *OAuth) removeToken(r *http.Request) {
 }
 
 // audiences returns the accepted values of `aud`. The URL of a whole site is accepted with and
-// without a trailing slash.
+// without a trailing slash. The site's login issues tokens for its own origin, and for single endpoints.
 func (o *OAuth) audiences(r *http.Request) []string {
 	if len(o.Audiences) > 0 {
 		return o.Audiences
 	}
-	url := o.resource.urlFor(r)
+	accepted := []string{o.resource.urlFor(r)}
 	if o.resource.path == "" {
-		return []string{url, url + "/"}
+		accepted = append(accepted, accepted[0]+"/")
 	}
-	return []string{url}
+	if o.site == nil || !o.site.Issues() {
+		return accepted
+	}
+	if o.resource.isRelative() {
+		accepted = append(accepted, o.resource.login+o.resource.path)
+	}
+	if part := o.resource.site.Part(r.URL.Path); part != "" {
+		accepted = append(accepted, o.resource.login+part)
+	}
+	return accepted
 }
 
 // challenge returns the WWW-Authenticate header for a rejected request.
 func (o *OAuth) challenge(r *http.Request, refusal *oauth.Error) string {
-	return oauth.ChallengeOf(refusal, o.RequireScope, o.resource.metadataURL(r)).String()
+	scopes := o.RequireScope
+	if refusal.Code != oauth.InsufficientScope {
+		scopes = o.resource.site.Scopes(strings.TrimRight(r.URL.Path, "/"))
+	}
+	return oauth.ChallengeOf(refusal, scopes, o.resource.metadataURL(r)).String()
 }
 
 // user returns the user of a verified token.

@@ -1,11 +1,13 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +39,8 @@ type ProtectedResource struct {
 	// The issuers of tokens for the resource. Default: that of the site's agent_login.
 	AuthorizationServers []string `json:"authorization_servers,omitempty"`
 
-	// The scopes that clients may request. Default: omitted.
+	// The scopes that clients may request. Default: those that agent_auth requires, those of the site's agent_login, and those of the tools behind the
+	// endpoints of the resource.
 	ScopesSupported []string `json:"scopes_supported,omitempty"`
 
 	// The display name of the resource. Default: omitted.
@@ -71,6 +74,7 @@ func (p *ProtectedResource) Provision(ctx caddy.Context) (err error) {
 	if len(p.AuthorizationServers) == 0 {
 		p.login = loginOf(ctx)
 	}
+	p.resource.join(ctx, p.login)
 	p.path = oauth.MetadataPath(p.resource.path)
 	if slices.ContainsFunc(currentRoutes(ctx), func(route *caddyhttp.Route) bool { return excludesPath(route.MatcherSets, p.path) }) {
 		ctx.Logger().Warn("clients cannot read the metadata of agent_auth, so they cannot log in: the block around agent_auth "+
@@ -115,7 +119,8 @@ func excludesPath(sets caddyhttp.MatcherSets, path string) bool {
 
 // ServeHTTP responds to requests for the metadata and passes all others on.
 func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if r.URL.Path != p.path && r.URL.Path != oauth.WellKnown {
+	called := strings.TrimPrefix(r.URL.Path, oauth.WellKnown)
+	if called == r.URL.Path || r.URL.Path != p.path && called != "" && !p.resource.hasMetadata(called) {
 		return next.ServeHTTP(w, r)
 	}
 	header := w.Header()
@@ -134,7 +139,7 @@ func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, ne
 		respond.WriteProblem(w, http.StatusMethodNotAllowed, "Method not allowed", "Use GET or HEAD.")
 		return nil
 	}
-	issuers := p.AuthorizationServers
+	issuers, address := p.AuthorizationServers, p.resource.urlFor(r)
 	if p.login != nil {
 		issuer, _, err := p.login.TokenIssuer(r.Context())
 		if err != nil {
@@ -143,11 +148,18 @@ func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, ne
 			return nil //nolint:nilerr // the client has got the error
 		}
 		issuers = []string{issuer}
+		if p.login.Issues() && p.resource.hasMetadata(called) {
+			address = p.resource.OriginOf(r) + called // clients compare it with the URL that they have called (RFC 9728, section 3.3)
+		}
+	}
+	scopes := p.ScopesSupported
+	if of := p.resource.site; len(scopes) == 0 || !of.Fixed && slices.Equal(scopes, of.Required) {
+		scopes = of.Scopes(cmp.Or(called, p.resource.path))
 	}
 	metadata := oauth.Metadata{
-		Resource:             p.resource.urlFor(r),
+		Resource:             address,
 		AuthorizationServers: issuers,
-		Scopes:               p.ScopesSupported,
+		Scopes:               scopes,
 		Name:                 p.Name,
 		Documentation:        p.Documentation,
 	}
@@ -166,6 +178,49 @@ func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, ne
 type Resource struct {
 	origin string // scheme and host; "" for those of the request
 	path   string // without a trailing slash; "" for a whole site
+
+	site  *app.Resource // what the handlers of the site know of it
+	login string        // origin of the site's login, whose tokens are accepted; "" for none
+}
+
+// join sets what the handlers of the site know of the resource. Login issues its tokens; nil if others do.
+func (s *Resource) join(ctx caddy.Context, login app.Login) {
+	known := new(app.Resources)
+	if agents := agentsOf(ctx); agents != nil {
+		known = &agents.Resources
+	}
+	s.site = known.At(app.SiteOf(ctx), s.origin, s.path, login != nil)
+	if login != nil {
+		s.login = login.Origin()
+	}
+}
+
+// endpoints finds the tool endpoints in a configuration.
+var endpoints = regexp.MustCompile(`"handler"\s*:\s*"(mcp|otc)"`)
+
+// agentsOf returns the agents app. It returns nil if the configuration has neither the app nor, on this server, a handler that loads it.
+func agentsOf(ctx caddy.Context) *app.App {
+	agents, err := ctx.AppIfConfigured("agents")
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); err != nil && ok {
+		for _, route := range server.Routes {
+			for _, raw := range route.HandlersRaw {
+				if agents == nil && endpoints.Match(raw) {
+					agents, _ = ctx.App("agents") // the endpoint reports the error
+				}
+			}
+		}
+	}
+	known, _ := agents.(*app.App)
+	return known
+}
+
+// hasMetadata reports whether a path has metadata of its own: a path that clients call to reach an endpoint, if tokens are those of the site's login,
+// which knows to which resource such a path belongs.
+func (s Resource) hasMetadata(path string) bool {
+	if s.login == "" || !isUnambiguousPath(path) || (&url.URL{Path: path}).EscapedPath() != path {
+		return false
+	}
+	return s.site.Part(path) != "" || s.path != "" && oauth.IsWithin(path, s.path)
 }
 
 // parseResource parses an option that is a path or a URL.
@@ -200,10 +255,14 @@ func (s Resource) urlFor(r *http.Request) string {
 
 // metadataURL returns the URL of the resource's metadata for a request.
 func (s Resource) metadataURL(r *http.Request) string {
+	if s.hasMetadata(r.URL.Path) {
+		return s.OriginOf(r) + oauth.WellKnown + r.URL.Path
+	}
 	return s.OriginOf(r) + oauth.MetadataPath(s.path)
 }
 
-// OriginOf returns the scheme and host of the resource for a request.
+// OriginOf returns the scheme and host of the resource for a request. If the host is that of the site's login, the login knows the scheme, also
+// behind a proxy that ends TLS.
 func (s Resource) OriginOf(r *http.Request) string {
 	if s.origin != "" {
 		return s.origin
@@ -212,7 +271,11 @@ func (s Resource) OriginOf(r *http.Request) string {
 	if r.TLS != nil {
 		scheme, defaultPort = "https", ":443"
 	}
-	return scheme + "://" + strings.TrimSuffix(strings.ToLower(r.Host), defaultPort)
+	host := strings.TrimSuffix(strings.ToLower(r.Host), defaultPort)
+	if _, of, _ := strings.Cut(s.login, "://"); of == host {
+		return s.login
+	}
+	return scheme + "://" + host
 }
 
 // hostIsKnown reports whether the module that is being provisioned only gets requests for

@@ -128,6 +128,7 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	options := authserver.Options{
 		Path: h.Path, TokenLifetime: time.Duration(h.TokenLifetime), SessionLifetime: time.Duration(h.SessionLifetime),
 		Allow: h.Allow.Allow, Scopes: h.Scopes, Report: h.report, Audit: h.audit,
+		Resources: func() oauth.Resources { return h.app.Resources.OfLogin(h.site, h.server.Origin()) },
 	}
 	if options.Issuer, err = h.publicAddress(ctx); err != nil {
 		return err
@@ -226,8 +227,12 @@ func (c *Client) open() (*authserver.Client, error) {
 		return nil, err
 	}
 	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, 1<<20))
+	if err != nil {
+		return nil, err
+	}
 	opened.Keys = new(jose.JSONWebKeySet)
-	if err := json.NewDecoder(io.LimitReader(file, 1<<20)).Decode(opened.Keys); err != nil {
+	if err := json.Unmarshal(oauth.WithoutCertificates(content), opened.Keys); err != nil {
 		return nil, fmt.Errorf("%s is not a JWK set: %w", c.JWKS, err)
 	}
 	for _, key := range opened.Keys.Keys {
@@ -298,6 +303,20 @@ func (h *Handler) TokenIssuer(ctx context.Context) (string, *oauth.Verifier, err
 		return "", nil, err
 	}
 	return d.issuer, d.tokens, nil
+}
+
+// Origin returns the scheme and host of the issuer.
+func (h *Handler) Origin() string { return h.server.Origin() }
+
+// ScopeNames returns the scopes that tokens may have. They are not those of the provider.
+func (h *Handler) ScopeNames() (names []string) {
+	if d := h.decided.Load(); d != nil && !d.isOurs {
+		return nil
+	}
+	for _, scope := range h.Scopes {
+		names = append(names, scope.Name)
+	}
+	return names
 }
 
 // Issues reports whether the server issues the tokens of the site.

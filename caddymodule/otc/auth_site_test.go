@@ -80,6 +80,53 @@ func TestOTC_authenticated(t *testing.T) {
 	}
 }
 
+// With optional, a caller who is not known gets the missing requirement of a tool that needs a login. The credential of the gateway is not used.
+func TestOTC_tools_that_need_a_login(t *testing.T) {
+	i, a := sitetest.NewIssuer(t), sitetest.NewAPI(t, nil)
+	s := sitetest.NewSite(t)
+	s.Write("orders.yaml", `openapi: 3.1.0
+info: {title: Orders, version: 1.0.0}
+components:
+  securitySchemes:
+    oauth: {type: oauth2, flows: {authorizationCode: {authorizationUrl: https://a.test/login, tokenUrl: https://a.test/t, scopes: {read: r}}}}
+    bearer: {type: http, scheme: bearer}
+paths:
+  /open: {get: {operationId: open, responses: {"200": {description: ok}}}}
+  /login: {get: {operationId: login, security: [{oauth: []}], responses: {"200": {description: ok}}}}
+  /bearer: {get: {operationId: bearer, security: [{bearer: []}], responses: {"200": {description: ok}}}}
+  /scoped: {get: {operationId: scoped, security: [{oauth: [read]}], responses: {"200": {description: ok}}}}
+`)
+	s.Start("agents {\ntoolset orders DIR/orders.yaml {\ncredential header Authorization \"Bearer key-of-the-gateway\"\n}\n}",
+		"agent_auth {\nissuer "+i.URL+"\noptional\n}\notc orders\nreverse_proxy "+strings.TrimPrefix(a.URL, "http://"))
+	for tool, want := range map[string]struct {
+		missing     string // "" if anyone may call the tool
+		other, read int    // statuses with a token that has another scope, and with one that has read
+	}{
+		"open": {"", 200, 200}, "login": {`"id":"oauth","url":"https://a.test/login"`, 200, 200}, "bearer": {`"id":"bearer"`, 200, 200}, "scoped": {`"id":"oauth"`, 403, 200},
+	} {
+		for token, status := range map[string]int{"": 200, "other": want.other, "read": want.read} {
+			r, err := http.NewRequest(http.MethodPost, s.URL+"/otc/call", strings.NewReader(`{"tool_id":"Orders.`+tool+`","context":{"authorization":[{"id":"oauth","token":"invented"}]}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+i.Token(t, s.URL, "scope", token))
+			} else if want.missing != "" {
+				status = 400
+			}
+			before := asked(a)
+			got := s.Do(r)
+			if called := asked(a) > before; got.Status != status || called != (status == 200) {
+				t.Errorf("%s, scope %q: %d %s, called %t", tool, token, got.Status, got.Body, called)
+			}
+			if challenge := got.Header.Get("Www-Authenticate"); status == 400 && (!strings.Contains(got.Body, want.missing) || strings.Contains(challenge, "error") || challenge == "") {
+				t.Errorf("%s: %s, challenge %q", tool, got.Body, challenge)
+			}
+		}
+	}
+}
+
 // asked returns how many requests have come.
 func asked(a *sitetest.API) int {
 	a.Mu.Lock()

@@ -53,7 +53,7 @@ func (h *host) site() otcadapter.Site {
 		Host:     h,
 		User:     route.AuthenticatedUser(r),
 		Owner:    route.OwnerOf(r),
-		Access:   route.AccessOf(r),
+		Access:   endpoint.Access(r),
 	}
 	if h.handler.HealthUpstream != "" {
 		site.Upstream = h.handler.upstreamHealth(r, h.next)

@@ -40,6 +40,8 @@ type Endpoint struct {
 	AgentLimit *app.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
 	agent      *agentTools
 
+	authenticated bool // handlers before the endpoint, or TLS, authenticate each caller
+
 	polling time.Duration // how long calls poll for the end of work that a 202 announces; 0 if they do not poll
 
 	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
@@ -80,10 +82,32 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	if err := e.addServed(ctx, t); err != nil {
 		return nil, err
 	}
+	e.authenticated = e.Routes.IsAuthenticated(ctx)
 	e.recorder, e.SiteName = e.App.Calls().Active(), siteroutes.SiteName(ctx)
 	addToSite(e)
+	e.App.Resources.AddEndpoint(e.agent.site, e.Routes.Prefix()+e.Path, e.scopes)
 	e.Routes.Warn(ctx, e.Logger)
 	return e, nil
+}
+
+// scopes returns the scopes that the endpoint's tools need, of the documents that are loaded.
+func (e *Endpoint) scopes() (scopes []string) {
+	if e.IgnoreScopes {
+		return nil
+	}
+	for _, part := range e.Parts.All {
+		set := part.Toolset.Loader.Toolset()
+		if set == nil {
+			continue
+		}
+		needed := part.scopes.Load()
+		if needed == nil || needed.of != set {
+			needed = &neededScopes{set, set.Scopes()}
+			part.scopes.Store(needed)
+		}
+		scopes = append(scopes, needed.scopes...)
+	}
+	return scopes
 }
 
 // addServed registers a toolset that the endpoint serves.

@@ -205,6 +205,13 @@ func AccessOf(r *http.Request) *tools.Access {
 // all tools.
 func (e *Endpoint) Access(r *http.Request) *tools.Access {
 	access := AccessOf(r)
+	if signIn, ok := caddyhttp.GetVar(r.Context(), auth.VarSignIn).(func([]string) string); ok {
+		if access == nil {
+			access = new(tools.Access) // only keys are accepted
+		}
+		access.SignIn = signIn
+		access.SignedIn = e.authenticated || AuthenticatedUser(r) != "" || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
+	}
 	if access != nil {
 		access.AllTools = e.IgnoreScopes
 	}

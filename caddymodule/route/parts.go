@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,7 +32,14 @@ type Part struct {
 	agent     *agentTools
 	listings  *Listings // of this toolset alone
 	polled    pollTools
+	scopes    atomic.Pointer[neededScopes]
 	agentWait time.Duration // how long a call that its client can repeat waits for an agent; 0 unless the tools are agents
+}
+
+// neededScopes are the scopes that the tools of a Toolset need.
+type neededScopes struct {
+	of     *tools.Toolset
+	scopes []string
 }
 
 // IsAgents reports whether the tools of the part are hosted agents.

@@ -71,7 +71,9 @@ func ExplainTools(e *Endpoint, r *http.Request) ([]ToolAccess, error) {
 		}
 		part, _ := set.Original(t)
 		of := ToolAccess{Toolset: e.Parts.All[max(part, 0)].Toolset.Name, Tool: t.Name}
-		if missing := access.Missing(t, set); missing != nil {
+		if _, needed := access.Login(t, set); needed {
+			of.Refused = "the tool needs an access token"
+		} else if missing := access.Missing(t, set); missing != nil {
 			of.Refused = "the token lacks " + strings.Join(missing, " ")
 		} else if !listed(t) {
 			of.Refused = "the rule of the toolset (allow) does not allow it"

@@ -1,12 +1,15 @@
 package authserver
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
 // A request is what a client asks for, after it was checked. It travels in sealed cookies until the code is issued.
@@ -84,7 +87,7 @@ func (s *Server) readRequest(asked *request, query url.Values) *failure {
 		return fail("consent_required", "The user has to agree to each login.")
 	}
 	var f *failure
-	if asked.Resource, f = s.resource(query.Get("resource")); f != nil {
+	if asked.Resource, _, f = s.targets.of(query.Get("resource")); f != nil {
 		return f
 	}
 	for name := range strings.FieldsSeq(query.Get("scope")) {
@@ -95,16 +98,51 @@ func (s *Server) readRequest(asked *request, query url.Values) *failure {
 	return nil
 }
 
-// resource returns the resource that a token will be bound to: an address on the issuer's origin, by default the whole origin.
-func (s *Server) resource(text string) (string, *failure) {
-	if text == "" {
-		return s.origin, nil
+// targets are what tokens may be for.
+type targets struct {
+	origin string                 // of the issuer, in normal form
+	known  func() oauth.Resources // Options.Resources
+}
+
+// of returns the normal form of the resource that a client names, and the audiences of its tokens. By default, and if the client names the issuer's
+// origin, these are all resources of the site: some clients name none or the origin, whatever the metadata of the resource say.
+func (t *targets) of(text string) (named string, audiences []string, f *failure) {
+	named, err := oauth.NormalResource(cmp.Or(text, t.origin))
+	if err != nil || len(text) > maxURI {
+		return "", nil, fail(codeTarget, "The resource is not an absolute URL without user, query and fragment.")
 	}
-	u, err := url.Parse(text)
-	if err != nil || len(text) > maxURI || u.Scheme+"://"+u.Host != s.origin || u.User != nil || u.Fragment != "" || u.RawQuery != "" {
-		return "", fail(codeTarget, "The resource is not an address at "+s.origin+" without query and fragment.")
+	var all oauth.Resources
+	if t.known != nil {
+		all = t.known()
 	}
-	return text, nil
+	if len(all) == 0 { // others verify the tokens
+		all = oauth.Resources{{URL: t.origin}}
+		if oauth.IsWithin(named, t.origin) {
+			all[0].Parts = []string{named}
+		}
+	}
+	if audiences = all.Audiences(named, t.origin); len(audiences) == 0 {
+		return "", nil, fail(codeTarget, "The resource is none of this site. Tokens are issued for: "+strings.Join(all.List(), ", ")+".")
+	}
+	return named, audiences, nil
+}
+
+// narrowed returns the audiences of a token of a login. The token request may name a part of what the login is for (RFC 8707, section 2.2).
+func (t *targets) narrowed(login, text string) ([]string, *failure) {
+	_, audiences, f := t.of(login)
+	if f != nil {
+		return nil, fail(codeGrant, "The resource of the login is none of this site any more; log in again.")
+	}
+	named, part, f := t.of(text)
+	if f != nil || named == t.origin {
+		return audiences, f
+	}
+	for _, one := range part {
+		if !slices.ContainsFunc(audiences, func(a string) bool { return oauth.IsWithin(one, a) }) {
+			return nil, fail(codeTarget, "The resource is not the one of the login.")
+		}
+	}
+	return part, nil
 }
 
 // redirectFailure reports a failure to the client by the browser (RFC 6749, section 4.1.2.1; RFC 9207, section 2).

@@ -48,7 +48,7 @@ func (b *Sessions) finish(w http.ResponseWriter, r *http.Request, asked *request
 		return
 	}
 	id := random()
-	g := &grant{client: pagesClient, user: user, resource: asked.Resource, scopes: b.server.granted(asked.Scopes, user), expires: time.Now().Add(browserLifetime)}
+	g := &grant{client: pagesClient, user: user, audiences: []string{asked.Resource}, scopes: b.server.granted(asked.Scopes, user), expires: time.Now().Add(browserLifetime)}
 	token, err := b.server.accessToken(g)
 	sealed := ""
 	if err == nil {

@@ -157,6 +157,8 @@ func checkRedirects(uris []string, application string) error {
 		case u.Scheme == "https" && u.Host != "" && (application != "web" || !isLoopback(u.Hostname())):
 		case u.Scheme == "http" && isLoopback(u.Hostname()) && application != "web":
 		case u.Scheme != "http" && u.Scheme != "https" && application != "web":
+		case application == "web":
+			return fmt.Errorf("the redirect address %q is not https at a server, which application_type web needs; a program on the user's device registers as native", uri)
 		default:
 			return fmt.Errorf("the redirect address %q is neither https nor one of a native application (http on a loopback address, or a private scheme)", uri)
 		}

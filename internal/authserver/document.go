@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/fairwayhq/fairway/internal/fetch"
+	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
 // Limits of metadata documents.
@@ -97,14 +98,14 @@ func (d *documents) load(ctx context.Context, id string) (*Client, error) {
 		return nil, err
 	}
 	var document struct {
-		ID           string              `json:"client_id"`
-		Name         string              `json:"client_name"`
-		RedirectURIs []string            `json:"redirect_uris"`
-		Method       string              `json:"token_endpoint_auth_method"`
-		Application  string              `json:"application_type"`
-		Keys         *jose.JSONWebKeySet `json:"jwks"`
-		KeysURL      string              `json:"jwks_uri"`
-		Secret       any                 `json:"client_secret"`
+		ID           string          `json:"client_id"`
+		Name         string          `json:"client_name"`
+		RedirectURIs []string        `json:"redirect_uris"`
+		Method       string          `json:"token_endpoint_auth_method"`
+		Application  string          `json:"application_type"`
+		Keys         json.RawMessage `json:"jwks"`
+		KeysURL      string          `json:"jwks_uri"`
+		Secret       any             `json:"client_secret"`
 	}
 	if err := json.Unmarshal(body, &document); err != nil {
 		return nil, errors.New("it is not a JSON object with the members of RFC 7591")
@@ -138,18 +139,18 @@ func (d *documents) load(ctx context.Context, id string) (*Client, error) {
 }
 
 // keysOf returns the keys of a client that authenticates itself with a private key.
-func (d *documents) keysOf(ctx context.Context, set *jose.JSONWebKeySet, from string) (*jose.JSONWebKeySet, error) {
-	if set == nil && strings.HasPrefix(from, "https://") {
-		body, _, err := d.get(ctx, from, maxKeySet)
-		if err != nil {
+func (d *documents) keysOf(ctx context.Context, keys json.RawMessage, from string) (*jose.JSONWebKeySet, error) {
+	if (keys == nil || string(keys) == "null") && strings.HasPrefix(from, "https://") {
+		var err error
+		if keys, _, err = d.get(ctx, from, maxKeySet); err != nil {
 			return nil, err
 		}
-		set = new(jose.JSONWebKeySet)
-		if err := json.Unmarshal(body, set); err != nil {
-			return nil, errors.New("the document at its jwks_uri is not a JWK set")
-		}
 	}
-	if set == nil || len(set.Keys) == 0 {
+	set := new(jose.JSONWebKeySet)
+	if keys != nil && json.Unmarshal(oauth.WithoutCertificates(keys), set) != nil {
+		return nil, errors.New("its jwks, or the document at its jwks_uri, is not a JWK set")
+	}
+	if len(set.Keys) == 0 {
 		return nil, errors.New("it has no keys, although the client authenticates itself with private_key_jwt")
 	}
 	for _, key := range set.Keys {

@@ -29,7 +29,8 @@ type pageContent struct {
 
 // showConsent asks the user whether the client may act for him.
 func (s *Server) showConsent(w http.ResponseWriter, c *Client, asked *request, id string) {
-	content := &pageContent{Name: c.name(), Domain: c.domain, Resource: asked.Resource, Scopes: asked.Scopes, Login: id, Action: s.path + "/consent"}
+	_, audiences, _ := s.targets.of(asked.Resource) // cannot fail: it was checked
+	content := &pageContent{Name: c.name(), Domain: c.domain, Resource: strings.Join(audiences, ", "), Scopes: asked.Scopes, Login: id, Action: s.path + "/consent"}
 	to, err := url.Parse(asked.Redirect)
 	switch {
 	case err != nil: // cannot happen: the address was checked

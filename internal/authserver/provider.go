@@ -1,11 +1,13 @@
 package authserver
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -113,15 +115,26 @@ func (o *OIDC) context(ctx context.Context) context.Context {
 // maxProviderBody is the maximum size of a response of the provider in bytes. The libraries read metadata and keys whole.
 const maxProviderBody = 1 << 20
 
-// boundedTransport ends the body of a response with an error after maxProviderBody bytes.
+// boundedTransport ends the body of a response with an error after maxProviderBody bytes. It removes certificates from key sets, because the library
+// refuses a set if it cannot read one of them.
 type boundedTransport struct{ transport http.RoundTripper }
 
 func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := cmp.Or[http.RoundTripper](b.transport, http.DefaultTransport).RoundTrip(r)
-	if err == nil {
-		response.Body = http.MaxBytesReader(nil, response.Body, maxProviderBody)
+	if err != nil {
+		return nil, err
 	}
-	return response, err
+	response.Body = http.MaxBytesReader(nil, response.Body, maxProviderBody)
+	if r.Method != http.MethodGet {
+		return response, nil
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(oauth.WithoutCertificates(body))), -1
+	return response, nil
 }
 
 // discover fetches the provider's metadata with the first login. If that fails, it is tried again after discoveryPause.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/internal/share"
 )
@@ -37,6 +38,9 @@ type Options struct {
 
 	// Scopes are the scopes that tokens may have. Others that a client asks for are not granted. Default: none.
 	Scopes []Scope
+
+	// Resources returns what tokens may be for. If it is nil, or returns none, tokens may be for each address on the issuer's origin.
+	Resources func() oauth.Resources
 
 	// Clients are the clients with a fixed ID. Other clients register themselves, or have a metadata document.
 	Clients []Client
@@ -120,6 +124,7 @@ type Ledger interface {
 // A Server is an authorization server. It is safe for concurrent use.
 type Server struct {
 	options  Options
+	targets  targets
 	origin   string // scheme and host of the issuer
 	path     string // of the endpoints
 	secure   bool   // the issuer is https
@@ -145,6 +150,10 @@ func New(options Options) (*Server, error) {
 	s := &Server{
 		options: options, origin: issuer.Scheme + "://" + issuer.Host, secure: issuer.Scheme == "https",
 		path: options.Path,
+	}
+	s.targets.known = options.Resources
+	if s.targets.origin, err = oauth.NormalResource(s.origin); err != nil {
+		return nil, fmt.Errorf("the issuer %q: %w", options.Issuer, err)
 	}
 	if s.path == "" {
 		s.path = strings.TrimSuffix(issuer.Path, "/") + "/login"
@@ -191,6 +200,9 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 
 // Issuer returns the issuer of the server's tokens.
 func (s *Server) Issuer() string { return s.options.Issuer }
+
+// Origin returns the scheme and host of the issuer, in the normal form of resources.
+func (s *Server) Origin() string { return s.targets.origin }
 
 // Callback returns the address to which the provider sends browsers back. The provider has to know it.
 func (s *Server) Callback() string { return s.origin + s.path + "/callback" }

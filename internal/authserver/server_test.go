@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fairwayhq/fairway/internal/authserver"
+	"github.com/fairwayhq/fairway/internal/testkit"
 )
 
 func TestLogin_gives_a_token_for_one_resource(t *testing.T) {
@@ -165,8 +166,30 @@ func TestRegister_makes_a_client(t *testing.T) {
 			t.Errorf("body %.20s: %d %v", body, status, answer)
 		}
 	}
-	if status, answer := register(`{"redirect_uris":["http://localhost/cb"],"application_type":"web"}`); status != http.StatusBadRequest {
+	status, answer := register(`{"redirect_uris":["http://localhost/cb"],"application_type":"web"}`)
+	if message, _ := answer["error_description"].(string); status != http.StatusBadRequest || !testkit.ContainsAll(message, "web native") {
 		t.Errorf("a web application on the user's device: %d %v", status, answer)
+	}
+}
+
+// A request whose parameters are not a form differs from one without parameters.
+func TestToken_needs_a_form(t *testing.T) {
+	s := newSite(t, nil)
+	b := s.browser(t)
+	for _, endpoint := range []string{"token", "revoke"} {
+		for _, kind := range []string{"application/json", "multipart/form-data; boundary=x", ""} {
+			r, _ := http.NewRequest(http.MethodPost, s.URL+"/login/"+endpoint, strings.NewReader(`{"client_id":"fixed"}`))
+			r.Header.Set("Content-Type", kind)
+			response, body := b.read(b.Do(r))
+			if response.StatusCode != http.StatusBadRequest || !testkit.ContainsAll(body, "invalid_request application/x-www-form-urlencoded") {
+				t.Errorf("%s, %q: %d %s", endpoint, kind, response.StatusCode, body)
+			}
+		}
+		r, _ := http.NewRequest(http.MethodPost, s.URL+"/login/"+endpoint, strings.NewReader("client_id=fixed&token=x&grant_type=other"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=UTF-8")
+		if _, body := b.read(b.Do(r)); strings.Contains(body, "Content-Type") {
+			t.Errorf("%s, a form: %s", endpoint, body)
+		}
 	}
 }
 

@@ -68,26 +68,25 @@ func (s *Server) endSession(ctx context.Context, id, why string) *failure {
 	return errEnded
 }
 
-// refresh asks the provider whether the user is still logged in, and replaces the refresh token. The resource may be empty; otherwise it must be that of
-// the session.
-func (s *Server) refresh(ctx context.Context, c *Client, id string, generation int, resource string) (*session, *failure) {
+// refresh asks the provider whether the user is still logged in, and replaces the refresh token. It also returns the audiences of the new access token
+// for the resource, see narrowed.
+func (s *Server) refresh(ctx context.Context, c *Client, id string, generation int, resource string) (now *session, audiences []string, f *failure) {
 	isReplay := false
-	now, f := renewal{s, id}.run(ctx, func(old *session) *failure {
+	now, f = renewal{s, id}.run(ctx, func(old *session) (f *failure) {
 		switch {
 		case old.Client != c.ID:
 			return fail(codeGrant, "The refresh token is for another client.")
 		case old.Generation != generation:
 			isReplay = true
 			return errEnded
-		case resource != "" && resource != old.Resource:
-			return fail(codeTarget, "The resource is not the one of the login.")
 		}
-		return nil
+		audiences, f = s.targets.narrowed(old.Resource, resource)
+		return f
 	}, func(renewed *session) { renewed.Generation++ })
 	if isReplay {
-		return nil, s.endSession(ctx, id, "a refresh token was used twice; its session has ended")
+		return nil, nil, s.endSession(ctx, id, "a refresh token was used twice; its session has ended")
 	}
-	return now, f
+	return now, audiences, f
 }
 
 const (

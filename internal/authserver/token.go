@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,13 +29,13 @@ const maxToken = 8 << 10
 
 // A grant is what an access token says.
 type grant struct {
-	client   string
-	user     *User // nil if the client acts for itself
-	resource string
-	scopes   []string
-	session  string // "" without a session
-	expires  time.Time
-	refresh  string // refresh token; "" if there is none
+	client    string
+	user      *User    // nil if the client acts for itself
+	audiences []string // at least one
+	scopes    []string
+	session   string // "" without a session
+	expires   time.Time
+	refresh   string // refresh token; "" if there is none
 }
 
 // token exchanges a grant for an access token (RFC 6749, section 3.2).
@@ -78,6 +79,9 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 
 // readForm reads a form whose parameters occur once. Only resource may occur more often (RFC 8707), which this server does not support.
 func readForm(r *http.Request) *failure {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" && r.ContentLength != 0 {
+		return fail(codeRequest, "The Content-Type of the request is not application/x-www-form-urlencoded; send the parameters as a form.")
+	}
 	if err := r.ParseForm(); err != nil {
 		return fail(codeRequest, "The body is not a form, or is larger than 64 KiB.")
 	}
@@ -95,7 +99,8 @@ func readForm(r *http.Request) *failure {
 // byCode is the grant of a code (RFC 6749, section 4.1.3; RFC 7636, section 4.6).
 func (s *Server) byCode(r *http.Request, c *Client) (*grant, *failure) {
 	verifier, redirect, resource := r.PostForm.Get("code_verifier"), r.PostForm.Get("redirect_uri"), r.PostForm.Get("resource")
-	id, opened, f := s.openSession(r.Context(), r.PostForm.Get("code"), func(code *codeRecord) *failure {
+	var audiences []string
+	id, opened, f := s.openSession(r.Context(), r.PostForm.Get("code"), func(code *codeRecord) (f *failure) {
 		sum := sha256.Sum256([]byte(verifier))
 		switch asked := &code.Request; {
 		case asked.Client != c.ID:
@@ -104,15 +109,14 @@ func (s *Server) byCode(r *http.Request, c *Client) (*grant, *failure) {
 			return fail(codeGrant, "The redirect_uri is not the one of the login.")
 		case len(verifier) < 43 || len(verifier) > 128 || base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Challenge:
 			return fail(codeGrant, "The code_verifier is not the one of the login.")
-		case resource != "" && resource != asked.Resource:
-			return fail(codeTarget, "The resource is not the one of the login.")
 		}
-		return nil
+		audiences, f = s.targets.narrowed(code.Request.Resource, resource)
+		return f
 	})
 	if f != nil {
 		return nil, f
 	}
-	return s.sessionGrant(id, opened), nil
+	return s.sessionGrant(id, opened, audiences), nil
 }
 
 // byRefreshToken is the grant of a refresh token (RFC 6749, section 6).
@@ -121,11 +125,11 @@ func (s *Server) byRefreshToken(r *http.Request, c *Client) (*grant, *failure) {
 	if !ok {
 		return nil, fail(codeGrant, "The refresh token is not one of this server.")
 	}
-	renewed, f := s.refresh(r.Context(), c, id, generation, r.PostForm.Get("resource"))
+	renewed, audiences, f := s.refresh(r.Context(), c, id, generation, r.PostForm.Get("resource"))
 	if f != nil {
 		return nil, f
 	}
-	g := s.sessionGrant(id, renewed)
+	g := s.sessionGrant(id, renewed, audiences)
 	if scope := r.PostForm.Get("scope"); scope != "" {
 		g.scopes = common(g.scopes, strings.Fields(scope))
 	}
@@ -133,8 +137,8 @@ func (s *Server) byRefreshToken(r *http.Request, c *Client) (*grant, *failure) {
 }
 
 // sessionGrant returns the grant of a session. It has a refresh token if the provider can be asked again.
-func (s *Server) sessionGrant(id string, of *session) *grant {
-	g := &grant{client: of.Client, user: &of.User, resource: of.Resource, scopes: s.granted(of.Scopes, &of.User), session: id, expires: time.Now().Add(s.options.TokenLifetime)}
+func (s *Server) sessionGrant(id string, of *session, audiences []string) *grant {
+	g := &grant{client: of.Client, user: &of.User, audiences: audiences, scopes: s.granted(of.Scopes, &of.User), session: id, expires: time.Now().Add(s.options.TokenLifetime)}
 	if of.Tokens.Refresh != "" || of.Tokens.Access != "" && of.Tokens.Expires.IsZero() {
 		g.refresh = s.records.keys[0].refreshToken(id, of.Generation)
 	}
@@ -156,7 +160,7 @@ func (s *Server) byClient(r *http.Request, c *Client) (*grant, *failure) {
 	if !c.Machine {
 		return nil, fail(codeNotAllowed, "The client may not get tokens for itself.")
 	}
-	resource, f := s.resource(r.PostForm.Get("resource"))
+	_, audiences, f := s.targets.of(r.PostForm.Get("resource"))
 	if f != nil {
 		return nil, f
 	}
@@ -164,7 +168,7 @@ func (s *Server) byClient(r *http.Request, c *Client) (*grant, *failure) {
 	if asked := r.PostForm.Get("scope"); asked != "" {
 		scopes = common(c.Scopes, strings.Fields(asked))
 	}
-	return &grant{client: c.ID, resource: resource, scopes: scopes, expires: time.Now().Add(s.options.TokenLifetime)}, nil
+	return &grant{client: c.ID, audiences: audiences, scopes: scopes, expires: time.Now().Add(s.options.TokenLifetime)}, nil
 }
 
 // identityAssertion is an identity assertion authorization grant (ID-JAG): the provider says that a user of the client may use a resource.
@@ -184,11 +188,11 @@ func (s *Server) byAssertion(r *http.Request, c *Client) (*grant, *failure) {
 	if f != nil {
 		return nil, f
 	}
-	resource, f := s.resource(a.Resource)
-	switch asked := r.PostForm.Get("resource"); {
+	audiences, f := s.targets.narrowed(a.Resource, r.PostForm.Get("resource"))
+	switch {
 	case a.ClientID != c.ID:
 		return nil, fail(codeGrant, "The assertion is for another client.")
-	case f != nil || a.Resource == "" || asked != "" && asked != resource:
+	case f != nil || a.Resource == "":
 		return nil, fail(codeGrant, "The assertion is not for a resource at "+s.origin+".")
 	}
 	user := &User{Subject: a.Subject, Email: a.Email, EmailVerified: a.Verified, Groups: a.Groups}
@@ -209,7 +213,7 @@ func (s *Server) byAssertion(r *http.Request, c *Client) (*grant, *failure) {
 	if asked := r.PostForm.Get("scope"); asked != "" {
 		scopes = common(scopes, strings.Fields(asked))
 	}
-	return &grant{client: c.ID, user: user, resource: resource, scopes: s.granted(scopes, user), expires: time.Now().Add(s.options.TokenLifetime)}, nil
+	return &grant{client: c.ID, user: user, audiences: audiences, scopes: s.granted(scopes, user), expires: time.Now().Add(s.options.TokenLifetime)}, nil
 }
 
 // readAssertion verifies an ID-JAG, but for what depends on the client.
@@ -256,8 +260,12 @@ func (s *Server) accessToken(g *grant) (string, error) {
 		return "", err
 	}
 	now := time.Now()
+	var audience any = g.audiences
+	if len(g.audiences) == 1 {
+		audience = g.audiences[0]
+	}
 	claims := map[string]any{
-		"iss": s.options.Issuer, "aud": g.resource, "client_id": g.client, "jti": random(), "iat": now.Unix(), "exp": g.expires.Unix(),
+		"iss": s.options.Issuer, "aud": audience, "client_id": g.client, "jti": random(), "iat": now.Unix(), "exp": g.expires.Unix(),
 		"scope": strings.Join(g.scopes, " "), "sub": g.client,
 	}
 	if g.session != "" {

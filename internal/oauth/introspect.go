@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -134,6 +135,27 @@ func (i *introspector) result(token *Token) (*Token, error) {
 	return token, token.checkTime(time.Now(), i.options.Leeway)
 }
 
+// introspectionResponse has the members of a response that say what the token is. The standard has token_type only (RFC 7662, section 2.2); Ory
+// Hydra and Cognito have token_use, and Keycloak has typ.
+type introspectionResponse struct {
+	Active bool           `json:"active"`
+	Type   jsontext.Value `json:"token_type"`
+	Use    jsontext.Value `json:"token_use"`
+	Typ    jsontext.Value `json:"typ"`
+}
+
+// otherKind returns the kind of a token that is not an access token, such as refresh_token. It returns "" for an access token.
+func (r *introspectionResponse) otherKind() string {
+	for _, member := range []jsontext.Value{r.Type, r.Use, r.Typ} {
+		kind := strings.ToLower(strictjson.Text(member))
+		name := strings.TrimSuffix(strings.TrimPrefix(kind, "urn:ietf:params:oauth:token-type:"), "_token")
+		if slices.Contains([]string{"refresh", "offline", "id"}, name) {
+			return kind
+		}
+	}
+	return ""
+}
+
 // fetch asks the endpoint about a token. It returns nil if the token is not active. A failure to find out is
 // reported, and never accepts the token.
 func (i *introspector) fetch(token string) (*Token, error) {
@@ -145,11 +167,12 @@ func (i *introspector) fetch(token string) (*Token, error) {
 	}
 	body, err := i.post(token)
 	if err == nil {
-		var response struct {
-			Active bool `json:"active"`
-		}
+		var response introspectionResponse
 		if err = strictjson.Unmarshal(body, &response); err == nil && !response.Active {
 			return nil, nil
+		}
+		if kind := response.otherKind(); err == nil && kind != "" {
+			return nil, invalidToken("the token is not an access token: its issuer says that it is of the kind %s", quoteShort(kind))
 		}
 	}
 	if err != nil {

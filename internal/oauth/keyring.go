@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"crypto/sha256"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,8 @@ type keyring struct {
 	next    time.Time     // when the next fetch is due
 	last    time.Time     // when the last fetch ended
 	good    time.Time     // when the last successful fetch ended
+
+	reported [sha256.Size]byte // digest of the key set whose skipped keys were reported; of the goroutine
 }
 
 // begin starts the goroutine of the keyring with the first fetch. Later calls do nothing.
@@ -125,7 +128,11 @@ func (k *keyring) observe(keys *keySet, err error) {
 	case err != nil && k.options.Observer.Failed != nil:
 		k.options.Observer.Failed(k.issuer.URL, err, k.current.Load() != nil)
 	case err == nil && k.options.Observer.Fetched != nil:
-		k.options.Observer.Fetched(k.issuer.URL, len(keys.keys))
+		var skipped []string
+		if k.reported != keys.digest { // once, not at each refresh
+			k.reported, skipped = keys.digest, keys.skipped
+		}
+		k.options.Observer.Fetched(k.issuer.URL, len(keys.keys), skipped)
 	}
 }
 

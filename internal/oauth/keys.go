@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
@@ -35,8 +37,35 @@ type key struct {
 
 // keySet has the usable keys of a JWK set (RFC 7517, section 5).
 type keySet struct {
-	keys   []key
-	digest [sha256.Size]byte // of the document
+	keys    []key
+	skipped []string          // why other keys are left out
+	digest  [sha256.Size]byte // of the document
+}
+
+// certificates are the members of a JWK with a certificate of the key (RFC 7517, section 4). They are optional and not used. The
+// certificates of some issuers cannot be parsed, or are of another key.
+var certificates = []string{"x5c", "x5t", "x5t#S256", "x5u"}
+
+// WithoutCertificates returns a JWK set without the certificates of its keys. What is not a JWK set stays as it is.
+func WithoutCertificates(document []byte) []byte {
+	var set map[string]jsontext.Value
+	var keys []jsontext.Value
+	if strictjson.Unmarshal(document, &set) != nil || strictjson.Unmarshal(set["keys"], &keys) != nil {
+		return document
+	}
+	for i, raw := range keys {
+		var members map[string]jsontext.Value
+		if json.Unmarshal(raw, &members) != nil {
+			continue
+		}
+		for _, name := range certificates {
+			delete(members, name)
+		}
+		keys[i], _ = json.Marshal(members) // cannot fail: the values are valid
+	}
+	set["keys"], _ = json.Marshal(keys)
+	plain, _ := json.Marshal(set)
+	return plain
 }
 
 // parseKeys parses a JWK set. Keys with unknown types and uses are skipped, as the RFC
@@ -45,24 +74,35 @@ func parseKeys(document []byte) (*keySet, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
 	}
-	if err := strictjson.Unmarshal(document, &set); err != nil {
+	if err := strictjson.Unmarshal(WithoutCertificates(document), &set); err != nil {
 		return nil, errors.New("the document is not a JWK set, a JSON object with the member keys")
 	}
 	if len(set.Keys) > maxKeys {
 		return nil, fmt.Errorf("the JWK set has %d keys, more than %d", len(set.Keys), maxKeys)
 	}
 	parsed := &keySet{digest: sha256.Sum256(document)}
-	for _, raw := range set.Keys {
+	for i, raw := range set.Keys {
 		var jwk jose.JSONWebKey
-		if jwk.UnmarshalJSON(raw) != nil || jwk.Use != "" && jwk.Use != "sig" {
+		var public crypto.PublicKey
+		err := jwk.UnmarshalJSON(raw)
+		switch {
+		case err != nil:
+		case jwk.Use != "" && jwk.Use != "sig":
+			err = errors.New("its use is not sig")
+		default:
+			if public = publicKey(jwk.Key); public == nil {
+				err = fmt.Errorf("it is not an RSA key of %d to %d bits, an EC key or an Ed25519 key", minRSABits, maxRSABits)
+			}
+		}
+		if err != nil {
+			id := strictjson.Text(strictjson.MemberOf(raw, "kid"))
+			parsed.skipped = append(parsed.skipped, fmt.Sprintf("key %d (kid %s): %v", i+1, quoteShort(id), err))
 			continue
 		}
-		if public := publicKey(jwk.Key); public != nil {
-			parsed.keys = append(parsed.keys, key{id: jwk.KeyID, algorithm: jwk.Algorithm, public: public})
-		}
+		parsed.keys = append(parsed.keys, key{id: jwk.KeyID, algorithm: jwk.Algorithm, public: public})
 	}
 	if len(parsed.keys) == 0 {
-		return nil, errors.New("the JWK set has no public key for verifying signatures")
+		return nil, fmt.Errorf("the JWK set has no public key for verifying signatures: %s", cmp.Or(strings.Join(parsed.skipped, "; "), "it is empty"))
 	}
 	return parsed, nil
 }

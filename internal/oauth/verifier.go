@@ -113,7 +113,8 @@ type Options struct {
 
 // Observer has callbacks for the results of fetches. They run in the goroutine that fetches.
 type Observer struct {
-	Fetched func(issuer string, keys int)
+	// Fetched gets the number of usable keys, and why others are left out if the key set is a new one.
+	Fetched func(issuer string, keys int, skipped []string)
 	Failed  func(issuer string, err error, haveKeys bool)
 
 	// Introspected reports that an introspection failed.

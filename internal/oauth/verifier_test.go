@@ -372,10 +372,12 @@ func TestKeySets(t *testing.T) {
 		want     string
 	}{
 		"one":                 {`{"keys":[` + good + `]}`, 1, ""},
+		"broken certificate":  {`{"keys":[` + strings.Replace(good, "{", `{"x5c":["AAAA"],"x5t":"?","x5t#S256":"AA","x5u":":",`, 1) + `]}`, 1, ""},
+		"certificates, other": {`{"keys":[` + strings.Replace(good, "{", `{"x5c":7,`, 1) + `,{"kty":"oct","k":"AAAA"}]}`, 1, ""},
 		"private half":        {`{"keys":[` + public(jose.JSONWebKey{Key: rsaKey(), KeyID: "a"}) + `]}`, 1, ""},
 		"others left out":     {`{"keys":[{"kty":"oct","k":"AAAA"},{"kty":"future"},{},7,` + good + `]}`, 1, ""},
-		"for encryption":      {`{"keys":[` + public(jose.JSONWebKey{Key: rsaKey().Public(), Use: "enc"}) + `]}`, 0, "no public key"},
-		"weak":                {`{"keys":[` + public(jose.JSONWebKey{Key: weak.Public()}) + `]}`, 0, "no public key"},
+		"for encryption":      {`{"keys":[` + public(jose.JSONWebKey{Key: rsaKey().Public(), Use: "enc"}) + `]}`, 0, "no public key use"},
+		"weak":                {`{"keys":[` + public(jose.JSONWebKey{Key: weak.Public()}) + `]}`, 0, "no public key 2048"},
 		"none":                {`{"keys":[]}`, 0, "no public key"},
 		"no object":           {`[]`, 0, "not JWK set"},
 		"garbage":             {`<html>`, 0, "not JWK set"},

@@ -24,6 +24,29 @@ func Needed[R ~map[string][]string](alternatives []R, schemes map[string]*Scheme
 	return needed
 }
 
+// NeedsLogin reports whether each alternative needs a token of the user. It ignores alternatives without a token, as Missing does.
+func NeedsLogin[R ~map[string][]string](alternatives []R, schemes map[string]*Scheme) (needed bool) {
+	for _, requirement := range alternatives {
+		if len(requirement) == 0 {
+			return false
+		}
+		for name := range requirement {
+			needed = needed || schemes[name].IsLogin()
+		}
+	}
+	return needed
+}
+
+// IsLogin reports whether users log in to get a token of the scheme. Other credentials, such as API keys, are added by the gateway.
+func (s *Scheme) IsLogin() bool {
+	return s != nil && (s.HasScopes() || s.Type == "http" && s.Scheme == "bearer")
+}
+
+// HasScopes reports whether tokens of the scheme have scopes.
+func (s *Scheme) HasScopes() bool {
+	return s != nil && (s.Type == "oauth2" || s.Type == "openIdConnect")
+}
+
 // closest returns the alternative with the fewest missing scopes, and these.
 func closest[R ~map[string][]string](alternatives []R, schemes map[string]*Scheme, scopes []string) (fewest []string, chosen R) {
 	for _, requirement := range alternatives {
@@ -46,7 +69,7 @@ func closest[R ~map[string][]string](alternatives []R, schemes map[string]*Schem
 // alternative requires a token at all.
 func missingFor[R ~map[string][]string](requirement R, schemes map[string]*Scheme, has []string) (missing []string, needsToken bool) {
 	for name, scopes := range requirement {
-		if s := schemes[name]; s == nil || s.Type != "oauth2" && s.Type != "openIdConnect" {
+		if !schemes[name].HasScopes() {
 			continue
 		}
 		needsToken = true

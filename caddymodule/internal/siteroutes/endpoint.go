@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -55,6 +57,20 @@ func (e *Endpoint) CheckMCPServers(toolset string) error {
 func (e *Endpoint) Warn(ctx caddy.Context, logger *zap.Logger) {
 	warnIfNoUpstream(ctx, e.Protocol, logger)
 	warnIfBypassed(ctx, e.Protocol, e.Path, logger)
+}
+
+// Prefix returns what handlers before the endpoint, such as those of handle_path, strip from the paths of clients. It returns "" if it is not known.
+func (e *Endpoint) Prefix() (prefix string) {
+	for _, p := range e.positions {
+		for i := range p.routes[:p.index] {
+			for _, h := range p.routes[i].Handlers {
+				if strip, ok := h.(*rewrite.Rewrite); ok && len(p.routes[i].MatcherSets) == 0 {
+					prefix += strings.TrimRight(strip.StripPathPrefix, "/")
+				}
+			}
+		}
+	}
+	return prefix
 }
 
 // String names the endpoint as the Caddyfile does.

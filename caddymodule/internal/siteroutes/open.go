@@ -30,7 +30,7 @@ func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool, logger *zap.Logg
 		return
 	}
 	injected = injected || e.anyAfter(func(_ *caddyhttp.Route, raw json.RawMessage) bool { return injectsAuthorization(raw) })
-	if !injected && !e.anyAfter(e.authenticatesCalls) || e.isAuthenticated() || needsClientCertificate(server, e.positions) {
+	if !injected && !e.anyAfter(e.authenticatesCalls) || e.IsAuthenticated(ctx) {
 		return
 	}
 	log := logger.Warn
@@ -44,8 +44,15 @@ func (e *Endpoint) WarnIfOpen(ctx caddy.Context, injected bool, logger *zap.Logg
 		return
 	}
 	log("endpoint is open to anonymous callers, and its tool calls use the gateway's credentials; "+
-		"add agent_auth, basic_auth or forward_auth before it, or set allow_anonymous if this is intended",
+		"add agent_auth without optional, basic_auth or forward_auth before it, or set allow_anonymous if this is intended",
 		zap.String("directive", e.Protocol), zap.String("path", e.Path), zap.String("toolset", e.Toolsets()))
+}
+
+// IsAuthenticated reports whether handlers before the endpoint that is being provisioned, or client certificates, authenticate all its callers. It
+// returns false if this cannot be determined.
+func (e *Endpoint) IsAuthenticated(ctx caddy.Context) bool {
+	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	return ok && e.positions != nil && (e.isAuthenticated() || needsClientCertificate(server, e.positions))
 }
 
 // isAuthenticated reports whether handlers before the endpoint authenticate its callers.

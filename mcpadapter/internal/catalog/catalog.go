@@ -46,6 +46,7 @@ type Catalog struct {
 
 	options *Options
 	login   *Login // login that every caller needs; nil for none
+	mixed   bool   // callers may log in, and need not
 	size    int    // tools per page
 
 	pages     [protocol.V20260728 + 1]func() [][]byte // encoded pages by revision
@@ -94,7 +95,7 @@ func (c *Catalog) Digests() session.Digests { return c.digests() }
 // New returns a catalog of the tools that the access token allows. It encodes nothing yet:
 // pages, digests and the index are computed on first use.
 func New(o *Options, toolset *tools.Toolset, l *library.Library, access *tools.Access, login *Login) *Catalog {
-	c := &Catalog{options: o, Tools: toolset, Library: l, login: login, size: o.PageSize}
+	c := &Catalog{options: o, Tools: toolset, Library: l, login: login, mixed: login == nil && access != nil, size: o.PageSize}
 	c.Hints = c.Library.HasHints()
 	if c.size <= 0 {
 		c.size = max(len(toolset.Listed()), 1)

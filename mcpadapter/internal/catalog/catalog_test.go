@@ -139,11 +139,11 @@ func TestSecuritySchemes_say_which_token_a_call_needs(t *testing.T) {
 		if !ok {
 			t.Fatalf("no tool %s", c.tool)
 		}
-		if got := string(securitySchemes(tool, set, c.login)); got != c.want {
+		if got := string(securitySchemes(tool, set, c.login, false)); got != c.want {
 			t.Errorf("%s with login %+v: got %s, want %s", c.tool, c.login, got, c.want)
 		}
 	}
-	if tool, _ := withoutOAuth.Tool("list"); securitySchemes(tool, withoutOAuth, nil) != nil {
+	if tool, _ := withoutOAuth.Tool("list"); securitySchemes(tool, withoutOAuth, nil, false) != nil {
 		t.Error("a document without OAuth has securitySchemes")
 	}
 }

@@ -7,18 +7,18 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/security"
 )
 
 // securitySchemes returns how a client can authorize a call of the tool (Apps SDK, Tool Definition
 // Structure), or nil if the document does not declare OAuth. Each element is either "noauth" or
-// "oauth2" with the scopes of the token.
+// "oauth2" with the scopes of the token. If the site lets callers choose whether they log in, mixed is set: then a document
+// with bearer tokens counts too.
 //
 // If the site requires a login, no tool is "noauth", and every token also needs the scopes of the
 // login. API keys and passwords do not appear: the gateway injects them.
-func securitySchemes(t *tools.Tool, toolset *tools.Toolset, login *Login) []byte {
+func securitySchemes(t *tools.Tool, toolset *tools.Toolset, login *Login, mixed bool) []byte {
 	document := toolset.PartOf(t)
-	if !usesTokens(document) || login != nil && !login.OAuth {
+	if !usesTokens(document, mixed) || login != nil && !login.OAuth {
 		return nil
 	}
 	alternatives := t.Plan.Security
@@ -53,8 +53,8 @@ func appendScheme(dst []byte, alternative tools.SecurityRequirement, document *t
 		scopes = append(scopes, login.Scopes...)
 	}
 	for name, needed := range alternative {
-		if isTokenScheme(document.SecuritySchemes[name]) {
-			found = true
+		scheme := document.SecuritySchemes[name]
+		if found = found || scheme.IsLogin(); scheme.HasScopes() {
 			scopes = append(scopes, needed...)
 		}
 	}
@@ -69,18 +69,14 @@ func appendScheme(dst []byte, alternative tools.SecurityRequirement, document *t
 	return append(dst, '}'), true
 }
 
-// usesTokens reports whether the document declares an OAuth 2.0 or OpenID Connect scheme.
-func usesTokens(document *tools.Toolset) bool {
+// usesTokens reports whether the document declares an OAuth 2.0 or OpenID Connect scheme, or if mixed is set, any scheme that needs a login.
+func usesTokens(document *tools.Toolset, mixed bool) bool {
 	for _, scheme := range document.SecuritySchemes {
-		if isTokenScheme(scheme) {
+		if scheme.HasScopes() || mixed && scheme.IsLogin() {
 			return true
 		}
 	}
 	return false
-}
-
-func isTokenScheme(s *security.Scheme) bool {
-	return s != nil && (s.Type == "oauth2" || s.Type == "openIdConnect")
 }
 
 // Login describes the authentication that the site requires of every caller. tools/list repeats it
@@ -98,12 +94,15 @@ func (l *Login) key() string {
 	return fmt.Sprintf("login %t %q", l.OAuth, l.Scopes)
 }
 
-// AccessKey returns the same string for tokens with the same scopes, "" for nil.
+// AccessKey returns the same string for tokens with the same scopes, and for requests without a token; "" for nil.
 func AccessKey(a *tools.Access) string {
 	if a == nil {
 		return ""
 	}
 	scopes := slices.Clone(a.Scopes)
 	slices.Sort(scopes)
+	if a.SignIn != nil {
+		return "no token"
+	}
 	return "scopes " + strings.Join(slices.Compact(scopes), " ")
 }

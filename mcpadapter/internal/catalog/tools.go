@@ -107,7 +107,7 @@ func (c *Catalog) decorate(dst []byte, tool *tools.Tool, v protocol.Revision) []
 	if !v.SupportsTitles() {
 		return dst
 	}
-	schemes := securitySchemes(tool, c.Tools, c.login)
+	schemes := securitySchemes(tool, c.Tools, c.login, c.mixed)
 	dst = dst[:len(dst)-1]
 	if tool.Foreign == nil {
 		dst = content.AppendIcons(dst, library.ExtensionIcons(tool.MCP), v)

@@ -31,6 +31,7 @@ type Fault struct {
 	Message string
 	Data    []byte // JSON; nil to omit it
 
+	IsResult  bool // of tools/call: write a tool result with isError in place of the error, so that hosts of MCP Apps ask the user to log in
 	Anonymous bool // omit the id in every revision, because no message was read
 	Allow     bool // set the Allow header
 

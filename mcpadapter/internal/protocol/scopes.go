@@ -9,11 +9,14 @@ import (
 	"github.com/fairwayhq/fairway/tools"
 )
 
-// CheckScopes returns a fault if an access token lacks scopes that a tool of tools needs. Nil access allows everything. The
+// CheckScopes returns a fault if the request has no access token and a tool of tools needs one, or if the token lacks scopes. Nil access allows everything. The
 // WWW-Authenticate challenge lists the scopes of tools.Access.Challenge (RFC 6750, section 3.1).
 func CheckScopes(access *tools.Access, t *tools.Tool, toolset *tools.Toolset) *Fault {
 	if access == nil {
 		return nil
+	}
+	if challenge, needed := access.Login(t, toolset); needed {
+		return loginFault(t.Name, challenge)
 	}
 	missing := access.Missing(t, toolset)
 	if missing == nil {
@@ -29,7 +32,17 @@ func CheckNeeded(access *tools.Access, name string, needed []string) *Fault {
 	if missing == nil {
 		return nil
 	}
+	if access != nil && access.SignIn != nil {
+		return loginFault(name, access.SignIn(needed))
+	}
 	return scopeFault(access, name, missing, access.Request(needed))
+}
+
+// loginFault returns the fault for a request without an access token. The challenge has no error (RFC 6750, section 3.1).
+func loginFault(name, challenge string) *Fault {
+	f := Faultf(http.StatusUnauthorized, InvalidRequest, "%s needs a login, and the request has no access token: log in and try again", text.Cut(name, text.MaxQuoted))
+	f.Challenge = challenge
+	return f
 }
 
 // scopeFault returns the fault for a name that the token does not allow, with the scopes to request.
