@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -340,7 +341,8 @@ func (c *clientState) copyVars(r *http.Request) {
 }
 
 // copyHeaders copies headers of the client's request to the inner request, which has the headers and cookies that are
-// arguments. Arguments take precedence, also over a header that servers read as the same. Headers of the client's message, its
+// arguments. Arguments take precedence, also over a header that servers read as the same. Exception: a header that may identify
+// the caller, which a handler before the endpoint may have set, takes precedence over an argument. Headers of the client's message, its
 // body, its connection and the tool protocol are not copied. Values are cloned, because handlers may change theirs in place.
 //
 // asOperator says that the gateway adds its own credentials to the call. Only safe headers and those in forwarded
@@ -357,7 +359,10 @@ func copyHeaders(to, from http.Header, asOperator bool, forwarded []string) {
 			if name == "Cookie" {
 				to[name] = []string{joinCookies(values, to[name])}
 			}
-			continue
+			if !httpheader.Identifies(name) {
+				continue
+			}
+			maps.DeleteFunc(to, func(other string, _ []string) bool { return httpheader.Canonical(other) == httpheader.Canonical(name) })
 		}
 		start := len(backing)
 		backing = append(backing, values...)

@@ -150,6 +150,19 @@ func TestHeaders_that_the_document_declares_stay(t *testing.T) {
 	}
 }
 
+// A header argument replaces what the client's library sends, and never what a handler says of the caller.
+func TestHeaders_of_arguments_do_not_replace_identities(t *testing.T) {
+	for name, want := range map[string]string{"X-Tag": "argument", "User-Agent": "argument", "Prefer": "argument", "Remote-User": "handler", "X-Tenant-Id": "handler", "X-Auth-Request-Groups": "handler"} {
+		s := sitetest.NewSite(t)
+		s.Write("tagged.yaml", strings.Replace(sitetest.Trips, "name: X-Trace,", "name: "+name+",", 1))
+		s.Start("", "route {\n\trequest_header "+name+" handler\n\tmcp DIR/tagged.yaml\n\treverse_proxy "+sitetest.Upstream(t, sitetest.Echo)+"\n}")
+		e := s.Echo(s.CallRequest("listTrips", `{"`+strings.ReplaceAll(name, "-", "_")+`":"argument"}`))
+		if got := e.Header.Get(name); got != want {
+			t.Errorf("%s: the API got that of the %s, want that of the %s", name, got, want)
+		}
+	}
+}
+
 func TestHeaders_of_the_user_beside_a_toolset_credential(t *testing.T) {
 	s := sitetest.NewSite(t)
 	s.Start("", "mcp /own TRIPS\nmcp /mcp TRIPS {\n\tcredential query key s3cret\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo))

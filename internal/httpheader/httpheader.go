@@ -144,6 +144,21 @@ func ConnectionOptions(header http.Header) (names []string) {
 	return names
 }
 
+// identityWords are in the names of headers by which handlers and gateways tell an API who calls and for whom.
+var identityWords = []string{
+	"user", "email", "group", "role", "auth", "identity", "principal", "claim", "consumer", "subject", "account", "tenant", "org", "customer",
+	"project", "workspace", "jwt", "token", "secret", "key", "cert", "-dn", "session", "sudo", "impersonate", "behalf", "run-as", "act-as", "remote-", "scope",
+}
+
+// Identifies reports whether a header may say who calls, or for whom. Idempotency-Key and User-Agent do not.
+func Identifies(name string) bool {
+	name = strings.ToLower(Canonical(name))
+	if name == "user-agent" || name == "idempotency-key" {
+		return false
+	}
+	return slices.ContainsFunc(identityWords, func(word string) bool { return strings.Contains(name, word) })
+}
+
 // Forwarded reports whether a header of the client's request is copied to the inner
 // request of a tool call. The name must be in canonical form.
 func Forwarded(name string, connection []string) bool {

@@ -64,12 +64,12 @@ func ObjectOf(place openapi.Place) (*Object, bool) {
 	if len(object.Properties) == 0 && object.Additional != AdditionalForbidden {
 		return nil, false
 	}
-	if object.Additional == AdditionalUnsaid || object.Additional == AdditionalForbidden {
-		merge.undescribed()
-	}
 	for i := range object.Properties {
 		p := &object.Properties[i]
 		p.Required = merge.required[p.Name]
+	}
+	if object.Additional == AdditionalUnsaid || object.Additional == AdditionalForbidden {
+		merge.undescribed()
 	}
 	return object, true
 }
@@ -276,10 +276,12 @@ func (m *merging) properties(p openapi.Place) bool {
 	return true
 }
 
-// undescribed adds the required properties that have no schema: they take any value.
+// undescribed adds the required properties that have no schema: they take any value. They are optional, because many documents
+// only misspell the name of another property. One that differs from another only in case is left out.
 func (m *merging) undescribed() {
 	for _, name := range m.names {
-		if _, known := m.at[name]; !known && name != "" && len(m.object.Properties) < maxProperties {
+		misspelled := slices.ContainsFunc(m.object.Properties, func(p Property) bool { return strings.EqualFold(p.Name, name) })
+		if !misspelled && name != "" && len(m.object.Properties) < maxProperties {
 			m.at[name] = len(m.object.Properties)
 			m.object.Properties = append(m.object.Properties, Property{Name: name})
 		}
