@@ -83,7 +83,7 @@ func (s *OutputSchema) Read(answer string) (value jsontext.Value, problems []str
 	if !ok {
 		return nil, []string{"the answer " + err.Error()}
 	}
-	for _, p := range schema.Explain(invalid) {
+	for _, p := range schema.Explain(invalid, decoded) {
 		if p.Path == "" {
 			p.Path = "the answer"
 		}

@@ -198,7 +198,9 @@ func (v *validation) bind(arguments []byte) (*Call, []byte, error) {
 			err = r.convert(err, hasWhole)
 			arguments, call, problems, mismatches = r.arguments, r.call, r.problems, r.long
 		}
-		problems, mismatches = v.explain(err, problems, mismatches)
+		if err != nil {
+			problems, mismatches = v.explain(err, call.Arguments(), problems, mismatches)
+		}
 	}
 	if call.bodyIsBegun() {
 		for _, i := range call.missingFromBody() {
@@ -252,22 +254,24 @@ func (v *validation) problems(arguments map[string]any) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems, mismatches := v.explain(compiled.Validate(arguments), nil, nil)
+	if err = compiled.Validate(arguments); err == nil {
+		return nil, nil
+	}
+	problems, mismatches := v.explain(err, arguments, nil, nil)
 	return append(problems, mismatches...), nil
 }
 
-// explain adds what the validator says: why values do not fit to the mismatches, and why they cannot be validated to the problems.
-func (v *validation) explain(err error, problems, mismatches []Problem) (all, notFitting []Problem) {
+// explain adds what the validator says of arguments: why values do not fit to the mismatches, and why they cannot be validated to the
+// problems.
+func (v *validation) explain(err error, arguments any, problems, mismatches []Problem) (all, notFitting []Problem) {
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	switch {
-	case err == nil:
-		return problems, mismatches
 	case !ok:
 		return append(problems, Problem{Message: "the object of arguments " + err.Error()}), mismatches
 	case v.forgiven != nil:
 		v.forgive(invalid)
 	}
-	return problems, append(schema.Explain(invalid), mismatches...)
+	return problems, append(schema.Explain(invalid, arguments), mismatches...)
 }
 
 // An argumentReader sorts the members of an arguments object into the values of a call and problems.

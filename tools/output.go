@@ -144,7 +144,7 @@ func (t *Tool) CheckResponse(body jsontext.Value) error {
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	return schemaMismatch(t, schema.Explain(invalid))
+	return schemaMismatch(t, schema.Explain(invalid, decoded))
 }
 
 func schemaMismatch(t *Tool, problems []Problem) error {

@@ -75,7 +75,7 @@ func (p *Property) Check(value jsontext.Value) error {
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	if problems := schema.Explain(invalid); len(problems) > 0 {
+	if problems := schema.Explain(invalid, decoded); len(problems) > 0 {
 		return fmt.Errorf("%s%s: %s", p.Name, problems[0].Path, problems[0].Message)
 	}
 	return fmt.Errorf("%s does not fit its schema", p.Name)

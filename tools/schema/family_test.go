@@ -53,7 +53,7 @@ func TestFamily_of_alternatives(t *testing.T) {
 			rule:       "a mapping of some alternatives leaves other values to the API",
 			components: `{"S":{"oneOf":[` + toCat + `,` + toDog + `],"discriminator":{"propertyName":"kind","mapping":{"cat":"Cat"}}},` + pets + `}`,
 			valid:      []string{`{"kind":"cat","claws":4}`, `{"kind":"wolf"}`, `{"kind":"wolf","claws":1}`},
-			invalid:    map[string]string{`{"kind":"cat"}`: `claws is missing`},
+			invalid:    map[string]string{`{"kind":"cat"}`: `kind is "cat": claws is missing`},
 		},
 		{
 			rule:       "names of schemas select without a mapping",
@@ -213,7 +213,7 @@ func checkFamily(t *testing.T, text string, valid []string, invalid map[string]s
 			continue
 		}
 		var got strings.Builder
-		for _, p := range schema.Explain(err) {
+		for _, p := range schema.Explain(err, parsed(t, value)) {
 			got.WriteString(p.Path + ": " + p.Message + "\n")
 		}
 		if !strings.Contains(got.String(), want) {

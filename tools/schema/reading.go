@@ -160,7 +160,7 @@ func (p *proposals) add(err *jsonschema.ValidationError) bool {
 	case *kind.AnyOf, *kind.OneOf:
 		return p.addUnion(place, err.Causes)
 	case *notInDigits:
-		marked, _ := p.at(err.InstanceLocation)
+		marked, _ := valueAt(p.value, err.InstanceLocation)
 		if number, _ := marked.(json.Number); len(strings.Trim(string(number), "-")) > maxDigits+len(mark) {
 			p.long = append(p.long, Problem{place, describe(k)})
 			return true
@@ -207,7 +207,7 @@ func (p *proposals) addUnion(place string, alternatives []*jsonschema.Validation
 // addType adds the conversions of a value to one of the types. What is converted stays so even if it does not fit otherwise, because
 // the error then says more. An array around a value does not.
 func (p *proposals) addType(place string, location, want []string) bool {
-	value, isItem := p.at(location)
+	value, isItem := valueAt(p.value, location)
 	if p.digits {
 		return false
 	}
@@ -228,9 +228,8 @@ func (p *proposals) addType(place string, location, want []string) bool {
 	return true
 }
 
-// at returns the value at a location, and whether it is an item of an array.
-func (p *proposals) at(location []string) (value any, isItem bool) {
-	value = p.value
+// valueAt returns the value at a location, and whether it is an item of an array.
+func valueAt(value any, location []string) (at any, isItem bool) {
 	for _, token := range location {
 		switch container := value.(type) {
 		case map[string]any:

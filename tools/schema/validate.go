@@ -61,15 +61,18 @@ func (v *Validator) Compile(schema func() jsontext.Value) (*Compiled, error) {
 }
 
 // Explain converts a validation error to one problem for each of its innermost causes,
-// sorted by path.
-func Explain(err *jsonschema.ValidationError) []Problem {
+// sorted by path. Value is the decoded value that is not valid.
+func Explain(err *jsonschema.ValidationError, value any) []Problem {
 	var problems []Problem
-	collect(err, &problems)
+	explainer{value}.collect(err, &problems)
 	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
 	return slices.Compact(problems)
 }
 
-func collect(err *jsonschema.ValidationError, problems *[]Problem) {
+// An explainer explains why a value is not valid.
+type explainer struct{ value any }
+
+func (e explainer) collect(err *jsonschema.ValidationError, problems *[]Problem) {
 	if len(*problems) >= MaxProblems {
 		return
 	}
@@ -87,11 +90,11 @@ func collect(err *jsonschema.ValidationError, problems *[]Problem) {
 			}
 		}
 	case *kind.AnyOf, *kind.OneOf:
-		*problems = append(*problems, alternatives(err, path)...)
+		*problems = append(*problems, e.alternatives(err, path)...)
 	default:
 		if len(err.Causes) > 0 {
 			for _, cause := range err.Causes {
-				collect(cause, problems)
+				e.collect(cause, problems)
 			}
 			return
 		}
@@ -100,7 +103,7 @@ func collect(err *jsonschema.ValidationError, problems *[]Problem) {
 }
 
 // alternatives explains why none of several schemas fits, or too many do.
-func alternatives(err *jsonschema.ValidationError, path string) []Problem {
+func (e explainer) alternatives(err *jsonschema.ValidationError, path string) []Problem {
 	if len(err.Causes) == 0 {
 		return []Problem{{path, "must fit exactly one of the alternatives of its schema, and fits more"}}
 	}
@@ -112,18 +115,15 @@ func alternatives(err *jsonschema.ValidationError, path string) []Problem {
 		causes = err.Causes
 	}
 	prefix := ""
-	if selected, tag := selectAlternatives(causes, depth); tag != nil {
+	if selected, tag := e.selectAlternatives(causes, depth); tag != nil {
 		if len(selected) == 0 {
 			return []Problem{{path + text.Pointer(tag.property), "must be one of " + listValues(tag.want)}}
 		}
-		causes, prefix = selected, "for this value of "+tag.property+": "
-		if tag.got != nil {
-			prefix = fmt.Sprintf("%s is %s: ", tag.property, listValues([]any{tag.got}))
-		}
+		causes, prefix = selected, fmt.Sprintf("%s is %s: ", tag.property, listValues([]any{tag.got}))
 	}
 	if len(causes) == 1 {
 		var inside []Problem
-		collect(causes[0], &inside)
+		e.collect(causes[0], &inside)
 		if prefix == "" {
 			return inside
 		}
@@ -132,7 +132,7 @@ func alternatives(err *jsonschema.ValidationError, path string) []Problem {
 	var all, shared []string
 	for i, cause := range causes {
 		var inside []Problem
-		collect(cause, &inside)
+		e.collect(cause, &inside)
 		found := reasons(inside, path)
 		if i == 0 {
 			shared = slices.Clone(found)
@@ -168,20 +168,20 @@ func reasons(problems []Problem, path string) (all []string) {
 // A tag is the property by which a value selects one of several alternatives.
 type tag struct {
 	property string
-	got      any   // its value, nil if it is not known
+	got      any   // its value
 	want     []any // the values that alternatives allow
 }
 
 // selectAlternatives returns the alternatives whose errors are not about the property that distinguishes them, and
 // that property. The tag is nil if no property distinguishes them. If its value selects no alternative, the list is empty.
-func selectAlternatives(causes []*jsonschema.ValidationError, depth int) (selected []*jsonschema.ValidationError, found *tag) {
+func (e explainer) selectAlternatives(causes []*jsonschema.ValidationError, depth int) (selected []*jsonschema.ValidationError, found *tag) {
 	excluded := make([]map[string]*tag, len(causes)) // for each alternative, the properties whose values exclude it
 	counts := make(map[string]int)
 	distinguishes := make(map[string]bool)
 	least := leastFaults(causes)
 	for i, cause := range causes {
 		excluded[i] = make(map[string]*tag)
-		exclusions(cause, depth, excluded[i])
+		e.exclusions(cause, depth, excluded[i])
 		for property, t := range excluded[i] {
 			counts[property]++
 			// The only fault of an alternative is its list of several values: this is probably a wrong value of
@@ -235,7 +235,7 @@ func leastFaults(causes []*jsonschema.ValidationError) int {
 }
 
 // exclusions adds the properties of the value at that depth whose own values do not fit one alternative.
-func exclusions(err *jsonschema.ValidationError, depth int, found map[string]*tag) {
+func (e explainer) exclusions(err *jsonschema.ValidationError, depth int, found map[string]*tag) {
 	if len(err.InstanceLocation) == depth+1 {
 		property := err.InstanceLocation[depth]
 		switch k := err.ErrorKind.(type) {
@@ -244,18 +244,19 @@ func exclusions(err *jsonschema.ValidationError, depth int, found map[string]*ta
 		case *kind.Const:
 			found[property] = &tag{property, k.Got, []any{k.Want}}
 		case *kind.Not: // of checkKey: the value selects another alternative
-			found[property] = &tag{property: property}
+			got, _ := valueAt(e.value, err.InstanceLocation)
+			found[property] = &tag{property: property, got: got}
 		}
 	}
 	switch err.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf: // all of its alternatives must exclude the value
-		if selected, t := selectAlternatives(err.Causes, depth); t != nil && len(selected) == 0 {
+		if selected, t := e.selectAlternatives(err.Causes, depth); t != nil && len(selected) == 0 {
 			found[t.property] = t
 		}
 		return
 	}
 	for _, cause := range err.Causes {
-		exclusions(cause, depth, found)
+		e.exclusions(cause, depth, found)
 	}
 }
 
