@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -193,6 +194,67 @@ func TestOAgent_parsers_read_what_the_guard_reads(t *testing.T) {
 	}
 }
 
+// TestOAgent_parsers_read_converted_arguments makes tool calls with random values in other JSON forms than the schema has. Each API
+// reads the converted values that the guard has read.
+func TestOAgent_parsers_read_converted_arguments(t *testing.T) {
+	apis := parsers(t)
+	s, agent, block := sitetest.NewSite(t), "", ""
+	s.Write("trips.yaml", parsedDocument)
+	for _, name := range []string{"get-item", "send-form", "send-record", "upload"} {
+		agent += "  " + name + ": {user_identity: false}\n"
+	}
+	for name, address := range apis {
+		block += fmt.Sprintf("@%[1]s header User-Agent %[1]s\nreverse_proxy @%[1]s %[2]s\n", name, address)
+	}
+	s.Write("agent.yaml", sitetest.AgentDocument("desk", agent)+"exposes: {getItem: recent.get-item.inputs, sendForm: recent.send-form.inputs, sendRecord: recent.send-record.inputs, upload: recent.upload.inputs}\n")
+	s.Start("agents {\n\tstore bolt DIR/store.db\n}", "mcp TRIPS\noagent DIR/agent.yaml {\nexposes header\n}\n"+block)
+	random := rand.New(rand.NewPCG(5, 5))
+	one := func(values ...string) string { return values[random.IntN(len(values))] }
+	for range 40 {
+		price := one(`"5"`, `"-7"`, `7.0`, `1e3`, `"9007199254740993"`, `5`)
+		note := one(`1.10`, `true`, `-0.0`, `1e2`, `"a&b=c;d"`, `"é\u0000"`, `12345678901234567890`, `"{\"a\":1}"`)
+		for tool, path := range map[string]string{"getItem": "/items/", "sendForm": "/forms", "sendRecord": "/records", "upload": "/uploads"} {
+			arguments := `{"price":` + price + `,"note":` + note + `}`
+			switch tool {
+			case "sendRecord":
+				arguments = strings.Replace(arguments, "9007199254740993", "900719925474099", 1) // JavaScript reads no larger numbers
+			case "getItem":
+				arguments = `{"id":` + one(`7`, `1.5`, `true`, `"a b"`) + `,` + arguments[1:]
+			}
+			for parser := range apis {
+				r := s.CallRequest(tool, arguments)
+				r.Header.Set("User-Agent", parser)
+				answer := s.Do(r)
+				result := s.Result(answer)
+				if result.IsError && strings.Contains(note, `\u0000`) {
+					continue // it cannot be sent everywhere
+				}
+				var got parsedRequest
+				var message struct {
+					Result struct {
+						Meta struct {
+							Exposed map[string]map[string]any `json:"org.openagentspec/exposes"`
+						} `json:"_meta"`
+					}
+				}
+				if err := errors.Join(decodeNumbers(result.Text(), &got), decodeNumbers(answer.Body, &message)); err != nil || got.Error != "" {
+					t.Fatalf("%s, %s, %s: %v: %.600s", parser, tool, arguments, err, answer.Body)
+				}
+				if want := parsedAs(path, message.Result.Meta.Exposed); !sameRequest(got, want) {
+					t.Errorf("%s, %s, %s: the API reads other values than the guard:\n%+v\n%+v", parser, tool, arguments, got, want)
+				}
+			}
+		}
+	}
+}
+
+// decodeNumbers decodes JSON and keeps the digits of numbers.
+func decodeNumbers(text string, to any) error {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(to)
+}
+
 // A parserTest is a request that parsers may read in different ways.
 type parserTest struct {
 	name, line, contentType, body string
@@ -232,24 +294,27 @@ func (p parserTest) check(s *sitetest.Site, parser string) (called bool) {
 	}
 	_, target, _ := strings.Cut(p.line, " ")
 	path, _, _ := strings.Cut(target, "?")
-	var want parsedRequest
-	switch path {
-	case "/forms":
-		want = guardRead(path, exposed["sendForm"], "_body")
-	case "/uploads":
-		want = guardRead(path, exposed["upload"], "_body")
-	case "/records":
-		want = parsedRequest{Path: path, JSON: merged(exposed["sendRecord"])}
-	default:
-		id, _ := exposed["getItem"]["id"].(string)
-		delete(exposed["getItem"], "id")
-		want = guardRead("/items/"+id, exposed["getItem"], "_query")
-		want.Query, want.Form = want.Form, nil
-	}
-	if !sameRequest(got, want) {
+	if want := parsedAs(path, exposed); !sameRequest(got, want) {
 		s.T.Errorf("%s reads other values than the guard:\n%+v\n%+v", parser, got, want)
 	}
 	return true
+}
+
+// parsedAs returns what a parser reads at a path if it reads what the guard has exposed.
+func parsedAs(path string, exposed map[string]map[string]any) (want parsedRequest) {
+	switch path {
+	case "/forms":
+		return guardRead(path, exposed["sendForm"], "_body")
+	case "/uploads":
+		return guardRead(path, exposed["upload"], "_body")
+	case "/records":
+		return parsedRequest{Path: path, JSON: merged(exposed["sendRecord"])}
+	}
+	id, _ := exposed["getItem"]["id"].(string)
+	delete(exposed["getItem"], "id")
+	want = guardRead("/items/"+id, exposed["getItem"], "_query")
+	want.Query, want.Form = want.Form, nil
+	return want
 }
 
 // merged adds the undeclared properties to the others.
