@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,9 +40,7 @@ func TestCall_keeps_connection_alive(t *testing.T) {
 				}
 				header := map[string]string{versionHeader: v.String()}
 				r := conformant(v, "tools/call", `"name":"get_trip","arguments":{"id":"1"}`)
-				for name, value := range r.header {
-					header[name] = value
-				}
+				maps.Copy(header, r.header)
 				header["Accept"] = c.accept
 				response := e.do(t, http.MethodPost, "/mcp", r.body, header) // returns when the headers have arrived
 				if !c.fast {

@@ -201,7 +201,8 @@ func (b *builder) candidates(operations []openapi.Operation) []build.Candidate {
 			}
 		}
 	}
-	names := (&build.Renaming{Own: own, Former: former,
+	names := (&build.Renaming{
+		Own: own, Former: former,
 		Name: func(i int, read func(string) string) string {
 			return build.NameForOperation(read(operations[i].ID), operations[i].Method, read(operations[i].Path))
 		},

@@ -97,7 +97,8 @@ func call(t *testing.T, s *sitetest.Site, path, token string) (status int, chall
 func metadata(t *testing.T, s *sitetest.Site, address string) (m struct {
 	Resource string
 	Scopes   []string `json:"scopes_supported"`
-}) {
+},
+) {
 	t.Helper()
 	got := s.Ask("GET", strings.TrimPrefix(address, s.URL))
 	if err := json.Unmarshal([]byte(got.Body), &m); err != nil {

@@ -245,10 +245,10 @@ func TestDiscover_keeps_what_it_can_use(t *testing.T) {
 		for wrong := range lists {
 			t.Run(name+" "+wrong, func(t *testing.T) {
 				f := newFake(t, func(w http.ResponseWriter, q *received) {
-					switch {
-					case q.Called == methodDiscover:
+					switch q.Called {
+					case methodDiscover:
 						q.result(w, hello)
-					case q.Called == wrong:
+					case wrong:
 						c.respond(w, q)
 					default:
 						q.result(w, `{"`+lists[q.Called]+`":[{"name":"t"}]}`)

@@ -371,7 +371,7 @@ func isWhole(number string) bool {
 	if i < 0 {
 		return false
 	}
-	if number[i] == '.' && strings.IndexAny(number, "eE") < 0 { // the common case, without arithmetic
+	if number[i] == '.' && !strings.ContainsAny(number, "eE") { // the common case, without arithmetic
 		return strings.Trim(number[i+1:], "0") == ""
 	}
 	return wholeOf(number).IsInt()

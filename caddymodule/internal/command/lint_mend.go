@@ -22,7 +22,7 @@ type flaw struct {
 // mend returns an overlay that lets refused examples be sent, and how many. It changes nothing for the sake of others.
 func (l *documentLint) mend(root openapi.Place, refused []trial) (mending []byte, mended int) {
 	for len(refused) > 0 {
-		var flaws []flaw
+		flaws := make([]flaw, 0, len(refused))
 		for _, t := range refused {
 			finder := flawFinder{example: t.name, left: maxFlawSteps}
 			flaws = append(flaws, finder.find(t.value, t.schema, true)...)
@@ -183,7 +183,8 @@ func actionsOf(root openapi.Place, flaws []flaw) (actions []*openapi.Node) {
 		action := func(target, name string, value *openapi.Node) {
 			if known := string(value.AppendJSON([]byte(target + name))); path != "" && !done[known] {
 				done[known] = true
-				actions = append(actions, object("target", openapi.Text(target), "description", openapi.Text(f.example), name, value))
+				actions = append(actions, openapi.Object(openapi.Member{Name: "target", Value: openapi.Text(target)},
+					openapi.Member{Name: "description", Value: openapi.Text(f.example)}, openapi.Member{Name: name, Value: value}))
 			}
 		}
 		switch {
@@ -191,9 +192,9 @@ func actionsOf(root openapi.Place, flaws []flaw) (actions []*openapi.Node) {
 			action(target, "update", openapi.List(f.allow))
 		case f.keyword == "type":
 			action(target, "remove", openapi.Boolean(true))
-			action(path, "update", object("type", openapi.List(append([]*openapi.Node{declared}, allowed...)...)))
+			action(path, "update", openapi.Object(openapi.Member{Name: "type", Value: openapi.List(append([]*openapi.Node{declared}, allowed...)...)}))
 		case f.keyword == "additionalProperties", f.keyword == "nullable":
-			action(path, "update", object(f.keyword, openapi.Boolean(true)))
+			action(path, "update", openapi.Object(openapi.Member{Name: f.keyword, Value: openapi.Boolean(true)}))
 		case f.keyword == "required":
 			action(target+"[?@ == "+quoted(f.allow.Text())+"]", "remove", openapi.Boolean(true))
 		default:
@@ -201,15 +202,6 @@ func actionsOf(root openapi.Place, flaws []flaw) (actions []*openapi.Node) {
 		}
 	}
 	return actions
-}
-
-// object returns an object of names and values in turn.
-func object(pairs ...any) *openapi.Node {
-	var members []openapi.Member
-	for i := 0; i < len(pairs); i += 2 {
-		members = append(members, openapi.Member{Name: pairs[i].(string), Value: pairs[i+1].(*openapi.Node)})
-	}
-	return openapi.Object(members...)
 }
 
 // findPaths sets the paths of the values below n (RFC 9535) that are in the map. Path is that of n.
