@@ -22,7 +22,8 @@ func TestListed_schema_has_and_lacks(t *testing.T) {
 	}{
 		{"a pattern is checked and not listed", jsonBody(`{"type":"object","properties":{"name":{"type":"string","pattern":"^\\p{L}+$"}}}`, ""), `"name"`, `pattern`, `{"name":"Zoë"}`, `{"name":"7"}`},
 		{"a pattern of an item is checked and not listed", jsonBody(`{"type":"object","properties":{"names":{"type":"array","items":{"type":"string","pattern":"^\\p{L}+$"}}}}`, ""), `"names"`, `pattern`, `{"names":["Zoë"]}`, `{"names":["7"]}`},
-		{"a required property without a schema", jsonBody(`{"type":"object","required":["seat","note"],"properties":{"seat":{"type":"string"}}}`, ""), `"note":{}`, "", `{"seat":"a","note":[1]}`, `{"seat":"a"}`},
+		{"a required property without a schema is optional", jsonBody(`{"type":"object","required":["seat","note"],"properties":{"seat":{"type":"string"}}}`, ""), `"required":["seat"]`, "", `{"seat":"a"}`, `{"seat":1}`},
+		{"a required property without a schema", jsonBody(`{"type":"object","required":["seat","note"],"properties":{"seat":{"type":"string"}}}`, ""), `"note":{}`, "", `{"seat":"a","note":[1]}`, `{"note":[1]}`},
 		{"a required property of another part", jsonBody(`{"allOf":[{"type":"object","required":["note"],"properties":{"seat":{"type":"string"}}},{"properties":{"note":{"type":"integer"}}}]}`, ""), `"note":{"type":"integer"}`, `"note":{}`, `{"note":1}`, `{"note":"a"}`},
 		{"a default that is a number", `"parameters":[{"name":"v","in":"query","required":true,"schema":{"type":"string","default":1.10}}]`, `"default":"1.10"`, `required`, `{}`, `{"v":1}`},
 		{"a default outside the enum", `"parameters":[{"name":"v","in":"query","schema":{"type":"string","enum":["a"],"default":"z"}}]`, `"enum":["a"]`, `default`, `{}`, `{"v":"z"}`},
