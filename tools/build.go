@@ -119,7 +119,7 @@ func Build(data []byte, o BuildOptions) (*Toolset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("exclude: %w", err)
 	}
-	document, err := openapi.Read(data, openapi.Options{Location: o.Location, Refs: o.Refs, Limits: openapi.Limits{Size: o.MaxDocument}})
+	document, err := openapi.Read(data, openapi.Options{Location: o.Location, Refs: o.Refs, Limits: openapi.Limits{Size: o.MaxDocument}, Hidden: o.Foreign})
 	if err != nil {
 		return nil, err
 	}

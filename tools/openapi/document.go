@@ -49,6 +49,10 @@ type Options struct {
 	Location string // path or URL of the document, for messages and relative $refs
 	Refs     string // directory whose files $refs may refer to; "" allows no other files
 	Limits   Limits // limits on each file
+
+	// Hidden keeps characters that are not shown in the texts of a JSON document, because something else looks for them. Other
+	// documents are read without them.
+	Hidden bool
 }
 
 // Read reads a document. It returns an error only if data is not an OpenAPI document.
@@ -63,7 +67,7 @@ func Read(data []byte, options Options) (*Document, error) {
 }
 
 func read(data []byte, options Options) (*Document, error) {
-	root, err := Parse(data, options.Limits)
+	root, err := parse(data, options.Limits, options.Hidden)
 	if err != nil {
 		return nil, err
 	}

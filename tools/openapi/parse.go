@@ -42,7 +42,9 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 // Parse parses one JSON or YAML file. The file is JSON if its first character is '{'. The
 // tree refers to parts of data, so data must not be changed afterwards. If an object
 // repeats a name, the last value wins.
-func Parse(data []byte, limits Limits) (*Node, error) {
+func Parse(data []byte, limits Limits) (*Node, error) { return parse(data, limits, false) }
+
+func parse(data []byte, limits Limits, hidden bool) (*Node, error) {
 	limits = limits.orDefaults()
 	if len(data) > limits.Size {
 		return nil, fmt.Errorf("the document has %d bytes, more than the limit of %d", len(data), limits.Size)
@@ -53,7 +55,7 @@ func Parse(data []byte, limits Limits) (*Node, error) {
 	case len(start) == 0:
 		return nil, errors.New("the file is empty")
 	case start[0] == '{':
-		return parseJSON(data, limits)
+		return parseJSON(data, limits, hidden)
 	case start[0] == '<':
 		return nil, fmt.Errorf("an HTML or XML page, neither JSON nor YAML: it begins with %q", beginning(start))
 	}
@@ -74,6 +76,7 @@ func beginning(text []byte) []byte {
 type jsonParser struct {
 	data    []byte
 	limits  Limits
+	hidden  bool // Options.Hidden
 	decoder *jsontext.Decoder
 	names   map[string]string // the member names so far, each stored once
 	count   int
@@ -87,10 +90,11 @@ type jsonParser struct {
 	openItems   []*Node  // items of all arrays that are still open
 }
 
-func parseJSON(data []byte, limits Limits) (*Node, error) {
+func parseJSON(data []byte, limits Limits, hidden bool) (*Node, error) {
 	p := &jsonParser{
 		data:    data,
 		limits:  limits,
+		hidden:  hidden,
 		decoder: jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true)),
 		names:   make(map[string]string),
 	}
@@ -148,7 +152,10 @@ func (p *jsonParser) object(b *branch, depth int) error {
 		if err != nil {
 			return err
 		}
-		p.openMembers = append(p.openMembers, Member{name, visible(name, value)})
+		if !p.hidden {
+			value = visible(name, value)
+		}
+		p.openMembers = append(p.openMembers, Member{name, value})
 	}
 	b.members = p.members.copyOf(p.openMembers[start:])
 	p.openMembers = p.openMembers[:start]
