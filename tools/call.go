@@ -57,6 +57,13 @@ func (t *Tool) Bind(arguments []byte) (*Call, error) {
 	return call, err
 }
 
+// Read is Bind for the arguments of a tool call. A value that does not fit the schema is converted to another JSON form if it fits
+// then: "5" to 5, JSON text to an object. Whole numbers are written in digits where the schema has integers. Read returns the arguments with
+// what it has converted, also after an error: everything that looks at the arguments of a call must use these.
+func (t *Tool) Read(arguments []byte) (*Call, []byte, error) {
+	return (&validation{tool: t, converts: true}).bind(arguments)
+}
+
 // Arguments decodes the arguments of the caller, without defaults. Numbers are
 // decoded as json.Number. Every use of Arguments decodes them again.
 func (c *Call) Arguments() map[string]any {
@@ -75,6 +82,9 @@ func (c *Call) Arguments() map[string]any {
 // Values returns the arguments as JSON, by their position in Plan.Arguments. A value is nil if the
 // argument is absent.
 func (c *Call) Values() []jsontext.Value { return c.values }
+
+// Undeclared reports whether the call sends properties in the body that the document does not name. They are in Additional.
+func (c *Call) Undeclared() bool { return len(c.extra) > 0 && !c.Tool.Plan.Undeclared.Open }
 
 // Additional returns the names and values of the additional properties of the body.
 func (c *Call) Additional() iter.Seq2[string, jsontext.Value] {
@@ -272,6 +282,33 @@ func (v *validation) explain(err error, arguments any, problems, mismatches []Pr
 		v.forgive(invalid)
 	}
 	return problems, append(schema.Explain(invalid, arguments), mismatches...)
+}
+
+// split sorts the members of an arguments object into the values of a call. It returns unknown names as
+// problems. If the arguments cannot be read, the error is a *Failure.
+func (v *validation) split(arguments []byte) (*Call, []Problem, error) {
+	r := argumentReader{call: newCall(v.tool), tool: v.tool}
+	if len(arguments) == 0 || string(arguments) == "null" {
+		return r.call, nil, nil
+	}
+	members, err := strictjson.Object(arguments)
+	if err != nil {
+		return nil, nil, v.tool.invalid([]Problem{{Message: "the arguments are not a JSON object that can be read: " + err.Error()}})
+	}
+	for members.Next() {
+		r.take(members.Key(), members.Value)
+	}
+	if v.forgiven != nil {
+		for i := range v.tool.Plan.Arguments {
+			if v.forgiven(&v.tool.Plan.Arguments[i]) {
+				r.call.values[i] = nil
+			}
+		}
+	}
+	if r.call.Undeclared() {
+		r.checkUndeclared(v.forgiven)
+	}
+	return r.call, r.problems, nil
 }
 
 // An argumentReader sorts the members of an arguments object into the values of a call and problems.

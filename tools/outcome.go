@@ -342,6 +342,77 @@ func PurposeOf(ctx context.Context) Purpose {
 	return cmp.Or(p, ForResult)
 }
 
+// A Prepared is a tool call whose arguments have been read.
+type Prepared struct {
+	Tool      *Tool // nil if there is no such tool
+	Name      string
+	Arguments []byte    // as Tool.Read returned them
+	Started   time.Time // for Outcome.Duration
+
+	call *Call
+	err  error
+}
+
+// Prepare reads the arguments of a call.
+func Prepare(tools *Toolset, name string, arguments []byte) Prepared {
+	p := Prepared{Name: name, Arguments: arguments, Started: time.Now()}
+	tool, ok := tools.Tool(name)
+	if !ok {
+		p.err = tools.unknownTool(name)
+		return p
+	}
+	p.Tool = tool
+	p.call, p.Arguments, p.err = tool.Read(arguments)
+	return p
+}
+
+// Unprepared returns a call whose arguments could not be read, because of a failure of the gateway.
+func Unprepared(name string, arguments []byte, failure *Failure) Prepared {
+	return Prepared{Name: name, Arguments: arguments, Started: time.Now(), err: failure}
+}
+
+// Execute invokes the call and decides whether the response is a success.
+func (p *Prepared) Execute(ctx context.Context, invoker Invoker) Outcome {
+	outcome := Outcome{Tool: p.Tool}
+	err := p.err
+	if err == nil {
+		outcome.Result, err = invoker.Invoke(ctx, p.call)
+	}
+	if err != nil {
+		outcome.Failure = asFailure(err)
+	} else {
+		outcome.Failure = outcome.Result.failureOf(p.Tool)
+		if len(p.call.extra)+len(p.call.mismatches) > 0 {
+			p.call.noteOn(&outcome)
+		}
+	}
+	outcome.Duration = time.Since(p.Started)
+	return outcome
+}
+
+// A PreparingCaller is a Caller that can read the arguments of a call before it runs it. An adapter that looks at the arguments uses
+// it, so that they are read once.
+type PreparingCaller interface {
+	Prepare(tool string, arguments []byte) Prepared
+	CallPrepared(ctx context.Context, p Prepared) Outcome
+}
+
+// PrepareCall reads the arguments of a call that CallPrepared runs.
+func PrepareCall(caller Caller, tools *Toolset, name string, arguments []byte) Prepared {
+	if preparing, ok := caller.(PreparingCaller); ok {
+		return preparing.Prepare(name, arguments)
+	}
+	return Prepare(tools, name, arguments)
+}
+
+// CallPrepared runs a call.
+func CallPrepared(ctx context.Context, caller Caller, p Prepared) Outcome {
+	if preparing, ok := caller.(PreparingCaller); ok {
+		return preparing.CallPrepared(ctx, p)
+	}
+	return caller.Call(ctx, p.Name, p.Arguments)
+}
+
 // Execute runs one call. It finds the tool, reads the arguments, invokes the call and
 // decides whether the response is a success.
 func Execute(ctx context.Context, tools *Toolset, name string, arguments []byte, invoker Invoker) Outcome {

@@ -2,25 +2,15 @@ package tools
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
-
-// Read is Bind for the arguments of a tool call. A value that does not fit the schema is converted to another JSON form if it fits
-// then: "5" to 5, JSON text to an object. Whole numbers are written in digits where the schema has integers. Read returns the arguments with
-// what it has converted, also after an error: everything that looks at the arguments of a call must use these.
-func (t *Tool) Read(arguments []byte) (*Call, []byte, error) {
-	return (&validation{tool: t, converts: true}).bind(arguments)
-}
 
 // A reading converts the arguments of one call that do not fit the schema as they are.
 type reading struct {
@@ -114,9 +104,6 @@ func isAlias(a *Argument, property string) bool {
 	return (a.In == InQuery || a.In == InBody) && request.Alias(request.Stem(property)) == request.Alias(request.Stem(a.WireName))
 }
 
-// Undeclared reports whether the call sends properties in the body that the document does not name. They are in Additional.
-func (c *Call) Undeclared() bool { return len(c.extra) > 0 && !c.Tool.Plan.Undeclared.Open }
-
 // maxNote limits what a note about the arguments says, in bytes.
 const maxNote = 600
 
@@ -138,52 +125,6 @@ func (c *Call) note() (note string) {
 	return note
 }
 
-// A Prepared is a tool call whose arguments have been read.
-type Prepared struct {
-	Tool      *Tool // nil if there is no such tool
-	Name      string
-	Arguments []byte    // as Tool.Read returned them
-	Started   time.Time // for Outcome.Duration
-
-	call *Call
-	err  error
-}
-
-// Prepare reads the arguments of a call.
-func Prepare(tools *Toolset, name string, arguments []byte) Prepared {
-	p := Prepared{Name: name, Arguments: arguments, Started: time.Now()}
-	tool, ok := tools.Tool(name)
-	if !ok {
-		p.err = tools.unknownTool(name)
-		return p
-	}
-	p.Tool = tool
-	p.call, p.Arguments, p.err = tool.Read(arguments)
-	return p
-}
-
-// Unprepared returns a call whose arguments could not be read, because of a failure of the gateway.
-func Unprepared(name string, arguments []byte, failure *Failure) Prepared {
-	return Prepared{Name: name, Arguments: arguments, Started: time.Now(), err: failure}
-}
-
-// Execute invokes the call and decides whether the response is a success.
-func (p *Prepared) Execute(ctx context.Context, invoker Invoker) Outcome {
-	outcome := Outcome{Tool: p.Tool}
-	err := p.err
-	if err == nil {
-		outcome.Result, err = invoker.Invoke(ctx, p.call)
-	}
-	if err != nil {
-		outcome.Failure = asFailure(err)
-	} else {
-		outcome.Failure = outcome.Result.failureOf(p.Tool)
-		p.call.noteOn(&outcome)
-	}
-	outcome.Duration = time.Since(p.Started)
-	return outcome
-}
-
 // noteOn adds the note to a success, and to a refusal of the API.
 func (c *Call) noteOn(outcome *Outcome) {
 	switch note := c.note(); {
@@ -196,54 +137,4 @@ func (c *Call) noteOn(outcome *Outcome) {
 	case outcome.Failure.Kind == Refused:
 		outcome.Failure.Message += ". " + note
 	}
-}
-
-// A PreparingCaller is a Caller that can read the arguments of a call before it runs it. An adapter that looks at the arguments uses
-// it, so that they are read once.
-type PreparingCaller interface {
-	Prepare(tool string, arguments []byte) Prepared
-	CallPrepared(ctx context.Context, p Prepared) Outcome
-}
-
-// PrepareCall reads the arguments of a call that CallPrepared runs.
-func PrepareCall(caller Caller, tools *Toolset, name string, arguments []byte) Prepared {
-	if preparing, ok := caller.(PreparingCaller); ok {
-		return preparing.Prepare(name, arguments)
-	}
-	return Prepare(tools, name, arguments)
-}
-
-// CallPrepared runs a call.
-func CallPrepared(ctx context.Context, caller Caller, p Prepared) Outcome {
-	if preparing, ok := caller.(PreparingCaller); ok {
-		return preparing.CallPrepared(ctx, p)
-	}
-	return caller.Call(ctx, p.Name, p.Arguments)
-}
-
-// split sorts the members of an arguments object into the values of a call. It returns unknown names as
-// problems. If the arguments cannot be read, the error is a *Failure.
-func (v *validation) split(arguments []byte) (*Call, []Problem, error) {
-	r := argumentReader{call: newCall(v.tool), tool: v.tool}
-	if len(arguments) == 0 || string(arguments) == "null" {
-		return r.call, nil, nil
-	}
-	members, err := strictjson.Object(arguments)
-	if err != nil {
-		return nil, nil, v.tool.invalid([]Problem{{Message: "the arguments are not a JSON object that can be read: " + err.Error()}})
-	}
-	for members.Next() {
-		r.take(members.Key(), members.Value)
-	}
-	if v.forgiven != nil {
-		for i := range v.tool.Plan.Arguments {
-			if v.forgiven(&v.tool.Plan.Arguments[i]) {
-				r.call.values[i] = nil
-			}
-		}
-	}
-	if r.call.Undeclared() {
-		r.checkUndeclared(v.forgiven)
-	}
-	return r.call, r.problems, nil
 }

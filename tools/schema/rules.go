@@ -21,11 +21,7 @@ type rule struct {
 }
 
 var rules = [...]rule{
-	{"the outermost schema has no oneOf, anyOf, allOf, enum or not", "Anthropic, OpenAI", "github.com/anthropics/claude-code/issues/27337", func(t *Tree, outermost bool) []Keyword {
-		return without(t, func(k *Keyword) bool {
-			return outermost && slices.Contains([]string{"oneOf", "anyOf", "allOf", "enum", "not"}, k.Name)
-		})
-	}},
+	{"the outermost schema has no oneOf, anyOf, allOf, enum or not", "Anthropic, OpenAI", "github.com/anthropics/claude-code/issues/27337", mendOutermost},
 	{"an array has items", "OpenAI, VS Code", "github.com/sigoden/aichat/pull/1049, github.com/microsoft/vscode/issues/257537", mendItems},
 	{"an enum has each value once", "OpenAI, VS Code", "github.com/microsoft/vscode/issues/304673", mendEnum},
 	{"Python and JavaScript compile each pattern", "OpenAI", "github.com/BerriAI/litellm/pull/40485", mendPatterns},
@@ -77,6 +73,31 @@ func without(t *Tree, leftOut func(*Keyword) bool) []Keyword {
 
 // with returns the keywords of a schema with another one.
 func with(t *Tree, k Keyword) []Keyword { return setKeyword(slices.Clone(t.Keywords), k) }
+
+// mendOutermost lists the properties of the schemas that it leaves out beside those of the outermost schema.
+func mendOutermost(t *Tree, outermost bool) []Keyword {
+	if !outermost {
+		return t.Keywords
+	}
+	properties := Keyword{Name: "properties", shape: named, Parts: slices.Clip(t.Parts("properties"))}
+	kept := without(t, func(k *Keyword) bool {
+		if !slices.Contains([]string{"oneOf", "anyOf", "allOf", "enum", "not"}, k.Name) {
+			return false
+		}
+		for _, part := range k.Parts {
+			for _, p := range part.Parts("properties") {
+				if k.Name != "not" && !slices.ContainsFunc(properties.Parts, func(known Part) bool { return known.Name == p.Name }) {
+					properties.Parts = append(properties.Parts, p)
+				}
+			}
+		}
+		return true
+	})
+	if len(properties.Parts) > len(t.Parts("properties")) {
+		return setKeyword(kept, properties)
+	}
+	return kept
+}
 
 var anyValue = &Tree{Text: jsontext.Value("{}")}
 
