@@ -135,6 +135,23 @@ func (b *requestBuilder) appendPath() error {
 	return nil
 }
 
+// Rival returns the operation to which servers route an escaped path of the tool because it is more concrete, or "" if there is
+// none.
+func (p *Plan) Rival(path string) string {
+	if p.rivals == nil {
+		return ""
+	}
+	return p.rivals.of(path)
+}
+
+// checkRival returns an error if the escaped path of a call would be routed to another operation.
+func (b *requestBuilder) checkRival(path string) error {
+	if other := b.plan.Rival(path); other != "" {
+		return b.call.Tool.invalid([]Problem{{Message: fmt.Sprintf("the path arguments make the path of another operation, %s: call the tool of that operation, if there is one", other)}})
+	}
+	return nil
+}
+
 // setPath sets the path of a URL, which is given escaped.
 func (b *requestBuilder) setPath(target *url.URL, raw string) error {
 	target.Path = raw

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"cmp"
-	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -147,27 +146,15 @@ func (r *rivals) compile() (patterns []*regexp.Regexp) {
 
 var severalSlashes = regexp.MustCompile("//+")
 
-// Rival returns the operation to which servers route an escaped path of the tool because it is more concrete, or "" if there is
-// none. Case, empty segments and escapes are ignored, as by some servers.
-func (p *Plan) Rival(path string) string {
-	if p.rivals == nil {
-		return ""
-	}
+// of returns the rival that servers route an escaped path to, or "". Case, empty segments and escapes are ignored, as by some servers.
+func (r *rivals) of(path string) string {
 	path = strings.Trim(severalSlashes.ReplaceAllString(request.DecodeTriples(path), "/"), "/")
-	for i, pattern := range p.rivals.patterns() {
+	for i, pattern := range r.patterns() {
 		if pattern.MatchString(path) {
-			return p.rivals.operations[i]
+			return r.operations[i]
 		}
 	}
 	return ""
-}
-
-// checkRival returns an error if the escaped path of a call would be routed to another operation.
-func (b *requestBuilder) checkRival(path string) error {
-	if other := b.plan.Rival(path); other != "" {
-		return b.call.Tool.invalid([]Problem{{Message: fmt.Sprintf("the path arguments make the path of another operation, %s: call the tool of that operation, if there is one", other)}})
-	}
-	return nil
 }
 
 // setRivals finds the rivals of the tools.

@@ -6,14 +6,6 @@ import (
 	"strings"
 )
 
-// Segments returns the number of segments that the parameter has, as in Param.
-func (s *Serializer) Segments() string { return s.segments }
-
-// HasSegments reports whether an escaped value matches the pattern of the parameter, if it has one.
-func (s *Serializer) HasSegments(escaped string) bool {
-	return s.pattern == nil || s.pattern.MatchString(escaped)
-}
-
 // compileSegments returns the expression for escaped values that match a pattern. Literal parts may be escaped as a value or
 // as the path of a document.
 func compileSegments(pattern string) *regexp.Regexp {

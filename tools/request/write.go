@@ -305,3 +305,11 @@ func IsPlainPath(path string) bool {
 	}
 	return true
 }
+
+// Segments returns the number of segments that the parameter has, as in Param.
+func (s *Serializer) Segments() string { return s.segments }
+
+// HasSegments reports whether an escaped value matches the pattern of the parameter, if it has one.
+func (s *Serializer) HasSegments(escaped string) bool {
+	return s.pattern == nil || s.pattern.MatchString(escaped)
+}
