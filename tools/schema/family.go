@@ -11,8 +11,9 @@ import (
 
 // Limits on the families of one document.
 const (
-	maxFamily  = 512 // members of one family
-	maxKinship = 256 // schemas that are read to answer one question about a schema, such as which base it extends
+	maxFamily    = 512 // members of one family
+	maxExclusive = 64  // members of a family, each of which excludes the values of the others
+	maxKinship   = 256 // schemas that are read to answer one question about a schema, such as which base it extends
 )
 
 // A family is the set of schemas that a discriminator selects from (OpenAPI 3.1, Discriminator Object). There are two
@@ -199,7 +200,7 @@ func (f *family) assign(p, discriminator openapi.Place, more bool) {
 			m.values, m.stated = []string{value}, true
 		}
 		if named && !m.stated && m.name != "" {
-			m.values = []string{m.name}
+			m.values = f.valuesByName(m)
 		}
 	}
 	if discriminator.Get("mapping") != nil { // other names for the base are no members
@@ -208,6 +209,22 @@ func (f *family) assign(p, discriminator openapi.Place, more bool) {
 		})
 	}
 	f.closed = !slices.ContainsFunc(f.members, func(m familyMember) bool { return !m.stated && !m.own && !isNullType(m.place) })
+}
+
+// valuesByName returns the value that the name of a member's schema stands for: the name itself, or, if the property has an
+// enum, the value in it that differs at most in case.
+func (f *family) valuesByName(m *familyMember) []string {
+	declared, _ := newKinship().property(m.place, f.property, true).Resolve()
+	listed := declared.Get("enum").Items()
+	if len(listed) == 0 {
+		return []string{m.name}
+	}
+	for _, value := range listed {
+		if strings.EqualFold(value.Text(), m.name) {
+			return []string{value.Text()}
+		}
+	}
+	return nil
 }
 
 // restricted returns the schema of a member, restricted to its values of the discriminator. An alternative that needs
@@ -242,8 +259,11 @@ func (f *family) restricted(m *familyMember) *openapi.Node {
 }
 
 // valuesOfOthers returns the values that select other members, unless the family is closed: then the values of each
-// member say enough.
+// member say enough. It returns none for a large family, whose schema would grow with the square of its members.
 func (f *family) valuesOfOthers(m *familyMember) (others []string) {
+	if len(f.members) > maxExclusive {
+		return nil
+	}
 	for i := range f.members {
 		for _, value := range f.members[i].values {
 			if !f.closed && !slices.Contains(m.values, value) {

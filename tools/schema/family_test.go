@@ -159,6 +159,14 @@ func TestFamily_by_inheritance(t *testing.T) {
 			invalid:    map[string]string{`{"lion":{"kind":"lion"}}`: "claws: missing"},
 		},
 		{
+			rule: "the names of the schemas differ in case from the enum of the base",
+			components: `{"S":{"properties":{"pet":` + toPet + `}},"Pet":{"type":"object","required":["kind"],"properties":{"kind":{"type":"string","enum":["cat","dog","cow"]}},
+				"discriminator":{"propertyName":"kind"}},` + cat + `,` + dog + `}`,
+			valid:   []string{`{"pet":{"kind":"cat","claws":4}}`, `{"pet":{"kind":"dog"}}`, `{"pet":{"kind":"cow"}}`},
+			invalid: map[string]string{`{"pet":{"kind":"cat"}}`: `kind is "cat": claws is missing`, `{"pet":{"kind":"Cat","claws":4}}`: "must be one of"},
+			input:   true,
+		},
+		{
 			rule: "values of Azure's documents",
 			components: `{"S":` + toPet + `,` + pet("", "") + `,"Cat":{"x-ms-discriminator-value":"#cat","allOf":[` + toPet + `],"required":["claws"],"properties":{"claws":{}}},
 				"Dog":{"x-ms-discriminator-value":"#dog","allOf":[` + toPet + `]}}`,
@@ -272,17 +280,32 @@ func TestFamily_with_a_broken_mapping(t *testing.T) {
 	check(t, translate(t, schema.Auto, schema.Input, "3.0.3", components), []string{`{"kind":"c"}`, `{"kind":"x"}`}, nil)
 }
 
-func BenchmarkFamily_large(b *testing.B) {
+// The schema of a large family grows with the number of its members, not with its square.
+func TestFamily_large_is_linear(t *testing.T) {
+	size := func(members int) int {
+		place := document(t, "3.0.3", largeFamily(members)).At("S")
+		return len(schema.NewTranslator(schema.Auto, schema.Input).Translate(place).Text())
+	}
+	if few, many := size(100), size(400); many > 5*few {
+		t.Errorf("400 members take %d bytes, 100 take %d", many, few)
+	}
+}
+
+// largeFamily returns a base and the schemas that extend it.
+func largeFamily(members int) string {
 	var components strings.Builder
 	components.WriteString(`{"S":{"type":"object","properties":{"kind":{"type":"string"}},"discriminator":{"propertyName":"kind"}}`)
-	for i := range 300 {
+	for i := range members {
 		fmt.Fprintf(&components, `,"A%d":`, i)
 		components.WriteString(`{"allOf":[{"$ref":"#/components/schemas/S"},{"properties":{"p":{"type":"string"}}}]}`)
 	}
-	components.WriteString(`}`)
+	return components.String() + `}`
+}
+
+func BenchmarkFamily_large(b *testing.B) {
 	var place openapi.Place
 	for b.Loop() {
-		place = document(b, "3.0.3", components.String()).At("S")
+		place = document(b, "3.0.3", largeFamily(300)).At("S")
 		schema.NewTranslator(schema.Auto, schema.Input).Translate(place)
 	}
 }
