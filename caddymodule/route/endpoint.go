@@ -47,6 +47,9 @@ type Endpoint struct {
 	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
 	IgnoreScopes bool
 
+	// LibraryScopes returns the scopes that files and prompts of the endpoint need. Nil means none.
+	LibraryScopes func() []string
+
 	// Message returns the request of a client that calls a tool: the path below the endpoint's, and the body. Toolset
 	// has the tool, and arguments is a JSON object.
 	Message func(toolset *tools.Toolset, tool string, arguments []byte) (path string, body []byte)
@@ -90,10 +93,13 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	return e, nil
 }
 
-// scopes returns the scopes that the endpoint's tools need, of the documents that are loaded.
+// scopes returns the scopes that the endpoint's files, prompts and tools need, of the documents that are loaded.
 func (e *Endpoint) scopes() (scopes []string) {
+	if e.LibraryScopes != nil {
+		scopes = slices.Clone(e.LibraryScopes())
+	}
 	if e.IgnoreScopes {
-		return nil
+		return scopes
 	}
 	for _, part := range e.Parts.All {
 		set := part.Toolset.Loader.Toolset()

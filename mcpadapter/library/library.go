@@ -116,7 +116,8 @@ type Library struct {
 	skills    []*SkillEntry
 	apps      map[string]*App // by tool name
 	chosen    func(*tools.Tool) bool
-	hints     bool // whether any client hint is passed to the API
+	scopes    []string // of all entries
+	hints     bool     // whether any client hint is passed to the API
 	Hash      [sha256.Size]byte
 }
 
@@ -130,7 +131,7 @@ func NewLibrary(options LibraryOptions) (*Library, error) {
 		return nil, err
 	}
 	l := &Library{options: options, Hash: sha256.Sum256(encoded), apps: make(map[string]*App)}
-	for _, add := range []func() error{l.addFiles, l.addApps, l.addFolders, l.addPrompts, l.addSkills, l.checkUnique, l.checkHints} {
+	for _, add := range []func() error{l.addFiles, l.addApps, l.addFolders, l.addPrompts, l.addSkills, l.checkUnique, l.checkHints, l.addScopes} {
 		if err := add(); err != nil {
 			return nil, err
 		}
@@ -232,11 +233,20 @@ func checkScopes(scopes []string) error {
 	return nil
 }
 
-// HasScopes reports whether a file, a folder or a prompt needs scopes, so that lists depend on the token.
-func (l *Library) HasScopes() bool {
-	needs := func(r *Entry) bool { return len(r.Scopes) > 0 }
-	return slices.ContainsFunc(l.resources, needs) || slices.ContainsFunc(l.templates, needs) ||
-		slices.ContainsFunc(l.prompts, func(p *Prompt) bool { return len(p.Scopes) > 0 })
+// Scopes returns the scopes that files, folders, skills and prompts need. If there are any, lists depend on the token.
+func (l *Library) Scopes() []string { return l.scopes }
+
+// addScopes records the scopes of all entries.
+func (l *Library) addScopes() error {
+	for _, r := range slices.Concat(l.resources, l.templates) {
+		l.scopes = append(l.scopes, r.Scopes...)
+	}
+	for _, p := range l.prompts {
+		l.scopes = append(l.scopes, p.Scopes...)
+	}
+	slices.Sort(l.scopes)
+	l.scopes = slices.Compact(l.scopes)
+	return nil
 }
 
 // checkURI returns an error if uri is not an absolute URI.
