@@ -24,7 +24,7 @@ func (s *Server) SetLibrary(l *library.Library) {
 }
 
 // LibraryScopes returns the scopes that the files and prompts of the Library need.
-func (s *Server) LibraryScopes() []string { return s.library.Load().Scopes() }
+func (s *Server) LibraryScopes() []string { return s.library.Load().Scopes }
 
 // Warnings returns warnings about parts of the document and of the Library that cannot be used as
 // they are.

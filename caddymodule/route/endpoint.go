@@ -96,7 +96,7 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 // scopes returns the scopes that the endpoint's files, prompts and tools need, of the documents that are loaded.
 func (e *Endpoint) scopes() (scopes []string) {
 	if e.LibraryScopes != nil {
-		scopes = slices.Clone(e.LibraryScopes())
+		scopes = append(scopes, e.LibraryScopes()...)
 	}
 	if e.IgnoreScopes {
 		return scopes

@@ -116,9 +116,12 @@ type Library struct {
 	skills    []*SkillEntry
 	apps      map[string]*App // by tool name
 	chosen    func(*tools.Tool) bool
-	scopes    []string // of all entries
-	hints     bool     // whether any client hint is passed to the API
-	Hash      [sha256.Size]byte
+	hints     bool // whether any client hint is passed to the API
+
+	// Scopes are those that files, folders, skills and prompts need. If there are any, lists depend on the token.
+	Scopes []string
+
+	Hash [sha256.Size]byte
 }
 
 // NewLibrary returns a Library. An error names the invalid option.
@@ -131,10 +134,16 @@ func NewLibrary(options LibraryOptions) (*Library, error) {
 		return nil, err
 	}
 	l := &Library{options: options, Hash: sha256.Sum256(encoded), apps: make(map[string]*App)}
-	for _, add := range []func() error{l.addFiles, l.addApps, l.addFolders, l.addPrompts, l.addSkills, l.checkUnique, l.checkHints, l.addScopes} {
+	for _, add := range []func() error{l.addFiles, l.addApps, l.addFolders, l.addPrompts, l.addSkills, l.checkUnique, l.checkHints} {
 		if err := add(); err != nil {
 			return nil, err
 		}
+	}
+	for _, r := range slices.Concat(l.resources, l.templates) {
+		l.Scopes = append(l.Scopes, r.Scopes...)
+	}
+	for _, p := range l.prompts {
+		l.Scopes = append(l.Scopes, p.Scopes...)
 	}
 	chosen, err := tools.SelectTools(options.Operations)
 	if err != nil {
@@ -230,22 +239,6 @@ func checkScopes(scopes []string) error {
 			return fmt.Errorf("%q is not a scope; scopes are printable ASCII without spaces, quotes and backslashes", text.Cut(scope, text.MaxQuoted))
 		}
 	}
-	return nil
-}
-
-// Scopes returns the scopes that files, folders, skills and prompts need. If there are any, lists depend on the token.
-func (l *Library) Scopes() []string { return l.scopes }
-
-// addScopes records the scopes of all entries.
-func (l *Library) addScopes() error {
-	for _, r := range slices.Concat(l.resources, l.templates) {
-		l.scopes = append(l.scopes, r.Scopes...)
-	}
-	for _, p := range l.prompts {
-		l.scopes = append(l.scopes, p.Scopes...)
-	}
-	slices.Sort(l.scopes)
-	l.scopes = slices.Compact(l.scopes)
 	return nil
 }
 
