@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -60,8 +59,7 @@ func NewMerger(o MergeOptions) (*Merger, error) {
 // MergePrefix returns the prefix for the names of the tools of a Toolset with that name, without the
 // underscore that follows it. The extension of a document does not count. It is "" if the name has no letter and no digit.
 func MergePrefix(toolset string) string {
-	switch extension := path.Ext(toolset); extension {
-	case ".json", ".yaml", ".yml":
+	for _, extension := range []string{".json", ".yaml", ".yml"} {
 		toolset = strings.TrimSuffix(toolset, extension)
 	}
 	return build.ShortenName(build.SanitizeName(toolset))
