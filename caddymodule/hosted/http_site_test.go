@@ -305,6 +305,10 @@ func TestHosting_memory(t *testing.T) {
 	if got := seen(); !strings.Contains(got, "My seat is 12\nassistant: Noted.") {
 		t.Errorf("the model got no memory: %s", got)
 	}
+	s.State("ann", s.Begin("ann", "desk", "Which seat?", "Oagent-Chain", strings.Repeat("0", 24)))
+	if got := seen(); got != "" {
+		t.Errorf("an agent of another server that calls the agent gets the memory: %s", got)
+	}
 	s.State("bob", s.Begin("bob", "desk", "Which seat?"))
 	if got := seen(); got != "" {
 		t.Errorf("the model got the memory of another user: %s", got)

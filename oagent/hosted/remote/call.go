@@ -19,9 +19,11 @@ import (
 	"github.com/fairwayhq/fairway/internal/fetch"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 const (
+	maxQuestionID = 200             // bytes
 	maxDetail     = 300             // bytes of the other server's error message
 	maxProblem    = 16 << 10        // bytes of its problem document
 	cancelTimeout = 5 * time.Second // of the request that cancels an Engagement
@@ -38,8 +40,18 @@ type Call struct {
 	Caller http.Header
 
 	// Started is called with the URL of the Engagement before it is polled. If it returns an error, the
-	// Engagement is canceled. With the URL, Client.Cancel can cancel the Engagement if this process ends.
+	// Engagement is canceled.
 	Started func(location string) error
+
+	// Location is the URL of the Engagement, if the call has started it before. Then the call goes on: with the Answer to the Question of
+	// that id, if the agent has asked.
+	Location, Question, Answer string
+
+	// Kept reports whether another attempt will go on with the Engagement after ctx has ended. Otherwise Run cancels it. Default: none will.
+	Kept func() bool
+
+	// MayAsk makes Run return an Asked if the agent has a question. Otherwise its Engagement is canceled, and the call fails.
+	MayAsk bool
 
 	// Static adds the credentials of the capability's static_identity. If it is set, neither those
 	// of the caller nor those of the Host are used. Default: none.
@@ -57,26 +69,36 @@ type started struct {
 // if the agent succeeded, else 502, and then the object has the member error. The error is an
 // *Error, and then it may be unknown what the agent did.
 //
-// If ctx ends, or after Host.Timeout, the Engagement is canceled.
+// If ctx ends, or after Host.Timeout, the Engagement is canceled, see also Call.Kept.
 func (c *Client) Run(ctx context.Context, call *Call) (outputs jsontext.Value, status int, err error) {
 	h, err := c.host(call.Reference)
 	if err != nil {
 		return nil, 0, &Error{Message: err.Error()}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, h.Timeout, errTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, h.Timeout, errTimeout)
 	defer cancel()
-	e, err := c.start(ctx, h, call)
-	if err != nil {
-		return nil, 0, err
+	outer, ctx := ctx, limited
+	e := &started{call, h, call.Location}
+	switch {
+	case call.Location == "":
+		if e, err = c.start(ctx, h, call); err != nil {
+			return nil, 0, err
+		}
+		if call.Started != nil {
+			err = call.Started(e.location)
+		}
+	case call.Answer != "":
+		err = e.answer(ctx)
 	}
 	var state *state
-	if call.Started != nil {
-		err = call.Started(e.location)
-	}
 	if err == nil {
 		state, err = c.poll(ctx, e)
 	}
-	if err != nil || !state.isFinal() {
+	if err == nil && call.MayAsk && state.status == run.StatusAwaitingInput && len(state.questions) > 0 && len(state.questions[0].ID) <= maxQuestionID {
+		first := state.questions[0]
+		return nil, 0, &Asked{Location: e.location, ID: first.ID, Text: printable(first.Text, maxDescription)}
+	}
+	if kept := outer.Err() != nil && call.Kept != nil && call.Kept(); !kept && (err != nil || !state.isFinal()) {
 		e.cancel(context.WithoutCancel(ctx))
 	}
 	if err != nil {
@@ -90,12 +112,25 @@ func (c *Client) Run(ctx context.Context, call *Call) (outputs jsontext.Value, s
 	return outputs, status, nil
 }
 
-// Cancel cancels the Engagement of an earlier call, see Call.Started. Like the cancellation of Run, it is best
-// effort.
-func (c *Client) Cancel(ctx context.Context, call *Call, location string) {
-	if h, err := c.host(call.Reference); err == nil {
-		(&started{call, h, location}).cancel(ctx)
+// Asked is the error of Run if the agent asks its user. Run with the Location, the id of the question and the answer goes on with the call.
+type Asked struct{ Location, ID, Text string }
+
+func (a *Asked) Error() string { return "the agent asks: " + a.Text }
+
+// answer sends the answer of the user. A question that is no longer open was answered by an earlier attempt.
+func (e *started) answer(ctx context.Context) error {
+	response, end, err := e.send(ctx, e.location, struct {
+		Input     string `json:"input"`
+		InReplyTo string `json:"in_reply_to,omitzero"`
+	}{e.call.Answer, e.call.Question})
+	if err != nil {
+		return err
 	}
+	defer end()
+	if response.StatusCode >= http.StatusBadRequest && response.StatusCode != http.StatusConflict {
+		return &Error{Message: "the agent does not take the answer: " + refusal(response)}
+	}
+	return nil
 }
 
 // start starts an Engagement.
@@ -152,19 +187,34 @@ func (e *started) request(ctx context.Context, method, address string, body io.R
 	return r, err
 }
 
-// post sends the input. The transport is used without an http.Client, so nothing is redirected.
+// post sends the input.
 func (e *started) post(ctx context.Context, target *url.URL) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	body, err := json.Marshal(struct {
+	response, end, err := e.send(ctx, target.String(), struct {
 		Input string `json:"input"`
 	}{e.call.Input})
 	if err != nil {
-		return &Error{Message: "the input is not valid UTF-8", Cause: err}
-	}
-	r, err := e.request(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
-	if err != nil {
 		return err
+	}
+	defer end()
+	if response.StatusCode != http.StatusSeeOther {
+		return &Error{Message: refusal(response)}
+	}
+	return e.locate(target, response.Header.Get("Location"))
+}
+
+// send sends a message to the agent. The caller calls end after it has read the response. The transport is used without an http.Client,
+// so nothing is redirected.
+func (e *started) send(ctx context.Context, target string, message any) (response *http.Response, end func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	body, err := json.Marshal(message)
+	if err != nil {
+		cancel()
+		return nil, nil, &Error{Message: "the input is not valid UTF-8", Cause: err}
+	}
+	r, err := e.request(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		cancel()
+		return nil, nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
@@ -172,15 +222,11 @@ func (e *started) post(ctx context.Context, target *url.URL) error {
 	if len(e.call.Chain) > 0 {
 		r.Header.Set(ChainHeader, e.call.Chain.String())
 	}
-	response, err := e.host.transport.RoundTrip(r)
-	if err != nil {
-		return brief(err)
+	if response, err = e.host.transport.RoundTrip(r); err != nil {
+		cancel()
+		return nil, nil, brief(err)
 	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusSeeOther {
-		return &Error{Message: refusal(response)}
-	}
-	return e.locate(target, response.Header.Get("Location"))
+	return response, func() { _ = response.Body.Close(); cancel() }, nil
 }
 
 // locate sets the URL of the Engagement, which must be on the host of the agent.

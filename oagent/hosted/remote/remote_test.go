@@ -294,13 +294,13 @@ func TestRun_transient(t *testing.T) {
 // TestRun_cancel checks that an Engagement is canceled when the caller gives up, or when it takes
 // too long.
 func TestRun_cancel(t *testing.T) {
-	for name, want := range map[string]string{"canceled": "canceled", "slow": "in time"} {
+	for name, want := range map[string]string{"canceled": "canceled", "kept": "canceled", "slow": "in time"} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			s.state = func(_ http.ResponseWriter, r *http.Request) {
-				if name == "canceled" {
+				if name != "slow" {
 					cancel()
 				}
 				<-r.Context().Done()
@@ -310,19 +310,51 @@ func TestRun_cancel(t *testing.T) {
 					h.Timeout = 2 * time.Second // enough for the request that starts the Engagement
 				}
 			})
-			_, _, err := c.Run(ctx, &Call{Reference: s.reference(t)})
+			_, _, err := c.Run(ctx, &Call{Reference: s.reference(t), Kept: func() bool { return name == "kept" }})
 			if err == nil || !testkit.ContainsAll(err.Error(), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}
-			if n := len(s.seen(http.MethodDelete)); n != 1 {
+			if n := len(s.seen(http.MethodDelete)); (n == 1) != (name != "kept") {
 				t.Errorf("%d requests to cancel", n)
 			}
 		})
 	}
 }
 
-// TestRun_started checks that the caller learns the URL of an Engagement before it is polled, and can cancel it
-// later. If the caller cannot store the URL, the Engagement is canceled.
+// TestRun_goes_on checks that a call goes on with its Engagement after a question, and after its process has ended.
+func TestRun_goes_on(t *testing.T) {
+	s := newServer(t)
+	works := s.state
+	s.state = writes(200, `{"status":"awaiting-additional-input","questions":[{"id":"Q1","text":"Where to?"},{"id":"Q2","text":"When?"}]}`)
+	c := s.client(t, nil)
+	call := &Call{Reference: s.reference(t), MayAsk: true}
+	_, _, err := c.Run(t.Context(), call)
+	asked, ok := errors.AsType[*Asked](err)
+	if !ok || *asked != (Asked{s.URL + "/engagements/1", "Q1", "Where to?"}) {
+		t.Fatalf("got the error %v", err)
+	}
+	s.state = works
+	s.start = writes(200, `{}`)
+	call.Location, call.Question, call.Answer = asked.Location, asked.ID, "Bern"
+	for range 2 { // the second time, the question is no longer open
+		if _, status, err := c.Run(t.Context(), call); err != nil || status != 200 {
+			t.Errorf("got the status %d and the error %v", status, err)
+		}
+		s.start = writes(409, `{"detail":"no open question"}`)
+	}
+	call.Answer = ""
+	if _, status, err := c.Run(t.Context(), call); err != nil || status != 200 {
+		t.Errorf("got the status %d and the error %v", status, err)
+	}
+	if n := len(s.seen(http.MethodDelete)); n > 0 {
+		t.Errorf("%d requests to cancel", n)
+	}
+	if n := len(s.seen(http.MethodPost)); n != 3 {
+		t.Errorf("%d POSTs, want one for the start and two for the answer", n)
+	}
+}
+
+// TestRun_started checks that the caller learns the URL of an Engagement before it is polled. If the caller cannot store the URL, the Engagement is canceled.
 func TestRun_started(t *testing.T) {
 	for _, failed := range []error{nil, errors.New("not stored")} {
 		s := newServer(t)
@@ -339,10 +371,7 @@ func TestRun_started(t *testing.T) {
 		if polls > 1 || location != s.URL+"/engagements/1" {
 			t.Errorf("got %q after %d GETs, want %s after at most 1", location, polls, s.URL+"/engagements/1")
 		}
-		if failed == nil {
-			c.Cancel(t.Context(), call, location)
-		}
-		if canceled := s.seen(http.MethodDelete); len(canceled) != 1 || canceled[0].URL.Path != "/engagements/1" {
+		if canceled := s.seen(http.MethodDelete); (len(canceled) == 1) != (failed != nil) {
 			t.Errorf("%d requests to cancel", len(canceled))
 		}
 	}

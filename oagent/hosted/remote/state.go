@@ -22,13 +22,13 @@ import (
 
 // state contains the used parts of the state of an Engagement on another server.
 type state struct {
-	status   run.Status
-	text     string
-	value    jsontext.Value // the text as JSON, or nil
-	exposes  jsontext.Value // an object, or nil
-	question string         // all questions to the user
-	kind     string         // of the error
-	message  string         // of the error
+	status    run.Status
+	text      string
+	value     jsontext.Value // the text as JSON, or nil
+	exposes   jsontext.Value // an object, or nil
+	questions []run.Question // to the user
+	kind      string         // of the error
+	message   string         // of the error
 }
 
 // readState reads the JSON state of an Engagement.
@@ -41,11 +41,7 @@ func readState(body []byte) (*state, error) {
 		text:   strictjson.Text(strictjson.MemberOf(body, "text")),
 		value:  strictjson.MemberOf(body, "value"),
 	}
-	var questions []run.Question
-	_ = json.Unmarshal(strictjson.MemberOf(body, "questions"), &questions) // other servers may have none
-	for _, q := range questions {
-		s.question = strings.TrimSpace(s.question + " " + q.Text)
-	}
+	_ = json.Unmarshal(strictjson.MemberOf(body, "questions"), &s.questions) // other servers may have none
 	if exposes := strictjson.MemberOf(body, "exposes"); exposes.Kind() == '{' {
 		s.exposes = exposes
 	}
@@ -82,7 +78,11 @@ func (s *state) result() (jsontext.Value, int) {
 		return append(outputs, '}'), http.StatusOK
 	case run.StatusAwaitingInput:
 		message := "the agent needs more information, and its Engagement was canceled; call it again with this information in the input"
-		if question := printable(s.question, maxDescription); question != "" {
+		question := ""
+		for _, q := range s.questions {
+			question += " " + q.Text
+		}
+		if question = printable(strings.TrimSpace(question), maxDescription); question != "" {
 			message += ": " + question
 		}
 		return failure("additional_input", message), http.StatusBadGateway

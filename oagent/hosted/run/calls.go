@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.
 		r = e.call(ctx, &Invocation{
 			Binding: e.binding, Depth: st.Depth, Turn: turn, Number: st.Turns, Index: i, Name: c.Name, IsAgent: t.Agent,
 			Inputs: arguments, Uncertain: c.Uncertain, Waited: c.Wait, Origin: st.Origin,
-			Away: away, Noted: c.Note, Sealed: c.Sealed, Note: func(content string) error { return e.note(i, content) },
+			Away: away, MayAsk: e.tools.mayAsk(), Noted: c.Note, Sealed: c.Sealed, Note: func(content string) error { return e.note(i, content) },
 		})
 	}
 	switch {
@@ -78,6 +79,11 @@ func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.
 		return err
 	case ctx.Err() != nil && (r.IsError || r.Unknown):
 		return ctx.Err() // interrupted, so the failure is not a result
+	}
+	if r.Wait != nil && r.Wait.Relayed {
+		if ended, err := e.check(ctx, engagement.SideOutput, r.Wait.Message); err != nil || ended {
+			return cmp.Or(err, lease.ErrLost)
+		}
 	}
 	if r.Wait != nil && r.Wait.Kind == WaitCredentials && away {
 		r.Wait = &Wait{Kind: WaitHome}
