@@ -199,7 +199,7 @@ func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.In
 	r := run.Guarded(ctx, guard, set.Names, i, func(ctx context.Context, own *run.Invocation, _ *oagent.Capability) (jsontext.Value, int, error) {
 		ctx, span := calltrace.BeginAgent(ctx, c.Reference.Name)
 		call.Started, call.MayAsk = own.Note, own.MayAsk
-		call.Kept = func() bool { return h.continues(context.WithoutCancel(ctx), i.Engagement) }
+		call.Kept = func() bool { return continues(context.WithoutCancel(ctx), h.Host, i.Engagement) }
 		call.Location, call.Question, _ = strings.Cut(own.Noted, " ")
 		if own.Waited != nil {
 			call.Answer = own.Waited.Answer
@@ -234,7 +234,7 @@ func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.In
 }
 
 // continues reports whether a run has not ended. It has if its user has canceled it.
-func (h agentTools) continues(ctx context.Context, id string) bool {
+func continues(ctx context.Context, h *Host, id string) bool {
 	runner, err := h.Runner(ctx)
 	if err != nil {
 		return false
