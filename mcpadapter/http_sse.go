@@ -63,7 +63,7 @@ func (h *httpExchange) serveLegacyStream(w http.ResponseWriter, r *http.Request)
 	if stream.Write("endpoint", "", []byte(target)) != nil {
 		return nil
 	}
-	watch := &session.Watch{Host: &h.server.host, Watcher: c.watcher, Out: stream, KeepAlive: stream.Comment, Resources: c.live.Watched, Stamp: h.server.newPolling(h.site, client).stamp, Lists: h.server.newListWatch(h.site)}
+	watch := &session.Watch{Host: &h.server.host, Watcher: c.watcher, Out: stream, KeepAlive: stream.Comment, State: &c.live, Stamp: h.server.newPolling(h.site, client).stamp, Lists: h.server.newListWatch(h.site)}
 	end := watch.Run(c.ctx)
 	if end == session.ServerClosing {
 		c.drain(h.server.asking.Done())

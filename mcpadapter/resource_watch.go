@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"net/http"
+	"slices"
 
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
@@ -27,8 +28,13 @@ func subscribe(q *request, w *response) *protocol.Fault {
 	if q.state == nil {
 		return protocol.Faultf(http.StatusOK, protocol.InvalidRequest, "a subscription needs a session: open one with initialize and send its Mcp-Session-Id")
 	}
+	again := slices.Contains(q.state.Watched(), uri)
 	if !q.state.Subscribe(uri) {
 		return protocol.Faultf(http.StatusOK, protocol.InvalidRequest, "this session watches %d resources, the limit: unsubscribe from one first", session.MaxWatched)
+	}
+	if !again {
+		watch := session.Watch{State: q.state, Stamp: q.server.newPolling(q.site, q.owner(q.site)).stamp}
+		watch.Baseline(q.ctx, uri)
 	}
 	w.empty()
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
@@ -201,5 +202,78 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 		case <-deadline:
 			t.Fatal("no notification")
 		}
+	}
+}
+
+// A resource that changes right after the response to a subscription is reported, however long the interval of polls is.
+func TestSubscription_reports_the_next_change(t *testing.T) {
+	const subscribe = `{"jsonrpc":"2.0","id":"S","method":"resources/subscribe","params":{"uri":"docs:///a"}}`
+	streamable := func(t *testing.T, e *endpoint, change func()) *feed {
+		header := map[string]string{sessionHeader: begin(t, e.server, protocol.V20251125), versionHeader: "2025-11-25"}
+		if response := e.do(t, "POST", "/mcp", subscribe, header); response.StatusCode != 200 {
+			t.Fatalf("status %d", response.StatusCode)
+		}
+		change()
+		return e.open(t, "GET", "/mcp", "", header)
+	}
+	for rule, c := range map[string]struct {
+		interval  time.Duration
+		subscribe func(t *testing.T, e *endpoint, change func()) *feed
+	}{
+		"2025-11-25": {time.Hour, streamable},
+		"HTTP+SSE": {200 * time.Millisecond, func(t *testing.T, e *endpoint, change func()) *feed {
+			stream := e.open(t, "GET", "/mcp/sse", "", nil)
+			_, _, target := stream.event()
+			e.do(t, "POST", target, `{"jsonrpc":"2.0","id":"I","method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{}}}`, nil)
+			stream.event()
+			e.do(t, "POST", target, subscribe, nil)
+			stream.event()
+			change()
+			return stream
+		}},
+		"2026-07-28": {200 * time.Millisecond, func(t *testing.T, e *endpoint, change func()) *feed {
+			stream := e.open(t, "POST", "/mcp", listenBody(`{"resourceSubscriptions":["docs:///a"]}`), listenHeader)
+			stream.event()
+			change()
+			return stream
+		}},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			file := filepath.Join(oneFile(t), "a.txt")
+			lib, err := library.NewLibrary(library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///a", File: file}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := serveEndpoint(t, Options{WatchInterval: c.interval}, echo)
+			e.server.SetLibrary(lib)
+			defer time.AfterFunc(20*time.Second, e.server.Close).Stop()
+			stream := c.subscribe(t, e, func() {
+				if err := os.WriteFile(file, []byte("changed"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			})
+			for {
+				if _, _, data := stream.event(); strings.Contains(data, `"method":"notifications/resources/updated"`) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// A client that subscribes again keeps the version that it knows.
+func TestSubscription_again_keeps_the_known_version(t *testing.T) {
+	var state session.State
+	state.Subscribe("docs:///a")
+	if _, changed := state.Saw("docs:///a", "1"); changed {
+		t.Error("the first version is a change")
+	}
+	state.Subscribe("docs:///a")
+	if before, changed := state.Saw("docs:///a", "2"); !changed || before != "1" {
+		t.Errorf("before = %q, changed = %v", before, changed)
+	}
+	state.Unsubscribe("docs:///a")
+	if _, changed := state.Saw("docs:///a", "3"); changed {
+		t.Error("a resource that is not watched has changed")
 	}
 }

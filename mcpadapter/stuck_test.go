@@ -75,10 +75,14 @@ func TestDeadline_is_of_each_write(t *testing.T) {
 func TestClose_ends_looks(t *testing.T) {
 	began := make(chan struct{})
 	server := New(Options{})
+	watcher, state := session.NewWatcher(0), new(session.State)
+	state.Watch(watcher)
+	state.Subscribe("a")
+	state.Subscribe("b")
 	w := &session.Watch{
-		Host:      &server.host,
-		Watcher:   session.NewWatcher(0),
-		Resources: func() []string { return []string{"a", "b"} },
+		Host:    &server.host,
+		Watcher: watcher,
+		State:   state,
 		Stamp: func(ctx context.Context, uri string) (string, bool) {
 			if uri != "a" {
 				t.Errorf("polled %s after the end", uri)
