@@ -62,6 +62,12 @@ func (c *toolCall) appendToolResult(dst []byte, result jsontext.Value) ([]byte, 
 		if dst, err = c.blocks().AppendBlocks(dst, body); err != nil {
 			return dst, err
 		}
+		if structured != nil && !c.version.SupportsStructuredContent(structured[0]) && !hasText(body) {
+			if dst[len(dst)-1] != '[' {
+				dst = append(dst, ',')
+			}
+			dst = content.AppendText(dst, []byte(structured))
+		}
 	case '"':
 		dst = content.AppendText(dst, strictjson.Text(body))
 	case 0, 'n': // some servers have nothing to say after a success
@@ -84,4 +90,14 @@ func (c *toolCall) appendToolResult(dst []byte, result jsontext.Value) ([]byte, 
 		dst = append(dst, `,"isError":true`...)
 	}
 	return dst, nil
+}
+
+// hasText reports whether content has a text, which repeats structuredContent (MCP 2025-06-18, Tools, Structured Content).
+func hasText(blocks jsontext.Value) bool {
+	for walk := strictjson.Into(blocks); walk.Next(); {
+		if walk.Value.Kind() == '"' || strictjson.Text(strictjson.MemberOf(walk.Value, "type")) == "text" {
+			return true
+		}
+	}
+	return false
 }
