@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -152,19 +153,29 @@ func (e *started) request(ctx context.Context, method, address string, body io.R
 	return r, err
 }
 
-// post sends the input. The transport is used without an http.Client, so nothing is redirected.
+// post sends the input, to a server that refuses the object as the string alone: the reference server of OpenAgentSpec
+// (agent-os) takes no other form.
 func (e *started) post(ctx context.Context, target *url.URL) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	body, err := json.Marshal(struct {
-		Input string `json:"input"`
-	}{e.call.Input})
+	text, err := json.Marshal(e.call.Input)
 	if err != nil {
 		return &Error{Message: "the input is not valid UTF-8", Cause: err}
 	}
+	status, err := e.send(ctx, target, slices.Concat([]byte(`{"input":`), text, []byte("}")))
+	if status == http.StatusUnprocessableEntity {
+		if status, again := e.send(ctx, target, text); status/100 != 4 { // else the first refusal says more
+			return again
+		}
+	}
+	return err
+}
+
+// send sends a body that starts the Engagement. status is 0 without a response. The transport is used without an http.Client, so nothing is redirected.
+func (e *started) send(ctx context.Context, target *url.URL, body []byte) (status int, err error) {
 	r, err := e.request(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
@@ -174,13 +185,13 @@ func (e *started) post(ctx context.Context, target *url.URL) error {
 	}
 	response, err := e.host.transport.RoundTrip(r)
 	if err != nil {
-		return brief(err)
+		return 0, brief(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusSeeOther {
-		return &Error{Message: refusal(response)}
+		return response.StatusCode, &Error{Message: refusal(response)}
 	}
-	return e.locate(target, response.Header.Get("Location"))
+	return response.StatusCode, e.locate(target, response.Header.Get("Location"))
 }
 
 // locate sets the URL of the Engagement, which must be on the host of the agent.

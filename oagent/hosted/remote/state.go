@@ -49,6 +49,7 @@ func readState(body []byte) (*state, error) {
 	if exposes := strictjson.MemberOf(body, "exposes"); exposes.Kind() == '{' {
 		s.exposes = exposes
 	}
+	s.readResults(strictjson.MemberOf(body, "results"))
 	if failure := strictjson.MemberOf(body, "error"); failure.Kind() == '{' {
 		s.kind = printable(strictjson.Text(strictjson.MemberOf(failure, "kind")), maxDetail)
 		s.message = printable(strictjson.Text(strictjson.MemberOf(failure, "message")), maxDetail)
@@ -56,10 +57,25 @@ func readState(body []byte) (*state, error) {
 	if !s.isFinal() && !s.isWaiting() && s.status != run.StatusAwaitingInput {
 		return nil, &invalidError{fmt.Errorf("the state of the Engagement has the unknown status %.64q", s.status)}
 	}
-	if s.status == run.StatusComplete && s.exposes == nil && strictjson.MemberOf(body, "text") == nil {
+	if s.status == run.StatusComplete && s.exposes == nil && s.text == "" && strictjson.MemberOf(body, "text") == nil {
 		return nil, &invalidError{errors.New("the state of the Engagement is complete, but has neither text nor exposes")}
 	}
 	return s, nil
+}
+
+// readResults reads the member results of the reference server: the text, and beside it the exposed values.
+func (s *state) readResults(results jsontext.Value) {
+	var exposes strictjson.ObjectBuilder
+	for walk := strictjson.Into(results); walk.Next(); {
+		if walk.Is("text") {
+			s.text = cmp.Or(s.text, strictjson.Text(walk.Value))
+		} else if results.Kind() == '{' {
+			exposes.Add(strictjson.Text(walk.Name), walk.Value)
+		}
+	}
+	if s.exposes == nil && len(exposes) > 0 {
+		s.exposes = exposes.Close()
+	}
 }
 
 // isWaiting reports whether the Engagement will continue without action of this server.

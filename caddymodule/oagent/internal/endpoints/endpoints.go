@@ -228,6 +228,15 @@ func (q *request) jsonObject(members ...string) (map[string]string, bool) {
 // bytes. No body is an object without members. If the request is invalid, it sends an error
 // response and returns false.
 func (q *request) readObject(limit int64) (members []strictjson.Member, ok bool) {
+	body, ok := q.readBody(limit)
+	if !ok || len(body) == 0 {
+		return nil, ok
+	}
+	return q.members(body)
+}
+
+// readBody is readObject for any JSON, which it does not check.
+func (q *request) readBody(limit int64) (body []byte, ok bool) {
 	if !q.sameOrigin() {
 		return nil, false
 	}
@@ -242,10 +251,13 @@ func (q *request) readObject(limit int64) (members []strictjson.Member, ok bool)
 		q.problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the header Content-Type: application/json, or neither a body nor this header.")
 		return nil, false
 	}
-	if len(body) == 0 {
-		return nil, true
-	}
-	if members, err = strictjson.Members(nil, body); err != nil {
+	return body, true
+}
+
+// members returns the members of the object in a body, or sends an error response.
+func (q *request) members(body []byte) (members []strictjson.Member, ok bool) {
+	members, err := strictjson.Members(nil, body)
+	if err != nil {
 		q.problem(http.StatusBadRequest, "Invalid JSON", "The body must be one JSON object: "+err.Error()+".")
 		return nil, false
 	}
