@@ -222,10 +222,7 @@ func TestSubscription_reports_the_next_change(t *testing.T) {
 	}{
 		"2025-11-25": {time.Hour, streamable},
 		"HTTP+SSE": {200 * time.Millisecond, func(t *testing.T, e *endpoint, change func()) *feed {
-			stream := e.open(t, "GET", "/mcp/sse", "", nil)
-			_, _, target := stream.event()
-			e.do(t, "POST", target, `{"jsonrpc":"2.0","id":"I","method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{}}}`, nil)
-			stream.event()
+			stream, target := openLegacy(t, e)
 			e.do(t, "POST", target, subscribe, nil)
 			stream.event()
 			change()

@@ -188,8 +188,7 @@ func TestLegacy_stream_ends_with_its_answers(t *testing.T) {
 		<-release
 		return answered(200, "application/json", `{}`)
 	}))
-	stream := e.open(t, "GET", "/mcp/sse", "", nil)
-	_, _, target := stream.event()
+	stream, target := openLegacy(t, e)
 	e.do(t, "POST", target, callBlocked, nil)
 	<-began
 	e.server.Close()
@@ -218,8 +217,7 @@ func TestPanic_ends_connection(t *testing.T) {
 		s.ServeHTTP(w, r, site)
 	}))
 	t.Cleanup(e.Close)
-	stream := e.open(t, "GET", "/mcp/sse", "", nil)
-	_, _, target := stream.event()
+	_, target := openLegacy(t, e)
 	e.do(t, "POST", target, callBlocked, nil)
 	if value := <-ended; !strings.HasPrefix(fmt.Sprint(value), "odd\n") {
 		t.Errorf("ended with %v", value)
