@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -59,10 +60,12 @@ func (c *toolCall) appendToolResult(dst []byte, result jsontext.Value) ([]byte, 
 	switch body := strictjson.MemberOf(result, "content"); body.Kind() {
 	case '[':
 		var err error
+		start := len(dst)
 		if dst, err = c.blocks().AppendBlocks(dst, body); err != nil {
 			return dst, err
 		}
-		if structured != nil && !c.version.SupportsStructuredContent(structured[0]) && !hasText(body) {
+		// A text repeats structuredContent (MCP 2025-06-18, Tools, Structured Content). Without one, it would be lost.
+		if structured != nil && !c.version.SupportsStructuredContent(structured[0]) && !bytes.Contains(dst[start:], []byte(`{"type":"text"`)) {
 			if dst[len(dst)-1] != '[' {
 				dst = append(dst, ',')
 			}
@@ -90,14 +93,4 @@ func (c *toolCall) appendToolResult(dst []byte, result jsontext.Value) ([]byte, 
 		dst = append(dst, `,"isError":true`...)
 	}
 	return dst, nil
-}
-
-// hasText reports whether content has a text, which repeats structuredContent (MCP 2025-06-18, Tools, Structured Content).
-func hasText(blocks jsontext.Value) bool {
-	for walk := strictjson.Into(blocks); walk.Next(); {
-		if walk.Value.Kind() == '"' || strictjson.Text(strictjson.MemberOf(walk.Value, "type")) == "text" {
-			return true
-		}
-	}
-	return false
 }

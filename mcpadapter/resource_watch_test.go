@@ -132,13 +132,13 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 			}
 		},
 	})
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: v.String()})
+	opened, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: v.String()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer session.Close()
+	defer opened.Close()
 	var uris []string
-	for r, err := range session.Resources(ctx, nil) {
+	for r, err := range opened.Resources(ctx, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 		t.Errorf("listed %s", all)
 	}
 	count := 0
-	for _, err := range session.ResourceTemplates(ctx, nil) {
+	for _, err := range opened.ResourceTemplates(ctx, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,21 +157,21 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 	if count != 4 {
 		t.Errorf("%d templates", count)
 	}
-	got, err := session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "photos://all/7.png"})
+	got, err := opened.ReadResource(ctx, &mcp.ReadResourceParams{URI: "photos://all/7.png"})
 	if err != nil || string(got.Contents[0].Blob) != "\x89PNG" {
 		t.Errorf("read %+v, %v", got, err)
 	}
-	_, err = session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "docs:///nothing"})
+	_, err = opened.ReadResource(ctx, &mcp.ReadResourceParams{URI: "docs:///nothing"})
 	code := int64(resourceNotFound)
 	if v.Stateless() {
 		code = protocol.InvalidParams
 	}
 	wantCode(t, err, code)
-	prompt, err := session.GetPrompt(ctx, &mcp.GetPromptParams{Name: "plan_trip", Arguments: map[string]string{"city": "Bern"}})
+	prompt, err := opened.GetPrompt(ctx, &mcp.GetPromptParams{Name: "plan_trip", Arguments: map[string]string{"city": "Bern"}})
 	if err != nil || !strings.HasPrefix(prompt.Messages[0].Content.(*mcp.TextContent).Text, "From Bern") {
 		t.Errorf("got %+v, %v", prompt, err)
 	}
-	values, err := session.Complete(ctx, &mcp.CompleteParams{
+	values, err := opened.Complete(ctx, &mcp.CompleteParams{
 		Ref: &mcp.CompleteReference{Type: "ref/prompt", Name: "plan_trip"}, Argument: mcp.CompleteParamsArgument{Name: "city", Value: "be"},
 	})
 	if err != nil || strings.Join(values.Completion.Values, " ") != "Berlin Bern" {
@@ -180,7 +180,7 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 	if v == protocol.V20241105 || v.Stateless() {
 		return // whose streams have tests of their own
 	}
-	if err := session.Subscribe(ctx, &mcp.SubscribeParams{URI: "docs:///a"}); err != nil {
+	if err := opened.Subscribe(ctx, &mcp.SubscribeParams{URI: "docs:///a"}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.After(time.Minute)
@@ -194,7 +194,7 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 			if uri != "docs:///a" {
 				t.Errorf("reported %s", uri)
 			}
-			if err := session.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: "docs:///a"}); err != nil {
+			if err := opened.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: "docs:///a"}); err != nil {
 				t.Error(err)
 			}
 			return

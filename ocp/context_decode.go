@@ -276,15 +276,11 @@ func (d *decoder) changes(value jsontext.Value) (changes []string) {
 	if !d.isKind(field, value, '[') {
 		return nil
 	}
-	skip := max(countElements(value)-maxRecentChanges, 0)
-	if skip > 0 {
+	if countElements(value) > maxRecentChanges {
 		d.lose(field, ReasonTooMany)
+		return nil
 	}
-	walk := strictjson.Into(value)
-	for i := 0; walk.Next(); i++ {
-		if i < skip {
-			continue
-		}
+	for walk := strictjson.Into(value); walk.Next(); {
 		source, ok := unquote(walk.Value)
 		if !ok {
 			d.lose(field, ReasonType)

@@ -111,11 +111,9 @@ func validate(t *tools.Tool, result *tools.Result) {
 	if t.Output.Schema == nil || len(result.Body) == 0 || !httpheader.IsJSON(media) && slices.Contains(t.Output.MediaTypes, media) {
 		return
 	}
-	err := strictjson.Check(result.Body)
-	if err != nil {
-		err = fmt.Errorf("the response of %s is not JSON: %w", t.Operation(), err)
-	} else {
-		err = t.CheckResponse(result.Body)
+	err := t.CheckResponse(result.Body)
+	if invalid := strictjson.Check(result.Body); invalid != nil {
+		err = fmt.Errorf("the response of %s is not JSON: %w", t.Operation(), invalid)
 	}
 	if err != nil {
 		result.Note = strings.TrimSpace(result.Note + "\n" + err.Error())

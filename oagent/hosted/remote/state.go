@@ -49,7 +49,13 @@ func readState(body []byte) (*state, error) {
 	if exposes := strictjson.MemberOf(body, "exposes"); exposes.Kind() == '{' {
 		s.exposes = exposes
 	}
-	s.readResults(strictjson.MemberOf(body, "results"))
+	if results := strictjson.MemberOf(body, "results"); results.Kind() == '{' { // of the reference server: the text, and exposed values
+		s.text = cmp.Or(s.text, strictjson.Text(strictjson.MemberOf(results, "text")))
+		exposed := strictjson.AppendWithout([]byte{'{'}, results, func(w *strictjson.Walk) bool { return w.Is("text") })
+		if s.exposes == nil && len(exposed) > 1 {
+			s.exposes = append(exposed, '}')
+		}
+	}
 	if failure := strictjson.MemberOf(body, "error"); failure.Kind() == '{' {
 		s.kind = printable(strictjson.Text(strictjson.MemberOf(failure, "kind")), maxDetail)
 		s.message = printable(strictjson.Text(strictjson.MemberOf(failure, "message")), maxDetail)
@@ -61,21 +67,6 @@ func readState(body []byte) (*state, error) {
 		return nil, &invalidError{errors.New("the state of the Engagement is complete, but has neither text nor exposes")}
 	}
 	return s, nil
-}
-
-// readResults reads the member results of the reference server: the text, and beside it the exposed values.
-func (s *state) readResults(results jsontext.Value) {
-	var exposes strictjson.ObjectBuilder
-	for walk := strictjson.Into(results); walk.Next(); {
-		if walk.Is("text") {
-			s.text = cmp.Or(s.text, strictjson.Text(walk.Value))
-		} else if results.Kind() == '{' {
-			exposes.Add(strictjson.Text(walk.Name), walk.Value)
-		}
-	}
-	if s.exposes == nil && len(exposes) > 0 {
-		s.exposes = exposes.Close()
-	}
 }
 
 // isWaiting reports whether the Engagement will continue without action of this server.
