@@ -118,7 +118,6 @@ func listen(q *request, w *response) *protocol.Fault {
 		for _, uri := range wanted.Resources {
 			watch.State.Subscribe(uri)
 		}
-		watch.Baseline(q.ctx, wanted.Resources...)
 	}
 	honored := wanted.AppendTo([]byte(`"notifications":`))
 	if q.channel.Send(watch.Notification("notifications/subscriptions/acknowledged", honored)) != nil {

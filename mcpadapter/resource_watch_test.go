@@ -228,12 +228,6 @@ func TestSubscription_reports_the_next_change(t *testing.T) {
 			change()
 			return stream
 		}},
-		"2026-07-28": {200 * time.Millisecond, func(t *testing.T, e *endpoint, change func()) *feed {
-			stream := e.open(t, "POST", "/mcp", listenBody(`{"resourceSubscriptions":["docs:///a"]}`), listenHeader)
-			stream.event()
-			change()
-			return stream
-		}},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			file := filepath.Join(oneFile(t), "a.txt")

@@ -55,21 +55,6 @@ func (w *Watch) Begin(known Digests) error {
 	return nil
 }
 
-// maxBaseline is how long a client waits at most for its subscription.
-const maxBaseline = 5 * time.Second
-
-// Baseline records the versions of resources when a client subscribes to them, so that a change right afterwards is
-// noticed. Of versions that are not known in time, the first poll is the baseline.
-func (w *Watch) Baseline(ctx context.Context, uris ...string) {
-	ctx, cancel := context.WithTimeout(ctx, maxBaseline)
-	defer cancel()
-	for _, uri := range uris {
-		if stamp, ok := w.Stamp(ctx, uri); ok {
-			w.State.Saw(uri, stamp)
-		}
-	}
-}
-
 // An End is the reason why a stream ended.
 type End int
 
