@@ -117,22 +117,6 @@ type Asked struct{ Location, ID, Text string }
 
 func (a *Asked) Error() string { return "the agent asks: " + a.Text }
 
-// answer sends the answer of the user. A question that is no longer open was answered by an earlier attempt.
-func (e *started) answer(ctx context.Context) error {
-	response, end, err := e.send(ctx, e.location, struct {
-		Input     string `json:"input"`
-		InReplyTo string `json:"in_reply_to,omitzero"`
-	}{e.call.Answer, e.call.Question})
-	if err != nil {
-		return err
-	}
-	defer end()
-	if response.StatusCode >= http.StatusBadRequest && response.StatusCode != http.StatusConflict {
-		return &Error{Message: "the agent does not take the answer: " + refusal(response)}
-	}
-	return nil
-}
-
 // start starts an Engagement.
 func (c *Client) start(ctx context.Context, h *host, call *Call) (*started, error) {
 	target, err := url.Parse(address(call.Reference))
@@ -187,34 +171,53 @@ func (e *started) request(ctx context.Context, method, address string, body io.R
 	return r, err
 }
 
-// post sends the input.
+// post sends the input, to a server that refuses the object as the string alone: the reference server of OpenAgentSpec
+// (agent-os) takes no other form.
 func (e *started) post(ctx context.Context, target *url.URL) error {
-	response, end, err := e.send(ctx, target.String(), struct {
-		Input string `json:"input"`
-	}{e.call.Input})
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	status, location, err := e.send(ctx, target.String(), message{Input: e.call.Input})
+	if status == http.StatusUnprocessableEntity {
+		if again, there, failed := e.send(ctx, target.String(), e.call.Input); again/100 != 4 { // else the first refusal says more
+			status, location, err = again, there, failed
+		}
+	}
 	if err != nil {
 		return err
 	}
-	defer end()
-	if response.StatusCode != http.StatusSeeOther {
-		return &Error{Message: refusal(response)}
+	if status != http.StatusSeeOther {
+		return &Error{Message: (&statusError{status}).Error()}
 	}
-	return e.locate(target, response.Header.Get("Location"))
+	return e.locate(target, location)
 }
 
-// send sends a message to the agent. The caller calls end after it has read the response. The transport is used without an http.Client,
-// so nothing is redirected.
-func (e *started) send(ctx context.Context, target string, message any) (response *http.Response, end func(), err error) {
+// answer sends the answer of the user. A question that is no longer open was answered by an earlier attempt.
+func (e *started) answer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	body, err := json.Marshal(message)
+	defer cancel()
+	status, _, err := e.send(ctx, e.location, message{e.call.Answer, e.call.Question})
+	if status == http.StatusConflict {
+		return nil
+	}
+	return err
+}
+
+// message is a message of the user to an agent.
+type message struct {
+	Input     string `json:"input"`
+	InReplyTo string `json:"in_reply_to,omitzero"`
+}
+
+// send sends a message as JSON, and returns the Location of the response. The error also describes a response that is neither 303 nor
+// 2xx. status is 0 without a response. The transport is used without an http.Client, so nothing is redirected.
+func (e *started) send(ctx context.Context, target string, content any) (status int, location string, err error) {
+	body, err := json.Marshal(content)
 	if err != nil {
-		cancel()
-		return nil, nil, &Error{Message: "the input is not valid UTF-8", Cause: err}
+		return 0, "", &Error{Message: "the input is not valid UTF-8", Cause: err}
 	}
 	r, err := e.request(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
-		cancel()
-		return nil, nil, err
+		return 0, "", err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
@@ -222,11 +225,15 @@ func (e *started) send(ctx context.Context, target string, message any) (respons
 	if len(e.call.Chain) > 0 {
 		r.Header.Set(ChainHeader, e.call.Chain.String())
 	}
-	if response, err = e.host.transport.RoundTrip(r); err != nil {
-		cancel()
-		return nil, nil, brief(err)
+	response, err := e.host.transport.RoundTrip(r)
+	if err != nil {
+		return 0, "", brief(err)
 	}
-	return response, func() { _ = response.Body.Close(); cancel() }, nil
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusSeeOther && response.StatusCode/100 != 2 {
+		err = &Error{Message: refusal(response)}
+	}
+	return response.StatusCode, response.Header.Get("Location"), err
 }
 
 // locate sets the URL of the Engagement, which must be on the host of the agent.

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -102,6 +103,44 @@ func (s *server) client(t *testing.T, change func(*Host)) *Client {
 	return c
 }
 
+// The reference server takes the input as a JSON string and answers with results.
+func TestRun_of_the_reference_server(t *testing.T) {
+	s := newServer(t)
+	s.start = func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || string(body) != `"Help <me>"` {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = w.Write([]byte(`{"detail":[{"type":"string_type","loc":["body"],"msg":"Input should be a valid string"}]}`))
+			return
+		}
+		w.Header().Set("Location", "/engagements/1/")
+		w.WriteHeader(http.StatusSeeOther)
+	}
+	s.state = writes(200, `{"engagement_id":"1","oagent":{},"user":{"id":"u"},"status":"complete","results":{"text":"Done.","n":1}}`)
+	outputs, status, err := s.client(t, nil).Run(t.Context(), &Call{Reference: s.reference(t), Input: "Help <me>"})
+	if err != nil || status != http.StatusOK || string(outputs) != `{"text":"Done.","exposes":{"n":1}}` {
+		t.Fatalf("%s, %d, %v", outputs, status, err)
+	}
+	if n := len(s.seen(http.MethodPost)); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// A server that refuses both forms is reported with what it says of the first one.
+func TestRun_refused_in_both_forms(t *testing.T) {
+	s := newServer(t)
+	var bodies []string
+	s.start = func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(body))
+		writes(http.StatusUnprocessableEntity, fmt.Sprintf(`{"detail":"refusal %d"}`, len(bodies)))(w, r)
+	}
+	_, _, err := s.client(t, nil).Run(t.Context(), &Call{Reference: s.reference(t), Input: "Help"})
+	if err == nil || !strings.Contains(err.Error(), "refusal 1") || !slices.Equal(bodies, []string{`{"input":"Help"}`, `"Help"`}) {
+		t.Errorf("%v after %q", err, bodies)
+	}
+}
+
 // writes returns a handler with a fixed response.
 func writes(status int, body string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -193,7 +232,7 @@ func TestRun_failures(t *testing.T) {
 		"state has two":        {func(s *server) { s.state = writes(200, `{"status":"complete","status":"error"}`) }, "JSON", true},
 		"state is a list":      {func(s *server) { s.state = writes(200, `[]`) }, "JSON", true},
 		"unknown status":       {func(s *server) { s.state = writes(200, `{"status":"tired"}`) }, "status tired", true},
-		"state without text":   {func(s *server) { s.state = writes(200, `{"status":"complete","results":{"text":"Done."}}`) }, "text", true},
+		"state without text":   {func(s *server) { s.state = writes(200, `{"status":"complete","output":{"text":"Done."}}`) }, "text", true},
 		"state disappears":     {func(s *server) { s.state = writes(404, "") }, "404", true},
 		"server fails forever": {func(s *server) { s.state = writes(503, "") }, "503", true},
 	} {

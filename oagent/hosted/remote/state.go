@@ -45,6 +45,13 @@ func readState(body []byte) (*state, error) {
 	if exposes := strictjson.MemberOf(body, "exposes"); exposes.Kind() == '{' {
 		s.exposes = exposes
 	}
+	if results := strictjson.MemberOf(body, "results"); results.Kind() == '{' { // of the reference server: the text, and exposed values
+		s.text = cmp.Or(s.text, strictjson.Text(strictjson.MemberOf(results, "text")))
+		exposed := strictjson.AppendWithout([]byte{'{'}, results, func(w *strictjson.Walk) bool { return w.Is("text") })
+		if s.exposes == nil && len(exposed) > 1 {
+			s.exposes = append(exposed, '}')
+		}
+	}
 	if failure := strictjson.MemberOf(body, "error"); failure.Kind() == '{' {
 		s.kind = printable(strictjson.Text(strictjson.MemberOf(failure, "kind")), maxDetail)
 		s.message = printable(strictjson.Text(strictjson.MemberOf(failure, "message")), maxDetail)
@@ -52,7 +59,7 @@ func readState(body []byte) (*state, error) {
 	if !s.isFinal() && !s.isWaiting() && s.status != run.StatusAwaitingInput {
 		return nil, &invalidError{fmt.Errorf("the state of the Engagement has the unknown status %.64q", s.status)}
 	}
-	if s.status == run.StatusComplete && s.exposes == nil && strictjson.MemberOf(body, "text") == nil {
+	if s.status == run.StatusComplete && s.exposes == nil && s.text == "" && strictjson.MemberOf(body, "text") == nil {
 		return nil, &invalidError{errors.New("the state of the Engagement is complete, but has neither text nor exposes")}
 	}
 	return s, nil
