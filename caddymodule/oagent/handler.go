@@ -271,7 +271,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	o.app.GuardHandlers = append(o.app.GuardHandlers, guardHandler{o})
-	siteroutes.AddGuard(ctx, o.app, guardHandler{o}.HasAgent)
+	siteroutes.AddGuard(ctx, o.app, guardHandler{o})
 	siteroutes.WarnIfChanged(ctx, "oagent", o.logger)
 	return nil
 }

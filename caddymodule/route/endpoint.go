@@ -3,6 +3,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"net/http"
@@ -75,7 +76,10 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	}
 	part := e.newPart(t)
 	e.Parts, e.Listings = part.listings.parts, part.listings
-	e.Routes = &siteroutes.Endpoint{Protocol: protocol, Path: e.Path, Toolsets: func() string { return e.Parts.Name() }, Responds: e.responds}
+	e.Routes = &siteroutes.Endpoint{
+		Protocol: protocol, Path: e.Path, Toolsets: func() string { return e.Parts.Name() }, Responds: e.responds, Logger: e.Logger,
+		Served: e.served, Agent: func() string { return e.agent.name },
+	}
 	if err := e.Routes.Check(ctx, e.App); err != nil {
 		return nil, err
 	}
@@ -86,8 +90,18 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	e.recorder, e.SiteName = e.App.Calls().Active(), siteroutes.SiteName(ctx)
 	addToSite(e)
 	e.App.Resources.AddEndpoint(e.agent.site, e.Routes.Prefix()+e.Path, e.scopes)
-	e.Routes.Warn(ctx, e.Logger)
 	return e, nil
+}
+
+// served returns the toolsets with the tools that clients may use: nil for a toolset that is not loaded.
+func (e *Endpoint) served() iter.Seq2[*app.Toolset, *tools.Toolset] {
+	return func(yield func(*app.Toolset, *tools.Toolset) bool) {
+		for _, part := range e.Parts.All {
+			if !yield(part.Toolset, e.agent.limit(part.Toolset, loadedTools(part.Toolset))) {
+				return
+			}
+		}
+	}
 }
 
 // scopes returns the scopes that the endpoint's tools need, of the documents that are loaded.
@@ -116,9 +130,6 @@ func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) error {
 		if err := e.Routes.CheckMCPServers(t.Name); err != nil {
 			return err
 		}
-	}
-	if t.Inspect.Reviewers() != nil {
-		e.Routes.WarnIfUnguarded(e.Logger.With(zap.String("toolset", t.Name)))
 	}
 	e.App.AddServed(e.agent.site, t)
 	if len(t.Credentials) > 0 {

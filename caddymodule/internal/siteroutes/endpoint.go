@@ -3,6 +3,7 @@ package siteroutes
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Endpoint is a tool endpoint in the routes of its server.
@@ -20,6 +22,11 @@ type Endpoint struct {
 	Path     string                 // without a trailing slash
 	Toolsets func() string          // returns the names of the toolsets, for messages
 	Responds func(path string) bool // reports whether the endpoint responds to requests for a path
+	Logger   *zap.Logger
+
+	// Served returns the toolsets with the tools that clients may use: nil for a toolset that is not loaded.
+	Served func() iter.Seq2[*app.Toolset, *tools.Toolset]
+	Agent  func() string // returns the agent that the endpoint is limited to; "" for none
 
 	positions []position // from the outermost list of routes to the innermost; nil if they cannot be determined
 	registry  *registry
@@ -32,6 +39,7 @@ func (e *Endpoint) Check(ctx caddy.Context, agents *app.App) error {
 	if err := e.registry.add(e); err != nil {
 		return err
 	}
+	e.registry.tryLater(ctx)
 	return checkToolExpressions(e.positions)
 }
 
@@ -50,13 +58,6 @@ func (e *Endpoint) CheckMCPServers(toolset string) error {
 	}
 	return fmt.Errorf("%s: toolset %s has the option mcp_server, and no mcp_servers after the endpoint answers its calls: add the directive mcp_servers to the same block",
 		e, toolset)
-}
-
-// Warn logs a warning if no handler after the endpoint responds to tool calls, and for each handler that
-// tool calls bypass.
-func (e *Endpoint) Warn(ctx caddy.Context, logger *zap.Logger) {
-	warnIfNoUpstream(ctx, e.Protocol, logger)
-	warnIfBypassed(ctx, e.Protocol, e.Path, logger)
 }
 
 // Prefix returns what handlers before the endpoint, such as those of handle_path, strip from the paths of clients. It returns "" if it is not known.

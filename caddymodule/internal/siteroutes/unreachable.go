@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
@@ -14,8 +13,10 @@ import (
 // registry has the endpoints and the oagent handlers of one configuration, in the order in which they are
 // provisioned.
 type registry struct {
-	all    []*Endpoint
-	guards []*guard
+	all     []*Endpoint
+	guards  []*guard
+	servers map[string]*caddyhttp.Server // nil until tryLater
+	named   bool                         // there are named routes
 }
 
 // registryKey is the key of registry in app.Share.
@@ -148,8 +149,7 @@ func handlersRewrite(handlers []caddyhttp.MiddlewareHandler) bool {
 		if subroute, ok := h.(*caddyhttp.Subroute); ok {
 			return slices.ContainsFunc(subroute.Routes, func(r caddyhttp.Route) bool { return handlersRewrite(r.Handlers) })
 		}
-		module, ok := h.(caddy.Module)
-		return ok && module.CaddyModule().ID.Name() == "rewrite"
+		return moduleName(h) == "rewrite"
 	})
 }
 
