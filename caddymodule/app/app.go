@@ -182,7 +182,7 @@ func (a *App) Start() error {
 		d.archive.Store(&a.Auditor.archive)
 		d.start(a.logger)
 	}
-	if err := a.CheckAgents(); err != nil {
+	if err := CheckAgents(a); err != nil {
 		return err // Caddy does not call Stop after a failed Start
 	}
 	a.started.Store(true)

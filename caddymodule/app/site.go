@@ -165,13 +165,13 @@ func guardHandler(a *App, at Site, agent string) GuardHandler {
 
 // HasAgentEndpoint reports whether an endpoint of the site is limited to an agent. Only endpoints that are already provisioned
 // are included.
-func (a *App) HasAgentEndpoint(at Site) bool {
+func HasAgentEndpoint(a *App, at Site) bool {
 	return slices.ContainsFunc(a.AgentEndpoints, func(b *AgentEndpoint) bool { return b.Site.SameSite(at) })
 }
 
 // CheckAgents returns an error if an endpoint is limited to an agent that no document defines, or serves an agent that is not hosted.
 // The oagent handlers must be provisioned.
-func (a *App) CheckAgents() error {
+func CheckAgents(a *App) error {
 	for _, b := range a.AgentEndpoints {
 		if guardHandler(a, b.Site, b.Agent) == nil {
 			return fmt.Errorf("%s %s: no oagent handler defines the agent %q%s", b.Protocol, b.Path, b.Agent, suggestAgents(a, b.Agent))

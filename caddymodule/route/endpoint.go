@@ -80,12 +80,13 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 		Protocol: protocol, Path: e.Path, Toolsets: func() string { return e.Parts.Name() }, Responds: e.responds, Logger: e.Logger,
 		Served: e.served, Agent: func() string { return e.agent.name },
 	}
+	if protocol == "mcp" {
+		e.Routes.Below = MCPPaths[:]
+	}
 	if err := e.Routes.Check(ctx, e.App); err != nil {
 		return nil, err
 	}
-	if err := e.addServed(ctx, t); err != nil {
-		return nil, err
-	}
+	e.addServed(ctx, t)
 	e.authenticated = e.Routes.IsAuthenticated(ctx)
 	e.recorder, e.SiteName = e.App.Calls().Active(), siteroutes.SiteName(ctx)
 	addToSite(e)
@@ -125,17 +126,11 @@ func (e *Endpoint) scopes() (scopes []string) {
 }
 
 // addServed registers a toolset that the endpoint serves.
-func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) error {
-	if t.HasMCPServer {
-		if err := e.Routes.CheckMCPServers(t.Name); err != nil {
-			return err
-		}
-	}
+func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) {
 	e.App.AddServed(e.agent.site, t)
 	if len(t.Credentials) > 0 {
 		siteroutes.WarnIfDropped(ctx, e.Protocol, t.ForwardHeaders, e.Logger.With(zap.String("toolset", t.Name)))
 	}
-	return nil
 }
 
 // ResolveToolset determines the toolset that a handler serves:
@@ -210,9 +205,7 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 		if slices.ContainsFunc(parts, func(other *Part) bool { return other.Toolset.Document == t.Document }) {
 			return fmt.Errorf("toolset %s is given twice", t.Name)
 		}
-		if err := e.addServed(ctx, t); err != nil {
-			return err
-		}
+		e.addServed(ctx, t)
 		parts = append(parts, e.newPart(t))
 	}
 	e.serve(parts)

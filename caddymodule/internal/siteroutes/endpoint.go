@@ -1,14 +1,11 @@
 package siteroutes
 
 import (
-	"encoding/json"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 	"go.uber.org/zap"
 
@@ -23,6 +20,7 @@ type Endpoint struct {
 	Toolsets func() string          // returns the names of the toolsets, for messages
 	Responds func(path string) bool // reports whether the endpoint responds to requests for a path
 	Logger   *zap.Logger
+	Below    []string // the only paths below Path at which it responds, with ""; nil if it responds at all
 
 	// Served returns the toolsets with the tools that clients may use: nil for a toolset that is not loaded.
 	Served func() iter.Seq2[*app.Toolset, *tools.Toolset]
@@ -32,32 +30,15 @@ type Endpoint struct {
 	registry  *registry
 }
 
-// Check returns an error if no request can reach the endpoint that is being provisioned, or if a matcher
-// after it has the same result for every request. Call it once, before the other methods.
+// Check registers the endpoint that is being provisioned. It returns an error if a matcher after it has the same result for
+// every request. Call it once, before the other methods.
 func (e *Endpoint) Check(ctx caddy.Context, agents *app.App) error {
 	e.positions, e.registry = positionsOf(ctx), registryOf(agents)
-	if err := e.registry.add(e); err != nil {
-		return err
+	if e.positions != nil {
+		e.registry.all = append(e.registry.all, e)
+		e.registry.tryLater(ctx)
 	}
-	e.registry.tryLater(ctx)
 	return checkToolExpressions(e.positions)
-}
-
-// CheckMCPServers returns an error if no handler after the endpoint answers the calls of a toolset with mcp_server. If the
-// routes do not show whether this is so, there is no error.
-func (e *Endpoint) CheckMCPServers(toolset string) error {
-	answers := func(h rawHandler) bool { return h.Handler == "mcp_servers" || h.Handler == "invoke" }
-	reached := func(route *caddyhttp.Route, raw json.RawMessage) bool {
-		isAlternative := slices.ContainsFunc(e.positions, func(p position) bool {
-			return p.route() != route && route.Group != "" && p.route().Group == route.Group
-		})
-		return !isAlternative && anyRaw(raw, answers)
-	}
-	if e.positions == nil || e.anyAfter(reached) {
-		return nil
-	}
-	return fmt.Errorf("%s: toolset %s has the option mcp_server, and no mcp_servers after the endpoint answers its calls: add the directive mcp_servers to the same block",
-		e, toolset)
 }
 
 // Prefix returns what handlers before the endpoint, such as those of handle_path, strip from the paths of clients. It returns "" if it is not known.

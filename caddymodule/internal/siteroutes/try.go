@@ -2,9 +2,9 @@ package siteroutes
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -14,25 +14,25 @@ import (
 )
 
 func init() {
-	caddy.RegisterModule(last{})
+	caddy.RegisterModule(Last{})
 }
 
-// last is a handler that Caddy provisions after the other handlers of a server, because it is in a named route, which no request
-// invokes. The one of the last server tries all endpoints.
-type last struct{}
+// Last tries the tool calls of the endpoints when the other handlers are provisioned. The endpoints add it to each server by
+// themselves, in a named route that no request invokes, since Caddy provisions named routes last. It has no use in a configuration.
+type Last struct{}
 
 // CaddyModule returns the Caddy module information.
-func (last) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "http.handlers.agents_try", New: func() caddy.Module { return new(last) }}
+func (Last) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.agents_try", New: func() caddy.Module { return new(Last) }}
 }
 
 // ServeHTTP passes the request on.
-func (last) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+func (Last) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	return next.ServeHTTP(w, r)
 }
 
-// Provision tries the endpoints if all servers are provisioned.
-func (last) Provision(ctx caddy.Context) error {
+// Provision tries the endpoints, if this is the last server.
+func (Last) Provision(ctx caddy.Context) error {
 	agents, err := ctx.App("agents")
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (last) Provision(ctx caddy.Context) error {
 	return registryOf(agents.(*app.App)).try(agents.(*app.App))
 }
 
-// tryLater adds the handler last to the servers.
+// tryLater adds Last to the servers.
 func (r *registry) tryLater(ctx caddy.Context) {
 	for _, ancestor := range ctx.Modules() {
 		servers, ok := ancestor.(*caddyhttp.App)
@@ -58,7 +58,7 @@ func (r *registry) tryLater(ctx caddy.Context) {
 	}
 }
 
-// try returns an error if every call of a toolset of an endpoint is refused, and logs warnings about endpoints of which some calls are.
+// try returns an error if every call of an endpoint is refused, and logs warnings about endpoints of which some calls are.
 func (r *registry) try(agents *app.App) error {
 	for _, server := range r.servers {
 		if currentRouteIndex(server.Routes) >= 0 {
@@ -66,12 +66,18 @@ func (r *registry) try(agents *app.App) error {
 		}
 	}
 	if !r.named { // a named route can have an oagent that is not provisioned yet
-		if err := agents.CheckAgents(); err != nil {
+		if err := app.CheckAgents(agents); err != nil {
 			return err
 		}
 	}
 	warned := make(map[any]bool)
 	for _, e := range r.all {
+		if err := e.checkReached(r.all); err != nil {
+			return err
+		}
+		e.warnIfPartlyAuthenticated()
+		var problems []error
+		toolsets := 0
 		for t, set := range e.Served() {
 			calls := []*Call{e.call(t, nil)}
 			if set != nil {
@@ -80,10 +86,21 @@ func (r *registry) try(agents *app.App) error {
 					calls = append(calls, e.call(t, tool))
 				}
 			}
-			if err := e.try(t, calls); err != nil {
+			problem, err := e.try(t, calls)
+			if err != nil {
 				return err
 			}
+			if problem != nil {
+				problems = append(problems, problem)
+			}
 			e.warnIfBypassed(calls, warned)
+			toolsets++
+		}
+		if len(problems) == toolsets {
+			return fmt.Errorf("%s %s: %w", e.Protocol, e.Path, errors.Join(problems...))
+		}
+		for _, problem := range problems {
+			e.Logger.Warn("tool calls are refused", zap.String("directive", e.Protocol), zap.String("path", e.Path), zap.Error(problem))
 		}
 	}
 	return nil
@@ -97,14 +114,16 @@ type Refusal struct {
 	OfTool bool   // it is normal that some tools are refused so
 }
 
-// try follows one call of each tool of a toolset.
-func (e *Endpoint) try(t *app.Toolset, calls []*Call) error {
-	var refused, unanswered []string
+// try follows one call of each tool of a toolset. It returns a problem if each of them is refused, and an error if no mcp_servers
+// gets the calls of a toolset with mcp_server.
+func (e *Endpoint) try(t *app.Toolset, calls []*Call) (problem, err error) {
+	var refused, unanswered, unreviewed []string
 	var first *Refusal // preferably one that does not depend on the tool
-	reviewed := len(calls) == 0
 	for _, c := range calls {
 		got := e.tryCall(c)
-		reviewed = reviewed || got.reviewed
+		if t.HasMCPServer && !got.served {
+			return nil, fmt.Errorf("%s: toolset %s has the option mcp_server, and no mcp_servers after the endpoint answers its calls: add the directive mcp_servers to the same block", e, t.Name)
+		}
 		if got.refusal != nil {
 			refused = append(refused, c.Tool.Name)
 			if first == nil || first.OfTool {
@@ -114,23 +133,27 @@ func (e *Endpoint) try(t *app.Toolset, calls []*Call) error {
 		if !got.answered {
 			unanswered = append(unanswered, c.name())
 		}
+		if !got.reviewed {
+			unreviewed = append(unreviewed, c.name())
+		}
 	}
 	log := e.Logger.With(zap.String("directive", e.Protocol), zap.String("path", e.Path), zap.String("toolset", t.Name))
 	switch {
 	case first == nil || first.OfTool && len(refused) < len(calls):
 	case first.Always && len(refused) == len(calls):
-		return fmt.Errorf("%s: every call of a tool of toolset %s is refused: %s; %s", e, t.Name, first.Reason, first.Write)
+		problem = fmt.Errorf("every tool call of toolset %s is refused: %s; %s", t.Name, first.Reason, first.Write)
 	default:
-		log.Warn("tool calls are refused; "+first.Write, zap.String("reason", first.Reason), zap.Strings("tools", shown(refused)))
+		log.Warn("tool calls are refused", zap.String("reason", first.Reason+"; "+first.Write), zap.Strings("tools", shown(refused)))
 	}
 	if len(unanswered) > 0 {
 		log.Warn("no handler after the endpoint responds to these tool calls, so they will fail; "+
 			"add a handler for the API, such as reverse_proxy, after it in the same block", zap.Strings("tools", shown(unanswered)))
 	}
-	if !reviewed && t.Inspect.Reviewers() != nil {
-		log.Warn("an inspector of the toolset requires reviews, and no oagent handler after the endpoint has them, so the calls are refused: add oagent")
+	if len(unreviewed) > 0 && t.Inspect.Reviewers() != nil {
+		log.Warn("an inspector of the toolset requires reviews, and no oagent handler after the endpoint has them, so the calls are refused: add oagent",
+			zap.Strings("tools", shown(unreviewed)))
 	}
-	return nil
+	return problem, nil
 }
 
 // shown returns the names of tools that a log line has.
@@ -148,6 +171,7 @@ func (c *Call) name() string {
 type trial struct {
 	refusal  *Refusal
 	answered bool // a handler may respond
+	served   bool // mcp_servers may respond
 	reviewed bool // an oagent handler may get it
 }
 
@@ -165,7 +189,12 @@ func (e *Endpoint) tryCall(c *Call) (got trial) {
 			}
 		}
 		switch moduleName(h) {
-		case "error", "file_server", "static_response":
+		case "mcp_servers", "invoke":
+			got.served = true
+		case "error", "static_response":
+			checked = true
+			return always
+		case "file_server":
 			return maybe
 		}
 		return never
@@ -189,46 +218,4 @@ func mayRespond(h caddyhttp.MiddlewareHandler) bool {
 		return false
 	}
 	return !handlerAuthenticates(h, "") // forward_auth
-}
-
-// checks are the handlers that may refuse or change requests.
-var checks = []string{"agent_auth", "authentication", "error", "request_body", "reverse_proxy", "rewrite", "static_response"}
-
-// warnIfBypassed logs a warning for each handler before the endpoint that checks or changes plain requests to the operations of
-// tools, but not requests to the endpoint. Such a handler does not see the tool calls, because they begin after the endpoint.
-func (e *Endpoint) warnIfBypassed(calls []*Call, warned map[any]bool) {
-	before := func(c *Call, least certainty) (passed []caddyhttp.MiddlewareHandler) {
-		w := way{matches: c.matches, visit: func(h caddyhttp.MiddlewareHandler, reached certainty) certainty {
-			if reached >= least && slices.Contains(checks, moduleName(h)) {
-				passed = append(passed, h)
-			}
-			return never
-		}}
-		for _, p := range e.positions {
-			for i := range p.routes[:p.index] {
-				if p.isBefore(i) {
-					w.routes(p.routes[i:i+1], always)
-				}
-			}
-		}
-		return passed
-	}
-	seen := before(e.plainRequest(http.MethodPost, e.callPath()), maybe)
-	for _, c := range calls {
-		if c.Tool == nil {
-			continue
-		}
-		plain := *c
-		plain.Tool = nil
-		for _, h := range before(&plain, always) {
-			if slices.Contains(seen, h) || warned[h] {
-				continue
-			}
-			warned[h] = true
-			e.Logger.Warn("handler does not see tool calls for its paths, because it runs before the endpoint; "+
-				"to apply it to tool calls, move it after the endpoint, into a handle or route block with the handler that responds",
-				zap.String("handler", moduleName(h)), zap.String("tool", c.Tool.Name), zap.String("tool_path", c.request.URL.Path),
-				zap.String("directive", e.Protocol), zap.String("endpoint", e.Path))
-		}
-	}
 }

@@ -24,6 +24,7 @@ type way struct {
 	// come before their handlers.
 	visit func(h caddyhttp.MiddlewareHandler, reached certainty) (ends certainty)
 
+	route     *caddyhttp.Route     // the innermost one that is followed
 	rewritten bool                 // a handler may have changed the path or the method
 	taken     map[string]certainty // the groups of which a route has matched
 }
@@ -38,6 +39,19 @@ func (w *way) after(at []position) {
 			return
 		}
 		reached = min(reached, always-w.routes(p.routes[p.index+1:], reached))
+	}
+}
+
+// before follows a request that the handler at the positions gets, up to it. Alternatives are routes of its groups.
+func (w *way) before(at []position, alternatives bool) {
+	for _, p := range at {
+		for i := range p.routes[:p.index] {
+			if alternatives || p.isBefore(i) {
+				w.routes(p.routes[i:i+1], always)
+			}
+		}
+		w.route = p.route()
+		w.handlers(p.route().Handlers[:max(p.insideIndex(), 0)], always)
 	}
 }
 
@@ -62,6 +76,7 @@ func (w *way) routes(routes []caddyhttp.Route, reached certainty) (ends certaint
 			}
 			w.taken[route.Group] = max(w.taken[route.Group], here)
 		}
+		w.route = route
 		end := w.handlers(route.Handlers, here)
 		if route.Terminal {
 			end = always
