@@ -71,8 +71,10 @@ func (r *registry) try(agents *app.App) error {
 		}
 	}
 	warned := make(map[any]bool)
-	for _, e := range r.all {
-		if err := e.checkReached(r.all); err != nil {
+	all := r.all
+	r.all = nil // a server without routes may follow
+	for _, e := range all {
+		if err := e.checkReached(all); err != nil {
 			return err
 		}
 		e.warnIfPartlyAuthenticated()
