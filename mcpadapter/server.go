@@ -112,7 +112,7 @@ func (s *Server) catalogOf(toolset *tools.Toolset) *catalog.Catalog {
 // Library changes.
 func (s *Server) catalogFor(site *Site, toolset *tools.Toolset) *catalog.Catalog {
 	lib, access := s.library.Load(), site.Access
-	if access != nil && access.AllTools && access.SignIn == nil && !lib.HasScopes() {
+	if access != nil && access.AllTools && access.SignIn == nil && len(lib.Scopes) == 0 {
 		access = nil
 	}
 	if access != nil || site.Login != nil {

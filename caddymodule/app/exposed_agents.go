@@ -195,10 +195,15 @@ func (e *ExposedAgents) document() ([]byte, error) {
 			"responses": object{"200": object{"description": "The answer of the agent", "content": content(value)}},
 		}}
 	}
+	security := []object{}
+	if e.protocol == "mcp" { // otc would demand a token from callers whom the site has authenticated in another way, too
+		security = append(security, object{"login": []string{}})
+	}
 	return json.Marshal(object{
 		"openapi": "3.1.0",
 		"info":    object{"title": "Agents", "version": "1.0.0", "description": "Agents that this server runs."},
-		"paths":   paths, "components": object{"schemas": schemas},
+		"paths":   paths, "security": security,
+		"components": object{"schemas": schemas, "securitySchemes": object{"login": object{"type": "http", "scheme": "bearer"}}},
 	}, json.Deterministic(true))
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/tokenclient"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -31,9 +31,6 @@ func init() {
 const (
 	// providerWait limits one request to a provider.
 	providerWait = 10 * time.Second
-
-	// maxTokenResponse limits a response of a provider, in bytes.
-	maxTokenResponse = 64 << 10
 
 	// Values of ClientAuth.
 	authBasic, authPost = "basic", "post"
@@ -306,27 +303,12 @@ func (u *User) revokeToken(ctx context.Context, token string) error {
 
 // client sends requests to providers. It follows no redirects, which would send secrets elsewhere.
 var client = &http.Client{
-	Transport: limited{}, Timeout: providerWait,
+	Transport: tokenclient.Transport{}, Timeout: providerWait,
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
 func withClient(ctx context.Context) context.Context {
 	return context.WithValue(ctx, oauth2.HTTPClient, client)
-}
-
-// limited is http.DefaultTransport with a limit of the size of responses.
-type limited struct{}
-
-// RoundTrip implements http.RoundTripper.
-func (limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := http.DefaultTransport.RoundTrip(r)
-	if err == nil {
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(response.Body, maxTokenResponse), response.Body}
-	}
-	return response, err
 }
 
 // Interface guards

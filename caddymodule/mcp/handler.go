@@ -196,6 +196,7 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	}
 	m.shareMemory(&options)
 	m.server = mcpadapter.New(options)
+	m.Endpoint.LibraryScopes = m.server.LibraryScopes
 	m.removeUse = metrics.All.ExportUse(m.server.Usage)
 	m.endStreams = sync.OnceFunc(func() { m.closeStreams(ctx) })
 	if err := m.provisionLibrary(ctx, m.server); err != nil {

@@ -273,7 +273,7 @@ func begin(q request, c caller, op requestedOperation, inspected *oagent.Inspect
 		call.Originals = originals.opened
 	}
 	if q.hosted != nil {
-		call.NoWait, call.Uncertain = true, q.hosted.Uncertain
+		call.NoWait, call.Turn, call.Uncertain = true, q.hosted.Turn, q.hosted.Uncertain
 	}
 	ticket, err := guard.Begin(q.r.Context(), call)
 	if err != nil {

@@ -48,6 +48,9 @@ type Endpoint struct {
 	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
 	IgnoreScopes bool
 
+	// LibraryScopes returns the scopes that files and prompts of the endpoint need. Nil means none.
+	LibraryScopes func() []string
+
 	// Message returns the request of a client that calls a tool: the path below the endpoint's, and the body. Toolset
 	// has the tool, and arguments is a JSON object.
 	Message func(toolset *tools.Toolset, tool string, arguments []byte) (path string, body []byte)
@@ -105,10 +108,13 @@ func (e *Endpoint) served() iter.Seq2[*app.Toolset, *tools.Toolset] {
 	}
 }
 
-// scopes returns the scopes that the endpoint's tools need, of the documents that are loaded.
+// scopes returns the scopes that the endpoint's files, prompts and tools need, of the documents that are loaded.
 func (e *Endpoint) scopes() (scopes []string) {
+	if e.LibraryScopes != nil {
+		scopes = append(scopes, e.LibraryScopes()...)
+	}
 	if e.IgnoreScopes {
-		return nil
+		return scopes
 	}
 	for _, part := range e.Parts.All {
 		set := part.Toolset.Loader.Toolset()

@@ -28,7 +28,7 @@ func checkIssuer(text string) error {
 //
 //   - RFC 8414, with the well-known path before the issuer's own path
 //   - OpenID Connect Discovery with the paths in the same order
-//   - OpenID Connect Discovery with the well-known path after the issuer's own
+//   - OpenID Connect Discovery with the well-known path after the issuer's own, and RFC 8414 in that form, which some issuers have
 func metadataAddresses(issuer string) []string {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -40,7 +40,7 @@ func metadataAddresses(issuer string) []string {
 		origin + "/.well-known/openid-configuration" + path,
 	}
 	if path != "" {
-		addresses = append(addresses, origin+path+"/.well-known/openid-configuration")
+		addresses = append(addresses, origin+path+"/.well-known/openid-configuration", origin+path+"/.well-known/oauth-authorization-server")
 	}
 	return addresses
 }

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,9 @@ type fetcher struct {
 	client *fetch.Client
 }
 
+// byteOrderMark may precede JSON, and is ignored (RFC 8259, section 8.1).
+var byteOrderMark = []byte("\uFEFF")
+
 // newFetcher returns a fetcher with the transport. Nil means a default one.
 func newFetcher(transport http.RoundTripper) *fetcher {
 	return &fetcher{client: fetch.New(fetch.Options{
@@ -60,7 +64,7 @@ func (f *fetcher) get(ctx context.Context, address string) ([]byte, time.Duratio
 	case response.Status != http.StatusOK:
 		return nil, 0, fmt.Errorf("%s responded with status %s", address, text.StatusLine(response.Status))
 	}
-	return response.Body, maxAge(response.Header), nil
+	return bytes.TrimPrefix(response.Body, byteOrderMark), maxAge(response.Header), nil
 }
 
 // readKeyFile reads a key set from a file.

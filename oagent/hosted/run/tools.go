@@ -52,6 +52,9 @@ type Invocation struct {
 	oagent.Binding // Engagement is the id of the run
 	Depth          int
 
+	// Turn orders the call among those of its message that are made together.
+	Turn *oagent.Turn
+
 	Number  int // of the message of the model in the run, from 1
 	Index   int // of the call in the message, from 0
 	Name    string
@@ -117,7 +120,7 @@ type Caller func(ctx context.Context, i *Invocation, capability *oagent.Capabili
 // does not wait for reviewers. For names, see oagent.Call.Names.
 func Guarded(ctx context.Context, guard *oagent.Guard, names oagent.Names, i *Invocation, call Caller) Result {
 	ticket, err := guard.Begin(ctx, oagent.Call{
-		Binding: i.Binding, Name: i.Name, IsAgent: i.IsAgent, Names: names, Inputs: i.Inputs, NoWait: true, Uncertain: i.Uncertain,
+		Binding: i.Binding, Name: i.Name, IsAgent: i.IsAgent, Names: names, Inputs: i.Inputs, NoWait: true, Turn: i.Turn, Uncertain: i.Uncertain,
 	})
 	if err != nil {
 		return resultOfError(err)
