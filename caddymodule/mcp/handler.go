@@ -13,7 +13,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
-	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -191,7 +190,6 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if !m.AllowAnonymous {
 		m.Endpoint.Routes.WarnIfOpen(ctx, m.Endpoint.Parts.Injects(), m.Endpoint.Logger)
 	}
-	siteroutes.WarnIfPartlyAuthenticated(ctx, "mcp", m.Endpoint.Path, route.MCPPaths[1:], m.Endpoint.Logger)
 	options, err := m.options(ctx)
 	if err != nil {
 		return err

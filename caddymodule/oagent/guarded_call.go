@@ -137,6 +137,12 @@ func identify(q request, agents *agentset.Set) (caller, *refusalError) {
 	if name != "" && q.repl != nil {
 		name = q.repl.ReplaceAll(name, "")
 	}
+	if endpoint := route.EndpointAgent(q.r.Context()); agents.Agents[endpoint] != nil {
+		if name != "" && name != endpoint {
+			return c, refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("the request was refused: it names agent %.128q, and the endpoint is for calls of agent %s", name, endpoint), nil)
+		}
+		name = endpoint
+	}
 	switch {
 	case name != "":
 		c.agent = agents.Agents[name]

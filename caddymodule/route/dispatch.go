@@ -319,6 +319,9 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tools.Call, sup
 		return client.placeholder(key)
 	})
 	client.copyVars(r)
+	if limit := d.endpoint.AgentLimit; limit != nil {
+		r = r.WithContext(context.WithValue(r.Context(), endpointAgentKey{}, limit.Agent))
+	}
 	return r
 }
 
