@@ -168,7 +168,7 @@ func (u *User) errorf(format string, arguments ...any) error {
 // maySendSecrets reports whether secrets may be sent to an address: https, or http on this machine.
 func maySendSecrets(address string) bool {
 	to, err := url.Parse(address)
-	if err != nil || to.Host == "" || to.User != nil || to.Fragment != "" {
+	if err != nil || to.Hostname() == "" || to.User != nil || to.Fragment != "" {
 		return false
 	}
 	host := to.Hostname()

@@ -113,7 +113,7 @@ func CheckAddress(address string) error {
 func checkAddress(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Host == "":
+	case err != nil || u.Hostname() == "":
 		return nil, errors.New("not an absolute URL such as https://auth.example.com")
 	case u.User != nil:
 		return nil, errors.New("the URL must not have a user or password")

@@ -45,7 +45,7 @@ func NewURL(address string, options URLOptions) (*URL, error) {
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("the document's URL %s has the scheme %q; use http or https", fetch.Shown(u), u.Scheme)
 	}
-	if u.Host == "" {
+	if u.Hostname() == "" {
 		return nil, fmt.Errorf("the document's URL %s has no host; write it as https://host/path", fetch.Shown(u))
 	}
 	maxSize := sizeLimit(options.MaxSize)

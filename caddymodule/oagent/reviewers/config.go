@@ -123,7 +123,7 @@ func (a *Program) Cleanup() error {
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return errors.New("the URL must begin with https:// or http:// and have a host, as in: ask https://supervisor.example.com/reviews")
 	case u.User != nil:
 		return errors.New("the URL contains a user: use credential basic instead")
