@@ -25,7 +25,6 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
-	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
@@ -257,16 +256,8 @@ func (o *Handler) provisionIdentities(ctx caddy.Context) error {
 		o.identities[name] = checked
 	}
 	var err error
-	if o.forwardHeaders, err = credential.Forwarded(o.ForwardHeaders); err != nil {
+	if o.forwardHeaders, err = credential.Forwarded(o.ForwardHeaders); err != nil || len(o.identities) == 0 {
 		return err
-	}
-	for _, name := range o.forwardHeaders {
-		if httpheader.MayAccompany(name, nil) && !httpheader.Forwarded(name, nil) {
-			return fmt.Errorf("forward_headers %s: plain requests carry it anyway, and tool calls only if their toolset forwards it: move it to forward_headers of the toolset", name)
-		}
-	}
-	if len(o.identities) == 0 {
-		return nil
 	}
 	forwarded := slices.Clone(o.forwardHeaders)
 	for _, t := range o.toolsets {

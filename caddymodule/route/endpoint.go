@@ -121,6 +121,9 @@ func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) error {
 		e.Routes.WarnIfUnguarded(e.Logger.With(zap.String("toolset", t.Name)))
 	}
 	e.App.AddServed(e.agent.site, t)
+	if set := t.Loader.Toolset(); set != nil && !t.HasMCPServer {
+		siteroutes.WarnIfUnreached(ctx, set.Tools(), e.Logger.With(zap.String("toolset", t.Name)))
+	}
 	if len(t.Credentials) > 0 {
 		siteroutes.WarnIfDropped(ctx, e.Protocol, t.ForwardHeaders, e.Logger.With(zap.String("toolset", t.Name)))
 	}
@@ -161,7 +164,7 @@ func ResolveToolset(ctx caddy.Context, agents *app.App, reference string, config
 		inline.OpenAPI = reference
 	}
 	if inline.OpenAPI == "" {
-		return nil, fmt.Errorf("no toolset and no document: give the name of a toolset (%s) or an OpenAPI document", agents.ListNames())
+		return nil, fmt.Errorf("no toolset and no document: give the name of a toolset (%s) or an OpenAPI document, as in: mcp /mcp trains.yaml; if you wrote {$NAME}, this variable is not set", agents.ListNames())
 	}
 	return agents.OpenInline(ctx, &inline)
 }

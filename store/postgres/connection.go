@@ -64,8 +64,7 @@ func parseAddress(address, schema string) (*pgxpool.Config, error) {
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return nil, fmt.Errorf("the address of Postgres, a URL with scheme %q, is not valid: %s", u.Scheme, shape)
 	}
-	named := u.Hostname() != "" || u.Query().Has("host") || u.Query().Has("service") || os.Getenv("PGHOST")+os.Getenv("PGSERVICE") != ""
-	if !named { // the library would connect to this machine
+	if u.Hostname() == "" && !u.Query().Has("host") && !u.Query().Has("service") && os.Getenv("PGHOST")+os.Getenv("PGSERVICE") == "" { // the library would connect to this machine
 		return nil, errors.New("the address of Postgres has no host: " + shape + "; for a socket of this machine write postgres:///database?host=/run/postgresql")
 	}
 	if !schemaName.MatchString(schema) || strings.HasPrefix(schema, "pg_") {

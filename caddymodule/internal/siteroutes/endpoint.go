@@ -57,6 +57,11 @@ func (e *Endpoint) CheckMCPServers(toolset string) error {
 func (e *Endpoint) Warn(ctx caddy.Context, logger *zap.Logger) {
 	warnIfNoUpstream(ctx, e.Protocol, logger)
 	warnIfBypassed(ctx, e.Protocol, e.Path, logger)
+	e.warnAboutProxies(ctx, logger)
+	if prefix := e.Prefix(); prefix != "" && e.Path != "" {
+		logger.Warn("clients reach the endpoint at another path than its own, because handle_path strips the beginning: use that path in clients, or move the endpoint out of the block",
+			zap.String("directive", e.Protocol), zap.String("path", e.Path), zap.String("reached_at", prefix+e.Path))
+	}
 }
 
 // Prefix returns what handlers before the endpoint, such as those of handle_path, strip from the paths of clients. It returns "" if it is not known.

@@ -53,9 +53,11 @@ type rawHandler struct {
 	headerOperations // of headers
 
 	// of reverse_proxy
-	Rewrite        json.RawMessage  `json:"rewrite"`
-	HandleResponse json.RawMessage  `json:"handle_response"`
-	Headers        headerOperations `json:"headers"`
+	Rewrite          json.RawMessage         `json:"rewrite"`
+	HandleResponse   json.RawMessage         `json:"handle_response"`
+	Headers          headerOperations        `json:"headers"`
+	Upstreams        []struct{ Dial string } `json:"upstreams"`
+	DynamicUpstreams json.RawMessage         `json:"dynamic_upstreams"`
 }
 
 // headerOperations are changes of request headers.

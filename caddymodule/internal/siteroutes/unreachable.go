@@ -16,13 +16,14 @@ import (
 type registry struct {
 	all    []*Endpoint
 	guards []*guard
+	warned map[string]bool // configurations of reverse_proxy that a warning has named
 }
 
 // registryKey is the key of registry in app.Share.
 type registryKey struct{}
 
 func registryOf(agents *app.App) *registry {
-	return app.Share(agents, registryKey{}, func() *registry { return new(registry) })
+	return app.Share(agents, registryKey{}, func() *registry { return &registry{warned: make(map[string]bool)} })
 }
 
 // add adds the endpoint that is being provisioned. It returns an error if another

@@ -2,11 +2,14 @@ package siteroutes
 
 import (
 	"encoding/json"
+	"net"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
+
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // warnIfNoUpstream logs a warning if no handler after the one being provisioned responds to
@@ -17,7 +20,7 @@ import (
 // still have their raw configuration. The first route with a raw configuration is the current
 // one.
 func warnIfNoUpstream(ctx caddy.Context, handler string, logger *zap.Logger) {
-	if slices.ContainsFunc(routeLists(ctx), mayReachUpstream) {
+	if mayReachUpstream(ctx, nil) {
 		return
 	}
 	known := false
@@ -38,9 +41,22 @@ func warnIfNoUpstream(ctx caddy.Context, handler string, logger *zap.Logger) {
 	}
 }
 
+// WarnIfUnreached logs a warning if handlers after the one being provisioned respond to requests, but not for the paths of a
+// toolset.
+func WarnIfUnreached(ctx caddy.Context, set []*tools.Tool, logger *zap.Logger) {
+	if len(set) > 0 && !mayReachUpstream(ctx, set) && mayReachUpstream(ctx, nil) {
+		logger.Warn("no handler after the endpoint responds to the paths of its tools, so every tool call will fail: "+
+			"let the handler of the API have them, as in: reverse_proxy localhost:9000 without a path", zap.String("tool_path", set[0].Plan.Template))
+	}
+}
+
 // mayReachUpstream reports whether a handler after the current one may respond: in the current
-// route, or in a later route that can be reached.
-func mayReachUpstream(routes caddyhttp.RouteList) bool {
+// route, or in a later route that can be reached. If there are tools, the route must be for the path of one.
+func mayReachUpstream(ctx caddy.Context, set []*tools.Tool) bool {
+	return slices.ContainsFunc(routeLists(ctx), func(routes caddyhttp.RouteList) bool { return mayReachIn(routes, set) })
+}
+
+func mayReachIn(routes caddyhttp.RouteList, set []*tools.Tool) bool {
 	present := true
 	for i := range routes {
 		raw := routes[i].HandlersRaw
@@ -50,7 +66,9 @@ func mayReachUpstream(routes caddyhttp.RouteList) bool {
 		if present {
 			raw = raw[min(currentHandlerIndex(raw)+1, len(raw)):]
 		}
-		if slices.ContainsFunc(raw, mayRespond) {
+		isFor := func(t *tools.Tool) bool { return !forOtherPaths(routes[i].MatcherSets, t.Plan.Base+t.Plan.Template) }
+		if set != nil && slices.ContainsFunc(raw, rawRewrites) ||
+			slices.ContainsFunc(raw, mayRespond) && (set == nil || present || slices.ContainsFunc(set, isFor)) {
 			return true
 		}
 		if present && routes[i].Terminal {
@@ -81,4 +99,32 @@ func mayRespond(raw json.RawMessage) bool {
 		return false
 	}
 	return true
+}
+
+// warnAboutProxies logs a warning if a reverse_proxy after the endpoint has no upstream, or sends calls to the site itself.
+// Several endpoints before one reverse_proxy get one warning.
+func (e *Endpoint) warnAboutProxies(ctx caddy.Context, logger *zap.Logger) {
+	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	isPart := func(p position) bool { return len(p.route().MatcherSets) > 0 && len(hostsOf(p.route())) == 0 }
+	isPartial := e.Prefix() != "" || slices.ContainsFunc(e.positions, isPart)
+	e.anyAfter(func(_ *caddyhttp.Route, raw json.RawMessage) bool {
+		return anyRaw(raw, func(h rawHandler) bool {
+			if h.Handler != "reverse_proxy" || h.DynamicUpstreams != nil || h.HandleResponse != nil {
+				return false
+			}
+			for _, upstream := range append(h.Upstreams, struct{ Dial string }{})[:max(len(h.Upstreams), 1)] {
+				dial := caddy.NewReplacer().ReplaceKnown(upstream.Dial, "")
+				isUnset := dial == "" || dial[0] == ':' && upstream.Dial != dial
+				_, port, _ := net.SplitHostPort(dial)
+				isOwn := slices.Contains(server.Listen, dial) || !IsPublicListener(dial) && slices.Contains(server.Listen, ":"+port)
+				isLoop := isOwn && !isPartial && h.Rewrite == nil && h.Headers.Request.Set["Host"] == nil
+				if (isUnset || isLoop) && !e.registry.warned[string(raw)] {
+					e.registry.warned[string(raw)] = true
+					logger.Warn("reverse_proxy sends tool calls to no address, or to this site itself: write the address of the API, as in: reverse_proxy localhost:9000; "+
+						"if it is a variable, set that", zap.String("address", upstream.Dial), zap.String("directive", e.Protocol), zap.String("path", e.Path))
+				}
+			}
+			return false
+		})
+	})
 }

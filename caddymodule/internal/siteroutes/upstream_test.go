@@ -28,7 +28,7 @@ func TestMay_reach_upstream(t *testing.T) {
 			if err := json.Unmarshal([]byte(test.routes), &routes); err != nil {
 				t.Fatal(err)
 			}
-			if got := mayReachUpstream(routes); got != test.want {
+			if got := mayReachIn(routes, nil); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})
