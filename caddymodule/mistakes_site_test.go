@@ -65,11 +65,13 @@ func TestMistakes_found_at_start(t *testing.T) {
 	for name, c := range map[string]struct{ global, block, want string }{
 		"an address of Redis without slashes": {"agents {\nstore redis redis:6379\n}", "respond ok", "redis://redis:6379"},
 		"a variable without a value":          {"", "mcp /mcp {$FAIRWAY_TEST_UNSET}\nrespond ok", "not set"},
+		"a header that oagent cannot forward": {"", "mcp /mcp TRIPS\noagent DIR/clerk.yaml {\nforward_headers accept-language\n}\nrespond ok", "toolset lists it"},
 		"a document that is compressed":       {"agents {\ntoolset packed DIR/packed.yaml.gz\n}", "mcp /mcp packed\nrespond ok", "compressed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sitetest.NewSite(t)
 			s.Write("packed.yaml.gz", "\x1f\x8b\x08\x00")
+			s.Write("clerk.yaml", sitetest.AgentDocument("clerk", "  list-trips: {}\n"))
 			if err := s.Load(c.global, c.block); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
