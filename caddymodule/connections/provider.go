@@ -20,6 +20,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/tokenclient"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -133,7 +134,7 @@ func (u *User) Provision(caddy.Context) error {
 		if *option.to == "" && option.source != "" {
 			return u.errorf("%s is empty", option.name)
 		}
-		if isAddress := strings.HasSuffix(option.name, "_url"); isAddress && *option.to != "" && !maySendSecrets(*option.to) {
+		if isAddress := strings.HasSuffix(option.name, "_url"); isAddress && *option.to != "" && oauth.CheckAddress(*option.to) != nil {
 			return u.errorf("%s %s is not an https address", option.name, *option.to)
 		}
 	}
@@ -160,16 +161,6 @@ func (u *User) check() error {
 
 func (u *User) errorf(format string, arguments ...any) error {
 	return fmt.Errorf("credential user, provider "+u.Name+": "+format, arguments...)
-}
-
-// maySendSecrets reports whether secrets may be sent to an address: https, or http on this machine.
-func maySendSecrets(address string) bool {
-	to, err := url.Parse(address)
-	if err != nil || to.Host == "" || to.User != nil || to.Fragment != "" {
-		return false
-	}
-	host := to.Hostname()
-	return to.Scheme == "https" || to.Scheme == "http" && (host == "127.0.0.1" || host == "::1" || host == "localhost")
 }
 
 // Title returns the name of the third party for people.

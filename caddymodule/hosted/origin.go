@@ -182,7 +182,7 @@ func sessionOf(r *http.Request) *session {
 	s := &session{header: make(http.Header, len(r.Header)), address: r.RemoteAddr}
 	options := httpheader.ConnectionOptions(r.Header)
 	for name, values := range r.Header {
-		if httpheader.Forwarded(name, options) {
+		if !slices.Contains(options, name) && httpheader.CheckForwarded(name) == nil { // each tool call copies what its toolset forwards
 			s.header[name] = slices.Clone(values)
 		}
 	}

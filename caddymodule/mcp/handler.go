@@ -254,7 +254,7 @@ func checkOrigin(origin string) error {
 		return nil
 	}
 	u, err := url.Parse(strings.TrimSuffix(origin, "/"))
-	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || strings.Contains(u.Host, "*") {
+	if err != nil || u.Scheme == "" || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || strings.Contains(u.Host, "*") {
 		return fmt.Errorf("origins %q is not a web origin; write it as https://app.example.com, or * for all", origin)
 	}
 	return nil

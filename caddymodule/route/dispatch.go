@@ -355,7 +355,7 @@ func copyHeaders(to, from http.Header, asOperator bool, forwarded []string) {
 	backing := make([]string, 0, len(from)+1) // enough for most requests, with Accept-Encoding
 	arguments := argumentHeaders(to)
 	for name, values := range from {
-		if !httpheader.Forwarded(name, connectionOptions) || asOperator && !httpheader.MayAccompany(name, forwarded) {
+		if !httpheader.Forwarded(name, connectionOptions, forwarded...) || asOperator && !httpheader.MayAccompany(name, forwarded) {
 			continue
 		}
 		if arguments != nil && slices.Contains(arguments, httpheader.Canonical(name)) {

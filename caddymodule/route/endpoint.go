@@ -173,7 +173,7 @@ func ResolveToolset(ctx caddy.Context, agents *app.App, reference string, config
 		inline.OpenAPI = reference
 	}
 	if inline.OpenAPI == "" {
-		return nil, fmt.Errorf("no toolset and no document: give the name of a toolset (%s) or an OpenAPI document", agents.ListNames())
+		return nil, fmt.Errorf("no toolset and no document: give the name of a toolset (%s) or an OpenAPI document, as in: mcp /mcp trains.yaml; if you wrote {$NAME}, this variable is not set", agents.ListNames())
 	}
 	return agents.OpenInline(ctx, &inline)
 }

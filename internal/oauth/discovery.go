@@ -17,8 +17,19 @@ func checkIssuer(text string) error {
 	if err != nil {
 		return err
 	}
+	if err := CheckNotMetadata(text); err != nil {
+		return err
+	}
 	if u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") {
 		return errors.New("the URL of an issuer must not have a query or a fragment")
+	}
+	return nil
+}
+
+// CheckNotMetadata returns an error if the text is the address of an issuer's metadata or keys.
+func CheckNotMetadata(text string) error {
+	if issuer, _, isMetadata := strings.Cut(text, "/.well-known/"); isMetadata {
+		return fmt.Errorf("this is the address of a document about the issuer: leave out /.well-known/ and what follows, and write %s", issuer)
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (d *Discovery) build(name string) loader.BuildFunc {
 
 func sourceOf(address string, limit int64) (source.Source, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return nil, fmt.Errorf("documents are discovered only at http and https URLs, not at %.200q", address)
 	}
 	return source.NewURL(address, source.URLOptions{MaxSize: limit})

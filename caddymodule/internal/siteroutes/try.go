@@ -70,7 +70,6 @@ func (r *registry) try(agents *app.App) error {
 			return err
 		}
 	}
-	warned := make(map[any]bool)
 	all := r.all
 	r.all = nil // a server without routes may follow
 	for _, e := range all {
@@ -78,6 +77,7 @@ func (r *registry) try(agents *app.App) error {
 			return err
 		}
 		e.warnIfPartlyAuthenticated()
+		e.reportPrefix()
 		var problems []error
 		toolsets := 0
 		for t, set := range e.Served() {
@@ -95,7 +95,7 @@ func (r *registry) try(agents *app.App) error {
 			if problem != nil {
 				problems = append(problems, problem)
 			}
-			e.warnIfBypassed(calls, warned)
+			e.warnIfBypassed(calls, r.warned)
 			toolsets++
 		}
 		if len(problems) == toolsets {
@@ -183,6 +183,7 @@ func (e *Endpoint) tryCall(c *Call) (got trial) {
 	checked := len(own) == 0
 	w := way{matches: c.matches, visit: func(h caddyhttp.MiddlewareHandler, reached certainty) certainty {
 		got.answered = got.answered || mayRespond(h)
+		e.warnAboutProxy(h)
 		if g := guardOf(e.registry.guards, h); g != nil {
 			got.reviewed = true
 			checked = checked || guardOf(own, h) != nil

@@ -18,13 +18,14 @@ type registry struct {
 	guards  []*guard
 	servers map[string]*caddyhttp.Server // nil until tryLater
 	named   bool                         // there are named routes
+	warned  map[any]bool                 // handlers that a warning has named
 }
 
 // registryKey is the key of registry in app.Share.
 type registryKey struct{}
 
 func registryOf(agents *app.App) *registry {
-	return app.Share(agents, registryKey{}, func() *registry { return new(registry) })
+	return app.Share(agents, registryKey{}, func() *registry { return &registry{warned: make(map[any]bool)} })
 }
 
 // checkReached returns an error if another endpoint responds to all requests that would reach the endpoint.
