@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -25,9 +26,10 @@ func TestExpectedCallers(t *testing.T) {
 		return result
 	}
 	visible := func(key string) {
-		if _, err := s.Wait(t.Context(), key, nil); err != nil {
-			t.Errorf("%s: %v", key, err)
-		}
+		testkit.Eventually(t, key, func() bool {
+			r, _, _, err := s.latest(key)
+			return err == nil && r != nil
+		})
 	}
 	succeeds := func(key string, result chan error) {
 		if err := <-result; err != nil {
