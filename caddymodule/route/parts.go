@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -235,7 +236,13 @@ func (p *Parts) Merge(names *tools.MergedNames) (err error) {
 }
 
 // prefixOf returns the prefix for names of a toolset's tools that another toolset has, too.
-func prefixOf(t *app.Toolset) string { return tools.MergePrefix(t.Key.ShownName()) }
+func prefixOf(t *app.Toolset) string {
+	name := t.Key.ShownName()
+	if LooksLikeDocument(name) {
+		name = strings.TrimSuffix(name, path.Ext(name))
+	}
+	return tools.MergePrefix(name)
+}
 
 // logShadowing logs which tools of MCP servers are withheld because of their names.
 func (p *Parts) logShadowing(names []string) {

@@ -48,35 +48,14 @@ func (s *Index) addOperationPrompt(t *tools.Tool, raw jsontext.Value, denied boo
 		s.warn(t, "x-mcp: the prompt %s lacks the argument %s, which the operation requires", p.Name, a.Name)
 		return
 	}
-	s.prefixPrompts(p)
-	if !s.addPrompt(p) {
+	added := s.addPrompt(p)
+	if !added && t.Foreign != nil {
+		p.Name = schemeOf(s.tools.PartOf(t).Name) + "_" + p.Name
+		added = s.addPrompt(p)
+	}
+	if !added {
 		s.warn(t, "x-mcp: ignored the prompt %s: another prompt has the same name", p.Name)
 	}
-}
-
-// prefixPrompts gives a prompt, and one of another toolset with its name, the prefixes of their toolsets, as tools with equal names have them. A name that
-// is no longer a prompt's stays in ByName, with nil. A prompt of the Library keeps its name, and replaces that of a document.
-func (s *Index) prefixPrompts(p *PromptEntry) {
-	other, taken := s.ByName[p.Name]
-	ofLibrary := other != nil && other.Tool == nil
-	switch {
-	case !taken, ofLibrary && p.Tool.Foreign == nil, other != nil && !ofLibrary && s.tools.PartOf(other.Tool) == s.tools.PartOf(p.Tool):
-		return
-	case other != nil && !ofLibrary:
-		s.ByName[p.Name] = nil
-		other.Name = s.prefixed(other)
-		s.ByName[other.Name] = other
-	}
-	p.Name = s.prefixed(p)
-}
-
-// prefixed returns the name of a prompt with the prefix of its toolset. It is not that of another prompt.
-func (s *Index) prefixed(p *PromptEntry) string {
-	name := tools.MergePrefix(s.tools.PartOf(p.Tool).Name) + "_" + p.Name
-	for s.ByName[name] != nil {
-		name += "_"
-	}
-	return name
 }
 
 // describeArguments reads the arguments in x-mcp, which select and describe arguments of the
