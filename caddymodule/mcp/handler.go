@@ -175,14 +175,14 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := m.Endpoint.AddToolsets(ctx, m.Toolsets, m.toolsetConfig()); err != nil {
 		return err
 	}
-	if err := m.Endpoint.ExposeAgents(m.ExposeAgents); err != nil {
+	if err := m.Endpoint.ExposeAgents(ctx, m.ExposeAgents); err != nil {
 		return err
 	}
 	if err := m.Endpoint.Parts.SetMaxTokens(m.MaxTokens); err != nil {
 		return err
 	}
 	m.openMemory()
-	if err := m.Endpoint.Parts.Merge(m.memory.names); err != nil {
+	if err := m.Endpoint.Parts.CheckNames(); err != nil {
 		return err
 	}
 	if err := m.Endpoint.Listings.SetSearch(m.Search, m.Pins); err != nil {

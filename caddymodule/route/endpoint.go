@@ -204,17 +204,17 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 		}
 		parts = append(parts, e.newPart(t))
 	}
-	e.serve(parts)
-	return nil
+	return e.serve(ctx, parts)
 }
 
 // serve replaces the parts of the endpoint by several.
-func (e *Endpoint) serve(parts []*Part) {
-	e.Parts = &Parts{All: parts, app: e.App, routed: e.Routes.DistinguishesToolsets()}
+func (e *Endpoint) serve(ctx caddy.Context, parts []*Part) error {
+	e.Parts = &Parts{All: parts, app: e.App, path: e.Path, routed: e.Routes.DistinguishesToolsets()}
 	whole := &app.Toolset{Name: strings.Join(e.Parts.names(func(t *app.Toolset) string { return t.Name }), ","), Search: e.Parts.commonSearch()}
 	e.Parts.whole = &Part{Toolset: whole, metrics: metrics.All.Of(whole.Name, e.Protocol), agent: e.agent}
 	e.Parts.logger = e.Logger.With(zap.String("path", e.Path), zap.String("toolsets", whole.Name))
 	e.Listings = newListings(e.Parts, e.Logger)
+	return errors.Join(e.App.ProvisionEvents(ctx), e.Parts.merge(e.Protocol))
 }
 
 // LimitToAgent limits the endpoint to the tools that the named agent may use.

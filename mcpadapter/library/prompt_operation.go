@@ -48,7 +48,8 @@ func (s *Index) addOperationPrompt(t *tools.Tool, raw jsontext.Value, denied boo
 		s.warn(t, "x-mcp: the prompt %s lacks the argument %s, which the operation requires", p.Name, a.Name)
 		return
 	}
-	added := s.addPrompt(p)
+	_, own := s.tools.Original(t)
+	added := (t.Foreign == nil || own.Name == t.Name) && s.addPrompt(p) // a prompt has a prefix if its tool has one
 	if !added && t.Foreign != nil {
 		p.Name = schemeOf(s.tools.PartOf(t).Name) + "_" + p.Name
 		added = s.addPrompt(p)
