@@ -54,9 +54,9 @@ type Handler struct {
 	// app.
 	Toolset string `json:"toolset,omitempty"`
 
-	// Further toolsets to serve, given in the same way. A tool keeps its name if no other toolset has a
-	// tool with that name. Otherwise the name of its toolset and an underscore precede it. Default:
-	// none.
+	// Further toolsets to serve, given in the same way. Of several tools with a name, one keeps it: that of a
+	// document rather than that of an MCP server, and then the first. The name of its toolset and an underscore precede
+	// the others. Default: none.
 	Toolsets []string `json:"toolsets,omitempty"`
 
 	// The options of the toolset, if it is not one of the agents app and the only one. Default: none.

@@ -64,7 +64,7 @@ type Handler struct {
 
 	// Further toolsets to serve, given in the same way. Documents with the same title are
 	// versions of one toolkit; if toolkit is set, all documents are. Otherwise each document is
-	// a toolkit of its own. Default: none.
+	// a toolkit of its own. The toolkit of an MCP server has the name of its toolset. Default: none.
 	Toolsets []string `json:"toolsets,omitempty"`
 
 	// The options of the toolset, if it is not one of the agents app. Default: none.
