@@ -189,7 +189,7 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	if !m.AllowAnonymous {
-		m.Endpoint.Routes.WarnIfOpen(ctx, m.Endpoint.Parts.Injects(), m.Endpoint.Logger)
+		m.Endpoint.Routes.WarnIfOpen(ctx, m.Endpoint.Parts.UseCredentials(), m.Endpoint.Logger)
 	}
 	siteroutes.WarnIfPartlyAuthenticated(ctx, "mcp", m.Endpoint.Path, route.MCPPaths[1:], m.Endpoint.Logger)
 	options, err := m.options(ctx)

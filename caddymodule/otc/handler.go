@@ -147,7 +147,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	if !o.AllowAnonymous {
-		o.endpoint.Routes.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Parts.Injects(), o.endpoint.Logger)
+		o.endpoint.Routes.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Parts.UseCredentials(), o.endpoint.Logger)
 	}
 	idempotency, err := o.Idempotency.provision(ctx, o)
 	if err != nil {
@@ -162,7 +162,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	options.Warn = func(message string) { logger.Warn(message, zap.String("path", o.Path)) }
 	o.server = otcadapter.New(options)
 	for _, part := range o.endpoint.Parts.All {
-		toolkit := otcadapter.Toolkit{InjectsCredentials: o.NoRequirements || len(part.Toolset.Credentials) > 0 || part.Toolset.HasMCPServer}
+		toolkit := otcadapter.Toolkit{InjectsCredentials: o.NoRequirements || part.UsesCredentials()}
 		switch {
 		case part.IsAgents():
 			toolkit.Name = agentToolkit

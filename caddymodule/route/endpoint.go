@@ -40,6 +40,7 @@ type Endpoint struct {
 	AgentLimit *app.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
 	agent      *agentTools
 
+	signs         bool // a handler after the endpoint signs requests with credentials of the gateway
 	authenticated bool // handlers before the endpoint, or TLS, authenticate each caller
 
 	polling time.Duration // how long calls poll for the end of work that a 202 announces; 0 if they do not poll
@@ -73,6 +74,7 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	if err != nil {
 		return nil, err
 	}
+	e.signs = siteroutes.Signs(ctx, protocol)
 	part := e.newPart(t)
 	e.Parts, e.Listings = part.listings.parts, part.listings
 	e.Routes = &siteroutes.Endpoint{Protocol: protocol, Path: e.Path, Toolsets: func() string { return e.Parts.Name() }, Responds: e.responds}
@@ -121,8 +123,8 @@ func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) error {
 		e.Routes.WarnIfUnguarded(e.Logger.With(zap.String("toolset", t.Name)))
 	}
 	e.App.AddServed(e.agent.site, t)
-	if len(t.Credentials) > 0 {
-		siteroutes.WarnIfDropped(ctx, e.Protocol, t.ForwardHeaders, e.Logger.With(zap.String("toolset", t.Name)))
+	if t.UsesCredentials(e.signs) {
+		siteroutes.WarnIfDropped(ctx, e.Protocol, t.PassedHeaders(e.signs), e.Logger.With(zap.String("toolset", t.Name)))
 	}
 	return nil
 }
@@ -177,7 +179,7 @@ func namedToolset(ctx caddy.Context, t *app.Toolset, config *app.ToolsetConfig) 
 
 // newPart returns a part with a toolset. Its listing does not depend on the other parts.
 func (e *Endpoint) newPart(t *app.Toolset) *Part {
-	p := &Part{Toolset: t, metrics: metrics.All.Of(t.Name, e.Protocol), callers: e.App.CallerMetrics, agent: e.agent}
+	p := &Part{Toolset: t, metrics: metrics.All.Of(t.Name, e.Protocol), callers: e.App.CallerMetrics, agent: e.agent, signed: e.signs}
 	p.listings = newListings(&Parts{All: []*Part{p}, whole: p, app: e.App}, e.Logger)
 	return p
 }

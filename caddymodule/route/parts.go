@@ -30,6 +30,7 @@ type Part struct {
 	callers   *metrics.Callers // nil unless metrics say who calls
 	maxTokens int              // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
 	agent     *agentTools
+	signed    bool      // a handler after the endpoint signs requests
 	listings  *Listings // of this toolset alone
 	polled    pollTools
 	scopes    atomic.Pointer[neededScopes]
@@ -97,10 +98,11 @@ func (p *Parts) ServerName() string {
 	return strings.Join(names, "-")
 }
 
-// Injects reports whether the gateway adds credentials to the calls of any toolset.
-func (p *Parts) Injects() bool {
-	return slices.ContainsFunc(p.All, func(part *Part) bool { return len(part.Toolset.Credentials) > 0 })
-}
+// UseCredentials reports whether the calls of any toolset carry credentials of the gateway.
+func (p *Parts) UseCredentials() bool { return slices.ContainsFunc(p.All, (*Part).UsesCredentials) }
+
+// UsesCredentials reports whether the calls of the toolset carry credentials of the gateway. Whatever depends on this asks here.
+func (p *Part) UsesCredentials() bool { return p.Toolset.UsesCredentials(p.signed) }
 
 // commonSearch returns the search mode of several toolsets: on if one of them is on, off if all are
 // off.
