@@ -120,7 +120,10 @@ func (d *documents) load(ctx context.Context, id string) (*Client, error) {
 	case len(document.Name) > maxName:
 		return nil, fmt.Errorf("its client_name has more than %d bytes", maxName)
 	}
-	if err := checkRedirects(document.RedirectURIs, document.Application); err != nil {
+	if err := checkRedirects(document.RedirectURIs, document.Application, true); err != nil {
+		return nil, err
+	}
+	if err := checkName(document.Name); err != nil {
 		return nil, err
 	}
 	c := &Client{ID: id, Name: document.Name, RedirectURIs: document.RedirectURIs, domain: u.Hostname()}
