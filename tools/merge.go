@@ -51,8 +51,7 @@ func NewMerger(o MergeOptions) (*Merger, error) {
 			return nil, fmt.Errorf("two toolsets have the prefix %s_ for names of their tools", prefix)
 		}
 	}
-	names := mergedNames{owners: make(map[string]nameKey), contested: make(map[string]struct{}), moved: make(map[string]struct{})}
-	return &Merger{options: o, names: names}, nil
+	return &Merger{options: o, names: mergedNames{make(map[string]nameKey), make(map[string]bool)}}, nil
 }
 
 // MergePrefix returns the prefix for the names of the tools of a Toolset with that name, without the

@@ -21,9 +21,8 @@ const maxRemembered = 1 << 16
 //     if both have such a tool, for good, and otherwise until the tool of the first one is back.
 //   - Names of built-in tools are never those of an MCP server's tool.
 type mergedNames struct {
-	owners    map[string]nameKey  // by the name in the merged Toolset
-	contested map[string]struct{} // plain names that no tool has for good
-	moved     map[string]struct{} // plain names that another source would have got
+	owners map[string]nameKey // by the name in the merged Toolset
+	moved  map[string]bool    // plain names that another source would have got; true if no tool has the name for good
 }
 
 // nameKey identifies a tool of a part.
@@ -105,7 +104,7 @@ func (a *assignment) yields(part, at int) bool {
 
 // getsPlain reports whether a tool gets its plain name. If the name would move, it makes sure that no tool has it.
 func (a *assignment) getsPlain(part, at int, key nameKey) bool {
-	if _, contested := a.contested[key.name]; contested || a.taken[key.name] {
+	if a.mergedNames.moved[key.name] || a.taken[key.name] {
 		return false
 	}
 	owner, owned := a.owners[key.name]
@@ -117,13 +116,10 @@ func (a *assignment) getsPlain(part, at int, key nameKey) bool {
 	case owner.name != key.name || a.yields(part, at): // the name of a tool with a prefix, or the tool waits for an approval
 		return false
 	}
-	if a.present[owner] {
-		a.contested[key.name] = struct{}{}
-	}
 	if _, reported := a.mergedNames.moved[key.name]; !reported {
-		a.mergedNames.moved[key.name] = struct{}{}
 		a.moved = append(a.moved, key.name)
 	}
+	a.mergedNames.moved[key.name] = a.present[owner]
 	return false
 }
 
@@ -143,14 +139,13 @@ func (a *assignment) withoutYielded() (left []*Toolset, names [][]string, yielde
 		if !slices.Contains(a.names[i], "") {
 			continue
 		}
-		out := make(map[*Tool]bool)
-		for j, t := range part.Tools() {
-			if a.names[i][j] == "" {
-				out[t] = true
+		at := -1
+		left[i] = part.Only(func(t *Tool) bool {
+			if at++; a.names[i][at] == "" {
 				yielded = append(yielded, a.options.Prefixes[i]+"."+t.Name)
 			}
-		}
-		left[i] = part.Only(func(t *Tool) bool { return !out[t] })
+			return a.names[i][at] != ""
+		})
 		names[i] = slices.DeleteFunc(slices.Clone(a.names[i]), func(name string) bool { return name == "" })
 	}
 	return left, names, yielded

@@ -112,14 +112,6 @@ func visible(name string) string {
 	}, name)), " ")
 }
 
-// checkName returns an error if people would see nothing of a name.
-func checkName(name string) error {
-	if name != "" && visible(name) == "" {
-		return errors.New("client_name has no visible character")
-	}
-	return nil
-}
-
 // isPublic reports whether the client has nothing to authenticate itself with.
 func (c *Client) isPublic() bool { return c.Secret == "" && c.Keys == nil && c.derived == nil }
 
@@ -272,8 +264,8 @@ func (s *clients) register(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, fail("invalid_redirect_uri", sentence(err)))
 		return
 	}
-	if err := checkName(request.Name); err != nil {
-		writeFailure(w, fail("invalid_client_metadata", sentence(err)))
+	if request.Name != "" && visible(request.Name) == "" {
+		writeFailure(w, fail("invalid_client_metadata", "client_name has no visible character."))
 		return
 	}
 	if len(request.Name) > maxName {

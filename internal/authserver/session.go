@@ -75,20 +75,21 @@ func (s *Server) endSession(ctx context.Context, id, why string) *failure {
 // refresh asks the provider whether the user is still logged in, and replaces the refresh token. It also returns the audiences of the new access token
 // for the resource, see narrowed.
 func (s *Server) refresh(ctx context.Context, c *Client, id string, generation int, resource string) (now *session, audiences []string, f *failure) {
-	isReplay, isRepeat := false, false
+	isReplay := false
 	now, f = renewal{s, id}.run(ctx, func(old *session) (f *failure) {
 		switch {
 		case old.Client != c.ID:
 			return fail(codeGrant, "The refresh token is for another client.")
 		case old.Generation == generation+1 && time.Since(old.Replaced) < repeatWait:
-			isRepeat = true
+			if audiences, f = s.targets.narrowed(old.Resource, resource); f == nil {
+				f = errRepeated
+			}
+			return f
 		case old.Generation != generation:
 			isReplay = true
 			return errEnded
 		}
-		if audiences, f = s.targets.narrowed(old.Resource, resource); f == nil && isRepeat {
-			f = errRepeated
-		}
+		audiences, f = s.targets.narrowed(old.Resource, resource)
 		return f
 	}, func(renewed *session) {
 		renewed.Generation++
