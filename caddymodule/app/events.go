@@ -118,7 +118,7 @@ func (a *App) emitGuardEvent(guardEvent oagent.Event) {
 
 // EmitNamesWithdrawn emits the event that names of tools of an endpoint mean no tool, because they would mean one of
 // another toolset.
-func (a *App) EmitNamesWithdrawn(path, toolsets string, names []string) {
+func EmitNamesWithdrawn(a *App, path, toolsets string, names []string) {
 	a.events.emit(event{eventNamesMoved, map[string]any{"path": path, "toolsets": toolsets, "names": names}})
 }
 

@@ -64,7 +64,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		// Anyone can register a client, so a link to this server must not lead to its address without a page (RFC 9700, section 4.11.2).
-		s.show(w, http.StatusBadRequest, &pageContent{Error: f.description, Name: c.name(), Back: template.URL(s.location(asked, f.query()))}) //nolint:gosec // the address has an allowed scheme
+		s.show(w, http.StatusBadRequest, &pageContent{Error: f.description, Name: c.name(), Back: template.URL(asked.location(s.options.Issuer, f.query()))}) //nolint:gosec // the address has an allowed scheme
 		return
 	}
 	id := random()
@@ -158,13 +158,13 @@ func (s *Server) redirectFailure(w http.ResponseWriter, r *http.Request, asked *
 
 // redirect sends the browser back to the client.
 func (s *Server) redirect(w http.ResponseWriter, r *http.Request, asked *request, query url.Values) {
-	w.Header().Set("Location", s.location(asked, query))
+	w.Header().Set("Location", asked.location(s.options.Issuer, query))
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// location returns the address of the client with a response.
-func (s *Server) location(asked *request, query url.Values) string {
-	query.Set("iss", s.options.Issuer)
+// location returns the address of the client with a response of the issuer.
+func (asked *request) location(issuer string, query url.Values) string {
+	query.Set("iss", issuer)
 	if asked.State != "" {
 		query.Set("state", asked.State)
 	}
