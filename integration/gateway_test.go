@@ -6,7 +6,9 @@
 // A test starts it with a configuration of its own (gateway_test.go), before the
 // API of Caddyfile.example (example_test.go, clients_test.go, node_test.go) or
 // one that misbehaves on demand (upstream_test.go, upstream_faults_test.go), and
-// says what a client must get. Whatever a test sends, the same process must
+// says what a client must get. Tables say what must come of quirky MCP servers
+// (mcp_servers_quirks_test.go) and issuers (issuers_quirks_test.go); the one of
+// clients that log in is caddymodule/login/clients_site_test.go. Whatever a test sends, the same process must
 // go on answering.
 package integration
 

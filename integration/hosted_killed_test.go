@@ -112,6 +112,63 @@ func TestHosted_killed(t *testing.T) {
 	}
 }
 
+// TestHosted_killed_behind_otc kills a node during an OTC call of an agent. The repetition of the call, at once and on any node, gets the
+// answer of the same run.
+func TestHosted_killed_behind_otc(t *testing.T) {
+	t.Parallel()
+	stores := map[string]func(testing.TB) *storetest.SharedServer{"bolt": nil}
+	for name, start := range storetest.Shared() {
+		stores[name] = start
+	}
+	for name, start := range stores {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir, address, store := newKillSite(t), t.TempDir(), freeAddress(t), "bolt"
+			if start != nil {
+				store = start(t).Option
+			}
+			s.before = "otc /desk orders {\nexpose_agents\n}"
+			first := s.start(dir, address, store)
+			const body = `{"request":{"call_id":"6a2f41a3-c54c-4b7a-9a3f-2f7c1f0d5e11","tool_id":"Agents.buyer","input":{"input":"after-call"}}}`
+			lost := make(chan struct{})
+			go func() {
+				defer close(lost)
+				r, err := http.NewRequest(http.MethodPost, first.url+"/desk/call", strings.NewReader(body))
+				if err != nil {
+					return
+				}
+				r.Header.Set("X-Api-Key", "0123456789abcdef-ann")
+				r.Header.Set("Content-Type", "application/json")
+				if response, err := freshTransport.RoundTrip(r); err == nil {
+					response.Body.Close()
+				}
+			}()
+			waitFor(t, waitTimeout, "the order", func() bool { return s.gates.count("after-call") > 0 })
+			first.kill()
+			<-lost
+			s.gates.releaseAll()
+			if start != nil {
+				dir, address = t.TempDir(), freeAddress(t)
+			}
+			again := s.start(dir, address, store)
+			var answer string
+			waitFor(t, 3*waitTimeout, "the answer", func() bool {
+				var response *http.Response
+				response, answer = again.as(t, "ann", http.MethodPost, "/desk/call", body, "Content-Type", "application/json")
+				return response.StatusCode == http.StatusOK && !strings.Contains(answer, "repeat the call with the same call_id")
+			})
+			if !strings.Contains(answer, "Ordered.") || !strings.Contains(answer, `"success":true`) {
+				t.Errorf("the repetition gets %s", answer)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if made := s.orders["after-call"]; made != 1 {
+				t.Errorf("ordered %d times", made)
+			}
+		})
+	}
+}
+
 // begin begins an Engagement for each step on a node, and waits until it stands there.
 func (s *killSite) begin(node *brittleNode, mark string) []*hostedRun {
 	t := s.t

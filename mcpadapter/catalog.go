@@ -23,6 +23,9 @@ func (s *Server) SetLibrary(l *library.Library) {
 	s.library.Store(l)
 }
 
+// LibraryScopes returns the scopes that the files and prompts of the Library need.
+func (s *Server) LibraryScopes() []string { return s.library.Load().Scopes }
+
 // Warnings returns warnings about parts of the document and of the Library that cannot be used as
 // they are.
 func (s *Server) Warnings(toolset *tools.Toolset) []tools.Warning {

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -32,6 +33,7 @@ type connection struct {
 	stop   context.CancelFunc // cancels ctx
 	owner  share.Owner
 	out    protocol.Channel
+	legacy bool // whether it is HTTP+SSE
 	live   session.State
 
 	watcher *session.Watcher // for the whole connection; selects no notifications before initialize
@@ -42,6 +44,8 @@ type connection struct {
 	mu      sync.Mutex
 	terms   protocol.Terms // negotiated by initialize
 	closing bool           // new messages are rejected
+
+	initialized atomic.Bool
 
 	panicked string // panic value and stack of the goroutine that panicked; "" if none did
 }
@@ -222,6 +226,7 @@ func (c *connection) setNegotiated(terms protocol.Terms) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.terms = terms
+	c.initialized.Store(true)
 	c.watcher.Want(session.All)
 }
 

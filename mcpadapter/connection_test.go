@@ -83,6 +83,44 @@ func TestLegacyStream(t *testing.T) {
 	}
 }
 
+// openLegacy opens an HTTP+SSE stream and initializes it. target is where its messages are posted to.
+func openLegacy(t *testing.T, e *endpoint) (stream *feed, target string) {
+	t.Helper()
+	stream = e.open(t, "GET", "/mcp/sse", "", nil)
+	_, _, target = stream.event()
+	e.do(t, "POST", target, `{"jsonrpc":"2.0","id":"I","method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{}}}`, nil)
+	stream.event()
+	return stream, target
+}
+
+// A stream of HTTP+SSE is of 2024-11-05 until initialize negotiates another revision, which must come first.
+func TestLegacyStream_before_initialize(t *testing.T) {
+	e := serveEndpoint(t, Options{}, echo)
+	stream := e.open(t, "GET", "/mcp/sse", "", nil)
+	_, _, target := stream.event()
+	for _, c := range []struct{ message, want string }{
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `"id":1,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":"b","method":"acme/odd"}`, `"id":"b","error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":3,"method":"ping"}`, `"id":3,"result":{}`},
+		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, `"id":null,"error"`}, // as revisions before 2025-11-25 write it
+		{`{"jsonrpc":"2.0","id":5,"method":"initialize","params":{"protocolVersion":"1999-01-01","capabilities":{}}}`, `"protocolVersion":"2024-11-05"`},
+		{`{"jsonrpc":"2.0","id":6,"method":"tools/list"}`, `"id":6,"result":{"tools":`},
+	} {
+		e.do(t, "POST", target, c.message, nil)
+		if _, _, data := stream.event(); !strings.Contains(data, c.want) || c.message[len(c.message)-8:] == `s/list"}` && strings.Contains(data, `"annotations"`) {
+			t.Errorf("%s: got %.300s", c.message, data)
+		}
+	}
+	t.Run("2026-07-28", func(t *testing.T) { // which has no initialize
+		stream := e.open(t, "GET", "/mcp/sse", "", nil)
+		_, _, target := stream.event()
+		e.do(t, "POST", target, conformant(protocol.V20260728, "tools/list", "").body, nil)
+		if _, _, data := stream.event(); !strings.Contains(data, `"resultType":"complete"`) {
+			t.Errorf("got %.300s", data)
+		}
+	})
+}
+
 func TestLegacy_call_ends_with_stream(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan struct{})
 	caller := callerFunc(func(ctx context.Context, _ string, _ []byte) tools.Outcome {
@@ -92,8 +130,7 @@ func TestLegacy_call_ends_with_stream(t *testing.T) {
 		return tools.Outcome{Failure: &tools.Failure{Kind: tools.Canceled}}
 	})
 	e := serveEndpoint(t, Options{}, caller)
-	stream := e.open(t, "GET", "/mcp/sse", "", nil)
-	_, _, target := stream.event()
+	stream, target := openLegacy(t, e)
 	if response := e.do(t, "POST", target, callBlocked, nil); response.StatusCode != http.StatusAccepted {
 		t.Fatalf("status %d", response.StatusCode)
 	}
@@ -266,8 +303,7 @@ func TestStdioCancel_right_behind_the_call(t *testing.T) {
 	})
 	t.Run("HTTP+SSE", func(t *testing.T) {
 		e := serveEndpoint(t, Options{}, canceledCaller)
-		stream := e.open(t, "GET", "/mcp/sse", "", nil)
-		_, _, target := stream.event()
+		stream, target := openLegacy(t, e)
 		for id := range cancelRounds {
 			e.do(t, "POST", target, call(id), nil)
 			e.do(t, "POST", target, cancel(id), nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/sse"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 )
@@ -17,6 +18,33 @@ import (
 // event stream, and an address for POST requests. The first event of the stream names the second
 // address, and all responses are sent on the stream. The stream is open on one server, so the
 // client's messages must reach that same server.
+
+// checkInitialized returns a fault for a request before initialize, which must be the first (MCP 2024-11-05, Lifecycle,
+// Initialization). A ping is always allowed.
+func (c *connection) checkInitialized(m *envelope) *protocol.Fault {
+	if m.id == nil || m.method == "" || m.method == "initialize" || m.method == "ping" || c.initialized.Load() {
+		return nil
+	}
+	return protocol.Malformed("%s came before initialize: send initialize first on this stream", text.Cut(m.method, text.MaxQuoted))
+}
+
+// readID reads the id of a request that is refused before its message is read. Revisions before 2025-11-25 require it in
+// an error; later ones want none.
+func (h *httpExchange) readID(f *protocol.Fault, r *http.Request) {
+	if h.response.version.OmitsUnreadID() {
+		h.response.id = nil
+		return
+	}
+	if r.Method != http.MethodPost || f.Status == http.StatusRequestEntityTooLarge {
+		return
+	}
+	f.Anonymous = false
+	body := buffer.Get()
+	defer buffer.Put(body)
+	if h.response.id == nil && protocol.ReadBody(body, r, h.server.options.MaxBody) == nil {
+		h.response.id = protocol.LenientID(body.B)
+	}
+}
 
 // wantsLegacyStream reports whether a GET of the endpoint comes from an HTTP+SSE client, which sends
 // neither a session id nor a version header.
@@ -36,6 +64,7 @@ func (h *httpExchange) serveLegacyStream(w http.ResponseWriter, r *http.Request)
 	defer stream.Close()
 	client := h.owner(h.site)
 	c := h.server.newConnection(r.Context(), h.site, client, stream)
+	c.legacy, c.terms.Version = true, protocol.V20241105
 	defer c.stop()
 	leave, f := h.server.streams.Join(c.watcher, client)
 	if f != nil {
@@ -63,7 +92,7 @@ func (h *httpExchange) serveLegacyStream(w http.ResponseWriter, r *http.Request)
 	if stream.Write("endpoint", "", []byte(target)) != nil {
 		return nil
 	}
-	watch := &session.Watch{Host: &h.server.host, Watcher: c.watcher, Out: stream, KeepAlive: stream.Comment, Resources: c.live.Watched, Stamp: h.server.newPolling(h.site, client).stamp, Lists: h.server.newListWatch(h.site)}
+	watch := &session.Watch{Host: &h.server.host, Watcher: c.watcher, Out: stream, KeepAlive: stream.Comment, State: &c.live, Stamp: h.server.newPolling(h.site, client).stamp, Lists: h.server.newListWatch(h.site)}
 	end := watch.Run(c.ctx)
 	if end == session.ServerClosing {
 		c.drain(h.server.asking.Done())

@@ -14,7 +14,7 @@ const uiExtension = "io.modelcontextprotocol/ui"
 
 // initialize serves initialize, which revisions before 2026-07-28 start with (Lifecycle,
 // Initialization). It negotiates the client's revision if the server speaks it, otherwise the newest
-// revision that has initialize.
+// revision that has initialize and the transport.
 func initialize(q *request, w *response) *protocol.Fault {
 	wanted := strictjson.MemberOf(q.params.raw, "protocolVersion")
 	if wanted.Kind() != '"' {
@@ -23,6 +23,9 @@ func initialize(q *request, w *response) *protocol.Fault {
 	v := q.server.enabled.Of(strictjson.Text(wanted))
 	if v == protocol.Unknown || v.Stateless() {
 		v = q.server.enabled.NewestStateful()
+		if q.connection != nil && q.connection.legacy {
+			v = protocol.V20241105 // HTTP+SSE is its transport
+		}
 	}
 	if v == protocol.Unknown {
 		return protocol.UnsupportedRevision(q.server.enabled, strictjson.Text(wanted))

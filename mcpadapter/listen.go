@@ -35,8 +35,7 @@ func (h *httpExchange) serveStream(w http.ResponseWriter, r *http.Request) *prot
 	if h.state != nil {
 		forget := h.state.Watch(watcher)
 		defer forget()
-		watch.Resources, watch.Stamp = func() []string { return h.state.WatchedBy(watcher) }, h.server.newPolling(h.site, owner).stamp
-		watch.Seen = &h.state.Seen
+		watch.State, watch.Stamp = h.state, h.server.newPolling(h.site, owner).stamp
 	}
 	h.status = 0 // the stream itself is the response
 	if stream.Open() != nil {
@@ -114,7 +113,11 @@ func listen(q *request, w *response) *protocol.Fault {
 		defer watcher.CloseAt(q.site.Expires)()
 	}
 	if len(wanted.Resources) > 0 {
-		watch.Resources, watch.Stamp = func() []string { return wanted.Resources }, q.server.newPolling(q.site, owner).stamp
+		watch.State, watch.Stamp = new(session.State), q.server.newPolling(q.site, owner).stamp
+		watch.State.Watch(watcher)
+		for _, uri := range wanted.Resources {
+			watch.State.Subscribe(uri)
+		}
 	}
 	honored := wanted.AppendTo([]byte(`"notifications":`))
 	if q.channel.Send(watch.Notification("notifications/subscriptions/acknowledged", honored)) != nil {

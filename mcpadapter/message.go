@@ -118,7 +118,11 @@ func (x *exchange) agree(terms *protocol.Terms, m *envelope) *protocol.Fault {
 		Params: m.params.raw, Meta: m.params.meta, Named: methods[m.method].named,
 	}
 	if x.connection != nil {
-		return terms.AgreeWithoutHeaders(x.server.enabled, &message)
+		f := terms.AgreeWithoutHeaders(x.server.enabled, &message)
+		if f == nil && x.connection.legacy && !terms.Version.Stateless() {
+			f = x.connection.checkInitialized(m)
+		}
+		return f
 	}
 	return terms.Agree(x.server.enabled, &message)
 }

@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -59,8 +60,16 @@ func (c *toolCall) appendToolResult(dst []byte, result jsontext.Value) ([]byte, 
 	switch body := strictjson.MemberOf(result, "content"); body.Kind() {
 	case '[':
 		var err error
+		start := len(dst)
 		if dst, err = c.blocks().AppendBlocks(dst, body); err != nil {
 			return dst, err
+		}
+		// A text repeats structuredContent (MCP 2025-06-18, Tools, Structured Content). Without one, it would be lost.
+		if structured != nil && !c.version.SupportsStructuredContent(structured[0]) && !bytes.Contains(dst[start:], []byte(`{"type":"text"`)) {
+			if dst[len(dst)-1] != '[' {
+				dst = append(dst, ',')
+			}
+			dst = content.AppendText(dst, []byte(structured))
 		}
 	case '"':
 		dst = content.AppendText(dst, strictjson.Text(body))

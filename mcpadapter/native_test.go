@@ -45,6 +45,19 @@ func TestNativeResult(t *testing.T) {
 			protocol.V20251125: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1}}`,
 			protocol.V20260728: `{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1},"resultType":"complete"}`,
 		}},
+		{"array-without-content", `{"content":[],"structuredContent":[{"id":7}]}`, map[protocol.Revision]string{
+			protocol.V20241105: `{"content":[{"type":"text","text":"[{\"id\":7}]"}]}`,
+			protocol.V20251125: `{"content":[{"type":"text","text":"[{\"id\":7}]"}]}`,
+			protocol.V20260728: `{"content":[],"structuredContent":[{"id":7}],"resultType":"complete"}`,
+		}},
+		{"object-without-content", `{"content":[],"structuredContent":{"id":7}}`, map[protocol.Revision]string{
+			protocol.V20250326: `{"content":[{"type":"text","text":"{\"id\":7}"}]}`,
+			protocol.V20250618: `{"content":[],"structuredContent":{"id":7}}`,
+		}},
+		{"number-beside-an-image", `{"content":[{"type":"image","data":"AAAA","mimeType":"image/png"}],"structuredContent":7}`, map[protocol.Revision]string{
+			protocol.V20250618: `{"content":[{"type":"image","data":"AAAA","mimeType":"image/png"},{"type":"text","text":"7"}]}`,
+			protocol.V20260728: `{"content":[{"type":"image","data":"AAAA","mimeType":"image/png"}],"structuredContent":7,"resultType":"complete"}`,
+		}},
 		{"nothing-to-say", `{"content":[]}`, map[protocol.Revision]string{
 			protocol.V20251125: `{"content":[]}`,
 			protocol.V20260728: `{"content":[],"resultType":"complete"}`,

@@ -204,3 +204,45 @@ func TestBrokenBody(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// Revisions before 2025-11-25 require the id of the request in each error, also if the request is refused by its headers.
+// Later ones want none in these errors.
+func TestRefusal_before_the_message_has_its_id(t *testing.T) {
+	foreign := map[string]string{"Origin": "https://evil.example"}
+	lost := map[string]string{sessionHeader: "lost"}
+	for rule, c := range map[string]struct {
+		path   string
+		header map[string]string
+		status int
+	}{
+		"foreign origin":  {"/mcp", foreign, 403},
+		"unknown session": {"/mcp", lost, 404},
+		"media type":      {"/mcp", map[string]string{"Content-Type": "text/plain"}, 415},
+		"accepts no JSON": {"/mcp", map[string]string{"Accept": "text/html"}, 406},
+		"unknown path":    {"/mcp/other", nil, 404},
+		"unknown stream":  {"/mcp/message?sessionId=lost", nil, 404},
+		"no stream":       {"/mcp/message", nil, 400},
+	} {
+		for body, id := range map[string]string{
+			`{"jsonrpc":"2.0","id":"q","method":"tools/list"}`: `"q"`,
+			`{"jsonrpc":"2.0","method":"tools/list","id":`:     "null",
+		} {
+			for _, v := range []protocol.Revision{protocol.V20250326, protocol.V20250618, protocol.V20251125} {
+				e := serveEndpoint(t, Options{}, echo)
+				header := map[string]string{versionHeader: v.String()}
+				for name, value := range c.header {
+					header[name] = value
+				}
+				response := e.do(t, "POST", c.path, body, header)
+				text, _ := io.ReadAll(response.Body)
+				want := `{"jsonrpc":"2.0","id":` + id + `,"error"`
+				if v.OmitsUnreadID() {
+					want = `{"jsonrpc":"2.0","error"`
+				}
+				if response.StatusCode != c.status || !strings.HasPrefix(string(text), want) {
+					t.Errorf("%s, %v: status %d, %s, want %d, %s", rule, v, response.StatusCode, text, c.status, want)
+				}
+			}
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/mcpadapter/internal/catalog"
@@ -13,6 +15,9 @@ import (
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 	"github.com/fairwayhq/fairway/tools"
 )
+
+// maxBaseline is how long a subscription waits at most for the version of the resource.
+const maxBaseline = 5 * time.Second
 
 // subscribe serves resources/subscribe. From then on the session's streams notify the client when
 // the resource changes (MCP 2025-11-25, Resources, Subscriptions).
@@ -27,8 +32,16 @@ func subscribe(q *request, w *response) *protocol.Fault {
 	if q.state == nil {
 		return protocol.Faultf(http.StatusOK, protocol.InvalidRequest, "a subscription needs a session: open one with initialize and send its Mcp-Session-Id")
 	}
+	again := slices.Contains(q.state.Watched(), uri)
 	if !q.state.Subscribe(uri) {
 		return protocol.Faultf(http.StatusOK, protocol.InvalidRequest, "this session watches %d resources, the limit: unsubscribe from one first", session.MaxWatched)
+	}
+	if !again {
+		ctx, cancel := context.WithTimeout(q.ctx, maxBaseline)
+		defer cancel()
+		if stamp, ok := q.server.newPolling(q.site, q.owner(q.site)).stamp(ctx, uri); ok {
+			q.state.Saw(uri, stamp) // so that polls notice a change from now on; else from the first poll on
+		}
 	}
 	w.empty()
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/fairwayhq/fairway/mcpadapter/internal/protocol"
+	"github.com/fairwayhq/fairway/mcpadapter/internal/session"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
 )
 
@@ -131,13 +132,13 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 			}
 		},
 	})
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: v.String()})
+	opened, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: v.String()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer session.Close()
+	defer opened.Close()
 	var uris []string
-	for r, err := range session.Resources(ctx, nil) {
+	for r, err := range opened.Resources(ctx, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +148,7 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 		t.Errorf("listed %s", all)
 	}
 	count := 0
-	for _, err := range session.ResourceTemplates(ctx, nil) {
+	for _, err := range opened.ResourceTemplates(ctx, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,21 +157,21 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 	if count != 4 {
 		t.Errorf("%d templates", count)
 	}
-	got, err := session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "photos://all/7.png"})
+	got, err := opened.ReadResource(ctx, &mcp.ReadResourceParams{URI: "photos://all/7.png"})
 	if err != nil || string(got.Contents[0].Blob) != "\x89PNG" {
 		t.Errorf("read %+v, %v", got, err)
 	}
-	_, err = session.ReadResource(ctx, &mcp.ReadResourceParams{URI: "docs:///nothing"})
+	_, err = opened.ReadResource(ctx, &mcp.ReadResourceParams{URI: "docs:///nothing"})
 	code := int64(resourceNotFound)
 	if v.Stateless() {
 		code = protocol.InvalidParams
 	}
 	wantCode(t, err, code)
-	prompt, err := session.GetPrompt(ctx, &mcp.GetPromptParams{Name: "plan_trip", Arguments: map[string]string{"city": "Bern"}})
+	prompt, err := opened.GetPrompt(ctx, &mcp.GetPromptParams{Name: "plan_trip", Arguments: map[string]string{"city": "Bern"}})
 	if err != nil || !strings.HasPrefix(prompt.Messages[0].Content.(*mcp.TextContent).Text, "From Bern") {
 		t.Errorf("got %+v, %v", prompt, err)
 	}
-	values, err := session.Complete(ctx, &mcp.CompleteParams{
+	values, err := opened.Complete(ctx, &mcp.CompleteParams{
 		Ref: &mcp.CompleteReference{Type: "ref/prompt", Name: "plan_trip"}, Argument: mcp.CompleteParamsArgument{Name: "city", Value: "be"},
 	})
 	if err != nil || strings.Join(values.Completion.Values, " ") != "Berlin Bern" {
@@ -179,7 +180,7 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 	if v == protocol.V20241105 || v.Stateless() {
 		return // whose streams have tests of their own
 	}
-	if err := session.Subscribe(ctx, &mcp.SubscribeParams{URI: "docs:///a"}); err != nil {
+	if err := opened.Subscribe(ctx, &mcp.SubscribeParams{URI: "docs:///a"}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.After(time.Minute)
@@ -193,7 +194,7 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 			if uri != "docs:///a" {
 				t.Errorf("reported %s", uri)
 			}
-			if err := session.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: "docs:///a"}); err != nil {
+			if err := opened.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: "docs:///a"}); err != nil {
 				t.Error(err)
 			}
 			return
@@ -201,5 +202,69 @@ func useLibrary(t *testing.T, url string, v protocol.Revision, file string) {
 		case <-deadline:
 			t.Fatal("no notification")
 		}
+	}
+}
+
+// A resource that changes right after the response to a subscription is reported, however long the interval of polls is.
+func TestSubscription_reports_the_next_change(t *testing.T) {
+	const subscribe = `{"jsonrpc":"2.0","id":"S","method":"resources/subscribe","params":{"uri":"docs:///a"}}`
+	streamable := func(t *testing.T, e *endpoint, change func()) *feed {
+		header := map[string]string{sessionHeader: begin(t, e.server, protocol.V20251125), versionHeader: "2025-11-25"}
+		if response := e.do(t, "POST", "/mcp", subscribe, header); response.StatusCode != 200 {
+			t.Fatalf("status %d", response.StatusCode)
+		}
+		change()
+		return e.open(t, "GET", "/mcp", "", header)
+	}
+	for rule, c := range map[string]struct {
+		interval  time.Duration
+		subscribe func(t *testing.T, e *endpoint, change func()) *feed
+	}{
+		"2025-11-25": {time.Hour, streamable},
+		"HTTP+SSE": {200 * time.Millisecond, func(t *testing.T, e *endpoint, change func()) *feed {
+			stream, target := openLegacy(t, e)
+			e.do(t, "POST", target, subscribe, nil)
+			stream.event()
+			change()
+			return stream
+		}},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			file := filepath.Join(oneFile(t), "a.txt")
+			lib, err := library.NewLibrary(library.LibraryOptions{Resources: []library.Resource{{URI: "docs:///a", File: file}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := serveEndpoint(t, Options{WatchInterval: c.interval}, echo)
+			e.server.SetLibrary(lib)
+			defer time.AfterFunc(20*time.Second, e.server.Close).Stop()
+			stream := c.subscribe(t, e, func() {
+				if err := os.WriteFile(file, []byte("changed"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			})
+			for {
+				if _, _, data := stream.event(); strings.Contains(data, `"method":"notifications/resources/updated"`) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// A client that subscribes again keeps the version that it knows.
+func TestSubscription_again_keeps_the_known_version(t *testing.T) {
+	var state session.State
+	state.Subscribe("docs:///a")
+	if _, changed := state.Saw("docs:///a", "1"); changed {
+		t.Error("the first version is a change")
+	}
+	state.Subscribe("docs:///a")
+	if before, changed := state.Saw("docs:///a", "2"); !changed || before != "1" {
+		t.Errorf("before = %q, changed = %v", before, changed)
+	}
+	state.Unsubscribe("docs:///a")
+	if _, changed := state.Saw("docs:///a", "3"); changed {
+		t.Error("a resource that is not watched has changed")
 	}
 }

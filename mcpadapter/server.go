@@ -112,7 +112,7 @@ func (s *Server) catalogOf(toolset *tools.Toolset) *catalog.Catalog {
 // Library changes.
 func (s *Server) catalogFor(site *Site, toolset *tools.Toolset) *catalog.Catalog {
 	lib, access := s.library.Load(), site.Access
-	if access != nil && access.AllTools && access.SignIn == nil && !lib.HasScopes() {
+	if access != nil && access.AllTools && access.SignIn == nil && len(lib.Scopes) == 0 {
 		access = nil
 	}
 	if access != nil || site.Login != nil {
@@ -141,6 +141,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, site Site) {
 	h.site = &h.own
 	h.response.version = h.terms.Version
 	if f := h.route(w, r); f != nil {
+		h.readID(f, r)
 		h.refuse(f)
 		h.write(w)
 	}
@@ -281,6 +282,7 @@ func (h *httpExchange) servePost(w http.ResponseWriter, r *http.Request) *protoc
 		return f
 	}
 	if h.unresumed != nil && !beginsSession(body.B) {
+		h.response.id = protocol.LenientID(body.B)
 		return h.unresumed
 	}
 	h.tools = h.site.Host.Tools()

@@ -29,7 +29,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, si
 
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		watch := &session.Watch{Host: &s.host, Watcher: c.watcher, Out: lines, Resources: c.live.Watched, Stamp: s.newPolling(&site, c.owner).stamp}
+		watch := &session.Watch{Host: &s.host, Watcher: c.watcher, Out: lines, State: &c.live, Stamp: s.newPolling(&site, c.owner).stamp}
 		watch.Run(ctx)
 	})
 	err := s.readLines(ctx, in, c)

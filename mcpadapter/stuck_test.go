@@ -75,10 +75,14 @@ func TestDeadline_is_of_each_write(t *testing.T) {
 func TestClose_ends_looks(t *testing.T) {
 	began := make(chan struct{})
 	server := New(Options{})
+	watcher, state := session.NewWatcher(0), new(session.State)
+	state.Watch(watcher)
+	state.Subscribe("a")
+	state.Subscribe("b")
 	w := &session.Watch{
-		Host:      &server.host,
-		Watcher:   session.NewWatcher(0),
-		Resources: func() []string { return []string{"a", "b"} },
+		Host:    &server.host,
+		Watcher: watcher,
+		State:   state,
 		Stamp: func(ctx context.Context, uri string) (string, bool) {
 			if uri != "a" {
 				t.Errorf("polled %s after the end", uri)
@@ -184,8 +188,7 @@ func TestLegacy_stream_ends_with_its_answers(t *testing.T) {
 		<-release
 		return answered(200, "application/json", `{}`)
 	}))
-	stream := e.open(t, "GET", "/mcp/sse", "", nil)
-	_, _, target := stream.event()
+	stream, target := openLegacy(t, e)
 	e.do(t, "POST", target, callBlocked, nil)
 	<-began
 	e.server.Close()
@@ -214,8 +217,7 @@ func TestPanic_ends_connection(t *testing.T) {
 		s.ServeHTTP(w, r, site)
 	}))
 	t.Cleanup(e.Close)
-	stream := e.open(t, "GET", "/mcp/sse", "", nil)
-	_, _, target := stream.event()
+	_, target := openLegacy(t, e)
 	e.do(t, "POST", target, callBlocked, nil)
 	if value := <-ended; !strings.HasPrefix(fmt.Sprint(value), "odd\n") {
 		t.Errorf("ended with %v", value)

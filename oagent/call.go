@@ -88,6 +88,8 @@ type Call struct {
 	// Serving ends the wait when the server stops. Then the call is refused as if GuardOptions.ReviewWait had passed.
 	// Nil never ends it.
 	Serving context.Context
+	// Turn is the place of the call among those of one message of the model. nil if it is made alone.
+	Turn *Turn
 	// Uncertain is true if the caller does not know whether it has made the call before. Begin then
 	// only releases the held result of an identical call. If there is none, the refusal wraps
 	// ErrNoHeldResult and is not recorded. Exception: if there is a review of identical inputs, that
@@ -184,6 +186,10 @@ func (g *Guard) Begin(ctx context.Context, c Call) (*Ticket, error) {
 	if capability, ok := c.Agent.Capability(c.Name); ok && (c.IsAgent || !capability.Reference.Agent) {
 		d.passing.Capability = capability
 	}
+	if c.Turn != nil {
+		c.Turn.awaitDecision(ctx)
+		defer c.Turn.pass()
+	}
 	if err := d.run(d.begin, d.decide); err != nil {
 		return nil, refuseUnrecorded(&c.Binding, c.Name, false, err)
 	}
@@ -220,6 +226,9 @@ func (t *Ticket) Finish(ctx context.Context, outputs jsontext.Value, status int)
 			Message: "the result of the call is withheld: the ticket of the call was already used",
 		}
 	}
+	if t.call.Turn != nil {
+		t.call.Turn.AwaitResult(ctx)
+	}
 	f := &finish{check{ctx: ctx, ticket: t, side: engagement.SideOutput, outputs: checkOutputs(outputs), status: status}}
 	if err := f.run(nil, f.decide); err != nil {
 		return refuseUnrecorded(&t.call.Binding, t.call.Name, true, err)
@@ -248,6 +257,9 @@ func checkOutputs(outputs jsontext.Value) jsontext.Value {
 func (t *Ticket) Abort(ctx context.Context, reason string) {
 	if t.Replayed != nil || t.done.Swap(true) {
 		return
+	}
+	if t.call.Turn != nil {
+		t.call.Turn.AwaitResult(ctx)
 	}
 	ctx, cancel := engagement.Detach(ctx)
 	defer cancel()

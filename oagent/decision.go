@@ -114,6 +114,9 @@ func (c *check) evaluate(ctx context.Context, t *engagement.Tx, a *assertion.Ass
 	call := &c.ticket.call
 	c.pending = assertion.Pending{Name: call.Name, Nth: nth, Payloads: engagement.Payloads{Inputs: c.ticket.inputs, Outputs: outputs}}
 	c.view = assertion.View{Tx: t, Pending: &c.pending, Identity: call.Identity, Slots: c.ticket.guard.slots, Owner: call.owner()}
+	if call.Turn != nil {
+		c.view.Running = call.Turn.Before
+	}
 	unmet = a.Check(ctx, &c.view)
 	switch {
 	case c.view.Unread.Any():
@@ -195,10 +198,13 @@ func (d *decision) checkAssertion(t *engagement.Tx, a *assertion.Assertion) erro
 	if unmet == nil {
 		return err
 	}
+	advice := "change the inputs so that it holds, or continue without this call"
+	if turn := d.passing.call.Turn; turn != nil && turn.depends(a.Expression) {
+		advice = "send it in a message of its own, after the results of the other calls"
+	}
 	return d.refuse(t, &engagement.Refusal{
 		Kind: engagement.KindInputRestriction, Rule: a.Rule, Cause: unmet,
-		Message: fmt.Sprintf("the call of %s was not made: %s; change the inputs so that it holds, or continue without this call",
-			d.passing.call.Name, assertion.Explain(unmet)),
+		Message: fmt.Sprintf("the call of %s was not made: %s; %s", d.passing.call.Name, assertion.Explain(unmet), advice),
 	})
 }
 

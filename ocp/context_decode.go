@@ -19,6 +19,10 @@ var fieldNames = [...]string{
 	"error_context", "recent_changes", "session", "history", "api_specs", "created_at", "last_updated",
 }
 
+// fieldKinds are the JSON types of these fields by the text of the protocol; 0 where it does not say. Those that are
+// also headers are texts.
+var fieldKinds = [len(fieldNames)]jsontext.Kind{'"', '"', '"', '"', 0, '"', 0, 0, '[', '{', '[', '{', '"', '"'}
+
 // fields are the fields of a session's JSON object, still encoded.
 type fields struct {
 	all     jsontext.Value // the whole object
@@ -63,6 +67,45 @@ func fieldIndex(quoted jsontext.Value) int {
 		}
 	}
 	return -1
+}
+
+// violation returns the first value that breaks a rule in the text of the protocol (OCP 1.0, Context Schema), whatever
+// the schema says. Members may be absent, as in the text's own example, or null.
+func (f *fields) violation() *Fault {
+	for i, value := range f.known {
+		name, reason := fieldNames[i], Reason("")
+		switch kind := value.Kind(); {
+		case kind == 0 || kind == 'n' || fieldKinds[i] == 0:
+			continue
+		case kind != fieldKinds[i]:
+			reason = ReasonType
+		case name == "recent_changes" && countElements(value) > maxRecentChanges:
+			reason = ReasonTooMany
+		case name == "created_at" || name == "last_updated":
+			source, _ := unquote(value)
+			if _, _, ok := parseTime(source); !ok {
+				reason = ReasonTimestamp
+			}
+		case name == "api_specs":
+			for walk := strictjson.Into(value); walk.Next(); {
+				if walk.Value.Kind() != '"' {
+					reason = ReasonType
+				}
+			}
+		}
+		if reason != "" {
+			return &Fault{Field: name, Reason: reason}
+		}
+	}
+	return nil
+}
+
+// contradiction returns a fault if a field has another value than the header, unless one of them is absent.
+func (f *fields) contradiction(field, header string) *Fault {
+	if value, _ := unquote(f.get(field)); value != "" && header != "" && value != header {
+		return &Fault{Field: field, Reason: ReasonDisagrees}
+	}
+	return nil
 }
 
 // get returns one field, or nil if it is absent.
@@ -145,9 +188,27 @@ func (d *decoder) text(field string, value jsontext.Value, nullable bool) string
 	return source
 }
 
-// timeLayouts are the accepted time formats: RFC 3339 first, then formats that known
-// clients write. These have no offset, which means UTC, or a space instead of the T.
-var timeLayouts = [...]string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05"}
+// timeLayouts are the accepted time formats: RFC 3339 first, then formats that known clients write, and further ones of
+// ISO 8601. Without an offset, the time is UTC.
+var timeLayouts = [...]string{
+	time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05",
+	"2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02", "2006-002",
+	"20060102T150405Z0700", "20060102T150405Z07", "20060102T150405", "20060102T1504Z0700", "20060102T1504", "20060102",
+}
+
+// parseTime parses a time of ISO 8601. exact reports whether it has the form of RFC 3339.
+func parseTime(source string) (t time.Time, exact, ok bool) {
+	if len(source) > maxTime {
+		return t, false, false
+	}
+	source = strings.ToUpper(source)
+	for i, layout := range timeLayouts {
+		if t, err := time.Parse(layout, source); err == nil {
+			return t, i == 0, true
+		}
+	}
+	return t, false, false
+}
 
 // maxTime is the maximum length of a timestamp, in bytes.
 const maxTime = 64
@@ -161,29 +222,19 @@ func (d *decoder) time(field string, value jsontext.Value) time.Time {
 		d.lose(field, ReasonType)
 		return time.Time{}
 	}
-	if len(source) > maxTime {
+	t, exact, ok := parseTime(source)
+	switch {
+	case ok && t.IsZero(): // AppendJSON writes it for an unset time
+		d.check(field, ReasonTimestamp)
+		return time.Time{}
+	case !ok || !hasFourDigits(t):
 		d.lose(field, ReasonTimestamp)
 		return time.Time{}
-	}
-	source = strings.ToUpper(source)
-	for i, layout := range timeLayouts {
-		if t, err := time.Parse(layout, source); err == nil && !t.IsZero() && hasFourDigits(t) {
-			if i > 0 {
-				d.check(field, ReasonTimestamp)
-			}
-			return timestamp(t)
-		}
-	}
-	if source == zeroTime {
+	case !exact:
 		d.check(field, ReasonTimestamp)
-	} else {
-		d.lose(field, ReasonTimestamp)
 	}
-	return time.Time{}
+	return timestamp(t)
 }
-
-// zeroTime is the text that AppendJSON writes for an unset time.
-const zeroTime = "0001-01-01T00:00:00Z"
 
 // count returns an integer in any JSON number notation.
 func (d *decoder) count(field string, value jsontext.Value) int64 {
@@ -225,15 +276,11 @@ func (d *decoder) changes(value jsontext.Value) (changes []string) {
 	if !d.isKind(field, value, '[') {
 		return nil
 	}
-	skip := max(countElements(value)-maxRecentChanges, 0)
-	if skip > 0 {
+	if countElements(value) > maxRecentChanges {
 		d.lose(field, ReasonTooMany)
+		return nil
 	}
-	walk := strictjson.Into(value)
-	for i := 0; walk.Next(); i++ {
-		if i < skip {
-			continue
-		}
+	for walk := strictjson.Into(value); walk.Next(); {
 		source, ok := unquote(walk.Value)
 		if !ok {
 			d.lose(field, ReasonType)

@@ -193,14 +193,19 @@ func TestContextFaults(t *testing.T) {
 		{"address of an API", with(`"api_specs":{"a":"example.com"}`), []Fault{{"api_specs/a", ReasonURI, ""}}, true},
 		{"time without an offset", strings.Replace(minimal, "00Z", "00.123456", 1), []Fault{{"created_at", ReasonTimestamp, ""}}, true},
 		{"time with an offset", strings.Replace(minimal, "00Z", "00+02:00", 1), nil, false},
-		{"time in words", strings.Replace(minimal, "2025-11-16T10:30:00Z", "yesterday", 1), []Fault{{"created_at", ReasonTimestamp, ""}, {"created_at", ReasonMissing, ""}}, true},
+		{"time in words", strings.Replace(minimal, "2025-11-16T10:30:00Z", "yesterday", 1), []Fault{{"created_at", ReasonTimestamp, ""}}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			read := readSession(t, encoded(test.json))
 			if !slices.Equal(read.judgement.Faults, test.want) {
 				t.Errorf("got %v, want %v", read.judgement.Faults, test.want)
 			}
-			if want := map[bool]Verdict{true: Conforming, false: Usable}[test.want == nil]; read.judgement.Verdict != want {
+			want := map[bool]Verdict{true: Conforming, false: Usable}[test.want == nil]
+			switch test.name { // which break the text of the protocol
+			case "user of wrong type", "eleven changes", "time in words":
+				want = Ignored
+			}
+			if read.judgement.Verdict != want {
 				t.Errorf("%s, want %s", read.judgement.Verdict, want)
 			}
 			value, err := jsonschema.UnmarshalJSON(strings.NewReader(test.json))
@@ -218,9 +223,55 @@ func TestContextFaults(t *testing.T) {
 	}
 }
 
+// TestText_of_the_protocol: a session that breaks the text is as if it were absent, for everything that reads it. What
+// the text does not say leaves a session usable.
+func TestText_of_the_protocol(t *testing.T) {
+	with := func(members string) string { return `{"current_goal":"other","user":"eve",` + members + `}` }
+	changes := func(n int) string { return `"recent_changes":[` + strings.Repeat(`"x",`, n-1) + `"x"]` }
+	for session, ignored := range map[string]bool{
+		`{}`: false,
+		with(`"context_id":"ocp-7","agent_type":"bot"`):                                   false,
+		with(`"context_id":null,"history":null,"created_at":null`):                        false,
+		with(`"team":"blue","error_context":{"code":7},"history":[{"action":"look"}]`):    false,
+		with(`"created_at":"2026-02-03","last_updated":"20260203T101112,5+0130"`):         false,
+		with(`"created_at":"2026-02-03t10:11z","last_updated":"0001-01-01T00:00:00Z"`):    false,
+		with(`"created_at":"2026-034","last_updated":"2026-02-03 10:11:12.000001+00:00"`): false,
+		with(changes(10)):                    false,
+		with(changes(11)):                    true,
+		with(`"recent_changes":"x"`):         true,
+		with(`"history":{"0":{}}`):           true,
+		with(`"session":[]`):                 true,
+		with(`"api_specs":["https://a.b"]`):  true,
+		with(`"api_specs":{"a":{"url":""}}`): true,
+		with(`"workspace":["a"]`):            true,
+		with(`"created_at":1700000000`):      true,
+		with(`"last_updated":"3 May"`):       true,
+		with(`"created_at":"2026-13-01"`):    true,
+		with(`"context_id":"ocp-8"`):         true,
+		with(`"agent_type":"robot"`):         true,
+		with(`"agent_type":7`):               true,
+	} {
+		plain := encoded(session)
+		for _, form := range []string{plain, "gzip:" + encodedBytes(zip(session))} {
+			header := http.Header{HeaderContextID: {"ocp-7"}, HeaderAgentType: {"bot"}, HeaderSession: {form}}
+			in := ReadIncoming(header, ReadOptions{Cache: new(SessionCache)})
+			if err := in.Session.Screen(); form == plain && (err != nil) != ignored {
+				t.Errorf("%s: the screening says %v", session, err)
+			}
+			read := in.Brief().User != "" || in.Session.Text("user") != "" || in.Context().CurrentGoal != ""
+			if verdict := in.Judge().Verdict; (verdict == Ignored) != ignored || read == ignored && session != "{}" {
+				t.Errorf("%s: verdict %s, read: %v", session, verdict, read)
+			}
+			if in.Context().ContextID != "ocp-7" {
+				t.Errorf("%s: the headers do not count", session)
+			}
+		}
+	}
+}
+
 // TestContextValues: what is put right keeps what can be kept.
 func TestContextValues(t *testing.T) {
-	c := readSession(t, encoded(`{"context_id":"ocp-1","recent_changes":["0","1","2","3","4","5","6","7","8","9",10,"10","11"],`+
+	c := readSession(t, encoded(`{"context_id":"ocp-1","recent_changes":["3","4","5","6","7","8","9",10,"10","11"],`+
 		`"created_at":"2025-11-16 10:30:00.123456789","last_updated":"2025-11-16t12:30:00+02:00","history":[7,{"action":"a","metadata":{"tool_name":1}}]}`)).context
 	if want := []string{"3", "4", "5", "6", "7", "8", "9", "10", "11"}; !slices.Equal(c.RecentChanges, want) {
 		t.Errorf("changes %q", c.RecentChanges)
@@ -259,7 +310,7 @@ func TestIncoming(t *testing.T) {
 			faults: []Fault{{"agent_type", ReasonMissing, ""}, {"created_at", ReasonMissing, ""}, {"last_updated", ReasonMissing, ""}},
 		},
 		{
-			name: "other context", header: required(HeaderSession, encoded(strings.Replace(minimal, "ocp-a1b2c3d4", "ocp-ffffffff", 1))), valid: true, verdict: Usable,
+			name: "other context", header: required(HeaderSession, encoded(strings.Replace(minimal, "ocp-a1b2c3d4", "ocp-ffffffff", 1))), valid: true, verdict: Ignored,
 			faults: []Fault{{"context_id", ReasonDisagrees, ""}},
 		},
 		{
@@ -267,7 +318,7 @@ func TestIncoming(t *testing.T) {
 			faults: []Fault{{"context_id", ReasonDisagrees, ""}},
 		},
 		{
-			name: "other agent", header: required(HeaderSession, encoded(strings.Replace(minimal, "cli_tool", "ide", 1))), valid: true, verdict: Usable,
+			name: "other agent", header: required(HeaderSession, encoded(strings.Replace(minimal, "cli_tool", "ide", 1))), valid: true, verdict: Ignored,
 			faults: []Fault{{"agent_type", ReasonDisagrees, ""}},
 		},
 		{name: "session too long", header: required(HeaderSession, strings.Repeat("e", MaxSession+1)), valid: true, verdict: Ignored, faults: []Fault{{"OCP-Session", ReasonTooLong, ""}}},

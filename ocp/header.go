@@ -120,7 +120,7 @@ func ReadHeaders(header http.Header, options ReadOptions) Headers {
 		return checkSession(value, options)
 	})
 	if session != "" {
-		h.Session = &Session{encoded: session, options: options}
+		h.Session = &Session{encoded: session, options: options, contextID: h.ContextID, agentType: h.AgentType}
 	}
 	return h
 }

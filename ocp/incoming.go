@@ -3,7 +3,6 @@ package ocp
 import (
 	"context"
 	"net/http"
-	"slices"
 	"sync"
 )
 
@@ -108,31 +107,7 @@ func (in *Incoming) judgeSession() *Context {
 	}
 	session, judgement := in.Session.Context()
 	in.judgement = judgement
-	if session == nil {
-		return nil
-	}
-	disagreements := in.disagreements(session)
-	if len(disagreements) == 0 {
-		return session
-	}
-	in.judgement = Judgement{Usable, slices.Concat(judgement.Faults, disagreements)}
-	if in.Session.options.Strict {
-		in.judgement.Verdict = Ignored
-		return nil
-	}
 	return session
-}
-
-// disagreements compares the values that both headers and session have (OCP 1.0, Required
-// Fields).
-func (in *Incoming) disagreements(session *Context) (faults []Fault) {
-	if in.ContextID != "" && session.ContextID != "" && in.ContextID != session.ContextID {
-		faults = append(faults, Fault{Field: "context_id", Reason: ReasonDisagrees})
-	}
-	if in.AgentType != "" && session.AgentType != "" && in.AgentType != session.AgentType {
-		faults = append(faults, Fault{Field: "agent_type", Reason: ReasonDisagrees})
-	}
-	return faults
 }
 
 // under returns the session's context, overridden by the values of the headers.

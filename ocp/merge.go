@@ -15,7 +15,7 @@ func (c *Context) MergeHeaders(header http.Header, sent *Context, options ReadOp
 		return false
 	}
 	answer, _ := h.Session.Context()
-	if answer == nil || answer.ContextID != "" && answer.ContextID != c.ContextID {
+	if answer == nil {
 		return false
 	}
 	c.Merge(answer, sent)

@@ -158,7 +158,7 @@ func TestReply(t *testing.T) {
 func TestReply_decompresses_no_session(t *testing.T) {
 	cache := new(SessionCache)
 	in := ReadIncoming(http.Header{
-		HeaderContextID: {"ocp-a1b2c3d4"}, HeaderAgentType: {"cli_tool"}, HeaderSession: {repetitiveSession(t, 256<<10)},
+		HeaderContextID: {exampleContext().ContextID}, HeaderAgentType: {exampleContext().AgentType}, HeaderSession: {repetitiveSession(t, 256<<10)},
 	}, ReadOptions{Cache: cache})
 	if err := in.Session.Screen(); err != nil {
 		t.Fatal(err)

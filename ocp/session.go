@@ -2,6 +2,7 @@ package ocp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -30,6 +31,8 @@ const gzipPrefix = "gzip:"
 type Session struct {
 	encoded string
 	options ReadOptions
+
+	contextID, agentType string // of the headers, which the session must not contradict; "" if absent
 
 	once    sync.Once
 	decoded *decodedSession
@@ -105,11 +108,12 @@ func (s *Session) isCompressed() bool {
 }
 
 // JSON returns the decoded JSON object as the client wrote it, including fields that the
-// schema does not define. The error is a Fault.
+// schema does not define. The error is a Fault. If the JSON can be read but breaks the text of the protocol, JSON returns
+// both.
 func (s *Session) JSON() (jsontext.Value, error) {
 	d := s.open()
 	if d.fault != nil {
-		return nil, *d.fault
+		return d.fields.all, *d.fault
 	}
 	return d.fields.all, nil
 }
@@ -176,6 +180,10 @@ func ReadContext(text []byte, options ReadOptions) (*Context, Judgement) {
 	}
 	if fault != nil {
 		fault.Field = "context"
+	} else {
+		fault = f.violation()
+	}
+	if fault != nil {
 		return nil, Judgement{Ignored, []Fault{*fault}}
 	}
 	return judgeContext(&f, options.Strict)
@@ -203,6 +211,10 @@ func (s *Session) open() *decodedSession {
 		} else {
 			s.decoded = openSession(s.encoded, s.options)
 		}
+		f := &s.decoded.fields
+		if fault := cmp.Or(f.contradiction("context_id", s.contextID), f.contradiction("agent_type", s.agentType)); fault != nil {
+			s.decoded = &decodedSession{fields: *f, fault: fault}
+		}
 		s.opened.Store(true)
 	})
 	return s.decoded
@@ -217,6 +229,8 @@ func openSession(encoded string, options ReadOptions) *decodedSession {
 	if fault != nil {
 		fault.Field = HeaderName(HeaderSession)
 		*d = decodedSession{fault: fault}
+	} else {
+		d.fault = d.fields.violation()
 	}
 	return d
 }

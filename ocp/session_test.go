@@ -89,7 +89,7 @@ func TestVectors_us_to_clients(t *testing.T) {
 		"json null":                            {Ignored, ReasonObject},
 		"json string":                          {Ignored, ReasonObject},
 		"missing created_at":                   {Usable, ReasonMissing},
-		"bad timestamp":                        {Usable, ReasonTimestamp},
+		"bad timestamp":                        {Ignored, ReasonTimestamp},
 		"null recent_changes":                  {Usable, ReasonType},
 	}
 	vectors := readVectors(t).Decode

@@ -320,7 +320,7 @@ func addCanonical(h keyedhash.Hash, value jsontext.Value, scratch *buffer.Buffer
 }
 
 // Idempotent implements idempotency.Call.
-func (c *idempotentCall) Idempotent() bool { return c.tool.Idempotent() }
+func (c *idempotentCall) Idempotent() bool { return c.tool.Idempotent() || c.prepared.Resumes }
 
 // Owner implements idempotency.Call.
 func (c *idempotentCall) Owner() store.Owner { return c.owner }

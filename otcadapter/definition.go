@@ -144,7 +144,7 @@ func (k *toolkit) define(id string, t *entry, input, value jsontext.Value) (*def
 		ID: id, Name: t.Name, Description: otc.Description, Version: k.version,
 		Input: itemInput(input, otc.Input.NonInferrable), Output: jsontext.Value("null"),
 	}
-	hasValue, hasNull := outputModes(&t.Output)
+	hasValue, _, hasNull := outputModes(&t.Output)
 	if hasValue {
 		otc.Output.Modes, otc.Output.Value, oxp.Output = []string{"value"}, &definedValue{value}, value
 	}

@@ -84,29 +84,33 @@ func (e *responseEncoder) appendResponse(b []byte, outcome *tools.Outcome) []byt
 }
 
 // hasValue reports whether the response has a value. Its output mode must be one that the
-// definition lists. If the document declares no response with content, the value is omitted. If
+// definition lists. The JSON value null is none (OTC 1.0, Tool Response Schema). If the document declares no response with content, the value is omitted. If
 // the document declares content for all responses, an empty body is an empty string.
 func (e *responseEncoder) hasValue(result *tools.Result) bool {
-	if result == nil {
+	if result == nil || string(bytes.TrimSpace(result.Body)) == "null" && isJSON(result.MediaType()) {
 		return false
 	}
 	hasBody := len(result.Body) > 0
 	if e.tool == nil {
 		return hasBody
 	}
-	value, null := outputModes(&e.tool.Output)
-	return value && (hasBody || !null)
+	value, empty, _ := outputModes(&e.tool.Output)
+	return value && (hasBody || !empty)
 }
+
+// isJSON reports whether a body is read as JSON. It is, too, if the API declares no media type and it is valid.
+func isJSON(mediaType string) bool { return mediaType == "" || httpheader.IsJSON(mediaType) }
 
 // outputModes reports which output modes, besides error, the declared responses allow. A document
 // that declares no successful response allows every mode. So does a response without content,
 // unless its status excludes content, because documents often omit the content. A call never
-// responds in another mode (call.hasValue).
-func outputModes(answer *tools.Output) (value, null bool) {
+// responds in another mode (call.hasValue), unless the API sends null against its document. empty reports whether a
+// response may have no body, which is the mode null; JSON of any type may be null too.
+func outputModes(answer *tools.Output) (value, empty, null bool) {
 	unknown := len(answer.MediaTypes) == 0 && len(answer.Types) == 0 && !answer.Empty
 	value = unknown || answer.Unstated || len(answer.MediaTypes) > 0 || len(answer.Types) > 0
-	null = unknown || answer.Empty || slices.Contains(answer.Types, "null")
-	return value, null
+	empty = unknown || answer.Empty || slices.Contains(answer.Types, "null")
+	return value, empty, empty || len(answer.Types) == 0 && slices.ContainsFunc(answer.MediaTypes, httpheader.IsJSON)
 }
 
 // appendStart appends the beginning of a response.
@@ -191,7 +195,7 @@ func appendValue(b []byte, result *tools.Result) []byte {
 	if len(body) == 0 {
 		return append(b, `""`...)
 	}
-	if (mediaType == "" || httpheader.IsJSON(mediaType)) && strictjson.Valid(body) {
+	if isJSON(mediaType) && strictjson.Valid(body) {
 		return append(b, body...)
 	}
 	if httpheader.IsText(mediaType) || httpheader.IsJSON(mediaType) || mediaType == "" && utf8.Valid(body) {

@@ -44,7 +44,7 @@ func NewHTTPInvoker(origin string) (*HTTPInvoker, error) {
 	switch {
 	case err != nil:
 		return nil, errors.New("the address of the API cannot be parsed; write it as https://host")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return nil, fmt.Errorf("the address of the API, %q, must be an http or https URL with a host", u.Redacted())
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
 		return nil, fmt.Errorf("the address of the API, %q, must end at its host; a path belongs into BuildOptions.BasePath", u.Redacted())

@@ -55,8 +55,13 @@ func NewMerger(o MergeOptions) (*Merger, error) {
 }
 
 // MergePrefix returns the prefix for the names of the tools of a Toolset with that name, without the
-// underscore that follows it. It is "" if the name has no letter and no digit.
-func MergePrefix(toolset string) string { return build.ShortenName(build.SanitizeName(toolset)) }
+// underscore that follows it. The extension of a document does not count. It is "" if the name has no letter and no digit.
+func MergePrefix(toolset string) string {
+	for _, extension := range []string{".json", ".yaml", ".yml"} {
+		toolset = strings.TrimSuffix(toolset, extension)
+	}
+	return build.ShortenName(build.SanitizeName(toolset))
+}
 
 // Merge returns the Toolset of all tools of the parts, in their order. There is one part for each
 // prefix; a part is nil if its document is not loaded. Merge returns nil if all are.

@@ -349,6 +349,10 @@ type Prepared struct {
 	Arguments []byte    // as Tool.Read returned them
 	Started   time.Time // for Outcome.Duration
 
+	// Resumes is true if a repetition of the call with the client's id of the call continues the first one, also after a crash and on
+	// another node.
+	Resumes bool
+
 	call *Call
 	err  error
 }

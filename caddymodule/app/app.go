@@ -182,9 +182,10 @@ func (a *App) Start() error {
 		d.archive.Store(&a.Auditor.archive)
 		d.start(a.logger)
 	}
-	if err := checkAgentEndpoints(a); err != nil {
+	if err := CheckAgents(a); err != nil {
 		return err // Caddy does not call Stop after a failed Start
 	}
+	a.started.Store(true)
 	if err := loadExposed(a); err != nil {
 		return err
 	}

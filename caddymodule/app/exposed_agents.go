@@ -67,8 +67,8 @@ func (a *App) ExposeAgents(at Site, names []string, protocol, path string, logge
 	return e, nil
 }
 
-// loadExposed loads the tools of exposed agents, whose names must be known.
-func loadExposed(a *App) error {
+// checkExposed returns an error if an endpoint serves an agent that the site does not host.
+func checkExposed(a *App) error {
 	for _, e := range a.exposed {
 		hosted := e.hosted()
 		if len(hosted) == 0 {
@@ -79,6 +79,13 @@ func loadExposed(a *App) error {
 				return fmt.Errorf("%s %s: expose_agents: %w", e.protocol, e.path, err)
 			}
 		}
+	}
+	return nil
+}
+
+// loadExposed loads the tools of exposed agents.
+func loadExposed(a *App) error {
+	for _, e := range a.exposed {
 		if err := e.Loader.Load(context.Background()); err != nil {
 			return fmt.Errorf("%s %s: expose_agents: %w", e.protocol, e.path, err)
 		}
@@ -188,10 +195,15 @@ func (e *ExposedAgents) document() ([]byte, error) {
 			"responses": object{"200": object{"description": "The answer of the agent", "content": content(value)}},
 		}}
 	}
+	security := []object{}
+	if e.protocol == "mcp" { // otc would demand a token from callers whom the site has authenticated in another way, too
+		security = append(security, object{"login": []string{}})
+	}
 	return json.Marshal(object{
 		"openapi": "3.1.0",
 		"info":    object{"title": "Agents", "version": "1.0.0", "description": "Agents that this server runs."},
-		"paths":   paths, "components": object{"schemas": schemas},
+		"paths":   paths, "security": security,
+		"components": object{"schemas": schemas, "securitySchemes": object{"login": object{"type": "http", "scheme": "bearer"}}},
 	}, json.Deterministic(true))
 }
 

@@ -163,15 +163,21 @@ func guardHandler(a *App, at Site, agent string) GuardHandler {
 	return found
 }
 
-// checkAgentEndpoints returns an error if an endpoint is limited to an agent that no document defines.
-func checkAgentEndpoints(a *App) error {
+// HasAgentEndpoint reports whether an endpoint of the site is limited to an agent. Only endpoints that are already provisioned
+// are included.
+func HasAgentEndpoint(a *App, at Site) bool {
+	return slices.ContainsFunc(a.AgentEndpoints, func(b *AgentEndpoint) bool { return b.Site.SameSite(at) })
+}
+
+// CheckAgents returns an error if an endpoint is limited to an agent that no document defines, or serves an agent that is not hosted.
+// The oagent handlers must be provisioned.
+func CheckAgents(a *App) error {
 	for _, b := range a.AgentEndpoints {
 		if guardHandler(a, b.Site, b.Agent) == nil {
 			return fmt.Errorf("%s %s: no oagent handler defines the agent %q%s", b.Protocol, b.Path, b.Agent, suggestAgents(a, b.Agent))
 		}
 	}
-	a.started.Store(true)
-	return nil
+	return checkExposed(a)
 }
 
 // suggestAgents returns the end of an error message: the nearest agent name, or all agent

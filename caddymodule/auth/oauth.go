@@ -92,7 +92,7 @@ type OAuth struct {
 	RequireScope []string `json:"require_scope,omitempty"`
 
 	// The scopes that challenges name if no scope is required, as in protected_resource. Default: those that are required, those of the site's agent_login, and those of the
-	// tools behind the endpoints of the resource; none of both if scope_claims or scope_includes rename the scopes of another issuer.
+	// tools, files and prompts behind the endpoints of the resource; none of both if scope_claims or scope_includes rename the scopes of another issuer.
 	ScopesSupported []string `json:"scopes_supported,omitempty"`
 
 	// The claim of a token that is the user's ID. It must be unique among the users of the issuer, and

@@ -39,7 +39,8 @@ type ProtectedResource struct {
 	// The issuers of tokens for the resource. Default: that of the site's agent_login.
 	AuthorizationServers []string `json:"authorization_servers,omitempty"`
 
-	// The scopes that clients may request. Default: those that agent_auth requires, those of the site's agent_login, and those of the tools behind the
+	// The scopes that clients may request. Default: those that agent_auth requires, those of the site's agent_login, and those of the tools,
+	// files and prompts behind the
 	// endpoints of the resource.
 	ScopesSupported []string `json:"scopes_supported,omitempty"`
 

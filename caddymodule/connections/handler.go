@@ -17,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/auth"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/store/lease"
 	"github.com/fairwayhq/fairway/tools"
@@ -117,7 +118,7 @@ func (h *Handler) findOrigin(ctx caddy.Context) (err error) {
 		return fmt.Errorf("agent_connections: origin: %w", err)
 	}
 	to, err := url.Parse(h.origin)
-	if err != nil || !maySendSecrets(h.origin) || strings.Trim(to.Path, "/") != "" || to.RawQuery != "" {
+	if err != nil || oauth.CheckAddress(h.origin) != nil || strings.Trim(to.Path, "/") != "" || to.RawQuery != "" {
 		return fmt.Errorf("agent_connections: origin %s is not an https address without a path, such as https://tools.example.com", h.origin)
 	}
 	h.origin = strings.TrimRight(h.origin, "/")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -21,6 +20,8 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/tokenclient"
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -31,9 +32,6 @@ func init() {
 const (
 	// providerWait limits one request to a provider.
 	providerWait = 10 * time.Second
-
-	// maxTokenResponse limits a response of a provider, in bytes.
-	maxTokenResponse = 64 << 10
 
 	// Values of ClientAuth.
 	authBasic, authPost = "basic", "post"
@@ -136,7 +134,7 @@ func (u *User) Provision(caddy.Context) error {
 		if *option.to == "" && option.source != "" {
 			return u.errorf("%s is empty", option.name)
 		}
-		if isAddress := strings.HasSuffix(option.name, "_url"); isAddress && *option.to != "" && !maySendSecrets(*option.to) {
+		if isAddress := strings.HasSuffix(option.name, "_url"); isAddress && *option.to != "" && oauth.CheckAddress(*option.to) != nil {
 			return u.errorf("%s %s is not an https address", option.name, *option.to)
 		}
 	}
@@ -163,16 +161,6 @@ func (u *User) check() error {
 
 func (u *User) errorf(format string, arguments ...any) error {
 	return fmt.Errorf("credential user, provider "+u.Name+": "+format, arguments...)
-}
-
-// maySendSecrets reports whether secrets may be sent to an address: https, or http on this machine.
-func maySendSecrets(address string) bool {
-	to, err := url.Parse(address)
-	if err != nil || to.Host == "" || to.User != nil || to.Fragment != "" {
-		return false
-	}
-	host := to.Hostname()
-	return to.Scheme == "https" || to.Scheme == "http" && (host == "127.0.0.1" || host == "::1" || host == "localhost")
 }
 
 // Title returns the name of the third party for people.
@@ -306,27 +294,12 @@ func (u *User) revokeToken(ctx context.Context, token string) error {
 
 // client sends requests to providers. It follows no redirects, which would send secrets elsewhere.
 var client = &http.Client{
-	Transport: limited{}, Timeout: providerWait,
+	Transport: tokenclient.Transport{}, Timeout: providerWait,
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
 func withClient(ctx context.Context) context.Context {
 	return context.WithValue(ctx, oauth2.HTTPClient, client)
-}
-
-// limited is http.DefaultTransport with a limit of the size of responses.
-type limited struct{}
-
-// RoundTrip implements http.RoundTripper.
-func (limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := http.DefaultTransport.RoundTrip(r)
-	if err == nil {
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(response.Body, maxTokenResponse), response.Body}
-	}
-	return response, err
 }
 
 // Interface guards

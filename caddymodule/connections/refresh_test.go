@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/internal/seal"
+	"github.com/fairwayhq/fairway/internal/tokenclient"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
 	"github.com/fairwayhq/fairway/store/lease"
@@ -167,9 +168,25 @@ func TestRecord_of_one_user_cannot_be_put_in_the_place_of_another(t *testing.T) 
 	}
 }
 
+// Some third parties declare their JSON as plain text.
+func TestToken_response_of_plain_text_is_read(t *testing.T) {
+	body := `{"access_token":"a","token_type":"bearer"}`
+	u := provider(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = fmt.Fprint(w, body)
+	})
+	if token, err := u.renew(t.Context(), "r"); err != nil || token.AccessToken != "a" {
+		t.Errorf("%v, %v", token, err)
+	}
+	body = `{"error":"invalid_grant"}`
+	if _, err := u.renew(t.Context(), "r"); !errors.Is(err, errGrant) {
+		t.Errorf("an error: %v", err)
+	}
+}
+
 func TestToken_response_beyond_the_limit_is_refused(t *testing.T) {
 	for name, body := range map[string]string{
-		"large response": `{"access_token":"a","pad":"` + string(make([]byte, maxTokenResponse)) + `"}`,
+		"large response": `{"access_token":"a","pad":"` + string(make([]byte, tokenclient.MaxResponse)) + `"}`,
 		"large token":    `{"token_type":"bearer","access_token":"` + fmt.Sprintf("%0*d", maxSecret+1, 1) + `"}`,
 		"no header":      `{"token_type":"bearer","access_token":"a\nb"}`,
 		"no token":       `{"token_type":"bearer"}`,

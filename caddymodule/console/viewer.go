@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/identity"
+	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
 // viewer is who looks at the console.
@@ -130,12 +131,7 @@ func isAddress(listener string) bool {
 
 // isLoopbackHost reports whether a host name or address can only be of this machine.
 func isLoopbackHost(host string) bool {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return ip != nil && ip.IsLoopback()
+	return oauth.IsLoopback(strings.Trim(strings.TrimSuffix(strings.ToLower(host), "."), "[]"))
 }
 
 // checkWrite refuses requests with methods that the console does not have, and those that change

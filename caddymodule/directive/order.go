@@ -1,6 +1,9 @@
 package directive
 
-import "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+import (
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+)
 
 // The default order of Fairway's directives:
 //
@@ -20,5 +23,13 @@ func init() {
 	httpcaddyfile.RegisterDirectiveOrder("agent_login", httpcaddyfile.After, "basic_auth")
 	for _, directive := range []string{"agents_console", "agent_connections", "ocp", "mcp", "otc", "oagent", "tools_only", "mcp_servers"} {
 		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "push")
+	}
+	misplaced := func(d *caddyfile.Dispenser) error {
+		d.Next() // for the line of the error
+		return d.Err("toolsets belong into the block agents of the global options, at the top of the file: { agents { toolset trains trains.yaml } }")
+	}
+	httpcaddyfile.RegisterGlobalOption("toolset", func(d *caddyfile.Dispenser, _ any) (any, error) { return nil, misplaced(d) })
+	for _, option := range []string{"agents", "toolset"} {
+		httpcaddyfile.RegisterDirective(option, func(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) { return nil, misplaced(h.Dispenser) })
 	}
 }

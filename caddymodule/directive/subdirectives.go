@@ -44,6 +44,16 @@ var meant = map[string]string{
 	"oagent caller_headers":  "forward_headers (beside other credentials than the caller's, only safe headers pass)",
 }
 
+// ownOptions are the options that only one of these blocks has. An error in another one of them says where they belong.
+var ownOptions = map[string][]string{
+	"mcp": {
+		"app", "ask_timeout", "discovery", "hint", "hosts", "instructions", "keep_alive", "list_ttl", "locales", "max_resource", "max_streams", "name", "origins", "output_schema",
+		"page_size", "prompts", "public_lists", "resource", "resources", "secret", "session_ttl", "skills", "task_after", "task_ttl", "title", "tool_scopes", "versions", "watch_interval", "watch_rate",
+	},
+	"otc":    {"authorization_url", "developer_messages", "health_upstream", "idempotency", "poll", "requirements", "toolkit"},
+	"agents": {"audit", "caller_metrics", "calls", "evict_refused_engagements", "store"},
+}
+
 // siteDirectives are Caddy's directives whose handlers have other names.
 var siteDirectives = []string{
 	"basic_auth", "basicauth", "bind", "handle", "handle_path", "header", "import", "log", "log_skip", "method", "redir",

@@ -55,7 +55,7 @@ func (h agentTools) callAgent(ctx context.Context, set *agentset.Set, i *run.Inv
 		return failed(err)
 	}
 	a := agentCall{tools: h, i: i, agent: c.agent, guard: guard, runner: runner, call: oagent.Call{
-		Binding: i.Binding, Name: i.Name, IsAgent: true, Names: set.Names, Inputs: i.Inputs, NoWait: true, Uncertain: i.Uncertain,
+		Binding: i.Binding, Name: i.Name, IsAgent: true, Names: set.Names, Inputs: i.Inputs, NoWait: true, Turn: i.Turn, Uncertain: i.Uncertain,
 	}}
 	if i.Uncertain { // the call was made, and its result is held for a review
 		return a.begin(ctx, c, o, s)

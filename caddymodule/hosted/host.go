@@ -344,7 +344,7 @@ func (h *Host) startRun(r *http.Request, agent *oagent.Agent, start run.StartOpt
 		return nil, err
 	}
 	h.shared().sessions.put(start.ID, 0, sessionOf(r))
-	start.Agent, start.Origin, start.Home = agent, from.encode(), from.needsUser()
+	start.Agent, start.Origin, start.Home, start.Forgets = agent, from.encode(), from.needsUser(), len(from.Chain) > 1
 	st, err := runner.Start(r.Context(), start)
 	if err != nil {
 		h.shared().sessions.remove(start.ID, 0)

@@ -83,6 +83,40 @@ func TestHosting_reads_any_JSON_as_input(t *testing.T) {
 	}
 }
 
+// The body may be the input itself, as for the reference server of OpenAgentSpec, or missing.
+func TestHosting_reads_the_form_of_the_reference_server(t *testing.T) {
+	s := hosted(t, sitetest.AgentDocument("desk", tripAgent), "", sitetest.Play(modelserver.Step{Text: "Done."}, modelserver.Step{Text: "Done."}, modelserver.Step{Text: "Done."}, modelserver.Step{Text: "Done."}))
+	for i, c := range []struct{ body, want string }{
+		{` "Hi \"you\"" `, `Hi "you"`}, {"", "Begin"}, {"null", "Begin"},
+	} {
+		a := s.As("ann", "POST", "/agents/desk", c.body)
+		location := a.Header.Get("Location")
+		if v := s.State("ann", location); a.Status != 303 || v.Status != "complete" {
+			t.Fatalf("%q: status %d, state %+v", c.body, a.Status, v)
+		}
+		messages := s.Models.Requests()[i].Messages // begins with what the agent remembers
+		if got := messages[len(messages)-1].Text; !strings.HasPrefix(got, c.want) {
+			t.Errorf("%q: the model got %q", c.body, got)
+		}
+		if i == 0 {
+			continue
+		}
+		if p := s.Problem(s.As("ann", "POST", location, c.body)); p.Status != http.StatusBadRequest {
+			t.Errorf("%q to an Engagement: %+v", c.body, p)
+		}
+	}
+	first := s.Begin("ann", "desk", "Hello")
+	s.State("ann", first)
+	if a := s.As("ann", "POST", first, `"Go on"`); a.Status != http.StatusOK {
+		t.Errorf("a string to an Engagement: status %d, %s", a.Status, a.Body)
+	}
+	for _, body := range []string{`""`, `"\ud800"`, `{"text":"Hi"}`, `7`, `"a" "b"`} {
+		if a := s.As("ann", "POST", "/agents/desk", body); a.Status != http.StatusBadRequest {
+			t.Errorf("%s: status %d", body, a.Status)
+		}
+	}
+}
+
 func TestHosting_cancels(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
@@ -304,6 +338,10 @@ func TestHosting_memory(t *testing.T) {
 	s.State("ann", s.Begin("ann", "desk", "Which seat?"))
 	if got := seen(); !strings.Contains(got, "My seat is 12\nassistant: Noted.") {
 		t.Errorf("the model got no memory: %s", got)
+	}
+	s.State("ann", s.Begin("ann", "desk", "Which seat?", "Oagent-Chain", strings.Repeat("0", 24)))
+	if got := seen(); got != "" {
+		t.Errorf("an agent of another server that calls the agent gets the memory: %s", got)
 	}
 	s.State("bob", s.Begin("bob", "desk", "Which seat?"))
 	if got := seen(); got != "" {

@@ -55,7 +55,7 @@ type origin struct {
 	// Chain lists the agents that wait for the run, see remote.Chain.
 	Chain remote.Chain `json:"chain,omitempty"`
 
-	// Limited is true if the request had an access token. Scopes are those of the token.
+	// Limited is true if the request had an access token, or none where one can be sent. Scopes are those of the token.
 	Limited bool     `json:"limited,omitzero"`
 	Scopes  []string `json:"scopes,omitempty"`
 
@@ -92,7 +92,7 @@ func (h *Host) originOf(r *http.Request, agent *oagent.Agent) (*origin, error) {
 		return nil, err
 	}
 	o.ClientIP, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	if access := route.AccessOf(r); access != nil {
+	if access := route.AccessOf(r, true); access != nil { // the caller is authenticated: others cannot start a run
 		o.Limited = true
 		for _, scope := range access.Scopes[:min(len(access.Scopes), maxScopes)] {
 			if len(scope) <= maxScopeBytes {
@@ -182,7 +182,7 @@ func sessionOf(r *http.Request) *session {
 	s := &session{header: make(http.Header, len(r.Header)), address: r.RemoteAddr}
 	options := httpheader.ConnectionOptions(r.Header)
 	for name, values := range r.Header {
-		if httpheader.Forwarded(name, options) {
+		if !slices.Contains(options, name) && httpheader.CheckForwarded(name) == nil { // each tool call copies what its toolset forwards
 			s.header[name] = slices.Clone(values)
 		}
 	}

@@ -170,3 +170,31 @@ func TestRemoteAgents_chain(t *testing.T) {
 		}
 	}
 }
+
+// TestRemoteAgents_ask checks that the question of an agent of another site goes up to the user of the caller, and that the agent goes on
+// with the answer in the same Engagement.
+func TestRemoteAgents_ask(t *testing.T) {
+	s := newTwoSites(t, sitetest.Play(sitetest.Calls("helper", `{"input":"Book it"}`), modelserver.Step{Text: "Booked."}),
+		sitetest.Play(sitetest.Calls("ask-user", `{"question":"Which day?"}`), modelserver.Step{Text: "It is on Monday."}))
+	capability := "\n  oagent://" + s.helperHost + "/agents/helper: {}\n"
+	if err := s.start(sitetest.AgentDocument("desk", capability), sitetest.AgentDocument("helper", tripAgent), "allow_private_addresses"); err != nil {
+		t.Fatal(err)
+	}
+	location := s.desk.Begin("ann", "desk", "Ask the helper", "Authorization", "Bearer ann")
+	v := s.desk.State("ann", location)
+	if v.Status != "awaiting-additional-input" || len(v.Questions) != 1 || v.Questions[0].Text != "Which day?" {
+		t.Fatalf("state %+v", v)
+	}
+	v = s.desk.View(s.desk.As("ann", "POST", location, fmt.Sprintf(`{"input":"Monday","in_reply_to":%q}`, v.Questions[0].ID), "Prefer", "wait=60"))
+	if v.Status != "complete" || v.Text != "Booked." {
+		t.Errorf("state %+v", v)
+	}
+	requests := s.helper.Models.Requests()
+	if len(requests) != 2 || !strings.Contains(requests[1].Messages[len(requests[1].Messages)-1].Text, "Monday") {
+		t.Errorf("requests of the helper's model %+v", requests)
+	}
+	desk := s.desk.Models.Requests()
+	if last := desk[len(desk)-1]; len(desk) != 2 || !strings.Contains(last.Messages[len(last.Messages)-1].Text, "It is on Monday.") {
+		t.Errorf("requests of the desk's model %+v", desk)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -180,7 +181,7 @@ func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.In
 		return failed(err)
 	}
 	identity := o.identity(c.Capability, i.User.ID != "")
-	call := &remote.Call{Reference: c.Reference, Input: strictjson.Text(strictjson.MemberOf(i.Inputs, "input")), Chain: o.Chain, Started: i.Note}
+	call := &remote.Call{Reference: c.Reference, Input: strictjson.Text(strictjson.MemberOf(i.Inputs, "input")), Chain: o.Chain}
 	switch {
 	case call.Input == "":
 		return run.Notice("the call was not made: input must be a string that is not empty")
@@ -195,11 +196,23 @@ func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.In
 	}
 	d := &Decision{Invocation: i}
 	began := time.Now()
-	r := run.Guarded(ctx, guard, set.Names, i, func(ctx context.Context, _ *run.Invocation, _ *oagent.Capability) (jsontext.Value, int, error) {
+	r := run.Guarded(ctx, guard, set.Names, i, func(ctx context.Context, own *run.Invocation, _ *oagent.Capability) (jsontext.Value, int, error) {
 		ctx, span := calltrace.BeginAgent(ctx, c.Reference.Name)
+		call.Started, call.MayAsk = own.Note, own.MayAsk
+		call.Kept = func() bool { return continues(context.WithoutCancel(ctx), h.Host, i.Engagement) }
+		call.Location, call.Question, _ = strings.Cut(own.Noted, " ")
+		if own.Waited != nil {
+			call.Answer = own.Waited.Answer
+		}
 		outputs, status, err := h.options.Remote.Run(ctx, call)
 		d.Status = status
+		asked, asks := errors.AsType[*remote.Asked](err)
 		switch {
+		case asks:
+			span.Finish("")
+			if err = own.Note(asked.Location + " " + asked.ID); err == nil {
+				err = &run.AskError{ID: asked.ID, Question: asked.Text}
+			}
 		case err != nil:
 			d.Note = "the agent did not answer"
 			span.Finish(string(tools.Failed))
@@ -210,9 +223,6 @@ func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.In
 		}
 		return outputs, status, err
 	})
-	if r.Unknown && i.Noted != "" { // the process ended while it waited for the Engagement
-		h.options.Remote.Cancel(ctx, call, i.Noted)
-	}
 	d.Took = time.Since(began)
 	if r.Refusal != nil {
 		d.Err = r.Refusal
@@ -221,6 +231,16 @@ func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.In
 		h.decided(ctx, d)
 	}
 	return r
+}
+
+// continues reports whether a run has not ended. It has if its user has canceled it.
+func continues(ctx context.Context, h *Host, id string) bool {
+	runner, err := h.Runner(ctx)
+	if err != nil {
+		return false
+	}
+	st, err := runner.Get(ctx, id)
+	return err == nil && !st.Status.IsFinal()
 }
 
 // KindIdentity is the kind of a refusal because there are no credentials for the call.

@@ -284,7 +284,7 @@ func (h agentTools) callTool(ctx context.Context, i *run.Invocation, c *capabili
 		return run.Notice("the call was not made: the document of the API is not loaded; try again later")
 	}
 	if missing := o.access().Missing(t, toolset); missing != nil {
-		return run.Notice("the call was not made: the access token of the user lacks a scope that this tool needs")
+		return run.Notice("the call was not made: this tool needs an access token with scopes that the request of the user did not have")
 	}
 	inputs, err := argumentsOf(i, h.options.Originals)
 	if err != nil {

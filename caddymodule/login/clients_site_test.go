@@ -316,6 +316,37 @@ func TestScopes_are_those_of_the_login_and_of_the_tools(t *testing.T) {
 	}
 }
 
+// Files, prompts and skills of an endpoint need scopes as tools do, also if its tools do not.
+func TestScopes_are_those_of_files_and_prompts(t *testing.T) {
+	s := sitetest.NewSite(t)
+	p := sitetest.NewProvider(t, s)
+	s.Write("write.yaml", secured("oauth: [orders:write]"))
+	s.Write("plan.md", "Plan.")
+	s.Write("prompts.yaml", "- {name: budget, scopes: [board, finance], messages: [{role: user, content: Spend it}]}\n")
+	for name, test := range map[string]struct {
+		options string
+		want    []string
+	}{
+		"a file":    {"resource docs:///plan DIR/plan.md {\nscopes files\n}", []string{"files", "orders:write"}},
+		"a folder":  {"resources DIR {\nscopes board files\n}", []string{"board", "files", "orders:write"}},
+		"a prompt":  {"prompts DIR/prompts.yaml", []string{"board", "finance", "orders:write"}},
+		"tools off": {"prompts DIR/prompts.yaml\ntool_scopes off", []string{"board", "finance"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s.With(t)
+			s.Start("agents {\nstore bolt DIR/store.db\n}", p.AgentLogin("")+"agent_auth /mcp*\nmcp /mcp DIR/write.yaml {\n"+test.options+"\n}\nrespond 404")
+			var challenge map[string]string
+			sitetest.Eventually(t, "the document", func() bool {
+				_, challenge = call(t, s, "/mcp", "")
+				return len(strings.Fields(challenge["scope"])) == len(test.want)
+			})
+			if got := metadata(t, s, challenge["resource_metadata"]).Scopes; !slices.Equal(got, test.want) || challenge["scope"] != strings.Join(test.want, " ") {
+				t.Errorf("metadata %q, challenge %v; want %q", got, challenge, test.want)
+			}
+		})
+	}
+}
+
 // secured is a document with one operation, whose security requirement is given.
 func secured(requirement string) string {
 	return `openapi: 3.1.0

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
 func init() {
@@ -163,7 +164,7 @@ func (m *Handler) unmarshalDiscovery(outer *directive.Block) error {
 		"url": func() error {
 			return b.Value(func(text string) error {
 				m.Discovery.URL = text
-				return checkCardURL(text)
+				return oauth.CheckResource(text)
 			})
 		},
 	})

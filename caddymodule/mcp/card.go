@@ -137,12 +137,3 @@ func checkCardName(name string) error {
 	}
 	return nil
 }
-
-// checkCardURL returns an error if the text is not a valid URL of an endpoint.
-func checkCardURL(text string) error {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("write it as https://api.example.com/mcp")
-	}
-	return nil
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/auth"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/tools"
 )
@@ -59,7 +60,7 @@ func (d *Discovery) Check() error {
 		}
 	}
 	if d.URL != "" {
-		if err := checkCardURL(d.URL); err != nil {
+		if err := oauth.CheckResource(d.URL); err != nil {
 			return fmt.Errorf("discovery: url %q: %w", d.URL, err)
 		}
 	}

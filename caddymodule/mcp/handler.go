@@ -13,7 +13,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
-	"github.com/fairwayhq/fairway/caddymodule/internal/siteroutes"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/mcpadapter"
 	"github.com/fairwayhq/fairway/mcpadapter/library"
@@ -191,13 +190,13 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if !m.AllowAnonymous {
 		m.Endpoint.Routes.WarnIfOpen(ctx, m.Endpoint.Parts.UseCredentials(), m.Endpoint.Logger)
 	}
-	siteroutes.WarnIfPartlyAuthenticated(ctx, "mcp", m.Endpoint.Path, route.MCPPaths[1:], m.Endpoint.Logger)
 	options, err := m.options(ctx)
 	if err != nil {
 		return err
 	}
 	m.shareMemory(&options)
 	m.server = mcpadapter.New(options)
+	m.Endpoint.LibraryScopes = m.server.LibraryScopes
 	m.removeUse = metrics.All.ExportUse(m.server.Usage)
 	m.endStreams = sync.OnceFunc(func() { m.closeStreams(ctx) })
 	if err := m.provisionLibrary(ctx, m.server); err != nil {
@@ -255,7 +254,7 @@ func checkOrigin(origin string) error {
 		return nil
 	}
 	u, err := url.Parse(strings.TrimSuffix(origin, "/"))
-	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || strings.Contains(u.Host, "*") {
+	if err != nil || u.Scheme == "" || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || strings.Contains(u.Host, "*") {
 		return fmt.Errorf("origins %q is not a web origin; write it as https://app.example.com, or * for all", origin)
 	}
 	return nil

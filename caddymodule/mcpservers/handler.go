@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -102,7 +102,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 			"A handler before mcp_servers has changed the method or the path of a call: it must be %s %s.", called.Tool.Plan.Method, path))
 		return nil
 	}
-	c, err := readCall(r, called)
+	c, err := readCall(r, called, toolset.ForwardHeaders)
 	if err != nil {
 		return err
 	}
@@ -124,9 +124,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 
 // readCall returns the call that a request means. The arguments are those of the request: what handlers before this one
 // have read is what the server gets.
-func readCall(r *http.Request, called *tools.Call) (*client.Call, error) {
+func readCall(r *http.Request, called *tools.Call, listed []string) (*client.Call, error) {
 	foreign := called.Tool.Foreign
-	c := &client.Call{Owner: route.OwnerOf(r), Header: forwardedHeaders(r.Header), Reads: called.Tool.IsRequest() || called.Tool.Hint(build.ReadOnlyHint)}
+	c := &client.Call{Owner: route.OwnerOf(r), Header: forwardedHeaders(r.Header, listed), Reads: called.Tool.IsRequest() || called.Tool.Hint(build.ReadOnlyHint)}
 	switch foreign.Kind {
 	case tools.ForeignResource:
 		c.Resource = foreign.Name
@@ -173,13 +173,11 @@ func expand(template string, query url.Values) (string, error) {
 }
 
 // forwardedHeaders returns the headers that the server gets: credentials of the toolset, and what was forwarded from the
-// caller. Those of the message and of the protocol are the client's own.
-func forwardedHeaders(from http.Header) http.Header {
+// caller. Those of the message and of the protocol are the client's own. Listed are those of forward_headers.
+func forwardedHeaders(from http.Header, listed []string) http.Header {
 	to := make(http.Header, len(from))
 	for name, values := range from {
-		switch {
-		case strings.HasPrefix(name, "Mcp-"), strings.HasPrefix(name, "Accept"), strings.HasPrefix(name, "Content-"), name == "User-Agent":
-		case httpheader.Forwarded(name, nil):
+		if (name != "User-Agent" || slices.Contains(listed, name)) && httpheader.Forwarded(name, nil, listed...) {
 			to[name] = values
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -195,6 +196,47 @@ func TestServer_reports_progress(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Prompts of several servers with one name have the names of their toolsets as prefixes, as tools have. The operator's keeps its name.
+func TestServer_prompts_with_equal_names_get_prefixes(t *testing.T) {
+	var toolsets string
+	for _, name := range []string{"Rail", "bus", "air"} {
+		u := newUpstream(t, false)
+		for _, prompt := range []string{"plan", "greet", "only-" + name} {
+			u.AddPrompt(&mcp.Prompt{Name: prompt}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: prompt + " of " + name}}}}, nil
+			})
+		}
+		toolsets += "toolset " + name + " {\nmcp_server " + u.url + "\n}\n"
+	}
+	s := sitetest.NewSite(t)
+	s.Write("prompts.yaml", "- {name: greet, messages: [{role: user, content: greet of the operator}]}\n")
+	s.Start("agents {\n"+toolsets+"}", "mcp /mcp Rail bus air {\nprompts DIR/prompts.yaml\n}\nmcp_servers\nrespond 418")
+	session := connect(t, s, "/mcp", nil)
+	list, err := session.ListPrompts(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string)
+	for _, p := range list.Prompts {
+		r, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: p.Name})
+		if err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		got[p.Name] = r.Messages[0].Content.(*mcp.TextContent).Text
+	}
+	want := map[string]string{
+		"greet": "greet of the operator", "Rail_greet": "greet of Rail", "bus_greet": "greet of bus", "air_greet": "greet of air",
+		"Rail_plan": "plan of Rail", "bus_plan": "plan of bus", "air_plan": "plan of air",
+		"only-Rail": "only-Rail of Rail", "only-bus": "only-bus of bus", "only-air": "only-air of air",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if _, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "plan"}); err == nil {
+		t.Error("the plain name is a prompt")
 	}
 }
 

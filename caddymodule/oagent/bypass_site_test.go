@@ -14,12 +14,13 @@ func TestBypassed(t *testing.T) {
 	for name, test := range map[string]struct {
 		block, handler string // handler is "" where nothing is wrong
 	}{
-		"authentication of another path": {"basic_auth /admin/*" + users, "authentication"},
-		"forward_auth of another path":   {"forward_auth /admin/* 127.0.0.1:1 {\nuri /auth\n}\n", "reverse_proxy"},
-		"rewrite of another path":        {"rewrite /old/* /new\n", "rewrite"},
+		"authentication of another path": {"basic_auth /trips/*" + users, "authentication"},
+		"forward_auth of another path":   {"forward_auth /trips/* 127.0.0.1:1 {\nuri /auth\n}\n", "reverse_proxy"},
+		"rewrite of another path":        {"rewrite /trips/* /new\n", "rewrite"},
 		"authentication of the endpoint": {"basic_auth /mcp" + users, ""},
 		"authentication of all":          {"basic_auth" + users, ""},
-		"authentication behind":          {"handle /admin/* {\nbasic_auth" + users + "respond ok\n}\n", ""},
+		"authentication behind":          {"handle /trips/* {\nbasic_auth" + users + "respond ok\n}\n", ""},
+		"a path without an operation":    {"basic_auth /admin/*" + users, ""},
 		"headers of another path":        {"header /static/* Cache-Control no-store\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
@@ -63,11 +64,11 @@ func checkGuard(o *Handler, read []*oagent.Agent) error {
 		}
 	}
 	switch {
-	case guard == "" && len(o.Models) > 0:
-		return nil // a call of a hosted agent names its agent; with several agents, other requests are refused
+	case guard == "" && (len(o.Models) > 0 || app.HasAgentEndpoint(o.app, o.site)):
+		return nil // a call of a hosted agent, or at an endpoint of an agent, names its agent; with several agents, other requests are refused
 	case guard == "" && len(read) > 1:
 		return fmt.Errorf("several agents (%s) need the option guard, which selects the agent of a request, "+
-			"as in: guard {http.ocp.agent_type}", strings.Join(names, ", "))
+			"as in: guard {http.ocp.agent_type}, or an endpoint before oagent with the option agent", strings.Join(names, ", "))
 	case guard == "" || strings.Contains(guard, "{"):
 		return nil
 	}

@@ -138,6 +138,12 @@ func identify(q request, agents *agentset.Set) (caller, *refusalError) {
 	if name != "" && q.repl != nil {
 		name = q.repl.ReplaceAll(name, "")
 	}
+	if endpoint := route.EndpointAgent(q.r.Context()); agents.Agents[endpoint] != nil {
+		if name != "" && name != endpoint {
+			return c, refuse(engagement.KindUnknownAgent, 0, "", fmt.Sprintf("the request was refused: it names agent %.128q, and the endpoint is for calls of agent %s", name, endpoint), nil)
+		}
+		name = endpoint
+	}
 	switch {
 	case name != "":
 		c.agent = agents.Agents[name]
@@ -268,7 +274,7 @@ func begin(q request, c caller, op requestedOperation, inspected *oagent.Inspect
 		call.Originals = originals.opened
 	}
 	if q.hosted != nil {
-		call.NoWait, call.Uncertain = true, q.hosted.Uncertain
+		call.NoWait, call.Turn, call.Uncertain = true, q.hosted.Turn, q.hosted.Uncertain
 	}
 	ticket, err := guard.Begin(q.r.Context(), call)
 	if err != nil {

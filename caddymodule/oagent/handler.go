@@ -70,9 +70,10 @@ type Handler struct {
 	// deleted, calls of its agents are refused. Required. Default: none.
 	Files []string `json:"files,omitempty"`
 
-	// The name of the agent that governs a request, with placeholders. If it is empty and
-	// there is exactly one agent, that agent governs. If there are several, the request is
-	// refused. Default: empty.
+	// The name of the agent that governs a request, with placeholders. If the endpoint of a tool
+	// call has the option agent, that agent governs, and a call for which guard names another
+	// one is refused. If guard is empty and there is exactly one agent, that agent governs. If
+	// there are several, the request is refused. Default: empty.
 	Guard string `json:"guard,omitempty"`
 
 	// The id of the Engagement of a request, with placeholders. An Engagement always belongs
@@ -273,7 +274,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	o.app.GuardHandlers = append(o.app.GuardHandlers, guardHandler{o})
-	siteroutes.AddGuard(ctx, o.app, guardHandler{o}.HasAgent)
+	siteroutes.AddGuard(ctx, o.app, guardHandler{o})
 	bases := make([]string, 0, len(o.toolsets))
 	for _, t := range o.toolsets {
 		bases = append(bases, t.Key.BasePath)

@@ -25,6 +25,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
@@ -256,6 +257,11 @@ func (o *Handler) provisionIdentities(ctx caddy.Context) error {
 		o.identities[name] = checked
 	}
 	var err error
+	for _, name := range o.ForwardHeaders {
+		if canonical := http.CanonicalHeaderKey(name); httpheader.MayAccompany(canonical, nil) && !httpheader.Forwarded(canonical, nil) {
+			return fmt.Errorf("forward_headers %s has no effect here: plain requests carry it anyway, and tool calls only if forward_headers of their toolset lists it", name)
+		}
+	}
 	if o.forwardHeaders, err = credential.Forwarded(o.ForwardHeaders); err != nil || len(o.identities) == 0 {
 		return err
 	}

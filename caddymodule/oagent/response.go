@@ -107,6 +107,9 @@ func (s *response) finish(outputs jsontext.Value, status int) *refusalError {
 	if status == http.StatusUnauthorized {
 		s.injected.Rejected()
 	}
+	if s.d.request.hosted != nil { // the result may wait for those of other calls
+		defer pauseTimeout(s.d.request.rec)()
+	}
 	if output := s.ticket.Capability.Output; output != nil {
 		if output.RequireReview != "" {
 			defer pauseTimeout(s.d.request.rec)()

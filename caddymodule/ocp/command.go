@@ -204,8 +204,11 @@ func decodeOCP(c *ocpConsole, input []byte) error {
 			return err
 		}
 		content, err := session.JSON()
-		if err != nil {
+		if content == nil {
 			return err
+		}
+		if err != nil {
+			c.note("ignored: %s", err)
 		}
 		return c.print(content)
 	}

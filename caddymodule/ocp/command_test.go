@@ -74,7 +74,7 @@ func TestOCPEncode(t *testing.T) {
 		}
 	})
 	t.Run("what-is-wrong-is-reported", func(t *testing.T) {
-		out, aside, err := ocpCommand(`{"context_id":"ocp-debug-123","agent_type":"cli","mood":"good","history":7}`, "encode")
+		out, aside, err := ocpCommand(`{"context_id":"ocp-debug-123","agent_type":"cli","mood":"good","history":[7]}`, "encode")
 		if err != nil || !strings.Contains(out, "OCP-Session: ") {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -157,6 +157,12 @@ func TestOCPDecode(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
+	t.Run("broken", func(t *testing.T) {
+		out, aside, err := ocpCommand(base64Of(`{"user":"alice","created_at":"soon"}`), "decode")
+		if err != nil || !strings.Contains(out, "alice") || !strings.Contains(aside, "created_at") {
+			t.Errorf("%v\n%s\n%s", err, out, aside)
+		}
+	})
 	t.Run("headers", func(t *testing.T) {
 		out, aside, err := ocpCommand("> GET /trips HTTP/1.1\r\n> Host: example.com\r\n> ocp-context-id: ocp-a1b2c3d4\r\n"+
 			"> OCP-User: "+strings.Repeat("a", 65)+"\r\n> OCP-Agent-Type: cli\r\n> OCP-Agent-Type: ide\r\n> OCP-Session: "+session+"\r\n>\r\n", "decode")
@@ -225,7 +231,7 @@ func TestOCPValidate(t *testing.T) {
 		"headers":                    {good + "OCP-Session: " + base64Of(goodContext) + "\n", "OCP-Session: conforming\n", "", true},
 		"headers without session":    {good, "OCP-Agent-Type: valid\n", "", false},
 		"a bad header":               {good + "OCP-Workspace: \n", "OCP-Workspace: ignored\n  OCP-Workspace: empty", "some headers", false},
-		"disagreement":               {good + "OCP-Session: " + base64Of(strings.Replace(goodContext, "planner", "cli", 1)), "agent_type", "", false},
+		"disagreement":               {good + "OCP-Session: " + base64Of(strings.Replace(goodContext, "planner", "cli", 1)), "agent_type", "some headers", true},
 		"disagreement, strict":       {good + "OCP-Session: " + base64Of(strings.Replace(goodContext, "planner", "cli", 1)), "OCP-Session: ignored", "some headers", true},
 		"a required header is away":  {"OCP-Context-ID: a\n", "OCP-Agent-Type: missing\n", "no valid context", false},
 		"a bad session in headers":   {good + "OCP-Session: %%\n", "OCP-Session: ignored\n  OCP-Session: not Base64", "some headers", false},

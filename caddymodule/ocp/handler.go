@@ -307,6 +307,7 @@ func (h *Handler) countLateFault(in *ocp.Incoming) {
 		return
 	}
 	if fault, ok := errors.AsType[ocp.Fault](in.Session.Err()); ok {
+		fault.Field = ocp.HeaderName(ocp.HeaderSession)
 		h.countIgnored(fault)
 	}
 }

@@ -178,7 +178,7 @@ func TestOCPIgnored(t *testing.T) {
 func TestOCPLazy(t *testing.T) {
 	h := benchOCP(t, func(h *Handler) { h.NoReply = true })
 	header := http.Header{
-		ocp.HeaderContextID: {"c"}, ocp.HeaderAgentType: {"a"},
+		ocp.HeaderContextID: {"ocp-debug-123"}, ocp.HeaderAgentType: {"ide_coding_assistant"},
 		ocp.HeaderSession: {benchContext(t)},
 	}
 	r, w := sitetest.HandlerRequest(header)
@@ -201,7 +201,7 @@ func TestOCP_sessions_kept(t *testing.T) {
 	h := benchOCP(t, nil)
 	encoded := benchContext(t)
 	decoded := func() []byte {
-		header := http.Header{ocp.HeaderContextID: {"c"}, ocp.HeaderAgentType: {"a"}, ocp.HeaderSession: {strings.Clone(encoded)}}
+		header := http.Header{ocp.HeaderContextID: {"ocp-debug-123"}, ocp.HeaderAgentType: {"ide_coding_assistant"}, ocp.HeaderSession: {strings.Clone(encoded)}}
 		in := ocp.ReadIncoming(header, h.readOptions)
 		h.checkHeaders(in)
 		content, err := in.Session.JSON()

@@ -118,7 +118,7 @@ func TestOCP_no_foreign_bytes(t *testing.T) {
 			for i := range 40 {
 				path := paths[(i+client)%len(paths)]
 				r := agent(s, "GET", path, "OCP-Context-ID", id, "OCP-Session",
-					sessionJSON(fmt.Sprintf(`{"context_id":%q,"agent_type":"a","current_file":"%s.%d"}`, id, id, i%3)))
+					sessionJSON(fmt.Sprintf(`{"context_id":%q,"agent_type":"ide_coding_assistant","current_file":"%s.%d"}`, id, id, i%3)))
 				response, err := http.DefaultClient.Do(r)
 				if err != nil {
 					t.Error(err)
@@ -213,7 +213,7 @@ func TestOCP_access_log_filter(t *testing.T) {
 func TestOCP_placeholder_lines(t *testing.T) {
 	a := sitetest.NewAPI(t, nil)
 	s := ocpSite(t, a, "ocp\nreverse_proxy API {\nheader_up X-Summary {http.ocp.session.context_summary}\nheader_up X-Odd {http.ocp.session.odd}\n}")
-	text := `{"context_id":"ocp-debug-123","agent_type":"a","context_summary":"one\ntwo\u007f\u0000é","odd":[1,
+	text := `{"context_id":"ocp-debug-123","agent_type":"ide_coding_assistant","context_summary":"one\ntwo\u007f\u0000é","odd":[1,
 		2]}`
 	got := s.Do(agent(s, "GET", "/trips", "OCP-Session", sessionJSON(text)))
 	if got.Status != http.StatusOK {
@@ -324,4 +324,27 @@ func raw(s *sitetest.Site, method, path, headers string) string {
 	}
 	_, after, _ = strings.Cut(after, "\r\n")
 	return before + after
+}
+
+// TestOCP_broken_session wants a session that breaks the text of the protocol to be as if it were absent.
+func TestOCP_broken_session(t *testing.T) {
+	a := sitetest.NewAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{}`)
+	})
+	s := ocpSite(t, a, "ocp {\nenhance goal \"ocp.?current_goal.orValue('none')\"\n}\nreverse_proxy API")
+	for members, goal := range map[string]string{
+		`"context_id":"ocp-debug-123"`:                         "spy",
+		`"context_id":"ocp-debug-124"`:                         "none",
+		`"agent_type":"cli"`:                                   "none",
+		`"history":"long"`:                                     "none",
+		`"last_updated":"today at noon"`:                       "none",
+		`"recent_changes":[` + strings.Repeat("0,", 10) + `0]`: "none",
+	} {
+		got := s.Do(agent(s, "GET", "/trips", "OCP-Session", sessionJSON(`{"current_goal":"spy",`+members+`}`)))
+		sent := a.Last(t).Header.Get("OCP-Session") != ""
+		if got.Status != http.StatusOK || sent != (goal == "spy") || !strings.Contains(got.Body, `"goal":"`+goal+`"`) {
+			t.Errorf("%s: status %d, %s; the API got the session: %v", members, got.Status, got.Body, sent)
+		}
+	}
 }

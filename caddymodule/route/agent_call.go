@@ -45,6 +45,15 @@ func AgentCallOf(ctx context.Context) *AgentCall {
 	return call
 }
 
+// endpointAgentKey is the context key of EndpointAgent.
+type endpointAgentKey struct{}
+
+// EndpointAgent returns the agent that the endpoint of a tool call is limited to, or "".
+func EndpointAgent(ctx context.Context) string {
+	agent, _ := ctx.Value(endpointAgentKey{}).(string)
+	return agent
+}
+
 // ExposeAgents makes the endpoint serve hosted agents of the site as tools: those with the names, or all
 // if there are none. It does nothing if names is nil.
 func (e *Endpoint) ExposeAgents(ctx caddy.Context, names *[]string) error {

@@ -116,7 +116,9 @@ func (c *Caller) partOf(t *tools.Tool) (*Part, *tools.Tool) {
 // Prepare implements tools.PreparingCaller. A panic, for example of the schema validator, fails this call only, as a panic in a
 // handler does.
 func (c *Caller) Prepare(tool string, arguments []byte) tools.Prepared {
-	return c.readArguments(c.tools, tool, arguments)
+	p := c.readArguments(c.tools, tool, arguments)
+	p.Resumes = c.part.IsAgents() // the id of the run is made from CallID
+	return p
 }
 
 func (c *Caller) readArguments(set *tools.Toolset, name string, arguments []byte) (p tools.Prepared) {

@@ -319,6 +319,9 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tools.Call, sup
 		return client.placeholder(key)
 	})
 	client.copyVars(r)
+	if limit := d.endpoint.AgentLimit; limit != nil {
+		r = r.WithContext(context.WithValue(r.Context(), endpointAgentKey{}, limit.Agent))
+	}
 	return r
 }
 
@@ -352,7 +355,7 @@ func copyHeaders(to, from http.Header, asOperator bool, forwarded []string) {
 	backing := make([]string, 0, len(from)+1) // enough for most requests, with Accept-Encoding
 	arguments := argumentHeaders(to)
 	for name, values := range from {
-		if !httpheader.Forwarded(name, connectionOptions) || asOperator && !httpheader.MayAccompany(name, forwarded) {
+		if !httpheader.Forwarded(name, connectionOptions, forwarded...) || asOperator && !httpheader.MayAccompany(name, forwarded) {
 			continue
 		}
 		if arguments != nil && slices.Contains(arguments, httpheader.Canonical(name)) {

@@ -3,6 +3,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"net/http"
@@ -48,6 +49,9 @@ type Endpoint struct {
 	// IgnoreScopes is true if every caller may use all tools, whatever the scopes of its token.
 	IgnoreScopes bool
 
+	// LibraryScopes returns the scopes that files and prompts of the endpoint need. Nil means none.
+	LibraryScopes func() []string
+
 	// Message returns the request of a client that calls a tool: the path below the endpoint's, and the body. Toolset
 	// has the tool, and arguments is a JSON object.
 	Message func(toolset *tools.Toolset, tool string, arguments []byte) (path string, body []byte)
@@ -77,25 +81,42 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	e.signs = siteroutes.Signs(ctx, protocol)
 	part := e.newPart(t)
 	e.Parts, e.Listings = part.listings.parts, part.listings
-	e.Routes = &siteroutes.Endpoint{Protocol: protocol, Path: e.Path, Toolsets: func() string { return e.Parts.Name() }, Responds: e.responds}
+	e.Routes = &siteroutes.Endpoint{
+		Protocol: protocol, Path: e.Path, Toolsets: func() string { return e.Parts.Name() }, Responds: e.responds, Logger: e.Logger,
+		Served: e.served, Agent: func() string { return e.agent.name },
+	}
+	if protocol == "mcp" {
+		e.Routes.Below = MCPPaths[:]
+	}
 	if err := e.Routes.Check(ctx, e.App); err != nil {
 		return nil, err
 	}
-	if err := e.addServed(ctx, t); err != nil {
-		return nil, err
-	}
+	e.addServed(ctx, t)
 	e.authenticated = e.Routes.IsAuthenticated(ctx)
 	e.recorder, e.SiteName = e.App.Calls().Active(), siteroutes.SiteName(ctx)
 	addToSite(e)
 	e.App.Resources.AddEndpoint(e.agent.site, e.Routes.Prefix()+e.Path, e.scopes)
-	e.Routes.Warn(ctx, e.Logger)
 	return e, nil
 }
 
-// scopes returns the scopes that the endpoint's tools need, of the documents that are loaded.
+// served returns the toolsets with the tools that clients may use: nil for a toolset that is not loaded.
+func (e *Endpoint) served() iter.Seq2[*app.Toolset, *tools.Toolset] {
+	return func(yield func(*app.Toolset, *tools.Toolset) bool) {
+		for _, part := range e.Parts.All {
+			if !yield(part.Toolset, e.agent.limit(part.Toolset, loadedTools(part.Toolset))) {
+				return
+			}
+		}
+	}
+}
+
+// scopes returns the scopes that the endpoint's files, prompts and tools need, of the documents that are loaded.
 func (e *Endpoint) scopes() (scopes []string) {
+	if e.LibraryScopes != nil {
+		scopes = append(scopes, e.LibraryScopes()...)
+	}
 	if e.IgnoreScopes {
-		return nil
+		return scopes
 	}
 	for _, part := range e.Parts.All {
 		set := part.Toolset.Loader.Toolset()
@@ -113,20 +134,11 @@ func (e *Endpoint) scopes() (scopes []string) {
 }
 
 // addServed registers a toolset that the endpoint serves.
-func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) error {
-	if t.HasMCPServer {
-		if err := e.Routes.CheckMCPServers(t.Name); err != nil {
-			return err
-		}
-	}
-	if t.Inspect.Reviewers() != nil {
-		e.Routes.WarnIfUnguarded(e.Logger.With(zap.String("toolset", t.Name)))
-	}
+func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) {
 	e.App.AddServed(e.agent.site, t)
 	if t.UsesCredentials(e.signs) {
 		siteroutes.WarnIfDropped(ctx, e.Protocol, t.PassedHeaders(e.signs), e.Logger.With(zap.String("toolset", t.Name)))
 	}
-	return nil
 }
 
 // ResolveToolset determines the toolset that a handler serves:
@@ -163,7 +175,7 @@ func ResolveToolset(ctx caddy.Context, agents *app.App, reference string, config
 		inline.OpenAPI = reference
 	}
 	if inline.OpenAPI == "" {
-		return nil, fmt.Errorf("no toolset and no document: give the name of a toolset (%s) or an OpenAPI document", agents.ListNames())
+		return nil, fmt.Errorf("no toolset and no document: give the name of a toolset (%s) or an OpenAPI document, as in: mcp /mcp trains.yaml; if you wrote {$NAME}, this variable is not set", agents.ListNames())
 	}
 	return agents.OpenInline(ctx, &inline)
 }
@@ -201,9 +213,7 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 		if slices.ContainsFunc(parts, func(other *Part) bool { return other.Toolset.Document == t.Document }) {
 			return fmt.Errorf("toolset %s is given twice", t.Name)
 		}
-		if err := e.addServed(ctx, t); err != nil {
-			return err
-		}
+		e.addServed(ctx, t)
 		parts = append(parts, e.newPart(t))
 	}
 	return e.serve(ctx, parts)

@@ -186,32 +186,30 @@ func OwnerOf(r *http.Request) share.Owner {
 	return share.OwnerOf(AuthenticatedUser(r), ClientAddress(r))
 }
 
-// AccessOf returns the scopes of the request's access token. It returns nil if the request has
-// no access token.
-func AccessOf(r *http.Request) *tools.Access {
-	scopes, ok := caddyhttp.GetVar(r.Context(), auth.VarScopes).([]string)
-	if !ok {
-		return nil
+// AccessOf returns what the credentials of a request's caller allow; nil allows all tools. Authenticated is true if handlers before this one, or TLS,
+// authenticate each caller.
+func AccessOf(r *http.Request, authenticated bool) (access *tools.Access) {
+	if scopes, ok := caddyhttp.GetVar(r.Context(), auth.VarScopes).([]string); ok {
+		access = &tools.Access{Scopes: scopes}
+		access.Metadata, _ = caddyhttp.GetVar(r.Context(), auth.VarResourceMetadata).(string)
+		if user, ok := caddyhttp.GetVar(r.Context(), identity.Var).(*identity.User); ok {
+			access.Granted = user.Scopes
+		}
 	}
-	metadata, _ := caddyhttp.GetVar(r.Context(), auth.VarResourceMetadata).(string)
-	access := &tools.Access{Scopes: scopes, Metadata: metadata}
-	if user, ok := caddyhttp.GetVar(r.Context(), identity.Var).(*identity.User); ok {
-		access.Granted = user.Scopes
-	}
-	return access
-}
-
-// Access returns what the access token of a request's caller allows at the endpoint. Nil allows
-// all tools.
-func (e *Endpoint) Access(r *http.Request) *tools.Access {
-	access := AccessOf(r)
 	if signIn, ok := caddyhttp.GetVar(r.Context(), auth.VarSignIn).(func([]string) string); ok {
 		if access == nil {
 			access = new(tools.Access) // only keys are accepted
 		}
 		access.SignIn = signIn
-		access.SignedIn = e.authenticated || AuthenticatedUser(r) != "" || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
+		access.SignedIn = authenticated || AuthenticatedUser(r) != "" || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
 	}
+	return access
+}
+
+// Access returns what the credentials of a request's caller allow at the endpoint. Nil allows
+// all tools.
+func (e *Endpoint) Access(r *http.Request) *tools.Access {
+	access := AccessOf(r, e.authenticated)
 	if access != nil {
 		access.AllTools = e.IgnoreScopes
 	}

@@ -280,6 +280,27 @@ func TestHeaders_beside_credentials_of_the_gateway(t *testing.T) {
 	}
 }
 
+// TestHeaders_that_are_listed_reach_the_API checks that tool calls carry what forward_headers lists, with credentials of the
+// gateway and without, but not what belongs to the client's connection.
+func TestHeaders_that_are_listed_reach_the_API(t *testing.T) {
+	for name, options := range map[string]string{"credential": "credential query key own\n", "none": ""} {
+		t.Run(name, func(t *testing.T) {
+			s := sitetest.Run(t, "", "mcp /mcp TRIPS {\n"+options+"forward_headers accept-language If-Match Accept-Profile\n}\nreverse_proxy "+sitetest.Upstream(t, sitetest.Echo))
+			r := s.CallRequest("listTrips", "{}")
+			for _, header := range []string{"Accept-Language", "If-Match", "If-None-Match", "Accept-Profile"} {
+				r.Header.Set(header, "forged")
+			}
+			r.Header.Set("Connection", "Accept-Profile")
+			e := s.Echo(r)
+			for header, want := range map[string]bool{"Accept-Language": true, "If-Match": true, "If-None-Match": false, "Accept-Profile": false} {
+				if reaches(e, header) != want {
+					t.Errorf("%s reached the API: %t, want %t", header, !want, want)
+				}
+			}
+		})
+	}
+}
+
 // TestHeaders_of_handlers_that_are_dropped checks that the log names headers that handlers set and that do not reach the
 // API.
 func TestHeaders_of_handlers_that_are_dropped(t *testing.T) {

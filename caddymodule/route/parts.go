@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -254,13 +253,7 @@ func (p *Parts) CheckNames() error {
 }
 
 // prefixOf returns the prefix for names of a toolset's tools that another toolset has, too.
-func prefixOf(t *app.Toolset) string {
-	name := t.Key.ShownName()
-	if LooksLikeDocument(name) {
-		name = strings.TrimSuffix(name, path.Ext(name))
-	}
-	return tools.MergePrefix(name)
-}
+func prefixOf(t *app.Toolset) string { return tools.MergePrefix(t.Key.ShownName()) }
 
 // logShadowing logs which tools of MCP servers are withheld because of their names.
 func (p *Parts) logShadowing(names []string) {

@@ -90,7 +90,7 @@ func (d *documents) client(ctx context.Context, id string) (*Client, error) {
 // load fetches and checks a document.
 func (d *documents) load(ctx context.Context, id string) (*Client, error) {
 	u, err := url.Parse(id)
-	if err != nil || len(id) > maxURI || u.Host == "" || u.User != nil || u.Fragment != "" || u.Path == "" || u.Path == "/" || strings.Contains(u.EscapedPath(), "/.") {
+	if err != nil || len(id) > maxURI || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Path == "" || u.Path == "/" || strings.Contains(u.EscapedPath(), "/.") {
 		return nil, errors.New("the client ID is not an https URL with a path, and without user, fragment and dot segments")
 	}
 	body, lifetime, err := d.get(ctx, id, maxDocument)

@@ -105,28 +105,20 @@ type oidcMetadata struct {
 
 // context returns a context that carries the HTTP client of the provider's requests.
 func (o *OIDC) context(ctx context.Context) context.Context {
-	client := &http.Client{Transport: boundedTransport{o.Transport}, Timeout: providerWait}
+	client := &http.Client{Transport: plainTransport{tokenclient.Transport{Next: o.Transport}}, Timeout: providerWait}
 	if o.Key != nil {
 		client.Transport = &tokenclient.AssertionTransport{Key: o.Key, ClientID: o.ClientID, Next: client.Transport}
 	}
 	return oidc.ClientContext(ctx, client)
 }
 
-// maxProviderBody is the maximum size of a response of the provider in bytes. The libraries read metadata and keys whole.
-const maxProviderBody = 1 << 20
+// plainTransport removes certificates from key sets, because the library refuses a set if it cannot read one of them, and byte order marks.
+type plainTransport struct{ transport tokenclient.Transport }
 
-// boundedTransport ends the body of a response with an error after maxProviderBody bytes. It removes certificates from key sets, because the library
-// refuses a set if it cannot read one of them.
-type boundedTransport struct{ transport http.RoundTripper }
-
-func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := cmp.Or[http.RoundTripper](b.transport, http.DefaultTransport).RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	response.Body = http.MaxBytesReader(nil, response.Body, maxProviderBody)
-	if r.Method != http.MethodGet {
-		return response, nil
+func (b plainTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.transport.RoundTrip(r)
+	if err != nil || r.Method != http.MethodGet {
+		return response, err
 	}
 	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()

@@ -138,7 +138,7 @@ type Server struct {
 func New(options Options) (*Server, error) {
 	issuer, err := url.Parse(options.Issuer)
 	switch {
-	case err != nil || issuer.Host == "" || issuer.RawQuery != "" || issuer.Fragment != "" || issuer.User != nil:
+	case err != nil || issuer.Hostname() == "" || issuer.RawQuery != "" || issuer.Fragment != "" || issuer.User != nil:
 		return nil, fmt.Errorf("the issuer %q is not a URL with a host and without a query", options.Issuer)
 	case issuer.Scheme != "https" && (issuer.Scheme != "http" || !isLoopback(issuer.Hostname())):
 		return nil, fmt.Errorf("the issuer %q does not use https, so tokens could be read on the way", options.Issuer)

@@ -117,8 +117,17 @@ func CheckForwarded(name string) error {
 		return fmt.Errorf("%q is not a valid header name", name)
 	case KindOf(name) != Ordinary:
 		return fmt.Errorf("%s is never forwarded: a server could run another operation than the one that was checked", name)
+	case strings.HasPrefix(http.CanonicalHeaderKey(name), "Mcp-"), slices.Contains(ownHeaders, http.CanonicalHeaderKey(name)):
+		return fmt.Errorf("%s is never forwarded: it describes the client's own message or connection, and each tool call has its own; remove it", name)
 	}
 	return nil
+}
+
+// ownHeaders are those of each message and each connection.
+var ownHeaders = []string{
+	"Accept", "Accept-Charset", "Accept-Encoding", "Alt-Svc", "Connection", "Content-Digest", "Content-Disposition", "Content-Encoding", "Content-Length",
+	"Content-Location", "Content-Md5", "Content-Range", "Content-Type", "Expect", "Host", "If-Range", "Keep-Alive", "Last-Event-Id",
+	"Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Range", "Te", "Trailer", "Transfer-Encoding",
 }
 
 // HostName returns the name in a Host header in lower case, without the port: nodes of a site may listen on
@@ -160,10 +169,14 @@ func Identifies(name string) bool {
 }
 
 // Forwarded reports whether a header of the client's request is copied to the inner
-// request of a tool call. The name must be in canonical form.
-func Forwarded(name string, connection []string) bool {
+// request of a tool call. The name must be in canonical form. Listed are the canonical names of headers that the operator
+// forwards, which CheckForwarded accepts.
+func Forwarded(name string, connection []string, listed ...string) bool {
 	if slices.Contains(connection, name) {
 		return false
+	}
+	if slices.Contains(listed, name) {
+		return true
 	}
 	if name == "" || name[0] == ':' {
 		return false

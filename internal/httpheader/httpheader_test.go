@@ -6,6 +6,22 @@ import (
 	"github.com/fairwayhq/fairway/internal/httpheader"
 )
 
+// TestForwarded_headers_that_are_listed checks that each header is either accepted by CheckForwarded and then forwarded, or refused.
+func TestForwarded_headers_that_are_listed(t *testing.T) {
+	for name, accepted := range map[string]bool{
+		"Accept-Language": true, "If-None-Match": true, "Origin": true, "Accept-Profile": true, "Content-Profile": true, "X-Tenant": true, "Sec-Gpc": true,
+		"Accept": false, "accept-encoding": false, "Content-Type": false, "Range": false, "Host": false, "Mcp-Session-Id": false,
+		"Transfer-Encoding": false, "Upgrade": false, "X-Original-Url": false,
+	} {
+		if err := httpheader.CheckForwarded(name); (err == nil) != accepted {
+			t.Errorf("%s: error %v, want accepted: %t", name, err, accepted)
+		}
+		if accepted && !httpheader.Forwarded(name, nil, name) {
+			t.Errorf("%s is accepted and not forwarded", name)
+		}
+	}
+}
+
 func TestOf(t *testing.T) {
 	for name, want := range map[string]httpheader.Kind{
 		"X-HTTP-Method-Override": httpheader.MethodOverride,

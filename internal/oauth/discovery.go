@@ -17,8 +17,19 @@ func checkIssuer(text string) error {
 	if err != nil {
 		return err
 	}
+	if err := CheckNotMetadata(text); err != nil {
+		return err
+	}
 	if u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") {
 		return errors.New("the URL of an issuer must not have a query or a fragment")
+	}
+	return nil
+}
+
+// CheckNotMetadata returns an error if the text is the address of an issuer's metadata or keys.
+func CheckNotMetadata(text string) error {
+	if issuer, _, isMetadata := strings.Cut(text, "/.well-known/"); isMetadata {
+		return fmt.Errorf("this is the address of a document about the issuer: leave out /.well-known/ and what follows, and write %s", issuer)
 	}
 	return nil
 }
@@ -28,7 +39,7 @@ func checkIssuer(text string) error {
 //
 //   - RFC 8414, with the well-known path before the issuer's own path
 //   - OpenID Connect Discovery with the paths in the same order
-//   - OpenID Connect Discovery with the well-known path after the issuer's own
+//   - OpenID Connect Discovery with the well-known path after the issuer's own, and RFC 8414 in that form, which some issuers have
 func metadataAddresses(issuer string) []string {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -40,7 +51,7 @@ func metadataAddresses(issuer string) []string {
 		origin + "/.well-known/openid-configuration" + path,
 	}
 	if path != "" {
-		addresses = append(addresses, origin+path+"/.well-known/openid-configuration")
+		addresses = append(addresses, origin+path+"/.well-known/openid-configuration", origin+path+"/.well-known/oauth-authorization-server")
 	}
 	return addresses
 }

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,9 @@ type fetcher struct {
 	client *fetch.Client
 }
 
+// byteOrderMark may precede JSON, and is ignored (RFC 8259, section 8.1).
+var byteOrderMark = []byte("\uFEFF")
+
 // newFetcher returns a fetcher with the transport. Nil means a default one.
 func newFetcher(transport http.RoundTripper) *fetcher {
 	return &fetcher{client: fetch.New(fetch.Options{
@@ -60,7 +64,7 @@ func (f *fetcher) get(ctx context.Context, address string) ([]byte, time.Duratio
 	case response.Status != http.StatusOK:
 		return nil, 0, fmt.Errorf("%s responded with status %s", address, text.StatusLine(response.Status))
 	}
-	return response.Body, maxAge(response.Header), nil
+	return bytes.TrimPrefix(response.Body, byteOrderMark), maxAge(response.Header), nil
 }
 
 // readKeyFile reads a key set from a file.
@@ -113,11 +117,11 @@ func CheckAddress(address string) error {
 func checkAddress(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Host == "":
+	case err != nil || u.Hostname() == "":
 		return nil, errors.New("not an absolute URL such as https://auth.example.com")
-	case u.User != nil:
-		return nil, errors.New("the URL must not have a user or password")
-	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Hostname()):
+	case u.User != nil || u.Fragment != "":
+		return nil, errors.New("the URL must not have a user, a password or a fragment")
+	case u.Scheme == "https", u.Scheme == "http" && IsLoopback(u.Hostname()):
 		return u, nil
 	case u.Scheme == "http":
 		return nil, errors.New("the URL is plain http, which is only allowed for a loopback address; use https")
@@ -125,11 +129,8 @@ func checkAddress(address string) (*url.URL, error) {
 	return nil, errors.New("the scheme must be https")
 }
 
-// isLoopback reports whether the host is this machine.
-func isLoopback(host string) bool {
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
+// IsLoopback reports whether the host is this machine.
+func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }

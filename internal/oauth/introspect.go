@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -201,7 +202,7 @@ func (i *introspector) post(token string) ([]byte, error) {
 	case response.Status != http.StatusOK:
 		return nil, fmt.Errorf("the endpoint responded with status %s", text.StatusLine(response.Status))
 	}
-	return response.Body, nil
+	return bytes.TrimPrefix(response.Body, byteOrderMark), nil
 }
 
 // token reads the response for an active token.

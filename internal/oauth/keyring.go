@@ -136,31 +136,32 @@ func (k *keyring) observe(keys *keySet, err error) {
 	}
 }
 
-// find returns the keys that may have signed a token, and their key set. If the kid of the
-// token is unknown, the keyring fetches the keys again, unless it has done so just before. The
-// limit prevents that invented tokens cause many requests to the issuer.
-func (k *keyring) find(ctx context.Context, header *joseHeader) ([]*key, *keySet, error) {
+// find returns the key set with the key that signed a token. Signed reports whether one of the keys did. If none did, the keyring fetches the keys again,
+// unless it has done so just before: an issuer may have a new key with an old kid, or without one. The limit prevents that invented tokens cause many
+// requests to the issuer.
+func (k *keyring) find(ctx context.Context, header *joseHeader, signed func([]*key) bool) (*keySet, error) {
 	set := k.current.Load()
-	if set != nil {
-		if found := set.find(header); len(found) > 0 {
-			return found, set, nil
-		}
+	found := set.find(header)
+	if signed(found) {
+		return set, nil
 	}
 	if done := k.refetch(set); done != nil {
 		if err := k.await(ctx, done); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		set = k.current.Load()
+		if found = set.find(header); signed(found) {
+			return set, nil
+		}
 	}
-	if set == nil {
-		return nil, nil, k.unavailable()
-	}
-	found := set.find(header)
-	if len(found) == 0 {
-		return nil, nil, invalidToken("the token is signed with a key (kid %s, alg %s) that its issuer does not publish",
+	switch {
+	case set == nil:
+		return nil, k.unavailable()
+	case len(found) == 0:
+		return nil, invalidToken("the token is signed with a key (kid %s, alg %s) that its issuer does not publish",
 			quoteShort(header.KeyID), quoteShort(header.Algorithm))
 	}
-	return found, set, nil
+	return nil, invalidToken("the token's signature is not valid")
 }
 
 // refetch returns the channel to wait for before the keys are looked up again. It returns nil

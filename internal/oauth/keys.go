@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"bytes"
 	"cmp"
 	"crypto"
 	"crypto/ecdsa"
@@ -46,8 +47,9 @@ type keySet struct {
 // certificates of some issuers cannot be parsed, or are of another key.
 var certificates = []string{"x5c", "x5t", "x5t#S256", "x5u"}
 
-// WithoutCertificates returns a JWK set without the certificates of its keys. What is not a JWK set stays as it is.
+// WithoutCertificates returns a JWK set without the certificates of its keys. What is not a JWK set stays as it is, without a byte order mark.
 func WithoutCertificates(document []byte) []byte {
+	document = bytes.TrimPrefix(document, byteOrderMark)
 	var set map[string]jsontext.Value
 	var keys []jsontext.Value
 	if strictjson.Unmarshal(document, &set) != nil || strictjson.Unmarshal(set["keys"], &keys) != nil {
@@ -128,12 +130,14 @@ func publicKey(jwk any) crypto.PublicKey {
 	return nil
 }
 
-// find returns the keys that may have signed a token with this header: those that match its
-// kid, if it has one, and its algorithm.
+// find returns the keys that may have signed a token with this header: those that match its algorithm, and its kid if both have one.
 func (s *keySet) find(header *joseHeader) (found []*key) {
+	if s == nil {
+		return nil
+	}
 	for i := range s.keys {
 		k := &s.keys[i]
-		if header.KeyID != "" && k.id != header.KeyID {
+		if header.KeyID != "" && k.id != "" && k.id != header.KeyID {
 			continue
 		}
 		if k.suits(header.Algorithm) {

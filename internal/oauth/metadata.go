@@ -55,7 +55,7 @@ func MetadataPath(resource string) string {
 func CheckResource(text string) error {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Host == "":
+	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "":
 		return errors.New("not an absolute URL such as https://api.example.com/mcp")
 	case u.User != nil:
 		return errors.New("the URL of a resource must not have a user or password")

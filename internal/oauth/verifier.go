@@ -329,19 +329,16 @@ func (v *Verifier) verifyUncached(ctx context.Context, token string) (*Token, *k
 		return nil, nil, invalidToken("the token is not a well-formed signed JWT")
 	}
 	ring.begin(v.ctx, &v.tasks)
-	keys, set, err := ring.find(ctx, &header)
+	set, err := ring.find(ctx, &header, func(keys []*key) bool { return verifies(signature, payload, keys) })
 	if err != nil {
 		return nil, nil, err
-	}
-	if !verifies(signature, payload, keys) {
-		return nil, nil, invalidToken("the token's signature is not valid")
 	}
 	verified, err := claims.token()
 	return verified, set, err
 }
 
 // maxTried limits how many keys are tried for a token without a kid.
-const maxTried = 4
+const maxTried = 16
 
 // verifies reports whether one of the keys signed the payload.
 func verifies(signature *jose.JSONWebSignature, payload []byte, keys []*key) bool {

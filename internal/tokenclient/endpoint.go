@@ -1,10 +1,13 @@
 package tokenclient
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -20,7 +23,10 @@ const (
 	// requestTimeout limits one request to a token endpoint.
 	requestTimeout = 10 * time.Second
 
-	// maxHeader limits the header of a response, in bytes. The body is limited to 1 MiB by golang.org/x/oauth2.
+	// MaxResponse limits the body of a response, in bytes.
+	MaxResponse = 1 << 20
+
+	// maxHeader limits the header of a response, in bytes.
 	maxHeader = 64 << 10
 
 	// maxConnections limits the connections to one token endpoint.
@@ -48,10 +54,33 @@ func NewHTTPClient(transport http.RoundTripper) *http.Client {
 		}
 	}
 	return &http.Client{
-		Transport:     transport,
+		Transport:     Transport{Next: transport},
 		Timeout:       requestTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// A Transport limits the responses of token endpoints. It declares a JSON object as JSON also if its server calls it plain text, because
+// golang.org/x/oauth2 reads plain text as a form.
+type Transport struct {
+	Next http.RoundTripper // default: http.DefaultTransport
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := cmp.Or(t.Next, http.DefaultTransport).RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body := bufio.NewReader(io.LimitReader(response.Body, MaxResponse))
+	if first, _ := body.Peek(1); string(first) == "{" {
+		response.Header.Set("Content-Type", "application/json")
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, response.Body}
+	return response, nil
 }
 
 // An Endpoint is a token endpoint, with what authenticates the gateway there. All values are resolved.

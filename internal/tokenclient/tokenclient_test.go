@@ -89,6 +89,35 @@ func TestEndpoint_errors_have_codes_and_nothing_else_of_the_response(t *testing.
 	}
 }
 
+// Some servers declare their JSON as plain text, or respond with a form.
+func TestEndpoint_reads_tokens_and_errors_of_each_media_type(t *testing.T) {
+	for name, test := range map[string]struct{ contentType, body, want string }{
+		"JSON as text":            {"text/plain; charset=utf-8", `{"access_token":"t","expires_in":"60"}`, "t"},
+		"JSON as a page":          {"text/html", `{"access_token":"t","expires_in":60}`, "t"},
+		"JSON as a form":          {"application/x-www-form-urlencoded", `{"access_token":"t"}`, "t"},
+		"JSON without type":       {"", `{"access_token":"t"}`, "t"},
+		"a form":                  {"application/x-www-form-urlencoded", "access_token=t&expires_in=60", "t"},
+		"a form as text":          {"text/plain", "access_token=t&token_type=bearer", "t"},
+		"an error in JSON":        {"text/plain", `{"error":"invalid_grant"}`, "invalid_grant"},
+		"an error in a form":      {"text/plain", "error=invalid_grant", "invalid_grant"},
+		"neither":                 {"text/plain", "planted", "not one with a token"},
+		"an empty JSON object":    {"text/plain", "{}", "not one with a token"},
+		"a token of another kind": {"application/json", `{"access_token":7}`, "not one with a token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := endpointAt(t, http.StatusOK, test.body, "Content-Type", test.contentType)
+			got, err := e.Fetch(t.Context(), NewHTTPClient(nil), url.Values{})
+			text := fmt.Sprint(err)
+			if got != nil {
+				text = got.Value
+			}
+			if !strings.HasSuffix(text, test.want) {
+				t.Errorf("got %s, want %s", text, test.want)
+			}
+		})
+	}
+}
+
 func TestEndpoint_errors_of_the_connection_have_no_query(t *testing.T) {
 	e := endpointAt(t, 200, "")
 	e.URL = "http://127.0.0.1:1/token?key=" + planted

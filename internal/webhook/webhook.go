@@ -94,7 +94,7 @@ func (c *Client) Timeout() time.Duration { return c.timeout }
 // CheckURL checks the URL of a webhook. Errors do not quote it, because it may contain a secret.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
 		return errors.New("the URL must begin with https:// or http://, and have a host, no user and no fragment, as in: https://hooks.example.com/path")
 	}
 	return nil

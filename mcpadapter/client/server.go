@@ -75,7 +75,7 @@ func (o *Options) Check() error {
 		return errors.New("a server at a URL has no processes")
 	}
 	u, err := url.Parse(o.Endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
 		return errors.New("the address of an MCP server must be an http or https URL without user and fragment; give secrets with header or credential")
 	}
 	return nil

@@ -135,7 +135,7 @@ func (a *App) check() error {
 // checkOrigin rejects values that cannot be an origin in a content security policy.
 func checkOrigin(origin string) error {
 	u, err := url.Parse(origin)
-	if err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil ||
+	if err != nil || u.Scheme == "" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil ||
 		strings.ContainsAny(origin, " ;,'\"") {
 		return fmt.Errorf("%q is not an origin; write it as https://cdn.example.com", origin)
 	}

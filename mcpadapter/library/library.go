@@ -117,7 +117,11 @@ type Library struct {
 	apps      map[string]*App // by tool name
 	chosen    func(*tools.Tool) bool
 	hints     bool // whether any client hint is passed to the API
-	Hash      [sha256.Size]byte
+
+	// Scopes are those that files, folders, skills and prompts need. If there are any, lists depend on the token.
+	Scopes []string
+
+	Hash [sha256.Size]byte
 }
 
 // NewLibrary returns a Library. An error names the invalid option.
@@ -134,6 +138,12 @@ func NewLibrary(options LibraryOptions) (*Library, error) {
 		if err := add(); err != nil {
 			return nil, err
 		}
+	}
+	for _, r := range slices.Concat(l.resources, l.templates) {
+		l.Scopes = append(l.Scopes, r.Scopes...)
+	}
+	for _, p := range l.prompts {
+		l.Scopes = append(l.Scopes, p.Scopes...)
 	}
 	chosen, err := tools.SelectTools(options.Operations)
 	if err != nil {
@@ -230,13 +240,6 @@ func checkScopes(scopes []string) error {
 		}
 	}
 	return nil
-}
-
-// HasScopes reports whether a file, a folder or a prompt needs scopes, so that lists depend on the token.
-func (l *Library) HasScopes() bool {
-	needs := func(r *Entry) bool { return len(r.Scopes) > 0 }
-	return slices.ContainsFunc(l.resources, needs) || slices.ContainsFunc(l.templates, needs) ||
-		slices.ContainsFunc(l.prompts, func(p *Prompt) bool { return len(p.Scopes) > 0 })
 }
 
 // checkURI returns an error if uri is not an absolute URI.

@@ -34,11 +34,12 @@ import (
 //   - user.email is absent if it is not known.
 //   - user.groups and user.claims are those of the caller now, and errors if they are not known.
 //   - recent._name is "" before the first call.
-//   - outputs is null until the call has ended, if outputs are not collected (collect_results:
+//   - outputs is null until the call has ended (an error for a call of the same message, see Running), if outputs are not collected (collect_results:
 //     false), and if they were withheld.
 type View struct {
 	Tx       *engagement.Tx
 	Pending  *Pending          // nil if no call is being decided
+	Running  []string          // names of calls of the same message without a result: their outputs cannot be read
 	Unread   engagement.Unread // what an evaluation did not find in memory
 	Identity *identity.User    // of user.groups and user.claims; nil if they are unknown
 
@@ -144,7 +145,7 @@ func (v recentFields) find(name string) (ref.Val, bool) {
 	if call == nil {
 		return v.unreadLatest(name), true
 	}
-	return fields{callFields{call}}, true
+	return v.made(name, call), true
 }
 
 func (v recentFields) has(name string) bool {
@@ -189,6 +190,17 @@ func (v historyFields) names() []string {
 		names = append(names, v.Tx.State.Names[i].Name)
 	}
 	return names
+}
+
+// running is the value of the outputs of a call in View.Running.
+var running = engagement.Omitted{Why: engagement.OmittedRunning}.JSON()
+
+// made returns a call that was made.
+func (v *View) made(name string, call *engagement.Payloads) fields {
+	if call.Outputs == nil && slices.Contains(v.Running, name) {
+		call = &engagement.Payloads{Inputs: call.Inputs, Outputs: running}
+	}
+	return fields{callFields{call}}
 }
 
 // callFields are the fields of one call.
@@ -316,7 +328,7 @@ func (c callItems) item(i int64) ref.Val {
 	if !ok {
 		return c.view.unreadHistory(c.name)
 	}
-	return fields{callFields{calls[i]}}
+	return c.view.made(c.name, calls[i])
 }
 
 func (c callItems) holds(ref.Val) (holds, known bool) { return false, false }

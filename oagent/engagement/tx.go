@@ -231,6 +231,8 @@ const (
 	OmittedStream   = "stream"       // it was streamed without being buffered
 
 	OmittedCredentials = "credentials" // it contains credentials of the call
+
+	OmittedRunning = "running" // it does not exist yet, because the call has not ended; no record has this
 )
 
 // Omitted is the placeholder in the record for inputs or outputs that were omitted:
@@ -305,6 +307,8 @@ func (e *OmittedError) Reason() string {
 		return " has an unknown encoding or character set, or is damaged"
 	case OmittedCredentials:
 		return " repeats credentials of the call, which are not recorded"
+	case OmittedRunning:
+		return " does not exist yet, because that call of the same message has not ended"
 	case OmittedStream:
 		return " is a stream that was passed on without buffering, so it was not recorded"
 	}

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/tools"
@@ -79,6 +82,10 @@ func (c *Client) Tools() *tools.Toolset {
 // If the call fails, the error is a *Failure, which errors.As finds. The result is not nil
 // if the API responded, even with an error status. The result belongs to the caller and
 // needs no Release.
+//
+// If a successful response does not match the schema of the document, the Note of the result says where. Many APIs
+// deviate from their own documents, so it is no error. Build must have had the option ResponseSchemas; those of a
+// Discovery have it.
 func (c *Client) Call(ctx context.Context, t string, arguments any) (*tools.Result, error) {
 	encoded, err := encodeArguments(arguments)
 	if err != nil {
@@ -94,7 +101,23 @@ func (c *Client) Call(ctx context.Context, t string, arguments any) (*tools.Resu
 	if outcome.Failure != nil {
 		return result, outcome.Failure
 	}
+	validate(outcome.Tool, result)
 	return result, nil
+}
+
+// validate notes how a response deviates from the document.
+func validate(t *tools.Tool, result *tools.Result) {
+	media := result.MediaType()
+	if t.Output.Schema == nil || len(result.Body) == 0 || !httpheader.IsJSON(media) && slices.Contains(t.Output.MediaTypes, media) {
+		return
+	}
+	err := t.CheckResponse(result.Body)
+	if invalid := strictjson.Check(result.Body); invalid != nil {
+		err = fmt.Errorf("the response of %s is not JSON: %w", t.Operation(), invalid)
+	}
+	if err != nil {
+		result.Note = strings.TrimSpace(result.Note + "\n" + err.Error())
+	}
 }
 
 // maxToolName is the maximum length of a tool's name in an error message, in bytes.

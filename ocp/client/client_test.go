@@ -384,3 +384,56 @@ func failureOf(err error) *tools.Failure {
 	}
 	return &tools.Failure{}
 }
+
+// Responses are compared with the schema of the document. A deviation is noted and is no error.
+func TestClient_validates_responses(t *testing.T) {
+	const document = `{"openapi":"3.1.0","info":{"title":"Shop","version":"1"},"paths":{
+		"/openapi.json":{"get":{"operationId":"document","responses":{"200":{"description":"d"}}}},
+		"/count":{"get":{"operationId":"count","parameters":[{"name":"as","in":"query","schema":{"type":"string"}}],"responses":{
+		"200":{"description":"The count.","content":{"application/json":{"schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}},"text/plain":{}}},
+		"204":{"description":"None."}}}}}}`
+	answer, media, status := "", "", http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/openapi.json" {
+			_, _ = io.WriteString(w, document)
+			return
+		}
+		w.Header().Set("Content-Type", media)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer server.Close()
+	var discovery Discovery
+	found, err := discovery.Tools(t.Context(), "shop", server.URL+"/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := buildTools(t, document, tools.BuildOptions{Name: "shop", ResponseSchemas: true})
+	for _, toolset := range []*tools.Toolset{found, built} {
+		client, err := NewClient(toolset, ClientOptions{Origin: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			status              int
+			media, answer, note string
+		}{
+			{200, "application/json", `{"n":7}`, ""},
+			{200, "application/json", `{"n":"x"}`, "n"},
+			{200, "application/json", `{}`, "n"},
+			{200, "application/json", `{"n":`, "JSON"},
+			{200, "text/csv", `n;7`, "JSON"},
+			{200, "text/plain", `7`, ""},
+			{204, "application/json", ``, ""},
+		} {
+			status, media, answer = c.status, c.media, c.answer
+			result, err := client.Call(t.Context(), "count", nil)
+			if err != nil || string(result.Body) != c.answer {
+				t.Errorf("%+v: %+v, %v", c, result, err)
+			} else if (result.Note == "") != (c.note == "") || !strings.Contains(result.Note, c.note) {
+				t.Errorf("%+v: note %q", c, result.Note)
+			}
+		}
+	}
+}

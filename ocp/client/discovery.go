@@ -32,7 +32,7 @@ type Discovery struct {
 	// negative value means forever.
 	Refresh time.Duration
 
-	// Options configure how the tools are built. Name and Location are set for each
+	// Options configure how the tools are built. Name, Location and ResponseSchemas are set for each
 	// document.
 	Options tools.BuildOptions
 
@@ -123,7 +123,7 @@ func (d *Discovery) build(name string) loader.BuildFunc {
 	options := d.Options
 	return func(_ context.Context, data []byte, location string, _ *tools.Toolset) (*tools.Toolset, []string, error) {
 		options := options
-		options.Name, options.Location = name, location
+		options.Name, options.Location, options.ResponseSchemas = name, location, true
 		toolset, err := tools.Build(data, options)
 		if err != nil {
 			return nil, nil, err
@@ -134,7 +134,7 @@ func (d *Discovery) build(name string) loader.BuildFunc {
 
 func sourceOf(address string, limit int64) (source.Source, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return nil, fmt.Errorf("documents are discovered only at http and https URLs, not at %.200q", address)
 	}
 	return source.NewURL(address, source.URLOptions{MaxSize: limit})

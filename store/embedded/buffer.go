@@ -117,19 +117,34 @@ type moment struct {
 }
 
 // get returns the latest version of the record if a memtable has one. If found is true and
-// r is nil, there is no record.
-func (b *writeBuffer) get(key string) (r *record, found bool, at moment, err error) {
+// r is nil, there is no record. If awaited is not nil, a crash may take the version back until that batch is durable.
+func (b *writeBuffer) get(key string) (r *record, found bool, at moment, awaited *batch, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at = moment{b.rollbacks, b.active.number}
 	if b.closed {
-		return nil, false, at, store.ErrClosed
+		return nil, false, at, nil, store.ErrClosed
 	}
-	newer, _ := b.lookup(key)
+	newer, older := b.lookup(key)
 	if newer == nil {
-		return nil, b.isAbsent(key), at, nil
+		return nil, b.isAbsent(key), at, nil, nil
 	}
-	return newer.new, true, at, nil
+	return newer.new, true, at, awaitedOf(newer, older), nil
+}
+
+// awaitedOf returns the batch for which a caller that changed the record waits; nil if there is none.
+func awaitedOf(entries ...*memEntry) *batch {
+	for _, e := range entries {
+		if e != nil && e.awaited != nil {
+			select {
+			case <-e.awaited.done:
+				return nil // so are earlier ones
+			default:
+				return e.awaited
+			}
+		}
+	}
+	return nil
 }
 
 // isPending reports whether what is durable of a record may differ from what readers see.
@@ -179,22 +194,22 @@ func (b *writeBuffer) lookup(key string) (newer, older *memEntry) {
 }
 
 // log returns the live record and the last entries of its log, if a memtable has the record.
-// If found is true and r is nil, the record was deleted or has expired.
-func (b *writeBuffer) log(key string) (r *record, tail [][]byte, found bool, err error) {
+// If found is true and r is nil, the record was deleted or has expired. For awaited, see get.
+func (b *writeBuffer) log(key string) (r *record, tail [][]byte, found bool, awaited *batch, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil, nil, false, store.ErrClosed
+		return nil, nil, false, nil, store.ErrClosed
 	}
 	newer, older := b.lookup(key)
 	if newer == nil {
-		return nil, nil, false, nil
+		return nil, nil, false, nil, nil
 	}
 	r, tail = newer.new.live(), newer.entries
 	if r != nil && older != nil && older.new != nil && older.new.id == r.id {
 		tail = slices.Concat(older.entries, tail)
 	}
-	return r, tail, true, nil
+	return r, tail, true, awaitedOf(newer, older), nil
 }
 
 // keys returns the keys with the prefix that are in a memtable, and whether each is a live
@@ -254,6 +269,9 @@ func (b *writeBuffer) add(w *write, at moment) (*batch, error) {
 		b.commitSoon()
 	}
 	next.bytes += b.active.add(w)
+	if !w.async {
+		b.active.records[w.key].awaited = next
+	}
 	next.writes = append(next.writes, *w)
 	if len(next.writes) == 1 {
 		signal(b.wake)

@@ -6,7 +6,7 @@
 // steps:
 //
 //  1. Update locks the key, reads the record and adds the new version to the active
-//     memtable, where this process sees it at once, and to the next batch (writeBuffer).
+//     memtable, where later changes see it at once, and to the next batch (writeBuffer).
 //  2. The committer appends each batch to the write-ahead log with one write and one sync.
 //     This is the group commit: all changes that arrived since the last sync share the
 //     next one. Then the changes are durable, and their callers return.
@@ -14,7 +14,9 @@
 //     flusher writes the immutable memtable to the file in one transaction: each record
 //     once, however often it has changed, and the number of the last flushed frame.
 //
-// A read looks at the active memtable, then at the immutable one, then at the file. The
+// A read looks at the active memtable, then at the immutable one, then at the file. It waits
+// until the version that it has found is durable, so that nothing leaves the process that a
+// crash would take back. Asynchronous changes are the exception. The
 // sweeper removes expired records. While a flush takes long, writers wait
 // (backpressure). After a crash, Open replays the write-ahead log (recover.go).
 //

@@ -33,6 +33,7 @@ type memEntry struct {
 	old     *record  // version before this memtable; nil if none
 	new     *record  // latest version; nil if the record was deleted
 	entries [][]byte // log entries that only this memtable has
+	awaited *batch   // the last one with a change whose caller waits until it is durable; nil if there is none
 }
 
 // newMemtable returns a memtable with capacity for the given number of records.

@@ -23,7 +23,7 @@ func (s *Store) Read(ctx context.Context, key string, from int64, limit int) ([]
 			return nil, err
 		}
 		r := logReader{limit: limit}
-		replaced, err := s.readLog(&r, key, from)
+		replaced, err := s.readLog(ctx, &r, key, from)
 		if err != nil {
 			return nil, err
 		}
@@ -35,10 +35,13 @@ func (s *Store) Read(ctx context.Context, key string, from int64, limit int) ([]
 
 // readLog reads the log from the given entry on: first from the file, then from the
 // memtables. replaced reports that the record was deleted or replaced in the meantime.
-func (s *Store) readLog(r *logReader, key string, from int64) (replaced bool, err error) {
-	latest, tail, found, err := s.buffer.log(key)
+func (s *Store) readLog(ctx context.Context, r *logReader, key string, from int64) (replaced bool, err error) {
+	latest, tail, found, awaited, err := s.buffer.log(key)
 	if err != nil {
 		return false, err
+	}
+	if awaited != nil && awaited.wait(ctx) != nil { // as Store.durable
+		return true, ctx.Err()
 	}
 	if !found {
 		return false, s.file.view(func(tx *bbolt.Tx) error {

@@ -30,11 +30,11 @@ type Store struct {
 }
 
 // Get implements store.Store.
-func (s *Store) Get(_ context.Context, key string) (store.Record, error) {
+func (s *Store) Get(ctx context.Context, key string) (store.Record, error) {
 	if err := store.CheckKey(key); err != nil {
 		return store.Record{}, err
 	}
-	r, at, err := s.latest(key)
+	r, at, err := s.durable(ctx, key)
 	if err != nil {
 		return store.Record{}, err
 	}
@@ -48,14 +48,31 @@ func (s *Store) Get(_ context.Context, key string) (store.Record, error) {
 }
 
 // latest returns the latest version of the record, durable or not, expired or not, or nil
-// if there is none.
-func (s *Store) latest(key string) (r *record, at moment, err error) {
-	r, found, at, err := s.buffer.get(key)
+// if there is none. For awaited, see writeBuffer.get.
+func (s *Store) latest(key string) (r *record, at moment, awaited *batch, err error) {
+	r, found, at, awaited, err := s.buffer.get(key)
 	if found || err != nil {
-		return r, at, err
+		return r, at, awaited, err
 	}
 	r, err = s.file.get(key)
-	return r, at, err
+	return r, at, nil, err
+}
+
+// durable is latest for readers: it waits until the version is durable, except for asynchronous changes. So nothing that a reader sends
+// to others is taken back by a crash.
+func (s *Store) durable(ctx context.Context, key string) (r *record, at moment, err error) {
+	for {
+		r, at, awaited, err := s.latest(key)
+		if err != nil || awaited == nil {
+			return r, at, err
+		}
+		if awaited.wait(ctx) == nil {
+			return r, at, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, at, err
+		}
+	}
 }
 
 // Wait implements store.Store.
@@ -67,7 +84,7 @@ func (s *Store) Wait(ctx context.Context, key string, seen []byte) (store.Record
 	defer s.waiters.Leave(key)
 	for {
 		changed := s.waiters.Changed(key)
-		r, _, err := s.latest(key)
+		r, _, err := s.durable(ctx, key)
 		if err != nil {
 			return store.Record{}, err
 		}
@@ -236,7 +253,10 @@ func (s *Store) replace(ctx context.Context, key string, by func(*record) (next 
 // changes. With a *share.FullError it also returns the write that did not fit.
 func (s *Store) makeWrite(ctx context.Context, key string, decide func(old *record) (write, error)) (write, *batch, error) {
 	for {
-		w, b, err := s.tryWrite(ctx, key, decide)
+		w, b, awaited, err := s.tryWrite(ctx, key, decide)
+		if awaited != nil && awaited.wait(ctx) != nil && ctx.Err() == nil {
+			continue // what the caller has decided not to change is gone
+		}
 		switch {
 		case err == nil:
 			return w, b, nil
@@ -250,25 +270,26 @@ func (s *Store) makeWrite(ctx context.Context, key string, decide func(old *reco
 	}
 }
 
-func (s *Store) tryWrite(ctx context.Context, key string, decide func(old *record) (write, error)) (w write, b *batch, err error) {
+// tryWrite is one attempt of makeWrite. If nothing changes, the caller waits for the batch awaited, on which the decision may depend.
+func (s *Store) tryWrite(ctx context.Context, key string, decide func(old *record) (write, error)) (w write, b, awaited *batch, err error) {
 	held, err := s.locks.Acquire(ctx, key)
 	if err != nil {
-		return w, nil, err
+		return w, nil, nil, err
 	}
 	defer held.Release()
-	old, at, err := s.latest(key)
+	old, at, awaited, err := s.latest(key)
 	if err != nil {
-		return w, nil, err
+		return w, nil, nil, err
 	}
 	w, err = decide(old)
 	if err != nil || w.old == nil && w.new == nil && (w.async || w.key == "" || !s.buffer.isPending(key)) {
-		return w, nil, err
+		return w, nil, awaited, err
 	}
 	// The deletion of an absent record is written too if the record may still be there after a crash.
 	if b, err = s.buffer.add(&w, at); err == nil {
 		s.waiters.Wake(key)
 	}
-	return w, b, err
+	return w, b, nil, err
 }
 
 // decide calls change with the current record and builds the write from the result.

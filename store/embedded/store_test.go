@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func TestSweep(t *testing.T) {
 			t.Fatalf("what remains is %v, want %v; the index looks too early at %q", counts, want, early)
 		}
 	}
-	k, _, err := s.latest("stays")
+	k, _, _, err := s.latest("stays")
 	if err != nil || k == nil {
 		t.Fatalf("the other record is %v, error %v", k, err)
 	}
@@ -126,7 +127,7 @@ func prolonged(t *testing.T, s *Store, key string) {
 				t.Fatal(err)
 			}
 		}
-		k, _, err := s.latest(key)
+		k, _, _, err := s.latest(key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +187,7 @@ func TestEviction(t *testing.T) {
 			}
 			var recount sums
 			for key := range allKept(t, s) {
-				k, _, _ := s.latest(key)
+				k, _, _, _ := s.latest(key)
 				recount.add(key, k, +1)
 			}
 			if got := total(t, s); got.records != recount.records || got.bytes != recount.bytes {
@@ -374,7 +375,7 @@ func TestAbsent(t *testing.T) {
 	}
 	want("after the deletion", "a", false)
 
-	_, at, err := s.latest("b")
+	_, at, _, err := s.latest("b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,6 +383,94 @@ func TestAbsent(t *testing.T) {
 	flush()
 	s.buffer.noteAbsent("b", at)
 	want("after a read before the flush ends", "b", true)
+}
+
+// TestReaders_wait_until_a_change_is_durable checks that no reader sees a change that a crash would take back: not the caller of Get, Wait
+// and Read, and not a decision of Update that changes nothing. If the change fails, they see the version before.
+func TestReaders_wait_until_a_change_is_durable(t *testing.T) {
+	errUnchanged := errors.New("nothing to change")
+	readers := map[string]func(s *Store) (string, error){
+		"Get": func(s *Store) (string, error) {
+			r, err := s.Get(t.Context(), "k")
+			return string(r.Value), err
+		},
+		"Wait": func(s *Store) (string, error) {
+			r, err := s.Wait(t.Context(), "k", nil)
+			return string(r.Value), err
+		},
+		"Read": func(s *Store) (string, error) {
+			entries, err := s.Read(t.Context(), "k", 0, 10)
+			return string(bytes.Join(entries, nil)), err
+		},
+		"Update": func(s *Store) (seen string, err error) {
+			err = s.Update(t.Context(), "k", func(old store.Record) (store.Change, error) {
+				seen = string(old.Value)
+				return store.Change{}, errUnchanged
+			})
+			if errors.Is(err, errUnchanged) {
+				err = nil
+			}
+			return seen, err
+		},
+	}
+	for name, read := range readers {
+		for _, fails := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/fails=%t", name, fails), func(t *testing.T) {
+				syncing, proceed := make(chan struct{}, 8), make(chan error)
+				var blocked atomic.Bool
+				s := openTest(t, Options{syncWAL: func(diskFile) error {
+					if !blocked.Load() {
+						return nil
+					}
+					syncing <- struct{}{}
+					return <-proceed
+				}})
+				change := func(value string) error {
+					return s.Put(t.Context(), "k", store.Change{Value: []byte(value), Entries: [][]byte{[]byte(value)}, TTL: time.Hour})
+				}
+				if err := change("a"); err != nil {
+					t.Fatal(err)
+				}
+				blocked.Store(true)
+				written := make(chan error, 1)
+				go func() { written <- change("b") }()
+				<-syncing
+				type answer struct {
+					value string
+					err   error
+				}
+				answered := make(chan answer, 1)
+				go func() {
+					value, err := read(s)
+					answered <- answer{value, err}
+				}()
+				select {
+				case a := <-answered:
+					t.Errorf("the reader got %q before it was durable", a.value)
+				case <-time.After(20 * time.Millisecond):
+				}
+				blocked.Store(false)
+				var failure error
+				if fails {
+					failure = errors.New("the disk is full")
+				}
+				proceed <- failure
+				if err := <-written; (err != nil) != fails {
+					t.Errorf("writing: %v", err)
+				}
+				want := map[string]string{"Read": "ab"}[name]
+				switch {
+				case fails:
+					want = "a"
+				case want == "":
+					want = "b"
+				}
+				if a := <-answered; a.err != nil || a.value != want {
+					t.Errorf("the reader got %q, %v, want %q", a.value, a.err, want)
+				}
+			})
+		}
+	}
 }
 
 // TestUpdate_returns_the_error_of_the_change also if it is one that the store uses itself.

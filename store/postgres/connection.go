@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -62,6 +63,9 @@ func parseAddress(address, schema string) (*pgxpool.Config, error) {
 	settings, err := pgxpool.ParseConfig(address)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return nil, fmt.Errorf("the address of Postgres, a URL with scheme %q, is not valid: %s", u.Scheme, shape)
+	}
+	if u.Hostname() == "" && !u.Query().Has("host") && !u.Query().Has("service") && os.Getenv("PGHOST")+os.Getenv("PGSERVICE") == "" { // the library would connect to this machine
+		return nil, errors.New("the address of Postgres has no host: " + shape + "; for a socket of this machine write postgres:///database?host=/run/postgresql")
 	}
 	if !schemaName.MatchString(schema) || strings.HasPrefix(schema, "pg_") {
 		return nil, fmt.Errorf("the schema %q is not valid: use up to 63 of a-z, 0-9 and _, not starting with a digit or pg_", schema)

@@ -53,6 +53,7 @@ func TestCheck(t *testing.T) {
 	for _, address := range []string{
 		"", "127.0.0.1:5432", "http://:hunter2@host", "postgres://user:hunter2@host:port/db", "postgres://:hunter2%@host/0",
 		"host=host password=hunter2", "postgres://user:hunter2@ho st/db", "postgres://user:hunter2@host/db?sslmode=hunter2",
+		"postgres:5432", "postgres://user:hunter2@/db", "postgres://user:hunter2@:5432/db", "postgresql:///db",
 	} {
 		_, err := postgres.Open(address, postgres.Options{})
 		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "postgres://user:password@host") {

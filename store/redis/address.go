@@ -78,6 +78,9 @@ func parseAddress(address string) (*redis.Options, error) {
 	if err != nil {
 		return nil, errors.New("the address of Redis is not a URL: " + shape)
 	}
+	if u.Opaque != "" || (u.Scheme == "unix") != (u.Hostname() == "") { // the library would connect to localhost, or to another socket
+		return nil, errors.New("the address of Redis needs // and a host, as redis://redis:6379/0 for the host redis: " + shape)
+	}
 	settings, err := redis.ParseURL(address)
 	if err != nil || settings.Addr == "" {
 		return nil, fmt.Errorf("the address of Redis, a URL with scheme %q, is not valid: %s", u.Scheme, shape)

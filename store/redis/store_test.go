@@ -20,6 +20,7 @@ func TestAddress(t *testing.T) {
 	for _, address := range []string{
 		"", "127.0.0.1:6379", "http://:hunter2@host", "redis://user:hunter2@host:port", "redis://:hunter2%@host/0",
 		"redis://:hunter2@host/zero", "redis://:hunter2@host/0?hunter2=1", "unix://", "redis://:hunter2@ho st",
+		"redis:6379", "rediss:hunter2@cache:6379", "redis://:hunter2@:6379/0", "redis:///0", "unix://run/redis.sock",
 	} {
 		_, err := redis.Open(address, redis.Options{})
 		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "redis://host:6379/0") {

@@ -28,7 +28,7 @@ const yamlGrowth = 2
 // represent become null.
 func parseYAML(data []byte, limits Limits) (*Node, error) {
 	if at := invalidUTF8(data); at >= 0 {
-		return nil, fmt.Errorf("byte %d is not valid UTF-8", at)
+		return nil, fmt.Errorf("byte %d is not valid UTF-8: unpack the document if it is compressed, else save it as UTF-8", at)
 	}
 	if countSeparators(data) > limits.Nodes {
 		return nil, errTooMany(limits)

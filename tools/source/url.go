@@ -42,11 +42,8 @@ func NewURL(address string, options URLOptions) (*URL, error) {
 		// The parser's message contains the address, and with it the password.
 		return nil, errors.New("the document's URL cannot be parsed; write it as https://host/path")
 	}
-	if u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("the document's URL %s has the scheme %q; use http or https", fetch.Shown(u), u.Scheme)
-	}
-	if u.Host == "" {
-		return nil, fmt.Errorf("the document's URL %s has no host; write it as https://host/path", fetch.Shown(u))
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil, fmt.Errorf("the document's URL %s needs the scheme http or https, and a host; write it as https://host/path", fetch.Shown(u))
 	}
 	maxSize := sizeLimit(options.MaxSize)
 	timeout := options.Timeout

@@ -30,7 +30,7 @@ const (
 func address(base string) (string, error) {
 	u, err := url.Parse(base)
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return "", errors.New("the URL of the server must be written as https://api.openai.com/v1")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return "", errors.New("the URL of the server must not have a user, a query or a fragment; give the key with api_key")

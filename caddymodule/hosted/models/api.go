@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/oagent/hosted/model/modelapi"
 )
@@ -188,14 +187,9 @@ func (a *API) warn(logger *zap.Logger, o model.APIOptions) {
 			logger.Warn("the API key of the model is very short; is its placeholder correct?")
 		}
 	}
-	if u, err := url.Parse(o.BaseURL); err == nil && (o.Key != nil || o.Authorize != nil) && u.Scheme == "http" && !isLoopback(u.Hostname()) {
-		logger.Warn("the API key and the conversations are sent unencrypted; use https in base_url", zap.String("host", u.Host))
+	if (o.Key != nil || o.Authorize != nil) && oauth.CheckAddress(o.BaseURL) != nil {
+		logger.Warn("the API key and the conversations are sent unencrypted; use https in base_url", zap.String("base_url", o.BaseURL))
 	}
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Cleanup closes idle connections.

@@ -136,6 +136,5 @@ func withNext(h caddyhttp.MiddlewareHandler, next caddyhttp.Handler) caddyhttp.H
 
 // isEndpoint reports whether a handler is a tool endpoint.
 func isEndpoint(h caddyhttp.MiddlewareHandler) bool {
-	module, ok := h.(caddy.Module)
-	return ok && slices.Contains(endpointNames, module.CaddyModule().ID.Name())
+	return slices.Contains(endpointNames, moduleName(h))
 }

@@ -1,17 +1,16 @@
 package siteroutes
 
 import (
-	"encoding/json"
 	"fmt"
-	"slices"
+	"iter"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // Endpoint is a tool endpoint in the routes of its server.
@@ -20,43 +19,26 @@ type Endpoint struct {
 	Path     string                 // without a trailing slash
 	Toolsets func() string          // returns the names of the toolsets, for messages
 	Responds func(path string) bool // reports whether the endpoint responds to requests for a path
+	Logger   *zap.Logger
+	Below    []string // the only paths below Path at which it responds, with ""; nil if it responds at all
+
+	// Served returns the toolsets with the tools that clients may use: nil for a toolset that is not loaded.
+	Served func() iter.Seq2[*app.Toolset, *tools.Toolset]
+	Agent  func() string // returns the agent that the endpoint is limited to; "" for none
 
 	positions []position // from the outermost list of routes to the innermost; nil if they cannot be determined
 	registry  *registry
 }
 
-// Check returns an error if no request can reach the endpoint that is being provisioned, or if a matcher
-// after it has the same result for every request. Call it once, before the other methods.
+// Check registers the endpoint that is being provisioned. It returns an error if a matcher after it has the same result for
+// every request. Call it once, before the other methods.
 func (e *Endpoint) Check(ctx caddy.Context, agents *app.App) error {
 	e.positions, e.registry = positionsOf(ctx), registryOf(agents)
-	if err := e.registry.add(e); err != nil {
-		return err
+	if e.positions != nil {
+		e.registry.all = append(e.registry.all, e)
+		e.registry.tryLater(ctx)
 	}
 	return checkToolExpressions(e.positions)
-}
-
-// CheckMCPServers returns an error if no handler after the endpoint answers the calls of a toolset with mcp_server. If the
-// routes do not show whether this is so, there is no error.
-func (e *Endpoint) CheckMCPServers(toolset string) error {
-	answers := func(h rawHandler) bool { return h.Handler == "mcp_servers" || h.Handler == "invoke" }
-	reached := func(route *caddyhttp.Route, raw json.RawMessage) bool {
-		isAlternative := slices.ContainsFunc(e.positions, func(p position) bool {
-			return p.route() != route && route.Group != "" && p.route().Group == route.Group
-		})
-		return !isAlternative && anyRaw(raw, answers)
-	}
-	if e.positions == nil || e.anyAfter(reached) {
-		return nil
-	}
-	return fmt.Errorf("%s: toolset %s has the option mcp_server, and no mcp_servers after the endpoint answers its calls: add the directive mcp_servers to the same block",
-		e, toolset)
-}
-
-// Warn logs a warning if no handler after the endpoint responds to tool calls, and for each handler that
-// tool calls bypass.
-func (e *Endpoint) Warn(ctx caddy.Context, logger *zap.Logger) {
-	warnIfNoUpstream(ctx, e.Protocol, logger)
-	warnIfBypassed(ctx, e.Protocol, e.Path, logger)
 }
 
 // Prefix returns what handlers before the endpoint, such as those of handle_path, strip from the paths of clients. It returns "" if it is not known.

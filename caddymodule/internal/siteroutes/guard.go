@@ -1,31 +1,36 @@
 package siteroutes
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
-	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 )
 
-// guard is an oagent handler in the routes of its server.
-type guard struct {
-	at       []position
-	hasAgent func(name string) bool
+// Guard is an oagent handler.
+type Guard interface {
+	// HasAgent reports whether one of its documents defines the agent.
+	HasAgent(name string) bool
+	// Try returns why the handler refuses a tool call, whatever its arguments are. It returns nil if it lets the call pass, or
+	// if that depends on the caller.
+	Try(call *Call) *Refusal
 }
 
-// AddGuard registers the oagent handler that is being provisioned. hasAgent reports whether one of its
-// documents defines an agent.
-func AddGuard(ctx caddy.Context, agents *app.App, hasAgent func(name string) bool) {
+// guard is a Guard in the routes of its server.
+type guard struct {
+	Guard
+	at []position
+}
+
+// AddGuard registers the oagent handler that is being provisioned.
+func AddGuard(ctx caddy.Context, agents *app.App, added Guard) {
 	if at := positionsOf(ctx); at != nil {
 		r := registryOf(agents)
-		r.guards = append(r.guards, &guard{at, hasAgent})
+		r.guards = append(r.guards, &guard{added, at})
 	}
 }
 
@@ -33,117 +38,57 @@ func AddGuard(ctx caddy.Context, agents *app.App, hasAgent func(name string) boo
 // the agent. It returns true if the site has no such handler, or if its routes cannot be inspected. All
 // routes must be provisioned.
 func (e *Endpoint) IsGuarded(call *http.Request, agent string) bool {
-	if e.positions == nil {
-		return true
-	}
-	passes, found := e.passesGuard(call, func(g *guard) bool { return g.hasAgent(agent) })
-	return passes || !found
+	guards := e.guards(func(g *guard) bool { return g.HasAgent(agent) })
+	return len(guards) == 0 || e.passes(call, guards)
 }
 
 // Reaches reports whether a tool call of the endpoint passes an oagent handler for certain. All routes must be provisioned.
 func (e *Endpoint) Reaches(call *http.Request) bool {
+	return e.passes(call, e.guards(func(*guard) bool { return true }))
+}
+
+// guards returns the oagent handlers of the site for which matches returns true.
+func (e *Endpoint) guards(matches func(*guard) bool) (guards []*guard) {
 	if e.positions == nil {
-		return false
+		return nil
 	}
-	passes, _ := e.passesGuard(call, func(*guard) bool { return true })
-	return passes
-}
-
-// WarnIfUnguarded logs a warning if no oagent handler is after the endpoint, so that its tool calls cannot have reviews.
-func (e *Endpoint) WarnIfUnguarded(logger *zap.Logger) {
-	guards := func(h rawHandler) bool { return h.Handler == "oagent" }
-	if e.positions == nil || !e.anyAfter(func(_ *caddyhttp.Route, raw json.RawMessage) bool { return anyRaw(raw, guards) }) {
-		logger.Warn("an inspector of the toolset requires reviews, and no oagent handler after the endpoint has them, so the calls are refused: add oagent",
-			zap.String("directive", e.Protocol), zap.String("path", e.Path))
-	}
-}
-
-// passesGuard reports whether a tool call passes one of the oagent handlers of the site for which matches returns true, and
-// whether there is one.
-func (e *Endpoint) passesGuard(call *http.Request, matches func(*guard) bool) (passes, found bool) {
 	for _, g := range e.registry.guards {
 		from, to := e.positions[0], g.at[0]
 		sameSite := from.sameList(to) && (from.index == to.index || sameHosts(to.route(), from.route()))
-		if !sameSite || !matches(g) {
-			continue
-		}
-		if (&way{call: call}).leads(e.positions, g.at) {
-			return true, true
-		}
-		found = true
-	}
-	return false, found
-}
-
-// way follows a request through the routes from an endpoint to an oagent handler.
-type way struct {
-	call      *http.Request
-	rewritten bool // a handler may have changed the path or the method, so that matchers have an unknown result
-}
-
-// leads reports whether the request passes the handler at the positions to, and no API before it. It begins after
-// the handler at the positions from.
-func (w *way) leads(from, to []position) bool {
-	fork := commonPositions(from, to)
-	sameRoute := fork == min(len(from), len(to)) || !from[fork].sameList(to[fork])
-	if sameRoute {
-		fork--
-	}
-	for _, p := range slices.Backward(from[fork+1:]) {
-		if p.route().Terminal || !w.pass(handlersFrom(p)[1:]) || !w.passRoutes(p.routes[p.index+1:], "") {
-			return false
+		if sameSite && matches(g) {
+			guards = append(guards, g)
 		}
 	}
-	start, end := from[fork], to[fork]
-	switch {
-	case sameRoute:
-		first, last := start.insideIndex()+1, end.insideIndex()
-		if first > last || !w.pass(end.route().Handlers[first:last]) {
-			return false
+	return guards
+}
+
+// passes reports whether a tool call passes one of the oagent handlers for certain, and no API before it.
+func (e *Endpoint) passes(call *http.Request, guards []*guard) (passes bool) {
+	w := way{matches: func(sets caddyhttp.MatcherSets, rewritten bool) certainty {
+		matches, err := sets.AnyMatchWithError(call)
+		switch {
+		case rewritten:
+			return maybe
+		case err == nil && matches:
+			return always
 		}
-	case start.index > end.index || start.route().Terminal || start.route().Group != "" && start.route().Group == end.route().Group,
-		!w.pass(handlersFrom(start)[1:]), !w.reaches(end, start.index+1):
-		return false
+		return never
+	}, visit: func(h caddyhttp.MiddlewareHandler, reached certainty) certainty {
+		passes = passes || reached == always && guardOf(guards, h) != nil
+		return never
+	}}
+	w.after(e.positions)
+	return passes
+}
+
+// guardOf returns the guard that is the handler, or nil.
+func guardOf(guards []*guard, h caddyhttp.MiddlewareHandler) *guard {
+	for _, g := range guards {
+		if any(g.at[len(g.at)-1].inside) == any(h) {
+			return g
+		}
 	}
-	return !slices.ContainsFunc(to[fork+1:], func(p position) bool { return !w.reaches(p, 0) })
-}
-
-// reaches reports whether the request passes the routes from first on to the handler at the position.
-func (w *way) reaches(p position, first int) bool {
-	present := p.route()
-	return w.passRoutes(p.routes[first:p.index], present.Group) && (len(present.MatcherSets) == 0 || !w.rewritten && w.mayMatch(present)) &&
-		w.pass(present.Handlers[:max(p.insideIndex(), 0)])
-}
-
-// passRoutes reports whether the request passes the routes. A route of the group would end its way, as `handle` does.
-func (w *way) passRoutes(routes []caddyhttp.Route, group string) bool {
-	return !slices.ContainsFunc(routes, func(route caddyhttp.Route) bool {
-		return w.mayMatch(&route) && (route.Terminal || route.Group != "" && route.Group == group || !w.pass(route.Handlers))
-	})
-}
-
-// mayMatch reports whether the request may match a route.
-func (w *way) mayMatch(route *caddyhttp.Route) bool {
-	matches, err := route.MatcherSets.AnyMatchWithError(w.call)
-	return w.rewritten || err == nil && matches
-}
-
-// pass reports whether none of the handlers sends requests to an API.
-func (w *way) pass(handlers []caddyhttp.MiddlewareHandler) bool {
-	w.rewritten = w.rewritten || handlersRewrite(handlers)
-	return !slices.ContainsFunc(handlers, callsAPI)
-}
-
-// callsAPI reports whether a handler, or one that it contains, may send the requests that it gets to an API.
-// forward_auth does not: it asks another server about them. Handlers of other projects are not known.
-func callsAPI(h caddyhttp.MiddlewareHandler) bool {
-	switch h := h.(type) {
-	case *caddyhttp.Subroute:
-		return slices.ContainsFunc(h.Routes, func(r caddyhttp.Route) bool { return slices.ContainsFunc(r.Handlers, callsAPI) })
-	case *reverseproxy.Handler:
-		return !handlerAuthenticates(h, "")
-	}
-	return len(handlerNames([]caddyhttp.MiddlewareHandler{h}, "invoke", "mcp_servers")) > 0
+	return nil
 }
 
 // refusal refuses the tool calls that a handler before oagent would send to an API.

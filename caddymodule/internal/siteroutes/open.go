@@ -221,8 +221,7 @@ func excludesCall(matcher any, path string) bool {
 // isChosenByClient reports whether a matcher depends on what clients may send or omit in any
 // request for a path.
 func isChosenByClient(matcher any) bool {
-	module, ok := matcher.(caddy.Module)
-	return ok && slices.Contains(clientMatchers, module.CaddyModule().ID.Name())
+	return slices.Contains(clientMatchers, moduleName(matcher))
 }
 
 // clientMatchers are the names of the matchers that depend on what clients send.

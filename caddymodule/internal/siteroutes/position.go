@@ -128,12 +128,20 @@ func matcherText(m any) string {
 		}
 		return fmt.Sprintf("not %q", matcherTexts(sets))
 	}
-	if module, ok := m.(caddy.Module); ok && slices.Contains(comparableMatchers, module.CaddyModule().ID.Name()) {
+	if name := moduleName(m); slices.Contains(comparableMatchers, name) {
 		if text, err := json.Marshal(m); err == nil {
-			return module.CaddyModule().ID.Name() + " " + string(text)
+			return name + " " + string(text)
 		}
 	}
 	return fmt.Sprintf("%p", m)
+}
+
+// moduleName returns the name of a handler or a matcher in its namespace, or "".
+func moduleName(value any) string {
+	if module, ok := value.(caddy.Module); ok {
+		return module.CaddyModule().ID.Name()
+	}
+	return ""
 }
 
 // SiteName returns a name of the site of the handler that is being provisioned: the name of its server, and
@@ -178,9 +186,9 @@ func visitHandlers(route *caddyhttp.Route, visit func(handler string, config []b
 			}
 			continue
 		}
-		if module, ok := handler.(caddy.Module); ok {
+		if name := moduleName(handler); name != "" {
 			config, _ := json.Marshal(handler) // without it, there is nothing to look at
-			visit(module.CaddyModule().ID.Name(), config)
+			visit(name, config)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/internal/webhook"
 )
 
 // Limits on the response time of a reviewing agent's program.
@@ -121,16 +122,10 @@ func (a *Program) Cleanup() error {
 // checkURL checks the URL of a program. Errors do not quote the URL, because it may contain
 // a secret.
 func checkURL(text string) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return errors.New("the URL must begin with https:// or http:// and have a host, as in: ask https://supervisor.example.com/reviews")
-	case u.User != nil:
+	if u, err := url.Parse(text); err == nil && u.User != nil {
 		return errors.New("the URL contains a user: use credential basic instead")
-	case u.Fragment != "":
-		return errors.New("the URL has a fragment, which is never sent: remove it")
 	}
-	return nil
+	return webhook.CheckURL(text)
 }
 
 // Interface guards

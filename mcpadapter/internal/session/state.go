@@ -29,9 +29,8 @@ type State struct {
 	running          map[string]*runningRequest // by request id
 	pendingRequests  map[string]chan Response   // by the id of the server's request
 	LogLevel         atomic.Uint32              // protocol.Level that the client has set; 0 if it has set none
-	watching         map[string]bool            // subscribed resources, by URI
+	watching         map[string]version         // subscribed resources, by URI
 	watchers         []*Watcher                 // of the session's streams; only the last one sends notifications
-	Seen             Stamps                     // versions of the watched resources
 	knownListDigests *Digests                   // lists as of the last notification; nil if unchanged since the session began
 	owner            share.Owner
 	uses             int // number of exchanges that use this state; guarded by States.mu
@@ -43,6 +42,12 @@ type runningRequest struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	begun  bool // whether serving has begun
+}
+
+// A version is the last known version of a watched resource.
+type version struct {
+	stamp string
+	known bool
 }
 
 // A Response is a client's response to a request of the server. One of its fields is nil.
@@ -229,14 +234,26 @@ func (l *State) Watched() []string {
 func (l *State) Subscribe(uri string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.watching[uri] && len(l.watching) >= MaxWatched {
+	known, watched := l.watching[uri]
+	if !watched && len(l.watching) >= MaxWatched {
 		return false
 	}
 	if l.watching == nil {
-		l.watching = make(map[string]bool)
+		l.watching = make(map[string]version)
 	}
-	l.watching[uri] = true
+	l.watching[uri] = known
 	return true
+}
+
+// Saw records the version of a watched resource, and reports whether it differs from the last known one, before.
+func (l *State) Saw(uri, stamp string) (before string, changed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, watched := l.watching[uri]
+	if watched {
+		l.watching[uri] = version{stamp, true}
+	}
+	return last.stamp, last.known && last.stamp != stamp
 }
 
 // Unsubscribe removes a resource from those that the client watches.

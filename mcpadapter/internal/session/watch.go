@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,12 +35,10 @@ type Watch struct {
 	Meta      jsontext.Value  // id of the subscription; nil before 2026-07-28
 	Lists     *ListWatch      // nil if changes come only from Notify
 
-	// Resources returns the URIs of the watched resources, and Stamp returns the version of a
-	// resource. Both are nil if no resources can be watched.
-	Resources func() []string
-	Stamp     func(ctx context.Context, uri string) (string, bool)
-
-	Seen *Stamps // last known versions; nil at the start
+	// State has the watched resources, and Stamp returns the version of a resource. Both are nil if no
+	// resources can be watched.
+	State *State
+	Stamp func(ctx context.Context, uri string) (string, bool)
 }
 
 // Begin starts a stream: it sends notifications for the lists that have changed since the client
@@ -57,10 +54,6 @@ func (w *Watch) Begin(known Digests) error {
 	}
 	return nil
 }
-
-// Stamps are the last known versions of resources by URI, a map[string]string, for the streams of one
-// client.
-type Stamps = atomic.Value
 
 // An End is the reason why a stream ended.
 type End int
@@ -159,11 +152,8 @@ type pollEnd struct {
 // startPolling polls the watched resources in a separate goroutine, because the API may be slow and
 // the rate low. stop ends the polling and waits for the goroutine.
 func (w *Watch) startPolling(ctx context.Context) (ended <-chan pollEnd, stop func()) {
-	if w.Resources == nil || w.Stamp == nil {
+	if w.State == nil {
 		return nil, func() {}
-	}
-	if w.Seen == nil {
-		w.Seen = new(Stamps)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	end := make(chan pollEnd, 1)
@@ -238,31 +228,24 @@ func (w *Watch) sendChange(method string, now Digests) error {
 // pollOnce compares the versions of the watched resources with the last known ones and sends a
 // notification for each that changed.
 func (w *Watch) pollOnce(ctx context.Context) error {
-	uris := w.Resources()
-	if uris == nil { // another stream polls them
-		return nil
-	}
-	earlier, _ := w.Seen.Load().(map[string]string)
-	seen := make(map[string]string, len(uris))
-	for _, uri := range uris {
+	for _, uri := range w.State.WatchedBy(w.Watcher) {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // run sees it, and why
 		}
 		stamp, ok := w.Stamp(ctx, uri)
-		before, known := earlier[uri]
 		if !ok {
-			stamp = before
+			continue
 		}
-		seen[uri] = stamp
-		if !ok || !known || stamp == before {
+		before, changed := w.State.Saw(uri, stamp)
+		if !changed {
 			continue
 		}
 		params := strictjson.AppendString([]byte(`"uri":`), uri)
 		if err := w.Out.Send(w.Notification("notifications/resources/updated", params)); err != nil {
+			w.State.Saw(uri, before) // the client's next stream reports the change
 			return err
 		}
 	}
-	w.Seen.Store(seen)
 	return nil
 }
 

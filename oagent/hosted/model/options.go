@@ -92,7 +92,7 @@ func CheckBaseURL(text string) error {
 	switch {
 	case err != nil:
 		return errors.New("base_url is not a URL")
-	case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
 		return errors.New("base_url must begin with https:// or http:// and have a host")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return errors.New("base_url must not have a user, a query or a fragment; give the key as api_key")

@@ -19,9 +19,11 @@ import (
 	"github.com/fairwayhq/fairway/internal/fetch"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/oagent"
+	"github.com/fairwayhq/fairway/oagent/hosted/run"
 )
 
 const (
+	maxQuestionID = 200             // bytes
 	maxDetail     = 300             // bytes of the other server's error message
 	maxProblem    = 16 << 10        // bytes of its problem document
 	cancelTimeout = 5 * time.Second // of the request that cancels an Engagement
@@ -38,8 +40,18 @@ type Call struct {
 	Caller http.Header
 
 	// Started is called with the URL of the Engagement before it is polled. If it returns an error, the
-	// Engagement is canceled. With the URL, Client.Cancel can cancel the Engagement if this process ends.
+	// Engagement is canceled.
 	Started func(location string) error
+
+	// Location is the URL of the Engagement, if the call has started it before. Then the call goes on: with the Answer to the Question of
+	// that id, if the agent has asked.
+	Location, Question, Answer string
+
+	// Kept reports whether another attempt will go on with the Engagement after ctx has ended. Otherwise Run cancels it. Default: none will.
+	Kept func() bool
+
+	// MayAsk makes Run return an Asked if the agent has a question. Otherwise its Engagement is canceled, and the call fails.
+	MayAsk bool
 
 	// Static adds the credentials of the capability's static_identity. If it is set, neither those
 	// of the caller nor those of the Host are used. Default: none.
@@ -57,26 +69,36 @@ type started struct {
 // if the agent succeeded, else 502, and then the object has the member error. The error is an
 // *Error, and then it may be unknown what the agent did.
 //
-// If ctx ends, or after Host.Timeout, the Engagement is canceled.
+// If ctx ends, or after Host.Timeout, the Engagement is canceled, see also Call.Kept.
 func (c *Client) Run(ctx context.Context, call *Call) (outputs jsontext.Value, status int, err error) {
 	h, err := c.host(call.Reference)
 	if err != nil {
 		return nil, 0, &Error{Message: err.Error()}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, h.Timeout, errTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, h.Timeout, errTimeout)
 	defer cancel()
-	e, err := c.start(ctx, h, call)
-	if err != nil {
-		return nil, 0, err
+	outer, ctx := ctx, limited
+	e := &started{call, h, call.Location}
+	switch {
+	case call.Location == "":
+		if e, err = c.start(ctx, h, call); err != nil {
+			return nil, 0, err
+		}
+		if call.Started != nil {
+			err = call.Started(e.location)
+		}
+	case call.Answer != "":
+		err = e.answer(ctx)
 	}
 	var state *state
-	if call.Started != nil {
-		err = call.Started(e.location)
-	}
 	if err == nil {
 		state, err = c.poll(ctx, e)
 	}
-	if err != nil || !state.isFinal() {
+	if err == nil && call.MayAsk && state.status == run.StatusAwaitingInput && len(state.questions) > 0 && len(state.questions[0].ID) <= maxQuestionID {
+		first := state.questions[0]
+		return nil, 0, &Asked{Location: e.location, ID: first.ID, Text: printable(first.Text, maxDescription)}
+	}
+	if kept := outer.Err() != nil && call.Kept != nil && call.Kept(); !kept && (err != nil || !state.isFinal()) {
 		e.cancel(context.WithoutCancel(ctx))
 	}
 	if err != nil {
@@ -90,13 +112,10 @@ func (c *Client) Run(ctx context.Context, call *Call) (outputs jsontext.Value, s
 	return outputs, status, nil
 }
 
-// Cancel cancels the Engagement of an earlier call, see Call.Started. Like the cancellation of Run, it is best
-// effort.
-func (c *Client) Cancel(ctx context.Context, call *Call, location string) {
-	if h, err := c.host(call.Reference); err == nil {
-		(&started{call, h, location}).cancel(ctx)
-	}
-}
+// Asked is the error of Run if the agent asks its user. Run with the Location, the id of the question and the answer goes on with the call.
+type Asked struct{ Location, ID, Text string }
+
+func (a *Asked) Error() string { return "the agent asks: " + a.Text }
 
 // start starts an Engagement.
 func (c *Client) start(ctx context.Context, h *host, call *Call) (*started, error) {
@@ -152,19 +171,53 @@ func (e *started) request(ctx context.Context, method, address string, body io.R
 	return r, err
 }
 
-// post sends the input. The transport is used without an http.Client, so nothing is redirected.
+// post sends the input, to a server that refuses the object as the string alone: the reference server of OpenAgentSpec
+// (agent-os) takes no other form.
 func (e *started) post(ctx context.Context, target *url.URL) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	body, err := json.Marshal(struct {
-		Input string `json:"input"`
-	}{e.call.Input})
-	if err != nil {
-		return &Error{Message: "the input is not valid UTF-8", Cause: err}
+	status, location, err := e.send(ctx, target.String(), message{Input: e.call.Input})
+	if status == http.StatusUnprocessableEntity {
+		if again, there, failed := e.send(ctx, target.String(), e.call.Input); again/100 != 4 { // else the first refusal says more
+			status, location, err = again, there, failed
+		}
 	}
-	r, err := e.request(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
 	if err != nil {
 		return err
+	}
+	if status != http.StatusSeeOther {
+		return &Error{Message: (&statusError{status}).Error()}
+	}
+	return e.locate(target, location)
+}
+
+// answer sends the answer of the user. A question that is no longer open was answered by an earlier attempt.
+func (e *started) answer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	status, _, err := e.send(ctx, e.location, message{e.call.Answer, e.call.Question})
+	if status == http.StatusConflict {
+		return nil
+	}
+	return err
+}
+
+// message is a message of the user to an agent.
+type message struct {
+	Input     string `json:"input"`
+	InReplyTo string `json:"in_reply_to,omitzero"`
+}
+
+// send sends a message as JSON, and returns the Location of the response. The error also describes a response that is neither 303 nor
+// 2xx. status is 0 without a response. The transport is used without an http.Client, so nothing is redirected.
+func (e *started) send(ctx context.Context, target string, content any) (status int, location string, err error) {
+	body, err := json.Marshal(content)
+	if err != nil {
+		return 0, "", &Error{Message: "the input is not valid UTF-8", Cause: err}
+	}
+	r, err := e.request(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return 0, "", err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
@@ -174,13 +227,13 @@ func (e *started) post(ctx context.Context, target *url.URL) error {
 	}
 	response, err := e.host.transport.RoundTrip(r)
 	if err != nil {
-		return brief(err)
+		return 0, "", brief(err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusSeeOther {
-		return &Error{Message: refusal(response)}
+	if response.StatusCode != http.StatusSeeOther && response.StatusCode/100 != 2 {
+		err = &Error{Message: refusal(response)}
 	}
-	return e.locate(target, response.Header.Get("Location"))
+	return response.StatusCode, response.Header.Get("Location"), err
 }
 
 // locate sets the URL of the Engagement, which must be on the host of the agent.

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -102,6 +103,44 @@ func (s *server) client(t *testing.T, change func(*Host)) *Client {
 	return c
 }
 
+// The reference server takes the input as a JSON string and answers with results.
+func TestRun_of_the_reference_server(t *testing.T) {
+	s := newServer(t)
+	s.start = func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || string(body) != `"Help <me>"` {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = w.Write([]byte(`{"detail":[{"type":"string_type","loc":["body"],"msg":"Input should be a valid string"}]}`))
+			return
+		}
+		w.Header().Set("Location", "/engagements/1/")
+		w.WriteHeader(http.StatusSeeOther)
+	}
+	s.state = writes(200, `{"engagement_id":"1","oagent":{},"user":{"id":"u"},"status":"complete","results":{"text":"Done.","n":1}}`)
+	outputs, status, err := s.client(t, nil).Run(t.Context(), &Call{Reference: s.reference(t), Input: "Help <me>"})
+	if err != nil || status != http.StatusOK || string(outputs) != `{"text":"Done.","exposes":{"n":1}}` {
+		t.Fatalf("%s, %d, %v", outputs, status, err)
+	}
+	if n := len(s.seen(http.MethodPost)); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// A server that refuses both forms is reported with what it says of the first one.
+func TestRun_refused_in_both_forms(t *testing.T) {
+	s := newServer(t)
+	var bodies []string
+	s.start = func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(body))
+		writes(http.StatusUnprocessableEntity, fmt.Sprintf(`{"detail":"refusal %d"}`, len(bodies)))(w, r)
+	}
+	_, _, err := s.client(t, nil).Run(t.Context(), &Call{Reference: s.reference(t), Input: "Help"})
+	if err == nil || !strings.Contains(err.Error(), "refusal 1") || !slices.Equal(bodies, []string{`{"input":"Help"}`, `"Help"`}) {
+		t.Errorf("%v after %q", err, bodies)
+	}
+}
+
 // writes returns a handler with a fixed response.
 func writes(status int, body string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -193,7 +232,7 @@ func TestRun_failures(t *testing.T) {
 		"state has two":        {func(s *server) { s.state = writes(200, `{"status":"complete","status":"error"}`) }, "JSON", true},
 		"state is a list":      {func(s *server) { s.state = writes(200, `[]`) }, "JSON", true},
 		"unknown status":       {func(s *server) { s.state = writes(200, `{"status":"tired"}`) }, "status tired", true},
-		"state without text":   {func(s *server) { s.state = writes(200, `{"status":"complete","results":{"text":"Done."}}`) }, "text", true},
+		"state without text":   {func(s *server) { s.state = writes(200, `{"status":"complete","output":{"text":"Done."}}`) }, "text", true},
 		"state disappears":     {func(s *server) { s.state = writes(404, "") }, "404", true},
 		"server fails forever": {func(s *server) { s.state = writes(503, "") }, "503", true},
 	} {
@@ -294,13 +333,13 @@ func TestRun_transient(t *testing.T) {
 // TestRun_cancel checks that an Engagement is canceled when the caller gives up, or when it takes
 // too long.
 func TestRun_cancel(t *testing.T) {
-	for name, want := range map[string]string{"canceled": "canceled", "slow": "in time"} {
+	for name, want := range map[string]string{"canceled": "canceled", "kept": "canceled", "slow": "in time"} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			s.state = func(_ http.ResponseWriter, r *http.Request) {
-				if name == "canceled" {
+				if name != "slow" {
 					cancel()
 				}
 				<-r.Context().Done()
@@ -310,19 +349,51 @@ func TestRun_cancel(t *testing.T) {
 					h.Timeout = 2 * time.Second // enough for the request that starts the Engagement
 				}
 			})
-			_, _, err := c.Run(ctx, &Call{Reference: s.reference(t)})
+			_, _, err := c.Run(ctx, &Call{Reference: s.reference(t), Kept: func() bool { return name == "kept" }})
 			if err == nil || !testkit.ContainsAll(err.Error(), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}
-			if n := len(s.seen(http.MethodDelete)); n != 1 {
+			if n := len(s.seen(http.MethodDelete)); (n == 1) != (name != "kept") {
 				t.Errorf("%d requests to cancel", n)
 			}
 		})
 	}
 }
 
-// TestRun_started checks that the caller learns the URL of an Engagement before it is polled, and can cancel it
-// later. If the caller cannot store the URL, the Engagement is canceled.
+// TestRun_goes_on checks that a call goes on with its Engagement after a question, and after its process has ended.
+func TestRun_goes_on(t *testing.T) {
+	s := newServer(t)
+	works := s.state
+	s.state = writes(200, `{"status":"awaiting-additional-input","questions":[{"id":"Q1","text":"Where to?"},{"id":"Q2","text":"When?"}]}`)
+	c := s.client(t, nil)
+	call := &Call{Reference: s.reference(t), MayAsk: true}
+	_, _, err := c.Run(t.Context(), call)
+	asked, ok := errors.AsType[*Asked](err)
+	if !ok || *asked != (Asked{s.URL + "/engagements/1", "Q1", "Where to?"}) {
+		t.Fatalf("got the error %v", err)
+	}
+	s.state = works
+	s.start = writes(200, `{}`)
+	call.Location, call.Question, call.Answer = asked.Location, asked.ID, "Bern"
+	for range 2 { // the second time, the question is no longer open
+		if _, status, err := c.Run(t.Context(), call); err != nil || status != 200 {
+			t.Errorf("got the status %d and the error %v", status, err)
+		}
+		s.start = writes(409, `{"detail":"no open question"}`)
+	}
+	call.Answer = ""
+	if _, status, err := c.Run(t.Context(), call); err != nil || status != 200 {
+		t.Errorf("got the status %d and the error %v", status, err)
+	}
+	if n := len(s.seen(http.MethodDelete)); n > 0 {
+		t.Errorf("%d requests to cancel", n)
+	}
+	if n := len(s.seen(http.MethodPost)); n != 3 {
+		t.Errorf("%d POSTs, want one for the start and two for the answer", n)
+	}
+}
+
+// TestRun_started checks that the caller learns the URL of an Engagement before it is polled. If the caller cannot store the URL, the Engagement is canceled.
 func TestRun_started(t *testing.T) {
 	for _, failed := range []error{nil, errors.New("not stored")} {
 		s := newServer(t)
@@ -339,10 +410,7 @@ func TestRun_started(t *testing.T) {
 		if polls > 1 || location != s.URL+"/engagements/1" {
 			t.Errorf("got %q after %d GETs, want %s after at most 1", location, polls, s.URL+"/engagements/1")
 		}
-		if failed == nil {
-			c.Cancel(t.Context(), call, location)
-		}
-		if canceled := s.seen(http.MethodDelete); len(canceled) != 1 || canceled[0].URL.Path != "/engagements/1" {
+		if canceled := s.seen(http.MethodDelete); (len(canceled) == 1) != (failed != nil) {
 			t.Errorf("%d requests to cancel", len(canceled))
 		}
 	}

@@ -22,13 +22,13 @@ import (
 
 // state contains the used parts of the state of an Engagement on another server.
 type state struct {
-	status   run.Status
-	text     string
-	value    jsontext.Value // the text as JSON, or nil
-	exposes  jsontext.Value // an object, or nil
-	question string         // all questions to the user
-	kind     string         // of the error
-	message  string         // of the error
+	status    run.Status
+	text      string
+	value     jsontext.Value // the text as JSON, or nil
+	exposes   jsontext.Value // an object, or nil
+	questions []run.Question // to the user
+	kind      string         // of the error
+	message   string         // of the error
 }
 
 // readState reads the JSON state of an Engagement.
@@ -41,13 +41,16 @@ func readState(body []byte) (*state, error) {
 		text:   strictjson.Text(strictjson.MemberOf(body, "text")),
 		value:  strictjson.MemberOf(body, "value"),
 	}
-	var questions []run.Question
-	_ = json.Unmarshal(strictjson.MemberOf(body, "questions"), &questions) // other servers may have none
-	for _, q := range questions {
-		s.question = strings.TrimSpace(s.question + " " + q.Text)
-	}
+	_ = json.Unmarshal(strictjson.MemberOf(body, "questions"), &s.questions) // other servers may have none
 	if exposes := strictjson.MemberOf(body, "exposes"); exposes.Kind() == '{' {
 		s.exposes = exposes
+	}
+	if results := strictjson.MemberOf(body, "results"); results.Kind() == '{' { // of the reference server: the text, and exposed values
+		s.text = cmp.Or(s.text, strictjson.Text(strictjson.MemberOf(results, "text")))
+		exposed := strictjson.AppendWithout([]byte{'{'}, results, func(w *strictjson.Walk) bool { return w.Is("text") })
+		if s.exposes == nil && len(exposed) > 1 {
+			s.exposes = append(exposed, '}')
+		}
 	}
 	if failure := strictjson.MemberOf(body, "error"); failure.Kind() == '{' {
 		s.kind = printable(strictjson.Text(strictjson.MemberOf(failure, "kind")), maxDetail)
@@ -56,7 +59,7 @@ func readState(body []byte) (*state, error) {
 	if !s.isFinal() && !s.isWaiting() && s.status != run.StatusAwaitingInput {
 		return nil, &invalidError{fmt.Errorf("the state of the Engagement has the unknown status %.64q", s.status)}
 	}
-	if s.status == run.StatusComplete && s.exposes == nil && strictjson.MemberOf(body, "text") == nil {
+	if s.status == run.StatusComplete && s.exposes == nil && s.text == "" && strictjson.MemberOf(body, "text") == nil {
 		return nil, &invalidError{errors.New("the state of the Engagement is complete, but has neither text nor exposes")}
 	}
 	return s, nil
@@ -82,7 +85,11 @@ func (s *state) result() (jsontext.Value, int) {
 		return append(outputs, '}'), http.StatusOK
 	case run.StatusAwaitingInput:
 		message := "the agent needs more information, and its Engagement was canceled; call it again with this information in the input"
-		if question := printable(s.question, maxDescription); question != "" {
+		question := ""
+		for _, q := range s.questions {
+			question += " " + q.Text
+		}
+		if question = printable(strings.TrimSpace(question), maxDescription); question != "" {
 			message += ": " + question
 		}
 		return failure("additional_input", message), http.StatusBadGateway

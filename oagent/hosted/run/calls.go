@@ -1,9 +1,11 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,18 +31,28 @@ func (e *execution) makeCalls(ctx context.Context) error {
 	limit := e.planner.limits.resultBytes(len(made))
 	var group sync.WaitGroup
 	errs := make([]error, len(st.Calls))
+	turns := oagent.NewTurns(st.count(CallBegun))
+	var before []string
 	for i := range st.Calls {
-		if st.Calls[i].Status != CallBegun {
-			continue
+		c := &st.Calls[i]
+		if c.Status == CallBegun {
+			turn := &turns[0]
+			turns, turn.Before = turns[1:], slices.Clip(before)
+			group.Go(func() {
+				defer turn.End()
+				errs[i] = e.makeCall(ctx, st, i, &made[i], limit, turn)
+			})
 		}
-		group.Go(func() { errs[i] = e.makeCall(ctx, st, i, &made[i], limit) })
+		if c.Status == CallBegun || c.Status == CallWaiting {
+			before = append(before, c.Name)
+		}
 	}
 	group.Wait()
 	return errors.Join(errs...)
 }
 
 // makeCall makes one call and records its result.
-func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.ToolCall, limit int) error {
+func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.ToolCall, limit int, turn *oagent.Turn) error {
 	c := &st.Calls[i]
 	arguments, err := argumentsOf(made)
 	if err != nil {
@@ -57,9 +69,9 @@ func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.
 		r = Notice("this tool no longer exists")
 	default:
 		r = e.call(ctx, &Invocation{
-			Binding: e.binding, Depth: st.Depth, Number: st.Turns, Index: i, Name: c.Name, IsAgent: t.Agent,
+			Binding: e.binding, Depth: st.Depth, Turn: turn, Number: st.Turns, Index: i, Name: c.Name, IsAgent: t.Agent,
 			Inputs: arguments, Uncertain: c.Uncertain, Waited: c.Wait, Origin: st.Origin,
-			Away: away, Noted: c.Note, Sealed: c.Sealed, Note: func(content string) error { return e.note(i, content) },
+			Away: away, MayAsk: e.tools.mayAsk(), Noted: c.Note, Sealed: c.Sealed, Note: func(content string) error { return e.note(i, content) },
 		})
 	}
 	switch {
@@ -68,8 +80,16 @@ func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.
 	case ctx.Err() != nil && (r.IsError || r.Unknown):
 		return ctx.Err() // interrupted, so the failure is not a result
 	}
+	if r.Wait != nil && r.Wait.Relayed {
+		if ended, err := e.check(ctx, engagement.SideOutput, r.Wait.Message); err != nil || ended {
+			return cmp.Or(err, lease.ErrLost)
+		}
+	}
 	if r.Wait != nil && r.Wait.Kind == WaitCredentials && away {
 		r.Wait = &Wait{Kind: WaitHome}
+	}
+	if r.Wait == nil && (r.Refusal == nil || !r.Refusal.Ends()) {
+		turn.AwaitResult(ctx)
 	}
 	return e.recordResult(i, made, &r, limit)
 }

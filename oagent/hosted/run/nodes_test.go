@@ -154,7 +154,8 @@ func TestClose_interrupts(t *testing.T) {
 	}
 }
 
-// TestNote checks that an attempt of a call gets the text that an earlier one has stored before its node died.
+// TestNote checks that an attempt of a call goes on with the text that an earlier one has stored before its node died: the Guard has
+// allowed the call once.
 func TestNote(t *testing.T) {
 	s := openStore(t)
 	agent := readAgent(t, "capabilities: {book: {}}\n")
@@ -175,24 +176,18 @@ func TestNote(t *testing.T) {
 	close(m.dead)
 	var attempts []string
 	second := newNode(t, s, agent, script(wants("book", `{}`), says("Done.")), func(n *node, o *run.Options) {
-		o.Process, o.Tools = "second", observedTools{n.tools, func(i *run.Invocation) {
+		o.Process = "second"
+		n.tools.tools["book"] = func(_ context.Context, i *run.Invocation) (string, error) {
 			attempts = append(attempts, fmt.Sprint(i.Noted, " ", i.Uncertain))
-		}}
+			return `{"booked":true}`, nil
+		}
 	})
 	if second.ends(id); !slices.Equal(attempts, []string{"at 7 true"}) {
 		t.Errorf("attempts %q", attempts)
 	}
-}
-
-// observedTools calls observe before each call.
-type observedTools struct {
-	*fakeTools
-	observe func(*run.Invocation)
-}
-
-func (o observedTools) Call(ctx context.Context, i *run.Invocation) run.Result {
-	o.observe(i)
-	return o.fakeTools.Call(ctx, i)
+	if calls, results := second.recorded(id); len(calls) != 1 || !slices.Equal(results, []string{`{"booked":true}`}) || !strings.Contains(second.results(), "booked") {
+		t.Errorf("recorded calls %q, results %q; the model got %s", calls, results, second.results())
+	}
 }
 
 // TestHome checks that a run stays with its home while the home is alive.

@@ -1,8 +1,11 @@
 package run_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
@@ -77,5 +80,55 @@ func TestQuestions_input_before(t *testing.T) {
 	messages := all[len(all)-1].Messages
 	if n.results() != "No\n" || messages[len(messages)-1].Text != "Yes" {
 		t.Errorf("the model got %+v", messages)
+	}
+}
+
+// TestQuestion_of_a_call checks a call that asks the user, as the agents of other servers do: the run waits, and the call goes on with the
+// answer. The Guard has allowed it once. With questions off, the call may not ask.
+func TestQuestion_of_a_call(t *testing.T) {
+	for _, questions := range []run.Questions{run.QuestionsAllowed, run.QuestionsNone} {
+		t.Run(string(questions), func(t *testing.T) {
+			var answers []string
+			n := newNode(t, openStore(t), readAgent(t, "capabilities: {book: {}}\n"), script(wants("book", `{}`), says("Done.")), func(n *node, o *run.Options) {
+				o.Limits.Questions = questions
+				n.tools.tools["book"] = func(_ context.Context, i *run.Invocation) (string, error) {
+					switch {
+					case !i.MayAsk:
+						return "", errors.New("it may not ask")
+					case i.Waited == nil:
+						return "", cmp.Or[error](i.Note("at 7"), &run.AskError{ID: "1", Question: "Which?"})
+					}
+					if answers = append(answers, i.Noted+" "+i.Waited.Answer); len(answers) == 1 {
+						return "", &run.AskError{ID: "2", Question: "Sure?"}
+					}
+					return `{"ok":true}`, nil
+				}
+			})
+			st := n.idle(n.start("Go.").ID)
+			if questions == run.QuestionsNone {
+				if st.Status != run.StatusComplete || !strings.Contains(n.results(), "may not ask") {
+					t.Errorf("status %s, the model got %s", st.Status, n.results())
+				}
+				return
+			}
+			for _, want := range []string{"Which?", "Sure?"} {
+				open := st.Questions()
+				if st.Status != run.StatusAwaitingInput || len(open) != 1 || open[0].Text != want {
+					t.Fatalf("status %s, questions %+v", st.Status, open)
+				}
+				if _, err := n.Conversation(st.ID).AddInput(t.Context(), "Answer to "+want, open[0].ID); err != nil {
+					t.Fatal(err)
+				}
+				st = n.until(st.ID, "goes on", func(st *run.State) bool {
+					return st.Status.IsFinal() || len(st.Questions()) == 1 && st.Questions()[0].ID != open[0].ID
+				})
+			}
+			if st.Status != run.StatusComplete || !slices.Equal(answers, []string{"at 7 Answer to Which?", "at 7 Answer to Sure?"}) {
+				t.Errorf("status %s, answers %q", st.Status, answers)
+			}
+			if calls, results := n.recorded(st.ID); len(calls) != 1 || len(results) != 1 {
+				t.Errorf("recorded calls %q, results %q", calls, results)
+			}
+		})
 	}
 }

@@ -110,6 +110,8 @@ type StartOptions struct {
 	Input string // the user's first message
 	Title string // "" for the beginning of the input
 
+	Forgets bool // see Assignment.Forgets
+
 	Parent *Invocation // the tool call that starts the run, or that the run reviews, if it is one of a run
 
 	Review, Reviewed string // see State.Review
@@ -143,7 +145,7 @@ func (r *Runner) Start(ctx context.Context, n StartOptions) (*State, error) {
 	}
 	now := r.options.Now().UTC()
 	st := &State{
-		Assignment: Assignment{ID: n.ID, Agent: n.Agent.Name, User: n.User, Review: n.Review, Reviewed: n.Reviewed, Started: now, Origin: n.Origin},
+		Assignment: Assignment{ID: n.ID, Agent: n.Agent.Name, User: n.User, Review: n.Review, Reviewed: n.Reviewed, Forgets: n.Forgets, Started: now, Origin: n.Origin},
 		Changed:    now, Title: titleOf(cmp.Or(n.Title, n.Input)),
 		Status: StatusAwaitingModel, Phase: phaseInput, Inputs: []Input{{ID: rand.Text(), Text: n.Input}},
 	}

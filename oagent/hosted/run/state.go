@@ -90,6 +90,9 @@ type Assignment struct {
 	Review   string `json:"review,omitzero"`
 	Reviewed string `json:"reviewed,omitzero"`
 
+	// Forgets is true if the run has no memory, because an agent of another server has called its agent.
+	Forgets bool `json:"forgets,omitzero"`
+
 	Started time.Time      `json:"started_at"`
 	Origin  jsontext.Value `json:"origin,omitzero"` // see StartOptions.Origin; a round may have its own
 }
@@ -185,6 +188,10 @@ type Wait struct {
 
 	// Message is shown to the user: the question, or which credentials are missing.
 	Message string `json:"message,omitzero"`
+
+	// Relayed is true for the question of an agent that the call has called. Answer is the answer of the user; the call is made again with it.
+	Relayed bool   `json:"relayed,omitzero"`
+	Answer  string `json:"answer,omitzero"`
 }
 
 // WaitKind is a kind of Wait.

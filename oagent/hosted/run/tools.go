@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -52,6 +54,9 @@ type Invocation struct {
 	oagent.Binding // Engagement is the id of the run
 	Depth          int
 
+	// Turn orders the call among those of its message that are made together.
+	Turn *oagent.Turn
+
 	Number  int // of the message of the model in the run, from 1
 	Index   int // of the call in the message, from 0
 	Name    string
@@ -72,9 +77,12 @@ type Invocation struct {
 	Away bool
 
 	// Note stores a text with the call, for an attempt after this node has died. Noted is the text that an
-	// earlier attempt stored.
+	// earlier attempt stored. Guarded goes on with a call that has one.
 	Note  func(content string) error
 	Noted string
+
+	// MayAsk is true if the call may wait for the user with an AskError.
+	MayAsk bool
 
 	// Waited is what an earlier attempt of this call waited for; nil for the first attempt.
 	Waited *Wait
@@ -109,23 +117,46 @@ type Result struct {
 // it as such, and not as data of the tool.
 func Notice(message string) Result { return Result{Text: message, IsError: true, Notice: true} }
 
-// Caller makes a call that the Guard has allowed. The result is the output as JSON and the HTTP
-// status, 200 or more. An error means that the tool did not respond; its message is for the model.
+// An AskError of a Caller makes the call wait until the user has answered a question. Then the call is made again, with Invocation.Noted
+// and the answer in Invocation.Waited.
+type AskError struct{ ID, Question string }
+
+func (e *AskError) Error() string { return "the call waits for the user: " + e.Question }
+
+// Caller makes a call that the Guard has allowed, or goes on with it if Invocation.Noted is set. The result is the output as JSON and
+// the HTTP status, 200 or more. An error means that the tool did not respond; its message is for the model. See also AskError.
 type Caller func(ctx context.Context, i *Invocation, capability *oagent.Capability) (outputs jsontext.Value, status int, err error)
 
 // Guarded makes a call if the guard allows it, and returns the result if the guard releases it. It
 // does not wait for reviewers. For names, see oagent.Call.Names.
 func Guarded(ctx context.Context, guard *oagent.Guard, names oagent.Names, i *Invocation, call Caller) Result {
-	ticket, err := guard.Begin(ctx, oagent.Call{
-		Binding: i.Binding, Name: i.Name, IsAgent: i.IsAgent, Names: names, Inputs: i.Inputs, NoWait: true, Uncertain: i.Uncertain,
-	})
+	guarded := oagent.Call{
+		Binding: i.Binding, Name: i.Name, IsAgent: i.IsAgent, Names: names, Inputs: i.Inputs, NoWait: true, Turn: i.Turn, Uncertain: i.Uncertain,
+	}
+	own, begin := *i, guard.Begin
+	token, noted, resumes := strings.Cut(i.Noted, " ")
+	if resumes && (i.Waited == nil || !i.Waited.Made) {
+		own.Noted = noted
+		begin = func(_ context.Context, c oagent.Call) (*oagent.Ticket, error) { return guard.Resume(c, token) }
+	}
+	ticket, err := begin(ctx, guarded)
 	if err != nil {
 		return resultOfError(err)
 	}
 	if ticket.Replayed != nil {
 		return resultOf(ticket.Replayed.Outputs, ticket.Replayed.Status)
 	}
-	outputs, status, err := call(ctx, i, ticket.Capability)
+	own.Note = func(content string) error {
+		resumes = true
+		return i.Note(ticket.Token() + " " + content)
+	}
+	outputs, status, err := call(ctx, &own, ticket.Capability)
+	if asked, ok := errors.AsType[*AskError](err); ok {
+		return Result{Wait: &Wait{Kind: WaitQuestion, ID: childID(i.ChildID()+asked.ID, i.Number, i.Index), Message: asked.Question, Relayed: true}}
+	}
+	if err != nil && ctx.Err() != nil && resumes {
+		return Result{Unknown: true} // another attempt goes on with the call
+	}
 	if err != nil {
 		ticket.Abort(ctx, err.Error())
 		return Result{Text: err.Error(), IsError: true}
@@ -198,8 +229,11 @@ var questionTool = model.Tool{
 }
 
 func (b *toolbox) isQuestion(name string) bool {
-	return name == questionTool.Name && b.byName[name] == nil && !b.reviews && b.questions != QuestionsNone
+	return name == questionTool.Name && b.byName[name] == nil && b.mayAsk()
 }
+
+// mayAsk reports whether the run may ask its user.
+func (b *toolbox) mayAsk() bool { return !b.reviews && b.questions != QuestionsNone }
 
 func (b *toolbox) isDecision(name string) bool {
 	return b.reviews && (name == decisionApprove || name == decisionDeny)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/mcpadapter/client"
 	"github.com/fairwayhq/fairway/tools/source"
 )
@@ -77,11 +77,7 @@ func (s *Server) report(c *Config, haveSecrets bool, logger *zap.Logger) {
 		return
 	}
 	logger.Info("the toolset uses an MCP server")
-	u, err := url.Parse(s.location)
-	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" || !haveSecrets {
-		return
-	}
-	if address, err := netip.ParseAddr(u.Hostname()); err != nil || !address.IsLoopback() {
+	if haveSecrets && oauth.CheckAddress(s.location) != nil {
 		logger.Warn("credentials for the MCP server are sent in plain text; use an https URL")
 	}
 }

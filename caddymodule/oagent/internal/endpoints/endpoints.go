@@ -207,7 +207,11 @@ func (q *request) write(value any) {
 // invalid, it sends an error response and returns false. In particular it rejects requests
 // that a form on another site could have sent (CSRF).
 func (q *request) jsonObject(members ...string) (map[string]string, bool) {
-	parts, ok := q.readObject(maxBody)
+	body, ok := q.readBody(maxBody)
+	if !ok {
+		return nil, false
+	}
+	parts, ok := q.members(body)
 	if !ok {
 		return nil, false
 	}
@@ -224,10 +228,9 @@ func (q *request) jsonObject(members ...string) (map[string]string, bool) {
 	return values, true
 }
 
-// readObject reads the JSON object in the body of a request that changes something, of at most limit
-// bytes. No body is an object without members. If the request is invalid, it sends an error
-// response and returns false.
-func (q *request) readObject(limit int64) (members []strictjson.Member, ok bool) {
+// readBody reads the JSON in the body of a request that changes something, of at most limit bytes. If the request
+// is invalid, it sends an error response and returns false. It does not check the JSON.
+func (q *request) readBody(limit int64) (body []byte, ok bool) {
 	if !q.sameOrigin() {
 		return nil, false
 	}
@@ -242,10 +245,16 @@ func (q *request) readObject(limit int64) (members []strictjson.Member, ok bool)
 		q.problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the header Content-Type: application/json, or neither a body nor this header.")
 		return nil, false
 	}
+	return body, true
+}
+
+// members returns the members of the object in a body, or sends an error response. No body is an object without members.
+func (q *request) members(body []byte) (members []strictjson.Member, ok bool) {
 	if len(body) == 0 {
 		return nil, true
 	}
-	if members, err = strictjson.Members(nil, body); err != nil {
+	members, err := strictjson.Members(nil, body)
+	if err != nil {
 		q.problem(http.StatusBadRequest, "Invalid JSON", "The body must be one JSON object: "+err.Error()+".")
 		return nil, false
 	}

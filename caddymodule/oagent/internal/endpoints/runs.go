@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/remote"
@@ -124,11 +126,24 @@ type message struct {
 }
 
 // read reads the body of a POST. later is true if the Engagement exists. If the body is invalid, read sends an error
-// response and returns false. An input that is JSON but no string reaches the model as JSON.
+// response and returns false. An input that is JSON but no string reaches the model as JSON. A body that is a string, as
+// the reference server of OpenAgentSpec takes it, is the input. An Engagement can begin without a body.
 func (h *runRequest) read(later bool) (m message, ok bool) {
-	members, ok := h.q.readObject(maxInputBody)
+	body, ok := h.q.readBody(maxInputBody)
 	if !ok {
 		return m, false
+	}
+	body = bytes.TrimSpace(body)
+	var members []strictjson.Member
+	switch {
+	case !later && (len(body) == 0 || string(body) == "null"):
+		return message{input: noInput}, true
+	case jsontext.Value(body).Kind() == '"' && strictjson.Check(body) == nil:
+		members = []strictjson.Member{{Name: "input", Value: body}}
+	default:
+		if members, ok = h.q.members(body); !ok {
+			return m, false
+		}
 	}
 	var value jsontext.Value
 	valid := true
@@ -152,7 +167,7 @@ func (h *runRequest) read(later bool) (m message, ok bool) {
 		return m, true
 	}
 	if !valid || value == nil || m.retry {
-		h.q.problem(http.StatusBadRequest, "Invalid input", `The body must be a JSON object with the member "input", the message to the agent. `+
+		h.q.problem(http.StatusBadRequest, "Invalid input", `The body must be a JSON string, the message to the agent, or an object with the message in the member "input". `+
 			`It can also have the text "title". An answer to a question can also have the member "in_reply_to", the id of the question.`)
 		return m, false
 	}
@@ -167,6 +182,9 @@ func (h *runRequest) read(later bool) (m message, ok bool) {
 	}
 	return m, true
 }
+
+// noInput is the input of an Engagement that begins without one: models need a message.
+const noInput = "Begin. There is no further input."
 
 // find returns a run, nil if there is none or the user may not see it. If the store fails, it sends
 // an error response and returns false.
