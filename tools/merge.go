@@ -51,7 +51,7 @@ func NewMerger(o MergeOptions) (*Merger, error) {
 			return nil, fmt.Errorf("two toolsets have the prefix %s_ for names of their tools", prefix)
 		}
 	}
-	return &Merger{options: o, names: mergedNames{make(map[string]nameKey), make(map[string]bool)}}, nil
+	return &Merger{options: o, names: mergedNames{make(map[string]nameKey), make(map[int]bool), make(map[string]bool)}}, nil
 }
 
 // MergePrefix returns the prefix for the names of the tools of a Toolset with that name, without the

@@ -93,14 +93,29 @@ func TestMerge_names(t *testing.T) {
 			[][]*Toolset{{server("f"), server("m", "list")}, {server("f", "list"), server("m", "list")}},
 			map[string]string{"files_list": "/f/list", "mail_list": "/m/list"}, []string{"list"},
 		},
-		"a name that a document would take is of none": {
+		"a document that is loaded later has its names": {
 			[]string{"files", "buses"},
 			[][]*Toolset{{server("f", "list"), nil}, {server("f", "list"), part("b", "list")}},
+			map[string]string{"files_list": "/f/list", "list": "/b/list"}, nil,
+		},
+		"so has an MCP server that is first": {
+			[]string{"files", "mail"},
+			[][]*Toolset{{nil, server("m", "list")}, {server("f", "list"), server("m", "list")}},
+			map[string]string{"list": "/f/list", "mail_list": "/m/list"}, nil,
+		},
+		"but not one that is later": {
+			[]string{"files", "mail"},
+			[][]*Toolset{{server("f", "list"), nil}, {server("f"), nil}, {server("f"), server("m", "list")}},
+			map[string]string{"mail_list": "/m/list"}, []string{"list"},
+		},
+		"a name that a document would take is of none": {
+			[]string{"files", "buses"},
+			[][]*Toolset{{server("f", "list"), part("b")}, {server("f", "list"), part("b", "list")}},
 			map[string]string{"files_list": "/f/list", "buses_list": "/b/list"}, []string{"list"},
 		},
 		"such a name stays of none": {
 			[]string{"files", "buses"},
-			[][]*Toolset{{server("f", "list"), nil}, {server("f", "list"), part("b", "list")}, {server("f"), part("b", "list")}, {server("f", "list"), part("b")}},
+			[][]*Toolset{{server("f", "list"), part("b")}, {server("f", "list"), part("b", "list")}, {server("f"), part("b", "list")}, {server("f", "list"), part("b")}},
 			map[string]string{"files_list": "/f/list"}, []string{"list"},
 		},
 		"a name stays with its source": {

@@ -18,10 +18,12 @@ const maxRemembered = 1 << 16
 //   - A tool of a document has its plain name before one of an MCP server, and of two of a kind the one whose source is
 //     first. The others have their prefixes.
 //   - A plain name stays with its source as long as the Merger exists. If another source would get it, no tool has it:
-//     if both have such a tool, for good, and otherwise until the tool of the first one is back.
+//     if both have such a tool, for good, and otherwise until the tool of the first one is back. Exception: a source that
+//     is loaded for the first time gets the names that it would have had at start.
 //   - Names of built-in tools are never those of an MCP server's tool.
 type mergedNames struct {
 	owners map[string]nameKey // by the name in the merged Toolset
+	loaded map[int]bool       // the parts that were loaded once
 	moved  map[string]bool    // plain names that another source would have got; true if no tool has the name for good
 }
 
@@ -48,6 +50,7 @@ type assignment struct {
 	names   [][]string // of the tools of each part; "" for one that is left out (MergeOptions.Yields)
 	moved   []string   // plain names that another source would get, and that were not reported before
 
+	fresh   map[int]bool // the parts that are loaded for the first time
 	present map[nameKey]bool
 	taken   map[string]bool
 	full    bool
@@ -57,7 +60,7 @@ type assignment struct {
 func (n *mergedNames) assign(options *MergeOptions, parts []*Toolset) *assignment {
 	a := &assignment{
 		mergedNames: n, options: options, parts: parts, names: make([][]string, len(parts)),
-		present: make(map[nameKey]bool), taken: make(map[string]bool), full: len(n.owners) >= maxRemembered,
+		fresh: make(map[int]bool), present: make(map[nameKey]bool), taken: make(map[string]bool), full: len(n.owners) >= maxRemembered,
 	}
 	for _, foreign := range [...]bool{false, true} {
 		a.each(foreign, func(_, _ int, key nameKey) { a.present[key] = true })
@@ -90,6 +93,7 @@ func (a *assignment) each(foreign bool, do func(part, at int, key nameKey)) {
 		}
 		if a.names[i] == nil {
 			a.names[i] = make([]string, len(part.Tools()))
+			a.fresh[i], a.loaded[i] = !a.loaded[i], true
 		}
 		for j, t := range part.Tools() {
 			do(i, j, nameKey{a.options.Prefixes[i], t.Name})
@@ -111,7 +115,7 @@ func (a *assignment) getsPlain(part, at int, key nameKey) bool {
 	switch {
 	case !owned:
 		return !a.full
-	case owner == key:
+	case owner == key, owner.name == key.name && a.fresh[part] && a.precedes(part, slices.Index(a.options.Prefixes, owner.prefix)):
 		return true
 	case owner.name != key.name || a.yields(part, at): // the name of a tool with a prefix, or the tool waits for an approval
 		return false
@@ -121,6 +125,14 @@ func (a *assignment) getsPlain(part, at int, key nameKey) bool {
 	}
 	a.mergedNames.moved[key.name] = a.present[owner]
 	return false
+}
+
+// precedes reports whether the tools of a part have names before those of another part.
+func (a *assignment) precedes(part, other int) bool {
+	if foreign := a.parts[part].Foreign; foreign != a.parts[other].Foreign {
+		return !foreign
+	}
+	return part < other
 }
 
 // take gives a tool a name.

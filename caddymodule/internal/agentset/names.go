@@ -67,7 +67,7 @@ func (n *Names) Find(name string) *Operation {
 }
 
 // resolve returns what a name without a toolset means, nil if it is ambiguous. The name stays with the toolset whose tool
-// it meant first, which is in owners, so that an MCP server that changes its list does not get the calls of another.
+// it meant when all were loaded, which is in owners, so that an MCP server that changes its list does not get the calls of another.
 func (n *Names) resolve(name string, owners map[string]string) *Operation {
 	owner, owned := owners[name]
 	for _, foreign := range [...]bool{false, true} {
@@ -81,7 +81,7 @@ func (n *Names) resolve(name string, owners map[string]string) *Operation {
 				continue
 			case owned:
 				found = slices.DeleteFunc(found, func(op *Operation) bool { return op.Toolset.Name != owner })
-			case len(found) == 1 && len(owners) < maxOwners:
+			case len(found) == 1 && owners != nil && len(owners) < maxOwners:
 				owners[name] = found[0].Toolset.Name
 			}
 			if len(found) == 1 {

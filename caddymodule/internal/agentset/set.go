@@ -107,6 +107,9 @@ func newSet(d documents, toolsets []Tools, owners map[string]string, checkRemote
 	}
 	s.Credentials.sort()
 	s.Routes = match.NewRoutes(matched...)
+	if slices.Contains(s.views, nil) {
+		owners = nil // names are final when all toolsets are loaded
+	}
 	s.Names.nameOperations(owners)
 	return s, s.link(d)
 }
