@@ -198,6 +198,46 @@ func TestServer_reports_progress(t *testing.T) {
 	}
 }
 
+// Of prompts of several servers with one name, the first keeps it, as tools do. The others have the names of their toolsets as prefixes. The operator's keeps its name.
+func TestServer_prompts_with_equal_names_get_prefixes(t *testing.T) {
+	var toolsets string
+	for _, name := range []string{"Rail", "bus", "air"} {
+		u := newUpstream(t, false)
+		for _, prompt := range []string{"plan", "greet", "only-" + name} {
+			u.AddPrompt(&mcp.Prompt{Name: prompt}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: prompt + " of " + name}}}}, nil
+			})
+		}
+		toolsets += "toolset " + name + " {\nmcp_server " + u.url + "\n}\n"
+	}
+	s := sitetest.NewSite(t)
+	s.Write("prompts.yaml", "- {name: greet, messages: [{role: user, content: greet of the operator}]}\n")
+	s.Start("agents {\n"+toolsets+"}", "mcp /mcp Rail bus air {\nprompts DIR/prompts.yaml\n}\nmcp_servers\nrespond 418")
+	session := connect(t, s, "/mcp", nil)
+	var list *mcp.ListPromptsResult
+	sitetest.Eventually(t, "the prompts of all", func() (all bool) {
+		var err error
+		list, err = session.ListPrompts(t.Context(), nil)
+		return err == nil && len(list.Prompts) == 10
+	})
+	got := make(map[string]string)
+	for _, p := range list.Prompts {
+		r, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: p.Name})
+		if err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		got[p.Name] = r.Messages[0].Content.(*mcp.TextContent).Text
+	}
+	want := map[string]string{
+		"greet": "greet of the operator", "Rail_greet": "greet of Rail", "bus_greet": "greet of bus", "air_greet": "greet of air",
+		"plan": "plan of Rail", "bus_plan": "plan of bus", "air_plan": "plan of air",
+		"only-Rail": "only-Rail of Rail", "only-bus": "only-bus of bus", "only-air": "only-air of air",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // addLibrary adds resources, a template, prompts and completion to a server.
 func addLibrary(t *testing.T, stateless bool) *upstream {
 	t.Helper()

@@ -48,14 +48,32 @@ func (s *Index) addOperationPrompt(t *tools.Tool, raw jsontext.Value, denied boo
 		s.warn(t, "x-mcp: the prompt %s lacks the argument %s, which the operation requires", p.Name, a.Name)
 		return
 	}
-	added := s.addPrompt(p)
-	if !added && t.Foreign != nil {
-		p.Name = schemeOf(s.tools.PartOf(t).Name) + "_" + p.Name
-		added = s.addPrompt(p)
-	}
-	if !added {
+	s.prefixPrompt(p)
+	if !s.addPrompt(p) {
 		s.warn(t, "x-mcp: ignored the prompt %s: another prompt has the same name", p.Name)
 	}
+}
+
+// prefixPrompt gives a prompt the prefix of its toolset if another one has its name, or had it: a prompt of an MCP server has
+// one if its tool does. A prompt of the Library keeps its name, and replaces that of a document.
+func (s *Index) prefixPrompt(p *PromptEntry) {
+	_, own := s.tools.Original(p.Tool)
+	other := s.ByName[p.Name]
+	switch {
+	case p.Tool.Foreign != nil && own.Name != p.Tool.Name:
+	case other == nil, other.Tool == nil && p.Tool.Foreign == nil, other.Tool != nil && s.tools.PartOf(other.Tool) == s.tools.PartOf(p.Tool):
+		return
+	}
+	p.Name = s.prefixed(p)
+}
+
+// prefixed returns the name of a prompt with the prefix of its toolset. It is not that of another prompt.
+func (s *Index) prefixed(p *PromptEntry) string {
+	name := tools.MergePrefix(s.tools.PartOf(p.Tool).Name) + "_" + p.Name
+	for s.ByName[name] != nil {
+		name += "_"
+	}
+	return name
 }
 
 // describeArguments reads the arguments in x-mcp, which select and describe arguments of the

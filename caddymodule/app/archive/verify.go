@@ -20,6 +20,8 @@ const maxLine = 1 << 20
 // Verifier checks the lines of an archive, in the order of its files. The zero value is ready to use.
 type Verifier struct {
 	Chains []*Chain // in the order of their first lines
+
+	inside bool // a line of the file was read
 }
 
 // Chain is what a Verifier has seen of the chain of a node.
@@ -28,6 +30,7 @@ type Chain struct {
 	First, Last int64  // numbers of lines
 	Hash        string // of the last line
 	Repeated    int64  // lines that were delivered again
+	Inside      bool   // the chain begins after lines of other nodes in a file, where anyone who can write the file can put it
 
 	hashes []string // of the lines from First
 }
@@ -37,6 +40,7 @@ func (v *Verifier) Read(name string, r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
 	number := 0
+	v.inside = false
 	for lines.Scan() {
 		if number++; len(lines.Bytes()) == 0 {
 			continue
@@ -44,6 +48,7 @@ func (v *Verifier) Read(name string, r io.Reader) error {
 		if err := v.add(lines.Bytes()); err != nil {
 			return fmt.Errorf("%s, line %d: %w", name, number, err)
 		}
+		v.inside = true
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("%s, line %d: %w", name, number+1, err)
@@ -63,7 +68,7 @@ func (v *Verifier) add(text []byte) error {
 		}
 	}
 	if c == nil {
-		c = &Chain{Node: l.Node, First: l.Seq, Last: l.Seq - 1, Hash: l.Prev}
+		c = &Chain{Node: l.Node, First: l.Seq, Last: l.Seq - 1, Hash: l.Prev, Inside: v.inside}
 		if l.Seq == 1 && l.Prev != "" {
 			return fmt.Errorf("%w: seq 1 of node %q has a line before it", ErrLink, l.Node)
 		}
