@@ -171,9 +171,12 @@ func (q documentRequest) change() {
 		q.problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the document with the header Content-Type: application/yaml.")
 		return
 	}
-	source, err := readSmall(q.r, registry.MaxDocument)
+	source, err := q.readSmall(registry.MaxDocument)
 	if errors.Is(err, buffer.ErrTooLarge) {
 		q.failChange(registry.ErrTooLarge)
+		return
+	}
+	if q.failBody(err) {
 		return
 	}
 	if err != nil {

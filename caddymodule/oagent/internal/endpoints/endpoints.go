@@ -36,6 +36,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/strictjson"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -59,6 +60,8 @@ type Options struct {
 	// Govern returns the Engagement of a request with the agent that governs it; false if no
 	// agent does.
 	Govern func(http.ResponseWriter, *http.Request) (oagent.Binding, bool)
+	// BoundBody limits the body of a request that is read next. If release is not nil, it must be called afterwards.
+	BoundBody func(*http.Request) (release func())
 	// Host runs the agents of the site; nil if none is hosted.
 	Host *hosted.Host
 	// Accept accepts agent documents; nil if all of them are from files.
@@ -231,7 +234,10 @@ func (q *request) readObject(limit int64) (members []strictjson.Member, ok bool)
 	if !q.sameOrigin() {
 		return nil, false
 	}
-	body, err := readSmall(q.r, limit)
+	body, err := q.readSmall(limit)
+	if q.failBody(err) {
+		return nil, false
+	}
 	if err != nil {
 		q.problem(http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.FormatInt(limit, 10)+" bytes.")
 		return nil, false
@@ -304,12 +310,26 @@ func isNothing(err error) bool {
 const maxBody = 16 << 10
 
 // readSmall reads a body of at most limit bytes.
-func readSmall(r *http.Request, limit int64) ([]byte, error) {
+func (q *request) readSmall(limit int64) ([]byte, error) {
+	r := q.r
 	if r.Body == nil {
 		return nil, nil
 	}
 	if r.ContentLength > limit && r.Header.Get("Expect") != "" {
 		return nil, buffer.ErrTooLarge // the client waits for a response before it sends the body
 	}
+	if release := q.options.BoundBody(r); release != nil {
+		defer release()
+	}
 	return buffer.ReadLimited(r.Body, limit)
+}
+
+// failBody responds if the body was not read because of its speed, or of the memory for bodies. It returns false otherwise.
+func (q *request) failBody(err error) bool {
+	status, message := respond.BodyFailure(err)
+	if status != 0 {
+		q.w.Header().Set("Retry-After", respond.BodyRetry)
+		q.problem(status, "The body cannot be read now", text.Sentence(message))
+	}
+	return status != 0
 }
