@@ -85,6 +85,8 @@ type App struct {
 
 	shared sync.Map // see Share
 
+	Bodies Bodies `json:"-"`
+
 	Auditor Auditor `json:"-"`
 	Users   Users   `json:"-"`
 
@@ -117,7 +119,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.loadStore(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	a.Users.open = a.OpenStore
+	a.Users.open, a.Bodies.store = a.OpenStore, a.store
 	if err := a.Auditor.provision(ctx, a); err != nil {
 		return err
 	}

@@ -40,10 +40,13 @@ func bodyBound(limit int64) *share.Bound {
 	return share.NewBound(share.Options{Name: "request bodies", Limit: limit, Warn: WarnUse})
 }
 
-// BoundBody limits the body of a request that is about to be read as a whole. The body must arrive with a minimum speed, and
+// Bodies bounds the memory of the bodies of requests, and their speed.
+type Bodies struct{ store *sharedStore } // which outlives a reload
+
+// Bound limits the body of a request that is about to be read as a whole. The body must arrive with a minimum speed, and
 // the memory for it counts as the owner's. Otherwise reading fails with an error that respond.BodyFailure knows. If release
 // is not nil, it must be called when the body is no longer needed.
-func (a *App) BoundBody(r *http.Request, owner func(*http.Request) share.Owner) (release func()) {
+func (b Bodies) Bound(r *http.Request, owner func(*http.Request) share.Owner) (release func()) {
 	if r.ContentLength == 0 || r.Body == nil {
 		return nil
 	}
@@ -56,9 +59,9 @@ func (a *App) BoundBody(r *http.Request, owner func(*http.Request) share.Owner) 
 	if r.ContentLength > 0 && r.ContentLength <= FreeBody {
 		return nil
 	}
-	b := &countedBody{ReadCloser: r.Body, bound: a.store.bodies.Load(), owner: owner(r), declared: r.ContentLength, pace: pace}
-	r.Body = b
-	return b.release
+	counted := &countedBody{ReadCloser: r.Body, bound: b.store.bodies.Load(), owner: owner(r), declared: r.ContentLength, pace: pace}
+	r.Body = counted
+	return counted.release
 }
 
 // setPace makes a reader measure the speed from now on.
@@ -113,9 +116,9 @@ func (b *countedBody) Keep() (release func()) {
 }
 
 // ReadAhead reads up to limit bytes of a body into memory and puts them back, for code that reads the body in a way that
-// cannot report the errors of BoundBody. The error is for Caddy.
-func (a *App) ReadAhead(w http.ResponseWriter, r *http.Request, limit int64, owner func(*http.Request) share.Owner) (release func(), err error) {
-	if release = a.BoundBody(r, owner); release == nil {
+// cannot report the errors of Bound. The error is for Caddy.
+func (b Bodies) ReadAhead(w http.ResponseWriter, r *http.Request, limit int64, owner func(*http.Request) share.Owner) (release func(), err error) {
+	if release = b.Bound(r, owner); release == nil {
 		release = func() {}
 	}
 	if r.ContentLength == 0 || r.Body == nil {

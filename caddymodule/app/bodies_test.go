@@ -51,7 +51,7 @@ func readAt(t *testing.T, a *App, length string, minRate int64, write func(io.Wr
 		defer reader.HandlerDone()
 		r.Body = reader
 		r = r.WithContext(caddyhttp.ContextWithIdleTimeouts(r.Context(), reader, nil))
-		if release := a.BoundBody(r, func(*http.Request) share.Owner { return "user ada" }); release != nil {
+		if release := a.Bodies.Bound(r, func(*http.Request) share.Owner { return "user ada" }); release != nil {
 			defer release()
 		}
 		began := time.Now()
@@ -77,6 +77,7 @@ func readAt(t *testing.T, a *App, length string, minRate int64, write func(io.Wr
 
 func bodiesApp(limit int64) *App {
 	a := &App{store: &sharedStore{}}
+	a.Bodies.store = a.store
 	a.store.bodies.Store(bodyBound(limit))
 	return a
 }
@@ -139,7 +140,7 @@ func TestBodies_count_while_they_are_in_memory(t *testing.T) {
 	a := bodiesApp(1 << 20)
 	used := func() int64 { return a.store.bodies.Load().Usage().Used }
 	read := func(r *http.Request) (release func(), err error) {
-		release = a.BoundBody(r, func(*http.Request) share.Owner { return "user ada" })
+		release = a.Bodies.Bound(r, func(*http.Request) share.Owner { return "user ada" })
 		_, err = io.Copy(io.Discard, r.Body)
 		return release, err
 	}
@@ -173,7 +174,7 @@ func isFull(err error) bool {
 func TestBodies_kept_after_the_response_count(t *testing.T) {
 	a := bodiesApp(1 << 20)
 	r := body(100<<10, 100<<10)
-	release := a.BoundBody(r, func(*http.Request) share.Owner { return "user ada" })
+	release := a.Bodies.Bound(r, func(*http.Request) share.Owner { return "user ada" })
 	_, _ = io.Copy(io.Discard, r.Body)
 	kept := r.Body.(*countedBody).Keep()
 	release()

@@ -87,7 +87,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	v := &visit{h, w, r, route.AuthenticatedUser(r)}
 	if v.user != "" && r.Method == http.MethodPost {
-		release, err := h.app.ReadAhead(w, r, maxForm, route.OwnerOf)
+		release, err := h.app.Bodies.ReadAhead(w, r, maxForm, route.OwnerOf)
 		if err != nil {
 			return err
 		}

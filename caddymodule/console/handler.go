@@ -91,7 +91,7 @@ func (c *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	secure(w.Header())
 	if !q.isRead() {
-		release, err := c.site.app.ReadAhead(w, r, maxForm, route.OwnerOf)
+		release, err := c.site.app.Bodies.ReadAhead(w, r, maxForm, route.OwnerOf)
 		if err != nil {
 			return err
 		}

@@ -367,7 +367,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		r = r.Clone(r.Context())
 		r.RemoteAddr = net.JoinHostPort(address, "0")
 	}
-	release, err := h.app.ReadAhead(w, r, authserver.MaxForm, authserver.NetworkOf)
+	release, err := h.app.Bodies.ReadAhead(w, r, authserver.MaxForm, authserver.NetworkOf)
 	if err != nil {
 		return err
 	}

@@ -226,7 +226,9 @@ func (p *operationReader) readBody() ([]byte, *refusalError) {
 	if r.ContentLength != 0 { // an empty body is not read: setBody replaces it
 		err = content.ReadAll(r.Body, limit)
 	}
-	_ = r.Body.Close()
+	if err == nil { // the server takes a closed body for one that was read, and would read the rest as the next request
+		_ = r.Body.Close()
+	}
 	switch {
 	case errors.Is(err, buffer.ErrTooLarge):
 		return nil, tooLarge()

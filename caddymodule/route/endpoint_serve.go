@@ -186,13 +186,13 @@ func OwnerOf(r *http.Request) share.Owner {
 	return share.OwnerOf(AuthenticatedUser(r), ClientAddress(r))
 }
 
-// BoundBody is app.BoundBody for the caller of a request. Most bodies are small, so only their speed is limited.
+// BoundBody is app.Bodies.Bound for the caller of a request. Most bodies are small, so only their speed is limited.
 func BoundBody(a *app.App, r *http.Request) (release func()) {
 	if r.ContentLength <= 0 || r.ContentLength > app.FreeBody {
 		if r.ContentLength == 0 {
 			return nil
 		}
-		return a.BoundBody(r, OwnerOf)
+		return a.Bodies.Bound(r, OwnerOf)
 	}
 	if pace, _ := caddyhttp.IdleTimeoutsFromContext(r.Context()); pace != nil && pace.Deadline.MinRate == 0 {
 		pace.Deadline.Start, pace.Deadline.MinRate, pace.Deadline.Timeout = time.Now(), app.BodyRate, min(pace.Deadline.Timeout, app.BodyGrace)

@@ -136,10 +136,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	if err := t.sign(signed, time.Now()); err != nil {
-		if r.Body != nil {
-			_ = r.Body.Close()
-		}
-		return nil, err
+		return nil, err // the body stays open: the server would take a closed one for one that was read
 	}
 	return t.HTTPTransport.RoundTrip(signed)
 }

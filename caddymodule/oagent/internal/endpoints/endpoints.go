@@ -36,7 +36,6 @@ import (
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/strictjson"
-	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/review"
@@ -329,7 +328,7 @@ func (q *request) failBody(err error) bool {
 	status, message := respond.BodyFailure(err)
 	if status != 0 {
 		q.w.Header().Set("Retry-After", respond.BodyRetry)
-		q.problem(status, "The body cannot be read now", text.Sentence(message))
+		q.problem(status, "The body cannot be read now", "The request was refused: "+message+".")
 	}
 	return status != 0
 }
