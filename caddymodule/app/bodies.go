@@ -18,14 +18,17 @@ import (
 
 const (
 	// minBodies and bodiesPart are the default of App.MaxBodies: that part of the memory limit, but at least minBodies.
-	minBodies, bodiesPart = 64 << 20, 8
+	minBodies  = 64 << 20
+	bodiesPart = 8
 
 	// FreeBody is the size up to which a body does not count.
 	FreeBody = 16 << 10
 
 	// A body must arrive with BodyRate bytes a second, measured from BodyGrace after the reading has begun. So that a client
 	// cannot send much and then wait for long, the measurement begins anew after each paceStep bytes of a large body.
-	BodyRate, BodyGrace, paceStep = 1 << 10, 10 * time.Second, 16 << 10
+	BodyRate  = 1 << 10
+	BodyGrace = 10 * time.Second
+	paceStep  = 16 << 10
 )
 
 // bodyBound returns the bound of the memory of request bodies. Without an option and a memory limit (GOMEMLIMIT, which

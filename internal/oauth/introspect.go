@@ -32,7 +32,8 @@ const (
 	keepActive, keepInactive = time.Minute, 10 * time.Second
 
 	// maxIntrospections limits the introspections at a time. A network that has used its share waits up to introspectionWait.
-	maxIntrospections, introspectionWait = 64, time.Second
+	maxIntrospections = 64
+	introspectionWait = time.Second
 
 	// unknownLifetime is the lifetime of a token whose response has no exp.
 	unknownLifetime = time.Hour
