@@ -86,13 +86,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return next.ServeHTTP(w, r)
 	}
 	v := &visit{h, w, r, route.AuthenticatedUser(r)}
-	if v.user != "" && r.Method == http.MethodPost {
-		release, err := h.app.Bodies.ReadAhead(w, r, maxForm, route.OwnerOf)
-		if err != nil {
-			return err
-		}
-		defer release()
-	}
 	if err := v.serve(strings.Trim(rest, "/")); err != nil {
 		v.fail(err)
 	}

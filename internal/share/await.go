@@ -5,12 +5,9 @@ import (
 	"time"
 )
 
-// Await is like Take. If the units cannot be taken at once, it waits up to limit until others return theirs. If ctx ends
+// Await is like Take, but waits up to limit until others return theirs if there are none. If ctx ends
 // first, it returns the same error as at the limit.
 func (b *Bound) Await(ctx context.Context, o Owner, n int64, limit time.Duration) error {
-	if err := b.Take(o, n); err == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {

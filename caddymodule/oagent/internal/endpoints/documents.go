@@ -176,11 +176,8 @@ func (q documentRequest) change() {
 		q.failChange(registry.ErrTooLarge)
 		return
 	}
-	if q.failBody(err) {
-		return
-	}
 	if err != nil {
-		q.problem(http.StatusBadRequest, "Incomplete body", "The document was not received completely.")
+		q.failBody(err, http.StatusBadRequest, "Incomplete body", "The document was not received completely.")
 		return
 	}
 	entry, created, err := q.options.Accept.Put(q.r.Context(), registry.Change{Name: q.rest[0], Source: source, By: q.user.ID, Condition: condition})

@@ -234,11 +234,8 @@ func (q *request) readObject(limit int64) (members []strictjson.Member, ok bool)
 		return nil, false
 	}
 	body, err := q.readSmall(limit)
-	if q.failBody(err) {
-		return nil, false
-	}
 	if err != nil {
-		q.problem(http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.FormatInt(limit, 10)+" bytes.")
+		q.failBody(err, http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.FormatInt(limit, 10)+" bytes.")
 		return nil, false
 	}
 	kind, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
@@ -323,12 +320,12 @@ func (q *request) readSmall(limit int64) ([]byte, error) {
 	return buffer.ReadLimited(r.Body, limit)
 }
 
-// failBody responds if the body was not read because of its speed, or of the memory for bodies. It returns false otherwise.
-func (q *request) failBody(err error) bool {
-	status, message := respond.BodyFailure(err)
-	if status != 0 {
+// failBody responds to a body that was not read because of its speed or of the memory for bodies, and with the given problem
+// otherwise.
+func (q *request) failBody(err error, status int, title, detail string) {
+	if known, message := respond.BodyFailure(err); known != 0 {
 		q.w.Header().Set("Retry-After", respond.BodyRetry)
-		q.problem(status, "The body cannot be read now", "The request was refused: "+message+".")
+		status, title, detail = known, "The body cannot be read now", "The request was refused: "+message+"."
 	}
-	return status != 0
+	q.problem(status, title, detail)
 }
