@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,6 +32,9 @@ var limits = map[string][]string{
 	"parts of large":                {"tools/result.PageLifetime", "tools/result.MaxKeptResponse", "tools/result.MaxKeptPages"},
 	"request to `/mcp`":             {"mcpadapter.DefaultMaxBody otcadapter.DefaultMaxBody"},
 	"messages in one":               {"mcpadapter.maxBatch"},
+	"all request bodies":            {"caddymodule/app.minBodies", "caddymodule/app.FreeBody"},
+	"speed of a request":            {"caddymodule/app.BodyRate", "caddymodule/app.BodyGrace"},
+	"introspections":                {"internal/oauth.maxIntrospections", "internal/oauth.introspectionWait"},
 	"open streams":                  {"mcpadapter.DefaultMaxStreams"},
 	"MCP session":                   {"mcpadapter.DefaultSessionTTL"},
 	"question to the user":          {"mcpadapter.DefaultAskTimeout"},
@@ -66,8 +70,9 @@ func TestLimits_page_has_the_numbers_of_the_code(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	table, _, _ := strings.Cut(string(data), "\n## ")
 	rows := 0
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(table) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 5 || strings.HasPrefix(cells[1], "---") || strings.Contains(line, "Subject") {
 			continue
@@ -163,4 +168,124 @@ func evaluate(expression ast.Expr) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("%T is not supported in a constant of the page", expression)
+}
+
+// TestLimits_page_names_every_bounded_resource compares the names of the page with those in the code. A bounded resource is
+// made by package share; a semaphore that is not fails the test.
+func TestLimits_page_names_every_bounded_resource(t *testing.T) {
+	data, err := os.ReadFile("limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := make(map[string]bool)
+	_, section, _ := strings.Cut(string(data), "## Shares\n")
+	for line := range strings.Lines(section) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 {
+			for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+				listed[name[1]] = true
+			}
+		}
+	}
+	inCode := make(map[string]bool)
+	for _, folder := range []string{"internal", "store", "tools", "ocp", "mcpadapter", "otcadapter", "oagent", "caddymodule"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+				return err
+			case strings.Contains(filepath.ToSlash(path), "/testkit/") || strings.Contains(filepath.ToSlash(path), "/storetest/"):
+				return nil
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			names, problem := boundedIn(parsed)
+			if problem != "" {
+				t.Errorf("%s: %s", path, problem)
+			}
+			for _, name := range names {
+				inCode[name] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range inCode {
+		if !listed[name] {
+			t.Errorf("the bounded resource %q is not in limits.md: add it with the owner of its units", name)
+		}
+	}
+	for name := range listed {
+		if !inCode[name] {
+			t.Errorf("limits.md has %q, which the code does not", name)
+		}
+	}
+}
+
+// boundedIn returns the names of the bounded resources that a file makes, and what it does that has none.
+func boundedIn(file *ast.File) (names []string, problem string) {
+	name := func(of ast.Expr) {
+		literal, ok := of.(*ast.BasicLit)
+		if !ok {
+			problem = "the name of a bounded resource is not a literal"
+			return
+		}
+		unquoted, _ := strconv.Unquote(literal.Value)
+		names = append(names, unquoted)
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.CompositeLit:
+			of := selected(node.Type)
+			if of != "share.Options" && of != "share.Usage" && of != "store.Usage" {
+				return true
+			}
+			for _, element := range node.Elts {
+				if pair, ok := element.(*ast.KeyValueExpr); ok && pair.Key.(*ast.Ident).Name == "Name" {
+					if _, literal := pair.Value.(*ast.BasicLit); literal || of == "share.Options" { // others copy a Usage
+						name(pair.Value)
+					}
+				}
+			}
+		case *ast.CallExpr:
+			called := selected(node.Fun)
+			if function, ok := node.Fun.(*ast.Ident); ok {
+				called = function.Name
+			}
+			switch {
+			case called == "share.NewSlots":
+				name(node.Args[0])
+			case called == "semaphore.NewWeighted" || strings.HasSuffix(called, ".SetLimit"):
+				problem = called + " is a bounded resource without a name: use package share"
+			case called == "make" && len(node.Args) == 2 && isSignal(node.Args[0]):
+				if size, ok := node.Args[1].(*ast.BasicLit); !ok || size.Value != "1" {
+					problem = "a channel is used as a semaphore: use share.NewSlots or share.NewBound"
+				}
+			}
+		}
+		return true
+	})
+	return names, problem
+}
+
+// selected returns package.Name of an expression of that form.
+func selected(e ast.Expr) string {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		if x, ok := s.X.(*ast.Ident); ok {
+			return x.Name + "." + s.Sel.Name
+		}
+	}
+	return ""
+}
+
+// isSignal reports whether a type is chan struct{}.
+func isSignal(e ast.Expr) bool {
+	channel, ok := e.(*ast.ChanType)
+	if !ok {
+		return false
+	}
+	of, ok := channel.Value.(*ast.StructType)
+	return ok && len(of.Fields.List) == 0
 }

@@ -29,7 +29,7 @@ func TestReference_has_all_options(t *testing.T) {
 		{"agent_auth", site("agent_auth {\nunknown\n}"), []string{"agent_auth.md"}},
 		{"api_key of agent_auth", site("agent_auth {\napi_key {\nunknown\n}\n}"), []string{"agent_auth.md"}},
 		{"agents_console", site("agents_console {\nunknown\n}"), []string{"console.md"}},
-		{"agents", "{\nagents {\nunknown\n}\n}\n", []string{"toolsets.md", "store.md", "audit.md", "metrics.md", "calls.md"}},
+		{"agents", "{\nagents {\nunknown\n}\n}\n", []string{"toolsets.md", "store.md", "audit.md", "metrics.md", "calls.md", "limits.md"}},
 		{"toolset", "{\nagents {\ntoolset a {\nunknown\n}\n}\n}\n", []string{"toolsets.md"}},
 		{"tool of a toolset", "{\nagents {\ntoolset a {\ntool b {\nunknown\n}\n}\n}\n}\n", []string{"shape-tools.md"}},
 	} {

@@ -38,7 +38,7 @@ type connection struct {
 
 	watcher *session.Watcher // for the whole connection; selects no notifications before initialize
 	ended   chan struct{}    // closed when the client sends no more messages
-	slots   chan struct{}
+	slots   share.Slots
 	serving sync.WaitGroup
 
 	mu      sync.Mutex
@@ -62,7 +62,7 @@ func (s *Server) newConnection(ctx context.Context, site *Site, owner share.Owne
 		out:     out,
 		watcher: session.NewWatcher(0),
 		ended:   make(chan struct{}),
-		slots:   make(chan struct{}, maxServing),
+		slots:   share.NewSlots("requests of a connection", maxServing),
 		terms:   protocol.Terms{Version: protocol.NewestStateful},
 	}
 	c.live.Watch(c.watcher)
@@ -74,8 +74,14 @@ func (s *Server) newConnection(ctx context.Context, site *Site, owner share.Owne
 //
 // Requests are registered before receive returns, so that the next message can cancel them. receive
 // blocks while the connection serves maxServing requests, until ctx ends. It returns false if it
-// rejects the request because the connection closes.
-func (c *connection) receive(ctx context.Context, body []byte) bool {
+// rejects the request because the connection closes. It calls release when the body is no longer used.
+func (c *connection) receive(ctx context.Context, body []byte, release func()) bool {
+	started := false
+	defer func() {
+		if !started {
+			release()
+		}
+	}()
 	ids := c.requests(body)
 	if ids == nil {
 		c.serve(body)
@@ -95,7 +101,9 @@ func (c *connection) receive(ctx context.Context, body []byte) bool {
 		return false
 	}
 	ids = slices.DeleteFunc(ids, func(id jsontext.Value) bool { return !c.live.Register(c.ctx, id) })
+	started = true
 	c.serving.Go(func() {
+		defer release()
 		defer func() { <-c.slots }()
 		defer func() {
 			for _, id := range ids {

@@ -106,6 +106,12 @@ func (h *httpExchange) serveLegacyStream(w http.ResponseWriter, r *http.Request)
 	return nil
 }
 
+// A KeptBody is the body of a request whose memory is counted until the request is served. Keep makes it count until
+// release is called: the messages of an HTTP+SSE client are served after the response.
+type KeptBody interface {
+	Keep() (release func())
+}
+
 // takeLegacyMessage serves a POST of an HTTP+SSE client. It returns 202 at once; the response to the
 // message follows on the stream.
 func (h *httpExchange) takeLegacyMessage(r *http.Request) *protocol.Fault {
@@ -131,7 +137,11 @@ func (h *httpExchange) takeLegacyMessage(r *http.Request) *protocol.Fault {
 	if f := protocol.ReadBody(body, r, h.server.options.MaxBody); f != nil {
 		return f
 	}
-	if !c.receive(r.Context(), bytes.Clone(body.B)) {
+	release := func() {}
+	if counted, ok := r.Body.(KeptBody); ok {
+		release = counted.Keep()
+	}
+	if !c.receive(r.Context(), bytes.Clone(body.B), release) {
 		return noLegacyStream() // the stream is about to close
 	}
 	h.status = http.StatusAccepted

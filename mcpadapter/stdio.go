@@ -64,7 +64,7 @@ func (s *Server) readLines(ctx context.Context, in io.Reader, c *connection) err
 	for {
 		select {
 		case line := <-lines:
-			c.receive(ctx, line)
+			c.receive(ctx, line, func() {})
 		case err := <-ended:
 			if errors.Is(err, io.EOF) {
 				return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
@@ -184,6 +185,9 @@ func readBody(b *buffer.Buffer, r *http.Request, limit int64) *fault {
 	}
 	if errors.Is(err, buffer.ErrTooLarge) {
 		return tooLarge(limit)
+	}
+	if status, message := respond.BodyFailure(err); status != 0 {
+		return &fault{status: status, message: message, header: "Retry-After", value: respond.BodyRetry}
 	}
 	return badRequest("the body ended before it was complete")
 }

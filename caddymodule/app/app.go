@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/store/keyedhash"
@@ -47,6 +48,10 @@ type App struct {
 	// Allows the store to evict Engagements in which every call was refused, to make room for others. Default: false, they
 	// are kept until they expire.
 	EvictRefusedEngagements bool `json:"evict_refused_engagements,omitempty"`
+
+	// The largest total size of the request bodies in memory, in bytes. Above three quarters of it, users and networks have
+	// shares of the rest. Bodies of up to 16 KiB do not count. Default: an eighth of the memory limit, at least 64 MiB.
+	MaxBodies int64 `json:"max_bodies,omitempty"`
 
 	// Metrics that say who calls tools: fairway_caller_*. Default: none.
 	CallerMetrics *metrics.Callers `json:"caller_metrics,omitempty"`
@@ -80,6 +85,8 @@ type App struct {
 
 	shared sync.Map // see Share
 
+	Bodies Bodies `json:"-"`
+
 	Auditor Auditor `json:"-"`
 	Users   Users   `json:"-"`
 
@@ -103,13 +110,16 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := metrics.All.Register(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
+	if err := directive.NotNegative("max_bodies", a.MaxBodies); err != nil {
+		return err
+	}
 	if err := a.KeptCalls.Validate(); err != nil {
 		return fmt.Errorf("calls: %w", err)
 	}
 	if err := a.loadStore(ctx); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	a.Users.open = a.OpenStore
+	a.Users.open, a.Bodies.store = a.OpenStore, a.store
 	if err := a.Auditor.provision(ctx, a); err != nil {
 		return err
 	}

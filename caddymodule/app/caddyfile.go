@@ -64,6 +64,7 @@ func parseAgents(d *caddyfile.Dispenser, existing any) (any, error) {
 //			pseudonyms <key>
 //		}
 //		evict_refused_engagements
+//		max_bodies   <size>
 //		caller_metrics {
 //			groups                 <groups...>
 //			high_cardinality_users <number>
@@ -112,6 +113,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return err
 		},
 		"evict_refused_engagements": directive.To(b.Flag, &a.EvictRefusedEngagements),
+		"max_bodies":                directive.To(b.Size, &a.MaxBodies),
 	})
 }
 

@@ -65,6 +65,7 @@ type sharedStore struct {
 	opened  atomic.Pointer[store.Store]
 	latest  atomic.Pointer[App] // the app that was started last
 	pages   *result.PageKeeper
+	bodies  atomic.Pointer[share.Bound]
 	calls   *calllog.Log
 	archive *archive.Queue
 	keys    *keyedhash.SigningKeys // nil if nodes do not share the store
@@ -107,6 +108,7 @@ func acquireStore(module StoreModule, id caddy.ModuleID, logger *zap.Logger) (*s
 		s.calls = calllog.New(nodeName(), s.open, module.Shared())
 		s.archive = archive.NewQueue(hostName(), s.open)
 		s.pages = result.NewPageKeeper(WarnUse)
+		s.bodies.Store(bodyBound(0))
 		if module.Shared() {
 			s.pages = result.NewSharedPageKeeper(s.open)
 			s.keys = keyedhash.NewSigningKeys(s.open)
@@ -124,6 +126,9 @@ func acquireStore(module StoreModule, id caddy.ModuleID, logger *zap.Logger) (*s
 // started makes the store use the module, the logger and the options of a configuration that was started.
 func (s *sharedStore) started(a *App) {
 	s.logger.Store(a.logger)
+	if bound := bodyBound(a.MaxBodies); bound.Usage().Limit != s.bodies.Load().Usage().Limit {
+		s.bodies.Store(bound) // bodies that are counted by the other one are returned to it
+	}
 	options := calllog.Options{
 		Failed: func(err error) {
 			s.logger.Load().Warn("writing calls to the store failed; they are written later, or dropped if there are too many", zap.Error(err))
@@ -184,7 +189,7 @@ func (s *sharedStore) logBackgroundError(err error) {
 
 // usage returns how much of the store and of the pages is in use.
 func (s *sharedStore) usage() []share.Usage {
-	all := s.pages.Usage()
+	all := append(s.pages.Usage(), s.bodies.Load().Usage())
 	if opened := s.opened.Load(); opened != nil {
 		if measured, ok := (*opened).(store.Measured); ok {
 			all = append(all, measured.Usage()...)

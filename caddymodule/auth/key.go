@@ -2,7 +2,6 @@ package auth
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -50,7 +49,7 @@ type APIKey struct {
 	// Whether to leave the key in the request for the next handlers. Default: false.
 	PassThrough bool `json:"pass_through,omitempty"`
 
-	digests []keyDigest
+	names map[[sha256.Size]byte]string // of keys, by the SHA-256 of their secrets
 }
 
 // NamedKey is an API key and its user.
@@ -61,12 +60,6 @@ type NamedKey struct {
 	// The key itself, best as a placeholder such as {env.ADA_KEY} or {file./run/secrets/ada};
 	// or "sha256:" and the SHA-256 of the key in hexadecimal digits. Required.
 	Secret string `json:"secret,omitempty"`
-}
-
-// keyDigest is the stored form of a key.
-type keyDigest struct {
-	name   string
-	digest [sha256.Size]byte
 }
 
 // CaddyModule returns the Caddy module information.
@@ -93,8 +86,10 @@ func (a *APIKey) Provision(ctx caddy.Context) error {
 	if len(a.Keys) == 0 {
 		return errors.New("no API key is defined")
 	}
+	a.names = make(map[[sha256.Size]byte]string, len(a.Keys))
+	given := make(map[string]bool, len(a.Keys))
 	for _, key := range a.Keys {
-		if err := a.add(key); err != nil {
+		if err := a.add(key, given); err != nil {
 			return fmt.Errorf("API key %q: %w", key.Name, err)
 		}
 		if len(key.Secret) < minKeyLength && !strings.Contains(key.Secret, "{") {
@@ -105,8 +100,8 @@ func (a *APIKey) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// add validates a key and stores its digest.
-func (a *APIKey) add(key NamedKey) error {
+// add validates a key and stores its digest. given has the names of the keys before it.
+func (a *APIKey) add(key NamedKey, given map[string]bool) error {
 	if err := checkKeyName(key.Name); err != nil {
 		return err
 	}
@@ -121,15 +116,13 @@ func (a *APIKey) add(key NamedKey) error {
 	if err != nil {
 		return err
 	}
-	for i := range a.digests {
-		if a.digests[i].name == key.Name {
-			return errors.New("the name is given twice; give each key its own")
-		}
-		if a.digests[i].digest == digest {
-			return fmt.Errorf("the secret is the same as that of %q; give each key its own", a.digests[i].name)
-		}
+	if given[key.Name] {
+		return errors.New("the name is given twice; give each key its own")
 	}
-	a.digests = append(a.digests, keyDigest{name: key.Name, digest: digest})
+	if same, ok := a.names[digest]; ok {
+		return fmt.Errorf("the secret is the same as that of %q; give each key its own", same)
+	}
+	a.names[digest], given[key.Name] = key.Name, true
 	return nil
 }
 
@@ -206,17 +199,12 @@ func (a *APIKey) read(r *http.Request) (string, error) {
 	return "", &oauth.Error{Code: oauth.InvalidRequest, Description: "the request has several API keys in " + a.location() + "; send one"}
 }
 
-// verify returns the user of a key. It runs in constant time, so that its duration does not
-// reveal how much of a key is correct.
+// verify returns the user of a key. Keys are found by their digests, so that the duration does not reveal how much of a
+// key is correct: a caller cannot choose a digest that begins like that of a key.
 func (a *APIKey) verify(r *http.Request, key string) (caddyauth.User, error) {
 	name := ""
 	if len(key) <= maxKeyLength {
-		digest := sha256.Sum256([]byte(key))
-		for i := range a.digests {
-			if subtle.ConstantTimeCompare(digest[:], a.digests[i].digest[:]) == 1 {
-				name = a.digests[i].name
-			}
-		}
+		name = a.names[sha256.Sum256([]byte(key))]
 	}
 	if name == "" {
 		return caddyauth.User{}, &oauth.Error{Code: oauth.Missing, Description: "unknown API key in " + a.location()}

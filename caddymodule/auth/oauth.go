@@ -277,7 +277,8 @@ func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	if token == "" {
 		token, audiences = app.BrowserOf(r).Text, []string{app.BrowserOf(r).Audience}
 	}
-	verified, err := tokens.Verify(r.Context(), token, audiences...)
+	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	verified, err := tokens.VerifyFrom(r.Context(), address, token, audiences...)
 	if err != nil {
 		return caddyauth.User{}, err
 	}

@@ -90,6 +90,13 @@ func (c *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		q.api, q.rest = true, rest[1:]
 	}
 	secure(w.Header())
+	if !q.isRead() {
+		release, err := c.site.app.Bodies.ReadAhead(w, r, maxForm, route.OwnerOf)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	c.serve(&pageWriter{w, c.site, q}, q)
 	return nil
 }

@@ -367,6 +367,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		r = r.Clone(r.Context())
 		r.RemoteAddr = net.JoinHostPort(address, "0")
 	}
+	release, err := h.app.Bodies.ReadAhead(w, r, authserver.MaxForm, authserver.NetworkOf)
+	if err != nil {
+		return err
+	}
+	defer release()
 	h.server.Serve(w, r)
 	return nil
 }

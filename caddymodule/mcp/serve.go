@@ -41,6 +41,9 @@ func (m *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if toolset == nil {
 		return m.Endpoint.Parts.WriteUnavailable(w)
 	}
+	if release := route.BoundBody(m.Endpoint.App, r); release != nil {
+		defer release()
+	}
 	h := &host{handler: m, request: r, next: next, tools: toolset, streams: r.Method != http.MethodPost}
 	defer h.calls.End()
 	m.server.ServeHTTP(w, r, h.site(rest))

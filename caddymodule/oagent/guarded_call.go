@@ -63,7 +63,11 @@ func (o *Handler) guardRequest(w http.ResponseWriter, r *http.Request, next cadd
 	if d.caller, refusal = identify(d.request, o.agents.CurrentFor(r, next)); refusal != nil {
 		return d.answer(refusal)
 	}
-	if d.op, refusal = readOperation(d.request, d.caller); refusal != nil {
+	d.op, refusal = readOperation(d.request, d.caller)
+	if d.op.release != nil {
+		defer d.op.release()
+	}
+	if refusal != nil {
 		return d.answer(refusal)
 	}
 	if d.admission, refusal = admit(d.request, d.caller, d.op); refusal != nil {

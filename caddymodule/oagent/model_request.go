@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	modelchat "github.com/fairwayhq/fairway/caddymodule/oagent/internal/chat"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -34,6 +35,10 @@ func serveModel(o *Handler, w http.ResponseWriter, r *http.Request, next caddyht
 	}
 	if refusal != nil {
 		err = refusal
+	} else if c.agent.Input != nil || c.agent.Output != nil {
+		if release := route.BoundBody(o.app, r); release != nil {
+			defer release()
+		}
 	}
 	return true, o.Chat.Serve(w, r, next, &modelRequest{decision{request: q, caller: c}}, err)
 }

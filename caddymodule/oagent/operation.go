@@ -10,12 +10,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -28,6 +31,7 @@ type requestedOperation struct {
 	capability *oagent.Capability  // nil if the agent may not call the operation
 	name       string              // the operation's name in agent documents
 	inputs     jsontext.Value
+	release    func() // returns the memory of the body; nil if it does not count
 }
 
 // readOperation is the third phase: it finds the operation of a request and its arguments. For a tool call,
@@ -203,6 +207,9 @@ func (p *operationReader) readBody() ([]byte, *refusalError) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
+	if p.request.call == nil { // the body of a tool call is a part of a body that counts
+		p.found.release = route.BoundBody(p.request.handler.app, r)
+	}
 	tooLarge := func() *refusalError {
 		return refuse(kindTooLarge, http.StatusRequestEntityTooLarge, "", fmt.Sprintf(
 			"the request was refused: its body is larger than %s; the operator can raise max_input",
@@ -219,11 +226,18 @@ func (p *operationReader) readBody() ([]byte, *refusalError) {
 	if r.ContentLength != 0 { // an empty body is not read: setBody replaces it
 		err = content.ReadAll(r.Body, limit)
 	}
-	_ = r.Body.Close()
+	if err == nil { // the server takes a closed body for one that was read, and would read the rest as the next request
+		_ = r.Body.Close()
+	}
 	switch {
 	case errors.Is(err, buffer.ErrTooLarge):
 		return nil, tooLarge()
 	case err != nil:
+		if status, message := respond.BodyFailure(err); status != 0 {
+			refusal := refuse(kindBody, status, "", "the request was refused: "+message, err)
+			refusal.RetryAfter = time.Second
+			return nil, refusal
+		}
 		return nil, refuse(engagement.KindInvalid, http.StatusBadRequest, "", "the request was refused: its body is incomplete", err)
 	}
 	return content.B, nil

@@ -25,6 +25,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/oagent/internal/endpoints"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/notify"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/engagement"
@@ -104,6 +105,7 @@ func (o *Handler) provisionParts(ctx caddy.Context) (err error) {
 		Documents: o.Serve, Engagements: o.Engagements, Reviews: o.Reviews, Auditors: o.Auditors,
 		Set: o.agents.Current, Guard: o.guard, Reviewers: o.reviewers, Originals: o.Originals.mayRead, Host: o.host, Accept: o.accepted, Logger: o.logger,
 		StoreFailed: o.app.StoreErrors(o.logger, "reading the store of Engagements failed"),
+		BoundBody:   func(r *http.Request) func() { return route.BoundBody(o.app, r) },
 		User:        func(r *http.Request) engagement.User { return bind(o, r, nil).User },
 		Govern: func(w http.ResponseWriter, r *http.Request) (oagent.Binding, bool) {
 			c, refusal := identify(newRequest(o, w, r), o.agents.Current())

@@ -26,6 +26,7 @@ const (
 	kindUnreadable       engagement.Kind = "unreadable"        // its arguments cannot be parsed
 	kindUndeclared       engagement.Kind = "undeclared"        // it has a parameter or property that the document does not declare
 	kindTooLarge         engagement.Kind = "too_large"         // its body is larger than max_input
+	kindBody             engagement.Kind = "body"              // its body arrives too slowly, or there is no memory for it
 	kindIdentity                         = hosted.KindIdentity // there are no credentials for it
 	kindInspected        engagement.Kind = "inspected"         // an inspector of the toolset rejects its arguments or its response
 	kindUnavailable      engagement.Kind = "unavailable"       // the API's document is not loaded
@@ -58,6 +59,7 @@ var titles = map[engagement.Kind]string{
 	kindUnreadable:                   "The request cannot be parsed",
 	kindUndeclared:                   "The request has undeclared parameters",
 	kindTooLarge:                     "The request is too large",
+	kindBody:                         "The body cannot be read now",
 	kindIdentity:                     "There are no credentials for this call",
 	kindUnavailable:                  "The API's document is not loaded yet",
 }

@@ -21,6 +21,9 @@ func (o *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if !owned {
 		return route.PassThrough(w, r, next)
 	}
+	if release := route.BoundBody(o.endpoint.App, r); release != nil {
+		defer release()
+	}
 	h := &host{handler: o, request: r, next: next}
 	o.server.ServeHTTP(w, r, rest, h.site())
 	return nil

@@ -186,6 +186,20 @@ func OwnerOf(r *http.Request) share.Owner {
 	return share.OwnerOf(AuthenticatedUser(r), ClientAddress(r))
 }
 
+// BoundBody is app.Bodies.Bound for the caller of a request. Most bodies are small, so only their speed is limited.
+func BoundBody(a *app.App, r *http.Request) (release func()) {
+	if r.ContentLength <= 0 || r.ContentLength > app.FreeBody {
+		if r.ContentLength == 0 {
+			return nil
+		}
+		return a.Bodies.Bound(r, OwnerOf)
+	}
+	if pace, _ := caddyhttp.IdleTimeoutsFromContext(r.Context()); pace != nil && pace.Deadline.MinRate == 0 {
+		pace.Deadline.Start, pace.Deadline.MinRate, pace.Deadline.Timeout = time.Now(), app.BodyRate, min(pace.Deadline.Timeout, app.BodyGrace)
+	}
+	return nil
+}
+
 // AccessOf returns what the credentials of a request's caller allow; nil allows all tools. Authenticated is true if handlers before this one, or TLS,
 // authenticate each caller.
 func AccessOf(r *http.Request, authenticated bool) (access *tools.Access) {

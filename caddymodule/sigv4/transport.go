@@ -22,8 +22,12 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
+	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/buffer"
+	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func init() {
@@ -75,6 +79,7 @@ type Transport struct {
 	UnsignedBody bool `json:"unsigned_body,omitempty"`
 
 	signer *v4.Signer
+	app    *app.App
 }
 
 // CaddyModule returns the Caddy module information.
@@ -112,6 +117,11 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 			return fmt.Errorf("aws_sigv4: %w", err)
 		}
 	}
+	agents, err := ctx.App("agents")
+	if err != nil {
+		return err
+	}
+	t.app = agents.(*app.App)
 	t.signer = v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = t.Service == "s3" })
 	return t.HTTPTransport.Provision(ctx)
 }
@@ -120,11 +130,13 @@ func (t *Transport) Provision(ctx caddy.Context) error {
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	signed := r.Clone(r.Context())
 	t.SetScheme(signed)
-	if err := t.sign(signed, time.Now()); err != nil {
-		if r.Body != nil {
-			_ = r.Body.Close()
+	if !t.UnsignedBody && tools.CallFromContext(r.Context()) == nil { // the body of a tool call is a part of a body that counts
+		if release := route.BoundBody(t.app, signed); release != nil {
+			defer release()
 		}
-		return nil, err
+	}
+	if err := t.sign(signed, time.Now()); err != nil {
+		return nil, err // the body stays open: the server would take a closed one for one that was read
 	}
 	return t.HTTPTransport.RoundTrip(signed)
 }
@@ -180,6 +192,9 @@ func (t *Transport) hash(r *http.Request) (string, error) {
 		if body, err = buffer.ReadLimited(r.Body, t.MaxBody); err != nil {
 			if errors.Is(err, buffer.ErrTooLarge) {
 				return "", caddyhttp.Error(http.StatusRequestEntityTooLarge, fmt.Errorf("aws_sigv4: the body is larger than max_body, which is %d bytes", t.MaxBody))
+			}
+			if status, _ := respond.BodyFailure(err); status != 0 {
+				return "", caddyhttp.Error(status, fmt.Errorf("aws_sigv4: reading the body: %w", err))
 			}
 			return "", fmt.Errorf("aws_sigv4: reading the body: %w", err)
 		}

@@ -43,7 +43,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c, f := s.clients.client(r.Context(), query.Get("client_id"), networkOf(r))
+	c, f := s.clients.client(r.Context(), query.Get("client_id"), NetworkOf(r))
 	if f != nil {
 		s.showError(w, http.StatusBadRequest, f.description)
 		return

@@ -26,7 +26,7 @@ import (
 
 // Limits of what clients send.
 const (
-	maxForm         = 64 << 10 // bytes of a request body
+	MaxForm         = 64 << 10 // bytes of a request body
 	maxRedirectURIs = 10
 	maxURI          = 1024 // bytes of a redirect URI, a resource or a client ID that is a URL
 	maxName         = 256  // bytes of a client's name
@@ -229,7 +229,7 @@ type registration struct {
 
 // register registers a client (RFC 7591). Its ID contains the registration, so the server stores nothing.
 func (s *clients) register(w http.ResponseWriter, r *http.Request) {
-	if !s.limits.register.allow(networkOf(r)) {
+	if !s.limits.register.allow(NetworkOf(r)) {
 		writeFailure(w, fail(codeUnavailable, "Too many registrations from this network; try again in a minute."))
 		return
 	}
@@ -319,7 +319,7 @@ func (s *clients) authenticated(r *http.Request) (*Client, *failure) {
 	if id == "" {
 		return nil, fail(codeClient, "client_id is missing.")
 	}
-	c, f := s.client(r.Context(), id, networkOf(r))
+	c, f := s.client(r.Context(), id, NetworkOf(r))
 	if f != nil {
 		return nil, f
 	}
@@ -359,7 +359,7 @@ func (s *clients) authenticatedByKey(r *http.Request, id, assertion string) (*Cl
 	if err := token.UnsafeClaimsWithoutVerification(&claims); err != nil || claims.Subject == "" || claims.Issuer != claims.Subject || id != "" && id != claims.Subject {
 		return wrong("its iss and sub are not the client's ID")
 	}
-	c, f := s.client(r.Context(), claims.Subject, networkOf(r))
+	c, f := s.client(r.Context(), claims.Subject, NetworkOf(r))
 	if f != nil {
 		return nil, f
 	}
@@ -394,8 +394,8 @@ const (
 	maxAssertion = 5 * time.Minute
 )
 
-// networkOf returns the network of a request's sender.
-func networkOf(r *http.Request) share.Owner {
+// NetworkOf returns the network of a request's sender.
+func NetworkOf(r *http.Request) share.Owner {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr

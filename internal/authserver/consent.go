@@ -105,7 +105,7 @@ func admit(ctx context.Context, s *Server, user *User, client string) *failure {
 
 // complete exchanges the provider's code.
 func (s *Server) complete(r *http.Request, asked *request, query url.Values) (*User, *Tokens, *failure) {
-	isFirst, err := s.records.once(r.Context(), "login/"+asked.Login.State, networkOf(r), loginWait)
+	isFirst, err := s.records.once(r.Context(), "login/"+asked.Login.State, NetworkOf(r), loginWait)
 	if err != nil {
 		return nil, nil, s.records.failed(err)
 	}

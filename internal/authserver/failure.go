@@ -81,7 +81,7 @@ func newLimiter(perMinute int) *limiter {
 	return &limiter{perMinute: perMinute, networks: make(map[share.Owner]*rate.Limiter)}
 }
 
-// maxNetworks limits how many networks a limiter knows. If there are more, all share one rate until the minute has ended.
+// maxNetworks limits how many networks a limiter knows. If there are more, the further ones share one rate until the minute has ended.
 const maxNetworks = 10_000
 
 // allow reports whether the network may cause one more event.
@@ -92,10 +92,11 @@ func (l *limiter) allow(network share.Owner) bool {
 		clear(l.networks) // a limit is full again after a minute
 		l.emptied = now
 	}
-	if len(l.networks) >= maxNetworks {
-		network = ""
-	}
 	one := l.networks[network]
+	if one == nil && len(l.networks) >= maxNetworks {
+		network = ""
+		one = l.networks[network]
+	}
 	if one == nil {
 		one = rate.NewLimiter(rate.Every(time.Minute/time.Duration(l.perMinute)), l.perMinute)
 		l.networks[network] = one

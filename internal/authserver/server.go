@@ -319,7 +319,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request) bool {
 	}
 	switch {
 	case slices.Contains(e.methods, r.Method):
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		r.Body = http.MaxBytesReader(w, r.Body, MaxForm)
 		e.serve(w, r)
 	case e.isOpen && r.Method == http.MethodOptions:
 		header.Set("Access-Control-Allow-Methods", strings.Join(e.methods, ", "))

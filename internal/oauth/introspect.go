@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/fairwayhq/fairway/internal/fetch"
+	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 )
@@ -30,8 +31,9 @@ const (
 	// keepActive at most.
 	keepActive, keepInactive = time.Minute, 10 * time.Second
 
-	// maxIntrospections limits the introspections at a time.
+	// maxIntrospections limits the introspections at a time. A network that has used its share waits up to introspectionWait.
 	maxIntrospections = 64
+	introspectionWait = time.Second
 
 	// unknownLifetime is the lifetime of a token whose response has no exp.
 	unknownLifetime = time.Hour
@@ -62,7 +64,7 @@ type introspector struct {
 	known   cache           // active tokens
 	refused cache           // others; of its own, so that invented tokens do not displace active ones
 	flights singleflight.Group
-	slots   chan struct{}
+	slots   *share.Bound // by network, because the user is not known before
 }
 
 // newIntrospector returns nil if no introspection is configured.
@@ -81,7 +83,7 @@ func newIntrospector(ctx context.Context, options *Options) (*introspector, erro
 		return nil, errors.New("introspection needs the issuer of its tokens, which must be one of the configured issuers")
 	}
 	return &introspector{
-		Introspection: &endpoint, options: options, ctx: ctx, slots: make(chan struct{}, maxIntrospections),
+		Introspection: &endpoint, options: options, ctx: ctx, slots: share.NewBound(share.Options{Name: "introspections", Limit: maxIntrospections}),
 		client: fetch.New(fetch.Options{MaxSize: maxIntrospection, SameHost: true, Timeout: documentTimeout, Transport: options.Transport}),
 	}, nil
 }
@@ -92,8 +94,8 @@ func isJWT(token string) bool {
 	return err == nil
 }
 
-// check returns the token if the endpoint says that it is active.
-func (i *introspector) check(ctx context.Context, token string, hash [sha256.Size]byte) (*Token, error) {
+// check returns the token if the endpoint says that it is active. Address is that of the client.
+func (i *introspector) check(ctx context.Context, address, token string, hash [sha256.Size]byte) (*Token, error) {
 	for _, kept := range []*cache{&i.known, &i.refused} {
 		if known, ok := kept.get(hash); ok {
 			if time.Now().Before(known.until) {
@@ -103,7 +105,7 @@ func (i *introspector) check(ctx context.Context, token string, hash [sha256.Siz
 		}
 	}
 	flight := i.flights.DoChan(string(hash[:]), func() (any, error) {
-		found, err := i.fetch(token)
+		found, err := i.fetch(share.OwnerOf("", address), token)
 		if err != nil {
 			return nil, err
 		}
@@ -159,13 +161,11 @@ func (r *introspectionResponse) otherKind() string {
 
 // fetch asks the endpoint about a token. It returns nil if the token is not active. A failure to find out is
 // reported, and never accepts the token.
-func (i *introspector) fetch(token string) (*Token, error) {
-	select {
-	case i.slots <- struct{}{}:
-		defer func() { <-i.slots }()
-	default:
+func (i *introspector) fetch(network share.Owner, token string) (*Token, error) {
+	if i.slots.Await(i.ctx, network, 1, introspectionWait) != nil {
 		return nil, unavailable()
 	}
+	defer i.slots.Give(network, 1)
 	body, err := i.post(token)
 	if err == nil {
 		var response introspectionResponse

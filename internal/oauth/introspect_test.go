@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -169,25 +170,62 @@ func TestIntrospection_shares_a_request(t *testing.T) {
 	})
 }
 
-// TestIntrospection_limits_requests rejects tokens above the limit without a request.
-func TestIntrospection_limits_requests(t *testing.T) {
+// TestIntrospection_flood_leaves_room_for_other_networks sends invented tokens from one network, more than there are slots.
+func TestIntrospection_flood_leaves_room_for_other_networks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		v, calls := introspected(t, func(string) (int, string) {
-			<-release
-			return 200, active()
+		var most, now atomic.Int32
+		v, _ := introspected(t, func(token string) (int, string) {
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			defer now.Add(-1)
+			if token == "good" {
+				return 200, active()
+			}
+			time.Sleep(5 * time.Second) // of the bubble: the endpoint is slow
+			return 200, `{"active":false}`
 		})
 		var wait sync.WaitGroup
-		for n := range maxIntrospections {
-			wait.Go(func() { _, _ = v.Verify(t.Context(), "opaque"+strings.Repeat("x", n), testAudience) })
+		for n := range 3 * maxIntrospections {
+			wait.Go(func() { _, _ = v.VerifyFrom(t.Context(), "192.0.2.1", "bogus"+strconv.Itoa(n), testAudience) })
 		}
 		synctest.Wait()
-		_, err := v.Verify(t.Context(), "another", testAudience)
+		began := time.Now()
+		if _, err := v.VerifyFrom(t.Context(), "198.51.100.1", "good", testAudience); err != nil || time.Since(began) != 0 {
+			t.Errorf("another network: %v after %s, want an accepted token at once", err, time.Since(began))
+		}
+		_, err := v.VerifyFrom(t.Context(), "192.0.2.1", "one more", testAudience)
 		wantError(t, err, Unavailable, "")
-		close(release)
+		if waited := time.Since(began); waited != introspectionWait {
+			t.Errorf("a token of the network that floods was refused after %s, want %s", waited, introspectionWait)
+		}
 		wait.Wait()
-		if got := calls.Load(); got != maxIntrospections {
-			t.Errorf("%d requests, want %d", got, maxIntrospections)
+		if n := most.Load(); n > maxIntrospections {
+			t.Errorf("%d requests at a time, more than %d", n, maxIntrospections)
+		}
+		v.Close()
+	})
+}
+
+// TestIntrospection_waits_for_a_slot checks more tokens of one network than it has slots for, none of which waits too long.
+func TestIntrospection_waits_for_a_slot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, calls := introspected(t, func(string) (int, string) {
+			time.Sleep(200 * time.Millisecond) // of the bubble
+			return 200, active()
+		})
+		const tokens = 2 * maxIntrospections
+		var wait sync.WaitGroup
+		for n := range tokens {
+			wait.Go(func() {
+				if _, err := v.VerifyFrom(t.Context(), "192.0.2.1", "good"+strconv.Itoa(n), testAudience); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		if n := calls.Load(); n != tokens {
+			t.Errorf("%d requests, want %d", n, tokens)
 		}
 		v.Close()
 	})

@@ -243,10 +243,16 @@ func (v *Verifier) Close() {
 // Verify returns the content of an access token if it is valid and for one of the audiences. An
 // error is an *Error with InvalidToken or Unavailable.
 func (v *Verifier) Verify(ctx context.Context, token string, audiences ...string) (*Token, error) {
+	return v.VerifyFrom(ctx, "", token, audiences...)
+}
+
+// VerifyFrom is like Verify. Address is the IP address of the client that has sent the token: each network has a share of
+// the introspections.
+func (v *Verifier) VerifyFrom(ctx context.Context, address, token string, audiences ...string) (*Token, error) {
 	if len(token) > MaxToken {
 		return nil, invalidToken("the token is longer than %d bytes", MaxToken)
 	}
-	verified, err := v.checkSignature(ctx, token)
+	verified, err := v.checkSignature(ctx, address, token)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +266,7 @@ func (v *Verifier) Verify(ctx context.Context, token string, audiences ...string
 // to explain a token, not to accept it. The Token is nil if it cannot be read.
 func (v *Verifier) Inspect(ctx context.Context, token string) (*Token, error) {
 	if v.introspect != nil && !isJWT(token) {
-		return v.introspect.check(ctx, token, sha256.Sum256([]byte(token)))
+		return v.introspect.check(ctx, "", token, sha256.Sum256([]byte(token)))
 	}
 	verified, _, refused := v.verifyUncached(ctx, token)
 	if refused == nil {
@@ -275,7 +281,7 @@ func (v *Verifier) Inspect(ctx context.Context, token string) (*Token, error) {
 }
 
 // checkSignature returns the token if its issuer signed it and it is valid now. It uses the cache.
-func (v *Verifier) checkSignature(ctx context.Context, token string) (*Token, error) {
+func (v *Verifier) checkSignature(ctx context.Context, address, token string) (*Token, error) {
 	hash := sha256.Sum256([]byte(token))
 	if known, ok := v.verified.get(hash); ok {
 		err := known.token.checkTime(time.Now(), v.options.Leeway)
@@ -288,7 +294,7 @@ func (v *Verifier) checkSignature(ctx context.Context, token string) (*Token, er
 		}
 	}
 	if v.introspect != nil && !isJWT(token) {
-		return v.introspect.check(ctx, token, hash)
+		return v.introspect.check(ctx, address, token, hash)
 	}
 	verified, keys, err := v.verifyUncached(ctx, token)
 	if err != nil {

@@ -13,6 +13,8 @@
 //   - Unauthenticated networks may use the last eighth of the limit only while together they hold at most an
 //     eighth. So a user finds room, however many networks there are.
 //
+// docs/limits.md lists all Bounds and other bounded resources (Slots) by name, and says who owns their units.
+//
 // Resources that can be dropped (cached responses, pages) are not refused. Their holder drops those of the
 // owner that Yields returns, the oldest first.
 package share
@@ -57,6 +59,7 @@ type Bound struct {
 	networks int64 // units of all unauthenticated networks
 	owners   map[Owner]int64
 	warned   bool
+	freed    chan struct{} // closed when units are returned; nil if no caller waits, see Await
 }
 
 // NewBound returns a Bound of which nothing is in use.
@@ -103,6 +106,10 @@ func (b *Bound) take(o Owner, n int64, check bool) error {
 		}
 	}
 	warn := b.add(o, n)
+	if n < 0 && b.freed != nil {
+		close(b.freed)
+		b.freed = nil
+	}
 	var usage Usage
 	if warn {
 		usage = b.usage()

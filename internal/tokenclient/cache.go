@@ -53,9 +53,9 @@ type entry struct {
 
 func (e *entry) size() int64 { return int64(len(e.value) + entrySize) }
 
-// NewCache returns an empty cache. The name is for messages.
-func NewCache(name string) *Cache {
-	return &Cache{bound: share.NewBound(share.Options{Name: name, Limit: maxCached}), byKey: make(map[CacheKey]*list.Element)}
+// NewCache returns an empty cache.
+func NewCache() *Cache {
+	return &Cache{bound: share.NewBound(share.Options{Name: "tokens for APIs", Limit: maxCached}), byKey: make(map[CacheKey]*list.Element)}
 }
 
 // Get returns the token of the key. If there is none, fetch gets one; callers with the same key wait for the same fetch,

@@ -278,7 +278,7 @@ func TestCache_lifetime_is_the_shortest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, now := NewCache("tokens"), time.Now()
+				c, now := NewCache(), time.Now()
 				at := func(d time.Duration) (to time.Time) {
 					if d > 0 {
 						to = now.Add(d)
@@ -303,7 +303,7 @@ func TestCache_lifetime_is_the_shortest(t *testing.T) {
 
 func TestCache_one_flight_survives_its_first_caller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, release := NewCache("tokens"), make(chan struct{})
+		c, release := NewCache(), make(chan struct{})
 		var fetches atomic.Int32
 		fetch := func(ctx context.Context) (*Token, error) {
 			fetches.Add(1)
@@ -337,7 +337,7 @@ func TestCache_one_flight_survives_its_first_caller(t *testing.T) {
 }
 
 func TestCache_drops_the_refused_token_only(t *testing.T) {
-	c := NewCache("tokens")
+	c := NewCache()
 	getToken(t, c, CacheKey{}, "", time.Time{}, Token{Value: "first"})
 	c.Drop(CacheKey{}, "another")
 	if got := getToken(t, c, CacheKey{}, "", time.Time{}, Token{Value: "second"}); got != "first" {
@@ -350,7 +350,7 @@ func TestCache_drops_the_refused_token_only(t *testing.T) {
 }
 
 func TestCache_errors_are_not_kept(t *testing.T) {
-	c := NewCache("tokens")
+	c := NewCache()
 	if _, err := c.Get(t.Context(), CacheKey{}, "", func(context.Context) (*Token, error) { return nil, errors.New("down") }); err == nil {
 		t.Error("no error")
 	}
@@ -361,7 +361,7 @@ func TestCache_errors_are_not_kept(t *testing.T) {
 
 // A user with many tokens loses his own, and not those of others.
 func TestCache_room_is_shared(t *testing.T) {
-	c := NewCache("tokens")
+	c := NewCache()
 	large := strings.Repeat("a", maxToken)
 	getToken(t, c, KeyOf("ann", [32]byte{}), "user ann", time.Time{}, Token{Value: "ann"})
 	for i := range 2 * maxCached / maxToken {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/internal/strictjson"
 )
 
@@ -33,7 +34,7 @@ type pipe struct {
 	err     error              // why the pipe is closed; nil while it is open
 	closed  chan struct{}
 
-	refusing chan struct{} // limits the refusals that are being sent
+	refusing share.Slots // limits the refusals that are being sent
 }
 
 type waiter struct {
@@ -45,7 +46,7 @@ type waiter struct {
 func newPipe() *pipe {
 	return &pipe{
 		waiting: make(map[string]*waiter), closed: make(chan struct{}), end: func() {},
-		refusing: make(chan struct{}, maxRefusing),
+		refusing: share.NewSlots("refusals of an MCP server's requests", maxRefusing),
 	}
 }
 

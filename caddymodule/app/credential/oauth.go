@@ -111,7 +111,7 @@ func (c *OAuth) Provision(caddy.Context) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("credential oauth: %w", err)
 	}
-	c.client, c.cache = tokenclient.NewHTTPClient(nil), tokenclient.NewCache("tokens of "+c.TokenURL)
+	c.client, c.cache = tokenclient.NewHTTPClient(nil), tokenclient.NewCache()
 	if !slices.ContainsFunc(c.texts(), func(text string) bool { return strings.Contains(text, "{") }) {
 		form, err := c.formWith(caddy.NewReplacer())
 		if err != nil {

@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
@@ -148,6 +150,11 @@ func ReadBody(b *buffer.Buffer, r *http.Request, limit int64) *Fault {
 func incompleteBody(err error, read int) *Fault {
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 		return TooLarge(tooLong.Limit)
+	}
+	if status, message := respond.BodyFailure(err); status != 0 {
+		f := Faultf(status, InvalidRequest, "%s", message).WithoutID()
+		f.RetryAfter = time.Second
+		return f
 	}
 	return Faultf(http.StatusBadRequest, ParseError, "the body ended after %d bytes, before its end; send it again", read)
 }

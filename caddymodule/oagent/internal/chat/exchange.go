@@ -19,6 +19,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/internal/httpheader"
+	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/sse"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/chat"
@@ -142,6 +143,10 @@ func (x *exchange) readRequest() (err error) {
 			Message: fmt.Sprintf("the request is larger than the limit of %d bytes", x.MaxInput),
 		}
 	case err != nil:
+		if status, message := respond.BodyFailure(err); status != 0 {
+			x.w.Header().Set("Retry-After", respond.BodyRetry)
+			return &chat.Fault{Status: status, Code: chat.CodeMalformed, Message: message}
+		}
 		return &chat.Fault{Status: http.StatusBadRequest, Code: chat.CodeMalformed, Message: "the body of the request is incomplete"}
 	}
 	options := x.options()

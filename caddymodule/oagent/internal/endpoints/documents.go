@@ -171,13 +171,13 @@ func (q documentRequest) change() {
 		q.problem(http.StatusUnsupportedMediaType, "Unsupported media type", "Send the document with the header Content-Type: application/yaml.")
 		return
 	}
-	source, err := readSmall(q.r, registry.MaxDocument)
+	source, err := q.readSmall(registry.MaxDocument)
 	if errors.Is(err, buffer.ErrTooLarge) {
 		q.failChange(registry.ErrTooLarge)
 		return
 	}
 	if err != nil {
-		q.problem(http.StatusBadRequest, "Incomplete body", "The document was not received completely.")
+		q.failBody(err, http.StatusBadRequest, "Incomplete body", "The document was not received completely.")
 		return
 	}
 	entry, created, err := q.options.Accept.Put(q.r.Context(), registry.Change{Name: q.rest[0], Source: source, By: q.user.ID, Condition: condition})

@@ -59,6 +59,8 @@ type Options struct {
 	// Govern returns the Engagement of a request with the agent that governs it; false if no
 	// agent does.
 	Govern func(http.ResponseWriter, *http.Request) (oagent.Binding, bool)
+	// BoundBody limits the body of a request that is read next. If release is not nil, it must be called afterwards.
+	BoundBody func(*http.Request) (release func())
 	// Host runs the agents of the site; nil if none is hosted.
 	Host *hosted.Host
 	// Accept accepts agent documents; nil if all of them are from files.
@@ -234,9 +236,9 @@ func (q *request) readBody(limit int64) (body []byte, ok bool) {
 	if !q.sameOrigin() {
 		return nil, false
 	}
-	body, err := readSmall(q.r, limit)
+	body, err := q.readSmall(limit)
 	if err != nil {
-		q.problem(http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.FormatInt(limit, 10)+" bytes.")
+		q.failBody(err, http.StatusRequestEntityTooLarge, "Body too large", "The body must be complete and have at most "+strconv.FormatInt(limit, 10)+" bytes.")
 		return nil, false
 	}
 	kind, _, _ := strings.Cut(q.r.Header.Get("Content-Type"), ";")
@@ -313,12 +315,26 @@ func isNothing(err error) bool {
 const maxBody = 16 << 10
 
 // readSmall reads a body of at most limit bytes.
-func readSmall(r *http.Request, limit int64) ([]byte, error) {
+func (q *request) readSmall(limit int64) ([]byte, error) {
+	r := q.r
 	if r.Body == nil {
 		return nil, nil
 	}
 	if r.ContentLength > limit && r.Header.Get("Expect") != "" {
 		return nil, buffer.ErrTooLarge // the client waits for a response before it sends the body
 	}
+	if release := q.options.BoundBody(r); release != nil {
+		defer release()
+	}
 	return buffer.ReadLimited(r.Body, limit)
+}
+
+// failBody responds to a body that was not read because of its speed or of the memory for bodies, and with the given problem
+// otherwise.
+func (q *request) failBody(err error, status int, title, detail string) {
+	if known, message := respond.BodyFailure(err); known != 0 {
+		q.w.Header().Set("Retry-After", respond.BodyRetry)
+		status, title, detail = known, "The body cannot be read now", "The request was refused: "+message+"."
+	}
+	q.problem(status, title, detail)
 }
