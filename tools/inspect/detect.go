@@ -361,11 +361,15 @@ func (s *search) base64(text []byte) []byte {
 		}
 		end := base64End(text, i+minBase64)
 		lines, butLast := end, end
-		if i >= block {
+		if i >= block && end < len(text) {
 			lines, butLast = linesEnd(text, i, end)
 			block = lines
 		}
-		for _, to := range [...]int{lines, butLast, end} { // the last line may be a word, or only the first be text
+		ends := [...]int{lines, butLast, end} // the last line may be a word, or only the first be text
+		for n, to := range ends {
+			if n > 0 && to == ends[n-1] {
+				continue
+			}
 			masked, isText := s.encoded(text[i:to], to < block)
 			if masked != nil {
 				out = append(append(out, text[copied:i]...), masked...)
@@ -426,7 +430,7 @@ func linesEnd(text []byte, start, end int) (all, butLast int) {
 // other base64 goes on after it, the result has no padding, since decoders stop there.
 func (s *search) encoded(run []byte, goesOn bool) (masked []byte, isText bool) {
 	coding := base64.RawStdEncoding
-	if bytes.ContainsAny(run, "-_") {
+	if bytes.IndexByte(run, '-') >= 0 || bytes.IndexByte(run, '_') >= 0 {
 		coding = base64.RawURLEncoding
 	}
 	var first [minBase64]byte // most runs are identifiers or binary data
