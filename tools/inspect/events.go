@@ -23,7 +23,7 @@ type piece struct {
 func (s *search) events(m *Message) (out []byte) {
 	pieces, groups := piecesOf(m)
 	for _, group := range groups {
-		for i := range s.detections {
+		for i := 0; i < len(s.detections) && len(group) > 1; i++ {
 			var joined []byte
 			for _, p := range group {
 				p.joined = len(joined)
@@ -78,11 +78,12 @@ func piecesOf(m *Message) (pieces []*piece, groups map[string][]*piece) {
 		if m.JSON {
 			line = m.Body[start:]
 		}
-		if line[0] != '"' && !looksLikeJSON(line) {
+		isJSON := line[0] == '"' || looksLikeJSON(line)
+		if !isJSON {
 			content := bytes.TrimRight(line, "\r\n")
 			add("", &piece{start: start, end: start + len(content), text: string(content)})
 		}
-		for d, end := jsontext.NewDecoder(bytes.NewReader(line)), 0; ; {
+		for d, end := jsontext.NewDecoder(bytes.NewReader(line)), 0; isJSON; {
 			token, err := d.ReadToken()
 			if err != nil {
 				break

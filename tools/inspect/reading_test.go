@@ -161,6 +161,7 @@ func TestDetect_joins_events(t *testing.T) {
 		"numbers of records":    {`{"id":41111111}` + "\n" + `{"id":11111111}`, `{"id":41111111}` + "\n" + `{"id":11111111}`},
 		"dates of records":      {`{"at":"2026-11-28","n":"07"}` + "\n\n" + `{"at":"2026-11-29","n":"08"}`, `{"at":"2026-11-28","n":"07"}` + "\n\n" + `{"at":"2026-11-29","n":"08"}`},
 		"a list is no stream":   {`["ada@exa","mple.com"]`, `["ada@exa","mple.com"]`},
+		"values in a line":      {`4111 "ada@exa"` + "\n" + `"mple.com"` + "\n\n" + ` true "x"`, `4111 "ada@exa"` + "\n" + `"mple.com"` + "\n\n" + ` true "x"`},
 		"what is no JSON stays": {"{\"a\n{\n[1,\n\n", "{\"a\n{\n[1,\n\n"},
 	} {
 		for _, reject := range []bool{false, true} {
