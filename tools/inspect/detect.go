@@ -365,11 +365,7 @@ func (s *search) base64(text []byte) []byte {
 			lines, butLast = linesEnd(text, i, end)
 			block = lines
 		}
-		ends := [...]int{lines, butLast, end} // the last line may be a word, or only the first be text
-		for n, to := range ends {
-			if n > 0 && to == ends[n-1] {
-				continue
-			}
+		for _, to := range slices.Compact([]int{lines, butLast, end}) { // the last line may be a word, or only the first be text
 			masked, isText := s.encoded(text[i:to], to < block)
 			if masked != nil {
 				out = append(append(out, text[copied:i]...), masked...)
@@ -461,8 +457,8 @@ func (s *search) encoded(run []byte, goesOn bool) (masked []byte, isText bool) {
 		coding = coding.WithPadding(base64.StdPadding)
 	}
 	width := len(lines[0])
-	encoded := slices.Chunk(coding.AppendEncode(nil, masked), width)
-	return bytes.Join(slices.Collect(encoded), run[width:skipSpace(run, width)]), true
+	chunks := slices.Chunk(coding.AppendEncode(nil, masked), width)
+	return bytes.Join(slices.Collect(chunks), run[width:skipSpace(run, width)]), true
 }
 
 // isPrintable reports whether bytes are text.
