@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -66,12 +67,20 @@ func (s *search) events(m *Message) (out []byte) {
 	return append(out, m.Body[copied:]...)
 }
 
+// Bounds of paths, since each string of an event has one.
+const (
+	maxPath     = 12  // members and elements
+	maxPathName = 128 // bytes; what follows a longer name is not joined
+)
+
 // piecesOf returns the texts of events, and those that belong together: lines that are no JSON, strings with the same path, and all
 // texts of the content of an MCP result.
-func piecesOf(m *Message) (pieces []*piece, groups map[string][]*piece) {
-	groups = make(map[string][]*piece)
+func piecesOf(m *Message) (pieces []*piece, groups map[uint64][]*piece) {
+	groups = make(map[uint64][]*piece)
+	seed := maphash.MakeSeed()
 	add := func(path string, p *piece) {
-		pieces, groups[path] = append(pieces, p), append(groups[path], p)
+		key := maphash.String(seed, path) // there may be many paths
+		pieces, groups[key] = append(pieces, p), append(groups[key], p)
 	}
 	start := 0
 	for line := range bytes.Lines(m.Body) {
@@ -90,8 +99,13 @@ func piecesOf(m *Message) (pieces []*piece, groups map[string][]*piece) {
 			}
 			quote := end + bytes.IndexByte(line[end:], '"')
 			end = int(d.InputOffset())
-			if in, n := d.StackIndex(d.StackDepth()); token.Kind() != '"' || in == '{' && n%2 == 1 {
-				continue // the name of a member
+			in, n := d.StackIndex(d.StackDepth())
+			isName := in == '{' && n%2 == 1
+			if isName && end > maxPathName+quote {
+				break
+			}
+			if token.Kind() != '"' || isName || d.StackDepth() > maxPath {
+				continue
 			}
 			path := string(d.StackPointer())
 			if m.JSON && strings.HasPrefix(path, "/content/") && strings.HasSuffix(path, "/text") {

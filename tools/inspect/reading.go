@@ -29,11 +29,11 @@ func (r *reading) read(original []byte) (differs bool) {
 	for i := 0; i < len(original); {
 		character, size := utf8.DecodeRune(original[i:])
 		meant := meantBy(character)
-		if character == '&' {
-			reference, _, _ := bytes.Cut(original[i:min(len(original), i+maxReference)], []byte(";"))
-			decoded := html.UnescapeString(string(reference) + ";")
+		ahead := original[i:min(len(original), i+maxReference)]
+		if end := bytes.IndexByte(ahead, ';'); character == '&' && end > 1 && ahead[1] != '&' {
+			decoded := html.UnescapeString(string(ahead[:end+1]))
 			if only, n := utf8.DecodeRuneInString(decoded); n == len(decoded) {
-				meant, size = meantBy(only), len(reference)+1
+				meant, size = meantBy(only), end+1
 			}
 		}
 		if differs = differs || meant != character; meant >= 0 {

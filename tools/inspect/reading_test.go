@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools/inspect"
@@ -174,6 +175,30 @@ func TestDetect_joins_events(t *testing.T) {
 			case !reject && (string(got) != c.want || err != nil || (len(labels) == 0) != (c.body == c.want)):
 				t.Errorf("%s: %v, %v\n got %s\nwant %s", name, labels, err, got, c.want)
 			}
+		}
+	}
+}
+
+// TestDetect_reads_hostile_texts_quickly: what a text costs does not grow with the square of its length.
+func TestDetect_reads_hostile_texts_quickly(t *testing.T) {
+	const size = inspect.MaxBody - 1000
+	fill := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
+	for name, body := range map[string]string{
+		"deep events":           strings.Repeat("[", 5000) + strings.Repeat(`"a",`, (size-10000)/4) + `"a"` + strings.Repeat("]", 5000) + "\n\"b\"",
+		"a long name":           `{"` + strings.Repeat("n", size/2) + `":[` + strings.Repeat(`"a",`, size/8) + `"a"]}` + "\n\"b\"",
+		"lines of base64":       strings.Repeat("VGhlIHBhcmNlbCB3YWl0cyBhdCB0aGUgZGVw\n", size/37-1) + "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBka",
+		"references":            fill("&a"),
+		"invisible characters":  fill("1\u200b"),
+		"texts of many events":  fill("\"4111\"\n"),
+		"lines of many events":  fill("a@\n"),
+		"addresses over events": fill("\"a@b\"\n\".de \"\n"),
+	} {
+		start := time.Now()
+		_, _, _ = chainOf(t, false).Inspect(t.Context(), inspect.Message{Phase: inspect.Result, Body: []byte(body), Text: true, Events: true})
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s: %v", name, took)
+		} else {
+			t.Logf("%s: %v", name, took)
 		}
 	}
 }
