@@ -39,7 +39,8 @@ type Inspection struct {
 	Logger   *zap.Logger
 	Purpose  tools.Purpose // "" for a result
 
-	done bool // the response was inspected
+	done   bool // the response was inspected
+	events bool // the response was a stream
 }
 
 // message returns a message without a body.
@@ -250,6 +251,7 @@ func (r *Recorder) InspectResponse(ctx context.Context) {
 			r.Fail(err)
 			return
 		}
+		r.Inspection.events = true
 	}
 	if r.Body == nil || len(r.Body.B) == 0 {
 		r.Inspection.Headers(r.Headers)
@@ -290,6 +292,7 @@ func (i *Inspection) Response(ctx context.Context, status int, header http.Heade
 	m := i.message(phase)
 	mediaType := httpheader.MediaType(header.Get("Content-Type"))
 	m.JSON, m.Text = httpheader.IsJSON(mediaType), httpheader.IsText(mediaType)
+	m.Events = i.events || mediaType == result.NativeType
 	var uris contentURIs
 	m.Body, uris = cutURIs(phase, mediaType, decoded.B)
 	passed, _, err := i.inspect(ctx, m)

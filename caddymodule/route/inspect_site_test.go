@@ -237,3 +237,32 @@ paths:
 		t.Errorf("the log of calls has %s, want the converted arguments", calls)
 	}
 }
+
+// TestInspect_joins_the_events_of_a_stream: a value that an API sends in pieces does not reach callers, and what is beside it does.
+func TestInspect_joins_the_events_of_a_stream(t *testing.T) {
+	streams := map[string]string{
+		"deltas": "data: {\"delta\":{\"text\":\"write to ada.love\"}}\n\ndata: {\"delta\":{\"text\":\"lace@exam\"}}\n\ndata: {\"delta\":{\"text\":\"ple.com, please\"}}\n\n",
+		"texts":  "data: write to ada.love\n\ndata: lace@example\n\ndata: .com, please\n\n",
+		"result": "event: mcp-result\ndata: {\"content\":[{\"type\":\"text\",\"text\":\"write to ada.love\"},{\"type\":\"text\",\"text\":\"lace@example.com, please\"}]}\n\n",
+	}
+	for _, action := range []string{"mask", "reject"} {
+		s := sitetest.NewSite(t)
+		api := sitetest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, streams[strings.TrimPrefix(r.URL.Path, "/trips/")])
+		})
+		s.Start("agents {\n\ttoolset trips {\nopenapi TRIPS\ninspect pii "+action+"\n}\n}", "route {\nmcp trips\notc /otc trips\nreverse_proxy "+api+"\n}")
+		for name := range streams {
+			called := s.Do(s.CallRequest("getTrip", `{"id":"`+name+`"}`)).Body
+			otc := s.Request("POST", "/otc/call", `{"request":{"tool_id":"Trips.getTrip","input":{"id":"`+name+`"}}}`).Body
+			for _, body := range []string{called, otc} {
+				if strings.Contains(body, "love") || strings.Contains(body, "lace") {
+					t.Errorf("%s, %s: %s", action, name, body)
+				}
+			}
+			if passes := strings.Contains(called, "[email]") && strings.Contains(called, ", please"); passes != (action == "mask") {
+				t.Errorf("%s, %s: the result is %s", action, name, called)
+			}
+		}
+	}
+}

@@ -19,7 +19,6 @@ import (
 const (
 	maxNested = 3       // levels of JSON, or base64, in strings
 	minBase64 = 24      // characters
-	maxBase64 = MaxBody // characters
 	maxCursor = 2 << 10 // bytes of an opaque cursor
 	maxLabels = 16      // different labels of one message
 )
@@ -62,8 +61,8 @@ func (d *detection) Inspect(_ context.Context, m *Message) (Verdict, error) {
 // FindsIn reports whether an inspector of the chain that inspects results finds something in a text. Webhooks are not called.
 func (c Chain) FindsIn(text string) bool {
 	return slices.ContainsFunc(c, func(step Step) bool {
-		d, ok := step.Inspector.(*detection)
-		return ok && slices.Contains(step.Phases, Result) && len(d.detector.find(nil, 0, []byte(text))) > 0
+		_, ok := step.Inspector.(*detection)
+		return ok && slices.Contains(step.Phases, Result) && Chain{step}.search(Result).text(0, []byte(text), 0, anyTrait) != nil
 	})
 }
 
@@ -89,6 +88,7 @@ type search struct {
 	known      [64]knownName
 	hits       []Hit  // reused
 	plain      []byte // reused by encoded
+	reading    reading
 }
 
 type namedDetection struct {
@@ -125,10 +125,17 @@ func (c Chain) search(phase Phase) *search {
 // verdict searches a message.
 func (s *search) verdict(m *Message) Verdict {
 	var masked []byte
-	if m.JSON || looksLikeJSON(m.Body) {
-		masked = s.json(0, m.Body, 0)
+	body := m.Body
+	if m.Events {
+		body = s.events(m)
+	}
+	if m.JSON || looksLikeJSON(body) {
+		masked = s.json(0, body, 0)
 	} else {
-		masked = s.text(0, m.Body, 0, anyTrait)
+		masked = s.text(0, body, 0, anyTrait)
+	}
+	if masked == nil && len(s.labels) > 0 {
+		masked = body
 	}
 	slices.Sort(s.labels)
 	return Verdict{Rejected: s.stop(), Body: masked, Labels: s.labels}
@@ -299,12 +306,16 @@ func (s *search) text(name nameKind, text []byte, depth int, t traits) []byte {
 		return nil
 	}
 	var out []byte
+	differs := t&hasAt != 0 && s.reading.read(text)
+	if differs {
+		t |= s.filter.traits(s.reading.text)
+	}
 	for i := range s.detections {
 		d := &s.detections[i]
 		if !d.detector.wants(t, name) {
 			continue
 		}
-		if s.hits = d.detector.find(s.hits[:0], name, text); len(s.hits) == 0 {
+		if s.hits = s.find(d, name, text, differs); len(s.hits) == 0 {
 			continue
 		}
 		out = s.mask(d, text)
@@ -312,6 +323,7 @@ func (s *search) text(name nameKind, text []byte, depth int, t traits) []byte {
 		if s.stop() {
 			return out
 		}
+		differs = differs && s.reading.read(text)
 	}
 	if len(text) >= minBase64 && depth < maxNested {
 		if decoded := s.base64(text); decoded != nil {
@@ -337,26 +349,32 @@ func (s *search) mask(d *namedDetection, text []byte) (out []byte) {
 	return append(out, text[copied:]...)
 }
 
-// base64 returns a text in which the runs of base64 with a hit are masked and encoded again, nil if there are none.
+// base64 returns a text in which the runs of base64 with a hit are masked and encoded again, nil if there are none. A run may have
+// several lines.
 func (s *search) base64(text []byte) []byte {
 	var out []byte
-	copied := 0
+	copied, block := 0, 0 // block is where the last lines of base64 end
 	for i := 0; i+minBase64 <= len(text); {
 		if last := lastOther(text[i : i+minBase64]); last >= 0 { // no run begins before the byte after it
 			i += last + 1
 			continue
 		}
-		end := i + minBase64
-		for end < len(text) && isBase64[text[end]] {
-			end++
+		end := base64End(text, i+minBase64)
+		lines, butLast := end, end
+		if i >= block && end < len(text) {
+			lines, butLast = linesEnd(text, i, end)
+			block = lines
 		}
-		run := text[i:end]
-		for end < len(text) && text[end] == '=' {
-			end++
-		}
-		if masked := s.encoded(run, end > i+len(run)); masked != nil {
-			out = append(append(out, text[copied:i]...), masked...)
-			copied = end
+		for _, to := range slices.Compact([]int{lines, butLast, end}) { // the last line may be a word, or only the first be text
+			masked, isText := s.encoded(text[i:to], to < block)
+			if masked != nil {
+				out = append(append(out, text[copied:i]...), masked...)
+				copied = to
+			}
+			if isText {
+				end = to
+				break
+			}
 		}
 		i = end
 	}
@@ -376,11 +394,37 @@ func lastOther(text []byte) int {
 	return -1
 }
 
-// encoded masks the hits of one run of base64, without its padding. It returns nil if there are none.
-func (s *search) encoded(run []byte, padded bool) []byte {
-	if len(run) > maxBase64 {
-		return nil
+// base64End returns the end of the base64 that goes on at a position, with its padding.
+func base64End(text []byte, i int) int {
+	for i < len(text) && isBase64[text[i]] {
+		i++
 	}
+	for i < len(text) && text[i] == '=' {
+		i++
+	}
+	return i
+}
+
+// linesEnd returns the end of the lines of base64 that begin with a run, and that of all but the last. They have the same length, but
+// for the last.
+func linesEnd(text []byte, start, end int) (all, butLast int) {
+	all, butLast = end, end
+	for width := end - start; text[all-1] != '='; {
+		next := skipSpace(text, all)
+		last := base64End(text, next)
+		if last == next || last-next > width || !bytes.ContainsAny(text[all:next], "\r\n") {
+			break
+		}
+		if all, butLast = last, all; last-next < width {
+			break
+		}
+	}
+	return all, butLast
+}
+
+// encoded masks the hits of a run of base64, which may have several lines of the same length. It returns nil if there are none. If
+// other base64 goes on after it, the result has no padding, since decoders stop there.
+func (s *search) encoded(run []byte, goesOn bool) (masked []byte, isText bool) {
 	coding := base64.RawStdEncoding
 	if bytes.IndexByte(run, '-') >= 0 || bytes.IndexByte(run, '_') >= 0 {
 		coding = base64.RawURLEncoding
@@ -388,27 +432,33 @@ func (s *search) encoded(run []byte, padded bool) []byte {
 	var first [minBase64]byte // most runs are identifiers or binary data
 	n, err := coding.Decode(first[:], run[:minBase64])
 	if err != nil || slices.ContainsFunc(first[:n], func(c byte) bool { return isControl(rune(c)) }) {
-		return nil
+		return nil, false
 	}
-	decoded, err := coding.AppendDecode(s.plain[:0], run)
+	lines := bytes.Fields(run)
+	digits := bytes.TrimRight(bytes.Join(lines, nil), "=")
+	decoded, err := coding.AppendDecode(s.plain[:0], digits)
 	s.plain = decoded
 	if err != nil || !isPrintable(decoded) {
-		return nil
+		return nil, false
 	}
 	plain := bytes.Clone(decoded)
-	var masked []byte
 	if looksLikeJSON(plain) {
 		masked = s.json(0, plain, maxNested)
 	} else {
 		masked = s.text(0, plain, maxNested, anyTrait)
 	}
 	if masked == nil {
-		return nil
+		return nil, true
 	}
-	if padded || coding == base64.RawStdEncoding && len(run)%4 == 0 { // it may need no padding
+	for goesOn && len(masked)%3 != 0 {
+		masked = append(masked, ' ')
+	}
+	if run[len(run)-1] == '=' || coding == base64.RawStdEncoding && len(digits)%4 == 0 { // it may need no padding
 		coding = coding.WithPadding(base64.StdPadding)
 	}
-	return coding.AppendEncode(nil, masked)
+	width := len(lines[0])
+	chunks := slices.Chunk(coding.AppendEncode(nil, masked), width)
+	return bytes.Join(slices.Collect(chunks), run[width:skipSpace(run, width)]), true
 }
 
 // isPrintable reports whether bytes are text.

@@ -41,6 +41,7 @@ type Message struct {
 	Body     []byte // decoded; inspectors do not change it
 	JSON     bool   // the media type of Body is a JSON type
 	Text     bool   // the media type of Body is a type of text
+	Events   bool   // Body is the events of a stream, one a line, or an MCP result: clients may join their texts
 	Tool     string // name of the tool in its toolset
 	Toolset  string
 	Protocol string

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -118,6 +119,9 @@ func (p *Pattern) find(hits []Hit, text []byte) []Hit {
 var (
 	isLocal  = tableOf(digits + letters + "._+-'~!#$&*")
 	isDomain = tableOf(digits + letters + "-.")
+
+	// quotedLocal matches a quoted local part (RFC 5321, section 4.1.2).
+	quotedLocal = regexp.MustCompile(`"\w(?:[^"\\\n]|\\.)*\w"$`)
 )
 
 // Bounds of an e-mail address (RFC 5321, section 4.5.3.1).
@@ -137,6 +141,9 @@ func findEmail(text []byte, at, free int) (h Hit, ok bool) {
 	start := at
 	for start > max(free, at-maxLocal) && (isLocal[text[start-1]] || text[start-1] >= 0x80) {
 		start--
+	}
+	if start == at && at > free && text[at-1] == '"' {
+		start -= len(quotedLocal.Find(text[max(free, at-maxLocal):at]))
 	}
 	end := after
 	for end < min(len(text), after+maxHost) && (isDomain[text[end]] || text[end] >= 0x80) {
@@ -181,6 +188,13 @@ func (p *pii) number(name nameKind, text []byte, at, free int) (h Hit, next int,
 	if r.read(); r.count < minDigits {
 		return h, run - 1, false
 	}
+	if r.end < len(text) && text[r.end]|0x20 == 'e' && exponential.Match(text[at:]) {
+		form := exponential.Find(text[at:])
+		value, _ := strconv.ParseFloat(string(form), 64)
+		h, _, ok = p.number(name, strconv.AppendFloat(nil, value, 'f', -1, 64), 0, 0)
+		h.Start, h.End = at, at+len(form)
+		return h, h.End - 1, ok
+	}
 	switch {
 	case p.card && r.isCard():
 		h.Label = Card
@@ -196,6 +210,9 @@ func (p *pii) number(name nameKind, text []byte, at, free int) (h Hit, next int,
 	h.Start, h.End = r.start, r.end
 	return h, run, true
 }
+
+// exponential matches a number with an exponent: 4.1E15.
+var exponential = regexp.MustCompile(`^\d+(?:\.\d+)?[eE][+-]?\d{1,2}\b`)
 
 // A digitRun is a number with separators: groups of digits.
 type digitRun struct {
@@ -247,7 +264,8 @@ func (r *digitRun) isCard() bool {
 	if r.count < 13 || r.isOpen() {
 		return r.shorterCard()
 	}
-	if bytes.ContainsAny(r.written(), "./()") || !isCardNumber(r.memory[:r.count]) {
+	w := r.written() // a decimal number has one dot, or groups of three digits
+	if bytes.ContainsAny(w, "/()") || bytes.IndexByte(w, '.') >= 0 && (isDigit[w[4]] || bytes.Count(w, []byte(".")) < 2) || !isCardNumber(r.memory[:r.count]) {
 		return r.shorterCard()
 	}
 	return true
@@ -389,7 +407,7 @@ func findIBAN(text []byte, at int) (end int, valid bool) {
 	var moved [maxIBAN]byte
 	for i := at; i < len(text) && characters < length; i++ {
 		c := text[i]
-		if c == ' ' && characters%4 == 0 && i+1 < len(text) && text[i+1] != ' ' {
+		if (c == ' ' || c == '-' || c == '.') && characters%4 == 0 && i+1 < len(text) && isWord[text[i+1]] {
 			continue
 		}
 		if !isWord[c] || c == '_' {

@@ -91,9 +91,6 @@ func (p *Presidio) hits(joined string, results []presidioResult) ([]Hit, error) 
 		positions = append(positions, i)
 	}
 	positions = append(positions, len(joined))
-	slices.SortFunc(results, func(a, b presidioResult) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End), cmp.Compare(a.Type, b.Type))
-	})
 	var hits []Hit
 	for _, r := range results {
 		if r.Start < 0 || r.End <= r.Start || r.End >= len(positions) {
@@ -102,14 +99,9 @@ func (p *Presidio) hits(joined string, results []presidioResult) ([]Hit, error) 
 		if r.Score < p.Threshold {
 			continue
 		}
-		h := Hit{Start: positions[r.Start], End: positions[r.End], Label: labelOf(r.Type)}
-		if last := len(hits) - 1; last >= 0 && h.Start < hits[last].End {
-			hits[last].End = max(hits[last].End, h.End)
-			continue
-		}
-		hits = append(hits, h)
+		hits = append(hits, Hit{Start: positions[r.Start], End: positions[r.End], Label: labelOf(r.Type)})
 	}
-	return hits, nil
+	return merged(hits), nil
 }
 
 // labelOf returns the type of an entity as a label: EMAIL_ADDRESS is email-address.

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"strings"
+	"unicode/utf8"
 )
 
 // traits say what may be in a text. One loop over its bytes determines them, so that detectors need not read texts in which
@@ -10,7 +11,7 @@ type traits uint8
 
 const (
 	hasKeyword traits = 1 << iota // the beginning of a keyword of secrets
-	hasAt                         // @ or %
+	hasAt                         // @ or %, or a byte of a character that a reader may take for another
 	hasDigits                     // minDigits or more
 	hasEscape                     // a \ of JSON: the text must be decoded first
 	anyTrait   = ^traits(0)
@@ -19,9 +20,14 @@ const (
 // minDigits is the number of digits of the shortest entity of PII, a telephone number.
 const minDigits = 7
 
-// weights add up to the traits of a text: the lower half counts digits, the upper half @ and %. The bytes that end a scan have
-// stopWeight.
+// weights add up to the traits of a text: the lower half counts digits, the upper half @ and %, and with specialWeight & and all that
+// is not printable ASCII. The bytes that end a scan have stopWeight.
 var weights = func() (table [256]uint64) {
+	for c := range table {
+		if c == '&' || c >= utf8.RuneSelf || isControl(rune(c)) {
+			table[c] = specialWeight
+		}
+	}
 	for _, c := range []byte(digits) {
 		table[c] = 1
 	}
@@ -30,7 +36,10 @@ var weights = func() (table [256]uint64) {
 	return table
 }()
 
-const stopWeight = 1 << 63
+const (
+	specialWeight = 1 << 40
+	stopWeight    = 1 << 63
+)
 
 // A keywordFilter is a set of hashes of three bytes, with false positives.
 type keywordFilter [1 << (hashBits - 6)]uint64

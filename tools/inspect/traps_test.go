@@ -172,7 +172,8 @@ func TestPII_finds_patterns_and_chosen_entities_only(t *testing.T) {
 }
 
 func FuzzDetect(f *testing.F) {
-	for _, seed := range []string{`{"a":"` + email + `"}`, `["\u0040\\"]`, `{"` + awsKey + `":4111111111111111}`, "ab12 DE89", `"x`, pem} {
+	for _, seed := range []string{`{"a":"` + email + `"}`, `["\u0040\\"]`, `{"` + awsKey + `":4111111111111111}`, "ab12 DE89", `"x`, pem, "{\"a\":\"ada@exa\"}\n{\"a\":\"mple.com\"}",
+		"4111\u00a01111&nbsp;1111\u200b1111", "ZGVhciBhZGEubG92ZWxhY2VAZXhhbXBs\nZS5jb20gaGVsbG8gYWdhaW4K"} {
 		f.Add(seed)
 	}
 	pii, _ := inspect.PII(nil, nil)
@@ -180,8 +181,9 @@ func FuzzDetect(f *testing.F) {
 		{Inspector: inspect.Detect(inspect.Secrets(), false), Phases: inspect.Phases[:]}, {Inspector: inspect.Detect(pii, false), Phases: inspect.Phases[:]},
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		for _, isJSON := range []bool{true, false} {
-			passed, _, err := chain.Inspect(context.Background(), inspect.Message{Phase: inspect.Result, Body: []byte(body), JSON: isJSON, Text: true})
+		for n := range 4 {
+			isJSON := n%2 == 0
+			passed, _, err := chain.Inspect(context.Background(), inspect.Message{Phase: inspect.Result, Body: []byte(body), JSON: isJSON, Text: true, Events: n > 1})
 			if err == nil && isJSON && strictjson.Valid([]byte(body)) && !strictjson.Valid(passed) {
 				t.Errorf("%q became %q, which is not valid", body, passed)
 			}
