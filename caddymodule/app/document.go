@@ -270,10 +270,10 @@ func (k DocumentKey) OptionsOf(location string) tools.BuildOptions {
 // has no copy, and the configuration is at fault rather than the text of the document.
 func (d *Document) start(a *App) error {
 	d.logger.Store(a.logger)
-	d.lastGood.app.Store(a)
-	if d.Key.Kind == SourceFile && d.Loader.Toolset() == nil { // it was broken when it was provisioned
-		d.Loader.Rebuild()
-		err := d.Loader.Load(context.Background())
+	// A file without tools was broken when it was provisioned. The first start tries its copy.
+	if first := d.lastGood.app.Swap(a) == nil; first && d.Key.Kind == SourceFile && d.Loader.Toolset() == nil {
+		err := d.Loader.Err()
+		d.failed(err)
 		_, unmatched := errors.AsType[*build.UnmatchedError](err)
 		_, otherLock := errors.AsType[*lock.OtherError](err)
 		if d.Loader.Toolset() == nil && (unmatched || otherLock || errors.Is(err, fs.ErrNotExist)) {
@@ -358,7 +358,7 @@ func (d *Document) logWarnings(logger *zap.Logger, warnings []tools.Warning) {
 func (d *Document) failed(err error) {
 	a := d.lastGood.app.Load()
 	if a == nil && d.Key.Kind == SourceFile && d.Loader.Toolset() == nil {
-		return // LoadFile returns this error, or start loads the document again
+		return // LoadFile returns this error, or start calls this function again
 	}
 	metrics.All.Failed(d.Key.Name)
 	message := "loading the document failed; the previous tools stay in use"

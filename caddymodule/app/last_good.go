@@ -83,10 +83,12 @@ func (d *Document) saveCopy(a *App) {
 			return change, nil
 		})
 	}
+	logger := d.logger.Load().With(zap.String("toolset", d.Key.Name), zap.Int("bytes", len(packed)))
 	if err != nil {
-		d.logger.Load().Warn("the document was not copied to the store, so a start of the process needs the document itself",
-			zap.String("toolset", d.Key.Name), zap.Int("bytes", len(packed)), zap.Error(err))
+		logger.Warn("the document was not copied to the store, so a start of the process needs the document itself", zap.Error(err))
+		return
 	}
+	logger.Debug("copied the document to the store")
 }
 
 // restore makes the tools of the copy current and returns when it was written. It must be called by the observer of the loader.

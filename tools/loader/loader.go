@@ -155,8 +155,8 @@ func (l *Loader) Document() *Document {
 }
 
 // Use makes the tools of an earlier version of the document current until a later load
-// succeeds. The data is as Options.Prepare has returned it. Use may be called only by
-// Observer.Failed, while there is no Toolset.
+// succeeds. The data is as Options.Prepare has returned it. Use may be called while
+// there is no Toolset, by Observer.Failed or before Start.
 func (l *Loader) Use(ctx context.Context, data []byte) error {
 	snapshot := &source.Snapshot{Data: data, Location: l.Location()}
 	toolset, _, err := l.runBuild(ctx, snapshot, nil)
