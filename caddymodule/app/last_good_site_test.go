@@ -104,7 +104,7 @@ func TestLastGood_present_options(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test()
 			s := s.With(t)
-			s.Start(strings.Replace(twoSets, "one.yaml", "one.yaml {\ninclude operation listTrains\n}", 1), twoServed)
+			s.Start(strings.Replace(twoSets, "DIR/one.yaml", "file://DIR/one.yaml {\ninclude operation listTrains\n}", 1), twoServed)
 			s.WantTools("listTrains")
 		})
 	}
