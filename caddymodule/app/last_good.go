@@ -39,8 +39,7 @@ func (k DocumentKey) hasCopy() bool { return k.Kind == SourceFile || k.Kind == s
 
 // copyKey returns the key of the copy in the store. Options that apply to the copy do not change it.
 func (k DocumentKey) copyKey() string {
-	kept := DocumentKey{Name: k.Name, Kind: k.Kind, Address: k.Address, Overlays: k.Overlays}
-	return fmt.Sprintf("document/%x", sha256.Sum256([]byte(kept.String())))
+	return fmt.Sprintf("document/%x", sha256.Sum256([]byte(DocumentKey{Name: k.Name, Kind: k.Kind, Address: k.Address, Overlays: k.Overlays}.String())))
 }
 
 // keepCopy makes the document, which was loaded, the copy.
@@ -72,10 +71,9 @@ func (d *Document) saveCopy(a *App) {
 	if !d.lastGood.pending.CompareAndSwap(pack, nil) {
 		return // there is a later one
 	}
-	ctx := context.Background()
-	records, err := a.OpenStore(ctx)
+	records, err := a.OpenStore(context.Background())
 	if err == nil {
-		err = records.Update(ctx, d.Key.copyKey(), func(old store.Record) (store.Change, error) {
+		err = records.Update(context.Background(), d.Key.copyKey(), func(old store.Record) (store.Change, error) {
 			change := store.Change{Value: packed, TTL: store.MaxTTL, Evictable: true}
 			if bytes.HasSuffix(old.Value, packed[len(packed)-8:]) { // the checksum and the size: RFC 1952, 2.3.1
 				change.Value = nil // the store has the copy, so it only lives longer
@@ -83,15 +81,14 @@ func (d *Document) saveCopy(a *App) {
 			return change, nil
 		})
 	}
-	logger := d.logger.Load().With(zap.String("toolset", d.Key.Name), zap.Int("bytes", len(packed)))
-	if err != nil {
+	if logger := d.logger.Load().With(zap.String("toolset", d.Key.Name), zap.Int("bytes", len(packed))); err != nil {
 		logger.Warn("the document was not copied to the store, so a start of the process needs the document itself", zap.Error(err))
-		return
+	} else {
+		logger.Debug("copied the document to the store")
 	}
-	logger.Debug("copied the document to the store")
 }
 
-// restore makes the tools of the copy current and returns when it was written. It must be called by the observer of the loader.
+// restore makes the tools of the copy current and returns when it was written. Only failed calls it: see loader.Loader.Use.
 func (d *Document) restore(a *App) (date time.Time, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -160,14 +160,13 @@ func (l *Loader) Document() *Document {
 func (l *Loader) Use(ctx context.Context, data []byte) error {
 	snapshot := &source.Snapshot{Data: data, Location: l.Location()}
 	toolset, _, err := l.runBuild(ctx, snapshot, nil)
-	if err != nil {
-		return err
+	if err == nil {
+		l.last.used = true
+		l.keepDocument(snapshot, toolset)
+		l.toolset.Store(toolset)
+		l.notify()
 	}
-	l.last.used = true
-	l.keepDocument(snapshot, toolset)
-	l.toolset.Store(toolset)
-	l.notify()
-	return nil
+	return err
 }
 
 // Toolset returns the current Toolset, or nil if none is loaded yet.
