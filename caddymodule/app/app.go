@@ -101,7 +101,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 	}
 }
 
-// Provision opens the named toolsets. A document file must exist and be valid. Documents given
+// Provision opens the named toolsets. A document file must exist and be valid, unless the process starts. Documents given
 // as a URL or as a path on the site are not fetched until Start.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger, a.ready, a.ended = ctx.Logger(), make(chan struct{}), ctx.Done()
@@ -190,7 +190,9 @@ func (a *App) Start() error {
 	}
 	for _, d := range a.OpenDocuments {
 		d.archive.Store(&a.Auditor.archive)
-		d.start(a.logger)
+		if err := d.start(a); err != nil {
+			return err
+		}
 	}
 	if err := CheckAgents(a); err != nil {
 		return err // Caddy does not call Stop after a failed Start

@@ -73,6 +73,7 @@ type Document struct {
 	approving       sync.Mutex                // held while Approve writes the lock file
 	overlayWarnings []overlay.Warning         // of the document that is being built; used by the loader only
 
+	lastGood    lastGood
 	hideFailing func() // ends the export of whether the latest load failed
 
 	archive        atomic.Pointer[*archive.Archive] // of the configuration that was started last
@@ -85,10 +86,10 @@ type Document struct {
 }
 
 // openDocument returns the document with that key from the pool. The caller must call
-// closeDocument once. A file is read immediately and must be valid. URLs and paths on the site
-// are not fetched before Start.
+// closeDocument once. A file is read immediately and must be valid, unless the process starts: see
+// lastGood. URLs and paths on the site are not fetched before Start.
 func openDocument(ctx context.Context, key DocumentKey, embedder search.Embedder, logger *zap.Logger) (*Document, error) {
-	if _, err := key.readOverlays(); err != nil {
+	if _, err := key.readOverlays(); err != nil && (errors.Is(err, fs.ErrNotExist) || !key.hasCopy() || !startsProcess()) {
 		return nil, fmt.Errorf("toolset %q: %w", key.Name, err)
 	}
 	if key.Lock != "" {
@@ -106,7 +107,7 @@ func openDocument(ctx context.Context, key DocumentKey, embedder search.Embedder
 	if key.ResponseSchemas {
 		d.addResponseSchemas()
 	}
-	if err := d.load(ctx); err != nil {
+	if err := d.LoadFile(ctx); err != nil {
 		closeDocument(key)
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func openDocument(ctx context.Context, key DocumentKey, embedder search.Embedder
 // LoadResponseSchemas loads the document with the schemas of the responses, for the handlers that need them.
 func (d *Document) LoadResponseSchemas(ctx caddy.Context) error {
 	d.addResponseSchemas()
-	return d.load(ctx)
+	return d.LoadFile(ctx)
 }
 
 // addResponseSchemas adds response schemas to the tools, from the next load on. The tools keep them as
@@ -127,9 +128,9 @@ func (d *Document) addResponseSchemas() {
 	}
 }
 
-// load reads the document if it is a file, which must be valid. Other documents are loaded by
-// start.
-func (d *Document) load(ctx context.Context) error {
+// LoadFile reads the document if it is a file, which must be valid. Exception: if the process starts,
+// start decides what is in use in place of a broken one. Other documents are loaded by start.
+func (d *Document) LoadFile(ctx context.Context) error {
 	if d.inputs.changed() {
 		d.Loader.Rebuild()
 	}
@@ -137,6 +138,9 @@ func (d *Document) load(ctx context.Context) error {
 		return nil
 	}
 	if err := d.Loader.Load(ctx); err != nil {
+		if d.Loader.Toolset() == nil && startsProcess() {
+			return nil
+		}
 		return ExplainFile(d.Key, err)
 	}
 	// Another configuration may have loaded the document already, and the file may have changed
@@ -234,6 +238,9 @@ func (d *Document) build(ctx context.Context, data []byte, location string, prev
 	if toolset.ResponseSchemas && !key.ResponseSchemas {
 		toolset.DropResponseSchemas()
 	}
+	if key.hasCopy() {
+		d.keepCopy(data)
+	}
 	return toolset, files, nil
 }
 
@@ -259,14 +266,27 @@ func (k DocumentKey) OptionsOf(location string) tools.BuildOptions {
 }
 
 // start begins to load and watch the document. Log messages go to the logger of the
-// configuration that is being started.
-func (d *Document) start(logger *zap.Logger) {
-	d.logger.Store(logger)
+// configuration that is being started. It returns an error if a file cannot be used,
+// has no copy, and the configuration is at fault rather than the text of the document.
+func (d *Document) start(a *App) error {
+	d.logger.Store(a.logger)
+	// A file without tools was broken when it was provisioned. The first start tries its copy.
+	if first := d.lastGood.app.Swap(a) == nil; first && d.Key.Kind == SourceFile && d.Loader.Toolset() == nil {
+		err := d.Loader.Err()
+		d.failed(err)
+		_, unmatched := errors.AsType[*build.UnmatchedError](err)
+		_, otherLock := errors.AsType[*lock.OtherError](err)
+		if d.Loader.Toolset() == nil && (unmatched || otherLock || errors.Is(err, fs.ErrNotExist)) {
+			return ExplainFile(d.Key, err)
+		}
+	}
+	go d.saveCopy(a)
 	d.Loader.Start()
 	d.inputs.start(d.Loader.Rebuild)
 	if d.MCPServer != nil {
 		d.MCPServer.Watch(d.Loader.Rebuild)
 	}
+	return nil
 }
 
 // Destruct stops the loader. The pool calls it when no configuration uses the document.
@@ -334,18 +354,27 @@ func (d *Document) logWarnings(logger *zap.Logger, warnings []tools.Warning) {
 	}
 }
 
-// failed logs and counts a failed load.
+// failed logs and counts a failed load. If there are no tools yet, it tries the copy of the document.
 func (d *Document) failed(err error) {
+	a := d.lastGood.app.Load()
+	if a == nil && d.Key.Kind == SourceFile && d.Loader.Toolset() == nil {
+		return // LoadFile returns this error, or start calls this function again
+	}
 	metrics.All.Failed(d.Key.Name)
 	message := "loading the document failed; the previous tools stay in use"
+	fields := []zap.Field{zap.String("toolset", d.Key.Name), zap.String("document", d.Loader.Location()), zap.Error(err)}
 	if d.Loader.Toolset() == nil {
-		if d.Key.Kind == SourceFile {
-			return // loading the configuration fails with this error
-		}
 		message = "loading the document failed; requests for its tools get 503 until it is loaded"
+		if a != nil && d.Key.hasCopy() {
+			date, err := d.restore(a)
+			if err == nil {
+				message = "loading the document failed; its last good copy is in use until it is loaded"
+				d.loaded(d.Loader.Toolset(), 0)
+			}
+			fields = append(fields, zap.Time("copy", date), zap.NamedError("copy_error", err))
+		}
 	}
-	d.logger.Load().Error(message, zap.String("toolset", d.Key.Name),
-		zap.String("document", d.Loader.Location()), zap.Error(err))
+	d.logger.Load().Error(message, fields...)
 }
 
 // ExplainFile adds to a load error of a file how to fix it.

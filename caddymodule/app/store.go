@@ -63,6 +63,7 @@ type sharedStore struct {
 	key     string                     // key in the pool openStores
 	logger  atomic.Pointer[zap.Logger] // logger of the configuration that was started last
 	opened  atomic.Pointer[store.Store]
+	inUse   chan struct{}       // closed when the store is open
 	latest  atomic.Pointer[App] // the app that was started last
 	pages   *result.PageKeeper
 	bodies  atomic.Pointer[share.Bound]
@@ -104,7 +105,7 @@ func (a *App) loadStore(ctx caddy.Context) error {
 func acquireStore(module StoreModule, id caddy.ModuleID, logger *zap.Logger) (*sharedStore, error) {
 	key := string(id) + " " + module.Key()
 	value, _, err := openStores.LoadOrNew(key, func() (caddy.Destructor, error) {
-		s := &sharedStore{key: key, module: module}
+		s := &sharedStore{key: key, module: module, inUse: make(chan struct{})}
 		s.calls = calllog.New(nodeName(), s.open, module.Shared())
 		s.archive = archive.NewQueue(hostName(), s.open)
 		s.pages = result.NewPageKeeper(WarnUse)
@@ -179,6 +180,7 @@ func (s *sharedStore) open(ctx context.Context) (store.Store, error) {
 	}
 	s.lastErr = nil
 	s.opened.Store(&opened)
+	close(s.inUse)
 	return opened, nil
 }
 

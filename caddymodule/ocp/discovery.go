@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/ocp/advertise"
@@ -62,10 +61,8 @@ func newDiscovery(ctx caddy.Context, h *Handler) (*discovery, error) {
 		}
 	}
 	h.toolset.Loader.KeepDocument()
-	if h.toolset.Key.Kind == app.SourceFile {
-		if err := h.toolset.Loader.Load(ctx); err != nil {
-			return nil, app.ExplainFile(h.toolset.Key, err)
-		}
+	if err := h.toolset.LoadFile(ctx); err != nil {
+		return nil, err
 	}
 	return d, nil
 }

@@ -103,6 +103,7 @@ type lastLoad struct {
 	snapshot *source.Snapshot // of the last document fetched
 	rejected error            // why that document could not be built
 	missing  bool             // the last fetch found no file
+	used     bool             // the Toolset is that of Use
 	failures int              // consecutive failures
 }
 
@@ -151,6 +152,21 @@ func (l *Loader) Rebuild() {
 // loaded after KeepDocument was called.
 func (l *Loader) Document() *Document {
 	return l.kept.Load()
+}
+
+// Use makes the tools of an earlier version of the document current until a later load
+// succeeds. The data is as Options.Prepare has returned it. Use may be called while
+// there is no Toolset, by Observer.Failed or before Start.
+func (l *Loader) Use(ctx context.Context, data []byte) error {
+	snapshot := &source.Snapshot{Data: data, Location: l.Location()}
+	toolset, _, err := l.runBuild(ctx, snapshot, nil)
+	if err == nil {
+		l.last.used = true
+		l.keepDocument(snapshot, toolset)
+		l.toolset.Store(toolset)
+		l.notify()
+	}
+	return err
 }
 
 // Toolset returns the current Toolset, or nil if none is loaded yet.
@@ -232,7 +248,7 @@ func (l *Loader) poll(ctx context.Context) (toolset *tools.Toolset, isNews bool,
 		// An editor may remove a file before it renames the new one, so ignore the first
 		// miss.
 		l.last.missing = true
-		return nil, false, l.last.rejected
+		return nil, false, l.Err()
 	}
 	if err != nil {
 		earlier := l.Err()
@@ -243,7 +259,7 @@ func (l *Loader) poll(ctx context.Context) (toolset *tools.Toolset, isNews bool,
 		l.last.snapshot = snapshot
 		return nil, false, l.last.rejected
 	}
-	toolset, files, err := l.runBuild(ctx, snapshot)
+	toolset, files, err := l.runBuild(ctx, snapshot, l.options.Prepare)
 	if err != nil && ctx.Err() != nil {
 		return nil, false, err
 	}
@@ -289,14 +305,14 @@ func (l *Loader) fetch(ctx context.Context) (snapshot *source.Snapshot, changed 
 
 // runBuild prepares the document and builds the Toolset. It recovers from panics of the
 // libraries that parse documents.
-func (l *Loader) runBuild(ctx context.Context, snapshot *source.Snapshot) (toolset *tools.Toolset, files []string, err error) {
+func (l *Loader) runBuild(ctx context.Context, snapshot *source.Snapshot, prepare func([]byte) ([]byte, error)) (toolset *tools.Toolset, files []string, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			toolset, err = nil, fmt.Errorf("building the tools of %s: panic: %v", l.Location(), cause)
 		}
 	}()
-	if l.options.Prepare != nil {
-		if snapshot.Data, err = l.options.Prepare(snapshot.Data); err != nil {
+	if prepare != nil {
+		if snapshot.Data, err = prepare(snapshot.Data); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -315,7 +331,7 @@ func (l *Loader) Due() bool {
 // recordResult records the result of a load and when the next one is due.
 func (l *Loader) recordResult(err error) {
 	if err == nil {
-		l.last.failures = 0
+		l.last.failures, l.last.used = 0, false
 	} else {
 		l.last.failures++
 	}
@@ -329,13 +345,13 @@ func (l *Loader) recordResult(err error) {
 }
 
 // retryDelay returns the delay before the next load. It is randomized, so that the nodes of a
-// site do not fetch at the same time. While there is no Toolset, it grows with each
-// failure.
+// site do not fetch at the same time. While there is no Toolset but that of Use, it grows
+// with each failure.
 func (l *Loader) retryDelay() time.Duration {
 	switch {
 	case l.polled:
 		return l.options.Refresh
-	case l.last.failures > 0 && l.Toolset() == nil:
+	case l.last.failures > 0 && (l.Toolset() == nil || l.last.used):
 		return jitter(min(minBackoff<<min(l.last.failures-1, 16), maxBackoff))
 	case l.options.Refresh < 0:
 		return never
