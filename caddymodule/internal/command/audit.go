@@ -26,13 +26,14 @@ func AuditCommand() *cobra.Command {
 		Use:   "verify FILE...",
 		Short: "Checks that no line of the audit archive was changed or removed",
 		Long: `
-Checks the chain of hashes of each node in files of the audit archive. The files are
-given in the order of their dates, as a shell lists audit*.jsonl. Prints the number
-of lines and the hash of the last line of each node. Compare it with the one printed
-earlier, or with another sink: lines that are missing at the end leave no gap.
+Checks the chain of hashes of each node in files of the audit archive, of one node
+or of several, in any order. Prints the number of lines and the hash of the last line
+of each node. Compare it with the one printed earlier, or with another sink: lines
+that are missing at the end leave no gap. If there are faults, prints each of them.
 
-Exit status: 0 if all lines are intact, 4 if lines are missing, 5 if a line was
-changed, 6 if a line does not continue the one before it, 1 for other errors.
+Exit status: 0 if all lines are intact; for the first fault 4 if lines are missing, 5
+if a line was changed, 6 if a line does not continue the one before it; 1 for other
+errors.
 `,
 		Example: "  caddy agents audit verify /var/log/fairway/audit*.jsonl",
 		Args:    cobra.MinimumNArgs(1),
@@ -59,19 +60,26 @@ func verifyFiles(cmd *cobra.Command, names []string) (int, error) {
 		}
 		err = v.Read(name, file)
 		_ = file.Close() // it was only read
-		switch {
-		case errors.Is(err, archive.ErrGap):
-			return ExitCodeGap, err
-		case errors.Is(err, archive.ErrChanged):
-			return ExitCodeChanged, err
-		case errors.Is(err, archive.ErrLink):
-			return ExitCodeLink, err
-		case err != nil:
+		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
+	}
+	if faults := v.Check(); len(faults) > 0 {
+		return exitOf(faults[0]), fmt.Errorf("%w\nfaults: %d", errors.Join(faults...), len(faults))
 	}
 	for _, c := range v.Chains {
 		fmt.Fprintf(cmd.OutOrStdout(), "node %s: lines %d to %d are intact, %d delivered twice, last hash %s\n", c.Node, c.First, c.Last, c.Repeated, c.Hash)
 	}
 	return caddy.ExitCodeSuccess, nil
+}
+
+// exitOf returns the exit status of a fault.
+func exitOf(fault error) int {
+	switch {
+	case errors.Is(fault, archive.ErrGap):
+		return ExitCodeGap
+	case errors.Is(fault, archive.ErrChanged):
+		return ExitCodeChanged
+	}
+	return ExitCodeLink
 }
