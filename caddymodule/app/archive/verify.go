@@ -97,12 +97,10 @@ func (v *Verifier) add(text []byte) {
 		v.report(v.at, "%w: seq %d of node %q does not match its hash", ErrChanged, l.Seq, l.Node)
 	}
 	var c *Chain
-	for _, known := range v.Chains {
-		if known.Node == l.Node {
-			c = known
-		}
+	if i := slices.IndexFunc(v.Chains, func(known *Chain) bool { return known.Node == l.Node }); i >= 0 {
+		c = v.Chains[i]
 	}
-	hash, prev := digestOf(l.Hash), digestOf(l.Prev)
+	prev := digestOf(l.Prev)
 	continues := c != nil && c.segments[len(c.segments)-1].continuedBy(v.at.file, l.Seq, prev)
 	switch {
 	case !intact && !continues:
@@ -115,7 +113,7 @@ func (v *Verifier) add(text []byte) {
 		c.segments = append(c.segments, &segment{place: v.at, first: l.Seq, prev: prev})
 	}
 	s := c.segments[len(c.segments)-1]
-	s.lines = append(s.lines, entry{hash, v.at.number})
+	s.lines = append(s.lines, entry{digestOf(l.Hash), v.at.number})
 }
 
 // digestOf decodes a hash. It is zero if the text has none.
