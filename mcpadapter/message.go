@@ -162,8 +162,8 @@ func readEnvelope(data []byte) (m envelope, f *protocol.Fault) {
 			m.failure = walk.Value
 		}
 	}
-	if kind := id.Kind(); id != nil && kind != '"' && kind != '0' {
-		return m, protocol.Malformed("the id must be a string or a number, not %s", strictjson.KindName(kind))
+	if kind := id.Kind(); id != nil && kind != '"' && (kind != '0' || bytes.ContainsAny(id, ".eE")) && !protocol.IsID(id) {
+		return m, protocol.Malformed("the id must be a string or an integer, not %s", text.Cut(string(id), text.MaxQuoted))
 	}
 	m.id = id
 	switch {

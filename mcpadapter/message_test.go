@@ -46,6 +46,7 @@ func TestEnvelope(t *testing.T) {
 		{"id-null", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, protocol.InvalidRequest, ""},
 		{"id-object", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, 400, protocol.InvalidRequest, ""},
 		{"id-array", `{"jsonrpc":"2.0","id":[1],"method":"ping"}`, 400, protocol.InvalidRequest, ""},
+		{"id-fraction", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, 400, protocol.InvalidRequest, ""},
 		{"id-bool", `{"jsonrpc":"2.0","id":true,"method":"ping"}`, 400, protocol.InvalidRequest, ""},
 		{"method-number", `{"jsonrpc":"2.0","id":1,"method":1}`, 400, protocol.InvalidRequest, "1"},
 		{"method-empty", `{"jsonrpc":"2.0","id":1,"method":""}`, 400, protocol.InvalidRequest, "1"},
@@ -73,7 +74,7 @@ func TestEnvelope(t *testing.T) {
 
 func TestID_is_echoed_as_sent(t *testing.T) {
 	for _, id := range []string{
-		`0`, `-1`, `9007199254740993`, `123456789012345678901234567890`, `1.50`, `1e3`,
+		`0`, `-1`, `9007199254740993`, `123456789012345678901234567890`, `1.0`, `1e3`,
 		`""`, `"a"`, `"1"`, `"\u00e9\n"`, `"` + strings.Repeat("x", 5000) + `"`, "\"\u2028\"",
 	} {
 		for _, v := range []protocol.Revision{protocol.V20250618, protocol.V20260728} {

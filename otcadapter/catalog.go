@@ -312,9 +312,8 @@ func (k *toolkit) setName(name string) {
 
 // CallMessage returns the path below the server's, and the body, of a request that calls a tool. Arguments is a JSON
 // object.
-func CallMessage(options Options, toolset *tools.Toolset, tool string, arguments []byte) (path string, body []byte) {
-	k := &toolkit{version: options.Version, tools: toolset}
-	k.setName(options.Toolkit)
+func CallMessage(options Options, site Toolkit, tool string, arguments []byte) (path string, body []byte) {
+	k := newToolkit(options, 0, site)
 	body = append(k.appendID([]byte(`{"request":{"tool_id":"`), tool), `","input":`...)
 	return callEndpoint, append(append(body, arguments...), "}}"...)
 }

@@ -208,6 +208,9 @@ func (b *builder) candidates(operations []openapi.Operation) []build.Candidate {
 		},
 		Prefix: func(i int) string { return strings.ToLower(operations[i].Method) },
 	}).Names()
+	if b.options.Foreign {
+		b.leaveReserved(names)
+	}
 	first := make(map[string]*openapi.Operation, len(operations)) // by operationId
 	for i := range operations {
 		operation := &operations[i]
@@ -229,6 +232,24 @@ func (b *builder) candidates(operations []openapi.Operation) []build.Candidate {
 		first[operation.ID] = operation
 	}
 	return named
+}
+
+// leaveReserved gives tools of an MCP server with names of built-in tools the prefix of the Toolset.
+func (b *builder) leaveReserved(names []string) {
+	taken := build.NewNameSet()
+	for _, name := range names {
+		taken.Taken[name] = true
+	}
+	prefix := cmp.Or(MergePrefix(b.options.Name), "server")
+	for i, name := range names {
+		if !IsReserved(name) {
+			continue
+		}
+		for IsReserved(name) {
+			name = build.ShortenName(prefix + "_" + name)
+		}
+		names[i] = taken.Claim(name)
+	}
 }
 
 // checkSelected returns an error for selectors that match no operation. It records those

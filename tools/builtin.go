@@ -26,6 +26,19 @@ const (
 	NextPage      Builtin = "next_page"       // returns the next part of a response that was cut
 )
 
+// BuiltinPrefix precedes the names of all built-in tools if a document has a tool with one of their names.
+const BuiltinPrefix = "gateway_"
+
+// IsReserved reports whether a name is that of a built-in tool, so that no tool of an MCP server has it. Such a server can
+// change its list at any time, and must not get the calls of the gateway's own tools.
+func IsReserved(name string) bool {
+	switch Builtin(strings.TrimPrefix(name, BuiltinPrefix)) {
+	case SearchTools, DescribeTools, CallReadTool, CallWriteTool, NextPage:
+		return true
+	}
+	return false
+}
+
 // IsCall reports whether a call of such a tool calls another tool.
 func (b Builtin) IsCall() bool { return b == CallReadTool || b == CallWriteTool }
 

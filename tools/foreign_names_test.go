@@ -17,3 +17,12 @@ func TestJoin_keeps_names_of_documents(t *testing.T) {
 		t.Errorf("read-file is %v", found)
 	}
 }
+
+// TestJoin_names_of_servers_with_a_prefix do not mean the tool whose plain name they are.
+func TestJoin_names_of_servers_with_a_prefix(t *testing.T) {
+	m := newMerger(t, "trips", "files")
+	m.Merge(part("t", "list"), server("f", "list"))
+	if found, ok := m.Merge(part("t", "book"), server("f", "list")).Tool("list"); ok {
+		t.Errorf("list is %s", found.Name)
+	}
+}

@@ -16,10 +16,11 @@ import (
 // A Merger makes one Toolset of the Toolsets of several documents. As long as these stay the same,
 // Merge returns the same Toolset, by which adapters cache what they have encoded.
 //
-// A tool keeps its name if no tool of another document has it. Otherwise all tools with the name get
-// the prefix of their Toolset: trains_list and buses_list. Names says how names stay stable.
+// Of several tools with a name, one keeps it. The others get the prefix of their Toolset: list and buses_list. mergedNames
+// says which one, and how names stay stable.
 type Merger struct {
 	options MergeOptions
+	names   mergedNames
 	mu      sync.Mutex
 	last    atomic.Pointer[mergedResult]
 }
@@ -33,10 +34,10 @@ type mergedResult struct {
 // MergeOptions are the options of NewMerger.
 type MergeOptions struct {
 	Prefixes []string                         // of the names of tools, one for each Toolset; see Prefix
-	Names    *MergedNames                     // may be shared by Mergers with the same prefixes; nil for new ones
 	Finder   func(*Toolset) Finder            // makes the Finder; nil for none
-	Yields   []bool                           // the Toolsets whose tools are left out if another one has a tool with the name; nil for none
+	Yields   []bool                           // the Toolsets whose tools are left out if they do not get their plain names; nil for none
 	Yielded  func(names []string)             // called with the names of tools that are left out; may be nil
+	Moved    func(names []string)             // called with plain names that no tool has, since they would belong to another Toolset than before; may be nil
 	Changed  func(previous, current *Toolset) // called for each new Toolset; previous is nil for the first; may be nil
 }
 
@@ -50,10 +51,7 @@ func NewMerger(o MergeOptions) (*Merger, error) {
 			return nil, fmt.Errorf("two toolsets have the prefix %s_ for names of their tools", prefix)
 		}
 	}
-	if o.Names == nil {
-		o.Names = NewMergedNames()
-	}
-	return &Merger{options: o}, nil
+	return &Merger{options: o, names: mergedNames{make(map[string]nameKey), make(map[int]bool), make(map[string]bool)}}, nil
 }
 
 // MergePrefix returns the prefix for the names of the tools of a Toolset with that name, without the
@@ -83,44 +81,20 @@ func (m *Merger) Merge(parts ...*Toolset) *Toolset {
 		return last.whole
 	}
 	current := &mergedResult{parts: slices.Clone(parts)}
-	current.whole = m.merge(m.yield(parts))
+	assigned := m.names.assign(&m.options, parts)
+	left, names, yielded := assigned.withoutYielded()
+	current.whole = m.merge(left, names)
 	m.last.Store(current)
+	if m.options.Yielded != nil && len(yielded) > 0 {
+		m.options.Yielded(yielded)
+	}
+	if m.options.Moved != nil && len(assigned.moved) > 0 {
+		m.options.Moved(assigned.moved)
+	}
 	if m.options.Changed != nil {
 		m.options.Changed(last.whole, current.whole)
 	}
 	return current.whole
-}
-
-// yield returns the parts without the tools that are left out because of Yields.
-func (m *Merger) yield(parts []*Toolset) []*Toolset {
-	if !slices.Contains(m.options.Yields, true) {
-		return parts
-	}
-	count := make(map[string]int)
-	for _, part := range parts {
-		if part != nil {
-			for _, t := range part.Tools() {
-				count[t.Name]++
-			}
-		}
-	}
-	left, names := slices.Clone(parts), []string(nil)
-	for i, part := range parts {
-		if part == nil || !m.options.Yields[i] {
-			continue
-		}
-		unique := func(t *Tool) bool { return t.IsRequest() || count[t.Name] == 1 }
-		for _, t := range part.Tools() {
-			if !unique(t) {
-				names = append(names, m.options.Prefixes[i]+"."+t.Name)
-			}
-		}
-		left[i] = part.Only(unique)
-	}
-	if m.options.Yielded != nil && len(names) > 0 {
-		m.options.Yielded(names)
-	}
-	return left
 }
 
 // maxDescription limits the description of a merged Toolset, in bytes. The descriptions of
@@ -128,8 +102,7 @@ func (m *Merger) yield(parts []*Toolset) []*Toolset {
 const maxDescription = 2000
 
 // merge makes the Toolset of the parts.
-func (m *Merger) merge(parts []*Toolset) *Toolset {
-	names := m.options.Names.assign(m.options.Prefixes, parts)
+func (m *Merger) merge(parts []*Toolset, names [][]string) *Toolset {
 	s := Join(parts, names)
 	sum := sha256.New()
 	var toolsets, titles, descriptions, versions []string

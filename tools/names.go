@@ -3,26 +3,28 @@ package tools
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"sync"
+	"slices"
 
 	"github.com/fairwayhq/fairway/tools/build"
 )
 
-// maxRemembered is the number of names that Names remembers.
+// maxRemembered is the number of names that mergedNames remembers. If there are more, tools without a name yet get
+// their prefixes.
 const maxRemembered = 1 << 16
 
-// MergedNames holds the names that tools of several documents have got, so that a name never comes
-// to mean a tool of another document while the program runs, however the documents change:
+// mergedNames holds the names that tools of several sources have got, so that a source that changes does not take the
+// name of another one's tool:
 //
-//   - Where two documents had the same name once, both tools keep their prefixes.
-//   - A name without prefix stays with its document. If the document loses the tool and another
-//     document gets one with the name, that one has its prefix.
-//
-// It is safe for concurrent use.
-type MergedNames struct {
-	mu        sync.Mutex
-	owners    map[string]nameKey  // by the name in the merged Toolset
-	contested map[string]struct{} // names that several documents have had at once
+//   - A tool of a document has its plain name before one of an MCP server, and of two of a kind the one whose source is
+//     first. The others have their prefixes.
+//   - A plain name stays with its source as long as the Merger exists. If another source would get it, no tool has it:
+//     if both have such a tool, for good, and otherwise until the tool of the first one is back. Exception: a source that
+//     is loaded for the first time gets the names that it would have had at start.
+//   - Names of built-in tools are never those of an MCP server's tool.
+type mergedNames struct {
+	owners map[string]nameKey // by the name in the merged Toolset
+	loaded map[int]bool       // the parts that were loaded once
+	moved  map[string]bool    // plain names that another source would have got; true if no tool has the name for good
 }
 
 // nameKey identifies a tool of a part.
@@ -40,68 +42,123 @@ func (k nameKey) unique() string {
 	return name[:min(len(name), build.MaxName-len(suffix))] + suffix
 }
 
-// NewMergedNames returns MergedNames without names.
-func NewMergedNames() *MergedNames {
-	return &MergedNames{owners: make(map[string]nameKey), contested: make(map[string]struct{})}
+// assignment is one assignment of names to the tools of all parts.
+type assignment struct {
+	*mergedNames
+	options *MergeOptions
+	parts   []*Toolset
+	names   [][]string // of the tools of each part; "" for one that is left out (MergeOptions.Yields)
+	moved   []string   // plain names that another source would get, and that were not reported before
+
+	fresh   map[int]bool // the parts that are loaded for the first time
+	present map[nameKey]bool
+	taken   map[string]bool
+	full    bool
 }
 
 // assign returns the names of the tools of each part.
-func (n *MergedNames) assign(prefixes []string, parts []*Toolset) [][]string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.forget()
-	plain, prefixed := make(map[string]int), make(map[string]int)
-	each := func(do func(part, at int, key nameKey)) {
-		for i, part := range parts {
-			if part == nil {
-				continue
-			}
-			for j, t := range part.Tools() {
-				do(i, j, nameKey{prefixes[i], t.Name})
-			}
-		}
+func (n *mergedNames) assign(options *MergeOptions, parts []*Toolset) *assignment {
+	a := &assignment{
+		mergedNames: n, options: options, parts: parts, names: make([][]string, len(parts)),
+		fresh: make(map[int]bool), present: make(map[nameKey]bool), taken: make(map[string]bool), full: len(n.owners) >= maxRemembered,
 	}
-	each(func(_, _ int, key nameKey) { plain[key.name]++ })
-	for name, count := range plain {
-		if count > 1 {
-			n.contested[name] = struct{}{}
-		}
+	for _, foreign := range [...]bool{false, true} {
+		a.each(foreign, func(_, _ int, key nameKey) { a.present[key] = true })
 	}
-	names := make([][]string, len(parts))
-	each(func(part, at int, key nameKey) {
-		if names[part] == nil {
-			names[part] = make([]string, len(parts[part].Tools()))
-		}
-		if _, contested := n.contested[key.name]; !contested && n.isFree(key.name, key) {
-			names[part][at] = key.name
-		} else {
-			prefixed[key.prefixed()]++
-		}
-	})
-	each(func(part, at int, key nameKey) {
-		if names[part][at] != "" {
-			return
-		}
-		name := key.prefixed()
-		if owner, owned := n.owners[name]; owned && owner != key || !owned && (plain[name] > 0 || prefixed[name] > 1) {
-			name = key.unique()
-		}
-		names[part][at] = name
-	})
-	each(func(part, at int, key nameKey) { n.owners[names[part][at]] = key })
-	return names
+	for _, foreign := range [...]bool{false, true} {
+		a.each(foreign, func(part, at int, key nameKey) {
+			if a.getsPlain(part, at, key) {
+				a.take(part, at, key, key.name)
+			}
+		})
+		a.each(foreign, func(part, at int, key nameKey) {
+			if a.names[part][at] != "" || a.yields(part, at) {
+				return
+			}
+			name := key.prefixed()
+			if owner, owned := n.owners[name]; a.taken[name] || owned && owner != key || foreign && IsReserved(name) {
+				name = key.unique()
+			}
+			a.take(part, at, key, name)
+		})
+	}
+	return a
 }
 
-// isFree reports whether no other tool has had the name.
-func (n *MergedNames) isFree(name string, key nameKey) bool {
-	owner, owned := n.owners[name]
-	return !owned || owner == key
+// each calls do for the tools of MCP servers, or for all others, in the order of the parts.
+func (a *assignment) each(foreign bool, do func(part, at int, key nameKey)) {
+	for i, part := range a.parts {
+		if part == nil || part.Foreign != foreign {
+			continue
+		}
+		if a.names[i] == nil {
+			a.names[i] = make([]string, len(part.Tools()))
+			a.fresh[i], a.loaded[i] = !a.loaded[i], true
+		}
+		for j, t := range part.Tools() {
+			do(i, j, nameKey{a.options.Prefixes[i], t.Name})
+		}
+	}
 }
 
-// forget makes room if too many names are remembered.
-func (n *MergedNames) forget() {
-	if len(n.owners) > maxRemembered || len(n.contested) > maxRemembered {
-		clear(n.owners)
-		clear(n.contested)
+// yields reports whether a tool is left out rather than that it gets a prefix.
+func (a *assignment) yields(part, at int) bool {
+	return a.options.Yields != nil && a.options.Yields[part] && !a.parts[part].tools[at].IsRequest()
+}
+
+// getsPlain reports whether a tool gets its plain name. If the name would move, it makes sure that no tool has it.
+func (a *assignment) getsPlain(part, at int, key nameKey) bool {
+	if a.mergedNames.moved[key.name] || a.taken[key.name] {
+		return false
 	}
+	owner, owned := a.owners[key.name]
+	switch {
+	case !owned:
+		return !a.full
+	case owner == key, owner.name == key.name && a.fresh[part] && a.precedes(part, slices.Index(a.options.Prefixes, owner.prefix)):
+		return true
+	case owner.name != key.name || a.yields(part, at): // the name of a tool with a prefix, or the tool waits for an approval
+		return false
+	}
+	if _, reported := a.mergedNames.moved[key.name]; !reported {
+		a.moved = append(a.moved, key.name)
+	}
+	a.mergedNames.moved[key.name] = a.present[owner]
+	return false
+}
+
+// precedes reports whether the tools of a part have names before those of another part.
+func (a *assignment) precedes(part, other int) bool {
+	if foreign := a.parts[part].Foreign; foreign != a.parts[other].Foreign {
+		return !foreign
+	}
+	return part < other
+}
+
+// take gives a tool a name.
+func (a *assignment) take(part, at int, key nameKey, name string) {
+	a.names[part][at], a.taken[name] = name, true
+	if !a.full {
+		a.owners[name] = key
+	}
+}
+
+// withoutYielded returns the parts without the tools that are left out, with their names, and the names of these tools
+// with their prefixes.
+func (a *assignment) withoutYielded() (left []*Toolset, names [][]string, yielded []string) {
+	left, names = slices.Clone(a.parts), slices.Clone(a.names)
+	for i, part := range a.parts {
+		if !slices.Contains(a.names[i], "") {
+			continue
+		}
+		at := -1
+		left[i] = part.Only(func(t *Tool) bool {
+			if at++; a.names[i][at] == "" {
+				yielded = append(yielded, a.options.Prefixes[i]+"."+t.Name)
+			}
+			return a.names[i][at] != ""
+		})
+		names[i] = slices.DeleteFunc(slices.Clone(a.names[i]), func(name string) bool { return name == "" })
+	}
+	return left, names, yielded
 }

@@ -186,7 +186,7 @@ func (s *Toolset) index() {
 }
 
 // indexForeign lets clients call the tools of MCP servers by the server's own names, as its apps do. A name that two
-// tools have is left out.
+// tools have is left out, and so is that of a tool with a prefix.
 func (s *Toolset) indexForeign() {
 	named := make(map[string]*Tool)
 	if s.joined != nil { // the name of another document's tool never means the tool of a server, whatever its prefix is now
@@ -197,7 +197,10 @@ func (s *Toolset) indexForeign() {
 		}
 	}
 	for _, t := range s.tools {
-		if t.Foreign == nil || t.IsRequest() || s.byName[t.Foreign.Name] != nil {
+		if t.Foreign == nil || t.IsRequest() || s.byName[t.Foreign.Name] != nil || IsReserved(t.Foreign.Name) {
+			continue
+		}
+		if _, own := s.Original(t); own.Name != t.Name {
 			continue
 		}
 		if _, twice := named[t.Foreign.Name]; twice {

@@ -20,6 +20,7 @@ const (
 	eventReviewAsked   = "oagent_review_asked"
 	eventReviewDecided = "oagent_review_decided"
 	eventEnded         = "oagent_engagement_ended"
+	eventNamesMoved    = "toolset_names_withdrawn"
 )
 
 // eventEmitter delivers events to Caddy's events app one at a time, in a goroutine of its own,
@@ -112,9 +113,23 @@ func (a *App) emitGuardEvent(guardEvent oagent.Event) {
 		next.values["agent"], next.values["name"], next.values["rule"] = r.Agent, r.Name, r.Rule
 		next.values["kind"] = string(r.Kind)
 	}
+	a.events.emit(next)
+}
+
+// EmitNamesWithdrawn emits the event that names of tools of an endpoint mean no tool, because they would mean one of
+// another toolset.
+func EmitNamesWithdrawn(a *App, path, toolsets string, names []string) {
+	a.events.emit(event{eventNamesMoved, map[string]any{"path": path, "toolsets": toolsets, "names": names}})
+}
+
+// emit queues an event. A nil emitter is allowed.
+func (e *eventEmitter) emit(next event) {
+	if e == nil {
+		return
+	}
 	select {
-	case a.events.queue <- next:
+	case e.queue <- next:
 	default:
-		a.logger.Error("event dropped: the queue is full", zap.String("event", next.name))
+		e.logger.Error("event dropped: the queue is full", zap.String("event", next.name))
 	}
 }

@@ -23,7 +23,11 @@ func warnOfSuspicious(set *tools.Toolset, data []byte) {
 	}
 	warn(lock.Instructions, "", slices.Concat(client.InspectText(set.Title, own), client.InspectText(set.Description, own)))
 	for _, t := range set.Tools() { // resources and prompts too
-		warn(t.Name, t.Plan.Method+" "+t.Plan.Path, client.InspectDefinition(t.Foreign.Definition, own))
+		findings := client.InspectDefinition(t.Foreign.Definition, own)
+		if tools.IsReserved(t.Unshaped.Former) {
+			findings = append(findings, "the name of a tool of the gateway")
+		}
+		warn(t.Name, t.Plan.Method+" "+t.Plan.Path, findings)
 	}
 }
 

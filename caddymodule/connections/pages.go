@@ -101,7 +101,7 @@ func (v *visit) serve(rest string) error {
 		return &pageError{http.StatusUnauthorized, "Log in first. The page does not know who you are; if you are logged in, the operator must put a login for browsers before it."}
 	case v.r.Method != http.MethodGet && v.r.Method != http.MethodHead && !isPost:
 		return &pageError{http.StatusMethodNotAllowed, "Use GET or POST."}
-	case isPost && v.forms.Check(v.r) != nil:
+	case isPost && (v.forms.Check(v.r) != nil || v.r.Header.Get("Origin")+v.r.Header.Get("Sec-Fetch-Site") == ""): // browsers send one of them
 		return &pageError{http.StatusForbidden, "Pages of other sites may not change anything here. Open this page and try again there."}
 	case isPost:
 		v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)

@@ -306,6 +306,9 @@ func TestPages_refuse_forms_of_other_sites_and_unknown_users(t *testing.T) {
 		if got := b.do(http.MethodPost, s.URL+"/connections/"+path, form, "Sec-Fetch-Site", "cross-site"); got.status != http.StatusForbidden {
 			t.Errorf("%s of another site: %d", path, got.status)
 		}
+		if got := b.do(http.MethodPost, s.URL+"/connections/"+path, form, "Sec-Fetch-Site", ""); got.status != http.StatusForbidden {
+			t.Errorf("%s of no browser: %d", path, got.status)
+		}
 		if got := b.get(s.URL + "/connections/" + path); got.status != http.StatusNotFound {
 			t.Errorf("GET %s: %d", path, got.status)
 		}

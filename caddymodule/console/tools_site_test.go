@@ -98,6 +98,29 @@ func TestConsole_tools_have_true_numbers(t *testing.T) {
 	}
 }
 
+// TestConsole_tools_of_several_toolsets are shown and called, whatever the protocol is.
+func TestConsole_tools_of_several_toolsets(t *testing.T) {
+	s := sitetest.NewSite(t)
+	s.Write("trains.yaml", sitetest.Timetable("Trains", "list", "book"))
+	s.Write("buses.yaml", sitetest.Timetable("Buses", "list", "ride"))
+	s.Start("agents {\ntoolset trains DIR/trains.yaml\ntoolset buses DIR/buses.yaml\n}", "route {\ntest_user\nagents_console\notc /otc trains buses\nmcp /mcp trains buses\nrespond {http.tool.toolset}\n}")
+	if page := s.View("ada", "/console/tools"); page.Status != http.StatusOK || !strings.Contains(page.Body, "/console/tools/otc/buses_list") {
+		t.Errorf("the tools: %d %s", page.Status, page.Body)
+	}
+	if list := s.View("ada", "/console/api/endpoints"); list.Status != http.StatusOK || strings.Count(list.Body, `"tools":4`) != 2 {
+		t.Errorf("the endpoints: %d %s", list.Status, list.Body)
+	}
+	for _, endpoint := range []string{"otc", "mcp"} {
+		a := form(s, "/console/tools/"+endpoint+"/buses_list", "do=send", "X-Test-User", "ada")
+		if a.Status != http.StatusOK || !strings.Contains(a.Body, "buses") || strings.Contains(a.Body, "unknown") {
+			t.Errorf("%s: the call: %d %s", endpoint, a.Status, a.Body)
+		}
+		if endpoint == "otc" && !strings.Contains(a.Body, "Buses.list@1.0.0") {
+			t.Errorf("the message to copy has not the id of OTC: %s", a.Body)
+		}
+	}
+}
+
 // TestConsole_filters_tools checks filters, sorting and pages of the list.
 func TestConsole_filters_tools(t *testing.T) {
 	s := githubConsole(t)

@@ -53,9 +53,9 @@ type Handler struct {
 	// app.
 	Toolset string `json:"toolset,omitempty"`
 
-	// Further toolsets to serve, given in the same way. A tool keeps its name if no other toolset has a
-	// tool with that name. Otherwise the name of its toolset and an underscore precede it. Default:
-	// none.
+	// Further toolsets to serve, given in the same way. Of several tools with a name, one keeps it: that of a
+	// document rather than that of an MCP server, and then the first. The name of its toolset and an underscore precede
+	// the others. Default: none.
 	Toolsets []string `json:"toolsets,omitempty"`
 
 	// The options of the toolset, if it is not one of the agents app and the only one. Default: none.
@@ -174,21 +174,21 @@ func (m *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := m.Endpoint.AddToolsets(ctx, m.Toolsets, m.toolsetConfig()); err != nil {
 		return err
 	}
-	if err := m.Endpoint.ExposeAgents(m.ExposeAgents); err != nil {
+	if err := m.Endpoint.ExposeAgents(ctx, m.ExposeAgents); err != nil {
 		return err
 	}
 	if err := m.Endpoint.Parts.SetMaxTokens(m.MaxTokens); err != nil {
 		return err
 	}
 	m.openMemory()
-	if err := m.Endpoint.Parts.Merge(m.memory.names); err != nil {
+	if err := m.Endpoint.Parts.CheckNames(); err != nil {
 		return err
 	}
 	if err := m.Endpoint.Listings.SetSearch(m.Search, m.Pins); err != nil {
 		return err
 	}
 	if !m.AllowAnonymous {
-		m.Endpoint.Routes.WarnIfOpen(ctx, m.Endpoint.Parts.Injects(), m.Endpoint.Logger)
+		m.Endpoint.Routes.WarnIfOpen(ctx, m.Endpoint.Parts.UseCredentials(), m.Endpoint.Logger)
 	}
 	options, err := m.options(ctx)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/mcpadapter"
-	"github.com/fairwayhq/fairway/tools"
 )
 
 // memories hold what endpoints store about their clients. Successive configurations share them,
@@ -20,8 +19,7 @@ var memories = caddy.NewUsagePool()
 // each other's sessions (see ofEndpoint).
 type sharedMemory struct {
 	*mcpadapter.Memory
-	key   string
-	names *tools.MergedNames // of the tools of several toolsets
+	key string
 }
 
 // Destruct does nothing: the garbage collector frees the memory.
@@ -34,7 +32,7 @@ func (m *sharedMemory) release() { _, _ = memories.Delete(m.key) }
 func (m *Handler) openMemory() {
 	key := strings.Join([]string{m.Endpoint.Parts.ShownName(), m.Endpoint.Path}, "\x00")
 	value, _, _ := memories.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return &sharedMemory{Memory: mcpadapter.NewMemory(app.WarnUse), key: key, names: tools.NewMergedNames()}, nil
+		return &sharedMemory{Memory: mcpadapter.NewMemory(app.WarnUse), key: key}, nil
 	})
 	m.memory = value.(*sharedMemory)
 }

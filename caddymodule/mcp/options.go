@@ -82,8 +82,18 @@ func (m *Handler) validateOptions() error {
 	if err != nil {
 		return err
 	}
-	if m.TaskTTL > 0 && m.TaskAfter == 0 {
-		return errors.New("task_ttl is set without task_after: set how long a call runs before it becomes a task, as in: task_after 10s")
+	for _, option := range []struct {
+		name           string
+		set, pointless bool
+		reason         string
+	}{
+		{"task_ttl", m.TaskTTL > 0, m.TaskAfter == 0, "without task_after: set how long a call runs before it becomes a task, as in: task_after 10s"},
+		{"public_lists", m.PublicLists, m.ListTTL < 0, "with list_ttl off"},
+		{"pins", len(m.Pins) > 0, m.Search == app.SearchOff, "with search off, which lists all tools"},
+	} {
+		if option.set && option.pointless {
+			return fmt.Errorf("%s has no effect %s", option.name, option.reason)
+		}
 	}
 	if time.Duration(m.TaskTTL) > maxTaskTTL {
 		return fmt.Errorf("task_ttl %s is longer than %s", time.Duration(m.TaskTTL), maxTaskTTL)

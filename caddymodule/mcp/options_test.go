@@ -68,6 +68,8 @@ func TestMCP_validate_errors(t *testing.T) {
 		`{"ask_timeout":-1}`:                    "ask_timeout -1 is negative",
 		`{"task_after":-1}`:                     "task_after -1 is negative",
 		`{"task_ttl":"1m"}`:                     "task_ttl task_after",
+		`{"public_lists":true,"list_ttl":-1}`:   "public_lists list_ttl",
+		`{"pins":["a"],"search":"off"}`:         "pins search",
 		`{"task_after":"1s","task_ttl":"999h"}`: "task_ttl longer 720h0m0s",
 		`{"watch_interval":-1}`:                 "watch_interval -1 is negative",
 		`{"versions":["1"]}`:                    "versions 1",

@@ -199,7 +199,7 @@ func TestServer_reports_progress(t *testing.T) {
 	}
 }
 
-// Prompts of several servers with one name have the names of their toolsets as prefixes, as tools have. The operator's keeps its name.
+// Of prompts of several servers with one name, the first keeps it, as tools do. The others have the names of their toolsets as prefixes. The operator's keeps its name.
 func TestServer_prompts_with_equal_names_get_prefixes(t *testing.T) {
 	var toolsets string
 	for _, name := range []string{"Rail", "bus", "air"} {
@@ -215,10 +215,12 @@ func TestServer_prompts_with_equal_names_get_prefixes(t *testing.T) {
 	s.Write("prompts.yaml", "- {name: greet, messages: [{role: user, content: greet of the operator}]}\n")
 	s.Start("agents {\n"+toolsets+"}", "mcp /mcp Rail bus air {\nprompts DIR/prompts.yaml\n}\nmcp_servers\nrespond 418")
 	session := connect(t, s, "/mcp", nil)
-	list, err := session.ListPrompts(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var list *mcp.ListPromptsResult
+	sitetest.Eventually(t, "the prompts of all", func() (all bool) {
+		var err error
+		list, err = session.ListPrompts(t.Context(), nil)
+		return err == nil && len(list.Prompts) == 10
+	})
 	got := make(map[string]string)
 	for _, p := range list.Prompts {
 		r, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: p.Name})
@@ -229,14 +231,11 @@ func TestServer_prompts_with_equal_names_get_prefixes(t *testing.T) {
 	}
 	want := map[string]string{
 		"greet": "greet of the operator", "Rail_greet": "greet of Rail", "bus_greet": "greet of bus", "air_greet": "greet of air",
-		"Rail_plan": "plan of Rail", "bus_plan": "plan of bus", "air_plan": "plan of air",
+		"plan": "plan of Rail", "bus_plan": "plan of bus", "air_plan": "plan of air",
 		"only-Rail": "only-Rail of Rail", "only-bus": "only-bus of bus", "only-air": "only-air of air",
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
-	}
-	if _, err := session.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "plan"}); err == nil {
-		t.Error("the plain name is a prompt")
 	}
 }
 

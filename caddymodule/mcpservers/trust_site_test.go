@@ -108,18 +108,67 @@ func TestSuspicious_names_of_other_toolsets_are_withheld(t *testing.T) {
 	s.Logged(`"level":"warn"`, "calc.listTrips", "withheld")
 }
 
-// TestNames_of_other_toolsets_are_not_taken calls a tool by a name that a server has, too.
+// adds adds a tool that counts its calls.
+func (u *upstream) adds(names ...string) {
+	for _, name := range names {
+		mcp.AddTool(u.Server, &mcp.Tool{Name: name, Description: "Works."}, func(context.Context, *mcp.CallToolRequest, map[string]any) (*mcp.CallToolResult, any, error) {
+			u.calls.Add(1)
+			return nil, nil, nil
+		})
+	}
+}
+
+// callsOf calls a tool by MCP, and returns the response and how many calls reached the server.
+func (u *upstream) callsOf(s *sitetest.Site, name, arguments string) (body string, calls int) {
+	before := u.calls.Load()
+	a := s.Post("/mcp?tools=search", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, arguments), nil)
+	return a.Body, int(u.calls.Load() - before)
+}
+
+// TestNames_of_other_toolsets_are_not_taken calls a tool by a name that a server lists later.
 func TestNames_of_other_toolsets_are_not_taken(t *testing.T) {
 	u := newUpstream(t, true)
-	mcp.AddTool(u.Server, &mcp.Tool{Name: "listTrips", Description: "Lists."}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
-		u.calls.Add(1)
-		return nil, nil, nil
-	})
 	s := sitetest.NewSite(t)
-	s.Start("agents {\ntoolset trips TRIPS\ntoolset calc {\nmcp_server "+u.url+"\n}\n}", "mcp /mcp trips calc\nmcp_servers\nrespond ok")
-	sitetest.Eventually(t, "the tools of both", func() bool { return slices.Contains(s.ToolNames(), "calc_listTrips") })
-	if s.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"listTrips","arguments":{}}}`, nil); u.calls.Load() > 0 {
-		t.Error("a call of the name that both have reached the server")
+	s.Start("agents {\ntoolset calc {\nmcp_server "+u.url+" {\n}\nrefresh 1s\n}\ntoolset trips TRIPS\n}", "mcp /mcp calc trips\notc /otc calc trips\nmcp_servers\nrespond trips")
+	sitetest.Eventually(t, "the tools of both", func() bool { return slices.Contains(s.ToolNames(), "add_numbers") })
+	u.adds("listTrips")
+	sitetest.Eventually(t, "the prefix of the newcomer", func() bool { return slices.Contains(s.ToolNames(), "calc_listTrips") })
+	if body, calls := u.callsOf(s, "listTrips", `{}`); calls > 0 || !strings.Contains(body, "trips") {
+		t.Errorf("listTrips: %d calls reached the server; the response is %s", calls, body)
+	}
+	if _, calls := u.callsOf(s, "calc_listTrips", `{}`); calls != 1 {
+		t.Errorf("calc_listTrips: %d calls reached the server, want 1", calls)
 	}
 	s.Logged(`"level":"warn"`, "calc_listTrips", "MCP server")
+	if list := s.Get("/otc/tools").Body; !strings.Contains(list, `"calc.listTrips@`) || strings.Contains(list, "Calculator.") {
+		t.Errorf("OTC lists %s; want a toolkit with the name of the toolset, because the server chooses its title", list)
+	}
+}
+
+// TestNames_of_builtin_tools_are_not_taken calls the gateway's tools when a server lists tools with their names.
+func TestNames_of_builtin_tools_are_not_taken(t *testing.T) {
+	for _, toolsets := range []string{"calc", "trips calc"} {
+		for _, option := range []string{"warn", "withhold"} {
+			t.Run(toolsets+" "+option, func(t *testing.T) {
+				u := newUpstream(t, true)
+				s := sitetest.NewSite(t)
+				s.Start("agents {\ntoolset trips TRIPS\ntoolset calc {\nmcp_server "+u.url+" {\nsuspicious_tools "+option+"\n}\nrefresh 1s\n}\n}",
+					"mcp /mcp "+toolsets+"\nmcp_servers\nrespond ok")
+				sitetest.Eventually(t, "the tools", func() bool { return slices.Contains(s.ToolNames(), "add_numbers") })
+				u.adds("search_tools", "call_write_tool", "next_page", "gateway_describe_tools", "done")
+				sitetest.Eventually(t, "the new tools", func() bool { return slices.Contains(s.ToolNames(), "done") })
+				if got := slices.Contains(s.ToolNames(), "calc_call_write_tool"); got != (option == "warn") {
+					t.Errorf("calc_call_write_tool is listed: %t", got)
+				}
+				for name, arguments := range map[string]string{
+					"search_tools": `{"queries":"add"}`, "call_write_tool": `{"name":"nothing","arguments":{}}`, "next_page": `{"cursor":"x"}`, "gateway_describe_tools": `{"names":["done"]}`,
+				} {
+					if body, calls := u.callsOf(s, name, arguments); calls > 0 {
+						t.Errorf("%s reached the server: %s", name, body)
+					}
+				}
+				s.Logged(`"level":"warn"`, "calc_call_write_tool", "a tool of the gateway")
+			})
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -311,7 +312,7 @@ func chooseIdentity(q request, c caller, op requestedOperation) (upstreamIdentit
 	}
 	switch {
 	case identity.User:
-		return upstreamIdentity{}, nil
+		return upstreamIdentity{signed: q.handler.signs}, nil
 	case identity.Static != "":
 		with, err := q.handler.currentIdentity(q.r.Context(), identity.Static)
 		if err != nil {
@@ -358,14 +359,21 @@ func pauseTimeout(rec *route.Recorder) func() {
 // upstreamIdentity describes the changes to a request that make the API see the right
 // credentials.
 type upstreamIdentity struct {
-	strip bool // remove the caller's credentials
-	with  *security.Supplement
+	strip  bool // remove the caller's credentials
+	signed bool // a handler signs the request: remove what may not accompany a credential of the gateway
+	with   *security.Supplement
 }
 
 // apply changes the request. Forwarded are the names of headers that handlers forward.
 func (i upstreamIdentity) apply(r *http.Request, op *agentset.Operation, forwarded []string) {
 	if i.strip {
 		stripCaller(r, op, slices.Concat(forwarded, op.Toolset.ForwardHeaders))
+	}
+	if i.signed {
+		forwarded = slices.Concat(forwarded, op.Toolset.PassedHeaders(true))
+		maps.DeleteFunc(r.Header, func(name string, _ []string) bool {
+			return !httpheader.MayAccompany(name, forwarded) && !op.Tool.TakesHeader(name)
+		})
 	}
 	if i.with != nil {
 		i.with.Apply(r)

@@ -191,6 +191,7 @@ type Handler struct {
 	toolsets      []*app.Toolset // that requests are matched to
 	otherToolsets []*app.Toolset // further toolsets whose tools agents may name
 	agents        *agentset.Loader
+	signs         bool // a handler after the guard signs requests
 	openedGuard   atomic.Pointer[oagent.Guard]
 
 	identities     map[string]credential.Set
@@ -241,6 +242,7 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	o.setDefaults()
+	o.signs = siteroutes.Signs(ctx, "oagent")
 	if err := o.provisionToolsets(ctx); err != nil {
 		return err
 	}
@@ -273,7 +275,11 @@ func (o *Handler) Provision(ctx caddy.Context) error {
 	}
 	o.app.GuardHandlers = append(o.app.GuardHandlers, guardHandler{o})
 	siteroutes.AddGuard(ctx, o.app, guardHandler{o})
-	siteroutes.WarnIfChanged(ctx, "oagent", o.logger)
+	bases := make([]string, 0, len(o.toolsets))
+	for _, t := range o.toolsets {
+		bases = append(bases, t.Key.BasePath)
+	}
+	siteroutes.WarnIfChanged(ctx, "oagent", bases, o.logger)
 	return nil
 }
 

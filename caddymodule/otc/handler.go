@@ -64,7 +64,7 @@ type Handler struct {
 
 	// Further toolsets to serve, given in the same way. Documents with the same title are
 	// versions of one toolkit; if toolkit is set, all documents are. Otherwise each document is
-	// a toolkit of its own. Default: none.
+	// a toolkit of its own. The toolkit of an MCP server has the name of its toolset. Default: none.
 	Toolsets []string `json:"toolsets,omitempty"`
 
 	// The options of the toolset, if it is not one of the agents app. Default: none.
@@ -139,7 +139,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	if err := o.endpoint.AddToolsets(ctx, o.Toolsets, app.WithResponseSchemas(nil)); err != nil {
 		return err
 	}
-	if err := o.endpoint.ExposeAgents(o.ExposeAgents); err != nil {
+	if err := o.endpoint.ExposeAgents(ctx, o.ExposeAgents); err != nil {
 		return err
 	}
 	o.endpoint.SetPolling(time.Duration(o.Poll))
@@ -147,7 +147,7 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 		return err
 	}
 	if !o.AllowAnonymous {
-		o.endpoint.Routes.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Parts.Injects(), o.endpoint.Logger)
+		o.endpoint.Routes.WarnIfOpen(ctx, o.NoRequirements || o.endpoint.Parts.UseCredentials(), o.endpoint.Logger)
 	}
 	idempotency, err := o.Idempotency.provision(ctx, o)
 	if err != nil {
@@ -162,14 +162,23 @@ func (o *Handler) Provision(ctx caddy.Context) (err error) {
 	options.Warn = func(message string) { logger.Warn(message, zap.String("path", o.Path)) }
 	o.server = otcadapter.New(options)
 	for _, part := range o.endpoint.Parts.All {
-		toolkit := otcadapter.Toolkit{InjectsCredentials: o.NoRequirements || len(part.Toolset.Credentials) > 0 || part.Toolset.HasMCPServer}
-		if part.IsAgents() {
+		toolkit := otcadapter.Toolkit{InjectsCredentials: o.NoRequirements || part.UsesCredentials()}
+		switch {
+		case part.IsAgents():
 			toolkit.Name = agentToolkit
+		case part.Toolset.HasMCPServer && len(o.endpoint.Parts.All) > 1: // its title could become that of another toolset
+			toolkit.Name = part.Toolset.Key.ShownName()
 		}
 		o.toolkits = append(o.toolkits, toolkit)
 	}
 	o.endpoint.Message = func(toolset *tools.Toolset, tool string, arguments []byte) (path string, body []byte) {
-		return otcadapter.CallMessage(options, toolset, tool, arguments)
+		toolkit := otcadapter.Toolkit{Tools: toolset}
+		if served, ok := toolset.Tool(tool); ok {
+			if part, own := toolset.Original(served); part >= 0 {
+				toolkit.Tools, toolkit.Name, tool = toolset.PartOf(served), o.toolkits[part].Name, own.Name
+			}
+		}
+		return otcadapter.CallMessage(options, toolkit, tool, arguments)
 	}
 	if !o.healthNeedsNext() {
 		o.endpoint.App.AddPublicHealth(app.SiteOf(ctx), o.endpoint.Path+otcadapter.HealthEndpoint, o.servePublicHealth)

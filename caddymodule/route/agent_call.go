@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/fairwayhq/fairway/tools"
 )
 
@@ -54,7 +56,7 @@ func EndpointAgent(ctx context.Context) string {
 
 // ExposeAgents makes the endpoint serve hosted agents of the site as tools: those with the names, or all
 // if there are none. It does nothing if names is nil.
-func (e *Endpoint) ExposeAgents(names *[]string) error {
+func (e *Endpoint) ExposeAgents(ctx caddy.Context, names *[]string) error {
 	if names == nil {
 		return nil
 	}
@@ -71,8 +73,7 @@ func (e *Endpoint) ExposeAgents(names *[]string) error {
 	if timeout := e.Parts.All[0].Toolset.Limits.Timeout; timeout > 0 {
 		part.agentWait = min(timeout, agentWait)
 	}
-	e.serve(append(slices.Clip(e.Parts.All), part))
-	return nil
+	return e.serve(ctx, append(slices.Clip(e.Parts.All), part))
 }
 
 // callAgent sends the call of an agent through the handler chain.

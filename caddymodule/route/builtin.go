@@ -15,13 +15,10 @@ var document string
 // BuiltinCursor is the argument of next_page.
 const BuiltinCursor = "cursor"
 
-// prefix precedes the names of all built-in tools if the document has a tool of the same name.
-const prefix = "gateway_"
-
 // plain and prefixed are the built-in tools by kind. They are built at their first use.
 var (
 	plain    = sync.OnceValue(func() map[tools.Builtin]*tools.Tool { return newBuiltins("") })
-	prefixed = sync.OnceValue(func() map[tools.Builtin]*tools.Tool { return newBuiltins(prefix) })
+	prefixed = sync.OnceValue(func() map[tools.Builtin]*tools.Tool { return newBuiltins(tools.BuiltinPrefix) })
 )
 
 // BuiltinTools returns the built-in tools of these kinds for a Toolset. If the Toolset has a tool with one of

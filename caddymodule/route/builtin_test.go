@@ -17,7 +17,7 @@ var all = []tools.Builtin{tools.SearchTools, tools.DescribeTools, tools.CallRead
 func TestTools(t *testing.T) {
 	for _, c := range []struct{ rule, operation, prefix string }{
 		{"their own names", "list_items", ""},
-		{"a document with a tool of such a name", "describe_tools", prefix},
+		{"a document with a tool of such a name", "describe_tools", tools.BuiltinPrefix},
 	} {
 		set, err := tools.Build([]byte(`{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{"/a":{"get":{"operationId":"`+c.operation+`"}}}}`), tools.BuildOptions{})
 		if err != nil {

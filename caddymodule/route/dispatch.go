@@ -73,7 +73,10 @@ type clientState struct {
 // serve gives calls the limits, the credentials, the forwarded headers and the name of a toolset.
 func (d *dispatch) serve(t *app.Toolset) {
 	d.limits, d.credentials, d.forwardHeaders, d.toolset, d.inspectors = t.Limits, t.Credentials, t.ForwardHeaders, t.Name, t.Inspect
-	d.asOperator = len(t.Credentials) > 0 || t.HasMCPServer
+	d.asOperator = len(t.Credentials) > 0 || t.HasMCPServer // as t.UsesCredentials, in the file that calls execute anyway
+	if d.endpoint.signs {
+		d.asOperator, d.forwardHeaders = t.UsesCredentials(true), t.PassedHeaders(true)
+	}
 }
 
 // Invoke sends the call through the chain and returns the response. Its errors are

@@ -41,6 +41,7 @@ type Endpoint struct {
 	AgentLimit *app.AgentEndpoint // nil unless the endpoint is limited to the tools of an agent
 	agent      *agentTools
 
+	signs         bool // a handler after the endpoint signs requests with credentials of the gateway
 	authenticated bool // handlers before the endpoint, or TLS, authenticate each caller
 
 	polling time.Duration // how long calls poll for the end of work that a 202 announces; 0 if they do not poll
@@ -77,6 +78,7 @@ func NewEndpoint(ctx caddy.Context, protocol, path, reference string, config *ap
 	if err != nil {
 		return nil, err
 	}
+	e.signs = siteroutes.Signs(ctx, protocol)
 	part := e.newPart(t)
 	e.Parts, e.Listings = part.listings.parts, part.listings
 	e.Routes = &siteroutes.Endpoint{
@@ -134,8 +136,8 @@ func (e *Endpoint) scopes() (scopes []string) {
 // addServed registers a toolset that the endpoint serves.
 func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) {
 	e.App.AddServed(e.agent.site, t)
-	if len(t.Credentials) > 0 {
-		siteroutes.WarnIfDropped(ctx, e.Protocol, t.ForwardHeaders, e.Logger.With(zap.String("toolset", t.Name)))
+	if t.UsesCredentials(e.signs) {
+		siteroutes.WarnIfDropped(ctx, e.Protocol, t.PassedHeaders(e.signs), e.Logger.With(zap.String("toolset", t.Name)))
 	}
 }
 
@@ -189,7 +191,7 @@ func namedToolset(ctx caddy.Context, t *app.Toolset, config *app.ToolsetConfig) 
 
 // newPart returns a part with a toolset. Its listing does not depend on the other parts.
 func (e *Endpoint) newPart(t *app.Toolset) *Part {
-	p := &Part{Toolset: t, metrics: metrics.All.Of(t.Name, e.Protocol), callers: e.App.CallerMetrics, agent: e.agent}
+	p := &Part{Toolset: t, metrics: metrics.All.Of(t.Name, e.Protocol), callers: e.App.CallerMetrics, agent: e.agent, signed: e.signs}
 	p.listings = newListings(&Parts{All: []*Part{p}, whole: p, app: e.App}, e.Logger)
 	return p
 }
@@ -214,17 +216,17 @@ func (e *Endpoint) AddToolsets(ctx caddy.Context, references []string, config *a
 		e.addServed(ctx, t)
 		parts = append(parts, e.newPart(t))
 	}
-	e.serve(parts)
-	return nil
+	return e.serve(ctx, parts)
 }
 
 // serve replaces the parts of the endpoint by several.
-func (e *Endpoint) serve(parts []*Part) {
-	e.Parts = &Parts{All: parts, app: e.App, routed: e.Routes.DistinguishesToolsets()}
+func (e *Endpoint) serve(ctx caddy.Context, parts []*Part) error {
+	e.Parts = &Parts{All: parts, app: e.App, path: e.Path, routed: e.Routes.DistinguishesToolsets()}
 	whole := &app.Toolset{Name: strings.Join(e.Parts.names(func(t *app.Toolset) string { return t.Name }), ","), Search: e.Parts.commonSearch()}
 	e.Parts.whole = &Part{Toolset: whole, metrics: metrics.All.Of(whole.Name, e.Protocol), agent: e.agent}
 	e.Parts.logger = e.Logger.With(zap.String("path", e.Path), zap.String("toolsets", whole.Name))
 	e.Listings = newListings(e.Parts, e.Logger)
+	return errors.Join(e.App.ProvisionEvents(ctx), e.Parts.merge(e.Protocol))
 }
 
 // LimitToAgent limits the endpoint to the tools that the named agent may use.

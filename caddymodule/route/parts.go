@@ -29,6 +29,7 @@ type Part struct {
 	callers   *metrics.Callers // nil unless metrics say who calls
 	maxTokens int              // limits the responses of tools without a limit of their own, in tokens; less than 0 means no limit
 	agent     *agentTools
+	signed    bool      // a handler after the endpoint signs requests
 	listings  *Listings // of this toolset alone
 	polled    pollTools
 	scopes    atomic.Pointer[neededScopes]
@@ -44,16 +45,17 @@ type neededScopes struct {
 // IsAgents reports whether the tools of the part are hosted agents.
 func (p *Part) IsAgents() bool { return p.agentWait > 0 }
 
-// Parts are the toolsets of an endpoint. After Merge, several are served as one toolset.
+// Parts are the toolsets of an endpoint: one (newPart), or several, which have one toolset of all tools (Endpoint.serve).
 type Parts struct {
 	All   []*Part // in the order of the configuration; at least one
 	whole *Part   // the only part; if there are several, a part with their names and search mode, without limits and credentials
 
 	app    *app.App
 	logger *zap.Logger // nil if there is only one
+	path   string      // of the endpoint
 
-	merger   *tools.Merger // of the tools that the endpoint serves; nil unless Merge was called for several toolsets
-	declared *tools.Merger // of all tools of the documents
+	merger   *tools.Merger // of the tools that the endpoint serves; nil if there is only one toolset
+	declared *tools.Merger // of all tools of the documents; nil if there is only one toolset
 	routed   bool          // no warning if toolsets have requests with the same method and path
 }
 
@@ -95,10 +97,11 @@ func (p *Parts) ServerName() string {
 	return strings.Join(names, "-")
 }
 
-// Injects reports whether the gateway adds credentials to the calls of any toolset.
-func (p *Parts) Injects() bool {
-	return slices.ContainsFunc(p.All, func(part *Part) bool { return len(part.Toolset.Credentials) > 0 })
-}
+// UseCredentials reports whether the calls of any toolset carry credentials of the gateway.
+func (p *Parts) UseCredentials() bool { return slices.ContainsFunc(p.All, (*Part).UsesCredentials) }
+
+// UsesCredentials reports whether the calls of the toolset carry credentials of the gateway. Whatever depends on this asks here.
+func (p *Part) UsesCredentials() bool { return p.Toolset.UsesCredentials(p.signed) }
 
 // commonSearch returns the search mode of several toolsets: on if one of them is on, off if all are
 // off.
@@ -203,35 +206,50 @@ func (p *Parts) WriteUnavailable(w http.ResponseWriter) error {
 	return WriteUnavailable(w, p.ShownName(), p.RetryAfter())
 }
 
-// Merge makes the endpoint serve the tools of its parts as one toolset. Names holds the names that
-// the tools have had. It does nothing if there is only one toolset.
-func (p *Parts) Merge(names *tools.MergedNames) (err error) {
-	if len(p.All) == 1 {
-		return nil
-	}
-	options := tools.MergeOptions{Prefixes: p.names(prefixOf)}
-	for _, part := range p.All {
-		options.Yields = append(options.Yields, part.Toolset.WithholdsShadowing())
-	}
-	for i, prefix := range options.Prefixes {
-		name := p.All[i].Toolset.Name
-		if prefix == "" {
-			return fmt.Errorf("toolset %s: its name cannot be the prefix of names of tools, because it has no letter or digit; give the toolset another name", name)
+// merge makes one toolset of several. Its names are those of MCP. OTC has a toolkit for each toolset, so there the names
+// are only those of the console.
+func (p *Parts) merge(protocol string) (err error) {
+	var options tools.MergeOptions
+	for i, prefix := range p.names(prefixOf) {
+		if prefix == "" || slices.Contains(options.Prefixes, prefix) {
+			prefix = fmt.Sprintf("toolset_%d", i+1) // CheckNames returns an error
 		}
-		if other := slices.Index(options.Prefixes, prefix); other < i {
-			return fmt.Errorf("the toolsets %s and %s would both have the prefix %s_ for names of their tools; define them in the agents option with other names",
-				p.All[other].Toolset.Name, name, prefix)
-		}
+		options.Prefixes = append(options.Prefixes, prefix)
 	}
 	if p.declared, err = tools.NewMerger(options); err != nil {
 		return err
 	}
-	options.Names, options.Changed, options.Yielded = names, p.logMerged, p.logShadowing
+	if protocol == "mcp" {
+		for _, part := range p.All {
+			options.Yields = append(options.Yields, part.Toolset.WithholdsShadowing())
+		}
+		options.Changed, options.Yielded, options.Moved = p.logMerged, p.logShadowing, p.reportMoved
+	}
 	options.Finder = func(set *tools.Toolset) tools.Finder { return search.NewJoinedFinder(set) }
-	if p.merger, err = tools.NewMerger(options); err == nil && p.All[0].agent.name == "" && p.allLoaded() {
+	p.merger, err = tools.NewMerger(options)
+	return err
+}
+
+// CheckNames returns an error if the names of the toolsets cannot be prefixes of names of tools.
+func (p *Parts) CheckNames() error {
+	if len(p.All) == 1 {
+		return nil
+	}
+	prefixes := p.names(prefixOf)
+	for i, prefix := range prefixes {
+		name := p.All[i].Toolset.Name
+		if prefix == "" {
+			return fmt.Errorf("toolset %s: its name cannot be the prefix of names of tools, because it has no letter or digit; give the toolset another name", name)
+		}
+		if other := slices.Index(prefixes, prefix); other < i {
+			return fmt.Errorf("the toolsets %s and %s would both have the prefix %s_ for names of their tools; define them in the agents option with other names",
+				p.All[other].Toolset.Name, name, prefix)
+		}
+	}
+	if p.All[0].agent.name == "" && p.allLoaded() {
 		p.Loaded() // logs the names at start
 	}
-	return err
+	return nil
 }
 
 // prefixOf returns the prefix for names of a toolset's tools that another toolset has, too.
@@ -241,6 +259,13 @@ func prefixOf(t *app.Toolset) string { return tools.MergePrefix(t.Key.ShownName(
 func (p *Parts) logShadowing(names []string) {
 	p.logger.Warn("tools of an MCP server are withheld, because another toolset of the endpoint has tools with their names; to serve them, approve them with the option lock, or rename them",
 		zap.Int("count", len(names)), zap.Strings("names", names[:min(len(names), maxLoggedNames)]))
+}
+
+// reportMoved reports plain names that mean no tool now, because they would mean that of another toolset than before.
+func (p *Parts) reportMoved(names []string) {
+	p.logger.Warn("names of tools would now be those of another toolset, so calls of them fail until the configuration is reloaded; use the names with the prefix of the toolset",
+		zap.Int("count", len(names)), zap.Strings("names", names[:min(len(names), maxLoggedNames)]))
+	app.EmitNamesWithdrawn(p.app, p.path, p.Name(), names)
 }
 
 // maxLoggedNames limits how many names of tools one log line has.
@@ -279,7 +304,7 @@ func (p *Parts) logMerged(previous, current *tools.Toolset) {
 			zap.Int("count", len(prefixed)), zap.Strings("names", prefixed[:min(len(prefixed), maxLoggedNames)]))
 	}
 	if len(shadowing) > 0 {
-		p.logger.Warn("an MCP server has tools with the names of tools of another toolset; calls of the plain names fail, so none gets the calls of another",
+		p.logger.Warn("an MCP server has tools with the names of tools of another toolset; they are served with the name of their toolset as prefix",
 			zap.Int("count", len(shadowing)), zap.Strings("names", shadowing[:min(len(shadowing), maxLoggedNames)]))
 	}
 	if len(renamed) > 0 {

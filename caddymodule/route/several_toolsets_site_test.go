@@ -2,6 +2,7 @@ package route_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
@@ -46,6 +48,24 @@ const (
 		}`
 )
 
+// testEvents has the events of the handler test_event.
+var testEvents = make(chan caddy.Event, 10)
+
+type eventHandler struct{}
+
+func init() { caddy.RegisterModule(eventHandler{}) }
+
+func (eventHandler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "events.handlers.test_event", New: func() caddy.Module { return new(eventHandler) }}
+}
+
+func (*eventHandler) UnmarshalCaddyfile(*caddyfile.Dispenser) error { return nil }
+
+func (*eventHandler) Handle(_ context.Context, e caddy.Event) error {
+	testEvents <- e
+	return nil
+}
+
 // severalSite is a site with two documents and two APIs with the same paths.
 func severalSite(t *testing.T, mcp string) *sitetest.Site {
 	t.Helper()
@@ -68,22 +88,19 @@ func routeBoth(s *sitetest.Site) string {
 
 func TestSeveral_names_credentials_and_routes(t *testing.T) {
 	s := severalSite(t, "mcp /mcp trains buses")
-	if got, want := s.ToolNames(), []string{"trains_list", "book", "buses_list", "ride"}; !slices.Equal(got, want) {
+	if got, want := s.ToolNames(), []string{"list", "book", "buses_list", "ride"}; !slices.Equal(got, want) {
 		t.Errorf("tools %q, want %q", got, want)
 	}
 	for name, want := range map[string]struct{ uri, authorization, busKey string }{
-		"trains_list": {"/list", "trains-key", ""},
-		"buses_list":  {"/list", "", "buses-key"},
-		"book":        {"/book", "trains-key", ""},
-		"ride":        {"/ride", "", "buses-key"},
+		"list":       {"/list", "trains-key", ""},
+		"buses_list": {"/list", "", "buses-key"},
+		"book":       {"/book", "trains-key", ""},
+		"ride":       {"/ride", "", "buses-key"},
 	} {
 		e := s.Echo(s.CallRequest(name, ""))
 		if e.URI != want.uri || e.Header.Get("Authorization") != want.authorization || e.Header.Get("X-Bus-Key") != want.busKey {
 			t.Errorf("%s became %s with %v", name, e.URI, e.Header)
 		}
-	}
-	if a := s.Do(s.CallRequest("list", "")); !testkit.ContainsAll(a.Body, "unknown list") {
-		t.Errorf("the plain name: %d %s", a.Status, a.Body)
 	}
 	for _, toolset := range []string{"trains", "buses"} {
 		sitetest.Eventually(t, "the calls of "+toolset, func() bool {
@@ -91,7 +108,7 @@ func TestSeveral_names_credentials_and_routes(t *testing.T) {
 		})
 		s.Logged("http.log.access", `"tool":"list"`, `"toolset":"`+toolset+`"`, `"outcome":"ok"`)
 	}
-	s.Logged("prefix", `"trains_list"`, `"buses_list"`)
+	s.Logged("prefix", `"buses_list"`)
 }
 
 func TestSeveral_warns_of_equal_paths(t *testing.T) {
@@ -116,34 +133,43 @@ func TestSeveral_batch(t *testing.T) {
 	call := func(id int, name string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, name)
 	}
-	a := s.Post("/mcp", "["+call(1, "trains_list")+","+call(2, "buses_list")+"]", map[string]string{"MCP-Protocol-Version": "2025-03-26"})
+	a := s.Post("/mcp", "["+call(1, "list")+","+call(2, "buses_list")+"]", map[string]string{"MCP-Protocol-Version": "2025-03-26"})
 	if strings.Count(a.Body, "trains-key") != 1 || strings.Count(a.Body, "buses-key") != 1 {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }
 
 func TestSeveral_reload_of_one(t *testing.T) {
-	s := severalSite(t, "mcp /mcp trains buses")
+	s := sitetest.NewSite(t)
+	s.Write("trains.yaml", sitetest.Timetable("Trains", "list", "book"))
+	s.Write("buses.yaml", sitetest.Timetable("Buses", "list", "ride"))
+	s.Start(bothToolsets+"\nevents {\non toolset_names_withdrawn test_event\n}", "mcp /mcp trains buses\n"+routeBoth(s))
 	stream := sitetest.StreamsOf(s).Open(http.MethodGet, "", sitetest.SessionsOf(s).BeginIn("2025-06-18", `{}`)...)
 	s.Echo(s.CallRequest("book", ""))
 
 	s.Write("buses.yaml", sitetest.Timetable("Buses", "list", "book"))
-	want := []string{"trains_list", "trains_book", "buses_list", "buses_book"}
-	sitetest.Eventually(t, "the prefixes", func() bool { return slices.Equal(s.ToolNames(), want) })
-	s.Logged(`"level":"warn"`, "book is now trains_book")
-	if e := s.Echo(s.CallRequest("trains_book", "")); e.Header.Get("Authorization") != "trains-key" {
-		t.Errorf("trains_book has %v", e.Header)
+	want := []string{"list", "book", "buses_list", "buses_book"}
+	sitetest.Eventually(t, "the prefix of the newcomer", func() bool { return slices.Equal(s.ToolNames(), want) })
+	if e := s.Echo(s.CallRequest("book", "")); e.Header.Get("Authorization") != "trains-key" {
+		t.Errorf("book has %v", e.Header)
 	}
 
-	s.Write("trains.yaml", sitetest.Timetable("Trains", "list"))
-	want = []string{"trains_list", "buses_list", "buses_book"}
-	sitetest.Eventually(t, "the prefix that stays", func() bool { return slices.Equal(s.ToolNames(), want) })
+	s.Write("trains.yaml", sitetest.Timetable("Trains", "list", "ride"))
+	want = []string{"list", "trains_ride", "buses_list", "buses_book"}
+	sitetest.Eventually(t, "no tool with the name of another toolset's tool that is gone", func() bool { return slices.Equal(s.ToolNames(), want) })
+	s.Logged(`"level":"warn"`, "calls of them fail", `"book"`)
+	if event := <-testEvents; event.Data["path"] != "/mcp" || event.Data["toolsets"] != "trains,buses" || !slices.Contains(event.Data["names"].([]string), "book") {
+		t.Errorf("event %v", event.Data)
+	}
+	if a := s.Do(s.CallRequest("book", "")); !testkit.ContainsAll(a.Body, "unknown book") {
+		t.Errorf("book: %d %s", a.Status, a.Body)
+	}
 
-	// A reload of the configuration does not forget the names.
+	// A reload of the configuration gives the names anew.
 	if err := caddy.Load(s.Config(bothToolsets, "mcp /mcp trains buses {\n\ttitle Other\n}\n"+routeBoth(s)), true); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.ToolNames(); !slices.Equal(got, want) {
+	if got, want := s.ToolNames(), []string{"list", "ride", "buses_list", "book"}; !slices.Equal(got, want) {
 		t.Errorf("after a reload: %q, want %q", got, want)
 	}
 	if text := sitetest.Rest(s.T, stream); !strings.Contains(text, "notifications/tools/list_changed") {
@@ -165,7 +191,7 @@ func TestSeveral_scopes_of_own_document(t *testing.T) {
 		name   string
 		status int
 	}{
-		{token("scope", "other"), "trains_list", http.StatusOK},
+		{token("scope", "other"), "list", http.StatusOK},
 		{token("scope", "other"), "buses_list", http.StatusForbidden},
 		{token("scope", "ride:read"), "buses_list", http.StatusOK},
 	} {
@@ -182,7 +208,7 @@ func TestSeveral_search_and_pins(t *testing.T) {
 	s.Write("buses.yaml", sitetest.Timetable("Buses", "list", "ride"))
 	pinned := strings.Replace(bothToolsets, "timeout 20s", "pin list\nsearch on", 1)
 	s.Start(pinned, "mcp /mcp trains buses\n"+routeBoth(s))
-	if got, want := s.ToolNames(), []string{"search_tools", "describe_tools", "call_read_tool", "trains_list"}; !slices.Equal(got, want) {
+	if got, want := s.ToolNames(), []string{"search_tools", "describe_tools", "call_read_tool", "list"}; !slices.Equal(got, want) {
 		t.Errorf("tools %q, want %q", got, want)
 	}
 	if text := s.Succeed("search_tools", `{"queries":["list of buses"]}`); !strings.Contains(text, `"name":"buses_list"`) {
@@ -307,7 +333,7 @@ func TestSeveral_config_errors(t *testing.T) {
 	}
 	for rule, c := range map[string]struct{ block, want string }{
 		"unknown":         {"mcp /mcp trains busses", "unknown busses mean buses"},
-		"pin":             {"mcp /mcp trains buses {\nsearch on\npin trains_lst\n}", "pin trains_lst mean trains_list"},
+		"pin":             {"mcp /mcp trains buses {\nsearch on\npin buses_lst\n}", "pin buses_lst mean buses_list"},
 		"the same prefix": {"mcp /mcp DIR/my-api.yaml DIR/my_api.yaml", "prefix my_api_"},
 		"no prefix":       {"mcp /mcp DIR/trains.yaml DIR/日本.yaml", "prefix letter"},
 		"two at one path": {"mcp /mcp trains buses\nmcp /mcp buses", "never reached trains,buses"},

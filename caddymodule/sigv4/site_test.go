@@ -15,6 +15,9 @@ import (
 
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
+	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
+	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
+	_ "github.com/fairwayhq/fairway/caddymodule/otc"
 	_ "github.com/fairwayhq/fairway/caddymodule/sigv4"
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
@@ -140,6 +143,51 @@ func TestTransport_signs_what_is_sent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTransport_signs_no_headers_that_callers_choose, which could name another operation or object. What the document
+// declares and what the operator forwards passes.
+func TestTransport_signs_no_headers_that_callers_choose(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", accessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", secretKey)
+	s := sitetest.NewSite(t)
+	s.Write("objects.yaml", `openapi: 3.1.0
+info: {title: Objects, version: "1"}
+components: {securitySchemes: {plan: {type: apiKey, in: header, name: X-Plan-Key}}}
+paths:
+  /objects:
+    put:
+      operationId: put_object
+      parameters: [{name: X-Amz-Meta-Color, in: header, schema: {type: string}}]
+`)
+	s.Write("agent.yaml", sitetest.AgentDocument("desk", "  put-object: {user_identity: true}\n"))
+	signing := "reverse_proxy " + sitetest.Upstream(t, sitetest.Echo) + " {\nheader_up X-Amz-Acl private\ntransport aws_sigv4 {\nservice s3\nregion us-east-1\n}\n}\n"
+	caller := []string{
+		"X-Amz-Copy-Source", "/other/secret", "X-Amz-Target", "Table.Delete", "X-Remote-User", "root", "X-Team", "blue", "X-Plan-Key", "plan", "Traceparent", "00-1-1-01",
+	}
+	check := func(name, body string) {
+		for _, header := range []string{"Copy-Source", "Table.Delete", "root"} {
+			if strings.Contains(body, header) {
+				t.Errorf("%s: %s reached the service: %s", name, header, body)
+			}
+		}
+		for _, header := range []string{"private", "red", "blue", "plan", "AWS4-HMAC-SHA256", "x-amz-meta-color"} {
+			if !strings.Contains(body, header) {
+				t.Errorf("%s: %s did not reach the service: %s", name, header, body)
+			}
+		}
+	}
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"put_object","arguments":{"X_Amz_Meta_Color":"red"}}}`
+	mcp := append([]string{"MCP-Protocol-Version", "2025-06-18"}, caller...)
+	global := "agents {\nstore bolt DIR/store.db\ntoolset objects DIR/objects.yaml {\nforward_headers X-Team\n}\n}"
+	s.Start(global, "mcp /mcp objects\notc /otc objects\n"+signing)
+	sitetest.WantOpen(t, s, `"level":"warn"`, []string{`"path":"/mcp"`, `"path":"/otc"`})
+	check("MCP", strings.ReplaceAll(s.Request("POST", "/mcp", call, mcp...).Body, `\"`, `"`))
+	check("OTC", s.Request("POST", "/otc/call", `{"request":{"tool_id":"Objects.put_object","input":{"X_Amz_Meta_Color":"red"}}}`, caller...).Body)
+
+	s.Start(global, "route {\nmcp /mcp objects\noagent DIR/agent.yaml {\ntoolset objects\n}\n"+signing+"}")
+	check("the guard, MCP", strings.ReplaceAll(s.Request("POST", "/mcp", call, append(mcp, "Authorization", "Bearer user")...).Body, `\"`, `"`))
+	check("the guard", s.Request("PUT", "/objects", "", append(caller, "X-Amz-Meta-Color", "red", "Authorization", "Bearer user")...).Body)
 }
 
 func TestTransport_limits_the_body(t *testing.T) {

@@ -3,6 +3,7 @@ package authserver
 import (
 	"cmp"
 	"errors"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -58,7 +59,12 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	asked := &request{Client: c.ID, Redirect: redirect, State: query.Get("state"), Challenge: query.Get("code_challenge"), Expires: time.Now().Add(loginWait).Unix()}
 	if f := s.readRequest(asked, query); f != nil {
-		s.redirectFailure(w, r, asked, f)
+		if s.clients.fixed[c.ID] != nil {
+			s.redirectFailure(w, r, asked, f)
+			return
+		}
+		// Anyone can register a client, so a link to this server must not lead to its address without a page (RFC 9700, section 4.11.2).
+		s.show(w, http.StatusBadRequest, &pageContent{Error: f.description, Name: c.name(), Back: template.URL(asked.location(s.options.Issuer, f.query()))}) //nolint:gosec // the address has an allowed scheme
 		return
 	}
 	id := random()
@@ -147,12 +153,18 @@ func (t *targets) narrowed(login, text string) ([]string, *failure) {
 
 // redirectFailure reports a failure to the client by the browser (RFC 6749, section 4.1.2.1; RFC 9207, section 2).
 func (s *Server) redirectFailure(w http.ResponseWriter, r *http.Request, asked *request, f *failure) {
-	s.redirect(w, r, asked, url.Values{"error": {f.code}, "error_description": {f.description}})
+	s.redirect(w, r, asked, f.query())
 }
 
 // redirect sends the browser back to the client.
 func (s *Server) redirect(w http.ResponseWriter, r *http.Request, asked *request, query url.Values) {
-	query.Set("iss", s.options.Issuer)
+	w.Header().Set("Location", asked.location(s.options.Issuer, query))
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// location returns the address of the client with a response of the issuer.
+func (asked *request) location(issuer string, query url.Values) string {
+	query.Set("iss", issuer)
 	if asked.State != "" {
 		query.Set("state", asked.State)
 	}
@@ -160,8 +172,7 @@ func (s *Server) redirect(w http.ResponseWriter, r *http.Request, asked *request
 	if strings.Contains(asked.Redirect, "?") {
 		separator = "&"
 	}
-	w.Header().Set("Location", asked.Redirect+separator+query.Encode())
-	w.WriteHeader(http.StatusSeeOther)
+	return asked.Redirect + separator + query.Encode()
 }
 
 // cookieName returns the name of the cookie of one login. Each login has a cookie of its own, so that several can be under way in one browser.

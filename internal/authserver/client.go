@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -88,15 +90,26 @@ func (c *Client) check() error {
 	if !c.Machine && len(c.RedirectURIs) == 0 {
 		return errors.New("the client has no redirect address, to which it could get codes")
 	}
-	return checkRedirects(c.RedirectURIs, "")
+	return checkRedirects(c.RedirectURIs, "", false)
 }
 
 // name returns what the consent page calls the client.
 func (c *Client) name() string {
-	if c.Name != "" {
-		return c.Name
-	}
-	return c.ID
+	return cmp.Or(visible(c.Name), visible(c.ID))
+}
+
+// visible returns what people see of a name: without control and format characters, which can turn the text around it, and without letters and variations that
+// have no shape.
+func visible(name string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsGraphic(r), unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector), r == '\u2800':
+			return -1
+		}
+		return r
+	}, name)), " ")
 }
 
 // isPublic reports whether the client has nothing to authenticate itself with.
@@ -139,9 +152,12 @@ func isLoopback(host string) bool {
 // dangerous are schemes that a browser runs or opens itself.
 var dangerous = []string{"javascript", "data", "file", "vbscript", "about", "blob", "filesystem", "ws", "wss", "ftp"}
 
+// knownSchemes are private schemes without a dot, of clients that docs/clients.md describes.
+var knownSchemes = []string{"cursor"}
+
 // checkRedirects returns an error if codes must not be sent to one of the addresses. application is the application_type of a registration:
-// "web", "native" or "".
-func checkRedirects(uris []string, application string) error {
+// "web", "native" or "". If the client describes itself, its private schemes need a dot (RFC 8252, section 7.1): others open programs of the user's system.
+func checkRedirects(uris []string, application string, byItself bool) error {
 	if len(uris) > maxRedirectURIs {
 		return fmt.Errorf("there are more than %d redirect addresses", maxRedirectURIs)
 	}
@@ -154,6 +170,8 @@ func checkRedirects(uris []string, application string) error {
 			return fmt.Errorf("the redirect address %q is not an absolute URI without user, fragment, spaces and backslashes", uri)
 		case slices.Contains(dangerous, u.Scheme):
 			return fmt.Errorf("the scheme of the redirect address %q is not allowed", uri)
+		case byItself && u.Scheme != "http" && u.Scheme != "https" && !strings.Contains(u.Scheme, ".") && !slices.Contains(knownSchemes, u.Scheme):
+			return fmt.Errorf("the private scheme of the redirect address %q has no dot: use one like com.example.app, a loopback address, or let the operator configure the client", uri)
 		case u.Scheme == "https" && u.Host != "" && (application != "web" || !isLoopback(u.Hostname())):
 		case u.Scheme == "http" && isLoopback(u.Hostname()) && application != "web":
 		case u.Scheme != "http" && u.Scheme != "https" && application != "web":
@@ -242,8 +260,12 @@ func (s *clients) register(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, fail("invalid_redirect_uri", "redirect_uris is missing."))
 		return
 	}
-	if err := checkRedirects(request.RedirectURIs, request.Application); err != nil {
+	if err := checkRedirects(request.RedirectURIs, request.Application, true); err != nil {
 		writeFailure(w, fail("invalid_redirect_uri", sentence(err)))
+		return
+	}
+	if request.Name != "" && visible(request.Name) == "" {
+		writeFailure(w, fail("invalid_client_metadata", "client_name has no visible character."))
 		return
 	}
 	if len(request.Name) > maxName {

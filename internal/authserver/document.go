@@ -117,10 +117,12 @@ func (d *documents) load(ctx context.Context, id string) (*Client, error) {
 		return nil, errors.New("it has a secret, although it is public")
 	case len(document.RedirectURIs) == 0:
 		return nil, errors.New("it has no redirect_uris")
+	case document.Name != "" && visible(document.Name) == "":
+		return nil, errors.New("its client_name has no visible character")
 	case len(document.Name) > maxName:
 		return nil, fmt.Errorf("its client_name has more than %d bytes", maxName)
 	}
-	if err := checkRedirects(document.RedirectURIs, document.Application); err != nil {
+	if err := checkRedirects(document.RedirectURIs, document.Application, true); err != nil {
 		return nil, err
 	}
 	c := &Client{ID: id, Name: document.Name, RedirectURIs: document.RedirectURIs, domain: u.Hostname()}

@@ -2,6 +2,7 @@ package authserver
 
 import (
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -33,6 +34,11 @@ type failure struct {
 }
 
 func fail(code, description string) *failure { return &failure{code, description} }
+
+// query returns the failure as the parameters of a redirect.
+func (f *failure) query() url.Values {
+	return url.Values{"error": {f.code}, "error_description": {f.description}}
+}
 
 func sentence(err error) string { return text.Sentence(err.Error()) }
 

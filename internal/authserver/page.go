@@ -16,11 +16,12 @@ var page = template.Must(template.New("page").Parse(pageText))
 // pageContent is what the page shows: an error, or the question for the user's consent.
 type pageContent struct {
 	Error    string
-	Again    string // page of the gateway that the user has logged out of
-	Name     string // of the client
-	Domain   string // verified; "" if the client's name is not verified
-	Redirect string // host that gets the code, or what it is instead
-	IsLocal  bool   // the redirect address is on the user's own machine
+	Back     template.URL // address of the client that gets the error; "" for none
+	Again    string       // page of the gateway that the user has logged out of
+	Name     string       // of the client
+	Domain   string       // verified; "" if the client's name is not verified
+	Redirect string       // host that gets the code, or what it is instead
+	IsLocal  bool         // the redirect address is on the user's own machine
 	Resource string
 	Scopes   []string
 	Login    string // ID of the login

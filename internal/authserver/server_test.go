@@ -1,6 +1,7 @@
 package authserver_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -298,6 +299,59 @@ func TestAuthorize_refuses(t *testing.T) {
 		response, _ := b.get(s.URL + "/login/authorize?" + asked(test.changes...).Encode())
 		if to := response.Header.Get("Location"); !strings.HasPrefix(to, callback+"?") || !strings.Contains(to, "error="+test.want+"&") || !strings.Contains(to, "iss=") {
 			t.Errorf("%s: status %d, location %q; want %s", test.name, response.StatusCode, to, test.want)
+		}
+	}
+}
+
+// TestRegister_checks_schemes_and_names: a private scheme has a dot, and people see a name.
+func TestRegister_checks_schemes_and_names(t *testing.T) {
+	s := newSite(t, nil)
+	b := s.browser(t)
+	register := func(body []byte) (int, string) {
+		response, text := b.read(b.Post(s.URL+"/login/register", "application/json", bytes.NewReader(body)))
+		return response.StatusCode, text
+	}
+	for redirect, want := range map[string]int{
+		"com.example.app:/cb": http.StatusCreated, "cursor://anysphere.cursor-mcp/oauth/callback": http.StatusCreated,
+		"opener:x": http.StatusBadRequest, "my-store://open": http.StatusBadRequest,
+	} {
+		body, _ := json.Marshal(map[string]any{"redirect_uris": []string{redirect}})
+		if status, answer := register(body); status != want {
+			t.Errorf("redirect address %s: %d %s, want %d", redirect, status, answer, want)
+		}
+	}
+	for _, name := range []string{"\u200b", " \u202e\u2066 ", "\u3164\ufe0f"} {
+		body, _ := json.Marshal(map[string]any{"client_name": name, "redirect_uris": []string{"https://a.example/"}})
+		if status, answer := register(body); status != http.StatusBadRequest {
+			t.Errorf("the name %q: %d %s", name, status, answer)
+		}
+	}
+}
+
+// TestErrors_of_registered_clients are shown on a page with a link, because anyone can register an address and send others to the login.
+func TestErrors_of_registered_clients(t *testing.T) {
+	s := newSite(t, nil)
+	b := s.browser(t)
+	for _, redirect := range []string{"https://app.example/cb?a=1", "com.example.app:/cb"} {
+		registration, _ := json.Marshal(map[string]any{"client_name": "Good\u202e \n\x1b tool", "redirect_uris": []string{redirect}})
+		_, text := b.read(b.Post(s.URL+"/login/register", "application/json", strings.NewReader(string(registration))))
+		var client struct {
+			ID string `json:"client_id"`
+		}
+		if err := json.Unmarshal([]byte(text), &client); err != nil {
+			t.Fatal(err)
+		}
+		response, page := b.get(s.URL + "/login/authorize?" + asked("client_id", client.ID, "redirect_uri", redirect, "response_type", "token").Encode())
+		if to := response.Header.Get("Location"); response.StatusCode != http.StatusBadRequest || to != "" {
+			t.Errorf("status %d, location %q, want a page", response.StatusCode, to)
+		}
+		address, _, _ := strings.Cut(redirect, "?")
+		if !strings.Contains(page, `href="`+address) || !strings.Contains(page, "error=unsupported_response_type") {
+			t.Errorf("the page has no link to %s: %s", address, page)
+		}
+		_, consent := b.get(s.URL + "/login/authorize?" + asked("client_id", client.ID, "redirect_uri", redirect).Encode())
+		if !strings.Contains(consent, "<bdi>Good tool</bdi>") || strings.ContainsAny(consent, "\u202e\x1b") {
+			t.Errorf("the page has not the visible name: %s", consent)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // A session is one login of a user at one client. Its record has what a refresh needs. All refresh tokens of a session are one family: only the
-// newest one works, and the use of an older one ends the session, because then someone has a copy (RFC 9700, section 4.14).
+// newest one works, and the use of an older one ends the session, because then someone has a copy (RFC 9700, section 4.14). For repeatWait, the one before
+// works too and gives the same refresh token, because a client may repeat a refresh whose response it has lost.
 type session struct {
 	Client     string   `json:"client"`
 	Resource   string   `json:"resource"`
@@ -16,6 +17,9 @@ type session struct {
 	User       User     `json:"user"`
 	Tokens     Tokens   `json:"tokens"`
 	Generation int      `json:"generation"` // of the refresh token that works
+
+	// Replaced is when the refresh token of the generation before was used.
+	Replaced time.Time `json:"replaced,omitzero"`
 
 	// Lease is of the node that refreshes the tokens, until Renewing; "" if none does.
 	Lease    string    `json:"lease,omitempty"`
@@ -76,13 +80,24 @@ func (s *Server) refresh(ctx context.Context, c *Client, id string, generation i
 		switch {
 		case old.Client != c.ID:
 			return fail(codeGrant, "The refresh token is for another client.")
+		case old.Generation == generation+1 && time.Since(old.Replaced) < repeatWait:
+			if audiences, f = s.targets.narrowed(old.Resource, resource); f == nil {
+				f = errRepeated
+			}
+			return f
 		case old.Generation != generation:
 			isReplay = true
 			return errEnded
 		}
 		audiences, f = s.targets.narrowed(old.Resource, resource)
 		return f
-	}, func(renewed *session) { renewed.Generation++ })
+	}, func(renewed *session) {
+		renewed.Generation++
+		renewed.Replaced = time.Now()
+	})
+	if f == errRepeated {
+		return now, audiences, nil
+	}
 	if isReplay {
 		return nil, nil, s.endSession(ctx, id, "a refresh token was used twice; its session has ended")
 	}
@@ -90,6 +105,9 @@ func (s *Server) refresh(ctx context.Context, c *Client, id string, generation i
 }
 
 const (
+	// repeatWait is how long a refresh can be repeated.
+	repeatWait = 10 * time.Second
+
 	// renewWait limits the requests to the provider of one refresh.
 	renewWait = 25 * time.Second
 
@@ -101,6 +119,9 @@ const (
 )
 
 var errEnded = fail(codeGrant, "The session has ended; log in again.")
+
+// errRepeated says that a refresh is the same as the one before.
+var errRepeated = fail(codeGrant, "The refresh token was used just now.")
 
 // errCurrent ends an update without a change.
 var errCurrent = errors.New("the session stays as it is")

@@ -308,8 +308,12 @@ func NewIndex(l *Library, toolset *tools.Toolset, access *tools.Access) *Index {
 	for _, skill := range l.skills {
 		s.Skills = append(s.Skills, skill.forToken(access))
 	}
-	for _, tool := range toolset.Tools() {
-		s.addOperation(l, toolset, tool, access.Missing(tool, toolset) != nil)
+	for _, foreign := range [...]bool{false, true} { // what a document has keeps its name and URI
+		for _, tool := range toolset.Tools() {
+			if (tool.Foreign != nil) == foreign {
+				s.addOperation(l, toolset, tool, access.Missing(tool, toolset) != nil)
+			}
+		}
 	}
 	if len(s.byTool) > 0 {
 		s.routes = routesOf(toolset)

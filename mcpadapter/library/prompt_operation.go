@@ -48,24 +48,21 @@ func (s *Index) addOperationPrompt(t *tools.Tool, raw jsontext.Value, denied boo
 		s.warn(t, "x-mcp: the prompt %s lacks the argument %s, which the operation requires", p.Name, a.Name)
 		return
 	}
-	s.prefixPrompts(p)
+	s.prefixPrompt(p)
 	if !s.addPrompt(p) {
 		s.warn(t, "x-mcp: ignored the prompt %s: another prompt has the same name", p.Name)
 	}
 }
 
-// prefixPrompts gives a prompt, and one of another toolset with its name, the prefixes of their toolsets, as tools with equal names have them. A name that
-// is no longer a prompt's stays in ByName, with nil. A prompt of the Library keeps its name, and replaces that of a document.
-func (s *Index) prefixPrompts(p *PromptEntry) {
-	other, taken := s.ByName[p.Name]
-	ofLibrary := other != nil && other.Tool == nil
+// prefixPrompt gives a prompt the prefix of its toolset if another one has its name, or had it: a prompt of an MCP server has
+// one if its tool does. A prompt of the Library keeps its name, and replaces that of a document.
+func (s *Index) prefixPrompt(p *PromptEntry) {
+	_, own := s.tools.Original(p.Tool)
+	other := s.ByName[p.Name]
 	switch {
-	case !taken, ofLibrary && p.Tool.Foreign == nil, other != nil && !ofLibrary && s.tools.PartOf(other.Tool) == s.tools.PartOf(p.Tool):
+	case p.Tool.Foreign != nil && own.Name != p.Tool.Name:
+	case other == nil, other.Tool == nil && p.Tool.Foreign == nil, other.Tool != nil && s.tools.PartOf(other.Tool) == s.tools.PartOf(p.Tool):
 		return
-	case other != nil && !ofLibrary:
-		s.ByName[p.Name] = nil
-		other.Name = s.prefixed(other)
-		s.ByName[other.Name] = other
 	}
 	p.Name = s.prefixed(p)
 }

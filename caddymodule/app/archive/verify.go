@@ -39,6 +39,7 @@ type place struct {
 	file   int // number of the file, from 1
 	name   string
 	number int
+	inside bool // there are lines before it in the file
 }
 
 type fault struct {
@@ -52,6 +53,7 @@ type Chain struct {
 	First, Last int64  // numbers of lines
 	Hash        string // of the last line
 	Repeated    int64  // lines that were delivered again
+	Inside      bool   // the chain begins after lines of other nodes in a file, where anyone who can write the file can put it
 
 	segments []*segment
 }
@@ -74,10 +76,11 @@ type entry struct {
 // Read reads the lines of a file. The error is that of the reader.
 func (v *Verifier) Read(name string, r io.Reader) error {
 	lines := bufio.NewReaderSize(r, maxLine)
-	for v.at = (place{v.at.file + 1, name, 1}); ; v.at.number++ {
+	for v.at = (place{file: v.at.file + 1, name: name, number: 1}); ; v.at.number++ {
 		text, err := lines.ReadSlice('\n')
 		if text = bytes.TrimRight(text, "\r\n"); len(text) > 0 {
 			v.add(text) // the beginning of a longer line does not match its hash
+			v.at.inside = true
 		}
 		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = lines.ReadSlice('\n')
@@ -157,6 +160,7 @@ func (v *Verifier) join(c *Chain) {
 	if c.First = joined.first; c.First == 1 && joined.prev != (digest{}) {
 		v.report(latest, "%w: seq 1 of node %q has a line before it", ErrLink, c.Node)
 	}
+	c.Inside = !slices.ContainsFunc(c.segments, func(s *segment) bool { return s.first == c.First && !s.inside })
 	for _, s := range c.segments[1:] {
 		last := joined.last()
 		if s.first <= last {
@@ -166,7 +170,7 @@ func (v *Verifier) join(c *Chain) {
 				same++
 			}
 			if c.Repeated += int64(same); same < both {
-				at := place{s.file, s.name, s.lines[same].number}
+				at := place{file: s.file, name: s.name, number: s.lines[same].number}
 				v.report(at, "%w: seq %d of node %q occurs twice, with different content", ErrLink, s.first+int64(same), c.Node)
 			}
 			joined.lines = append(joined.lines, s.lines[both:]...)

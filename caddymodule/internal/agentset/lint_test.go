@@ -64,8 +64,43 @@ func TestRenamed_of_earlier_versions(t *testing.T) {
 	for _, tool := range set.Tools() {
 		names.add(&Operation{Tool: tool, Toolset: &app.Toolset{Name: "users", Document: new(app.Document)}, Set: set}, true)
 	}
-	names.nameOperations()
+	names.nameOperations(make(map[string]string))
 	if got := names.Renamed("users-purge-2"); got != "users-purge" {
 		t.Errorf("users-purge-2 is %q", got)
+	}
+}
+
+// TestNames_stay_with_their_toolset links agents again and again while toolsets change.
+func TestNames_stay_with_their_toolset(t *testing.T) {
+	of := func(name string, foreign bool) *Operation {
+		return &Operation{Tool: &tools.Tool{Name: "pay"}, Toolset: &app.Toolset{Name: name, Document: new(app.Document)}, Set: &tools.Toolset{Foreign: foreign}}
+	}
+	api, other, files, mail := of("api", false), of("other", false), of("files", true), of("mail", true)
+	for rule, c := range map[string]struct {
+		steps [][]*Operation
+		agent bool
+		want  string
+	}{
+		"a document has the name before an MCP server":       {[][]*Operation{{files, api}}, false, "api"},
+		"a new tool of an MCP server does not take it":       {[][]*Operation{{files}, {mail, files}}, false, "files"},
+		"nor if the first one is gone":                       {[][]*Operation{{api}, {files}}, false, ""},
+		"nor if the first one is gone and a document has it": {[][]*Operation{{files}, {api}}, false, ""},
+		"it comes back":                        {[][]*Operation{{api}, {files}, {files, api}}, false, "api"},
+		"two documents at start":               {[][]*Operation{{api, other}}, false, ""},
+		"an agent has it before an MCP server": {[][]*Operation{{files}}, true, ""},
+		"a document has it before an agent":    {[][]*Operation{{api}}, true, "api"},
+	} {
+		owners, got := make(map[string]string), ""
+		for _, step := range c.steps {
+			names := newNames(func(string) bool { return c.agent }, nil)
+			for _, op := range step {
+				names.add(op, true)
+			}
+			names.nameOperations(owners)
+			got, _, _ = names.Tool("pay")
+		}
+		if got != c.want {
+			t.Errorf("%s: pay is of %q, want %q", rule, got, c.want)
+		}
 	}
 }

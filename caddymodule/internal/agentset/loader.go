@@ -49,6 +49,7 @@ type Loader struct {
 	mu       sync.Mutex // held while a Set is built
 	read     []*oagent.Agent
 	accepted []*oagent.Agent
+	owners   map[string]string // the toolset of each name without one in agent documents; see Names.resolve
 	faults   map[string]string // of the agents' expressions that were logged, by name of the agent
 	current  atomic.Pointer[Set]
 }
@@ -60,7 +61,7 @@ func Load(options Options) (*Loader, error) {
 			return fmt.Errorf("%s is an agent of another server: allow the server %s with the subdirective remote_agents", r, r.Host)
 		}
 	}
-	l := &Loader{options: options}
+	l := &Loader{options: options, owners: make(map[string]string)}
 	l.updateStates()
 	if len(l.states) == 0 {
 		return nil, fmt.Errorf("no file matches %s: check the path; relative paths start at Caddy's working directory", strings.Join(options.Files, " "))
@@ -167,10 +168,10 @@ func (l *Loader) link(read []*oagent.Agent) (*Set, error) {
 		toolsets = append(toolsets, Tools{t, t.Loader.Toolset(), false})
 	}
 	d := documents{read, l.withoutNames(read)}
-	set, err := newSet(d, toolsets, l.options.CheckRemote)
+	set, err := newSet(d, toolsets, l.owners, l.options.CheckRemote)
 	if permitted := l.permitted(set, d.accepted); len(permitted) < len(d.accepted) {
 		d.accepted = permitted
-		set, err = newSet(d, toolsets, l.options.CheckRemote)
+		set, err = newSet(d, toolsets, l.owners, l.options.CheckRemote)
 	}
 	if err == nil {
 		l.warnAgentCapabilities(set, read)

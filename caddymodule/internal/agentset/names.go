@@ -33,6 +33,7 @@ func (op *Operation) ReturnsJSON() bool {
 // they are neither capabilities nor reviewers. It implements oagent.RemoteNames.
 type Names struct {
 	own, other map[string][]*Operation // by name, without the toolset's name
+	bare       map[string]*Operation   // what such a name means
 	qualified  map[string][]*Operation // by name, with the toolset's name
 	renamed    map[string]*Operation   // by name before the configuration renamed it or in earlier versions, with and without the toolset's name
 	isAgent    func(name string) bool
@@ -42,13 +43,13 @@ type Names struct {
 
 func newNames(isAgent func(name string) bool, checkRemote func(oagent.Reference) error) *Names {
 	return &Names{
-		own: make(map[string][]*Operation), other: make(map[string][]*Operation), qualified: make(map[string][]*Operation),
+		own: make(map[string][]*Operation), other: make(map[string][]*Operation), bare: make(map[string]*Operation), qualified: make(map[string][]*Operation),
 		renamed: make(map[string]*Operation), isAgent: isAgent, remote: checkRemote,
 	}
 }
 
-// Tool returns the tool with that name. It prefers the site's own tools. It returns none if
-// the name is ambiguous.
+// Tool returns the tool with that name. A name without a toolset is first one of a document, then that of an agent, and
+// then one of an MCP server, and of these that of the site's own tools. It returns none if the name is ambiguous.
 func (n *Names) Tool(name string) (string, *tools.Tool, bool) {
 	found := n.Find(name)
 	if found == nil {
@@ -59,17 +60,41 @@ func (n *Names) Tool(name string) (string, *tools.Tool, bool) {
 
 // Find is like Tool, but it returns the operation, or nil if there is none.
 func (n *Names) Find(name string) *Operation {
-	for _, found := range [...][]*Operation{n.qualified[name], n.own[name], n.other[name]} {
-		switch len(found) {
-		case 0:
-		case 1:
-			return found[0]
-		default:
+	if found := n.qualified[name]; len(found) == 1 {
+		return found[0]
+	}
+	return n.bare[name]
+}
+
+// resolve returns what a name without a toolset means, nil if it is ambiguous. The name stays with the toolset whose tool
+// it meant when all were loaded, which is in owners, so that an MCP server that changes its list does not get the calls of another.
+func (n *Names) resolve(name string, owners map[string]string) *Operation {
+	owner, owned := owners[name]
+	for _, foreign := range [...]bool{false, true} {
+		if foreign && n.isAgent(name) {
+			return nil
+		}
+		for _, all := range [...][]*Operation{n.own[name], n.other[name]} {
+			found := slices.DeleteFunc(slices.Clone(all), func(op *Operation) bool { return op.Set.Foreign != foreign })
+			switch {
+			case len(found) == 0:
+				continue
+			case owned:
+				found = slices.DeleteFunc(found, func(op *Operation) bool { return op.Toolset.Name != owner })
+			case len(found) == 1 && owners != nil && len(owners) < maxOwners:
+				owners[name] = found[0].Toolset.Name
+			}
+			if len(found) == 1 {
+				return found[0]
+			}
 			return nil
 		}
 	}
 	return nil
 }
+
+// maxOwners limits how many names are remembered.
+const maxOwners = 1 << 16
 
 // Agent reports whether there is an agent with that name.
 func (n *Names) Agent(name string) bool {
@@ -113,7 +138,14 @@ func (n *Names) add(op *Operation, own bool) {
 }
 
 // nameOperations gives each operation its shortest unique name.
-func (n *Names) nameOperations() {
+func (n *Names) nameOperations(owners map[string]string) {
+	for _, named := range [...]map[string][]*Operation{n.own, n.other} {
+		for name := range named {
+			if _, done := n.bare[name]; !done {
+				n.bare[name] = n.resolve(name, owners)
+			}
+		}
+	}
 	for qualified, operations := range n.qualified {
 		for _, op := range operations {
 			bare := oagent.KebabName(op.Tool.Name)

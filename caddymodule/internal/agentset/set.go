@@ -71,7 +71,7 @@ type Agent struct {
 //
 // Capabilities may be agents of any other server, because only a site's configuration limits them.
 func New(read []*oagent.Agent, toolsets []Tools) (*Set, error) {
-	return newSet(documents{read: read}, toolsets, func(oagent.Reference) error { return nil })
+	return newSet(documents{read: read}, toolsets, make(map[string]string), func(oagent.Reference) error { return nil })
 }
 
 // documents are the agents of a Set. The names are unique.
@@ -80,7 +80,7 @@ type documents struct {
 	accepted []*oagent.Agent // see Loader.Accept
 }
 
-func newSet(d documents, toolsets []Tools, checkRemote func(oagent.Reference) error) (*Set, error) {
+func newSet(d documents, toolsets []Tools, owners map[string]string, checkRemote func(oagent.Reference) error) (*Set, error) {
 	s := &Set{
 		Agents:     make(map[string]*Agent, len(d.read)+len(d.accepted)),
 		Loaded:     true,
@@ -88,7 +88,9 @@ func newSet(d documents, toolsets []Tools, checkRemote func(oagent.Reference) er
 		byKey:      make(map[operationKey]*Operation),
 	}
 	// An accepted agent must not take the place of a user who reviews, or of a tool that has gone.
-	isAgent := func(name string) bool { return s.Agents[name] != nil && !s.Agents[name].Accepted }
+	isAgent := func(name string) bool {
+		return slices.ContainsFunc(d.read, func(a *oagent.Agent) bool { return a.Name == name })
+	}
 	s.Names = newNames(isAgent, checkRemote)
 	var matched []*tools.Toolset
 	for _, t := range toolsets {
@@ -105,7 +107,10 @@ func newSet(d documents, toolsets []Tools, checkRemote func(oagent.Reference) er
 	}
 	s.Credentials.sort()
 	s.Routes = match.NewRoutes(matched...)
-	s.Names.nameOperations()
+	if slices.Contains(s.views, nil) {
+		owners = nil // names are final when all toolsets are loaded
+	}
+	s.Names.nameOperations(owners)
 	return s, s.link(d)
 }
 

@@ -45,6 +45,7 @@ type rawHandler struct {
 	// of rewrite
 	Method          string          `json:"method"`
 	URI             string          `json:"uri"`
+	StripPathPrefix string          `json:"strip_path_prefix"`
 	StripPathSuffix string          `json:"strip_path_suffix"`
 	URISubstring    json.RawMessage `json:"uri_substring"`
 	PathRegexp      json.RawMessage `json:"path_regexp"`
@@ -56,6 +57,9 @@ type rawHandler struct {
 	Rewrite        json.RawMessage  `json:"rewrite"`
 	HandleResponse json.RawMessage  `json:"handle_response"`
 	Headers        headerOperations `json:"headers"`
+	Transport      struct {
+		Protocol string `json:"protocol"`
+	} `json:"transport"`
 }
 
 // headerOperations are changes of request headers.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -16,7 +18,7 @@ func DeepID(body []byte) (id jsontext.Value, whole bool) {
 	walk := strictjson.Into(body)
 	object := bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{"))
 	for walk.Next() {
-		if object && walk.Is("id") && isValidID(walk.Value) && strictjson.Check(walk.Value) == nil {
+		if object && walk.Is("id") && IsID(walk.Value) && strictjson.Check(walk.Value) == nil {
 			id = walk.Value.Clone()
 		}
 	}
@@ -40,7 +42,7 @@ func LenientID(body []byte) (id jsontext.Value) {
 		if err != nil {
 			return nil
 		}
-		if isID && isValidID(value) && strictjson.Check(value) == nil {
+		if isID && IsID(value) && strictjson.Check(value) == nil {
 			id = value.Clone()
 		}
 	}
@@ -53,5 +55,11 @@ func LenientID(body []byte) (id jsontext.Value) {
 	return id
 }
 
-// isValidID reports whether a JSON value has a type that an id may have: string or number.
-func isValidID(id jsontext.Value) bool { return id.Kind() == '"' || id.Kind() == '0' }
+// IsID reports whether a JSON value can be an id: a string or an integer (MCP, RequestId).
+func IsID(id jsontext.Value) bool {
+	if id.Kind() != '0' || !bytes.ContainsAny(id, ".eE") {
+		return id.Kind() == '"' || id.Kind() == '0'
+	}
+	n, err := strconv.ParseFloat(string(id), 64)
+	return err == nil && n == math.Trunc(n)
+}
