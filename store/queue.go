@@ -30,8 +30,13 @@ type Queue interface {
 
 	// Take blocks until there is a job for the node, and returns it. skip reports which lanes should
 	// give no more jobs at the moment; it may be nil. ack is called when the job is done or no longer
-	// needs the queue. If it is not called, the queue may deliver the job to another node later.
+	// needs the queue. If it is not called, the queue may deliver the job to another node later. If ctx ends
+	// while a job is being taken, Take returns the job.
 	Take(ctx context.Context, node string, skip func(lane int) bool) (job Job, ack func(), err error)
+
+	// Leave passes the jobs for a node to all nodes, because it stops. It must be called after the node's last
+	// Take has returned and the node has acknowledged its jobs. Jobs that are pushed for the node later stay with it.
+	Leave(ctx context.Context, node string) error
 }
 
 // Queuer is implemented by stores that have queues. With a store that several nodes share and that has none,

@@ -230,7 +230,8 @@ func TestNamedToolset(t *testing.T) {
 }
 
 func TestObservability(t *testing.T) {
-	s := sitetest.Run(t, "agents {\ntoolset observed TRIPS\n}", `mcp
+	toolset := "observed-" + rand.Text() // counters outlive sites, so those of an earlier run have another label
+	s := sitetest.Run(t, "agents {\ntoolset "+toolset+" TRIPS\n}", `mcp
 		log_append called {http.tool.name}
 		handle /metrics {
 			metrics
@@ -246,30 +247,30 @@ func TestObservability(t *testing.T) {
 	s.Fail("getTrip", `{"idd":"1"}`, "mean", "id")
 	s.Do(s.CallRequest("noSuchTool", ""))
 	for _, line := range []string{
-		`fairway_tool_calls_total{outcome="ok",protocol="mcp",tool="listTrips",toolset="observed"} 1`,
-		`fairway_tool_calls_total{outcome="refused",protocol="mcp",tool="getTrip",toolset="observed"} 1`,
-		`fairway_tool_calls_total{outcome="invalid",protocol="mcp",tool="getTrip",toolset="observed"} 1`,
-		`fairway_tool_call_duration_seconds_count{protocol="mcp",toolset="observed"} 4`,
-		`fairway_document_loads_total{result="ok",toolset="observed"} 1`,
-		`fairway_document_tools{toolset="observed"} 5`,
-		`fairway_document_warnings{toolset="observed"} 0`,
+		`fairway_tool_calls_total{outcome="ok",protocol="mcp",tool="listTrips",toolset="` + toolset + `"} 1`,
+		`fairway_tool_calls_total{outcome="refused",protocol="mcp",tool="getTrip",toolset="` + toolset + `"} 1`,
+		`fairway_tool_calls_total{outcome="invalid",protocol="mcp",tool="getTrip",toolset="` + toolset + `"} 1`,
+		`fairway_tool_call_duration_seconds_count{protocol="mcp",toolset="` + toolset + `"} 4`,
+		`fairway_document_loads_total{result="ok",toolset="` + toolset + `"} 1`,
+		`fairway_document_tools{toolset="` + toolset + `"} 5`,
+		`fairway_document_warnings{toolset="` + toolset + `"} 0`,
 	} {
 		sitetest.MetricsOf(s).Await(line)
 	}
 	if metrics := s.Get("/metrics").Body; strings.Contains(metrics, "noSuchTool") {
 		t.Error("a client's name became a label")
 	}
-	s.Logged("http.log.access", `"tool":"listTrips"`, `"toolset":"observed"`, `"protocol":"mcp"`, `"called":"listTrips"`)
+	s.Logged("http.log.access", `"tool":"listTrips"`, `"toolset":"`+toolset+`"`, `"protocol":"mcp"`, `"called":"listTrips"`)
 
-	if err := s.Load("agents {\ntoolset observed TRIPS {\nexclude operation getTrip\n}\n}", "mcp\nhandle /metrics {\nmetrics\n}"); err != nil {
+	if err := s.Load("agents {\ntoolset "+toolset+" TRIPS {\nexclude operation getTrip\n}\n}", "mcp\nhandle /metrics {\nmetrics\n}"); err != nil {
 		t.Fatal(err)
 	}
-	sitetest.MetricsOf(s).Await(`fairway_document_tools{toolset="observed"} 4`)
+	sitetest.MetricsOf(s).Await(`fairway_document_tools{toolset="` + toolset + `"} 4`)
 	metrics := s.Get("/metrics").Body
 	if !strings.Contains(metrics, `tool="listTrips"`) {
 		t.Error("a counter was lost with the reload")
 	}
-	if !strings.Contains(metrics, `outcome="refused",protocol="mcp",tool="getTrip",toolset="observed"} 1`) {
+	if !strings.Contains(metrics, `outcome="refused",protocol="mcp",tool="getTrip",toolset="`+toolset+`"} 1`) {
 		t.Error("the counter of a tool was lost when the tool went, before it could be scraped")
 	}
 }

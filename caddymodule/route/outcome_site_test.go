@@ -47,6 +47,10 @@ var tripOutcomes = [][2]string{
 func TestOutcome_of_each_call_is_in_the_access_log(t *testing.T) {
 	s := sitetest.Run(t, "metrics\nagents {\ntoolset outcomes TRIPS\n}", "mcp\notc\nhandle /metrics {\nmetrics\n}"+outcomeHandlers)
 	for i, test := range tripOutcomes {
+		counter := func(protocol string) func(int) {
+			return sitetest.MetricsOf(s).Counter(`fairway_tool_calls_total{outcome="` + test[1] + `",protocol="` + protocol + `",tool="getTrip",toolset="outcomes"}`)
+		}
+		ofMCP, ofOTC := counter("mcp"), counter("otc")
 		if status := s.Do(s.CallRequest("getTrip", test[0])).Status; status != http.StatusOK {
 			t.Errorf("mcp %s: status %d", test[0], status)
 		}
@@ -61,8 +65,8 @@ func TestOutcome_of_each_call_is_in_the_access_log(t *testing.T) {
 				t.Errorf("%s: a single call has the list %v", path, entry["tool_calls"])
 			}
 		}
-		sitetest.MetricsOf(s).Await(`fairway_tool_calls_total{outcome="` + test[1] + `",protocol="mcp",tool="getTrip",toolset="outcomes"} 1`)
-		sitetest.MetricsOf(s).Await(`fairway_tool_calls_total{outcome="` + test[1] + `",protocol="otc",tool="getTrip",toolset="outcomes"} 1`)
+		ofMCP(1)
+		ofOTC(1)
 	}
 	s.Do(s.CallRequest("noSuchTool", ""))
 	entry := s.AccessLogEntry("/mcp", len(tripOutcomes)+1)

@@ -18,7 +18,7 @@ const (
 	storeTimeout         = 5 * time.Second  // for one operation of the store
 	retryableResponseTTL = time.Minute      // how long waiting requests can find a response that allows another attempt
 	putLaterTimeout      = 30 * time.Second // at most, and at most the lease: after that the call counts as dead
-	maxRetrying          = 64               // responses that may wait for the store at a time
+	maxRetrying          = 64               // attempts that may wait for the store at a time
 )
 
 // Records ensures that each call runs once, in this process (flights) and on all nodes (the
@@ -27,10 +27,11 @@ type Records struct {
 	options  Options
 	keys     *keyedhash.Keys
 	opened   atomic.Pointer[openStore] // nil until the first call
-	retrying atomic.Int32              // responses that putLater is trying to store
+	retrying atomic.Int32              // attempts of later
 
-	mu      sync.Mutex
-	flights map[string]*flight
+	mu        sync.Mutex
+	flights   map[string]*flight
+	abandoned []string // tokens of claims
 }
 
 // An openStore is the store, with the terms of the leases in it.
@@ -255,6 +256,8 @@ func (e *execution) begin(ctx context.Context) error {
 		return nil
 	case err == nil:
 		e.claim = lease.Hold(&e.store.terms, e.transact, &e.own.lease)
+	default:
+		e.abandon(err)
 	}
 	return err
 }
@@ -284,7 +287,7 @@ func (e *execution) mayReplace(r *record, waited bool) bool {
 	sameAndIdempotent := e.call.Idempotent() && r.content == e.own.content
 	switch {
 	case r.state == stateBegun:
-		return sameAndIdempotent && !e.store.terms.IsHeld(&r.lease)
+		return sameAndIdempotent && !e.store.terms.IsHeld(&r.lease) || e.isAbandoned(r.lease.Token)
 	case r.retryable:
 		// A request that waited for the response gets it, if the response was stored and has
 		// the form that the request expects.
@@ -310,7 +313,7 @@ func (e *execution) transact(ctx context.Context, change func(*store.Change, *le
 		if err := change(&e.change, &e.latest.lease); err != nil {
 			return store.Change{}, err
 		}
-		if e.change.Value == nil {
+		if e.change.Value == nil && !e.change.Delete {
 			e.change = store.Change{Value: e.latest.encode(), TTL: e.runningTTL(), Async: true}
 		}
 		return e.change, nil
@@ -413,17 +416,21 @@ func (e *execution) put(ctx context.Context, change store.Change) (err error) {
 }
 
 // putLater tries again to store a response, in the background. Without its response, a call
-// that has run would be reported as unfinished. putLater gives up after putLaterTimeout, or
-// immediately if too many responses are waiting.
+// that has run would be reported as unfinished. putLater gives up after putLaterTimeout.
 func (e *execution) putLater(change store.Change) {
+	e.later(min(putLaterTimeout, e.options.Lease), func(ctx context.Context) error { return e.put(ctx, change) })
+}
+
+// later repeats an attempt in the background until it succeeds or the time is over. If too many wait, it does nothing.
+func (e *execution) later(limit time.Duration, attempt func(context.Context) error) {
 	if e.retrying.Add(1) > maxRetrying {
 		e.retrying.Add(-1)
 		return
 	}
 	go func() {
 		defer e.retrying.Add(-1)
-		ctx, cancel := context.WithTimeout(context.Background(), min(putLaterTimeout, e.options.Lease))
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		_ = e.store.terms.Repeat(ctx, func() error { return e.put(ctx, change) }) // Repeat has reported its errors
+		_ = e.store.terms.Repeat(ctx, func() error { return attempt(ctx) }) // Repeat has reported its errors
 	}()
 }

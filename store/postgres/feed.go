@@ -61,13 +61,14 @@ func (f *feed) send(payload string) {
 	}
 }
 
-// notify sends pending names until the context ends.
+// notify sends pending names until the context ends, and then those that are left: a node that stops has just passed
+// its work on to others.
 func (f *feed) notify(ctx context.Context) {
-	for {
+	for open := true; open; {
 		select {
 		case <-f.due:
 		case <-ctx.Done():
-			return
+			open = false
 		}
 		f.mu.Lock()
 		payloads := slices.Collect(maps.Keys(f.pending))
@@ -75,7 +76,7 @@ func (f *feed) notify(ctx context.Context) {
 		f.mu.Unlock()
 		// Nothing is written, so there is nothing to wait for.
 		const statement = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) payload WHERE set_config('synchronous_commit', 'off', true) = 'off'"
-		if err := f.connection.exec(ctx, statement, f.channel, payloads); err != nil && pause(ctx, reconnectInterval) {
+		if err := f.connection.exec(context.WithoutCancel(ctx), statement, f.channel, payloads); err != nil && pause(ctx, reconnectInterval) {
 			f.send(everything)
 		}
 	}

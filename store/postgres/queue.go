@@ -58,10 +58,11 @@ func (q *Queue) Push(ctx context.Context, job store.Job, node string) error {
 func (q *Queue) Take(ctx context.Context, node string, skip func(lane int) bool) (job store.Job, ack func(), err error) {
 	q.feed.waiters.Join(q.waiting())
 	defer q.feed.waiters.Leave(q.waiting())
-	for {
+	for ctx.Err() == nil {
 		changed := q.feed.waiters.Changed(q.waiting())
 		lanes := q.lanes(skip)
-		id, job, err := q.next(ctx, node, lanes)
+		// If the search were canceled, the server might have taken a job for this node that Take does not return.
+		id, job, err := q.next(context.WithoutCancel(ctx), node, lanes)
 		switch {
 		case err == nil:
 			return job, func() { q.acknowledge(id) }, nil
@@ -76,10 +77,27 @@ func (q *Queue) Take(ctx context.Context, node string, skip func(lane int) bool)
 		case <-changed:
 		case <-time.After(interval/2 + rand.N(interval/2)): //nolint:gosec // only spreads searches
 		case <-ctx.Done():
-			return job, nil, ctx.Err()
 		case <-q.connection.closing:
 			return job, nil, store.ErrClosed
 		}
+	}
+	return job, nil, ctx.Err()
+}
+
+// Leave implements store.Queue.
+func (q *Queue) Leave(ctx context.Context, node string) error {
+	for {
+		id, job, err := q.next(ctx, node, []int16{laneOfNode})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err == nil {
+			err = q.Push(ctx, job, "")
+		}
+		if err != nil {
+			return err
+		}
+		q.acknowledge(id)
 	}
 }
 

@@ -98,7 +98,6 @@ func (q *Queue) Take(ctx context.Context, node string, skip func(lane int) bool)
 			return next.job, func() { q.acknowledge(next) }, nil
 		}
 		if err := ctx.Err(); err != nil {
-			q.leave(node)
 			return job, nil, err
 		}
 		if err := q.read(ctx, node, skip); err != nil {
@@ -230,24 +229,25 @@ func (q *Queue) acknowledge(d delivered) {
 	})
 }
 
-// leave removes the stream and the consumer of a node. Jobs that Take has not returned go to other nodes, and so do all
-// jobs of the node's own stream; its other unacknowledged jobs are lost.
-func (q *Queue) leave(node string) {
-	ctx, done := q.connection.begin(context.Background())
+// Leave implements store.Queue. It removes the stream and the consumer of the node. Jobs that were read and that Take
+// has not returned go to other nodes, too; other unacknowledged jobs are lost.
+func (q *Queue) Leave(ctx context.Context, node string) error {
+	ctx, done := q.connection.begin(ctx)
 	defer done()
 	var own []redis.XMessage
 	err := q.connection.run(ctx, func(client *redis.Client) (err error) {
 		own, err = client.XRangeN(ctx, q.own(node), "-", "+", queueLength).Result()
 		return err
 	})
-	if err == nil {
-		q.add(q.own(node), own)
+	if err != nil {
+		return q.connection.explain(ctx, err)
 	}
+	q.add(q.own(node), own)
 	q.mu.Lock()
 	ready := q.ready
 	q.ready = nil
 	q.mu.Unlock()
-	_, _ = q.pipelined(ctx, func(commands redis.Pipeliner) {
+	_, err = q.pipelined(ctx, func(commands redis.Pipeliner) {
 		for _, d := range ready {
 			commands.XAdd(ctx, &redis.XAddArgs{Stream: q.lanes[d.job.Lane()], Values: []string{queueField, d.job.ID, queueOwner, d.job.Owner}})
 			commands.XDel(ctx, d.stream, d.id)
@@ -257,4 +257,5 @@ func (q *Queue) leave(node string) {
 		}
 		commands.Del(ctx, q.own(node))
 	})
+	return q.connection.explain(ctx, err)
 }

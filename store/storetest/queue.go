@@ -23,6 +23,7 @@ func RunQueue(t *testing.T, place func(*testing.T) Place, hurry func(store.Queue
 			hurry(q[1])
 			queueDeadNode(t, q)
 		}},
+		{"jobs of a node that leaves go to others", queueLeaves},
 		{"owners take turns", queueLanes},
 		{"take waits for a push", queueWaits},
 		{"many nodes take many jobs", queueStorm},
@@ -92,6 +93,30 @@ func queueDeadNode(t *testing.T, q []store.Queue) {
 	Take(t, q[1], "dead")
 	if job, _ := Take(t, q[1], "alive"); job != "lost" {
 		t.Errorf("job %q", job)
+	}
+}
+
+// queueLeaves checks that the jobs for a node that stops go to others at once, and those of all nodes that it has read
+// ahead, but not those that it has acknowledged.
+func queueLeaves(t *testing.T, q []store.Queue) {
+	want := []string{"1", "2", "3", "4"}
+	push(t, q[1], store.Job{ID: "1", Owner: string(ada)}, "")
+	push(t, q[1], store.Job{ID: "2", Owner: string(bob)}, "")
+	push(t, q[1], store.Job{ID: "3"}, "a")
+	push(t, q[1], store.Job{ID: "4"}, "a")
+	done, ack := Take(t, q[0], "a")
+	ack()
+	if err := q[0].Leave(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	got := []string{done}
+	for range len(want) - 1 {
+		job, ack := Take(t, q[1], "b")
+		ack()
+		got = append(got, job)
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("jobs %q, want %q", got, want)
 	}
 }
 

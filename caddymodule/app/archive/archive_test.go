@@ -119,11 +119,22 @@ func wantUsers(t *testing.T, sink *memory, want []string) {
 	}
 }
 
+// verify verifies files with these texts.
+func verify(t *testing.T, files ...string) (v Verifier, faults []error) {
+	t.Helper()
+	for i, text := range files {
+		if err := v.Read(fmt.Sprint("file ", i), strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return v, v.Check()
+}
+
 func wantChain(t *testing.T, text string, last int64) {
 	t.Helper()
-	var v Verifier
-	if err := v.Read("test", strings.NewReader(text)); err != nil {
-		t.Fatal(err)
+	v, faults := verify(t, text)
+	if len(faults) > 0 {
+		t.Fatal(faults)
 	}
 	if len(v.Chains) != 1 || v.Chains[0].First != 1 || v.Chains[0].Last != last {
 		t.Errorf("chains %+v, want one from 1 to %d", v.Chains, last)
@@ -166,9 +177,8 @@ func TestArchive_lines_are_repeated_after_a_crash_between_the_sink_and_the_store
 	next.Start()
 	defer next.Stop()
 	wantUsers(t, sink, slices.Concat(numbered(1, 3), numbered(1, 3)))
-	var v Verifier
-	if err := v.Read("test", strings.NewReader(sink.text())); err != nil || v.Chains[0].Repeated != 3 || v.Chains[0].Last != 3 {
-		t.Errorf("%v, %+v", err, v.Chains)
+	if v, faults := verify(t, sink.text()); len(faults) > 0 || v.Chains[0].Repeated != 3 || v.Chains[0].Last != 3 {
+		t.Errorf("%v, %+v", faults, v.Chains)
 	}
 }
 
@@ -260,11 +270,9 @@ func deliverChainsOfOthers(t *testing.T, server *storetest.SharedServer) {
 	}
 	nodes[1].Stop()
 	wantUsers(t, sinks[1], []string{"of-1", "left"})
-	var v Verifier
-	for i, sink := range sinks {
-		if err := v.Read(fmt.Sprint(i), strings.NewReader(sink.text())); err != nil {
-			t.Error(err)
-		}
+	v, faults := verify(t, sinks[0].text(), sinks[1].text())
+	if len(faults) > 0 {
+		t.Error(faults)
 	}
 	if len(v.Chains) != 2 || v.Chains[0].Last != 2 || v.Chains[1].Last != 1 {
 		t.Errorf("chains %+v %+v", v.Chains[0], v.Chains[1])
@@ -326,7 +334,7 @@ func TestVerifier_finds_tampering(t *testing.T) {
 		}, ErrChanged, "seq 3"},
 		"line is no JSON":    {func(lines []string) []string { lines[2] = "{\n"; return lines }, ErrChanged, "line 3"},
 		"changed and sealed": {forged, ErrLink, "seq 4"},
-		"swapped lines":      {func(lines []string) []string { lines[2], lines[3] = lines[3], lines[2]; return lines }, ErrGap, "gap after 2"},
+		"swapped lines":      {func(lines []string) []string { lines[2], lines[3] = lines[3], lines[2]; return lines }, ErrLink, "seq 4"},
 		"replaced later":     {func(lines []string) []string { return append(lines, forged(slices.Clone(lines))[2]) }, ErrLink, "occurs twice"},
 		"number changed": {func(lines []string) []string {
 			lines[4] = strings.Replace(lines[4], `"seq":5`, `"seq":6`, 1)
@@ -335,25 +343,54 @@ func TestVerifier_finds_tampering(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lines := test.tamper(chainOf("a", 5))
-			var v Verifier
-			err := v.Read("file", strings.NewReader(strings.Join(lines, "")))
-			if !errors.Is(err, test.want) || err != nil && !strings.Contains(err.Error(), test.says) {
-				t.Errorf("%v, want %v with %q", err, test.want, test.says)
+			_, faults := verify(t, strings.Join(lines, ""))
+			if test.want == nil && len(faults) > 0 || test.want != nil && (len(faults) == 0 || !errors.Is(faults[0], test.want) || !strings.Contains(faults[0].Error(), test.says)) {
+				t.Errorf("%v, want %v with %q", faults, test.want, test.says)
 			}
 		})
 	}
 }
 
-func TestVerifier_several_files_and_nodes(t *testing.T) {
-	a, b := chainOf("a", 4), chainOf("b", 3)
-	var v Verifier
-	for _, lines := range [][]string{{a[0], b[0], a[1]}, {b[1], a[2], b[2], a[3]}} {
-		if err := v.Read("file", strings.NewReader(strings.Join(lines, ""))); err != nil {
-			t.Fatal(err)
-		}
+func TestVerifier_several_files_and_nodes_in_any_order(t *testing.T) {
+	a, b := chainOf("a", 9), chainOf("b", 9)
+	for name, files := range map[string][][]string{
+		"two nodes in one file":                   {{a[0], b[0], a[1]}, {b[1], a[2], b[2], a[3]}},
+		"each delivers what the other has left":   {{a[0], a[1], b[2], b[3]}, {b[0], b[1], a[2]}},
+		"a chain that returns to its node":        {{a[0], b[0], a[3]}, {a[1], a[2]}},
+		"delivered again, in the file of another": {{a[0], a[1], a[2]}, {a[1], a[2], a[3]}, {a[2], a[3], a[4], b[0]}},
+		"rotated in between":                      {{a[0]}, {a[1], a[2]}, {a[3], a[4]}, {a[5]}},
+		"without the beginning":                   {{a[4], b[6]}, {b[7], a[5]}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			texts := make([]string, len(files))
+			for first := range files {
+				for i := range files {
+					texts[(first+i)%len(files)] = strings.Join(files[i], "")
+				}
+				if _, faults := verify(t, texts...); len(faults) > 0 {
+					t.Errorf("from %d: %v", first, faults)
+				}
+				slices.Reverse(texts)
+				if _, faults := verify(t, texts...); len(faults) > 0 {
+					t.Errorf("from %d, reversed: %v", first, faults)
+				}
+			}
+		})
 	}
-	if len(v.Chains) != 2 || v.Chains[0].Last != 4 || v.Chains[1].Last != 3 {
-		t.Errorf("%+v", v.Chains)
+}
+
+// TestVerifier_reports_each_fault_once and goes on after it.
+func TestVerifier_reports_each_fault_once(t *testing.T) {
+	a, b := chainOf("a", 20), chainOf("b", 4)
+	sixth, _ := parse([]byte(strings.TrimSpace(a[5])))
+	before := link{Seq: sixth.Seq, Hash: sixth.Hash}
+	otherSeventh := string(before.seal(nil, "a", []byte(`{"user":"another"}`)))
+	a[1] = strings.Replace(a[1], "user-2", "user-9", 1)
+	lines := slices.Concat(a[:4], b[:1], a[5:7], []string{otherSeventh}, []string{"{\n", strings.Repeat("x", 2*maxLine) + "\n"}, a[7:9], a[12:], b[2:])
+	v, faults := verify(t, strings.Join(lines, ""))
+	want := []error{ErrChanged, ErrGap, ErrLink, ErrChanged, ErrChanged, ErrGap, ErrGap}
+	if !slices.EqualFunc(faults, want, errors.Is) || v.Chains[0].Last != 20 || v.Chains[1].Last != 4 {
+		t.Errorf("faults:\n%v\nchains %+v %+v", errors.Join(faults...), v.Chains[0], v.Chains[1])
 	}
 }
 

@@ -27,16 +27,17 @@ func AuditCommand() *cobra.Command {
 		Use:   "verify FILE...",
 		Short: "Checks that no line of the audit archive was changed or removed",
 		Long: `
-Checks the chain of hashes of each node in files of the audit archive. The files are
-given in the order of their dates, as a shell lists audit*.jsonl. Prints the number
-of lines and the hash of the last line of each node. Compare it with the one printed
-earlier, or with another sink: lines that are missing at the end leave no gap. A note
-says if the first lines of a node are missing, as they are after they were kept for
-long enough. A chain that begins after lines of other nodes in a file is a fault,
+Checks the chain of hashes of each node in files of the audit archive, of one node
+or of several, in any order. Prints the number of lines and the hash of the last line
+of each node. Compare it with the one printed earlier, or with another sink: lines
+that are missing at the end leave no gap. If there are faults, prints each of them. A
+note says if the first lines of a node are missing, as they are after they were kept
+for long enough. A chain that begins after lines of other nodes in a file is a fault,
 unless --node names its node.
 
-Exit status: 0 if all lines are intact, 4 if lines are missing, 5 if a line was
-changed, 6 if a line does not continue the one before it, 1 for other errors.
+Exit status: 0 if all lines are intact; for the first fault 4 if lines are missing, 5
+if a line was changed, 6 if a line does not continue the one before it; 1 for other
+errors.
 `,
 		Example: "  caddy agents audit verify /var/log/fairway/audit*.jsonl",
 		Args:    cobra.MinimumNArgs(1),
@@ -64,26 +65,36 @@ func verifyFiles(cmd *cobra.Command, flags caddycmd.Flags) (int, error) {
 		}
 		err = v.Read(name, file)
 		_ = file.Close() // it was only read
-		switch {
-		case errors.Is(err, archive.ErrGap):
-			return ExitCodeGap, err
-		case errors.Is(err, archive.ErrChanged):
-			return ExitCodeChanged, err
-		case errors.Is(err, archive.ErrLink):
-			return ExitCodeLink, err
-		case err != nil:
+		if err != nil {
 			return caddy.ExitCodeFailedStartup, err
 		}
 	}
+	faults := v.Check()
 	nodes, err := flags.GetStringArray("node")
 	for _, c := range v.Chains {
 		if c.Inside && !slices.Contains(nodes, c.Node) {
-			return ExitCodeLink, fmt.Errorf("%w: the chain of node %q begins after lines of other nodes in a file; if it is a node of yours, repeat with --node %[2]s", archive.ErrLink, c.Node)
+			faults = append(faults, fmt.Errorf("%w: the chain of node %q begins after lines of other nodes in a file; if it is a node of yours, repeat with --node %[2]s", archive.ErrLink, c.Node))
 		}
+	}
+	if len(faults) > 0 {
+		return exitOf(faults[0]), fmt.Errorf("%w\nfaults: %d", errors.Join(faults...), len(faults))
+	}
+	for _, c := range v.Chains {
 		if c.First > 1 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: lines 1 to %d of node %s are not in the files; if you did not delete them, they are missing\n", c.First-1, c.Node)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "node %s: lines %d to %d are intact, %d delivered twice, last hash %s\n", c.Node, c.First, c.Last, c.Repeated, c.Hash)
 	}
 	return caddy.ExitCodeSuccess, err
+}
+
+// exitOf returns the exit status of a fault.
+func exitOf(fault error) int {
+	switch {
+	case errors.Is(fault, archive.ErrGap):
+		return ExitCodeGap
+	case errors.Is(fault, archive.ErrChanged):
+		return ExitCodeChanged
+	}
+	return ExitCodeLink
 }

@@ -37,7 +37,17 @@ func (m Metrics) Value(name string) int {
 	return 0
 }
 
-// Await waits for a line of the metrics.
+// Counter returns a function that waits until the counter is n more than now. Counters belong to the process, so sites of
+// other tests have counted, too.
+func (m Metrics) Counter(name string) (await func(n int)) {
+	before := m.Value(name)
+	return func(n int) {
+		m.site.T.Helper()
+		Eventually(m.site.T, fmt.Sprintf("%s to grow by %d", name, n), func() bool { return m.Value(name) == before+n })
+	}
+}
+
+// Await waits for a line of the metrics: a gauge, or a counter with a label of the test's own.
 func (m Metrics) Await(line string) {
 	m.site.T.Helper()
 	Eventually(m.site.T, "the metric "+line, func() bool {

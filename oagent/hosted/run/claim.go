@@ -123,13 +123,13 @@ func (e *execution) load(st *State) error {
 	return nil
 }
 
-// sweepRegularly sweeps at once, and then about every Options.Sweep. It finds runs whose node died,
+// sweepRegularly sweeps at once, and then at least every Options.Sweep. It finds runs whose node died,
 // whose job was lost, or whose review was decided while no node was running.
 func (r *Runner) sweepRegularly() {
 	for {
 		err := r.sweep(r.running)
 		r.report("", err)
-		spread := r.options.Sweep/2 + rand.N(r.options.Sweep) //nolint:gosec // only spreads the load
+		spread := r.options.Sweep - rand.N(r.options.Sweep/2) //nolint:gosec // only spreads the load
 		if err != nil {
 			spread = min(spread, maxRetryPause)
 		}

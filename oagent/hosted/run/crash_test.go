@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fairwayhq/fairway/internal/testkit"
@@ -303,5 +307,65 @@ func checkRecord(t *testing.T, g *oagent.Guard, agent *oagent.Agent, id string, 
 		if begun[name] < made(name) {
 			t.Errorf("%s was made %d times, and the record has %d", name, made(name), begun[name])
 		}
+	}
+}
+
+// unlocked is a mortal store whose writes do not exclude each other: a clock of the test's own stands still while a
+// goroutine waits for a mutex.
+type unlocked struct{ mortal }
+
+func (u *unlocked) write(write func() error) error {
+	if u.isDead() {
+		return errDead
+	}
+	return write()
+}
+
+func (u *unlocked) Update(ctx context.Context, key string, change func(store.Record) (store.Change, error)) error {
+	return u.write(func() error { return u.Store.Update(ctx, key, change) })
+}
+
+func (u *unlocked) Put(ctx context.Context, key string, c store.Change) error {
+	return u.write(func() error { return u.Store.Put(ctx, key, c) })
+}
+
+// TestCrash_takeover_is_as_fast_as_documented runs with the default times, on a clock of its own.
+func TestCrash_takeover_is_as_fast_as_documented(t *testing.T) {
+	const limit = run.DefaultLease + run.DefaultSweep
+	for _, page := range []string{"hosting.md", "scaling.md"} {
+		text, err := os.ReadFile(filepath.Join("../../../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("up to %d seconds", int(limit.Seconds())); !strings.Contains(string(text), want) {
+			t.Errorf("%s does not say that a run of a dead node is continued after %s", page, want)
+		}
+	}
+	for range 30 { // sweeps are spread
+		synctest.Test(t, func(t *testing.T) {
+			s := openStore(t)
+			agent := readAgent(t, "capabilities: {get-trip: {}}\n")
+			steps := script(wants("get-trip", "{}"), says("Done."))
+			m, called := &unlocked{mortal{Store: s, dead: make(chan struct{})}}, make(chan struct{})
+			first := newNode(t, m, agent, steps, func(n *node, o *run.Options) {
+				n.tools.tools["get-trip"] = func(ctx context.Context, _ *run.Invocation) (string, error) {
+					close(called)
+					<-ctx.Done()
+					return "{}", ctx.Err()
+				}
+				o.Report = func(string, error) {}
+			})
+			second := newNode(t, s, agent, steps)
+			time.Sleep(time.Minute) // the sweeps of both are at any time
+			id := first.start("Go").ID
+			<-called
+			close(m.dead)
+			died := time.Now()
+			if st := second.ends(id); st.Text != "Done." || time.Since(died) > limit {
+				t.Errorf("text %q after %s, want %s at most", st.Text, time.Since(died), limit)
+			}
+			first.close()
+			second.close()
+		})
 	}
 }

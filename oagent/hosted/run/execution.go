@@ -155,7 +155,7 @@ func (e *execution) release(betweenSteps bool) error {
 		return nil
 	}, false)
 	if err == nil {
-		e.runner.handOver(e.state)
+		e.runner.handOver(e.state.job())
 	}
 	if errors.Is(err, lease.ErrLost) || isNotFound(err) {
 		return nil
@@ -163,13 +163,14 @@ func (e *execution) release(betweenSteps bool) error {
 	return err
 }
 
-// handOver passes a run to another node, because this node stops.
-func (r *Runner) handOver(st *State) {
+// handOver passes a run to any node. If there is no queue of all nodes, this one stops, and the run goes to its next Runner.
+func (r *Runner) handOver(j *job) {
 	if r.options.Queue != nil {
-		r.report(st.ID, r.options.Queue.Push(context.Background(), st.job().shared(), ""))
-		return
+		r.report(j.id, r.options.Queue.Push(context.Background(), j.shared(), ""))
+	} else {
+		r.options.Handover(j.id)
 	}
-	r.options.Handover(st.ID)
+	j.ack()
 }
 
 // fail ends the run with an error.

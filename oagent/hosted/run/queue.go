@@ -26,6 +26,7 @@ type scheduler struct {
 	queued  map[string]bool
 	lanes   [store.Lanes]int // number of jobs
 	running int              // workers in use
+	closed  bool
 }
 
 // job is a run to claim.
@@ -46,13 +47,16 @@ func newScheduler(workers int) *scheduler {
 	return s
 }
 
-// push adds a job, unless the run is already queued.
-func (s *scheduler) push(j *job) {
+// push adds a job, unless the run is already queued. It returns false if the scheduler is closed.
+func (s *scheduler) push(j *job) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
 	if s.queued[j.id] {
 		j.ack()
-		return
+		return true
 	}
 	s.queued[j.id] = true
 	s.lanes[j.shared().Lane()]++
@@ -61,6 +65,7 @@ func (s *scheduler) push(j *job) {
 	}
 	s.jobs[j.owner] = append(s.jobs[j.owner], j)
 	s.changed.Broadcast()
+	return true
 }
 
 // next waits for a job whose owner may have a worker, and takes both. It returns nil if ctx ends.
@@ -121,10 +126,11 @@ func (s *scheduler) done(j *job) {
 	s.changed.Broadcast()
 }
 
-// rest returns the jobs that no worker has taken.
-func (s *scheduler) rest() (jobs []*job) {
+// close makes push add no more jobs. It returns those that no worker has taken.
+func (s *scheduler) close() (jobs []*job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = true
 	for _, queued := range s.jobs {
 		jobs = append(jobs, queued...)
 	}

@@ -93,11 +93,11 @@ func (r *Runner) Close(ctx context.Context) error {
 	}
 	r.abort()
 	<-ended
+	for _, j := range r.queue.close() {
+		r.handOver(j)
+	}
 	if r.options.Queue != nil {
-		for _, j := range r.queue.rest() {
-			r.report(j.id, r.options.Queue.Push(context.WithoutCancel(ctx), j.shared(), ""))
-			j.ack()
-		}
+		r.report("", r.options.Queue.Leave(context.WithoutCancel(ctx), r.options.Node))
 	}
 	return err
 }
@@ -307,22 +307,25 @@ func (r *Runner) Forget(ctx context.Context, agent string, user engagement.User)
 // The next call of a tool may need the user's credentials, so it is made by the home of the run. Any node
 // can make the request to the model: if this node has no free worker, it leaves the run to all nodes.
 func (r *Runner) push(ctx context.Context, st *State) {
-	if r.IsClosing() {
-		r.handOver(st)
+	j := st.job()
+	isHere := r.options.Queue == nil || st.Home == r.options.Node && (st.Phase == phaseTools || r.queue.isFree(j.owner))
+	if isHere && !r.IsClosing() && r.queue.push(j) {
 		return
 	}
-	j, home := st.job(), ""
-	switch {
-	case r.options.Queue == nil,
-		st.Home == r.options.Node && (st.Phase == phaseTools || r.queue.isFree(j.owner)):
-		r.queue.push(j)
-		return
-	case st.Home != "" && st.Phase == phaseTools:
-		if alive, _ := r.nodes.isAlive(ctx, st.Home); alive {
-			home = st.Home
+	if !isHere && st.Home != "" && st.Phase == phaseTools && r.isAlive(ctx, st.Home) {
+		r.report(st.ID, r.options.Queue.Push(context.WithoutCancel(ctx), j.shared(), st.Home))
+		if r.isAlive(ctx, st.Home) {
+			return
 		}
+		// The home has ended in the meantime, perhaps before it could see the job.
 	}
-	r.report(st.ID, r.options.Queue.Push(context.WithoutCancel(ctx), j.shared(), home))
+	r.handOver(j)
+}
+
+// isAlive reports whether a node may be alive.
+func (r *Runner) isAlive(ctx context.Context, node string) bool {
+	alive, _ := r.nodes.isAlive(ctx, node) // if the store fails, it counts as alive
+	return alive
 }
 
 // job returns a job for the run.
@@ -383,13 +386,14 @@ func pause(ctx context.Context, d time.Duration) {
 func (r *Runner) work(j *job) {
 	first := r.active.begin(j.id)
 	var paused bool // a run that waits for its model goes on by itself, so it is still in progress
+	var gaveUp bool
 	for wait := retryPause; ; wait = min(2*wait, maxRetryPause) {
 		var err error
 		paused, err = r.attempt(j, first)
 		if wait == retryPause {
 			r.report(j.id, err)
 		}
-		if err == nil || r.IsClosing() || errors.Is(err, errUnreadable) {
+		if gaveUp = err != nil && r.IsClosing(); err == nil || gaveUp || errors.Is(err, errUnreadable) {
 			break
 		}
 		pause(r.running, min(wait, r.options.Lease))
@@ -401,7 +405,7 @@ func (r *Runner) work(j *job) {
 	if !paused {
 		r.shares.release(j.id)
 	}
-	if again { // the end of the work may have missed the reason for the other job
+	if again || gaveUp { // the end of the work may have missed the reason for the other job; Close passes on what is queued
 		r.queue.push(&job{j.id, j.owner, func() {}})
 	}
 }

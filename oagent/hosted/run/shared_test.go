@@ -3,6 +3,8 @@ package run_test
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,5 +119,75 @@ func waitElsewhere(t *testing.T, server *storetest.SharedServer) {
 	second, _ := start(failing())
 	if st := second.ends(id); st.Text != "Done." || time.Since(began) < time.Second {
 		t.Errorf("ended after %s: %+v", time.Since(began), st)
+	}
+}
+
+// unclaimable is a store in which no run can be claimed.
+type unclaimable struct {
+	store.Store
+	tries atomic.Int64
+}
+
+func (s *unclaimable) Update(ctx context.Context, key string, change func(store.Record) (store.Change, error)) error {
+	if strings.HasPrefix(key, "run/") {
+		s.tries.Add(1)
+		return errShaky
+	}
+	return s.Store.Update(ctx, key, change)
+}
+
+// TestClose_passes_on_jobs_of_runs_it_could_not_claim to another node, which need not sweep.
+func TestClose_passes_on_jobs_of_runs_it_could_not_claim(t *testing.T) { storetest.OnShared(t, passOn) }
+
+func passOn(t *testing.T, server *storetest.SharedServer) {
+	agent := readAgent(t, "capabilities: {}\n")
+	s := server.Open(t)
+	failing := &unclaimable{Store: s}
+	add := func(st, q store.Store) *node {
+		return newNode(t, st, agent, script(says("Done.")), func(_ *node, o *run.Options) {
+			o.Queue, o.Sweep = queueOf(q, "runs"), time.Hour
+		})
+	}
+	first := add(failing, s)
+	id := first.start("Go").ID
+	testkit.Eventually(t, "an attempt to claim the run", func() bool { return failing.tries.Load() > 0 })
+	first.close()
+	s = server.Open(t)
+	add(s, s).ends(id)
+}
+
+// homeward is a queue that calls leaving before it adds a job for one node.
+type homeward struct {
+	store.Queue
+	leaving func()
+}
+
+func (q homeward) Push(ctx context.Context, job store.Job, node string) error {
+	if node != "" {
+		q.leaving()
+	}
+	return q.Queue.Push(ctx, job, node)
+}
+
+// TestHome_leaves checks that another node takes a run at once if its home ends while a job is pushed for it.
+func TestHome_leaves(t *testing.T) { storetest.OnShared(t, homeLeaves) }
+
+func homeLeaves(t *testing.T, server *storetest.SharedServer) {
+	agent := readAgent(t, reviewedAgent)
+	steps := script(wants("pay", `{}`), says("Done."))
+	s := server.Open(t)
+	home := newNode(t, s, agent, steps, func(_ *node, o *run.Options) { o.Queue, o.Sweep = queueOf(s, "runs"), time.Hour })
+	st, err := home.Start(t.Context(), run.StartOptions{Agent: agent, User: ada, Input: "Go", Home: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := pendingReview(t, home.idle(st.ID))
+	s = server.Open(t)
+	other := newNode(t, s, agent, steps, func(_ *node, o *run.Options) {
+		o.Queue, o.Sweep = homeward{queueOf(s, "runs"), home.close}, time.Hour
+	})
+	other.decide(review, true)
+	if st := other.ends(st.ID); st.Text != "Done." {
+		t.Errorf("ending %+v", st.Ending)
 	}
 }
