@@ -31,6 +31,9 @@ func (e *execution) makeCalls(ctx context.Context) error {
 	limit := e.planner.limits.resultBytes(len(made))
 	var group sync.WaitGroup
 	errs := make([]error, len(st.Calls))
+	if len(st.Calls) == 1 {
+		return e.makeCall(ctx, st, 0, &made[0], limit, nil)
+	}
 	turns := oagent.NewTurns(st.count(CallBegun))
 	var before []string
 	for i := range st.Calls {
@@ -88,7 +91,7 @@ func (e *execution) makeCall(ctx context.Context, st *State, i int, made *model.
 	if r.Wait != nil && r.Wait.Kind == WaitCredentials && away {
 		r.Wait = &Wait{Kind: WaitHome}
 	}
-	if r.Wait == nil && (r.Refusal == nil || !r.Refusal.Ends()) {
+	if turn != nil && r.Wait == nil && (r.Refusal == nil || !r.Refusal.Ends()) {
 		turn.AwaitResult(ctx)
 	}
 	return e.recordResult(i, made, &r, limit)
