@@ -72,6 +72,9 @@ func TestMistakes_found_at_start(t *testing.T) {
 			s := sitetest.NewSite(t)
 			s.Write("packed.yaml.gz", "\x1f\x8b\x08\x00")
 			s.Write("clerk.yaml", sitetest.AgentDocument("clerk", "  list-trips: {}\n"))
+			if err := s.Load("", "respond ok"); err != nil {
+				t.Fatal(err)
+			}
 			if err := s.Load(c.global, c.block); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

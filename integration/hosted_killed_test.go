@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -117,9 +118,7 @@ func TestHosted_killed(t *testing.T) {
 func TestHosted_killed_behind_otc(t *testing.T) {
 	t.Parallel()
 	stores := map[string]func(testing.TB) *storetest.SharedServer{"bolt": nil}
-	for name, start := range storetest.Shared() {
-		stores[name] = start
-	}
+	maps.Copy(stores, storetest.Shared())
 	for name, start := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"context"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -230,9 +231,7 @@ func TestRefusal_before_the_message_has_its_id(t *testing.T) {
 			for _, v := range []protocol.Revision{protocol.V20250326, protocol.V20250618, protocol.V20251125} {
 				e := serveEndpoint(t, Options{}, echo)
 				header := map[string]string{versionHeader: v.String()}
-				for name, value := range c.header {
-					header[name] = value
-				}
+				maps.Copy(header, c.header)
 				response := e.do(t, "POST", c.path, body, header)
 				text, _ := io.ReadAll(response.Body)
 				want := `{"jsonrpc":"2.0","id":` + id + `,"error"`

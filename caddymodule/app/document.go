@@ -274,9 +274,7 @@ func (d *Document) start(a *App) error {
 	if first := d.lastGood.app.Swap(a) == nil; first && d.Key.Kind == SourceFile && d.Loader.Toolset() == nil {
 		err := d.Loader.Err()
 		d.failed(err)
-		_, unmatched := errors.AsType[*build.UnmatchedError](err)
-		_, otherLock := errors.AsType[*lock.OtherError](err)
-		if d.Loader.Toolset() == nil && (unmatched || otherLock || errors.Is(err, fs.ErrNotExist)) {
+		if d.Loader.Toolset() == nil && (errors.Is(err, fs.ErrNotExist) || d.Key.isUsableAlone()) {
 			return ExplainFile(d.Key, err)
 		}
 	}

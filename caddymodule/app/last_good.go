@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/buffer"
 	"github.com/fairwayhq/fairway/store"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 // lastGood keeps a copy of the last version of a document that could be loaded, for a start of the process at which the document is
@@ -36,6 +38,20 @@ func startsProcess() bool {
 
 // hasCopy reports whether a copy of the document is kept.
 func (k DocumentKey) hasCopy() bool { return k.Kind == SourceFile || k.Kind == sourceURL }
+
+// isUsableAlone reports whether a file is a valid document without the options of its toolset, which are then at fault.
+func (k DocumentKey) isUsableAlone() bool {
+	file, err := os.Open(k.Address)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	data, err := buffer.ReadLimited(file, int64(k.MaxDocument))
+	if err == nil {
+		_, err = tools.Build(data, tools.BuildOptions{Name: k.ShownName(), Location: k.Address, MaxDocument: k.MaxDocument})
+	}
+	return err == nil
+}
 
 // copyKey returns the key of the copy in the store. Options that apply to the copy do not change it.
 func (k DocumentKey) copyKey() string {

@@ -206,7 +206,7 @@ func (h agentTools) callRemote(ctx context.Context, set *agentset.Set, i *run.In
 		}
 		outputs, status, err := h.options.Remote.Run(ctx, call)
 		d.Status = status
-		asked, asks := errors.AsType[*remote.Asked](err)
+		asked, asks := errors.AsType[*remote.AskedError](err)
 		switch {
 		case asks:
 			span.Finish("")

@@ -17,16 +17,20 @@ func (o guardHandler) Try(call *siteroutes.Call) *siteroutes.Refusal {
 	}
 	if agents.Agents[call.Agent] != nil {
 		if name != "" && name != call.Agent {
-			return &siteroutes.Refusal{Always: true, Reason: fmt.Sprintf("the endpoint is for agent %s, and the option guard of oagent names agent %s", call.Agent, name),
-				Write: "use the same agent, or remove guard"}
+			return &siteroutes.Refusal{
+				Always: true, Reason: fmt.Sprintf("the endpoint is for agent %s, and the option guard of oagent names agent %s", call.Agent, name),
+				Write: "use the same agent, or remove guard",
+			}
 		}
 		name = call.Agent
 	}
 	agent := agents.Agents[name]
 	switch {
 	case name == "" && agents.Only == nil:
-		return &siteroutes.Refusal{Always: true, Reason: "oagent does not know its agent, because there are several: " + agents.ListAgents(),
-			Write: fmt.Sprintf("write %q in %s, or limit oagent to other paths with a matcher", "agent "+agents.Documents()[0].Name, call.Protocol)}
+		return &siteroutes.Refusal{
+			Always: true, Reason: "oagent does not know its agent, because there are several: " + agents.ListAgents(),
+			Write: fmt.Sprintf("write %q in %s, or limit oagent to other paths with a matcher", "agent "+agents.Documents()[0].Name, call.Protocol),
+		}
 	case name == "":
 		agent = agents.Only
 	case agent == nil && o.accepted != nil:
@@ -37,11 +41,15 @@ func (o guardHandler) Try(call *siteroutes.Call) *siteroutes.Refusal {
 	op := agents.Operation(call.Tool, call.Toolset.Name)
 	switch {
 	case op == nil && agents.Loaded:
-		return &siteroutes.Refusal{Always: true, Reason: "oagent does not have the toolset",
-			Write: fmt.Sprintf("write %q in oagent, or limit oagent to other paths with a matcher", "toolset "+call.Toolset.Name)}
+		return &siteroutes.Refusal{
+			Always: true, Reason: "oagent does not have the toolset",
+			Write: fmt.Sprintf("write %q in oagent, or limit oagent to other paths with a matcher", "toolset "+call.Toolset.Name),
+		}
 	case op != nil && agent.Capabilities[op] == nil:
-		return &siteroutes.Refusal{OfTool: true, Always: !slices.Contains(o.toolsets, op.Toolset), Reason: "agent " + agent.Name + " may use none of the tools",
-			Write: "write the tools in the capabilities of the agent, or limit oagent to other paths with a matcher"}
+		return &siteroutes.Refusal{
+			OfTool: true, Always: !slices.Contains(o.toolsets, op.Toolset), Reason: "agent " + agent.Name + " may use none of the tools",
+			Write: "write the tools in the capabilities of the agent, or limit oagent to other paths with a matcher",
+		}
 	}
 	return nil
 }

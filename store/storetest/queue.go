@@ -109,7 +109,7 @@ func queueLeaves(t *testing.T, q []store.Queue) {
 	if err := q[0].Leave(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	got := []string{done}
+	got := append(make([]string, 0, len(want)), done)
 	for range len(want) - 1 {
 		job, ack := Take(t, q[1], "b")
 		ack()

@@ -172,8 +172,10 @@ func TestPII_finds_patterns_and_chosen_entities_only(t *testing.T) {
 }
 
 func FuzzDetect(f *testing.F) {
-	for _, seed := range []string{`{"a":"` + email + `"}`, `["\u0040\\"]`, `{"` + awsKey + `":4111111111111111}`, "ab12 DE89", `"x`, pem, "{\"a\":\"ada@exa\"}\n{\"a\":\"mple.com\"}",
-		"4111\u00a01111&nbsp;1111\u200b1111", "ZGVhciBhZGEubG92ZWxhY2VAZXhhbXBs\nZS5jb20gaGVsbG8gYWdhaW4K"} {
+	for _, seed := range []string{
+		`{"a":"` + email + `"}`, `["\u0040\\"]`, `{"` + awsKey + `":4111111111111111}`, "ab12 DE89", `"x`, pem, "{\"a\":\"ada@exa\"}\n{\"a\":\"mple.com\"}",
+		"4111\u00a01111&nbsp;1111\u200b1111", "ZGVhciBhZGEubG92ZWxhY2VAZXhhbXBs\nZS5jb20gaGVsbG8gYWdhaW4K",
+	} {
 		f.Add(seed)
 	}
 	pii, _ := inspect.PII(nil, nil)

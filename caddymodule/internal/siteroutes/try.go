@@ -204,8 +204,10 @@ func (e *Endpoint) tryCall(c *Call) (got trial) {
 	}}
 	w.after(e.positions)
 	if got.refusal == nil && !checked {
-		got.refusal = &Refusal{Reason: "it does not pass the oagent handler of agent " + c.Agent, Always: true,
-			Write: "let the routes and matchers around oagent cover the tool's path, and put it before the handlers that respond"}
+		got.refusal = &Refusal{
+			Reason: "it does not pass the oagent handler of agent " + c.Agent, Always: true,
+			Write: "let the routes and matchers around oagent cover the tool's path, and put it before the handlers that respond",
+		}
 	}
 	return got
 }

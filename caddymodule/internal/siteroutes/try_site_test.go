@@ -208,8 +208,10 @@ func TestTry_reads_all_servers(t *testing.T) {
 	for name, test := range map[string]struct{ first, second, want string }{
 		"the agent is on the other server": {`{"handler":"mcp","toolset":"trips","agent":"desk"},{"handler":"static_response"}`, fmt.Sprintf(guard, "desk"), ""},
 		"the agent is on no server":        {`{"handler":"mcp","toolset":"trips","agent":"deks"},{"handler":"static_response"}`, fmt.Sprintf(guard, "desk"), "deks desk?"},
-		"several handlers in one route": {`{"handler":"mcp","toolset":"orders"},{"handler":"headers"},` + fmt.Sprintf(guard, "desk") + `,{"handler":"static_response"}`,
-			`{"handler":"static_response"}`, "orders desk"},
+		"several handlers in one route": {
+			`{"handler":"mcp","toolset":"orders"},{"handler":"headers"},` + fmt.Sprintf(guard, "desk") + `,{"handler":"static_response"}`,
+			`{"handler":"static_response"}`, "orders desk",
+		},
 		"a named route": {`{"handler":"mcp","toolset":"trips","agent":"desk"},{"handler":"invoke","name":"guarded"}`, `{"handler":"static_response"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

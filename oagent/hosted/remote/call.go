@@ -50,7 +50,7 @@ type Call struct {
 	// Kept reports whether another attempt will go on with the Engagement after ctx has ended. Otherwise Run cancels it. Default: none will.
 	Kept func() bool
 
-	// MayAsk makes Run return an Asked if the agent has a question. Otherwise its Engagement is canceled, and the call fails.
+	// MayAsk makes Run return an AskedError if the agent has a question. Otherwise its Engagement is canceled, and the call fails.
 	MayAsk bool
 
 	// Static adds the credentials of the capability's static_identity. If it is set, neither those
@@ -96,7 +96,7 @@ func (c *Client) Run(ctx context.Context, call *Call) (outputs jsontext.Value, s
 	}
 	if err == nil && call.MayAsk && state.status == run.StatusAwaitingInput && len(state.questions) > 0 && len(state.questions[0].ID) <= maxQuestionID {
 		first := state.questions[0]
-		return nil, 0, &Asked{Location: e.location, ID: first.ID, Text: printable(first.Text, maxDescription)}
+		return nil, 0, &AskedError{Location: e.location, ID: first.ID, Text: printable(first.Text, maxDescription)}
 	}
 	if kept := outer.Err() != nil && call.Kept != nil && call.Kept(); !kept && (err != nil || !state.isFinal()) {
 		e.cancel(context.WithoutCancel(ctx))
@@ -112,10 +112,10 @@ func (c *Client) Run(ctx context.Context, call *Call) (outputs jsontext.Value, s
 	return outputs, status, nil
 }
 
-// Asked is the error of Run if the agent asks its user. Run with the Location, the id of the question and the answer goes on with the call.
-type Asked struct{ Location, ID, Text string }
+// AskedError is the error of Run if the agent asks its user. Run with the Location, the id of the question and the answer goes on with the call.
+type AskedError struct{ Location, ID, Text string }
 
-func (a *Asked) Error() string { return "the agent asks: " + a.Text }
+func (a *AskedError) Error() string { return "the agent asks: " + a.Text }
 
 // start starts an Engagement.
 func (c *Client) start(ctx context.Context, h *host, call *Call) (*started, error) {

@@ -368,8 +368,8 @@ func TestRun_goes_on(t *testing.T) {
 	c := s.client(t, nil)
 	call := &Call{Reference: s.reference(t), MayAsk: true}
 	_, _, err := c.Run(t.Context(), call)
-	asked, ok := errors.AsType[*Asked](err)
-	if !ok || *asked != (Asked{s.URL + "/engagements/1", "Q1", "Where to?"}) {
+	asked, ok := errors.AsType[*AskedError](err)
+	if !ok || *asked != (AskedError{s.URL + "/engagements/1", "Q1", "Where to?"}) {
 		t.Fatalf("got the error %v", err)
 	}
 	s.state = works

@@ -38,8 +38,7 @@ func (n *node) recorded(id string) (calls, results []string) {
 // long each takes, and that they run in parallel.
 func TestOrder_of_one_message(t *testing.T) {
 	for range repetitions {
-		var n *node
-		n = newNode(t, openStore(t), readAgent(t, "capabilities: {get-faq: {}}\n"),
+		n := newNode(t, openStore(t), readAgent(t, "capabilities: {get-faq: {}}\n"),
 			script(wants("get-faq", `{"n":1}`, "get-faq", `{"n":2}`, "get-faq", `{"n":3}`), says("Done.")))
 		var made [3]chan struct{}
 		for i := range made {
@@ -67,6 +66,7 @@ func TestOrder_of_one_message(t *testing.T) {
 
 // TestOrder_decisions has a case for each kind of rule that depends on the calls before. The outcome is always the same.
 func TestOrder_decisions(t *testing.T) {
+	t.Parallel()
 	three := wants("get-faq", `{}`, "get-orders", `{}`)
 	for name, test := range map[string]struct {
 		body    string
@@ -76,44 +76,72 @@ func TestOrder_decisions(t *testing.T) {
 		model   string // a word that the results for the model contain
 	}{
 		"short_circuit": {
-			"capabilities: {get-faq: {}, get-orders: {}}\nlifespan: {short_circuit: 3}\n", []*model.Response{three, three, three},
-			run.StatusError, []string{"get-faq", "get-orders", "get-faq", "get-orders", "get-faq"}, "",
+			"capabilities: {get-faq: {}, get-orders: {}}\nlifespan: {short_circuit: 3}\n",
+			[]*model.Response{three, three, three},
+			run.StatusError,
+			[]string{"get-faq", "get-orders", "get-faq", "get-orders", "get-faq"},
+			"",
 		},
 		"history": {
-			"capabilities: {get-faq: {}, get-orders: {input_restriction: {assertion: 'has(history.get-faq)'}}}\n", []*model.Response{three},
-			run.StatusComplete, []string{"get-faq", "get-orders"}, "",
+			"capabilities: {get-faq: {}, get-orders: {input_restriction: {assertion: 'has(history.get-faq)'}}}\n",
+			[]*model.Response{three},
+			run.StatusComplete,
+			[]string{"get-faq", "get-orders"},
+			"",
 		},
 		"recent": {
-			"capabilities: {get-faq: {}, get-orders: {input_restriction: {assertion: 'recent._name == \"get-faq\"'}}}\n", []*model.Response{three},
-			run.StatusComplete, []string{"get-faq", "get-orders"}, "",
+			"capabilities: {get-faq: {}, get-orders: {input_restriction: {assertion: 'recent._name == \"get-faq\"'}}}\n",
+			[]*model.Response{three},
+			run.StatusComplete,
+			[]string{"get-faq", "get-orders"},
+			"",
 		},
 		"a later call": {
-			"capabilities: {get-faq: {input_restriction: {assertion: '!has(history.get-orders)'}}, get-orders: {}}\n", []*model.Response{three},
-			run.StatusComplete, []string{"get-faq", "get-orders"}, "",
+			"capabilities: {get-faq: {input_restriction: {assertion: '!has(history.get-orders)'}}, get-orders: {}}\n",
+			[]*model.Response{three},
+			run.StatusComplete,
+			[]string{"get-faq", "get-orders"},
+			"",
 		},
 		"outputs of a call that runs": {
-			"capabilities: {get-faq: {}, get-orders: {input_restriction: {assertion: 'recent.get-faq.outputs.ok'}}}\n", []*model.Response{three},
-			run.StatusComplete, []string{"get-faq"}, "in a message of its own",
+			"capabilities: {get-faq: {}, get-orders: {input_restriction: {assertion: 'recent.get-faq.outputs.ok'}}}\n",
+			[]*model.Response{three},
+			run.StatusComplete,
+			[]string{"get-faq"},
+			"in a message of its own",
 		},
 		"outputs that are not null": {
 			"capabilities: {get-faq: {}, get-orders: {input_restriction: {assertion: 'history.get-faq.all(c, c.outputs == null)'}}}\n",
-			[]*model.Response{three}, run.StatusComplete, []string{"get-faq"}, "in a message of its own",
+			[]*model.Response{three},
+			run.StatusComplete,
+			[]string{"get-faq"},
+			"in a message of its own",
 		},
 		"outputs of an earlier message": {
 			"capabilities: {get-faq: {}, get-orders: {input_restriction: {assertion: 'recent.get-faq.outputs.ok'}}}\n",
-			[]*model.Response{wants("get-faq", `{}`), wants("get-orders", `{}`)}, run.StatusComplete, []string{"get-faq", "get-orders"}, "",
+			[]*model.Response{wants("get-faq", `{}`), wants("get-orders", `{}`)},
+			run.StatusComplete,
+			[]string{"get-faq", "get-orders"},
+			"",
 		},
 		"outputs of a call that was made alone": {
 			"capabilities: {book: {}, get-orders: {input_restriction: {assertion: 'recent.book.outputs.ok'}}}\n",
-			[]*model.Response{wants("book", `{}`, "get-orders", `{}`)}, run.StatusComplete, []string{"book", "get-orders"}, "",
+			[]*model.Response{wants("book", `{}`, "get-orders", `{}`)},
+			run.StatusComplete,
+			[]string{"book", "get-orders"},
+			"",
 		},
 		"a held call holds up none": {
-			"capabilities: {get-faq: {input_restriction: {require_review: sam}}, get-orders: {}}\n", []*model.Response{three},
-			run.StatusAwaitingReview, []string{"get-orders"}, "",
+			"capabilities: {get-faq: {input_restriction: {require_review: sam}}, get-orders: {}}\n",
+			[]*model.Response{three},
+			run.StatusAwaitingReview,
+			[]string{"get-orders"},
+			"",
 		},
 		"a held call that is read": {
 			"capabilities: {get-faq: {input_restriction: {require_review: sam}}, get-orders: {input_restriction: {assertion: 'has(history.get-faq)'}}}\n",
-			[]*model.Response{three}, run.StatusAwaitingReview, nil, "",
+			[]*model.Response{three},
+			run.StatusAwaitingReview, nil, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
