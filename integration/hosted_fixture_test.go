@@ -266,7 +266,9 @@ func (s *killSite) site(address, store string) string {
 http://%s {
 	route {
 		%s
-		otc /otc orders
+		otc /otc orders {
+			agent buyer
+		}
 		agent_auth {
 			api_key {
 				key ann 0123456789abcdef-ann

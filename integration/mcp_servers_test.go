@@ -262,11 +262,11 @@ func checkServersOverOTC(t *testing.T, g *gateway, dir string) {
 		input map[string]any
 		want  string
 	}{
-		{"EverythingReferenceServer.get_structured_content", map[string]any{"location": "Chicago"}, `"value":{"temperature":36`},
-		{"EverythingReferenceServer.get_sum", map[string]any{"a": 2, "b": 40}, "is 42"},
-		{"SecureFilesystemServer.read_text_file", map[string]any{"path": filepath.Join(dir, "notes.txt")}, `"content":"first line\nsecond line\n"`},
-		{"MemoryServer.read_graph", map[string]any{}, `"value":{"entities":[`},
-		{"EverythingReferenceServer.trigger_elicitation_request", map[string]any{}, "elicitation"},
+		{"everything.get_structured_content", map[string]any{"location": "Chicago"}, `"value":{"temperature":36`},
+		{"everything.get_sum", map[string]any{"a": 2, "b": 40}, "is 42"},
+		{"files.read_text_file", map[string]any{"path": filepath.Join(dir, "notes.txt")}, `"content":"first line\nsecond line\n"`},
+		{"memory.read_graph", map[string]any{}, `"value":{"entities":[`},
+		{"everything.trigger_elicitation_request", map[string]any{}, "elicitation"},
 	} {
 		input, err := json.Marshal(map[string]any{"request": map[string]any{"tool_id": c.tool, "input": c.input}})
 		if err != nil {

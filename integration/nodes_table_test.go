@@ -76,7 +76,9 @@ http://%s {
 		task_after 100ms
 		secret one-secret-of-all-nodes
 	}
-	otc /otc orders
+	otc /otc orders {
+		agent buyer
+	}
 	reverse_proxy %s
 }
 `, s.store, address, agentsRoute(s.model.URL, s.killSite.api.URL), strings.TrimPrefix(s.api.URL, "http://")))
