@@ -364,12 +364,13 @@ func (d *Document) failed(err error) {
 	if d.Loader.Toolset() == nil {
 		message = "loading the document failed; requests for its tools get 503 until it is loaded"
 		if a != nil && d.Key.hasCopy() {
-			date, err := d.restore(a)
-			if err == nil {
+			if date, err := d.restore(a); err != nil {
+				fields = append(fields, zap.NamedError("copy_error", err))
+			} else {
 				message = "loading the document failed; its last good copy is in use until it is loaded"
+				fields = append(fields, zap.Time("copy", date))
 				d.loaded(d.Loader.Toolset(), 0)
 			}
-			fields = append(fields, zap.Time("copy", date), zap.NamedError("copy_error", err))
 		}
 	}
 	d.logger.Load().Error(message, fields...)
