@@ -145,7 +145,11 @@ func FindClaim(claims jsontext.Value, name string) jsontext.Value {
 		return value
 	}
 	for end := strings.LastIndexByte(name, '.'); end > 0; end = strings.LastIndexByte(name[:end], '.') {
-		if value := FindClaim(strictjson.MemberOf(claims, name[:end]), name[end+1:]); value != nil {
+		inner := strictjson.MemberOf(claims, name[:end])
+		if inner == nil {
+			continue // else the search takes exponential time for names with many dots
+		}
+		if value := FindClaim(inner, name[end+1:]); value != nil {
 			return value
 		}
 	}

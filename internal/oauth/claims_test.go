@@ -73,6 +73,7 @@ func TestIdentify_reads_claims(t *testing.T) {
 func FuzzFindClaim(f *testing.F) {
 	f.Add(`{"a":{"b.c":{"d":1}}}`, "a.b.c.d")
 	f.Add(`{"a":1}`, "....")
+	f.Add(`{"a":1}`, strings.Repeat(".", 2000))
 	f.Fuzz(func(t *testing.T, claims, name string) {
 		found := FindClaim(jsontext.Value(claims), name)
 		if !strings.Contains(claims, string(found)) {
