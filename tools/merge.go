@@ -88,8 +88,8 @@ func (m *Merger) Merge(parts ...*Toolset) *Toolset {
 	if m.options.Yielded != nil && len(yielded) > 0 {
 		m.options.Yielded(yielded)
 	}
-	if m.options.Moved != nil && len(assigned.moved) > 0 {
-		m.options.Moved(assigned.moved)
+	if m.options.Moved != nil && len(assigned.report) > 0 {
+		m.options.Moved(assigned.report)
 	}
 	if m.options.Changed != nil {
 		m.options.Changed(last.whole, current.whole)

@@ -48,7 +48,7 @@ type assignment struct {
 	options *MergeOptions
 	parts   []*Toolset
 	names   [][]string // of the tools of each part; "" for one that is left out (MergeOptions.Yields)
-	moved   []string   // plain names that another source would get, and that were not reported before
+	report  []string   // plain names that another source would get, and that were not reported before
 
 	fresh   map[int]bool // the parts that are loaded for the first time
 	present map[nameKey]bool
@@ -108,7 +108,7 @@ func (a *assignment) yields(part, at int) bool {
 
 // getsPlain reports whether a tool gets its plain name. If the name would move, it makes sure that no tool has it.
 func (a *assignment) getsPlain(part, at int, key nameKey) bool {
-	if a.mergedNames.moved[key.name] || a.taken[key.name] {
+	if a.moved[key.name] || a.taken[key.name] {
 		return false
 	}
 	owner, owned := a.owners[key.name]
@@ -120,10 +120,10 @@ func (a *assignment) getsPlain(part, at int, key nameKey) bool {
 	case owner.name != key.name || a.yields(part, at): // the name of a tool with a prefix, or the tool waits for an approval
 		return false
 	}
-	if _, reported := a.mergedNames.moved[key.name]; !reported {
-		a.moved = append(a.moved, key.name)
+	if _, reported := a.moved[key.name]; !reported {
+		a.report = append(a.report, key.name)
 	}
-	a.mergedNames.moved[key.name] = a.present[owner]
+	a.moved[key.name] = a.present[owner]
 	return false
 }
 

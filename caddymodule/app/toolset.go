@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -365,29 +364,6 @@ type Toolset struct {
 	MaxTokens      int             // less than 0: no limit
 	Allow          *rule.Rule      // what users may call; nil for everything
 	HasMCPServer   bool            // the tools are those of an MCP server
-}
-
-// UsesCredentials reports whether calls carry credentials of the gateway, and not those of the caller: the toolset has some, or
-// the gateway itself is the client of an MCP server. Signs says that a handler after the endpoint signs requests.
-func (t *Toolset) UsesCredentials(signs bool) bool {
-	return signs || len(t.Credentials) > 0 || t.HasMCPServer
-}
-
-// PassedHeaders returns the canonical names of the caller's headers that pass beside credentials of the gateway, besides safe
-// ones. Beside a signature alone, these include the credentials of the caller, which other APIs of the site may need.
-func (t *Toolset) PassedHeaders(signs bool) []string {
-	if !signs || t.UsesCredentials(false) {
-		return t.ForwardHeaders
-	}
-	names := append(slices.Clone(t.ForwardHeaders), "Authorization", "Cookie")
-	if set := t.Loader.Toolset(); set != nil {
-		for _, scheme := range set.SecuritySchemes {
-			if scheme.Type == "apiKey" && scheme.In == "header" {
-				names = append(names, textproto.CanonicalMIMEHeaderKey(scheme.ParameterName))
-			}
-		}
-	}
-	return names
 }
 
 // WithholdsShadowing reports whether tools with the names of tools of other toolsets are withheld: the tools are those of

@@ -374,7 +374,7 @@ func (i upstreamIdentity) apply(r *http.Request, op *agentset.Operation, forward
 		stripCaller(r, op, slices.Concat(forwarded, op.Toolset.ForwardHeaders))
 	}
 	if i.signed {
-		forwarded = slices.Concat(forwarded, op.Toolset.PassedHeaders(true))
+		forwarded = slices.Concat(forwarded, route.PassedHeaders(op.Toolset, true))
 		maps.DeleteFunc(r.Header, func(name string, _ []string) bool {
 			return !httpheader.MayAccompany(name, forwarded) && !op.Tool.TakesHeader(name)
 		})

@@ -73,9 +73,9 @@ type clientState struct {
 // serve gives calls the limits, the credentials, the forwarded headers and the name of a toolset.
 func (d *dispatch) serve(t *app.Toolset) {
 	d.limits, d.credentials, d.forwardHeaders, d.toolset, d.inspectors = t.Limits, t.Credentials, t.ForwardHeaders, t.Name, t.Inspect
-	d.asOperator = len(t.Credentials) > 0 || t.HasMCPServer // as t.UsesCredentials, in the file that calls execute anyway
+	d.asOperator = UsesCredentials(t, d.endpoint.signs)
 	if d.endpoint.signs {
-		d.asOperator, d.forwardHeaders = t.UsesCredentials(true), t.PassedHeaders(true)
+		d.forwardHeaders = PassedHeaders(t, true)
 	}
 }
 

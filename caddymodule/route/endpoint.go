@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,9 +137,26 @@ func (e *Endpoint) scopes() (scopes []string) {
 // addServed registers a toolset that the endpoint serves.
 func (e *Endpoint) addServed(ctx caddy.Context, t *app.Toolset) {
 	e.App.AddServed(e.agent.site, t)
-	if t.UsesCredentials(e.signs) {
-		siteroutes.WarnIfDropped(ctx, e.Protocol, t.PassedHeaders(e.signs), e.Logger.With(zap.String("toolset", t.Name)))
+	if UsesCredentials(t, e.signs) {
+		siteroutes.WarnIfDropped(ctx, e.Protocol, PassedHeaders(t, e.signs), e.Logger.With(zap.String("toolset", t.Name)))
 	}
+}
+
+// PassedHeaders returns the canonical names of the caller's headers that pass beside credentials of the gateway, besides safe
+// ones. Beside a signature alone, these include the credentials of the caller, which other APIs of the site may need.
+func PassedHeaders(t *app.Toolset, signs bool) []string {
+	if !signs || UsesCredentials(t, false) {
+		return t.ForwardHeaders
+	}
+	names := append(slices.Clone(t.ForwardHeaders), "Authorization", "Cookie")
+	if set := t.Loader.Toolset(); set != nil {
+		for _, scheme := range set.SecuritySchemes {
+			if scheme.Type == "apiKey" && scheme.In == "header" {
+				names = append(names, textproto.CanonicalMIMEHeaderKey(scheme.ParameterName))
+			}
+		}
+	}
+	return names
 }
 
 // ResolveToolset determines the toolset that a handler serves:

@@ -186,6 +186,13 @@ func OwnerOf(r *http.Request) share.Owner {
 	return share.OwnerOf(AuthenticatedUser(r), ClientAddress(r))
 }
 
+// UsesCredentials reports whether calls of a toolset carry credentials of the gateway, and not those of the caller: the toolset has
+// some, or the gateway itself is the client of an MCP server. Signs says that a handler after the endpoint signs requests. Whatever
+// depends on this asks here.
+func UsesCredentials(t *app.Toolset, signs bool) bool {
+	return signs || len(t.Credentials) > 0 || t.HasMCPServer
+}
+
 // BoundBody is app.Bodies.Bound for the caller of a request. Most bodies are small, so only their speed is limited.
 func BoundBody(a *app.App, r *http.Request) (release func()) {
 	if r.ContentLength <= 0 || r.ContentLength > app.FreeBody {

@@ -100,8 +100,8 @@ func (p *Parts) ServerName() string {
 // UseCredentials reports whether the calls of any toolset carry credentials of the gateway.
 func (p *Parts) UseCredentials() bool { return slices.ContainsFunc(p.All, (*Part).UsesCredentials) }
 
-// UsesCredentials reports whether the calls of the toolset carry credentials of the gateway. Whatever depends on this asks here.
-func (p *Part) UsesCredentials() bool { return p.Toolset.UsesCredentials(p.signed) }
+// UsesCredentials reports whether the calls of the toolset carry credentials of the gateway.
+func (p *Part) UsesCredentials() bool { return UsesCredentials(p.Toolset, p.signed) }
 
 // commonSearch returns the search mode of several toolsets: on if one of them is on, off if all are
 // off.

@@ -211,8 +211,8 @@ func (f *family) assign(p, discriminator openapi.Place, more bool) {
 	f.closed = !slices.ContainsFunc(f.members, func(m familyMember) bool { return !m.stated && !m.own && !isNullType(m.place) })
 }
 
-// valuesByName returns the value that the name of a member's schema stands for: the name itself, or, if the property has an
-// enum, the value in it that differs at most in case.
+// valuesByName returns the values of the property that select a member by the name of its schema. Without an enum, this is the
+// name. With one, these are its values that equal the name, ignoring case.
 func (f *family) valuesByName(m *familyMember) []string {
 	declared, _ := newKinship().property(m.place, f.property, true).Resolve()
 	listed := declared.Get("enum").Items()

@@ -84,7 +84,7 @@ func (c *Call) match(matcher any, rewritten bool) certainty {
 	known := c.request != nil && !rewritten
 	switch m := matcher.(type) {
 	case *caddyhttp.MatchNot:
-		return always - c.matches(slices.Collect(slices.Values(m.MatcherSets)), rewritten)
+		return always - c.matches(m.MatcherSets, rewritten)
 	case *caddyhttp.MatchExpression:
 		if c.Tool != nil && ofTool.MatchString(m.Expr) {
 			return c.evaluate(m)

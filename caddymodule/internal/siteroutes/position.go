@@ -122,11 +122,7 @@ func matcherTexts(sets caddyhttp.MatcherSets) []string {
 // matcherText returns a text that describes one matcher.
 func matcherText(m any) string {
 	if not, ok := m.(*caddyhttp.MatchNot); ok {
-		sets := make(caddyhttp.MatcherSets, 0, len(not.MatcherSets))
-		for _, set := range not.MatcherSets {
-			sets = append(sets, set)
-		}
-		return fmt.Sprintf("not %q", matcherTexts(sets))
+		return fmt.Sprintf("not %q", matcherTexts(not.MatcherSets))
 	}
 	if name := moduleName(m); slices.Contains(comparableMatchers, name) {
 		if text, err := json.Marshal(m); err == nil {

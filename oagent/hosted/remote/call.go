@@ -75,9 +75,9 @@ func (c *Client) Run(ctx context.Context, call *Call) (outputs jsontext.Value, s
 	if err != nil {
 		return nil, 0, &Error{Message: err.Error()}
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, h.Timeout, errTimeout)
+	caller := ctx
+	ctx, cancel := context.WithTimeoutCause(ctx, h.Timeout, errTimeout)
 	defer cancel()
-	outer, ctx := ctx, limited
 	e := &started{call, h, call.Location}
 	switch {
 	case call.Location == "":
@@ -98,7 +98,7 @@ func (c *Client) Run(ctx context.Context, call *Call) (outputs jsontext.Value, s
 		first := state.questions[0]
 		return nil, 0, &AskedError{Location: e.location, ID: first.ID, Text: printable(first.Text, maxDescription)}
 	}
-	if kept := outer.Err() != nil && call.Kept != nil && call.Kept(); !kept && (err != nil || !state.isFinal()) {
+	if kept := caller.Err() != nil && call.Kept != nil && call.Kept(); !kept && (err != nil || !state.isFinal()) {
 		e.cancel(context.WithoutCancel(ctx))
 	}
 	if err != nil {

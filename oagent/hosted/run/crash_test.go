@@ -310,7 +310,7 @@ func checkRecord(t *testing.T, g *oagent.Guard, agent *oagent.Agent, id string, 
 	}
 }
 
-// unlocked is a mortal store whose writes do not exclude each other: a clock of the test's own stands still while a
+// unlocked is a mortal store whose writes do not exclude each other. It is for tests with a fake clock, which does not advance while a
 // goroutine waits for a mutex.
 type unlocked struct{ mortal }
 
