@@ -37,12 +37,13 @@ package caddymodule
 import (
 	// registers the modules
 	_ "github.com/fairwayhq/fairway/caddymodule/app"
-	_ "github.com/fairwayhq/fairway/caddymodule/app/embeddings"
-	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/postgres"
-	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/redis"
+	_ "github.com/fairwayhq/fairway/caddymodule/archive"
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
+	_ "github.com/fairwayhq/fairway/caddymodule/calls"
 	_ "github.com/fairwayhq/fairway/caddymodule/connections"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
+	_ "github.com/fairwayhq/fairway/caddymodule/embeddings"
+	_ "github.com/fairwayhq/fairway/caddymodule/health"
 	_ "github.com/fairwayhq/fairway/caddymodule/hosted/models"
 	_ "github.com/fairwayhq/fairway/caddymodule/internal/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/login"
@@ -54,4 +55,6 @@ import (
 	_ "github.com/fairwayhq/fairway/caddymodule/route"
 	_ "github.com/fairwayhq/fairway/caddymodule/sigv4"
 	_ "github.com/fairwayhq/fairway/caddymodule/stdio"
+	_ "github.com/fairwayhq/fairway/caddymodule/stores/postgres"
+	_ "github.com/fairwayhq/fairway/caddymodule/stores/redis"
 )

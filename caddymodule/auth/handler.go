@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -63,7 +63,7 @@ type Handler struct {
 	Optional bool `json:"optional,omitempty"`
 
 	logger *zap.Logger
-	site   app.Site
+	site   site.Site
 	app    func() (any, error) // the agents app, if there is one
 }
 
@@ -77,10 +77,10 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision sets up the configured providers.
 func (a *Handler) Provision(ctx caddy.Context) error {
-	a.logger, a.site = ctx.Logger(), app.SiteOf(ctx)
+	a.logger, a.site = ctx.Logger(), site.At(ctx)
 	a.app = func() (any, error) { return ctx.AppIfConfigured("agents") }
 	if agents, err := a.app(); err == nil && agents != nil {
-		agents.(*app.App).Auditor.AddDigest(a)
+		agents.(*site.App).AddDigest(a)
 	}
 	if a.OAuth != nil {
 		a.OAuth.qualifyIDs = a.APIKey != nil
@@ -141,12 +141,12 @@ func (a *Handler) serveStranger(w http.ResponseWriter, r *http.Request, err erro
 		return false
 	}
 	if agents, err := a.app(); err == nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		if serve := agents.(*app.App).PublicHealth(a.site, r.URL.Path); serve != nil {
+		if serve := agents.(*site.App).PublicHealth(a.site, r.URL.Path); serve != nil {
 			serve(w, r)
 			return true
 		}
 	}
-	return a.OAuth != nil && a.OAuth.site != nil && app.BrowserOf(r).SendToLogin(w, r)
+	return a.OAuth != nil && a.OAuth.site != nil && site.BrowserOf(r).SendToLogin(w, r)
 }
 
 // login describes the credentials that every request needs.
@@ -216,7 +216,7 @@ func (a *Handler) authenticate(r *http.Request) (caddyauth.User, error) {
 		return a.OAuth.verify(r, token)
 	case key != "":
 		return a.APIKey.verify(r, key)
-	case a.OAuth != nil && a.OAuth.site != nil && app.BrowserOf(r).LoggedIn():
+	case a.OAuth != nil && a.OAuth.site != nil && site.BrowserOf(r).LoggedIn():
 		return a.OAuth.verify(r, "")
 	case a.Optional:
 		if a.OAuth != nil {

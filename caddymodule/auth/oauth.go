@@ -14,9 +14,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/caddyauth"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/app/credential"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/oauth"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 func init() {
@@ -124,9 +124,9 @@ type OAuth struct {
 	PassToken bool `json:"pass_token,omitempty"`
 
 	resource   Resource
-	issuers    *issuers  // nil if site is set
-	site       app.Login // issues the tokens; nil if Issuers is set
-	qualifyIDs bool      // API keys are accepted too
+	issuers    *issuers   // nil if site is set
+	site       site.Login // issues the tokens; nil if Issuers is set
+	qualifyIDs bool       // API keys are accepted too
 	claims     *oauth.ClaimRules
 	logger     *zap.Logger
 	warned     *pace
@@ -156,7 +156,7 @@ func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
 	o.logger, o.claims, o.warned = ctx.Logger(), o.rules(), new(pace)
 	if o.resource, err = parseResource(repl.ReplaceKnown(o.Resource, "")); err != nil {
-		return fmt.Errorf("resource %q: %w", app.RedactURL(o.Resource), err)
+		return fmt.Errorf("resource %q: %w", text.RedactURL(o.Resource), err)
 	}
 	for i := range o.Audiences {
 		o.Audiences[i] = repl.ReplaceKnown(o.Audiences[i], "")
@@ -196,7 +196,7 @@ func (o *OAuth) Provision(ctx caddy.Context) (err error) {
 }
 
 // describe tells the handlers of the site what tokens are for. Login is that of the site, or nil.
-func (o *OAuth) describe(r *app.Resource, login app.Login) {
+func (o *OAuth) describe(r *site.Resource, login site.Login) {
 	if len(o.Audiences) > 0 {
 		r.Audience = o.Audiences[0]
 	}
@@ -211,12 +211,12 @@ func (o *OAuth) describe(r *app.Resource, login app.Login) {
 }
 
 // loginOf returns the login of the site that is being provisioned, or nil.
-func loginOf(ctx caddy.Context) app.Login {
+func loginOf(ctx caddy.Context) site.Login {
 	agents, err := ctx.AppIfConfigured("agents")
 	if err != nil {
 		return nil
 	}
-	return agents.(*app.App).LoginAt(app.SiteOf(ctx))
+	return agents.(*site.App).LoginAt(site.At(ctx))
 }
 
 // verifier returns what verifies tokens.
@@ -267,7 +267,7 @@ func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.
 }
 
 // verify verifies a token and prepares its request for the next handlers. If the token is "", it is that of the user of a
-// browser who has logged in (app.Browser).
+// browser who has logged in (site.Browser).
 func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	tokens, err := o.verifier(r.Context())
 	if err != nil {
@@ -275,7 +275,7 @@ func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	}
 	audiences := o.audiences(r)
 	if token == "" {
-		token, audiences = app.BrowserOf(r).Text, []string{app.BrowserOf(r).Audience}
+		token, audiences = site.BrowserOf(r).Text, []string{site.BrowserOf(r).Audience}
 	}
 	address, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	verified, err := tokens.VerifyFrom(r.Context(), address, token, audiences...)
@@ -295,11 +295,11 @@ func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	o.removeToken(r)
 	o.setAccessVars(r, of.Scopes)
 	caddyhttp.SetVar(r.Context(), VarExpires, tokens.ValidUntil(verified))
-	caller := credential.NewCaller(token, verified.Issuer+"#"+verified.Subject, verified.Expires, verified.Audience)
+	caller := site.NewCaller(token, verified.Issuer+"#"+verified.Subject, verified.Expires, verified.Audience)
 	if o.site != nil && o.site.Issues() {
-		caller = credential.NewSessionCaller(o.site, verified.Session, verified.Issuer+"#"+verified.Subject, verified.Expires)
+		caller = site.NewSessionCaller(o.site, verified.Session, verified.Issuer+"#"+verified.Subject, verified.Expires)
 	}
-	caddyhttp.SetVar(r.Context(), credential.VarCaller, caller)
+	caddyhttp.SetVar(r.Context(), site.VarCaller, caller)
 	user := o.user(verified, of)
 	o.setIdentity(r, verified, of, user.ID)
 	return user, nil

@@ -16,9 +16,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 func init() {
@@ -52,7 +53,7 @@ type ProtectedResource struct {
 
 	resource Resource
 	path     string
-	login    app.Login // names the issuer if AuthorizationServers is empty; may be nil
+	login    site.Login // names the issuer if AuthorizationServers is empty; may be nil
 }
 
 // CaddyModule returns the Caddy module information.
@@ -67,7 +68,7 @@ func (*ProtectedResource) CaddyModule() caddy.ModuleInfo {
 func (p *ProtectedResource) Provision(ctx caddy.Context) (err error) {
 	repl := caddy.NewReplacer()
 	if p.resource, err = parseResource(repl.ReplaceKnown(p.Resource, "")); err != nil {
-		return fmt.Errorf("resource %q: %w", app.RedactURL(p.Resource), err)
+		return fmt.Errorf("resource %q: %w", text.RedactURL(p.Resource), err)
 	}
 	for i := range p.AuthorizationServers {
 		p.AuthorizationServers[i] = repl.ReplaceKnown(p.AuthorizationServers[i], "")
@@ -180,17 +181,17 @@ type Resource struct {
 	origin string // scheme and host; "" for those of the request
 	path   string // without a trailing slash; "" for a whole site
 
-	site  *app.Resource // what the handlers of the site know of it
-	login string        // origin of the site's login, whose tokens are accepted; "" for none
+	site  *site.Resource // what the handlers of the site know of it
+	login string         // origin of the site's login, whose tokens are accepted; "" for none
 }
 
 // join sets what the handlers of the site know of the resource. Login issues its tokens; nil if others do.
-func (s *Resource) join(ctx caddy.Context, login app.Login) {
-	known := new(app.Resources)
+func (s *Resource) join(ctx caddy.Context, login site.Login) {
+	known := new(site.Resources)
 	if agents := agentsOf(ctx); agents != nil {
 		known = &agents.Resources
 	}
-	s.site = known.At(app.SiteOf(ctx), s.origin, s.path, login != nil)
+	s.site = known.At(site.At(ctx), s.origin, s.path, login != nil)
 	if login != nil {
 		s.login = login.Origin()
 	}
@@ -200,7 +201,7 @@ func (s *Resource) join(ctx caddy.Context, login app.Login) {
 var endpoints = regexp.MustCompile(`"handler"\s*:\s*"(mcp|otc)"`)
 
 // agentsOf returns the agents app. It returns nil if the configuration has neither the app nor, on this server, a handler that loads it.
-func agentsOf(ctx caddy.Context) *app.App {
+func agentsOf(ctx caddy.Context) *site.App {
 	agents, err := ctx.AppIfConfigured("agents")
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); err != nil && ok {
 		for _, route := range server.Routes {
@@ -211,7 +212,7 @@ func agentsOf(ctx caddy.Context) *app.App {
 			}
 		}
 	}
-	known, _ := agents.(*app.App)
+	known, _ := agents.(*site.App)
 	return known
 }
 

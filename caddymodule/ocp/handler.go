@@ -174,11 +174,11 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 	h.MaxEnhanced = cmp.Or(h.MaxEnhanced, DefaultMaxEnhanced)
 	h.readOptions = ocp.ReadOptions{Strict: h.Strict}
 	if h.Toolset != "" || h.Document != nil {
-		agents, err := ctx.App("agents")
+		agents, err := app.Of(ctx)
 		if err != nil {
 			return err
 		}
-		if h.toolset, err = route.ResolveToolset(ctx, agents.(*app.App), h.Toolset, h.Document); err != nil {
+		if h.toolset, err = route.ResolveToolset(ctx, agents, h.Toolset, h.Document); err != nil {
 			return err
 		}
 	}

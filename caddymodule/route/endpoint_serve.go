@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/auth"
+	"github.com/fairwayhq/fairway/caddymodule/bodies"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/share"
 	"github.com/fairwayhq/fairway/tools"
@@ -195,14 +196,14 @@ func UsesCredentials(t *app.Toolset, signs bool) bool {
 
 // BoundBody is app.Bodies.Bound for the caller of a request. Most bodies are small, so only their speed is limited.
 func BoundBody(a *app.App, r *http.Request) (release func()) {
-	if r.ContentLength <= 0 || r.ContentLength > app.FreeBody {
+	if r.ContentLength <= 0 || r.ContentLength > bodies.FreeBody {
 		if r.ContentLength == 0 {
 			return nil
 		}
 		return a.Bodies.Bound(r, OwnerOf)
 	}
 	if pace, _ := caddyhttp.IdleTimeoutsFromContext(r.Context()); pace != nil && pace.Deadline.MinRate == 0 {
-		pace.Deadline.Start, pace.Deadline.MinRate, pace.Deadline.Timeout = time.Now(), app.BodyRate, min(pace.Deadline.Timeout, app.BodyGrace)
+		pace.Deadline.Start, pace.Deadline.MinRate, pace.Deadline.Timeout = time.Now(), bodies.BodyRate, min(pace.Deadline.Timeout, bodies.BodyGrace)
 	}
 	return nil
 }
@@ -291,7 +292,7 @@ func (l *Listings) current(r *http.Request, next caddyhttp.Handler) *tools.Tools
 // known before.
 func (p *Parts) awaitAgents(ctx context.Context) {
 	if slices.ContainsFunc(p.All, func(part *Part) bool { return part.agentWait > 0 }) {
-		_ = p.app.AwaitStart(ctx) // after an error, there are no tools
+		_ = p.app.Site.AwaitStart(ctx) // after an error, there are no tools
 	}
 }
 

@@ -16,10 +16,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
+	keptcalls "github.com/fairwayhq/fairway/caddymodule/calls"
 	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/mcp"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
 )
@@ -27,7 +28,7 @@ import (
 // An offlineSite is a configuration that is loaded without listeners. Requests go to one of its
 // HTTP servers from inside the process. The app agents is the only app that is started.
 type offlineSite struct {
-	agents *app.App
+	agents *site.App
 	server *caddyhttp.Server
 	mcp    *mcp.Handler
 	target *url.URL // URL of the endpoint for clients of the site
@@ -64,20 +65,24 @@ func openOfflineSite(flags caddycmd.Flags, calls bool) (*offlineSite, error) {
 		return nil, fmt.Errorf("loading the configuration: %w", err)
 	}
 	s := &offlineSite{header: header, query: query}
-	if s.agents, err = appOf[*app.App](ctx, "agents"); err != nil {
+	if s.agents, err = appOf[*site.App](ctx, "agents"); err != nil {
 		return nil, err
 	}
-	site, err := appOf[*caddyhttp.App](ctx, "http")
+	sites, err := appOf[*caddyhttp.App](ctx, "http")
 	if err != nil {
 		return nil, errors.Join(err, s.agents.Cleanup())
 	}
-	selected, err := selectEndpoint(mcpEndpointsOf(site), flags.String("site"), flags.String("path"))
+	selected, err := selectEndpoint(mcpEndpointsOf(sites), flags.String("site"), flags.String("path"))
 	if err != nil {
 		return nil, errors.Join(err, s.agents.Cleanup())
 	}
-	s.server, s.mcp = site.Servers[selected.server], selected.mcp
+	s.server, s.mcp = sites.Servers[selected.server], selected.mcp
 	s.target = selected.url(offline.secure[selected.server], flags.String("site"), flags.String("path"))
-	s.agents.KeptCalls = &calllog.Config{Off: true} // the store may be in use by a running Caddy
+	kept, err := site.Get[*keptcalls.Section](s.agents)
+	if err != nil {
+		return nil, errors.Join(err, s.agents.Cleanup())
+	}
+	kept.KeptCalls = &calllog.Config{Off: true} // the store may be in use by a running Caddy
 	return s, s.agents.Start()
 }
 

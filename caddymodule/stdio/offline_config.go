@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/internal/command"
+	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
@@ -51,7 +52,7 @@ func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, er
 	}
 	u, err := parseUpstream(upstream)
 	if err != nil {
-		return nil, fmt.Errorf("--upstream %q: %w", app.RedactURL(upstream), err)
+		return nil, fmt.Errorf("--upstream %q: %w", text.RedactURL(upstream), err)
 	}
 	toolset := &app.ToolsetConfig{
 		OpenAPI: document,

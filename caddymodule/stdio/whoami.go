@@ -23,10 +23,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/auth"
 	"github.com/fairwayhq/fairway/caddymodule/internal/command"
 	"github.com/fairwayhq/fairway/caddymodule/route"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/internal/oauth"
 )
 
@@ -155,7 +155,7 @@ func explainToken(cmd *cobra.Command, flags caddycmd.Flags) (*whoami, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loading the configuration: %w", err)
 	}
-	agents, err := appOf[*app.App](provisioned, "agents")
+	agents, err := appOf[*site.App](provisioned, "agents")
 	if err != nil {
 		return nil, err
 	}

@@ -292,7 +292,7 @@ func TestPackages_with_one_importer_are_not_small(t *testing.T) {
 
 // logLines are lines of logs. Each of their fields is a column, set if the event has it, that a search can name. No function
 // takes a part of them, so there is nothing to cut.
-var logLines = []string{"caddymodule/app/archive.Entry", "caddymodule/internal/calllog.Call"}
+var logLines = []string{"caddymodule/archive.Entry", "caddymodule/internal/calllog.Call"}
 
 // A structType is a struct with what counts for its size.
 type structType struct {

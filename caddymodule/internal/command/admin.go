@@ -15,7 +15,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/caddymodule/calls"
 	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
+	"github.com/fairwayhq/fairway/caddymodule/site"
 )
 
 func init() {
@@ -69,13 +71,15 @@ func (a *adminCalls) Routes() []caddy.AdminRoute {
 
 // admin is what all routes of the admin endpoint need.
 type admin struct {
-	app *app.App // nil if the app could not be provisioned
+	app   *app.App // nil if the app could not be provisioned
+	calls *calls.Section
 }
 
 // Provision gets the agents app.
 func (a *admin) Provision(ctx caddy.Context) error {
-	if agents, err := ctx.App("agents"); err == nil {
-		a.app, _ = agents.(*app.App)
+	a.app, _ = app.Of(ctx)
+	if a.app != nil {
+		a.calls, _ = site.Get[*calls.Section](a.app.Site)
 	}
 	return nil
 }
@@ -100,7 +104,7 @@ func (a *adminCalls) find(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
 	}
-	found, err := a.app.Calls().Find(r.Context(), query)
+	found, err := a.calls.Find(r.Context(), query)
 	if err != nil {
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: fmt.Errorf("reading the calls failed: %w", err)}
 	}
@@ -116,7 +120,7 @@ func (a *adminCalls) stats(w http.ResponseWriter, r *http.Request) error {
 	if !known {
 		return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: errors.New("range must be 1h, 24h or 7d")}
 	}
-	stats, err := a.app.Calls().Stats(r.Context(), calllog.StatsQuery{Range: span})
+	stats, err := a.calls.Stats(r.Context(), calllog.StatsQuery{Range: span})
 	if err != nil {
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: fmt.Errorf("reading the calls failed: %w", err)}
 	}
@@ -146,7 +150,7 @@ func (a *adminCalls) follow(w http.ResponseWriter, r *http.Request) error {
 	if a.followers.Add(1) > maxFollowers {
 		return caddy.APIError{HTTPStatus: http.StatusServiceUnavailable, Err: fmt.Errorf("more than %d clients follow the calls: end one of them", maxFollowers)}
 	}
-	f := &follower{log: a.app.Calls(), query: query, began: time.Now(), latest: make(map[string]int64)}
+	f := &follower{log: a.calls.Log, query: query, began: time.Now(), latest: make(map[string]int64)}
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")

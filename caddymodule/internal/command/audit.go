@@ -10,7 +10,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
-	"github.com/fairwayhq/fairway/caddymodule/app/archive"
+	"github.com/fairwayhq/fairway/caddymodule/archive"
 )
 
 // Exit statuses of `caddy agents audit verify`.

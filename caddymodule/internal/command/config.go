@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
 	"github.com/fairwayhq/fairway/caddymodule/directive"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // configuredToolset returns the options of a toolset in the configuration that --config names. --toolset
@@ -122,7 +123,7 @@ func checkConfigFlags(flags caddycmd.Flags, document string) error {
 		return nil
 	}
 	if document != "" {
-		return fmt.Errorf("--config and the document %s are both given; remove one (the configuration has its own documents)", app.RedactURL(document))
+		return fmt.Errorf("--config and the document %s are both given; remove one (the configuration has its own documents)", text.RedactURL(document))
 	}
 	for _, name := range [...]string{"overlay", "include", "exclude", "readonly", "ignore-extensions", "schemas", "refs", "base-path"} {
 		if flag := flags.Lookup(name); flag != nil && flag.Changed {

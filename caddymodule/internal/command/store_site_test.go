@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/redis"
+	_ "github.com/fairwayhq/fairway/caddymodule/stores/redis"
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/internal/testkit/sitetest"
 )
