@@ -5,6 +5,7 @@ import (
 
 	_ "github.com/fairwayhq/fairway/caddymodule/app/stores/redis"
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
+	_ "github.com/fairwayhq/fairway/caddymodule/commands"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
 	_ "github.com/fairwayhq/fairway/caddymodule/ocp"

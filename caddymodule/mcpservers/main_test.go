@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	_ "github.com/fairwayhq/fairway/caddymodule/auth"
+	_ "github.com/fairwayhq/fairway/caddymodule/commands"
 	_ "github.com/fairwayhq/fairway/caddymodule/console"
-	_ "github.com/fairwayhq/fairway/caddymodule/internal/command"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcp"
 	_ "github.com/fairwayhq/fairway/caddymodule/mcpservers"
 	_ "github.com/fairwayhq/fairway/caddymodule/oagent"
