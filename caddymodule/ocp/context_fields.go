@@ -1,15 +1,13 @@
-package route
+package ocp
 
 import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/fairwayhq/fairway/caddymodule/route"
 	"github.com/fairwayhq/fairway/ocp"
 )
-
-// placeholderPrefix is the prefix of the ocp handler's placeholders.
-const placeholderPrefix = "http.ocp."
 
 // headerField returns a header of an OCP message by the name that placeholders, matchers and
 // logs use for it.
@@ -43,28 +41,28 @@ func sessionField(in *ocp.Incoming, name string) (value string, known bool) {
 	return in.Session.Text(field), true
 }
 
-// NoHeaders is a message without OCP headers.
-var NoHeaders = new(ocp.Incoming)
+// noHeaders is a message without OCP headers.
+var noHeaders = new(ocp.Incoming)
 
-// ContextField returns a field of an OCP message by name.
-func ContextField(in *ocp.Incoming, name string) (value string, known bool) {
+// contextField returns a field of an OCP message by name.
+func contextField(in *ocp.Incoming, name string) (value string, known bool) {
 	if value, known = headerField(in, name); known {
 		return value, true
 	}
 	return sessionField(in, name)
 }
 
-// OCPPlaceholders returns the {http.ocp.*} placeholders of a request.
-func OCPPlaceholders(in *ocp.Incoming) caddy.ReplacerFunc {
+// placeholders returns the {http.ocp.*} placeholders of a request.
+func placeholders(in *ocp.Incoming) caddy.ReplacerFunc {
 	return func(key string) (any, bool) {
-		name, ok := strings.CutPrefix(key, placeholderPrefix)
+		name, ok := strings.CutPrefix(key, route.OCPPrefix)
 		if !ok {
 			return nil, false
 		}
 		if name == "valid" {
 			return in.Valid(), true
 		}
-		value, known := ContextField(in, name)
+		value, known := contextField(in, name)
 		if !known {
 			return nil, false
 		}
