@@ -157,6 +157,10 @@ func (a *Handler) login() *Login {
 	return a.OAuth.login()
 }
 
+// Anonymous returns what passes without credentials: all requests, or those for the paths. Package siteroutes needs it for
+// its warnings.
+func (a *Handler) Anonymous() (all bool, paths *caddyhttp.MatchPath) { return a.Optional, &a.Exempt }
+
 // isExempt reports whether a request needs no credentials.
 func (a *Handler) isExempt(r *http.Request) bool {
 	if r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "" {

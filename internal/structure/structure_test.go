@@ -65,7 +65,7 @@ var directives = map[string][]string{
 	"internal/agentset":   {"app", "route"},
 	"internal/calllog":    {"directive"},
 	"internal/metrics":    {"directive"},
-	"internal/siteroutes": {"app", "auth"},
+	"internal/siteroutes": {"app"},
 }
 
 // commonParts are the packages below caddymodule/internal that belong to no directive.
