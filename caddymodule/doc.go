@@ -20,11 +20,10 @@
 //	sigv4       a transport of reverse_proxy that signs requests to AWS
 //	console     pages about tools, calls, agents and reviews
 //
-// Imports run from the bottom of this list to the top: app imports directive, route imports app
-// and auth, and each directive imports route. The packages of the directives do not import each
-// other. Exceptions: mcp reads what auth has found out about a request, login and connections get the site's host from
-// auth, stdio runs the handler of mcp, and oagent runs hosted. Only
-// this package links the packages with commands (commands, stdio, ocp/command, oagent/command): a directive alone has none.
+// Imports run from the bottom of this list to the top: app imports directive, route imports app, and each directive
+// imports route. The packages of the directives do not import each other. Exceptions: login and connections get the
+// site's host from auth, stdio runs the handler of mcp, and oagent runs hosted. Only this package links the packages
+// with commands (commands, stdio, ocp/command, oagent/command): a directive alone has none.
 //
 // A tool call passes them in this order: the handler of mcp or otc takes the client's
 // request and hands it to mcpadapter or otcadapter. The adapter calls a tool through a

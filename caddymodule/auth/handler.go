@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -129,7 +130,7 @@ func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		setUser(r, user)
 	}
 	if !a.Optional {
-		caddyhttp.SetVar(r.Context(), VarLogin, a.login())
+		caddyhttp.SetVar(r.Context(), identity.VarLogin, a.login())
 	}
 	return next.ServeHTTP(w, r)
 }
@@ -150,9 +151,9 @@ func (a *Handler) serveStranger(w http.ResponseWriter, r *http.Request, err erro
 }
 
 // login describes the credentials that every request needs.
-func (a *Handler) login() *Login {
+func (a *Handler) login() *identity.Login {
 	if a.OAuth == nil {
-		return new(Login)
+		return new(identity.Login)
 	}
 	return a.OAuth.login()
 }
@@ -226,7 +227,7 @@ func (a *Handler) authenticate(r *http.Request) (caddyauth.User, error) {
 		if a.OAuth != nil {
 			a.OAuth.setAccessVars(r, nil)
 		}
-		caddyhttp.SetVar(r.Context(), VarSignIn, func(scopes []string) string { return a.signIn(r, scopes) })
+		caddyhttp.SetVar(r.Context(), identity.VarSignIn, func(scopes []string) string { return a.signIn(r, scopes) })
 		return caddyauth.User{}, nil
 	}
 	if a.OAuth != nil {
