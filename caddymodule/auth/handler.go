@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/respond"
 	"github.com/fairwayhq/fairway/internal/text"
@@ -129,7 +130,7 @@ func (a *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		setUser(r, user)
 	}
 	if !a.Optional {
-		caddyhttp.SetVar(r.Context(), VarLogin, a.login())
+		caddyhttp.SetVar(r.Context(), identity.VarLogin, a.login())
 	}
 	return next.ServeHTTP(w, r)
 }
@@ -150,12 +151,16 @@ func (a *Handler) serveStranger(w http.ResponseWriter, r *http.Request, err erro
 }
 
 // login describes the credentials that every request needs.
-func (a *Handler) login() *Login {
+func (a *Handler) login() *identity.Login {
 	if a.OAuth == nil {
-		return new(Login)
+		return new(identity.Login)
 	}
 	return a.OAuth.login()
 }
+
+// Anonymous returns what passes without credentials: all requests, or those for the paths. Package siteroutes needs it for
+// its warnings.
+func (a *Handler) Anonymous() (all bool, paths *caddyhttp.MatchPath) { return a.Optional, &a.Exempt }
 
 // isExempt reports whether a request needs no credentials.
 func (a *Handler) isExempt(r *http.Request) bool {
@@ -222,7 +227,7 @@ func (a *Handler) authenticate(r *http.Request) (caddyauth.User, error) {
 		if a.OAuth != nil {
 			a.OAuth.setAccessVars(r, nil)
 		}
-		caddyhttp.SetVar(r.Context(), VarSignIn, func(scopes []string) string { return a.signIn(r, scopes) })
+		caddyhttp.SetVar(r.Context(), identity.VarSignIn, func(scopes []string) string { return a.signIn(r, scopes) })
 		return caddyauth.User{}, nil
 	}
 	if a.OAuth != nil {

@@ -15,38 +15,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/oauth"
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
 func init() {
 	caddy.RegisterModule(new(OAuth))
-}
-
-// Request variables that the provider sets for the next handlers (caddyhttp.GetVar). VarScopes
-// is set for every request whose access depends on scopes. It is empty for a request without a
-// token.
-const (
-	VarResourceMetadata = "agents.resource_metadata" // string, a URL
-	VarScopes           = "agents.scopes"            // []string
-
-	// VarSignIn is set for a request without credentials that agent_auth lets through. It returns the WWW-Authenticate challenge for a token with
-	// these scopes.
-	VarSignIn = "agents.sign_in" // func(scopes []string) string
-
-	// VarLogin describes the credentials that every request needs. It is not set if requests
-	// without credentials are allowed.
-	VarLogin = "agents.login" // *Login
-
-	// VarExpires is when the credentials of a request expire. It is not set if they do not
-	// expire.
-	VarExpires = "agents.expires" // time.Time
-)
-
-// Login describes the credentials that every request needs.
-type Login struct {
-	OAuth  bool     // whether access tokens are accepted; if not, only other credentials such as API keys
-	Scopes []string // scopes that every access token needs
 }
 
 // OAuth accepts access tokens that one of the issuers signed for this resource. Tokens are JWTs
@@ -254,7 +229,7 @@ func (o *OAuth) Authenticate(w http.ResponseWriter, r *http.Request) (caddyauth.
 	if err == nil {
 		var user caddyauth.User
 		if user, err = o.verify(r, token); err == nil {
-			caddyhttp.SetVar(r.Context(), VarLogin, o.login())
+			caddyhttp.SetVar(r.Context(), identity.VarLogin, o.login())
 			return user, true, nil
 		}
 	}
@@ -294,7 +269,7 @@ func (o *OAuth) verify(r *http.Request, token string) (caddyauth.User, error) {
 	}
 	o.removeToken(r)
 	o.setAccessVars(r, of.Scopes)
-	caddyhttp.SetVar(r.Context(), VarExpires, tokens.ValidUntil(verified))
+	caddyhttp.SetVar(r.Context(), identity.VarExpires, tokens.ValidUntil(verified))
 	caller := site.NewCaller(token, verified.Issuer+"#"+verified.Subject, verified.Expires, verified.Audience)
 	if o.site != nil && o.site.Issues() {
 		caller = site.NewSessionCaller(o.site, verified.Session, verified.Issuer+"#"+verified.Subject, verified.Expires)
@@ -310,13 +285,13 @@ func (o *OAuth) setAccessVars(r *http.Request, scopes []string) {
 	if scopes == nil {
 		scopes = []string{}
 	}
-	caddyhttp.SetVar(r.Context(), VarResourceMetadata, o.resource.metadataURL(r))
-	caddyhttp.SetVar(r.Context(), VarScopes, scopes)
+	caddyhttp.SetVar(r.Context(), identity.VarResourceMetadata, o.resource.metadataURL(r))
+	caddyhttp.SetVar(r.Context(), identity.VarScopes, scopes)
 }
 
 // login describes the credentials of requests if every request needs a token.
-func (o *OAuth) login() *Login {
-	return &Login{OAuth: true, Scopes: o.RequireScope}
+func (o *OAuth) login() *identity.Login {
+	return &identity.Login{OAuth: true, Scopes: o.RequireScope}
 }
 
 // removeToken removes an access token from a request, unless it is to be passed on. Credentials of

@@ -151,7 +151,7 @@ func (p *ProtectedResource) ServeHTTP(w http.ResponseWriter, r *http.Request, ne
 		}
 		issuers = []string{issuer}
 		if p.login.Issues() && p.resource.hasMetadata(called) {
-			address = p.resource.OriginOf(r) + called // clients compare it with the URL that they have called (RFC 9728, section 3.3)
+			address = p.resource.originOf(r) + called // clients compare it with the URL that they have called (RFC 9728, section 3.3)
 		}
 	}
 	scopes := p.ScopesSupported
@@ -252,32 +252,28 @@ func (s Resource) isRelative() bool { return s.origin == "" }
 
 // urlFor returns the URL of the resource for a request.
 func (s Resource) urlFor(r *http.Request) string {
-	return s.OriginOf(r) + s.path
+	return s.originOf(r) + s.path
 }
 
 // metadataURL returns the URL of the resource's metadata for a request.
 func (s Resource) metadataURL(r *http.Request) string {
 	if s.hasMetadata(r.URL.Path) {
-		return s.OriginOf(r) + oauth.WellKnown + r.URL.Path
+		return s.originOf(r) + oauth.WellKnown + r.URL.Path
 	}
-	return s.OriginOf(r) + oauth.MetadataPath(s.path)
+	return s.originOf(r) + oauth.MetadataPath(s.path)
 }
 
-// OriginOf returns the scheme and host of the resource for a request. If the host is that of the site's login, the login knows the scheme, also
+// originOf returns the scheme and host of the resource for a request. If the host is that of the site's login, the login knows the scheme, also
 // behind a proxy that ends TLS.
-func (s Resource) OriginOf(r *http.Request) string {
+func (s Resource) originOf(r *http.Request) string {
 	if s.origin != "" {
 		return s.origin
 	}
-	scheme, defaultPort := "http", ":80"
-	if r.TLS != nil {
-		scheme, defaultPort = "https", ":443"
-	}
-	host := strings.TrimSuffix(strings.ToLower(r.Host), defaultPort)
-	if _, of, _ := strings.Cut(s.login, "://"); of == host {
+	called := oauth.OriginOf(r)
+	if _, of, _ := strings.Cut(s.login, "://"); strings.HasSuffix(called, "://"+of) {
 		return s.login
 	}
-	return scheme + "://" + host
+	return called
 }
 
 // hostIsKnown reports whether the module that is being provisioned only gets requests for

@@ -13,7 +13,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/auth"
 	"github.com/fairwayhq/fairway/caddymodule/bodies"
 	"github.com/fairwayhq/fairway/internal/identity"
 	"github.com/fairwayhq/fairway/internal/share"
@@ -211,14 +210,14 @@ func BoundBody(a *app.App, r *http.Request) (release func()) {
 // AccessOf returns what the credentials of a request's caller allow; nil allows all tools. Authenticated is true if handlers before this one, or TLS,
 // authenticate each caller.
 func AccessOf(r *http.Request, authenticated bool) (access *tools.Access) {
-	if scopes, ok := caddyhttp.GetVar(r.Context(), auth.VarScopes).([]string); ok {
+	if scopes, ok := caddyhttp.GetVar(r.Context(), identity.VarScopes).([]string); ok {
 		access = &tools.Access{Scopes: scopes}
-		access.Metadata, _ = caddyhttp.GetVar(r.Context(), auth.VarResourceMetadata).(string)
+		access.Metadata, _ = caddyhttp.GetVar(r.Context(), identity.VarResourceMetadata).(string)
 		if user, ok := caddyhttp.GetVar(r.Context(), identity.Var).(*identity.User); ok {
 			access.Granted = user.Scopes
 		}
 	}
-	if signIn, ok := caddyhttp.GetVar(r.Context(), auth.VarSignIn).(func([]string) string); ok {
+	if signIn, ok := caddyhttp.GetVar(r.Context(), identity.VarSignIn).(func([]string) string); ok {
 		if access == nil {
 			access = new(tools.Access) // only keys are accepted
 		}

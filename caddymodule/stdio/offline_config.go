@@ -12,7 +12,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
 	"github.com/fairwayhq/fairway/caddymodule/app"
-	"github.com/fairwayhq/fairway/caddymodule/internal/command"
+	"github.com/fairwayhq/fairway/caddymodule/commands"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/schema"
@@ -65,10 +65,10 @@ func documentConfig(flags caddycmd.Flags, document, upstream string) ([]byte, er
 			return nil, fmt.Errorf("--openapi: %w", err)
 		}
 	}
-	if toolset.Include, err = command.SelectorFlag(flags, "include"); err != nil {
+	if toolset.Include, err = commands.SelectorFlag(flags, "include"); err != nil {
 		return nil, err
 	}
-	if toolset.Exclude, err = command.SelectorFlag(flags, "exclude"); err != nil {
+	if toolset.Exclude, err = commands.SelectorFlag(flags, "exclude"); err != nil {
 		return nil, err
 	}
 	type members map[string]any

@@ -13,6 +13,7 @@ var guestParts = map[string]string{
 	"github.com/anthropics/":          "a model client",
 	module + "oagent/hosted":          "hosted agents",
 	module + "caddymodule/hosted":     "hosted agents",
+	module + "caddymodule/commands":   "commands",
 	module + "caddymodule/console":    "the console",
 	module + "store/postgres":         "Postgres",
 	"github.com/jackc/":               "Postgres",
