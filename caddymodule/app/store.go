@@ -20,6 +20,7 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
+	"github.com/fairwayhq/fairway/tools"
 	"github.com/fairwayhq/fairway/tools/result"
 )
 
@@ -134,7 +135,8 @@ func (s *sharedStore) started(a *App) {
 		Failed: func(err error) {
 			s.logger.Load().Warn("writing calls to the store failed; they are written later, or dropped if there are too many", zap.Error(err))
 		},
-		Dropped: metrics.All.CallsDropped,
+		Dropped:   metrics.All.CallsDropped,
+		Succeeded: tools.Succeeded,
 	}
 	options.Version, _ = caddy.Version()
 	if a.KeptCalls != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/tools"
 )
 
 // Collectors are Fairway's Prometheus collectors. Caddy creates a new registry for every
@@ -43,7 +42,7 @@ type Collectors struct {
 // another, a label can have two documents.
 type labelUse struct {
 	documents int
-	toolset   *tools.Toolset // nil until a toolset is loaded
+	tools     map[string]bool // names of the tools; nil until a toolset is loaded
 }
 
 // All holds the collectors of the process.
@@ -99,27 +98,28 @@ func (m *Collectors) Release(toolset string) {
 	m.retire(retiredSeries{toolset: toolset})
 }
 
-// Loaded records a new toolset and retires the series of tools that it no longer has.
-func (m *Collectors) Loaded(label string, toolset *tools.Toolset) {
+// Loaded records the names of the tools of a new toolset and the number of its warnings. It retires the series of tools that the
+// toolset no longer has.
+func (m *Collectors) Loaded(label string, tools []string, warnings int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.loads.WithLabelValues(label, "ok").Inc()
-	m.tools.WithLabelValues(label).Set(float64(len(toolset.Tools())))
-	m.warnings.WithLabelValues(label).Set(float64(len(toolset.Report.Warnings)))
+	m.tools.WithLabelValues(label).Set(float64(len(tools)))
+	m.warnings.WithLabelValues(label).Set(float64(warnings))
 
 	use := m.labels[label]
 	if use == nil {
 		return
 	}
-	previous := use.toolset
-	use.toolset = toolset
-	if previous == nil {
-		return
+	previous := use.tools
+	use.tools = make(map[string]bool, len(tools))
+	for _, name := range tools {
+		use.tools[name] = true
 	}
 	var removed []retiredSeries
-	for _, tool := range previous.Tools() {
-		if _, stays := toolset.Tool(tool.Name); !stays {
-			removed = append(removed, retiredSeries{label, tool.Name})
+	for name := range previous {
+		if !use.tools[name] {
+			removed = append(removed, retiredSeries{label, name})
 		}
 	}
 	m.retire(removed...)
@@ -144,19 +144,15 @@ func (m *Collectors) Of(toolset, protocol string) Calls {
 	}
 }
 
-// Observe counts one call and records its duration.
-func (m *Calls) Observe(outcome *tools.Outcome) {
-	m.Count(outcome.Tool, outcome.Name())
-	m.duration.Observe(outcome.Duration.Seconds())
+// Observe counts one call and records its duration. Tool is "" if the called tool does not exist.
+func (m *Calls) Observe(tool, outcome string, took time.Duration) {
+	m.Count(tool, outcome)
+	m.duration.Observe(took.Seconds())
 }
 
-// Count counts one call. Tool is nil if the called tool does not exist.
-func (m *Calls) Count(tool *tools.Tool, outcome string) {
-	name := ""
-	if tool != nil {
-		name = tool.Name
-	}
-	m.calls.WithLabelValues(name, outcome).Inc()
+// Count counts one call. Tool is "" if the called tool does not exist.
+func (m *Calls) Count(tool, outcome string) {
+	m.calls.WithLabelValues(tool, outcome).Inc()
 }
 
 // labelToolName is the label for the name of a tool (OpenTelemetry, gen_ai.tool.name).
