@@ -51,15 +51,13 @@ type header struct {
 	users map[string]int // calls by user; nil if the header was read
 }
 
-// add adds calls, which are in an entry.
-func (h *header) add(calls []Call, entry []byte) {
+// add adds a call.
+func (h *header) add(call *Call) {
 	if h.users == nil {
-		h.users, h.First = make(map[string]int), calls[0].Number
+		h.users, h.First = make(map[string]int), call.Number
 	}
-	for i := range calls {
-		h.users[calls[i].User]++
-	}
-	h.Calls, h.Last, h.Size = h.Calls+len(calls), calls[len(calls)-1].Number, h.Size+int64(len(entry))
+	h.users[call.User]++
+	h.Calls, h.Last = h.Calls+1, call.Number
 }
 
 // encode returns the value of the block, and sets the owner.
@@ -126,7 +124,7 @@ func (b *block) backward(ctx context.Context, memory *[]byte, may func(lines []b
 		return err
 	}
 	for _, entry := range slices.Backward(entries) {
-		lines, err := coders().DecodeAll(entry, (*memory)[:0])
+		lines, err := decompressor().DecodeAll(entry, (*memory)[:0])
 		if err != nil {
 			b.report(err)
 			continue
@@ -185,33 +183,18 @@ func appendLines(b []byte, calls []Call, limit int) (lines []byte, n int, err er
 	return buf.Bytes(), n, err
 }
 
-// coders compresses and decompresses. Its functions EncodeAll and DecodeAll are safe for concurrent use.
-var coders = sync.OnceValue(func() struct {
-	*zstd.Encoder
-	*decompressor
-} {
+// The functions EncodeAll and DecodeAll of these are safe for concurrent use. Their options are constants that have no error.
+var (
 	// The window is that of a batch. It bounds the memory of the encoder.
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(maxBatch))
-	if err != nil {
-		panic(err) // the options are constants
-	}
-	reader, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxLines))
-	if err != nil {
-		panic(err) // the options are constants
-	}
-	return struct {
-		*zstd.Encoder
-		*decompressor
-	}{encoder, &decompressor{reader}}
-})
-
-// decompressor has only the function of a decoder that is used.
-type decompressor struct{ reader *zstd.Decoder }
-
-// DecodeAll returns the decompressed data.
-func (d *decompressor) DecodeAll(input, dst []byte) ([]byte, error) {
-	return d.reader.DecodeAll(input, dst)
-}
+	compressor = sync.OnceValue(func() *zstd.Encoder {
+		e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(maxBatch))
+		return e
+	})
+	decompressor = sync.OnceValue(func() *zstd.Decoder {
+		d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxLines))
+		return d
+	})
+)
 
 // blockKey returns the key of a block. Sequence distinguishes the blocks that a node begins in a millisecond.
 func blockKey(first *Call, sequence uint16) string {

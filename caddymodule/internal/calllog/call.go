@@ -3,8 +3,6 @@ package calllog
 import (
 	"cmp"
 	"encoding/binary"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,20 +24,20 @@ const (
 // Call is one tool call. A call in progress has no Number, Ended, Outcome, Reason, Status, Size and Result.
 //
 // The tags are all that a field needs to be kept, filtered and searched: json is its name, find says how Query.Match
-// compares it ("equal" or "prefix"), and text:"-" excludes it from searches for a text. Fields that clients choose come after those
+// compares it ("equal" or "prefix"), and excludes it from searches for a text. Fields that clients choose come after those
 // with find, so that no argument can look like one (see filter.fits).
 type Call struct {
 	Number   int64     `json:"number,omitzero"` // of the ended call on its node, from 1
-	Node     string    `json:"node" find:"prefix" text:"-"`
-	Site     string    `json:"site" text:"-"` // the site of the endpoint, see route.Endpoint.SiteName
-	Endpoint string    `json:"endpoint"`      // path of the endpoint
+	Node     string    `json:"node" find:"prefix"`
+	Site     string    `json:"site"`     // the site of the endpoint, see route.Endpoint.SiteName
+	Endpoint string    `json:"endpoint"` // path of the endpoint
 	Began    time.Time `json:"began"`
 	Ended    time.Time `json:"ended,omitzero"`
 
 	User     string   `json:"user,omitzero" find:"prefix"` // "" if the caller is not authenticated
 	Groups   []string `json:"groups,omitzero"`
 	Agent    string   `json:"agent,omitzero" find:"prefix"` // name of the agent that the call is governed by, or that makes it; "" if there is none
-	Protocol string   `json:"protocol" find:"equal" text:"-"`
+	Protocol string   `json:"protocol" find:"equal"`
 	Toolset  string   `json:"toolset" find:"prefix"`       // "" for an agent as a capability
 	Tool     string   `json:"tool,omitzero" find:"prefix"` // "" if no tool has the name that the client sent; for an agent, its reference
 
@@ -86,28 +84,6 @@ func (c *Call) limit() {
 	}
 	c.Reason, c.Result = text.Cut(c.Reason, MaxReason), text.Cut(c.Result, MaxResult)
 	c.Groups = c.Groups[:min(len(c.Groups), maxGroups)]
-}
-
-// contains reports whether a text of the call has a part, which is in lower case. Fields with the tag text:"-" are not texts.
-func (c *Call) contains(part string) bool {
-	has := func(value string) bool { return strings.Contains(string(appendLower(nil, []byte(value))), part) }
-	fields := reflect.ValueOf(c).Elem()
-	for i := range fields.NumField() {
-		found := false
-		switch value, field := fields.Field(i), fields.Type().Field(i); {
-		case field.Tag.Get("text") == "-" || !field.IsExported():
-		case value.Kind() == reflect.String:
-			found = has(value.String())
-		case value.Type() == reflect.TypeFor[[]string]():
-			found = slices.ContainsFunc(value.Interface().([]string), has)
-		case value.Type() == reflect.TypeFor[jsontext.Value]():
-			found = has(string(value.Bytes()))
-		}
-		if found {
-			return true
-		}
-	}
-	return false
 }
 
 // appendLower appends data to dst, with ASCII letters in lower case.

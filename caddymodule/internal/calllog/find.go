@@ -1,11 +1,9 @@
 package calllog
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -40,14 +38,20 @@ func (l *Log) Find(ctx context.Context, q Query) (Found, error) {
 	}
 	q.Limit = min(max(q.Limit, 1), MaxFound)
 	s := &search{query: &q, before: before, until: time.Now().Add(searchTime), filter: newFilter(&q)}
-	err = s.addBlock(ctx, l.waiting())
-	if err == nil {
-		s.records, err = l.keeper.open(ctx)
-	}
-	if err == nil {
-		err = s.run(ctx)
-	}
+	err = l.search(ctx, s)
 	return s.page(), err
+}
+
+// search searches the calls that wait for the store, and those in the store.
+func (l *Log) search(ctx context.Context, s *search) error {
+	if err := s.addBlock(ctx, l.waiting()); err != nil {
+		return err
+	}
+	records, err := l.keeper.open(ctx)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, records)
 }
 
 // waiting returns the calls of this node that wait for the store.
@@ -62,43 +66,16 @@ func (l *Log) waiting() *block {
 
 // Get returns the call with that ID, or store.ErrNotFound.
 func (l *Log) Get(ctx context.Context, id string) (Call, error) {
-	node, number, ok := parseID(id)
+	node, _, ok := parseID(id)
 	if !ok {
 		return Call{}, store.ErrNotFound
 	}
-	var memory []byte
-	var found *Call
-	look := func(b *block) error {
-		begin := fmt.Appendf(nil, `{"number":%d,`, number)
-		return b.backward(ctx, &memory, func(lines []byte) bool { return bytes.Contains(lines, begin) }, func(line []byte) bool {
-			if call, ok := b.decode(line); bytes.HasPrefix(line, begin) && ok && call.Node == node {
-				found = &call
-			}
-			return found == nil
-		})
-	}
-	err := look(l.waiting())
-	var places []place
-	var records store.Store
-	if found == nil && err == nil {
-		records, err = l.keeper.open(ctx)
-	}
-	if err == nil && records != nil {
-		places, err = placesIn(ctx, records, time.Time{})
-	}
-	for i := len(places) - 1; i >= 0 && found == nil && err == nil; i-- {
-		if places[i].node != node {
-			continue
-		}
-		var b *block
-		if b, err = readBlock(ctx, records, places[i]); err == nil && b.First <= number && number <= b.Last {
-			err = look(b)
-		}
-	}
-	if found == nil {
+	q := Query{id: id, Match: map[string]string{"node": node}}
+	s := &search{query: &q, until: time.Now().Add(store.MaxTTL), filter: newFilter(&q)}
+	if err := l.search(ctx, s); len(s.found) == 0 {
 		return Call{}, cmp.Or(err, store.ErrNotFound)
 	}
-	return *found, nil
+	return s.found[0], nil
 }
 
 // position is a position in the list of all calls, newest first: after the calls that have ended at or after a time.
@@ -126,16 +103,15 @@ func parseCursor(cursor string) (*position, error) {
 	if cursor == "" {
 		return nil, nil
 	}
-	ended, id, ok := strings.Cut(cursor, ".")
-	p := new(position)
-	var err error
-	p.ended, err = strconv.ParseInt(ended, 36, 64)
-	dot := strings.LastIndexByte(id, '.')
-	if !ok || err != nil || dot < 0 || len(cursor) > store.MaxKey {
+	parts := strings.Split(cursor, ".")
+	p, last := new(position), len(parts)-1
+	var err, failed error
+	if last < 2 || len(cursor) > store.MaxKey {
 		return nil, ErrCursor
 	}
-	p.node = id[:dot]
-	if p.number, err = strconv.ParseInt(id[dot+1:], 10, 64); err != nil {
+	p.ended, err = strconv.ParseInt(parts[0], 36, 64)
+	p.number, failed = strconv.ParseInt(parts[last], 10, 64)
+	if p.node = strings.Join(parts[1:last], "."); err != nil || failed != nil {
 		return nil, ErrCursor
 	}
 	return p, nil
@@ -143,20 +119,19 @@ func parseCursor(cursor string) (*position, error) {
 
 // search is one call of Find.
 type search struct {
-	query   *Query
-	before  *position
-	until   time.Time
-	filter  *filter
-	records store.Store
-	memory  []byte // for batches
+	query  *Query
+	before *position
+	until  time.Time
+	filter *filter
+	memory []byte // for batches
 
 	found   []Call
 	reached *position // where a search has ended early
 }
 
 // run searches the store.
-func (s *search) run(ctx context.Context) error {
-	places, err := placesIn(ctx, s.records, s.query.From)
+func (s *search) run(ctx context.Context, records store.Store) error {
+	places, err := placesIn(ctx, records, s.query.From)
 	if err != nil {
 		return err
 	}
@@ -175,7 +150,7 @@ func (s *search) run(ctx context.Context) error {
 			return nil
 		}
 		searched = true
-		b, err := readBlock(ctx, s.records, p)
+		b, err := readBlock(ctx, records, p)
 		if err == nil {
 			err = s.addBlock(ctx, b)
 		}
@@ -205,13 +180,16 @@ func (s *search) sort() {
 
 // addBlock adds the newest calls of a block that fit, as many as a page can have.
 func (s *search) addBlock(ctx context.Context, b *block) error {
+	if s.filter.number > 0 && (s.filter.number < b.First || s.filter.number > b.Last) {
+		return nil
+	}
 	added := 0
 	return b.backward(ctx, &s.memory, s.filter.may, func(line []byte) bool {
 		if !s.filter.mayLine(line) {
 			return true
 		}
 		call, ok := b.decode(line)
-		if ok && s.isInTime(call.position()) && s.query.Selects(&call) && (s.query.Text == "" || call.contains(string(s.filter.text))) {
+		if ok && s.isInTime(call.position()) && s.query.Selects(&call) && s.filter.hasText(line) {
 			s.found = append(s.found, call)
 			added++
 		}

@@ -132,8 +132,11 @@ func (k *keeper) write(ctx context.Context, records store.Store, calls []Call, o
 		return 0, err
 	}
 	k.lines = lines
-	entry := coders().EncodeAll(lines, nil)
-	k.block.add(calls[:n], entry)
+	entry := compressor().EncodeAll(lines, nil)
+	for i := range n {
+		k.block.add(&calls[i])
+	}
+	k.block.Size += int64(len(entry))
 	value := k.block.encode()
 	err = records.Update(ctx, k.key, func(old store.Record) (store.Change, error) {
 		if old.Length != k.length || !bytes.Equal(old.Value, k.value) {

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
@@ -29,6 +30,7 @@ type Query struct {
 	Match map[string]string
 
 	Text   string // must be contained in the JSON of the call, regardless of the case of ASCII letters; "" for no limit
+	id     string // only this call
 	Cursor string // Found.Next of the page before; "" for the first page
 	Limit  int    // of calls, at most MaxFound
 }
@@ -41,7 +43,7 @@ func (q *Query) Selects(call *Call) bool {
 			return false
 		}
 	}
-	return (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, maxText))
+	return (q.id == "" || call.ID() == q.id) && (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, maxText))
 }
 
 // Anonymous is the value of Query.Match for callers that are not authenticated.
@@ -128,6 +130,7 @@ func parseTime(value string, now time.Time) (time.Time, error) {
 type filter struct {
 	parts   [][]byte // the JSON of each call that fits has these
 	text    []byte   // and this, in lower case
+	number  int64    // of the only call that fits; 0 for all
 	unknown bool     // callers who are not authenticated fit
 	lower   []byte   // memory
 }
@@ -146,6 +149,11 @@ func newFilter(q *Query) *filter {
 	}
 	if q.Owner != nil && !f.unknown {
 		member("user", text.Cut(*q.Owner, maxText), true)
+	}
+	if node, number, ok := parseID(q.id); ok {
+		f.number = number
+		member("node", node, true)
+		f.parts = append(f.parts, fmt.Appendf(nil, `{"number":%d,`, number))
 	}
 	for name, wanted := range q.Match {
 		if of, known := fields[name]; known && wanted != "" && (name != "user" || !f.unknown) {
@@ -167,6 +175,24 @@ func (f *filter) may(lines []byte) bool {
 	}
 	f.lower = appendLower(f.lower[:0], lines)
 	return bytes.Contains(f.lower, f.text)
+}
+
+// hasText reports whether a text of a call has the text of the query. Names and numbers are no texts.
+func (f *filter) hasText(line []byte) bool {
+	if len(f.text) == 0 {
+		return true
+	}
+	f.lower = appendLower(f.lower[:0], line)
+	for walk := strictjson.Into(f.lower); walk.Next(); {
+		switch string(walk.Key()) {
+		case "node", "site", "began", "ended", "protocol": // a search for them would find all calls
+			continue
+		}
+		if walk.Value.Kind() != '0' && bytes.Contains(walk.Value, f.text) {
+			return true
+		}
+	}
+	return false
 }
 
 // mayLine reports whether the call of a line may fit.

@@ -80,7 +80,7 @@ func headerOf(ctx context.Context, records store.Store, p place) (*header, error
 	var memory []byte
 	err = b.backward(ctx, &memory, nil, func(line []byte) bool {
 		if call, ok := b.decode(line); ok {
-			h.add([]Call{call}, nil)
+			h.add(&call)
 		}
 		return true
 	})

@@ -1,6 +1,7 @@
 package calllog
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -17,8 +18,8 @@ type UserData struct{ Log *Log }
 // Export returns the calls of a user, the newest first.
 func (UserData) Export(ctx context.Context, st store.Store, user string) (any, error) {
 	q := &Query{Owner: &user, Limit: maxExported}
-	s := &search{query: q, filter: newFilter(q), records: st, until: time.Now().Add(store.MaxTTL)} // no limit of time
-	err := s.run(ctx)
+	s := &search{query: q, filter: newFilter(q), until: time.Now().Add(store.MaxTTL)} // no limit of time
+	err := s.run(ctx, st)
 	return s.page().Calls, err
 }
 
@@ -44,48 +45,36 @@ func deleteCalls(ctx context.Context, st store.Store, p place, user string, keep
 	q := &Query{Owner: &user}
 	filter := newFilter(q)
 	var memory []byte
-	isOfUser := func(line []byte) bool {
-		if !filter.mayLine(line) {
-			return false
-		}
-		call, ok := b.decode(line)
-		return ok && q.Selects(&call)
-	}
-	has := false
-	err = b.backward(ctx, &memory, filter.may, func(line []byte) bool {
-		has = isOfUser(line)
-		return !has
-	})
-	if err != nil || !has {
-		return 0, nil, err
-	}
-	var others []Call
+	var others [][]byte // the newest first
 	err = b.backward(ctx, &memory, nil, func(line []byte) bool {
-		if isOfUser(line) {
-			deleted++
-		} else if call, ok := b.decode(line); ok {
-			others = append(others, call)
+		if filter.mayLine(line) {
+			if call, ok := b.decode(line); ok && q.Selects(&call) {
+				deleted++
+				return true
+			}
 		}
+		others = append(others, bytes.Clone(line))
 		return true
 	})
-	if err != nil {
+	if err != nil || deleted == 0 {
 		return 0, nil, err
 	}
-	slices.Reverse(others)
 	// The entries of a log cannot be replaced: the record is deleted and made again.
 	if err := st.Delete(ctx, p.key); err != nil {
 		return 0, nil, err
 	}
 	rest = new(header)
 	ttl := max(keep-time.Since(time.UnixMicro(p.start)), time.Minute)
-	for len(others) > 0 {
-		lines, n, err := appendLines(nil, others, maxBatch)
-		if err != nil {
-			return 0, nil, err
+	var lines []byte
+	for i, line := range slices.Backward(others) {
+		if call, ok := b.decode(line); ok {
+			rest.add(&call)
 		}
-		entry := coders().EncodeAll(lines, nil)
-		rest.add(others[:n], entry)
-		others = others[n:]
+		if lines = append(append(lines, line...), '\n'); len(lines) < maxBatch && i > 0 {
+			continue
+		}
+		entry := compressor().EncodeAll(lines, nil)
+		rest.Size, lines = rest.Size+int64(len(entry)), lines[:0]
 		if err := st.Put(ctx, p.key, store.Change{Value: rest.encode(), Entries: [][]byte{entry}, TTL: ttl, Evictable: true}); err != nil {
 			return 0, nil, err
 		}
