@@ -12,11 +12,13 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/app/archive"
 	"github.com/fairwayhq/fairway/caddymodule/internal/calllog"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
@@ -128,6 +130,7 @@ func acquireStore(module StoreModule, id caddy.ModuleID, logger *zap.Logger) (*s
 // started makes the store use the module, the logger and the options of a configuration that was started.
 func (s *sharedStore) started(a *App) {
 	s.logger.Store(a.logger)
+	stored.OnUnreadable(reportUnreadable(a.logger))
 	if bound := bodyBound(a.MaxBodies); bound.Usage().Limit != s.bodies.Load().Usage().Limit {
 		s.bodies.Store(bound) // bodies that are counted by the other one are returned to it
 	}
@@ -189,6 +192,18 @@ func (s *sharedStore) open(ctx context.Context) (store.Store, error) {
 // logBackgroundError logs an error of the store's background work, which no caller can receive.
 func (s *sharedStore) logBackgroundError(err error) {
 	s.logger.Load().Error("background write of the store failed", zap.Error(err))
+}
+
+// reportUnreadable returns a function that logs and counts records that cannot be read. They may be read for each request, so it
+// logs a few a minute.
+func reportUnreadable(logger *zap.Logger) func(kind, key string, err error) {
+	logger = logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, time.Minute, 5, 0)
+	}))
+	return func(kind, key string, err error) {
+		metrics.All.Unreadable(kind)
+		logger.Error("a record in the store cannot be read", zap.String("kind", kind), zap.String("key", key), zap.Error(err))
+	}
 }
 
 // usage returns how much of the store and of the pages is in use.

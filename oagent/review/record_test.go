@@ -13,7 +13,7 @@ func TestReview_is_stored_as_one_object(t *testing.T) {
 	stored := jsontext.Value(`{"id":"R1","reviewer":"boss","status":"pending","side":"input","rule":"/capabilities/pay","agent":"desk","engagement_id":"e1",` +
 		`"key":"k1","user":{"id":"ann"},"name":"pay","inputs":{"sum":7},"asked_at":"2026-01-02T03:04:05Z","expires_at":"2026-01-09T03:04:05Z",` +
 		`"inspector":"pii","found":["email"],"original":true}`)
-	r, err := decodeReview(stored)
+	r, err := decodeReview("", stored)
 	if err != nil {
 		t.Fatal(err)
 	}

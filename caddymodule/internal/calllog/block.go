@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -98,7 +99,7 @@ func readBlock(ctx context.Context, records store.Store, p place) (*block, error
 	case len(record.Value) > 0 && record.Value[0] == columnVersion:
 		b.Last = math.MaxInt64
 	case len(record.Value) == 0 || record.Value[0] != version:
-		b.err = store.ErrUnreadable
+		b.err = stored.ErrUnreadable
 	default:
 		b.err = json.Unmarshal(record.Value[1:], &b.header, jsontext.AllowInvalidUTF8(true))
 	}
@@ -107,11 +108,7 @@ func readBlock(ctx context.Context, records store.Store, p place) (*block, error
 }
 
 // report reports that the block, or a part of it, cannot be read.
-func (b *block) report(err error) {
-	if err != nil {
-		store.Unreadable("kept_calls", b.key, err)
-	}
-}
+func (b *block) report(err error) { _ = stored.Unreadable("kept_calls", b.key, err) }
 
 // backward calls visit with the JSON of each call, the newest first, until it returns false. It leaves out batches for which
 // may returns false; nil takes all. The bytes are in memory, which is reused.
@@ -238,7 +235,7 @@ func placesIn(ctx context.Context, records store.Store, from time.Time) ([]place
 			if p, ok := placeOf(key); ok {
 				places = append(places, p)
 			} else {
-				store.Unreadable("kept_calls", key, store.ErrUnreadable)
+				_ = stored.Unreadable("kept_calls", key, stored.ErrUnreadable)
 			}
 		}
 		if len(keys) < store.MaxRead {

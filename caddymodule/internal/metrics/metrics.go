@@ -32,6 +32,7 @@ type Collectors struct {
 	failing  *failingCollector
 
 	callsDropped *prometheus.CounterVec // of this node
+	unreadable   *prometheus.CounterVec // kind
 
 	mu      sync.Mutex                  // guards the fields below
 	labels  map[string]*labelUse        // by toolset label
@@ -60,6 +61,7 @@ func newCollectors() *Collectors {
 		shares:       newShareCollector(),
 		failing:      newFailingCollector(),
 		callsDropped: directive.Counter("calls_dropped_total", "Calls that were not kept, because the store was too slow or failed."),
+		unreadable:   directive.Counter("store_unreadable_total", "Reads of records that are damaged, or that a newer version has written, by kind.", "kind"),
 		labels:       make(map[string]*labelUse),
 		retired:      make(map[retiredSeries]time.Time),
 	}
@@ -67,7 +69,7 @@ func newCollectors() *Collectors {
 
 // Register adds the collectors to the registry of a configuration.
 func (m *Collectors) Register(registry prometheus.Registerer) error {
-	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares, m.failing, m.callsDropped, callerCalls, callerDuration, callerTokens)
+	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares, m.failing, m.callsDropped, m.unreadable, callerCalls, callerDuration, callerTokens)
 }
 
 // Acquire counts a document that uses the toolset label.
@@ -167,6 +169,9 @@ func newOperationDuration() *prometheus.HistogramVec {
 		Buckets: []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120, 300},
 	}, []string{"mcp_method_name", labelToolName, "error_type", "mcp_protocol_version"})
 }
+
+// Unreadable counts a record of the store that cannot be read.
+func (m *Collectors) Unreadable(kind string) { m.unreadable.WithLabelValues(kind).Inc() }
 
 // CallsDropped counts calls that were not kept.
 func (m *Collectors) CallsDropped(n int64) { m.callsDropped.WithLabelValues().Add(float64(n)) }
