@@ -343,8 +343,8 @@ func (e *execution) replay(r *record) result {
 		}
 		return result{outcome: TooLarge}
 	}
-	if stored, ok := e.adopt(result{Response{Status: r.status, Body: r.body}, Replayed}); ok {
-		return stored
+	if replayed, ok := e.adopt(result{Response{Status: r.status, Body: r.body}, Replayed}); ok {
+		return replayed
 	}
 	return result{outcome: Unreadable}
 }

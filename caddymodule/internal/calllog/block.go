@@ -58,7 +58,7 @@ func (h *header) add(call *Call) {
 		h.users, h.First = make(map[string]int), call.Number
 	}
 	h.users[call.User]++
-	h.Calls, h.Last = h.Calls+1, call.Number
+	h.Calls, h.First, h.Last = h.Calls+1, min(h.First, call.Number), max(h.Last, call.Number)
 }
 
 // encode returns the value of the block, and sets the owner.
