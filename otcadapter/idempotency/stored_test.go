@@ -1,9 +1,12 @@
 package idempotency
 
 import (
+	"bytes"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/internal/testkit/samples"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
@@ -33,4 +36,21 @@ func TestStored_calls_are_read(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// TestBegin_does_not_run_a_call_whose_record_it_cannot_read has the record of a newer node. The call may have run there.
+func TestBegin_does_not_run_a_call_whose_record_it_cannot_read(t *testing.T) {
+	st, r := openBolt(t), New(Options{})
+	newer := (&record{state: stateDone, status: 200}).encode()
+	newer[0]++
+	if err := st.Put(t.Context(), "k", store.Change{Value: newer, TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	e := &execution{Records: r, store: &openStore{st, lease.Terms{Duration: r.options.Lease}}, call: testCall{}, key: "k"}
+	if err := e.begin(t.Context()); !errors.Is(err, stored.ErrUnreadable) {
+		t.Errorf("got the error %v, want ErrUnreadable", err)
+	}
+	if found, err := st.Get(t.Context(), "k"); err != nil || !bytes.Equal(found.Value, newer) {
+		t.Errorf("the record has become %q, error %v", found.Value, err)
+	}
 }

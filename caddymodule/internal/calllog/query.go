@@ -37,9 +37,8 @@ type Query struct {
 
 // Selects reports whether the query selects a call. Time range and text do not count.
 func (q *Query) Selects(call *Call) bool {
-	value := reflect.ValueOf(call).Elem()
 	for name, wanted := range q.Match {
-		if f, known := fields[name]; known && !f.matches(value.Field(f.index).String(), wanted) {
+		if f, known := fields[name]; known && !f.matches(call.Field(name), wanted) {
 			return false
 		}
 	}
@@ -63,6 +62,11 @@ var fields = func() map[string]field {
 	}
 	return all
 }()
+
+// Field returns the value of one of Fields.
+func (c *Call) Field(name string) string {
+	return reflect.ValueOf(c).Elem().Field(fields[name].index).String()
+}
 
 // field is a field of Call that Query.Match can have.
 type field struct {

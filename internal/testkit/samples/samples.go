@@ -45,7 +45,7 @@ func Store(t *testing.T, name string, write func(store.Store) error, read func(s
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
-	st := open(t)
+	st := Open(t)
 	for _, r := range s.Records {
 		if err := st.Put(t.Context(), r.Key, store.Change{Value: r.Value, Entries: r.Entries, TTL: store.MaxTTL}); err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func File(t *testing.T, name string, write func() ([]byte, error)) []byte {
 // written returns a new sample.
 func written(t *testing.T, write func(store.Store) error, read func(store.Store) (any, error)) []byte {
 	t.Helper()
-	st := open(t)
+	st := Open(t)
 	if err := write(st); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,8 @@ func written(t *testing.T, write func(store.Store) error, read func(store.Store)
 	return append(data, '\n')
 }
 
-func open(t *testing.T) store.Store {
+// Open returns a new store.
+func Open(t *testing.T) store.Store {
 	t.Helper()
 	st, err := embedded.Open(filepath.Join(t.TempDir(), "store.db"), embedded.Options{})
 	if err != nil {

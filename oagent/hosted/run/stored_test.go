@@ -55,3 +55,19 @@ func TestStored_conversation_is_read(t *testing.T) {
 		return memory{storageOf(st)}.get(t.Context(), storedRun.Agent, storedRun.User)
 	})
 }
+
+// TestMemory_leaves_what_a_newer_version_retained wants a conversation that cannot be read to stay as it is.
+func TestMemory_leaves_what_a_newer_version_retained(t *testing.T) {
+	const newer = `{"v":2,"runs":[]}`
+	st := samples.Open(t)
+	m, of, key := memory{storageOf(st)}, storedRun, memoryOf(storedRun.Agent, storedRun.User)
+	if err := st.Put(t.Context(), key, store.Change{Value: []byte(newer), TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.retain(t.Context(), &of, nil); err == nil {
+		t.Error("a run was added to what cannot be read")
+	}
+	if found, err := st.Get(t.Context(), key); err != nil || string(found.Value) != newer {
+		t.Errorf("the record has become %q, error %v", found.Value, err)
+	}
+}
