@@ -302,7 +302,11 @@ func (d *Document) Destruct() error {
 // loaded logs and counts a newly loaded toolset. The loader never calls its observer
 // concurrently.
 func (d *Document) loaded(toolset *tools.Toolset, took time.Duration) {
-	metrics.All.Loaded(d.Key.Name, toolset)
+	names := make([]string, len(toolset.Tools()))
+	for i, tool := range toolset.Tools() {
+		names[i] = tool.Name
+	}
+	metrics.All.Loaded(d.Key.Name, names, len(toolset.Report.Warnings))
 	logger := d.logger.Load().With(zap.String("toolset", d.Key.Name), zap.String("document", d.Loader.Location()))
 	tokens := EstimateTokens(toolset)
 	logger.Info("loaded toolset",

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/lease"
 )
@@ -298,8 +298,8 @@ func (a *Archive) adoptOne(ctx context.Context, st store.Store, key string) erro
 		return err
 	}
 	look := &chain{store: st}
-	if err := json.Unmarshal(r.Value, &look.state); err != nil {
-		return fmt.Errorf("the record %s is unreadable: %w", key, err)
+	if err := stored.Decode("archive", key, r.Value, &look.state); err != nil {
+		return err
 	}
 	look.name = look.state.Chain
 	if err := look.measure(ctx); err != nil || look.waiting() == 0 {

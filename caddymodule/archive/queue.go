@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/lease"
 )
@@ -99,8 +100,8 @@ func transaction(st store.Store, key, name string) lease.Transaction[*state] {
 		return st.Update(ctx, key, func(old store.Record) (store.Change, error) {
 			s := &state{Chain: name, Cursors: make(map[string]cursor)}
 			if len(old.Value) > 0 {
-				if err := json.Unmarshal(old.Value, s); err != nil {
-					return store.Change{}, fmt.Errorf("the record %s is unreadable: %w", key, err)
+				if err := stored.Decode("archive", key, old.Value, s); err != nil {
+					return store.Change{}, err
 				}
 			}
 			if err := change(s, &s.Lease); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/site"
 	"github.com/fairwayhq/fairway/caddymodule/stores"
+	"github.com/fairwayhq/fairway/tools"
 )
 
 func init() {
@@ -64,7 +65,8 @@ func (s *Section) Start() error {
 		Failed: func(err error) {
 			s.logger.Warn("writing calls to the store failed; they are written later, or dropped if there are too many", zap.Error(err))
 		},
-		Dropped: metrics.All.CallsDropped,
+		Dropped:   metrics.All.CallsDropped,
+		Succeeded: tools.Succeeded,
 	}
 	options.Version, _ = caddy.Version()
 	if s.KeptCalls != nil {

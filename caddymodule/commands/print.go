@@ -3,6 +3,7 @@ package commands
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,12 +57,13 @@ func (t Terminal) details(c *calllog.Call) string {
 	if c.Status != 0 {
 		text = fmt.Sprintf("status=%d %s", c.Status, text)
 	}
-	for _, field := range []struct{ name, value string }{
-		{"agent", c.Agent}, {"protocol", c.Protocol}, {"toolset", c.Toolset}, {"trace", c.Trace}, {"node", c.Node}, {"arguments", string(c.Arguments)},
-	} {
-		if field.value != "" {
-			text += " " + field.name + "=" + field.value
+	for _, name := range calllog.Fields {
+		if value := c.Field(name); value != "" && !slices.Contains([]string{"outcome", "tool", "user"}, name) { // the line has these
+			text += " " + name + "=" + value
 		}
+	}
+	if len(c.Arguments) > 0 {
+		text += " arguments=" + string(c.Arguments)
 	}
 	return text
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fairwayhq/fairway/caddymodule/app/credential"
 	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/lease"
 )
@@ -111,18 +112,23 @@ func (v *vault) get(ctx context.Context, user, provider string) (r *record, seal
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, nil, err
 	}
-	r, _ = v.unsealed(key, found.Value)
-	return r, found.Value, nil
+	r, err = v.unsealed(key, found.Value)
+	return r, found.Value, err
 }
 
-// unsealed returns the record with that key. It is empty if the key of the vault has been replaced.
-func (v *vault) unsealed(key string, sealed []byte) (r *record, ok bool) {
-	r = new(record)
-	plain, err := v.sealer.Unseal(string(sealed), key)
-	if err != nil || json.Unmarshal(plain, r) != nil {
-		return new(record), false
+// unsealed returns the record with that key. It is empty if the key of the vault has been replaced. A record that this key opens
+// and that cannot be read is an error, so that it is not replaced: a newer version may read it.
+func (v *vault) unsealed(key string, sealed []byte) (*record, error) {
+	r := new(record)
+	if len(sealed) == 0 {
+		return r, nil
 	}
-	return r, true
+	plain, err := v.sealer.Unseal(string(sealed), key)
+	if err != nil {
+		_ = stored.Unreadable("accounts", key, err)
+		return r, nil
+	}
+	return r, stored.Decode("accounts", key, plain, r)
 }
 
 // change changes the record of a user at a provider. A record without accounts is deleted.
@@ -141,7 +147,10 @@ func (v *vault) transaction(user, provider string) lease.Transaction[*record] {
 			return err
 		}
 		return st.Update(ctx, key, func(old store.Record) (store.Change, error) {
-			r, _ := v.unsealed(key, old.Value)
+			r, err := v.unsealed(key, old.Value)
+			if err != nil {
+				return store.Change{}, err
+			}
 			if err := change(r, &r.Lease); err != nil {
 				return store.Change{}, err
 			}
@@ -198,7 +207,7 @@ func (v *vault) all(ctx context.Context, visit func(*record) bool) error {
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
-			if r, ok := v.unsealed(key, found.Value); ok && !visit(r) {
+			if r, err := v.unsealed(key, found.Value); err == nil && r.User != "" && !visit(r) {
 				return nil
 			}
 		}

@@ -166,7 +166,7 @@ func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.P
 	if outcome.AwaitsAccount(ctx) {
 		return outcome
 	}
-	c.part.metrics.Observe(&outcome)
+	c.part.metrics.Observe(nameOf(outcome.Tool), outcome.Name(), outcome.Duration)
 	if callers := c.part.callers; callers != nil {
 		observeCaller(callers, c, &outcome)
 	}
@@ -180,14 +180,21 @@ func (c *Caller) callPrepared(ctx context.Context, set *tools.Toolset, p tools.P
 
 // observeCaller counts a call by who made it.
 func observeCaller(of *metrics.Callers, c *Caller, outcome *tools.Outcome) {
-	call := metrics.CallBy{User: UserOf(c.client.Request), Agent: c.Agent, Toolset: c.toolset, Outcome: outcome.Name(), Duration: outcome.Duration}
-	if outcome.Tool != nil {
-		call.Tool = outcome.Tool.Name
+	call := metrics.CallBy{
+		User: UserOf(c.client.Request), Agent: c.Agent, Toolset: c.toolset, Tool: nameOf(outcome.Tool), Outcome: outcome.Name(), Duration: outcome.Duration,
 	}
 	if outcome.Result != nil {
 		call.Size = len(outcome.Result.Body)
 	}
 	of.Observe(&call)
+}
+
+// nameOf returns the name of a tool, or "" for nil.
+func nameOf(tool *tools.Tool) string {
+	if tool == nil {
+		return ""
+	}
+	return tool.Name
 }
 
 // conceal removes the secrets that came with the call from the message of a failure.
@@ -223,7 +230,7 @@ func (c *Caller) RecordCall(tool *tools.Tool, outcome, reason string) {
 	if part.Toolset.Inspect != nil && outcome == string(tools.InvalidArguments) && part.Toolset.Inspect.Has(inspect.Arguments) {
 		reason = "" // the inspectors have not seen the arguments, which it can quote
 	}
-	part.metrics.Count(tool, outcome)
+	part.metrics.Count(nameOf(tool), outcome)
 	c.calls.record(toolset, tool, outcome)
 	if recorder := c.endpoint.recorder.Load(); recorder != nil {
 		call := c.loggedCall(toolset, tool, outcome)

@@ -10,13 +10,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/caddymodule/internal/metrics"
 	"github.com/fairwayhq/fairway/caddymodule/site"
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/store"
 )
@@ -84,10 +87,23 @@ func (s *Section) Provision(ctx caddy.Context, a *site.App) error {
 // Start implements site.Starter.
 func (s *Section) Start() error {
 	s.started(s.module, s.logger)
+	stored.OnUnreadable(reportUnreadable(s.logger))
 	if s.Shared() {
 		go s.reportUnreachable(s.ended)
 	}
 	return nil
+}
+
+// reportUnreadable returns a function that logs and counts records that cannot be read. They may be read for each request, so it
+// logs a few a minute.
+func reportUnreadable(logger *zap.Logger) func(kind, key string, err error) {
+	logger = logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, time.Minute, 5, 0)
+	}))
+	return func(kind, key string, err error) {
+		metrics.All.Unreadable(kind)
+		logger.Error("a record in the store cannot be read", zap.String("kind", kind), zap.String("key", key), zap.Error(err))
+	}
 }
 
 // Cleanup gives up the store. It closes unless another configuration uses it.

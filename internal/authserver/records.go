@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/seal"
 	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/stored"
 )
 
 // records are the sealed records of a Ledger.
@@ -45,7 +46,7 @@ func (r *records) put(ctx context.Context, key string, owner share.Owner, value 
 func update[T any](ctx context.Context, r *records, key string, change func(*T) (time.Duration, error)) error {
 	return r.ledger.Update(ctx, key, "", func(old string) (string, time.Duration, error) {
 		value := new(T)
-		if old == "" || r.unsealed(kindRecord, key, old, value) != nil {
+		if old == "" || r.read(key, old, value) != nil {
 			return "", 0, errGone
 		}
 		lifetime, err := change(value)
@@ -57,9 +58,11 @@ func update[T any](ctx context.Context, r *records, key string, change func(*T) 
 	})
 }
 
+const onceKey = "once/" // begins the keys of names that were used
+
 // once reports whether the name is used for the first time within the lifetime. The owner is who uses it.
 func (r *records) once(ctx context.Context, name string, owner share.Owner, lifetime time.Duration) (isFirst bool, err error) {
-	key := "once/" + base64.RawURLEncoding.EncodeToString(digest(name))
+	key := onceKey + base64.RawURLEncoding.EncodeToString(digest(name))
 	err = r.ledger.Update(ctx, key, owner, func(old string) (string, time.Duration, error) {
 		isFirst = old == ""
 		return "1", lifetime, nil
@@ -83,6 +86,15 @@ func (r *records) unsealed(purpose kind, name, text string, value any) error {
 		return err
 	}
 	return json.Unmarshal(plain, value)
+}
+
+// read decrypts a record of the store. It reports one that cannot be read.
+func (r *records) read(key, text string, value any) error {
+	plain, err := r.sealer.Unseal(text, string(kindRecord)+"\x00"+key)
+	if err != nil {
+		return stored.Unreadable("sessions", key, err)
+	}
+	return stored.Decode("sessions", key, plain, value)
 }
 
 // refreshToken returns the token of a generation of a session: the session, the generation, and what authenticates both.

@@ -1,6 +1,9 @@
 package authserver
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // UserSession is a session of a user as the operator sees it. It has no tokens.
 type UserSession struct {
@@ -14,7 +17,7 @@ type UserSession struct {
 // SessionOf returns the session or the unused code in a record of the ledger, if it is one of the user and this server can read it.
 func SessionOf(s *Server, user, key, value string) (*UserSession, bool) {
 	var found session
-	if s.records.unsealed(kindRecord, key, value, &found) == nil && found.User.Subject == user {
+	if !strings.HasPrefix(key, onceKey) && s.records.read(key, value, &found) == nil && found.User.Subject == user {
 		return &UserSession{Client: found.Client, Resource: found.Resource, Scopes: found.Scopes, User: found.User}, true
 	}
 	return nil, false

@@ -42,7 +42,7 @@ func DocumentPath(t testing.TB, name string) string {
 // it exists. If AllVariable is set, a missing file fails the test, unless sharedVariable is 0.
 func FindDocument(t testing.TB, name string) (path string, ok bool) {
 	t.Helper()
-	root, err := moduleRoot()
+	root, err := ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func Documents() map[string]int {
 	}
 }
 
-// moduleRoot returns the folder of go.mod, at or above the working directory.
-func moduleRoot() (string, error) {
+// ModuleRoot returns the folder of go.mod, at or above the working directory.
+func ModuleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err

@@ -17,6 +17,9 @@ func Sentence(description string) string {
 // MaxQuoted is how many bytes of a value from outside an error message repeats.
 const MaxQuoted = 100
 
+// BytesPerToken is the average size of a token of a model in English JSON.
+const BytesPerToken = 4
+
 // Cut shortens a text to at most limit bytes and ends it with an ellipsis. It does not cut a
 // character in two. If the limit has no room for the ellipsis, Cut returns "".
 func Cut(text string, limit int) string {

@@ -31,7 +31,7 @@ func BenchmarkEncoding(b *testing.B) {
 	b.Run("entry/decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := decodeEntry(entry); err != nil {
+			if _, err := decodeEntry("", entry); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -39,7 +39,7 @@ func BenchmarkEncoding(b *testing.B) {
 	b.Run("state/decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := decodeState(state); err != nil {
+			if _, err := decodeState("", state); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -2,14 +2,14 @@ package engagement
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/fairwayhq/fairway/internal/stored"
 )
 
 // States and entries are stored in a compact binary form, because each call writes two of
@@ -23,10 +23,6 @@ import (
 
 // encodingVersion is the first byte of a state or an entry.
 const encodingVersion = 1
-
-// errEncoding means that a state or an entry in the store is damaged, or was written by a
-// later version.
-var errEncoding = errors.New("the encoding is damaged or of a later version")
 
 // codec appends fields, or reads them.
 type codec struct {
@@ -167,7 +163,7 @@ type decoder struct {
 // newDecoder reads the version.
 func newDecoder(b []byte) decoder {
 	if len(b) == 0 || b[0] != encodingVersion {
-		return decoder{err: errEncoding}
+		return decoder{err: stored.ErrUnreadable}
 	}
 	return decoder{b: b[1:]}
 }
@@ -183,7 +179,7 @@ func (d *decoder) next() (tag byte, ok bool) {
 }
 
 func (d *decoder) fail() {
-	d.b, d.err = nil, errEncoding
+	d.b, d.err = nil, stored.ErrUnreadable
 }
 
 func (d *decoder) number() int64 {
@@ -247,7 +243,7 @@ func (s *State) append(dst []byte) []byte {
 }
 
 // decodeState reads a state of the store.
-func decodeState(value []byte) (*State, error) {
+func decodeState(key string, value []byte) (*State, error) {
 	s := new(State)
 	c := reading(value)
 	for c.more() {
@@ -257,7 +253,7 @@ func decodeState(value []byte) (*State, error) {
 		c.from.fail()
 	}
 	if c.from.err != nil {
-		return nil, fmt.Errorf("reading the record of an Engagement: %w", c.from.err)
+		return nil, stored.Unreadable("engagements", key, c.from.err)
 	}
 	s.Last += s.Started
 	s.ProlongedAt += s.Started
@@ -357,14 +353,14 @@ const (
 )
 
 // decodeEntry reads an entry of the store. Its inputs and outputs alias data.
-func decodeEntry(data []byte) (Entry, error) {
+func decodeEntry(key string, data []byte) (Entry, error) {
 	var e Entry
 	c := reading(data)
 	for c.more() {
 		e.fields(&c)
 	}
 	if c.from.err != nil {
-		return Entry{}, fmt.Errorf("reading an entry of an Engagement's record: %w", c.from.err)
+		return Entry{}, stored.Unreadable("engagements", key, c.from.err)
 	}
 	return e, nil
 }

@@ -140,7 +140,7 @@ func (s *Records) summaryOf(ctx context.Context, key string) (*Summary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading an Engagement: %w", err)
 	}
-	state, err := decodeState(record.Value)
+	state, err := decodeState(keyPrefix+key, record.Value)
 	if err != nil {
 		return nil, err
 	}

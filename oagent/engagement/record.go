@@ -62,7 +62,7 @@ func (r *record) resolve(old store.Record) (*State, error) {
 		r.adopt()
 		return r.state, nil
 	}
-	s, err := decodeState(old.Value)
+	s, err := decodeState(r.key, old.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -321,7 +321,7 @@ func (r *record) loadHistory(ctx context.Context, s store.Store, born uint64, fr
 		}
 		decoded := make([]Entry, len(entries))
 		for i, data := range entries {
-			if decoded[i], err = decodeEntry(data); err != nil {
+			if decoded[i], err = decodeEntry(r.key, data); err != nil {
 				return err
 			}
 		}
@@ -365,5 +365,5 @@ func readEntry(ctx context.Context, s store.Store, key string, at int64) (Entry,
 	case len(entries) == 0:
 		return Entry{}, errNoRecord
 	}
-	return decodeEntry(entries[0])
+	return decodeEntry(key, entries[0])
 }

@@ -212,7 +212,7 @@ func (s *Records) readOnce(r *record, old store.Record, read func(*Tx) error) er
 	if r.state != nil && old.Length < r.length {
 		// If no new Engagement has begun, another change has come first and the record in
 		// memory is newer.
-		if state, err := decodeState(old.Value); err == nil && state.Born == r.state.Born {
+		if state, err := decodeState(r.key, old.Value); err == nil && state.Born == r.state.Born {
 			return read(&Tx{options: &s.options, record: r, State: r.state, Now: s.options.Now()})
 		}
 	}
@@ -310,7 +310,7 @@ func (s *Records) Log(ctx context.Context, key string, from int64, limit int) ([
 	}
 	entries := make([]Entry, len(read))
 	for i, data := range read {
-		if entries[i], err = decodeEntry(data); err != nil {
+		if entries[i], err = decodeEntry(keyPrefix+key, data); err != nil {
 			return nil, err
 		}
 	}

@@ -29,7 +29,7 @@ func TestState_reads_back(t *testing.T) {
 			s.Reviewed = "3f6c"
 			s.Assigned = []AssignedReview{{ID: "A", At: 5, Verdict: ReviewApproved, Comment: "ä\"", Lease: lease.Lease{Tries: 2, Token: "t"}, Settled: true}, {ID: "B"}}
 		}
-		read, err := decodeState(s.append(nil))
+		read, err := decodeState("", s.append(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestEntry_reads_back(t *testing.T) {
 			Status: 200, Kind: KindOutputRestriction, Rule: "r", Why: "w\x00\"", Side: SideOutput, Review: "R", By: "boss", Verdict: ReviewDenied, Comment: "c", Agent: "desk", Engagement: "3f6c",
 		},
 	} {
-		if read, err := decodeEntry(e.append(nil)); err != nil || !reflect.DeepEqual(read, e) {
+		if read, err := decodeEntry("", e.append(nil)); err != nil || !reflect.DeepEqual(read, e) {
 			t.Errorf("got %+v, want %+v, error %v", read, e, err)
 		}
 	}
@@ -75,19 +75,19 @@ func TestDamagedEncodings(t *testing.T) {
 			for _, change := range []byte{0x01, 0x80, 0xff} {
 				damaged := slices.Clone(whole)
 				damaged[i] ^= change
-				_, _ = decodeState(damaged)
-				_, _ = decodeEntry(damaged)
+				_, _ = decodeState("", damaged)
+				_, _ = decodeEntry("", damaged)
 			}
-			_, _ = decodeState(whole[:i])
-			_, _ = decodeEntry(whole[:i])
+			_, _ = decodeState("", whole[:i])
+			_, _ = decodeEntry("", whole[:i])
 		}
 	}
 	for _, value := range [][]byte{nil, {}, []byte(`{"born":1}`), {encodingVersion + 1}, {encodingVersion, 0}, {encodingVersion, 200, 1}, state[:len(state)-1]} {
-		if _, err := decodeState(value); err == nil {
+		if _, err := decodeState("", value); err == nil {
 			t.Errorf("the state %q is read", value)
 		}
 	}
-	if _, err := decodeEntry(entry[:len(entry)-1]); err == nil {
+	if _, err := decodeEntry("", entry[:len(entry)-1]); err == nil {
 		t.Error("an entry that was cut is read")
 	}
 }

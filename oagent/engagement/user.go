@@ -46,7 +46,7 @@ func (UserData) Erase(ctx context.Context, st store.Store, user string) (count i
 func visitUser(ctx context.Context, st store.Store, user string, visit func(key string, s *State, length int64) error) error {
 	own := make(map[string]bool)
 	if err := store.Scan(ctx, st, keyPrefix+userDigits(user), func(key string, r store.Record) error {
-		s, err := decodeState(r.Value)
+		s, err := decodeState(key, r.Value)
 		if err != nil || s.User.ID != user {
 			return err
 		}
@@ -57,7 +57,7 @@ func visitUser(ctx context.Context, st store.Store, user string, visit func(key 
 		return err
 	}
 	return store.Scan(ctx, st, keyPrefix, func(key string, r store.Record) error {
-		s, err := decodeState(r.Value)
+		s, err := decodeState(key, r.Value)
 		if err != nil || s.Reviewed == "" || !own[s.Reviewed] {
 			return err
 		}

@@ -136,7 +136,7 @@ func (q *Queue) Await(ctx context.Context, id string, until time.Time) (decided 
 		case err != nil:
 			return false, err
 		}
-		r, unreadable := decodeReview(record.Value)
+		r, unreadable := decodeReview(id, record.Value)
 		if unreadable != nil || r.Status != engagement.ReviewPending {
 			return unreadable == nil, unreadable
 		}

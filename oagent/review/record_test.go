@@ -10,10 +10,10 @@ import (
 
 // TestReview_is_stored_as_one_object reads a record of a version in which a Review was not cut into parts, and writes it again.
 func TestReview_is_stored_as_one_object(t *testing.T) {
-	stored := jsontext.Value(`{"id":"R1","reviewer":"boss","status":"pending","side":"input","rule":"/capabilities/pay","agent":"desk","engagement_id":"e1",` +
+	record := jsontext.Value(`{"id":"R1","reviewer":"boss","status":"pending","side":"input","rule":"/capabilities/pay","agent":"desk","engagement_id":"e1",` +
 		`"key":"k1","user":{"id":"ann"},"name":"pay","inputs":{"sum":7},"asked_at":"2026-01-02T03:04:05Z","expires_at":"2026-01-09T03:04:05Z",` +
 		`"inspector":"pii","found":["email"],"original":true}`)
-	r, err := decodeReview(stored)
+	r, err := decodeReview("", record)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestReview_is_stored_as_one_object(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := jsontext.Value(written); got.Canonicalize() != nil || stored.Canonicalize() != nil || !bytes.Equal(got, stored) {
-		t.Errorf("wrote %s\nwant  %s", got, stored)
+	if got := jsontext.Value(written); got.Canonicalize() != nil || record.Canonicalize() != nil || !bytes.Equal(got, record) {
+		t.Errorf("wrote %s\nwant  %s", got, record)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/store"
 )
@@ -44,15 +45,12 @@ func (s storage) read(ctx context.Context, id string) (*Review, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a review: %w", err)
 	}
-	return decodeReview(record.Value)
+	return decodeReview(id, record.Value)
 }
 
-func decodeReview(value []byte) (*Review, error) {
+func decodeReview(id string, value []byte) (*Review, error) {
 	r := new(Review)
-	if err := json.Unmarshal(value, r); err != nil {
-		return nil, fmt.Errorf("invalid record of a review: %w", err)
-	}
-	return r, nil
+	return r, stored.Decode("reviews", reviewPath+id, value, r)
 }
 
 // isReviewID reports whether the text has the form of rand.Text.
@@ -99,7 +97,7 @@ func (s storage) readHeld(ctx context.Context, id string) (*Review, error) {
 	case err != nil:
 		return nil, fmt.Errorf("reading a released result: %w", err)
 	}
-	return decodeReview(record.Value)
+	return decodeReview(id, record.Value)
 }
 
 // removeOutputs removes the outputs from a released review. If that fails, they expire.
@@ -120,7 +118,7 @@ func (s storage) change(ctx context.Context, id string, change func(*Review) err
 		var r *Review
 		var err error
 		if old.Value != nil {
-			if r, err = decodeReview(old.Value); err != nil {
+			if r, err = decodeReview(id, old.Value); err != nil {
 				return store.Change{}, err
 			}
 		}

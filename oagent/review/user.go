@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"strings"
 
 	"github.com/fairwayhq/fairway/store"
 )
@@ -12,8 +13,8 @@ type UserData struct{}
 // Export returns the reviews of calls of a user, and those of others that the user has decided. The latter are without inputs and outputs.
 func (UserData) Export(ctx context.Context, st store.Store, user string) (any, error) {
 	all := []*Review{}
-	err := store.Scan(ctx, st, reviewPath, func(_ string, record store.Record) error {
-		r, err := decodeReview(record.Value)
+	err := store.Scan(ctx, st, reviewPath, func(key string, record store.Record) error {
+		r, err := decodeReview(strings.TrimPrefix(key, reviewPath), record.Value)
 		switch {
 		case err != nil:
 			return err
@@ -32,7 +33,7 @@ func (UserData) Export(ctx context.Context, st store.Store, user string) (any, e
 func (UserData) Erase(ctx context.Context, st store.Store, user string) (count int, err error) {
 	for _, path := range []string{reviewPath, releasedPath} {
 		err := store.Scan(ctx, st, path, func(key string, record store.Record) error {
-			r, err := decodeReview(record.Value)
+			r, err := decodeReview(strings.TrimPrefix(key, reviewPath), record.Value)
 			if err != nil || r.User.ID != user {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
 	"github.com/fairwayhq/fairway/store/lease"
@@ -244,7 +245,10 @@ func (e *execution) begin(ctx context.Context) error {
 			e.found = nil
 			return nil
 		}
-		e.found, e.value = e.inTheWay(old, e.waited), old.Value
+		if err == nil {
+			e.found, err = e.inTheWay(old, e.waited)
+		}
+		e.value = old.Value
 		return err
 	}
 	// If the change were canceled with its client, it would be unknown whether it was made.
@@ -264,22 +268,30 @@ func (e *execution) begin(ctx context.Context) error {
 
 // take returns the record of the call with a lease. If there is a record already, it sets found.
 func (e *execution) take(old store.Record) (store.Change, error) {
-	if e.found, e.value = e.inTheWay(old, e.waited), old.Value; e.found != nil {
-		return store.Change{}, errClaimed
+	var err error
+	if e.found, err = e.inTheWay(old, e.waited); e.found != nil {
+		err = errClaimed
+	}
+	if e.value = old.Value; err != nil {
+		return store.Change{}, err
 	}
 	e.own.state, e.own.lease = stateBegun, lease.Lease{}
 	e.store.terms.Take(&e.own.lease)
 	return store.Change{Value: e.own.encode(), TTL: e.runningTTL(), Owner: e.call.Owner()}, nil
 }
 
-// inTheWay returns the record because of which the call must not run, or nil.
-func (e *execution) inTheWay(old store.Record, waited bool) *record {
+// inTheWay returns the record because of which the call must not run, or nil. A record that cannot be read is an error, because
+// the call may have run.
+func (e *execution) inTheWay(old store.Record, waited bool) (*record, error) {
 	r, ok := decodeRecord(old.Value, &e.own.lease)
+	if !ok && old.Value != nil {
+		return nil, stored.Unreadable("otc_calls", e.key, stored.ErrUnreadable)
+	}
 	if !ok || e.mayReplace(&r, waited) {
-		return nil
+		return nil, nil
 	}
 	found := r // r stays on the stack if it is not returned
-	return &found
+	return &found, nil
 }
 
 // mayReplace reports whether the call may run although there is a record.
@@ -331,8 +343,8 @@ func (e *execution) replay(r *record) result {
 		}
 		return result{outcome: TooLarge}
 	}
-	if stored, ok := e.adopt(result{Response{Status: r.status, Body: r.body}, Replayed}); ok {
-		return stored
+	if replayed, ok := e.adopt(result{Response{Status: r.status, Body: r.body}, Replayed}); ok {
+		return replayed
 	}
 	return result{outcome: Unreadable}
 }
@@ -403,7 +415,7 @@ func (e *execution) put(ctx context.Context, change store.Change) (err error) {
 		ctx, cancel := store.Detach(ctx, storeTimeout)
 		defer cancel()
 		err = e.store.Update(ctx, e.key, func(old store.Record) (store.Change, error) {
-			if e.inTheWay(old, false) != nil {
+			if found, err := e.inTheWay(old, false); found != nil || err != nil {
 				return store.Change{}, lease.ErrLost
 			}
 			return change, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/store"
 )
 
@@ -47,7 +48,7 @@ var ErrListFull = errors.New("the list is full")
 // Get returns the entries of the list in the order in which they were added.
 func (l *List[E]) Get(ctx context.Context, key string) (entries []E, err error) {
 	err = l.read(ctx, key, func(old []byte) error {
-		entries, err = l.decode(old)
+		entries, err = l.decode(key, old)
 		return err
 	})
 	return entries, err
@@ -56,7 +57,7 @@ func (l *List[E]) Get(ctx context.Context, key string) (entries []E, err error) 
 // Check returns the error that Change would return for that change.
 func (l *List[E]) Check(ctx context.Context, key string, change func([]E) ([]E, error)) error {
 	return l.read(ctx, key, func(old []byte) error {
-		_, err := l.next(old, change)
+		_, err := l.next(key, old, change)
 		return err
 	})
 }
@@ -74,22 +75,22 @@ func (l *List[E]) read(ctx context.Context, key string, visit func(old []byte) e
 // that error. An empty list is deleted. The list takes the share of by in the store.
 func (l *List[E]) Change(ctx context.Context, key string, by store.Owner, change func([]E) ([]E, error)) error {
 	return l.Store.Update(ctx, key, func(old store.Record) (store.Change, error) {
-		c, err := l.next(old.Value, change)
+		c, err := l.next(key, old.Value, change)
 		c.Owner = by
 		return c, err
 	})
 }
 
-func (l *List[E]) decode(value []byte) (entries []E, err error) {
+func (l *List[E]) decode(key string, value []byte) (entries []E, err error) {
 	if len(value) > 0 {
-		err = json.Unmarshal(value, &entries)
+		err = stored.Decode("lists", key, value, &entries)
 	}
 	return slices.DeleteFunc(entries, func(e E) bool { return l.IsOver(&e) }), err
 }
 
 // next returns the change that stores the entries that change returns.
-func (l *List[E]) next(old []byte, change func([]E) ([]E, error)) (c store.Change, err error) {
-	entries, err := l.decode(old)
+func (l *List[E]) next(key string, old []byte, change func([]E) ([]E, error)) (c store.Change, err error) {
+	entries, err := l.decode(key, old)
 	if err == nil {
 		entries, err = change(entries)
 	}

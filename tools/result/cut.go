@@ -12,8 +12,8 @@ import (
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
-// BytesPerToken is the average size of a token in English JSON.
-const BytesPerToken = 4
+// BytesPerToken is [text.BytesPerToken].
+const BytesPerToken = text.BytesPerToken
 
 // The minimum and the maximum of the limit of Cut, in bytes. A page of MaxCut bytes with its note fits
 // a value of the store.

@@ -2,6 +2,7 @@ package calllog
 
 import (
 	"cmp"
+	"encoding/binary"
 	"strconv"
 	"strings"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/text"
-	"github.com/fairwayhq/fairway/tools/result"
 )
 
 // Limits of one Call, in bytes unless they say otherwise.
@@ -22,22 +22,26 @@ const (
 )
 
 // Call is one tool call. A call in progress has no Number, Ended, Outcome, Reason, Status, Size and Result.
+//
+// The tags are all that a field needs to be kept, filtered and searched: json is its name, find says how Query.Match
+// compares it ("equal" or "prefix"), and excludes it from searches for a text. Fields that clients choose come after those
+// with find, so that no argument can look like one (see filter.fits).
 type Call struct {
 	Number   int64     `json:"number,omitzero"` // of the ended call on its node, from 1
-	Node     string    `json:"node"`
+	Node     string    `json:"node" find:"prefix"`
 	Site     string    `json:"site"`     // the site of the endpoint, see route.Endpoint.SiteName
 	Endpoint string    `json:"endpoint"` // path of the endpoint
 	Began    time.Time `json:"began"`
 	Ended    time.Time `json:"ended,omitzero"`
 
-	User     string   `json:"user,omitzero"` // "" if the caller is not authenticated
+	User     string   `json:"user,omitzero" find:"prefix"` // "" if the caller is not authenticated
 	Groups   []string `json:"groups,omitzero"`
-	Agent    string   `json:"agent,omitzero"` // name of the agent that the call is governed by, or that makes it; "" if there is none
-	Protocol string   `json:"protocol"`
-	Toolset  string   `json:"toolset"`       // "" for an agent as a capability
-	Tool     string   `json:"tool,omitzero"` // "" if no tool has the name that the client sent; for an agent, its reference
+	Agent    string   `json:"agent,omitzero" find:"prefix"` // name of the agent that the call is governed by, or that makes it; "" if there is none
+	Protocol string   `json:"protocol" find:"equal"`
+	Toolset  string   `json:"toolset" find:"prefix"`       // "" for an agent as a capability
+	Tool     string   `json:"tool,omitzero" find:"prefix"` // "" if no tool has the name that the client sent; for an agent, its reference
 
-	Outcome string  `json:"outcome,omitzero"`
+	Outcome string  `json:"outcome,omitzero" find:"equal"`
 	Reason  string  `json:"reason,omitzero"`  // why the call did not succeed: the message to the client
 	Rule    string  `json:"rule,omitzero"`    // of the agent's document that refused the call
 	Request string  `json:"request,omitzero"` // method and path template of the inner request
@@ -46,87 +50,13 @@ type Call struct {
 	Size    int     `json:"size,omitzero"`    // bytes of the response
 	Took    float64 `json:"duration_ms"`      // milliseconds; of a call in progress, until it was read
 
-	Trace      string         `json:"trace,omitzero"`      // trace id
-	Engagement string         `json:"engagement,omitzero"` // key of the Engagement
-	Review     string         `json:"review,omitzero"`     // id of the review that the call waited for
-	Arguments  jsontext.Value `json:"arguments,omitzero"`  // those that Config.Arguments allows, without white space
-	Result     string         `json:"result,omitzero"`     // the beginning of the response, if Config.Results allows it
+	Trace      string         `json:"trace,omitzero" find:"prefix"`      // trace id
+	Engagement string         `json:"engagement,omitzero" find:"prefix"` // key of the Engagement
+	Review     string         `json:"review,omitzero"`                   // id of the review that the call waited for
+	Arguments  jsontext.Value `json:"arguments,omitzero"`                // those that Config.Arguments allows, without white space
+	Result     string         `json:"result,omitzero"`                   // the beginning of the response, if Config.Results allows it
 
 	slot int // in Recorder.running, from 1; 0 if it has none
-}
-
-// appendJSON appends the call to b as json.Marshal encodes it, in one line. Every call is encoded once, and
-// json.Marshal would take several times as long.
-func (c *Call) appendJSON(b []byte) []byte {
-	b = append(b, '{')
-	number := func(name string, n int64) {
-		if n != 0 {
-			b = strconv.AppendInt(appendName(b, name), n, 10)
-		}
-	}
-	quoted := func(name, s string) {
-		if s != "" {
-			b = appendQuoted(appendName(b, name), s)
-		}
-	}
-	number("number", c.Number)
-	b = appendQuoted(appendName(b, "node"), c.Node)
-	b = appendQuoted(appendName(b, "site"), c.Site)
-	b = appendQuoted(appendName(b, "endpoint"), c.Endpoint)
-	b = appendTime(appendName(b, "began"), c.Began)
-	if !c.Ended.IsZero() {
-		b = appendTime(appendName(b, "ended"), c.Ended)
-	}
-	quoted("user", c.User)
-	if c.Groups != nil {
-		b = append(appendName(b, "groups"), '[')
-		for i, group := range c.Groups {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendQuoted(b, group)
-		}
-		b = append(b, ']')
-	}
-	quoted("agent", c.Agent)
-	b = appendQuoted(appendName(b, "protocol"), c.Protocol)
-	b = appendQuoted(appendName(b, "toolset"), c.Toolset)
-	quoted("tool", c.Tool)
-	quoted("outcome", c.Outcome)
-	quoted("reason", c.Reason)
-	quoted("rule", c.Rule)
-	quoted("request", c.Request)
-	number("status", int64(c.Status))
-	number("sent", int64(c.Sent))
-	number("size", int64(c.Size))
-	b = strconv.AppendFloat(appendName(b, "duration_ms"), c.Took, 'f', -1, 64)
-	quoted("trace", c.Trace)
-	quoted("engagement", c.Engagement)
-	quoted("review", c.Review)
-	if c.Arguments != nil {
-		b = append(appendName(b, "arguments"), c.Arguments...)
-	}
-	quoted("result", c.Result)
-	return append(b, '}')
-}
-
-// appendName appends the name of a member, after a comma if it is not the first one.
-func appendName(b []byte, name string) []byte {
-	if b[len(b)-1] != '{' {
-		b = append(b, ',')
-	}
-	return append(append(append(b, '"'), name...), '"', ':')
-}
-
-// appendQuoted appends a JSON string. U+FFFD replaces bytes that are not UTF-8.
-func appendQuoted(b []byte, s string) []byte {
-	b, _ = jsontext.AppendQuote(b, s)
-	return b
-}
-
-// appendTime appends a time as a JSON string.
-func appendTime(b []byte, t time.Time) []byte {
-	return append(t.AppendFormat(append(b, '"'), time.RFC3339Nano), '"')
 }
 
 // ID identifies an ended call on all nodes.
@@ -156,12 +86,23 @@ func (c *Call) limit() {
 	c.Groups = c.Groups[:min(len(c.Groups), maxGroups)]
 }
 
-// texts returns the texts that a search looks at.
-func (c *Call) texts() []string {
-	return append([]string{
-		c.Endpoint, c.User, c.Agent, c.Toolset, c.Tool, c.Outcome, c.Reason, c.Rule, c.Request, c.Trace, c.Engagement, c.Review, string(c.Arguments), c.Result,
-	}, c.Groups...)
+// appendLower appends data to dst, with ASCII letters in lower case.
+func appendLower(dst, data []byte) []byte {
+	const each = 0x0101010101010101 // eight bytes at a time: a search does this with all lines
+	for ; len(data) >= 8; data = data[8:] {
+		word := binary.LittleEndian.Uint64(data)
+		low := word & (0x7f * each)
+		upper := (low + (0x80-'A')*each) &^ (low + (0x7f-'Z')*each) &^ word & (0x80 * each) // the high bit of each byte from A to Z
+		dst = binary.LittleEndian.AppendUint64(dst, word|upper>>2)
+	}
+	for _, c := range data {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
 }
 
 // Tokens returns about how many tokens of a model the response has.
-func (c *Call) Tokens() int { return c.Size / result.BytesPerToken }
+func (c *Call) Tokens() int { return c.Size / text.BytesPerToken }

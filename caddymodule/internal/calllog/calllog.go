@@ -2,10 +2,10 @@
 // the store.
 //
 //   - A Recorder takes each call that ends (calllog.go). It never waits for the store.
-//   - A keeper writes them in segments of up to 1000 calls, every second or when 1000 have ended (keep.go).
-//   - A segment is a record of the store. Its value has what filters and statistics need, its log has the calls
-//     as compressed JSON (segment.go).
-//   - Find filters the calls of all nodes, newest first, and pages by cursor (find.go).
+//   - A keeper writes them in blocks of up to 1000 calls, every second or when 1000 have ended (keep.go).
+//   - A block is a record of the store. Its log has the calls as compressed JSON lines (block.go).
+//   - Find scans the lines of all nodes, newest first, and pages by cursor (find.go). Filters look at the bytes of a
+//     line before it is decoded (query.go).
 //   - Nodes that share a store exchange their calls in progress while someone looks at them (running.go).
 package calllog
 
@@ -35,9 +35,10 @@ const (
 // Options are the options of a Log.
 type Options struct {
 	Config
-	Version string      // of the program, for Node
-	Failed  func(error) // is called when writing fails after it has succeeded; may be nil
-	Dropped func(int64) // is called with the number of calls that were dropped; may be nil
+	Version   string                    // of the program, for Node
+	Succeeded func(outcome string) bool // reports whether a call with that outcome is no failure
+	Failed    func(error)               // is called when writing fails after it has succeeded; may be nil
+	Dropped   func(int64)               // is called with the number of calls that were dropped; may be nil
 }
 
 // Defaults of Config.
@@ -156,7 +157,7 @@ func (l *Log) Running(ctx context.Context, limit int, keep func(*Call) bool) []C
 type Recorder struct {
 	node    string
 	options atomic.Pointer[Options]
-	wake    chan struct{} // tells the keeper that a segment is full
+	wake    chan struct{} // tells the keeper that a block is full
 	dropped atomic.Int64
 
 	mu      sync.Mutex
@@ -222,7 +223,7 @@ func (r *Recorder) Record(call *Call, arguments, result []byte) {
 	}
 	r.bytes += size
 	r.pending = append(r.pending, *call)
-	if len(r.pending) == segmentCalls {
+	if len(r.pending) == blockCalls {
 		select {
 		case r.wake <- struct{}{}:
 		default:
@@ -295,7 +296,7 @@ func (r *Recorder) written(n int) {
 		return
 	}
 	clear(r.taken) // so that the texts of the calls can be collected
-	if cap(r.taken) <= 2*segmentCalls {
+	if cap(r.taken) <= 2*blockCalls {
 		r.spare = r.taken[:0]
 	}
 	r.taken, r.writing = nil, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/embedded"
@@ -43,6 +40,7 @@ func node(name string, records store.Store, options Options) *Log {
 		}
 		return records, nil
 	}, false)
+	options.Succeeded = func(outcome string) bool { return outcome == "ok" }
 	options.Keep, options.MaxSize = max(options.Keep, caddy.Duration(time.Hour)), max(options.MaxSize, DefaultMaxSize)
 	l.all.options.Store(&options)
 	l.recorder.Store(&l.all)
@@ -86,7 +84,7 @@ func TestLog_keeps_all_calls_across_a_restart(t *testing.T) {
 	records := openFile(t)
 	a, b := node("a", records, Options{}), node("b.example.com", records, Options{})
 	var want []string
-	for i := range 2*segmentCalls + 300 {
+	for i := range 2*blockCalls + 300 {
 		l := a
 		if i%3 == 0 {
 			l = b
@@ -221,8 +219,8 @@ func TestKeeper_writes_later_what_the_store_refuses(t *testing.T) {
 	}
 }
 
-// TestKeeper_begins_another_segment_if_its_segment_is_gone deletes the segment, as eviction does.
-func TestKeeper_begins_another_segment_if_its_segment_is_gone(t *testing.T) {
+// TestKeeper_begins_another_block_if_its_block_is_gone deletes the block, as eviction does.
+func TestKeeper_begins_another_block_if_its_block_is_gone(t *testing.T) {
 	records := openFile(t)
 	l := node("a", records, Options{})
 	l.record(Call{Tool: "first"})
@@ -240,13 +238,13 @@ func TestKeeper_begins_another_segment_if_its_segment_is_gone(t *testing.T) {
 func TestKeeper_deletes_the_oldest_calls_beyond_the_size(t *testing.T) {
 	records := openFile(t)
 	l := node("a", records, Options{})
-	for i := range 5 * segmentCalls {
+	for i := range 5 * blockCalls {
 		l.record(Call{Tool: fmt.Sprint("tool", i)})
 	}
 	l.keeper.step()
 	trimTo(t, l, records, 0.7)
 	got := findAll(t, l, Query{Limit: MaxFound})
-	if len(got) != 3*segmentCalls || got[len(got)-1].Number != 2*segmentCalls+1 {
+	if len(got) != 3*blockCalls || got[len(got)-1].Number != 2*blockCalls+1 {
 		t.Errorf("%d calls are left, the oldest has number %d", len(got), got[len(got)-1].Number)
 	}
 }
@@ -255,7 +253,7 @@ func TestKeeper_deletes_the_oldest_calls_beyond_the_size(t *testing.T) {
 func TestKeeper_deletes_the_calls_of_the_largest_user_first(t *testing.T) {
 	records := openFile(t)
 	l := node("a", records, Options{})
-	for i := range 5 * segmentCalls {
+	for i := range 5 * blockCalls {
 		l.record(Call{User: []string{"ada", "bob"}[min(i%10, 1)]})
 	}
 	l.keeper.step()
@@ -266,7 +264,7 @@ func TestKeeper_deletes_the_calls_of_the_largest_user_first(t *testing.T) {
 	for _, c := range findAll(t, l, Query{Limit: MaxFound}) {
 		count[c.User]++
 	}
-	if count["ada"] != segmentCalls/2 || count["bob"] == 0 || count["bob"] > 3*segmentCalls {
+	if count["ada"] != blockCalls/2 || count["bob"] == 0 || count["bob"] > 3*blockCalls {
 		t.Errorf("calls that are left: %v", count)
 	}
 	l.record(Call{User: "ada"})
@@ -284,11 +282,11 @@ func trimTo(t *testing.T, l *Log, records store.Store, part float64) {
 			t.Fatal(err)
 		}
 		for _, p := range places {
-			from := &source{place: p, records: records}
-			if err := from.read(t.Context()); err != nil {
+			h, err := headerOf(t.Context(), records, p)
+			if err != nil {
 				t.Fatal(err)
 			}
-			size += from.measure().size
+			size += h.Size
 		}
 		return size
 	}
@@ -307,7 +305,7 @@ func TestUserData_erases_the_calls_of_one_user(t *testing.T) {
 	records := openFile(t)
 	l := node("a", records, Options{})
 	data := UserData{l}
-	for i := range segmentCalls + 20 {
+	for i := range blockCalls + 20 {
 		l.record(Call{User: []string{"ada", "bob", ""}[i%3], Reason: fmt.Sprint(i)})
 		if i%100 == 0 {
 			l.keeper.step()
@@ -328,7 +326,7 @@ func TestUserData_erases_the_calls_of_one_user(t *testing.T) {
 	l.record(Call{User: "bob", Reason: "after"})
 	l.keeper.step()
 	calls = findAll(t, l, Query{Limit: MaxFound})
-	if len(calls) != segmentCalls+20-340+1 || calls[0].Reason != "after" || slices.ContainsFunc(calls, func(c Call) bool { return c.User == "ada" }) {
+	if len(calls) != blockCalls+20-340+1 || calls[0].Reason != "after" || slices.ContainsFunc(calls, func(c Call) bool { return c.User == "ada" }) {
 		t.Errorf("%d calls are left, the newest is %+v", len(calls), calls[0])
 	}
 	for _, c := range calls[1:] {
@@ -568,57 +566,6 @@ func TestStats_counts(t *testing.T) {
 	}
 	if stats, err = l.Stats(t.Context(), StatsQuery{Site: "s", User: "bob", Own: true, Range: 24 * time.Hour}); err != nil || stats.Total.Calls != 40 {
 		t.Errorf("calls of bob: %+v, %v", stats, err)
-	}
-}
-
-// FuzzSegment decodes arbitrary values, and compares what it can decode with its encoding.
-func FuzzSegment(f *testing.F) {
-	c := new(columns)
-	for i := range 3 {
-		c.add(&Call{Number: int64(i), Ended: time.UnixMicro(int64(i) * 1e6), Tool: fmt.Sprint(i), Trace: "t", Took: 1.5, Size: 3})
-	}
-	c.batches = []int{1, 2}
-	f.Add(c.encode())
-	f.Add([]byte{version})
-	f.Fuzz(func(t *testing.T, value []byte) {
-		decoded, err := decodeColumns(value)
-		if err != nil || decoded.decodeRows() != nil {
-			return
-		}
-		again, err := decodeColumns(decoded.encode())
-		if err == nil {
-			err = again.decodeRows()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(again.rows, decoded.rows) || !slices.Equal(again.names, decoded.names) || !slices.Equal(again.batches, decoded.batches) {
-			t.Errorf("got  %+v\nwant %+v", again, decoded)
-		}
-		decoded.batchOf(len(decoded.rows) + 1)
-	})
-}
-
-func TestCall_JSON_is_that_of_its_fields(t *testing.T) {
-	full := Call{
-		Number: 7, Node: "a", Site: "example.com", Endpoint: "/mcp", Began: time.Now(), Ended: time.Now().UTC().Truncate(time.Microsecond),
-		User: "ada", Groups: []string{"a", "b\""}, Agent: "bot", Protocol: "mcp", Toolset: "trips", Tool: "get_trip", Outcome: "refused",
-		Reason: "<\u2028\n\xff>", Rule: "r", Request: "GET /trips", Status: 403, Sent: 1, Size: 1 << 40, Took: 12.000345,
-		Trace: "0af7", Engagement: "e", Review: "r1", Arguments: jsontext.Value(`{"a":[1,"x"]}`), Result: "{\"a\":\t1}",
-	}
-	for value, i := reflect.ValueOf(full), 0; i < value.NumField(); i++ {
-		if field := value.Type().Field(i); field.IsExported() && value.Field(i).IsZero() {
-			t.Errorf("the test does not set %s", field.Name)
-		}
-	}
-	for name, call := range map[string]Call{"full": full, "zero": {}, "no group": {Groups: []string{}}, "short": {Took: 0.000001}} {
-		want, err := json.Marshal(&call, jsontext.AllowInvalidUTF8(true))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := call.appendJSON(nil); string(got) != string(want) {
-			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
-		}
 	}
 }
 

@@ -1,10 +1,10 @@
 package calllog
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,50 +37,45 @@ func (l *Log) Find(ctx context.Context, q Query) (Found, error) {
 		return Found{}, err
 	}
 	q.Limit = min(max(q.Limit, 1), MaxFound)
-	s := &search{query: &q, before: before, until: time.Now().Add(searchTime), text: bytes.ToLower([]byte(q.Text))}
-	err = s.addSource(ctx, newPending(l.all.node, l.all.ended()))
-	if err == nil {
-		s.records, err = l.keeper.open(ctx)
+	s := &search{query: &q, before: before, until: time.Now().Add(searchTime), filter: newFilter(&q)}
+	err = l.search(ctx, s)
+	return s.page(), err
+}
+
+// search searches the calls that wait for the store, and those in the store.
+func (l *Log) search(ctx context.Context, s *search) error {
+	if err := s.addBlock(ctx, l.waiting()); err != nil {
+		return err
 	}
-	if err == nil {
-		err = s.run(ctx)
+	records, err := l.keeper.open(ctx)
+	if err != nil {
+		return err
 	}
-	found, failed := s.page(ctx)
-	return found, cmp.Or(err, failed)
+	return s.run(ctx, records)
+}
+
+// waiting returns the calls of this node that wait for the store.
+func (l *Log) waiting() *block {
+	calls := l.all.ended()
+	b := &block{place: place{node: l.all.node}, header: header{Last: math.MaxInt64}}
+	var err error
+	b.waiting, _, err = appendLines(nil, calls, math.MaxInt)
+	b.report(err)
+	return b
 }
 
 // Get returns the call with that ID, or store.ErrNotFound.
 func (l *Log) Get(ctx context.Context, id string) (Call, error) {
-	node, number, ok := parseID(id)
+	node, _, ok := parseID(id)
 	if !ok {
 		return Call{}, store.ErrNotFound
 	}
-	sources := []*source{newPending(l.all.node, l.all.ended())}
-	records, err := l.keeper.open(ctx)
-	if err == nil {
-		var places []place
-		places, err = placesIn(ctx, records, time.Time{})
-		for _, p := range slices.Backward(places) {
-			if p.node == node {
-				sources = append(sources, &source{place: p, records: records})
-			}
-		}
+	q := Query{id: id, Match: map[string]string{"node": node}}
+	s := &search{query: &q, until: time.Now().Add(store.MaxTTL), filter: newFilter(&q)}
+	if err := l.search(ctx, s); len(s.found) == 0 {
+		return Call{}, cmp.Or(err, store.ErrNotFound)
 	}
-	for _, from := range sources {
-		if err := cmp.Or(from.read(ctx), from.decodeRows()); err != nil || len(from.rows) == 0 || from.rows[0].number > number {
-			continue
-		}
-		i, found := slices.BinarySearchFunc(from.rows, number, func(r row, number int64) int { return cmp.Compare(r.number, number) })
-		if !found || from.node != node {
-			continue
-		}
-		lines, err := from.details(ctx, []int{i})
-		if err != nil || len(lines) == 0 {
-			return Call{}, cmp.Or(err, store.ErrNotFound)
-		}
-		return decodeCall(lines[0])
-	}
-	return Call{}, cmp.Or(err, store.ErrNotFound)
+	return s.found[0], nil
 }
 
 // position is a position in the list of all calls, newest first: after the calls that have ended at or after a time.
@@ -108,43 +103,35 @@ func parseCursor(cursor string) (*position, error) {
 	if cursor == "" {
 		return nil, nil
 	}
-	ended, id, ok := strings.Cut(cursor, ".")
-	p := new(position)
-	var err error
-	p.ended, err = strconv.ParseInt(ended, 36, 64)
-	dot := strings.LastIndexByte(id, '.')
-	if !ok || err != nil || dot < 0 || len(cursor) > store.MaxKey {
+	parts := strings.Split(cursor, ".")
+	p, last := new(position), len(parts)-1
+	var err, failed error
+	if last < 2 || len(cursor) > store.MaxKey {
 		return nil, ErrCursor
 	}
-	p.node = id[:dot]
-	if p.number, err = strconv.ParseInt(id[dot+1:], 10, 64); err != nil {
+	p.ended, err = strconv.ParseInt(parts[0], 36, 64)
+	p.number, failed = strconv.ParseInt(parts[last], 10, 64)
+	if p.node = strings.Join(parts[1:last], "."); err != nil || failed != nil {
 		return nil, ErrCursor
 	}
 	return p, nil
 }
 
-// candidate is a call that fits the query.
-type candidate struct {
-	position
-	from *source
-	row  int
-}
-
 // search is one call of Find.
 type search struct {
-	query   *Query
-	before  *position
-	until   time.Time
-	text    []byte // in lower case
-	records store.Store
+	query  *Query
+	before *position
+	until  time.Time
+	filter *filter
+	memory []byte // for batches
 
-	found   []candidate
+	found   []Call
 	reached *position // where a search has ended early
 }
 
 // run searches the store.
-func (s *search) run(ctx context.Context) error {
-	places, err := placesIn(ctx, s.records, s.query.From)
+func (s *search) run(ctx context.Context, records store.Store) error {
+	places, err := placesIn(ctx, records, s.query.From)
 	if err != nil {
 		return err
 	}
@@ -163,7 +150,11 @@ func (s *search) run(ctx context.Context) error {
 			return nil
 		}
 		searched = true
-		if err := s.addSource(ctx, &source{place: p, records: s.records}); err != nil && !errors.Is(err, errDamaged) {
+		b, err := readBlock(ctx, records, p)
+		if err == nil {
+			err = s.addBlock(ctx, b)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -176,52 +167,34 @@ func (s *search) isFull(until int64) bool {
 		return false
 	}
 	s.sort()
-	return s.found[s.query.Limit].ended >= until
+	return len(s.found) > s.query.Limit && s.found[s.query.Limit].Ended.UnixMicro() >= until
 }
 
-// sort orders the candidates, newest first, and keeps one more than those of the page. A call that was written
-// during the search is in two sources.
+// sort orders the calls, newest first, and keeps one more than those of the page. A call that was written
+// during the search is found twice.
 func (s *search) sort() {
-	slices.SortFunc(s.found, func(a, b candidate) int { return b.compare(a.position) })
-	s.found = slices.CompactFunc(s.found, func(a, b candidate) bool { return a.position == b.position })
+	slices.SortFunc(s.found, func(a, b Call) int { return b.position().compare(a.position()) })
+	s.found = slices.CompactFunc(s.found, func(a, b Call) bool { return a.position() == b.position() })
 	s.found = s.found[:min(len(s.found), s.query.Limit+1)]
 }
 
-// addSource adds the calls of a source that fit.
-func (s *search) addSource(ctx context.Context, from *source) error {
-	if err := from.read(ctx); err != nil {
-		return err
-	}
-	filter := newRowFilter(s.query, from.columns)
-	if filter == nil || !strings.HasPrefix(from.node, s.query.Match["node"]) {
+// addBlock adds the newest calls of a block that fit, as many as a page can have.
+func (s *search) addBlock(ctx context.Context, b *block) error {
+	if s.filter.number > 0 && (s.filter.number < b.First || s.filter.number > b.Last) {
 		return nil
 	}
-	if err := from.decodeRows(); err != nil {
-		return err
-	}
-	var rows []int
-	for i := range from.rows {
-		if filter.fits(&from.rows[i]) && s.isInTime(from.at(i)) {
-			rows = append(rows, i)
+	added := 0
+	return b.backward(ctx, &s.memory, s.filter.may, func(line []byte) bool {
+		if !s.filter.mayLine(line) {
+			return true
 		}
-	}
-	if len(rows) > 0 && s.needsDetails() {
-		lines, err := from.details(ctx, rows)
-		if err != nil {
-			return err
+		call, ok := b.decode(line)
+		if ok && s.isInTime(call.position()) && s.query.Selects(&call) && s.filter.hasText(line) {
+			s.found = append(s.found, call)
+			added++
 		}
-		fitting := rows[:0]
-		for i, line := range lines {
-			if s.fits(line) {
-				fitting = append(fitting, rows[i])
-			}
-		}
-		rows = fitting
-	}
-	for _, i := range rows {
-		s.found = append(s.found, candidate{from.at(i), from, i})
-	}
-	return nil
+		return added <= s.query.Limit
+	})
 }
 
 // isInTime reports whether a call is after the cursor and in the time range.
@@ -230,53 +203,18 @@ func (s *search) isInTime(at position) bool {
 		(s.query.From.IsZero() || at.ended >= s.query.From.UnixMicro()) && (s.query.To.IsZero() || at.ended <= s.query.To.UnixMicro())
 }
 
-// needsDetails reports whether the columns do not suffice.
-func (s *search) needsDetails() bool {
-	return len(s.text) > 0 || s.query.Match["trace"] != "" || s.query.Match["engagement"] != ""
-}
-
-// fits reports whether the details of a call fit. They are its JSON.
-func (s *search) fits(line []byte) bool {
-	if len(s.text) > 0 && !bytes.Contains(bytes.ToLower(line), s.text) {
-		return false
-	}
-	call, err := decodeCall(line)
-	return err == nil && matches("trace", call.Trace, s.query.Match["trace"]) && matches("engagement", call.Engagement, s.query.Match["engagement"]) &&
-		(len(s.text) == 0 || slices.ContainsFunc(call.texts(), func(value string) bool { return strings.Contains(strings.ToLower(value), string(s.text)) }))
-}
-
 // page returns the calls that were found.
-func (s *search) page(ctx context.Context) (Found, error) {
-	if s.reached != nil { // older calls may be in a segment that was not searched
-		s.found = slices.DeleteFunc(s.found, func(c candidate) bool { return c.ended < s.reached.ended })
+func (s *search) page() Found {
+	if s.reached != nil { // older calls may be in a block that was not searched
+		s.found = slices.DeleteFunc(s.found, func(c Call) bool { return c.Ended.UnixMicro() < s.reached.ended })
 	}
 	s.sort()
-	found := Found{Calls: []Call{}, Partial: s.reached != nil}
-	shown := s.found[:min(len(s.found), s.query.Limit)]
+	found := Found{Calls: append([]Call{}, s.found[:min(len(s.found), s.query.Limit)]...), Partial: s.reached != nil}
 	switch {
-	case len(shown) < len(s.found):
-		found.Next, found.Partial = shown[len(shown)-1].cursor(), false
+	case len(found.Calls) < len(s.found):
+		found.Next, found.Partial = found.Calls[len(found.Calls)-1].position().cursor(), false
 	case s.reached != nil:
 		found.Next = s.reached.cursor()
 	}
-	rows := make(map[*source][]int)
-	for _, c := range shown {
-		rows[c.from] = append(rows[c.from], c.row)
-	}
-	for from, wanted := range rows {
-		slices.Sort(wanted)
-		lines, err := from.details(ctx, wanted)
-		if err != nil {
-			return found, err
-		}
-		for _, line := range lines {
-			call, err := decodeCall(line)
-			if err != nil {
-				return found, err
-			}
-			found.Calls = append(found.Calls, call)
-		}
-	}
-	slices.SortFunc(found.Calls, func(a, b Call) int { return b.position().compare(a.position()) })
-	return found, nil
+	return found
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +19,7 @@ const (
 	storeTimeout  = 10 * time.Second // for the requests of one step
 )
 
-// keeper writes the calls of a node to the store, and deletes the oldest segments beyond Config.MaxSize.
+// keeper writes the calls of a node to the store, and deletes the oldest blocks beyond Config.MaxSize.
 type keeper struct {
 	recorder *Recorder
 	open     func(context.Context) (store.Store, error)
@@ -30,20 +29,21 @@ type keeper struct {
 	done chan struct{}
 
 	// Only the goroutine uses these.
-	key     string // of the segment that is written; "" if there is none
-	segment columns
-	value   []byte           // of the segment in the store; nil if there is none
-	begun   uint16           // number of segments that were begun
-	began   time.Time        // of the segment
-	lines   []byte           // memory for the lines of a batch
-	failing bool             // the last write has failed
-	known   map[string]*kept // by key, segments that no longer grow
+	key     string // of the block that is written; "" if there is none
+	block   header
+	length  int64              // entries of the block in the store
+	value   []byte             // of the block in the store; nil if there is none
+	begun   uint16             // number of blocks that were begun
+	began   time.Time          // of the block
+	lines   []byte             // memory for the lines of a batch
+	failing bool               // the last write has failed
+	known   map[string]*header // by key, blocks that no longer grow
 	trimmed time.Time
 	lost    int64 // of Recorder.dropped, that Options.Dropped has got
 }
 
 func newKeeper(recorder *Recorder, open func(context.Context) (store.Store, error)) *keeper {
-	k := &keeper{recorder: recorder, open: open, known: make(map[string]*kept)}
+	k := &keeper{recorder: recorder, open: open, known: make(map[string]*header)}
 	recorder.options.Store(&Options{Config: Config{Keep: caddy.Duration(DefaultKeep), MaxSize: DefaultMaxSize}})
 	return k
 }
@@ -117,39 +117,40 @@ func (k *keeper) step() {
 	k.failing = err != nil
 }
 
-// errReplaced means that the segment in the store is not the one that the keeper has written: Erase has replaced
+// errReplaced means that the block in the store is not the one that the keeper has written: Erase has replaced
 // it, or the store has evicted it.
-var errReplaced = errors.New("another process has changed the segment")
+var errReplaced = errors.New("another process has changed the block")
 
 // write writes the first of the calls, and returns how many these are.
 func (k *keeper) write(ctx context.Context, records store.Store, calls []Call, options *Options) (int, error) {
-	if k.key == "" || len(k.segment.rows) >= segmentCalls || time.Since(k.began) >= segmentAge {
+	if k.key == "" || k.block.Calls >= blockCalls || time.Since(k.began) >= blockAge {
 		k.begun++
-		k.value = nil
-		k.key, k.segment, k.began = segmentKey(&calls[0], k.begun), columns{}, time.Now()
+		k.key, k.block, k.length, k.value, k.began = blockKey(&calls[0], k.begun), header{}, 0, nil, time.Now()
 	}
-	lines, n := appendBatch(k.lines[:0], calls[:min(len(calls), segmentCalls-len(k.segment.rows))])
+	lines, n, err := appendLines(k.lines[:0], calls[:min(len(calls), blockCalls-k.block.Calls)], maxBatch)
+	if err != nil {
+		return 0, err
+	}
 	k.lines = lines
-	entry := encodeLines(lines)
-	next := k.segment
+	entry := compressor().EncodeAll(lines, nil)
 	for i := range n {
-		next.add(&calls[i])
+		k.block.add(&calls[i])
 	}
-	next.batches, next.size = append(slices.Clip(next.batches), n), next.size+int64(len(entry))
-	value := next.encode()
-	err := records.Update(ctx, k.key, func(old store.Record) (store.Change, error) {
-		if old.Length != int64(len(k.segment.batches)) || !bytes.Equal(old.Value, k.value) {
+	k.block.Size += int64(len(entry))
+	value := k.block.encode()
+	err = records.Update(ctx, k.key, func(old store.Record) (store.Change, error) {
+		if old.Length != k.length || !bytes.Equal(old.Value, k.value) {
 			return store.Change{}, errReplaced
 		}
 		return store.Change{Value: value, Entries: [][]byte{entry}, TTL: time.Duration(options.Keep), Evictable: true, Async: true}, nil
 	})
 	if err != nil {
-		k.key = "" // it is unknown what the store has: begin another segment
+		k.key = "" // it is unknown what the store has: begin another block
 		if errors.Is(err, errReplaced) {
 			return 0, nil
 		}
 		return 0, err
 	}
-	k.segment, k.value = next, value
+	k.length, k.value = k.length+1, value
 	return n, nil
 }

@@ -1,15 +1,21 @@
 package calllog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/internal/text"
 )
 
@@ -24,28 +30,60 @@ type Query struct {
 	Match map[string]string
 
 	Text   string // must be contained in the JSON of the call, regardless of the case of ASCII letters; "" for no limit
+	id     string // only this call
 	Cursor string // Found.Next of the page before; "" for the first page
 	Limit  int    // of calls, at most MaxFound
 }
 
-// Selects reports whether the query selects a call in progress. Time range and text do not count.
+// Selects reports whether the query selects a call. Time range and text do not count.
 func (q *Query) Selects(call *Call) bool {
-	c := new(columns)
-	c.add(call)
-	filter := newRowFilter(q, c)
-	return filter != nil && filter.fits(&c.rows[0]) && strings.HasPrefix(call.Node, q.Match["node"]) &&
-		matches("trace", call.Trace, q.Match["trace"]) && matches("engagement", call.Engagement, q.Match["engagement"])
+	for name, wanted := range q.Match {
+		if f, known := fields[name]; known && !f.matches(call.Field(name), wanted) {
+			return false
+		}
+	}
+	return (q.id == "" || call.ID() == q.id) && (q.Site == "" || call.Site == q.Site) && (q.Owner == nil || call.User == text.Cut(*q.Owner, maxText))
 }
 
 // Anonymous is the value of Query.Match for callers that are not authenticated.
 const Anonymous = "anonymous"
 
 // Fields are the names of the fields that Query.Match can have.
-var Fields = []string{"tool", "user", "agent", "toolset", "protocol", "outcome", "node", "trace", "engagement"}
+var Fields = slices.Sorted(maps.Keys(fields))
 
-// columnFields are the fields that a column has.
-var columnFields = map[string]column{
-	"protocol": columnProtocol, "toolset": columnToolset, "tool": columnTool, "outcome": columnOutcome, "user": columnUser, "agent": columnAgent,
+// fields are the fields of Call with the tag find, by their name in JSON.
+var fields = func() map[string]field {
+	all := make(map[string]field)
+	for f := range reflect.TypeFor[Call]().Fields() {
+		if find := f.Tag.Get("find"); find != "" {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			all[name] = field{name, f.Index[0], find == "equal"}
+		}
+	}
+	return all
+}()
+
+// Field returns the value of one of Fields.
+func (c *Call) Field(name string) string {
+	return reflect.ValueOf(c).Elem().Field(fields[name].index).String()
+}
+
+// field is a field of Call that Query.Match can have.
+type field struct {
+	name  string
+	index int
+	equal bool // otherwise a value must begin with what is wanted
+}
+
+// matches reports whether a value fits the wanted text.
+func (f field) matches(value, wanted string) bool {
+	switch {
+	case f.equal:
+		return wanted == "" || value == wanted
+	case f.name == "user" && wanted == Anonymous && value == "":
+		return true
+	}
+	return strings.HasPrefix(value, wanted)
 }
 
 // ParseQuery reads the parameters of a request:
@@ -92,68 +130,82 @@ func parseTime(value string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// matches reports whether the value of a field fits the wanted text.
-func matches(field, value, wanted string) bool {
-	switch {
-	case wanted == "":
-		return true
-	case field == "protocol" || field == "outcome":
-		return value == wanted
-	case field == "user" && wanted == Anonymous && value == "":
-		return true
-	}
-	return strings.HasPrefix(value, wanted)
+// filter decides about calls by the bytes of their JSON, so that only calls that may fit are decoded.
+type filter struct {
+	parts   [][]byte // the JSON of each call that fits has these
+	text    []byte   // and this, in lower case
+	number  int64    // of the only call that fits; 0 for all
+	unknown bool     // callers who are not authenticated fit
+	lower   []byte   // memory
 }
 
-// rowFilter decides about the rows of a segment.
-type rowFilter struct {
-	allowed           [columnCount][]bool // by position in columns.names; nil if all are allowed
-	trace, engagement uint32              // 0 for all
-}
-
-// newRowFilter returns the filter of a query, or nil if no row can fit.
-func newRowFilter(q *Query, c *columns) *rowFilter {
-	f := new(rowFilter)
-	for field, in := range columnFields {
-		if wanted := q.Match[field]; wanted != "" && !f.allow(in, c, func(name string) bool { return matches(field, name, wanted) }) {
-			return nil
+func newFilter(q *Query) *filter {
+	f := &filter{text: appendLower(nil, []byte(q.Text)), unknown: q.Match["user"] == Anonymous || q.Owner != nil && *q.Owner == ""}
+	member := func(name, value string, whole bool) {
+		quoted, _ := jsontext.AppendQuote(nil, value)
+		if !whole {
+			quoted = quoted[:len(quoted)-1]
 		}
+		f.parts = append(f.parts, slices.Concat([]byte(`"`+name+`":`), quoted))
 	}
-	if q.Site != "" && !f.allow(columnSite, c, func(name string) bool { return name == q.Site }) {
-		return nil
+	if q.Site != "" {
+		member("site", q.Site, true)
 	}
-	if q.Owner != nil {
-		owner := text.Cut(*q.Owner, maxText)
-		if !f.allow(columnUser, c, func(name string) bool { return name == owner }) {
-			return nil
+	if q.Owner != nil && !f.unknown {
+		member("user", text.Cut(*q.Owner, maxText), true)
+	}
+	if node, number, ok := parseID(q.id); ok {
+		f.number = number
+		member("node", node, true)
+		f.parts = append(f.parts, fmt.Appendf(nil, `{"number":%d,`, number))
+	}
+	for name, wanted := range q.Match {
+		if of, known := fields[name]; known && wanted != "" && (name != "user" || !f.unknown) {
+			member(name, wanted, of.equal)
 		}
-	}
-	if id := q.Match["trace"]; len(id) >= fingerprintLength {
-		f.trace = fingerprint(id)
-	}
-	if id := q.Match["engagement"]; len(id) >= fingerprintLength {
-		f.engagement = fingerprint(id)
 	}
 	return f
 }
 
-// allow limits a column to the names that fit. It returns false if there are none.
-func (f *rowFilter) allow(in column, c *columns, fits func(name string) bool) (any bool) {
-	allowed := make([]bool, len(c.names))
-	for i, name := range c.names {
-		allowed[i] = fits(name) && (f.allowed[in] == nil || f.allowed[in][i])
-		any = any || allowed[i]
-	}
-	f.allowed[in] = allowed
-	return any
-}
-
-// fits reports whether a row may fit. Fingerprints of different ids can be equal.
-func (f *rowFilter) fits(r *row) bool {
-	for in, allowed := range f.allowed {
-		if allowed != nil && !allowed[r.names[in]] {
+// may reports whether one of the calls with these lines may fit.
+func (f *filter) may(lines []byte) bool {
+	for _, part := range f.parts {
+		if !bytes.Contains(lines, part) {
 			return false
 		}
 	}
-	return (f.trace == 0 || r.trace == f.trace) && (f.engagement == 0 || r.engagement == f.engagement)
+	if len(f.text) == 0 {
+		return true
+	}
+	f.lower = appendLower(f.lower[:0], lines)
+	return bytes.Contains(f.lower, f.text)
+}
+
+// hasText reports whether a text of a call has the text of the query. Names and numbers are no texts.
+func (f *filter) hasText(line []byte) bool {
+	if len(f.text) == 0 {
+		return true
+	}
+	f.lower = appendLower(f.lower[:0], line)
+	for walk := strictjson.Into(f.lower); walk.Next(); {
+		switch string(walk.Key()) {
+		case "node", "site", "began", "ended", "protocol": // a search for them would find all calls
+			continue
+		}
+		if walk.Value.Kind() != '0' && bytes.Contains(walk.Value, f.text) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayLine reports whether the call of a line may fit.
+func (f *filter) mayLine(line []byte) bool {
+	if f.unknown && !bytes.Contains(line, []byte(`"user":"`+Anonymous)) {
+		// No text before the member protocol has a quotation mark that is not escaped, so this is the member user.
+		if at := bytes.Index(line, []byte(`,"user":"`)); at >= 0 && at < bytes.Index(line, []byte(`,"protocol":`)) {
+			return false
+		}
+	}
+	return f.may(line)
 }

@@ -1,8 +1,8 @@
 package calllog
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -17,111 +17,67 @@ type UserData struct{ Log *Log }
 
 // Export returns the calls of a user, the newest first.
 func (UserData) Export(ctx context.Context, st store.Store, user string) (any, error) {
-	calls := []Call{}
-	err := visitSegments(ctx, st, user, func(from *source, rows []int) error {
-		lines, err := from.details(ctx, rows)
-		if err != nil {
-			return err
-		}
-		for i := len(lines) - 1; i >= 0 && len(calls) < maxExported; i-- {
-			call, err := decodeCall(lines[i])
-			if err != nil {
-				return err
-			}
-			calls = append(calls, call)
-		}
-		return nil
-	})
-	return calls, err
+	q := &Query{Owner: &user, Limit: maxExported}
+	s := &search{query: q, filter: newFilter(q), until: time.Now().Add(store.MaxTTL)} // no limit of time
+	err := s.run(ctx, st)
+	return s.page().Calls, err
 }
 
-// Erase deletes the calls of a user. It replaces their segments by segments with the other calls. A node that is writing
-// such a segment begins another one. Calls of the last second, which are not in the store yet, are kept.
+// Erase deletes the calls of a user. It replaces their blocks by blocks with the other calls. A node that is writing
+// such a block begins another one. Calls of the last second, which are not in the store yet, are kept.
 func (d UserData) Erase(ctx context.Context, st store.Store, user string) (count int, err error) {
-	err = visitSegments(ctx, st, user, func(from *source, rows []int) error {
-		count += len(rows)
-		_, err := deleteRows(ctx, st, from, rows, time.Duration(d.Log.Options().Keep))
-		return err
-	})
+	places, err := placesIn(ctx, st, time.Time{})
+	for i := 0; i < len(places) && err == nil; i++ {
+		var deleted int
+		deleted, _, err = deleteCalls(ctx, st, places[i], user, time.Duration(d.Log.Options().Keep))
+		count += deleted
+	}
 	return count, err
 }
 
-// deleteRows deletes calls of a segment, and returns the size of what remains. The rows are in ascending order. A segment that
-// has lost calls does not grow any more.
-func deleteRows(ctx context.Context, st store.Store, from *source, rows []int, keep time.Duration) (size int64, err error) {
-	var others []int
-	for i := range from.rows {
-		if _, found := slices.BinarySearch(rows, i); !found {
-			others = append(others, i)
-		}
-	}
-	lines, err := from.details(ctx, others)
+// deleteCalls deletes the calls of a user from a block, and returns their number and, if there are any, the header of what remains.
+// The block does not grow any more then, and expires when it would have.
+func deleteCalls(ctx context.Context, st store.Store, p place, user string, keep time.Duration) (deleted int, rest *header, err error) {
+	b, err := readBlock(ctx, st, p)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	calls := make([]Call, len(lines))
-	for i, line := range lines {
-		if calls[i], err = decodeCall(line); err != nil {
-			return 0, err
-		}
-	}
-	// The entries of a log cannot be replaced: the record is deleted and made again.
-	if err := st.Delete(ctx, from.key); err != nil {
-		return 0, err
-	}
-	return writeSegment(ctx, st, from, calls, keep)
-}
-
-// writeSegment writes a segment again with some of its calls, and returns its size. It expires when it would have.
-func writeSegment(ctx context.Context, st store.Store, of *source, calls []Call, keep time.Duration) (size int64, err error) {
-	var c columns
-	ttl := max(keep-time.Since(time.UnixMicro(of.start)), time.Minute)
-	for len(calls) > 0 {
-		lines, n := appendBatch(nil, calls)
-		entry := encodeLines(lines)
-		for i := range n {
-			c.add(&calls[i])
-		}
-		c.batches, c.size, calls = append(c.batches, n), c.size+int64(len(entry)), calls[n:]
-		value := c.encode()
-		if err := st.Put(ctx, of.key, store.Change{Value: value, Entries: [][]byte{entry}, TTL: ttl, Evictable: true}); err != nil {
-			return 0, err
-		}
-		size = c.size + int64(len(value))
-	}
-	return size, nil
-}
-
-// visitSegments calls visit with each segment that has calls of a user, the newest first, and with their rows.
-func visitSegments(ctx context.Context, st store.Store, user string, visit func(from *source, rows []int) error) error {
-	places, err := placesIn(ctx, st, time.Time{})
-	if err != nil {
-		return err
-	}
-	for _, p := range slices.Backward(places) {
-		from := &source{place: p, records: st}
-		if err := from.read(ctx); err != nil && !errors.Is(err, errDamaged) {
-			return err
-		}
-		if rows := from.rowsOf(user); len(rows) > 0 {
-			if err := visit(from, rows); err != nil {
-				return err
+	q := &Query{Owner: &user}
+	filter := newFilter(q)
+	var memory []byte
+	var others [][]byte // the newest first
+	err = b.backward(ctx, &memory, nil, func(line []byte) bool {
+		if filter.mayLine(line) {
+			if call, ok := b.decode(line); ok && q.Selects(&call) {
+				deleted++
+				return true
 			}
 		}
+		others = append(others, bytes.Clone(line))
+		return true
+	})
+	if err != nil || deleted == 0 {
+		return 0, nil, err
 	}
-	return nil
-}
-
-// rowsOf returns the rows of a user, in ascending order. A damaged segment has none.
-func (s *source) rowsOf(user string) (rows []int) {
-	filter := newRowFilter(&Query{Owner: &user}, s.columns)
-	if filter == nil || s.decodeRows() != nil {
-		return nil
+	// The entries of a log cannot be replaced: the record is deleted and made again.
+	if err := st.Delete(ctx, p.key); err != nil {
+		return 0, nil, err
 	}
-	for i := range s.rows {
-		if filter.fits(&s.rows[i]) {
-			rows = append(rows, i)
+	rest = new(header)
+	ttl := max(keep-time.Since(time.UnixMicro(p.start)), time.Minute)
+	var lines []byte
+	for i, line := range slices.Backward(others) {
+		if call, ok := b.decode(line); ok {
+			rest.add(&call)
+		}
+		if lines = append(append(lines, line...), '\n'); len(lines) < maxBatch && i > 0 {
+			continue
+		}
+		entry := compressor().EncodeAll(lines, nil)
+		rest.Size, lines = rest.Size+int64(len(entry)), lines[:0]
+		if err := st.Put(ctx, p.key, store.Change{Value: rest.encode(), Entries: [][]byte{entry}, TTL: ttl, Evictable: true}); err != nil {
+			return 0, nil, err
 		}
 	}
-	return rows
+	return deleted, rest, nil
 }

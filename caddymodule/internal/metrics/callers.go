@@ -7,7 +7,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
 	"github.com/fairwayhq/fairway/internal/identity"
-	"github.com/fairwayhq/fairway/tools/result"
+	"github.com/fairwayhq/fairway/internal/text"
 )
 
 // Callers configures the labels of the metrics fairway_caller_*, which say who calls tools.
@@ -54,7 +54,7 @@ func (c *Callers) Observe(call *CallBy) {
 	group, user := c.groupOf(call.User), c.userLabel(call.User.ID)
 	callerCalls.WithLabelValues(group, user, call.Agent, call.Toolset, call.Tool, call.Outcome).Inc()
 	callerDuration.WithLabelValues(group, call.Agent, call.Toolset, call.Tool).Observe(call.Duration.Seconds())
-	callerTokens.WithLabelValues(group, user, call.Agent, call.Toolset, call.Tool).Add(float64(call.Size / result.BytesPerToken))
+	callerTokens.WithLabelValues(group, user, call.Agent, call.Toolset, call.Tool).Add(float64(call.Size / text.BytesPerToken))
 }
 
 func (c *Callers) groupOf(user *identity.User) string {

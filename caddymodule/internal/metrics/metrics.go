@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fairwayhq/fairway/caddymodule/directive"
-	"github.com/fairwayhq/fairway/tools"
 )
 
 // Collectors are Fairway's Prometheus collectors. Caddy creates a new registry for every
@@ -33,6 +32,7 @@ type Collectors struct {
 	failing  *failingCollector
 
 	callsDropped *prometheus.CounterVec // of this node
+	unreadable   *prometheus.CounterVec // kind
 
 	mu      sync.Mutex                  // guards the fields below
 	labels  map[string]*labelUse        // by toolset label
@@ -43,7 +43,7 @@ type Collectors struct {
 // another, a label can have two documents.
 type labelUse struct {
 	documents int
-	toolset   *tools.Toolset // nil until a toolset is loaded
+	tools     map[string]bool // names of the tools; nil until a toolset is loaded
 }
 
 // All holds the collectors of the process.
@@ -61,6 +61,7 @@ func newCollectors() *Collectors {
 		shares:       newShareCollector(),
 		failing:      newFailingCollector(),
 		callsDropped: directive.Counter("calls_dropped_total", "Calls that were not kept, because the store was too slow or failed."),
+		unreadable:   directive.Counter("store_unreadable_total", "Reads of records that are damaged, or that a newer version has written, by kind.", "kind"),
 		labels:       make(map[string]*labelUse),
 		retired:      make(map[retiredSeries]time.Time),
 	}
@@ -68,7 +69,7 @@ func newCollectors() *Collectors {
 
 // Register adds the collectors to the registry of a configuration.
 func (m *Collectors) Register(registry prometheus.Registerer) error {
-	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares, m.failing, m.callsDropped, callerCalls, callerDuration, callerTokens)
+	return directive.RegisterMetrics(registry, m.calls, m.duration, m.loads, m.tools, m.warnings, m.requests, m.shares, m.failing, m.callsDropped, m.unreadable, callerCalls, callerDuration, callerTokens)
 }
 
 // Acquire counts a document that uses the toolset label.
@@ -99,27 +100,28 @@ func (m *Collectors) Release(toolset string) {
 	m.retire(retiredSeries{toolset: toolset})
 }
 
-// Loaded records a new toolset and retires the series of tools that it no longer has.
-func (m *Collectors) Loaded(label string, toolset *tools.Toolset) {
+// Loaded records the names of the tools of a new toolset and the number of its warnings. It retires the series of tools that the
+// toolset no longer has.
+func (m *Collectors) Loaded(label string, tools []string, warnings int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.loads.WithLabelValues(label, "ok").Inc()
-	m.tools.WithLabelValues(label).Set(float64(len(toolset.Tools())))
-	m.warnings.WithLabelValues(label).Set(float64(len(toolset.Report.Warnings)))
+	m.tools.WithLabelValues(label).Set(float64(len(tools)))
+	m.warnings.WithLabelValues(label).Set(float64(warnings))
 
 	use := m.labels[label]
 	if use == nil {
 		return
 	}
-	previous := use.toolset
-	use.toolset = toolset
-	if previous == nil {
-		return
+	previous := use.tools
+	use.tools = make(map[string]bool, len(tools))
+	for _, name := range tools {
+		use.tools[name] = true
 	}
 	var removed []retiredSeries
-	for _, tool := range previous.Tools() {
-		if _, stays := toolset.Tool(tool.Name); !stays {
-			removed = append(removed, retiredSeries{label, tool.Name})
+	for name := range previous {
+		if !use.tools[name] {
+			removed = append(removed, retiredSeries{label, name})
 		}
 	}
 	m.retire(removed...)
@@ -144,19 +146,15 @@ func (m *Collectors) Of(toolset, protocol string) Calls {
 	}
 }
 
-// Observe counts one call and records its duration.
-func (m *Calls) Observe(outcome *tools.Outcome) {
-	m.Count(outcome.Tool, outcome.Name())
-	m.duration.Observe(outcome.Duration.Seconds())
+// Observe counts one call and records its duration. Tool is "" if the called tool does not exist.
+func (m *Calls) Observe(tool, outcome string, took time.Duration) {
+	m.Count(tool, outcome)
+	m.duration.Observe(took.Seconds())
 }
 
-// Count counts one call. Tool is nil if the called tool does not exist.
-func (m *Calls) Count(tool *tools.Tool, outcome string) {
-	name := ""
-	if tool != nil {
-		name = tool.Name
-	}
-	m.calls.WithLabelValues(name, outcome).Inc()
+// Count counts one call. Tool is "" if the called tool does not exist.
+func (m *Calls) Count(tool, outcome string) {
+	m.calls.WithLabelValues(tool, outcome).Inc()
 }
 
 // labelToolName is the label for the name of a tool (OpenTelemetry, gen_ai.tool.name).
@@ -171,6 +169,9 @@ func newOperationDuration() *prometheus.HistogramVec {
 		Buckets: []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120, 300},
 	}, []string{"mcp_method_name", labelToolName, "error_type", "mcp_protocol_version"})
 }
+
+// Unreadable counts a record of the store that cannot be read.
+func (m *Collectors) Unreadable(kind string) { m.unreadable.WithLabelValues(kind).Inc() }
 
 // CallsDropped counts calls that were not kept.
 func (m *Collectors) CallsDropped(n int64) { m.callsDropped.WithLabelValues().Add(float64(n)) }

@@ -87,11 +87,7 @@ func (m *Collectors) hasReturned(series retiredSeries) bool {
 	if use == nil || series.tool == "" {
 		return use != nil
 	}
-	if use.toolset == nil {
-		return false
-	}
-	_, back := use.toolset.Tool(series.tool)
-	return back
+	return use.tools[series.tool]
 }
 
 // deleteSeries deletes the series with such labels.

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,36 +9,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fairwayhq/fairway/internal/identity"
-	"github.com/fairwayhq/fairway/tools"
 )
 
-// toolsetOf builds a toolset with tools of these names.
-func toolsetOf(t *testing.T, names ...string) *tools.Toolset {
-	t.Helper()
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = fmt.Sprintf(`"/%s":{"get":{"operationId":%q,"responses":{}}}`, name, name)
-	}
-	set, err := tools.Build([]byte(`{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{`+strings.Join(paths, ",")+`}}`), tools.BuildOptions{Name: "t"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
-
 // loadedWith returns collectors of a toolset t, which is loaded.
-func loadedWith(set *tools.Toolset) *Collectors {
+func loadedWith(names []string) *Collectors {
 	m := newCollectors()
 	m.Acquire("t")
-	m.Loaded("t", set)
+	m.Loaded("t", names, 0)
 	return m
 }
 
 // countOne counts a successful call of each tool.
-func countOne(m *Collectors, toolset string, set *tools.Toolset) {
+func countOne(m *Collectors, toolset string, names []string) {
 	of := m.Of(toolset, "mcp")
-	for _, t := range set.Tools() {
-		of.Observe(&tools.Outcome{Tool: t})
+	for _, name := range names {
+		of.Observe(name, "ok", 0)
 	}
 }
 
@@ -59,10 +43,10 @@ func wantSeries(t *testing.T, m *Collectors, want int, when string) {
 
 func TestMetrics_series_of_a_tool_outlive_it(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		both, one := toolsetOf(t, "a", "b"), toolsetOf(t, "a")
+		both, one := []string{"a", "b"}, []string{"a"}
 		m := loadedWith(both)
 		countOne(m, "t", both)
-		m.Loaded("t", one)
+		m.Loaded("t", one, 0)
 		wantSeries(t, m, 2, "after the reload")
 		time.Sleep(retiredSeriesTime - time.Second)
 		wantSeries(t, m, 2, "before its time")
@@ -74,16 +58,16 @@ func TestMetrics_series_of_a_tool_outlive_it(t *testing.T) {
 
 func TestMetrics_series_of_a_tool_that_comes_back_stay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		both, one := toolsetOf(t, "a", "b"), toolsetOf(t, "a")
+		both, one := []string{"a", "b"}, []string{"a"}
 		m := loadedWith(both)
 		countOne(m, "t", both)
-		m.Loaded("t", one)
+		m.Loaded("t", one, 0)
 		time.Sleep(retiredSeriesTime / 2)
-		m.Loaded("t", both)
+		m.Loaded("t", both, 0)
 		time.Sleep(retiredSeriesTime)
 		synctest.Wait()
 		wantSeries(t, m, 2, "after the tool came back")
-		m.Loaded("t", one)
+		m.Loaded("t", one, 0)
 		time.Sleep(2 * retiredSeriesTime)
 		synctest.Wait()
 		wantSeries(t, m, 1, "after it went for good")
@@ -93,9 +77,9 @@ func TestMetrics_series_of_a_tool_that_comes_back_stay(t *testing.T) {
 func TestMetrics_series_of_a_toolset_outlive_it(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newCollectors()
-		set := toolsetOf(t, "a", "b")
+		set := []string{"a", "b"}
 		m.Acquire("t")
-		m.Loaded("t", set)
+		m.Loaded("t", set, 0)
 		countOne(m, "t", set)
 		m.Release("t")
 		wantSeries(t, m, 2, "after the configuration went")
@@ -118,7 +102,7 @@ func TestMetrics_retired_series_are_bounded(t *testing.T) {
 			label := fmt.Sprint(i)
 			m.Acquire(label)
 			of := m.Of(label, "mcp")
-			of.Count(nil, tools.OutcomeOK)
+			of.Count("", "ok")
 			m.Release(label)
 		}
 		wantSeries(t, m, maxRetiredSeries, "above the limit")
@@ -130,7 +114,7 @@ func TestMetrics_retired_series_are_bounded(t *testing.T) {
 
 func TestMetrics_series_of_callers_and_requests_end_with_the_tool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		both, one := toolsetOf(t, "kept", "gone"), toolsetOf(t, "kept")
+		both, one := []string{"kept", "gone"}, []string{"kept"}
 		m := loadedWith(both)
 		before := countSeries(callerCalls)
 		for _, tool := range []string{"kept", "gone"} {
@@ -138,7 +122,7 @@ func TestMetrics_series_of_callers_and_requests_end_with_the_tool(t *testing.T) 
 			m.ObserveOperation("tools/call", tool, "", "2025-11-25", time.Millisecond)
 		}
 		m.ObserveOperation("tools/list", "", "", "2025-11-25", time.Millisecond)
-		m.Loaded("t", one)
+		m.Loaded("t", one, 0)
 		time.Sleep(2 * retiredSeriesTime)
 		synctest.Wait()
 		if got := countSeries(callerCalls) - before; got != 1 {

@@ -12,7 +12,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/fairwayhq/fairway/caddymodule/internal/agentset"
 	"github.com/fairwayhq/fairway/caddymodule/oagent/reviewers"
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent"
 	"github.com/fairwayhq/fairway/oagent/hosted/run"
@@ -363,9 +363,7 @@ func (s *Service) key(n int, r *Notice) string {
 func decodeSendState(key string, value []byte) (*sendState, error) {
 	state := new(sendState)
 	if len(value) > 0 {
-		if err := json.Unmarshal(value, state); err != nil {
-			return nil, fmt.Errorf("the record %s is unreadable: %w", key, err)
-		}
+		return state, stored.Decode("notices", key, value, state)
 	}
 	return state, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/keyedhash"
 	"github.com/fairwayhq/fairway/store/lease"
@@ -177,11 +178,11 @@ func (t *Tasks) read(ctx context.Context, owner Owner, id string) (*Record, []by
 		return nil, nil, err
 	}
 	found, err := st.Get(ctx, key)
-	return decode(found, err)
+	return decode(key, found, err)
 }
 
 // decode reads what the store returned.
-func decode(found store.Record, err error) (*Record, []byte, error) {
+func decode(key string, found store.Record, err error) (*Record, []byte, error) {
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil, ErrUnknown
 	}
@@ -189,8 +190,8 @@ func decode(found store.Record, err error) (*Record, []byte, error) {
 		return nil, nil, err
 	}
 	r := new(Record)
-	if err := json.Unmarshal(found.Value, r); err != nil || !time.Now().Before(r.Expires) {
-		return nil, nil, ErrUnknown //nolint:nilerr // a record of another version is as good as none
+	if err := stored.Decode("tasks", key, found.Value, r); err != nil || !time.Now().Before(r.Expires) {
+		return nil, nil, ErrUnknown //nolint:nilerr // a record that cannot be read is as good as none
 	}
 	return r, found.Value, nil
 }
@@ -217,7 +218,7 @@ func (t *Tasks) Change(ctx context.Context, owner Owner, id string, change func(
 		if old.Value == nil {
 			return store.Change{}, ErrUnknown
 		}
-		if r, _, err = decode(old, nil); err != nil {
+		if r, _, err = decode(key, old, nil); err != nil {
 			return store.Change{}, err
 		}
 		before := *r
@@ -262,7 +263,7 @@ func (t *Tasks) Wait(ctx context.Context, owner Owner, seen *Record, until time.
 	if err == nil && !changed {
 		return r, nil
 	}
-	r, _, err = decode(found, err)
+	r, _, err = decode(key, found, err)
 	return r, err
 }
 

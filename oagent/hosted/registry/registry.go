@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/fairwayhq/fairway/internal/respond"
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/store"
 )
@@ -186,10 +187,7 @@ func readIndex(value []byte) (*index, error) {
 	if len(value) == 0 {
 		return current, nil
 	}
-	if err := json.Unmarshal(value, current); err != nil {
-		return nil, fmt.Errorf("the list of accepted documents in the store is damaged: %w", err)
-	}
-	return current, nil
+	return current, stored.Decode("agents", "the list of accepted documents", value, current)
 }
 
 // change changes the index. The function may run more than once.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/store"
@@ -40,7 +41,7 @@ func (l ledger) add(ctx context.Context, of *Assignment, groups []string, usage 
 	return l.store.Update(ctx, key, func(old store.Record) (c store.Change, err error) {
 		all := DayUsage{Day: day, User: of.User.ID, Agent: of.Agent}
 		if old.Value != nil {
-			err = json.Unmarshal(old.Value, &all)
+			err = stored.Decode("usage", key, old.Value, &all)
 		}
 		if err != nil {
 			return c, err
@@ -74,5 +75,5 @@ func isLedger(key string, value []byte) (day *DayUsage, ok bool) {
 		return nil, false
 	}
 	day = new(DayUsage)
-	return day, json.Unmarshal(value, day) == nil
+	return day, stored.Decode("usage", key, value, day) == nil
 }

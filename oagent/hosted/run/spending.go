@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/store"
@@ -69,7 +70,7 @@ func (s spending) read(ctx context.Context, key string) (all spent, err error) {
 		return all, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(r.Value, &all)
+		err = stored.Decode("usage", key, r.Value, &all)
 	}
 	return all, err
 }
@@ -79,7 +80,7 @@ func (s spending) add(ctx context.Context, key string, ttl time.Duration, add fu
 	return s.store.Update(ctx, s.realm+key, func(old store.Record) (c store.Change, err error) {
 		var all spent
 		if old.Value != nil {
-			err = json.Unmarshal(old.Value, &all)
+			err = stored.Decode("usage", key, old.Value, &all)
 		}
 		if err != nil {
 			return c, err

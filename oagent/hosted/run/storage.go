@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/share"
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
 	"github.com/fairwayhq/fairway/store"
 	"github.com/fairwayhq/fairway/store/lease"
@@ -105,8 +106,8 @@ func decodeRecord(id string, r store.Record, err error) (*State, error) {
 
 func decodeState(id string, value []byte) (*State, error) {
 	st := new(State)
-	if err := json.Unmarshal(value, st); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", errUnreadable, id, err)
+	if err := stored.Decode("runs", stateKey+id, value, st); err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	return st, nil
 }
@@ -185,7 +186,7 @@ func (s *storage) entries(ctx context.Context, id string, visit func(*entry) err
 			return err
 		}
 		for _, data := range page {
-			e, err := decodeEntry(data)
+			e, err := decodeEntry(id, data)
 			if err == nil {
 				err = visit(e)
 			}
@@ -294,12 +295,9 @@ func (c *conversation) calls() []model.ToolCall {
 	return c.messages[len(c.messages)-1].Calls
 }
 
-func decodeEntry(data []byte) (*entry, error) {
+func decodeEntry(id string, data []byte) (*entry, error) {
 	e := new(entry)
-	if err := json.Unmarshal(data, e); err != nil {
-		return nil, fmt.Errorf("an entry of its log cannot be read: %w", err)
-	}
-	return e, nil
+	return e, stored.Decode("runs", stateKey+id, data, e)
 }
 
 // index lists the runs that have not ended, so that a node finds the runs of a dead node without

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/fairwayhq/fairway/internal/stored"
 	"github.com/fairwayhq/fairway/internal/text"
 	"github.com/fairwayhq/fairway/oagent/engagement"
 	"github.com/fairwayhq/fairway/oagent/hosted/model"
@@ -411,7 +412,11 @@ func (m memory) retain(ctx context.Context, st *State, messages []model.Message)
 		added.Input = text.Cut(messages[0].Text, MaxRetainedInput)
 	}
 	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(st.Agent, st.User), func(old store.Record) (store.Change, error) {
-		all := append(withoutRun(decodeRetained(old.Value), st.ID), added)
+		all, err := m.decode(st.Agent, st.User, old.Value)
+		if err != nil {
+			return store.Change{}, err
+		}
+		all = append(withoutRun(all, st.ID), added)
 		value, err := json.Marshal(all[max(0, len(all)-MaxRetained):])
 		return store.Change{Value: value, TTL: m.storage.ttl, Owner: st.owner()}, err
 	})
@@ -426,7 +431,11 @@ func (m memory) get(ctx context.Context, agent string, user engagement.User) ([]
 	if isNotFound(err) {
 		return nil, nil
 	}
-	return decodeRetained(r.Value), err
+	if err != nil {
+		return nil, err
+	}
+	all, _ := m.decode(agent, user, r.Value) // memory is not essential
+	return all, nil
 }
 
 // messages returns the user's earlier runs as messages of the conversation. They are never part of the
@@ -456,7 +465,11 @@ func (m memory) remove(ctx context.Context, of *Assignment) error {
 		return err
 	}
 	return m.storage.store.Update(ctx, m.storage.realm+memoryOf(of.Agent, of.User), func(old store.Record) (store.Change, error) {
-		value, err := json.Marshal(withoutRun(decodeRetained(old.Value), of.ID))
+		all, err := m.decode(of.Agent, of.User, old.Value)
+		if err != nil {
+			return store.Change{}, err
+		}
+		value, err := json.Marshal(withoutRun(all, of.ID))
 		return store.Change{Value: value, TTL: m.storage.ttl}, err
 	})
 }
@@ -465,10 +478,9 @@ func withoutRun(all []Retained, id string) []Retained {
 	return slices.DeleteFunc(all, func(k Retained) bool { return k.Run == id })
 }
 
-// decodeRetained returns nil for a value that cannot be decoded: memory is not essential.
-func decodeRetained(value []byte) (all []Retained) {
-	if json.Unmarshal(value, &all) != nil {
-		return nil
+func (m memory) decode(agent string, user engagement.User, value []byte) (all []Retained, err error) {
+	if value != nil {
+		err = stored.Decode("conversations", m.storage.realm+memoryOf(agent, user), value, &all)
 	}
-	return all
+	return all, err
 }
