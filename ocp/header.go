@@ -33,7 +33,7 @@ const (
 	MaxWorkspace   = 128
 
 	// MaxSession is the maximum length of an OCP-Session value, in bytes.
-	MaxSession = callcontext.MaxSession
+	MaxSession = 8 << 10
 
 	// maxVersion limits OCP-Version. The protocol does not define a limit.
 	maxVersion = 32

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/tools/build"
-	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/ocpextension"
 	"github.com/fairwayhq/fairway/tools/openapi"
 	"github.com/fairwayhq/fairway/tools/schema"
 	"github.com/fairwayhq/fairway/tools/security"
@@ -304,7 +304,7 @@ func newBuilder(o BuildOptions, mode schema.Mode, document *openapi.Document) *b
 			plain:        make(schema.FastSet),
 			descriptions: make(map[*openapi.Node]string),
 			root:         document.Root().File,
-			extensions: extension.Reader{Responses: output, Warn: func(operation, reason string) {
+			extensions: ocpextension.Reader{Responses: output, Warn: func(operation, reason string) {
 				set.Report.warn(Warning{Operation: operation, Reason: reason})
 			}},
 		},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
 	"github.com/fairwayhq/fairway/tools/build"
-	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/ocpextension"
 	"github.com/fairwayhq/fairway/tools/openapi"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/schema"
@@ -24,7 +24,7 @@ type toolSource struct {
 	input        *schema.Translator
 	plain        schema.FastSet
 	descriptions map[*openapi.Node]string // of properties
-	extensions   extension.Reader         // of OCP, of the operations
+	extensions   ocpextension.Reader      // of OCP, of the operations
 	root         *openapi.File            // of the document itself
 	unprotected  []Warning                // about configured non-inferrable names that match no argument
 	own          []string                 // the names in the document of the arguments of the current tool; "" for those that it does not name

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/httpheader"
 	"github.com/fairwayhq/fairway/internal/strictjson"
-	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/ocpextension"
 	"github.com/fairwayhq/fairway/tools/openapi"
 	"github.com/fairwayhq/fairway/tools/request"
 	"github.com/fairwayhq/fairway/tools/result"
@@ -54,7 +54,7 @@ func (t *toolBuilder) describeResponse() {
 	var first openapi.Place
 	for i := range t.operation.Responses {
 		response := &t.operation.Responses[i]
-		if !extension.IsSuccess(response.Status, t.operation.Responses) {
+		if !ocpextension.IsSuccess(response.Status, t.operation.Responses) {
 			continue
 		}
 		answer.Description = cmp.Or(answer.Description, response.Description)

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/fairwayhq/fairway/internal/strictjson"
-	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/ocpextension"
 	"github.com/fairwayhq/fairway/tools/schema"
 )
 
@@ -26,7 +26,7 @@ type Tool struct {
 
 	// OCP describes how the operation uses OCP context, or is nil if the document does not
 	// say.
-	OCP *extension.Operation
+	OCP *ocpextension.Operation
 
 	// Foreign is the tool of the MCP server that this tool calls, or nil if it calls an API.
 	Foreign *Foreign

@@ -291,12 +291,11 @@ func (d *dispatch) prepare(r *http.Request, rec *Recorder, call *tools.Call, sup
 	if callContext != nil {
 		user, declared := r.Header[callcontext.HeaderUser]
 		callcontext.Set(r.Header, callContext)
-		switch {
-		case !d.asOperator || httpheader.MayAccompany(callcontext.HeaderUser, d.forwardHeaders):
-		case declared:
-			r.Header[callcontext.HeaderUser] = user
-		default:
+		if d.asOperator && !httpheader.MayAccompany(callcontext.HeaderUser, d.forwardHeaders) {
 			delete(r.Header, callcontext.HeaderUser)
+			if declared {
+				r.Header[callcontext.HeaderUser] = user
+			}
 		}
 	}
 	repl := caddy.NewReplacer()

@@ -22,7 +22,7 @@ import (
 	"github.com/fairwayhq/fairway/ocp"
 	"github.com/fairwayhq/fairway/ocp/enhance"
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/ocpextension"
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
@@ -108,7 +108,7 @@ func newFlags(document *openapi.Document, site Site) *flags {
 // root returns the whole document with its flags.
 func (f *flags) root() *openapi.Node {
 	root, info := f.document.Node, f.info()
-	for _, name := range []string{extension.Enabled, extension.ContextAware, extension.AgentTypes, extension.Version} {
+	for _, name := range []string{ocpextension.Enabled, ocpextension.ContextAware, ocpextension.AgentTypes, ocpextension.Version} {
 		root = root.Without(name) // some documents have them at the root; they belong in info
 	}
 	return f.servers(root.With("info", info)).Map(func(name string, value *openapi.Node) *openapi.Node {
@@ -140,18 +140,18 @@ func (f *flags) info() *openapi.Node {
 		}
 		return f.document.Get(name)
 	}
-	aware := f.site.Replies || f.enhances() || f.site.Forwards && said(extension.ContextAware).True()
-	types := said(extension.AgentTypes)
-	info = info.With(extension.Enabled, openapi.Boolean(true)).
-		With(extension.ContextAware, openapi.Boolean(aware)).
-		With(extension.Version, openapi.Text(ocp.Version))
+	aware := f.site.Replies || f.enhances() || f.site.Forwards && said(ocpextension.ContextAware).True()
+	types := said(ocpextension.AgentTypes)
+	info = info.With(ocpextension.Enabled, openapi.Boolean(true)).
+		With(ocpextension.ContextAware, openapi.Boolean(aware)).
+		With(ocpextension.Version, openapi.Text(ocp.Version))
 	switch {
 	case len(f.site.AgentTypes) > 0:
-		return info.With(extension.AgentTypes, texts(f.site.AgentTypes))
+		return info.With(ocpextension.AgentTypes, texts(f.site.AgentTypes))
 	case types.Kind() == '[':
-		return info.With(extension.AgentTypes, types)
+		return info.With(ocpextension.AgentTypes, types)
 	}
-	return info.Without(extension.AgentTypes)
+	return info.Without(ocpextension.AgentTypes)
 }
 
 // enhances reports whether the Enhancer adds properties to any operation's responses.

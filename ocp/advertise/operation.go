@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/ocpextension"
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
@@ -55,8 +55,8 @@ func (f *flags) here(n *openapi.Node) openapi.Place {
 
 // operation returns an operation with its flags.
 func (f *flags) operation(node *openapi.Node, operation *openapi.Operation, tool *tools.Tool) *openapi.Node {
-	node = set(node, extension.Context, f.context(node, tool))
-	node = set(node, extension.EnhancedResponse, f.enhanced(operation, tool))
+	node = set(node, ocpextension.Context, f.context(node, tool))
+	node = set(node, ocpextension.EnhancedResponse, f.enhanced(operation, tool))
 	return node.Map(func(name string, value *openapi.Node) *openapi.Node {
 		if name != "responses" {
 			return value
@@ -76,7 +76,7 @@ func set(node *openapi.Node, name string, value *openapi.Node) *openapi.Node {
 
 // context returns the x-ocp-context of an operation.
 func (f *flags) context(node *openapi.Node, tool *tools.Tool) *openapi.Node {
-	declared := f.inline(f.here(node.Get(extension.Context)))
+	declared := f.inline(f.here(node.Get(ocpextension.Context)))
 	if declared.Kind() != '{' || declared.Get("$ref") != nil {
 		declared = openapi.Object()
 	}
@@ -151,7 +151,7 @@ func (f *flags) enhanced(operation *openapi.Operation, tool *tools.Tool) *openap
 		computed = f.site.Enhancer.Properties(tool)
 	}
 	var properties []openapi.Member
-	for _, m := range extension.Enhanced(operation) {
+	for _, m := range ocpextension.Enhanced(operation) {
 		if f.site.Forwards || slices.Contains(computed, m.Name) {
 			properties = append(properties, m)
 		}
@@ -182,10 +182,10 @@ func (f *flags) response(name string, response *openapi.Node) *openapi.Node {
 	}
 	if !f.site.Forwards {
 		// The flags that are still true are now set on the operation.
-		response = response.Without(extension.EnhancedResponse).Without(extension.ContextUpdated)
+		response = response.Without(ocpextension.EnhancedResponse).Without(ocpextension.ContextUpdated)
 	}
 	if f.site.Replies {
-		response = response.With(extension.ContextUpdated, openapi.Boolean(true))
+		response = response.With(ocpextension.ContextUpdated, openapi.Boolean(true))
 	}
 	return response
 }

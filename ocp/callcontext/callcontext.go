@@ -23,17 +23,17 @@ const (
 	HeaderVersion     = "Ocp-Version"
 )
 
-// MaxSession is the maximum length of an OCP-Session value, in bytes. No header may be longer.
-const MaxSession = 8 << 10
+// maxValue is the maximum length of a value, in bytes: that of OCP-Session. No header of OCP may be longer.
+const maxValue = 8 << 10
 
 // Set replaces the OCP headers of a request by those of its call. It omits values that HTTP does not allow or that
-// are longer than MaxSession.
+// are longer than maxValue.
 func Set(request, call http.Header) {
 	for _, key := range [...]string{
 		HeaderContextID, HeaderAgentType, HeaderCurrentGoal, HeaderUser, HeaderWorkspace, HeaderVersion, HeaderSession,
 	} {
 		delete(request, key)
-		if value := call.Get(key); value != "" && len(value) <= MaxSession && httpguts.ValidHeaderFieldValue(value) {
+		if value := call.Get(key); value != "" && len(value) <= maxValue && httpguts.ValidHeaderFieldValue(value) {
 			request[key] = []string{value}
 		}
 	}

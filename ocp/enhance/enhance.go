@@ -29,7 +29,7 @@ import (
 	"time"
 
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/ocpextension"
 )
 
 // Default limits for one response.
@@ -270,7 +270,7 @@ func (p *property) appliesTo(tool *tools.Tool) bool {
 }
 
 // declaredBy returns the tool's declaration of the property, or nil.
-func (p *property) declaredBy(tool *tools.Tool) *extension.Property {
+func (p *property) declaredBy(tool *tools.Tool) *ocpextension.Property {
 	if tool == nil || tool.OCP == nil {
 		return nil
 	}

@@ -1,6 +1,6 @@
-// Package extension reads the OCP extensions of an OpenAPI document that both the tools and
+// Package ocpextension reads the OCP extensions of an OpenAPI document that both the tools and
 // the advertised document are made from (OCP 1.0, Level 2, OpenAPI Extensions).
-package extension
+package ocpextension
 
 import (
 	"slices"

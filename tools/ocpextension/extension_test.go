@@ -1,4 +1,4 @@
-package extension_test
+package ocpextension_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/fairwayhq/fairway/internal/testkit"
 	"github.com/fairwayhq/fairway/tools"
-	"github.com/fairwayhq/fairway/tools/extension"
+	"github.com/fairwayhq/fairway/tools/ocpextension"
 	"github.com/fairwayhq/fairway/tools/openapi"
 )
 
@@ -31,17 +31,17 @@ func TestReader_reads_what_operations_declare(t *testing.T) {
 	}
 	for _, test := range []struct {
 		tool     string
-		want     *extension.Operation // without Enhanced
+		want     *ocpextension.Operation // without Enhanced
 		enhanced string
 	}{
-		{"listOrders", &extension.Operation{
+		{"listOrders", &ocpextension.Operation{
 			EnhancesWith: []string{"current_goal", "workspace", "history", "current_file"}, UpdatesContext: []string{"current_goal", "history"},
 			RequiresContext: true, ContextUpdated: true,
 		}, "next_actions"},
-		{"addOrder", &extension.Operation{}, "relevance"},
-		{"byRef", &extension.Operation{}, "hint"},
-		{"wrapped", &extension.Operation{}, "a"},
-		{"namedProperties", &extension.Operation{}, "properties"},
+		{"addOrder", &ocpextension.Operation{}, "relevance"},
+		{"byRef", &ocpextension.Operation{}, "hint"},
+		{"wrapped", &ocpextension.Operation{}, "a"},
+		{"namedProperties", &ocpextension.Operation{}, "properties"},
 		{"none", nil, ""},
 		{"broken", nil, ""},
 	} {
@@ -122,12 +122,12 @@ func TestReader_is_bounded(t *testing.T) {
 		for _, p := range tool.OCP.Enhanced {
 			size += len(p.Schema)
 		}
-		if size > extension.MaxEnhancedSchemas+maxSchema || len(tool.OCP.Enhanced) > extension.MaxEnhanced {
+		if size > ocpextension.MaxEnhancedSchemas+maxSchema || len(tool.OCP.Enhanced) > ocpextension.MaxEnhanced {
 			t.Fatalf("%s: %d bytes, %d properties", tool.Name, size, len(tool.OCP.Enhanced))
 		}
 		total += size
 	}
-	if total > extension.MaxAllEnhanced+extension.MaxEnhancedSchemas {
+	if total > ocpextension.MaxAllEnhanced+ocpextension.MaxEnhancedSchemas {
 		t.Errorf("%d bytes of schemas", total)
 	}
 }
@@ -140,7 +140,7 @@ func TestIsSuccess_takes_a_default_response_that_is_alone(t *testing.T) {
 		}
 		var got []string
 		for i := range all {
-			if extension.IsSuccess(all[i].Status, all) {
+			if ocpextension.IsSuccess(all[i].Status, all) {
 				got = append(got, all[i].Status)
 			}
 		}
@@ -168,7 +168,7 @@ func TestOperation_Describe_shows_each_difference(t *testing.T) {
 	if len(described) != len(cases) {
 		t.Errorf("%d texts for %d declarations: %v", len(described), len(cases), described)
 	}
-	if text := (*extension.Operation)(nil).Describe(); text != "" {
+	if text := (*ocpextension.Operation)(nil).Describe(); text != "" {
 		t.Errorf("no declaration is described as %q", text)
 	}
 }
