@@ -93,11 +93,6 @@ func (l *Library) unmarshalResource(b *directive.Block) error {
 		return b.Err("resource needs a URI and a file, as in: resource docs:///fares fares.md")
 	}
 	r.URI, r.File = arguments[0], arguments[1]
-	for _, other := range l.Resources {
-		if other.URI == r.URI {
-			return b.Errf("resource %s is given twice", r.URI)
-		}
-	}
 	inner := directive.NewBlock(b.Dispenser)
 	err := inner.Read("resource", directive.Options{
 		"name":        directive.To(inner.Text, &r.Name),
@@ -169,11 +164,6 @@ func (l *Library) unmarshalApp(b *directive.Block) error {
 		return b.Err("app needs a URI and a file, as in: app ui://trips/board.html board.html")
 	}
 	a := library.App{URI: arguments[0], File: arguments[1]}
-	for _, other := range l.Apps {
-		if other.URI == a.URI {
-			return b.Errf("app %s is given twice", a.URI)
-		}
-	}
 	inner := directive.NewBlock(b.Dispenser)
 	if err := inner.Read("app", appOptions(inner, &a)); err != nil {
 		return err
