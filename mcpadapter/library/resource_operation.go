@@ -299,16 +299,14 @@ func appendValue(dst []byte, types []string, value string) []byte {
 // location is the escaped path with its query.
 func (s *Index) ResourceAt(from *tools.Tool, location string) (uri, name string, ok bool) {
 	routes := s.routes[s.tools.PartOf(from)]
-	if routes == nil {
-		return "", "", false
-	}
+	location, _, _ = strings.Cut(location, "#")
 	escaped, query, _ := strings.Cut(location, "?")
-	escaped, _, _ = strings.Cut(escaped, "#")
 	plain, err := url.PathUnescape(escaped)
-	if err != nil {
+	values, invalid := url.ParseQuery(query)
+	if routes == nil || err != nil || invalid != nil {
 		return "", "", false
 	}
-	tool := routes.ToolOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: plain, RawPath: escaped, RawQuery: strings.SplitN(query, "#", 2)[0]}})
+	tool := routes.ToolOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: plain, RawPath: escaped, RawQuery: query}})
 	r := s.byTool[tool]
 	if tool == nil || r == nil {
 		return "", "", false
@@ -319,10 +317,6 @@ func (s *Index) ResourceAt(from *tools.Tool, location string) (uri, name string,
 	}
 	bindings, ok := template.match("path:" + escaped)
 	if !ok {
-		return "", "", false
-	}
-	values, err := url.ParseQuery(strings.SplitN(query, "#", 2)[0])
-	if err != nil {
 		return "", "", false
 	}
 	return r.expand(bindings, values)
