@@ -203,7 +203,7 @@ func (l *Library) addPrompts() error {
 
 // checkUnique returns an error if two resources, folders or prompts have the same URI or name.
 func (l *Library) checkUnique() error {
-	var names []string
+	names := make([]string, 0, len(l.options.Apps)+len(l.resources)+len(l.templates)+len(l.prompts))
 	for i := range l.options.Apps {
 		names = append(names, "app "+l.options.Apps[i].URI)
 	}
